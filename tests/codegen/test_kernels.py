@@ -277,6 +277,46 @@ def test_the_largest_value_in_any_order_lets_nan_through():
     np.testing.assert_array_equal(result, data.max(axis=1))
 
 
+@pytest.mark.parametrize(("extent", "vectors"), [(1000, 4), (1024, 8), (128, 4)])
+def test_a_reduction_in_any_order_keeps_several_vectors_of_partial_results(extent, vectors):
+    """Each waits for its last value, some four cycles; what is the larger of two zeros does not matter."""
+    from tvmagic import te
+
+    a = te.placeholder((5, extent), name="A")
+    k = te.reduce_axis((0, extent), name="k")
+    func = te.create_prim_func([a, te.compute((5,), lambda i: te.max(a[i, k], axis=k), name="M")])
+    sch = tir.Schedule(func)
+    loop = sch.get_loops(sch.get_block("M"))[1]
+    sch.decompose_reduction(sch.get_block("M"), loop)
+    sch.annotate(loop, "pragma_any_order", 1)
+    text = tvmagic.build(sch.mod, target="llvm -mcpu=haswell").get_source("ll")
+    loop_text = text[text.index("vector.body:") :]
+    loop_text = loop_text[: loop_text.index("br i1")]
+    counts = [loop_text.count(text) for text in ("phi <8 x float>", "call nsz <8 x float> @llvm.maximum")]
+    assert counts == [vectors, vectors]
+
+
+@pytest.mark.parametrize("extent", [16, 33])
+def test_a_short_row_is_not_scattered(extent):
+    """Where it is written out as a whole, LLVM makes vectors of the loop around it, with a scatter for each element."""
+    from tvmagic import te
+
+    rows, row = te.placeholder((100,), name="rows"), te.placeholder((extent,), name="row")
+    c = te.compute((100, 100, extent), lambda i, j, k: rows[i] * rows[j] * row[k], name="C")
+    for processor in ("znver4", "skylake-avx512"):
+        built = tvmagic.build(te.create_schedule(c.op), [rows, row, c], target=f"llvm -mcpu={processor}")
+        assert "scatter" not in built.get_source("asm")
+
+
+def test_a_short_sum_is_written_out():
+    from tvmagic import te
+
+    a, k = te.placeholder((100, 32), name="A"), te.reduce_axis((0, 32), name="k")
+    s = te.compute((100,), lambda i: te.sum(a[i, k], axis=k), name="S")
+    text = codegen.llvm_ir(tvmagic.lower(te.create_schedule(s.op), [a, s]), optimize=False)
+    assert "unroll.disable" not in str(text)
+
+
 def test_a_short_loop_over_vectors_is_not_written_out_as_a_whole():
     """What one loop reads would be kept for the next one in more registers than there are."""
     from tvmagic import te

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from handmade import module
 
-from tvmagic import codegen, tir
+import tvmagic
+from tvmagic import codegen, te, tir
 from tvmagic.ir import Call, Cast, Ramp, decl_buffer
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.numpy_types import numpy_dtype
@@ -148,6 +149,29 @@ def test_conversions(source, target, lanes):
             expected = _nearest_bfloat16(a)  # ml_dtypes rounds twice
     result = run(lambda x: Cast(DataType(target).with_lanes(lanes), x), [source], target, [a], lanes)
     assert_same(result, expected)
+
+
+@pytest.mark.parametrize("target", [*SIGNED, *UNSIGNED])
+@pytest.mark.parametrize("source", FLOATS)
+def test_a_float_beyond_an_integer_type_becomes_its_nearest_end(source, target):
+    info, kind = np.iinfo(target), numpy_dtype(source)
+    ends = np.array([float(e) for e in (info.min, info.max)])
+    near = [e + d for e in ends for d in (-1.5, -1, -0.5, 0, 0.5, 1)] + [np.nextafter(e, 0) for e in ends]
+    with np.errstate(all="ignore"):
+        a = np.array([*near, np.nan, np.inf, -np.inf, 1e30, -1e30, 0.9, -0.9, -0.0, *[1.0] * 42]).astype(kind)
+    wide = [float(x) for x in a]
+    expected = [0 if x != x else info.max if x > info.max else info.min if x < info.min else int(x) for x in wide]
+    expected = np.array([min(max(x, info.min), info.max) for x in expected], target)
+    result = run(lambda x: Cast(DataType(target).with_lanes(LANES), x), [source], target, [a], LANES)
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("target", ["uint8", "int16", "int32"])
+def test_llvm_makes_vectors_of_a_loop_that_converts_floats_to_integers(target):
+    A = te.placeholder((1024,), name="A")
+    B = te.compute((1024,), lambda i: A[i].astype(target), name="B")
+    text = tvmagic.build(te.create_schedule(B.op), [A, B], target="llvm -mcpu=haswell").get_source("ll")
+    assert "fptosi <8 x float>" in text and "fptosi float" not in text
 
 
 def _nearest_bfloat16(values):

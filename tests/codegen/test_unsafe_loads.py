@@ -70,3 +70,42 @@ def test_what_is_there_in_any_case_is_read_without_a_mask(value: Any) -> None:
     s, args = vectorized(value)
     text = tvmagic.build(s, args).get_source("ll")
     assert "masked.load" not in text and "xor <8 x i1>" not in text
+
+
+def _llvm(value: Callable[[Any, Any, Any], Any], *dtypes: str) -> str:
+    A, B = (te.placeholder((N, N), dtype, name=name) for name, dtype in zip("AB", dtypes))
+    C = te.compute((N, N), lambda i, j: value(A, B, (i, j)), name="C")
+    return tvmagic.build(te.create_schedule(C.op), [A, B, C], target="llvm -mcpu=haswell").get_source("ll")
+
+
+def test_what_is_inside_its_buffer_is_read_whatever_the_condition_is() -> None:
+    """A branch would keep LLVM from making vectors of the loop."""
+    both = _llvm(lambda a, b, at: tir.all(a[at], b[at]), "bool", "bool")
+    assert "and <" in both and "masked.load" not in both
+    chosen = _llvm(lambda a, b, at: tir.if_then_else(a[at], b[at], 0.0), "bool", "float32")
+    assert "select <" in chosen and "masked.load" not in chosen
+
+
+def test_what_may_be_outside_its_buffer_stays_behind_its_condition() -> None:
+    padded = _llvm(lambda a, b, at: tir.if_then_else(at[1] > 0, a[at[0], at[1] - 1], b[at]), "float32", "float32")
+    assert "masked.load" in padded or "br i1" in padded
+    A = te.placeholder((N,), name="A")
+    C = te.compute((N,), lambda i: tir.if_then_else(tir.all(i > 0, A[i - 1] > 0.0), A[i - 1], -1.0), name="C")
+    a = np.random.default_rng(0).standard_normal(N, dtype="float32")
+    out = np.zeros(N, "float32")
+    tvmagic.build(te.create_schedule(C.op), [A, C], check_bounds=True)(a, out)
+    before = np.concatenate([[-1.0], a[:-1]]).astype("float32")
+    np.testing.assert_array_equal(out, np.where(before > 0, before, np.float32(-1)))
+
+
+def test_a_search_for_the_largest_branches() -> None:
+    """Its next value would wait for a select, where a branch is foreseen."""
+    A = te.placeholder((N,), name="A")
+    k = te.reduce_axis((0, N), name="k")
+    pair = te.comm_reducer(
+        lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
+        lambda i, v: (tir.const(-1, i), tir.min_value(v)),
+    )
+    B, C = te.compute((1,), lambda z: pair((k, A[k]), axis=k), name="B")
+    text = tvmagic.build(te.create_schedule(B.op), [A, B, C]).get_source("ll")
+    assert "br i1" in text

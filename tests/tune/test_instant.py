@@ -32,6 +32,13 @@ CELLS = {
     "half": "A: bfloat16[33, 40]\nB: bfloat16[40, 50]\nC[i, j] += float32(A[i, k]) * float32(B[k, j])",
     "largest of sums": "A: float32[33, 40]\nB: float32[40, 50]\nC[i, j] = max(A[i, k] + B[k, j], over=k)",
     "an operand twice": "A: float32[33, 40]\nC[i, j] += A[i, k] * A[j, k]",
+    "an operand squared": "A: float32[32, 32]\nC[i, j] += A[i, k] * A[k, j]",
+    "an operand and its transpose": "A: float32[64, 40]\nC[i, j] += A[i, k] * A[j, k]",
+    "a transpose and its operand": "A: float32[40, 96]\nC[i, j] += A[k, i] * A[k, j]",
+    "distances": "A: float32[33, 20]\nB: float32[40, 20]\nC[i, j] += (A[i, k] - B[j, k]) * (A[i, k] - B[j, k])",
+    "three operands": "A: float32[48, 20]\nB: float32[20, 30]\nD: float32[30, 32]\nC[i, l] += A[i, j] * B[j, k] * D[k, l]",
+    "weights of the sum": "A: float32[48, 20]\nB: float32[20, 64]\nD: float32[20]\nC[i, j] += A[i, k] * B[k, j] * D[k]",
+    "part of a sum": "A: float32[48, 48]\nC: float32[24, 16]\nk: range(24)\nC[i, j] += A[i + 3, k] * A[k, j + 1]",
     "symbolic rows": "A: float32[n, 40]\nB: float32[40, 50]\nC[i, j] += A[i, k] * B[k, j]",
     "symbolic in all": "A: float32[n, m]\nB: float32[m, p]\nC[i, j] += A[i, k] * B[k, j]",
     "matrix times vector": "A: float32[70, 128]\nx: float32[128]\ny[i] += A[i, k] * x[k]",
@@ -48,6 +55,12 @@ CELLS = {
     "gather": "T: float32[40, 33]\nI: int32[20]\nY[i, j] = T[I[i], j]",
     "blur": "X: float32[30, 50]\nH: float32[30, 48]\nH[i, j] = X[i, j] + X[i, j + 1] + X[i, j + 2]\n"
     "Y: float32[28, 48]\nY[i, j] = H[i, j] + H[i + 1, j] + H[i + 2, j]",
+    "largest places of rows": "X: float32[9, 96]\nY[i] = argmax(X[i, j], over=j)",
+    "least places of columns": "X: float32[9, 70]\nY[j] = argmin(X[i, j], over=i)",
+    "largest place of all": "X: int8[960]\nY[()] = argmax(X[j], over=j)",
+    "places of a vector's length": "X: float32[9, 8]\nY[i] = argmax(X[i, j], over=j)",
+    "places of a single value": "X: float32[9, 1]\nY[i] = argmax(X[i, j], over=j)",
+    "places of a prime length": "X: float32[9, 97]\nY[i] = argmax(X[i, j], over=j)",
     "a scalar": "X: float32[5]\nS: float32[1]\nS[z] = sum(X[i], over=i)",
     "size one": "A: float32[1, 1]\nB: float32[1, 1]\nC[i, j] += A[i, k] * B[k, j]",
 }
@@ -69,7 +82,7 @@ def test_results_are_right(name: str) -> None:
 
 FEW = {
     "X: float32[70000]\nS[()] += X[i]": "S: 16 partial results, of a stretch of i each, on 4 cores",
-    "X: float32[300, 500]\nS[()] += X[i, j] * X[i, j]": "S: 15 partial results, of a stretch of i each, on 4 cores",
+    "X: float32[300, 500]\nS[()] += X[i, j] * X[i, j]": "S: 16 partial results, of a stretch of all axes each, on 4 cores",
     "X: float32[3, 40000]\nY[i] = max(X[i, k], over=k)": "Y: 16 partial results, of a stretch of k each, on 4 cores",
     "X: float32[40000, 2]\nY[i] += X[k, i]": "Y: 16 partial results, of a stretch of k each, on 4 cores",
     "X: float32[70001]\nS[()] = min(X[i], over=i)": "S: its values are taken in any order",  # 70001 is a prime
@@ -151,6 +164,82 @@ def test_a_window_that_slides_along_the_results_is_reduced_in_vectors_of_results
     assert "T.vectorized" in str(checked(text).schedule.mod)
 
 
+APART = {
+    "a lower triangle": ("X: float32[64, 64]\nY[i, j] = exp(X[i, j]) if j <= i else 0", "for j in range(i + 1)"),
+    "an upper triangle": ("X: float32[64, 64]\nY[i, j] = X[i, j] if j >= i else 0", "for j in range(64 - i)"),
+    "padding": ("X: float32[64, 64]\nY: float32[64, 64]\nY[i, j] = (X[i, j - 1] if j > 0 else 0) + X[i, j]", "for j in range(63)"),
+    "two parts": ("A: float32[64, 64]\nB: float32[64, 33]\nY: float32[64, 97]\nY[i, j] = A[i, j] if j < 64 else B[i, j - 64]", "for j in range(33)"),
+    "a diagonal": ("X: float32[64]\nY: float32[64, 64]\nY[i, j] = X[i] if i == j else 0", "for j in range(63 - i)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", APART)
+def test_between_places_at_which_a_condition_changes_no_loop_asks(name: str) -> None:
+    """Neither vectors that VectorizeLoop would take apart, nor a condition in a loop."""
+    text, loop = APART[name]
+    lowered = tvmagic.lower(checked(text).schedule.mod).script()
+    assert loop in lowered and "if_then_else" not in lowered and "_s in range" not in lowered, lowered
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "T: float32[64]\nI: int32[640]\nY[i] = T[I[i]] * 2",
+        "T: float32[64]\nI: int32[640]\nY[i] = exp(T[I[i]])",
+        "X: float32[64, 64]\nY[i, j] = exp(X[i, j]) if X[i, j] < 0 else X[i, j]",
+        "I: int32[64]\nj: range(32)\nY[i, j] = 1.0 if I[i] == j else 0.0",
+        "X: float32[64, 64]\nY: float32[128, 128]\nY[i, j] = X[i // 2, j // 2]",
+    ],
+)
+def test_what_depends_on_data_is_left_to_llvm(text: str) -> None:
+    """It knows what a gather and a mask cost; the loop is as it was written."""
+    lowered = tvmagic.lower(checked(text).schedule.mod).script()
+    assert "Ramp" not in lowered and ":16]" not in lowered and "_s in range" not in lowered
+    assert lowered.count("if_then_else") <= 1
+
+
+def test_elements_a_few_places_apart_are_read_in_vectors() -> None:
+    sch = checked("X: float32[64, 64]\nY: float32[64, 32]\nY[i, j] = X[i, 2*j] + X[i, 2*j+1]").schedule
+    assert "T.vectorized" in sch.script()
+
+
+def test_threads_pay_for_long_loops_alone() -> None:
+    cell = "X: float32[{n}]\nY[i] = {value}"
+    for n, value, parallel in ((100000, "X[i] + 1", False), (1000000, "X[i] + 1", True), (100000, "exp(X[i])", True)):
+        sch = decide(operator("f", cell.format(n=n, value=value)), "llvm -num-cores=4").schedule
+        assert ("T.parallel" in sch.script()) == parallel
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "X: float32[114, 114, 64]\nW: float32[3, 3, 64]\nY[i, j, c] += X[i + r, j + q, c] * W[r, q, c]",
+            "along c, 4 of them along i",
+        ),
+        (
+            "X: float32[64, 114, 114]\nW: float32[64, 3, 3]\nY[c, i, j] += X[c, i + r, j + q] * W[c, r, q]",
+            "along j, 4 of them along i",
+        ),
+        (
+            "X: float32[8, 64, 66]\nr: range(2)\nY: float32[8, 32, 64]\nY[c, i, j] = max(X[c, 2*i + r, j], over=r)",
+            "of 8 results at a time along j",
+        ),
+    ],
+)
+def test_neighbours_whose_windows_overlap_are_kept_together(text: str, said: str) -> None:
+    """Of all tiles, the one that loads the least for a result: a vector wide, so that more rows share what they read."""
+    assert any(text.endswith(said) for text in checked(text, "llvm -mcpu=haswell").texts)
+
+
+@pytest.mark.parametrize("cores", [2, 64])
+def test_no_more_loops_are_fused_than_the_cores_need(cores: int) -> None:
+    """The places of a fused loop are divided by sizes in each iteration."""
+    op = operator("f", "X: float32[34, 66, 128]\nY: float32[32, 64, 128]\nY[i, j, k] = X[i, j, k] + X[i + 2, j + 2, k]")
+    sch = decide(op, f"llvm -num-cores={cores}").schedule
+    assert len(sch.get_loops(sch.get_block("Y"))) == (3 if cores == 2 else 2)
+
+
 def test_a_tile_follows_the_processor() -> None:
     big = "A: float32[960, 960]\nB: float32[960, 960]\nC[i, j] += A[i, k] * B[k, j]"
     op = operator("f", big)
@@ -184,27 +273,53 @@ def test_a_large_operand_is_packed_in_stretches() -> None:
     assert any("panels of B at a time, which stay in the last cache" in t for t in decide(op).texts)
 
 
-def test_what_no_rule_fits_is_said() -> None:
-    instant = checked(
-        "X: int32[300, 40]\nY[i, j] = cumsum(X)[i, j]" if False else "A: int32[64]\nB[i] = A[i] * A[63 - i]"
-    )
-    assert instant.schedule.mod is not None
-    a = te.placeholder((256, 64), name="A")
-    k = te.reduce_axis((0, 64), name="k")
+def _places(rows: int, columns: int) -> Any:
+    """A function with the place and the value of the largest element of each row, as TVM's own example of a reduction of pairs."""
+    a = te.placeholder((rows, columns), name="A")
+    k = te.reduce_axis((0, columns), name="k")
     pair = te.comm_reducer(
         lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
         lambda i, v: (tir.const(-1, i), tir.min_value(v)),
         name="argmax",
     )
-    index, value = te.compute((256,), lambda i: pair((k, a[i, k]), axis=k), name="best")
-    func = te.create_prim_func([a, index, value])
-    found = decide(func)
-    assert any("no rule fits" in text and "in parallel" in text for text in found.texts)
-    built = tvmagic.build(found.schedule.mod)
-    data = np.random.default_rng(0).standard_normal((256, 64), dtype="float32")
-    at, best = np.zeros(256, "int32"), np.zeros(256, "float32")
-    built(data, at, best)
+    index, value = te.compute((rows,), lambda i: pair((k, a[i, k]), axis=k), name="best")
+    return te.create_prim_func([a, index, value])
+
+
+@pytest.mark.parametrize(("columns", "said"), [(64, "partial results along k"), (61, "no rule fits")])
+def test_places_of_rows(columns: int, said: str) -> None:
+    found = decide(_places(1000, columns), "llvm -mcpu=haswell")
+    assert any(said in text for text in found.texts) and "T.parallel" in found.schedule.script()
+    assert ("T.vectorized" in found.schedule.script()) == (columns == 64)
+    data = np.random.default_rng(0).standard_normal((1000, columns), dtype="float32")
+    at, best = np.zeros(1000, "int32"), np.zeros(1000, "float32")
+    tvmagic.build(found.schedule.mod)(data, at, best)
     np.testing.assert_array_equal(at, data.argmax(axis=1))
+    np.testing.assert_array_equal(best, data.max(axis=1))
+
+
+@pytest.mark.parametrize("over", ["i", "j"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_in_vectors_are_the_first_ones_as_in_numpy(name: str, over: str) -> None:
+    """Ties, infinities, NaN."""
+    op = operator("f", f"X: float32[64, 96]\nY[{'ij'.replace(over, '')}] = {name}(X[i, j], over={over})")
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 5, (64, 96)).astype("float32")
+    data[3], data[:, 7], data[9, 50:], data[11, 60] = np.inf, -np.inf, np.nan, np.nan
+    sch = auto(op)
+    assert "T.vectorized" in sch.script()
+    out = np.zeros(64 if over == "j" else 96, "int32")
+    tvmagic.build(sch.mod)(data, out)
+    np.testing.assert_array_equal(out, getattr(np, name)(data, axis="ij".index(over)))
+
+
+def test_what_no_rule_fits_is_said() -> None:
+    a = te.placeholder((256, 64), name="A")
+    k = te.reduce_axis((0, 64), name="k")
+    both = te.comm_reducer(lambda x, y: (x[0] + y[0], x[1] * y[1]), lambda i, v: (tir.const(0, i), tir.const(1, v)))
+    total, product = te.compute((256,), lambda i: both((a[i, 63 - k] + k, a[i, 63 - k]), axis=k), name="both")
+    found = decide(te.create_prim_func([a, total, product]))
+    assert any("no rule fits" in text and "in parallel" in text for text in found.texts)
 
 
 def test_what_has_no_schedule_is_refused() -> None:

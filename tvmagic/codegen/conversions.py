@@ -38,10 +38,50 @@ def _float_to_int(emitter: Any, value: str, source: DataType, target: DataType) 
     if source.bits == 16:
         wide = DataType("float32").with_lanes_of(source)
         value, source = emitter.convert(value, source, wide), wide
-    kind, argument = llvm_type(target), llvm_type(source)
-    word = "fptosi" if target.is_int else "fptoui"
-    name = f"llvm.{word}.sat.{emitter.suffix(target)}.{emitter.suffix(source)}"
-    return emitter.out.op(f"call {kind} {emitter.context.text.declare(name, kind, argument)}({argument} {value})")
+    low, high = _ends(target)
+    exact = target.bits < (32 if source.bits == 32 else 64)  # whether a float is both of the ends
+    return (_clamped if exact else _chosen)(emitter, value, source, target, low, high)
+
+
+def _ends(target: DataType) -> tuple[int, int]:
+    if target.is_int:
+        return -(1 << (target.bits - 1)), (1 << (target.bits - 1)) - 1
+    return 0, (1 << target.bits) - 1
+
+
+def _clamped(emitter: Any, value: str, source: DataType, target: DataType, low: int, high: int) -> str:
+    """The integer part of a float that is first moved to the nearest end, which is a float.
+
+    LLVM makes no vectors of its own instructions that do so.
+    """
+    out, f, flags = emitter.out, llvm_type(source), emitter.condition_type(source)
+    for word, end in (("ogt", low), ("olt", high)):  # NaN becomes the lower end
+        number = constant(source, float(end))
+        inside = emitter.float_comparison(word, source, value, number)
+        moved = out.op(f"select {flags} {inside}, {f} {value}, {f} {number}")
+        if low and word == "ogt":
+            nan = emitter.float_comparison("uno", source, value, value)
+            moved = out.op(f"select {flags} {nan}, {f} {constant(source, 0.0)}, {f} {moved}")
+        value = moved
+    # of 32 bits, signed: that is one instruction on every machine
+    wide = DataType("int32" if target.bits < 32 or target.is_int else "int64").with_lanes_of(source)
+    return _int_to_int(emitter, _to("fptosi", emitter, value, source, wide), wide, target)
+
+
+def _chosen(emitter: Any, value: str, source: DataType, target: DataType, low: int, high: int) -> str:
+    """The integer part of a float if the type holds it, and else an end of the type, or 0 for NaN."""
+    out, f, flags, t = emitter.out, llvm_type(source), emitter.condition_type(source), llvm_type(target)
+    above, least = constant(source, float(high + 1)), constant(source, float(low))
+    fits = emitter.float_comparison("olt", source, value, above)
+    big_enough = emitter.float_comparison("oge", source, value, least)
+    inside = out.op(f"and {flags} {fits}, {big_enough}")
+    safe = out.op(f"select {flags} {inside}, {f} {value}, {f} {constant(source, 0.0)}")
+    whole = _to("fptosi" if target.is_int else "fptoui", emitter, safe, source, target)
+    for word, bound, end in (("oge", above, high), ("olt", least, low)):
+        if end:
+            beyond = emitter.float_comparison(word, source, value, bound)
+            whole = out.op(f"select {flags} {beyond}, {t} {constant(target, end)}, {t} {whole}")
+    return whole
 
 
 def _int_to_float(emitter: Any, value: str, source: DataType, target: DataType) -> str:

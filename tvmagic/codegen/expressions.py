@@ -19,7 +19,7 @@ from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.rules import RULES
 from tvmagic.codegen.types import constant, flags_type, lanes_name, llvm_type, splat, vector_type
-from tvmagic.codegen.unsafe_loads import needs_mask
+from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     EQ,
@@ -249,10 +249,13 @@ class ExpressionEmitter(Visitor):
     def extreme(self, node: BinaryOp) -> str:
         a, b = self.visit(node.a), self.visit(node.b)
         word = "min" if isinstance(node, Min) else "max"
+        if node.dtype.is_bool:
+            return self.out.op(f"{'and' if word == 'min' else 'or'} {llvm_type(node.dtype)} {a}, {b}")
         if not node.dtype.is_float:
             return self._mark(self.intrinsic(f"{'s' if node.dtype.is_int else 'u'}{word}", node.dtype, a, b), a, b)
         if self.any_order and node.dtype.code == "float" and node.dtype.bits in (32, 64):
-            return self.intrinsic(f"{word}imum", node.dtype, a, b)  # which LLVM knows to be a reduction
+            # which LLVM knows to be a reduction; of two zeros any will do, as above
+            return self.intrinsic(f"{word}imum", node.dtype, a, b, flags="nsz ")
         # A comparison and a select are one instruction on every machine. It gives `b` where either
         # side is NaN; NumPy lets NaN through, so `a` is chosen where it is NaN. A constant is not.
         for side, name in ((node.a, a), (node.b, b)):
@@ -282,13 +285,14 @@ class ExpressionEmitter(Visitor):
         """The type of a condition on every lane of `dtype`."""
         return flags_type(dtype.lane_code)
 
-    def intrinsic(self, name: str, dtype: DataType, *args: str, extra: str = "") -> str:
-        """A call of LLVM's intrinsic `name` on values of type `dtype`; `extra` goes after the arguments."""
+    def intrinsic(self, name: str, dtype: DataType, *args: str, extra: str = "", flags: str = "") -> str:
+        """A call of LLVM's intrinsic `name` on values of type `dtype`, with fast-math `flags`; `extra` goes after the
+        arguments."""
         kind = llvm_type(dtype)
         types = ", ".join([kind] * len(args) + ([extra.split()[0]] if extra else []))
         function = self.context.text.declare(f"llvm.{name}.{suffix(dtype)}", kind, types)
         values = ", ".join([f"{kind} {a}" for a in args] + ([extra] if extra else []))
-        return self.out.op(f"call {kind} {function}({values})")
+        return self.out.op(f"call {flags}{kind} {function}({values})")
 
     @staticmethod
     def suffix(dtype: DataType) -> str:
@@ -444,12 +448,16 @@ class ExpressionEmitter(Visitor):
     def logical(self, node: BinaryOp) -> str:
         word = "and" if isinstance(node, And) else "or"
         a = self.visit(node.a)
-        if node.dtype.lane_code == 1 and self.context.is_guarded(node.b):
-            return self._short_circuit(word, a, node.b)
-        if self.context.is_guarded(node.b):
-            return self._masked_operand(node, a)
+        if self._is_guarded(node.b):
+            return self._short_circuit(word, a, node.b) if node.dtype.lane_code == 1 else self._masked_operand(node, a)
         b = self.visit(node.b)
         return self._mark(self.out.op(f"{word} {llvm_type(node.dtype)} {a}, {b}"), a, b)
+
+    def _is_guarded(self, expr: PrimExpr) -> bool:
+        """Whether an expression may only be computed if a condition holds."""
+        if not self.context.is_guarded(expr):
+            return False
+        return self.context.check_bounds or not is_harmless(expr, self.intervals, self.context.work.stored)
 
     def _masked_operand(self, node: BinaryOp, a: str) -> str:
         """The vector `a and b` (`a or b`), if the lanes of `b` that `a` decides read nothing."""
@@ -505,7 +513,7 @@ class ExpressionEmitter(Visitor):
         lanes = condition.dtype.lane_code
         if lanes != 1:
             return self._masked_sides(chosen, then, other, lanes)
-        if self.mask is None and not self.context.is_guarded(then) and not self.context.is_guarded(other):
+        if self.mask is None and not self._is_guarded(then) and not self._is_guarded(other):
             first, second = self.visit(then), self.visit(other)
             return self._mark(
                 self.out.op(f"select i1 {chosen}, {kind} {first}, {kind} {second}"), chosen, first, second

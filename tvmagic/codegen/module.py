@@ -101,11 +101,14 @@ class ModuleContext:
     def likely(self) -> str:
         return ", !prof " + self.shared_node("likely", '!{!"branch_weights", i32 1048576, i32 1}')
 
-    def loop_metadata(self, name: str, value: str = "") -> str:
-        """The loop's wish `llvm.loop.<name>`, as a suffix of its branch."""
-        wish = self.text.node(f'!{{!"llvm.loop.{name}"{", " + value if value else ""}}}')
+    def loop_metadata(self, *wishes: str) -> str:
+        """The loop's wishes `llvm.loop.<name>`, each with its value if it has one, as a suffix of its branch."""
+        nodes = []
+        for wish in wishes:
+            name, _, value = wish.partition(" ")
+            nodes.append(self.text.node(f'!{{!"llvm.loop.{name}"{", " + value if value else ""}}}'))
         loop = self.text.node()
-        self.text.define_node(loop, f"distinct !{{{loop}, {wish}}}")
+        self.text.define_node(loop, f"distinct !{{{', '.join([loop, *nodes])}}}")
         return f", !llvm.loop {loop}"
 
     def attributes(self) -> str:

@@ -17,6 +17,7 @@ from tvmagic.ir import (
     AllocateConst,
     AssertStmt,
     AttrStmt,
+    BufferLoad,
     BufferStore,
     DataType,
     DeclBuffer,
@@ -55,8 +56,30 @@ ANY_ORDER = "pragma_any_order"
 
 
 _SHORT = (8, 128)  # iterations of a loop over vectors that LLVM might write out as a whole
+_PARTIAL_RESULTS = (4, 8)  # vectors of them, of a reduction in any order: at least, and at most
 _SHORT_STEP = 4  # iterations of it that are written out
+_WHOLE = 64  # iterations of a loop over elements that LLVM might write out as a whole
+_SCATTERS = 512  # bits of a vector from which x86 scatters
 _FEW_STORES = 8  # vectors that its body stores at most; more are the tile of a product, which is to stay in registers
+
+
+def _stores_elements(body: Stmt) -> bool:
+    """Whether a body without loops stores elements, not vectors, and not in place of what it reads, as sums are."""
+    stored: set[Var] = set()
+    loaded: set[Var] = set()
+    others = [0]
+
+    def look(node: object) -> None:
+        if isinstance(node, BufferStore):
+            stored.add(node.buffer.data)
+            others[0] += node.value.dtype.lane_code != 1
+        elif isinstance(node, BufferLoad):
+            loaded.add(node.buffer.data)
+        elif isinstance(node, For):
+            others[0] += 1
+
+    post_order_visit(body, look)
+    return not others[0] and bool(stored) and not stored & loaded
 
 
 def _vector_stores(stmt: Stmt) -> int:
@@ -321,17 +344,36 @@ class FunctionEmitter(MemoryEmitter):
         """
         extent = stmt.extent
         if stmt in self.context.repeated:
-            return self.context.loop_metadata("vectorize.enable", "i1 false")
+            return self.context.loop_metadata("vectorize.enable i1 false")
         if stmt.kind is ForKind.SERIAL and isinstance(extent, IntImm) and not self.context.check_bounds:
-            if self.any_order or self.context.work.written > _LARGEST_WRITTEN:
+            if self.any_order:  # as many partial results as keep the machine busy while each waits for its last value
+                count = _PARTIAL_RESULTS[self._divides_many(extent.value)]
+                return self.context.loop_metadata("unroll.disable", f"interleave.count i32 {count}")
+            if self.context.work.written > _LARGEST_WRITTEN or self._would_scatter(stmt):
                 return self.context.loop_metadata("unroll.disable")
             if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(stmt.body) <= _FEW_STORES:
                 whole = extent.value % _SHORT_STEP == 0
-                return self.context.loop_metadata("unroll.count", f"i32 {_SHORT_STEP}") if whole else ""
+                return self.context.loop_metadata(f"unroll.count i32 {_SHORT_STEP}") if whole else ""
         if stmt.kind is not ForKind.UNROLLED or self.context.check_bounds or not isinstance(extent, IntImm):
             return ""
         whole = extent.value * self.context.work.bodies.get(stmt, _LARGEST_UNROLLED)
         return self.context.loop_metadata("unroll.full") if whole <= _LARGEST_UNROLLED else ""
+
+    def _would_scatter(self, stmt: For) -> bool:
+        """Whether LLVM would write out an innermost loop as a whole and make vectors of the loop around it, with a scatter
+        for each element: on machines that have scatters, which are slow."""
+        if self.context.family.launches or not isinstance(stmt.extent, IntImm) or stmt.extent.value > _WHOLE:
+            return False
+        machine = self.context.target.machine
+        long = machine.lanes("float32") <= stmt.extent.value
+        return long and machine.vector_bits >= _SCATTERS and _stores_elements(stmt.body)
+
+    def _divides_many(self, extent: int) -> bool:
+        """Whether the most vectors of partial results divide a loop, and some times: else it has a rest without vectors."""
+        if self.context.family.launches:
+            return False
+        step = _PARTIAL_RESULTS[1] * self.context.target.machine.lanes("float32")
+        return extent % step == 0 and extent >= 4 * step
 
     # ------------------------------------------------------------------ memory
 

@@ -1,14 +1,20 @@
-"""Which loads a vector `Select` may do only in the lanes that take them.
+"""Which loads may be done only if a condition holds, or only in the lanes in which it does.
 
-A scalar `Select` that reads memory became a branch (`RewriteUnsafeSelect`); lanes cannot branch. A load that stays inside its buffer in every lane is done for all of them, which costs less than a mask.
+A load that stays inside its buffer whatever the condition is, is done always: that costs less than a branch or a mask, and
+LLVM makes vectors of loops without branches.
 """
 
 from __future__ import annotations
 
 from tvmagic.codegen.intervals import Intervals
-from tvmagic.ir import BufferLoad, IntImm, PrimExpr, Visitor, handles, structural_equal
+from tvmagic.ir import BufferLoad, Call, IntImm, PrimExpr, Var, Visitor, handles, structural_equal
+from tvmagic.ir.query import callee
 
-__all__ = ["needs_mask"]
+__all__ = ["is_harmless", "needs_mask"]
+
+# Operations from which a branch around them pays, as it mostly is foreseen.
+_FEW = 6
+_SMALL = {"tir.if_then_else", "tir.likely", "tir.fabs", "tir.isnan"}
 
 
 def needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals) -> bool:
@@ -22,16 +28,46 @@ def needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals) -> boo
     return not all(any(structural_equal(load, other) for other in done.loads) for load in finder.unsafe)
 
 
+def is_harmless(expr: PrimExpr, intervals: Intervals, stored: set[Var]) -> bool:
+    """Whether an expression that reads memory is computed whatever the condition is: all that it reads is inside its
+    buffer, it calls nothing, and it is short or of lanes, which cannot branch.
+
+    A scalar is not read so from what the function stores to, the pointers `stored`: the next value would wait for it,
+    where a branch is foreseen, as in a search for the largest.
+    """
+    found = _Unsafe(expr.dtype.lane_code, intervals)
+    found.visit(expr)
+    if found.unsafe or found.calls:
+        return False
+    return expr.dtype.lane_code != 1 or found.count <= _FEW and not found.pointers & stored
+
+
 class _Unsafe(Visitor):
     """Collects the loads of lanes that are not provably inside their buffers."""
 
     def __init__(self, lanes: int, intervals: Intervals) -> None:
         self.lanes, self.intervals = lanes, intervals
         self.unsafe: list[BufferLoad] = []
+        self.pointers: set[Var] = set()  # to what is read
+        self.calls = False  # of anything that is not short
+        self.count = 0  # of expressions, those of indices not counted
+
+    @handles(PrimExpr)
+    def other(self, node: PrimExpr) -> None:
+        self.count += 1
+        self.visit_children(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        self.calls |= callee(node) not in _SMALL
+        self.other(node)
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
+        outside = self.count + 1
         self.visit_children(node)
+        self.count = outside
+        self.pointers.add(node.buffer.data)
         lanes = node.indices[-1].dtype.lane_code if node.indices else 1
         if lanes in (1, self.lanes) and not all(map(self._inside, node.indices, node.buffer.shape)):
             self.unsafe.append(node)

@@ -8,6 +8,7 @@ from tvmagic.codegen.statement_chains import ChainVisitor
 from tvmagic.ir import (
     Buffer,
     BufferLoad,
+    BufferStore,
     Call,
     For,
     ForKind,
@@ -34,7 +35,8 @@ class Work(ChainVisitor):
     a loop asks whether to stop. Extents that are not constant count as 64.
 
     `reach` is the largest constant size in bytes of the buffers over each pointer. `written` is the number of
-    operations that there are once LLVM has written out every loop that is short enough.
+    operations that there are once LLVM has written out every loop that is short enough. `stored` are the pointers to
+    what is stored to.
     """
 
     def __init__(self, body: Any) -> None:
@@ -42,6 +44,7 @@ class Work(ChainVisitor):
         self.written = 0
         self.bodies: dict[For, int] = {}
         self.reach: dict[Var, int] = {}
+        self.stored: set[Var] = set()
         self._seen: set[Buffer] = set()
         self._outer: set[For] = set()
         self._loops = False
@@ -90,6 +93,11 @@ class Work(ChainVisitor):
     @handles(Call, BufferLoad)
     def costly(self, node: PrimExpr) -> None:
         self.add(4 * max(1, abs(node.dtype.lane_code) // 8))
+        self.visit_children(node)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self.stored.add(node.buffer.data)
         self.visit_children(node)
 
     @handles(For)

@@ -12,7 +12,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.operators import Operator
 from tvmagic.tir.schedule import Schedule, ScheduleError
-from tvmagic.tune.instant import contraction, elementwise, few, rows, scans, stencil
+from tvmagic.tune.instant import contraction, elementwise, few, pairs, rows, scans, stencil
 from tvmagic.tune.instant.plainly import plain_loops
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
 
@@ -104,6 +104,7 @@ class _Attempt:
         self._each(self._inline)
         self._each(self._few)
         self._each(self._contract)
+        self._pairs()
         self._chains()
         self._each(self._spread)
         for block in blocks_of(self.sch):
@@ -153,6 +154,15 @@ class _Attempt:
         if plan is not None:
             self.handled.add(info.name)
             contraction.apply(self.sch, plan, self.machine, self.notes)
+
+    def _pairs(self) -> None:
+        for block in blocks_of(self.sch):
+            found = pairs.pairs_of(self.sch, block, self.machine)
+            if found is not None and found.name not in self.refused and self._untouched(block):
+                self.at = found.name
+                self.handled.add(found.name)
+                self.finished.add(found.name)
+                pairs.apply(self.sch, found, self.machine, self.notes)
 
     def _chains(self) -> None:
         """Chains that share rows, from the last block of the program back."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any
 
 from tvmagic.codegen.target.machine import Machine, Tile
-from tvmagic.ir import Add, IntImm, Max, Min, Mul, Var
+from tvmagic.ir import Add, IntImm, Max, Min, Mul, Var, structural_equal
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import chunks, copy_block, hint_partition
@@ -68,27 +69,44 @@ def plan_contraction(info: BlockInfo, machine: Machine) -> Plan | None:
     """The cheapest way to compute a block as a contraction; None if it is not one."""
     if info.combine not in (Add, Max, Min, Mul) or not info.store.plain or not info.reduced:
         return None
-    operands = [a for a in info.loads if a.variables]
-    if len(operands) != 2 or operands[0].buffer is operands[1].buffer or any(a.extent == 0 for a in info.axes):
+    operands = _distinct([a for a in info.loads if a.variables])
+    if len(operands) < 2 or any(a.extent == 0 for a in info.axes):
         return None
     best: Plan | None = None
-    for wide, narrow in (operands, operands[::-1]):
+    for wide, narrow in permutations(operands, 2):
+        others = [a for a in operands if a is not wide]
         for column in info.spatial:
-            if column.var in wide.variables and column.var not in narrow.variables and column.extent != 1:
-                for plan in _plans(info, machine, wide, narrow, column):
+            if column.var in wide.variables and column.extent != 1 and not _in_any(column, others):
+                for plan in _plans(info, machine, wide, narrow, column, [a for a in operands if a is not narrow]):
                     if best is None or plan.cost < best.cost:
                         best = plan
     return best
 
 
-def _plans(info: BlockInfo, machine: Machine, wide: Access, narrow: Access, column: Axis) -> list[Plan]:
-    """The ways with vectors along `column` of the operand `wide`."""
-    rows = [a for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables and a.extent != 1]
+def _distinct(loads: list[Access]) -> list[Access]:
+    """The accesses, those that read the same element once: `(A[i, k] - B[j, k]) * (A[i, k] - B[j, k])` has two."""
+    found: list[Access] = []
+    for load in loads:
+        if not any(a.buffer is load.buffer and structural_equal(a.indices, load.indices) for a in found):
+            found.append(load)
+    return found
+
+
+def _in_any(axis: Axis, accesses: list[Access]) -> bool:
+    return any(axis.var in a.variables for a in accesses)
+
+
+def _plans(
+    info: BlockInfo, machine: Machine, wide: Access, narrow: Access, column: Axis, others: list[Access]
+) -> list[Plan]:
+    """The ways with vectors along `column` of the operand `wide`; `others` are all operands but `narrow`."""
+    rows = [a for a in info.spatial if a.var in narrow.variables and not _in_any(a, others) and a.extent != 1]
     lanes = machine.lanes(info.store.buffer.dtype)
     found: list[Plan] = []
     for row in rows:
-        # Rounding up needs accesses at plain variables and zeros that change nothing.
-        padding = wide.plain and narrow.plain and info.combine is Add and isinstance(info.value, Mul)
+        # Rounding up needs two accesses at plain variables, of two buffers, and zeros that change nothing.
+        two = len(info.loads) == 2 and wide.buffer is not narrow.buffer
+        padding = two and wide.plain and narrow.plain and info.combine is Add and isinstance(info.value, Mul)
         for count, vectors in machine.tiles():
             plan = _planned(
                 info, machine, wide, narrow, column, row, Tile(count, vectors, lanes, machine.vector_registers), padding
@@ -115,7 +133,8 @@ def _planned(
         return None
     streams = narrow.step(info.reduced[-1].var) in (0, 1)
     even = plan.pad or not plan.uneven(row)
-    plan.pack_narrow = narrow.plain and even and (plan.uneven(row) or not streams)
+    once = plan.pack_wide and narrow.buffer is wide.buffer  # one copy takes all that is read of a buffer
+    plan.pack_narrow = narrow.plain and even and not once and (plan.uneven(row) or not streams)
     plan.cost = _cost(plan, machine)
     return plan
 

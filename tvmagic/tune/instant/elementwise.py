@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.codegen.target.machine import Machine
+from tvmagic.ir import And, BufferLoad, Not, Or, PrimExpr, post_order_visit, structural_equal
+from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune.instant.loops import extent_of, hint_partition
+from tvmagic.tune.instant.loops import extent_of, hint_partition, share
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
 
 __all__ = ["inline_cheap", "spread", "vector_axis"]
 
-_CHUNK = 8192  # elements of a chunk at least: less does not pay for waking a thread
+_ENOUGH = 1 << 18  # elements from which threads pay: they take some 20 microseconds, as waking a thread does
+_LONG = 8  # elements that take as long as one with a long call, or with one that is read across the lines of the cache
 _COSTLY = {
     "tir.exp",
     "tir.tanh",
@@ -87,54 +91,87 @@ def spread(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -
     inner: list[Any] = []
     whole = _flat(info) and len(loops) > 1
     if whole:
-        fused = sch.fuse(*loops.values())
-        order, inner = [], [fused]
+        order, inner = [], [sch.fuse(*loops.values())]
     elif axis is not None:
         inner = [loops[axis]]
-    hint = None
-    if inner:
-        extent = extent_of(sch, inner[0])
-        if extent is None or extent % lanes == 0 or info.calls:
-            if extent is None or extent > lanes:
-                far, near = sch.split(inner[0], [None, lanes])
-                if extent is None or extent % lanes:
-                    hint = far
-                inner = [far, near]
-            notes.say(f"{info.name}: vectors of {lanes} along {axis.name if axis and not whole else 'all axes'}")
     if order and inner:
         sch.reorder(*order, *inner)
-    if inner and (hint is not None or len(inner) == 2 or extent_of(sch, inner[-1]) == lanes):
-        sch.vectorize(inner[-1])
-        outer = [*order, *inner[:-1]]
-    else:
-        outer = [*order, *inner]
-    if hint is not None:
-        hint_partition(sch, hint)
-    _on_cores(sch, outer, order, info, machine)
+    along = axis.name if axis and not whole else "all axes"
+    if inner and axis is not None and _in_vectors(info, axis):
+        extent = extent_of(sch, inner[0])
+        notes.say(f"{info.name}: vectors of {lanes} along {along}")
+        if extent is None or extent > lanes:
+            far, near = sch.split(inner[0], [None, lanes])
+            inner = [far]
+            if extent is None or extent % lanes:
+                hint_partition(sch, far)
+        else:
+            near, inner = inner[0], []
+        sch.vectorize(near)
+    elif inner:
+        notes.say(f"{info.name}: a plain loop along {along}, of which LLVM makes vectors")
+        if axis is not None and _at_places(info, axis):
+            notes.say(f"loops of their own between the places along {axis.name} at which its conditions change")
+            hint_partition(sch, inner[0])
+    _on_cores(sch, order, inner, info, machine)
+
+
+def _in_vectors(info: BlockInfo, axis: Axis) -> bool:
+    """Whether vectors are asked for, as LLVM makes none of a loop, or not as good ones: where elements are read that are
+    a few places apart, and of long calls.
+
+    What depends on data, or on a condition, is left to it: it knows what a gather and a mask cost on the processor.
+    """
+    steps = [a.step(axis.var) for a in info.loads]
+    if None in steps or any(axis.var in variables_in(c) for c in info.conditions):
+        return False
+    return bool(info.calls & _COSTLY) or any(abs(step or 0) in range(2, WIDEST_SHUFFLE + 1) for step in steps)
+
+
+def _at_places(info: BlockInfo, axis: Axis) -> bool:
+    """Whether conditions change at places along an axis that are known without data, as those of padding and triangles do.
+
+    LoopPartition gives what is between two such places a loop of its own. If several conditions move with other axes,
+    it leaves them in the loops.
+    """
+    asked = [c for c in _comparisons(info.conditions) if axis.var in variables_in(c)]
+    moving = [c for c in asked if set(variables_in(c)) - {axis.var}]
+    return bool(asked) and not any(map(_reads, asked)) and (not moving or len(asked) == 1)
+
+
+def _comparisons(conditions: list[PrimExpr]) -> list[PrimExpr]:
+    """The parts of conditions that `and`, `or` and `not` join, each once."""
+    found: list[PrimExpr] = []
+    todo = list(conditions)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (And, Or)):
+            todo += [node.a, node.b]
+        elif isinstance(node, Not):
+            todo.append(node.a)
+        elif not any(structural_equal(node, other) for other in found):
+            found.append(node)
+    return found
+
+
+def _reads(node: PrimExpr) -> bool:
+    found: list[Any] = []
+    post_order_visit(node, lambda n: found.append(n) if isinstance(n, BufferLoad) else None)
+    return bool(found)
 
 
 def _flat(info: BlockInfo) -> bool:
     """Whether all axes together run through each array once from begin to end."""
     places = [a.var for a in info.axes]
     plain = [info.store, *info.loads]
-    return all(list(a.indices) == places or not a.variables for a in plain) and info.constant
+    return all(list(a.indices) == places or not a.variables for a in plain) and info.constant and not info.alone
 
 
-def _on_cores(sch: Schedule, outer: list[Any], order: list[Any], info: BlockInfo, machine: Machine) -> None:
-    """The outer loops in parallel, in chunks of some size."""
-    if not outer or _size(info.axes) < _CHUNK:
-        return
-    if len(outer) == 1 and not order:
-        extent = extent_of(sch, outer[0])
-        if extent is not None and extent > machine.cores:
-            chunk = max(1, _CHUNK // machine.lanes(info.store.buffer.dtype))
-            while extent % chunk and chunk > 1:
-                chunk -= 1
-            if chunk > 1:
-                outer = list(sch.split(outer[0], [None, chunk]))
-        sch.parallel(outer[0])
-        return
-    sch.parallel(order[0] if len(order) == 1 else sch.fuse(*order) if order else outer[0])
+def _on_cores(sch: Schedule, order: list[Any], inner: list[Any], info: BlockInfo, machine: Machine) -> None:
+    """The outer loops in parallel; each core gets stretches of what is left of the innermost if there are none."""
+    outer = order or inner
+    if outer and _size(info.axes) * (_LONG if info.calls & _COSTLY else 1) >= _ENOUGH:
+        share(sch, outer, machine)
 
 
 def _crossed(info: BlockInfo, axis: Axis) -> Axis | None:
@@ -171,5 +208,5 @@ def _transposed(
         if a.extent is None or a.extent % part:
             hint_partition(sch, loop)
     outer = [*rest, far_other]
-    if _size(info.axes) >= _CHUNK:
-        sch.parallel(outer[0] if len(outer) == 1 or (other.extent or 1) % height else sch.fuse(*outer))
+    if _size(info.axes) * _LONG >= _ENOUGH:
+        share(sch, outer[: len(outer) - bool((other.extent or 1) % height and len(outer) > 1)], machine)

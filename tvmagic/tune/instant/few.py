@@ -40,14 +40,20 @@ def apply(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) ->
     order = [*info.spatial, *sorted(info.reduced, key=lambda a: _along(info, a))]
     if len(order) > 1:
         sch.reorder(*[loops[a] for a in order])
-    outer = order[len(info.spatial)]
-    stretches = _stretches(outer, machine) if _size(info) >= _ENOUGH and machine.cores > 1 else 1
+    outer, extent, name = (
+        loops[order[len(info.spatial)]],
+        order[len(info.spatial)].extent,
+        order[len(info.spatial)].name,
+    )
+    if _flat(info):  # one loop over all values, so that no row is too short for its vectors
+        outer, extent, name = sch.fuse(*loops.values()), _size(info), "all axes"
+    stretches = _stretches(extent, machine) if _size(info) >= _ENOUGH and machine.cores > 1 else 1
     if stretches == 1:
         notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
         any_order(sch, info.rv, len(info.spatial))
         return
-    notes.say(f"{info.name}: {stretches} partial results, of a stretch of {outer.name} each, on {machine.cores} cores")
-    part, near = sch.split(loops[outer], [stretches, None])
+    notes.say(f"{info.name}: {stretches} partial results, of a stretch of {name} each, on {machine.cores} cores")
+    part, _ = sch.split(outer, [stretches, None])
     partial = sch.rfactor(part, 0)
     own = sch.get_loops(partial)
     each = own[len(info.spatial)]
@@ -56,13 +62,20 @@ def apply(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) ->
     any_order(sch, partial, 1)
 
 
+def _flat(info: BlockInfo) -> bool:
+    """Whether all values are taken, in the order in which each array has them."""
+    places = [a.var for a in info.axes]
+    whole = all(list(a.indices) == places for a in info.loads if a.variables)
+    return len(places) > 1 and not info.spatial and info.constant and not info.alone and whole
+
+
 def _along(info: BlockInfo, axis: Axis) -> int:
     """Whether an axis is the one along which what is read is contiguous: it is the innermost."""
     return sum(a.step(axis.var) == 1 for a in info.loads)
 
 
-def _stretches(axis: Axis, machine: Machine) -> int:
-    """Into how many an axis is cut: a number that divides it, of about the right size; 1 if there is none."""
+def _stretches(extent: int | None, machine: Machine) -> int:
+    """Into how many a loop is cut: a number that divides it, of about the right size; 1 if there is none."""
     wanted = machine.cores * _STRETCHES
-    even = [n for n in range(machine.cores, 8 * wanted + 1) if axis.extent is not None and axis.extent % n == 0]
+    even = [n for n in range(machine.cores, 8 * wanted + 1) if extent is not None and extent % n == 0]
     return min(even, key=lambda n: abs(math.log(n / wanted)), default=1)

@@ -10,9 +10,10 @@ from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.program import Access, Axis
 
-__all__ = ["any_order", "chunks", "copy_block", "extent_of", "hint_partition", "own_loops", "vector_parts"]
+__all__ = ["any_order", "chunks", "copy_block", "extent_of", "hint_partition", "own_loops", "share", "vector_parts"]
 
 _TOGETHER = 8  # panels that are written at a time
+_PARTS = 4  # of a loop for each core, so that one that is late has fewer of them
 _SQUARE = 16  # elements on a side of the part that is transposed at a time
 
 
@@ -131,3 +132,13 @@ def vector_parts(sch: Schedule, loop: Any, lanes: int, calls: bool) -> None:
         if extent is None or extent % lanes:
             hint_partition(sch, far)
     sch.vectorize(loop)
+
+
+def share(sch: Schedule, outer: list[Any], machine: Machine) -> None:
+    """Loops in parallel, of nested ones as many as give each core some parts: others stay as they are, as the places of
+    a fused loop are divided by sizes in each of its iterations."""
+    parts, count = 1, 0
+    while count < len(outer) and parts < _PARTS * machine.cores:
+        parts *= extent_of(sch, outer[count]) or 256
+        count += 1
+    sch.parallel(outer[0] if count < 2 else sch.fuse(*outer[:count]))

@@ -21,8 +21,10 @@ from tvmagic.ir import (
     Max,
     Min,
     Mul,
+    Node,
     Op,
     PrimExpr,
+    Select,
     Var,
     Visitor,
     handles,
@@ -30,7 +32,7 @@ from tvmagic.ir import (
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["Access", "Axis", "BlockInfo", "Decisions", "blocks_of", "constant", "look"]
+__all__ = ["Access", "Axis", "BlockInfo", "Decisions", "axes_of", "blocks_of", "constant", "loads_in", "look"]
 
 
 class Decisions:
@@ -134,6 +136,8 @@ class BlockInfo:
     combine: type | None
     loads: list[Access] = field(default_factory=list)
     calls: set[str] = field(default_factory=set)
+    alone: set[Var] = field(default_factory=set)  # variables whose values are computed with, beside indices
+    conditions: list[PrimExpr] = field(default_factory=list)  # of `if_then_else` and `Select`
 
     @property
     def name(self) -> str:
@@ -157,22 +161,56 @@ class BlockInfo:
 
 
 class _Loads(Visitor):
-    """The loads in an expression, the calls by name."""
+    """The loads in an expression, the calls by name, the variables outside of loads."""
 
     def __init__(self) -> None:
         self.found: list[Access] = []
         self.calls: set[str] = set()
+        self.alone: set[Var] = set()
+        self.conditions: list[PrimExpr] = []
+        self.inside = 0  # loads around
+
+    @handles(Var)
+    def variable(self, node: Var) -> None:
+        if not self.inside:
+            self.alone.add(node)
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
         self.found.append(Access(node.buffer, tuple(node.indices)))
+        self.inside += 1
         self.visit_children(node)
+        self.inside -= 1
 
     @handles(Call)
     def call(self, node: Call) -> None:
         if isinstance(node.op, Op):
             self.calls.add(node.op.name)
+            if node.op.name == "tir.if_then_else":
+                self.conditions.append(node.args[0])
         self.visit_children(node)
+
+    @handles(Select)
+    def select(self, node: Select) -> None:
+        self.conditions.append(node.condition)
+        self.visit_children(node)
+
+
+def axes_of(block: Block) -> list[Axis] | None:
+    """The axes of a block; None if one does not begin at 0, or is neither spatial nor reduced over."""
+    axes: list[Axis] = []
+    for iv in block.iter_vars:
+        if iv.dom is None or constant(iv.dom.min) != 0 or iv.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
+            return None
+        axes.append(Axis(iv.var, constant(iv.dom.extent), iv.iter_type == IterVar.CommReduce))
+    return axes
+
+
+def loads_in(node: Node) -> list[Access]:
+    """The loads in a statement or an expression."""
+    finder = _Loads()
+    finder.visit(node)
+    return finder.found
 
 
 def look(sch: Schedule, rv: Any) -> BlockInfo | None:
@@ -182,12 +220,8 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
     loops = sch.get_loops(rv) if block.iter_vars else []
     if not isinstance(store, BufferStore) or block.alloc_buffers or block.match_buffers:
         return None
-    axes: list[Axis] = []
-    for iv in block.iter_vars:
-        if iv.dom is None or constant(iv.dom.min) != 0 or iv.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
-            return None
-        axes.append(Axis(iv.var, constant(iv.dom.extent), iv.iter_type == IterVar.CommReduce))
-    if len(loops) != len(axes):
+    axes = axes_of(block)
+    if axes is None or len(loops) != len(axes):
         return None
     info = BlockInfo(rv, block, axes, Access(store.buffer, tuple(store.indices)), store.value, None)
     value: Any = store.value
@@ -201,7 +235,7 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
         return None
     finder = _Loads()
     finder.visit(value)
-    info.loads, info.calls = finder.found, finder.calls
+    info.loads, info.calls, info.alone, info.conditions = finder.found, finder.calls, finder.alone, finder.conditions
     return info
 
 

@@ -1,8 +1,8 @@
 """The rule for reductions that are no contractions, and for chains of them that share rows: sums, softmax, norms.
 
 The blocks of a chain are computed row by row, so that a row stays in the first cache from its first block to its last.
-A reduction along the contiguous axis sums into vectors, which are added up at the end; one along another axis keeps a
-vector of results.
+A reduction along the contiguous axis takes its values in any order, so that LLVM makes vectors of partial results; one
+along another axis keeps a vector of results.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from typing import Any
 
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.codegen.target.machine import K, Machine
-from tvmagic.ir import Add, IterVar, Mul, Var
+from tvmagic.ir import Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
-from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, vector_parts
-from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions
+from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, share, vector_parts
+from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions
 
 __all__ = ["Chain", "apply", "chain_before"]
 
-_NARROW = 4  # partial results at least
 _WINDOW = 32  # steps of a reduction that are written out
 
 
@@ -118,19 +117,12 @@ class _Rows:
             if loop is not None:
                 vector_parts(sch, loop, self.machine.lanes(info.store.buffer.dtype), bool(info.calls))
             return
+        if not is_out:
+            sch.compute_at(info.rv, row)
         axis = self._along(info)
-        lanes = self.machine.lanes(info.store.buffer.dtype)
-        simple = info.combine is Add and not self.chain.members  # a loop that LLVM makes as good as it can be
-        if axis is None or simple or self._lanes(axis.extent, lanes)[1] == 0:
-            if not is_out:
-                sch.compute_at(info.rv, row)
-            if axis is not None and axis is info.reduced[-1] and info.combine is not Mul:
-                self.notes.say(
-                    f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop"
-                )
-                any_order(sch, info.rv, 1)
-            return
-        self._partial_sums(info, axis, row, is_out)
+        if axis is not None and axis is info.reduced[-1]:
+            self.notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
+            any_order(sch, info.rv, 1)
 
     def _along(self, info: BlockInfo) -> Axis | None:
         """The reduced axis along which what is read is contiguous."""
@@ -139,49 +131,6 @@ class _Rows:
             if any(a.step(axis.var) == 1 for a in info.loads if len(a.variables) == most):
                 return axis
         return None
-
-    def _partial_sums(self, info: BlockInfo, axis: Axis, row: Any, is_out: bool) -> None:
-        """Sum along a contiguous axis into vectors, and add these up at the end."""
-        sch = self.sch
-        lanes = self.machine.lanes(info.store.buffer.dtype)
-        width, vectors = self._lanes(axis.extent, lanes)
-        loop = sch.get_loops(info.rv)[info.axes.index(axis)] if not is_out else own_loops(sch, info.rv, 0)[axis.var]
-        self.notes.say(f"{info.name}: {width} partial results, as the reduction is along the contiguous axis")
-        _, near = sch.split(loop, [None, width])
-        partial = sch.rfactor(near, len(info.spatial))
-        if not is_out:
-            sch.compute_at(info.rv, row)
-        sch.compute_at(partial, row)
-        own = own_loops(sch, partial, 1)
-        block = sch.get(partial)
-        lane = own[block.iter_vars[0].var]
-        steps = [own[iv.var] for iv in block.iter_vars if iv.iter_type == IterVar.CommReduce and iv.var in own]
-        if not steps:
-            return
-        sch.reorder(*steps, lane)
-        if axis.extent is None or axis.extent % width:
-            hint_partition(sch, steps[-1])
-        if vectors > 1:
-            piece, lane = sch.split(lane, [None, width // vectors])
-            sch.unroll(piece)
-        sch.vectorize(lane)
-        sch.decompose_reduction(partial, steps[0])
-        if info.combine is not Mul:
-            any_order(sch, info.rv, 1)
-
-    @staticmethod
-    def _lanes(extent: int | None, lanes: int) -> tuple[int, int]:
-        """How many partial results there are, in how many vectors; no vectors if none divide, even of half the width.
-
-        Four vectors or more, as each waits for its last result.
-        """
-        if extent is None:
-            return 1, 0
-        for size in (lanes, lanes // 2):
-            for vectors in (4, 8, 7, 6, 5) if size < lanes else (4, 8, 7, 6, 5, 3, 2, 1):
-                if size > 1 and extent % (vectors * size) == 0 and extent > vectors * size:
-                    return vectors * size, vectors
-        return 1, 0
 
     # ------------------------------------------------------------------------ along columns
 
@@ -214,8 +163,7 @@ class _Rows:
         if store is not None and not short and not chain.members and across.extent is not None:
             self._long_columns(across, loops, outer, inside, store)
             return
-        vectors = self._width(across, lanes)
-        rows, tile = self._rows(across, vectors) if out.reduced and not chain.members else (None, 1)
+        rows, tile, vectors = self._tile(across, lanes, short)
         far, middle, near = sch.split(loops[across], [None, vectors, lanes])
         uneven = across.extent is None or across.extent % (vectors * lanes) != 0
         tiled: list[Any] = []
@@ -237,7 +185,7 @@ class _Rows:
         for info in reversed(chain.members):
             sch.compute_at(info.rv, at)
         whole = outer[:-1] if tiled else outer if uneven else [*outer, far]
-        sch.parallel(sch.fuse(*whole) if len(whole) > 1 else whole[0] if whole else far)
+        share(sch, whole or [far], self.machine)
         if uneven:
             hint_partition(sch, far)
         for loop in (*(reduced if short else ()), *tiled, middle):
@@ -293,7 +241,7 @@ class _Rows:
         order = [near, some, vector] if vector is not None else [near, some]
         sch.reorder(*outer, far, *inside, *reduced, *order)
         sch.reverse_compute_at(store, far)
-        sch.parallel(sch.fuse(*outer, far) if outer else far)
+        share(sch, [*outer, far], self.machine)
         sch.unroll(some)
         if vector is not None:
             sch.vectorize(vector)
@@ -306,26 +254,50 @@ class _Rows:
         """The extent of an axis; a symbolic one counts as large."""
         return axis.extent if axis.extent is not None else 1 << 20
 
-    def _width(self, across: Axis, lanes: int) -> int:
-        """How many vectors of results are kept at a time."""
+    def _tile(self, across: Axis, lanes: int, short: bool) -> tuple[Axis | None, int, int]:
+        """Which results are kept in registers at a time: how many along another axis, that axis (None for one of it), and
+        how many vectors along `across`. Of all tiles in a quarter of the registers, the one with the fewest loads for a result."""
+        widths = self._widths(across, lanes)
+        best, least = (None, 1, widths[0]), math.inf
+        # Of two axes alike the first one: rows of the tile pass by together, and each is read for fewer tiles.
+        rows = [a for a in self.chain.shared if a is not across and self._shared_along(a)] if short else []
+        if not self.chain.out.reduced or self.chain.members or not rows:
+            return best
+        most = max(1, self.machine.vector_registers // 4)
+        for vectors in widths:
+            for axis in rows:
+                assert axis.extent is not None
+                for tile in [t for t in range(1, min(most // vectors, axis.extent) + 1) if axis.extent % t == 0]:
+                    loads = sum(self._loaded(a, axis, tile, across, vectors) for a in self.chain.out.loads)
+                    if loads / (tile * vectors) < least:
+                        least, best = loads / (tile * vectors), (axis if tile > 1 else None, tile, vectors)
+        return best
+
+    def _widths(self, across: Axis, lanes: int) -> list[int]:
+        """How many vectors of results may be kept along an axis, the most first."""
         extent = across.extent
         if extent is None:
-            return 1
-        return next((v for v in (8, 4, 2) if extent % (v * lanes) == 0), min(4, max(1, extent // lanes)))
+            return [1]
+        even = [v for v in (8, 4, 2, 1) if extent % (v * lanes) == 0]
+        return even if len(even) > 1 else [min(4, max(1, extent // lanes)), *even]
 
-    def _rows(self, across: Axis, vectors: int) -> tuple[Axis | None, int]:
-        """Another axis of which several results are kept at a time, as neighbours share what they read; and how many."""
+    def _loaded(self, access: Access, axis: Axis, tile: int, across: Axis, vectors: int) -> int:
+        """How many vectors, or elements for all lanes, are loaded for a tile: neighbours share what they read."""
+        count = vectors if across.var in access.variables else 1
+        steps = [(axis.var, tile), *[(a.var, a.extent or 1) for a in self.chain.out.reduced]]
+        for dimension in range(len(access.indices)):
+            places = {0}
+            for var, extent in steps:
+                step = access.coefficient(dimension, var) or 0
+                places = {p + step * n for p in places for n in range(extent)} if step else places
+            count *= len(places)
+        return count
+
+    def _shared_along(self, axis: Axis) -> bool:
+        """Whether neighbours along an axis share what they read, of a window that moves with it."""
         out = self.chain.out
-        best: Axis | None = None
-        for axis in self.chain.shared:
-            shares = any(axis.var not in a.variables for a in out.loads if a.variables) or len(out.loads) == 1
-            if axis is not across and axis.extent and shares and self._windowed(axis):
-                best = axis
-        if best is None or best.extent is None:
-            return None, 1
-        most = max(1, (self.machine.vector_registers // 2) // vectors)
-        tile = next((t for t in range(min(most, best.extent), 0, -1) if best.extent % t == 0), 1)
-        return (best, tile) if tile > 1 else (None, 1)
+        shares = any(axis.var not in a.variables for a in out.loads if a.variables) or len(out.loads) == 1
+        return axis.extent is not None and shares and self._windowed(axis)
 
     def _windowed(self, axis: Axis) -> bool:
         """Whether some access runs over an axis and a reduced one together."""

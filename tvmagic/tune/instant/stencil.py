@@ -12,7 +12,7 @@ from typing import Any
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
-from tvmagic.tune.instant.loops import hint_partition, own_loops, vector_parts
+from tvmagic.tune.instant.loops import hint_partition, own_loops, share, vector_parts
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions
 
 __all__ = ["Pipeline", "apply", "pipeline_before"]
@@ -71,7 +71,7 @@ def apply(sch: Schedule, plan: Pipeline, machine: Machine, notes: Decisions) -> 
             sch.set_scope(info.rv, 0, "local")
         sch.compute_at(info.rv, column)
     outer = [*others, row]
-    sch.parallel(sch.fuse(*outer) if len(outer) > 1 else row)
+    share(sch, outer, machine)
     for loop, extent, size in ((row, plan.row.extent, height), (column, plan.column.extent, width)):
         if extent % size and not (loop is row and others):
             hint_partition(sch, loop)

@@ -1,0 +1,146 @@
+"""The rule for reductions of several values at once, such as `argmax`: a place and the value that is there.
+
+Each lane of a vector searches a part of what is reduced over, and the few results are combined at the end; or each lane
+has a result of its own, if the results are contiguous where what is read is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvmagic.codegen.target.machine import Machine
+from tvmagic.ir import BufferStore, LetStmt, SeqStmt
+from tvmagic.tir.schedule import Schedule
+from tvmagic.tune.instant.loops import extent_of, hint_partition, own_loops
+from tvmagic.tune.instant.program import Access, Axis, Decisions, axes_of, loads_in
+
+__all__ = ["Pairs", "apply", "pairs_of"]
+
+_STEPS = 16  # that each lane does at least: the partial results are combined one by one
+_ENOUGH = 1 << 15  # values from which threads pay
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A block that reduces several values at once over `over`, `width` results or partial results at a time, in vectors
+    of `lanes` along the axis `along`."""
+
+    rv: Any
+    name: str
+    axes: list[Axis]
+    over: Axis
+    along: Axis
+    width: int
+    lanes: int
+
+
+def pairs_of(sch: Schedule, rv: Any, machine: Machine) -> Pairs | None:
+    """What the rule knows of a block; None if it does not fit: it is not such a reduction, or of more than one axis."""
+    block = sch.get(rv)
+    axes = axes_of(block)
+    stores = _stores(block.body)
+    if block.init is None or len(stores) < 2 or axes is None or len(sch.get_loops(rv)) != len(axes):
+        return None
+    over = [a for a in axes if a.reduced]
+    written = {s.buffer for s in stores}
+    loads = [a for a in loads_in(block.body) if a.buffer not in written]
+    if len(over) != 1 or any(a.step(axis.var) is None for a in loads for axis in axes):
+        return None
+    lanes = min(machine.lanes(b.dtype) for b in written)
+    if any(a.step(over[0].var) == 1 for a in loads):
+        width, vector = _dividing(over[0], lanes)
+        return Pairs(rv, block.name_hint, axes, over[0], over[0], width, vector) if width else None
+    for axis in axes:
+        long = axis.extent is None or axis.extent >= lanes
+        own = not axis.reduced and all(Access(s.buffer, tuple(s.indices)).step(axis.var) == 1 for s in stores)
+        if own and long and any(a.step(axis.var) == 1 for a in loads):
+            width = _neighbours(axis, lanes)
+            return Pairs(rv, block.name_hint, axes, over[0], axis, width, width)
+    return None
+
+
+def _dividing(axis: Axis, lanes: int) -> tuple[int, int]:
+    """How many partial results there are along an axis, and how many of them are a vector; (0, 0) if none divide it.
+
+    No lane may ask where the axis ends, and lanes that are no power of two would be kept one by one. Several vectors
+    together hide how long each waits for its last result.
+    """
+    extent = axis.extent or 1
+    vector = next((n for n in (lanes, lanes // 2, lanes // 4, lanes // 8) if 2 <= n < extent and extent % n == 0), 0)
+    if not vector:
+        return 0, 0
+    most = max(1, extent // (vector * _STEPS))
+    count = next((n for n in (4, 3, 5, 2, 1) if extent // vector % n == 0 and n <= most), 0)
+    return count * vector, vector
+
+
+def _neighbours(axis: Axis, lanes: int) -> int:
+    """How many results along an axis are kept at a time: if possible a divisor, else whole vectors."""
+    most = 4 if axis.extent is None else min(4, axis.extent // lanes)
+    even = [n * lanes for n in (4, 3, 2, 1) if axis.extent is not None and axis.extent % (n * lanes) == 0]
+    return even[0] if even else (4 if most == 4 else 2 if most >= 2 else 1) * lanes
+
+
+def _stores(body: Any) -> list[BufferStore]:
+    """The stores of a body that computes some values and then stores them; empty for any other."""
+    while isinstance(body, LetStmt):
+        body = body.body
+    parts: list[Any] = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    return parts if all(isinstance(part, BufferStore) for part in parts) else []
+
+
+def apply(sch: Schedule, found: Pairs, machine: Machine, notes: Decisions) -> None:
+    """Vectors along the chosen axis, rows or stretches of results in parallel."""
+    (_in_lanes if found.along is found.over else _of_neighbours)(sch, found, machine, notes)
+
+
+def _in_lanes(sch: Schedule, found: Pairs, machine: Machine, notes: Decisions) -> None:
+    """Each lane searches every so many-th value of what is reduced over."""
+    notes.say(
+        f"{found.name}: {found.width} partial results along {found.over.name}, in vectors of {found.lanes}, combined at the end"
+    )
+    loops = dict(zip(found.axes, sch.get_loops(found.rv)))
+    spatial = [loops[a] for a in found.axes if not a.reduced]
+    _, near = sch.split(loops[found.over], [None, found.width])
+    partial = sch.rfactor(near, len(spatial))
+    if spatial:
+        outer = sch.get_loops(found.rv)[: len(spatial)]
+        row = sch.fuse(*outer) if len(outer) > 1 else outer[0]
+        sch.compute_at(partial, row)
+        if _many(found):
+            sch.parallel(row)
+    own = own_loops(sch, partial, 1 if spatial else 0)
+    lane, *others = [own[iv.var] for iv in sch.get(partial).iter_vars if iv.var in own]
+    sch.reorder(others[-1], lane)
+    if found.width > found.lanes:
+        piece, lane = sch.split(lane, [None, found.lanes])
+        sch.unroll(piece)
+    sch.vectorize(lane)
+    sch.decompose_reduction(partial, others[-1])
+
+
+def _of_neighbours(sch: Schedule, found: Pairs, machine: Machine, notes: Decisions) -> None:
+    """Each lane has a result of its own."""
+    notes.say(f"{found.name}: {found.width} results at a time along {found.along.name}, in vectors")
+    loops = dict(zip(found.axes, sch.get_loops(found.rv)))
+    others = [loops[a] for a in found.axes if not a.reduced and a is not found.along]
+    far, near = sch.split(loops[found.along], [None, found.width])
+    step = loops[found.over]
+    sch.reorder(*others, far, step, near)
+    uneven = found.along.extent is None or found.along.extent % found.width
+    if uneven:
+        hint_partition(sch, far)
+    if _many(found) and (others or (extent_of(sch, far) or 2) > 1):
+        whole = others if uneven and others else [*others, far]
+        sch.parallel(sch.fuse(*whole) if len(whole) > 1 else whole[0])
+    sch.vectorize(near)
+    sch.decompose_reduction(found.rv, step)
+
+
+def _many(found: Pairs) -> bool:
+    """Whether there are values enough for threads; a symbolic size counts as large."""
+    total = 1
+    for axis in found.axes:
+        total *= axis.extent if axis.extent is not None else _ENOUGH
+    return total >= _ENOUGH
