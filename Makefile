@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed
 INSTALL := set -o pipefail; $(BIN)/python -m pip install --no-compile --disable-pip-version-check --editable
 PROGRESS := | { grep --line-buffered -E '^ *(Downloading|Installing collected)' || true; } | cut -c 1-110
 
-.PHONY: help venv demo test lint package lab soak bench docs notebooks clean
+.PHONY: help venv demo test firefox lint package lab soak bench docs notebooks clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
@@ -48,6 +48,9 @@ $(STAMP): pyproject.toml | $(BIN)/python
 demo: $(DEMO)  ## run the first tutorial without a browser: accuracy, difference to scikit-learn, times
 	@$(BIN)/python notebooks/run.py notebooks/01_first_steps.ipynb --results
 	@echo "Open that page in a browser to step through it; \`make lab\` opens all tutorials in JupyterLab."
+
+firefox: $(STAMP)  ## the browser tests in Firefox (`make test` has them in Chromium)
+	TVMAGIC_BROWSER=firefox $(BIN)/python -m pytest tests/notebook/test_browser.py tests/notebook/test_pages.py -m "browser and not soak"
 
 lint: $(STAMP)  ## style and types
 	$(BIN)/ruff check .

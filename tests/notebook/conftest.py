@@ -19,7 +19,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "build" / "screenshots"
-CHROMIUM = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)
+# The browser of the browser tests, and the names of its program.
+BROWSER = os.environ.get("TVMAGIC_BROWSER", "chromium")
+PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "firefox": ("firefox-esr", "firefox")}
 
 
 @pytest.fixture
@@ -41,17 +43,28 @@ def shell() -> Iterator[Any]:
     InteractiveShell.clear_instance()
 
 
+def browser_program() -> str:
+    """Where the browser is installed; the test is skipped if it is not."""
+    found = next((path for name in PROGRAMS[BROWSER] if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(
+            f"no {BROWSER} on this machine: install the package `{PROGRAMS[BROWSER][0]}` to run the browser tests"
+        )
+    return found
+
+
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """A running Chromium; tests that need one are skipped where there is none."""
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine: install the package `chromium` to run the browser tests")
+def browser() -> Iterator[Any]:
+    """A running browser; tests that need one are skipped without it. Firefox, as it is released, takes WebDriver BiDi."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="the package `playwright` is not installed")
     with sync_api.sync_playwright() as playwright:
-        flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        yield browser
-        browser.close()
+        if BROWSER == "firefox":
+            running = playwright.firefox.launch(executable_path=browser_program(), channel="moz-firefox")
+        else:
+            flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+            running = playwright.chromium.launch(executable_path=browser_program(), args=flags)
+        yield running
+        running.close()
 
 
 class Server:
@@ -126,8 +139,7 @@ class Server:
 
 def running(tmp_path_factory: pytest.TempPathFactory, command: str) -> Iterator[Server]:
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine: install the package `chromium` to run the browser tests")
+    browser_program()
     server = Server(tmp_path_factory.mktemp(command), command)
     yield server
     server.close()
@@ -147,9 +159,9 @@ def classic(lab: Server) -> Server:
 
 
 @pytest.fixture
-def page(chromium: Any) -> Iterator[Any]:
+def page(browser: Any) -> Iterator[Any]:
     """A fresh page, whose errors fail the test."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 1000})
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
     fresh = context.new_page()
     fresh.set_default_timeout(30_000)
     yield fresh

@@ -1,4 +1,4 @@
-"""Pages that compute: what is in them, and what they do in a Chromium without a network."""
+"""Pages that compute: what is in them, and what they do in a browser without a network."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ def test_the_magic_writes_a_page(shell: Any, tmp_path: Path, capsys: Any) -> Non
 
 
 @pytest.fixture
-def offline(chromium: Any) -> Iterator[Any]:
+def offline(browser: Any) -> Iterator[Any]:
     """A fresh page without a network, whose errors fail the test."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, offline=True)
+    context = browser.new_context(viewport={"width": 1280, "height": 1000}, offline=True)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     fresh, errors = context.new_page(), []
     fresh.set_default_timeout(60_000)
