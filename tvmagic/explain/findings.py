@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain import remedies
 from tvmagic.explain.arrange import View, plain_name
+from tvmagic.explain.core import depending, shuffled
 from tvmagic.explain.model import (
     BYTES_A_CYCLE,
     LAUNCH,
     NestModel,
     ProgramModel,
-    depending,
     entry,
-    shuffled,
 )
 from tvmagic.explain.nests import Access
 from tvmagic.explain.traffic import Traffic, patterns, touched

@@ -18,6 +18,8 @@ __all__ = ["LEVELS", "Traffic", "footprint"]
 
 LEVELS = ("L1", "L2", "L3", "memory")
 
+_LARGEST_WAY = 64 << 10
+
 # An access pattern: all accesses of a buffer that differ by constants alone.
 _Pattern = tuple[Access, tuple[int, ...]]
 
@@ -40,17 +42,24 @@ def _extent(key: Key, lanes: int, loops: Sequence[Loop]) -> int:
     return min(extent, by) if kind == "mod" else -(-extent // by) if kind == "div" else extent
 
 
+def _moves(pattern: _Pattern, loops: Sequence[Loop]) -> list[tuple[int, int]]:
+    """The steps that a pattern takes while `loops` run, in elements, with how many of each; the constants as one more loop."""
+    access, offsets = pattern
+    moves = [(abs(s), _extent(k, access.lanes, loops)) for k, s in access.address.strides.items()]
+    if len(offsets) > 1:
+        gaps = sorted(b - a for a, b in zip(offsets, offsets[1:]))
+        even = gaps[0] == gaps[-1]
+        moves.append((gaps[0], (offsets[-1] - offsets[0]) // gaps[0] + 1 if even else len(offsets)))
+    return sorted((s, e) for s, e in moves if e > 1)
+
+
 def touched(pattern: _Pattern, loops: Sequence[Loop], line: int) -> int:
     """Bytes of whole cache lines that a pattern touches while `loops` run."""
     access, offsets = pattern
     if not access.address.known:  # anywhere in the buffer
         count = math.prod(loop.extent for loop in loops if access.address.uses(loop.var)) * access.lanes
         return min(count * line, access.size or count * line)
-    moves = [(abs(s), _extent(k, access.lanes, loops)) for k, s in access.address.strides.items()]
-    moves = sorted((s, e) for s, e in moves if e > 1)
-    if len(offsets) > 1:  # the constants as one more loop
-        gaps = sorted(b - a for a, b in zip(offsets, offsets[1:]))
-        moves = sorted([*moves, (gaps[0], (offsets[-1] - offsets[0]) // gaps[0] + 1 if gaps[0] == gaps[-1] else len(offsets))])  # fmt: skip
+    moves = _moves(pattern, loops)
     span, runs = 1, 1  # elements of a run without gaps of a line, and how many runs
     for stride, extent in moves:
         if stride * access.bytes <= span * access.bytes + line:
@@ -77,17 +86,21 @@ class Traffic:
     def __init__(self, nests: Sequence[Nest], top: Sequence[Loop], machine: Machine) -> None:
         self.nests, self.top, self.machine = nests, top, machine
         self.sizes = [machine.cache(level) for level in (1, 2, 3)]
-        self._inside: dict[Loop, int] = {}
+        # Bytes after which places fall onto the same lines of a cache again; a last one scatters them.
+        self.ways = [_way(machine.cache(1)), _way(machine.cache(2)), 0]
+        self._inside: dict[tuple[Loop, int], int] = {}
+        self._made = {s.target.data for n in nests for s in n.statements}
+        self._again = self._repeated()
         every = [a for loop in top for a in loop.subtree]
         self.whole = footprint(every, [loop for n in nests for loop in n.loops], machine.line)
 
-    def of_loop(self, loop: Loop) -> int:
-        """Bytes that one execution of a loop touches."""
-        if loop not in self._inside:
-            self._inside[loop] = self._footprint(loop)
-        return self._inside[loop]
+    def of_loop(self, loop: Loop, level: int) -> int:
+        """Bytes of the cache of a level (1 to 3) that one execution of a loop needs."""
+        if (loop, level) not in self._inside:
+            self._inside[loop, level] = self._footprint(loop, level)
+        return self._inside[loop, level]
 
-    def _footprint(self, loop: Loop) -> int:
+    def _footprint(self, loop: Loop, level: int) -> int:
         by_buffer: dict[Var, int] = {}
         groups: dict[tuple[Loop, ...], list[Access]] = {}
         for access in loop.subtree:
@@ -96,29 +109,82 @@ class Traffic:
             inside = loops[loops.index(loop) :]
             for pattern in patterns(accesses):
                 data = pattern[0].data
-                by_buffer[data] = max(by_buffer.get(data, 0), touched(pattern, inside, self.machine.line))
+                by_buffer[data] = max(by_buffer.get(data, 0), self._needed(pattern, inside, level))
         return sum(by_buffer.values())
+
+    def _needed(self, pattern: _Pattern, loops: Sequence[Loop], level: int) -> int:
+        """Bytes of a cache that a pattern needs to stay: more than it touches if its lines fall onto the same few places."""
+        total, way, line = touched(pattern, loops, self.machine.line), self.ways[level - 1], self.machine.line
+        access = pattern[0]
+        if not way or not access.address.known:
+            return total
+        moves = [(s * access.bytes, e) for s, e in _moves(pattern, loops)]
+        apart = math.prod(min(e, way // math.gcd(s, way)) for s, e in moves if s >= line)
+        near = sum(s * (e - 1) for s, e in moves if s < line)
+        lines = min(way // line, apart * (1 + near // line))
+        crowd = total // line // max(lines, 1)  # lines that share a place
+        return max(total, crowd * way) if crowd > self.sizes[level - 1] // way else total
 
     def moved(self, nest: Nest, pattern: _Pattern, level: int) -> int:
         """Bytes that a pattern moves into the cache of a level (1 to 3) from what is beyond it."""
         size = self.sizes[level - 1]
-        if self.whole <= size:
+        if self.whole <= size and level > 2:
             return 0  # all of it stays from call to call
         access = pattern[0]
-        if access.size and 2 * access.size <= size and self._made_here(access.data):
+        if access.size and 2 * access.size <= size and (access.data in self._made or access.scope == "local"):
             return 0  # a buffer of the function that stays since it was written
-        if access.scope == "local" and 2 * access.size <= size:
-            return 0
         loops = nest.loops
-        fits = next((n for n, loop in enumerate(loops) if self.of_loop(loop) <= size), len(loops))
+        fits = next((n for n, loop in enumerate(loops) if self.of_loop(loop, level) <= size), len(loops))
+        if fits == 0 and self.whole <= size:
+            return 0
         around = max(fits - 1, 0)
         total = touched(pattern, loops[around:], self.machine.line) * math.prod(loop.extent for loop in loops[:around])
-        return total * (2 if access.store and level == 3 else 1)
+        total = int(total * self._fresh(nest, pattern, level))
+        return total * (2 if access.store else 1)  # what was written goes back
 
-    def _made_here(self, data: Var) -> bool:
-        return any(s.target.data is data for n in self.nests for s in n.statements)
+    def _fresh(self, nest: Nest, pattern: _Pattern, level: int) -> float:
+        """The share of a pattern that no loop before, beside this one, left in the cache."""
+        again, around = self._again.get(nest, ({}, ()))
+        before = again.get(pattern[0].data, set())
+        if not before or sum(self.of_loop(loop, level) for loop in around) > self.sizes[level - 1]:
+            return 1.0
+        known = sum((offset, pattern[0].address.signature) in before for offset in pattern[1])
+        return 1.0 - known / len(pattern[1])
+
+    def _repeated(self) -> dict[Nest, tuple[dict[Var, set[object]], list[Loop]]]:
+        """For nests the accesses that one beside it, such as another copy of an unrolled loop, made before at the same places,
+        with the loops beside each other."""
+        beside: dict[Loop, list[Loop]] = {}
+        for loop in dict.fromkeys(loop for n in self.nests for loop in n.loops):
+            if loop.parent is not None:
+                beside.setdefault(loop.parent, []).append(loop)
+        seen: dict[Loop, set[object]] = {}
+        found: dict[Nest, tuple[dict[Var, set[object]], list[Loop]]] = {}
+        for nest in self.nests:
+            parent = next((loop for loop in reversed(nest.loops) if len(beside.get(loop, ())) > 1), None)
+            if parent is None:
+                continue
+            own = nest.loops[nest.loops.index(parent) + 1 :]
+            order = {loop.var: (n, loop.extent) for n, loop in enumerate(own)}
+            known, repeated = seen.setdefault(parent, set()), dict[Var, set[object]]()
+            fresh: list[object] = []
+            for access in nest.accesses:
+                address = access.address
+                keys = [(order.get(k[0], id(k[0])), *k[1:], stride) for k, stride in address.strides.items()]
+                key = (access.data, address.offset, frozenset(keys), address.known)
+                if key in known and address.known:
+                    repeated.setdefault(access.data, set()).add((address.offset, address.signature))
+                fresh.append(key)
+            known.update(fresh)
+            found[nest] = repeated, beside[parent]
+        return found
 
     def bytes(self, nest: Nest) -> dict[str, int]:
         """Bytes that a nest moves from L2, from L3 and from memory."""
         parts = patterns(nest.accesses)
         return {name: sum(self.moved(nest, p, level) for p in parts) for level, name in ((1, "L2"), (2, "L3"), (3, "memory"))}  # fmt: skip
+
+
+def _way(size: int) -> int:
+    """Bytes of one of the eight or more ways of a cache, a power of two; the ways of large caches are more, not larger."""
+    return min(1 << max(size // 8, 1).bit_length() - 1, _LARGEST_WAY)
