@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.nests import Access, Loop, Statement
-from tvmagic.explain.traffic import patterns
+from tvmagic.explain.traffic import PAGE, patterns
 from tvmagic.explain.unrolling import CALL, parts
 from tvmagic.ir.query import variables_in
 
@@ -22,8 +22,8 @@ WIDTH = 5  # operations begun in a cycle, of all kinds
 DIVISION, INDEX_DIVISION = 8, 6  # operations that a division, a division of indices counts as
 FORWARD = 5  # cycles from a store to a load of the same place
 WINDOW, WAITING = 300, 100  # operations, and operations on values, that a core looks ahead
-PAGE = 3  # cycles to look up a page that is not among those at hand
-_PAGE, _PAGES_AT_HAND = 4096, 64  # bytes of a page; pages whose places a core has at hand
+LOOK_UP = 3  # cycles to look up a page that is not among those at hand
+_PAGES_AT_HAND = 64  # pages whose places a core has at hand
 
 
 def depending(guards: Sequence[object], loop: Loop) -> list[object]:
@@ -161,10 +161,10 @@ class Core:
         """Cycles for pages that are new in an iteration, if they are more than the core has at hand."""
         rolled, total = self.rolled, 0.0
         for access, _ in patterns(a for made in self.nests for a in made.nest.accesses):
-            pages = abs(access.address.stride(rolled.var) or 0) * access.bytes / _PAGE
+            pages = abs(access.address.stride(rolled.var) or 0) * access.bytes / PAGE
             if pages * rolled.extent > _PAGES_AT_HAND:
-                apart = [e for v, e in self.free.items() if abs(access.address.stride(v) or 0) * access.bytes >= _PAGE]
-                total += min(1.0, pages) * math.prod(apart) * PAGE
+                apart = [e for v, e in self.free.items() if abs(access.address.stride(v) or 0) * access.bytes >= PAGE]
+                total += min(1.0, pages) * math.prod(apart) * LOOK_UP
         return total if total >= 1 else 0.0
 
     def _guards(self, s: Statement) -> float:

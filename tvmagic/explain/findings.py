@@ -11,14 +11,13 @@ from tvmagic.explain import remedies
 from tvmagic.explain.arrange import View, plain_name
 from tvmagic.explain.core import depending, shuffled
 from tvmagic.explain.model import (
-    BYTES_A_CYCLE,
     LAUNCH,
     NestModel,
     ProgramModel,
     entry,
 )
 from tvmagic.explain.nests import Access
-from tvmagic.explain.traffic import Traffic, patterns, touched
+from tvmagic.explain.traffic import BYTES_A_CYCLE, Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Number
 from tvmagic.explain.waste import Inlined
 

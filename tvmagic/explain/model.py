@@ -21,7 +21,6 @@ from tvmagic.ir import For, PrimFunc
 
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "model"]
 
-BYTES_A_CYCLE = {"L2": 32.0, "L3": 14.0, "memory": 6.0}
 LAUNCH = 3_000  # cycles to start threads on a parallel loop and to wait for them
 PARTS = 4  # of a parallel loop, for each thread
 TRANSFER = 100  # cycles for a cache line that another core has written
@@ -64,6 +63,7 @@ class NestModel:
     reason: str = ""
     flops: int = 0
     bytes: dict[str, int] = field(default_factory=dict)
+    transfers: dict[str, float] = field(default_factory=dict)  # cycles for them in one thread, by level of memory
     width: float = 1.0
     launches: int = 0
     sharing: float = 0.0  # cycles of lines that go from core to core, as threads write parts of them
@@ -78,7 +78,7 @@ class NestModel:
     @property
     def moving(self) -> float:
         """Cycles that the memories need, in one thread."""
-        return max(self.bytes[name] / rate for name, rate in BYTES_A_CYCLE.items())
+        return max(self.transfers.values(), default=0.0)
 
     @property
     def in_core(self) -> bool:
@@ -88,9 +88,8 @@ class NestModel:
     @property
     def limit(self) -> str:
         """What limits the nest: a port of the core or a level of memory."""
-        times = {name: self.bytes[name] / rate for name, rate in BYTES_A_CYCLE.items()}
-        worst = max(times, key=lambda name: times[name])
-        return worst if times[worst] > self.core else self.port
+        worst = max(self.transfers, key=lambda name: self.transfers[name])
+        return worst if self.transfers[worst] > self.core else self.port
 
 
 @dataclass
@@ -159,7 +158,7 @@ def _of_body(body: Body, machine: Machine, traffic: Traffic, told: Mapping[For, 
         entries = made.iterations / max(body.rolled.extent, 1)
         made.core = made.iterations * made.cycles + entries * entry(made) / len(found)
         made.flops = sum(s.operations.flops() * s.lanes * (s.floating or 0) for s in nest.statements) * nest.iterations
-        made.bytes = traffic.bytes(nest)
+        made.bytes, made.transfers = traffic.bytes(nest), traffic.cycles(nest)
         made.time = max(made.core, made.moving) + OVERLAP * min(made.core, made.moving)
         _parallel(made, machine)
     return found
