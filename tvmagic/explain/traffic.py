@@ -17,7 +17,7 @@ from tvmagic.ir import Var
 __all__ = ["BYTES_A_CYCLE", "LEVELS", "PAGE", "Traffic", "footprint"]
 
 LEVELS = ("L1", "L2", "L3", "memory")
-BYTES_A_CYCLE = {"L2": 32.0, "L3": 14.0, "memory": 6.0}
+BYTES_A_CYCLE = {"L2": 32.0, "L3": 22.0, "memory": 6.0}
 UNFORESEEN = (1.0, 3.0, 3.0)  # how many times longer a line takes that was not fetched before it was needed
 PAGE = 4096  # bytes of a page
 _BELOW = ((1, "L2"), (2, "L3"), (3, "memory"))
@@ -208,7 +208,9 @@ class Traffic:
     def _unforeseen(self, pattern: _Pattern, nest: Nest) -> bool:
         """Whether the innermost loop that moves a pattern takes it to another page in each iteration, for less than a line."""
         access = pattern[0]
-        step = next((access.address.stride(loop.var) for loop in reversed(nest.loops) if access.address.uses(loop.var)), 0)
+        step = next(
+            (access.address.stride(loop.var) for loop in reversed(nest.loops) if access.address.uses(loop.var)), 0
+        )
         return (step is None or abs(step) * access.bytes >= PAGE) and access.lanes * access.bytes < self.machine.line
 
 
