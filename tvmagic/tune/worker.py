@@ -63,18 +63,23 @@ class Bench:
         """What a task gives: `look` at candidates, `try` one, or `compare` some."""
         if task["do"] == "look":
             with together():
-                return {"looks": [self.look(Candidate(data)) for data in task["candidates"]]}
+                patience = task.get("patience", _LOWERING)
+                return {"looks": [self.look(Candidate(data), patience) for data in task["candidates"]]}
         if task["do"] == "compare":
             return self.side_by_side([Candidate(data) for data in task["candidates"]], task["seconds"], task["limit"])
         best = task.get("best", {}).get(machine_kind())
-        return self.attempt(Candidate(task["candidate"]), best, task["limit"], task.get("known", ()))
+        known, patience = task.get("known", ()), task.get("patience", _LOWERING)
+        return self.attempt(Candidate(task["candidate"]), best, task["limit"], known, patience)
 
     # ------------------------------------------------------------------ what can be seen without running it
 
-    def look(self, candidate: Candidate) -> dict[str, Any]:
-        """The features of a candidate's lowered program, and its hash by which equal ones are found; or the error."""
+    def look(self, candidate: Candidate, patience: float = _LOWERING) -> dict[str, Any]:
+        """The features of a candidate's lowered program, and its hash by which equal ones are found; or the error.
+
+        `patience`: seconds of processor time that its lowering may take.
+        """
         try:
-            with _patience(_LOWERING):
+            with _patience(patience):
                 made = candidate.made(self.problem)
                 lowered = self.lowered(made)
         except TVMagicError as error:
@@ -102,12 +107,13 @@ class Bench:
     # ------------------------------------------------------------------ a trial
 
     def attempt(
-        self, candidate: Candidate, best: float | None, limit: float, known: Collection[str] = ()
-    ) -> dict[str, Any]:
+        self, candidate: Candidate, best: float | None, limit: float, known: Collection[str] = (),
+        patience: float = _LOWERING,
+    ) -> dict[str, Any]:  # fmt: skip
         """Build, check and measure a candidate; `best` are the seconds a call of the best on machines of this kind.
 
         `limit`: seconds after which a part of it is given up in any case. `known`: the hashes of programs that were tried;
-        one of them is `old` and not tried again.
+        one of them is `old` and not tried again. `patience`: see `look`.
         """
         started = time.perf_counter()
         found: dict[str, Any] = {"machine": machine_kind()}
@@ -116,7 +122,7 @@ class Bench:
                 self.tell("build")
                 begun = time.perf_counter()
                 with _alarm(limit):
-                    found |= self.look(candidate)
+                    found |= self.look(candidate, patience)
                     found["looked"] = time.perf_counter() - begun
                     if "error" in found:
                         raise TVMagicError(found["error"])
