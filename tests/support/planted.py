@@ -98,6 +98,10 @@ PLANTED += [
     Planted("blur", 'sch.parallel(sch.get_loops(sch.get_block("V"))[0])\nsch.parallel(sch.get_loops(sch.get_block("H"))[0])', ("stage-in-memory",)),
     Planted("heavy", 'i, j = sch.get_loops(sch.get_block("V"))\nsch.compute_at(sch.get_block("H"), i)', ("recomputed",)),
     Planted("add", 'i, j = sch.get_loops(sch.get_block("C"))\nio, ii = sch.split(i, [None, 288])\nsch.parallel(io)', ("parallel-uneven",)),
+    Planted("mm", _mm(4, 4), ("narrow-vectors",)),
+    Planted("conv", "o, y, x = Y.op.axis\nxo, xi = s[Y].split(x, 2)\ns[Y].reorder(o, y, xo, *s[Y].op.reduce_axis, xi)\ns[Y].vectorize(xi)", ("narrow-vectors",)),
+    Planted("conv", "o, y, x = Y.op.axis\noo, oi = s[Y].split(o, 16)\ns[Y].reorder(oo, y, x, *s[Y].op.reduce_axis, oi)\ns[Y].vectorize(oi)", ("strided-vectors",)),
+    Planted("mm", "i, j = C.op.axis\nk, = s[C].op.reduce_axis\ns[C].reorder(i, k, j)\ns[C].vectorize(s[C].split(j, 16)[1])", ("streamed-operand",)),
 ]  # fmt: skip
 
 
