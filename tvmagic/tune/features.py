@@ -71,7 +71,7 @@ def _log(value: float) -> float:
 
 
 def _of_program(nests: list[NestModel]) -> list[float]:
-    busy = dict.fromkeys(_PORTS, 0.0)
+    busy: dict[str, float] = dict.fromkeys(_PORTS, 0.0)
     for n in nests:
         busy[n.port] = busy.get(n.port, 0.0) + n.core
     core, time = max(sum(n.core for n in nests), 1e-9), max(sum(n.time for n in nests), 1e-9)
