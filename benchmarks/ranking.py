@@ -76,7 +76,7 @@ def measured(name: str, text: str, each: int) -> list[Row]:
                 known.append(result.get("hash", ""))
                 if "seconds" in result:
                     best = min(best, result["seconds"])
-                    values = {"features": result["features"], "seconds": result["seconds"]}
+                    values = {"features": result["features"], "seconds": result["seconds"], "candidate": candidate.data}
                     rows.append({"operator": name, "origin": origin, **values})
     return rows
 

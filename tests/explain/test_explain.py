@@ -135,12 +135,63 @@ def test_a_call_that_takes_long_or_much_memory_is_not_made() -> None:
     assert elsewhere.seconds is None and "not measured: it is explained for" in elsewhere.text(False)
 
 
-def test_lanes_that_are_apart_are_no_vectors() -> None:
-    """On machines that store lanes apart LLVM makes vectors along the rows, before it looks at six columns unrolled."""
-    cell = "i, j = C.op.axis\njo, ji = s[C].split(j, 6)\ns[C].reorder(jo, *s[C].op.reduce_axis, i, ji)"
-    version = schedule(matmul(), cell, "six")
+@pytest.mark.parametrize(
+    ("text", "cell", "apart"),
+    [
+        # Four functions beside each other: vectors along the rows, whose lanes are apart.
+        ("A: float32[240, 320]\nC[i, j] = exp(A[i, j]) + 1", "i, j = C.op.axis\njo, ji = s[C].split(j, 4)\ns[C].reorder(jo, i, ji)", True),
+        # Six sums beside each other are vectors themselves.
+        ("A: float32[96, 96]\nB: float32[96, 96]\nC[i, j] += A[i, k] * B[k, j]", "i, j = C.op.axis\njo, ji = s[C].split(j, 6)\ns[C].reorder(jo, *s[C].op.reduce_axis, i, ji)", False),
+    ],
+)  # fmt: skip
+def test_lanes_that_are_apart_are_vectors_if_llvm_makes_them(text: str, cell: str, apart: bool) -> None:
+    """On machines that store lanes apart, LLVM makes such vectors if they save more operations than moving lanes costs."""
+    version = schedule(operator("lanes", text), cell, "lanes")
     wide, narrow = (model(first(version), resolved(t).machine).hot[0] for t in (WIDE, "llvm -mcpu=haswell"))
-    assert wide.reason == "lanes apart" and not wide.vectorized and narrow.vectorized
+    assert (wide.reason == "lanes apart") == (not wide.vectorized) == apart and narrow.reason != "lanes apart"
+
+
+def cycles(text: str, cell: str, target: str = WIDE) -> float:
+    """What the model gives for a kernel `C` with a schedule."""
+    return model(first(schedule(operator("kernel", text), cell, "tried")), resolved(target).machine).time
+
+
+def test_copies_of_an_unrolled_loop_are_one_piece_of_code() -> None:
+    """A sum that three copies of a loop update is loaded and stored once, whoever unrolls: the schedule or LLVM."""
+    text = "X: float32[64, 66]\nW: float32[3]\nC: float32[64, 64]\nC[y, x] += X[y, x + q] * W[q]"
+    order = "y, x = C.op.axis\nq, = s[C].op.reduce_axis\nxo, xi = s[C].split(x, 16)\ns[C].reorder(y, xo, q, xi)\n"
+    ours, llvms = (cycles(text, order + last) for last in ("s[C].unroll(q)", ""))
+    assert 0.5 < ours / llvms < 2
+    found = model(first(schedule(operator("kernel", text), order + "s[C].unroll(q)", "tried")), resolved(WIDE).machine)
+    updates = [n for n in found.nests if n.nest.statements[0].accumulates]
+    assert len(updates) == 3 and len({n.rolled for n in updates}) == 1 and all(n.vectorized for n in updates)
+
+
+def test_statements_beside_each_other_are_vectors() -> None:
+    """LLVM packs what a schedule unrolled, if it is beside each other in memory."""
+    text = "A: float32[96, 96]\nB: float32[96, 96]\nC[i, j] += A[i, k] * B[k, j]"
+    order = "i, j = C.op.axis\njo, ji = s[C].split(j, 16)\ns[C].reorder(jo, i, *s[C].op.reduce_axis, ji)\n"
+    unrolled, vectors = (cycles(text, order + last) for last in ("s[C].unroll(ji)", "s[C].vectorize(ji)"))
+    assert 0.5 < unrolled / vectors < 2
+    rows = (
+        "i, j = C.op.axis\nio, ii = s[C].split(i, 16)\ns[C].reorder(io, j, *s[C].op.reduce_axis, ii)\ns[C].unroll(ii)"
+    )
+    assert cycles(text, rows) > 3 * vectors
+
+
+def test_columns_that_fall_onto_the_same_lines_of_a_cache_do_not_stay_in_it() -> None:
+    """32 rows of 4 KB fit into the first cache by their bytes, not by their places."""
+    cell = "i, j = C.op.axis\ns[C].reorder(j, i)"
+    same, apart = (cycles(f"A: float32[32, {n}]\nC[i, j] = A[i, j] + 1", cell) / n for n in (1024, 1040))
+    assert same > 1.5 * apart
+
+
+def test_short_sums_overlap_and_long_ones_wait() -> None:
+    """A core begins the next sums while one is not finished yet, as far as it looks ahead."""
+    text = "A: float32[256, {0}]\nB: float32[{0}, 64]\nC[i, j] += A[i, k] * B[k, j]"
+    cell = "i, j = C.op.axis\njo, ji = s[C].split(j, 16)\ns[C].reorder(jo, i, *s[C].op.reduce_axis, ji)\ns[C].vectorize(ji)"
+    short, long = (cycles(text.format(k), cell) / k for k in (40, 1600))
+    assert long > 1.5 * short
 
 
 # ---------------------------------------------------------------------------- LLVM

@@ -16,6 +16,7 @@ KERNELS = {
     "rows": "A: float32[960, 2048]\nS[i] += A[i, k]",
     "total": "A: float32[4, 262144]\nS[i] += A[i, k]",
     "columns": "A: float32[100, 480]\nS[j] += A[k, j]",
+    "weighted": "A: float32[1200, 64]\nX: float32[1200]\nS[j] += A[k, j] * X[k]",
     "blur": "X: float32[2050, 1922]\nfor j in range(1920): H[i, j] = X[i, j] + X[i, j + 1] + X[i, j + 2]\nfor i in range(2048): V[i, j] = H[i, j] + H[i + 1, j] + H[i + 2, j]",
     "small": "A: float32[240, 320]\nB: float32[240, 320]\nC[i, j] = exp(A[i, j]) * B[i, j]",
     "heavy": "X: float32[514, 962]\nfor j in range(960): H[i, j] = exp(X[i, j]) + exp(X[i, j + 1])\nfor i in range(512): V[i, j] = H[i, j] + H[i + 1, j] + H[i + 2, j]",
@@ -56,7 +57,7 @@ PLANTED = [
     Planted("turn", "pass", ("strided-access", "streamed-operand")),
     Planted("small", "i, j = C.op.axis\njo, ji = s[C].split(j, 16)\nio, ii = s[C].split(i, 16)\ns[C].reorder(io, jo, ji, ii)\ns[C].vectorize(ii)", ("strided-vectors",)),
     Planted("mm", "i, j = C.op.axis\nk, = s[C].op.reduce_axis\nio, ii = s[C].split(i, 16)\ns[C].reorder(io, j, k, ii)\ns[C].vectorize(ii)", ("strided-vectors",)),
-    Planted("columns", "k, = s[S].op.reduce_axis\nj, = S.op.axis\njo, ji = s[S].split(j, 16)\ns[S].reorder(jo, k, ji)\ns[S].vectorize(ji)", ("few-accumulators",)),
+    Planted("weighted", "k, = s[S].op.reduce_axis\nj, = S.op.axis\njo, ji = s[S].split(j, 16)\ns[S].reorder(jo, k, ji)\ns[S].vectorize(ji)", ("few-accumulators",)),
     Planted("mm", _mm(1, 16), ("few-accumulators", "small-tile")),
     Planted("mm", _mm(2, 16), ("few-accumulators", "small-tile")),
     Planted("mm", "i, j = C.op.axis\nk, = s[C].op.reduce_axis\njo, ji = s[C].split(j, 16)\ns[C].reorder(jo, i, k, ji)\ns[C].vectorize(ji)", ("few-accumulators",)),
@@ -97,6 +98,10 @@ PLANTED += [
     Planted("blur", 'sch.parallel(sch.get_loops(sch.get_block("V"))[0])\nsch.parallel(sch.get_loops(sch.get_block("H"))[0])', ("stage-in-memory",)),
     Planted("heavy", 'i, j = sch.get_loops(sch.get_block("V"))\nsch.compute_at(sch.get_block("H"), i)', ("recomputed",)),
     Planted("add", 'i, j = sch.get_loops(sch.get_block("C"))\nio, ii = sch.split(i, [None, 288])\nsch.parallel(io)', ("parallel-uneven",)),
+    Planted("mm", _mm(4, 4), ("narrow-vectors",)),
+    Planted("conv", "o, y, x = Y.op.axis\nxo, xi = s[Y].split(x, 2)\ns[Y].reorder(o, y, xo, *s[Y].op.reduce_axis, xi)\ns[Y].vectorize(xi)", ("narrow-vectors",)),
+    Planted("conv", "o, y, x = Y.op.axis\noo, oi = s[Y].split(o, 16)\ns[Y].reorder(oo, y, x, *s[Y].op.reduce_axis, oi)\ns[Y].vectorize(oi)", ("strided-vectors",)),
+    Planted("mm", "i, j = C.op.axis\nk, = s[C].op.reduce_axis\ns[C].reorder(i, k, j)\ns[C].vectorize(s[C].split(j, 16)[1])", ("streamed-operand",)),
 ]  # fmt: skip
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tvmagic.codegen.target import resolved
 from tvmagic.ir import IRModule
 from tvmagic.operators import operator
 from tvmagic.tune import CostModel, random_schedule, rank_correlation
 from tvmagic.tune.features import NAMES, features_of
 from tvmagic.tune.model import _Ridge
 
+MACHINE = replace(resolved("llvm -mcpu=haswell").machine, cores=2)
 MATMUL = "X: float32[64, 64]\nW: float32[64, 64]\nY[i, j] += X[i, k] * W[k, j]"
 
 
@@ -21,7 +24,7 @@ def features(text: str, schedule=lambda sch: None) -> dict[str, float]:
     op = operator("f", text)
     sch = op.schedule()
     schedule(sch)
-    values = features_of(op.lower(sch))
+    values = features_of(op.lower(sch), MACHINE)
     assert len(values) == len(NAMES) and all(math.isfinite(v) for v in values)
     return dict(zip(NAMES, values))
 
@@ -38,15 +41,15 @@ def test_every_program_has_the_same_number_of_features(text: str) -> None:
     func = operator("f", text).to_prim_func()
     op = operator("f", text)
     for seed in range(2):
-        values = features_of(op.lower(random_schedule(func, seed, 32)))
+        values = features_of(op.lower(random_schedule(func, seed, 32)), MACHINE)
         assert len(values) == len(NAMES) and all(math.isfinite(v) for v in values)
-    assert len(features_of(IRModule({}))) == len(NAMES)
+    assert len(features_of(IRModule({}), MACHINE)) == len(NAMES)
 
 
 def test_features_tell_what_a_schedule_changes() -> None:
     plain = features(MATMUL)
-    assert plain["iterations of group 1"] == pytest.approx(math.log2(64**3 + 1))
-    assert plain["lanes of group 1"] == 1.0 and plain["parallel iterations"] == 1.0  # log2(1 + 1)
+    assert plain["iterations of nest 1"] == pytest.approx(math.log2(64**3 + 1))
+    assert plain["lanes of nest 1"] == 1.0 and plain["share of parallel loops"] == 0.0  # log2(1 + 1)
 
     def vectors(sch) -> None:
         i, j, k = sch.get_loops(sch.get_block("Y"))
@@ -56,9 +59,13 @@ def test_features_tell_what_a_schedule_changes() -> None:
         sch.parallel(i)
 
     tiled = features(MATMUL, vectors)
-    assert tiled["lanes of group 1"] == pytest.approx(math.log2(17))
-    assert tiled["parallel iterations"] == pytest.approx(math.log2(65)) and tiled["parallel regions"] == 1.0
+    assert tiled["lanes of nest 1"] == pytest.approx(math.log2(17)) and tiled["share of vectors"] > 0.9
+    assert tiled["share of parallel loops"] == 1.0 and tiled["starts of threads"] == 1.0
     assert tiled["cycles"] < plain["cycles"]
+
+
+def test_a_program_without_loops_has_features_of_zero() -> None:
+    assert features_of(IRModule({}), MACHINE) == [0.0] * len(NAMES)
 
 
 def test_traffic_follows_from_what_fits_into_a_cache() -> None:
@@ -70,7 +77,7 @@ def test_traffic_follows_from_what_fits_into_a_cache() -> None:
         sch.reorder(i0, j0, k0, i1, k1, j1)
 
     plain, blocked = features(large), features(large, blocks)
-    name = "traffic beyond 32 KiB of group 1"
+    name = "bytes from L2 of nest 1"
     assert plain[name] - blocked[name] > 3, "an eighth or less comes from beyond the first cache"
 
 

@@ -174,6 +174,21 @@ def test_a_slow_candidate_is_called_once(op: Operator) -> None:
     assert found["stopped"] and not found["checked"] and len(found["times"]) == 1
 
 
+def test_a_candidate_that_was_interrupted_is_called_again(op: Operator) -> None:
+    """A short call during which another process had the processor is not a slow one."""
+    bench = Bench(Problem.of(op, 0, 16, 0))
+    quick = bench.built(Candidate({"trace": calls(op, 0)}))
+    seen: list[int] = []
+
+    def interrupted(*arguments: Any) -> None:
+        seen.append(1)
+        if len(seen) == 1:
+            time.sleep(0.02)
+        quick(*arguments)
+
+    assert bench.check(interrupted, 1.0, 30.0, 1e-5) < 0.02 and len(seen) > 1
+
+
 def test_a_problem_is_the_same_from_its_file(tmp_path: Path) -> None:
     text = "X: float32[7, n]\nI: int32[n]\nY[i] = X[I[i], 2] * 2\nZ[i] += X[i, k]"
     problem = Problem.of(operator("gather", text), 1, 9, 3)

@@ -7,6 +7,7 @@ loop that the user's cell has a name for is called by that name.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import keyword
 import re
 from collections.abc import Sequence
@@ -315,7 +316,12 @@ class Writer:
     @property
     def text(self) -> str:
         """The calls."""
-        head: list[str] = []
-        if not self.view.is_te and any("_loops[" in line for line in self.lines):
+        head, lines = list[str](), self.lines
+        if not self.view.is_te and any("_loops[" in line for line in lines):
             head = [f"{plain_name(self.view.name)}_loops = sch.get_loops({self.view.text})"]
-        return "\n".join([*head, *self.lines])
+        place = f"{self.view.text}.leaf_iter_vars["
+        if len(lines) > 1 and any(place in line for line in lines):  # a call changes the places of the others
+            name = next(n for n in (f"{'_' * k}loops" for k in itertools.count()) if n not in self.taken)
+            head = [f"{name} = list({self.view.text}.leaf_iter_vars)"]
+            lines = [line.replace(place, f"{name}[") for line in lines]
+        return "\n".join([*head, *lines])

@@ -12,9 +12,9 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.findings import Case, Suspect, suspects
 from tvmagic.explain.llvm import Facts, facts_of
-from tvmagic.explain.model import BYTES_A_CYCLE, NestModel, model
+from tvmagic.explain.model import NestModel, model
 from tvmagic.explain.nests import nests_of
-from tvmagic.explain.traffic import LEVELS, Traffic, patterns, touched
+from tvmagic.explain.traffic import BYTES_A_CYCLE, LEVELS, Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in
 from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import AttrStmt, PrimFunc, post_order_visit

@@ -9,17 +9,15 @@ from dataclasses import dataclass, field
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain import remedies
 from tvmagic.explain.arrange import View, plain_name
+from tvmagic.explain.core import depending, shuffled
 from tvmagic.explain.model import (
-    BYTES_A_CYCLE,
     LAUNCH,
     NestModel,
     ProgramModel,
-    depending,
     entry,
-    shuffled,
 )
 from tvmagic.explain.nests import Access
-from tvmagic.explain.traffic import Traffic, patterns, touched
+from tvmagic.explain.traffic import BYTES_A_CYCLE, Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Number
 from tvmagic.explain.waste import Inlined
 
@@ -31,6 +29,7 @@ CODES = {
     "reduction-order": "sums of floats keep their order, which forbids vectors along a reduction",
     "strided-access": "the innermost loop jumps through memory",
     "strided-vectors": "the lanes of a vector are far from each other in memory",
+    "narrow-vectors": "vectors take a part of a register",
     "few-accumulators": "too few sums at once, each waits for its last addition",
     "spills": "more sums than vector registers",
     "small-tile": "more loads than multiply-adds, as the tile is small",
@@ -188,6 +187,25 @@ def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     apart = f"{access.address.lane} elements apart" if access.address.lane else "anywhere"
     text = f"the vector of `{access.name}` {what} {access.lanes} lanes that are {apart}, each on its own"
     yield Suspect("strided-vectors", nest, text, edits, True)
+
+
+@rule
+def _narrow_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    """Vectors that a schedule asked for, of which a register holds two or more."""
+    access = min((s.target for s in nest.nest.statements), key=lambda a: a.lanes * a.bits)
+    lanes = max(1, case.machine.vector_bits // max(8, access.bits))
+    if access.lanes < 2 or access.kind != "contiguous" or 2 * access.lanes > lanes or not nest.in_core:
+        return
+    extents = {size for view in case.views.values() for size in view.shape}
+    sizes = [
+        k for k in range(4 * lanes, access.lanes, -1) if k % access.lanes == 0 and any(e % k == 0 for e in extents if e)
+    ]
+    edits = [n.edit(size) for size in sizes[:6] for n in case.numbers if n.value == access.lanes]
+    text = (
+        f"the vectors of `{nest.nest.name}` have {access.lanes} lanes of {access.bits} bits; a register of "
+        f"{case.machine.name} holds {lanes}, and an operation on all takes no longer"
+    )
+    yield Suspect("narrow-vectors", nest, text, edits, True)
 
 
 @rule

@@ -49,7 +49,7 @@ def vectorized(view: View, lanes: int) -> list[Edit]:
     for other in view.leaves:
         if other.kind == "vectorized":
             writer.mark("unroll", other)
-    part = _part(writer, leaf, lanes if leaf.extent > lanes else leaf.extent)
+    part = _part(writer, leaf, _columns(leaf.extent, 1, lanes) if leaf.extent > lanes else leaf.extent)
     writer.reorder(_inner_first(writer.leaves, [part]))
     writer.mark("vectorize", part)
     return _edit(writer)

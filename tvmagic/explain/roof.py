@@ -9,7 +9,7 @@ from tvmagic import runtime
 from tvmagic.codegen.target import resolved
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.eval.cost import human
-from tvmagic.explain.model import BYTES_A_CYCLE
+from tvmagic.explain.traffic import BYTES_A_CYCLE
 from tvmagic.operators.measure import Work
 from tvmagic.operators.peaks import kept_peaks
 

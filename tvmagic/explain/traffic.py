@@ -14,9 +14,15 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.nests import LANE, Access, Key, Loop, Nest
 from tvmagic.ir import Var
 
-__all__ = ["LEVELS", "Traffic", "footprint"]
+__all__ = ["BYTES_A_CYCLE", "LEVELS", "PAGE", "Traffic", "footprint"]
 
 LEVELS = ("L1", "L2", "L3", "memory")
+BYTES_A_CYCLE = {"L2": 32.0, "L3": 22.0, "memory": 6.0}
+UNFORESEEN = (1.0, 3.0, 3.0)  # how many times longer a line takes that was not fetched before it was needed
+PAGE = 4096  # bytes of a page
+_BELOW = ((1, "L2"), (2, "L3"), (3, "memory"))
+
+_LARGEST_WAY = 64 << 10
 
 # An access pattern: all accesses of a buffer that differ by constants alone.
 _Pattern = tuple[Access, tuple[int, ...]]
@@ -40,24 +46,43 @@ def _extent(key: Key, lanes: int, loops: Sequence[Loop]) -> int:
     return min(extent, by) if kind == "mod" else -(-extent // by) if kind == "div" else extent
 
 
+def _moves(pattern: _Pattern, loops: Sequence[Loop]) -> tuple[list[tuple[int, int]], list[int]]:
+    """The steps that a pattern takes while `loops` run, in elements, with how many of each, and the places where it begins.
+
+    Constants that are a few steps apart, as those of a stencil, make the steps more; others are places of their own.
+    """
+    access, offsets = pattern
+    steps = [(abs(s), _extent(k, access.lanes, loops)) for k, s in access.address.strides.items()]
+    steps = sorted(((s, e) for s, e in steps if e > 1), reverse=True)
+    most, starts = [0] * len(steps), set[int]()
+    for offset in offsets:
+        left = offset - offsets[0]
+        for n, (stride, extent) in enumerate(steps):
+            if 0 < left // stride <= extent:
+                most[n] = max(most[n], left // stride)
+                left %= stride
+        starts.add(left)
+    return [(s, e + more) for (s, e), more in zip(reversed(steps), reversed(most))], sorted(starts)
+
+
 def touched(pattern: _Pattern, loops: Sequence[Loop], line: int) -> int:
     """Bytes of whole cache lines that a pattern touches while `loops` run."""
-    access, offsets = pattern
+    access, _ = pattern
     if not access.address.known:  # anywhere in the buffer
         count = math.prod(loop.extent for loop in loops if access.address.uses(loop.var)) * access.lanes
         return min(count * line, access.size or count * line)
-    moves = [(abs(s), _extent(k, access.lanes, loops)) for k, s in access.address.strides.items()]
-    moves = sorted((s, e) for s, e in moves if e > 1)
-    if len(offsets) > 1:  # the constants as one more loop
-        gaps = sorted(b - a for a, b in zip(offsets, offsets[1:]))
-        moves = sorted([*moves, (gaps[0], (offsets[-1] - offsets[0]) // gaps[0] + 1 if gaps[0] == gaps[-1] else len(offsets))])  # fmt: skip
+    moves, starts = _moves(pattern, loops)
     span, runs = 1, 1  # elements of a run without gaps of a line, and how many runs
     for stride, extent in moves:
         if stride * access.bytes <= span * access.bytes + line:
             span += stride * (extent - 1)
         else:
             runs *= extent
-    lines = -(-span * access.bytes // line)
+    lines, begin = 0, float(starts[0])
+    for here, following in zip(starts, [*starts[1:], math.inf]):
+        if (following - here - span) * access.bytes > line:  # the end of a piece
+            lines += -(-int(here - begin + span) * access.bytes // line)
+            begin = following
     total = runs * lines * line
     return min(total, -(-access.size // line) * line) if access.size else total
 
@@ -77,7 +102,11 @@ class Traffic:
     def __init__(self, nests: Sequence[Nest], top: Sequence[Loop], machine: Machine) -> None:
         self.nests, self.top, self.machine = nests, top, machine
         self.sizes = [machine.cache(level) for level in (1, 2, 3)]
+        # Bytes after which addresses fall onto the same places of a cache again; those of the last level are scattered.
+        self.ways = [_way(machine.cache(1)), _way(machine.cache(2)), 0]
         self._inside: dict[Loop, int] = {}
+        self._made = {s.target.data for n in nests for s in n.statements}
+        self._again = self._repeated()
         every = [a for loop in top for a in loop.subtree]
         self.whole = footprint(every, [loop for n in nests for loop in n.loops], machine.line)
 
@@ -99,26 +128,92 @@ class Traffic:
                 by_buffer[data] = max(by_buffer.get(data, 0), touched(pattern, inside, self.machine.line))
         return sum(by_buffer.values())
 
+    def _crowded(self, pattern: _Pattern, loops: Sequence[Loop], level: int) -> bool:
+        """Whether lines of a pattern push each other out of a cache, as more of them fall onto one place than it has ways."""
+        way, line, access = self.ways[level - 1], self.machine.line, pattern[0]
+        if not way or not access.address.known:
+            return False
+        steps, starts = _moves(pattern, loops)
+        moves = [(s * access.bytes, e) for s, e in steps]
+        apart = math.prod(min(e, way // math.gcd(s, way)) for s, e in moves if s >= line) * len(starts)
+        near = sum(s * (e - 1) for s, e in moves if s < line)
+        places = min(way // line, apart * (1 + near // line))
+        return touched(pattern, loops, line) // line > self.sizes[level - 1] // way * places
+
     def moved(self, nest: Nest, pattern: _Pattern, level: int) -> int:
         """Bytes that a pattern moves into the cache of a level (1 to 3) from what is beyond it."""
         size = self.sizes[level - 1]
-        if self.whole <= size:
+        if self.whole <= size and level > 2:
             return 0  # all of it stays from call to call
         access = pattern[0]
-        if access.size and 2 * access.size <= size and self._made_here(access.data):
+        if access.size and 2 * access.size <= size and (access.data in self._made or access.scope == "local"):
             return 0  # a buffer of the function that stays since it was written
-        if access.scope == "local" and 2 * access.size <= size:
-            return 0
         loops = nest.loops
         fits = next((n for n, loop in enumerate(loops) if self.of_loop(loop) <= size), len(loops))
+        while fits < len(loops) and self._crowded(pattern, loops[fits:], level):
+            fits += 1
+        if fits == 0 and self.whole <= size:
+            return 0
         around = max(fits - 1, 0)
         total = touched(pattern, loops[around:], self.machine.line) * math.prod(loop.extent for loop in loops[:around])
-        return total * (2 if access.store and level == 3 else 1)
+        total = int(total * self._fresh(nest, pattern, level))
+        return total * (2 if access.store else 1)  # what was written goes back
 
-    def _made_here(self, data: Var) -> bool:
-        return any(s.target.data is data for n in self.nests for s in n.statements)
+    def _fresh(self, nest: Nest, pattern: _Pattern, level: int) -> float:
+        """The share of a pattern that no loop before, beside this one, left in the cache."""
+        again, around = self._again.get(nest, ({}, ()))
+        before = again.get(pattern[0].data, set())
+        if not before or sum(self.of_loop(loop) for loop in around) > self.sizes[level - 1]:
+            return 1.0
+        known = sum((offset, pattern[0].address.signature) in before for offset in pattern[1])
+        return 1.0 - known / len(pattern[1])
+
+    def _repeated(self) -> dict[Nest, tuple[dict[Var, set[object]], list[Loop]]]:
+        """For nests the accesses that one beside it, such as another copy of an unrolled loop, made before at the same places,
+        with the loops beside each other."""
+        beside: dict[Loop, list[Loop]] = {}
+        for loop in dict.fromkeys(loop for n in self.nests for loop in n.loops):
+            if loop.parent is not None:
+                beside.setdefault(loop.parent, []).append(loop)
+        seen: dict[Loop, set[object]] = {}
+        found: dict[Nest, tuple[dict[Var, set[object]], list[Loop]]] = {}
+        for nest in self.nests:
+            parent = next((loop for loop in reversed(nest.loops) if len(beside.get(loop, ())) > 1), None)
+            if parent is None:
+                continue
+            own = nest.loops[nest.loops.index(parent) + 1 :]
+            order = {loop.var: (n, loop.extent) for n, loop in enumerate(own)}
+            known, repeated = seen.setdefault(parent, set()), dict[Var, set[object]]()
+            fresh: list[object] = []
+            for access in nest.accesses:
+                address = access.address
+                keys = [(order.get(k[0], id(k[0])), *k[1:], stride) for k, stride in address.strides.items()]
+                key = (access.data, address.offset, frozenset(keys), address.known)
+                if key in known and address.known:
+                    repeated.setdefault(access.data, set()).add((address.offset, address.signature))
+                fresh.append(key)
+            known.update(fresh)
+            found[nest] = repeated, beside[parent]
+        return found
 
     def bytes(self, nest: Nest) -> dict[str, int]:
         """Bytes that a nest moves from L2, from L3 and from memory."""
-        parts = patterns(nest.accesses)
-        return {name: sum(self.moved(nest, p, level) for p in parts) for level, name in ((1, "L2"), (2, "L3"), (3, "memory"))}  # fmt: skip
+        return {name: sum(self.moved(nest, p, level) for p in patterns(nest.accesses)) for level, name in _BELOW}
+
+    def cycles(self, nest: Nest) -> dict[str, float]:
+        """Cycles in which one core gets them. Lines that are pages apart cannot be foreseen, so that each is waited for."""
+        parts = [(p, UNFORESEEN if self._unforeseen(p, nest) else (1.0, 1.0, 1.0)) for p in patterns(nest.accesses)]
+        return {name: sum(self.moved(nest, p, level) * times[level - 1] for p, times in parts) / BYTES_A_CYCLE[name] for level, name in _BELOW}  # fmt: skip
+
+    def _unforeseen(self, pattern: _Pattern, nest: Nest) -> bool:
+        """Whether the innermost loop that moves a pattern takes it to another page in each iteration, for less than a line."""
+        access = pattern[0]
+        step = next(
+            (access.address.stride(loop.var) for loop in reversed(nest.loops) if access.address.uses(loop.var)), 0
+        )
+        return (step is None or abs(step) * access.bytes >= PAGE) and access.lanes * access.bytes < self.machine.line
+
+
+def _way(size: int) -> int:
+    """Bytes of one of the eight or more ways of a cache, a power of two; the ways of large caches are more, not larger."""
+    return min(1 << max(size // 8, 1).bit_length() - 1, _LARGEST_WAY)

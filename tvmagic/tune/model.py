@@ -1,6 +1,6 @@
 """The cost model: from features of lowered programs to the logarithm of their times, learned while the search runs.
 
-What it knows before anything was measured is a rough number of cycles (`features.rough`). It learns what times differ
+What it knows before anything was measured are the cycles of `%why`'s model (`features.rough`). It learns what times differ
 from it by, and believes that the more, the more times it has seen: a model of a dozen times ranks worse than the cycles.
 It learns by LightGBM's gradient boosting, if it is installed (3.5 MB; it takes its number of threads as a parameter, so
 that a fit is 0.1 s even beside measurements). Without it a ridge regression on the same features, which is worse at what

@@ -40,6 +40,8 @@ _CLOSE = 1.25  # times the best, within which a trial may turn out to be better
 _EQUAL = 1.02  # times the best, within which it is no better than the instant schedule after the last comparison
 _FINALISTS = 6  # of which the last comparison is
 _FINAL = 0.03  # the share of the time that it takes
+_LONGER = 3.0  # times the lowering of the instant schedule that others may take: LLVM takes ten times longer still
+_PATIENCE = 0.25, 1.0  # seconds of a lowering that are allowed at least and at most
 _LIMIT = 10.0  # seconds that a trial may take
 _IDLE_ROUNDS = 6  # rounds in a row without a new program, after which there is nothing left to try
 
@@ -241,6 +243,7 @@ class _Search:
         self.tasks, self.deadline = 0, 0.0
         self.compared = False
         self.trial_seconds, self.look_seconds = 0.3, 0.05  # that one takes, waiting for others included
+        self.patience = _PATIENCE[1]  # seconds that the lowering of a candidate may take
         self.usual = 0.01  # seconds from the begin of a trial to its result
 
     # ------------------------------------------------------------------ what is known
@@ -394,7 +397,7 @@ class _Search:
 
     def task(self, **values: Any) -> Task:
         self.tasks += 1
-        return {"id": self.tasks, "limit": _LIMIT, **values}
+        return {"id": self.tasks, "limit": _LIMIT, "patience": self.patience, **values}
 
     def look(self, proposals: Sequence[_Proposal]) -> list[_Proposal]:
         """The proposals that can be lowered to programs that were not tried, with features and predictions."""
@@ -465,6 +468,8 @@ class _Search:
         self.tried.add(result.get("hash", ""))
         if "looked" in result:
             self.look_seconds += 0.3 * (result["looked"] / self.force.count - self.look_seconds)
+            if proposal.origin == "instant":
+                self.patience = min(max(_LONGER * result["looked"], _PATIENCE[0]), _PATIENCE[1])
         trial = Trial(
             len(self.trials) + 1, proposal.origin, proposal.candidate, result["seconds"] if right else None,
             result.get("error", ""), proposal.predicted, bool(result.get("stopped")), result.get("machine", ""),

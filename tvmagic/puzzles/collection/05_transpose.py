@@ -6,10 +6,10 @@ PUZZLE = SchedulePuzzle(
 Whichever loop is inside, one of the two tensors is walked through against its order, and a whole cache line is fetched
 for each of its elements. Work on square tiles, so that a line that is fetched is used up before it is thrown out.
 
-4 MB are read and 4 MB written, and a line is read before it is written: 12 MiB is the least that can be moved.
+4.3 MB are read and 4.3 MB written, and a line is read before it is written: 13 MB is the least that can be moved.
 """,
     program="""
-X: float32[1024, 1024]
+X: float32[1040, 1040]
 Y[i, j] = X[j, i]
 """,
     start="""

@@ -1,0 +1,223 @@
+"""The cycles that a core takes for an iteration of a loop: what is busiest, or what waits longest for itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tvmagic.codegen.memory import WIDEST_SHUFFLE
+from tvmagic.codegen.target.machine import Machine
+from tvmagic.explain.nests import Access, Loop, Statement
+from tvmagic.explain.traffic import PAGE, patterns
+from tvmagic.explain.unrolling import CALL, parts
+from tvmagic.ir.query import variables_in
+
+if TYPE_CHECKING:
+    from tvmagic.explain.model import NestModel
+
+__all__ = ["Core", "depending", "shuffled"]
+
+WIDTH = 5  # operations begun in a cycle, of all kinds
+DIVISION, INDEX_DIVISION = 8, 6  # operations that a division, a division of indices counts as
+FORWARD = 5  # cycles from a store to a load of the same place
+WINDOW, WAITING = 300, 100  # operations, and operations on values, that a core looks ahead
+LOOK_UP = 3  # cycles to look up a page that is not among those at hand
+_PAGES_AT_HAND = 64  # pages whose places a core has at hand
+
+
+def depending(guards: Sequence[object], loop: Loop) -> list[object]:
+    """The conditions that change from one iteration of a loop to the next."""
+    return [g for g in guards if any(v is loop.var for v in variables_in(g))]  # type: ignore[arg-type]
+
+
+def shuffled(access: Access) -> bool:
+    """Whether a vector with gaps is loaded with what is between its lanes, and put together by shuffles."""
+    return access.kind == "strided" and not access.store and abs(access.address.lane or 0) <= WIDEST_SHUFFLE
+
+
+class Core:
+    """The cycles of an iteration of the loop that stays one around some nests, which are one piece of code."""
+
+    def __init__(self, nests: Sequence[NestModel], machine: Machine) -> None:
+        self.nests, self.machine = nests, machine
+        self.rolled = nests[0].rolled
+        self.free = {loop.var: loop.extent for made in nests for loop in made.unrolled}
+        # Copies of a loop are the same loop, and what they access the same place.
+        self.order = {loop.var: (n, loop.name) for made in nests for n, loop in enumerate(made.unrolled)}
+
+    # ------------------------------------------------------------------ parts of the code
+
+    def statements(self) -> Iterator[tuple[NestModel, Statement]]:
+        """The statements with their nests."""
+        return ((made, s) for made in self.nests for s in made.nest.statements)
+
+    def place(self, access: Access) -> object:
+        """What accesses of the same place have in common."""
+        keys = [(self.order.get(k[0], id(k[0])), k[1], k[2], stride) for k, stride in access.address.strides.items()]
+        return access.data, access.address.offset, access.lanes, frozenset(keys), access.address.loose
+
+    def copies(self, access: Access) -> int:
+        """Different places of an access in one iteration, by the loops that are unrolled."""
+        return math.prod(extent for var, extent in self.free.items() if access.address.uses(var))
+
+    def runs(self, s: Statement) -> int:
+        """How often a statement runs in an iteration."""
+        return math.prod(self.free.get(loop.var, 1) for loop in s.loops)
+
+    def together(self, made: NestModel) -> int:
+        """Iterations of the loop that are one, each in a lane of vectors."""
+        return made.lanes if made.by_llvm and made.lanes_of is self.rolled else 1
+
+    def stays(self, access: Access) -> bool:
+        """Whether an access is at the same place in each iteration, so that a register holds it: not one lane by lane."""
+        return not access.address.uses(self.rolled.var) and access.kind not in ("strided", "gathered")
+
+    # ------------------------------------------------------------------ what is busy
+
+    def fill(self) -> None:
+        """Fill in the models of the nests; each has its share of what the body takes."""
+        machine = self.machine
+        for made in self.nests:
+            made.conversions = self._conversions(made)
+            made.work = sum(self._work(s) for s in made.nest.statements) + made.conversions
+        work = sum(made.work / made.lanes for made in self.nests)
+        loads, shuffles = self._memory([(made, a) for made, s in self.statements() for a in s.loads])
+        stores, more = self._memory([(made, s.target) for made, s in self.statements()])
+        shuffles += more
+        sums, turns = self._sums(), self._turns()
+        loads, stores = loads + sums / turns, stores + sums / turns
+        spills = max(0, sums + 2 - machine.vector_registers)
+        index = self._index()
+        guards = sum(self._guards(s) for _, s in self.statements())
+        own = 1.5 * sum(1 / self.together(made) for made in self.nests) / len(self.nests)  # to count and to go on
+        begun = work + loads / 2 + stores + 2 * spills + shuffles + guards + index + own
+        latency, chains = self._latency(begun, work)
+        ports = {
+            "multiply-adds": work / machine.fma_per_cycle,
+            "loads": (loads + spills) / machine.loads_per_cycle,
+            "stores": stores + 2 * spills,
+            "shuffles": shuffles,
+            "latency": latency,
+            "addresses": index / 2,
+            "pages": self._pages(),
+            "decoding": begun / WIDTH,
+        }
+        cycles = max(ports.values()) + 0.5 * guards
+        total = sum(made.work for made in self.nests)
+        for made in self.nests:
+            share = made.work / total if total else 1 / len(self.nests)
+            made.ports = {name: value * share for name, value in ports.items()}
+            made.cycles, made.latency = cycles * share, latency * share
+            made.sums, made.spills, made.chains = sums, spills, chains
+            made.registers = sums + self._operands(made)
+
+    def _work(self, s: Statement) -> float:
+        o = s.operations
+        count = o.fused + max(o.simple, 0) + DIVISION * o.divisions + CALL * o.calls + o.conversions
+        return count * self.runs(s) * parts(s.lanes, s.target.bits, self.machine)
+
+    def _conversions(self, made: NestModel) -> float:
+        """Conversions of an iteration: each value that is loaded is converted once, however often it is used."""
+        loads = {self.place(a): a for s in made.nest.statements for a in s.loads if a.converted}
+        bits = max((s.target.bits for s in made.nest.statements), default=32)
+        return sum(self.copies(a) * parts(a.lanes, bits, self.machine) for a in loads.values() if not self.stays(a))
+
+    def _memory(self, accesses: Sequence[tuple[NestModel, Access]]) -> tuple[float, float]:
+        """Loads or stores of an iteration, and the shuffles that go with them."""
+        moves = shuffles = 0.0
+        seen: set[object] = set()
+        for made, access in accesses:
+            key = self.place(access)
+            if key in seen or self.stays(access):
+                continue
+            seen.add(key)
+            count = self.copies(access) / (1 if made.reason == "lanes apart" and access.address.uses(self.rolled.var) else made.lanes)  # fmt: skip
+            whole = parts(access.lanes, access.bits, self.machine)
+            if shuffled(access):
+                moves += count * whole * abs(access.address.lane or 1)
+                shuffles += count * whole * (abs(access.address.lane or 1) - 1)
+            elif access.kind in ("strided", "gathered"):
+                moves += count * access.lanes
+                shuffles += count * access.lanes
+            else:
+                vectors = 1 if access.kind in ("scalar", "broadcast") else whole
+                moves += count * vectors
+                shuffles += count * vectors * (access.kind == "reversed")
+        return moves, shuffles
+
+    def _operands(self, made: NestModel) -> int:
+        """Registers for what an iteration loads once and uses several times."""
+        loads = [a for s in made.nest.statements for a in s.loads if a.kind == "contiguous" and not self.stays(a)]
+        keys = {self.place(a): a for a in loads}
+        return max([parts(a.lanes, a.bits, self.machine) for a in keys.values()], default=0) + 1
+
+    def _index(self) -> float:
+        """Operations for divisions in addresses that change inside; those of the same variables are computed once."""
+        slow = {d for made in self.nests for a in made.nest.accesses for d in a.address.divisions if self.rolled.var in d or d & set(self.free)}  # fmt: skip
+        return INDEX_DIVISION * sum(math.prod(e for v, e in self.free.items() if v in d) for d in slow)
+
+    def _pages(self) -> float:
+        """Cycles for pages that are new in an iteration, if they are more than the core has at hand."""
+        rolled, total = self.rolled, 0.0
+        for access, _ in patterns(a for made in self.nests for a in made.nest.accesses):
+            pages = abs(access.address.stride(rolled.var) or 0) * access.bytes / PAGE
+            if pages * rolled.extent > _PAGES_AT_HAND:
+                apart = [e for v, e in self.free.items() if abs(access.address.stride(v) or 0) * access.bytes >= PAGE]
+                total += min(1.0, pages) * math.prod(apart) * LOOK_UP
+        return total if total >= 1 else 0.0
+
+    def _guards(self, s: Statement) -> float:
+        loops = [loop for loop in s.loops if loop.var in self.free]
+        changing = depending(s.guards, self.rolled) or [g for loop in loops for g in depending(s.guards, loop)]
+        return 2.0 * len(changing) * self.runs(s)
+
+    # ------------------------------------------------------------------ what waits for itself
+
+    def _sums(self) -> int:
+        """Vector registers for sums."""
+        held = {self.place(s.target): (made, s.target) for made, s in self.statements() if s.accumulates and self.stays(s.target)}  # fmt: skip
+        each = [self.copies(a) * parts(a.lanes, a.bits, self.machine) / made.lanes for made, a in held.values()]
+        return math.ceil(sum(each))
+
+    def _turns(self) -> int:
+        """Iterations in which sums stay in registers, between their load and their store."""
+        return min(
+            (self._length(s)[0] for _, s in self.statements() if s.accumulates and self.stays(s.target)), default=1
+        )
+
+    def _latency(self, begun: float, work: float) -> tuple[float, int]:
+        """Cycles that the longest chain of sums waits for itself in an iteration, and how many sums do not wait for each other."""
+        waits: dict[object, float] = {}
+        factors: dict[object, float] = {}
+        for made, s in self.statements():
+            if not s.accumulates:
+                continue
+            latency = float(self.machine.fma_latency if s.floating else 1)
+            key = self.place(s.target)
+            if self.stays(s.target):
+                latency /= self.together(made)
+                waits[key] = waits.get(key, 0.0) + latency * self.runs(s) / self.copies(s.target)
+                factors[key] = self._overlap(s, begun, work)
+            elif (
+                not s.target.address.uses(s.loops[s.loops.index(self.rolled) - 1].var)
+                and self.rolled.parent is not None
+            ):
+                waits[key] = max(waits.get(key, 0.0), (latency + FORWARD) / max(self.rolled.extent, 1))
+                factors[key] = 1.0
+        return max((wait / factors[key] for key, wait in waits.items()), default=0.0), self._sums()
+
+    def _overlap(self, s: Statement, begun: float, work: float) -> float:
+        """How many sums are in flight at once, as a core begins the next ones before one is finished."""
+        length, others = self._length(s)
+        ahead = min(WINDOW / max(begun * length, 1e-9), WAITING / max(work * length, 1e-9))
+        return 1.0 + min(ahead, others - 1)
+
+    def _length(self, s: Statement) -> tuple[int, int]:
+        """How many iterations update one place one after the other, and how many such places the loop around goes to."""
+        length = 1
+        for loop in reversed(s.loops[: s.loops.index(self.rolled) + 1]):
+            if s.target.address.uses(loop.var):
+                return length, loop.extent
+            length *= max(loop.extent, 1)
+        return length, 1

@@ -1,0 +1,80 @@
+"""Which loops LLVM writes out: those whose whole iterations are few instructions, from the innermost ones outwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tvmagic.codegen.target.machine import Machine
+from tvmagic.explain.nests import Access, Loop, Nest, Statement
+
+__all__ = ["CALL", "Body", "bodies_of", "parts"]
+
+UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
+CALL = 20  # operations that the code of a function counts as
+
+
+@dataclass(eq=False)
+class Body:
+    """The loop that stays a loop around some nests, which LLVM makes one piece of code of.
+
+    `unrolled`: for each nest the loops of it that are written out, the outermost first.
+    """
+
+    rolled: Loop
+    nests: list[Nest] = field(default_factory=list)
+    unrolled: list[tuple[Loop, ...]] = field(default_factory=list)
+
+
+def parts(lanes: int, bits: int, machine: Machine) -> int:
+    """Registers that so many lanes take: code has one or more for each power of two in their number."""
+    pieces = [1 << n for n in range(lanes.bit_length()) if lanes >> n & 1]
+    return sum(max(1, piece * bits // machine.vector_bits) for piece in pieces)
+
+
+def bodies_of(nests: Sequence[Nest], machine: Machine) -> list[Body]:
+    """The bodies of a program, in the order in which they first appear."""
+    own = {nest.inner: nest for nest in nests}
+    inside: dict[Loop, list[Loop]] = {}
+    for loop in dict.fromkeys(loop for nest in nests for loop in nest.loops):
+        inside.setdefault(loop, [])
+        if loop.parent is not None:
+            inside.setdefault(loop.parent, []).append(loop)
+    depth = {loop: n for nest in nests for n, loop in enumerate(nest.loops)}
+    sizes: dict[Loop, int] = {}  # instructions of an iteration of loops that are written out
+    for loop in sorted(inside, key=lambda x: -depth[x]):
+        if loop.parent is None or loop.parallel or any(child not in sizes for child in inside[loop]):
+            continue
+        size = sum(sizes[child] * child.extent for child in inside[loop])
+        size += _instructions(own[loop].statements, machine) if loop in own else 0
+        if size * loop.extent < UNROLLED:
+            sizes[loop] = size
+    found: dict[Loop, Body] = {}
+    for nest in nests:
+        number = max(n for n, loop in enumerate(nest.loops) if loop not in sizes)
+        body = found.setdefault(nest.loops[number], Body(nest.loops[number]))
+        body.nests.append(nest)
+        body.unrolled.append(nest.loops[number + 1 :])
+    return list(found.values())
+
+
+def _instructions(statements: Sequence[Statement], machine: Machine) -> int:
+    """Instructions of an iteration as LLVM counts them before it unrolls: of vectors as many as they take registers, and for
+    the place of each pattern of access a sum, a conversion and, if it has a stride, a product. What is the same in each
+    iteration was taken out of the loop."""
+    count, seen = 0, set[object]()
+    places: dict[object, int] = {}
+
+    def moved(access: Access, number: int) -> int:
+        key = (access.data, access.address.signature, access.address.offset, access.store)
+        if key in seen or not access.address.uses(access.loops[-1].var):
+            return 0
+        seen.add(key)
+        places[access.data, access.address.signature] = 2 + (access.address.stride(access.loops[-1].var) != 1)
+        return number * (access.lanes if access.kind in ("strided", "gathered") else 1)
+
+    for s in statements:
+        number, o = parts(s.lanes, s.target.bits, machine), s.operations
+        count += number * (2 * o.fused + max(o.simple, 0) + o.divisions + o.conversions + CALL * o.calls)
+        count += sum(moved(a, number) for a in (*s.loads, s.target))
+    return count + sum(places.values())
