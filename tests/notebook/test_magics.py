@@ -228,6 +228,17 @@ def test_compare_names_the_first_pass_where_two_part(loaded: Any, capsys: Any) -
     assert "arithmetic" in shown.html()
     said = fails(loaded, "%compare dense tiled", capsys)
     assert "both are `dense:tiled`" in said and "`%compare dense:plain dense:tiled`" in said
+    run(loaded, "%%tensor alone -q\nX: float32[4]\nY[i] = X[i]")
+    assert "there is no other version yet" in fails(loaded, "%compare alone alone", capsys)
+
+
+def test_a_long_timeline_is_shortened_in_a_terminal_unless_passes_are_named(loaded: Any) -> None:
+    shown = run(loaded, "%passes dense")
+    whole, brief = shown.text(colour=False), shown._repr_mimebundle_()["text/plain"]
+    assert 2 * brief.count("\n") < whole.count("\n") and " more lines" in brief and " more lines" not in whole
+    assert brief.endswith("`%passes dense:tiled -p PASS` shows a step in full, `%passes dense:tiled --text` all of them")
+    named = run(loaded, "%passes dense -p assembly")
+    assert named._repr_mimebundle_()["text/plain"] == named.text() and named.text().count("\n") > 20
 
 
 # ---------------------------------------------------------------------------- errors

@@ -19,6 +19,7 @@ from tvmagic.ascend.rules import check_hint
 from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.te_axes import Dimension, Dimensions
 from tvmagic.ascend.te_reads import RULE, Part, Parts, gathered_place, pieces, refuse, whole_parts
+from tvmagic.errors import a_thing
 from tvmagic.ir import (
     EQ,
     GE,
@@ -107,7 +108,7 @@ def hint_graph(
     """
     if isinstance(source, te.Tensor):
         outputs = [source]
-    elif isinstance(source, Sequence):
+    elif isinstance(source, Sequence) and not isinstance(source, str):
         outputs = list(source)
     elif hasattr(source, "outputs"):
         outputs, name = list(source.outputs), name or source.name
@@ -115,7 +116,7 @@ def hint_graph(
     else:
         raise AscendError(
             RULE,
-            f"`{source}` is a {type(source).__name__}",
+            f"`{source}` is {a_thing(source)}",
             hint="give an operator of a cell, or the tensors it computes",
         )
     if not outputs or not all(isinstance(t, te.Tensor) for t in (*outputs, *(inputs or ()))):

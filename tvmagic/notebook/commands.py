@@ -16,7 +16,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
 from tvmagic.notebook.results import Listing, Parts, Passes, Picture, Shown, Table
 from tvmagic.notebook.view import format_seconds, selected
-from tvmagic.operators import Operator, Version
+from tvmagic.operators import Operator, Version, as_operator
 from tvmagic.operators.measure import Benchmark, Timing, check, measure_in_turns
 from tvmagic.operators.measure import bench as measure_versions
 from tvmagic.operators.verify import EQUAL, NOT_RUN
@@ -42,9 +42,12 @@ __all__ = [
 _TE_PASSES = ("normalize", "InferBound", "ScheduleOps", "SchedulePostProcToPrimFunc")
 
 
-def version_of(value: Operator | Version, name: str | None = None) -> Version:
-    """The version that a command works on: the one named, or the one scheduled last."""
-    return value.version(name) if isinstance(value, Operator) else value
+def version_of(value: Any, name: str | None = None) -> Version:
+    """The version that a command works on: the one named, or the one scheduled last.
+
+    `value`: a version, an operator, or what `as_operator` makes one of.
+    """
+    return value if isinstance(value, Version) else as_operator(value).version(name)
 
 
 def record_of(version: Version, target: str | None = None, code: bool = True, llvm: str = "none") -> Record:
