@@ -29,7 +29,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError, closest
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.ir.deep import with_deep_stack
-from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, shrunk, solve_extents
+from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, quotient_of, shrunk, solve_extents
 from tvmagic.notation.derived import DERIVED
 from tvmagic.notation.expressions import (
     DTYPES,
@@ -167,6 +167,13 @@ class Notation:
                 hint = None
                 if any(isinstance(n, ast.Subscript) for n in ast.walk(item)):
                     hint = f"compare with each place instead, as in `H[b] += 1 if {ast.unparse(item)} == b else 0`"
+                elif isinstance(item, ast.Constant):
+                    name = ast.unparse(target.value)
+                    hint = (
+                        f"a single value has an empty index: `{name}[()]`"
+                        if len(index_items(target)) == 1
+                        else "for a dimension of one element write `z: range(1)` above, and `z` here"
+                    )
                 fail_at(self.source, item, f"the left side takes plain index names, not `{ast.unparse(item)}`", hint)
             if item.id in axes:
                 fail_at(self.source, item, f"the index `{item.id}` stands twice on the left side")
@@ -353,12 +360,15 @@ class _Statement:
             if guarded:
                 continue
             for item, size in self._dimensions(access):
-                affine = affine_of(item, self.names, self._numbers)
-                plain = affine.plain_name if affine else None
+                quotient = quotient_of(item, self.names, self._numbers)
+                if quotient is None:
+                    continue
+                affine, by = quotient
+                plain = affine.plain_name if by == 1 else None
                 if plain is not None and plain not in given:
                     self._agree(ranges, where, plain, size, access)
-                elif affine is not None:
-                    sums.append((affine, size))
+                else:
+                    sums.append((affine, size * by))
         used = self.names & ({*self.axes} | self._used())
         guessed: dict[str, ast.Subscript] = {}
         for access, _ in self.accesses:  # under a condition: where nothing else says how far
@@ -472,10 +482,11 @@ class _Statement:
             if guarded:
                 continue
             for item, size in self._dimensions(access):
-                affine = affine_of(item, self.names, self._numbers)
-                bounds = affine.bounds(ranges) if affine else None
-                if bounds is None:
+                quotient = quotient_of(item, self.names, self._numbers)
+                bounds = quotient[0].bounds(ranges) if quotient else None
+                if quotient is None or bounds is None:
                     continue
+                bounds = [bound // quotient[1] for bound in bounds] if quotient[1] > 1 else bounds
                 below, above = is_proved(bounds[0] < 0), is_proved(bounds[1] >= size)
                 if not below and not above:
                     continue

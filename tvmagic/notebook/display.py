@@ -172,6 +172,12 @@ def _benchmark_view(result: Any) -> Shown:
     return bench_table(result)
 
 
+def _check_view(result: Any) -> Shown:
+    from tvmagic.notebook.commands import check_table
+
+    return check_table(result)
+
+
 def _explanation_view(explanation: Any) -> Shown:
     from tvmagic.notebook.why import explanation_view
 
@@ -184,6 +190,7 @@ VIEWS: dict[tuple[str, str], Callable[[Any], Shown]] = {
     ("tvmagic.operators.operator", "Operator"): operator_view,
     ("tvmagic.operators.operator", "Version"): _version_view,
     ("tvmagic.operators.measure", "Benchmark"): _benchmark_view,
+    ("tvmagic.operators.comparison", "CheckResult"): _check_view,
     ("tvmagic.explain.explanation", "Explanation"): _explanation_view,
     ("tvmagic.passes", "Record"): Passes,
     ("tvmagic.te.schedule.schedule", "Schedule"): _schedule_view,
