@@ -34,6 +34,7 @@ PAGE = 3  # cycles to look up a page that is not among those at hand
 _FIELDS = 16  # elements between the fields that LLVM loads and stores together
 _SCATTERS = 512  # bits of vectors from which on a machine stores lanes that are apart
 _PAGE, _PAGES_AT_HAND = 4096, 64  # bytes of a page; pages whose places a core has at hand
+_LIKE = 0.2  # of the operations of a program, which another schedule has at least
 _UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
 
 
@@ -107,6 +108,12 @@ class ProgramModel:
     def time(self) -> float:
         """Cycles of the whole program."""
         return sum(n.time for n in self.nests)
+
+    def like(self, other: ProgramModel) -> bool:
+        """Whether another program's time may be compared with this one's: statements that are in no loop any more, as all
+        were written out, are not in a model."""
+        flops, others = (sum(n.flops for n in m.nests) for m in (self, other))
+        return bool(other.nests) and others >= _LIKE * flops
 
     @cached_property
     def _alike(self) -> dict[Any, list[NestModel]]:

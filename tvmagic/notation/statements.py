@@ -11,7 +11,7 @@
     for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
 
 It is Python's syntax; it means tensor expressions. An index that stands alone in an access runs
-over that dimension; one in a sum (`A[2*i + r]`) runs as far as no access leaves its tensor. A
+over that dimension; one in a sum (`A[2*i + r]`), or divided (`A[i // 2]`), runs as far as no access leaves its tensor. A
 name in a shape that neither the cell nor the notebook defines is a symbolic size. Accesses under
 a condition (`... if i > 0 else 0`) bound nothing and are not checked.
 """

@@ -59,7 +59,8 @@ class MagicNames(Magics):
         )
         first, _, version = name.partition(":")
         if version and first in known:
-            hint = f": `{first}` is one; {magic} takes no version"
+            makes = "takes no version" if magic == "%machine" else "makes a version of it and takes none"
+            hint = f": `{first}` is one; {magic} {makes}"
         elif found is not None:
             raise UsageError(f"{magic}: `{name}` is {a_thing(found)}, not an operator{hint}")
         raise UsageError(f"{magic}: there is no operator `{name}`{hint}")
