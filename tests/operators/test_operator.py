@@ -256,6 +256,18 @@ def test_a_wrong_method_is_answered_with_the_nearest(text: str, hint: str | None
     assert caught.value.hint == hint
 
 
+def test_a_loop_of_the_stage_that_is_named_is_meant() -> None:
+    op = operator("f", "X: float32[8]\nA[i] = X[i] * 2\nB[i] = A[i] * 2\nC[i] = B[i] * 2\nY[i] = A[i] + B[i] + C[i]")
+    for text, hint in (
+        ("s[Y].parallel(i)", "`i` is a loop of `Y`, and has no name here yet: `s[Y].op.axis[0]`"),
+        ("s[Y].compute_at(s[C], i)", "`i` is a loop of `C` and `Y`, and has no name here yet: `s[C].op.axis[0]`, `s[Y].op.axis[0]`"),
+        ("x = i", "`i` is a loop of `A` and `B` and `C`, and has no name here yet: `s[A].op.axis[0]`, `s[B].op.axis[0]`, `s[C].op.axis[0]`"),
+    ):
+        with pytest.raises(TVMagicError) as caught:
+            schedule(op, text + "\ns[Y]")
+        assert caught.value.hint == hint
+
+
 def test_arguments_that_are_no_arrays_are_told() -> None:
     class Broken:
         def __array__(self, *_: object) -> object:

@@ -22,13 +22,13 @@ _MOST = 3  # loops of one name that are listed
 _ARGUMENTS = re.compile(r"([\w.]+)\(\) (?:missing|takes|got an unexpected|got multiple|got some)")
 
 
-def hint_for(error: Exception, scope: Mapping[str, Any]) -> str | None:
-    """What would work, for an error of Python code with the names in `scope`; None if that is not known."""
+def hint_for(error: Exception, scope: Mapping[str, Any], statement: str = "") -> str | None:
+    """What would work, for an error of the Python `statement` with the names in `scope`; None if that is not known."""
     name = getattr(error, "name", None)
     if isinstance(error, AttributeError) and isinstance(name, str):
         return _of_another(error.obj, name) or _near(name, dir(error.obj))
     if isinstance(error, NameError) and isinstance(name, str):
-        return _loops(name, scope) or _near(name, scope) or _near(name, dir(builtins)) or _tensors(scope)
+        return _loops(name, scope, statement) or _near(name, scope) or _near(name, dir(builtins)) or _tensors(scope)
     found = _ARGUMENTS.match(str(error)) if isinstance(error, TypeError) else None
     return _parameters(found[1], scope) if found else None
 
@@ -40,9 +40,11 @@ def _near(name: str, known: Any) -> str | None:
 # ---------------------------------------------------------------------------- names
 
 
-def _loops(name: str, scope: Mapping[str, Any]) -> str | None:
-    """Where the loops called `name` are: a loop has no name in the cell before it is given one."""
+def _loops(name: str, scope: Mapping[str, Any], statement: str) -> str | None:
+    """Where the loops called `name` are, those of what the statement names if there are some: a loop has no name in the
+    cell before it is given one."""
     found = [*_loops_of_stages(name, scope.get("s")), *_loops_of_blocks(name, scope.get("sch"))]
+    found = [(owner, how) for owner, how in found if re.search(rf"\b{re.escape(owner)}\b", statement)] or found
     if not found:
         return None
     owners = " and ".join(f"`{owner}`" for owner, _ in found[:_MOST])

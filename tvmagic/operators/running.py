@@ -43,7 +43,7 @@ def run_python(statement: ast.stmt, source: Source, scope: dict[str, Any]) -> No
     except Exception as error:
         span = place_in_cell(error, source) or source.span(statement)
         text = error.msg if isinstance(error, SyntaxError) else error
-        raise CellError(f"{type(error).__name__}: {text}", span=span, hint=hint_for(error, scope)) from error
+        raise CellError(f"{type(error).__name__}: {text}", span=span, hint=hint_for(error, scope, ast.unparse(statement))) from error
     finally:
         scope.pop(_UNPACK, None)
         scope.pop(_INDEX, None)
