@@ -311,7 +311,10 @@ def test_indices_that_are_divided_say_how_far_they_run() -> None:
         ("X: float32[4]\nY[i] = X[i // 0]", "the extent of `i` cannot be inferred"),
         ("X: float32[4]\nY[i] = X[i // -2]", "the extent of `i` cannot be inferred"),
         ("X: float32[4]\nt[0] += X[i]", "hint: a single value has an empty index: `t[()]`"),
-        ("X: float32[4]\nt[0, i] = X[i]", "hint: for a dimension of one element write `z: range(1)` above, and `z` here"),
+        (
+            "X: float32[4]\nt[0, i] = X[i]",
+            "hint: for a dimension of one element write `z: range(1)` above, and `z` here",
+        ),
     ],
 )
 def test_indices_that_are_divided_or_numbers_are_refused_where_they_are_wrong(text: str, message: str) -> None:

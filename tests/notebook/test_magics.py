@@ -232,7 +232,9 @@ def test_compare_names_the_first_pass_where_two_part(loaded: Any, capsys: Any) -
     assert "there is no other version yet" in fails(loaded, "%compare alone alone", capsys)
 
 
-def test_times_beside_another_target_say_which_machine_they_are_of(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_beside_another_target_say_which_machine_they_are_of(
+    loaded: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(loaded, "%config TensorMagics.bench_seconds = 0.001")
     said = "the times are those of code for this machine, not for `aarch64`"
     for target, there in (("--target aarch64", True), ("", False)):
@@ -244,7 +246,9 @@ def test_a_long_timeline_is_shortened_in_a_terminal_unless_passes_are_named(load
     shown = run(loaded, "%passes dense")
     whole, brief = shown.text(colour=False), shown._repr_mimebundle_()["text/plain"]
     assert 2 * brief.count("\n") < whole.count("\n") and " more lines" in brief and " more lines" not in whole
-    assert brief.endswith("`%passes dense:tiled -p PASS` shows a step in full, `%passes dense:tiled --text` all of them")
+    assert brief.endswith(
+        "`%passes dense:tiled -p PASS` shows a step in full, `%passes dense:tiled --text` all of them"
+    )
     named = run(loaded, "%passes dense -p assembly")
     assert named._repr_mimebundle_()["text/plain"] == named.text() and named.text().count("\n") > 20
 

@@ -39,7 +39,14 @@ def test_each_is_stepped_through_explained_and_measured(rows: Operator, shell: A
     thing = things(rows)[name]
     shell.user_ns[name] = thing
     shell.run_line_magic("config", "TensorMagics.bench_seconds = 0.001")
-    for line in ("%passes {}", "%asm {} --loop", "%llvm {}", "%graph {}", "%graph {} --kind access", "%why {} --no-run"):
+    for line in (
+        "%passes {}",
+        "%asm {} --loop",
+        "%llvm {}",
+        "%graph {}",
+        "%graph {} --kind access",
+        "%why {} --no-run",
+    ):
         result = shell.run_cell(line.format(name))
         assert result.success, (line, result.error_in_exec)
     assert "interpreter" in repr(shell.run_cell(f"%bench {name}").result)
@@ -56,12 +63,19 @@ def test_what_a_magic_makes_of_a_function_is_kept_until_the_function_changes(row
     assert isinstance(shell.run_cell("%passes sch:auto").error_in_exec, BaseException)
 
 
-def test_what_is_no_function_is_refused_by_its_kind(rows: Operator, shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_function_is_refused_by_its_kind(
+    rows: Operator, shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     shell.user_ns.update(xs=[1], graph=ascend.hint_graph(rows), rows=rows)
     for name, kind in (("xs", "a list"), ("graph", "an AscGraph")):
         assert not shell.run_cell(f"%passes {name}").success
         assert f"`{name}` is {kind}, not an operator; there are rows" in capsys.readouterr().err
-    for wrong in ([1], None, rows.te_schedule(), tvmagic.IRModule({"a": rows.to_prim_func(), "b": rows.to_prim_func()})):
+    for wrong in (
+        [1],
+        None,
+        rows.te_schedule(),
+        tvmagic.IRModule({"a": rows.to_prim_func(), "b": rows.to_prim_func()}),
+    ):
         with pytest.raises(TVMagicError, match="is not an operator, and not one function"):
             as_operator(wrong)
 
@@ -98,7 +112,10 @@ def test_schedules_of_cinn_and_results_of_ascend_show_themselves(rows: Operator,
         (lambda op: ascend.graph_text(None), "a NoneType is not a graph"),
         (lambda op: ascend.auto_tiling(ascend.hint_graph(op)), "an AscGraph is not what `auto_schedule` gives"),
         (lambda op: ascend.auto_tiling([]), "a list is not what `auto_schedule` gives"),
-        (lambda op: ascend.auto_tiling(ascend.auto_schedule(ascend.hint_graph(op)), machine=48), "an int is no machine"),
+        (
+            lambda op: ascend.auto_tiling(ascend.auto_schedule(ascend.hint_graph(op)), machine=48),
+            "an int is no machine",
+        ),
         (lambda op: ascend.hint_graph("rows"), "`rows` is a str"),
         (lambda op: ascend.parse_graph(op), "a dump is a text, not an Operator"),
     ],

@@ -236,7 +236,10 @@ def test_costs_are_counted_exactly() -> None:
         ("sch.parallel(i)", '`i` is a loop of `Y`, and has no name here yet: `sch.get_loops("Y")[0]`'),
         ("Y.split(Y.op.axis[0], 4)", "`split` is of the stage of a tensor: `s[Y].split`"),
         ("s.vectorize(Y.op.axis[0])", "`vectorize` is of a stage of the schedule: `s[TENSOR].vectorize`"),
-        ("s[Y].cache_write('local')", "`cache_write` is of the schedule, which takes the tensor: `s.cache_write(Y, ...)`"),
+        (
+            "s[Y].cache_write('local')",
+            "`cache_write` is of the schedule, which takes the tensor: `s.cache_write(Y, ...)`",
+        ),
         ("Y.op.axis[0].split(4)", "`split` is of the stage, which takes the loop: `s[TENSOR].split(loop, ...)`"),
         ("sch.get_block('Y').split(4)", "`split` is of the schedule, which takes the block: `sch.split`"),
         ("s[X].parallel(s[X].op.axis[0])", "an input has no loops: nothing computes it"),
@@ -260,8 +263,14 @@ def test_a_loop_of_the_stage_that_is_named_is_meant() -> None:
     op = operator("f", "X: float32[8]\nA[i] = X[i] * 2\nB[i] = A[i] * 2\nC[i] = B[i] * 2\nY[i] = A[i] + B[i] + C[i]")
     for text, hint in (
         ("s[Y].parallel(i)", "`i` is a loop of `Y`, and has no name here yet: `s[Y].op.axis[0]`"),
-        ("s[Y].compute_at(s[C], i)", "`i` is a loop of `C` and `Y`, and has no name here yet: `s[C].op.axis[0]`, `s[Y].op.axis[0]`"),
-        ("x = i", "`i` is a loop of `A` and `B` and `C`, and has no name here yet: `s[A].op.axis[0]`, `s[B].op.axis[0]`, `s[C].op.axis[0]`"),
+        (
+            "s[Y].compute_at(s[C], i)",
+            "`i` is a loop of `C` and `Y`, and has no name here yet: `s[C].op.axis[0]`, `s[Y].op.axis[0]`",
+        ),
+        (
+            "x = i",
+            "`i` is a loop of `A` and `B` and `C`, and has no name here yet: `s[A].op.axis[0]`, `s[B].op.axis[0]`, `s[C].op.axis[0]`",
+        ),
     ):
         with pytest.raises(TVMagicError) as caught:
             schedule(op, text + "\ns[Y]")

@@ -235,7 +235,12 @@ def test_many_launches_are_refused() -> None:
     ]
     arrays = [np.zeros(8, "float32"), np.zeros(8, "float32")]
     with tools_there():
-        run(codegen.compile_module(lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx] = A[tx]"), "opencl"), arrays)
+        run(
+            codegen.compile_module(
+                lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx] = A[tx]"), "opencl"
+            ),
+            arrays,
+        )
         with pytest.raises(TVMagicError, match="the host launches kernels more than 20000 times"):
             run(codegen.compile_module(lowered(*body), "opencl"), arrays)
 

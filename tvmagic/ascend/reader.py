@@ -50,7 +50,9 @@ _DTYPES = {name: dtype for dtype, name in DTYPES.items()} | {
 def parse_graph(text: str) -> AscGraph:
     """The graph of a dump. Raises AscendError, with the place, for a line that is in no place where a dump may have it."""
     if not isinstance(text, str):
-        raise AscendError("dump", f"a dump is a text, not {a_thing(text)}", hint="the text of a file: `Path(name).read_text()`")
+        raise AscendError(
+            "dump", f"a dump is a text, not {a_thing(text)}", hint="the text of a file: `Path(name).read_text()`"
+        )
     return _Reader().read(text)
 
 

@@ -10,7 +10,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, as_graph, dense_strides, in_node
+from tvmagic.ascend.graph import (
+    AscendError,
+    AscGraph,
+    AscNode,
+    AscTensor,
+    Axis,
+    AxisType,
+    as_graph,
+    dense_strides,
+    in_node,
+)
 from tvmagic.ascend.places import seen_from
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of

@@ -189,7 +189,9 @@ def auto_tiling(
     """
     if not (isinstance(results, (list, tuple)) and results and all(isinstance(r, ScheduleResult) for r in results)):
         raise AscendError(
-            "scheduled", f"{a_thing(results)} is not what `auto_schedule` gives", hint="`auto_tiling(auto_schedule(graph))`"
+            "scheduled",
+            f"{a_thing(results)} is not what `auto_schedule` gives",
+            hint="`auto_tiling(auto_schedule(graph))`",
         )
     machine = machine_of(machine)
     npu = isinstance(machine, Npu)

@@ -89,7 +89,9 @@ def view_text(
                 shown = list(part)
                 over = len(shown) > most + 1  # a line that says so takes the place of one
                 cut = cut or over
-                lines += [*shown[:most], f"     {paint(f'... {len(shown) - most} more lines', 'dim')}"] if over else shown
+                lines += (
+                    [*shown[:most], f"     {paint(f'... {len(shown) - most} more lines', 'dim')}"] if over else shown
+                )
     return "\n".join([*lines, rest] if cut and rest else lines)
 
 

@@ -48,7 +48,9 @@ def _loops(name: str, scope: Mapping[str, Any], statement: str) -> str | None:
     if not found:
         return None
     owners = " and ".join(f"`{owner}`" for owner, _ in found[:_MOST])
-    return f"`{name}` is a loop of {owners}, and has no name here yet: " + ", ".join(f"`{how}`" for _, how in found[:_MOST])
+    return f"`{name}` is a loop of {owners}, and has no name here yet: " + ", ".join(
+        f"`{how}`" for _, how in found[:_MOST]
+    )
 
 
 def _loops_of_stages(name: str, s: Any) -> Iterator[tuple[str, str]]:
@@ -112,6 +114,8 @@ def _parameters(called: str, scope: Mapping[str, Any]) -> str | None:
     known = [o for o in owners if o.__name__ == owner] if owner else [scope.get("te"), scope.get("tir"), scope.get("T")]
     function = next((f for f in (getattr(o, name, None) for o in known) if callable(f)), None)
     try:
-        return f"it is called as `{name}{parameters_text(inspect.signature(function))}`" if function is not None else None
+        return (
+            f"it is called as `{name}{parameters_text(inspect.signature(function))}`" if function is not None else None
+        )
     except (TypeError, ValueError):
         return None

@@ -43,7 +43,9 @@ def run_python(statement: ast.stmt, source: Source, scope: dict[str, Any]) -> No
     except Exception as error:
         span = place_in_cell(error, source) or source.span(statement)
         text = error.msg if isinstance(error, SyntaxError) else error
-        raise CellError(f"{type(error).__name__}: {text}", span=span, hint=hint_for(error, scope, ast.unparse(statement))) from error
+        raise CellError(
+            f"{type(error).__name__}: {text}", span=span, hint=hint_for(error, scope, ast.unparse(statement))
+        ) from error
     finally:
         scope.pop(_UNPACK, None)
         scope.pop(_INDEX, None)
@@ -109,7 +111,9 @@ def _unpacked(value: Any, text: str, count: int) -> Any:
 def _indexed(value: Any, text: str, index: int) -> Any:
     """`value`, if it has an entry at `index`."""
     if isinstance(value, (tuple, list)) and not -len(value) <= index < len(value):
-        raise WrongEntryError(f"`{text}` has {_entries(value)}, so there is no `[{index}]`", hint=_hint(text, len(value)))
+        raise WrongEntryError(
+            f"`{text}` has {_entries(value)}, so there is no `[{index}]`", hint=_hint(text, len(value))
+        )
     return value
 
 

@@ -342,7 +342,8 @@ class TargetKind(Identified):
             known = ", ".join(f"`{k}`" for k in _KINDS)
             short = ", ".join(f"`{n}`" for family in families() for n in family.short_names)
             raise TVMagicError(
-                f"there is no kind of target `{name}`", hint=f"the kinds are {known}; short names of targets are {short}"
+                f"there is no kind of target `{name}`",
+                hint=f"the kinds are {known}; short names of targets are {short}",
             )
         self.name = name
         self.default_keys: list[str] = _KINDS[name]["keys"]

@@ -27,7 +27,9 @@ def access_view(version: Version, name: str | None = None) -> AccessPicture:
     op = version.operator
     func = version.function
     program: Any = (
-        func.body if func is not None else program_of_schedule(version.schedule if version.schedule is not None else op.te_schedule())
+        func.body
+        if func is not None
+        else program_of_schedule(version.schedule if version.schedule is not None else op.te_schedule())
     )
     known = touched(program)
     if name is not None and name not in known:
