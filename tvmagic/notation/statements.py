@@ -176,7 +176,10 @@ class Notation:
                     )
                 fail_at(self.source, item, f"the left side takes plain index names, not `{ast.unparse(item)}`", hint)
             if item.id in axes:
-                fail_at(self.source, item, f"the index `{item.id}` stands twice on the left side")
+                fail_at(
+                    self.source, item, f"the index `{item.id}` appears twice on the left side",
+                    "a diagonal is a condition, as in `Y[i, j] = X[i, j] if i == j else 0`",
+                )  # fmt: skip
             axes.append(item.id)
         return axes
 
@@ -567,7 +570,7 @@ class _Statement:
 
         def compute(*indices: Any) -> Any:
             bound = {**dict(zip(axes, indices)), **{n: iv.var for n, iv in reduced.items()}}
-            expression = Expressions(self.source, bound, self.notation.tensors, self._values(), self._lift)
+            expression = self._expressions(bound)
             result = expression.build(value)
             if reduction is None:
                 return result
@@ -591,6 +594,11 @@ class _Statement:
         first = tensor[0] if isinstance(tensor, (list, tuple)) else tensor
         first.op.span = self.source.span(self.target)
         return tensor
+
+    def _expressions(self, bound: Mapping[str, Any]) -> Expressions:
+        """What builds expressions with the names that the statement sees."""
+        notation = self.notation
+        return Expressions(self.source, bound, notation.tensors, self._values(), self._lift, notation.values)
 
     def _values(self) -> Mapping[str, Any]:
         return _Layered(self.notation.numbers, self.notation.sizes.symbols, self.notation.values)
@@ -618,7 +626,7 @@ class _Statement:
 
     def expression(self, node: ast.expr, bound: Mapping[str, Any]) -> PrimExpr:
         """An expression of the notation."""
-        return Expressions(self.source, bound, self.notation.tensors, self._values(), self._lift).build(node)
+        return self._expressions(bound).build(node)
 
     def _fresh(self, name: str) -> str:
         taken, candidate, count = {*self.notation.tensors, *self.notation.made}, name, 0
