@@ -108,8 +108,8 @@ def hint_graph(
     """
     if isinstance(source, te.Tensor):
         outputs = [source]
-    elif isinstance(source, Sequence) and not isinstance(source, str):
-        outputs = list(source)
+    elif isinstance(source, Sequence):
+        outputs = [] if isinstance(source, str) else list(source)
     elif hasattr(source, "outputs"):
         outputs, name = list(source.outputs), name or source.name
         inputs = list(source.inputs) if inputs is None else inputs
@@ -121,7 +121,9 @@ def hint_graph(
         )
     if not outputs or not all(isinstance(t, te.Tensor) for t in (*outputs, *(inputs or ()))):
         raise AscendError(
-            RULE, f"`{name}` is not made of tensor expressions", hint="index notation or calls of `te.compute`"
+            RULE,
+            f"`{name or source}` is not made of tensor expressions",
+            hint="index notation or calls of `te.compute`",
         )
     build = _Builder(name or outputs[0].name, outputs, inputs)
     return run_step("ascend.HintGraph", build.run, before="\n".join(map(_op_text, build.order)), after=str)
