@@ -37,7 +37,7 @@ from tvmagic.te.schedule.message_passing import (
 )
 from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const, plus
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
-from tvmagic.te.schedule.thread import StorageRank, ThreadScope
+from tvmagic.te.schedule.thread import VIRTUAL, StorageRank, ThreadScope
 from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Operation, Tensor, loaded_tensors
 
 __all__ = ["ComputeLoopNest", "LoopContext", "if_nest", "make_loop_nest", "merge_nest", "substitute_values"]
@@ -216,7 +216,7 @@ def _thread_level(
     """The statement that launches the threads of a loop."""
     range_ = context.ranges[iv]
     extent = cast(axis.dtype, range_.extent)
-    virtual = axis.thread_tag in ("vthread", "cthread")
+    virtual = axis.thread_tag in VIRTUAL
     if virtual and not (isinstance(extent, IntImm) and extent.value > 0):
         raise ScheduleError(f"stage `{stage.name}`: the virtual thread `{axis.var.name}` needs a constant extent")
     key = "virtual_thread" if virtual else "pipeline_exec_scope" if axis.thread_tag == "pipeline" else "thread_extent"
