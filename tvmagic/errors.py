@@ -7,6 +7,7 @@ these without our own stack frames; `str(error)` gives the same in plain text.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -94,6 +95,19 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """The hint `did you mean X?`, if a known name is near."""
     found = closest(name, known)
     return f"did you mean `{found}`?" if found else None
+
+
+def a_thing(value: object) -> str:
+    """The type of a value with its article: `a list`, `an int`."""
+    name = type(value).__name__
+    return f"{'an' if name[:1] in 'AEIOaeio' else 'a'} {name}"
+
+
+def parameters_text(signature: inspect.Signature) -> str:
+    """The parameters of a call as one writes them: without `self` and without types."""
+    empty = inspect.Parameter.empty
+    parameters = [p.replace(annotation=empty) for p in signature.parameters.values() if p.name != "self"]
+    return str(signature.replace(parameters=parameters, return_annotation=empty))
 
 
 def visible(text: str) -> str:

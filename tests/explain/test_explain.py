@@ -396,3 +396,14 @@ def test_any_cell_is_explained(seed: int) -> None:
 @pytest.mark.parametrize("seed", [n for n in range(SEEDS, 400) if n != 42])
 def test_many_cells_are_explained(seed: int) -> None:
     explained_both(seed)
+
+
+def test_a_call_that_leaves_no_loop_is_not_said_to_take_no_time() -> None:
+    """The model is of loops: a program whose loops are all written out has no time in it."""
+    op = operator("small", "A: float32[16, 8]\nC[i, j] = A[i, j] * 2 + 1")
+    text = "f = s[C].fuse(*s[C].op.axis)\no, i = s[C].split(f, 16)\ns[C].vectorize(i)"
+    found = explain(schedule(op, text), target=WIDE)
+    assert all(finding.gain < 10 for finding in found.findings), found.findings
+    looped, written_out = schedule(op, text, "a"), schedule(op, text + "\ns[C].unroll(o)", "b")
+    a, b = (model(first(version), resolved(WIDE).machine) for version in (looped, written_out))
+    assert a.like(a) and not b.nests and not a.like(b)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -167,7 +169,7 @@ MISTAKES = [
     ("X: float32[4]\nY[i] += X[i]", "reduced over nothing", "Y[i]"),
     ("X: float32[4]\nZ[i] = Z[i] + X[i]", "read before it is computed", "Z"),
     ("X: float32[0]\nY[i] = X[i]", "a size is at least 1", "0"),
-    ("X: float32[4]\nY[i, i] = X[i]", "stands twice", "i"),
+    ("X: float32[4]\nY[i, i] = X[i]", "appears twice", "i"),
     ("X: float32[4]\nY[0] = X[0]", "plain index names", "0"),
     ("X: float32[4]\nY[i] -= X[i]", "a reduction is written", "Y[i] -= X[i]"),
     ("X: float32[4]\nY[i] = X['a']", "is not a number", "'a'"),
@@ -282,3 +284,73 @@ def test_a_symbolic_range_keeps_every_access_inside() -> None:
 def test_a_range_that_cannot_be_told_is_asked_for(text: str, words: str) -> None:
     with pytest.raises(TVMagicError, match=words):
         operator("f", text)
+
+
+def test_indices_that_are_divided_say_how_far_they_run() -> None:
+    """The range is the longest one from 0 for which no index leaves its dimension, whatever is divided by what."""
+    draw = random.Random(0)
+    for _ in range(200):
+        size, factor, by = draw.randint(1, 9), draw.randint(1, 4), draw.randint(1, 5)
+        offset, again = draw.randint(0, 6), draw.choice(["", " // 2"])
+        index = f"({factor} * i + {offset}) // {by}{again}"
+        place = eval(f"lambda i: {index}")
+        longest = next(n for n in range(200) if place(n) >= size)
+        text = f"X: float32[{size}]\nY[i] = X[{index}]"
+        if longest == 0:
+            with pytest.raises(TVMagicError, match="cannot be inferred|reaches"):
+                operator("f", text)
+        else:
+            assert [int(n) for n in operator("f", text).outputs[0].shape] == [longest], text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("X: float32[4]\nY[i] = X[(i - 1) // 2]", "the index `(i - 1) // 2` of `X` reaches -1, outside 0 to 3"),
+        ("X: float32[4]\nY: float32[9]\nY[i] = X[i // 2]", "the index `i // 2` of `X` reaches 4, outside 0 to 3"),
+        ("X: float32[4]\nY[i] = X[i // 0]", "the extent of `i` cannot be inferred"),
+        ("X: float32[4]\nY[i] = X[i // -2]", "the extent of `i` cannot be inferred"),
+        ("X: float32[4]\nt[0] += X[i]", "hint: a single value has an empty index: `t[()]`"),
+        (
+            "X: float32[4]\nt[0, i] = X[i]",
+            "hint: for a dimension of one element write `z: range(1)` above, and `z` here",
+        ),
+    ],
+)
+def test_indices_that_are_divided_or_numbers_are_refused_where_they_are_wrong(text: str, message: str) -> None:
+    with pytest.raises(TVMagicError) as caught:
+        operator("f", text)
+    assert message in str(caught.value)
+
+
+def test_an_enlarged_picture_of_any_size_equals_numpy() -> None:
+    op = operator("larger", "X: float32[n, 5]\nY[i, j] = X[i // 2, j // 3]")
+    x = np.random.default_rng(0).standard_normal((4, 5)).astype("float32")
+    np.testing.assert_array_equal(op(x), x.repeat(2, 0).repeat(3, 1))
+
+
+def test_python_functions_are_called_with_expressions() -> None:
+    text = "def twice(x, by=2):\n    return x * by\nX: float32[5]\nY[i] = twice(half(X[i]), by=3) + clip(X[i], -1, 0.5)"
+    op = operator("f", text, namespace={"half": lambda x: x / 2})
+    x = array(5)
+    np.testing.assert_allclose(op(x), x / 2 * 3 + x.clip(-1, 0.5), rtol=1e-6)
+    assert [int(n) for n in operator("g", "X: int32[4]\nY[i] = clip(X[i], 0, 3)").outputs[0].shape] == [4]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("Y[i] = broken(X[i])", "`broken` failed on expressions: ZeroDivisionError: "),
+        ("Y[i] = text(X[i])", "`text` gives a str, not a number"),
+        ("Y[i] = text(X[i], X[i])", "`text` failed on expressions: TypeError: "),
+        ("Y[i] = X(X[i])", "`X` is a tensor, not a number"),
+        ("Y[i] = nobody(X[i])", "a Python function of yours may be called, too"),
+        ("Y[i] = X[i] @ X[i]", "a product of matrices is `C[i, j] += A[i, k] * B[k, j]`"),
+        ("Y[i, i] = X[i]", "a diagonal is a condition"),
+    ],
+)
+def test_what_python_functions_give_is_told_where_it_is_no_number(line: str, message: str) -> None:
+    names = {"broken": lambda x: 1 // 0, "text": lambda x: "a"}
+    with pytest.raises(NotationError) as caught:
+        operator("f", f"X: float32[5]\n{line}", namespace=names)
+    assert message in str(caught.value) and caught.value.span is not None and caught.value.span.line == 3

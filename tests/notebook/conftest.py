@@ -81,6 +81,10 @@ class Server:
         settings.mkdir(parents=True, exist_ok=True)
         quiet = '{"fetchNews": "false", "checkForUpdates": false, "doNotDisturbMode": true}'
         (settings / "notification.jupyterlab-settings").write_text(quiet)
+        tracker = folder / ".settings" / "@jupyterlab" / "notebook-extension"
+        tracker.mkdir(exist_ok=True)
+        # JupyterLab 4.2 takes cells that are out of sight out of the page; then nothing can be scrolled to.
+        (tracker / "tracker.jupyterlab-settings").write_text('{"windowingMode": "defer"}')
         environment = {
             **os.environ,
             "JUPYTERLAB_SETTINGS_DIR": str(folder / ".settings"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import pydoc
 import re
@@ -13,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.error import UsageError
 
 from tvmagic import ascend, cinn, te
+from tvmagic.notebook.arguments import PARSERS
+from tvmagic.notebook.magics import MAGICS
 from tvmagic.te.schedule import Stage
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +88,50 @@ def test_the_names_in_a_table_exist(name: str) -> None:
         assert any(hasattr(kind, method) for kind in kinds), f"{method} of {kinds}"
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.stem)
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+
+
+def magic_lines(text: str) -> list[str]:
+    """The magics with arguments of a page: lines of its blocks, without comments, and what is in the text in backticks."""
+    blocks = re.findall(r"(?m)^(?:    )?(%{1,2}[a-z]\w* .*)$", text)
+    return [re.sub(r" +# .*", "", line).strip() for line in (*blocks, *re.findall(r"`(%{1,2}[a-z]\w* [^`]*)`", text))]
+
+
+def test_the_magics_in_every_page_take_the_arguments_that_they_are_given() -> None:
+    lines = [(path.name, line) for path in PAGES for line in magic_lines(path.read_text(encoding="utf-8"))]
+    seen = 0
+    for page, line in lines:
+        word, _, rest = line.partition(" ")
+        if word.lstrip("%") in MAGICS and "..." not in rest:
+            arguments = PARSERS[word.lstrip("%")].read(rest)  # a UsageError says what is wrong
+            assert word in ("%%puzzle", PARSERS[word.lstrip("%")].magic), (page, line)
+            seen += arguments is not None
+        else:
+            assert word in ("%load_ext", "%config", "%reload_ext", "%shapes") or "..." in rest, (page, line)
+    assert seen > 80
+    with pytest.raises(UsageError):
+        PARSERS["passes"].read("dense --htm dense.html")
+
+
+def test_the_python_in_indented_blocks_names_what_there_is() -> None:
+    """Blocks that are not run, as they take long or need other machines: their names exist."""
+    seen = 0
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        for module, names in re.findall(r"(?m)^    from (tvmagic[\w.]*) import ([\w, ]+)", text):
+            for name in names.split(", "):
+                place = importlib.import_module(module)
+                assert hasattr(place, name) or importlib.util.find_spec(f"{module}.{name}"), (path.name, module, name)
+                seen += 1
+        for dotted in re.findall(r"`(tvmagic(?:\.\w+)+)(?:\(|`)", text):
+            assert pydoc.locate(dotted) is not None, (path.name, dotted)
+            seen += 1
+        for file in re.findall(r"`((?:tests|tvmagic|docs|notebooks|benchmarks)/[\w/.]+)`", text):
+            assert (ROOT / file).exists() or (ROOT / f"{file}.py").exists(), (path.name, file)
+    assert seen > 40
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
 def test_links_between_pages_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
         assert target.startswith("api/") or (path.parent / target).exists(), target

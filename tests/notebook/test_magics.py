@@ -228,6 +228,29 @@ def test_compare_names_the_first_pass_where_two_part(loaded: Any, capsys: Any) -
     assert "arithmetic" in shown.html()
     said = fails(loaded, "%compare dense tiled", capsys)
     assert "both are `dense:tiled`" in said and "`%compare dense:plain dense:tiled`" in said
+    run(loaded, "%%tensor alone -q\nX: float32[4]\nY[i] = X[i]")
+    assert "there is no other version yet" in fails(loaded, "%compare alone alone", capsys)
+
+
+def test_times_beside_another_target_say_which_machine_they_are_of(
+    loaded: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(loaded, "%config TensorMagics.bench_seconds = 0.001")
+    said = "the times are those of code for this machine, not for `aarch64`"
+    for target, there in (("--target aarch64", True), ("", False)):
+        run(loaded, f"%%schedule dense -q --time {target}\ns[Z].vectorize(s[Z].op.axis[1])")
+        assert (said in capsys.readouterr().out) == there
+
+
+def test_a_long_timeline_is_shortened_in_a_terminal_unless_passes_are_named(loaded: Any) -> None:
+    shown = run(loaded, "%passes dense")
+    whole, brief = shown.text(colour=False), shown._repr_mimebundle_()["text/plain"]
+    assert 2 * brief.count("\n") < whole.count("\n") and " more lines" in brief and " more lines" not in whole
+    assert brief.endswith(
+        "`%passes dense:tiled -p PASS` shows a step in full, `%passes dense:tiled --text` all of them"
+    )
+    named = run(loaded, "%passes dense -p assembly")
+    assert named._repr_mimebundle_()["text/plain"] == named.text() and named.text().count("\n") > 20
 
 
 # ---------------------------------------------------------------------------- errors
@@ -261,6 +284,9 @@ WRONG = [
     ("%asm", "missing NAME"),
     ("%asm dense --target nonsense", "nonsense"),
     ("%llvm dense --rw", "did you mean `--raw`?"),
+    ("%bench dense np", "there is no operator `np`"),
+    ("%asm dense --target armm", "short names of targets are `x86_64`"),
+    ("%machine dense:tiled", "`dense` is one; %machine takes no version"),
     ("%bench dense --seconds x", "`x` is not a time in seconds, such as 0.5"),
     ("%bench dense --seconds -1", "`-1` is not a time"),
     ("%bench dense --against nope", "there is no function `nope`"),
@@ -717,6 +743,8 @@ def test_one_flag_names_a_version_wherever_it_is_meant(loaded: Any, flag: str) -
 
 def test_check_is_there_wherever_something_is_measured(loaded: Any) -> None:
     assert "dense (tiled): equal to NumPy" in run(loaded, "%bench dense:tiled -c --seconds 0.01").text(False)
+    two = run(loaded, "%bench dense:plain tiled -c --seconds 0.01").text(False)
+    assert "dense (plain): equal" in two and "dense (tiled): equal" in two and "V2" not in two
 
 
 def test_one_default_for_symbolic_sizes(shell: Any) -> None:

@@ -84,7 +84,7 @@ def test_the_table_of_magics_has_a_row_and_the_declared_example_of_each() -> Non
 
 def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
     lines = block("X: float32[n, 256]").splitlines()
-    x, y, m, s, shape, p, c, e, d, i, a = [re.split(r" {2,}", line)[0] for line in lines]
+    x, y, m, s, shape, p, c, u, g, e, d, i, a = [re.split(r" {2,}", line)[0] for line in lines]
     vector = "A: float32[33]"
     cells = {
         "matrix": [x, "W: float32[256, 8]", y],
@@ -92,6 +92,8 @@ def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
         "shares": [x, s],
         "padded": ["X: float32[64]", shape, p],
         "strided": [vector, "K: float32[5]", c],
+        "repeated": [vector, u],
+        "called": ["def f(x): return x * 2", vector, g],
         "rows": ["T: float32[9, 4]", "I: int32[5]", e],
         "ranged": [vector, d],
         "all_ranged": [vector, i, "D[i] = A[i]"],
@@ -104,6 +106,8 @@ def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
     assert shapes == {
         "padded": [66],
         "strided": [15],
+        "repeated": [99],
+        "called": [33],
         "rows": [5, 4],
         "ranged": [30],
         "all_ranged": [30],

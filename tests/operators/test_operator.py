@@ -253,6 +253,25 @@ def test_costs_are_counted_exactly() -> None:
         ("sch.get_bloc('Y')", "did you mean `get_block`?"),
         ("s[YY].split(1)", "did you mean `Y`?"),
         ("s[Y].qqqq", None),
+        ("s[Q].split(1)", "the tensors are `X`, `Y`"),
+        ("s[Y].parallel(i)", "`i` is a loop of `Y`, and has no name here yet: `s[Y].op.axis[0]`"),
+        ("sch.parallel(i)", '`i` is a loop of `Y`, and has no name here yet: `sch.get_loops("Y")[0]`'),
+        ("Y.split(Y.op.axis[0], 4)", "`split` is of the stage of a tensor: `s[Y].split`"),
+        ("s.vectorize(Y.op.axis[0])", "`vectorize` is of a stage of the schedule: `s[TENSOR].vectorize`"),
+        (
+            "s[Y].cache_write('local')",
+            "`cache_write` is of the schedule, which takes the tensor: `s.cache_write(Y, ...)`",
+        ),
+        ("Y.op.axis[0].split(4)", "`split` is of the stage, which takes the loop: `s[TENSOR].split(loop, ...)`"),
+        ("sch.get_block('Y').split(4)", "`split` is of the schedule, which takes the block: `sch.split`"),
+        ("s[X].parallel(s[X].op.axis[0])", "an input has no loops: nothing computes it"),
+        ("s[Y].vectorize(Y.op.axis[0], 8)", "it is called as `vectorize(var)`"),
+        ("s[Y].compute_at(s[X])", "it is called as `compute_at(parent, scope)`"),
+        ("te.var(nam='n')", "it is called as `var(name='tindex', dtype='int32', span=None)`"),
+        (
+            "sch.split(sch.get_loops('Y')[0])",
+            "it is called as `split(loop, factors, preserve_unit_iters=True, disable_predication=False)`",
+        ),
     ],
 )
 def test_a_wrong_method_is_answered_with_the_nearest(text: str, hint: str | None) -> None:
@@ -260,6 +279,24 @@ def test_a_wrong_method_is_answered_with_the_nearest(text: str, hint: str | None
     with pytest.raises(TVMagicError) as caught:
         schedule(op, text)
     assert caught.value.hint == hint
+
+
+def test_a_loop_of_the_stage_that_is_named_is_meant() -> None:
+    op = operator("f", "X: float32[8]\nA[i] = X[i] * 2\nB[i] = A[i] * 2\nC[i] = B[i] * 2\nY[i] = A[i] + B[i] + C[i]")
+    for text, hint in (
+        ("s[Y].parallel(i)", "`i` is a loop of `Y`, and has no name here yet: `s[Y].op.axis[0]`"),
+        (
+            "s[Y].compute_at(s[C], i)",
+            "`i` is a loop of `C` and `Y`, and has no name here yet: `s[C].op.axis[0]`, `s[Y].op.axis[0]`",
+        ),
+        (
+            "x = i",
+            "`i` is a loop of `A` and `B` and `C`, and has no name here yet: `s[A].op.axis[0]`, `s[B].op.axis[0]`, `s[C].op.axis[0]`",
+        ),
+    ):
+        with pytest.raises(TVMagicError) as caught:
+            schedule(op, text + "\ns[Y]")
+        assert caught.value.hint == hint
 
 
 def test_arguments_that_are_no_arrays_are_told() -> None:

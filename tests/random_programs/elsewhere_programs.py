@@ -11,7 +11,9 @@ from typing import Any
 import te_programs
 import tir_programs
 
-TARGETS = ("aarch64", "aarch64-sve", "aarch64-sve -vector-width=256", "riscv64", "x86-64-v2", "haswell", "x86-64-v4")
+TARGETS = (
+    "aarch64", "aarch64-sve", "aarch64-sve -vector-width=256", "riscv64", "wasm32", "x86-64-v2", "haswell", "x86-64-v4",
+)  # fmt: skip
 
 
 def target_named(name: str) -> str:

@@ -83,6 +83,9 @@ class ScheduleGroup:
     groups: TilingGroups
     impls: list[ImplGraph]
 
+    def __repr__(self) -> str:
+        return f"ScheduleGroup({self.hint.name!r}, axes {self.groups}, {len(self.impls)} ImplGraphs)"
+
 
 @dataclass
 class ScheduleResult:
@@ -92,6 +95,9 @@ class ScheduleResult:
     hint: AscGraph
     template: Template
     groups: list[ScheduleGroup]
+
+    def __repr__(self) -> str:
+        return f"ScheduleResult({self.name!r}, {self.groups!r})"
 
 
 # ---------------------------------------------------------------------------- merge

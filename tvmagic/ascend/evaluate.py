@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, in_node
+from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, as_graph, in_node
 from tvmagic.ascend.rules import axis_of, check_graph, split_before
 from tvmagic.ascend.sizes import Size
 from tvmagic.eval.ops import convert
@@ -43,7 +43,7 @@ def evaluate(graph: AscGraph, inputs: Sequence[Any]) -> list[np.ndarray]:
     Numbers for its ScalarData nodes follow the arrays. What no Store writes of an output is 0. Raises AscendError for
     arrays of other shapes, and for nodes that can only be read.
     """
-    for node in graph.nodes:
+    for node in as_graph(graph).nodes:
         check_runs(node)
     check_graph(graph)
     sizes = bind_sizes(graph, inputs)

@@ -19,6 +19,7 @@ from tvmagic.ascend.rules import check_hint
 from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.te_axes import Dimension, Dimensions
 from tvmagic.ascend.te_reads import RULE, Part, Parts, gathered_place, pieces, refuse, whole_parts
+from tvmagic.errors import a_thing
 from tvmagic.ir import (
     EQ,
     GE,
@@ -108,19 +109,21 @@ def hint_graph(
     if isinstance(source, te.Tensor):
         outputs = [source]
     elif isinstance(source, Sequence):
-        outputs = list(source)
+        outputs = [] if isinstance(source, str) else list(source)
     elif hasattr(source, "outputs"):
         outputs, name = list(source.outputs), name or source.name
         inputs = list(source.inputs) if inputs is None else inputs
     else:
         raise AscendError(
             RULE,
-            f"`{source}` is a {type(source).__name__}",
+            f"`{source}` is {a_thing(source)}",
             hint="give an operator of a cell, or the tensors it computes",
         )
     if not outputs or not all(isinstance(t, te.Tensor) for t in (*outputs, *(inputs or ()))):
         raise AscendError(
-            RULE, f"`{name}` is not made of tensor expressions", hint="index notation or calls of `te.compute`"
+            RULE,
+            f"`{name or source}` is not made of tensor expressions",
+            hint="index notation or calls of `te.compute`",
         )
     build = _Builder(name or outputs[0].name, outputs, inputs)
     return run_step("ascend.HintGraph", build.run, before="\n".join(map(_op_text, build.order)), after=str)

@@ -16,7 +16,7 @@ from typing import Any
 
 from tvmagic.ascend.optypes import OP_TYPES, OpType, op_type
 from tvmagic.ascend.sizes import Size, SizeLike
-from tvmagic.errors import DiagnosticError
+from tvmagic.errors import DiagnosticError, a_thing
 from tvmagic.ir import Span
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Sched",
     "Source",
     "TmpBuffer",
+    "as_graph",
     "dense_strides",
     "in_node",
     "plain_name",
@@ -540,3 +541,15 @@ def dense_strides(repeats: Sequence[Size]) -> list[Size]:
         strides.append(Size.of(0) if repeat.is_one else step)
         step = step * repeat
     return strides[::-1]
+
+
+def as_graph(value: Any) -> AscGraph:
+    """`value`, if it is a graph; else AscendError, with what makes one of it."""
+    if isinstance(value, AscGraph):
+        return value
+    raise AscendError(
+        "graph",
+        f"{a_thing(value)} is not a graph",
+        hint="`ascend.parse_graph(text)` reads one, `ascend.hint_graph(NAME)` makes one of the operator of a cell, and "
+        "`.graph` is that of a result of `ascend.auto_schedule`",
+    )

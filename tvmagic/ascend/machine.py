@@ -7,7 +7,7 @@ import pathlib
 import re
 from dataclasses import dataclass
 
-from tvmagic.errors import TVMagicError, did_you_mean
+from tvmagic.errors import TVMagicError, a_thing, did_you_mean
 
 __all__ = ["NPUS", "AnyMachine", "Machine", "Npu", "machine_of", "this_machine"]
 
@@ -91,6 +91,8 @@ def machine_of(value: AnyMachine | str | None) -> AnyMachine:
                 f"there is no machine `{value}`", hint=did_you_mean(value, NPUS) or f"one of {', '.join(NPUS)}"
             )
         return NPUS[value]
+    if not isinstance(value, (Machine, Npu)):
+        raise TVMagicError(f"{a_thing(value)} is no machine", hint=f"a Machine, an Npu, or one of {', '.join(NPUS)}")
     return value
 
 

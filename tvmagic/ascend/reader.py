@@ -23,7 +23,7 @@ from tvmagic.ascend.graph import (
 )
 from tvmagic.ascend.sizes import NUMBERS, Size, parse_size
 from tvmagic.ascend.text import DTYPES, SECTIONS, remember
-from tvmagic.errors import TVMagicError, did_you_mean
+from tvmagic.errors import TVMagicError, a_thing, did_you_mean
 
 __all__ = ["parse_graph"]
 
@@ -49,6 +49,10 @@ _DTYPES = {name: dtype for dtype, name in DTYPES.items()} | {
 
 def parse_graph(text: str) -> AscGraph:
     """The graph of a dump. Raises AscendError, with the place, for a line that is in no place where a dump may have it."""
+    if not isinstance(text, str):
+        raise AscendError(
+            "dump", f"a dump is a text, not {a_thing(text)}", hint="the text of a file: `Path(name).read_text()`"
+        )
     return _Reader().read(text)
 
 

@@ -10,7 +10,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides, in_node
+from tvmagic.ascend.graph import (
+    AscendError,
+    AscGraph,
+    AscNode,
+    AscTensor,
+    Axis,
+    AxisType,
+    as_graph,
+    dense_strides,
+    in_node,
+)
 from tvmagic.ascend.places import seen_from
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
@@ -55,7 +65,7 @@ def check_graph(graph: AscGraph) -> None:
 
 def check_structure(graph: AscGraph) -> None:
     """Check that all that nodes refer to is there: axes, nodes before them, the halves of splits. Raises AscendError."""
-    known = {id(a) for a in graph.axes}
+    known = {id(a) for a in as_graph(graph).axes}
     seen: set[int] = set()
     for axis in graph.axes:
         missing = next((f for f in axis.from_ if id(f) not in known), None)
@@ -387,7 +397,7 @@ _BY_KIND: dict[str, Callable[[AscNode], None]] = {
 
 def check_hint(graph: AscGraph) -> None:
     """Check a HintGraph: the rules of `check_graph`, one set of loops, broadcasts right after their source."""
-    if not graph.sched_axes:
+    if not as_graph(graph).sched_axes:
         raise AscendError("axis-known", f"graph `{graph.name}` has no axis")
     check_graph(graph)
     order = [a.id for a in graph.sched_axes]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, AxisType, GraphType
+from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, AxisType, GraphType, as_graph
 from tvmagic.ascend.sizes import Size
 
 __all__ = ["DTYPES", "SECTIONS", "graph_text", "remember"]
@@ -30,7 +30,7 @@ def graph_text(graph: AscGraph, generation: int | None = None) -> str:
     generation: 1 is that of the guide, 2 the later and shorter one; by default that which the graph was read from, or 1.
         If it is given, all of the text is in one form, whatever the graph was read from.
     """
-    form = generation or graph.generation
+    form = generation or as_graph(graph).generation
     parts = [(graph.sources.get(section), text) for section, text in _sections(graph, form).items()]
     parts += [(node.source, _node_text(node, form)) for node in graph.nodes]
     return "".join(

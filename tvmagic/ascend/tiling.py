@@ -21,6 +21,7 @@ from tvmagic.ascend.lower import lower_graphs
 from tvmagic.ascend.machine import AnyMachine, Machine, Npu, machine_of
 from tvmagic.ascend.npu import NpuModel
 from tvmagic.ascend.tiling_data import TilingData, tiling_data
+from tvmagic.errors import a_thing
 from tvmagic.ir import PrimFunc
 from tvmagic.passes import note, run_step
 
@@ -186,6 +187,12 @@ def auto_tiling(
 
     Raises AscendError for an NPU whose local memory holds no tile of any implementation.
     """
+    if not (isinstance(results, (list, tuple)) and results and all(isinstance(r, ScheduleResult) for r in results)):
+        raise AscendError(
+            "scheduled",
+            f"{a_thing(results)} is not what `auto_schedule` gives",
+            hint="`auto_tiling(auto_schedule(graph))`",
+        )
     machine = machine_of(machine)
     npu = isinstance(machine, Npu)
 

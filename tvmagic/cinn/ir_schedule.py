@@ -18,7 +18,7 @@ from tvmagic.cinn.steps.tree import names_of, set_names
 from tvmagic.cinn.text.parser import from_cinn
 from tvmagic.cinn.text.printer import cinn_text, numbered_root
 from tvmagic.cinn.trace import ScheduleDesc
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, a_thing
 from tvmagic.ir import Block, BlockRealize, For, ForKind, GlobalVar, IntImm, IRModule, PrimExpr, PrimFunc, Stmt, Var
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -56,7 +56,7 @@ class IRSchedule:
 
     Parameters
     ----------
-    module: a function, a module, or CINN's text of a function.
+    module: a function, a module, a TensorIR schedule, or CINN's text of a function.
     seed: where random samples start; by default the system's choice.
 
     Blocks are given by name or as `get_block` returns them; loops as `get_loops` returns them. Where CINN has an
@@ -69,9 +69,15 @@ class IRSchedule:
         >>> s.vectorize(i_0, 4)
     """
 
-    def __init__(self, module: PrimFunc | IRModule | str, *, seed: int | None = None) -> None:
+    def __init__(self, module: PrimFunc | IRModule | Schedule | IRSchedule | str, *, seed: int | None = None) -> None:
         if isinstance(module, str):
             module = from_cinn(module)
+        module = getattr(module, "mod", module)  # of a schedule of TensorIR
+        if not isinstance(module, (PrimFunc, IRModule)):
+            raise TVMagicError(
+                f"an IRSchedule takes a function, a module, a schedule or CINN's text, not {a_thing(module)}",
+                hint="the function of an operator is `NAME.to_prim_func()`",
+            )
         mod = module if isinstance(module, IRModule) else IRModule({"main": module})
         for function in mod.functions.values():
             if not isinstance(function, PrimFunc) or not isinstance(function.body, BlockRealize):

@@ -235,7 +235,7 @@ class _Explainer:
                 break
             result = self.trials.run(edit)
             tried += 1
-            if result is None:
+            if result is None or not self.model.like(result[1]):
                 continue
             gain = before / max(result[1].time, 1e-9)
             if gain >= WORTH and (best is None or gain > 1.05 * best[0]) and self.trials.accepted(edit):

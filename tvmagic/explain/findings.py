@@ -377,8 +377,8 @@ def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
         leaf = next((x for x in view.leaves if plain_name(x.name) == plain_name(nest.rolled.name)), None)
         edits = [*remedies.unrolled(view, leaf), *remedies.longest_inside(view), *remedies.vectorized(view, case.lanes(nest))]  # fmt: skip
     text = (
-        f"the innermost loop `{nest.rolled.name}` runs {nest.rolled.extent} times, {nest.cycles:.2g} cycles each; to enter and "
-        f"to leave it takes about {entry(nest)}"
+        f"the innermost loop `{nest.rolled.name}` runs {nest.rolled.extent} times of {nest.cycles:.2g} "
+        f"cycle{'s' * (f'{nest.cycles:.2g}' != '1')}; to enter and to leave it takes about {entry(nest)}"
     )
     yield Suspect("short-loop", nest, text, [*edits, *_larger(case)])
 

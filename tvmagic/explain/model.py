@@ -32,6 +32,7 @@ _BESIDE = 4  # values beside each other of which LLVM makes vectors
 _FEWEST = 8  # iterations of which it makes vectors of lanes that are apart
 _APART = 1.05  # operations for each lane that is loaded or stored by itself, from which on that is worth it
 _SCATTERS = 512  # bits of vectors from which on a machine stores lanes that are apart
+_LIKE = 0.2  # of the operations of a program, which another schedule has at least
 
 
 @dataclass
@@ -104,6 +105,12 @@ class ProgramModel:
     def time(self) -> float:
         """Cycles of the whole program."""
         return sum(n.time for n in self.nests)
+
+    def like(self, other: ProgramModel) -> bool:
+        """Whether another program's time may be compared with this one's: statements that are in no loop any more, as all
+        were written out, are not in a model."""
+        flops, others = (sum(n.flops for n in m.nests) for m in (self, other))
+        return bool(other.nests) and others >= _LIKE * flops
 
     @cached_property
     def _alike(self) -> dict[Any, list[NestModel]]:

@@ -128,7 +128,7 @@ def true_divide(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     if not a.dtype.is_float and not b.dtype.is_float:
         raise TVMagicError(
             "`/` on two integers does not say how it rounds",
-            hint="write `//` (down), truncdiv (towards zero), or convert one side with astype",
+            hint='write `//` (down), truncdiv (towards zero), or convert one side, as in `float32(x)` or `x.astype("float32")`',
         )
     return binary(Div, a, b, span)
 

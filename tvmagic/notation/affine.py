@@ -11,7 +11,7 @@ from tvmagic.arith import ConstIntBound
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Var, post_order_visit
 
-__all__ = ["Affine", "affine_of", "holds", "is_proved", "shrunk", "solve_extents"]
+__all__ = ["Affine", "affine_of", "holds", "is_proved", "quotient_of", "shrunk", "solve_extents"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,20 @@ def affine_of(node: ast.expr, names: set[str], numbers: Mapping[str, Any]) -> Af
             a, b = affine_of(left, names, numbers), affine_of(right, names, numbers)
             return _combine(op, a, b) if a is not None and b is not None else None
     return None
+
+
+def quotient_of(node: ast.expr, names: set[str], numbers: Mapping[str, Any]) -> tuple[Affine, int] | None:
+    """The sum and the whole number that it is divided by, rounded down, in an index expression; None if it is not such a one.
+
+    `E // c` is below a size as long as `E` is below `c` times that, and both are at least 0 for the same values.
+    """
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
+        inner, by = quotient_of(node.left, names, numbers), affine_of(node.right, names, numbers)
+        if inner is None or by is None or by.factors or not isinstance(by.constant, int) or by.constant < 1:
+            return None
+        return inner[0], inner[1] * by.constant
+    affine = affine_of(node, names, numbers)
+    return None if affine is None else (affine, 1)
 
 
 def _combine(op: ast.operator, a: Affine, b: Affine) -> Affine | None:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
-from tvmagic.errors import TVMagicError, did_you_mean
+from tvmagic.errors import TVMagicError, a_thing, did_you_mean
 from tvmagic.ir import IterVar, PrimExpr, Span, Var, ops
 from tvmagic.notation.source import Source
 
@@ -49,6 +49,10 @@ def _relu(x: Any) -> PrimExpr:
     return ops.maximum(x, ops.make_zero(x.dtype))
 
 
+def _clip(x: Any, low: Any, high: Any) -> PrimExpr:
+    return ops.minimum(ops.maximum(x, low), high)
+
+
 def _fold(combine: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
     def call(*args: Any) -> PrimExpr:
         result = args[0]
@@ -67,6 +71,7 @@ _UNARY = (
 FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
     **{name: (getattr(ops, name), 1, 1) for name in _UNARY},
     "relu": (_relu, 1, 1),
+    "clip": (_clip, 3, 3),
     "max": (_fold(ops.maximum), 2, 99),
     "min": (_fold(ops.minimum), 2, 99),
     "maximum": (_fold(ops.maximum), 2, 2),
@@ -172,6 +177,7 @@ class Expressions:
     tensors: the tensors by name.
     values: numbers by name; the cell's own come first.
     lift: builds the stage of a reduction inside an expression and gives the load of it.
+    functions: Python functions by name, which are called with expressions.
     """
 
     def __init__(
@@ -181,8 +187,10 @@ class Expressions:
         tensors: Mapping[str, Any],
         values: Mapping[str, Any],
         lift: Callable[[ast.Call, Mapping[str, Any]], PrimExpr],
+        functions: Mapping[str, Any],
     ) -> None:
         self.source, self.indices, self.tensors, self.values, self.lift = source, indices, tensors, values, lift
+        self.functions = functions
 
     def build(self, node: ast.expr) -> PrimExpr:
         """The expression that `node` means, with its place in the cell."""
@@ -241,7 +249,15 @@ class Expressions:
             return self._power(a, b)
         combine = _BINARY.get(type(node.op))
         if combine is None:
-            fail_at(self.source, node, f"the operator of `{ast.unparse(node)}` has no meaning in the index notation")
+            product = (
+                "a product of matrices is `C[i, j] += A[i, k] * B[k, j]`" if isinstance(node.op, ast.MatMult) else None
+            )
+            fail_at(
+                self.source,
+                node,
+                f"the operator of `{ast.unparse(node)}` has no meaning in the index notation",
+                product,
+            )
         _check_giant(node.op, a, b)
         return combine(*_same_kind(a, b))
 
@@ -300,8 +316,11 @@ class Expressions:
     def _function(self, name: str, node: ast.Call) -> Any:
         if name in ("sum", "prod", *OVER):
             fail_at(self.source, node, f"`{name}` does not say over what", f"write `{name}(..., over=k)`")
+        own = self.functions.get(name) if isinstance(node.func, ast.Name) and name not in FUNCTIONS else None
+        if callable(own) and name not in self.tensors:
+            return self._own(name, own, node)
         if name not in FUNCTIONS:
-            others = "there are exp, max, sqrt and others; in `te` any Python"
+            others = f"there are {', '.join(FUNCTIONS)}; a Python function of yours may be called, too"
             hint = _BY_OTHERS.get(name) or did_you_mean(name, [*FUNCTIONS, *DTYPES]) or others
             fail_at(self.source, node.func, f"there is no function `{name}` in the index notation", hint)
         if node.keywords:
@@ -319,6 +338,24 @@ class Expressions:
             return getattr(builtins, name)(args)
         args = [a if isinstance(a, PrimExpr) else ops.const(float(a) if name != "where" else a) for a in args]
         return function(*args)
+
+    def _own(self, name: str, function: Callable[..., Any], node: ast.Call) -> Any:
+        """What a Python function of the cell or the notebook makes of expressions."""
+        try:
+            result = function(*map(self.value, node.args), **{str(k.arg): self.value(k.value) for k in node.keywords})
+        except NotationError:
+            raise
+        except Exception as error:
+            text = error.message if isinstance(error, TVMagicError) else f"{type(error).__name__}: {error}"
+            fail_at(
+                self.source,
+                node,
+                f"`{name}` failed on expressions: {text}",
+                "it is called once, with expressions for numbers",
+            )
+        if not isinstance(result, (PrimExpr, int, float)):
+            fail_at(self.source, node, f"`{name}` gives {a_thing(result)}, not a number")
+        return result
 
     def _subscript(self, node: ast.Subscript) -> PrimExpr:
         if not isinstance(node.value, ast.Name):

@@ -11,7 +11,7 @@
     for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
 
 It is Python's syntax; it means tensor expressions. An index that stands alone in an access runs
-over that dimension; one in a sum (`A[2*i + r]`) runs as far as no access leaves its tensor. A
+over that dimension; one in a sum (`A[2*i + r]`), or divided (`A[i // 2]`), runs as far as no access leaves its tensor. A
 name in a shape that neither the cell nor the notebook defines is a symbolic size. Accesses under
 a condition (`... if i > 0 else 0`) bound nothing and are not checked.
 """
@@ -29,7 +29,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError, closest
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.ir.deep import with_deep_stack
-from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, shrunk, solve_extents
+from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, quotient_of, shrunk, solve_extents
 from tvmagic.notation.derived import DERIVED
 from tvmagic.notation.expressions import (
     DTYPES,
@@ -167,9 +167,19 @@ class Notation:
                 hint = None
                 if any(isinstance(n, ast.Subscript) for n in ast.walk(item)):
                     hint = f"compare with each place instead, as in `H[b] += 1 if {ast.unparse(item)} == b else 0`"
+                elif isinstance(item, ast.Constant):
+                    name = ast.unparse(target.value)
+                    hint = (
+                        f"a single value has an empty index: `{name}[()]`"
+                        if len(index_items(target)) == 1
+                        else "for a dimension of one element write `z: range(1)` above, and `z` here"
+                    )
                 fail_at(self.source, item, f"the left side takes plain index names, not `{ast.unparse(item)}`", hint)
             if item.id in axes:
-                fail_at(self.source, item, f"the index `{item.id}` stands twice on the left side")
+                fail_at(
+                    self.source, item, f"the index `{item.id}` appears twice on the left side",
+                    "a diagonal is a condition, as in `Y[i, j] = X[i, j] if i == j else 0`",
+                )  # fmt: skip
             axes.append(item.id)
         return axes
 
@@ -367,12 +377,15 @@ class _Statement:
             if guarded:
                 continue
             for item, size in self._dimensions(access):
-                affine = affine_of(item, self.names, self._numbers)
-                plain = affine.plain_name if affine else None
+                quotient = quotient_of(item, self.names, self._numbers)
+                if quotient is None:
+                    continue
+                affine, by = quotient
+                plain = affine.plain_name if by == 1 else None
                 if plain is not None and plain not in given:
                     self._agree(ranges, where, plain, size, access)
-                elif affine is not None:
-                    sums.append((affine, size))
+                else:
+                    sums.append((affine, size * by))
         used = self.names & ({*self.axes} | self._used())
         guessed: dict[str, ast.Subscript] = {}
         for access, _ in self.accesses:  # under a condition: where nothing else says how far
@@ -486,10 +499,11 @@ class _Statement:
             if guarded:
                 continue
             for item, size in self._dimensions(access):
-                affine = affine_of(item, self.names, self._numbers)
-                bounds = affine.bounds(ranges) if affine else None
-                if bounds is None:
+                quotient = quotient_of(item, self.names, self._numbers)
+                bounds = quotient[0].bounds(ranges) if quotient else None
+                if quotient is None or bounds is None:
                     continue
+                bounds = [bound // quotient[1] for bound in bounds] if quotient[1] > 1 else bounds
                 below, above = is_proved(bounds[0] < 0), is_proved(bounds[1] >= size)
                 if not below and not above:
                     continue
@@ -570,7 +584,7 @@ class _Statement:
 
         def compute(*indices: Any) -> Any:
             bound = {**dict(zip(axes, indices)), **{n: iv.var for n, iv in reduced.items()}}
-            expression = Expressions(self.source, bound, self.notation.tensors, self._values(), self._lift)
+            expression = self._expressions(bound)
             result = expression.build(value)
             if reduction is None:
                 return result
@@ -594,6 +608,11 @@ class _Statement:
         first = tensor[0] if isinstance(tensor, (list, tuple)) else tensor
         first.op.span = self.source.span(self.target)
         return tensor
+
+    def _expressions(self, bound: Mapping[str, Any]) -> Expressions:
+        """What builds expressions with the names that the statement sees."""
+        notation = self.notation
+        return Expressions(self.source, bound, notation.tensors, self._values(), self._lift, notation.values)
 
     def _values(self) -> Mapping[str, Any]:
         return _Layered(self.notation.numbers, self.notation.sizes.symbols, self.notation.values)
@@ -621,7 +640,7 @@ class _Statement:
 
     def expression(self, node: ast.expr, bound: Mapping[str, Any]) -> PrimExpr:
         """An expression of the notation."""
-        return Expressions(self.source, bound, self.notation.tensors, self._values(), self._lift).build(node)
+        return self._expressions(bound).build(node)
 
     def _fresh(self, name: str) -> str:
         taken, candidate, count = {*self.notation.tensors, *self.notation.made}, name, 0

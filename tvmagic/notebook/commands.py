@@ -16,7 +16,8 @@ from tvmagic.errors import TVMagicError
 from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
 from tvmagic.notebook.results import Listing, Parts, Passes, Picture, Shown, Table
 from tvmagic.notebook.view import format_seconds, selected
-from tvmagic.operators import Operator, Version
+from tvmagic.operators import Operator, Version, as_operator
+from tvmagic.operators.comparison import CheckResult
 from tvmagic.operators.measure import Benchmark, Timing, check, measure_in_turns
 from tvmagic.operators.measure import bench as measure_versions
 from tvmagic.operators.verify import EQUAL, NOT_RUN
@@ -42,9 +43,12 @@ __all__ = [
 _TE_PASSES = ("normalize", "InferBound", "ScheduleOps", "SchedulePostProcToPrimFunc")
 
 
-def version_of(value: Operator | Version, name: str | None = None) -> Version:
-    """The version that a command works on: the one named, or the one scheduled last."""
-    return value.version(name) if isinstance(value, Operator) else value
+def version_of(value: Any, name: str | None = None) -> Version:
+    """The version that a command works on: the one named, or the one scheduled last.
+
+    `value`: a version, an operator, or what `as_operator` makes one of.
+    """
+    return value if isinstance(value, Version) else as_operator(value).version(name)
 
 
 def record_of(version: Version, target: str | None = None, code: bool = True, llvm: str = "none") -> Record:
@@ -271,12 +275,16 @@ def check_result(version: Version, seed: int = 0, sizes: int = 16, target: str |
     """The version against NumPy on random inputs; compiled for `target` and run by what there is for it, if one is named."""
     result = check(version, seed, sizes, target_text(target))
     of = f", {target}" if target_text(target) else ""
-    title = f"{version.operator.name} ({version.name}{of}): {result.word}"
+    return check_table(result, f"{version.operator.name} ({version.name}{of}): {result.word}")
+
+
+def check_table(result: CheckResult, title: str = "") -> Table:
+    """What a check found, as a table."""
     row = [result.elements, f"{result.units:.2g}", f"{result.absolute:.3g}", result.place or "-"]
     values = [f"{v:.8g}" for v in (result.got, result.expected)] if result.place else ["-", "-"]
     columns = ["values", "worst error (in bounds)", "absolute error", "at", "got", "expected", "rounding bound"]
     bound = f"{result.bound:.3g}" if result.place else "-"
-    return Table(columns, [[*row, *values, bound]], title, result.remarks)
+    return Table(columns, [[*row, *values, bound]], title or result.word, result.remarks)
 
 
 def bench(

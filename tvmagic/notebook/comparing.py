@@ -88,7 +88,8 @@ class Comparison(Parts):
 
             display(Parts(Table([], [], self.title), *self.parts, title=self.title))
             return self.passes._repr_mimebundle_()
-        return {"text/plain": self.text()}
+        parts = [self.title, *(p.text() for p in self.parts), self.passes.brief_text()]
+        return {"text/plain": "\n\n".join(parts)}
 
 
 def compare(first: Version, second: Version, time: bool = False) -> Comparison:
@@ -101,7 +102,9 @@ def compare(first: Version, second: Version, time: bool = False) -> Comparison:
         op, others = first.operator, [n for n in dict.fromkeys(["plain", *first.operator.versions]) if n != first.name]
         raise TVMagicError(
             f"both are `{label(first)}`; `{op.name}` alone is its version in use",
-            hint=f"name two versions: `%compare {op.name}:{others[-1]} {label(first)}`",
+            hint=f"name two versions: `%compare {op.name}:{others[-1]} {label(first)}`"
+            if others
+            else f"there is no other version yet: `%auto {op.name}`, or a %%schedule cell, makes one",
         )
     record = side_by_side(first, second)
     costs = [program_cost(v) for v in (first, second)]

@@ -134,6 +134,19 @@ def _trace_view(trace: Any) -> Shown:
     return Listing("\n".join(trace_lines(trace)) or "# empty", "python", "Trace")
 
 
+def _cinn_schedule_view(sch: Any) -> Shown:
+    text, steps = Listing(str(sch), "cinn", "Program"), str(sch.get_trace_desc())
+    return Parts(text, Listing(steps, "text", "Steps"), title="Schedule of CINN") if steps else text
+
+
+def _cinn_module_view(module: Any) -> Shown:
+    return Listing(str(module), "cinn", "Program")
+
+
+def _steps_view(steps: Any) -> Shown:
+    return Listing(str(steps) or "no step", "text", "Steps")
+
+
 def _int_set_view(found: Any) -> Shown:
     return Listing(str(found), "tvmscript", "Integer set")
 
@@ -159,6 +172,12 @@ def _benchmark_view(result: Any) -> Shown:
     return bench_table(result)
 
 
+def _check_view(result: Any) -> Shown:
+    from tvmagic.notebook.commands import check_table
+
+    return check_table(result)
+
+
 def _explanation_view(explanation: Any) -> Shown:
     from tvmagic.notebook.why import explanation_view
 
@@ -171,6 +190,7 @@ VIEWS: dict[tuple[str, str], Callable[[Any], Shown]] = {
     ("tvmagic.operators.operator", "Operator"): operator_view,
     ("tvmagic.operators.operator", "Version"): _version_view,
     ("tvmagic.operators.measure", "Benchmark"): _benchmark_view,
+    ("tvmagic.operators.comparison", "CheckResult"): _check_view,
     ("tvmagic.explain.explanation", "Explanation"): _explanation_view,
     ("tvmagic.passes", "Record"): Passes,
     ("tvmagic.te.schedule.schedule", "Schedule"): _schedule_view,
@@ -182,7 +202,11 @@ VIEWS: dict[tuple[str, str], Callable[[Any], Shown]] = {
     ("tvmagic.tir.schedule.schedule", "Schedule"): _tir_schedule_view,
     ("tvmagic.tir.schedule.trace", "Trace"): _trace_view,
     ("tvmagic.arith.int_set", "IntSet"): _int_set_view,
+    ("tvmagic.cinn.ir_schedule", "IRSchedule"): _cinn_schedule_view,
+    ("tvmagic.cinn.ir_schedule", "ModuleExpr"): _cinn_module_view,
+    ("tvmagic.cinn.trace", "ScheduleDesc"): _steps_view,
     ("tvmagic.ascend.graph", "AscGraph"): _asc_graph_view,
+    ("tvmagic.ascend.autoschedule", "ImplGraph"): lambda impl: _asc_graph_view(impl.graph),
     ("tvmagic.ascend.tiling", "Tiling"): _tiling_view,
     ("tvmagic.runtime.module", "Module"): _module_view,
     ("tvmagic.runtime.kernel", "Kernel"): _kernel_view,

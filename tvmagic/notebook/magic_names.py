@@ -6,15 +6,17 @@ from argparse import Namespace
 from typing import Any
 
 import numpy as np
+import traitlets
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics
 
-from tvmagic.errors import TVMagicError, closest
+from tvmagic.errors import TVMagicError, a_thing, closest
+from tvmagic.ir import PrimFunc, structural_equal
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import did_you_mean
 from tvmagic.notebook.results import definition
 from tvmagic.operators import Operator, Version
-from tvmagic.operators.operator import USUAL_SIZE
+from tvmagic.operators.operator import USUAL_SIZE, as_operator, function_of
 
 __all__ = ["MagicNames"]
 
@@ -23,6 +25,7 @@ class MagicNames(Magics):
     """Magics that find what their words name among the user's names; what is not there is a UsageError."""
 
     target: Any  # the target that is compiled for where a line names none
+    made: Any = traitlets.Dict()  # by the user's names: a function that is no operator, and the operator made of it
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -43,6 +46,8 @@ class MagicNames(Magics):
         found = self.namespace.get(name)
         if isinstance(found, Operator):
             return found
+        if (func := function_of(found)) is not None:
+            return self._made(name, func)
         known = sorted(self.operators())
         close = closest(name, known)
         hint = (
@@ -54,8 +59,18 @@ class MagicNames(Magics):
         )
         first, _, version = name.partition(":")
         if version and first in known:
-            hint = f": `{first}` is one; {magic} makes a version of it and takes none"
+            makes = "takes no version" if magic == "%machine" else "makes a version of it and takes none"
+            hint = f": `{first}` is one; {magic} {makes}"
+        elif found is not None:
+            raise UsageError(f"{magic}: `{name}` is {a_thing(found)}, not an operator{hint}")
         raise UsageError(f"{magic}: there is no operator `{name}`{hint}")
+
+    def _made(self, name: str, func: PrimFunc) -> Operator:
+        """The operator of a function of the user, the same one until the function is another."""
+        kept = self.made.get(name)
+        if kept is None or kept[0] is not func and not structural_equal(kept[0], func):
+            kept = self.made[name] = (func, as_operator(func, name))
+        return kept[1]
 
     def _size_for(self, arguments: Namespace, magic: str, *operators: Operator) -> int:
         """The value of symbolic sizes: the one asked for, or one for which all operators are quick to run."""

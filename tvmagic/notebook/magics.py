@@ -252,7 +252,10 @@ class TensorMagics(MagicNames):
 
             parts.append(cost_view(version))
         if arguments.time:
-            parts.append(commands.bench(version, seconds=self.bench_seconds, size=size))
+            times = commands.bench(version, seconds=self.bench_seconds, size=size)
+            if arguments.target and commands.target_text(arguments.target) != commands.target_text(self.target):
+                times.notes.append(f"the times are those of code for this machine, not for `{arguments.target}`")
+            parts.append(times)
         if parts:
             checked = Parts(*parts, title=version.operator.name)
             checked.of = self.definition_of(version.operator.name)
@@ -429,6 +432,13 @@ class TensorMagics(MagicNames):
         "Measure the schedules of an operator beside NumPy: times and ratios, GFLOP/s or GB/s, and the share of this "
         "machine's peak.",
         NAME,
+        argument(
+            "others",
+            metavar="W",
+            nargs="*",
+            help="with versions named, such as `%%bench dense:plain mine`: those to measure, alone",
+            completes=version_names,
+        ),
         VERSION,
         argument("--against", metavar="F", help="a function of the inputs to compare with besides, such as np.dot"),
         argument("--seconds", type=duration, metavar="S", help="how long to measure each (0.2)"),
@@ -440,13 +450,20 @@ class TensorMagics(MagicNames):
     def bench(self, arguments: Namespace) -> Shown:
         chosen = self._version(arguments, "%bench")
         op = chosen.operator
-        versions = [chosen.name] if arguments.version or ":" in arguments.name else None
+        named = bool(arguments.version or ":" in arguments.name or arguments.others)
+        others = [self._version_text(text, op, "%bench") for text in arguments.others]
+        if (strange := next((v for v in others if v.operator is not op), None)) is not None:
+            raise UsageError(
+                f"%bench: `{strange.operator.name}` is another operator than `{op.name}`; `%compare {op.name} "
+                f"{strange.operator.name} --time` measures two"
+            )
+        versions = list(dict.fromkeys(v.name for v in (chosen, *others))) if named else None
         against = self._function(arguments.against) if arguments.against else None
         size = self._size_for(arguments, "%bench", op)
         times = commands.bench(op, versions, arguments.seconds or self.bench_seconds, size, against)
         parts: list[Shown] = [times, times.plot()] if arguments.plot else [times]
         if arguments.check:
-            checked = [chosen] if versions else [*op.versions.values()] or [chosen]
+            checked = [chosen, *others] if named else [*op.versions.values()] or [chosen]
             parts = [*(commands.check_result(v, sizes=size) for v in checked), *parts]
         return parts[0] if len(parts) == 1 else Parts(*parts, title=times.title)
 

@@ -18,6 +18,9 @@ from tvmagic.passes import Record
 __all__ = ["Beside", "Listing", "Parts", "Passes", "Picture", "Shown", "Table", "in_kernel"]
 
 
+_LINES = 12  # of a step, in a terminal
+
+
 def in_kernel() -> bool:
     """Whether the code runs in a notebook's kernel, which can show widgets."""
     try:
@@ -101,6 +104,14 @@ class Passes(Shown):
         """The timeline as text; coloured by default if the terminal can show it."""
         return view_text(self.view, colour, self.show_unchanged)
 
+    def brief_text(self) -> str:
+        """The timeline as a terminal shows it at the end of a cell: some lines of each step, all of those asked for by name."""
+        if self.only is not None:
+            return self.text()
+        name = "" if self.version is None else f"{self.version.operator.name}:{self.version.name}"
+        rest = f"`%passes {name} -p PASS` shows a step in full, `%passes {name} --text` all of them" if name else ""
+        return view_text(self.view, None, self.show_unchanged, _LINES, rest)
+
     def search(self, text: str) -> list[str]:
         """The names of the steps after which `text` occurs in the program."""
         return [self.view.steps[i].name for i in self.view.search(text)]
@@ -110,7 +121,7 @@ class Passes(Shown):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         if not in_kernel():
-            return {"text/plain": self.text()}
+            return {"text/plain": self.brief_text()}
         bundle = self.stepper()._repr_mimebundle_()
         if self.version is not None:
             from tvmagic.notebook.editor import offer

@@ -72,24 +72,38 @@ def summary_lines(view: View, show_unchanged: bool = True) -> list[str]:
     return lines
 
 
-def view_text(view: View, colour: bool | None = None, show_unchanged: bool = True) -> str:
-    """All steps of a view, one under the other; unchanged parts are counted, not shown."""
+def view_text(
+    view: View, colour: bool | None = None, show_unchanged: bool = True, most: int = sys.maxsize, rest: str = ""
+) -> str:
+    """All steps of a view, one under the other; unchanged parts are counted, not shown.
+
+    `most`: lines of a step's program, and of its notes; what is beyond them is counted, and `rest`, the last line, says how
+    to see it.
+    """
     paint = _Painter(colours_wanted() if colour is None else colour)
-    lines = [paint(view.title or "Passes", "name") + f": {summary_text(view)}"]
+    lines, cut = [paint(view.title or "Passes", "name") + f": {summary_text(view)}"], False
     for number, step in enumerate(view.steps):
         if step.changed or step.error or show_unchanged:
-            lines += _step_lines(view, step, number, paint)
-    return "\n".join(lines)
+            lines += _head_lines(step, number, paint)
+            for part in (_rows(view, step, paint) if step.changed else (), _notes_lines(step)):
+                shown = list(part)
+                over = len(shown) > most + 1  # a line that says so takes the place of one
+                cut = cut or over
+                lines += (
+                    [*shown[:most], f"     {paint(f'... {len(shown) - most} more lines', 'dim')}"] if over else shown
+                )
+    return "\n".join([*lines, rest] if cut and rest else lines)
 
 
-def _step_lines(view: View, step: StepView, number: int, paint: _Painter) -> Iterator[str]:
+def _head_lines(step: StepView, number: int, paint: _Painter) -> Iterator[str]:
     name = paint(step.name, "name" if step.changed else "dim")
     mark = f"  [{step.mark}]" if step.mark else ""
     yield f"{number + 1:>3}. {name}  {paint(step_meta(step), 'dim')}{mark}"
     if step.error:
         yield "     " + paint(step.error, "error")
-    if step.changed:
-        yield from _rows(view, step, paint)
+
+
+def _notes_lines(step: StepView) -> Iterator[str]:
     for note in step.notes:
         yield from _note_lines(note)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, a_thing
 from tvmagic.ir import IntImm, Var
 from tvmagic.ir.numpy_types import numpy_dtype
 
@@ -39,10 +39,10 @@ def as_array(value: Any, name: str) -> np.ndarray:
         if hasattr(value, "__dlpack__"):
             return np.from_dlpack(value)
     except Exception as error:
-        text = f"`{name}` is a {type(value).__name__} that does not give its array: {type(error).__name__}: {error}"
+        text = f"`{name}` is {a_thing(value)} that does not give its array: {type(error).__name__}: {error}"
         raise TVMagicError(text, hint="pass a NumPy array") from error
     raise TVMagicError(
-        f"`{name}` is a {type(value).__name__}, not an array",
+        f"`{name}` is {a_thing(value)}, not an array",
         hint="pass a NumPy array, for example `numpy.asarray(value, dtype=...)`",
     )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvmagic import te
-from tvmagic.errors import TVMagicError, WrongTypeError, visible
+from tvmagic.errors import TVMagicError, WrongTypeError, a_thing, visible
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
@@ -25,7 +25,7 @@ from tvmagic.passes import Note, Record, Step, note, recording, run_step
 if TYPE_CHECKING:
     from tvmagic.operators.measure import CheckResult
 
-__all__ = ["Operator", "Version"]
+__all__ = ["Operator", "Version", "as_operator", "function_of"]
 
 USUAL_SIZE = 256
 MOST_ITERATIONS = 1 << 22
@@ -464,6 +464,14 @@ class Version:
         """What a pickle or a copy holds: all but the cell's names, and compiled code, which is made again when it is called."""
         return {**self.__dict__, "modules": {}, "scope": {}}
 
+    @property
+    def function(self) -> PrimFunc | None:
+        """The function that is lowered; None for a TE schedule, and for the plain loops of tensor expressions."""
+        schedule = self.operator.prim_func if self.schedule is None else self.schedule
+        if isinstance(schedule, Edited):
+            schedule = schedule.module
+        return function_of(schedule)
+
     def lower(self) -> IRModule:
         """The lowered module."""
         if self.lowered is None:
@@ -551,6 +559,34 @@ class Version:
 
     def __repr__(self) -> str:
         return f"<Version {visible(self.name)} of {self.operator.signature}>"
+
+
+def function_of(value: Any) -> PrimFunc | None:
+    """The one function of a module, of a schedule of TensorIR or CINN, or of a tiling of Ascend; None if `value` is not such a thing."""
+    if not isinstance(value, (PrimFunc, IRModule)):
+        lowered = value.lower() if type(value).__module__ == "tvmagic.ascend.tiling" else getattr(value, "mod", None)
+        value = lowered if isinstance(lowered, (PrimFunc, IRModule)) else None
+    if isinstance(value, IRModule):
+        functions = [f for f in value.functions.values() if isinstance(f, PrimFunc)]
+        value = functions[0] if len(functions) == 1 else None
+    return value
+
+
+def as_operator(value: Any, name: str | None = None) -> Operator:
+    """An operator as it is, or that of a function, a module, a schedule of TensorIR or CINN, or a tiling of Ascend.
+
+    `name`: what it is called, by default as the function is. `TVMagicError` for anything else.
+    """
+    if isinstance(value, Operator):
+        return value
+    func = function_of(value)
+    if func is None:
+        raise TVMagicError(
+            f"{a_thing(value)} is not an operator, and not one function",
+            hint="a %%tensor cell makes an operator; a PrimFunc, an IRModule with one, a tir.Schedule, a cinn.IRSchedule and an "
+            "ascend.Tiling are taken, too",
+        )
+    return Operator.from_prim_func(name or str(func.attrs.get("global_symbol", "main")), func)
 
 
 def _overlap(values: Sequence[np.ndarray], outputs: Sequence[Any]) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.errors import TVMagicError, WrongIndexError, did_you_mean
+from tvmagic.errors import TVMagicError, WrongIndexError
 from tvmagic.ir import IterVar, Span
 from tvmagic.notation.source import Source
+from tvmagic.operators.cell_hints import hint_for
 
 __all__ = ["CellError", "instruction_span", "run_python"]
 
@@ -43,7 +43,9 @@ def run_python(statement: ast.stmt, source: Source, scope: dict[str, Any]) -> No
     except Exception as error:
         span = place_in_cell(error, source) or source.span(statement)
         text = error.msg if isinstance(error, SyntaxError) else error
-        raise CellError(f"{type(error).__name__}: {text}", span=span, hint=_meant(error, scope)) from error
+        raise CellError(
+            f"{type(error).__name__}: {text}", span=span, hint=hint_for(error, scope, ast.unparse(statement))
+        ) from error
     finally:
         scope.pop(_UNPACK, None)
         scope.pop(_INDEX, None)
@@ -102,14 +104,16 @@ def _unpacked(value: Any, text: str, count: int) -> Any:
     """`value`, if it has as many entries as there are names for them."""
     if isinstance(value, (tuple, list)) and len(value) != count:
         names = "1 name is" if count == 1 else f"{count} names are"
-        raise CellError(f"`{text}` has {_entries(value)}, {names} given for them", hint=_hint(text))
+        raise CellError(f"`{text}` has {_entries(value)}, {names} given for them", hint=_hint(text, len(value)))
     return value
 
 
 def _indexed(value: Any, text: str, index: int) -> Any:
     """`value`, if it has an entry at `index`."""
     if isinstance(value, (tuple, list)) and not -len(value) <= index < len(value):
-        raise WrongEntryError(f"`{text}` has {_entries(value)}, so there is no `[{index}]`", hint=_hint(text))
+        raise WrongEntryError(
+            f"`{text}` has {_entries(value)}, so there is no `[{index}]`", hint=_hint(text, len(value))
+        )
     return value
 
 
@@ -120,21 +124,13 @@ def _entries(values: Sequence[Any]) -> str:
     return f"{count} ({', '.join(names)})" if names and all(names) else count
 
 
-def _hint(text: str) -> str | None:
+def _hint(text: str, count: int) -> str | None:
     """Where other loops are: those of a reduction are not among `axis`."""
+    if not count:
+        return "an input has no loops: nothing computes it"
     if re.search(r"(?<!reduce_)\baxis$", text):
         return f"the loops of a sum are in `{re.sub('axis$', 'reduce_axis', text)}`"
     return None
-
-
-def _meant(error: Exception, scope: Mapping[str, Any]) -> str | None:
-    """`did you mean ...?` for an attribute or a name that does not exist."""
-    name = getattr(error, "name", None)
-    if not isinstance(name, str) or not isinstance(error, (AttributeError, NameError)):
-        return None
-    known = [dir(error.obj)] if isinstance(error, AttributeError) else [scope, dir(builtins)]
-    hints = (did_you_mean(name, [k for k in names if not k.startswith("_")]) for names in known)
-    return next((hint for hint in hints if hint), None)
 
 
 def place_in_cell(error: BaseException, source: Source) -> Span | None:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
-from tvmagic.codegen.target.families import NVPTX, Family, OpenCL, family_of_triple
+from tvmagic.codegen.target.families import NVPTX, Family, OpenCL, families, family_of_triple
 from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
 from tvmagic.codegen.target.tags import tagged_target
 from tvmagic.errors import BuildError, TVMagicError, did_you_mean
@@ -340,7 +340,11 @@ class TargetKind(Identified):
     def __init__(self, name: str) -> None:
         if name not in _KINDS:
             known = ", ".join(f"`{k}`" for k in _KINDS)
-            raise TVMagicError(f"there is no kind of target `{name}`", hint=f"the kinds are {known}")
+            short = ", ".join(f"`{n}`" for family in families() for n in family.short_names)
+            raise TVMagicError(
+                f"there is no kind of target `{name}`",
+                hint=f"the kinds are {known}; short names of targets are {short}",
+            )
         self.name = name
         self.default_keys: list[str] = _KINDS[name]["keys"]
         self.default_device_type: int = _KINDS[name]["device_type"]

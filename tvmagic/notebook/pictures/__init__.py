@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import BlockRealize
+from tvmagic.notebook.commands import version_of
 from tvmagic.notebook.pictures.ascend import asc_axes, asc_nodes
 from tvmagic.notebook.pictures.graphs import block_tree, iteration_graph, stage_graph
 from tvmagic.notebook.pictures.svg import Graph
 from tvmagic.notebook.results import Parts, Picture, Shown
 from tvmagic.operators import Operator, Version
-from tvmagic.operators.midway import Edited
 
 __all__ = ["asc_axes", "asc_nodes", "block_tree", "graph", "iteration_graph", "picture", "stage_graph"]
 
@@ -27,13 +28,15 @@ def graph(value: Operator | Version, kind: str | None = None, stage: str | None 
     ----------
     kind: `stages` (what reads what), `iters` (the iteration variables of each stage), `blocks`
         (TensorIR's block tree), `regions` (asked for against computed), `access` (the order in
-        which a buffer is touched). Stages and iteration variables, or blocks, by default.
+        which a buffer is touched). Stages and iteration variables, or blocks, by default; accesses if there are no blocks.
     stage: the stage, or the buffer, to draw; all by default.
     """
-    version = value.current if isinstance(value, Operator) else value
+    version = version_of(value)
     te_schedule = te_schedule_of(version)
     if kind is None:
         whole, part = ("blocks", "access") if te_schedule is None else ("stages", "iters")
+        if version.function is not None and not isinstance(version.function.body, BlockRealize):
+            whole = "access"  # such as a kernel of Ascend, which has loops and buffers alone
         kind = whole if stage is None else part
     elif stage is not None and kind in ("stages", "blocks"):
         raise TVMagicError(
@@ -80,12 +83,7 @@ def _no_such(name: str, known: list[str]) -> Any:
 
 def _blocks(version: Version, sch: Any, stage: str | None) -> Shown:
     op = version.operator
-    func = op.to_prim_func()
-    if isinstance(version.schedule, Edited):
-        func = next(iter(version.schedule.module.functions.values()))
-    elif hasattr(version.schedule, "mod"):
-        func = next(iter(version.schedule.mod.functions.values()))
-    return picture(block_tree(func, title=f"{op.name}: blocks"))
+    return picture(block_tree(version.function or op.to_prim_func(), title=f"{op.name}: blocks"))
 
 
 def _regions(version: Version, sch: Any, stage: str | None) -> Shown:

@@ -11,7 +11,6 @@ from tvmagic.notebook.pictures.svg import drawing, path, rectangle, text
 from tvmagic.notebook.results import Picture, about, in_kernel
 from tvmagic.operators import Version
 from tvmagic.operators.access import Accesses, Trace, trace_all
-from tvmagic.operators.midway import Edited
 from tvmagic.operators.scheduling import program_of_schedule
 
 __all__ = ["AccessPicture", "access_view", "order_svg"]
@@ -26,14 +25,12 @@ _CELL = {"fill": "var(--tm-accent, #0550ae)", "stroke": "var(--tm-line)"}
 def access_view(version: Version, name: str | None = None) -> AccessPicture:
     """How the program of a version touches its buffers, or the one called `name`."""
     op = version.operator
-    if isinstance(version.schedule, Edited):
-        program = next(iter(version.schedule.module.functions.values())).body
-    elif version.schedule is not None and hasattr(version.schedule, "mod"):
-        program: Any = next(iter(version.schedule.mod.functions.values())).body
-    elif version.schedule is None and op.prim_func is not None:
-        program = op.prim_func.body
-    else:
-        program = program_of_schedule(version.schedule if version.schedule is not None else op.te_schedule())
+    func = version.function
+    program: Any = (
+        func.body
+        if func is not None
+        else program_of_schedule(version.schedule if version.schedule is not None else op.te_schedule())
+    )
     known = touched(program)
     if name is not None and name not in known:
         raise TVMagicError(f"nothing touches a buffer `{name}`", hint="there are " + ", ".join(f"`{k}`" for k in known))

@@ -84,7 +84,8 @@ class _Facts:
         shown = min(_TILES, self.tiles)
         ends = {buffers: max(s.end for s in stages) for buffers, stages in spans.items()}
         told = [
-            f"{_count(self.all_tiles, 'tile')} on {_count(self.cores, 'core')}: one core takes {self.tiles}, one after the other.",
+            f"{_count(self.all_tiles, 'tile')} on {_count(self.cores, 'core')}: "
+            + ("each core takes one." if self.tiles == 1 else f"one core takes {self.tiles}, one after the other."),
             f"For each tile: copy in {', '.join(self.inputs) or 'nothing'}; compute {', '.join(self.calls) or 'nothing'}; "
             f"copy out {', '.join(self.outputs)}.",
             f"Local memory of a core: {self.bytes} bytes.",
@@ -95,7 +96,7 @@ class _Facts:
         ]
         for buffers in (1, 2):
             told.append(
-                f"With {_FACES[buffers]} {_count(shown, 'tile')} take {ends[buffers] / ends[1]:.0%} of the time."
+                f"With {_FACES[buffers]} {_count(shown, 'tile')} take{'s' * (shown == 1)} {ends[buffers] / ends[1]:.0%} of the time."
             )
         return [*told, "Speeds are assumed; what calls cost on an NPU is not published."]
 

@@ -11,7 +11,7 @@ from tvmagic import passes
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.arith.scalable import ContainsVscale
-from tvmagic.errors import DefectError, TVMagicError, WrongIndexError
+from tvmagic.errors import DefectError, TVMagicError, WrongIndexError, parameters_text
 from tvmagic.ir import (
     Block,
     FloatImm,
@@ -408,7 +408,8 @@ def _method(kind: InstructionKind) -> Callable[..., Any]:
         try:
             bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:
-            raise TVMagicError(f"`{kind.method}`: {error}", hint=f"its form is {kind.method}{signature}") from None
+            form = f"`{kind.method}{parameters_text(signature)}`"
+            raise TVMagicError(f"`{kind.method}`: {error}", hint=f"it is called as {form}") from None
         bound.apply_defaults()
         arguments = dict(bound.arguments)
         arguments.pop("self")

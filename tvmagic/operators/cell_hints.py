@@ -1,0 +1,121 @@
+"""What somebody may have meant whose Python failed in a cell: a loop by its name, a method of something else, the arguments of a call."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tvmagic import te
+from tvmagic.errors import TVMagicError, did_you_mean, parameters_text
+from tvmagic.ir import IterVar
+from tvmagic.te.schedule.schedule import Schedule as TeSchedule
+from tvmagic.te.schedule.stage import Stage
+from tvmagic.tir.schedule.instruction import BlockRV, LoopRV
+from tvmagic.tir.schedule.schedule import Schedule as TirSchedule
+
+__all__ = ["hint_for"]
+
+_MOST = 3  # loops of one name that are listed
+_ARGUMENTS = re.compile(r"([\w.]+)\(\) (?:missing|takes|got an unexpected|got multiple|got some)")
+
+
+def hint_for(error: Exception, scope: Mapping[str, Any], statement: str = "") -> str | None:
+    """What would work, for an error of the Python `statement` with the names in `scope`; None if that is not known."""
+    name = getattr(error, "name", None)
+    if isinstance(error, AttributeError) and isinstance(name, str):
+        return _of_another(error.obj, name) or _near(name, dir(error.obj))
+    if isinstance(error, NameError) and isinstance(name, str):
+        return _loops(name, scope, statement) or _near(name, scope) or _near(name, dir(builtins)) or _tensors(scope)
+    found = _ARGUMENTS.match(str(error)) if isinstance(error, TypeError) else None
+    return _parameters(found[1], scope) if found else None
+
+
+def _near(name: str, known: Any) -> str | None:
+    return did_you_mean(name, [k for k in known if not k.startswith("_")])
+
+
+# ---------------------------------------------------------------------------- names
+
+
+def _loops(name: str, scope: Mapping[str, Any], statement: str) -> str | None:
+    """Where the loops called `name` are, those of what the statement names if there are some: a loop has no name in the
+    cell before it is given one."""
+    found = [*_loops_of_stages(name, scope.get("s")), *_loops_of_blocks(name, scope.get("sch"))]
+    found = [(owner, how) for owner, how in found if re.search(rf"\b{re.escape(owner)}\b", statement)] or found
+    if not found:
+        return None
+    owners = " and ".join(f"`{owner}`" for owner, _ in found[:_MOST])
+    return f"`{name}` is a loop of {owners}, and has no name here yet: " + ", ".join(
+        f"`{how}`" for _, how in found[:_MOST]
+    )
+
+
+def _loops_of_stages(name: str, s: Any) -> Iterator[tuple[str, str]]:
+    """Stages of a TE schedule with a loop of that name, each with what gives the loop."""
+    for stage in s.stages if isinstance(s, TeSchedule) else ():
+        op = stage.op
+        for axes in ("axis", "reduce_axis"):
+            for number, iv in enumerate(getattr(op, axes, ())):
+                if iv.var.name == name:
+                    yield op.name, f"s[{op.name}].op.{axes}[{number}]"
+
+
+def _loops_of_blocks(name: str, sch: Any) -> Iterator[tuple[str, str]]:
+    """Blocks of a TensorIR schedule with a loop of that name around them, each with what gives the loop."""
+    if not isinstance(sch, TirSchedule):
+        return
+    trial = sch.copy()
+    try:
+        for block in trial.get_child_blocks(trial.get_block("root")):
+            for number, loop in enumerate(trial.get_loops(block)):
+                if trial.get(loop).loop_var.name == name:
+                    owner = trial.get(block).name_hint
+                    yield owner, f'sch.get_loops("{owner}")[{number}]'
+    except TVMagicError:
+        return
+
+
+def _tensors(scope: Mapping[str, Any]) -> str | None:
+    """The tensors that a schedule's cell has."""
+    if not isinstance(scope.get("s"), TeSchedule):
+        return None
+    names = [n for n, v in scope.items() if isinstance(v, te.Tensor) and not n.startswith("_")]
+    return "the tensors are " + ", ".join(f"`{n}`" for n in names) if names else None
+
+
+# ---------------------------------------------------------------------------- methods
+
+
+def _of_another(owner: Any, name: str) -> str | None:
+    """The call of a tensor, a schedule or a stage that another of them has."""
+    if isinstance(owner, te.Tensor):
+        label = owner.op.name
+        if hasattr(Stage, name):
+            return f"`{name}` is of the stage of a tensor: `s[{label}].{name}`"
+        return f"the loops of a stage are `s[{label}].op.axis`" if name in ("axis", "reduce_axis") else None
+    if isinstance(owner, IterVar) and hasattr(Stage, name):
+        return f"`{name}` is of the stage, which takes the loop: `s[TENSOR].{name}(loop, ...)`"
+    if isinstance(owner, (BlockRV, LoopRV)) and hasattr(TirSchedule, name):
+        return f"`{name}` is of the schedule, which takes the {'loop' if isinstance(owner, LoopRV) else 'block'}: `sch.{name}`"
+    if isinstance(owner, TeSchedule) and hasattr(Stage, name):
+        return f"`{name}` is of a stage of the schedule: `s[TENSOR].{name}`"
+    if isinstance(owner, Stage) and hasattr(TeSchedule, name):
+        return f"`{name}` is of the schedule, which takes the tensor: `s.{name}({owner.op.name}, ...)`"
+    return None
+
+
+def _parameters(called: str, scope: Mapping[str, Any]) -> str | None:
+    """How something is called, by its name as errors have it: `Stage.compute_at`, or `compute`."""
+    owner, _, name = called.rpartition(".")
+    owners = [Stage, *(type(v) for v in map(scope.get, ("s", "sch")) if v is not None)]
+    known = [o for o in owners if o.__name__ == owner] if owner else [scope.get("te"), scope.get("tir"), scope.get("T")]
+    function = next((f for f in (getattr(o, name, None) for o in known) if callable(f)), None)
+    try:
+        return (
+            f"it is called as `{name}{parameters_text(inspect.signature(function))}`" if function is not None else None
+        )
+    except (TypeError, ValueError):
+        return None
