@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from handmade import module
 
-from tvmagic import codegen, tir
+import tvmagic
+from tvmagic import codegen, te, tir
 from tvmagic.ir import Call, Cast, Ramp, decl_buffer
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.script import from_source
 
 SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
@@ -214,3 +216,37 @@ def test_fma_rounds_once():
     c = np.full(8, -(1 + 2.0**-22), "float32")
     made = lambda x, y, z: Call(x.dtype, "tir.fma", [x, y, z])  # noqa: E731
     assert_same(run(made, ["float32"] * 3, "float32", [a, a, c], LANES), np.full(8, 2.0**-46, "float32"))
+
+
+# ---------------------------------------------------------------------------- constants that are equal and not the same
+
+
+def _times(constant):
+    return from_source(f"""
+@T.prim_func
+def main(X: T.Buffer((2,), "float64"), Y: T.Buffer((2,), "float64")):
+    for i in range(2):
+        Y[i] = X[i] * T.float64({constant})
+""")
+
+
+@pytest.mark.parametrize("constants", [("0.0", "-0.0"), ("-0.0", "0.0")])
+def test_a_zero_has_its_sign_whatever_was_built_before(constants):
+    for constant in constants:
+        out = np.ones(2)
+        tvmagic.build(_times(constant))(np.array([1.0, -1.0]), out)
+        assert np.signbit(out).tolist() == np.signbit(np.array([1.0, -1.0]) * float(constant)).tolist()
+
+
+@pytest.mark.parametrize("read_first", [False, True])
+def test_a_text_that_is_read_back_begins_with_the_finite_number(read_first):
+    """A maximum begins with -inf, for which its text has the least finite number; both have a kernel of their own."""
+    X = te.placeholder((3, 5), name="X")
+    k = te.reduce_axis((0, 5), name="k")
+    made = te.create_prim_func([X, te.compute((3,), lambda i: te.max(X[i, k], axis=k), name="Y")])
+    least = np.finfo("float32").min
+    cases = [(made, -np.inf), (from_source(made.script()), least)]
+    for func, wanted in reversed(cases) if read_first else cases:
+        out = np.zeros(3, "float32")
+        tvmagic.build(func)(np.full((3, 5), -np.inf, "float32"), out)
+        assert (out == wanted).all()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import small_language as sl
 from computations import Computation, RandomProgram
@@ -265,9 +266,18 @@ class Program(RandomProgram):
             values = self.evaluate_computation(nest, env)
             if nest.carried:
                 values = [running(nest.carried, values[0])]
+            elif nest.reducer in ("max", "min") and nest.bodies[0].is_float:
+                values = [start_finite(nest.reducer, values[0])]
             for t, value in zip(nest.outputs, values):
                 env[t.name] = value
         return env
+
+
+def start_finite(reducer: str, values: Any) -> Any:
+    """Maxima or minima that begin with the number that the text of the function says, which is finite."""
+    most = ml_dtypes.finfo(values.dtype).max
+    start = np.full_like(values, -most if reducer == "max" else most)
+    return reduce_last(reducer, np.stack([start, values], -1))
 
 
 def running(reducer: str, values: Any) -> Any:
