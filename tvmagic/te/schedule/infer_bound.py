@@ -21,7 +21,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet, is_neg_inf, is_pos_inf, union
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import DefectError, ScheduleError
-from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var, post_order_visit, substitute
+from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var, substitute
 from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import greater_equal, less_equal, make_zero
 from tvmagic.ir.query import variables_in
@@ -311,14 +311,10 @@ def request_inputs(op: Operation, analyzer: Analyzer, roots: RootSets, requests:
 
 
 def _request_compute(op: Any, analyzer: Analyzer, roots: RootSets, requests: dict[Tensor, TensorDom]) -> None:
-    def look(node: Any) -> None:
-        if isinstance(node, ProducerLoad) and node.producer in requests:
-            dom, shape = requests[node.producer], node.producer.shape
-            for axis, index in enumerate(node.indices):
-                dom[axis].append(_inside_shape(eval_set(index, roots, analyzer), shape[axis], analyzer))
-
-    for value in op.body:
-        post_order_visit(value, look)
+    for tensor, dom in requests.items():
+        for load in op.loads.get(tensor, ()):
+            for axis, index in enumerate(load.indices):
+                dom[axis].append(_inside_shape(eval_set(index, roots, analyzer), tensor.shape[axis], analyzer))
 
 
 def _inside_shape(found: IntervalSet, size: Any, analyzer: Analyzer) -> IntervalSet:
