@@ -372,6 +372,28 @@ def test_loops_too_long_to_be_unrolled_or_vectorized_are_told_so() -> None:
         assert caught.value.hint
 
 
+@pytest.mark.parametrize("call", ["s[Y].unroll(Y.op.axis[0])", "sch.unroll(sch.get_loops(Y)[0])"])
+def test_what_would_be_unrolled_to_a_giant_program_is_refused(call: str) -> None:
+    op = operator("f", "X: float32[300000]\nY[i] = X[i] * 2.0")
+    with pytest.raises(
+        TVMagicError, match=r"loop `i` cannot be unrolled: its 300000 iterations of \d+ nodes"
+    ) as caught:
+        schedule(op, call).lower()
+    assert caught.value.hint
+
+
+def test_nested_loops_that_together_make_a_giant_program_are_refused() -> None:
+    op = operator("f", "X: float32[64, 64, 64]\nY[i, j, k] = X[i, j, k] * 2.0")
+    with pytest.raises(TVMagicError, match="loop `i` cannot be unrolled: its 64 iterations"):
+        schedule(op, "for loop in Y.op.axis:\n    s[Y].unroll(loop)").lower()
+
+
+def test_a_loop_that_is_too_long_to_be_unrolled_by_a_pragma_stays_a_loop() -> None:
+    op = operator("f", "X: float32[300000]\nY[i] = X[i] * 2.0")
+    text = str(schedule(op, "s[Y].pragma(Y.op.axis[0], 'auto_unroll_max_step', 1 << 20)").lower())
+    assert "for i in range(300000)" in text
+
+
 # ---------------------------------------------------------------------------- arrays
 
 
