@@ -7,6 +7,7 @@ predicate, fused, in another order) is only in the text.
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -325,18 +326,23 @@ class Case:
             self.check_replay()
 
     def check_replay(self) -> None:
-        """The trace makes the same function again."""
+        """The trace makes the same function again, and so does its JSON without what nobody uses."""
         from tvmagic import tir
         from tvmagic.ir import structural_equal
 
         sch = self.source.names["sch"]
-        again = tir.Schedule(self.source.names["func"])
-        try:
-            sch.trace.apply_to_schedule(again, remove_postproc=False)
-        except Exception as error:
-            raise Wrong("replay", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
-        if not structural_equal(again.mod, sch.mod):
-            raise Wrong("replay", "the trace makes another function")
+        ways: list[Any] = [
+            lambda again: sch.trace.apply_to_schedule(again, remove_postproc=False),
+            lambda again: sch.trace.apply_json_to_schedule(json.dumps(sch.trace.simplified(False).as_json()), again),
+        ]
+        for way in ways:
+            again = tir.Schedule(self.source.names["func"])
+            try:
+                way(again)
+            except Exception as error:
+                raise Wrong("replay", f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+            if not structural_equal(again.mod, sch.mod):
+                raise Wrong("replay", "the trace makes another function")
 
     def check(self) -> None:
         """Raise `Wrong` unless the compiled function does what it means."""
