@@ -352,7 +352,7 @@ class Case:
         guarded_call("build", lambda: self.source.run(line))
         with np.errstate(all="ignore"):
             arrays = program.arrays(np.random.default_rng(self.seed))
-            values = program.evaluate(arrays)
+            values = program.meaning(arrays)
         inexact = {t.name: nest.inexact for nest in program.nests for t in nest.outputs}
         layouts = dict(self.layouts[call] for call in self.calls if call in self.layouts)
         arguments: list[Any] = [value for name, value in program.sizes.items() if program.passed(name)]
