@@ -6,7 +6,8 @@ from handmade import module
 
 import tvmagic
 from tvmagic import codegen, te, tir
-from tvmagic.ir import Call, Cast, Ramp, decl_buffer
+from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.ir import BufferLoad, BufferStore, Call, Cast, PrimFunc, Ramp, Var, decl_buffer
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.script import from_source
@@ -250,3 +251,33 @@ def test_a_text_that_is_read_back_begins_with_the_finite_number(read_first):
         out = np.zeros(3, "float32")
         tvmagic.build(func)(np.full((3, 5), -np.inf, "float32"), out)
         assert (out == wanted).all()
+
+
+# ---------------------------------------------------------------------------- calls without a meaning
+
+MEANINGLESS = [
+    ("clz", ["float16"], "float16"), ("clz", ["bool"], "int32"), ("popcount", ["float32"], "float32"), ("isinf", ["int8"], "bool"),
+    ("fma", ["bool", "bool", "bool"], "int32"), ("exp", ["int8"], "float32"), ("pow", ["float32", "int32"], "float32"),
+    ("bitwise_and", ["float32", "float32"], "float32"), ("shift_left", ["int32", "int8"], "int32"), ("address_of", ["bool"], "int32"),
+    ("if_then_else", ["bool", "int8", "int32"], "int32"), ("get_active_lane_mask", ["int32", "int32"], "int32"), ("rsqrt", ["int8"], "int8"),
+    ("isnullptr", ["int32"], "bool"), ("vectorlow", ["int32"], "int32"), ("vectorcombine", ["int8", "int8"], "int8"), ("ldexp", ["int8", "int8"], "float32"),
+    ("atomic_add", ["int32", "int32"], "int32"), ("assume", ["float32"], "int32"), ("large_uint_imm", ["int32", "int32"], "uint64"), ("exp", [], "float32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "given", "result"), MEANINGLESS)
+def test_a_call_of_types_that_an_operator_does_not_have_is_refused(name, given, result):
+    """LLVM would end the process for some of them."""
+    buffers = [decl_buffer((4,), dtype, name=f"A{n}") for n, dtype in enumerate(given)]
+    out = decl_buffer((4,), result, name="B")
+    body = BufferStore(out, Call(result, f"tir.{name}", [BufferLoad(b, [0]) for b in buffers]), [0])
+    handles = [Var(f"p{n}", "handle") for n in range(len(buffers) + 1)]
+    with pytest.raises(BuildError, match=f"`{name}` takes .*; here it makes `{result}`") as caught:
+        tvmagic.build(PrimFunc(handles, body, buffer_map=dict(zip(handles, [*buffers, out]))))
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["clz", "popcount"])
+def test_bits_of_a_float_are_not_counted(name):
+    with pytest.raises(TVMagicError, match=f"`{name}` takes integers, not `float32`"):
+        getattr(tir, name)(tir.const(1.0, "float32"))

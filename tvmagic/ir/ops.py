@@ -156,11 +156,15 @@ def true_divide(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
 
 
 def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    a, b = expr(a), expr(b)
-    for side in (a, b):
-        if side.dtype.is_float or side.dtype.is_handle:
-            raise TVMagicError(f"`{name}` takes integers, not `{side.dtype}`", hint="cast with astype, or use `/`")
-    return a, b
+    hint = "cast with astype, or use `/`"
+    return _integer(name, a, hint), _integer(name, b, hint)
+
+
+def _integer(name: str, x: Any, hint: str = "cast with astype") -> PrimExpr:
+    x = expr(x)
+    if x.dtype.is_float or x.dtype.is_handle:
+        raise TVMagicError(f"`{name}` takes integers, not `{x.dtype}`", hint=hint)
+    return x
 
 
 def floordiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
@@ -373,11 +377,14 @@ sqrt, rsqrt = _float_call("sqrt"), _float_call("rsqrt")
 
 def clz(x: Any, span: Span | None = None) -> PrimExpr:
     """How many of the leading bits of `x`, an integer, are zero; an int32."""
-    x = expr(x)
+    x = _integer("clz", x)
     return Call(INT32.with_lanes(x.dtype.lanes), "tir.clz", (x,), span)
 
 
-popcount = _float_call("popcount")
+def popcount(x: Any, span: Span | None = None) -> PrimExpr:
+    """How many bits of `x`, an integer, are set; of its type."""
+    x = _integer("popcount", x)
+    return Call(x.dtype, "tir.popcount", (x,), span)
 
 
 def _rounding(name: str) -> Callable[..., PrimExpr]:
