@@ -17,7 +17,7 @@ from tvmagic.tir.blocks.sref import StmtSRef
 __all__ = ["BlockReuse", "append_predicate", "remove_child", "simplify_bindings", "substitute_loops"]
 
 # Nodes when written out; splits that do not divide double a condition, if their loops are fused and split again.
-_LARGEST_CONDITION = 1 << 14
+_LARGEST_CONDITION = 1 << 12
 
 
 class BlockReuse(dict[Block, Block]):
