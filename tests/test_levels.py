@@ -31,6 +31,7 @@ HOOKS = {
     "tvmagic.runtime.ndarray",  # constant arrays of a program
     "tvmagic.te.saved",  # save_json and load_json of tensors and schedules
     "tvmagic.tir.tensor_intrin",  # TensorIntrin.get finds those that come with the package
+    "tvmagic.contrib.functions",  # functions of TVM's libraries are found by their names
     "tvmagic.tir.transform",  # PassContext knows the options of all passes
 }  # fmt: skip
 

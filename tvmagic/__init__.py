@@ -32,8 +32,10 @@ _NAMES = {
     "lower": "tvmagic.driver",
     "build": "tvmagic.driver",
     "cpu": "tvmagic.runtime",
-    "cuda": "tvmagic.runtime.device",
-    "ext_dev": "tvmagic.runtime.device",
+    **dict.fromkeys(
+        ("cl", "cuda", "ext_dev", "gpu", "hexagon", "metal", "mtl", "opencl", "rocm", "vpi", "vulkan", "webgpu"),
+        "tvmagic.runtime.device",
+    ),
     "device": "tvmagic.runtime",
     "get_global_func": "tvmagic.runtime",
     "register_func": "tvmagic.runtime",

@@ -15,6 +15,8 @@ from typing import Any
 __all__ = ["PLACES", "install"]
 
 PLACES: dict[str, str] = {
+    "arith.iter_affine_map": "arith",
+    "arith.pattern": "arith",
     "error": "errors",
     "_ffi.registry": "_ffi",
     "_ffi.runtime_ctypes": "ir runtime",
@@ -36,6 +38,7 @@ PLACES: dict[str, str] = {
     "tir.analysis.analysis": "tir.analysis",
     "tir.generic": "ir.ops",
     "tir.schedule._ffi_api": "tir.schedule",
+    "tir.schedule.block_scope": "tir.schedule tir.block_scope",
     "tir.transform.function_pass": "tir.transform",
     "tir.transform.transform": "tir.transform",
     "topi.math": "topi",

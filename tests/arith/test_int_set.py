@@ -212,3 +212,9 @@ def test_sets_hold_every_value():
 def test_sets_hold_every_value_long():
     for seed in range(1_000, 21_000):
         check_sound(seed)
+
+
+def test_a_set_is_itself_alone() -> None:
+    one, bound = IntervalSet(0, 3), arith.ConstIntBound(0, 3)
+    assert one.same_as(one) and not one.same_as(IntervalSet(0, 3))
+    assert bound.same_as(bound) and not bound.same_as(arith.ConstIntBound(0, 3))

@@ -46,7 +46,14 @@ BINARY_INT: dict[str, Callable[..., Any]] = {
     "^": np.bitwise_xor, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal,
     "!=": np.not_equal,
 }  # fmt: skip
-UNARY_INT: dict[str, Callable[[Any], Any]] = {"-": np.negative, "~": np.invert, "abs": np.abs}
+
+
+def _bits_set(x: Any) -> Any:
+    counts = [bin(int(v) & ((1 << 8 * x.itemsize) - 1)).count("1") for v in x.ravel()]
+    return np.array(counts, x.dtype).reshape(x.shape)
+
+
+UNARY_INT: dict[str, Callable[[Any], Any]] = {"-": np.negative, "~": np.invert, "abs": np.abs, "popcount": _bits_set}
 SHIFTS: dict[str, Callable[..., Any]] = {"<<": np.left_shift, ">>": np.right_shift}
 BINARY_BOOL: dict[str, Callable[..., Any]] = {
     "+": np.add, "*": np.multiply, "and": np.logical_and, "or": np.logical_or, "==": np.equal, "!=": np.not_equal,

@@ -57,17 +57,21 @@ def test_a_thread_cannot_read_what_others_have() -> None:
     assert tvmagic.lower(s, [A, C])
 
 
-def test_a_blocks_memory_ends_with_its_launch() -> None:
-    s, args = copies("blockIdx.y", "shared", outside="threadIdx.x")
-    assert tvmagic.lower(s, args)
+@pytest.mark.parametrize("outside", ["threadIdx.x", "blockIdx.x"])
+def test_a_blocks_memory_ends_with_its_launch(outside: str) -> None:
+    s, args = copies("blockIdx.y", "shared", outside)
+    assert "if " not in str(tvmagic.lower(s, args)["main"])
     with pytest.raises(TVMagicError, match="`B` is memory of a block, and two launches of `blockIdx.y` use it"):
         tvmagic.build(s, args)
 
 
-def test_virtual_threads_share_memory_or_have_their_own() -> None:
-    with pytest.raises(ScheduleError, match="stage `B`: loop `j.inner` is bound to `vthread`, but its memory, `local`"):
-        tvmagic.lower(*copies("vthread", "local"))
-    s, args = copies("vthread", "shared")
+@pytest.mark.parametrize("scope", ["local", "shared", ""])
+@pytest.mark.parametrize("tag", ["vthread", "cthread"])
+def test_virtual_threads_are_loops_of_one_thread(tag: str, scope: str) -> None:
+    """What is computed outside these loops is there for all of their iterations."""
+    s, args = copies(tag, scope)
+    text = str(tvmagic.lower(s, args)["main"])
+    assert "if " not in text and "T.allocate([6]" in text
     a, c = np.arange(18, dtype="float32").reshape(SHAPE), np.zeros(SHAPE, "float32")
     tvmagic.build(s, args)(a, c)
     assert (a == c).all()

@@ -560,7 +560,7 @@ def test_tensors_as_arguments_are_the_buffers_of_the_body() -> None:
         te.schedule.SchedulePostProcToPrimFunc([a, b, a], stmt)
 
 
-@pytest.mark.parametrize(("scope", "tag"), [("shared", "blockIdx.x"), ("local", "threadIdx.x"), ("local", "vthread")])
+@pytest.mark.parametrize(("scope", "tag"), [("shared", "blockIdx.x"), ("local", "threadIdx.x")])
 def test_a_stage_outside_of_the_threads_that_it_depends_on(scope: str, tag: str) -> None:
     c = Chain()
     copy = c.s.cache_read(c.A, scope, [c.B])

@@ -354,28 +354,31 @@ def test_tuple_inputs() -> None:
 
 
 def test_extern_operations() -> None:
-    n = l = m = 64
+    assert tvm.get_global_func("tvm.contrib.cblas.matmul", allow_missing=True)
+    n, l, m = 64, 32, 48
     A, B = te.placeholder((n, l), name="A"), te.placeholder((l, m), name="B")
-
-    @tvm.register_func("tutorial.matmul", override=True)
-    def matmul(x, y, out, *_flags):
-        out.copyfrom(x.numpy() @ y.numpy())
-
     C = te.extern(
         (n, m),
         [A, B],
-        lambda ins, outs: tvm.tir.call_packed("tutorial.matmul", ins[0], ins[1], outs[0], False, False),
+        lambda ins, outs: tvm.tir.call_packed("tvm.contrib.cblas.matmul", ins[0], ins[1], outs[0], False, False),
         name="C",
     )
     bias = te.var("bias", dtype="float32")
     D = te.compute(C.shape, lambda i, j: C[i, j] + bias, name="D")
     s = te.create_schedule(D.op)
     f = tvm.build(s, [A, B, D, bias], "llvm")
-    a, b, d = arrays(
-        *(np.random.uniform(size=(64, 64)).astype("float32") for _ in range(2)), np.zeros((n, m), "float32")
-    )
+    values = (np.random.uniform(size=size).astype("float32") for size in ((n, l), (l, m)))
+    a, b, d = arrays(*values, np.zeros((n, m), "float32"))
     f(a, b, d, 10.0)
     tvm.testing.assert_allclose(d.numpy(), np.dot(a.numpy(), b.numpy()) + 10, rtol=1e-5)
+
+    from tvmagic.contrib import cblas
+
+    C = cblas.matmul(A, B)
+    D = te.compute(C.shape, lambda i, j: C[i, j] + bias, name="D")
+    d.copyfrom(np.zeros((n, m), "float32"))
+    tvm.build(te.create_schedule(D.op), [A, B, D, bias], "llvm")(a, b, d, 1.0)
+    tvm.testing.assert_allclose(d.numpy(), np.dot(a.numpy(), b.numpy()) + 1, rtol=1e-5)
 
     @tvm.register_func("tvm.contrib.my_tvm_addone", override=True)
     def my_tvm_addone(x, y):

@@ -4,6 +4,7 @@ import pytest
 
 import tvmagic as tvm
 from tvmagic import arith, codegen, ir, tir
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import DefectError, InternalError, ScheduleError, TVMagicError
 from tvmagic.script import tir as T
 
@@ -253,6 +254,9 @@ VECTORS = [
     (tir.Ramp(x * 8 + 1, 1, FOUR) % 8, "T.Ramp(1, 1, T.vscale() * 4) % T.Broadcast(8, T.vscale() * 4)"),
     (tir.Ramp(x * 8, 1, FOUR) // 4, "T.Ramp(x * 8, 1, T.vscale() * 4) // T.Broadcast(4, T.vscale() * 4)"),
     (tir.Ramp(x * 8, 1, 4) // 4, "T.Broadcast(x * 2, 4)"),
+    (tir.truncdiv(tir.Ramp(x, 6, FOUR), tir.Broadcast(3, FOUR)), "T.Ramp(T.Div(x, 3), 2, T.vscale() * 4)"),
+    (tir.truncdiv(tir.Ramp(x, 6, 4), tir.Broadcast(3, 4)), "T.Ramp(T.Div(x, 3), 2, 4)"),
+    (tir.truncmod(tir.Ramp(x, 6, 4), tir.Broadcast(3, 4)), "T.Broadcast(T.truncmod(x, 3), 4)"),
     (tir.max(tir.Broadcast(x, FOUR), tir.Broadcast(x, FOUR)), "T.Broadcast(x, T.vscale() * 4)"),
 ]
 
@@ -262,10 +266,18 @@ def test_rules_for_vectors_hold_for_scalable_lanes(e, text):
     assert simplified(e) == text
 
 
+@pytest.mark.parametrize("operator", [tir.Div, tir.Mod, tir.FloorDiv, tir.FloorMod])
+@pytest.mark.parametrize("lanes", [4, FOUR], ids=["fixed", "scalable"])
+def test_a_vector_of_zeros_divides_nothing(operator, lanes):
+    for simplify in (arith.Analyzer().rewrite_simplify, arith.Analyzer().simplify):
+        with pytest.raises(TVMagicError, match="division by zero"):
+            simplify(operator(tir.Ramp(1, 1, lanes), tir.Broadcast(0, lanes)))
+
+
 def test_truncated_quotients_of_vectors_are_split_only_if_all_lanes_have_one_sign():
     ramp = tir.Ramp(x, 6, FOUR)
     quotient, remainder = tir.truncdiv(ramp, tir.Broadcast(3, FOUR)), tir.truncmod(ramp, tir.Broadcast(3, FOUR))
-    analyzer = arith.Analyzer()
+    analyzer = Analyzer()  # what programs are compiled with
     assert str(analyzer.rewrite_simplify(quotient)) == str(quotient)  # -4 and 2 over 3 are -1 and 0, not -1 and 1
     with analyzer.constraint_scope(x >= 0):
         assert str(analyzer.rewrite_simplify(quotient)) == "T.Ramp(T.Div(x, 3), 2, T.vscale() * 4)"

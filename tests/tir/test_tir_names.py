@@ -95,3 +95,11 @@ def test_dependencies_of_a_module() -> None:
         info.get_block_scope(tir.BlockDependenceInfo(function).get_sref(function.body.block))
     with pytest.raises(tvmagic.TVMagicError, match="not of int"):
         tir.BlockDependenceInfo(3)
+
+
+def test_lanes_of_scalable_vectors_and_devices() -> None:
+    assert str(tir.get_vscale_expr("float32")) == "4 * T.vscale()"
+    assert str(tir.get_vscale_expr("int8", 256)) == "32 * T.vscale()"
+    assert str(tir.broadcast(tir.Var("x", "int32"), 4)) == "T.Broadcast(x, 4)"
+    assert repr(tvmagic.rocm(1)) == "rocm(1)" and not tvmagic.vulkan().exist
+    assert tvmagic.device("metal") == tvmagic.runtime.metal(0) and tvmagic.gpu() == tvmagic.cuda()

@@ -41,10 +41,10 @@ def test_hints_go(name: str, before: str, after: str) -> None:
 
 
 def test_annotations_for_other_machines_are_ignored_with_a_note() -> None:
-    mod = module(HEAD + 'for i in T.serial(8, annotations={"software_pipeline_stage": [0, 1]}):\n        A[i] = x')
+    mod = module(HEAD + 'for i in T.serial(8, annotations={"permuted_layout": "g2s"}):\n        A[i] = x')
     with recording() as record:
-        text = script(transform.InjectSoftwarePipeline()(mod))
-    assert "software_pipeline" not in text and record.notes("ignored")
+        text = script(transform.InjectPermutedLayout()(mod))
+    assert "permuted_layout" not in text and record.notes("ignored")
 
 
 @pytest.mark.parametrize(

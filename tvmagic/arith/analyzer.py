@@ -68,10 +68,15 @@ class Analyzer:
     `ranges`: those of some variables, known from the start.
     `fast_math`: floats are simplified as if they were real numbers (`x - x` is 0), as TVM does; without it
     the rules keep what IEEE 754 says, NaN, infinities and the sign of zero included.
+    `trusting`: ramps are divided as TVM does, which takes all lanes of a truncated quotient to have one sign
+    and refuses a zero as the divisor.
     """
 
-    def __init__(self, ranges: Mapping[Var, Range] | None = None, fast_math: bool = False) -> None:
+    def __init__(
+        self, ranges: Mapping[Var, Range] | None = None, fast_math: bool = False, trusting: bool = False
+    ) -> None:
         self.fast_math = fast_math
+        self.trusting = trusting
         self.wraps = Wrapping()
         self.structure = Structure()
         self.contains_vscale = ContainsVscale()

@@ -31,6 +31,7 @@ from tvmagic.ir import (
     FloatImm,
     FloorDiv,
     FloorMod,
+    Identified,
     IntImm,
     Let,
     Max,
@@ -59,7 +60,7 @@ Bound = tuple[int, int]
 UNBOUNDED: Bound = (NEG_INF, POS_INF)
 
 
-class ConstIntBound:
+class ConstIntBound(Identified):
     """The closed interval `[min_value, max_value]`; `POS_INF` and `NEG_INF` mean no bound."""
 
     POS_INF = POS_INF

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var, expr, ops
+from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Range, Var, expr, ops
 from tvmagic.ir.expr import HANDLE
 from tvmagic.ir.ops import make_const
 
@@ -107,7 +107,7 @@ def max_of(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     return ops.maximum(a, b)
 
 
-class IntSet:
+class IntSet(Identified):
     """A set of integers; every set here is an interval, `IntervalSet`."""
 
     __slots__ = ()

@@ -11,10 +11,11 @@ __all__ = ["Analyzer"]
 
 
 class Analyzer(analyzer.Analyzer):
-    """The analyzer with TVM's algebra of floats: `x - x` is 0, NaN or not.
+    """The analyzer with TVM's algebra: `x - x` is 0, NaN or not, and `ramp(x, 6, 4) / 3` is `ramp(x / 3, 2, 4)`.
 
-    Programs are compiled and checked with the analyzer of `tvmagic.arith.analyzer`, whose `fast_math` is off.
+    The second holds only if all lanes have one sign. Programs are compiled and checked with the analyzer of
+    `tvmagic.arith.analyzer`, which takes neither for granted.
     """
 
     def __init__(self, ranges: Mapping[Var, Range] | None = None, fast_math: bool = True) -> None:
-        super().__init__(ranges, fast_math)
+        super().__init__(ranges, fast_math, trusting=True)

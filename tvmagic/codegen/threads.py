@@ -29,11 +29,10 @@ _CHAINED = (LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
 
 
 class _Threads(Visitor):
-    """Whether threads are launched, whether they reduce together, and whether they share memory or wait."""
+    """Whether threads or blocks are launched, whether threads reduce together, and whether they share memory or wait."""
 
-    def __init__(self, axes: tuple[str, ...]) -> None:
-        self.axes = axes
-        self.launched = self.reduce = self.meet = False
+    def __init__(self) -> None:
+        self.threads = self.blocks = self.reduce = self.meet = False
 
     @handles(PrimExpr)
     def leaf(self, node: PrimExpr) -> None:
@@ -43,7 +42,8 @@ class _Threads(Visitor):
     def chain(self, node: Any) -> None:
         while isinstance(node, _CHAINED):
             if isinstance(node, AttrStmt) and node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
-                self.launched = self.launched or node.node.thread_tag.startswith(self.axes)
+                self.threads = self.threads or node.node.thread_tag.startswith("threadIdx")
+                self.blocks = self.blocks or node.node.thread_tag.startswith("blockIdx")
             elif isinstance(node, Allocate):
                 kind = node.buffer_var.type_annotation
                 self.meet = self.meet or (isinstance(kind, PointerType) and kind.storage_scope.startswith("shared"))
@@ -65,15 +65,17 @@ def prepare_threads(mod: IRModule, target: Target) -> IRModule:
     wait for what others of their block wrote to global memory. Raises `TVMagicError` where a barrier would be
     in a branch, unless the threads of a CPU may run one after another there, which the launch checks.
     """
-    found = _Threads(("threadIdx", "blockIdx") if target.has_kernels else ("threadIdx",))
+    found = _Threads()
     for func in mod.functions.values():
         found.visit(func.body)
-    if not found.launched:
+    if not found.threads and not found.blocks:
         return mod
     if target.has_kernels:
         return _kernels(mod, found.reduce)
     from tvmagic.tir.transform import ThreadsAsLoops
 
+    if not found.threads:
+        return ThreadsAsLoops()(mod)  # which refuses memory of a block that ends before it is read
     shared = ("shared", "shared.dyn") if found.meet or found.reduce else ()
 
     for scopes, last in ((("global", *shared), False), (shared, True)):

@@ -75,7 +75,8 @@ def _scalar(dtype: DataType) -> str:
     if dtype.is_float:
         name = _FLOATS.get((dtype.code, dtype.bits))
         if name is None:
-            raise BuildError(f"there is no machine code for values of type `{dtype}`")
+            hint = "run FP8ComputeLegalize and FP8StorageLegalize" if dtype.is_float8 else None
+            raise BuildError(f"there is no machine code for values of type `{dtype}`", hint=hint)
         return name
     if dtype.is_handle:
         return "ptr"

@@ -23,6 +23,7 @@ _PROVIDERS: dict[str, tuple[str, str]] = {
     "llvm intrinsics": ("tvmagic.codegen.llvm_names", "names"),
     "te records": ("tvmagic.te.saved", "register_records"),
     "tensor intrinsics": ("tvmagic.tir.tensor_intrin", "register_others"),
+    "contrib functions": ("tvmagic.contrib.functions", "register"),
     "pass options": ("tvmagic.tir.transform", "all_passes"),
 }
 _found: dict[str, Callable[..., Any]] = {}

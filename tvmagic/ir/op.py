@@ -179,3 +179,11 @@ _register(
     TVMBackendAllocWorkspace TVMBackendFreeWorkspace masked_store ignore_loop_partition""",
 )
 _register(CallEffect.EMBED_INFO, "end_of_function")
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("register_op_attr", "register_intrin_lowering"):  # where TVM has them
+        from tvmagic.ir import registry
+
+        return getattr(registry, name)
+    raise AttributeError(f"module `tvmagic.ir.op` has no name `{name}`")

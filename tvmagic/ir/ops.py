@@ -19,7 +19,7 @@ from tvmagic.ir.constants import make_zero as make_zero
 from tvmagic.ir.constants import max_value as max_value
 from tvmagic.ir.constants import min_value as min_value
 from tvmagic.ir.constants import reinterpret as reinterpret
-from tvmagic.ir.dtype import DataType
+from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.expr import (
     BOOL,
     EQ,
@@ -612,6 +612,16 @@ def isnullptr(x: Any, span: Span | None = None) -> Call:
 def vscale() -> Call:
     """The number of lanes of a scalable vector over its least number."""
     return Call("int32", "tir.vscale", ())
+
+
+def get_vscale_expr(dtype: Any, min_size: int = 128) -> PrimExpr:
+    """The lanes of a scalable vector of `dtype` whose least size is `min_size` bits: `4 * vscale()` for float32."""
+    return expr(min_size // dtype_of(dtype).bits) * vscale()
+
+
+def broadcast(value: Any, lanes: Any, span: Span | None = None) -> Broadcast:
+    """`value` in each of `lanes` lanes."""
+    return Broadcast(expr(value), lanes, span)
 
 
 def let(var: Any, value: Any, body: Any, span: Span | None = None) -> Let:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir.derive import node
+from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Node
 from tvmagic.ir.op import Op
 
@@ -43,6 +44,9 @@ def register_func(func_name: Any, f: Callable[..., Any] | None = None, override:
 def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
     """The function known as `name`."""
     found = _functions.get(name)
+    if found is None and name.startswith("tvm.contrib."):  # registered when one is first asked for
+        provided("contrib functions")(name)
+        found = _functions.get(name)
     if found is None and not allow_missing:
         hint = did_you_mean(name, _functions) or "register it with `tvmagic.register_func`"
         raise TVMagicError(f"no function is registered as `{name}`", hint=hint)

@@ -10,7 +10,24 @@ from tvmagic.ir import Node as Scriptable
 from tvmagic.ir.constants import const
 from tvmagic.ir.registry import get_global_func, register_func
 from tvmagic.ir.values import runtime_value as convert
-from tvmagic.runtime.device import Device, cpu, device, enabled
+from tvmagic.runtime.device import (
+    Device,
+    cl,
+    cpu,
+    cuda,
+    device,
+    enabled,
+    ext_dev,
+    gpu,
+    hexagon,
+    metal,
+    mtl,
+    opencl,
+    rocm,
+    vpi,
+    vulkan,
+    webgpu,
+)
 
 if _typing.TYPE_CHECKING:
     from tvmagic.runtime.kernel import Kernel
@@ -56,6 +73,18 @@ __all__ = [
     "load_module",
     "num_threads",
     "register_func",
+    "cl",
+    "cuda",
+    "ext_dev",
+    "gpu",
+    "hexagon",
+    "metal",
+    "mtl",
+    "opencl",
+    "rocm",
+    "vpi",
+    "vulkan",
+    "webgpu",
     "set_num_threads",
 ]
 

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["Device", "cpu", "cuda", "device", "enabled", "ext_dev"]
+__all__ = [
+    "Device",
+    "cl",
+    "cpu",
+    "cuda",
+    "device",
+    "enabled",
+    "ext_dev",
+    "gpu",
+    "hexagon",
+    "metal",
+    "mtl",
+    "opencl",
+    "rocm",
+    "vpi",
+    "vulkan",
+    "webgpu",
+]
 
-_TYPES = {"cpu": 1, "llvm": 1, "cuda": 2, "nvptx": 2, "ext_dev": 12}
+_TYPES = {
+    "cpu": 1, "llvm": 1, "c": 1, "cuda": 2, "nvptx": 2, "opencl": 4, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10,
+    "ext_dev": 12, "hexagon": 14, "webgpu": 15,
+}  # fmt: skip
 
 
 class Device:
@@ -54,14 +75,23 @@ def device(dev_type: Any, dev_id: int = 0) -> Device:
     return Device(_TYPES[name], int(number) if number else dev_id)
 
 
-def cuda(dev_id: int = 0) -> Device:
-    """A GPU of NVIDIA; kernels do not run on it."""
-    return Device(_TYPES["cuda"], dev_id)
+def _elsewhere(name: str, what: str) -> Callable[[int], Device]:
+    def make(dev_id: int = 0) -> Device:
+        return Device(_TYPES[name], dev_id)
+
+    make.__name__, make.__doc__ = name, f"{what}; kernels do not run on it."
+    return make
 
 
-def ext_dev(dev_id: int = 0) -> Device:
-    """A device of another kind; kernels do not run on it."""
-    return Device(_TYPES["ext_dev"], dev_id)
+cuda = gpu = _elsewhere("cuda", "A GPU of NVIDIA")
+opencl = cl = _elsewhere("opencl", "A device of OpenCL")
+vulkan = _elsewhere("vulkan", "A device of Vulkan")
+metal = mtl = _elsewhere("metal", "A GPU of Apple")
+rocm = _elsewhere("rocm", "A GPU of AMD")
+vpi = _elsewhere("vpi", "A simulated device")
+hexagon = _elsewhere("hexagon", "A processor of Qualcomm")
+webgpu = _elsewhere("webgpu", "A GPU in a browser")
+ext_dev = _elsewhere("ext_dev", "A device of another kind")
 
 
 def enabled(target: str) -> bool:

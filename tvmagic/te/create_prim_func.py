@@ -36,7 +36,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.deep import deep
-from tvmagic.te.index_dtype import with_index_dtype
+from tvmagic.ir.index_dtype import with_index_dtype
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, PlaceholderOp, Tensor

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import struct
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from tvmagic.codegen.target import Target, has_feature, host_target
 from tvmagic.errors import TVMagicError
 from tvmagic.runtime import Device, device
+from tvmagic.target.codegen import llvm_version_major
 
 __all__ = [
     "Requirement",
@@ -19,6 +21,24 @@ __all__ = [
     "exclude_targets",
     "known_failing_targets",
     "parametrize_targets",
+    "Feature",
+    "requires_cudnn",
+    "requires_cublas",
+    "requires_cudagraph",
+    "requires_wmma",
+    "requires_matrixcore",
+    "requires_adreno_opencl",
+    "requires_openclml",
+    "requires_libtorch",
+    "requires_micro",
+    "requires_ethosn",
+    "requires_cmsisnn",
+    "requires_aarch64_sve",
+    "requires_aarch64_sme",
+    "requires_cuda_compute_version",
+    "requires_llvm_minimum_version",
+    "requires_nvcc_version",
+    "requires_python_minimum_version",
     "requires_arm_dot",
     "requires_cuda",
     "requires_gpu",
@@ -117,7 +137,41 @@ requires_rocm = Requirement("rocm", "there is no code for ROCm", _never)
 requires_hexagon = Requirement("hexagon", "there is no code for Hexagon", _never)
 requires_arm_dot = Requirement("arm_dot", "this machine has no dot products of ARM", _never)
 requires_rpc = Requirement("rpc", "there is no remote execution", _never)
+requires_cudnn = Requirement("cudnn", "kernels run on the CPU", _never)
+requires_cublas = Requirement("cublas", "kernels run on the CPU", _never)
+requires_cudagraph = Requirement("cudagraph", "kernels run on the CPU", _never)
+requires_wmma = Requirement("wmma", "kernels run on the CPU", _never)
+requires_matrixcore = Requirement("matrixcore", "kernels run on the CPU", _never)
+requires_adreno_opencl = Requirement("adreno_opencl", "there is no code for OpenCL on Adreno", _never)
+requires_openclml = Requirement("openclml", "there is no code for OpenCL on Adreno", _never)
+requires_libtorch = Requirement("libtorch", "there are no functions of libtorch", _never)
+requires_micro = Requirement("micro", "there is no code for microcontrollers", _never)
+requires_ethosn = Requirement("ethosn", "there is no code for Ethos-N", _never)
+requires_cmsisnn = Requirement("cmsisnn", "there are no functions of CMSIS-NN", _never)
+requires_aarch64_sve = Requirement("aarch64_sve", "this machine has no SVE", _host_has("sve"))
+requires_aarch64_sme = Requirement("aarch64_sme", "this machine has no SME", _host_has("sme"))
+Feature = Requirement  # as TVM calls it
 uses_gpu = Requirement("gpu", "", lambda: True)  # a test that can use one, and does without
+
+
+def requires_cuda_compute_version(major: int, minor: int = 0) -> Requirement:
+    """A decorator: skip a test unless a GPU of this generation runs kernels."""
+    return Requirement("cuda", f"kernels run on the CPU, not on a GPU of compute capability {major}.{minor}", _never)
+
+
+def requires_nvcc_version(major: int, minor: int = 0, release: int = 0) -> Requirement:
+    """A decorator: skip a test unless the CUDA compiler is used."""
+    return Requirement("nvcc", "the CUDA compiler is not used", _never)
+
+
+def requires_llvm_minimum_version(major: int) -> Requirement:
+    """A decorator: skip a test if LLVM is older."""
+    return Requirement("llvm", f"needs LLVM {major}", lambda: llvm_version_major() >= major)
+
+
+def requires_python_minimum_version(*version: int) -> Requirement:
+    """A decorator: skip a test if Python is older."""
+    return Requirement("python", f"needs Python {'.'.join(map(str, version))}", lambda: sys.version_info >= version)
 
 
 def requires_package(*packages: str) -> Callable[[Any], Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tvmagic.ir import BufferRemapper, MatchBufferRegion, PrimFunc, Var, handles
 from tvmagic.ir.buffer import Buffer
 
@@ -49,3 +51,8 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
     params = tuple([renewer.visit_var_def(p) for p in func.params])
     buffers = {renewer.visit_var_def(v): renewer.define_buffer(b) for v, b in func.buffer_map.items()}
     return func.replace(params=params, buffer_map=buffers, body=renewer.visit(func.body))
+
+
+def renewed(stmt: Any) -> Any:
+    """A statement with new variables and buffers in the place of all that it defines: a second one to put beside it."""
+    return _Renewer().visit(stmt)

@@ -15,6 +15,7 @@ from tvmagic.arith.transitive import GE as IS_GE
 from tvmagic.arith.transitive import GT as IS_GT
 from tvmagic.arith.transitive import LT as IS_LT
 from tvmagic.arith.transitive import NE as IS_NE
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     EQ,
     LE,
@@ -125,23 +126,27 @@ def known_floormod(S: Any, e: FloorMod) -> PrimExpr | None:
 # ---------------------------------------------------------------------------- vectors
 
 
-def _ramp_over_constant(e: Any) -> tuple[PrimExpr, int, int, IntImm, PrimExpr] | None:
+def _ramp_over_constant(S: Any, e: Any) -> tuple[PrimExpr, int, int, IntImm, PrimExpr] | None:
     """base, stride, divisor (a number and a scalar) and lanes of ramp(base, c1, lanes) op broadcast(c2, lanes)"""
     a, b = e.a, e.b
     if type(a) is Ramp and type(b) is Broadcast and type(a.stride) is IntImm and type(b.value) is IntImm:
         if b.value.value:
             return a.base, a.stride.value, b.value.value, b.value, a.lanes
+        if S.parent.trusting:
+            raise TVMagicError("division by zero: all lanes of the divisor are 0", node=e)
     return None
 
 
 def _one_sign(S: Any, base: PrimExpr, stride: int) -> bool:
     """Whether no two lanes have different signs, so that truncation rounds all in one direction"""
+    if S.parent.trusting:
+        return True
     return S.prove_greater_equal(base, 0) if stride >= 0 else S.prove_less(base, 1)
 
 
 def ramp_quotient(S: Any, e: Div) -> PrimExpr | None:
     """ramp / c, truncated"""
-    found = _ramp_over_constant(e)
+    found = _ramp_over_constant(S, e)
     if found is None:
         return None
     base, c1, c2, divisor, lanes = found
@@ -162,7 +167,7 @@ def ramp_quotient(S: Any, e: Div) -> PrimExpr | None:
 
 def ramp_remainder(S: Any, e: Mod) -> PrimExpr | None:
     """ramp % c, truncated"""
-    found = _ramp_over_constant(e)
+    found = _ramp_over_constant(S, e)
     if found is None:
         return None
     base, c1, c2, divisor, lanes = found
@@ -180,7 +185,7 @@ def ramp_remainder(S: Any, e: Mod) -> PrimExpr | None:
 
 def ramp_floordiv(S: Any, e: FloorDiv) -> PrimExpr | None:
     """ramp // c"""
-    found = _ramp_over_constant(e)
+    found = _ramp_over_constant(S, e)
     if found is None:
         return None
     base, c1, c2, divisor, lanes = found
@@ -207,7 +212,7 @@ def _one_block(S: Any, base: PrimExpr, c1: int, c2: int, lanes: PrimExpr) -> boo
 
 def ramp_floormod(S: Any, e: FloorMod) -> PrimExpr | None:
     """ramp % c"""
-    found = _ramp_over_constant(e)
+    found = _ramp_over_constant(S, e)
     if found is None:
         return None
     base, c1, c2, divisor, lanes = found

@@ -31,7 +31,7 @@ from tvmagic.te.schedule.message_passing import pass_down_domain, pass_up_domain
 from tvmagic.te.schedule.relations import Split, is_const, plus
 from tvmagic.te.schedule.scan import scan_fix_point_analysis
 from tvmagic.te.schedule.stage import AttachType, Stage
-from tvmagic.te.schedule.thread import StorageRank, ThreadScope
+from tvmagic.te.schedule.thread import VIRTUAL, StorageRank, ThreadScope
 from tvmagic.te.schedule.thread_memory import computed_by_each_thread, memory_ranks, storage_scope_rank
 from tvmagic.te.tensor import (
     BaseComputeOp,
@@ -268,6 +268,8 @@ def needs_relax(iv: IterVar, found_attach: bool, rank: int, context: Context) ->
     tag = context.thread_tag(iv)
     if not tag or tag == "pipeline":
         return not found_attach
+    if tag in VIRTUAL and not found_attach:  # they are loops: what is computed outside them serves all iterations
+        return True
     scope = ThreadScope.of(tag)
     if rank == StorageRank.WARP and scope.rank == 1 and scope.dim_index == 0:
         return True

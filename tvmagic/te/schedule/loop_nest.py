@@ -37,6 +37,7 @@ from tvmagic.te.schedule.message_passing import (
 )
 from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const, plus
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
+from tvmagic.te.schedule.thread import VIRTUAL
 from tvmagic.te.schedule.thread_memory import has_memory_of_its_own
 from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Operation, Tensor, loaded_tensors
 
@@ -216,7 +217,7 @@ def _thread_level(
     """The statement that launches the threads of a loop."""
     range_ = context.ranges[iv]
     extent = cast(axis.dtype, range_.extent)
-    virtual = axis.thread_tag in ("vthread", "cthread")
+    virtual = axis.thread_tag in VIRTUAL
     if virtual and not (isinstance(extent, IntImm) and extent.value > 0):
         raise ScheduleError(f"stage `{stage.name}`: the virtual thread `{axis.var.name}` needs a constant extent")
     key = "virtual_thread" if virtual else "pipeline_exec_scope" if axis.thread_tag == "pipeline" else "thread_extent"

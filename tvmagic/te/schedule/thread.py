@@ -7,7 +7,9 @@ from typing import NamedTuple
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.memory_scope import MemoryScope, StorageRank
 
-__all__ = ["StorageRank", "ThreadScope", "default_storage_rank", "storage_rank"]
+__all__ = ["VIRTUAL", "StorageRank", "ThreadScope", "default_storage_rank", "storage_rank"]
+
+VIRTUAL = ("vthread", "cthread")  # the tags of loops that InjectVirtualThread takes apart
 
 
 def storage_rank(scope: str) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tvmagic.ir import IterVar
 from tvmagic.te.schedule.stage import Stage
-from tvmagic.te.schedule.thread import StorageRank, ThreadScope, default_storage_rank, storage_rank
+from tvmagic.te.schedule.thread import VIRTUAL, StorageRank, ThreadScope, default_storage_rank, storage_rank
 from tvmagic.te.tensor import ScanOp
 
 if TYPE_CHECKING:
@@ -81,4 +81,4 @@ def computed_by_each_thread(stage: Stage, iv: IterVar, axis: IterVar, ranks: Map
 
     Virtual threads are loops.
     """
-    return axis.thread_tag not in ("vthread", "cthread") and has_memory_of_its_own(stage, iv, axis, ranks)
+    return axis.thread_tag not in VIRTUAL and has_memory_of_its_own(stage, iv, axis, ranks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvmagic.errors import AssertionFailedError
 from tvmagic.ir import (
     Allocate,
+    AllocateConst,
     Block,
     BufferStore,
     Call,
@@ -17,10 +18,17 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
+    post_order_visit,
 )
 from tvmagic.ir.values import scope_of
 
-__all__ = ["assert_pure_function", "calculate_allocated_bytes", "is_pure_function"]
+__all__ = [
+    "assert_pure_function",
+    "calculate_allocated_bytes",
+    "calculate_constant_bytes",
+    "calculate_workspace_bytes",
+    "is_pure_function",
+]
 
 
 class _Effects(Visitor):
@@ -78,20 +86,51 @@ def assert_pure_function(func: PrimFunc) -> bool:
 class _Memory(Visitor):
     """The bytes that are allocated at one time, by memory: now, and at most. What is of unknown size counts as none."""
 
-    def __init__(self) -> None:
+    def __init__(self, alignment: int = 1) -> None:
+        self.alignment = alignment
         self.now: dict[str, int] = {}
         self.most: dict[str, int] = {}
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> None:
-        size = node.dtype.bytes * node.dtype.lanes
-        for extent in node.extents:
-            size *= extent.value if isinstance(extent, IntImm) else 0
+        size = aligned(known_bytes(node), self.alignment)
         scope = scope_of(node.buffer_var)
         self.now[scope] = self.now.get(scope, 0) + size
         self.most[scope] = max(self.most.get(scope, 0), self.now[scope])
         self.visit_children(node)
         self.now[scope] -= size
+
+
+def known_bytes(node: Allocate | AllocateConst) -> int:
+    """The bytes of an allocation; 0 if its size is not known."""
+    size = node.dtype.bytes
+    for extent in node.extents:
+        size *= extent.value if isinstance(extent, IntImm) else 0
+    return size
+
+
+def aligned(size: int, alignment: int) -> int:
+    """`size` rounded up to a multiple of `alignment`."""
+    return -(-size // alignment) * alignment
+
+
+def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int) -> int:
+    """The bytes that the allocations of a function take at most at one time, each rounded up to the alignment."""
+    memory = _Memory(int(workspace_byte_alignment))
+    memory.visit(func.body)
+    return sum(memory.most.values())
+
+
+def calculate_constant_bytes(func: PrimFunc, constant_byte_alignment: int) -> int:
+    """The bytes of the constants of a function, each rounded up to the alignment."""
+    sizes: list[int] = []
+
+    def look(node: Node) -> None:
+        if isinstance(node, AllocateConst):
+            sizes.append(aligned(known_bytes(node), int(constant_byte_alignment)))
+
+    post_order_visit(func.body, look)
+    return sum(sizes)
 
 
 def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dict[str, int]]:

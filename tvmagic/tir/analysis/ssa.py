@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.ir import Buffer, Let, PrimFunc, Var, Visitor, handles
+from tvmagic.ir import AttrStmt, Buffer, Let, PrimFunc, Var, Visitor, handles
 from tvmagic.ir.deep_equal import expr_deep_equal
+from tvmagic.ir.query import launches_thread
 
 
 class _Definitions(Visitor):
@@ -51,6 +52,12 @@ class _Undefined(Visitor):
 
     def visit_var_def(self, var: Var) -> None:
         self.defined.add(var)
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        if launches_thread(node):
+            self.defined.add(node.node.var)
+        self.visit_children(node)
 
     def visit_buffer_use(self, buffer: Buffer) -> None:
         for field in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):

@@ -16,28 +16,17 @@ from tvmagic.ir import (
     PrimFunc,
     Stmt,
     handles,
-    post_order_visit,
     specialize,
 )
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import ConvertSSA
-
-
-def _callees(func: PrimFunc) -> set[GlobalVar]:
-    found: set[GlobalVar] = set()
-
-    def look(node: Any) -> None:
-        if isinstance(node, Call) and isinstance(node.op, GlobalVar):
-            found.add(node.op)
-
-    post_order_visit(func.body, look)
-    return found
+from tvmagic.tir.transform.uses import callees
 
 
 def _recursive(mod: IRModule) -> set[GlobalVar]:
     """The functions that come to call themselves."""
-    calls = {var: _callees(func) for var, func in mod.functions.items()}
+    calls = {var: callees(func) for var, func in mod.functions.items()}
     found: set[GlobalVar] = set()
     for var, direct in calls.items():
         reached, stack = set[GlobalVar](), list(direct)

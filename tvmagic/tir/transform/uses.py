@@ -1,11 +1,11 @@
-"""What a part of a program names: variables, buffers; asked by many passes."""
+"""What a part of a program names: variables, buffers, functions; asked by many passes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
 
-from tvmagic.ir import Buffer, BufferLoad, PrimExpr, Var, Visitor, handles, post_order_visit
+from tvmagic.ir import Buffer, BufferLoad, Call, GlobalVar, PrimExpr, PrimFunc, Var, Visitor, handles, post_order_visit
 
 
 class _Found(Exception):
@@ -90,3 +90,15 @@ def loads_memory(value: PrimExpr) -> bool:
     found: list[BufferLoad] = []
     post_order_visit(value, lambda node: found.append(node) if isinstance(node, BufferLoad) else None)
     return bool(found)
+
+
+def callees(func: PrimFunc) -> set[GlobalVar]:
+    """The functions of its module that a function calls."""
+    found: set[GlobalVar] = set()
+
+    def look(node: Any) -> None:
+        if isinstance(node, Call) and isinstance(node.op, GlobalVar):
+            found.add(node.op)
+
+    post_order_visit(func.body, look)
+    return found

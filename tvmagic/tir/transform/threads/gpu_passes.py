@@ -1,4 +1,4 @@
-"""Passes for memory and threads of GPUs, and pipelining: what they do on the CPU's path.
+"""Passes for memory and threads of GPUs: what they do on the CPU's path.
 
 Their annotations ask for speed, not for another result: here they are taken away, with a note.
 """
@@ -28,12 +28,6 @@ class _AnnotationRemover(StmtMutator):
 
 def _without(func: PrimFunc, prefix: str) -> PrimFunc:
     return func.with_body(_AnnotationRemover(prefix).visit(func.body))
-
-
-@tir_pass("tir.InjectSoftwarePipeline")
-def InjectSoftwarePipeline(func: PrimFunc) -> PrimFunc:
-    """Take the annotations of software pipelines away: the loop runs as it is written."""
-    return _without(func, "software_pipeline")
 
 
 @tir_pass("tir.ManifestSharedMemoryLocalStage")

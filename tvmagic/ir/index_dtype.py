@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
+    AttrStmt,
     BinaryOp,
     Block,
     BlockRealize,
@@ -35,6 +36,7 @@ from tvmagic.ir import (
     mutate_all,
     ops,
 )
+from tvmagic.ir.query import launches_thread
 
 __all__ = ["with_index_dtype"]
 
@@ -180,6 +182,12 @@ class _IndexRetyper(Mutator):
     def axis(self, node: IterVar) -> IterVar:
         return node.replace(var=self.var(node.var), dom=None if node.dom is None else self.range(node.dom))
 
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> AttrStmt:
+        if not launches_thread(node):
+            return self.visit_children(node)
+        return node.replace(node=self.axis(node.node), value=self.index(node.value), body=self.visit(node.body))
+
     @handles(BlockRealize)
     def realize(self, node: BlockRealize) -> BlockRealize:
         values = mutate_all(self.index, node.iter_values)
@@ -192,7 +200,7 @@ class _IndexRetyper(Mutator):
 
     def _attribute(self, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
-            return tuple([self._attribute(v) for v in value])
+            return tuple([self._attribute(v) for v in cast("tuple[Any, ...]", value)])
         return self.buffers.get(value, value) if isinstance(value, Buffer) else value
 
     @handles(MatchBufferRegion)

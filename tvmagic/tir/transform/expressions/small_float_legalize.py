@@ -1,9 +1,11 @@
-"""BF16ComputeLegalize: bfloat16 values are computed with as float32 and stored as bfloat16."""
+"""BF16ComputeLegalize and FP8ComputeLegalize: small floats are computed with in a wider type and stored as they were."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     BinaryOp,
     Broadcast,
@@ -26,32 +28,46 @@ from tvmagic.ir.ops import cast
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.retyper import Retyper
 
-FLOAT32 = DataType("float32")
 _KEPT = frozenset({"tir.address_of", "tir.reinterpret", "tir.tvm_access_ptr", "tir.type_annotation"})
 
 
-def _is_bf16(dtype: DataType) -> bool:
+def is_bfloat16(dtype: DataType) -> bool:
+    """Whether values of the type are bfloat16, one or many."""
     return dtype.code == "bfloat"
 
 
-class _Bf16Finder(Visitor):
-    def __init__(self) -> None:
-        self.found = False
+def is_float8(dtype: DataType) -> bool:
+    """Whether values of the type are floats of 8 bits, one or many."""
+    return dtype.is_float8
+
+
+class _Finder(Visitor):
+    """Whether a program has values of the small types at all."""
+
+    def __init__(self, small: Callable[[DataType], bool]) -> None:
+        self.small, self.found = small, False
 
     def visit(self, node: Any) -> Any:
         if self.found:
             return
-        if isinstance(node, PrimExpr) and _is_bf16(node.dtype):
+        if isinstance(node, PrimExpr) and self.small(node.dtype):
             self.found = True
             return
         super().visit(node)
 
 
-class _Bf16Legalizer(Retyper):
+class _Legalizer(Retyper):
+    def __init__(self, small: Callable[[DataType], bool], promoted: DataType) -> None:
+        super().__init__()
+        self.small, self.promoted = small, promoted
+
+    def _wider(self, dtype: DataType) -> DataType:
+        return self.promoted.with_lanes_of(dtype) if self.small(dtype) else dtype
+
     def wide(self, node: PrimExpr) -> PrimExpr:
-        """`node` visited, as float32 where it is bfloat16."""
+        """`node` visited, in the wider type if it is small."""
         new = self.visit(node)
-        return cast(FLOAT32.with_lanes_of(new.dtype), new) if _is_bf16(new.dtype) else new
+        return cast(self._wider(new.dtype), new) if self.small(new.dtype) else new
 
     def bound_value(self, value: PrimExpr) -> PrimExpr:
         return self.wide(value)
@@ -62,7 +78,7 @@ class _Bf16Legalizer(Retyper):
 
     @handles(FloatImm)
     def constant(self, node: FloatImm) -> PrimExpr:
-        return FloatImm(FLOAT32, node.value, node.span) if _is_bf16(node.dtype) else node
+        return FloatImm(self.promoted, node.value, node.span) if self.small(node.dtype) else node
 
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> PrimExpr:
@@ -72,7 +88,7 @@ class _Bf16Legalizer(Retyper):
     @handles(Cast)
     def cast(self, node: Cast) -> PrimExpr:
         value = self.wide(node.value)
-        dtype = FLOAT32.with_lanes_of(node.dtype) if _is_bf16(node.dtype) else node.dtype
+        dtype = self._wider(node.dtype)
         return node if value is node.value and dtype is node.dtype else cast(dtype, value, node.span)
 
     @handles(Select)
@@ -96,7 +112,7 @@ class _Bf16Legalizer(Retyper):
         if isinstance(node.op, Op) and node.op.name in _KEPT:
             return self.visit_children(node)
         args = tuple([self.wide(a) if isinstance(a, PrimExpr) else a for a in node.args])
-        dtype = FLOAT32.with_lanes_of(node.dtype) if _is_bf16(node.dtype) else node.dtype
+        dtype = self._wider(node.dtype)
         if dtype is node.dtype and all(a is b for a, b in zip(args, node.args)):
             return node
         return Call(dtype, node.op, args, node.span)
@@ -112,9 +128,22 @@ class _Bf16Legalizer(Retyper):
         return node.replace(value=new, indices=indices)
 
 
+def _legalized(func: PrimFunc, small: Callable[[DataType], bool], promoted: DataType) -> PrimFunc:
+    finder = _Finder(small)
+    finder.visit(func.body)
+    return func.with_body(_Legalizer(small, promoted).visit(func.body)) if finder.found else func
+
+
 @tir_pass("tir.BF16ComputeLegalize")
 def BF16ComputeLegalize(func: PrimFunc) -> PrimFunc:
     """Compute in float32 what is written in bfloat16; memory stays bfloat16."""
-    finder = _Bf16Finder()
-    finder.visit(func.body)
-    return func.with_body(_Bf16Legalizer().visit(func.body)) if finder.found else func
+    return _legalized(func, is_bfloat16, DataType("float32"))
+
+
+@tir_pass("tir.FP8ComputeLegalize")
+def FP8ComputeLegalize(func: PrimFunc, promote_dtype: str = "float32") -> PrimFunc:
+    """Compute in `promote_dtype` (float16 or wider) what is written in floats of 8 bits; memory stays as it is."""
+    promoted = DataType(promote_dtype)
+    if not promoted.is_float or promoted.bits < 16 or promoted.is_vector:
+        raise TVMagicError(f"float8 cannot be computed in `{promote_dtype}`", hint='give "float16" or "float32"')
+    return _legalized(func, is_float8, promoted)

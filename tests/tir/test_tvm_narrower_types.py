@@ -1,0 +1,187 @@
+"""Passes that give values other types: indices forced to int32, small floats computed wider and kept as bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pass_checks import check, module, script
+
+import tvmagic as tvm
+from tvmagic.errors import TVMagicError
+from tvmagic.tir.transform import (
+    BF16ComputeLegalize,
+    BF16StorageLegalize,
+    ForceNarrowIndexToInt32,
+    FP8ComputeLegalize,
+    FP8StorageLegalize,
+)
+
+# ---------------------------------------------------------------------------- indices
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            """
+            def main(A: T.Buffer((T.int64(64),), "float32"), B: T.Buffer((T.int64(64),), "float32")):
+                b = T.launch_thread("blockIdx.x", T.int64(2))
+                t = T.launch_thread("threadIdx.x", T.int64(32))
+                B[T.Cast("int64", b) * T.int64(32) + T.Cast("int64", t)] = A[T.Cast("int64", t)]
+            """,
+            """
+            def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+                b = T.launch_thread("blockIdx.x", 2)
+                t = T.launch_thread("threadIdx.x", 32)
+                B[b * 32 + t] = A[t]
+            """,
+        ),
+        (
+            """
+            def main(A: T.Buffer((T.int64(128),), "int16"), B: T.Buffer((T.int64(128),), "int16")):
+                for i, j in T.grid(T.int64(16), T.int64(8)):
+                    with T.block("B"):
+                        v = T.axis.spatial(T.int64(128), i * T.int64(8) + j)
+                        T.reads(A[v])
+                        T.writes(B[v])
+                        B[v] = A[v] + T.int16(1)
+            """,
+            """
+            def main(A: T.Buffer((128,), "int16"), B: T.Buffer((128,), "int16")):
+                for i, j in T.grid(16, 8):
+                    with T.block("B"):
+                        v = T.axis.spatial(128, i * 8 + j)
+                        T.reads(A[v])
+                        T.writes(B[v])
+                        B[v] = A[v] + T.int16(1)
+            """,
+        ),
+        (
+            """
+            def main(A: T.Buffer((T.int64(9),), "float32"), n: T.int64):
+                for i in range(T.int64(4)):
+                    A[i] = T.Select(T.int64(1) <= i, A[i + n], T.Cast("float32", i))
+            """,
+            """
+            def main(A: T.Buffer((9,), "float32"), n: T.int32):
+                for i in range(4):
+                    A[i] = T.Select(1 <= i, A[i + n], T.Cast("float32", i))
+            """,
+        ),
+    ],
+    ids=["threads", "block", "parameter"],
+)
+def test_every_index_is_forced_to_32_bits(before: str, after: str) -> None:
+    check(ForceNarrowIndexToInt32(), before, after)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('def main(A: T.Buffer((4,), "int64")):\n    A[0] = T.int64(1)', "elements of buffer `A`"),
+        (
+            'def main(A: T.Buffer((4,), "int32")):\n    B = T.decl_buffer((4,), "int64")\n    A[0] = T.Cast("int32", B[0])',
+            "elements of buffer `B`",
+        ),
+        ('def main(A: T.Buffer((4,), "int32")):\n    A[T.int64(5000000000)] = 1', "does not fit `int32`"),
+    ],
+)
+def test_what_cannot_be_forced_to_32_bits(text: str, words: str) -> None:
+    with pytest.raises(TVMagicError, match=words):
+        ForceNarrowIndexToInt32()(module(text))
+
+
+# ---------------------------------------------------------------------------- small floats
+
+SUM = 'def main(A: T.Buffer((8,), "{t}"), C: T.Buffer((8,), "{t}")):\n    for i in range(8):\n        C[i] = {value}'
+
+
+@pytest.mark.parametrize("wide", ["float16", "float32"])
+@pytest.mark.parametrize("small", ["e4m3_float8", "e5m2_float8"])
+def test_float8_is_computed_in_a_wider_type(small: str, wide: str) -> None:
+    check(
+        FP8ComputeLegalize(wide),
+        SUM.format(t=small, value=f"A[i] * A[i] + T.{small}(1)"),
+        SUM.format(
+            t=small,
+            value=f'T.Cast("{small}", T.Cast("{wide}", A[i]) * T.Cast("{wide}", A[i]) + T.{wide}(1))',
+        ),
+    )
+
+
+def numbers(kind: Any, bits: type[np.unsignedinteger[Any]]) -> np.ndarray:
+    """Numbers of all sizes, and those half way between two neighbours of a small type."""
+    rng = np.random.default_rng(0)
+    pattern = rng.integers(0, 2**32, 4000, dtype="uint64").astype("uint32").view("float32")
+    with np.errstate(invalid="ignore"):
+        every = np.arange(np.iinfo(bits).max + 1).astype(bits).view(kind).astype("float64")
+    every = np.sort(every[np.isfinite(every)])[-400:]
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 2.0**-9, 2.0**-10, 3 * 2.0**-11, 2.0**-17], "float32")
+    middle = ((every[:-1] + every[1:]) / 2).astype("float32")
+    sized = (rng.standard_normal(4000) * 10.0 ** rng.integers(-8, 4, 4000)).astype("float32")
+    return np.concatenate([pattern, special, middle, -middle, sized])
+
+
+@pytest.mark.parametrize("small", ["e4m3_float8", "e5m2_float8", "bfloat16"])
+def test_bits_of_small_floats_are_those_of_their_package(small: str) -> None:
+    """All values to float32, and float32 to the nearest value, as `ml_dtypes` has it."""
+    types = pytest.importorskip("ml_dtypes")
+    kind = {"e4m3_float8": types.float8_e4m3fn, "e5m2_float8": types.float8_e5m2, "bfloat16": types.bfloat16}[small]
+    bits: Any = np.uint16 if small == "bfloat16" else np.uint8
+    count, given = np.iinfo(bits).max + 1, numbers(kind, bits)
+    mod = module(
+        f"""
+        def main(A: T.Buffer(({count},), "{small}"), B: T.Buffer(({count},), "float32"),
+                 C: T.Buffer(({len(given)},), "float32"), D: T.Buffer(({len(given)},), "{small}")):
+            for i in range({count // 4}):
+                B[i * 4:i * 4 + 4] = T.Cast("float32x4", A[i * 4:i * 4 + 4])
+            for i in range({len(given)}):
+                D[i] = T.Cast("{small}", C[i])
+        """
+    )
+    passes = (
+        [BF16ComputeLegalize(), BF16StorageLegalize()]
+        if bits is np.uint16
+        else [FP8ComputeLegalize(), FP8StorageLegalize()]
+    )
+    built = tvm.build(tvm.transform.Sequential(passes)(mod), target="llvm")
+    every, wide, narrow = np.arange(count).astype(bits), np.zeros(count, "float32"), np.zeros(len(given), bits)
+    built(every, wide, given, narrow)
+    np.testing.assert_array_equal(wide, every.view(kind).astype("float32"))
+    with np.errstate(all="ignore"):
+        wanted = given.astype(kind)
+    same = (narrow == wanted.view(bits)) | (np.isnan(narrow.view(kind)) & np.isnan(wanted))
+    assert same.all(), given[~same][:5]
+
+
+def test_memory_of_small_floats_holds_bits() -> None:
+    check(
+        BF16StorageLegalize(),
+        """
+        def main(A: T.Buffer((8,), "bfloat16"), p: T.handle("bfloat16")):
+            B = T.decl_buffer((8,), "bfloat16")
+            C = T.decl_buffer((8,), "bfloat16", data=p)
+            B[0] = A[1]
+            C[0] = T.Select(A[2] == A[2], B[0], A[3])
+        """.replace("A[2] == A[2]", 'T.Cast("float32", A[2]) == T.float32(1)'),
+        """
+        def main(A: T.Buffer((8,), "uint16"), p: T.handle("uint16")):
+            B = T.decl_buffer((8,), "uint16")
+            C = T.decl_buffer((8,), "uint16", data=p)
+            B[0] = A[1]
+            C[0] = T.Select(T.reinterpret("float32", T.shift_left(T.Cast("uint32", A[2]), T.uint32(16))) == T.float32(1), B[0], A[3])
+        """,
+    )
+    untouched = module(SUM.format(t="float32", value="A[i]"))
+    assert FP8StorageLegalize()(untouched)["main"] is untouched["main"]
+
+
+def test_memory_cannot_be_changed_before_the_computation() -> None:
+    for value in ("A[i] + A[i]", "T.exp(A[i])"):
+        with pytest.raises(TVMagicError, match="which only memory may hold"):
+            FP8StorageLegalize()(module(SUM.format(t="e5m2_float8", value=value)))
+    with pytest.raises(TVMagicError, match="cannot be computed in `int32`"):
+        FP8ComputeLegalize("int32")(module(SUM.format(t="e5m2_float8", value="A[i]")))
+    assert "A[i]" in script(FP8StorageLegalize()(module(SUM.format(t="e5m2_float8", value="A[i]"))))

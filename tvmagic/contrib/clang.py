@@ -1,0 +1,57 @@
+"""Code in C as text for LLVM, by the compiler clang."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tvmagic.errors import TVMagicError
+
+__all__ = ["create_llvm", "find_clang"]
+
+
+def find_clang(required: bool = True) -> list[str]:
+    """The names of the clangs that are installed, the newest first; an error if there is none and one is `required`."""
+    names = ["clang", *(f"clang-{version}" for version in range(30, 9, -1))]
+    found = [name for name in names if shutil.which(name)]
+    if not found and required:
+        raise TVMagicError("clang is not installed", hint="install it, or write the function as text for LLVM")
+    return found
+
+
+def create_llvm(
+    inputs: str | Sequence[str], output: str | None = None, options: Sequence[str] | None = None, cc: str | None = None
+) -> str:
+    """The text for LLVM of C or C++ code, for `pragma_import_llvm`.
+
+    inputs: the code, or a file with it; output: a file that gets the text, too; options: further ones of clang, such
+    as `-O3`, which is used without them; cc: the clang to use.
+    """
+    compiler = cc or find_clang()[0]
+    codes = [inputs] if isinstance(inputs, str) else list(inputs)
+    if len(codes) != 1:
+        raise TVMagicError(f"clang makes LLVM's text of one file at a time, not of {len(codes)}")
+    with tempfile.TemporaryDirectory() as folder:
+        source, text = Path(codes[0]), Path(folder) / "code.ll"
+        if "\n" in codes[0] or "{" in codes[0]:
+            source = Path(folder) / "code.cc"
+            source.write_text(codes[0])
+        command = [
+            compiler,
+            *(["-O3"] if options is None else options),
+            "-emit-llvm",
+            "-S",
+            str(source),
+            "-o",
+            str(text),
+        ]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode:
+            raise TVMagicError(f"clang does not take the code:\n{result.stderr.strip()}")
+        found = text.read_text()
+    if output is not None:
+        Path(output).write_text(found)
+    return found

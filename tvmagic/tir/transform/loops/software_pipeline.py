@@ -1,0 +1,480 @@
+"""InjectSoftwarePipeline: stages of several iterations of a loop run side by side.
+
+A loop of statements S0 (stage 0, a copy) and S1 (stage 1, what computes with it) becomes
+
+    S0(0)                           # prologue
+    for i in range(n - 1):
+        S0(i + 1)                   # body: the copy of the next iteration
+        S1(i)                       #       beside the computation of this one
+    S1(n - 1)                       # epilogue
+
+Memory that an iteration has of its own gets as many versions as iterations are under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    CallEffect,
+    For,
+    ForKind,
+    IntImm,
+    Mutator,
+    Op,
+    PrimExpr,
+    PrimFunc,
+    Range,
+    SeqStmt,
+    Stmt,
+    StmtMutator,
+    Var,
+    Visitor,
+    handles,
+    ops,
+    substitute,
+)
+from tvmagic.ir.query import is_access_ptr, is_call, is_one
+from tvmagic.passes import note
+from tvmagic.tir.blocks.regions import effective_regions, used_by_pointer, with_detected_regions
+from tvmagic.tir.renew import renewed
+from tvmagic.tir.transform.declaration import tir_pass
+
+STAGE, ORDER, ASYNC = "software_pipeline_stage", "software_pipeline_order", "software_pipeline_async_stages"
+
+
+class _Pointers(Visitor):
+    """The memory that a statement reaches by pointers, and whether it calls what nothing is known of."""
+
+    def __init__(self) -> None:
+        self.found: set[Var] = set()
+        self.opaque = False
+
+    @handles(Var)
+    def var(self, node: Var) -> None:
+        if node.dtype.is_handle:
+            self.found.add(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        self.opaque = self.opaque or not isinstance(node.op, Op) or node.op.effect >= CallEffect.UPDATE_STATE
+        if is_call(node, "tir.address_of") and isinstance(node.args[0], BufferLoad):
+            self.found.add(node.args[0].buffer.data)
+        self.visit_children(node)
+
+
+_CALLS = Var("calls", "handle")  # stands for what calls touch besides memory
+_Accesses = dict[Var, list[BufferRegion | None]]
+
+
+class _Part:
+    """A statement of the loop: its block, when it runs, and which memory it touches (None: any part of it)."""
+
+    def __init__(self, block: Block, stage: int, order: int, position: int) -> None:
+        self.block, self.stage, self.order, self.position = block, stage, order, position
+        self.read: _Accesses = {}
+        self.written: _Accesses = {}
+        for regions, found in zip(effective_regions(block), (self.read, self.written)):
+            for region in regions:
+                found.setdefault(region.buffer.data, []).append(region)
+        pointers = _Pointers()
+        pointers.visit(block.body)
+        for data in (*pointers.found, *((_CALLS,) if pointers.opaque else ())):
+            self.read[data] = self.written[data] = [None]
+
+    @property
+    def memory(self) -> set[Var]:
+        return {*self.read, *self.written}
+
+    def __str__(self) -> str:
+        return f"statement {self.position}" + (f" (`{self.block.name_hint}`)" if self.block.name_hint else "")
+
+
+def _block_of(stmt: Stmt) -> Block:
+    """A statement as a block without variables."""
+    if isinstance(stmt, BlockRealize) and is_one(stmt.predicate):
+        return stmt.block
+    return with_detected_regions(Block((), (), (), "", stmt, None, (), (), {}))
+
+
+def _realized(block: Block, predicate: PrimExpr | None = None) -> BlockRealize:
+    return BlockRealize((), IntImm("bool", 1) if predicate is None else predicate, block)
+
+
+# ---------------------------------------------------------------------------- what may be reordered
+
+
+def _apart(a: BufferRegion | None, b: BufferRegion | None, analyzer: Analyzer) -> bool:
+    """Whether two regions of one memory have no element in common."""
+    if a is None or b is None or a.buffer is not b.buffer:
+        return False
+    return any(
+        analyzer.can_prove(p.min + p.extent <= q.min) or analyzer.can_prove(q.min + q.extent <= p.min)
+        for p, q in zip(a.region, b.region)
+    )
+
+
+class _Dependences:
+    """Refuses stages and orders that would let a statement run before one that it depends on."""
+
+    def __init__(self, loop: For, parts: Sequence[_Part], own: Iterable[Buffer]) -> None:
+        self.loop, self.parts, self.own = loop, parts, {buffer.data for buffer in own}
+        self.analyzer = Analyzer()
+        self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
+
+    def check(self) -> None:
+        orders = [part.order for part in self.parts]
+        if len(set(orders)) < len(orders):
+            raise TVMagicError(
+                "Two statements in the software pipeline cannot have the same order",
+                node=self.loop,
+                hint=f"`{ORDER}` has a number of its own for each statement",
+            )
+        if sorted(orders) != list(range(len(orders))):
+            raise TVMagicError(f"`{ORDER}` of {len(orders)} statements has the numbers from 0 to {len(orders) - 1}", node=self.loop)  # fmt: skip
+        for i, first in enumerate(self.parts):
+            for second in self.parts[i + 1 :]:
+                self._one_iteration(first, second)
+            for other in self.parts:
+                self._several_iterations(first, other)
+
+    def _conflicts(self, a: _Part, b: _Part, distance: int, memory: set[Var]) -> bool:
+        """Whether `b`, `distance` iterations later than `a`, touches what `a` touches, and one of them writes it."""
+        later = {self.loop.loop_var: self.loop.loop_var + distance}
+        for first, second in ((a.written, b.written), (a.written, b.read), (a.read, b.written)):
+            for data in memory:
+                for p in first.get(data, ()):
+                    for q in second.get(data, ()):
+                        moved = substitute(q, later) if distance and q is not None else q
+                        if not _apart(p, moved, self.analyzer):
+                            return True
+        return False
+
+    def _one_iteration(self, first: _Part, second: _Part) -> None:
+        if (first.stage, first.order) < (second.stage, second.order):
+            return
+        if not self._conflicts(first, second, 0, first.memory & second.memory):
+            return
+        if first.stage > second.stage:
+            raise TVMagicError(
+                f"{second} in stage {second.stage} cannot depend on {first} in the later stage {first.stage}",
+                node=second.block,
+            )
+        raise TVMagicError(
+            "two statements with buffer access dependency in the same stage of the software pipeline cannot be "
+            f"reordered: {first} and {second}",
+            node=second.block,
+        )
+
+    def _several_iterations(self, earlier: _Part, later: _Part) -> None:
+        """Memory that iterations share: `later` may overtake `earlier` of an iteration before only if they are apart."""
+        overtaken = earlier.stage - later.stage
+        shared = (earlier.memory & later.memory) - self.own
+        for distance in range(1, overtaken + 1):
+            if distance == overtaken and earlier.order < later.order:
+                continue
+            if self._conflicts(earlier, later, distance, shared):
+                raise TVMagicError(
+                    f"{later} would run before {earlier} of {distance} iteration{'s' * (distance > 1)} ago, which "
+                    "touches the same memory",
+                    node=later.block,
+                    hint="allocate the memory inside the loop, or let the two be in one stage",
+                )
+
+
+# ---------------------------------------------------------------------------- versions of memory
+
+
+def _versions(buffer: Buffer, parts: Sequence[_Part], doubled: bool) -> int:
+    """How many iterations need the memory of `buffer` at one time."""
+    data = buffer.data
+    writers = [part for part in parts if data in part.written]
+    users = [part for part in parts if data in part.memory]
+    if not writers:
+        return 1
+    count = max(part.stage for part in users) - min(part.stage for part in writers) + 1
+    if count >= 2:
+        # One less is enough if the last to read an element comes before the next one to write it.
+        analyzer = Analyzer()
+        meets = any(
+            writer.order < user.order
+            and writer.stage < user.stage
+            and any(
+                not _apart(p, q, analyzer)
+                for p in writer.written[data]
+                for q in (*user.read.get(data, ()), *user.written.get(data, ()))
+            )
+            for writer in writers
+            for user in users
+        )
+        count -= not meets
+    return max(count, 2) if doubled else count
+
+
+class _Versioned(Mutator):
+    """Accesses of memory that has several versions: that of the iteration."""
+
+    def __init__(self, loop: For, buffers: Mapping[Buffer, Buffer], every: bool) -> None:
+        self.loop, self.buffers, self.every = loop, buffers, every
+        self.by_data = {buffer.data: buffer for buffer in buffers}
+
+    def _version(self, count: PrimExpr) -> PrimExpr:
+        return ops.floormod(self.loop.loop_var - self.loop.min, count)
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        node = self.visit_children(node)
+        new = self.buffers.get(node.buffer)
+        if new is None:
+            return node
+        return BufferLoad(new, [self._version(new.shape[0]), *node.indices], node.predicate, node.span)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        node = self.visit_children(node)
+        new = self.buffers.get(node.buffer)
+        if new is None:
+            return node
+        return node.replace(buffer=new, indices=(self._version(new.shape[0]), *node.indices))
+
+    @handles(BufferRegion)
+    def region(self, node: BufferRegion) -> BufferRegion:
+        node = self.visit_children(node)
+        new = self.buffers.get(node.buffer)
+        if new is None:
+            return node
+        count = new.shape[0]
+        one = Range.from_min_extent(self._version(count), IntImm("int32", 1))
+        all_of_them = Range.from_min_extent(IntImm("int32", 0), count)
+        return BufferRegion(new, [all_of_them if self.every else one, *node.region], node.span)
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        buffer = self.by_data.get(node.args[1]) if is_access_ptr(node) else None
+        node = self.visit_children(node)
+        if buffer is None:
+            return node
+        size: PrimExpr = IntImm("int32", 1)
+        for extent in buffer.shape:
+            size = size * extent
+        kind, data, offset, *rest = node.args
+        offset = offset + self._version(self.buffers[buffer].shape[0]) * size
+        return node.replace(args=(kind, data, offset, *rest))
+
+
+def _with_versions(buffer: Buffer, count: int) -> Buffer:
+    strides = tuple(buffer.strides)
+    if strides:
+        strides = (strides[0] * buffer.shape[0], *strides)
+    return buffer.replace(shape=(IntImm("int32", count), *buffer.shape), strides=strides)
+
+
+# ---------------------------------------------------------------------------- the three loops
+
+
+class _Pipeline:
+    """Emits the prologue, the body and the epilogue of one loop."""
+
+    def __init__(self, loop: For, parts: Sequence[_Part], own: Sequence[Buffer], doubled: set[Buffer]) -> None:
+        self.loop, self.own = loop, own
+        self.parts = sorted(parts, key=lambda part: part.order)
+        self.last = max(part.stage for part in parts)
+        counts = {buffer: _versions(buffer, parts, buffer in doubled) for buffer in own}
+        self.buffers = {b: _with_versions(b, count) for b, count in counts.items() if count > 1}
+        for buffer, new in self.buffers.items():
+            note(
+                "versions",
+                f"`{buffer.name}` has {new.shape[0]} versions: so many iterations use it at one time",
+                node=loop,
+            )
+        self.emitted = 0
+
+    def statement(self) -> Stmt:
+        low, end, last = self.loop.min, self.loop.min + self.loop.extent, self.last
+        analyzer = Analyzer()
+        start, least = end, None
+        if last > 1 and not analyzer.can_prove(self.loop.extent >= last):
+            least = low + last  # the epilogue begins behind the prologue, however short the loop is
+        pieces = [
+            self._emit(low, low + last, True),
+            self._emit(low + last, end, False),
+            self._emit(start, end + last, True, least),
+        ]
+        body = SeqStmt([piece for piece in pieces if piece is not None])
+        own = tuple([self.buffers.get(buffer, buffer) for buffer in self.own])
+        return _realized(with_detected_regions(Block((), (), (), "", body, None, own, (), {})))
+
+    def _emit(self, start: PrimExpr, end: PrimExpr, unroll: bool, least: PrimExpr | None = None) -> Stmt | None:
+        """The statements of the times from `start` to `end`: at time `t` a stage `s` runs iteration `t - s`."""
+        loop, analyzer = self.loop, Analyzer()
+        start, extent = analyzer.simplify(start), analyzer.simplify(end - start)
+        once = analyzer.can_prove(extent.equal(1))
+        if isinstance(extent, IntImm) and extent.value <= 0:
+            return None
+        time: PrimExpr = start
+        var = Var(loop.loop_var.name, loop.loop_var.dtype)
+        if not once:
+            analyzer.bind(var, Range.from_min_extent(start, extent))
+            time = var
+        found: list[Stmt] = []
+        for part in self.parts:
+            iteration = time - part.stage
+            inside = ops.logical_and(loop.min <= iteration, iteration < loop.min + loop.extent)
+            if least is not None:
+                inside = ops.logical_and(inside, time >= least)
+            inside = analyzer.simplify(inside)
+            if analyzer.can_prove(ops.logical_not(inside)):
+                continue
+            shift = analyzer.simplify(start - loop.min)
+            if not once:  # the loop counts from the first iteration, not from its first time
+                iteration = iteration + shift
+                inside = substitute(inside, {var: var + shift})
+            found.append(_realized(self._copy(part, iteration), inside))
+        if not found:
+            return None
+        body = found[0] if len(found) == 1 else SeqStmt(found)
+        if not once:
+            kept = {k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
+            kind = ForKind.UNROLLED if unroll else loop.kind
+            body = For(var, loop.min, extent, kind, body, None, kept, span=loop.span)
+        return _realized(_block_of(body))
+
+    def _copy(self, part: _Part, iteration: PrimExpr) -> Block:
+        block = _Versioned(self.loop, self.buffers, self.last != 1).visit(part.block)
+        self.emitted += 1
+        return renewed(substitute(block, {self.loop.loop_var: iteration}))
+
+
+# ---------------------------------------------------------------------------- the pass
+
+
+class _Injector(StmtMutator):
+    """Finds the annotated loops, the inner ones first."""
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        node = self.visit_children(node)
+        if STAGE not in node.annotations and ORDER not in node.annotations:
+            return node
+        for key, word in ((STAGE, "Stage"), (ORDER, "Order")):
+            if key not in node.annotations:
+                raise TVMagicError(
+                    f"{word} of the software pipeline is not defined", node=node, hint=f"annotate `{key}`"
+                )
+        return self._pipelined(node)
+
+    def _pipelined(self, loop: For) -> Stmt:
+        own: list[Buffer] = []
+        statements = _statements(_inner(loop, own), loop)
+        blocks: list[Block] = []
+        for stmt in statements:
+            block = _block_of(stmt)
+            nested = isinstance(stmt, BlockRealize) and is_one(stmt.predicate) and isinstance(block.body, SeqStmt)
+            if nested and isinstance(block.body, SeqStmt):
+                own += block.alloc_buffers
+                blocks += [_block_of(child) for child in block.body.seq]
+            else:
+                blocks.append(block)
+        stages, orders = (_numbers(loop, key, len(blocks)) for key in (STAGE, ORDER))
+        parts = [_Part(block, stage, order, n) for n, (block, stage, order) in enumerate(zip(blocks, stages, orders))]
+        _Dependences(loop, parts, own).check()
+        last = max(stages)
+        if isinstance(loop.extent, IntImm) and loop.extent.value < last:
+            note("ignored", f"the loop has {loop.extent} iterations, fewer than stages are before the last", node=loop)
+            return loop.replace(
+                annotations={k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
+            )
+        if ASYNC in loop.annotations:
+            note("ignored", "copies are not asynchronous on this machine", node=loop)
+        pipeline = _Pipeline(loop, parts, own, _doubled(blocks))
+        for buffer in pipeline.buffers:
+            self._check_pointers(buffer, blocks)
+        note("pipeline", f"{len(parts)} statements in {last + 1} stages", node=loop)
+        return pipeline.statement()
+
+    def _check_pointers(self, buffer: Buffer, blocks: Sequence[Block]) -> None:
+        for block in blocks:
+            if used_by_pointer(_WithoutAccessPointers(buffer).visit(block), buffer):
+                raise TVMagicError(
+                    f"`{buffer.name}` needs several versions, but is used by its pointer",
+                    node=block,
+                    hint="access it by its indices, or by `access_ptr`",
+                )
+
+
+class _WithoutAccessPointers(Mutator):
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        if is_access_ptr(node) and node.args[1] is self.buffer.data:
+            return IntImm("int32", 0)
+        return self.visit_children(node)
+
+
+def _inner(loop: For, own: list[Buffer]) -> Stmt:
+    """The body of a loop, without the block around it; its buffers are added to `own`."""
+    body = loop.body
+    if not isinstance(body, BlockRealize):
+        return body
+    if not is_one(body.predicate) or body.block.iter_vars or body.block.match_buffers:
+        raise TVMagicError(
+            "the block in a software pipeline has no condition, no variables and no views of buffers",
+            node=body,
+            hint="ConvertBlocksToOpaque and LowerMatchBuffer come first",
+        )
+    own += body.block.alloc_buffers
+    return body.block.body
+
+
+def _statements(body: Stmt, loop: For) -> Sequence[Stmt]:
+    if not isinstance(body, SeqStmt):
+        raise TVMagicError(
+            f"The body of the software pipeline should be SeqStmt, got {type(body).__name__}",
+            node=loop,
+            hint="a pipeline has several statements, one for each stage",
+        )
+    return body.seq
+
+
+def _numbers(loop: For, key: str, count: int) -> list[int]:
+    values: Any = loop.annotations[key]
+    numbers = [int(getattr(value, "value", value)) for value in values]
+    if len(numbers) != count:
+        raise TVMagicError(f"the pipeline has {count} statements, and `{key}` has {len(numbers)} numbers", node=loop)
+    if min(numbers) < 0:
+        raise TVMagicError(f"`{key}` has the negative number {min(numbers)}", node=loop)
+    return numbers
+
+
+def _doubled(blocks: Sequence[Block]) -> set[Buffer]:
+    """The buffers that the annotation `double_buffer_scope` of a block gives two versions at least."""
+    found: set[Buffer] = set()
+    for block in blocks:
+        position = block.annotations.get("double_buffer_scope")
+        if position is not None:
+            found.add(block.writes[int(getattr(position, "value", position))].buffer)
+    return found
+
+
+@tir_pass("tir.InjectSoftwarePipeline")
+def InjectSoftwarePipeline(func: PrimFunc) -> PrimFunc:
+    """Let stages of several iterations of a loop run side by side, as the annotations of the loop say.
+
+    `software_pipeline_stage` has for each statement of the loop its stage, `software_pipeline_order` its place among the
+    others at one time; a statement of stage `s` runs `s` iterations later than one of stage 0. What the loop's block
+    allocates gets a version for each iteration under way. Raises `TVMagicError` if a statement would run before one
+    that it depends on. `software_pipeline_async_stages` has no effect here.
+    """
+    return func.with_body(_Injector().visit(func.body))
