@@ -26,6 +26,7 @@ __all__ = [
     "WrongValueError",
     "closest",
     "did_you_mean",
+    "underlined",
     "visible",
 ]
 
@@ -48,21 +49,24 @@ def closest(name: str, known: Iterable[str]) -> str | None:
         same = [k for k in names if len(k) < 3 and set(k.lower()) == set(name.lower())]
     if same or len(name) < 3:
         return same[0] if same else None
-    allowed = max(1, len(name) * 3 // 10)
-    found: list[tuple[float, int, str]] = []
-    for number, other in enumerate(names):
-        if len(other) < 3 or abs(len(other) - len(name)) > allowed or other == name:
-            continue
-        a, b = name.lower(), other.lower()
-        edits, first = _edits(a, b, allowed), a[0] == b[0]
-        swapped = len(a) == len(b) and sorted(a) == sorted(b)
-        doubled = _singled(a) == _singled(b)
-        if edits <= allowed and (swapped or first or len(name) > 4):
-            found.append((edits - 0.5 * (swapped or doubled) - 0.2 * first, number, other))
-    if found:
-        return min(found)[2]
+    slips = [(far, number, k) for number, k in enumerate(names) if (far := _slip(name, k)) is not None]
+    if slips:
+        return min(slips)[2]
     parts = [k for k in names if k.startswith(name) or f"_{name}_" in f"_{k}_"] if len(name) > 3 else []
     return parts[0] if len(parts) == 1 else None
+
+
+def _slip(name: str, other: str) -> float | None:
+    """How far `name`, of three letters or more, is from `other`; None if it is no slip of the pen for it."""
+    allowed = max(1, len(name) * 3 // 10)
+    if len(other) < 3 or abs(len(other) - len(name)) > allowed or other == name:
+        return None
+    a, b = name.lower(), other.lower()
+    edits, first = _edits(a, b, allowed), a[0] == b[0]
+    swapped = len(a) == len(b) and sorted(a) == sorted(b)
+    if edits > allowed or not (swapped or first or len(name) > 4):
+        return None
+    return edits - 0.5 * (swapped or _singled(a) == _singled(b)) - 0.2 * first
 
 
 def _singled(name: str) -> str:
@@ -138,7 +142,25 @@ class TVMagicError(RuntimeError):
 TVMError = TVMagicError
 
 
-_WIDEST = 160  # columns of a line of the user's text that an error shows
+_WIDEST = 160  # columns of a line of the user's text that an error shows: a window on longer ones
+
+
+def underlined(line: str, span: Any) -> tuple[str, str]:
+    """A line of the user's text, of a long one the part around the place, and the carets below the place.
+
+    `span` (`tvmagic.ir.Span`) begins on this line; the carets go to the end of the line if it ends on a later one.
+    """
+    line = line.rstrip()
+    start, end = span.column - 1, span.column
+    if span.end_line not in (0, span.line):
+        end = len(line)
+    elif span.end_column > span.column:
+        end = span.end_column - 1
+    if len(line) > _WIDEST:
+        begin = max(0, start - _WIDEST // 4)
+        line, start, end = line[begin : begin + _WIDEST], start - begin, min(end - begin, _WIDEST)
+    before = "".join(["\t" if c == "\t" else " " for c in line[:start].ljust(start)])
+    return line, before + "^" * max(1, end - start)
 
 
 class DiagnosticError(TVMagicError):
@@ -165,21 +187,13 @@ class DiagnosticError(TVMagicError):
     def __str__(self) -> str:
         if self.source_line is None or self.span is None:
             return super().__str__()
-        number, start = str(self.span.line), self.span.column - 1
-        same_line = self.span.end_line == self.span.line and self.span.end_column > self.span.column
-        line, end = self.source_line.rstrip(), self.span.end_column - 1
-        if not same_line:
-            end = len(line)
-        if len(line) > _WIDEST:  # a window on a long line
-            begin = max(0, start - _WIDEST // 4)
-            line = line[begin : begin + _WIDEST]
-            start, end = start - begin, min(end - begin, _WIDEST)
-        lead = "".join(["\t" if c == "\t" else " " for c in line[:start]])
+        number = str(self.span.line)
+        line, carets = underlined(self.source_line, self.span)
         parts = [
             self.message,
             f"  at {self.span}",
             f" {number} | {line}",
-            f" {' ' * len(number)} | {lead}{'^' * max(1, end - start)}",
+            f" {' ' * len(number)} | {carets}",
         ]
         return "\n".join([*parts, f"  hint: {self.hint}"] if self.hint else parts)
 

@@ -246,6 +246,8 @@ def test_boolean_extensions() -> None:
         (ir.Cast("int64", x + y + 1) - ir.Cast("int64", x), 'T.Cast("int64", y) + T.int64(1)'),
         (x * x - x * x, "0"),
         (ops.min_value("int32") - x, "-2147483648 - x"),
+        (x * 8 + flm(y, 32) < 64, "y % 32 // 8 + x < 8"),
+        (x * 8 + flm(y, 32) < 63, "x * 8 + y % 32 < 63"),
     ],
     ids=str,
 )

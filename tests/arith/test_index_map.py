@@ -194,3 +194,11 @@ def test_a_given_inverse_is_trusted_only_if_nothing_else_decides() -> None:
     swap.check_injective((n,))
     with pytest.raises(TVMagicError, match=r"\[0\] and \[1\] to \[0\]"):
         IndexMap.from_func(lambda i: [i // 2], inverse_index_map=lambda i: [i]).check_injective((4,))
+
+
+def test_indices_of_another_type_take_the_constants_along() -> None:
+    index_map = IndexMap.from_func(lambda i, j: [4 + i, i * 4 + j, 3 * j])
+    i, j = Var("i", "int64"), Var("j", "int64")
+    found = index_map.map_indices([i, j])
+    assert [str(x.dtype) for x in found] == ["int64"] * 3
+    assert [evaluate(x, {i: 5, j: 7}) for x in found] == [9, 27, 21]

@@ -214,6 +214,13 @@ def test_sets_hold_every_value_long():
         check_sound(seed)
 
 
+@pytest.mark.parametrize("interval", [IntervalSet(3, pos_inf()), IntervalSet(neg_inf(), 5), IntervalSet(6, 9)])
+def test_remainders_of_what_may_pass_a_multiple_are_anywhere(interval: IntervalSet) -> None:
+    x = Var("x")
+    found = arith.eval_set(tir.floormod(x, 8), {x: interval})
+    assert (str(found.min_value), str(found.max_value)) == ("0", "7")
+
+
 def test_a_set_is_itself_alone() -> None:
     one, bound = IntervalSet(0, 3), arith.ConstIntBound(0, 3)
     assert one.same_as(one) and not one.same_as(IntervalSet(0, 3))

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from tvmagic import ir
 from tvmagic.arith import Analyzer, Extension
+from tvmagic.arith.const_int_bound import NEG_INF, POS_INF
+from tvmagic.arith.wrapping import fit
 from tvmagic.errors import TVMagicError
 
 
@@ -129,3 +131,18 @@ def test_laws_hold_for_many(part: int) -> None:
         check_laws(random.Random(seed), 60)
         if seed % 4 == 0:
             check_vectors(random.Random(seed))
+
+
+@pytest.mark.parametrize(
+    ("bound", "fits"),
+    [((3, 30), True), ((0, 255), True), ((-1, 30), False), ((3, 256), False), ((-5, 300), False)],
+)
+def test_a_bound_that_leaves_the_type_at_either_end_says_nothing(bound: tuple[int, int], fits: bool) -> None:
+    assert fit(bound, (0, 255)) == (bound if fits else (0, 255))
+
+
+def test_a_bound_at_the_end_of_64_bits_says_nothing() -> None:
+    limits = NEG_INF, POS_INF
+    assert fit((5, limits[1]), limits) == limits
+    assert fit((limits[0], 5), limits) == limits
+    assert fit((limits[0] + 1, limits[1] - 1), limits) == (limits[0] + 1, limits[1] - 1)

@@ -354,6 +354,11 @@ def test_other_operations_are_refused() -> None:
     joined = te.comm_reducer(lambda a, b: a * 2 + b, lambda t: te.const(0, t), name="joined")
     with pytest.raises(AscendError, match="combines by no reduction of a HintGraph"):
         ascend.hint_graph(te.compute((1,), lambda o: joined(x[k], k), name="y"))
+    both = te.comm_reducer(
+        lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda t, u: (te.const(0, t), te.const(0, u)), name="both"
+    )
+    with pytest.raises(AscendError, match="reduces several values at once"):
+        ascend.hint_graph(te.compute((1,), lambda o: both((x[k], x[k] * 2), k), name="z")[0])
     with pytest.raises(AscendError, match="none of the inputs"):
         ascend.hint_graph(te.compute((9,), lambda i: x[i] + 1, name="y"), [])
     y = te.compute((9,), lambda i: x[i] + 1, name="y")

@@ -100,6 +100,7 @@ def test_rules_on_a_block_leave_the_given_state() -> None:
     (new,) = cinn.MultiLevelTiling().apply_on_block(state, "B")
     assert str(state.ir_schedule) == before and new != state and state == state.copy()
     assert cinn.SearchState(program("matmul").schedule(), 1.0) < cinn.SearchState(program("matmul").schedule(), 2.0)
+    assert not cinn.SearchState(program("matmul").schedule(), 1.0) < cinn.SearchState(program("matmul").schedule(), 1.0)
     assert len({state, state.copy()}) == 1
 
 

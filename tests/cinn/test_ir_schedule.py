@@ -320,3 +320,22 @@ def test_what_has_no_blocks_is_refused() -> None:
     lowered = tvmagic.lower(te.create_schedule(b.op), [a, b])
     with pytest.raises(TVMagicError, match="no root block"):
         IRSchedule(lowered)
+
+
+@pytest.mark.parametrize(
+    ("factors", "said"),
+    [
+        ([0, 4], "positive numbers"),
+        ([-2, 4], "positive numbers"),
+        ([-1, -1], "one of them may be -1"),
+        ([-1, 2, -1], "one of them may be -1"),
+        ([-1, 5000], "more than the extent"),
+        ([1, 2], "less than|product"),
+        ([], "one factor or more"),
+    ],
+)
+def test_factors_that_do_not_split_a_loop(factors: list[int], said: str) -> None:
+    schedule = program("chain").schedule()
+    with pytest.raises(TVMagicError, match=said):
+        schedule.split("B", 0, factors)
+    check("chain", schedule)

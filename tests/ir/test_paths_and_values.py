@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tvmagic.runtime.object_path import (
@@ -17,6 +19,7 @@ from tvmagic.runtime.object_path import (
 
 import tvmagic as tvm
 from tvmagic import ir, te, tir
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import get_first_structural_mismatch, structural_equal
 
 
@@ -159,3 +162,22 @@ def test_views_of_arrays() -> None:
     shared = tvm.nd.from_dlpack(values)
     values[0] = 5
     assert shared.numpy().tolist() == [5, 1, 2]
+
+
+@pytest.mark.parametrize("shift", [ir.ops.shift_left, ir.ops.shift_right])
+def test_shifts_are_by_less_than_the_bits(shift: Any) -> None:
+    x = ir.Var("x", "int32")
+    assert shift(x, 0) is x and str(shift(x, 31).args[1]) == "31"
+    for by in (-1, 32):
+        with pytest.raises(TVMagicError, match=f"a shift by {by} is outside 0 to 31"):
+            shift(x, by)
+
+
+def test_a_pointer_to_part_of_a_buffer_has_the_rest_as_its_extent() -> None:
+    dense, strided = ir.decl_buffer((4, 8)), ir.decl_buffer((4, 8), strides=(16, 1))
+    thin = ir.decl_buffer((4, 8), strides=(1,))
+    extents = [b.access_ptr("r", offset=3).args[3] for b in (dense, strided, thin)]
+    assert [int(e) for e in extents] == [29, 61, 29]
+    wide = dense.access_ptr("w", content_lanes=4, offset=2)
+    assert (int(wide.args[2]), int(wide.args[3]), str(wide.args[0].dtype)) == (2, 6, "float32x4")
+    assert [int(b.access_ptr("r", extent=5).args[3]) for b in (dense, strided)] == [5, 5]

@@ -109,3 +109,12 @@ def f(A: T.Buffer((8,), "float32"), q: T.handle("float32")):
     array = np.zeros(8, "float32")
     tvmagic.build(fixed)(array)
     assert array.tolist() == [0, 0, 0, 0, 3, 0, 0, 3]
+
+
+@pytest.mark.parametrize(("shape", "text"), [("k, n", "k + 8"), ("n, k", "8 + k")])
+def test_either_operand_may_be_the_one_that_is_fixed(shape: str, text: str) -> None:
+    a, b = shape.split(", ")
+    head = "from tvm.script import tir as T\n@T.prim_func\ndef main(n: T.int32, k: T.int32):\n"
+    func = from_source(f"{head}    T.evaluate({a} + {b})\n")
+    assert text in func.specialize({func.params[0]: 8}).script()
+    assert func.specialize({func.params[0]: func.params[0]}).body is func.body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -145,6 +146,34 @@ def test_the_hosts_have_the_same_functions_of_c() -> None:
     script = f"{text}\nconsole.log(JSON.stringify(makeHost(makeArithmetic()).functionsOfC));"
     done = subprocess.run(["node"], input=script, capture_output=True, text=True, timeout=60, check=True)
     assert sorted(json.loads(done.stdout)) == sorted([*C_FUNCTIONS, *[f"{name}f" for name in C_FUNCTIONS]])
+
+
+@pytest.mark.parametrize(
+    ("cell", "has", "has_not"),
+    [
+        ("X: int32[6]\nY[i] = X[i] + 1", "Int32Array", "BigInt"),
+        ("X: uint8[6]\nY[i] = X[i] + 1", "Uint8Array", "BigInt"),
+        ("X: float64[6]\nY[i] = X[i] + 1", "Float64Array", "BigInt"),
+        ("X: int64[6]\nY[i] = X[i] + 1", "BigInt.asIntN(64, ", "| 0"),
+        ("X: int32[6]\nY[i] = X[i % 3] + X[i]", "% 3)", "wholeFloorRemain"),
+        ("X: int32[6]\nY[i] = X[i] % 3", "wholeFloorRemain(", "% 3"),
+        ("X: int32[6]\nY[i] = X[i] // 3", "Math.floor(", "wholeFloorDivide"),
+        ("X: int32[6]\nW: int32[6]\nY[i] = X[i] // W[i]", "wholeFloorDivide(", "Math.floor("),
+        ("X: float32[2, 3, 4]\nY[i, j, k] = X[i, j, k]", ") * 4 + ", "* 2 +"),
+    ],
+)
+def test_the_form_of_an_operation_follows_its_operands(cell: str, has: str, has_not: str) -> None:
+    text = javascript(operator("f", cell), {})
+    assert has in text and has_not not in text
+
+
+def test_conditions_that_leave_nothing_open_have_no_error_of_their_own() -> None:
+    op = operator("f", "X: float32[4]\nY[i] = 1.0 if X[i] > 0 and i < 3 else 0.0")
+    assert "apart(" not in javascript(op, {}, True)
+    op = operator("f", "X: float32[4]\nS[i] = X[i] * 3\nY[i] = 1.0 if S[i] > 0 and i < 3 else 0.0")
+    assert "apart(" in javascript(op, {}, True) and "apart(" not in javascript(op, {})
+    name = re.findall(r"let (v\d+) = v\d+, e\1 = ", javascript(op, {}, True))[0]
+    assert f"if ({name} || e{name})" in javascript(op, {}, True) and f"if ({name})" in javascript(op, {})
 
 
 @pytest.mark.soak

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from tvmagic import ir, te
 from tvmagic.errors import ScheduleError, TVMagicError
 from tvmagic.eval.cost import count
 from tvmagic.operators import operator
+from tvmagic.operators.arrays import require_memory
+from tvmagic.operators.covered_elements import check_reach
 from tvmagic.operators.measure import Timing, bench, check, compare, measure, measure_in_turns
 from tvmagic.operators.scheduling import CellError, schedule
 from tvmagic.passes import Record
@@ -61,6 +65,24 @@ def test_calls_inside_loops_and_helpers_are_steps_too() -> None:
     ).record
     assert record is not None
     assert [s.name for s in record] == ["s[Y].split(axis, factor=factor)"] * 2
+
+
+def test_calls_on_another_schedule_and_calls_of_calls_are_no_steps() -> None:
+    op, _ = dense()
+    cell = "other = te.create_schedule(s[Y].op)\nother[Y].split(Y.op.axis[0], factor=4)\ns[Y].tile(*s[Y].axis, 8, 16)"
+    record = schedule(op, cell).record
+    assert record is not None
+    assert [s.name for s in record] == ["s[Y].tile(*s[Y].axis, 8, 16)"]
+    again = schedule(op, "s.cache_write(Y, 'local')\ns[Y].split(s[Y].axis[0], factor=4)").record
+    assert again is not None and len(again) == 2
+
+
+def test_a_schedule_records_only_while_its_cell_runs() -> None:
+    op, _ = dense()
+    before = te.schedule.Stage.split
+    record = schedule(op, "s[Y].split(s[Y].axis[0], factor=4)").record
+    assert te.schedule.Stage.split is before
+    assert record is not None and len(record) == 1
 
 
 def test_a_failing_call_leaves_the_state_before_it_usable() -> None:
@@ -266,3 +288,30 @@ def test_indices_stay_inside_of_tensors_of_symbolic_sizes() -> None:
     assert inputs["I"].min() == 0 and inputs["I"].max() == 4
     assert inputs["J"].min() == 0 and inputs["J"].max() == 7
     assert op.check(sizes={"n": 5, "m": 400}).word.startswith("equal")
+
+
+def test_a_tensor_has_as_many_elements_as_32_bits_reach() -> None:
+    check_reach("f", [te.placeholder(((1 << 31) - 1,), name="A")], (), ())
+    with pytest.raises(TVMagicError, match="`A` of `f` has 2147483648 elements, more than indices of 32 bits reach"):
+        check_reach("f", [te.placeholder((1 << 16, 1 << 15), name="A")], (), ())
+    wide = te.placeholder((ir.IntImm("int64", 1 << 16), ir.IntImm("int64", 1 << 15)), name="A")
+    check_reach("f", [wide], (), ())
+
+
+def test_memory_is_what_the_system_and_the_group_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"/proc/meminfo": "MemTotal: 9 kB\nMemAvailable: 3000000 kB\n"}
+
+    def read(path: Path, **_: object) -> str:
+        if str(path) not in files:
+            raise OSError(path)
+        return files[str(path)]
+
+    monkeypatch.setattr(Path, "read_text", read)
+    require_memory(2 << 30, "an array")
+    with pytest.raises(TVMagicError, match=r"3 GiB of memory are needed for an array, 2.86 GiB are free"):
+        require_memory(3 << 30, "an array")
+    files["/sys/fs/cgroup/memory.max"], files["/sys/fs/cgroup/memory.current"] = str(3 << 30), str(2 << 30)
+    with pytest.raises(TVMagicError, match=r"2 GiB of memory are needed for an array, 1 GiB are free"):
+        require_memory(2 << 30, "an array")
+    files["/sys/fs/cgroup/memory.max"] = "max"
+    require_memory(2 << 30, "an array")

@@ -31,12 +31,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # What is mutated, and the tests that are to notice it.
 PACKAGES = {
+    "ir": (("tvmagic/ir", "tvmagic/eval"), ("tests/ir", "tests/eval")),
     "arith": (("tvmagic/arith",), ("tests/arith",)),
     "te": (("tvmagic/te/schedule",), ("tests/te",)),
     "primitives": (("tvmagic/tir/schedule",), ("tests/tir",)),
     "transforms": (("tvmagic/tir/transform", "tvmagic/tir/analysis"), ("tests/tir",)),
     "codegen": (("tvmagic/codegen",), ("tests/codegen", "tests/runtime")),
-    "notation": (("tvmagic/operators",), ("tests/operators",)),
+    "notation": (("tvmagic/notation", "tvmagic/operators"), ("tests/notation", "tests/operators")),
     "cinn": (("tvmagic/cinn", "tvmagic/cinn/text/printer*"), ("tests/cinn",)),
     "ascend": (("tvmagic/ascend",), ("tests/ascend",)),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import textwrap
 
@@ -14,10 +15,23 @@ from tvmagic.tir.schedule.instruction import InstructionKind
 from tvmagic.tir.schedule.parameters import DESCRIPTIONS
 
 EXAMPLE = re.compile(r"\nExample\n-------\n`([^\n]+)` makes of\n\n(.*?)\n\nthis:\n\n(.*)", re.DOTALL)
-# What has no program before and after that fits on a screen, or that is not there without an instruction.
-NO_EXAMPLE = {
-    "annotate_buffer_access", "cache_index", "enter_postproc", "loop_partition", "pad_einsum", "set_axis_separator", "tensorize",
-}  # fmt: skip
+# What the example of `tensorize` takes: the intrinsic's description, and what it is replaced by.
+ADD_ONE = """
+from tvmagic.script import tir as T
+@T.prim_func
+def add_one(a: T.handle, b: T.handle):
+    A = T.match_buffer(a, (16,), offset_factor=1)
+    B = T.match_buffer(b, (16,), offset_factor=1)
+    with T.block("root"):
+        T.reads(A[0:16])
+        T.writes(B[0:16])
+        {}
+"""
+ONE_BY_ONE = """for i in range(16):
+            with T.block("one"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + T.float32(1.0)"""
+BY_CALL = 'T.call_extern("int32", "add_one_16", B.access_ptr("w"), A.access_ptr("r"))'
 CHANGING = sorted(
     n for n, kind in InstructionKind.methods.items() if not kind.is_pure and "primitives" in kind.function.__module__
 )
@@ -32,18 +46,32 @@ def program(body: str, like: str) -> PrimFunc:
     return from_source(head + textwrap.indent(body, "    "))
 
 
-@pytest.mark.parametrize("name", [n for n in CHANGING if n not in NO_EXAMPLE])
+@pytest.fixture(scope="module", autouse=True)
+def _intrinsic() -> None:
+    description, implementation = (from_source(ADD_ONE.format(body)) for body in (ONE_BY_ONE, BY_CALL))
+    tir.TensorIntrin.register("add_one_16", description, implementation, override=True)
+
+
+@pytest.mark.parametrize("name", [n for n in CHANGING if n != "enter_postproc"])
 def test_an_example_does_what_it_says(name: str) -> None:
     found = EXAMPLE.search(InstructionKind.methods[name].doc)
     assert found is not None, "its docstring has no example"
     call, before, after = found[1], *(textwrap.dedent(text) for text in found.groups()[1:])
     assert f"sch.{name}(" in call
-    assert len(before.splitlines()) <= 10 and len(after.splitlines()) <= 13
+    assert len(before.splitlines()) <= 10 and len(after.splitlines()) <= 24
     sch = tir.Schedule(program(before, before))
     blocks = re.findall(r'T\.block\("(\w+)"\)', before)
     loops = {sch.get(loop).loop_var.name: loop for block in blocks for loop in sch.get_loops(block)}
     exec(call, {"sch": sch, **loops})
     assert_structural_equal(sch.mod["main"], program(after, before))
+
+
+def test_the_example_of_what_ends_a_trace() -> None:
+    before = "for i in range(16):\n    with T.block('B'):\n        v = T.axis.spatial(16, i)\n        B[v] = A[v] + 1.0"
+    names = {"sch": tir.Schedule(program(before, before))}
+    example = doctest.DocTestParser().get_doctest(InstructionKind.methods["enter_postproc"].doc, names, "", None, None)
+    result = doctest.DocTestRunner().run(example)
+    assert result.attempted == 4 and result.failed == 0
 
 
 @pytest.mark.parametrize("name", sorted(InstructionKind.methods))

@@ -268,6 +268,8 @@ class Analyzer:
     def simplify(self, expr: Any, steps: int = 2) -> PrimExpr:
         """`expr` simplified: the canonical form, then `steps` times the rules and that form in turn."""
         result = _expr(expr)
+        if isinstance(result, IntImm):
+            return result
         if isinstance(result, Var) and result not in self.rewriter.values and not result.dtype.is_bool:
             return result
         self.open_request()

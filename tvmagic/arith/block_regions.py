@@ -39,6 +39,7 @@ from tvmagic.ir.expr import (
 )
 from tvmagic.ir.functor import Visitor, handles, post_order_visit, substitute
 from tvmagic.ir.op import Op
+from tvmagic.ir.query import linear_terms, operands
 from tvmagic.ir.stmt import Block, BlockRealize, BufferStore, For, IfThenElse, LetStmt
 
 __all__ = ["block_access_regions", "block_read_write_regions", "condition_bounds"]
@@ -310,7 +311,7 @@ def _comparisons(condition: PrimExpr) -> list[CmpOp]:
     if isinstance(condition, Call) and condition.op is _LIKELY:
         return _comparisons(condition.args[0])
     if isinstance(condition, And):
-        return _comparisons(condition.a) + _comparisons(condition.b)
+        return [c for part in operands(condition, And) for c in _comparisons(part)]
     if not isinstance(condition, CmpOp) or not (condition.a.dtype.is_int or condition.a.dtype.is_uint):
         return []
     simple = True
@@ -326,24 +327,12 @@ def _comparisons(condition: PrimExpr) -> list[CmpOp]:
 
 def _difference(node: CmpOp) -> dict[Var | None, int] | None:
     """`a - b` as a sum of variables with integer factors; the constant is under None."""
-    terms: dict[Var | None, int] = {None: 0}
-    stack: list[tuple[PrimExpr, int]] = [(node.a, 1), (node.b, -1)]
-    while stack:
-        part, sign = stack.pop()
-        if isinstance(part, IntImm):
-            terms[None] += sign * part.value
-        elif isinstance(part, Var):
-            terms[part] = terms.get(part, 0) + sign
-        elif isinstance(part, Add):
-            stack += [(part.a, sign), (part.b, sign)]
-        elif isinstance(part, Sub):
-            stack += [(part.a, sign), (part.b, -sign)]
-        elif isinstance(part, Mul) and isinstance(part.b, IntImm):
-            stack.append((part.a, sign * part.b.value))
-        elif isinstance(part, Mul) and isinstance(part.a, IntImm):
-            stack.append((part.b, sign * part.a.value))
-        else:
+    (left, plus), (right, minus) = linear_terms(node.a), linear_terms(node.b)
+    terms: dict[Var | None, int] = {None: plus - minus}
+    for part, factor in (*left, *[(part, -factor) for part, factor in right]):
+        if not isinstance(part, Var):
             return None
+        terms[part] = terms.get(part, 0) + factor
     return None if isinstance(node, NE) else terms
 
 

@@ -48,6 +48,7 @@ from tvmagic.ir import (
     ops,
 )
 from tvmagic.ir.deep_equal import deep_equal
+from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.fold import truncate_divide
 from tvmagic.ir.query import callee, is_call
 
@@ -151,9 +152,8 @@ def everything(dtype: DataType) -> Bound:
         if dtype.is_bool:
             found = (0, 1)
         elif dtype.is_int or dtype.is_uint:
-            bits = dtype.bits - dtype.is_int
-            high = POS_INF if bits >= 63 else (1 << bits) - 1
-            found = (0 if dtype.is_uint else NEG_INF if bits >= 63 else -(1 << bits)), high
+            low, high = integer_limits(dtype)
+            found = max(low, NEG_INF), min(high, POS_INF)
         else:
             found = UNBOUNDED
         _EVERYTHING[dtype] = found

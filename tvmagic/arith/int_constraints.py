@@ -1,4 +1,4 @@
-"""Systems of integer constraints, and what their solution is told in."""
+"""Systems of integer constraints, and the form that their solutions have."""
 
 from __future__ import annotations
 

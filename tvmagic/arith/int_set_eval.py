@@ -65,7 +65,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import make_const
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import is_call, operands
 
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
@@ -477,13 +477,12 @@ _MIRRORED: dict[type, type] = {LE: GE, LT: GT, GE: LE, GT: LT, EQ: EQ}
 
 def bounds_of_constraint(constraint: PrimExpr) -> list[tuple[Var, IntSet]]:
     """The sets of variables that follow from the comparisons whose conjunction `constraint` is."""
-    if isinstance(constraint, And):
-        return bounds_of_constraint(constraint.a) + bounds_of_constraint(constraint.b)
-    if type(constraint) not in _MIRRORED:
-        return []
-    assert isinstance(constraint, CmpOp)
-    if isinstance(constraint.a, Var):
-        return [(constraint.a, _interval_of(type(constraint), constraint.b))]
-    if isinstance(constraint.b, Var):
-        return [(constraint.b, _interval_of(_MIRRORED[type(constraint)], constraint.a))]
-    return []
+    found: list[tuple[Var, IntSet]] = []
+    for part in operands(constraint, And):
+        if not isinstance(part, CmpOp) or type(part) not in _MIRRORED:
+            continue
+        if isinstance(part.a, Var):
+            found.append((part.a, _interval_of(type(part), part.b)))
+        elif isinstance(part.b, Var):
+            found.append((part.b, _interval_of(_MIRRORED[type(part)], part.a)))
+    return found

@@ -30,6 +30,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import make_const
+from tvmagic.ir.query import operands
 from tvmagic.ir.values import SEQUENCES
 
 __all__ = ["detect_clip_bound", "detect_linear_equation"]
@@ -144,19 +145,6 @@ _NOT_NEGATIVE: dict[type, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
 }
 
 
-def _conjunction(condition: PrimExpr) -> list[PrimExpr]:
-    """The terms of a conjunction, from left to right."""
-    terms: list[PrimExpr] = []
-    todo = [condition]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, And):
-            todo += (node.b, node.a)
-        else:
-            terms.append(node)
-    return terms
-
-
 def _clip(term: PrimExpr, names: Sequence[Var]) -> tuple[Var, PrimExpr | None, PrimExpr | None] | None:
     """The variable that a comparison bounds, and its least and greatest value."""
     used = [v for v in names if uses_var(term, lambda var, v=v: var is v)]
@@ -188,7 +176,7 @@ def detect_clip_bound(condition: Any, variables: Sequence[Any]) -> list[PrimExpr
     names, analyzer = _variables(variables), new_analyzer()
     lows: dict[Var, PrimExpr] = {}
     highs: dict[Var, PrimExpr] = {}
-    for term in _conjunction(analyzer.simplify(expr(condition))):
+    for term in operands(analyzer.simplify(expr(condition)), And):
         found = _clip(term, names)
         if found is None:
             return []

@@ -76,7 +76,7 @@ def _map_bound(
 
 
 def _without_trivial(total: IterSumExpr, domains: Mapping[Var, Range]) -> IterSumExpr | None:
-    """`total` with the only value of a trivial iterator in its place, for quotients of them stay as they are.
+    """`total` with trivial iterators replaced by their only values, which are not simplified inside quotients.
 
     None if another iterator is left, which has one value because of the predicate.
     """

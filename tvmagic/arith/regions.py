@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from tvmagic.arith.int_set import IntervalSet, IntSet, constant_interval
 from tvmagic.arith.iter_map.expr import structure_key
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Add, FloorDiv, FloorMod, IntImm, IterVar, Mul, PrimExpr, Range, Sub, Var, expr
+from tvmagic.ir import FloorDiv, FloorMod, IntImm, IterVar, PrimExpr, Range, Var, expr
+from tvmagic.ir.query import linear_terms
 
 __all__ = ["Box", "BoxUnion", "Steps", "StrideSet", "eval_stride_set", "exact_union"]
 
@@ -190,23 +191,9 @@ class _Image(NamedTuple):
     variables: frozenset[Var]
 
 
-def _linear_terms(value: PrimExpr) -> tuple[list[tuple[PrimExpr, int]], int]:
+def _joined_terms(value: PrimExpr) -> tuple[list[tuple[PrimExpr, int]], int]:
     """`value` as factors times what is no sum, equal parts joined, plus a constant."""
-    terms: list[tuple[PrimExpr, int]] = []
-    constant = 0
-    todo: list[tuple[PrimExpr, int]] = [(value, 1)]
-    while todo:
-        node, factor = todo.pop()
-        if isinstance(node, (Add, Sub)):
-            todo += [(node.a, factor), (node.b, factor if isinstance(node, Add) else -factor)]
-        elif isinstance(node, IntImm):
-            constant += factor * node.value
-        elif isinstance(node, Mul) and isinstance(node.b, IntImm):
-            todo.append((node.a, factor * node.b.value))
-        elif isinstance(node, Mul) and isinstance(node.a, IntImm):
-            todo.append((node.b, factor * node.a.value))
-        else:
-            terms.append((node, factor))
+    terms, constant = linear_terms(value)
     if len(terms) > 1:
         joined: dict[Any, tuple[PrimExpr, int]] = {}
         for node, factor in terms:
@@ -217,7 +204,7 @@ def _linear_terms(value: PrimExpr) -> tuple[list[tuple[PrimExpr, int]], int]:
 
 
 def _image(value: PrimExpr, domains: Mapping[Var, Steps]) -> _Image | None:
-    terms, constant = _linear_terms(value)
+    terms, constant = _joined_terms(value)
     parts: list[_Image] = []
     for node, factor in terms:
         part = _atom_image(node, domains)

@@ -137,11 +137,11 @@ class TransitiveComparisons:
             self._remove(self._of_binding.pop(var, []))
         self.bindings[var] = range_
         if isinstance(range_.extent, IntImm) and range_.extent.value == 1:
-            conditions = [op.equal(var, range_.min)]
+            known = [self._compared(var, range_.min, EQ)]
         else:
             end = op.add(range_.min, range_.extent)
-            conditions = [op.greater_equal(var, range_.min), op.less(var, end)]
-        added = [k for e in conditions if (k := self._known_from(e)) is not None]
+            known = [self._compared(var, range_.min, GE), self._compared(var, end, LT)]
+        added = [k for k in known if k is not None]
         if added:
             self._of_binding[var] = added
             self._append(added)
@@ -173,10 +173,14 @@ class TransitiveComparisons:
     def _known_from(self, e: PrimExpr) -> Known | None:
         """What a comparison says; None if it compares nothing, or constants, or floats."""
         result = _OF_CLASS.get(type(e))
-        if result is None or not isinstance(e, CmpOp) or not e.a.dtype.is_int:
+        return self._compared(e.a, e.b, result) if result is not None and isinstance(e, CmpOp) else None
+
+    def _compared(self, lhs: PrimExpr, rhs: PrimExpr, result: int) -> Known | None:
+        """That `lhs` compares with `rhs` by `result`; None if they are constants or floats, or if it may have an effect."""
+        if not (lhs.dtype.is_int and rhs.dtype.is_int):
             return None
-        (left, c1), (right, c2) = self._split(e.a), self._split(e.b)
-        if (left is None and right is None) or side_effect(e) > CallEffect.PURE:
+        (left, c1), (right, c2) = self._split(lhs), self._split(rhs)
+        if (left is None and right is None) or max(side_effect(lhs), side_effect(rhs)) > CallEffect.PURE:
             return None
         a, b = self._find(left, True), self._find(right, True)
         assert a is not None and b is not None

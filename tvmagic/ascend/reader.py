@@ -369,23 +369,28 @@ class _Reader:
         for node in graph.nodes:
             later = [self.missing_nodes.get(x.node.name) is x.node and x.node.name in graph._named for x in node.inputs]
             node.inputs = [self.tensor(str(x)) if moved else x for x, moved in zip(node.inputs, later, strict=True)]
-        for axis in graph.axes:
-            if axis.type in _HALVES:
-                same = (a for a in graph.axes if a.from_ == axis.from_ and a.type is _HALVES[axis.type])
-                axis.split_pair = next(same, None)
-            elif axis.type is AxisType.ORIGINAL:
-                axis.from_ = _merged_from(graph, axis)
-        parts = {id(f) for a in graph.axes if a.is_merged for f in a.from_}
-        kinds = (AxisType.ORIGINAL, AxisType.MERGED)
-        graph.sched_axes = [
-            a for a in graph.axes if a.type in kinds and id(a) not in parts and all(f.type in kinds for f in a.from_)
-        ]
+        _relate_axes(graph)
         for node in graph.nodes:
             if node.op.is_buffer and not node.sched.axis:
                 node.sched.axis = list(node.y.axis)
         for section in SECTIONS:
             graph.sources.setdefault(section, Source(""))  # what an excerpt leaves out is not printed either
         remember(graph)
+
+
+def _relate_axes(graph: Any) -> None:
+    """Find the other half of each split, the parts of merged axes, and the axes that schedules begin with."""
+    for axis in graph.axes:
+        if axis.type in _HALVES:
+            same = (a for a in graph.axes if a.from_ == axis.from_ and a.type is _HALVES[axis.type])
+            axis.split_pair = next(same, None)
+        elif axis.type is AxisType.ORIGINAL:
+            axis.from_ = _merged_from(graph, axis)
+    parts = {id(f) for a in graph.axes if a.is_merged for f in a.from_}
+    kinds = (AxisType.ORIGINAL, AxisType.MERGED)
+    graph.sched_axes = [
+        a for a in graph.axes if a.type in kinds and id(a) not in parts and all(f.type in kinds for f in a.from_)
+    ]
 
 
 _HALVES = {

@@ -39,7 +39,7 @@ from tvmagic.ir import (
 from tvmagic.ir.deep import with_deep_stack
 from tvmagic.ir.derive import node as declare
 from tvmagic.ir.ops import logical_and
-from tvmagic.ir.query import is_one, variables_in
+from tvmagic.ir.query import is_one, operands, variables_in
 from tvmagic.tir.blocks.conditions import all_of, conjuncts
 from tvmagic.tir.blocks.regions import with_detected_regions
 
@@ -97,6 +97,15 @@ def listed(*parts: Stmt | None) -> SeqStmt:
     flat = StmtList.flatten(*parts)
     assert isinstance(flat, SeqStmt)
     return flat
+
+
+class ListMutator(Mutator):
+    """A mutator that leaves lists of statements lists, those of a single statement too."""
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        parts = [self.visit(s) for s in node.seq]
+        return node if all(a is b for a, b in zip(parts, node.seq)) else listed(*parts)
 
 
 def buffer_name(buffer: Buffer) -> str:
@@ -172,14 +181,7 @@ class _Order(Mutator):
     def total(self, node: Add) -> PrimExpr:
         if not node.dtype.is_int:
             return self.visit_children(node)
-        terms: list[PrimExpr] = []
-        stack: list[PrimExpr] = [node]
-        while stack:
-            part = stack.pop()
-            if isinstance(part, Add):
-                stack += [part.b, part.a]
-            else:
-                terms.append(self.visit(part))
+        terms = [self.visit(part) for part in operands(node, Add)]
         result = terms[-1]
         for term in reversed(terms[:-1]):
             result = Add(term, result)

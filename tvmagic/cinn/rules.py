@@ -40,10 +40,10 @@ class SkipRule(AutoGenRule):
 
 
 class AutoUnroll(AutoGenRule):
-    """Sets how much may be written out, `auto_unroll_max_step`, on a root under which something reduces.
+    """Sets how much may be unrolled, `auto_unroll_max_step`, on a root under which something reduces.
 
     The value is one of 0, 8, 32, 128. When the program is lowered, serial loops whose extent times the number of their
-    statements is at most that are written out, innermost first, those of an extent of at most 50.
+    statements is at most that are unrolled, innermost first, those of an extent of at most 50.
     """
 
     def __init__(self, target: object = None, seed: int | None = None) -> None:

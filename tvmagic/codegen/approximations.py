@@ -189,12 +189,18 @@ def _log_ends(m: MathText, x: str, result: str) -> str:
 @own("log", 32)
 def log_float(m: MathText, x: str) -> str:
     """log(x) = e ln 2 + log(1 + f)."""
-    e, f = _split(m, x)
+    return _log_ends(m, x, _log_sum(m, *_split(m, x)))
+
+
+def _log_sum(m: MathText, e: str, f: str, lost: str | None = None) -> str:
+    """e ln 2 + log(1 + f), and what is `lost` so far."""
     square = m.mul(f, f)
     tail = m.mul(m.mul(square, f), m.horner(f, _LOG))
+    if lost is not None:
+        tail = m.add(tail, lost)
     tail = m.fma(e, -2.12194440054690583e-4, tail)
     tail = m.fma(square, -0.5, tail)
-    return _log_ends(m, x, m.fma(e, 0.693359375, m.add(f, tail)))
+    return m.fma(e, 0.693359375, m.add(f, tail))
 
 
 def _log_base(m: MathText, x: str, slope: float, power: float, low: float) -> str:
@@ -231,11 +237,7 @@ def log1p_float(m: MathText, x: str) -> str:
     f = m.select(near, x, m.sub(m.floats(mantissa), 1.0))
     lost = m.select(m.compare("ogt", x, 1.0), m.sub(1.0, m.sub(u, x)), m.sub(x, m.sub(u, 1.0)))
     lost = m.select(near, 0.0, m.div(lost, u))
-    e, square = m.to_float(k), m.mul(f, f)
-    tail = m.add(m.mul(m.mul(square, f), m.horner(f, _LOG)), lost)
-    tail = m.fma(e, -2.12194440054690583e-4, tail)
-    tail = m.fma(square, -0.5, tail)
-    result = _log_ends(m, u, m.fma(e, 0.693359375, m.add(f, tail)))
+    result = _log_ends(m, u, _log_sum(m, m.to_float(k), f, lost))
     return m.select(m.compare("oeq", x, 0.0), x, result)
 
 

@@ -89,7 +89,7 @@ def _refuse_shared(stmt: AttrStmt, axis: IterVar) -> None:
         if stores and not any(structural_equal(load.indices, store) for store in stores):
             raise BuildError(
                 f"a thread of `{axis.thread_tag}` reads what others write to the shared buffer `{load.buffer.name}`, "
-                "where not all of them come to a barrier",
+                "at a place that not all of them reach, so that no barrier can be there",
                 node=load,
                 hint="guard single loads and stores, or build the schedule itself: `tvmagic.build(sch.mod)` runs "
                 "thread-bound loops as plain loops",

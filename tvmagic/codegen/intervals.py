@@ -22,6 +22,7 @@ from tvmagic.ir import (
     Sub,
     Var,
 )
+from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.query import callee
 
 __all__ = ["Intervals"]
@@ -55,10 +56,7 @@ class Intervals:
 
 
 def _limits(expr: PrimExpr) -> Interval:
-    dtype = expr.dtype
-    if dtype.is_int:
-        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
-    return 0, (1 << max(dtype.bits, 1)) - 1
+    return integer_limits(expr.dtype) if expr.dtype.bits else (0, 1)
 
 
 def _hull(values: list[int]) -> Interval:

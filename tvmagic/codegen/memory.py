@@ -279,9 +279,8 @@ class MemoryEmitter(ExpressionEmitter):
         dtype = buffer.dtype.with_lane_code(index.dtype.lane_code)
         kind, lanes = memory_type(dtype), dtype.lane_code
         flags = flags_type(lanes)
-        memory = DataType("uint8").with_lane_code(lanes) if dtype.is_bool else dtype
         name = self.context.text.declare(
-            f"llvm.masked.gather.{suffix(memory)}.{lanes_name(lanes)}p0",
+            f"llvm.masked.gather.{_suffix_in_memory(dtype)}.{lanes_name(lanes)}p0",
             kind,
             f"{vector_type('ptr', lanes)}, i32, {flags}, {kind}",
         )
@@ -296,8 +295,9 @@ class MemoryEmitter(ExpressionEmitter):
         dtype = buffer.dtype.with_lane_code(buffer.dtype.lane_code * lanes)
         kind, flags = memory_type(dtype), flags_type(dtype.lane_code)
         predicate = self._repeat_lanes(predicate, lanes, buffer.dtype.lane_code)
-        memory = DataType("uint8").with_lane_code(dtype.lane_code) if dtype.is_bool else dtype
-        name = self.context.text.declare(f"llvm.masked.load.{suffix(memory)}.p0", kind, f"ptr, i32, {flags}, {kind}")
+        name = self.context.text.declare(
+            f"llvm.masked.load.{_suffix_in_memory(dtype)}.p0", kind, f"ptr, i32, {flags}, {kind}"
+        )
         value = self.out.op(
             f"call {kind} {name}(ptr {self.address(buffer, base)}, i32 {buffer.dtype.element_of.bytes}, "
             f"{flags} {predicate}, {kind} zeroinitializer){self.alias(buffer)}"
@@ -344,10 +344,8 @@ class MemoryEmitter(ExpressionEmitter):
 
     def _each_lane_store(self, buffer: Buffer, index: PrimExpr, value: str) -> None:
         """One store a lane, the last lane last: where lanes share a place, it wins."""
-        dtype, each = (
-            buffer.dtype.with_lane_code(buffer.dtype.lane_code * index.dtype.lane_code),
-            buffer.dtype.lane_code,
-        )
+        each = buffer.dtype.lane_code
+        dtype = buffer.dtype.with_lane_code(each * index.dtype.lane_code)
         for lane, position in enumerate(self._lane_indices(index)):
             parts = [self.lane(value, dtype, lane * each + i) for i in range(each)]
             self._contiguous_store(buffer, position, 1, self.join(parts, buffer.dtype.element_of))
@@ -356,8 +354,9 @@ class MemoryEmitter(ExpressionEmitter):
         dtype = buffer.dtype.with_lane_code(buffer.dtype.lane_code * lanes)
         kind, flags = memory_type(dtype), flags_type(dtype.lane_code)
         predicate = self._repeat_lanes(predicate, lanes, buffer.dtype.lane_code)
-        memory = DataType("uint8").with_lane_code(dtype.lane_code) if dtype.is_bool else dtype
-        name = self.context.text.declare(f"llvm.masked.store.{suffix(memory)}.p0", "void", f"{kind}, ptr, i32, {flags}")
+        name = self.context.text.declare(
+            f"llvm.masked.store.{_suffix_in_memory(dtype)}.p0", "void", f"{kind}, ptr, i32, {flags}"
+        )
         value = self.to_memory(value, dtype)
         self.out.do(
             f"call void {name}({kind} {value}, ptr {self.address(buffer, base)}, "
@@ -369,9 +368,8 @@ class MemoryEmitter(ExpressionEmitter):
             raise BuildError(f"buffer `{buffer.name}` of vectors cannot be stored to with a mask at scattered places")
         dtype = buffer.dtype.with_lane_code(index.dtype.lane_code)
         kind, lanes = memory_type(dtype), dtype.lane_code
-        memory = DataType("uint8").with_lane_code(lanes) if dtype.is_bool else dtype
         name = self.context.text.declare(
-            f"llvm.masked.scatter.{suffix(memory)}.{lanes_name(lanes)}p0",
+            f"llvm.masked.scatter.{_suffix_in_memory(dtype)}.{lanes_name(lanes)}p0",
             "void",
             f"{kind}, {vector_type('ptr', lanes)}, i32, {vector_type('i1', lanes)}",
         )
@@ -380,6 +378,11 @@ class MemoryEmitter(ExpressionEmitter):
             f"call void {name}({kind} {value}, {vector_type('ptr', lanes)} {self._pointers(buffer, index)}, "
             f"i32 {buffer.dtype.bytes}, {flags_type(lanes)} {predicate or 'splat (i1 true)'}){self.alias(buffer)}"
         )
+
+
+def _suffix_in_memory(dtype: DataType) -> str:
+    """What LLVM's intrinsics on memory are called for a type: a bool takes a byte there."""
+    return suffix(DataType("uint8").with_lane_code(dtype.lane_code) if dtype.is_bool else dtype)
 
 
 def _constant_stride(index: PrimExpr) -> int | None:

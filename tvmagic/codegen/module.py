@@ -34,6 +34,7 @@ from tvmagic.ir import (
     PrimFunc,
     Stmt,
 )
+from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.functor import Visitor, handles, pre_order_visit
 from tvmagic.passes import note
 from tvmagic.runtime.abi import Site
@@ -388,7 +389,7 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     for i, var in enumerate(abi.sizes):
         emitter.values[var] = f"%s{i}"
         emitter.index_values.add(f"%s{i}")
-        emitter.intervals.known[var] = (0, (1 << (var.dtype.bits - 1)) - 1)
+        emitter.intervals.known[var] = (0, largest_integer(var.dtype))
     check_vector_length(context, emitter)
     emitter.statement(func.body)
     emitter.leave("0")

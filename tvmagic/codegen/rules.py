@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from tvmagic.ir import Call
 
-__all__ = ["LIBRARY", "OF_TWO", "OWN", "RULES", "own", "rule"]
+__all__ = ["LIBRARY", "OF_TWO", "OWN", "RULES", "own", "rule", "rules_of"]
 
 Rule = Callable[[Any, Call], str]
 Function = Callable[..., str]
@@ -24,14 +24,23 @@ RULES: dict[str, Rule] = {}
 OWN: dict[tuple[str, int], Function] = {}
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """The rule of the operators `names` (without their prefix `tir.`)."""
+_AnyRule = TypeVar("_AnyRule", bound=Callable[..., Any])
 
-    def register(function: Rule) -> Rule:
-        RULES.update({f"tir.{name}": function for name in names})
-        return function
 
-    return register
+def rules_of(table: dict[str, _AnyRule]) -> Callable[..., Callable[[_AnyRule], _AnyRule]]:
+    """The decorator `rule(*names)` that puts a function in `table` for the operators `names` (without their prefix `tir.`)."""
+
+    def rule(*names: str) -> Callable[[_AnyRule], _AnyRule]:
+        def register(function: _AnyRule) -> _AnyRule:
+            table.update({f"tir.{name}": function for name in names})
+            return function
+
+        return register
+
+    return rule
+
+
+rule = rules_of(RULES)
 
 
 def own(name: str, *bits: int) -> Callable[[Function], Function]:

@@ -105,7 +105,7 @@ class Machine(Values):
 
     @handles(LetStmt)
     def _let_stmt(self, node: LetStmt) -> None:
-        self.values[node.var] = self.visit(node.value)
+        self.values[node.var] = self.kept(node.var, self.visit(node.value))
         self.visit(node.body)
 
     @handles(AttrStmt)
@@ -152,7 +152,10 @@ class Machine(Values):
 
     @handles(BufferStore)
     def _store(self, node: BufferStore) -> None:
-        value = self.visit(node.value)
+        self.store_value(node, self.visit(node.value))
+
+    def store_value(self, node: BufferStore, value: Array) -> None:
+        """Do the store `node` with a value that was computed."""
         storage, indices = self._address(node.buffer, node.indices)
         with self.where(self.visit(node.predicate) if node.predicate is not None else None):
             self._write(storage, indices, value, node.value.dtype.lanes)
@@ -212,9 +215,13 @@ class Machine(Values):
 
     @handles(AllocateConst)
     def _allocate_const(self, node: AllocateConst) -> None:
-        data = np.ascontiguousarray(node.data).reshape(1, -1)
+        data = self.constant_memory(node)
         self.memory[node.buffer_var] = Storage(node.buffer_var.name, data, 0, [0], [data.size])
         self.visit(node.body)
+
+    def constant_memory(self, node: AllocateConst) -> Array:
+        """The memory of a constant array, as one row."""
+        return np.ascontiguousarray(node.data).reshape(1, -1)
 
     @handles(DeclBuffer)
     def _decl_buffer(self, node: DeclBuffer) -> None:

@@ -171,8 +171,12 @@ class Values(Visitor):
 
     @handles(Let)
     def _let(self, node: Let) -> Array:
-        self.values[node.var] = self.visit(node.value)
+        self.values[node.var] = self.kept(node.var, self.visit(node.value))
         return self.visit(node.body)
+
+    def kept(self, var: Var, value: Array) -> Array:
+        """What is kept as the value of a variable."""
+        return value
 
     @handles(Call)
     def _call(self, node: Call) -> Array:
@@ -181,15 +185,18 @@ class Values(Visitor):
             return self._choose(*node.args)
         if name == "likely":
             return self.visit(node.args[0])
-        if name == "reinterpret":
-            return np.asarray(self.visit(node.args[0])).view(numpy_dtype(node.dtype.element_of))
         if name in ("assume", "undef", "prefetch", "type_annotation"):
             return np.asarray(0)
+        return self.called(name, node, [self.visit(a) for a in node.args])
+
+    def called(self, name: str, node: Call, args: list[Array]) -> Array:
+        """The value of a call that computes all its arguments."""
+        if name == "reinterpret":
+            return np.asarray(args[0]).view(numpy_dtype(node.dtype.element_of))
         compute = CALLS.get(name) or CALLS.get(f"tir.{name}")
         if compute is None:
             raise Unsupported(f"the interpreter does not know the call `{name}`")
-        result = compute(*[self.visit(a) for a in node.args])
-        return np.asarray(result).astype(numpy_dtype(node.dtype.element_of), copy=False)
+        return np.asarray(compute(*args)).astype(numpy_dtype(node.dtype.element_of), copy=False)
 
     @handles(BufferLoad)
     def _load(self, node: BufferLoad) -> Array:
@@ -301,13 +308,17 @@ class Values(Visitor):
             value = value[:, None]
         return np.broadcast_to(value, shape)
 
+    def _listeners(self, storage: Storage, shape: tuple[int, ...]) -> Iterator[tuple[Context, Array]]:
+        """The loops run as lanes that share a memory, each with its lane of every element of an access."""
+        for number, context in enumerate(self.contexts):
+            if storage.level <= number:
+                yield context, self._shaped(self.contexts[-1].owner[number], shape, 1)
+
     def _elements(self, storage: Storage, indices: list[Array], lanes: int) -> Array:
         """The elements at `indices`, as they are in memory."""
         row, column, active = self._place(storage, indices, lanes)
-        for number, context in enumerate(self.contexts):
-            if storage.level <= number:
-                lane = self._shaped(self.contexts[-1].owner[number], np.shape(row), 1)
-                context.read(storage, (row[active], column[active]), lane[active])
+        for context, lane in self._listeners(storage, np.shape(row)):
+            context.read(storage, (row[active], column[active]), lane[active])
         return storage.data[row, column]
 
     def _read(self, storage: Storage, indices: list[Array], dtype: Any) -> Array:
@@ -323,11 +334,9 @@ class Values(Visitor):
         if self.contexts and lanes > 1 and value.ndim == 1 and value.shape != (lanes,):
             value = value[:, None]
         value = np.broadcast_to(value, np.shape(row))
-        for number, context in enumerate(self.contexts):
-            if storage.level <= number:
-                lane = self._shaped(self.contexts[-1].owner[number], np.shape(row), 1)
-                context.save(storage)
-                context.write(storage, (row[active], column[active]), lane[active])
+        for context, lane in self._listeners(storage, np.shape(row)):
+            context.save(storage)
+            context.write(storage, (row[active], column[active]), lane[active])
         if value.dtype != storage.data.dtype and value.dtype.itemsize == storage.data.dtype.itemsize:
             value = value.view(storage.data.dtype)
         storage.data[row[active], column[active]] = value[active]

@@ -10,7 +10,7 @@ through `hooks`.
 import importlib
 from typing import Any as _Any
 
-from tvmagic.ir import base, container, diagnostics, module
+from tvmagic.ir import base, container, diagnostics, module, ops
 from tvmagic.ir.attrs import Attrs, DictAttrs
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
 from tvmagic.ir.container import Array, Map
@@ -123,8 +123,10 @@ from tvmagic.ir.stmt import (
     SeqStmt,
     Stmt,
     While,
+    loop_nest,
     stmt_list,
     stmt_seq,
+    within_loops,
 )
 from tvmagic.ir.stores import stored_together
 from tvmagic.ir.unknown import Any

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from tvmagic.errors import TVMagicError, WrongValueError
+from tvmagic.ir import ops
 from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.expr import (
@@ -21,7 +22,6 @@ from tvmagic.ir.expr import (
     Var,
     expr,
     exprs,
-    ops,
 )
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Name, Node, Span

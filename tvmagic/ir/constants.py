@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir.dtype import DataType, dtype_of
+from tvmagic.ir.dtype import DataType, dtype_of, integer_limits
 from tvmagic.ir.expr import (
     BOOL,
     FLOAT32,
@@ -79,25 +79,21 @@ def make_zero(dtype: DataType) -> PrimExpr:
 def min_value(dtype: Any, span: Span | None = None) -> PrimExpr:
     """The smallest finite value of `dtype`."""
     dtype = dtype_of(dtype)
-    if dtype.is_int:
-        return make_const(dtype, -(1 << (dtype.bits - 1)), span)
-    if dtype.is_uint:
-        return make_const(dtype, 0, span)
+    if dtype.is_int or dtype.is_uint:
+        return make_const(dtype, integer_limits(dtype)[0], span)
     return make_const(dtype, -_largest_float(dtype), span)
 
 
 def largest_integer(dtype: DataType) -> int:
     """The largest value of an integer type."""
-    return (1 << (dtype.bits - dtype.is_int)) - 1
+    return integer_limits(dtype)[1]
 
 
 def max_value(dtype: Any, span: Span | None = None) -> PrimExpr:
     """The largest finite value of `dtype`."""
     dtype = dtype_of(dtype)
-    if dtype.is_int:
-        return make_const(dtype, (1 << (dtype.bits - 1)) - 1, span)
-    if dtype.is_uint:
-        return make_const(dtype, (1 << dtype.bits) - 1, span)
+    if dtype.is_int or dtype.is_uint:
+        return make_const(dtype, largest_integer(dtype), span)
     return make_const(dtype, _largest_float(dtype), span)
 
 

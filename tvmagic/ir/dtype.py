@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["DataType", "dtype_of"]
+__all__ = ["DataType", "dtype_of", "integer_limits"]
 
 _PATTERN = re.compile(
     r"(int|uint|float|bfloat|handle|bool|void|e4m3_float(?=8)|e5m2_float(?=8))(\d*)(?:x(\d+)|xvscalex(\d+))?$"
@@ -203,6 +203,13 @@ def _canonical_text(code: str, bits: int, lanes: int) -> str:
 @lru_cache(maxsize=4096)
 def _with_lanes(dtype: DataType, lanes: int) -> DataType:
     return DataType(_canonical_text(dtype.code, dtype.bits, lanes))
+
+
+@lru_cache(maxsize=256)
+def integer_limits(dtype: DataType) -> tuple[int, int]:
+    """The least and the largest value of an integer type, or of bool."""
+    half = 1 << (dtype.bits - 1)
+    return (-half, half - 1) if dtype.is_int else (0, 2 * half - 1)
 
 
 def dtype_of(value: object) -> DataType:

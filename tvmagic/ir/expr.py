@@ -139,9 +139,3 @@ __all__ = [
     "expr",
     "exprs",
 ]
-
-# The functions behind Python's operators build the classes above, which use them in turn.
-from tvmagic.ir import iteration, ops, values
-
-values.ops = ops
-iteration.ops = ops

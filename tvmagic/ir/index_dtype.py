@@ -36,6 +36,7 @@ from tvmagic.ir import (
     mutate_all,
     ops,
 )
+from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.query import launches_thread
 
 __all__ = ["with_index_dtype"]
@@ -77,7 +78,8 @@ class _IndexRetyper(Mutator):
     def _constant(self, value: PrimExpr) -> PrimExpr:
         if not isinstance(value, IntImm) or value.dtype is self.dtype or value.dtype.is_bool:
             return value
-        if not -(1 << (self.dtype.bits - 1)) <= value.value < 1 << (self.dtype.bits - 1):
+        low, high = integer_limits(self.dtype)
+        if not low <= value.value <= high:
             raise TVMagicError(f"the index or size {value.value} does not fit `{self.dtype}`", span=value.span)
         return IntImm(self.dtype, value.value, value.span)
 

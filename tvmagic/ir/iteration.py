@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import tvmagic.ir as ir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.node import Node, Span
 from tvmagic.ir.operators import Call
 from tvmagic.ir.values import SEQUENCES, IntImm, PrimExpr, PrimType, StandsFor, Type, Var, expr
-
-if TYPE_CHECKING:
-    from tvmagic.ir import ops
 
 
 @node
@@ -37,7 +35,7 @@ class Range(Node):
                 self.min = IntImm(end.dtype, 0)
                 self.extent = end
             else:
-                self.extent = ops.subtract(end, self.min)
+                self.extent = ir.ops.subtract(end, self.min)
         self.span = span
 
     @staticmethod

@@ -27,7 +27,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.ir.dtype import DataType
+from tvmagic.ir.dtype import DataType, integer_limits
 from tvmagic.ir.expr import (
     EQ,
     GE,
@@ -238,7 +238,7 @@ def convert_number(value: Number, dtype: DataType) -> Number:
         return wrap_int(value, dtype)
     if value != value:
         return 0
-    low, high = (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.is_int else (0, (1 << dtype.bits) - 1)
+    low, high = integer_limits(dtype)
     return low if value <= low else high if value >= high else int(value)
 
 

@@ -10,7 +10,43 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.errors import TVMagicError, WrongTypeError, WrongValueError
+from tvmagic.errors import TVMagicError, WrongTypeError
+from tvmagic.ir.arithmetic import add as add
+from tvmagic.ir.arithmetic import all as all
+from tvmagic.ir.arithmetic import any as any
+from tvmagic.ir.arithmetic import binary as binary
+from tvmagic.ir.arithmetic import bitwise_and as bitwise_and
+from tvmagic.ir.arithmetic import bitwise_not as bitwise_not
+from tvmagic.ir.arithmetic import bitwise_or as bitwise_or
+from tvmagic.ir.arithmetic import bitwise_xor as bitwise_xor
+from tvmagic.ir.arithmetic import ceildiv as ceildiv
+from tvmagic.ir.arithmetic import div as div
+from tvmagic.ir.arithmetic import equal as equal
+from tvmagic.ir.arithmetic import floordiv as floordiv
+from tvmagic.ir.arithmetic import floormod as floormod
+from tvmagic.ir.arithmetic import greater as greater
+from tvmagic.ir.arithmetic import greater_equal as greater_equal
+from tvmagic.ir.arithmetic import indexdiv as indexdiv
+from tvmagic.ir.arithmetic import indexmod as indexmod
+from tvmagic.ir.arithmetic import integer
+from tvmagic.ir.arithmetic import less as less
+from tvmagic.ir.arithmetic import less_equal as less_equal
+from tvmagic.ir.arithmetic import logical_and as logical_and
+from tvmagic.ir.arithmetic import logical_not as logical_not
+from tvmagic.ir.arithmetic import logical_or as logical_or
+from tvmagic.ir.arithmetic import match_lanes as match_lanes
+from tvmagic.ir.arithmetic import match_types as match_types
+from tvmagic.ir.arithmetic import maximum as maximum
+from tvmagic.ir.arithmetic import minimum as minimum
+from tvmagic.ir.arithmetic import multiply as multiply
+from tvmagic.ir.arithmetic import negative as negative
+from tvmagic.ir.arithmetic import not_equal as not_equal
+from tvmagic.ir.arithmetic import shift_left as shift_left
+from tvmagic.ir.arithmetic import shift_right as shift_right
+from tvmagic.ir.arithmetic import subtract as subtract
+from tvmagic.ir.arithmetic import true_divide as true_divide
+from tvmagic.ir.arithmetic import truncdiv as truncdiv
+from tvmagic.ir.arithmetic import truncmod as truncmod
 from tvmagic.ir.constants import cast as cast
 from tvmagic.ir.constants import const as const
 from tvmagic.ir.constants import infinity as infinity
@@ -22,333 +58,25 @@ from tvmagic.ir.constants import reinterpret as reinterpret
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.expr import (
     BOOL,
-    EQ,
     FLOAT32,
-    GE,
-    GT,
     INT32,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
-    BinaryOp,
     Broadcast,
     Call,
-    Div,
     FloatImm,
-    FloorDiv,
-    FloorMod,
     IntImm,
     Let,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Not,
-    Or,
     PrimExpr,
     Select,
     StringImm,
-    Sub,
     expr,
 )
-from tvmagic.ir.fold import FOLDERS
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.meaning import ROUNDINGS, wrap_int
 from tvmagic.ir.node import Span
 from tvmagic.ir.op import Op
-from tvmagic.ir.operators import lanes_of
 
 if TYPE_CHECKING:
     from tvmagic.ir.iteration import GlobalVar
-
-# ---------------------------------------------------------------------------- arithmetic
-
-
-def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-    """Both operands with one type: lanes broadcast, integers to floats, fewer bits to more, signed to unsigned."""
-    left, right = a.dtype, b.dtype
-    if left is right:
-        return a, b
-    if left.lane_code != right.lane_code:
-        a, b = match_lanes(a, b)
-        left, right = a.dtype, b.dtype
-    if left is right:
-        return a, b
-    if left.is_handle or right.is_handle:
-        raise TVMagicError(f"`{left}` and `{right}` do not go together")
-    if left.is_float != right.is_float:
-        return (a, cast(left, b)) if left.is_float else (cast(right, a), b)
-    if left.is_float:
-        if left.bits == right.bits:  # float16 and bfloat16
-            return (cast(right, a), b) if left.code == "bfloat" else (a, cast(left, b))
-        return (cast(right, a), b) if left.bits < right.bits else (a, cast(left, b))
-    if left.bits == right.bits and left.is_int:  # signed beside unsigned of one width
-        return cast(right, a), b
-    return (cast(right, a), b) if left.bits < right.bits else (a, cast(left, b))
-
-
-def match_lanes(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-    """Both operands with as many lanes: a scalar beside a vector is broadcast."""
-    left, right = a.dtype, b.dtype
-    if left.lane_code == right.lane_code:
-        return a, b
-    if left.is_scalar:
-        return Broadcast(a, lanes_of(right)), b
-    if right.is_scalar:
-        return a, Broadcast(b, lanes_of(left))
-    if left.is_scalable != right.is_scalable:
-        raise TVMagicError(f"Can't match scalable and fixed length vectors: `{left}` and `{right}`")
-    raise TVMagicError(f"Cannot match type {left} vs {right}: they have different numbers of lanes")
-
-
-def binary(op: type[BinaryOp], a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`op(a, b)` with types matched and constants folded."""
-    a = a if isinstance(a, PrimExpr) else expr(a)
-    b = b if isinstance(b, PrimExpr) else expr(b)
-    if a.dtype is not b.dtype:
-        a, b = match_types(a, b)
-    folded = FOLDERS[op](a, b)
-    return folded if folded is not None else op(a, b, span)
-
-
-def add(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """`lhs + rhs`"""
-    return binary(Add, lhs, rhs, span)
-
-
-def subtract(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """`lhs - rhs`"""
-    result = binary(Sub, lhs, rhs, span)
-    if result.dtype.is_uint and isinstance(result, IntImm) and isinstance(lhs, IntImm) and isinstance(rhs, IntImm):
-        if lhs.value < rhs.value:
-            raise TVMagicError(f"{lhs} - {rhs} is below zero, which `{result.dtype}` does not hold")
-    return result
-
-
-def multiply(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """`lhs * rhs`"""
-    return binary(Mul, lhs, rhs, span)
-
-
-def div(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a / b` as C divides: integers towards zero."""
-    return binary(Div, a, _divisor(b), span)
-
-
-def _divisor(b: Any) -> PrimExpr:
-    b = expr(b)
-    if isinstance(b, FloatImm) and b.value == 0:
-        raise TVMagicError("division by the constant zero", node=b)
-    return b
-
-
-def true_divide(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a / b` on floats; on two integers the rounding must be named."""
-    a, b = expr(a), _divisor(b)
-    if not a.dtype.is_float and not b.dtype.is_float:
-        raise TVMagicError(
-            "`/` on two integers does not say how it rounds",
-            hint="write `//` (down), truncdiv (towards zero), or convert one side with astype",
-        )
-    return binary(Div, a, b, span)
-
-
-def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    hint = "cast with astype, or use `/`"
-    return _integer(name, a, hint), _integer(name, b, hint)
-
-
-def _integer(name: str, x: Any, hint: str = "cast with astype") -> PrimExpr:
-    x = expr(x)
-    if x.dtype.is_float or x.dtype.is_handle:
-        raise TVMagicError(f"`{name}` takes integers, not `{x.dtype}`", hint=hint)
-    return x
-
-
-def floordiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a // b`, rounded down. Integers."""
-    a, b = _integers("floordiv", a, b)
-    return binary(FloorDiv, a, b, span)
-
-
-def floormod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a % b`, with the sign of `b`. Integers."""
-    a, b = _integers("floormod", a, b)
-    return binary(FloorMod, a, b, span)
-
-
-def truncdiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a / b`, rounded towards zero. Integers."""
-    a, b = _integers("truncdiv", a, b)
-    return binary(Div, a, b, span)
-
-
-def truncmod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """The remainder of `truncdiv`, with the sign of `a`. Integers."""
-    a, b = _integers("truncmod", a, b)
-    return binary(Mod, a, b, span)
-
-
-def ceildiv(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
-    """`lhs / rhs`, rounded up. Integers."""
-    lhs, rhs = _integers("ceildiv", lhs, rhs)
-    return floordiv(lhs + rhs - 1, rhs, span)
-
-
-indexdiv, indexmod = floordiv, floormod
-
-
-def negative(a: Any, span: Span | None = None) -> PrimExpr:
-    """`-a`, as a product with -1 (TVM's form)."""
-    a = expr(a)
-    return multiply(a, make_const(a.dtype, -1), span)
-
-
-def minimum(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """The smaller of two values."""
-    return binary(Min, a, b, span)
-
-
-def maximum(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """The larger of two values."""
-    return binary(Max, a, b, span)
-
-
-def equal(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a == b`"""
-    return binary(EQ, a, b, span)
-
-
-def not_equal(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a != b`"""
-    return binary(NE, a, b, span)
-
-
-def less(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a < b`"""
-    return binary(LT, a, b, span)
-
-
-def less_equal(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a <= b`"""
-    return binary(LE, a, b, span)
-
-
-def greater(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a > b`"""
-    return binary(GT, a, b, span)
-
-
-def greater_equal(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a >= b`"""
-    return binary(GE, a, b, span)
-
-
-def logical_and(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a and b`"""
-    return binary(And, a, b, span)
-
-
-def logical_or(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
-    """`a or b`"""
-    return binary(Or, a, b, span)
-
-
-def logical_not(a: Any, span: Span | None = None) -> PrimExpr:
-    """`not a`"""
-    a = expr(a)
-    return IntImm(BOOL, not a.value) if isinstance(a, IntImm) else Not(a, span)
-
-
-def _chain(name: str, combine: Callable[..., PrimExpr], args: tuple[Any, ...], span: Span | None) -> PrimExpr:
-    if not args:
-        raise WrongValueError(f"`{name}` takes one condition or more")
-    for arg in args:
-        if not expr(arg).dtype.is_bool:
-            raise TVMagicError(f"`{name}` takes bools, not `{expr(arg).dtype}`", hint="write a comparison")
-    result = expr(args[0])
-    for arg in args[1:]:
-        result = combine(result, arg, span)
-    return result
-
-
-def all(*args: Any, span: Span | None = None) -> PrimExpr:
-    """The conjunction of the conditions."""
-    return _chain("all", logical_and, args, span)
-
-
-def any(*args: Any, span: Span | None = None) -> PrimExpr:
-    """The disjunction of the conditions."""
-    return _chain("any", logical_or, args, span)
-
-
-# ---------------------------------------------------------------------------- bits
-
-
-def _bit_operands(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    # a Python number takes the type of the other side
-    if isinstance(b, int) and isinstance(a, PrimExpr) and not isinstance(b, bool):
-        a, b = _integers(name, a, 0)[0], make_const(a.dtype, b)
-    elif isinstance(a, int) and isinstance(b, PrimExpr) and not isinstance(a, bool):
-        a, b = make_const(b.dtype, a), _integers(name, b, 0)[0]
-    a, b = match_types(*_integers(name, a, b))
-    return a, b
-
-
-def _bitwise(name: str, compute: Callable[[int, int], int], a: Any, b: Any, span: Span | None) -> PrimExpr:
-    a, b = _bit_operands(name, a, b)
-    if isinstance(a, IntImm) and isinstance(b, IntImm) and a.dtype.is_index:
-        return IntImm(a.dtype, wrap_int(compute(a.value, b.value), a.dtype))
-    return Call(a.dtype, f"tir.{name}", (a, b), span)
-
-
-def bitwise_and(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
-    """`x & y`"""
-    return _bitwise("bitwise_and", lambda p, q: p & q, x, y, span)
-
-
-def bitwise_or(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
-    """`x | y`"""
-    return _bitwise("bitwise_or", lambda p, q: p | q, x, y, span)
-
-
-def bitwise_xor(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
-    """`x ^ y`"""
-    return _bitwise("bitwise_xor", lambda p, q: p ^ q, x, y, span)
-
-
-def bitwise_not(x: Any, span: Span | None = None) -> PrimExpr:
-    """`~x`"""
-    x = expr(x)
-    if x.dtype.is_float:
-        raise TVMagicError("Cannot use ~ operator on float type Expr.")
-    return Call(x.dtype, "tir.bitwise_not", (_integers("bitwise_not", x, 0)[0],), span)
-
-
-def _check_shift(y: PrimExpr, bits: int) -> None:
-    if isinstance(y, IntImm) and not 0 <= y.value < bits:
-        raise TVMagicError(f"a shift by {y.value} is outside 0 to {bits - 1}")
-
-
-def shift_left(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
-    """`x << y`"""
-    x, y = _bit_operands("shift_left", x, y)
-    _check_shift(y, x.dtype.bits)
-    if isinstance(y, IntImm) and y.value == 0 and x.dtype.is_index:
-        return x
-    return _bitwise("shift_left", lambda p, q: p << q, x, y, span)
-
-
-def shift_right(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
-    """`x >> y`; keeps the sign of signed integers."""
-    x, y = _bit_operands("shift_right", x, y)
-    _check_shift(y, x.dtype.bits)
-    if isinstance(y, IntImm) and y.value == 0 and x.dtype.is_index:
-        return x
-    return _bitwise("shift_right", lambda p, q: p >> q, x, y, span)
-
 
 # ---------------------------------------------------------------------------- math
 
@@ -377,13 +105,13 @@ sqrt, rsqrt = _float_call("sqrt"), _float_call("rsqrt")
 
 def clz(x: Any, span: Span | None = None) -> PrimExpr:
     """How many of the leading bits of `x`, an integer, are zero; an int32."""
-    x = _integer("clz", x)
+    x = integer("clz", x)
     return Call(INT32.with_lanes(x.dtype.lanes), "tir.clz", (x,), span)
 
 
 def popcount(x: Any, span: Span | None = None) -> PrimExpr:
     """How many bits of `x`, an integer, are set; of its type."""
-    x = _integer("popcount", x)
+    x = integer("popcount", x)
     return Call(x.dtype, "tir.popcount", (x,), span)
 
 

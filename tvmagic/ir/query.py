@@ -8,11 +8,22 @@ from tvmagic.ir.expr import IntImm, Var
 from tvmagic.ir.functor import Visitor, handles
 from tvmagic.ir.iteration import IterVar
 from tvmagic.ir.node import Node
-from tvmagic.ir.operators import Call
+from tvmagic.ir.operators import Add, BinaryOp, Call, Mul, Sub
 from tvmagic.ir.stmt import AttrStmt
 from tvmagic.ir.values import PrimExpr
 
-__all__ = ["callee", "is_access_ptr", "is_call", "is_one", "is_zero", "launches_thread", "strip_likely", "variables_in"]
+__all__ = [
+    "callee",
+    "is_access_ptr",
+    "is_call",
+    "is_one",
+    "is_zero",
+    "launches_thread",
+    "linear_terms",
+    "operands",
+    "strip_likely",
+    "variables_in",
+]
 
 
 class _Finder(Visitor):
@@ -45,6 +56,39 @@ def is_zero(value: Any) -> bool:
 def is_one(value: Any) -> bool:
     """Whether an expression is the constant 1 (or true)."""
     return getattr(value, "value", None) == 1
+
+
+def operands(e: PrimExpr, op: type[BinaryOp]) -> list[PrimExpr]:
+    """What `e` joins by the operator `op`, from left to right: `[a, b, c]` of `a + (b + c)` for `Add`."""
+    found: list[PrimExpr] = []
+    todo = [e]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, op):
+            todo += (part.b, part.a)
+        else:
+            found.append(part)
+    return found
+
+
+def linear_terms(e: PrimExpr) -> tuple[list[tuple[PrimExpr, int]], int]:
+    """`e` as a sum from left to right: each term with the integer that it is multiplied by, and the constant."""
+    terms: list[tuple[PrimExpr, int]] = []
+    constant = 0
+    todo = [(e, 1)]
+    while todo:
+        part, factor = todo.pop()
+        if isinstance(part, IntImm):
+            constant += factor * part.value
+        elif isinstance(part, (Add, Sub)):
+            todo += ((part.b, factor if isinstance(part, Add) else -factor), (part.a, factor))
+        elif isinstance(part, Mul) and isinstance(part.b, IntImm):
+            todo.append((part.a, factor * part.b.value))
+        elif isinstance(part, Mul) and isinstance(part.a, IntImm):
+            todo.append((part.b, factor * part.a.value))
+        else:
+            terms.append((part, factor))
+    return terms, constant
 
 
 def callee(call: Any) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import ops
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.deep import deep
 from tvmagic.ir.deep_equal import expr_deep_equal
-from tvmagic.ir.expr import BinaryOp, BufferLoad, PrimExpr, Var, expr, ops
+from tvmagic.ir.expr import BinaryOp, BufferLoad, PrimExpr, Var, expr
 from tvmagic.ir.function import PrimFunc
 from tvmagic.ir.functor import BufferRemapper, Visitor, handles
 from tvmagic.ir.stmt import BufferStore, DeclBuffer, LetStmt, Stmt

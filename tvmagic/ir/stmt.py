@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -11,7 +12,7 @@ from tvmagic.ir.derive import PLAIN_CONVERTERS, node
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import IntImm, IterVar, PrimExpr, Range, Var, access_dtype
 from tvmagic.ir.hooks import provided
-from tvmagic.ir.node import Name, Node, Object
+from tvmagic.ir.node import Name, Node, Object, Span
 from tvmagic.ir.operators import check_mask_element
 from tvmagic.ir.values import SEQUENCES
 
@@ -293,6 +294,26 @@ def stmt_seq(*stmts: Any) -> Stmt:
 
 def stmt_list(stmt: Stmt) -> list[Stmt]:
     """The statements of a sequence in order, those of sequences inside it too; a single statement alone."""
-    if not isinstance(stmt, SeqStmt):
-        return [stmt]
-    return [part for child in stmt.seq for part in stmt_list(child)]
+    found: list[Stmt] = []
+    todo = [stmt]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, SeqStmt):
+            todo += reversed(part.seq)
+        else:
+            found.append(part)
+    return found
+
+
+def loop_nest(variables: Sequence[Var], extents: Sequence[Any], body: Stmt, span: Span | None = None) -> Stmt:
+    """`body` in serial loops, the first outermost, each from 0 to before its extent."""
+    for var, extent in reversed(list(zip(variables, extents, strict=True))):
+        body = For(var, IntImm(var.dtype, 0), extent, ForKind.SERIAL, body, span=span)
+    return body
+
+
+def within_loops(loops: Sequence[For], body: Stmt) -> Stmt:
+    """`body` in loops as they are, the first outermost, in the place of their own bodies."""
+    for loop in reversed(loops):
+        body = loop.replace(body=body)
+    return body

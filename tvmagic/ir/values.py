@@ -1,23 +1,21 @@
 """What expressions are made of: the operators that Python code writes, conversion of Python values,
 types, variables and constants.
 
-The functions behind the operators (`ops`) build the classes that are above them in the order of
-loading, so `expr` puts them in place once all are there.
+The functions behind the operators (`ir.ops`) build classes that derive from those here, so they are
+loaded after them and named by the package.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import tvmagic.ir as ir
 from tvmagic.errors import TVMagicError, WrongTypeError, WrongValueError
 from tvmagic.ir.derive import CONVERTERS, PLAIN_CONVERTERS, node
-from tvmagic.ir.dtype import DataType, dtype_of
+from tvmagic.ir.dtype import DataType, dtype_of, integer_limits
 from tvmagic.ir.node import Kind, Name, Node, Span
-
-if TYPE_CHECKING:
-    from tvmagic.ir import ops
 
 BOOL = DataType("bool")
 INT32 = DataType("int32")
@@ -39,88 +37,88 @@ class ExprOp:
     __slots__ = ()
 
     def __add__(self, other: Any) -> PrimExpr:
-        return ops.add(self, other)
+        return ir.ops.add(self, other)
 
     def __radd__(self, other: Any) -> PrimExpr:
-        return ops.add(other, self)
+        return ir.ops.add(other, self)
 
     def __sub__(self, other: Any) -> PrimExpr:
-        return ops.subtract(self, other)
+        return ir.ops.subtract(self, other)
 
     def __rsub__(self, other: Any) -> PrimExpr:
-        return ops.subtract(other, self)
+        return ir.ops.subtract(other, self)
 
     def __mul__(self, other: Any) -> PrimExpr:
-        return ops.multiply(self, other)
+        return ir.ops.multiply(self, other)
 
     def __rmul__(self, other: Any) -> PrimExpr:
-        return ops.multiply(other, self)
+        return ir.ops.multiply(other, self)
 
     def __truediv__(self, other: Any) -> PrimExpr:
-        return ops.true_divide(self, other)
+        return ir.ops.true_divide(self, other)
 
     def __rtruediv__(self, other: Any) -> PrimExpr:
-        return ops.true_divide(other, self)
+        return ir.ops.true_divide(other, self)
 
     def __floordiv__(self, other: Any) -> PrimExpr:
-        return ops.floordiv(self, other)
+        return ir.ops.floordiv(self, other)
 
     def __rfloordiv__(self, other: Any) -> PrimExpr:
-        return ops.floordiv(other, self)
+        return ir.ops.floordiv(other, self)
 
     def __mod__(self, other: Any) -> PrimExpr:
-        return ops.floormod(self, other)
+        return ir.ops.floormod(self, other)
 
     def __rmod__(self, other: Any) -> PrimExpr:
-        return ops.floormod(other, self)
+        return ir.ops.floormod(other, self)
 
     def __neg__(self) -> PrimExpr:
-        return ops.negative(self)
+        return ir.ops.negative(self)
 
     def __lshift__(self, other: Any) -> PrimExpr:
-        return ops.shift_left(self, other)
+        return ir.ops.shift_left(self, other)
 
     def __rlshift__(self, other: Any) -> PrimExpr:
-        return ops.shift_left(other, self)
+        return ir.ops.shift_left(other, self)
 
     def __rshift__(self, other: Any) -> PrimExpr:
-        return ops.shift_right(self, other)
+        return ir.ops.shift_right(self, other)
 
     def __rrshift__(self, other: Any) -> PrimExpr:
-        return ops.shift_right(other, self)
+        return ir.ops.shift_right(other, self)
 
     def __and__(self, other: Any) -> PrimExpr:
-        return ops.bitwise_and(self, other)
+        return ir.ops.bitwise_and(self, other)
 
     def __rand__(self, other: Any) -> PrimExpr:
-        return ops.bitwise_and(other, self)
+        return ir.ops.bitwise_and(other, self)
 
     def __or__(self, other: Any) -> PrimExpr:
-        return ops.bitwise_or(self, other)
+        return ir.ops.bitwise_or(self, other)
 
     def __ror__(self, other: Any) -> PrimExpr:
-        return ops.bitwise_or(other, self)
+        return ir.ops.bitwise_or(other, self)
 
     def __xor__(self, other: Any) -> PrimExpr:
-        return ops.bitwise_xor(self, other)
+        return ir.ops.bitwise_xor(self, other)
 
     def __rxor__(self, other: Any) -> PrimExpr:
-        return ops.bitwise_xor(other, self)
+        return ir.ops.bitwise_xor(other, self)
 
     def __invert__(self) -> PrimExpr:
-        return ops.bitwise_not(self)
+        return ir.ops.bitwise_not(self)
 
     def __lt__(self, other: Any) -> PrimExpr:
-        return ops.less(self, other)
+        return ir.ops.less(self, other)
 
     def __le__(self, other: Any) -> PrimExpr:
-        return ops.less_equal(self, other)
+        return ir.ops.less_equal(self, other)
 
     def __gt__(self, other: Any) -> PrimExpr:
-        return ops.greater(self, other)
+        return ir.ops.greater(self, other)
 
     def __ge__(self, other: Any) -> PrimExpr:
-        return ops.greater_equal(self, other)
+        return ir.ops.greater_equal(self, other)
 
     def __eq__(self, other: object) -> Any:
         return EqualOp(self, other) if other is not None else _compared_with_none(self)
@@ -139,11 +137,11 @@ class ExprOp:
 
     def equal(self, other: Any, span: Span | None = None) -> PrimExpr:
         """The expression `self == other`."""
-        return ops.equal(self, other, span)
+        return ir.ops.equal(self, other, span)
 
     def astype(self, dtype: Any, span: Span | None = None) -> PrimExpr:
         """`self` converted to `dtype`."""
-        return ops.cast(dtype, self, span)
+        return ir.ops.cast(dtype, self, span)
 
 
 def _compared_with_none(value: ExprOp) -> bool:
@@ -171,7 +169,7 @@ class EqualOp(_Comparison):
 
     def asobject(self) -> PrimExpr:
         """The comparison as an expression."""
-        return ops.equal(self.a, self.b, self.span)
+        return ir.ops.equal(self.a, self.b, self.span)
 
 
 class NotEqualOp(_Comparison):
@@ -184,7 +182,7 @@ class NotEqualOp(_Comparison):
 
     def asobject(self) -> PrimExpr:
         """The comparison as an expression."""
-        return ops.not_equal(self.a, self.b, self.span)
+        return ir.ops.not_equal(self.a, self.b, self.span)
 
 
 class StandsFor(ExprOp, Node):
@@ -232,7 +230,7 @@ def convert(value: Any) -> Any:
     if hasattr(value, "asobject"):
         return value.asobject()
     if hasattr(value, "dtype") and hasattr(value, "item"):  # a NumPy scalar
-        return ops.const(value.item(), str(value.dtype))
+        return ir.ops.const(value.item(), str(value.dtype))
     if callable(value) or hasattr(value, "__array__"):
         return value
     raise TVMagicError(f"`{value!r}` cannot be converted to an IR expression", hint="use a number or an expression")
@@ -443,11 +441,10 @@ class IntImm(ConstExpr):
     def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
         self.dtype = dtype_of(dtype)
         value = int(value)
-        bits = self.dtype.bits
         if not self.dtype.is_scalar:
             raise TVMagicError(f"a constant of type `{self.dtype}` is a Broadcast, not an IntImm")
-        low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if self.dtype.is_int else (0, 1 << bits)
-        if not low <= value < high:
+        low, high = integer_limits(self.dtype)
+        if not low <= value <= high:
             raise TVMagicError(f"the literal {number_text(value)} does not fit into `{self.dtype}`")
         self.value = value
         self.span = span
@@ -470,14 +467,14 @@ class IntImm(ConstExpr):
         if isinstance(other, IntImm):
             return self.value == other.value
         if isinstance(other, ExprOp):
-            return ops.equal(self, other)
+            return ir.ops.equal(self, other)
         if other is None:
             return _compared_with_none(self)
         return False if isinstance(other, str) else self.value == other
 
     def __ne__(self, other: object) -> Any:
         if isinstance(other, ExprOp) and not isinstance(other, IntImm):
-            return ops.not_equal(self, other)
+            return ir.ops.not_equal(self, other)
         return not self == other
 
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from tvmagic.errors import underlined
 from tvmagic.ir import Span
 
 __all__ = ["Source", "excerpt", "find_source", "known_sources"]
 
-_WIDEST = 160  # columns of a line that an error shows: a window on longer ones
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _SOURCES: dict[str, Source] = {}
 
@@ -87,19 +86,9 @@ def known_sources(names: set[str]) -> dict[str, str]:
 
 def excerpt(span: Span | None) -> str:
     """The line of a cell that `span` is in with carets under the place; empty if unknown."""
-    return "\n".join(_excerpt_lines(span))
-
-
-def _excerpt_lines(span: Span | None) -> Iterator[str]:
     source = _SOURCES.get(span.source) if span is not None else None
     if span is None or source is None or not 0 < span.line <= len(source.lines):
-        return
-    line = source.lines[span.line - 1]
-    one_line = span.end_line in (0, span.line)
-    end = span.end_column if one_line and span.end_column > span.column else 0
-    width = (end or (len(line) + 1 if not one_line else span.column + 1)) - span.column
-    begin = max(span.column - 1 - _WIDEST // 4, 0) if len(line) > _WIDEST else 0
-    line, start = line[begin : begin + _WIDEST], span.column - 1 - begin
+        return ""
+    line, carets = underlined(source.lines[span.line - 1], span)
     gutter = f"{span.line:>4} | "
-    yield f"{gutter}{line}"
-    yield " " * (len(gutter) - 2) + "| " + " " * start + "^" * min(max(width, 1), _WIDEST - start)
+    return f"{gutter}{line}\n{'| '.rjust(len(gutter))}{carets}"

@@ -217,42 +217,56 @@ class _Statement:
 
     def _check_uses(self) -> None:
         """A whole tensor is no number, a tensor is not read before it is computed, a text is no index."""
-        tensors = self.notation.tensors
         bases = {id(a.value) for a, _ in self.accesses}
         casts = cast_types(self.value)
         for node in ast.walk(self.value):
-            if id(node) in casts and isinstance(node, ast.Constant) and not is_dtype(str(node.value)):
-                fail_at(self.source, node, f"`{node.value}` is not a data type", dtype_hint(str(node.value)))
-            if isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
+            if isinstance(node, ast.Constant) and (id(node) in casts or isinstance(node.value, str)):
+                self._check_text(node, id(node) in casts)
+            elif isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
                 loop = node.generators[0]
                 fail_at(
                     self.source, node, "`for` in an expression is not part of the index notation",
                     f"write `{ast.unparse(loop.target)}: {ast.unparse(loop.iter)}` above and `over={ast.unparse(loop.target)}`",
                 )  # fmt: skip
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and not is_dtype(node.value):
-                fail_at(self.source, node, f"`{node.value!r}` is not a number")
-            if not isinstance(node, ast.Name):
-                continue
-            if node.id in tensors and len(tensors[node.id].shape) and id(node) not in bases:
-                indices = ", ".join("ijklmnop"[: len(tensors[node.id].shape)])
-                fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", f"write `{node.id}[{indices}]`")
-            if node.id in self.notation.assigned and node.id not in tensors:
-                scan = "a value made of those before it is a `cumsum(..., over=i)` or the like, or a `te.scan`"
-                hint = scan if node.id == self.name else "define it in a line above"
-                fail_at(self.source, node, f"`{node.id}` is read before it is computed", hint)
+            elif isinstance(node, ast.Name):
+                self._check_name(node, id(node) in bases)
         for access, _ in self.accesses:
             assert isinstance(access.value, ast.Name)
-            if access.value.id not in tensors:
-                outside: Any = self.notation.values.get(access.value.id)
-                if hasattr(outside, "shape") and hasattr(outside, "dtype"):
-                    declared = f"{access.value.id}: {outside.dtype}[{', '.join(map(str, outside.shape))}]"
-                    fail_at(
-                        self.source, access.value, f"`{access.value.id}` is an array outside, not a tensor of the cell",
-                        f"declare it as `{declared}`, and pass the array in the call",
-                    )  # fmt: skip
-                known = dict.fromkeys([*tensors, *(n for n in self.notation.assigned if n != self.name)])
-                fail_undefined(self.source, access.value, access.value.id, known)
-            check_rank(self.source, access, tensors[access.value.id])
+            if access.value.id not in self.notation.tensors:
+                self._fail_unknown(access.value)
+            check_rank(self.source, access, self.notation.tensors[access.value.id])
+
+    def _check_text(self, node: ast.Constant, is_type: bool) -> None:
+        """A text is the name of a data type."""
+        text = str(node.value)
+        if is_dtype(text):
+            return
+        if is_type:
+            fail_at(self.source, node, f"`{text}` is not a data type", dtype_hint(text))
+        fail_at(self.source, node, f"`{node.value!r}` is not a number")
+
+    def _check_name(self, node: ast.Name, indexed: bool) -> None:
+        """A tensor is indexed, and computed above."""
+        tensors = self.notation.tensors
+        if node.id in tensors and len(tensors[node.id].shape) and not indexed:
+            indices = ", ".join("ijklmnop"[: len(tensors[node.id].shape)])
+            fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", f"write `{node.id}[{indices}]`")
+        if node.id in self.notation.assigned and node.id not in tensors:
+            scan = "a value made of those before it is a `cumsum(..., over=i)` or the like, or a `te.scan`"
+            hint = scan if node.id == self.name else "define it in a line above"
+            fail_at(self.source, node, f"`{node.id}` is read before it is computed", hint)
+
+    def _fail_unknown(self, base: ast.Name) -> NoReturn:
+        """An error for the access of something that is no tensor of the cell."""
+        outside: Any = self.notation.values.get(base.id)
+        if hasattr(outside, "shape") and hasattr(outside, "dtype"):
+            declared = f"{base.id}: {outside.dtype}[{', '.join(map(str, outside.shape))}]"
+            fail_at(
+                self.source, base, f"`{base.id}` is an array outside, not a tensor of the cell",
+                f"declare it as `{declared}`, and pass the array in the call",
+            )  # fmt: skip
+        others = [n for n in self.notation.assigned if n != self.name]
+        fail_undefined(self.source, base, base.id, dict.fromkeys([*self.notation.tensors, *others]))
 
     def _check_indices(self) -> None:
         """An index is a whole number: no slice, no fraction."""

@@ -154,7 +154,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def _room() -> int:
-    """The columns of the terminal that is written to; more than any table has if it is none."""
+    """The columns of the terminal that is written to; more than any table has if the output goes elsewhere."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
-    Add,
     And,
     AttrStmt,
+    BinaryOp,
     Block,
     BlockRealize,
     Broadcast,
@@ -24,8 +24,6 @@ from tvmagic.ir import (
     IterVar,
     Let,
     LetStmt,
-    Max,
-    Min,
     Node,
     Not,
     Or,
@@ -37,11 +35,11 @@ from tvmagic.ir import (
     Select,
     SeqStmt,
     Stmt,
-    Sub,
     Var,
     Visitor,
     handles,
 )
+from tvmagic.ir.meaning import NUMBERS, compute
 from tvmagic.ir.query import callee
 
 __all__ = ["Access", "Accesses", "Trace", "trace_accesses", "trace_all"]
@@ -330,11 +328,9 @@ class _Tracer(Visitor):
 
     @handles(PrimExpr)
     def expression(self, node: Any) -> Any:
+        """Of what is no operator on numbers the parts alone count, for what they access."""
         operands = [self.visit(getattr(node, n)) for n in ("a", "b") if hasattr(node, n)]
-        compute = _OPERATORS.get(type(node).__name__)
-        if compute is None or len(operands) != 2:
-            return 0
-        return _lanewise(compute, *operands)
+        return _lanewise(node, *operands) if type(node) in NUMBERS else 0
 
     @handles(Ramp)
     def ramp(self, node: Ramp) -> Any:
@@ -357,7 +353,7 @@ class _Tracer(Visitor):
     def logical(self, node: Any) -> Any:
         first = self.visit(node.a)
         if isinstance(first, tuple):
-            return _lanewise(_OPERATORS[type(node).__name__], first, self.visit(node.b))
+            return _lanewise(node, first, self.visit(node.b))
         return self.visit(node.b) if bool(first) == isinstance(node, And) else first
 
     @handles(Select)
@@ -386,36 +382,12 @@ class _Tracer(Visitor):
         return 0
 
 
-def _lanewise(compute: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def _lanewise(node: BinaryOp, a: Any, b: Any) -> Any:
+    """The value of an operator for those of its operands; tuples have one for each lane."""
+    op, dtype = type(node), node.a.dtype.element_of
     if isinstance(a, tuple) or isinstance(b, tuple):
         lanes = len(a) if isinstance(a, tuple) else len(b)
         left = a if isinstance(a, tuple) else (a,) * lanes
         right = b if isinstance(b, tuple) else (b,) * lanes
-        return tuple(compute(x, y) for x, y in zip(left, right))
-    return compute(a, b)
-
-
-def _trunc(a: int, b: int) -> int:
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    Add.__name__: lambda a, b: a + b,
-    Sub.__name__: lambda a, b: a - b,
-    "Mul": lambda a, b: a * b,
-    "FloorDiv": lambda a, b: a // b if b else 0,
-    "FloorMod": lambda a, b: a % b if b else 0,
-    "Div": lambda a, b: (_trunc(a, b) if isinstance(a, int) else a / b) if b else 0,
-    "Mod": lambda a, b: a - b * _trunc(a, b) if b and isinstance(a, int) else 0,
-    Min.__name__: min,
-    Max.__name__: max,
-    "EQ": lambda a, b: a == b,
-    "NE": lambda a, b: a != b,
-    "LT": lambda a, b: a < b,
-    "LE": lambda a, b: a <= b,
-    "GT": lambda a, b: a > b,
-    "GE": lambda a, b: a >= b,
-    "And": lambda a, b: a and b,
-    "Or": lambda a, b: a or b,
-}
+        return tuple(compute(op, x, y, dtype) for x, y in zip(left, right))
+    return compute(op, a, b, dtype)

@@ -13,10 +13,12 @@ from typing import Any
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm
+from tvmagic.ir.constants import largest_integer
+from tvmagic.ir.values import INT32
 
 __all__ = ["check_reach"]
 
-_REACHED = (1 << 31) - 1
+_REACHED = largest_integer(INT32)
 
 
 def check_reach(name: str, inputs: Iterable[Any], outputs: Iterable[Any], schedule: Any) -> None:

@@ -17,18 +17,14 @@ from tvmagic.ir import (
     AllocateConst,
     BinaryOp,
     Broadcast,
-    BufferLoad,
     BufferStore,
     Call,
     Cast,
     ConstExpr,
     IfThenElse,
     IterVar,
-    Let,
-    LetStmt,
     Not,
     Ramp,
-    Select,
     Shuffle,
     Var,
     handles,
@@ -112,10 +108,6 @@ class _ErrorMachine(Machine):
     def _cast(self, node: Cast) -> Array:
         return cast(self.visit(node.value), node.value.dtype, node.dtype)
 
-    @handles(Select)
-    def _select(self, node: Select) -> Array:
-        return self._choose(node.condition, node.true_value, node.false_value)
-
     def _choose(self, condition: Any, yes: Any, no: Any) -> Array:
         chosen = self.visit(condition)
         taken, open_ = parts(chosen)
@@ -133,16 +125,7 @@ class _ErrorMachine(Machine):
             chosen = wide if open_ is None else Approximate(wide, np.asarray(open_)[..., None])
         return choose(chosen, first, second)
 
-    @handles(Call)
-    def _call(self, node: Call) -> Array:
-        name = getattr(node.op, "name", str(node.op)).removeprefix("tir.")
-        if name == "if_then_else":
-            return self._choose(*node.args)
-        if name == "likely":
-            return self.visit(node.args[0])
-        if name in ("assume", "undef", "prefetch", "type_annotation"):
-            return np.asarray(0)
-        args = [self.visit(a) for a in node.args]
+    def called(self, name: str, node: Call, args: list[Array]) -> Array:
         if name == "reinterpret":
             return reinterpreted(args[0], node.args[0].dtype, node.dtype)
         return self._typed(call(node, args), node.dtype)
@@ -151,28 +134,11 @@ class _ErrorMachine(Machine):
     def _vector(self, node: Any) -> Array:
         raise Unsupported("the function computes on vectors, whose rounding errors are not followed")
 
-    @handles(Let)
-    def _let(self, node: Let) -> Array:
-        self.values[node.var] = self._kept(node.var, node.value)
-        return self.visit(node.body)
-
-    @handles(LetStmt)
-    def _let_stmt(self, node: LetStmt) -> None:
-        self.values[node.var] = self._kept(node.var, node.value)
-        self.visit(node.body)
-
-    def _kept(self, var: Var, value: Any) -> Array:
-        """A value of a variable as an array that the machine can repeat for lanes."""
-        found = self.visit(value)
-        return cells(found, var.dtype) if isinstance(found, Approximate) else found
+    def kept(self, var: Var, value: Array) -> Array:
+        """The value of a variable as an array that the machine can repeat for lanes."""
+        return cells(value, var.dtype) if isinstance(value, Approximate) else value
 
     # ------------------------------------------------------------------------ memory
-
-    @handles(BufferLoad)
-    def _load(self, node: BufferLoad) -> Array:
-        storage, indices = self._address(node.buffer, node.indices)
-        with self.where(self.visit(node.predicate) if node.predicate is not None else None):
-            return self._read(storage, indices, node.dtype)
 
     def _address(self, buffer: Any, indices: Any) -> tuple[Storage, list[Array]]:
         storage, places = super()._address(buffer, indices)
@@ -198,9 +164,7 @@ class _ErrorMachine(Machine):
             value = self.visit(term[0])
             storage, indices = self._address(node.buffer, node.indices)
             found = extended(np.asarray(self._elements(storage, indices, 1)), value, term[1])
-        storage, indices = self._address(node.buffer, node.indices)
-        with self.where(self.visit(node.predicate) if node.predicate is not None else None):
-            self._write(storage, indices, found, node.value.dtype.lanes)
+        self.store_value(node, found)
 
     def _new_storage(self, name: str, dtype: Any, mins: list[Array], extents: list[int]) -> Storage:
         size = int(np.prod(extents, dtype=np.int64)) * dtype.lanes
@@ -211,11 +175,8 @@ class _ErrorMachine(Machine):
             data["value"] = np.nan  # reading it early shows
         return Storage(name, data, len(self.contexts), mins, extents)
 
-    @handles(AllocateConst)
-    def _allocate_const(self, node: AllocateConst) -> None:
-        data = cells(widened(np.ascontiguousarray(node.data).reshape(1, -1), node.dtype.element_of), node.dtype)
-        self.memory[node.buffer_var] = Storage(node.buffer_var.name, data, 0, [0], [data.size])
-        self.visit(node.body)
+    def constant_memory(self, node: AllocateConst) -> Array:
+        return cells(widened(super().constant_memory(node), node.dtype.element_of), node.dtype)
 
     @handles(IfThenElse)
     def _if(self, node: IfThenElse) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import keyword
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
@@ -54,7 +54,18 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.ir.query import callee
+from tvmagic.ir.query import callee, operands
+from tvmagic.operators.numpy_syntax import (
+    call_of,
+    dotted_name,
+    dtype_code,
+    is_whole,
+    literal,
+    method_of,
+    subscript,
+    times,
+    transposed,
+)
 from tvmagic.te.reference import evaluate
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
 from tvmagic.te.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
@@ -139,11 +150,11 @@ def numpy_code(inputs: Sequence[Tensor], outputs: Sequence[Tensor], sizes: Mappi
                 elementwise.append(tensor.name)
             elif tensor in places:
                 is_view = isinstance(op, ComputeOp) and isinstance(op.body[number], ProducerLoad)
-                value = _method(value, "copy") if is_view else _into(value, places[tensor])
+                value = method_of(value, "copy") if is_view else _into(value, places[tensor])
             body.append(ast.Assign([ast.Name(names[tensor], ast.Store())], value))
             if len(elementwise) > len(slow):
                 slow.append(body[-1])
-    results = [_name(names[t]) for t in outputs]
+    results = [dotted_name(names[t]) for t in outputs]
     body.append(ast.Return(results[0] if len(results) == 1 else ast.Tuple(results, ast.Load())))
     shown = [ast.unparse(ast.fix_missing_locations(line)) for line in body[:-1] if line not in slow]
     return NumpyCode(tuple(shown), tuple(elementwise), _function(arguments, body, list(names)))
@@ -168,9 +179,9 @@ def _function(arguments: Sequence[str], body: list[ast.stmt], tensors: list[Tens
 
 def _evaluated(names: Sequence[str]) -> ast.expr:
     """The call that asks the reference for the next tensor, given the arrays of those before it."""
-    place = lambda k: ast.Subscript(_name("tensors"), ast.Constant(k), ast.Load())  # noqa: E731
-    known = ast.Dict([place(k) for k in range(len(names))], [_name(n) for n in names])
-    return _call("evaluate", place(len(names)), known)
+    place = lambda k: ast.Subscript(dotted_name("tensors"), ast.Constant(k), ast.Load())  # noqa: E731
+    known = ast.Dict([place(k) for k in range(len(names))], [dotted_name(n) for n in names])
+    return call_of("evaluate", place(len(names)), known)
 
 
 def _fresh(name: str, taken: Any) -> str:
@@ -210,8 +221,8 @@ def _running(op: ScanOp, names: Mapping[Tensor, str]) -> ast.expr | None:
     if taken is None:
         return None
     values, step = taken
-    keeps = {"dtype": _dtype(step.dtype)} if isinstance(step, (Add, Mul)) else {}
-    return _call(_RUNNING[type(step)], _name(names[values]), axis=ast.Constant(0), **keeps)
+    keeps = {"dtype": dtype_code(step.dtype)} if isinstance(step, (Add, Mul)) else {}
+    return call_of(_RUNNING[type(step)], dotted_name(names[values]), axis=ast.Constant(0), **keeps)
 
 
 def _taken_in(op: ScanOp) -> tuple[Tensor, PrimExpr] | None:
@@ -282,8 +293,8 @@ class _Stage(Visitor):
         code, has = piece
         shape = self.shape(axes)
         if not has:
-            return _call("np.full", _literal(shape), code, _dtype(dtype))
-        return code if has == frozenset(axes) else _call("np.broadcast_to", code, _literal(shape))
+            return call_of("np.full", literal(shape), code, dtype_code(dtype))
+        return code if has == frozenset(axes) else call_of("np.broadcast_to", code, literal(shape))
 
     def shape(self, axes: Sequence[Var]) -> tuple[int, ...]:
         return tuple(self.ranges[v][1] for v in axes)
@@ -308,20 +319,20 @@ class _Stage(Visitor):
             raise _NoCall
         source = self.whole(self.visit(node.source[0]), self.order, node.source[0].dtype)
         axes = tuple(range(len(self.axes), len(self.order)))
-        options = {"axis": _literal(axes[0] if len(axes) == 1 else axes)}
+        options = {"axis": literal(axes[0] if len(axes) == 1 else axes)}
         if function in ("np.sum", "np.prod") and not node.dtype.is_float:
-            options["dtype"] = _dtype(node.dtype)
-        return _call(function, source, **options)
+            options["dtype"] = dtype_code(node.dtype)
+        return call_of(function, source, **options)
 
     def product(self, source: PrimExpr, reduced: list[Var]) -> ast.expr | None:
         """A summed product as `np.matmul` or `np.einsum`; None if it is not one."""
-        parts = [(f, self.indices(f)) for f in _factors(source)]
+        parts = [(f, self.indices(f)) for f in operands(source, Mul)]
         scalars = [f for f, has in parts if not has]
         factors = [(f, has) for f, has in parts if has]
         if len(factors) < 2 or frozenset().union(*[has for _, has in factors]) != {*self.axes, *reduced}:
             return None
         code = self.matmul(factors, reduced) if len(factors) == 2 else None
-        return reduce(_times, [self.visit(s)[0] for s in scalars], code or self.einsum(factors))
+        return reduce(times, [self.visit(s)[0] for s in scalars], code or self.einsum(factors))
 
     def matmul(self, factors: list[tuple[PrimExpr, frozenset[Var]]], reduced: list[Var]) -> ast.expr | None:
         """Two factors as matrices: batch, rows, summed and batch, summed, columns."""
@@ -333,10 +344,10 @@ class _Stage(Visitor):
             return None
         left = self.matrix(a, [batch, rows, reduced])
         right = self.matrix(b, [batch, reduced, columns])
-        code, made = _call("np.matmul", left, right), [*batch, *rows, *columns]
+        code, made = call_of("np.matmul", left, right), [*batch, *rows, *columns]
         if max(len(batch), len(rows), len(columns)) > 1:
-            code = _method(code, "reshape", _literal(self.shape(made)))
-        return _transposed(code, [made.index(v) for v in self.axes])
+            code = method_of(code, "reshape", literal(self.shape(made)))
+        return transposed(code, [made.index(v) for v in self.axes])
 
     def matrix(self, node: PrimExpr, groups: list[list[Var]]) -> ast.expr:
         """A factor with one axis for each group of variables that is not empty."""
@@ -344,7 +355,7 @@ class _Stage(Visitor):
         filled = [group for group in groups if group]
         if all(len(group) == 1 for group in filled):
             return code
-        return _method(code, "reshape", _literal(tuple(reduce(mul, self.shape(group)) for group in filled)))
+        return method_of(code, "reshape", literal(tuple(reduce(mul, self.shape(group)) for group in filled)))
 
     def einsum(self, factors: list[tuple[PrimExpr, frozenset[Var]]]) -> ast.expr:
         letters = dict(zip(self.ranges, _LETTERS))
@@ -354,7 +365,7 @@ class _Stage(Visitor):
         terms = ["".join(letters[v] for v in order if v in has) for _, has in factors]
         arrays = [self.arranged(f, [v for v in order if v in has]) for f, has in factors]
         out = "".join(letters[v] for v in self.axes)
-        return _call("np.einsum", _literal(f"{','.join(terms)}->{out}"), *arrays, optimize=_literal(True))
+        return call_of("np.einsum", literal(f"{','.join(terms)}->{out}"), *arrays, optimize=literal(True))
 
     def arranged(self, node: PrimExpr, order: list[Var]) -> ast.expr:
         """Code whose array has exactly the axes `order`."""
@@ -400,19 +411,19 @@ class _Stage(Visitor):
             raise _NoCall
         dims = [self.affine(index) for index in node.indices]
         sizes = [self.number(s) for s in node.producer.shape]
-        array, dims = self.padded(_name(name), dims, sizes)
+        array, dims = self.padded(dotted_name(name), dims, sizes)
         used = [v for v in self.order if any(v in factors for factors, _ in dims)]
         own = [next(iter(factors), None) for factors, _ in dims if len(factors) <= 1]
         variables = [v for v in own if v is not None]
         simple = len(own) == len(dims) and len(set(variables)) == len(variables) == len(used)
         if simple and all(f > 0 for factors, _ in dims for f in factors.values()):
             cuts = [self.cut(factors, constant, size) for (factors, constant), size in zip(dims, sizes)]
-            array = array if all(map(_is_whole, cuts)) else _subscript(array, cuts)
-            array = _transposed(array, [variables.index(v) for v in used])
+            array = array if all(map(is_whole, cuts)) else subscript(array, cuts)
+            array = transposed(array, [variables.index(v) for v in used])
         else:
             steps = tuple(tuple(factors.get(v, 0) for factors, _ in dims) for v in used)
             begins = tuple(constant for _, constant in dims)
-            array = _call("windows", array, _literal(begins), _literal(self.shape(used)), _literal(steps))
+            array = call_of("windows", array, literal(begins), literal(self.shape(used)), literal(steps))
         return self.new_axes(array, used), frozenset(used)
 
     def padded(self, array: ast.expr, dims: list[Any], sizes: list[int]) -> tuple[ast.expr, list[Any]]:
@@ -429,18 +440,18 @@ class _Stage(Visitor):
         for k, (before, after) in enumerate(around):
             dims[k] = (dims[k][0], dims[k][1] + before)
             sizes[k] += before + after
-        return _call("np.pad", array, _literal(tuple(around))), dims
+        return call_of("np.pad", array, literal(tuple(around))), dims
 
     def cut(self, factors: dict[Var, int], constant: int, size: int) -> ast.expr:
         """The index or slice of one dimension."""
         if not factors:
-            return _literal(constant)
+            return literal(constant)
         ((var, step),) = factors.items()
         end = constant + step * (self.ranges[var][1] - 1) + 1
         return ast.Slice(
-            _literal(constant) if constant else None,
-            _literal(end) if end < size else None,
-            _literal(step) if step > 1 else None,
+            literal(constant) if constant else None,
+            literal(end) if end < size else None,
+            literal(step) if step > 1 else None,
         )
 
     def new_axes(self, array: ast.expr, used: list[Var]) -> ast.expr:
@@ -448,7 +459,7 @@ class _Stage(Visitor):
         rest = self.order[self.order.index(used[0]) :] if used else []
         if rest == used:
             return array
-        return _subscript(array, [ast.Slice() if v in used else _literal(None) for v in rest])
+        return subscript(array, [ast.Slice() if v in used else literal(None) for v in rest])
 
     # ------------------------------------------------------------------------ elementwise
 
@@ -459,21 +470,21 @@ class _Stage(Visitor):
     @handles(Var)
     def var(self, var: Var) -> Piece:
         if var in self.sizes:
-            return _literal(int(self.sizes[var])), frozenset()
+            return literal(int(self.sizes[var])), frozenset()
         if var not in self.ranges:
             raise _NoCall
         low, extent = self.ranges[var]
-        steps = _call("np.arange", _literal(low), _literal(low + extent), dtype=_dtype(var.dtype))
+        steps = call_of("np.arange", literal(low), literal(low + extent), dtype=dtype_code(var.dtype))
         return self.new_axes(steps, [var]), frozenset([var])
 
     @handles(IntImm, FloatImm)
     def constant(self, node: Any) -> Piece:
         if node.dtype.is_bool:
-            return _literal(bool(node.value)), frozenset()
+            return literal(bool(node.value)), frozenset()
         value = plain(node.value)
         if np.isfinite(value):
-            return _literal(value), frozenset()
-        code = _name("np.nan" if np.isnan(value) else "np.inf")
+            return literal(value), frozenset()
+        code = dotted_name("np.nan" if np.isnan(value) else "np.inf")
         return (ast.UnaryOp(ast.USub(), code) if value < 0 else code), frozenset()
 
     @handles(BinaryOp)
@@ -489,7 +500,7 @@ class _Stage(Visitor):
         if kind in _COMPARISONS:
             return ast.Compare(a, [_COMPARISONS[kind]], [b]), has
         if kind in _FUNCTIONS:
-            return _call(_FUNCTIONS[kind], a, b), has
+            return call_of(_FUNCTIONS[kind], a, b), has
         if kind is Div and node.dtype.is_float:
             return ast.BinOp(a, ast.Div(), b), has
         if kind in (FloorDiv, FloorMod) and isinstance(node.b, IntImm) and node.b.value > 0:
@@ -499,7 +510,7 @@ class _Stage(Visitor):
     @handles(Not)
     def negation(self, node: Not) -> Piece:
         code, has = self.visit(node.a)
-        return _call("np.logical_not", code), has
+        return call_of("np.logical_not", code), has
 
     @handles(Cast)
     def cast(self, node: Cast) -> Piece:
@@ -507,10 +518,10 @@ class _Stage(Visitor):
         if not has:
             raise _NoCall
         if node.dtype.is_bool:
-            return ast.Compare(code, [ast.NotEq()], [_literal(0)]), has
+            return ast.Compare(code, [ast.NotEq()], [literal(0)]), has
         if node.value.dtype.is_float and not node.dtype.is_float:
-            return _call("convert", code, _literal(str(node.dtype))), has
-        return _method(code, "astype", _dtype(node.dtype)), has
+            return call_of("convert", code, literal(str(node.dtype))), has
+        return method_of(code, "astype", dtype_code(node.dtype)), has
 
     @handles(Select)
     def select(self, node: Select) -> Piece:
@@ -527,7 +538,7 @@ class _Stage(Visitor):
         has = frozenset[Var]().union(*[h for _, h in parts])
         if not has:
             raise _NoCall
-        return _call(_OF_NUMPY[name], *[code for code, _ in parts]), has
+        return call_of(_OF_NUMPY[name], *[code for code, _ in parts]), has
 
     def choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Piece:
         before = self.guarded
@@ -536,80 +547,16 @@ class _Stage(Visitor):
         branches = [self.visit(then), self.visit(otherwise)]
         self.guarded = before
         kind = f"np.{numpy_dtype(then.dtype).name}"
-        typed = [code if has else _call(kind, code) for code, has in branches]
-        return _call("np.where", holds[0], *typed), holds[1] | branches[0][1] | branches[1][1]
-
-
-def _factors(node: PrimExpr) -> Iterator[PrimExpr]:
-    """The factors of a product."""
-    if isinstance(node, Mul):
-        yield from _factors(node.a)
-        yield from _factors(node.b)
-    else:
-        yield node
-
-
-# ---------------------------------------------------------------------------- pieces of code
-
-
-def _name(dotted: str) -> ast.expr:
-    """`np.sum` as code."""
-    first, *rest = dotted.split(".")
-    code: ast.expr = ast.Name(first, ast.Load())
-    for part in rest:
-        code = ast.Attribute(code, part, ast.Load())
-    return code
-
-
-def _literal(value: Any) -> ast.expr:
-    """A number, text, None, or a tuple of these as code."""
-    if isinstance(value, tuple):
-        return ast.Tuple([_literal(v) for v in value], ast.Load())
-    if isinstance(value, (int, float)) and value < 0:
-        return ast.UnaryOp(ast.USub(), ast.Constant(-value))
-    return ast.Constant(value)
-
-
-def _dtype(dtype: Any) -> ast.expr:
-    return _name(f"np.{numpy_dtype(dtype).name}")
-
-
-def _call(function: str, *args: ast.expr, **options: ast.expr) -> ast.expr:
-    return ast.Call(_name(function), list(args), [ast.keyword(key, value) for key, value in options.items()])
-
-
-def _method(code: ast.expr, name: str, *args: ast.expr) -> ast.expr:
-    return ast.Call(ast.Attribute(code, name, ast.Load()), list(args), [])
-
-
-def _times(a: ast.expr, b: ast.expr) -> ast.expr:
-    return ast.BinOp(a, ast.Mult(), b)
-
-
-def _subscript(code: ast.expr, cuts: Sequence[ast.expr]) -> ast.expr:
-    return ast.Subscript(code, cuts[0] if len(cuts) == 1 else ast.Tuple(list(cuts), ast.Load()), ast.Load())
-
-
-def _is_whole(cut: ast.expr) -> bool:
-    """Whether an index is `:`."""
-    return isinstance(cut, ast.Slice) and cut.lower is None and cut.upper is None and cut.step is None
-
-
-def _transposed(code: ast.expr, places: list[int]) -> ast.expr:
-    """The array with axis `places[k]` moved to place k."""
-    if places == sorted(places):
-        return code
-    if places == [1, 0]:
-        return ast.Attribute(code, "T", ast.Load())
-    return _method(code, "transpose", *map(_literal, places))
+        typed = [code if has else call_of(kind, code) for code, has in branches]
+        return call_of("np.where", holds[0], *typed), holds[1] | branches[0][1] | branches[1][1]
 
 
 def _into(code: ast.expr, place: str) -> ast.expr:
     """Code that writes into the array `place` if its outermost function can."""
     if isinstance(code, ast.BinOp) and type(code.op) in _UFUNC_OF:
-        return _call(_UFUNC_OF[type(code.op)], code.left, code.right, out=_name(place))
+        return call_of(_UFUNC_OF[type(code.op)], code.left, code.right, out=dotted_name(place))
     if isinstance(code, ast.Call):
         name = ast.unparse(code.func)
         if isinstance(getattr(np, name.removeprefix("np."), None), np.ufunc) or name in _TAKES_OUT:
-            return ast.Call(code.func, code.args, [*code.keywords, ast.keyword("out", _name(place))])
+            return ast.Call(code.func, code.args, [*code.keywords, ast.keyword("out", dotted_name(place))])
     return code

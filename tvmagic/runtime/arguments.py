@@ -15,6 +15,7 @@ import numpy as np
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import DataType, IntImm, PrimExpr, Var
+from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
 
@@ -43,8 +44,8 @@ class ScalarParam:
         value = int(value)
         if dtype.is_bool:
             return int(value != 0)
-        low, high = (-(1 << (dtype.bits - 1)), 1 << (dtype.bits - 1)) if dtype.is_int else (0, 1 << dtype.bits)
-        if not low <= value < high:
+        low, high = integer_limits(dtype)
+        if not low <= value <= high:
             raise TVMagicError(f"parameter `{self.name}` is of type `{dtype}`, which does not hold {value}")
         return value
 

@@ -27,20 +27,32 @@ from tvmagic.te.error_bound import (
     rounded,
 )
 
-__all__ = ["call"]
+__all__ = ["call", "units_of"]
 
 Array = Any
 _OWN, _OWN_DOUBLE, _LIBRARY = 4.0, 6.0, 8.0
 _REACHES = 4 * REFERENCE  # what float64's own functions may be off
-# Functions that have the largest and least values of an interval at its ends.
-_MONOTONE = {
-    "exp": _OWN, "exp2": _OWN, "exp10": _OWN, "erf": _OWN, "tanh": _OWN, "sigmoid": _OWN, "log": _OWN, "log2": _OWN,
-    "log10": _OWN, "log1p": _OWN, "rsqrt": _OWN, "sinh": _LIBRARY, "asin": _LIBRARY, "acos": _LIBRARY,
-    "atan": _LIBRARY, "asinh": _LIBRARY, "acosh": _LIBRARY, "atanh": _LIBRARY,
-}  # fmt: skip
+# Functions that have the largest and least values of an interval at its ends; `sqrt` is one too.
+_MONOTONE = (
+    "exp", "exp2", "exp10", "erf", "tanh", "sigmoid", "log", "log2", "log10", "log1p", "rsqrt",
+    "sinh", "asin", "acos", "atan", "asinh", "acosh", "atanh",
+)  # fmt: skip
+_OF_LIBRARY = frozenset({"sinh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "cosh", "tan", "atan2", "hypot"})
 _IN_FLOAT64 = frozenset({"exp", "exp2", "sigmoid", "log", "rsqrt"})  # those of our own; the others are the C library's
 _UPWARD = frozenset({"log", "log2", "log10", "log1p", "rsqrt", "acosh"})  # defined from some number on
 _STEPS = frozenset({"floor", "ceil", "trunc", "round", "nearbyint"})
+
+
+def units_of(name: str, dtype: DataType) -> float:
+    """How many units roundoff of `dtype` the function `name` of compiled code may be off.
+
+    In float64 NumPy's value, which stands for the exact one, may be off as well.
+    """
+    if name == "sqrt":
+        return 1.0
+    if dtype.element_of.bits == 64:
+        return (_OWN_DOUBLE if name in _IN_FLOAT64 else _LIBRARY) + _LIBRARY
+    return _LIBRARY if name in _OF_LIBRARY else _OWN
 
 
 def call(node: Call, args: Sequence[Value], scale: float = 1.0) -> Value:
@@ -69,9 +81,8 @@ class _Call:
     def __init__(self, name: str, function: Callable[..., Array], dtype: DataType, scale: float) -> None:
         self.name, self.function, self.dtype, self.scale = name, function, dtype, scale
 
-    def rounded(self, value: Array, before: Array | None, units: float) -> Value:
-        if self.dtype.element_of.bits == 64:
-            units = (_OWN_DOUBLE if self.name in _IN_FLOAT64 else _LIBRARY) + _LIBRARY  # the program's and NumPy's
+    def rounded(self, value: Array, before: Array | None) -> Value:
+        units = units_of(self.name, self.dtype)
         value = np.asarray(value, np.float64)
         before = before if before is not None and np.any(before) else None
         return rounded(value, before, self.dtype, units, scale=self.scale)
@@ -100,7 +111,7 @@ def _monotone(f: _Call, x: Value) -> Value:
     value, error = parts(x)
     result = f.function(value)
     before = None if error is None else _ends(f.function, result, value, error, f.name in _UPWARD) * (1 + _REACHES)
-    return f.rounded(result, before, _MONOTONE[f.name])
+    return f.rounded(result, before)
 
 
 def _steps(f: _Call, x: Value) -> Value:
@@ -121,25 +132,25 @@ def _cosh(f: _Call, x: Value) -> Value:
     value, error = parts(x)
     result = f.function(value)
     before = None if error is None else _ends(f.function, result, np.abs(value), error)
-    return f.rounded(result, before, _LIBRARY)
+    return f.rounded(result, before)
 
 
 def _wave(f: _Call, x: Value) -> Value:
     """Sine and cosine change no faster than their argument; near their zeros its reduction to +-pi/4 counts."""
     value, error = parts(x)
     reduction = np.where(np.isfinite(value), np.abs(value), 0.0) * format_of(f.dtype).unit ** 2 * 4
-    return f.rounded(f.function(value), reduction + np.minimum(_error(x), 2.0), _OWN)
+    return f.rounded(f.function(value), reduction + np.minimum(_error(x), 2.0))
 
 
 def _tan(f: _Call, x: Value) -> Value:
     value, error = parts(x)
     result = f.function(value)
     if error is None:
-        return f.rounded(result, None, _LIBRARY)
+        return f.rounded(result, None)
     with np.errstate(all="ignore"):
         same = np.floor((value - error) / np.pi + 0.5) == np.floor((value + error) / np.pi + 0.5)
     before = np.where((error == 0) | same, _ends(f.function, result, value, error), np.inf)
-    return f.rounded(result, before, _LIBRARY)
+    return f.rounded(result, before)
 
 
 def _power(f: _Call, x: Value, y: Value) -> Value:
@@ -147,7 +158,7 @@ def _power(f: _Call, x: Value, y: Value) -> Value:
     (a, ea), (b, eb) = parts(x), parts(y)
     result = f.function(a, b)
     if ea is None and eb is None:
-        return f.rounded(result, None, _OWN)
+        return f.rounded(result, None)
     ea, eb = _error(x), _error(y)
     with np.errstate(all="ignore"):
         base = np.abs(a)
@@ -157,24 +168,24 @@ def _power(f: _Call, x: Value, y: Value) -> Value:
         slope = np.abs(b) * np.power(base + ea, b - 1) * ea  # for whole powers of what may change its sign
         moved = np.where((base > ea) & ((a > 0) | whole), moved, np.where(whole & (b >= 1), slope, np.inf))
         moved = np.where(np.isnan(moved), np.inf, moved) * (1 + _REACHES)
-    return f.rounded(result, np.where((ea == 0) & (eb == 0), 0.0, moved), _OWN)
+    return f.rounded(result, np.where((ea == 0) & (eb == 0), 0.0, moved))
 
 
 def _angle(f: _Call, y: Value, x: Value) -> Value:
     (a, ea), (b, eb) = parts(y), parts(x)
     result = f.function(a, b)
     if ea is None and eb is None:
-        return f.rounded(result, None, _LIBRARY)
+        return f.rounded(result, None)
     with np.errstate(all="ignore"):
         far, radius = np.hypot(_error(y), _error(x)), np.hypot(a, b)
         turned = np.where(far < radius, np.arcsin(np.minimum(far / radius, 1.0)), 2 * np.pi)
         cut = (b - _error(x) < 0) & (np.abs(a) <= _error(y)) & (far > 0)  # from pi to -pi
     turned = np.where(far == 0, 0.0, np.where(cut | np.isnan(turned), 2 * np.pi, turned))
-    return f.rounded(result, turned, _LIBRARY)
+    return f.rounded(result, turned)
 
 
 def _hypot(f: _Call, x: Value, y: Value) -> Value:
-    return f.rounded(f.function(parts(x)[0], parts(y)[0]), _error(x) + _error(y), _LIBRARY)
+    return f.rounded(f.function(parts(x)[0], parts(y)[0]), _error(x) + _error(y))
 
 
 def _fma(f: _Call, x: Value, y: Value, z: Value) -> Value:

@@ -20,7 +20,6 @@ from tvmagic.ir import (
     CommReducer,
     DataType,
     IntImm,
-    IterVar,
     Max,
     Min,
     Mul,
@@ -28,12 +27,13 @@ from tvmagic.ir import (
     Var,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.ir.query import operands
 from tvmagic.te.error_bound import Approximate, Value, choose, either, parts
 from tvmagic.te.error_evaluator import ErrorEvaluator, widened
 from tvmagic.te.error_memory import ErrorRunner, cells, loaded
-from tvmagic.te.error_sums import Sum, extreme, factors, product, sum_of_products, sum_of_terms
+from tvmagic.te.error_sums import Sum, extreme, product, sum_of_products, sum_of_terms
 from tvmagic.te.numpy_eval import given
-from tvmagic.te.reference import Ends, bind_sizes, blocks, ends_of, number, points, simple_combiner
+from tvmagic.te.reference import Ends, bind_inputs, bind_sizes, blocks, ends_of, number, points, simple_combiner
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
 from tvmagic.te.tensor import (
     ComputeOp,
@@ -69,15 +69,8 @@ def evaluate_with_errors(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -
 
     A read outside a tensor is a `BoundsError`.
     """
-    sizes: dict[Var, np.ndarray] = {}
-    values: dict[Tensor, Any] = {}
-    for key, value in inputs.items():
-        if isinstance(key, Tensor):
-            values[key] = np.asarray(value)
-            bind_sizes(key, values[key], sizes)
-        else:
-            var = key.var if isinstance(key, IterVar) else key
-            sizes[var] = np.asarray(value, numpy_dtype(var.dtype))
+    arrays, sizes = bind_inputs(inputs)
+    values: dict[Tensor, Any] = {**arrays}
     plan = _Plan(values, sizes)
     with np.errstate(all="ignore"):
         plan.run([t.op for t in tensors])
@@ -270,7 +263,7 @@ def _wrapping(op: ComputeOp, wraps: int, total: int) -> str:
     assert isinstance(reduce, Reduce)
     dtype = reduce.dtype
     wider = {8: "int32", 16: "int32", 32: "int64"}.get(dtype.bits, "float64")
-    terms = " * ".join(f"{wider}({f})" for f in factors(reduce.source[0]))
+    terms = " * ".join(f"{wider}({f})" for f in operands(reduce.source[0], Mul))
     return (
         f"the sum `{op.name}` of {dtype} wraps around in {wraps} of {total} elements; to sum in {wider} write `{terms}`"
     )
@@ -331,7 +324,7 @@ class _Reduction:
     def products(self, box: Ends, reduced: Ends, domain: tuple[int, ...], rank: int, kind: np.dtype[Any]) -> Sum | None:
         """None if factors have as many elements as their product: then nothing is won."""
         evaluator = self.plan.evaluator(self.op, (*box, *reduced), self.strict)
-        values = [evaluator.visit(f) for f in factors(self.reduce.source[0])]
+        values = [evaluator.visit(f) for f in operands(self.reduce.source[0], Mul)]
         if any(np.shape(parts(v)[0]) == domain for v in values) and np.prod(domain, dtype=np.int64) > _PART * 4:
             return None
         return sum_of_products([_aligned(v, len(domain)) for v in values], domain, rank, kind)

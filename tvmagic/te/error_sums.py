@@ -10,28 +10,19 @@ partial sum is exact, and so is the bound. Inputs of few bits make use of that (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tvmagic.ir import DataType, Mul, PrimExpr
+from tvmagic.ir import DataType
 from tvmagic.te.error_bound import REFERENCE, Approximate, Value, bounded, format_of, parts
 
-__all__ = ["Sum", "extreme", "factors", "product", "sum_of_products", "sum_of_terms"]
+__all__ = ["Sum", "extreme", "product", "sum_of_products", "sum_of_terms"]
 
 Array = Any
 _GRAINS = 24  # the finest power of two that is looked for is 2^-24
-
-
-def factors(node: PrimExpr) -> Iterator[PrimExpr]:
-    """The factors of a product."""
-    if isinstance(node, Mul):
-        yield from factors(node.a)
-        yield from factors(node.b)
-    else:
-        yield node
 
 
 @dataclass

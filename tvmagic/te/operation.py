@@ -19,8 +19,6 @@ from tvmagic.ir import (
     DataType,
     DeclBuffer,
     Evaluate,
-    For,
-    ForKind,
     IntImm,
     IterVar,
     PrimExpr,
@@ -33,6 +31,7 @@ from tvmagic.ir import (
     decl_buffer,
     dtype_of,
     expr,
+    loop_nest,
     pointer_var,
     post_order_visit,
     substitute,
@@ -244,9 +243,7 @@ def from_array(array: Any, name: str = "constant") -> Tensor:
     pointer = pointer_var(f"{name}_data", dtype)
     source = decl_buffer(data.shape, dtype, f"{name}_data", data=pointer)
     loops = [Var(f"ax{i}", "int32") for i in range(data.ndim)]
-    body: Stmt = BufferStore(target, BufferLoad(source, loops), loops)
-    for loop, size in zip(reversed(loops), reversed(data.shape)):
-        body = For(loop, 0, size, ForKind.SERIAL, body)
+    body = loop_nest(loops, data.shape, BufferStore(target, BufferLoad(source, loops), loops))
     body = AllocateConst(pointer, dtype, data.shape, data, DeclBuffer(source, body))
     return ConstantOp(name, data, target, body, caller_span()).output(0)
 

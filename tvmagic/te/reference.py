@@ -42,6 +42,7 @@ from tvmagic.te.tensor import (
 
 __all__ = [
     "Ends",
+    "bind_inputs",
     "bind_sizes",
     "blocks",
     "ends_of",
@@ -71,15 +72,7 @@ def evaluate(tensor: Tensor, inputs: Mapping[Any, Any]) -> np.ndarray:
 @deep
 def evaluate_all(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[np.ndarray]:
     """The values of several tensors; what they share is computed once."""
-    sizes: dict[Var, np.ndarray] = {}
-    values: dict[Tensor, np.ndarray] = {}
-    for key, value in inputs.items():
-        if isinstance(key, Tensor):
-            values[key] = np.asarray(value)
-            bind_sizes(key, values[key], sizes)
-        else:
-            var = key.var if isinstance(key, IterVar) else key
-            sizes[var] = np.asarray(value, numpy_dtype(var.dtype))
+    values, sizes = bind_inputs(inputs)
     roots = [t.op for t in tensors]
     graph = create_read_graph(roots)
     inside_scans = {op for root in graph if isinstance(root, ScanOp) for op in scan_get_body(root)}
@@ -88,6 +81,20 @@ def evaluate_all(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> list[n
             if not isinstance(op, PlaceholderOp) and (op not in inside_scans or op in roots):
                 _compute_op(op, values, sizes)
     return [given(values, t) for t in tensors]
+
+
+def bind_inputs(inputs: Mapping[Any, Any]) -> tuple[dict[Tensor, np.ndarray], dict[Var, np.ndarray]]:
+    """The arrays of the tensors among `inputs`, and the values of variables: those given, and sizes of the arrays."""
+    values: dict[Tensor, np.ndarray] = {}
+    sizes: dict[Var, np.ndarray] = {}
+    for key, value in inputs.items():
+        if isinstance(key, Tensor):
+            values[key] = np.asarray(value)
+            bind_sizes(key, values[key], sizes)
+        else:
+            var = key.var if isinstance(key, IterVar) else key
+            sizes[var] = np.asarray(value, numpy_dtype(var.dtype))
+    return values, sizes
 
 
 def bind_sizes(tensor: Tensor, array: np.ndarray, sizes: dict[Var, np.ndarray]) -> None:

@@ -20,9 +20,10 @@ from tvmagic.arith.iter_map.expr import (
     is_const,
     structure_key,
 )
-from tvmagic.arith.iter_map.normalize import Prover, mul_and_normalize, normalize_iter_map_to_expr, product_factors
-from tvmagic.ir import IntImm, PrimExpr, ops
+from tvmagic.arith.iter_map.normalize import Prover, mul_and_normalize, normalize_iter_map_to_expr
+from tvmagic.ir import IntImm, Mul, PrimExpr, ops
 from tvmagic.ir.deep_equal import deep_equal
+from tvmagic.ir.query import operands
 
 __all__ = ["Fuser", "split_equal"]
 
@@ -79,7 +80,7 @@ class _Pool:
                     best = i
         if best is not None or not free:
             return best
-        return min(free, key=lambda i: len(product_factors(self.args[i].scale)))
+        return min(free, key=lambda i: len(operands(self.args[i].scale, Mul)))
 
     def of_scale(self, scale: PrimExpr, source: IterMark | None = None, last: int | None = None) -> int | None:
         """The split whose scale is `scale`."""
@@ -341,7 +342,7 @@ class Fuser:
             total = combined
         items: list[tuple[tuple[int, int], IterSplitExpr]] = []
         for split in total.args:
-            factors = product_factors(split.scale)
+            factors = operands(split.scale, Mul)
             scale = mul_and_normalize(split.scale, int_const(split.dtype, 1))
             constant = 1
             for factor in factors:

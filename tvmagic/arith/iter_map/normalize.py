@@ -7,31 +7,19 @@ from typing import TYPE_CHECKING, Any
 from tvmagic.arith.int_set import new_analyzer
 from tvmagic.arith.iter_map.expr import IterSplitExpr, IterSumExpr, int_const, is_const, structure_key
 from tvmagic.ir import IntImm, Mul, Mutator, PrimExpr, expr, handles, ops
+from tvmagic.ir.query import operands
 
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
 
-__all__ = ["Prover", "ToExpr", "mul_and_normalize", "normalize_iter_map_to_expr", "product_factors"]
-
-
-def product_factors(value: PrimExpr) -> list[PrimExpr]:
-    """The factors of a product, from left to right."""
-    factors: list[PrimExpr] = []
-    todo = [value]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, Mul):
-            todo += (node.b, node.a)
-        else:
-            factors.append(node)
-    return factors
+__all__ = ["Prover", "ToExpr", "mul_and_normalize", "normalize_iter_map_to_expr"]
 
 
 def mul_and_normalize(lhs: PrimExpr, rhs: PrimExpr) -> PrimExpr:
     """`lhs * rhs` as a product of symbols with one constant behind them."""
     constant = 1
     result: PrimExpr = int_const(lhs.dtype, 1)
-    for factor in (*product_factors(lhs), *product_factors(rhs)):
+    for factor in (*operands(lhs, Mul), *operands(rhs, Mul)):
         if isinstance(factor, IntImm):
             constant *= factor.value
         else:

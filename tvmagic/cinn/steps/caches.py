@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.form import accesses_in_order, in_order, init_block_of, listed, parts_of
+from tvmagic.cinn.form import ListMutator, accesses_in_order, in_order, init_block_of, listed, parts_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.loops import arguments_of, root_body
 from tvmagic.cinn.steps.moving import Span, loads_of, relaxed, spanned
@@ -36,12 +36,10 @@ from tvmagic.ir import (
     ForKind,
     IntImm,
     IterVar,
-    Mutator,
     PointerType,
     PrimExpr,
     PrimType,
     Range,
-    SeqStmt,
     Stmt,
     StringImm,
     Var,
@@ -77,7 +75,7 @@ def _cache_of(buffer: Buffer, memory_type: str, state: ScheduleState, block: Stm
     return decl_buffer(buffer.shape, buffer.dtype, name, scope=memory_type)
 
 
-class _Renamed(Mutator):
+class _Renamed(ListMutator):
     """Accesses of one buffer as those of another."""
 
     def __init__(self, old: Buffer, new: Buffer, loads: bool = True, stores: bool = True) -> None:
@@ -92,11 +90,6 @@ class _Renamed(Mutator):
     def store(self, node: BufferStore) -> Stmt:
         node = self.visit_children(node)
         return node.replace(buffer=self.new) if self.stores and node.buffer is self.old else node
-
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
-        parts = [self.visit(s) for s in node.seq]
-        return node if all(a is b for a, b in zip(parts, node.seq)) else listed(*parts)
 
 
 def _with_buffer(leaf: Leaf, old: Buffer, new: Buffer, **what: bool) -> BlockRealize:
@@ -343,7 +336,7 @@ def _stored_part(leaf: Leaf, target: Buffer, shared: Sequence[For]) -> list[Span
 # ---------------------------------------------------------------------------- set_buffer
 
 
-class _InMemory(Mutator):
+class _InMemory(ListMutator):
     """A buffer in other memory; of one element if all indices become 0."""
 
     def __init__(self, old: Buffer, new: Buffer, fixed: bool) -> None:
@@ -356,10 +349,6 @@ class _InMemory(Mutator):
             return node
         indices = (IntImm("int32", 0),) if self.fixed else node.indices
         return node.replace(buffer=self.new, indices=indices)
-
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
-        return listed(*[self.visit(s) for s in node.seq])
 
 
 @step("SetBuffer")

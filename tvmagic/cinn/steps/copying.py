@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.cinn.steps.declaration import step
@@ -75,6 +77,12 @@ def _check_reaches_all(leaf: Leaf, count: int, loops: list[For]) -> None:
         raise ScheduleError(f"it is not known that the loops of `{leaf.name}` reach all its elements", leaf.block)
 
 
+def _variables(values: Sequence[PrimExpr], count: int) -> tuple[set[Var], set[Var]]:
+    """The variables in the first `count` values, and in the others."""
+    first, rest = ({v for value in part for v in variables_in(value)} for part in (values[:count], values[count:]))
+    return first, rest
+
+
 @step("CopyTransformAndLoopInfo")
 def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_target: BlockRef) -> None:
     """Give a block the loops of another one, as far as their leading dimensions have the same constant sizes.
@@ -94,10 +102,8 @@ def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_ta
             block,
             block_target,
         )
-    taken = {v for value in other.realize.iter_values[:count] for v in variables_in(value)}
-    rest_of_other = {v for value in other.realize.iter_values[count:] for v in variables_in(value)}
-    dropped = {v for value in leaf.realize.iter_values[:count] for v in variables_in(value)}
-    kept_vars = {v for value in leaf.realize.iter_values[count:] for v in variables_in(value)}
+    taken, rest_of_other = _variables(other.realize.iter_values, count)
+    dropped, kept_vars = _variables(leaf.realize.iter_values, count)
     if taken & rest_of_other or dropped & kept_vars:
         raise ScheduleError(
             f"a loop of `{leaf.name}` or `{other.name}` is used by several dimensions", block, block_target

@@ -298,13 +298,25 @@ def _check_producer(
     consumers = [found for found in others if loads_of(found, buffer)]
     if first_values:  # they are for what adds to them; who reads the result comes later
         consumers = [found for found in consumers if any(s.buffer is buffer for s in found.stores)]
-    inside = {found.block for found in leaves(loop.loop)}
     if not consumers:
         raise ScheduleError(f"no block reads `{buffer.name}`, so `{leaf.name}` has no consumer", leaf.block)
     for found in others:
         if any(s.buffer is buffer for s in found.stores) and not first_values:
             raise ScheduleError(f"`{buffer.name}` is stored by `{found.name}` too", leaf.block, found.block)
-    for found in consumers:
+    _check_readers(consumers, order, leaf, buffer, loop)
+    inputs = {load.buffer for m in moved for load in loads_of(m)} - {buffer}
+    for found in others:
+        if order[found.block] > order[leaf.block] and inputs & {s.buffer for s in found.stores}:
+            raise ScheduleError(f"`{found.name}` stores what `{leaf.name}` loads, after it", found.block)
+    return consumers
+
+
+def _check_readers(
+    readers: Sequence[Leaf], order: dict[Block, int], leaf: Leaf, buffer: Buffer, loop: StmtSRef
+) -> None:
+    """Those who read what a block stores are all under the loop, and come after it."""
+    inside = {found.block for found in leaves(loop.loop)}
+    for found in readers:
         if found.block not in inside:
             raise ScheduleError(
                 f"all readers of `{buffer.name}` must be under {loop.label}, but `{found.name}` is not",
@@ -314,11 +326,6 @@ def _check_producer(
             )
         if order[found.block] < order[leaf.block]:
             raise ScheduleError(f"`{found.name}` comes before `{leaf.name}`, which it reads", found.block)
-    inputs = {load.buffer for m in moved for load in loads_of(m)} - {buffer}
-    for found in others:
-        if order[found.block] > order[leaf.block] and inputs & {s.buffer for s in found.stores}:
-            raise ScheduleError(f"`{found.name}` stores what `{leaf.name}` loads, after it", found.block)
-    return consumers
 
 
 def _needed(leaf: Leaf, buffer: Buffer, consumers: Sequence[Leaf], outer: Sequence[For], loop: For) -> dict[Var, Span]:
@@ -422,10 +429,9 @@ def _check_consumer(
     producers = [f for f in every if f.block in inside and inputs & {s.buffer for s in f.stores}]
     if not producers:
         raise ScheduleError(f"no block under {loop.label} stores what `{leaf.name}` loads", loop, leaf.block)
-    first = min(order[found.block] for found in leaves(outer[0]))
+    first, last = min(order[found.block] for found in leaves(outer[0])), order[leaf.block]
     given = {s.buffer for p in producers for s in p.stores}
-    for found in every:
-        place = order[found.block]
+    for place, found in enumerate(every):
         if found.block in own:
             continue
         stored = {s.buffer for s in found.stores}
@@ -433,12 +439,17 @@ def _check_consumer(
             raise ScheduleError(
                 f"`{found.name}` stores what `{leaf.name}` loads too, and is not under {loop.label}", loop
             )
-        if first <= place < order[leaf.block]:
-            touched = stored | {load.buffer for load in loads_of(found)}
-            if out in touched or (stored & inputs and found not in producers):
-                raise ScheduleError(f"`{found.name}` comes before `{leaf.name}` and depends on the move", found.block)
-        if place > order[leaf.block] and found.block in inside:
+        other_input = stored & inputs and found not in producers
+        if first <= place < last and (other_input or out in stored | {load.buffer for load in loads_of(found)}):
+            raise ScheduleError(f"`{found.name}` comes before `{leaf.name}` and depends on the move", found.block)
+        if place > last and found.block in inside:
             raise ScheduleError(f"`{leaf.name}` comes before {loop.label}", leaf.block)
+    _check_complete(producers, outer, loop)
+    return producers
+
+
+def _check_complete(producers: Sequence[Leaf], outer: Sequence[For], loop: StmtSRef) -> None:
+    """Raise if a producer has not added up all of an element in one iteration of the loops `outer`."""
     for producer in producers:
         bad = next((n for n in outer if n.loop_var in producer.reducing), None)
         if bad is not None:
@@ -447,7 +458,6 @@ def _check_consumer(
                 loop,
                 producer.block,
             )
-    return producers
 
 
 def _given(leaf: Leaf, producers: Sequence[Leaf], loop: For, analyzer: Analyzer) -> dict[Var, Span]:

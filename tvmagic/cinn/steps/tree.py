@@ -12,7 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.form import StmtList, in_order, init_block_of, listed
+from tvmagic.cinn.form import ListMutator, StmtList, in_order, init_block_of, listed
 from tvmagic.ir import (
     Add,
     Block,
@@ -305,16 +305,11 @@ class Edit(Mutator):
         return node.replace(then_case=listed() if then_case is None else then_case, else_case=else_case)
 
 
-class _NewRegions(Mutator):
+class _NewRegions(ListMutator):
     """Finds what the blocks that were not there before read and write."""
 
     def __init__(self, known: set[Block], lists: bool) -> None:
         self.known, self.lists = known, lists
-
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
-        parts = [self.visit(s) for s in node.seq]
-        return node if all(a is b for a, b in zip(parts, node.seq)) else listed(*parts)
 
     @handles(BlockRealize)
     def realize(self, node: BlockRealize) -> BlockRealize:
@@ -400,7 +395,7 @@ def _expressions(expr: PrimExpr) -> list[Any]:
     return found
 
 
-class _Rebind(Facts, Mutator):
+class _Rebind(Facts, ListMutator):
     def __init__(self, values: Mapping[Var, PrimExpr], loops: Mapping[Var, Range]) -> None:
         self.values = values
         self.analyzer = Analyzer(dict(loops))
@@ -410,11 +405,6 @@ class _Rebind(Facts, Mutator):
         self.known_loop(node)
         low, extent, body = self.expr(node.min), self.expr(node.extent), self.visit(node.body)
         return node.replace(min=low, extent=extent, body=body)
-
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
-        parts = [self.visit(s) for s in node.seq]
-        return node if all(a is b for a, b in zip(parts, node.seq)) else listed(*parts)
 
     @handles(IfThenElse)
     def condition(self, node: IfThenElse) -> IfThenElse:

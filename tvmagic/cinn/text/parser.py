@@ -387,15 +387,13 @@ class _Builder:
         cast = cast_type(node.text)
         if cast is not None and len(args) == 1:
             return Cast(cast, args[0])
-        if node.text in ("cinn_max", "cinn_min") and len(args) == 2:
-            return (Max if node.text == "cinn_max" else Min)(args[0], args[1])
-        if node.text == "select" and len(args) == 3:
-            return Select(args[0], args[1], args[2])
-        if node.text in ("Ramp", "Broadcast") and isinstance(args[-1], IntImm):
-            if len(args) == (3 if node.text == "Ramp" else 2):
-                return Ramp(*args) if node.text == "Ramp" else Broadcast(*args)
-        if node.text == "__syncthreads" and not args:
-            return Call("int32", "tir.tvm_storage_sync", [StringImm("shared")])
+        count, build = _NODES.get(node.text, (-1, None))
+        if (
+            build is not None
+            and len(args) == count
+            and (build not in (Ramp, Broadcast) or isinstance(args[-1], IntImm))
+        ):
+            return build(*args)
         name = OP_NAMES.get(node.text, node.text)
         lanes = max((a.dtype.lanes for a in args), default=1)
         dtype = dtype_of(self.types.of(node)).with_lanes(lanes)
@@ -409,6 +407,17 @@ class _Builder:
                 hint=did_you_mean(node.text, known) or "an external function is called by `call_extern(\"name\", ...)`",
             )  # fmt: skip
         return Call(dtype, op, args)
+
+
+# The functions of the text that are nodes of their own, with the number of their arguments.
+_NODES: dict[str, tuple[int, Callable[..., PrimExpr]]] = {
+    "cinn_max": (2, Max),
+    "cinn_min": (2, Min),
+    "select": (3, Select),
+    "Ramp": (3, Ramp),
+    "Broadcast": (2, Broadcast),
+    "__syncthreads": (0, lambda: Call("int32", "tir.tvm_storage_sync", [StringImm("shared")])),
+}
 
 
 def _negated(value: PrimExpr) -> PrimExpr:

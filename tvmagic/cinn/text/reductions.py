@@ -27,6 +27,7 @@ from tvmagic.ir import (
     post_order_visit,
     structural_equal,
     substitute,
+    within_loops,
 )
 
 __all__ = ["SUFFIX", "join_inits", "name_tensors", "ranks_in"]
@@ -122,10 +123,7 @@ def _joined(first: Stmt, second: Stmt) -> Stmt | None:
     init = _init_of(first, inner, {loop.loop_var for loop in loops})
     if init is None:
         return None
-    result: Stmt = inner.replace(block=inner.block.replace(init=init))
-    for loop in reversed(loops):
-        result = loop.replace(body=result)
-    return result
+    return within_loops(loops, inner.replace(block=inner.block.replace(init=init)))
 
 
 def _init_of(first: BlockRealize, realize: BlockRealize, loops: set[Any]) -> Stmt | None:

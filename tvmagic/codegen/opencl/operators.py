@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.codegen.opencl.expressions import Lanes
 from tvmagic.codegen.opencl.types import constant, register_type
+from tvmagic.codegen.rules import rules_of
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, DataType, IntImm
 
@@ -17,14 +18,7 @@ RULES: dict[str, Rule] = {}
 INT64 = DataType("int64")
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """The rule of the operators `names` (without their prefix `tir.`)."""
-
-    def register(function: Rule) -> Rule:
-        RULES.update({f"tir.{name}": function for name in names})
-        return function
-
-    return register
+rule = rules_of(RULES)
 
 
 def _name(call: Call) -> str:

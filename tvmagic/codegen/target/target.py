@@ -455,6 +455,14 @@ def _host_triple() -> str:
     return llvm.get_process_triple()
 
 
+@lru_cache(maxsize=1)
+def _host_cpu() -> tuple[str, str]:
+    """The name and the features of this machine's CPU, which LLVM takes a millisecond to find."""
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
 @lru_cache(maxsize=2)
 def _initialize(every_target: bool) -> None:
     import llvmlite.binding as llvm
@@ -469,8 +477,6 @@ def _initialize(every_target: bool) -> None:
 
 def cpu_and_features(target: Target) -> tuple[str, str, str]:
     """Triple, CPU and features of `target`, with the host's where none are given."""
-    import llvmlite.binding as llvm
-
     family = target.family
     features = ",".join([*filter(None, [family.tuning]), *target.mattr])
     if family.triple:
@@ -478,8 +484,8 @@ def cpu_and_features(target: Target) -> tuple[str, str, str]:
     triple = target.mtriple or _host_triple()
     if target.mtriple or target.mcpu:
         return triple, target.mcpu, features
-    own = llvm.get_host_cpu_features().flatten()
-    return triple, llvm.get_host_cpu_name(), f"{own},{features}" if features else own
+    cpu, own = _host_cpu()
+    return triple, cpu, f"{own},{features}" if features else own
 
 
 @lru_cache(maxsize=32)

@@ -59,6 +59,14 @@ def _place_of(stage: Any) -> str:
 _MARKS = {5: "unrolled", 6: "vectorized", 7: "parallel", 8: "tensorized"}
 
 
+def _marks(attr: Any) -> list[str]:
+    """What a schedule says of a loop, if it says something: its kind, or the thread that it is bound to."""
+    if attr is None:
+        return []
+    thread = "" if attr.bind_thread is None else attr.bind_thread.thread_tag
+    return [mark for mark in (_MARKS.get(attr.iter_type, thread),) if mark]
+
+
 def iteration_graph(stage: Any, ranges: Mapping[Any, Any] | None = None, title: str = "") -> Graph:
     """The iteration variables of a stage with the relations between them (split, fuse, rebase).
 
@@ -75,11 +83,7 @@ def iteration_graph(stage: Any, ranges: Mapping[Any, Any] | None = None, title: 
         if found is not None:
             lines.append(f"{found.min} .. +{found.extent}")
         if id(iv) in order:
-            attr = stage.iter_var_attrs.get(iv)
-            mark = _MARKS.get(attr.iter_type if attr is not None else 0, "")
-            thread = attr.bind_thread if attr is not None else None
-            mark = mark or (thread.thread_tag if thread is not None else "")
-            lines.append(f"loop {order[id(iv)]}" + (f", {mark}" if mark else ""))
+            lines.append(", ".join([f"loop {order[id(iv)]}", *_marks(stage.iter_var_attrs.get(iv))]))
         tone = "leaf" if id(iv) in order else "input" if id(iv) in roots else "plain"
         graph.vertices.append(Vertex(str(id(iv)), lines, "round", tone))
     for number, relation in enumerate(stage.relations):
@@ -114,44 +118,57 @@ def block_tree(func: PrimFunc, dependencies: Any = None, title: str = "Blocks") 
     `dependencies` are (from block name, to block name, kind), such as RAW; by default they are read off the regions of
     neighbouring blocks.
     """
-    graph = Outline(title)
-    found: list[tuple[str, Block]] = []
+    tree = _BlockTree(Outline(title))
+    tree.walk(func.body, None)
+    if not tree.blocks:
+        raise TVMagicError("the function has no blocks", hint="blocks are lowered away by the first passes")
+    for start, end, kind in dependencies if dependencies is not None else _dependencies(tree.blocks):
+        tree.graph.edges.append(Edge(start, end, kind, dashed=True))
+    return tree.graph
 
-    def walk(node: Any, parent: str | None) -> None:
+
+class _BlockTree:
+    """Draws statements into an outline; `blocks` are those drawn, by their keys there."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.blocks: list[tuple[str, Block]] = []
+
+    def walk(self, node: Any, parent: str | None) -> None:
+        """Draw `node` below the vertex `parent`."""
         if isinstance(node, For):
-            chain = [node]
-            while isinstance(chain[-1].body, For) and chain[-1].body.kind == node.kind:
-                chain.append(chain[-1].body)
-            names = ", ".join(f"{loop.loop_var.name} {loop.extent}" for loop in chain)
-            key = add([f"{_LOOP_WORD[node.kind]} {names}"], parent, "plain", "box")
-            walk(chain[-1].body, key)
+            self._loops(node, parent)
         elif isinstance(node, BlockRealize):
-            block = node.block
-            reads, writes = (", ".join(r.buffer.name for r in regions) for regions in (block.reads, block.writes))
-            does = [f"{words} {names}" for words, names in (("reads", reads), ("writes", writes)) if names]
-            key = add([block.name_hint or "block", *([", ".join(does)] if does else [])], parent, "output", "round")
-            found.append((key, block))
-            for part in (block.init, block.body):
-                walk(part, key)
+            self._block(node.block, parent)
         elif isinstance(node, SeqStmt):
             for part in node.seq:
-                walk(part, parent)
+                self.walk(part, parent)
         elif hasattr(node, "body"):
-            walk(node.body, parent)
+            self.walk(node.body, parent)
 
-    def add(lines: list[str], parent: str | None, tone: str, shape: str) -> str:
-        key = str(len(graph.vertices))
-        graph.vertices.append(Vertex(key, lines, shape, tone))
+    def _loops(self, node: For, parent: str | None) -> None:
+        """A loop and those of its kind directly inside, as one vertex."""
+        chain = [node]
+        while isinstance(chain[-1].body, For) and chain[-1].body.kind == node.kind:
+            chain.append(chain[-1].body)
+        names = ", ".join(f"{loop.loop_var.name} {loop.extent}" for loop in chain)
+        self.walk(chain[-1].body, self._add([f"{_LOOP_WORD[node.kind]} {names}"], parent, "plain", "box"))
+
+    def _block(self, block: Block, parent: str | None) -> None:
+        reads, writes = (", ".join(r.buffer.name for r in regions) for regions in (block.reads, block.writes))
+        does = [f"{words} {names}" for words, names in (("reads", reads), ("writes", writes)) if names]
+        lines = [block.name_hint or "block", *([", ".join(does)] if does else [])]
+        key = self._add(lines, parent, "output", "round")
+        self.blocks.append((key, block))
+        for part in (block.init, block.body):
+            self.walk(part, key)
+
+    def _add(self, lines: list[str], parent: str | None, tone: str, shape: str) -> str:
+        key = str(len(self.graph.vertices))
+        self.graph.vertices.append(Vertex(key, lines, shape, tone))
         if parent is not None:
-            graph.edges.append(Edge(parent, key))
+            self.graph.edges.append(Edge(parent, key))
         return key
-
-    walk(func.body, None)
-    if not found:
-        raise TVMagicError("the function has no blocks", hint="blocks are lowered away by the first passes")
-    for start, end, kind in dependencies if dependencies is not None else _dependencies(found):
-        graph.edges.append(Edge(start, end, kind, dashed=True))
-    return graph
 
 
 def _dependencies(blocks: list[tuple[str, Block]]) -> list[tuple[str, str, str]]:

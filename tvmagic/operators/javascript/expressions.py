@@ -50,21 +50,22 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.meaning import plain, round_float
 from tvmagic.ir.query import callee
+from tvmagic.te.error_bound import FORMATS, format_of
+from tvmagic.te.error_functions import units_of
 
 __all__ = ["ExpressionWriter", "Value"]
 
 EXACT = "0"
 _SMALL = 1 << 52
 _COMPARE = {EQ: "===", NE: "!==", LT: "<", LE: "<=", GT: ">", GE: ">="}
-# Half a unit in the last place, for a value of 1.
-_UNITS = {("float", 64): 2.0**-53, ("float", 32): 2.0**-24, ("float", 16): 2.0**-11, ("bfloat", 16): 2.0**-8}
-# Functions of one float that rise or fall all the way, with the units by which compiled code may miss them.
-_MONOTONE = {
-    "exp": 4, "exp2": 4, "exp10": 8, "log": 4, "log2": 4, "log10": 4, "log1p": 4, "tanh": 8, "sigmoid": 8, "erf": 8,
-    "sqrt": 2, "rsqrt": 4, "sinh": 8, "asin": 8, "acos": 8, "atan": 8, "asinh": 8, "atanh": 8, "acosh": 8,
-}  # fmt: skip
+# Functions of one float that rise or fall all the way.
+_MONOTONE = frozenset(
+    {"exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf", "sqrt", "rsqrt", "sinh",
+     "asin", "acos", "atan", "asinh", "atanh", "acosh"}
+)  # fmt: skip
 _WAVES = {"sin": 16, "cos": 16}
 _ROUNDINGS = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "nearbyint": "rint"}
 _BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
@@ -141,7 +142,7 @@ class ExpressionWriter(Visitor):
     @staticmethod
     def unit(dtype: DataType, times: float = 2) -> str:
         """The relative error of so many roundings, with a rest for what comes of errors of errors."""
-        return repr(_UNITS[dtype.code, dtype.bits] * times)
+        return repr(format_of(dtype).unit * times)
 
     def rounding(self, dtype: DataType, text: str, times: float = 2) -> str:
         """The error of rounding the value `text`."""
@@ -356,8 +357,7 @@ class ExpressionWriter(Visitor):
         return self.bind(target, wrapped(target, text, always=True), a.error)
 
     def _to_integer(self, target: DataType, a: Value) -> Value:
-        bits = target.bits - 1 if target.is_int else target.bits
-        low, high = (-(1 << bits) if target.is_int else 0), (1 << bits) - 1
+        low, high = integer_limits(target)
         error = EXACT if a.error == EXACT else f"stepError(Math.trunc, {a.text}, {a.error})"
         if target.bits > 32:
             return self.bind(target, f"toBig({a.text}, {low}n, {high}n)", error, True)
@@ -385,9 +385,8 @@ class ExpressionWriter(Visitor):
         dtype, a = node.args[0].dtype, args[0]
         if name in _MONOTONE:
             result = self.bind(dtype, f"functions.{name}({a.text})")
-            return self._erring(
-                result, f"riseError(functions.{name}, {a.text}, {a.error}, {self.unit(dtype, _MONOTONE[name])})"
-            )
+            unit = self.unit(dtype, units_of(name, dtype) + 1)
+            return self._erring(result, f"riseError(functions.{name}, {a.text}, {a.error}, {unit})")
         if name in _WAVES:
             result = self.bind(dtype, f"Math.{name}({a.text})")
             return self._erring(result, self.both(a.error, self.unit(dtype, _WAVES[name])))
@@ -465,7 +464,7 @@ class Scope:
 
 def check_type(dtype: DataType, node: Any) -> None:
     """Refuse values that JavaScript has no numbers for."""
-    known = dtype.is_float and (dtype.code, dtype.bits) in _UNITS or dtype.is_bool
+    known = str(dtype) in FORMATS or dtype.is_bool
     if dtype.lanes != 1 or not (known or (dtype.is_int or dtype.is_uint) and dtype.bits in (8, 16, 32, 64)):
         raise TVMagicError(f"values of type `{dtype}` have no form in JavaScript", node=node)
 

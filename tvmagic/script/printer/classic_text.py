@@ -75,6 +75,7 @@ from tvmagic.ir import (
     Sub,
     Var,
     While,
+    stmt_list,
 )
 from tvmagic.script.printer.braces import BracesPrinter, infix, prefix
 from tvmagic.script.printer.buffers import producer_name
@@ -163,7 +164,7 @@ class _Classic(BracesPrinter):
         """
         while node is not None:
             rest = None
-            for name, group in groupby(_flat(node), self.output):
+            for name, group in groupby(stmt_list(node), self.output):
                 statements = list(group)
                 if name is None or name == self.producing or _is_head(statements[0]):
                     for statement in statements:
@@ -301,19 +302,6 @@ def _last_part(node: Any) -> Any:
     if isinstance(node, SeqStmt):
         return node.seq[-1]
     return next((getattr(node, name) for name in _LAST if hasattr(node, name)), None)
-
-
-def _flat(node: Any) -> list[Any]:
-    """The statements of nested sequences in order."""
-    result: list[Any] = []
-    stack = [node]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, SeqStmt):
-            stack.extend(reversed(part.seq))
-        else:
-            result.append(part)
-    return result
 
 
 def _guard(printer: _Classic, condition: Any) -> str:

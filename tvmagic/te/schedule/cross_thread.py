@@ -48,12 +48,7 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     reduces = [body for body in op.body if isinstance(body, Reduce)]
     first = reduces[0]
     skip = _reduction_loops(stage, op)
-    if first.init:
-        raise ScheduleError(
-            f"stage `{stage.origin_op.name}` reduces over threads, and starts with values of its own",
-            span=stage.span,
-            hint="leave `init` out, and combine its values with the result in another stage",
-        )
+    _check_init(stage, first)
     values: Values = {}
     nest = make_loop_nest(stage, context, values)
     checks = make_bound_check(stage, context.ranges, values, context.prover)
@@ -66,7 +61,8 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     results = [_scratch(f"reduce_temp{i}", reduce) for i, reduce in enumerate(reduces)]
     always = is_const(first.condition, 1)
     partial: list[Buffer] = []
-    if own or not always or len(checks) > len(ends) or (ends and not _reads_only_inside(stage, first, context)):
+    reads_beyond = len(checks) > len(ends) or (ends and not _reads_only_inside(stage, first, context))
+    if own or not always or reads_beyond:
         partial = [_scratch(f"normal_reduce_temp{i}", reduce) for i, reduce in enumerate(reduces)]
     sources = [_value(b) for b in partial] or list(first.source)
     parts = [_allreduce(stage, first, sources, results)]
@@ -81,6 +77,16 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
         for buffer in (results[i], *partial[i : i + 1]):
             body = Allocate(buffer.data, buffer.dtype, buffer.shape, _TRUE, body, span=stage.span)
     return merge_nest(common, substitute_values(body, values))
+
+
+def _check_init(stage: Stage, reduce: Reduce) -> None:
+    """The threads start from the neutral element."""
+    if reduce.init:
+        raise ScheduleError(
+            f"stage `{stage.origin_op.name}` reduces over threads, and starts with values of its own",
+            span=stage.span,
+            hint="leave `init` out, and combine its values with the result in another stage",
+        )
 
 
 def _check_places(stage: Stage, context: LoopContext) -> None:

@@ -130,22 +130,28 @@ def _check_unused(stage: Stage, context: Context) -> None:
             )
 
 
+def _check_output_at_root(stage: Stage) -> None:
+    if not stage.is_output:
+        return
+    spec = stage.get_attach_spec()
+    if spec.attach_type == AttachType.GROUP_ROOT:
+        return
+    hint = f"call compute_root on stage `{stage.name}`"
+    if spec.attach_stage is not None and spec.attach_stage.op in [t.op for t in stage.op.input_tensors]:
+        read = spec.attach_stage.name
+        hint = f"call compute_at on the stage that is read: `{read}` at a loop of `{stage.name}`"
+    raise ScheduleError(
+        f"stage `{stage.name}` is an output and must be computed at the root", span=stage.span, hint=hint
+    )
+
+
 def infer_root_bound(stage: Stage, context: Context) -> None:
     """Set the ranges of the root variables of `stage`; its consumers have all their ranges."""
     if stage.attach_type == AttachType.INLINE:
         raise DefectError(f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first")
     if stage.attach_type == AttachType.INLINED_ALREADY:
         return
-    if stage.is_output and (spec := stage.get_attach_spec()).attach_type != AttachType.GROUP_ROOT:
-        inputs = [t.op for t in stage.op.input_tensors]
-        read = spec.attach_stage.name if spec.attach_stage is not None and spec.attach_stage.op in inputs else None
-        raise ScheduleError(
-            f"stage `{stage.name}` is an output and must be computed at the root",
-            span=stage.span,
-            hint=f"call compute_at on the stage that is read: `{read}` at a loop of `{stage.name}`"
-            if read is not None
-            else f"call compute_root on stage `{stage.name}`",
-        )
+    _check_output_at_root(stage)
     if stage.is_output or isinstance(stage.op, PlaceholderOp):
         for iv in stage.op.root_iter_vars():
             assert iv.dom is not None

@@ -142,44 +142,66 @@ def make_bound_check(
     the domain of the output (left out without `domains`). Loops in `skip` are not looked at.
     `tight` are splits whose loops end where the parent ends, however far the outer one runs.
     """
-    checks = dict.fromkeys(stage.leaf_iter_vars, False)
     plain = Analyzer()
+    # the loops of a layout run over a box around what is computed, which may begin before it
+    boxed = {iv for relation in stage.relations if isinstance(relation, Transform) for iv in relation.original}
+    conditions: list[PrimExpr] = []
+    for iv in _overrun(stage, ranges, plain, tight):
+        if iv in skip or iv.iter_type == IterVar.Opaque:
+            continue
+        value, extent = values[iv] - ranges[iv].min, ranges[iv].extent
+        if iv in boxed:
+            conditions += _domain_conditions(value, extent, prover)
+        elif not _ends_inside(value, extent, plain, prover):
+            conditions.append(less(value, extent))
+    if domains:
+        ended = {iv for relation in tight for iv in relation.parents()}
+        for iv in stage.op.root_iter_vars():
+            if iv not in skip and iv.iter_type != IterVar.Opaque:
+                conditions += _output_conditions(iv, ranges[iv], values[iv], iv in ended, prover)
+    return conditions
+
+
+def _overrun(
+    stage: Stage, ranges: Mapping[IterVar, Range], plain: Analyzer, tight: Collection[IterVarRelation]
+) -> list[IterVar]:
+    """The loops of a stage, and what they are split from, that may run beyond their ranges."""
+    checks = dict.fromkeys(stage.leaf_iter_vars, False)
     for relation in reversed(stage.relations):
         relation.check_up(ranges, checks, plain)
         if relation in tight:
             for iv in (*relation.parents(), *relation.children()):
                 checks[iv] = False
-    ended = {iv for relation in tight for iv in relation.parents()}
-    # the loops of a layout run over a box around what is computed, which may begin before it
-    boxed = {iv for relation in stage.relations if isinstance(relation, Transform) for iv in relation.original}
-    conditions: list[PrimExpr] = []
-    for iv in stage.all_iter_vars:
-        if iv in skip or iv.iter_type == IterVar.Opaque or not checks.get(iv, False):
-            continue
-        value = values[iv] - ranges[iv].min
-        if iv in boxed:
-            conditions += _domain_conditions(value, ranges[iv].extent, prover)
-            continue
-        place = plain.simplify(value)
-        if isinstance(place, IntImm) and plain.can_prove(less(place, ranges[iv].extent)):
-            continue  # what each thread computes for itself is at one place
-        high = prover.relaxed(value).max_value
-        if is_infinite(high) or high.dtype is not value.dtype or not prover.proves(less(high, ranges[iv].extent)):
-            conditions.append(less(value, ranges[iv].extent))
-    for iv in stage.op.root_iter_vars() if domains else ():
-        if iv in skip or iv.iter_type == IterVar.Opaque:
-            continue
-        assert iv.dom is not None
-        if _same_range(iv.dom, ranges[iv]):
-            continue
-        found = _domain_conditions(values[iv] - iv.dom.min, iv.dom.extent, prover)
-        if found and iv in ended:  # the loops end with its range, so that is what must be inside
-            first = ranges[iv].min - iv.dom.min
-            last = first + (ranges[iv].extent - 1)
-            if not _domain_conditions(first, iv.dom.extent, prover) + _domain_conditions(last, iv.dom.extent, prover):
-                continue
-        conditions += found
-    return conditions
+    return [iv for iv in stage.all_iter_vars if checks.get(iv, False)]
+
+
+def _ends_inside(value: PrimExpr, extent: PrimExpr, plain: Analyzer, prover: BoundProver) -> bool:
+    """Whether `value < extent` is proved for all iterations."""
+    place = plain.simplify(value)
+    if isinstance(place, IntImm) and plain.can_prove(less(place, extent)):
+        return True  # what each thread computes for itself is at one place
+    high = prover.relaxed(value).max_value
+    return not is_infinite(high) and high.dtype is value.dtype and prover.proves(less(high, extent))
+
+
+def _output_conditions(
+    iv: IterVar, computed: Range, value: PrimExpr, ended: bool, prover: BoundProver
+) -> list[PrimExpr]:
+    """The conditions under which `value`, of an axis of the output of which `computed` is computed, is in its domain.
+
+    `ended`: the loops end with that range.
+    """
+    assert iv.dom is not None
+    if _same_range(iv.dom, computed):
+        return []
+    extent = iv.dom.extent
+    found = _domain_conditions(value - iv.dom.min, extent, prover)
+    if found and ended:  # then the range is what must be inside
+        first = computed.min - iv.dom.min
+        last = first + (computed.extent - 1)
+        if not _domain_conditions(first, extent, prover) and not _domain_conditions(last, extent, prover):
+            return []
+    return found
 
 
 def _domain_conditions(value: PrimExpr, extent: PrimExpr, prover: BoundProver) -> list[PrimExpr]:

@@ -150,6 +150,24 @@ class Schedule(Identified):
         ----------
         outputs, inputs: the tensors at the ends of the group.
         include_inputs: whether the stages of `inputs` belong to it.
+
+        Example
+        -------
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            C = te.compute((16,), lambda i: B[i] * 2.0, name="C")
+            D = te.compute((16,), lambda i: C[i] - 3.0, name="D")
+            s = te.create_schedule(D.op)
+            s.create_group(C, A).compute_at(s[D], D.op.axis[0])
+
+        is lowered to
+
+            B = T.allocate([1], "float32", "global")
+            for i in range(16):
+                B_1 = T.Buffer((1,), data=B, align=4)
+                B_1[0] = A[i] + T.float32(1.0)
+                B_2 = T.Buffer((1,), data=B, align=4)
+                B_2[0] = B_1[0] * T.float32(2.0)
+                D[i] = B_2[0] - T.float32(3.0)
         """
         targets = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
         sources = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]

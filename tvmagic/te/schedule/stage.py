@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.values import number_text
 from tvmagic.te.intrinsic import TensorIntrin
 from tvmagic.te.operation import caller_span
+from tvmagic.te.schedule.attributes import ITER_TYPE_NAMES, AttachType, IterVarAttr
 from tvmagic.te.schedule.relations import Fuse, IterVarRelation, Singleton, Split
 from tvmagic.te.tensor import Operation, ScanOp, Tensor
 
@@ -34,27 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["AttachType", "IterVarAttr", "Stage"]
 
 
-class AttachType(enum.IntEnum):
-    """Where a stage runs (the numbers are TVM's)."""
-
-    GROUP_ROOT = 1
-    INLINE = 2
-    INLINED_ALREADY = 3
-    SCOPE = 4
-    SCAN_UPDATE = 5
-
-
-ITER_TYPE_NAMES = {
-    IterVar.DataPar: "a data axis",
-    IterVar.ThreadIndex: "a thread axis",
-    IterVar.CommReduce: "a reduction axis",
-    IterVar.Ordered: "an ordered axis",
-    IterVar.Opaque: "an opaque axis",
-    IterVar.Unrolled: "an unrolled axis",
-    IterVar.Vectorized: "a vectorized axis",
-    IterVar.Parallelized: "a parallel axis",
-    IterVar.Tensorized: "a tensorized axis",
-}
 _DIVISIBLE = (IterVar.DataPar, IterVar.CommReduce, IterVar.Ordered)
 _MOVABLE = (IterVar.DataPar, IterVar.CommReduce, IterVar.ThreadIndex)
 _VECTOR = (
@@ -65,41 +44,6 @@ _VECTOR = (
     IterVar.Tensorized,
     IterVar.Parallelized,
 )
-
-
-class IterVarAttr(Identified):
-    """What a schedule says of one loop besides its place."""
-
-    __slots__ = (
-        "bind_thread",
-        "dim_align_factor",
-        "dim_align_offset",
-        "iter_type",
-        "pragma_keys",
-        "pragma_values",
-        "prefetch_data",
-        "prefetch_offset",
-        "tensor_intrin",
-    )
-
-    def __init__(self) -> None:
-        self.iter_type: int = IterVar.DataPar
-        self.bind_thread: IterVar | None = None
-        self.prefetch_data: list[Tensor] = []
-        self.prefetch_offset: list[PrimExpr] = []
-        self.tensor_intrin: TensorIntrin | None = None
-        self.dim_align_factor: int = 0
-        self.dim_align_offset: int = 0
-        self.pragma_keys: list[StringImm] = []
-        self.pragma_values: list[Any] = []
-
-    def copy(self) -> IterVarAttr:
-        """The same attributes, to be changed on their own."""
-        new = IterVarAttr()
-        for name in self.__slots__:
-            value = getattr(self, name)
-            setattr(new, name, list(value) if isinstance(value, list) else value)
-        return new
 
 
 class Stage(Identified):
@@ -481,6 +425,26 @@ class Stage(Identified):
         ----------
         var: the loop.
         tensor_intrin: what `te.decl_tensor_intrin` gave.
+
+        Example
+        -------
+            x = te.placeholder((4,), name="x")
+            y = te.compute((4,), lambda i: x[i] + 1.0, name="y")
+            intrin = te.decl_tensor_intrin(
+                y.op,
+                lambda ins, outs: outs[0].vstore([0], ins[0].vload([0], "float32x4") + 1.0),
+                default_buffer_params={"offset_factor": 1},
+            )
+            B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            outer, inner = s[B].split(B.op.axis[0], 4)
+            s[B].tensorize(inner, intrin)
+
+        is lowered to
+
+            for i_outer in range(4):
+                cse_var_1: T.int32 = i_outer * 4
+                B[cse_var_1:cse_var_1 + 4] = A[cse_var_1:cse_var_1 + 4] + T.Broadcast(T.float32(1.0), 4)
         """
         if not hasattr(tensor_intrin, "reduce_init"):
             raise self.error(f"tensorize by a `{type(tensor_intrin).__name__}`, which is no tensor intrinsic")
@@ -522,6 +486,27 @@ class Stage(Identified):
         Parameters
         ----------
         threads: thread axes, from `te.thread_axis`.
+
+        Example
+        -------
+            B = te.placeholder((8, 16), name="B")
+            first = te.compute((1, 16), lambda t, i: A[0, i], name="first")
+            update = te.compute((8, 16), lambda t, i: B[t - 1, i] + A[t, i], name="update")
+            C = te.scan(first, update, B, name="C")
+            s = te.create_schedule(C.op)
+            thread = te.thread_axis((0, 16), "threadIdx.x")
+            s[first].bind(first.op.axis[1], thread)
+            s[update].bind(update.op.axis[1], thread)
+            s[C].env_threads(thread)
+
+        is lowered to
+
+            threadIdx_x = T.launch_thread("threadIdx.x", 16)
+            C_1 = T.Buffer((128,), data=C.data)
+            A_1 = T.Buffer((128,), data=A.data)
+            C_1[threadIdx_x] = A_1[threadIdx_x]
+            for C_idx in range(7):
+                C_1[C_idx * 16 + threadIdx_x + 16] = C_1[C_idx * 16 + threadIdx_x] + A_1[C_idx * 16 + threadIdx_x + 16]
         """
         axes = list(threads) if isinstance(threads, (list, tuple)) else [threads]
         if not isinstance(self.op, ScanOp):
@@ -542,6 +527,19 @@ class Stage(Identified):
         var: the loop.
         pragma_type: the key, such as `unroll_explicit`.
         pragma_value: its value.
+
+        Example
+        -------
+            B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
+            s = te.create_schedule(B.op)
+            s[B].pragma(B.op.axis[0], "auto_unroll_max_step", 4)
+
+        is lowered to
+
+            B[0] = A[0] + T.float32(1.0)
+            B[1] = A[1] + T.float32(1.0)
+            B[2] = A[2] + T.float32(1.0)
+            B[3] = A[3] + T.float32(1.0)
         """
         shorthand = {"unroll": self.unroll, "vectorize": self.vectorize}.get(pragma_type)
         if shorthand is not None:
@@ -758,12 +756,60 @@ class Stage(Identified):
             raise self.error(f"{call} on an output of the schedule")
 
     def double_buffer(self) -> None:
-        """Keep two copies of the buffer: one is filled while the other is read."""
+        """Keep two copies of the buffer: one is filled while the other is read.
+
+        Example
+        -------
+            B = te.compute((4, 16), lambda i, j: A[i, j] + 1.0, name="B")
+            C = te.compute((4, 16), lambda i, j: B[i, j] * 2.0, name="C")
+            s = te.create_schedule(C.op)
+            s[B].compute_at(s[C], C.op.axis[0])
+            s[B].double_buffer()
+
+        is lowered to
+
+            B = T.allocate([32], "float32", "global")
+            B_1 = T.Buffer((32,), data=B)
+            A_1 = T.Buffer((64,), data=A.data)
+            for j in range(16):
+                B_1[j] = A_1[j] + T.float32(1.0)
+            C_1 = T.Buffer((64,), data=C.data)
+            for i_outer in range(3):
+                with T.attr(B, "double_buffer_write", 1):
+                    for j in range(16):
+                        B_1[(i_outer + 1) % 2 * 16 + j] = A_1[i_outer * 16 + j + 16] + T.float32(1.0)
+                for j in range(16):
+                    C_1[i_outer * 16 + j] = B_1[i_outer % 2 * 16 + j] * T.float32(2.0)
+            for j in range(16):
+                C_1[j + 48] = B_1[j + 16] * T.float32(2.0)
+        """
         self._not_output("double_buffer")
         self.is_double_buffered = True
 
     def rolling_buffer(self) -> None:
-        """Keep what the next iteration needs again, in a buffer used in a circle."""
+        """Mark the buffer as one that keeps what the next iteration needs again, and is used in a circle.
+
+        The mark is for passes of the user's: lowering leaves it, and each iteration computes all that it needs.
+
+        Example
+        -------
+            B = te.compute((17,), lambda i: A[i] + 1.0, name="B")
+            C = te.compute((16,), lambda i: B[i] + B[i + 1], name="C")
+            s = te.create_schedule(C.op)
+            s[B].compute_at(s[C], C.op.axis[0])
+            s[B].rolling_buffer()
+
+        is lowered to
+
+            B = T.allocate([2], "float32", "global")
+            for i in range(16):
+                B_1 = T.Buffer((17,))
+                T.attr(B_1, "rolling_buffer_scope", T.bool(True))
+                B_2 = T.Buffer((2,), data=B, align=8)
+                for i_1 in range(2):
+                    B_2[i_1] = A[i_1 + i] + T.float32(1.0)
+                C[i] = B_2[0] + B_2[1]
+        """
         self._not_output("rolling_buffer")
         self.is_rolling = True
 

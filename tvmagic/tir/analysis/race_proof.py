@@ -36,6 +36,7 @@ from tvmagic.ir import (
     structural_equal,
     structural_hash,
 )
+from tvmagic.ir.query import operands
 from tvmagic.tir.analysis.race_accesses import Access, Domain
 
 __all__ = ["Forms", "never_meet"]
@@ -143,12 +144,12 @@ class Forms:
         whole = {t: c // divisor for t, c in terms.items() if c % divisor == 0}
         rest = {t: c for t, c in terms.items() if c % divisor}
         quotient, constant = divmod(constant, divisor)
-        low, high = self._reach(rest.items(), constant)
+        low, high = self.reach(rest.items(), constant)
         if low >= 0 and high < divisor:
             return (whole, quotient) if isinstance(node, FloorDiv) else (rest, constant)
         top = max(rest, key=lambda t: abs(rest[t]))
         factor = rest.pop(top)
-        low, high = self._reach(rest.items(), constant)
+        low, high = self.reach(rest.items(), constant)
         if top[0] != "v" or factor <= 0 or divisor % factor or low < 0 or high >= factor:
             return None
         _, var, begin, end = top
@@ -233,7 +234,8 @@ class Forms:
             return (low if low > -limit else -INF), (high if high < limit else INF)
         return (0 if atom[0] == "mod" else -INF), INF
 
-    def _reach(self, terms: Iterable[tuple[_Atom, int]], constant: int) -> tuple[float, float]:
+    def reach(self, terms: Iterable[tuple[_Atom, int]], constant: int) -> tuple[float, float]:
+        """The least and the greatest value of a sum of digits."""
         low = high = float(constant)
         for atom, factor in terms:
             ends = [e * factor for e in self.range(atom)]
@@ -257,15 +259,8 @@ def _plus(a: Mapping[_Atom, int], b: Mapping[_Atom, int], sign: int) -> dict[_At
 
 def _zeros(access: Access) -> list[PrimExpr]:
     """Differences that are 0 where an access runs: those of the equalities among its conditions."""
-    found: list[PrimExpr] = []
-    pending = [guard for guard, _ in access.place.guards]
-    while pending:
-        guard = pending.pop()
-        if isinstance(guard, And):
-            pending += [guard.a, guard.b]
-        elif isinstance(guard, EQ) and guard.a.dtype.is_index:
-            found.append(guard.a - guard.b)
-    return found
+    guards = [part for guard, _ in access.place.guards for part in operands(guard, And)]
+    return [guard.a - guard.b for guard in guards if isinstance(guard, EQ) and guard.a.dtype.is_index]
 
 
 # ---------------------------------------------------------------------------- equations
@@ -336,11 +331,7 @@ class _Equations:
         self.changed = True
 
     def _reach(self, terms: Iterable[tuple[_Atom, int]], constant: int) -> tuple[float, float]:
-        low = high = float(constant)
-        for (_, atom), factor in terms:
-            ends = [e * factor for e in self.forms.range(atom)]
-            low, high = low + min(ends), high + max(ends)
-        return low, high
+        return self.forms.reach([(atom, factor) for (_, atom), factor in terms], constant)
 
 
 def never_meet(forms: Forms, first: Form, second: Form) -> bool:

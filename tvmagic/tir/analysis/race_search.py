@@ -307,6 +307,27 @@ def _reordered(key: Array, iteration: Array, time: Array, write: Array) -> tuple
 _Limits = tuple[int, int]
 
 
+def _at_corners(operator: Callable[[int, int], int]) -> Callable[[_Limits, _Limits], _Limits]:
+    """The bounds of what is greatest and least where both operands are."""
+
+    def bounds(a: _Limits, b: _Limits) -> _Limits:
+        ends = [operator(x, y) for x in a for y in b]
+        return min(ends), max(ends)
+
+    return bounds
+
+
+# The bounds of an operator's value for those of its operands; divisors are positive.
+_BOUNDS: dict[type, Callable[[_Limits, _Limits], _Limits]] = {
+    Add: lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    Sub: lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    Min: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    Max: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    Mul: _at_corners(lambda x, y: x * y),
+    FloorDiv: _at_corners(lambda x, y: x // y),
+}
+
+
 def _bounds(node: PrimExpr, limits: Mapping[Var, _Limits]) -> _Limits:
     """The least and the largest value of an expression, from those of its variables."""
     if isinstance(node, IntImm):
@@ -315,24 +336,15 @@ def _bounds(node: PrimExpr, limits: Mapping[Var, _Limits]) -> _Limits:
         return limits[node]
     if isinstance(node, Cast):
         return _bounds(node.value, limits)
-    if isinstance(node, (Add, Sub, Mul, Min, Max, FloorDiv)):
-        (a, b), (c, d) = _bounds(node.a, limits), _bounds(node.b, limits)
-        if isinstance(node, FloorDiv):
-            if c <= 0:
-                raise Unevaluated(node)
-            ends = [x // y for x in (a, b) for y in (c, d)]
-            return min(ends), max(ends)
-        if isinstance(node, (Add, Sub)):
-            return (a + c, b + d) if isinstance(node, Add) else (a - d, b - c)
-        if isinstance(node, Mul):
-            ends = [x * y for x in (a, b) for y in (c, d)]
-            return min(ends), max(ends)
-        choose = min if isinstance(node, Min) else max
-        return choose(a, c), choose(b, d)
-    if isinstance(node, FloorMod):
-        high = _bounds(node.b, limits)
-        if high[0] > 0:
-            return 0, high[1] - 1
+    if isinstance(node, BinaryOp) and type(node) in _BOUNDS:
+        left, right = _bounds(node.a, limits), _bounds(node.b, limits)
+        if isinstance(node, FloorDiv) and right[0] <= 0:
+            raise Unevaluated(node)
+        return _BOUNDS[type(node)](left, right)
+    if isinstance(node, FloorMod):  # whatever it is a remainder of
+        divisor = _bounds(node.b, limits)
+        if divisor[0] > 0:
+            return 0, divisor[1] - 1
     if isinstance(node, Select) or is_call(node, "tir.if_then_else"):
         parts = (node.true_value, node.false_value) if isinstance(node, Select) else node.args[1:]
         (a, b), (c, d) = (_bounds(p, limits) for p in parts)

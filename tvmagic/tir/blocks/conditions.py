@@ -12,7 +12,7 @@ from tvmagic.arith.sums import Sum, Sums
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import GE, GT, LE, LT, And, BlockRealize, IntImm, PrimExpr, Range, Var, substitute
 from tvmagic.ir.ops import logical_and
-from tvmagic.ir.query import is_one
+from tvmagic.ir.query import is_one, operands
 from tvmagic.tir.blocks.domains import iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -32,15 +32,7 @@ __all__ = [
 
 def conjuncts(predicate: PrimExpr) -> list[PrimExpr]:
     """The conditions that a predicate joins by `and`, in order."""
-    result: list[PrimExpr] = []
-    stack = [predicate]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, And):
-            stack += [part.b, part.a]
-        elif not (isinstance(part, IntImm) and part.value):
-            result.append(part)
-    return result
+    return [c for c in operands(predicate, And) if not (isinstance(c, IntImm) and c.value)]
 
 
 def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:

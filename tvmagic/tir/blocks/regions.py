@@ -32,6 +32,7 @@ __all__ = [
     "used_by_pointer",
     "whole_region",
     "with_detected_regions",
+    "with_regions_of",
 ]
 
 _known: WeakKeyDictionary[Block, tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]] = WeakKeyDictionary()
@@ -163,6 +164,19 @@ def effective_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[Buf
             writes = (*writes, *_missing(stored, more_writes))
         found = _effective[block] = (tuple(reads), tuple(writes))
     return found
+
+
+def with_regions_of(block: Block, old: Buffer, new: Buffer) -> Block:
+    """A block that accesses `new` in the place of `old`: the regions of `old` replaced by those detected of `new`."""
+
+    def renewed(regions: tuple[BufferRegion, ...], found: tuple[BufferRegion, ...]) -> tuple[BufferRegion, ...]:
+        known = {r.buffer: r for r in found}
+        return tuple([known.get(new, r) if r.buffer is old else r for r in regions])
+
+    if all(r.buffer is not old for r in (*block.reads, *block.writes)):
+        return block
+    reads, writes = detected_regions(block)
+    return block.replace(reads=renewed(block.reads, reads), writes=renewed(block.writes, writes))
 
 
 def with_detected_regions(block: Block) -> Block:

@@ -17,7 +17,6 @@ from tvmagic.ir import (
     BufferStore,
     DeclBuffer,
     For,
-    ForKind,
     IntImm,
     IterVar,
     MatchBufferRegion,
@@ -29,6 +28,7 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
+    loop_nest,
 )
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import (
@@ -82,10 +82,8 @@ class CacheStage:
             BufferStore(self.target, BufferLoad(self.source, load_at), store_at),
         )
         values = [var if self.first else r.min + var for r, var in zip(region.region, loop_vars)]
-        body: Stmt = BlockRealize(values, IntImm("bool", 1), self.block)
-        for var, r in zip(reversed(loop_vars), reversed(region.region)):
-            body = For(var, 0, r.extent, ForKind.SERIAL, body)
-        self.stage = body
+        body = BlockRealize(values, IntImm("bool", 1), self.block)
+        self.stage = loop_nest(loop_vars, [r.extent for r in region.region], body)
 
 
 def insert_stage(body: Stmt, index: int, stage: Stmt) -> Stmt:

@@ -358,7 +358,7 @@ def _shared_buffers(first: Sequence[BufferRegion], second: Sequence[BufferRegion
 
 
 def _reads_of_partial_results(state: ScheduleState, scope: BlockScope) -> list[tuple[StmtSRef, StmtSRef]]:
-    """The pairs of a producer and a consumer that reads, and goes on, while a loop around both still reduces.
+    """The pairs of a producer and a consumer that reads what is not reduced to the end: a loop around both still reduces.
 
     A consumer that does the same in each iteration of that loop is no such pair: the last one makes it right.
     """

@@ -14,8 +14,6 @@ from tvmagic.ir import (
     BufferStore,
     Call,
     Cast,
-    For,
-    ForKind,
     IntImm,
     IterVar,
     PrimExpr,
@@ -26,6 +24,7 @@ from tvmagic.ir import (
     StringImm,
     Var,
     decl_buffer,
+    loop_nest,
 )
 
 __all__ = [
@@ -92,10 +91,8 @@ def description(rows: int, a: str, b: str, c: str) -> PrimFunc:
         "update",
         BufferStore(cb, BufferLoad(cb, [vi]) + product, [vi]),
     )
-    body: Stmt = BlockRealize(loops, IntImm("bool", 1), block)
-    for var, extent in ((loops[1], 4), (loops[0], rows)):
-        body = For(var, _index(0), _index(extent), ForKind.SERIAL, body)
-    return _function(buffers, body)
+    nest = loop_nest(loops, [_index(rows), _index(4)], BlockRealize(loops, IntImm("bool", 1), block))
+    return _function(buffers, nest)
 
 
 def implementation(rows: int, a: str, b: str, c: str, rule: VectorRule) -> PrimFunc:

@@ -72,15 +72,8 @@ class AnalyzerMutator(Facts, Mutator):
         self.known_block(node)
         return self.visit_children(node)
 
-    @handles(LetStmt)
-    def let_stmt(self, node: LetStmt) -> Stmt:
-        value = self.visit(node.value)
-        self.known_value(node.var, value)
-        body = self.visit(node.body)
-        return node.with_(value=value, body=body)
-
-    @handles(Let)
-    def let(self, node: Let) -> PrimExpr:
+    @handles(Let, LetStmt)
+    def let(self, node: Any) -> Any:
         value = self.visit(node.value)
         self.known_value(node.var, value)
         body = self.visit(node.body)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import Add, IntImm, Mul, PrimExpr, Sub, Var, expr
+from tvmagic.ir import IntImm, PrimExpr, Var, expr
 from tvmagic.ir.node import Kind, Node
 from tvmagic.ir.ops import const, make_const, subtract
+from tvmagic.ir.query import linear_terms
 
 __all__ = ["constant_difference", "difference"]
 
@@ -30,26 +31,6 @@ def _key(node: Any) -> Any:
     return tuple(parts)
 
 
-def _collect(node: PrimExpr, sign: int, terms: dict[Any, int]) -> None:
-    """Add `sign * node` to the sum of `terms`; the constant is under None."""
-    stack = [(node, sign)]
-    while stack:
-        node, sign = stack.pop()
-        if isinstance(node, IntImm):
-            terms[None] = terms.get(None, 0) + sign * node.value
-        elif isinstance(node, Add):
-            stack += [(node.a, sign), (node.b, sign)]
-        elif isinstance(node, Sub):
-            stack += [(node.a, sign), (node.b, -sign)]
-        elif isinstance(node, Mul) and isinstance(node.b, IntImm):
-            stack.append((node.a, sign * node.b.value))
-        elif isinstance(node, Mul) and isinstance(node.a, IntImm):
-            stack.append((node.b, sign * node.a.value))
-        else:
-            key = _key(node)
-            terms[key] = terms.get(key, 0) + sign
-
-
 def constant_difference(stop: Any, start: Any) -> int | None:
     """`stop - start` where it is seen to be a constant, else None."""
     if stop is start:
@@ -57,11 +38,13 @@ def constant_difference(stop: Any, start: Any) -> int | None:
     stop, start = expr(stop), expr(start)
     if isinstance(stop, IntImm) and isinstance(start, IntImm):
         return stop.value - start.value
+    last, end = linear_terms(stop)
+    first, begin = linear_terms(start)
     terms: dict[Any, int] = {}
-    _collect(stop, 1, terms)
-    _collect(start, -1, terms)
-    constant = terms.pop(None, 0)
-    return constant if not any(terms.values()) else None
+    for part, factor in (*last, *[(part, -factor) for part, factor in first]):
+        key = _key(part)
+        terms[key] = terms.get(key, 0) + factor
+    return None if any(terms.values()) else end - begin
 
 
 def difference(stop: Any, start: Any) -> PrimExpr:

@@ -121,15 +121,23 @@ def _bounds(start: Any, stop: Any) -> tuple[DataType, Range]:
     return DataType(f"int{wide.bits}") if wide.is_int else wide, Range.from_min_extent(first, extent)
 
 
+def _frame(
+    start: Any, stop: Any, kind: ForKind, annotations: Mapping[str, Any] | None, thread: str | None = None
+) -> frames.ForFrame:
+    """The frame of a loop from `start` to `stop`, or of `start` iterations, on the axis `thread` if it is given."""
+    dtype, dom = _bounds(start, stop)
+    values = as_mapping(annotations, "annotations") if annotations else None
+
+    def make(variables: Sequence[Var], doms: Sequence[Range], body: Stmt, span: Any) -> Stmt:
+        axis = None if thread is None else IterVar(None, Var("iter", dtype), IterVar.ThreadIndex, thread)
+        return For(variables[0], doms[0].min, doms[0].extent, kind, body, axis, values, span)
+
+    return frames.ForFrame([Var("v", dtype, current_builder().span)], [dom], make)
+
+
 def _loop(kind: ForKind, doc: str) -> Any:
     def build(start: Any, stop: Any = None, *, annotations: Mapping[str, Any] | None = None) -> frames.ForFrame:
-        dtype, dom = _bounds(start, stop)
-        values = as_mapping(annotations, "annotations") if annotations else None
-
-        def make(variables: Sequence[Var], doms: Sequence[Range], body: Stmt, span: Any) -> Stmt:
-            return For(variables[0], doms[0].min, doms[0].extent, kind, body, None, values, span)
-
-        return frames.ForFrame([Var("v", dtype, current_builder().span)], [dom], make)
+        return _frame(start, stop, kind, annotations)
 
     build.__name__ = build.__qualname__ = "unroll" if kind is ForKind.UNROLLED else kind.name.lower()
     build.__doc__ = doc
@@ -152,14 +160,7 @@ def thread_binding(
         stop, thread = None, stop
     if not isinstance(thread, str):
         raise TVMagicError("the thread axis of `T.thread_binding` is a text", hint='such as "threadIdx.x"')
-    dtype, dom = _bounds(start, stop)
-    values = as_mapping(annotations, "annotations") if annotations else None
-
-    def make(variables: Sequence[Var], doms: Sequence[Range], body: Stmt, span: Any) -> Stmt:
-        axis = IterVar(None, Var("iter", dtype), IterVar.ThreadIndex, thread)
-        return For(variables[0], doms[0].min, doms[0].extent, ForKind.THREAD_BINDING, body, axis, values, span)
-
-    return frames.ForFrame([Var("v", dtype, current_builder().span)], [dom], make)
+    return _frame(start, stop, ForKind.THREAD_BINDING, annotations, thread)
 
 
 def grid(*extents: Any) -> frames.ForFrame:

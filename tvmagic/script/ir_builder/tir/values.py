@@ -36,6 +36,7 @@ from tvmagic.ir import (
     expr,
     ops,
 )
+from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.operators import vscale_factor
 from tvmagic.script.ir_builder.tir.extent import constant_difference, difference
 
@@ -75,8 +76,8 @@ class DTypeFunction:
 def _check_literal(value: int | float, dtype: DataType) -> None:
     """Refuse a number that a type does not hold."""
     if dtype.is_int or dtype.is_uint:
-        low, high = (-(1 << (dtype.bits - 1)), 1 << (dtype.bits - 1)) if dtype.is_int else (0, 1 << dtype.bits)
-        fits = low <= value < high
+        low, high = integer_limits(dtype)
+        fits = low <= value <= high
     else:
         fits = not dtype.is_float or not math.isfinite(value) or abs(value) <= _greatest(dtype)
     if not fits:

@@ -24,7 +24,20 @@ def _side(buf_type: str) -> str:
 
 @primitive("EnterPostproc")
 def enter_postproc(state: ScheduleState) -> None:
-    """Mark that what follows is postprocessing, which a trace can leave out."""
+    """Mark that what follows is postprocessing, which a trace can leave out.
+
+    Example
+    -------
+    >>> sch.parallel(sch.get_loops("B")[0])
+    >>> sch.enter_postproc()
+    >>> sch.annotate(sch.get_block("B"), "checked", True)
+    >>> print(sch.trace.simplified(remove_postproc=True))
+    # from tvm import tir
+    def apply_trace(sch: tir.Schedule) -> None:
+      b0 = sch.get_block(name="B", func_name="main")
+      l1, = sch.get_loops(block=b0)
+      sch.parallel(loop=l1)
+    """
 
 
 @primitive("UnsafeHideBufferAccess")
@@ -88,6 +101,25 @@ def annotate_buffer_access(
 
     `gen_new_ranges` takes the block's variables and gives for each dimension an index or a pair (begin,
     end). A region that is too small gives wrong programs.
+
+    Example
+    -------
+    `sch.annotate_buffer_access("B", 0, "read", lambda v: ((v, v + 2),))` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                T.reads(A[v:v + 2])
+                T.writes(B[v])
+                T.block_attr({"explicit_read_region": [0]})
+                B[v] = A[v] + T.float32(1.0)
     """
     side = _side(buf_type)
     region = region_at(block, buffer_index, side)

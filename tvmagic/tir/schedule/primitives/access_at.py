@@ -14,8 +14,6 @@ from tvmagic.ir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
-    For,
-    ForKind,
     IfThenElse,
     IntImm,
     IterVar,
@@ -24,6 +22,7 @@ from tvmagic.ir import (
     SeqStmt,
     Stmt,
     Var,
+    loop_nest,
     post_order_visit,
     substitute,
 )
@@ -107,8 +106,7 @@ def _copy_block(
     guard = _within(inside, indices, known)
     if guard is not None:
         body = IfThenElse(guard, body)
-    for axis, r in zip(reversed(axes), reversed(inside.region)):
-        body = For(axis, IntImm(axis.dtype, 0), r.extent, ForKind.SERIAL, body)
+    body = loop_nest(axes, [r.extent for r in inside.region], body)
     block = Block(
         iters,
         [inside.replace(buffer=source)],

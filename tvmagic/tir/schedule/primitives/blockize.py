@@ -32,6 +32,7 @@ from tvmagic.ir import (
     handles,
     structural_equal,
     substitute,
+    within_loops,
 )
 from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import is_one, is_zero
@@ -270,9 +271,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
     new_inner = _inner_block(substituted, division)
     reuse.note(block, new_inner)
     inner_realize = BlockRealize(division.inner_values, division.inner_predicate, new_inner)
-    body: Stmt = inner_realize
-    for sref in reversed(inner):
-        body = sref.loop.replace(body=body)
+    body = within_loops([s.loop for s in inner], inner_realize)
     init = None
     if substituted.init is not None:
         check_no_matches(inner_sref)

@@ -196,6 +196,29 @@ def cache_index(state: ScheduleState, block: BlockRef, storage_scope: str, cse_t
     These are expressions without loads, such as indices and conditions, that occur `cse_thresh` times at least, up to
     equivalent forms; the parts of one that does not are tried. The result is the blocks that compute them; there are
     none, and nothing changes, if no expression occurs so often.
+
+    Example
+    -------
+    `indices = sch.cache_index("B", "global", 1)` makes of
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vj, vi * 3 % 16]
+
+    this:
+
+        index_var_0 = T.alloc_buffer((16,), "int32", strides=(1,))
+        for ax0 in range(16):
+            with T.block("index_0"):
+                v0 = T.axis.spatial(16, ax0)
+                index_var_0[v0] = v0 * 3 % 16
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vj, vi * 3 % 16])
+                T.writes(B[vi, vj])
+                B[vi, vj] = A[vj, index_var_0[vi]]
     """
     check_storage_scope(storage_scope)
     root = scope_root(state, block)

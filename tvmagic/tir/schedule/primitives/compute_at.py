@@ -25,6 +25,7 @@ from tvmagic.ir import (
     Stmt,
     Var,
     handles,
+    loop_nest,
     substitute,
 )
 from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
@@ -373,10 +374,8 @@ def _make_nest(
                     predicate = logical_and(predicate, condition)
     bindings = {v.var: value for v, value in zip(block.iter_vars, values)}
     predicate = logical_and(predicate, all_of([substitute(c, bindings) for c in conditions]))
-    nest: Stmt = BlockRealize(values, analyzer.simplify(predicate), block)
-    for loop_var, extent in reversed(loops):
-        nest = For(loop_var, 0, extent, ForKind.SERIAL, nest)
-    return nest
+    nest = BlockRealize(values, analyzer.simplify(predicate), block)
+    return loop_nest([var for var, _ in loops], [extent for _, extent in loops], nest)
 
 
 def _counts_inside(value: PrimExpr, bound: IntSet, domains: dict[Var, Range], analyzer: Analyzer) -> bool:

@@ -19,7 +19,6 @@ from tvmagic.ir import (
     BufferStore,
     Call,
     For,
-    ForKind,
     IfThenElse,
     IntImm,
     IterVar,
@@ -31,6 +30,7 @@ from tvmagic.ir import (
     Stmt,
     Var,
     handles,
+    loop_nest,
     post_order_visit,
     substitute,
 )
@@ -38,7 +38,7 @@ from tvmagic.ir.ops import logical_not
 from tvmagic.ir.query import is_call, is_one, is_zero
 from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.error import BufferPlaceError, ScheduleError
-from tvmagic.tir.blocks.regions import detected_regions, used_buffers
+from tvmagic.tir.blocks.regions import used_buffers, with_regions_of
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer, matched_in
 from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
@@ -210,10 +210,7 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
             raise ScheduleError(
                 f"buffer `{self.old.name}` is matched in block `{node.name_hint}`, which knows the old layout", node
             )
-        new = AccessContext.block(self, node)
-        if any(r.buffer is self.old for r in (*node.reads, *node.writes)):
-            reads, writes = detected_regions(new)
-            new = new.replace(reads=self._renewed(new.reads, reads), writes=self._renewed(new.writes, writes))
+        new = with_regions_of(AccessContext.block(self, node), self.old, self.new)
         self.reuse.note(node, new)
         return new
 
@@ -236,10 +233,6 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
             self.buffers[node.buffer] = target
             self.data[node.buffer.data] = target.data
         return node.replace(source=source, buffer=target)
-
-    def _renewed(self, regions: Sequence[BufferRegion], found: Sequence[BufferRegion]) -> tuple[BufferRegion, ...]:
-        known = {r.buffer: r for r in found}
-        return tuple([known.get(self.new, r) if r.buffer is self.old else r for r in regions])
 
 
 def replace_interface_buffer(state: ScheduleState, block: StmtSRef, old: Buffer, new: Buffer) -> None:
@@ -357,6 +350,32 @@ def set_axis_separator(state: ScheduleState, block: BlockRef, buffer: Any, axis_
     """Set the places that divide the axes of a buffer into groups, each flattened to one dimension.
 
     Requires: the places lie in order inside the buffer's dimensions; the buffer is not matched.
+
+    Example
+    -------
+    `sch.set_axis_separator("B", ("write", 0), [1])` makes of
+
+        B = T.alloc_buffer((16, 16))
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1.0
+        for i, j in T.grid(16, 16):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] * 2.0
+
+    this:
+
+        B = T.alloc_buffer((16, 16), axis_separators=[1])
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + T.float32(1.0)
+        for i, j in T.grid(16, 16):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] * T.float32(2.0)
     """
     old = buffer_of(block, buffer)
     places = [int(s) for s in axis_separators]
@@ -420,7 +439,8 @@ def reorder_block_iter_var(state: ScheduleState, block: BlockRef, new_order: lis
     _replace_nest(state, block, block, nest, new)
 
 
-def _prepare_block_map(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
+def prepare_block_map(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
+    """For a primitive whose `index_map` takes the variables of its `block`: the map of a Python function."""
     index_map, block = values["index_map"], values["block"].block
     if not isinstance(index_map, IndexMap):
         index_map = IndexMap.from_func(index_map, ndim=len(block.iter_vars), index_dtype=index_dtype_of(block))
@@ -444,7 +464,7 @@ def single_nest(state: ScheduleState, block: StmtSRef) -> StmtSRef:
     return loops[0] if loops else block
 
 
-@primitive("TransformBlockLayout", prepare=_prepare_block_map)
+@primitive("TransformBlockLayout", prepare=prepare_block_map)
 def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Value) -> None:
     """Run a block over other variables: those that `index_map` makes of the ones it has, with new loops.
 
@@ -507,7 +527,5 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
                 f"the condition of {block.label} depends on a loop that binds none of its variables", block
             )
         predicate = substitute(predicate, {v: value for v, value in bound.items() if isinstance(v, Var)})
-    nest: Stmt = BlockRealize(new_loops, predicate, new)
-    for var, size in zip(reversed(new_loops), reversed(sizes)):
-        nest = For(var, 0, size, ForKind.SERIAL, nest)
+    nest = loop_nest(new_loops, sizes, BlockRealize(new_loops, predicate, new))
     _replace_nest(state, block, outermost, nest, new)

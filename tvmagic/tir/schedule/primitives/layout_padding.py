@@ -32,9 +32,11 @@ from tvmagic.ir import (
     Stmt,
     Var,
     handles,
+    loop_nest,
     post_order_visit,
     structural_equal,
     substitute,
+    within_loops,
 )
 from tvmagic.ir.ops import assume, if_then_else, logical_not, logical_or
 from tvmagic.ir.query import is_one, is_zero
@@ -169,10 +171,7 @@ def _own_block(padding: Padding, *, states: bool) -> Stmt:
         predicate = padding.is_padding(loop_vars)
         name = f"buffer_{new.name}_padding"
     block = with_detected_regions(Block(iters, [], [], name, body))
-    nest: Stmt = BlockRealize(loop_vars, predicate, block)
-    for var, size in zip(reversed(loop_vars), reversed(new.shape)):
-        nest = For(var, IntImm(var.dtype, 0), size, ForKind.SERIAL, nest)
-    return nest
+    return loop_nest(loop_vars, new.shape, BlockRealize(loop_vars, predicate, block))
 
 
 # ---------------------------------------------------------------------------- in the writer
@@ -280,19 +279,13 @@ def _padded_nest(stmt: Stmt, padding: Padding, reuse: BlockReuse) -> Stmt | None
     loop_vars, iters = _new_variables(padding)
     new_block = _padded_block(block, padding, variables, iters)
     reuse.note(block, new_block)
-    at = next(i for i, v in enumerate(block.iter_vars) if v.var in set(variables))
+    # the block's new variables are where the first of those that they replace was
+    before = next(i for i, v in enumerate(block.iter_vars) if v.var in set(variables))
     new_values = list(bound.values())
-    before = sum(1 for v in block.iter_vars[:at] if v.var not in set(variables))
     new_values[before:before] = loop_vars
     nest: Stmt = realize.replace(block=new_block, iter_values=tuple(new_values))
-    end = start + len(values)
-    for loop in reversed(loops[end:]):
-        nest = loop.replace(body=nest)
-    for var, size in zip(reversed(loop_vars), reversed(padding.new.shape)):
-        nest = For(var, IntImm(var.dtype, 0), size, ForKind.SERIAL, nest)
-    for loop in reversed(loops[:start]):
-        nest = loop.replace(body=nest)
-    return nest
+    nest = within_loops(loops[start + len(values) :], nest)
+    return within_loops(loops[:start], loop_nest(loop_vars, padding.new.shape, nest))
 
 
 def _padded_plain_nest(loops: list[For], realize: BlockRealize, padding: Padding, reuse: BlockReuse) -> Stmt | None:
@@ -306,12 +299,8 @@ def _padded_plain_nest(loops: list[For], realize: BlockRealize, padding: Padding
     values = dict(zip(variables, padding.inverse.map_indices(loop_vars, Analyzer())))
     new_block = _with_padding(substitute(realize.block, values), padding, loop_vars)
     reuse.note(realize.block, new_block)
-    nest: Stmt = realize.replace(block=new_block)
-    for var, size in zip(reversed(loop_vars), reversed(padding.new.shape)):
-        nest = For(var, IntImm(var.dtype, 0), size, ForKind.SERIAL, nest)
-    for loop in reversed(loops[:start]):
-        nest = loop.replace(body=nest)
-    return nest
+    nest = loop_nest(loop_vars, padding.new.shape, realize.replace(block=new_block))
+    return within_loops(loops[:start], nest)
 
 
 def _padded_block(block: Block, padding: Padding, variables: list[Var], iters: list[IterVar]) -> Block:

@@ -18,7 +18,9 @@ from tvmagic.ir import (
     Range,
     Stmt,
     Var,
+    loop_nest,
     post_order_visit,
+    within_loops,
 )
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.ops import cast, floordiv, floormod, multiply
@@ -145,8 +147,7 @@ def split(
     exact = disable_predication or analyzer.can_prove_equal(functools.reduce(multiply, sizes), stmt.extent)
     if not exact and not analyzer.can_prove(predicate):
         body = append_predicate(body, predicate)
-    for var, size in zip(reversed(variables), reversed(sizes)):
-        body = For(var, 0, size, ForKind.SERIAL, body, span=stmt.span)
+    body = loop_nest(variables, sizes, body, stmt.span)
     body = simplify_bindings(body, state.loops_of(loop), reuse, preserve_unit_iters)
     state.replace(loop, body, reuse)
     return _chain_below(state, body, len(sizes))
@@ -279,10 +280,7 @@ def reorder(state: ScheduleState, *ordered_loops: Loops) -> None:
         _check_reorderable_block(state, block, chain[0])
         if block.block.init is not None:
             _check_init_stays_first(state, block, chain, order)
-    body = chain[-1].loop.body
-    for loop in reversed(order):
-        body = loop.loop.replace(body=body)
-    state.replace(chain[0], body)
+    state.replace(chain[0], within_loops([s.loop for s in order], chain[-1].loop.body))
 
 
 def _loop_chain(loops: Sequence[StmtSRef]) -> list[StmtSRef]:

@@ -162,6 +162,22 @@ def _under_loops(realize: BlockRealize) -> Stmt:
     return body
 
 
+def _own_loops(state: ScheduleState, block: StmtSRef) -> dict[Var, Var]:
+    """By its variable, the loop that each variable of a block is bound to and runs over; raises if it has none."""
+    realize = state.realize_of(block)
+    loops = {s.loop.loop_var: s.loop for s in state.loops_of(block)}
+    loop_of: dict[Var, Var] = {}
+    for var, value in zip(block.block.iter_vars, realize.iter_values):
+        own = isinstance(value, Var) and value not in loop_of and value in loops and runs_over(loops[value], var)
+        if not own or not is_one(realize.predicate):
+            raise ScheduleError(
+                f"the variable `{var.var.name}` of {block.label} is not bound to a loop of its own", block
+            )
+        assert isinstance(value, Var)
+        loop_of[value] = var.var
+    return loop_of
+
+
 @primitive("PadEinsum")
 def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> None:
     """Pad the extents of a block's variables to multiples of `padding`, one number a variable.
@@ -171,6 +187,32 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
     Requires: the block is alone in its loops, complete or a reduction, its body one store, all accesses at plain
     variables, each bound to a loop over just its domain; padding with zeros does not change what it reduces; it
     writes all of each output.
+
+    Example
+    -------
+    `sch.pad_einsum("B", [12])` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] * 2.0
+
+    this:
+
+        A_pad = T.alloc_buffer((24,))
+        B_pad = T.alloc_buffer((24,))
+        for i0 in range(24):
+            with T.block("A_pad"):
+                v0 = T.axis.spatial(24, i0)
+                A_pad[v0] = T.if_then_else(v0 < 16, A[v0], T.float32(0.0))
+        for i in range(24):
+            with T.block("B"):
+                v = T.axis.spatial(24, i)
+                B_pad[v] = A_pad[v] * T.float32(2.0)
+        for i0 in range(16):
+            with T.block("B_pad"):
+                v0 = T.axis.spatial(16, i0)
+                B[v0] = B_pad[v0]
     """
     numbers = [int(p) for p in padding]
     _check_padding(block, numbers)
@@ -191,16 +233,7 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
         return
     outermost = single_nest(state, block)
     realize = state.realize_of(block)
-    loops = {s.loop.loop_var: s.loop for s in state.loops_of(block)}
-    loop_of: dict[Var, Var] = {}
-    for var, value in zip(stmt.iter_vars, realize.iter_values):
-        own = isinstance(value, Var) and value not in loop_of and value in loops and runs_over(loops[value], var)
-        if not own or not is_one(realize.predicate):
-            raise ScheduleError(
-                f"the variable `{var.var.name}` of {block.label} is not bound to a loop of its own", block
-            )
-        assert isinstance(value, Var)
-        loop_of[value] = var.var
+    loop_of = _own_loops(state, block)
     before, after, twins = _pad_buffers(stmt, extents)
     _check_outputs_whole(block, set(twins))
     replacer = BufferReplacer(twins)

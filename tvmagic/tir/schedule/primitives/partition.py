@@ -157,6 +157,42 @@ def loop_partition(state: ScheduleState, loop: Loop, factors: Sizes, preserve_un
 
     Requires: the loop starts at 0, has a constant extent, neither annotations nor a thread binding; the
     factors sum to less than the extent; the loop does not reduce in a block with an init.
+
+    Example
+    -------
+    `first, rest = sch.loop_partition(i, [4, None])` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = A[v] + 1.0
+
+    this:
+
+        with T.block("root"):
+            T.reads()
+            T.writes()
+            with T.block("B_i_common"):
+                T.reads()
+                T.writes()
+                with T.block("B_i0_partition"):
+                    T.reads()
+                    T.writes()
+                    for i0 in range(4):
+                        with T.block("B_i0"):
+                            v = T.axis.spatial(4, i0)
+                            T.reads(A[0:4])
+                            T.writes(B[0:4])
+                            B[v] = A[v] + T.float32(1.0)
+                with T.block("B_i1_partition"):
+                    T.reads()
+                    T.writes()
+                    for i1 in range(4, 16):
+                        with T.block("B_i1"):
+                            v = T.axis.spatial((4, 16), i1)
+                            T.reads(A[4:16])
+                            T.writes(B[4:16])
+                            B[v] = A[v] + T.float32(1.0)
     """
     check_plain_loop(loop)
     check_starts_at_zero(loop)

@@ -39,7 +39,7 @@ from tvmagic.tir.schedule.buffers import buffer_of, check_storage_scope, locate_
 from tvmagic.tir.schedule.cache_stage import CacheRewriter, CacheStage, find_place, only_writer, put_stage
 from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
 from tvmagic.tir.schedule.limits import check_inside, check_writes_all
-from tvmagic.tir.schedule.primitives.layout import index_dtype_of
+from tvmagic.tir.schedule.primitives.layout import prepare_block_map
 from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -302,10 +302,7 @@ def _prepare_map(argument: str, side: str) -> Callable[..., dict[str, Any]]:
     number = prepare_index(argument, side)
 
     def prepare(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
-        index_map, block = values["index_map"], values["block"].block
-        if not isinstance(index_map, IndexMap):
-            index_map = IndexMap.from_func(index_map, ndim=len(block.iter_vars), index_dtype=index_dtype_of(block))
-        return {"index_map": index_map, **number(state, values)}
+        return {**prepare_block_map(state, values), **number(state, values)}
 
     return prepare
 

@@ -58,6 +58,13 @@ class _Iters:
         self.by_loop[loop.loop_var] = var
         return var
 
+    def keep(self, axis: IterVar, value: PrimExpr) -> None:
+        """A variable of the old block, under its name and bound as it was."""
+        fresh = axis.var.copy_with_suffix("")
+        self.iters.append(axis.replace(var=fresh))
+        self.values.append(value)
+        self.old[axis.var] = fresh
+
 
 def _types_using(realize: BlockRealize, loop_var: Var) -> set[int]:
     """The types of the variables that are bound to a loop."""
@@ -126,10 +133,7 @@ def _partial_iters(realize: BlockRealize, loops: list[StmtSRef], loop: For) -> _
     by_var = {s.loop.loop_var: s.loop for s in loops}
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
         if var.iter_type == IterVar.DataPar or not uses_var(value, {loop.loop_var}):
-            fresh = var.var.copy_with_suffix("")
-            result.iters.append(var.replace(var=fresh))
-            result.values.append(value)
-            result.old[var.var] = fresh
+            result.keep(var, value)
             continue
         inside: list[Var] = []
         post_order_visit(value, lambda n: inside.append(n) if isinstance(n, Var) and n in by_var else None)
@@ -146,10 +150,7 @@ def _final_iters(realize: BlockRealize, loop: For) -> _Iters:
     result.add_loop(loop, IterVar.CommReduce)
     for var, value in zip(realize.block.iter_vars, realize.iter_values):
         if var.iter_type == IterVar.DataPar:
-            fresh = var.var.copy_with_suffix("")
-            result.iters.append(var.replace(var=fresh))
-            result.values.append(value)
-            result.old[var.var] = fresh
+            result.keep(var, value)
     return result
 
 

@@ -30,7 +30,7 @@ from tvmagic.ir import (
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
-from tvmagic.tir.blocks.regions import detected_regions
+from tvmagic.tir.blocks.regions import with_regions_of
 from tvmagic.tir.blocks.scope import DepKind
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import BufferReplacer
@@ -107,22 +107,13 @@ class _RingRewriter(BufferReplacer):
     def block(self, node: Block) -> Block:
         new = self.visit_children(node)
         if any(r.buffer is self.old for r in (*node.reads, *node.writes)):
-            reads, writes = detected_regions(new)
             iters = list(new.iter_vars)
             if self.axis < len(iters):
                 # each iteration needs what the ones before it left in the ring
                 iters[self.axis] = iters[self.axis].replace(iter_type=IterVar.Opaque)
-            new = new.replace(
-                iter_vars=tuple(iters),
-                reads=self._renewed(new.reads, reads),
-                writes=self._renewed(new.writes, writes),
-            )
+            new = with_regions_of(new, self.old, self.new).replace(iter_vars=tuple(iters))
         self.reuse.note(node, new)
         return new
-
-    def _renewed(self, regions: Sequence[BufferRegion], found: Sequence[BufferRegion]) -> tuple[BufferRegion, ...]:
-        known = {r.buffer: r for r in found}
-        return tuple([known.get(self.new, r) if r.buffer is self.old else r for r in regions])
 
 
 @primitive("RollingBuffer")

@@ -197,6 +197,29 @@ def tensorize(
     the program's.
 
     Requires: as for `blockize`; the computation is the instruction's, up to names and offsets.
+
+    The intrinsic of the example adds 1 to each of 16 numbers; it is implemented by a call of a C function.
+
+    Example
+    -------
+    `made = sch.tensorize(j, "add_one_16")` makes of
+
+        for i, j in T.grid(16, 16):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] + 1.0
+
+    this:
+
+        for i in range(16):
+            with T.block("B_o"):
+                vi_o = T.axis.spatial(16, i)
+                vj_o = T.axis.spatial(1, 0)
+                T.reads(A[vi_o, 0:16])
+                T.writes(B[vi_o, 0:16])
+                A_1 = T.match_buffer(A[vi_o, 0:16], (16,), offset_factor=1)
+                B_1 = T.match_buffer(B[vi_o, 0:16], (16,), offset_factor=1)
+                T.call_extern("int32", "add_one_16", B_1.access_ptr("w"), A_1.access_ptr("r"))
     """
     intrin = TensorIntrin.get(tensor_intrin)
     assert intrin is not None

@@ -37,12 +37,13 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.constants import max_value
-from tvmagic.ir.ops import floormod, logical_and, maximum, minimum, not_equal
+from tvmagic.ir.ops import logical_and, maximum, minimum, not_equal
 from tvmagic.ir.query import launches_thread, strip_likely
 from tvmagic.passes import is_recording, note
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor
 from tvmagic.tir.transform.blocks.lower_opaque_block import allocation_shape
 from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.memory.alignment import aligned_strides
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
 from tvmagic.tir.transform.uses import loads_memory, mentions
@@ -301,15 +302,7 @@ class _Compactor(Mutator):
     def _strides(shape: tuple[PrimExpr, ...], aligned: dict[int, tuple[int, int]] | None) -> tuple[PrimExpr, ...]:
         if not aligned or not shape:
             return ()
-        strides: list[PrimExpr] = []
-        stride: PrimExpr = IntImm(shape[0].dtype, 1)
-        for axis in reversed(range(len(shape))):
-            factor, offset = aligned.get(axis, (0, 0))
-            if factor:
-                stride = stride + floormod(factor + offset - floormod(stride, factor), factor)
-            strides.append(stride)
-            stride = stride * shape[axis]
-        return tuple(reversed(strides))
+        return aligned_strides(shape, aligned)
 
     @handles(BufferLoad, BufferStore)
     def access(self, node: Any) -> Any:

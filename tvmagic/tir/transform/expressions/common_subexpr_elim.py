@@ -79,6 +79,23 @@ class _Keys:
         return found
 
     def _number(self, node: PrimExpr) -> int:
+        """The number of a node; with an analyzer that of its simplified form."""
+        number = self._by_structure(node)
+        if self.analyzer is None or not self.allowed[number] or isinstance(node, _ATOMS):
+            return number
+        normal = self.normal.get(number)
+        if normal is None:
+            simple = self.analyzer.simplify(node)
+            kept, self.analyzer = self.analyzer, None
+            normal = self.normal[number] = number if simple is node else self._number(simple)
+            self.analyzer = kept
+            if self.size[number] > self.size[normal]:  # of equal terms the distributed one is kept, as in TVM
+                for table in (self.example, self.size, self.parts):
+                    table[normal] = table[number]  # type: ignore[assignment]
+        return normal
+
+    def _by_structure(self, node: PrimExpr) -> int:
+        """The number of a node's class, type and fields; a new one has its entries in the tables."""
         parts: list[Any] = [type(node), node.dtype]
         inside: list[int] = []
         size, allowed = 1, not isinstance(node, _FORBIDDEN)
@@ -106,18 +123,7 @@ class _Keys:
             self.size.append(size)
             self.allowed.append(allowed)
             self.parts.append(inside)
-        if self.analyzer is None or not allowed or isinstance(node, _ATOMS):
-            return number
-        normal = self.normal.get(number)
-        if normal is None:
-            simple = self.analyzer.simplify(node)
-            kept, self.analyzer = self.analyzer, None
-            normal = self.normal[number] = number if simple is node else self._number(simple)
-            self.analyzer = kept
-            if self.size[number] > self.size[normal]:  # of equal terms the distributed one is kept, as in TVM
-                for table in (self.example, self.size, self.parts):
-                    table[normal] = table[number]  # type: ignore[assignment]
-        return normal
+        return number
 
     def eligible(self, node: PrimExpr, key: int) -> bool:
         """Whether the computation may be kept in a variable: no atom, nothing read or called."""

@@ -66,7 +66,7 @@ class _NoOpRemover(AnalyzerMutator):
 
     @handles(LetStmt)
     def let_stmt(self, node: LetStmt) -> Stmt:
-        new = super().let_stmt(node)
+        new = super().let(node)
         assert isinstance(new, LetStmt)
         if is_no_op(new.body):
             return evaluate_all(new.value)

@@ -345,11 +345,7 @@ class _Partitioner(StmtMutator):
         if is_recording():
             note("partition", f"loop `{var.name}` is split", node=node, loop=var.name, begin=begin, end=end)
         if thread:
-            condition: PrimExpr = IntImm("bool", 1)
-            if begin is not low and not self._same(begin, low):
-                condition = logical_and(condition, greater_equal(var, begin))
-            if not self._same(end, high + 1):
-                condition = logical_and(condition, less(var, end))
+            condition = self._between(var, begin, end, low, high)
             return convert_ssa(_ThreadBranch(conditions, condition).visit(node))
         if node.kind in _CONSTANT_KINDS and not all(isinstance(e, IntImm) for e in (begin - low, end - begin, rest)):
             return None
@@ -358,15 +354,26 @@ class _Partitioner(StmtMutator):
             before = self.loop_over(node, begin - low, substitute(body, {var: var + low}))
         if after_sure is not None:
             after = self.loop_over(node, rest, substitute(body, {var: var + end}))
-        inner = None
-        if not self.analyzer.can_prove(greater_equal(begin, end)):
-            inner = _ConditionEliminator(conditions, holds).visit(body)
-            inner = self.loop_over(node, end - begin, substitute(inner, {var: var + begin}))
-            if before is not None or after is not None:
-                inner = self.start(inner)
-                before = self.start(before) if before is not None and before_sure else before
-                after = self.start(after) if after is not None and after_sure else after
+        if self.analyzer.can_prove(greater_equal(begin, end)):
+            return convert_ssa(SeqStmt.flatten(before, after))
+        inner = _ConditionEliminator(conditions, holds).visit(body)
+        inner = self.loop_over(node, end - begin, substitute(inner, {var: var + begin}))
+        if before is not None or after is not None:
+            inner = self.start(inner)
+        if before is not None and before_sure:
+            before = self.start(before)
+        if after is not None and after_sure:
+            after = self.start(after)
         return convert_ssa(SeqStmt.flatten(before, inner, after))
+
+    def _between(self, var: Var, begin: PrimExpr, end: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
+        """That `var`, which runs from `low` to `high`, is in the part from `begin` to before `end`."""
+        condition: PrimExpr = IntImm("bool", 1)
+        if not self._same(begin, low):
+            condition = logical_and(condition, greater_equal(var, begin))
+        if not self._same(end, high + 1):
+            condition = logical_and(condition, less(var, end))
+        return condition
 
     def _in_runs(self, node: For, runs: Sequence[tuple[int, int, dict[PrimExpr, bool]]], body: Stmt) -> Stmt:
         """A loop for each run, without the conditions that are known in it."""

@@ -22,7 +22,6 @@ from tvmagic.ir import (
     BinaryOp,
     BlockRealize,
     Broadcast,
-    Buffer,
     BufferLoad,
     BufferRealize,
     BufferStore,
@@ -55,10 +54,19 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.expr import access_dtype
 from tvmagic.ir.functor import mutate_all
-from tvmagic.ir.operators import lanes_of, vscale_factor
+from tvmagic.ir.operators import vscale_factor
 from tvmagic.ir.ops import add, logical_not, make_zero, multiply, subtract
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.loops.lanes import (
+    LaneStorage,
+    broadcast_to,
+    lane_of,
+    longest,
+    refuse_scalable_elements,
+    refuse_vectors_of_vectors,
+    same_lanes,
+)
 from tvmagic.tir.transform.loops.predicate import predicate_accesses
 from tvmagic.tir.transform.loops.vectorize_notes import Explanation
 from tvmagic.tir.transform.uses import buffer_mentions, mentions
@@ -70,54 +78,6 @@ class _NeedsScalar(Exception):
     def __init__(self, reason: str, node: Any) -> None:
         super().__init__(reason)
         self.reason, self.node = reason, node
-
-
-def broadcast_to(value: PrimExpr, code: int) -> PrimExpr:
-    """`value` with the lanes of the lane code `code`; it is a scalar, a vector of that length, or a short broadcast."""
-    dtype = value.dtype
-    if dtype.lane_code == code:
-        return value
-    if isinstance(value, Broadcast) and dtype.is_scalable == (code < 0) and code % dtype.lane_code == 0:
-        return Broadcast(value.value, lanes_of(dtype.with_lane_code(code)), value.span)
-    if dtype.is_vector:
-        wanted = dtype.with_lane_code(code)
-        raise TVMagicError(f"a vector of type `{dtype}` cannot become one of type `{wanted}`", node=value)
-    return Broadcast(value, lanes_of(dtype.with_lane_code(code)), value.span)
-
-
-def _longest(*codes: int) -> int:
-    """The lane code of the longest vector; a scalable one is longer than those of the same number."""
-    return max(codes, key=lambda code: (abs(code), code < 0))
-
-
-def _same_lanes(*values: PrimExpr) -> list[PrimExpr]:
-    code = _longest(*[v.dtype.lane_code for v in values])
-    return [broadcast_to(v, code) for v in values]
-
-
-class _LaneStorage(Mutator):
-    """Gives each lane its own part of an allocation: `s[i]` becomes `s[i * lanes + lane]`."""
-
-    def __init__(self, pointer: Var, lane: Var, lanes: PrimExpr, analyzer: Analyzer) -> None:
-        self.pointer, self.lane, self.lanes, self.analyzer = pointer, lane, lanes, analyzer
-
-    def visit_buffer_def(self, buffer: Buffer) -> Buffer:
-        return self.widened(buffer) if buffer.data is self.pointer else buffer
-
-    def widened(self, buffer: Buffer) -> Buffer:
-        """`buffer` with room for all lanes; one of its own for each access, as TVM makes them."""
-        simplify = self.analyzer.simplify
-        shape = (*buffer.shape[:-1], simplify(multiply(buffer.shape[-1], self.lanes)))
-        strides = tuple([simplify(multiply(s, self.lanes)) for s in buffer.strides[:-1]]) + buffer.strides[-1:]
-        return buffer.replace(shape=shape, strides=strides)
-
-    @handles(BufferLoad, BufferStore)
-    def access(self, node: Any) -> Any:
-        new = self.visit_children(node)
-        if node.buffer.data is not self.pointer:
-            return new
-        last = self.analyzer.simplify(add(multiply(new.indices[-1], self.lanes), self.lane))
-        return new.replace(buffer=self.widened(node.buffer), indices=(*new.indices[:-1], last))
 
 
 class _Vectorizer(Mutator):
@@ -175,7 +135,7 @@ class _Vectorizer(Mutator):
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
-        return type(node)(*_same_lanes(a, b), span=node.span)
+        return type(node)(*same_lanes(a, b), span=node.span)
 
     @handles(Add, Sub)
     def sum(self, node: BinaryOp) -> PrimExpr:
@@ -188,7 +148,7 @@ class _Vectorizer(Mutator):
             return self.by_rule(node, Ramp(combine(a, b.base), stride, b.lanes, node.span), "a scalar moves the ramp")
         if b.dtype.is_scalar and isinstance(a, Ramp):
             return self.by_rule(node, Ramp(combine(a.base, b), a.stride, a.lanes, node.span), "a scalar moves the ramp")
-        return combine(*_same_lanes(a, b), span=node.span)
+        return combine(*same_lanes(a, b), span=node.span)
 
     @handles(Mul)
     def product(self, node: Mul) -> PrimExpr:
@@ -203,7 +163,7 @@ class _Vectorizer(Mutator):
                 return self.by_rule(node, scaled, "a positive factor scales base and stride")
             if self.said is not None:
                 self.said.unproved(node, factor)
-        return Mul(*_same_lanes(a, b), span=node.span)
+        return Mul(*same_lanes(a, b), span=node.span)
 
     def by_rule(self, node: PrimExpr, became: PrimExpr, rule: str) -> PrimExpr:
         """`became`, with a note of the rule that made it of `node`."""
@@ -224,7 +184,7 @@ class _Vectorizer(Mutator):
         parts = [self.visit(p) for p in (node.condition, node.true_value, node.false_value)]
         if parts[0] is node.condition and parts[1] is node.true_value and parts[2] is node.false_value:
             return node
-        return Select(*_same_lanes(*parts), span=node.span)
+        return Select(*same_lanes(*parts), span=node.span)
 
     @handles(Cast)
     def cast(self, node: Cast) -> PrimExpr:
@@ -236,7 +196,7 @@ class _Vectorizer(Mutator):
         base, stride = self.visit(node.base), self.visit(node.stride)
         if base is node.base and stride is node.stride:
             return node
-        _refuse_vectors_of_vectors(node, base)
+        refuse_vectors_of_vectors(node, base)
         if base.dtype.is_scalar and stride.dtype.is_scalar:
             return Ramp(base, stride, node.lanes, node.span)
         lanes = node.dtype.lanes
@@ -244,9 +204,9 @@ class _Vectorizer(Mutator):
             span = multiply(stride, IntImm(stride.dtype, lanes))
             if self.analyzer.can_prove(base.stride.equal(span)):
                 return Ramp(base.base, stride, base.lanes * lanes, node.span)
-        base, stride = _same_lanes(base, stride)
+        base, stride = same_lanes(base, stride)
         count = base.dtype.lanes
-        parts = [Ramp(_lane(base, i), _lane(stride, i), lanes) for i in range(count)]
+        parts = [Ramp(lane_of(base, i), lane_of(stride, i), lanes) for i in range(count)]
         index_type = "int32"
         return Shuffle(parts, [IntImm(index_type, i) for i in range(count * lanes)], node.span)
 
@@ -272,7 +232,7 @@ class _Vectorizer(Mutator):
             args = mutate_all(self.visit, node.args)
             if args is node.args:
                 return node
-            args = _same_lanes(*args)
+            args = same_lanes(*args)
             return Call(node.dtype.with_lanes_of(args[0].dtype), node.op, args, node.span)
         args = mutate_all(self.visit, node.args)
         if any(isinstance(a, PrimExpr) and a.dtype.lane_code != b.dtype.lane_code for a, b in zip(args, node.args)):
@@ -287,7 +247,7 @@ class _Vectorizer(Mutator):
         then, other = self.visit(node.args[1]), self.visit(node.args[2])
         if condition is node.args[0] and then is node.args[1] and other is node.args[2]:
             return node
-        then, other = _same_lanes(then, other)
+        then, other = same_lanes(then, other)
         return Call(node.dtype.with_lanes_of(then.dtype), node.op, (condition, then, other), node.span)
 
     def reinterpret(self, node: Call) -> PrimExpr:
@@ -301,7 +261,7 @@ class _Vectorizer(Mutator):
         args = mutate_all(self.visit, node.args)
         if args is node.args:
             return node
-        args = _same_lanes(*args[2:])
+        args = same_lanes(*args[2:])
         return Call(node.dtype.with_lanes_of(args[0].dtype), node.op, (*node.args[:2], *args), node.span)
 
     def checked_index(self, node: Call) -> PrimExpr:
@@ -346,7 +306,7 @@ class _Vectorizer(Mutator):
         indices = self._indices(node)
         if indices is node.indices:
             return node
-        _refuse_scalable_elements(node)
+        refuse_scalable_elements(node)
         return node.replace(indices=indices, dtype=access_dtype(node.buffer, indices))
 
     @handles(BufferStore)
@@ -356,9 +316,9 @@ class _Vectorizer(Mutator):
             return node
         if not indices:
             raise _NeedsScalar(f"buffer `{node.buffer.name}` has no dimension to spread lanes over", node)
-        _refuse_scalable_elements(node)
+        refuse_scalable_elements(node)
         element_lanes = node.buffer.dtype.lanes
-        total = _longest(element_lanes * indices[-1].dtype.lane_code, value.dtype.lane_code)
+        total = longest(element_lanes * indices[-1].dtype.lane_code, value.dtype.lane_code)
         last = broadcast_to(indices[-1], total // element_lanes)
         return node.replace(indices=(*indices[:-1], last), value=broadcast_to(value, total))
 
@@ -429,7 +389,7 @@ class _Vectorizer(Mutator):
         if condition.dtype.is_vector or any(e.dtype.is_vector for e in extents):
             raise _NeedsScalar(f"the size of `{node.buffer_var.name}` differs from lane to lane", node)
         extents = (*extents[:-1], multiply(extents[-1], self.lanes))
-        body = _LaneStorage(node.buffer_var, self.var, self.lanes, self.analyzer).visit(node.body)
+        body = LaneStorage(node.buffer_var, self.var, self.lanes, self.analyzer).visit(node.body)
         return node.replace(condition=condition, extents=extents, body=self.visit(body))
 
     @handles(DeclBuffer, BufferRealize)
@@ -438,23 +398,6 @@ class _Vectorizer(Mutator):
             raise _NeedsScalar(f"buffer `{node.buffer.name}` depends on the lane", node)
         body = self.visit(node.body)
         return node.with_(body=body)
-
-
-def _refuse_vectors_of_vectors(node: Ramp, base: PrimExpr) -> None:
-    """Refuse lanes of a ramp that are ramps themselves where one of the two is scalable."""
-    if base.dtype.is_scalable:
-        raise TVMagicError("Creating scalable vectors from existing vectors is not supported.", node=node)
-    if node.dtype.is_scalable and base.dtype.is_vector:
-        raise TVMagicError("Vectorizing over existing scalable vectors is not supported.", node=node)
-
-
-def _refuse_scalable_elements(node: BufferLoad | BufferStore) -> None:
-    if node.buffer.dtype.is_scalable:
-        raise TVMagicError("Vectorizing over scalable buffer elements is not supported in vectorizer.", node=node)
-
-
-def _lane(value: PrimExpr, index: int) -> PrimExpr:
-    return value if value.dtype.is_scalar else Shuffle([value], [IntImm("int32", index)])
 
 
 _CALL_RULES: dict[str, Callable[[_Vectorizer, Call], PrimExpr]] = {
@@ -479,7 +422,7 @@ class _Decider(_Vectorizer):
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
         indices = mutate_all(self.visit, node.indices)
-        code = _longest(1, *[i.dtype.lane_code for i in indices])
+        code = longest(1, *[i.dtype.lane_code for i in indices])
         return node if code == 1 else broadcast_to(node, code)
 
     @handles(BufferStore)

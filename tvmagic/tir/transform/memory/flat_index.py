@@ -6,18 +6,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Add, Buffer, FloorDiv, FloorMod, IntImm, Mul, PrimExpr
 from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.ops import add, floormod, multiply, subtract
-
-
-def _addends(value: PrimExpr) -> list[PrimExpr]:
-    result: list[PrimExpr] = []
-    todo = [value]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, Add):
-            todo += [node.b, node.a]
-        else:
-            result.append(node)
-    return result
+from tvmagic.ir.query import operands
 
 
 def _product(a: PrimExpr | None, b: PrimExpr) -> PrimExpr:
@@ -62,7 +51,7 @@ class FlatIndex:
         products: list[PrimExpr] = []
         remainders: list[FloorMod] = []
         rest: list[PrimExpr] = []
-        pending, found = _addends(base), False
+        pending, found = operands(base, Add), False
         while pending:
             for term in pending:
                 kind = remainders if isinstance(term, FloorMod) else products if isinstance(term, Mul) else rest
@@ -84,7 +73,7 @@ class FlatIndex:
                 merged = self._together(product, remainder)
                 if merged is not None:
                     del remainders[i], products[j]
-                    return _addends(merged)
+                    return operands(merged, Add)
         return []
 
     def _together(self, product: PrimExpr, remainder: FloorMod) -> PrimExpr | None:

@@ -39,8 +39,9 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.functor import mutate_all
-from tvmagic.ir.ops import floordiv, floormod, make_const
+from tvmagic.ir.ops import floordiv, make_const
 from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.memory.alignment import aligned_strides
 from tvmagic.tir.transform.memory.bind_buffer import bind_view
 from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
 from tvmagic.tir.transform.memory.flat_index import FlatIndex
@@ -131,7 +132,7 @@ class _StorageFlattener(AnalyzerMutator):
     def let_stmt(self, node: LetStmt) -> Stmt:
         if node.var.dtype.is_handle:
             self.allocated.add(node.var)
-        return super().let_stmt(node)
+        return super().let(node)
 
     @handles(DeclBuffer)
     def declaration(self, node: DeclBuffer) -> Stmt:
@@ -187,16 +188,7 @@ class _StorageFlattener(AnalyzerMutator):
         aligned = self.state.aligned.get(buffer)
         if buffer.strides or not aligned or not shape:
             return buffer.strides
-        strides: list[PrimExpr] = []
-        stride: PrimExpr = IntImm(shape[0].dtype, 1)
-        for axis in reversed(range(len(shape))):
-            if axis in aligned and aligned[axis][0]:
-                factor, offset = (IntImm(stride.dtype, v) for v in aligned[axis])
-                stride = stride + floormod(factor + offset - floormod(stride, factor), factor)
-                stride = self.analyzer.simplify(stride)
-            strides.append(stride)
-            stride = stride * shape[axis]
-        return tuple(reversed(strides))
+        return aligned_strides(shape, aligned, self.analyzer.simplify)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:

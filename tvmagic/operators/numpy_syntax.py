@@ -1,0 +1,78 @@
+"""Pieces of Python code that calls NumPy, as `ast` nodes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from tvmagic.ir.numpy_types import numpy_dtype
+
+__all__ = [
+    "call_of",
+    "dotted_name",
+    "dtype_code",
+    "is_whole",
+    "literal",
+    "method_of",
+    "subscript",
+    "times",
+    "transposed",
+]
+
+
+def dotted_name(dotted: str) -> ast.expr:
+    """`np.sum` as code."""
+    first, *rest = dotted.split(".")
+    code: ast.expr = ast.Name(first, ast.Load())
+    for part in rest:
+        code = ast.Attribute(code, part, ast.Load())
+    return code
+
+
+def literal(value: Any) -> ast.expr:
+    """A number, text, None, or a tuple of these as code."""
+    if isinstance(value, tuple):
+        return ast.Tuple([literal(v) for v in value], ast.Load())
+    if isinstance(value, (int, float)) and value < 0:
+        return ast.UnaryOp(ast.USub(), ast.Constant(-value))
+    return ast.Constant(value)
+
+
+def dtype_code(dtype: Any) -> ast.expr:
+    """The NumPy type of a data type: `np.float32`."""
+    return dotted_name(f"np.{numpy_dtype(dtype).name}")
+
+
+def call_of(function: str, *args: ast.expr, **options: ast.expr) -> ast.expr:
+    """`function(*args, **options)`; the function as a dotted name."""
+    return ast.Call(dotted_name(function), list(args), [ast.keyword(key, value) for key, value in options.items()])
+
+
+def method_of(code: ast.expr, name: str, *args: ast.expr) -> ast.expr:
+    """`code.name(*args)`"""
+    return ast.Call(ast.Attribute(code, name, ast.Load()), list(args), [])
+
+
+def times(a: ast.expr, b: ast.expr) -> ast.expr:
+    """`a * b`"""
+    return ast.BinOp(a, ast.Mult(), b)
+
+
+def subscript(code: ast.expr, cuts: Sequence[ast.expr]) -> ast.expr:
+    """`code[cuts]`"""
+    return ast.Subscript(code, cuts[0] if len(cuts) == 1 else ast.Tuple(list(cuts), ast.Load()), ast.Load())
+
+
+def is_whole(cut: ast.expr) -> bool:
+    """Whether an index is `:`."""
+    return isinstance(cut, ast.Slice) and cut.lower is None and cut.upper is None and cut.step is None
+
+
+def transposed(code: ast.expr, places: list[int]) -> ast.expr:
+    """The array with axis `places[k]` moved to place k."""
+    if places == sorted(places):
+        return code
+    if places == [1, 0]:
+        return ast.Attribute(code, "T", ast.Load())
+    return method_of(code, "transpose", *map(literal, places))
