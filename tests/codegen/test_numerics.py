@@ -6,9 +6,11 @@ from handmade import module
 
 import tvmagic
 from tvmagic import codegen, te, tir
-from tvmagic.ir import Call, Cast, Ramp, decl_buffer
+from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.ir import BufferLoad, BufferStore, Call, Cast, PrimFunc, Ramp, Var, decl_buffer
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.script import from_source
 
 SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
@@ -238,3 +240,67 @@ def test_fma_rounds_once():
     c = np.full(8, -(1 + 2.0**-22), "float32")
     made = lambda x, y, z: Call(x.dtype, "tir.fma", [x, y, z])  # noqa: E731
     assert_same(run(made, ["float32"] * 3, "float32", [a, a, c], LANES), np.full(8, 2.0**-46, "float32"))
+
+
+# ---------------------------------------------------------------------------- constants that are equal and not the same
+
+
+def _times(constant):
+    return from_source(f"""
+@T.prim_func
+def main(X: T.Buffer((2,), "float64"), Y: T.Buffer((2,), "float64")):
+    for i in range(2):
+        Y[i] = X[i] * T.float64({constant})
+""")
+
+
+@pytest.mark.parametrize("constants", [("0.0", "-0.0"), ("-0.0", "0.0")])
+def test_a_zero_has_its_sign_whatever_was_built_before(constants):
+    for constant in constants:
+        out = np.ones(2)
+        tvmagic.build(_times(constant))(np.array([1.0, -1.0]), out)
+        assert np.signbit(out).tolist() == np.signbit(np.array([1.0, -1.0]) * float(constant)).tolist()
+
+
+@pytest.mark.parametrize("read_first", [False, True])
+def test_a_text_that_is_read_back_begins_with_the_finite_number(read_first):
+    """A maximum begins with -inf, for which its text has the least finite number; both have a kernel of their own."""
+    X = te.placeholder((3, 5), name="X")
+    k = te.reduce_axis((0, 5), name="k")
+    made = te.create_prim_func([X, te.compute((3,), lambda i: te.max(X[i, k], axis=k), name="Y")])
+    least = np.finfo("float32").min
+    cases = [(made, -np.inf), (from_source(made.script()), least)]
+    for func, wanted in reversed(cases) if read_first else cases:
+        out = np.zeros(3, "float32")
+        tvmagic.build(func)(np.full((3, 5), -np.inf, "float32"), out)
+        assert (out == wanted).all()
+
+
+# ---------------------------------------------------------------------------- calls without a meaning
+
+MEANINGLESS = [
+    ("clz", ["float16"], "float16"), ("clz", ["bool"], "int32"), ("popcount", ["float32"], "float32"), ("isinf", ["int8"], "bool"),
+    ("fma", ["bool", "bool", "bool"], "int32"), ("exp", ["int8"], "float32"), ("pow", ["float32", "int32"], "float32"),
+    ("bitwise_and", ["float32", "float32"], "float32"), ("shift_left", ["int32", "int8"], "int32"), ("address_of", ["bool"], "int32"),
+    ("if_then_else", ["bool", "int8", "int32"], "int32"), ("get_active_lane_mask", ["int32", "int32"], "int32"), ("rsqrt", ["int8"], "int8"),
+    ("isnullptr", ["int32"], "bool"), ("vectorlow", ["int32"], "int32"), ("vectorcombine", ["int8", "int8"], "int8"), ("ldexp", ["int8", "int8"], "float32"),
+    ("atomic_add", ["int32", "int32"], "int32"), ("assume", ["float32"], "int32"), ("large_uint_imm", ["int32", "int32"], "uint64"), ("exp", [], "float32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "given", "result"), MEANINGLESS)
+def test_a_call_of_types_that_an_operator_does_not_have_is_refused(name, given, result):
+    """LLVM would end the process for some of them."""
+    buffers = [decl_buffer((4,), dtype, name=f"A{n}") for n, dtype in enumerate(given)]
+    out = decl_buffer((4,), result, name="B")
+    body = BufferStore(out, Call(result, f"tir.{name}", [BufferLoad(b, [0]) for b in buffers]), [0])
+    handles = [Var(f"p{n}", "handle") for n in range(len(buffers) + 1)]
+    with pytest.raises(BuildError, match=f"`{name}` takes .*; here it makes `{result}`") as caught:
+        tvmagic.build(PrimFunc(handles, body, buffer_map=dict(zip(handles, [*buffers, out]))))
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["clz", "popcount"])
+def test_bits_of_a_float_are_not_counted(name):
+    with pytest.raises(TVMagicError, match=f"`{name}` takes integers, not `float32`"):
+        getattr(tir, name)(tir.const(1.0, "float32"))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tvmagic
+from tvmagic import te, tir
 from tvmagic.codegen import llvm_ir
 from tvmagic.script import from_source
 
@@ -63,3 +64,21 @@ def test_other_loops_may_become_vectors(step: str) -> None:
 
 def code(text: str) -> str:
     return llvm_ir(tvmagic.lower(from_source(text)), optimize=False)
+
+
+def test_a_loop_of_many_branches_is_built_at_once(cpu_seconds) -> None:
+    """LLVM's register allocator would take 10 s for 700 of them, each with constants of its own."""
+    X = te.placeholder((64,), name="X")
+
+    def body(i):
+        value = X[i]
+        for k in range(700):
+            value = tir.if_then_else(X[i] > float(k), X[i] + float(k), value)
+        return value
+
+    Y = te.compute((64,), body, name="Y")
+    mod, built = tvmagic.lower(te.create_schedule(Y.op), [X, Y]), []
+    assert cpu_seconds(lambda: built.append(tvmagic.codegen.compile_module(mod))) < 6
+    x, y = np.arange(64, dtype="float32") * 10, np.zeros(64, "float32")
+    built[0](x, y)
+    assert (y == np.where(x > 0, x + np.minimum(np.maximum(x - 1, 0), 699), x)).all()

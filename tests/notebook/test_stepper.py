@@ -10,7 +10,7 @@ import pytest
 
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.colour import html_line, pieces
-from tvmagic.notebook.diff import diff_lines, word_marks
+from tvmagic.notebook.diff import diff_lines, likeness, word_marks
 from tvmagic.notebook.glossary import GLOSSARY, words_of
 from tvmagic.notebook.html import page, view_html
 from tvmagic.notebook.stepper import Stepper, packed_numbers, packed_view
@@ -87,6 +87,37 @@ def test_the_time_of_a_comparison_does_not_grow_with_the_square(cpu_seconds: Any
         return cpu_seconds(lambda: diff_lines(before, after), 2)
 
     assert compare(2400) < 8 * compare(600), "four times the lines, about four times the work"
+
+
+def test_long_lines_are_compared_in_time_that_grows_with_their_length(cpu_seconds: Any) -> None:
+    """The words of a long sum occur again and again, so that no word says which place belongs to which."""
+
+    def compare(count: int) -> float:
+        before = " + ".join(["X[i] * T.float32(2.0)"] * count)
+        after = " + ".join(["X_1[i + 1] * T.float32(2.0)"] * count)
+        return cpu_seconds(lambda: (word_marks(before, after), likeness(before, after + " ")), 2)
+
+    assert compare(2000) < 8 * compare(500), "four times the words, about four times the work"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_marks_of_long_lines_leave_what_is_equal(seed: int) -> None:
+    choose = random.Random(seed)
+    a = [choose.choice("abc") for _ in range(400)]
+    b = list(a)
+    for _ in range(25):
+        b[choose.randrange(len(b))] = "z"
+        del b[choose.randrange(len(b))]
+    before, after = " ".join(a), " ".join(b)
+    marks = word_marks(before, after)
+
+    def rest(line: str, parts: Any) -> str:
+        for start, end in reversed(parts):
+            line = line[:start] + line[end:]
+        return line.replace(" ", "")
+
+    assert rest(before, marks[0]) == rest(after, marks[1])
+    assert len(rest(before, marks[0])) > 300, "most words are in both"
 
 
 def test_word_marks_cover_what_differs() -> None:

@@ -362,6 +362,21 @@ def test_a_tensor_with_more_elements_than_indices_reach_is_told_with_its_place()
     assert caught.value.span is not None and caught.value.hint
 
 
+@pytest.mark.parametrize("sizes", [(1 << 20, 1 << 20), (46341, 46341), (1 << 16, 1 << 15)])
+def test_a_tensor_that_indices_do_not_reach_has_no_negative_size(sizes: tuple[int, int]) -> None:
+    op = operator("f", f"X: float32[{sizes[0]}, {sizes[1]}]\nY[i, j] = X[i, j] * 2.0")
+    with pytest.raises(
+        TVMagicError, match=f"buffer `X` has {sizes[0] * sizes[1]} elements, more than its ind"
+    ) as caught:
+        schedule(op, "s[Y].parallel(Y.op.axis[0])").lower()
+    assert caught.value.hint
+
+
+def test_a_loop_of_as_many_iterations_as_an_int32_has_values_is_counted_in_int64() -> None:
+    op = operator("f", "X: float32[1 << 31]\nY[i] = X[i] * 2.0")
+    assert "range(T.int64(2147483648))" in str(schedule(op, "").lower())
+
+
 def test_loops_too_long_to_be_unrolled_or_vectorized_are_told_so() -> None:
     op = operator("f", "X: float32[1 << 40]\nY[i] = X[i] * 2.0")
     for call, done in ("unroll", "unrolled"), ("vectorize", "vectorized"):
@@ -370,6 +385,28 @@ def test_loops_too_long_to_be_unrolled_or_vectorized_are_told_so() -> None:
         ) as caught:
             schedule(op, f"s[Y].{call}(Y.op.axis[0])").lower()
         assert caught.value.hint
+
+
+@pytest.mark.parametrize("call", ["s[Y].unroll(Y.op.axis[0])", "sch.unroll(sch.get_loops(Y)[0])"])
+def test_what_would_be_unrolled_to_a_giant_program_is_refused(call: str) -> None:
+    op = operator("f", "X: float32[300000]\nY[i] = X[i] * 2.0")
+    with pytest.raises(
+        TVMagicError, match=r"loop `i` cannot be unrolled: its 300000 iterations of \d+ nodes"
+    ) as caught:
+        schedule(op, call).lower()
+    assert caught.value.hint
+
+
+def test_nested_loops_that_together_make_a_giant_program_are_refused() -> None:
+    op = operator("f", "X: float32[64, 64, 64]\nY[i, j, k] = X[i, j, k] * 2.0")
+    with pytest.raises(TVMagicError, match="loop `i` cannot be unrolled: its 64 iterations"):
+        schedule(op, "for loop in Y.op.axis:\n    s[Y].unroll(loop)").lower()
+
+
+def test_a_loop_that_is_too_long_to_be_unrolled_by_a_pragma_stays_a_loop() -> None:
+    op = operator("f", "X: float32[300000]\nY[i] = X[i] * 2.0")
+    text = str(schedule(op, "s[Y].pragma(Y.op.axis[0], 'auto_unroll_max_step', 1 << 20)").lower())
+    assert "for i in range(300000)" in text
 
 
 # ---------------------------------------------------------------------------- arrays

@@ -14,7 +14,8 @@ import numpy as np
 import small_language as sl
 import te_programs
 from computations import Computation, RandomProgram
-from outcomes import TARGETS, Argument, Source, Wrong, check_call, guarded_call
+from guarded_arrays import difference
+from outcomes import TARGETS, Argument, Source, Wrong, check_call, guarded_call, tolerance
 from random_layouts import Layout
 from random_values import Size
 from small_language import FLOATS, INTS, UINTS, Expr
@@ -45,7 +46,14 @@ BINARY_INT: dict[str, Callable[..., Any]] = {
     "^": np.bitwise_xor, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal,
     "!=": np.not_equal,
 }  # fmt: skip
-UNARY_INT: dict[str, Callable[[Any], Any]] = {"-": np.negative, "~": np.invert, "abs": np.abs}
+
+
+def _bits_set(x: Any) -> Any:
+    counts = [bin(int(v) & ((1 << 8 * x.itemsize) - 1)).count("1") for v in x.ravel()]
+    return np.array(counts, x.dtype).reshape(x.shape)
+
+
+UNARY_INT: dict[str, Callable[[Any], Any]] = {"-": np.negative, "~": np.invert, "abs": np.abs, "popcount": _bits_set}
 SHIFTS: dict[str, Callable[..., Any]] = {"<<": np.left_shift, ">>": np.right_shift}
 BINARY_BOOL: dict[str, Callable[..., Any]] = {
     "+": np.add, "*": np.multiply, "and": np.logical_and, "or": np.logical_or, "==": np.equal, "!=": np.not_equal,
@@ -78,6 +86,7 @@ class OneOperator:
         self.shift = False
         self.out_dtype = self.dtype
         self.text, self.meaning, self.dtypes = self.choose()
+        self.result = "X" if self.out_dtype == self.dtypes[0] and rng.random() < 0.2 else "R"  # X: an update in place
 
     def choose(self) -> tuple[str, Callable[..., Any], list[str]]:
         """The right side of the statement, what it means, and the dtypes of its inputs."""
@@ -139,7 +148,7 @@ class OneOperator:
     def cell(self) -> str:
         """The text."""
         lines = [f"{name}: {dtype}[{self.COUNT}]" for name, dtype in zip("XYZ", self.dtypes)]
-        return "\n".join([*lines, f"R[i] = {self.text}"])
+        return "\n".join([*lines, f"{self.result}[i] = {self.text}"])
 
 
 class Program(RandomProgram):
@@ -240,14 +249,15 @@ class Case:
     def arrays(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Inputs and outputs by name."""
         numbers = np.random.default_rng(self.seed)
-        op = self.source.names["op"]
+        op, result = self.source.names["op"], "R"
         with np.errstate(all="ignore"):
             if isinstance(self.program, OneOperator):
                 inputs = dict(zip("XYZ", self.program.arrays(numbers)))
-                values = {**inputs, "R": self.program.meaning(*inputs.values())}
+                result = self.program.result
+                values = {result: self.program.meaning(*inputs.values())}
             else:
                 inputs = self.program.arrays(numbers)
-                values = self.program.evaluate(inputs)
+                values = self.program.meaning(inputs)
         return {t.name: inputs[t.name] for t in op.inputs}, {t.name: values[t.name] for t in op.outputs}
 
     def check(self) -> None:
@@ -274,6 +284,16 @@ class Case:
             self.check_schedule(arguments, rng)
         else:
             self.vectorized(arguments, rng)
+            if self.program.result == "X":
+                self.step("in place", lambda: self.in_place(list(inputs.values()), arguments[count]))
+
+    def in_place(self, inputs: list[Any], wanted: Argument) -> None:
+        """A call whose output is its first input."""
+        first, *others = [value.copy() for value in inputs]
+        guarded_call("call", lambda: self.source.names["op"](first, *others, out=first))
+        problem = difference(first, wanted.value, *tolerance(wanted))
+        if problem is not None:
+            raise Wrong("result", problem)
 
     @staticmethod
     def step(what: str, run: Callable[[], None]) -> None:
@@ -285,8 +305,8 @@ class Case:
 
     def vectorized(self, arguments: list[Any], rng: random.Random) -> None:
         """The one operator in vectors, for some CPU."""
-        text = "o, i = s[R].split(R.op.axis[0], factor=8)\ns[R].vectorize(i)"
-        guarded_call("schedule", lambda: self.source.run(f'v = schedule(op, """{text}""")'))
+        text = "R = op.outputs[0]\no, i = s[R].split(R.op.axis[0], factor=8)\ns[R].vectorize(i)"
+        guarded_call("schedule", lambda: self.source.run(f'v = schedule(op, """{text}""", namespace={{"op": op}})'))
         self.compiled(arguments, rng)
 
     def compiled(self, arguments: list[Any], rng: random.Random) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import small_language as sl
-from outcomes import random_array
+from outcomes import Refused, random_array
 from random_values import Axis, Size, TensorInfo, Values
 from reductions import reduce_last
 from small_language import FLOATS, INTS, UINTS, Expr
@@ -32,7 +32,7 @@ class RandomProgram:
     """Inputs, symbolic sizes and what makes random computations.
 
     The words of `without` leave out: symbolic, wrap (integers that leave their dtype), special (NaN and infinities),
-    zero (divisors), algebra (`(x + y) - y` on floats), round, boolsum, init, several, tuple, gather.
+    empty (sizes of 0), zero (divisors), algebra (`(x + y) - y` on floats), round, boolsum, init, several, tuple, gather.
     """
 
     letter = "i"
@@ -43,6 +43,8 @@ class RandomProgram:
         if rng.random() < 0.35 and "symbolic" not in without:
             for name in rng.choice((("n",), ("n", "m"))):
                 self.sizes[name] = rng.choice((1, 2, 3, 5, 8, 13, 20))
+                if rng.random() < 0.08 and "empty" not in without:
+                    self.sizes[name] = 0
         wrap = rng.random() < 0.3 and "wrap" not in without
         self.special = rng.random() < 0.15 and "special" not in without
         self.values = Values(rng, self.sizes, wrap, without)
@@ -100,11 +102,15 @@ class RandomProgram:
             stage.inexact = True
         self.finish(stage, bodies)
 
-    def reduce_axes(self, stage: Computation) -> list[Axis]:
+    def reduce_axes(self, stage: Computation, some: bool = False) -> list[Axis]:
+        """Axes to reduce over, with something to reduce if `some`."""
         rng = self.rng
         for n in range(rng.choice((1, 1, 2))):
             low = rng.choice((0, 0, 0, 0, 2))
-            stage.reduced.append(Axis(f"k{stage.name[1:]}_{n}", self.size(), low))
+            size = self.size()
+            if some and not size.value(self.sizes):
+                size = Size(3)
+            stage.reduced.append(Axis(f"k{stage.name[1:]}_{n}", size, low))
         return stage.axes + stage.reduced
 
     def terms(self, stage: Computation) -> int:
@@ -119,6 +125,8 @@ class RandomProgram:
             dtype = "int32"
         e = self.body(dtype, axes)
         count = self.terms(stage)
+        if not count and stage.reducer in ("max", "min"):
+            stage.reducer = "sum"
         if conditions and rng.random() < 0.15:
             stage.where = self.values.condition(axes)
         elif rng.random() < 0.1 and not self.special and "init" not in self.without:
@@ -163,7 +171,7 @@ class RandomProgram:
         self.finish(stage, [e._replace(low=low, high=high, fraction=fraction, special=special)])
 
     def make_tuple_reduction(self, stage: Computation) -> None:
-        axes = self.reduce_axes(stage)
+        axes = self.reduce_axes(stage, some=True)
         stage.reducer = self.rng.choice(("argmax", "argmin", "sum_max"))
         dtype = self.some_dtype()
         second = self.body("int32" if dtype == "bool" else dtype, axes)
@@ -181,6 +189,19 @@ class RandomProgram:
         self.finish(stage, [first, second])
 
     # ------------------------------------------------------------------ the meaning
+
+    def meaning(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """The value of every tensor; `Refused` if a loop that runs reads an array that is empty."""
+        try:
+            return self.evaluate(arrays)
+        except sl.OutsideError:
+            if 0 in self.sizes.values():
+                raise Refused("an array without elements is read") from None
+            raise
+
+    def evaluate(self, arrays: dict[str, Any]) -> dict[str, Any]:
+        """The value of every tensor."""
+        raise NotImplementedError
 
     def arrays(self, rng: np.random.Generator) -> dict[str, Any]:
         """A random array for each input."""
@@ -212,13 +233,13 @@ class RandomProgram:
         values = [v.astype(sl.numpy_dtype(e.dtype)) for v, e in zip(values, stage.bodies)]
         if not stage.reducer:
             return values
-        flat = [v.reshape(*shape, -1) for v in values]
+        flat = [v.reshape(*shape, self.terms(stage)) for v in values]
         if stage.reducer in ("argmax", "argmin"):
             place = np.argmax(flat[1], -1) if stage.reducer == "argmax" else np.argmin(flat[1], -1)
             return [np.take_along_axis(v, place[..., None], -1)[..., 0] for v in flat]
         if stage.reducer == "sum_max":
             return [reduce_last("sum", flat[0]), reduce_last("max", flat[1])]
-        mask = None if where is None else where.reshape(*shape, -1)
+        mask = None if where is None else where.reshape(*shape, self.terms(stage))
         result = reduce_last(stage.reducer, flat[0], mask)
         if stage.init is not None:
             init = np.broadcast_to(sl.evaluate(stage.init, {**env, **self.grid(stage.axes)}), shape)

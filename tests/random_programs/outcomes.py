@@ -93,6 +93,11 @@ class Argument:
         self.value, self.written, self.inexact, self.known = value, written, inexact, known
 
 
+def tolerance(given: Argument) -> tuple[float, float]:
+    """How far a written array may be off: relative and absolute."""
+    return TOLERANCES.get(str(given.value.dtype), (0, 0)) if given.inexact else (0, 0)
+
+
 def check_call(function: Callable[..., Any], arguments: list[Any], rng: random.Random, strided: bool = False) -> None:
     """Call `function` on guarded arrays; raise `Wrong` unless it does what `arguments` say.
 
@@ -127,7 +132,7 @@ def check_call(function: Callable[..., Any], arguments: list[Any], rng: random.R
         if given.known is not None:
             found, wanted = found[given.known], wanted[given.known]
         dtype = str(given.value.dtype)
-        problem = difference(found, wanted, *(TOLERANCES.get(dtype, (0, 0)) if given.inexact else (0, 0)))
+        problem = difference(found, wanted, *tolerance(given))
         if problem is not None:
             raise Wrong("result", f"argument {n} ({dtype}): {problem}")
 

@@ -24,7 +24,7 @@ class Size(NamedTuple):
 
     @property
     def least(self) -> int:
-        """The smallest value that it may have: variables are 1 at least."""
+        """The smallest value that it has, unless a variable is 0: then an index may be outside, in a loop that does not run."""
         return self.offset + self.factor
 
     def at_most(self, other: Size) -> bool:
@@ -73,7 +73,7 @@ class Axis(NamedTuple):
     low: int = 0
 
     def var(self, sizes: dict[str, int]) -> Expr:
-        return sl.variable(self.name, self.extent.value(sizes), self.low)
+        return sl.variable(self.name, max(self.extent.value(sizes), 1), self.low)
 
 
 class Values:

@@ -287,7 +287,7 @@ class Schedules:
         """All calls: first those that change the graph, then stage by stage from the outputs on."""
         if (self.rng.random() < 0.15 or self.always_threads) and "threads" not in self.without:
             self.start_threads()
-        for _ in range(self.rng.choice((0, 1, 1, 2))):
+        for _ in range(self.rng.choice((0, 1, 1, 2, 3))):
             self.rewrite()
         if self.rng.random() < 0.2 and "layout" not in self.without:
             self.transform_layout()
@@ -394,12 +394,14 @@ class Schedules:
                 return
             if rng.random() < 0.25 and "double" not in self.without:
                 self.attempt(f"s[{name}].double_buffer()")
-            elif rng.random() < 0.08 and "rolling" not in self.without:
+            if rng.random() < 0.1 and "rolling" not in self.without:
                 self.attempt(f"s[{name}].rolling_buffer()")
+            if rng.random() < 0.05:
+                self.attempt(f"s[{name}].compute_root()")
         if rng.random() < 0.1 and not self.threads:
             self.attempt(f's[{name}].set_scope("{rng.choice(("global", "shared", "local"))}")')
         axes = getattr(stage.op, "axis", ())
-        if rng.random() < 0.1 and len(axes):
+        if rng.random() < 0.15 and len(axes):
             axis = f"s[{name}].op.axis[{rng.randrange(len(axes))}]"
             self.attempt(f"s[{name}].storage_align({axis}, {rng.choice((2, 4, 8, 16))}, {rng.choice((0, 0, 1))})")
 
@@ -548,7 +550,7 @@ class Case:
         guarded_call("build", lambda: self.source.run(line))
         with np.errstate(all="ignore"):
             arrays = program.arrays(np.random.default_rng(self.seed))
-            values = program.evaluate(arrays)
+            values = program.meaning(arrays)
         inexact = {t.name: st.inexact for st in program.stages for t in st.outputs}
         layouts = dict(self.layouts[call] for call in self.calls if call in self.layouts)
         arguments: list[Any] = [program.sizes[v] for v in variables]

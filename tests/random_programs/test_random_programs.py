@@ -46,6 +46,7 @@ SEEDS: dict[str, dict[int, str]] = {
         201350: "virtual threads that add to the same memory under a condition",
         201369: "a stage in the loop of a reduction over threads",
         50095: "the first step of a scan, over threads that have its memory of their own",
+        300843: "what a step of a scan reads in memory of each thread's own",
     },
     "beyond": {},
     "tir": {

@@ -296,6 +296,7 @@ def _annotate(c: Schedules) -> None:
             ('"note"', '"text"'),
             ('"pragma_auto_unroll_max_step"', "8"),
             ('"pragma_unroll_explicit"', "1"),
+            ('"pragma_loop_partition_hint"', "1"),
         )
     )
     if c.call("annotate", target, key, value):

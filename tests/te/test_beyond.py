@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import pytest
@@ -9,6 +11,8 @@ from te_execution import largest_difference
 
 from tvmagic import te
 from tvmagic.passes import PassContext, recording, run_step
+from tvmagic.te.exact.required_regions import needed_elements
+from tvmagic.te.schedule.infer_bound import infer_bound
 
 SWITCHES = {"te.tight_split": True, "te.exact_unions": True}
 
@@ -200,3 +204,14 @@ def test_what_comes_after_an_unknown_condition_is_counted() -> None:
     s = te.create_schedule(C.op)
     s[B].set_store_predicate(te.var("unknown") > 0)
     assert report(s) == {"B": (None, 8), "C": (8, 8)}
+
+
+def test_what_one_stage_reads_of_many_is_collected_once(calls: Any) -> None:
+    def lowered(count: int) -> int:
+        inputs = [te.placeholder((8,), name=f"X{n}") for n in range(count)]
+        Y = te.compute((8,), lambda i: functools.reduce(operator.add, [x[i] for x in inputs]), name="Y")
+        s = te.create_schedule(Y.op).normalize()
+        return calls(lambda: needed_elements(s, infer_bound(s)))
+
+    lowered(8)
+    assert lowered(200) < 2.6 * lowered(100)

@@ -256,3 +256,40 @@ def test_virtual_threads_add_each_to_memory_of_their_own() -> None:
     a, c = np.arange(8, dtype="float32"), np.zeros((12, 7), "float32")
     tvmagic.build(s, [A, C])(a, c)
     assert (c == 4 * 6 + 1).all()
+
+
+@pytest.mark.parametrize("inner", [False, True], ids=["outside the threads", "inside the threads"])
+@pytest.mark.parametrize("size", [1, 4, 8])
+def test_each_thread_computes_what_its_own_stage_reads(size: int, inner: bool) -> None:
+    """`B` runs once in each thread, at the place that the thread reads, and so does `C`, which `B` reads."""
+    A = te.placeholder((8, size), name="A")
+    C = te.compute((8, size), lambda i, j: A[i, j] + 1.0, name="C")
+    B = te.compute((8, size), lambda i, j: C[i, j] * 2.0, name="B")
+    D = te.compute((8, 4, 3), lambda i, j, k: B[i, 0], name="D")
+    s, thread = te.create_schedule(D.op), te.thread_axis("threadIdx.y")
+    s[D].bind(D.op.axis[1], thread)
+    s[B].compute_at(s[D], D.op.axis[1])
+    parts = s[B].split(B.op.axis[1], 4)
+    s[B].bind(parts[1], thread)
+    s[C].compute_at(s[B], parts[int(inner)])
+    a, d = np.arange(8 * size, dtype="float32").reshape(8, size), np.zeros((8, 4, 3), "float32")
+    tvmagic.build(s, [A, D], check_bounds=True)(a, d)
+    assert (d == (a[:, :1, None] + 1) * 2).all()
+
+
+def test_each_thread_computes_a_step_of_its_own_scan() -> None:
+    state = te.placeholder((3, 1), "int64", name="state")
+    first = te.compute((1, 1), lambda t, i: te.const(1, "int64"), name="first")
+    middle = te.compute((3, 1), lambda t, i: state[t - 1, i] + 1, name="middle")
+    update = te.compute((3, 1), lambda t, i: middle[t, i], name="update")
+    S = te.scan(first, update, state, name="S")
+    D = te.compute((8, 2), lambda i, j: S[i % 3, 0], name="D")
+    s, thread = te.create_schedule(D.op), te.thread_axis("threadIdx.y")
+    _, inner = s[D].split(D.op.axis[1], 4)
+    s[D].bind(inner, thread)
+    s[S].compute_at(s[D], inner)
+    _, inner = s[update].split(update.op.axis[1], 4)
+    s[update].bind(inner, thread)
+    d = np.zeros((8, 2), "int64")
+    tvmagic.build(s, [D], check_bounds=True)(d)
+    assert (d == 1 + np.arange(8)[:, None] % 3).all()

@@ -104,3 +104,18 @@ def test_reducers_fold_all_their_values(module: Any) -> None:
     assert str(module.sum(x, y, 3, x)) == "x + y + 3 + x"
     k = te.reduce_axis((0, 4), name="k")
     assert isinstance(module.max(k.var, axis=k), tir.Reduce)
+
+
+def test_a_trace_of_another_program_says_what_does_not_fit() -> None:
+    """A loop that this program does not have, whether the trace comes as an object or as JSON."""
+    sch = chain()
+    sch.parallel(sch.fuse(*sch.get_loops("C")))
+    flat = from_source(CHAIN.replace("for i, j in T.grid(8, 8):", "for i in range(8):").replace("[i, j]", "[i, i]"))
+    for apply in sch.trace.apply_to_schedule, lambda other: Trace.apply_json_to_schedule(sch.trace.as_json(), other):
+        with pytest.raises(TVMagicError, match="`get_loops` gave 1 results here, 2 in the trace"):
+            apply(Schedule(flat))
+
+
+def test_json_that_uses_what_no_call_gives_is_told() -> None:
+    with pytest.raises(TVMagicError, match="not a trace: it uses `l10`, which no call before gives"):
+        Trace.apply_json_to_schedule([[["Parallel", ["l10"], [], []]], []], chain())

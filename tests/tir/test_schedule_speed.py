@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tvmagic.errors import TVMagicError
 from tvmagic.tir import Schedule
 
 primitives = pytest.importorskip("benchmarks.tir_primitives", reason="the benchmarks are in the repository only")
@@ -50,3 +51,13 @@ def test_compute_at_keeps_what_is_known(calls: Count) -> None:
         return calls(lambda: sch.compute_at("B0", loop))
 
     assert last_call(96) < 2 * last_call(24)
+
+
+def test_a_condition_that_doubles_with_each_step_is_refused() -> None:
+    """Splits that do not divide, each fused again: the condition is not simplified, as in TVM."""
+    sch = Schedule(primitives.chain(1))
+    loop = sch.get_loops("B0")[0]
+    with pytest.raises(TVMagicError, match="the condition of block `B0` uses its own parts so often") as caught:
+        for _ in range(20):
+            loop = sch.fuse(*sch.split(loop, [None, 3]))
+    assert caught.value.hint and "divide" in caught.value.hint

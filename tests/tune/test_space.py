@@ -184,3 +184,30 @@ def test_a_candidate_of_a_seed_is_made_where_it_is_lowered() -> None:
     problem = Problem.of(operator("dense", DENSE), 0, 16, 0)
     candidate = Candidate.of_seed(5, 32)
     assert candidate.trace is None and candidate.made(problem).trace == trace_of(random_schedule(problem.func, 5, 32))
+
+
+def unknown_names(trace: Any) -> list[str]:
+    """The names that a trace uses before a call gives them."""
+    given: set[str] = set()
+    unknown: list[str] = []
+
+    def look(value: Any) -> None:
+        if isinstance(value, str) and not value.startswith('"') and value not in given:
+            unknown.append(value)
+        for item in value if isinstance(value, list) else ():
+            look(item)
+
+    for _, inputs, _, outputs in trace[0]:
+        look(inputs)
+        given.update(outputs)
+    return unknown
+
+
+@pytest.mark.parametrize("name", ["dense", "softmax", "blur"])
+def test_changed_traces_name_what_their_calls_give(name: str) -> None:
+    module, draw = operator("f", CELLS[name]).to_prim_func(), random.Random(4)
+    trace = random_schedule(module, 5, 32).trace.as_json()
+    for _ in range(300):
+        after = mutate(trace, draw)
+        assert unknown_names(after) == []
+        trace = after if draw.random() < 0.8 else trace

@@ -1,7 +1,7 @@
 """Kernels that were compiled before: in memory by structure, and on disk where that is asked for.
 
-In memory a lowered module is found by its structural hash, its target, and the names that its errors
-would tell. What was not asked for longest is forgotten when all takes more than `set_cache_limit` allows. On disk an object file is found by a digest of the LLVM text, of the machine and of LLVM's
+In memory a lowered module is found by its structural hash, its target, the names that its errors
+would tell, and its constants to the bit. What was not asked for longest is forgotten when all takes more than `set_cache_limit` allows. On disk an object file is found by a digest of the LLVM text, of the machine and of LLVM's
 version: `set_cache_dir(folder)` or the environment variable `TVMAGIC_CACHE` names the folder.
 """
 
@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.ir import IRModule, structural_equal, structural_hash
+from tvmagic.ir import FloatImm, IRModule, post_order_visit, structural_equal, structural_hash
+from tvmagic.ir.meaning import plain
 
 __all__ = ["clear_cache", "from_disk", "from_memory", "set_cache_dir", "set_cache_limit"]
 
@@ -69,10 +71,19 @@ def _names(mod: IRModule) -> tuple[Any, ...]:
     )
 
 
+def _floats(mod: IRModule) -> bytes:
+    """What the constants of type float mean, to the bit: equal structures may differ in the sign of a zero, or have the
+    infinity that a maximum begins with for the largest finite number."""
+    found: list[float] = []
+    for func in mod.functions.values():
+        post_order_visit(func.body, lambda n: found.append(plain(n.value)) if type(n) is FloatImm else None)
+    return struct.pack(f"{len(found)}d", *found)
+
+
 def from_memory(mod: IRModule, options: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     """The module compiled from a structure equal to `mod` with equal `options`, or what `make` gives."""
     global _held
-    key = (structural_hash(mod), options, _names(mod))
+    key = (structural_hash(mod), options, _names(mod), _floats(mod))
     with _lock:
         for known, built in _kept.get(key, ()):
             if known is mod or structural_equal(known, mod):

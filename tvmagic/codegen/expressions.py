@@ -18,6 +18,7 @@ from tvmagic.codegen.conversions import CONVERSIONS, family
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.rules import RULES
+from tvmagic.codegen.signatures import check_call
 from tvmagic.codegen.types import constant, flags_type, lanes_name, llvm_type, splat, vector_type
 from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
 from tvmagic.errors import BuildError
@@ -565,6 +566,7 @@ class ExpressionEmitter(Visitor):
         rule = RULES.get(call.op.name)
         if rule is None:
             raise BuildError(f"there is no machine code for the operator `{call.op.name}`", node=call)
+        check_call(call)
         return rule(self, call)
 
 

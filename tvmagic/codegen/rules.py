@@ -7,10 +7,18 @@ from typing import Any, TypeVar
 
 from tvmagic.ir import Call
 
-__all__ = ["OWN", "RULES", "own", "rule", "rules_of"]
+__all__ = ["LIBRARY", "OF_TWO", "OWN", "RULES", "own", "rule", "rules_of"]
 
 Rule = Callable[[Any, Call], str]
 Function = Callable[..., str]
+
+# C's functions, called lane by lane: correct to an ulp or so in the C libraries in use.
+LIBRARY = (
+    "tan sinh cosh asin acos atan asinh acosh atanh atan2 nextafter hypot ldexp exp10 "
+    "exp exp2 erf tanh log log2 log1p log10 sin cos pow"
+).split()
+OF_TWO = frozenset({"atan2", "hypot", "nextafter", "pow"})
+
 
 RULES: dict[str, Rule] = {}
 OWN: dict[tuple[str, int], Function] = {}

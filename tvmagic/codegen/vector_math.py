@@ -11,20 +11,13 @@ from typing import Any
 
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.math_text import MathText
-from tvmagic.codegen.rules import OWN
+from tvmagic.codegen.rules import LIBRARY, OF_TWO, OWN
 from tvmagic.codegen.target.families import family_of_triple
 from tvmagic.codegen.types import llvm_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
 
 __all__ = ["LIBRARY", "define", "lane_loop", "libm_call", "library_function"]
-
-# C's functions, called lane by lane: correct to an ulp or so in the C libraries in use.
-LIBRARY = (
-    "tan sinh cosh asin acos atan asinh acosh atanh atan2 nextafter hypot ldexp exp10 "
-    "exp exp2 erf tanh log log2 log1p log10 sin cos pow"
-).split()
-_OF_TWO = frozenset({"atan2", "hypot", "nextafter", "pow"})
 
 
 def define(context: Any, name: str, dtype: DataType) -> str:
@@ -51,7 +44,7 @@ def _library_types(name: str, scalar: DataType) -> list[str]:
     kind = llvm_type(scalar)
     if name == "ldexp":
         return [kind, "i32"]
-    return [kind] * (2 if name in _OF_TWO else 1)
+    return [kind] * (2 if name in OF_TWO else 1)
 
 
 def library_function(text: ModuleText, name: str, scalar: DataType) -> str:

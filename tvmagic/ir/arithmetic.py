@@ -134,11 +134,16 @@ def true_divide(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
 
 
 def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    a, b = expr(a), expr(b)
-    for side in (a, b):
-        if side.dtype.is_float or side.dtype.is_handle:
-            raise TVMagicError(f"`{name}` takes integers, not `{side.dtype}`", hint="cast with astype, or use `/`")
-    return a, b
+    hint = "cast with astype, or use `/`"
+    return integer(name, a, hint), integer(name, b, hint)
+
+
+def integer(name: str, x: Any, hint: str = "cast with astype") -> PrimExpr:
+    """`x`, which the operator `name` takes only if it is an integer."""
+    x = expr(x)
+    if x.dtype.is_float or x.dtype.is_handle:
+        raise TVMagicError(f"`{name}` takes integers, not `{x.dtype}`", hint=hint)
+    return x
 
 
 def floordiv(a: Any, b: Any, span: Span | None = None) -> PrimExpr:

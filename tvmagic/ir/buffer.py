@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -193,12 +194,24 @@ class Buffer(Node):
                 size = IntImm(self.shape[0].dtype if self.shape else DataType("int32"), 1)
                 for axis in range(start, end):
                     size = size * self.shape[axis]
+                self._check_reach(size.dtype, self.shape[start:end])
             sizes.append(size)
             start = end
         if len(sizes) == len(self.shape) and not self.strides:
             return self
         separators = tuple([IntImm("int32", i + 1) for i in range(len(sizes) - 1)])
         return self.replace(shape=tuple(sizes), strides=(), axis_separators=separators)
+
+    def _check_reach(self, dtype: DataType, shape: Sequence[PrimExpr]) -> None:
+        """An error if the product of constant sizes is more than the type of the indices has."""
+        sizes = [size.value for size in shape if isinstance(size, IntImm)]
+        count = math.prod(sizes) if len(sizes) == len(shape) else 0
+        if count >> (dtype.bits - dtype.is_int):
+            raise WrongValueError(
+                f"buffer `{self.name}` has {count} elements, more than its indices of type `{dtype}` reach",
+                span=self.span,
+                hint="make it smaller, or give its sizes the type `int64`",
+            )
 
     def access_ptr(
         self, access_mask: Any, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0, extent: Any = None

@@ -111,6 +111,7 @@ def _too_deep() -> TVMagicError:
 # ---------------------------------------------------------------------------- written out
 
 _LARGEST = 1 << 20  # nodes
+_NAME_IT = "compute what is used several times in a stage of its own, or name it by a let"
 _ONE = (Kind.EXPR, Kind.STMT, Kind.NODE)
 _MANY = (Kind.EXPRS, Kind.STMTS, Kind.NODES)
 
@@ -150,14 +151,14 @@ def written_size(root: Node) -> int:
     return sizes[id(root)]
 
 
-def check_written_size(root: Node, what: str) -> None:
-    """Refuse a program that cannot be written out: passes and printers visit each use of a shared part.
+def check_written_size(root: Node, what: str, largest: int = _LARGEST, hint: str = _NAME_IT) -> None:
+    """Refuse a program of more than `largest` nodes when written out: passes and printers visit each use of a shared part.
 
     `what` says what it is in the message: "the body of `B`".
     """
     size = written_size(root)
-    if size > _LARGEST:
+    if size > largest:
         raise TVMagicError(
             f"{what} uses its own parts so often that it has about 2^{size.bit_length() - 1} nodes when written out",
-            hint="compute what is used several times in a stage of its own, or name it by a let",
+            hint=hint,
         )

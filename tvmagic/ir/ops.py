@@ -28,6 +28,7 @@ from tvmagic.ir.arithmetic import greater as greater
 from tvmagic.ir.arithmetic import greater_equal as greater_equal
 from tvmagic.ir.arithmetic import indexdiv as indexdiv
 from tvmagic.ir.arithmetic import indexmod as indexmod
+from tvmagic.ir.arithmetic import integer
 from tvmagic.ir.arithmetic import less as less
 from tvmagic.ir.arithmetic import less_equal as less_equal
 from tvmagic.ir.arithmetic import logical_and as logical_and
@@ -104,11 +105,14 @@ sqrt, rsqrt = _float_call("sqrt"), _float_call("rsqrt")
 
 def clz(x: Any, span: Span | None = None) -> PrimExpr:
     """How many of the leading bits of `x`, an integer, are zero; an int32."""
-    x = expr(x)
+    x = integer("clz", x)
     return Call(INT32.with_lanes(x.dtype.lanes), "tir.clz", (x,), span)
 
 
-popcount = _float_call("popcount")
+def popcount(x: Any, span: Span | None = None) -> PrimExpr:
+    """How many bits of `x`, an integer, are set; of its type."""
+    x = integer("popcount", x)
+    return Call(x.dtype, "tir.popcount", (x,), span)
 
 
 def _rounding(name: str) -> Callable[..., PrimExpr]:

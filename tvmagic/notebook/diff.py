@@ -19,7 +19,8 @@ __all__ = ["LIKE", "Row", "diff_lines", "likeness", "word_marks"]
 _WORDS = re.compile(r"\w+|\s+|.")
 LIKE = 0.45
 _PAIRING_LIMIT = 40
-_MATCHED = 40_000  # pairs of lines that are all compared with each other
+_MATCHED = 40_000  # pairs of lines, or of words, that are all compared with each other
+_EDITS = 64  # so many insertions and removals are tried in all combinations before the best one is kept
 
 Marks = tuple[tuple[int, int], ...]
 
@@ -61,10 +62,10 @@ Part = tuple[bool, int, int, int, int]
 
 
 def _parts(left: Sequence[str], right: Sequence[str]) -> Iterator[Part]:
-    """Both texts in parts that are equal and parts that are not: (equal, begin, end, begin, end).
+    """Two sequences of lines or words in parts that are equal and parts that are not: (equal, begin, end, begin, end).
 
-    Long texts are divided at the lines that both have once, so that the time does not grow with the square
-    where lines such as `for i in range(64):` occur again and again.
+    Long ones are divided at what both have once, so that the time does not grow with the square
+    if lines such as `for i in range(64):` occur again and again.
     """
     i, j = 0, 0
     anchors = _anchors(left, right) if len(left) * len(right) > _MATCHED else []
@@ -81,10 +82,78 @@ def _matched(left: Sequence[str], right: Sequence[str]) -> Iterator[Part]:
     if not left or not right:
         if left or right:
             yield False, 0, len(left), 0, len(right)
-        return
-    matcher = difflib.SequenceMatcher(None, left, right, autojunk=len(left) * len(right) > 4_000_000)
-    for tag, i, i_end, j, j_end in matcher.get_opcodes():
-        yield tag == "equal", i, i_end, j, j_end
+    elif len(left) * len(right) > _MATCHED:
+        yield from _walked(left, right)
+    else:
+        matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+        for tag, i, i_end, j, j_end in matcher.get_opcodes():
+            yield tag == "equal", i, i_end, j, j_end
+
+
+def _walked(left: Sequence[str], right: Sequence[str]) -> Iterator[Part]:
+    """The parts of long sequences that have little in common once, by Myers' greedy walk.
+
+    The walk keeps, for each number of edits, how far each diagonal gets. After `_EDITS` of them it commits to the path
+    that got farthest and starts again at its end, so that the time grows with the length alone.
+    """
+    x = y = i = j = 0  # what is equal is said up to (i, j), and looked for up to (x, y)
+    while x < len(left) or y < len(right):
+        for x, y, equal in _farthest(left, right, x, y):
+            if equal:
+                if (i, j) != (x, y):
+                    yield False, i, x, j, y
+                yield True, x, x + equal, y, y + equal
+                x, y = i, j = x + equal, y + equal
+    if (i, j) != (x, y):
+        yield False, i, x, j, y
+
+
+def _farthest(left: Sequence[str], right: Sequence[str], x: int, y: int) -> list[tuple[int, int, int]]:
+    """The path from (x, y) on that gets farthest with `_EDITS` edits: where it is after each, and how much is equal there.
+
+    Diagonals are numbered by the difference of both places, counted from the one where the walk began.
+    """
+    shift, goal = x - y, len(left) - len(right) - (x - y)
+    ends = {0: _equal_until(left, right, x, y)}  # the place in `left` that each diagonal gets to
+    history = [ends]
+    while ends.get(goal) != len(left) and len(history) <= _EDITS:
+        before, ends = ends, {}
+        for k in range(-len(history), len(history) + 1, 2):
+            at = _edited(before, k, len(left), len(right) + shift)
+            if at is not None:
+                ends[k] = _equal_until(left, right, at[0], at[0] - k - shift)
+        history.append(ends)
+    k = goal if ends.get(goal) == len(left) else max(ends, key=lambda k: 2 * ends[k] - k)
+    path: list[tuple[int, int, int]] = []
+    for ends, before in zip(history[:0:-1], history[-2::-1]):
+        at = _edited(before, k, len(left), len(right) + shift)
+        assert at is not None
+        path.append((at[0], at[0] - k - shift, ends[k] - at[0]))
+        k = at[1]
+    return [(x, y, history[0][0] - x), *path[::-1]]
+
+
+def _edited(before: dict[int, int], k: int, end: int, low: int) -> tuple[int, int] | None:
+    """Where diagonal `k` begins after another edit, and the diagonal that the edit starts from.
+
+    An insertion comes from the diagonal above, and a removal from the one below, if both sequences have room for it.
+    """
+    inserted = before.get(k + 1, -1)
+    removed = before.get(k - 1, -2) + 1
+    if inserted - k > low:
+        inserted = -1
+    if removed > end:
+        removed = -1
+    if inserted < 0 and removed < 0:
+        return None
+    return (inserted, k + 1) if inserted >= removed else (removed, k - 1)
+
+
+def _equal_until(left: Sequence[str], right: Sequence[str], x: int, y: int) -> int:
+    """How far `left` from `x` and `right` from `y` are the same: the end in `left`."""
+    while x < len(left) and y < len(right) and left[x] == right[y]:
+        x, y = x + 1, y + 1
+    return x
 
 
 def _anchors(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
@@ -164,22 +233,29 @@ def _pairs(a: Sequence[str], b: Sequence[str], left: range, right: range) -> lis
     return result
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _words(line: str) -> tuple[str, ...]:
     return tuple(_WORDS.findall(line.strip()))
 
 
+@lru_cache(maxsize=16384)
+def _counts(line: str) -> Counter[str]:
+    return Counter(_words(line))
+
+
 @lru_cache(maxsize=65536)
 def likeness(a: str, b: str) -> float:
-    """From 0 to 1: how much of two lines is the same, by words."""
+    """From 0 to 1: how much of two lines is the same, by words, in this order unless the lines are very long."""
     left, right = _words(a), _words(b)
     if not left or not right:
         return 0.0
     shorter, longer = sorted((left, right), key=len)
     if len(shorter) > 2 and longer[: len(shorter)] == shorter:
         return 0.8  # a line that only grew
-    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
-    return matcher.ratio() if matcher.quick_ratio() >= LIKE else 0.0
+    ratio = 2 * sum((_counts(a) & _counts(b)).values()) / (len(left) + len(right))
+    if ratio < LIKE or len(left) * len(right) > _MATCHED:
+        return ratio if ratio >= LIKE else 0.0
+    return difflib.SequenceMatcher(None, left, right, autojunk=False).ratio()
 
 
 def word_marks(before: str, after: str) -> tuple[Marks, Marks]:
@@ -188,11 +264,10 @@ def word_marks(before: str, after: str) -> tuple[Marks, Marks]:
     skip_a = 1 if left and left[0].isspace() else 0
     skip_b = 1 if right and right[0].isspace() else 0
     a, b = _offsets(left), _offsets(right)
-    matcher = difflib.SequenceMatcher(None, left[skip_a:], right[skip_b:], autojunk=False)
     marks_a: list[tuple[int, int]] = []
     marks_b: list[tuple[int, int]] = []
-    for tag, i, i_end, j, j_end in matcher.get_opcodes():
-        if tag == "equal":
+    for equal, i, i_end, j, j_end in _parts(left[skip_a:], right[skip_b:]):
+        if equal:
             continue
         if i_end > i:
             marks_a.append((a[skip_a + i], a[skip_a + i_end]))

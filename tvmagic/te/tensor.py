@@ -253,17 +253,22 @@ class TensorReplacer(Mutator):
         return node if other is None else node.replace(producer=other)
 
 
-def loaded_tensors(*roots: Any) -> tuple[Tensor, ...]:
-    """The tensors that the expressions or statements load from, each once, in order."""
-    found: dict[Tensor, None] = {}
+def loads_by_tensor(*roots: Any) -> dict[Tensor, list[ProducerLoad]]:
+    """The loads in the expressions or statements, for each tensor in order."""
+    found: dict[Tensor, list[ProducerLoad]] = {}
 
     def look(node: Any) -> None:
         if isinstance(node, ProducerLoad):
-            found[node.producer] = None
+            found.setdefault(node.producer, []).append(node)
 
     for root in roots:
         post_order_visit(root, look)
-    return tuple(found)
+    return found
+
+
+def loaded_tensors(*roots: Any) -> tuple[Tensor, ...]:
+    """The tensors that the expressions or statements load from, each once, in order."""
+    return tuple(loads_by_tensor(*roots))
 
 
 class BaseComputeOp(Operation):
@@ -305,7 +310,7 @@ class ComputeOp(BaseComputeOp):
     """One expression for each output, over `axis`; a reduction is at the top or nowhere."""
 
     kind = "compute"
-    __slots__ = ("body",)
+    __slots__ = ("body", "loads")
 
     def __init__(
         self,
@@ -322,6 +327,7 @@ class ComputeOp(BaseComputeOp):
             raise TVMagicError(f"the body of `{name}` gives no value")
         for value in self.body:
             check_written_size(value, f"the body of `{name}`")
+        self.loads = loads_by_tensor(*self.body)  # what is read of each tensor
         first = self.body[0]
         if isinstance(first, Reduce):
             self._reduce_axis = first.axis
@@ -354,7 +360,7 @@ class ComputeOp(BaseComputeOp):
                     )
 
     def _find_inputs(self) -> tuple[Tensor, ...]:
-        return loaded_tensors(*self.body)
+        return tuple(self.loads)
 
     def replace_inputs(self, replacements: Mapping[Tensor, Tensor]) -> Operation:
         if not any(t in replacements for t in self.input_tensors):

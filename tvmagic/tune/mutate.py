@@ -252,13 +252,13 @@ def unrolling(insts: Insts, decisions: Any, draw: random.Random) -> bool:
         inst[1][1:] = [draw.choice([s for s in _STEPS if s != now])]
         return True
     taken = {inst[1][0] for inst in insts if inst[0] in ("Unroll", "Vectorize", "Parallel", "Fuse", "Split")}
-    splits = [zip(inst[1][1:], inst[3]) for inst in insts if inst[0] == "Split"]
+    at = next((i for i in _indices(insts, "DecomposeReduction")), len(insts))
+    splits = [zip(inst[1][1:], inst[3]) for inst in insts[:at] if inst[0] == "Split"]
     loops = [
         name for pairs in splits for n, name in pairs if isinstance(n, int) and n <= _UNROLLED and name not in taken
     ]
     if not loops:
         return False
-    at = next((i for i in _indices(insts, "DecomposeReduction")), len(insts))
     insts.insert(at, ["Unroll", [draw.choice(loops)], [], []])
     _shift(decisions, at, 1)
     return True
@@ -307,7 +307,16 @@ def _names(value: Any) -> Iterator[str]:
 
 
 def _rename(inst: Inst, old: str, new: str) -> None:
-    inst[1] = [new if value == old else value for value in inst[1]]
+    inst[1] = _renamed(inst[1], old, new)
+
+
+def _renamed(value: Any, old: str, new: str) -> Any:
+    """Inputs with another name for a loop, also in the rows and mappings among them."""
+    if isinstance(value, list):
+        return [_renamed(item, old, new) for item in value]
+    if isinstance(value, dict):
+        return {key: _renamed(item, old, new) for key, item in value.items()}
+    return new if value == old else value
 
 
 def _fresh(insts: Insts) -> str:

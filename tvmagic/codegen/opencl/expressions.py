@@ -13,6 +13,7 @@ from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.memory import flat_index
 from tvmagic.codegen.opencl.helpers import helper_text
 from tvmagic.codegen.opencl.types import Plain, constant, memory_type, register_type
+from tvmagic.codegen.signatures import check_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     EQ,
@@ -351,6 +352,7 @@ class ExpressionWriter(Visitor):
         rule = RULES.get(call.op.name)
         if rule is None:
             raise BuildError(f"there is no OpenCL C for the operator `{call.op.name}`", node=call)
+        check_call(call)
         return rule(self, call)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tvmagic.arith.int_set import IntSet
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.arith.regions import Box, BoxUnion, Steps, eval_stride_set
-from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var, post_order_visit
+from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var
 from tvmagic.ir.ops import floormod, greater_equal, less, logical_and, logical_or
 from tvmagic.te.schedule.graph import create_attach_path
 from tvmagic.te.schedule.stage import AttachType, Stage
@@ -44,6 +44,7 @@ def needed_elements(sch: Schedule, ranges: Mapping[IterVar, Range], as_computed:
     for stage in sch.stages:
         for tensor in stage.op.input_tensors:
             readers.setdefault(tensor.op, []).append(stage)
+    sets = {iv.var: IntSet.from_range(r) for iv, r in ranges.items()}
     demand: Demand = {}
     for stage in reversed(sch.stages):
         if stage.attach_type == AttachType.INLINED_ALREADY:
@@ -55,7 +56,7 @@ def needed_elements(sch: Schedule, ranges: Mapping[IterVar, Range], as_computed:
         if stage.is_output:
             union.add([Steps(0, size) for size in shape])
         elif not all(
-            _add_requests(union, stage, c, demand, ranges, paths, as_computed) for c in readers.get(stage.op, ())
+            _add_requests(union, stage, c, demand, ranges, sets, paths, as_computed) for c in readers.get(stage.op, ())
         ):
             continue
         if union.boxes:
@@ -74,6 +75,7 @@ def _add_requests(
     consumer: Stage,
     demand: Demand,
     ranges: Mapping[IterVar, Range],
+    sets: Mapping[Var, IntSet],
     paths: Mapping[Operation, Any],
     as_computed: bool,
 ) -> bool:
@@ -83,11 +85,11 @@ def _add_requests(
         return False
     boxes = demand[consumer].boxes
     if as_computed and not (saves_work(demand[consumer]) and not paths[op]):
-        hull = _computed_box(op, ranges)
+        hull = _computed_box(op, ranges, sets)
         if hull is None:
             return False
         boxes = [hull]
-    loads = _loads(op, stage.op)
+    loads = [load for tensor in stage.op.outputs for load in op.loads.get(tensor, ())]
     for box in boxes:
         domains = _domains(op, box)
         if domains is None:
@@ -99,23 +101,10 @@ def _add_requests(
     return True
 
 
-def _loads(op: ComputeOp, producer: Operation) -> list[ProducerLoad]:
-    found: list[ProducerLoad] = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, ProducerLoad) and node.producer.op is producer:
-            found.append(node)
-
-    for value in op.body:
-        post_order_visit(value, look)
-    return found
-
-
-def _computed_box(op: ComputeOp, ranges: Mapping[IterVar, Range]) -> Box | None:
-    """The box of all elements that the loops of `op` compute, over all iterations around them."""
+def _computed_box(op: ComputeOp, ranges: Mapping[IterVar, Range], sets: Mapping[Var, IntSet]) -> Box | None:
+    """The box of all elements that the loops of `op` compute, over all iterations around them; `sets` are the `ranges`."""
     shape = constant_shape(op.output(0))
     assert shape is not None
-    sets = {iv.var: IntSet.from_range(r) for iv, r in ranges.items()}
     axes: list[Steps] = []
     for iv, size in zip(op.axis, shape):
         found = eval_set(ranges[iv], sets)

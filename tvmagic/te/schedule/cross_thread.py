@@ -27,22 +27,12 @@ from tvmagic.te.schedule.loop_nest import LoopContext, Values, if_nest, make_loo
 from tvmagic.te.schedule.message_passing import make_bound_check, pass_down_mask
 from tvmagic.te.schedule.relations import Masks, is_const
 from tvmagic.te.schedule.stage import Stage
+from tvmagic.te.schedule.thread_memory import bound_thread, is_serial_reduction
 from tvmagic.te.tensor import ComputeOp, loaded_tensors
 
-__all__ = ["bound_thread", "is_serial_reduction", "make_cross_thread_reduction"]
+__all__ = ["make_cross_thread_reduction"]
 
 _TRUE = IntImm("bool", 1)
-
-
-def bound_thread(stage: Stage, iv: IterVar) -> IterVar | None:
-    """The thread axis that a loop of a reduction is bound to."""
-    attr = stage.iter_var_attrs.get(iv)
-    return attr.bind_thread if iv.iter_type == IterVar.CommReduce and attr is not None else None
-
-
-def is_serial_reduction(stage: Stage, iv: IterVar) -> bool:
-    """Whether a loop is of a reduction and not bound, so that it goes inside those that are bound."""
-    return iv.iter_type == IterVar.CommReduce and bound_thread(stage, iv) is None
 
 
 def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:

@@ -14,13 +14,14 @@ Then `pass_down_domain` gives every other variable of the stage its range.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntervalSet, IntSet, is_neg_inf, is_pos_inf, union
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import DefectError, ScheduleError
-from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var, post_order_visit, substitute
+from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var, substitute
 from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import greater_equal, less_equal, make_zero
 from tvmagic.ir.query import variables_in
@@ -30,7 +31,8 @@ from tvmagic.te.schedule.message_passing import pass_down_domain, pass_up_domain
 from tvmagic.te.schedule.relations import Split, is_const, plus
 from tvmagic.te.schedule.scan import scan_fix_point_analysis
 from tvmagic.te.schedule.stage import AttachType, Stage
-from tvmagic.te.schedule.thread import VIRTUAL, StorageRank, ThreadScope, default_storage_rank, storage_rank
+from tvmagic.te.schedule.thread import VIRTUAL, StorageRank, ThreadScope
+from tvmagic.te.schedule.thread_memory import computed_by_each_thread, memory_ranks, storage_scope_rank
 from tvmagic.te.tensor import (
     BaseComputeOp,
     ComputeOp,
@@ -66,6 +68,7 @@ class Context:
         self.stage_of: dict[Operation, Stage] = {s.op: s for s in sch.stages}
         self.position = {s: i for i, s in enumerate(sch.stages)}
         self.paths = create_attach_path(sch)
+        self.stages = list(sch.stages)
         self.ranges: dict[IterVar, Range] = {}
         self.threads: dict[IterVar, IterVar] = {}
         for stage in sch.stages:
@@ -77,6 +80,11 @@ class Context:
         """The stages that read an output of `stage`, in the order of the schedule."""
         found = {self.stage_of[op] for t in stage.op.outputs for op in self.readers.get(t, ())}
         return sorted(found, key=self.position.__getitem__)
+
+    @cached_property
+    def memory_ranks(self) -> dict[Stage, int]:
+        """The memory of the stages that have loops bound to threads, outputs aside."""
+        return memory_ranks(self)
 
     def thread_tag(self, iv: IterVar) -> str:
         bound = self.threads.get(iv)
@@ -219,7 +227,7 @@ def leaf_sets(stage: Stage, consumer: Stage, rank: int, context: Context) -> tup
         if is_const(range_.extent, 1):
             case, sets[iv] = 1, IntSet.single_point(range_.min)
         elif not needs_relax(iv, found, rank, context):
-            case, sets[iv] = 2, IntSet.single_point(_value_of(iv, range_, context))
+            case, sets[iv] = 2, IntSet.single_point(_value_of(consumer, iv, range_, context))
         else:
             case, sets[iv] = 3, IntSet.from_range(range_)
         if is_recording():
@@ -248,10 +256,17 @@ def leaf_sets(stage: Stage, consumer: Stage, rank: int, context: Context) -> tup
     return sets, relaxed
 
 
-def _value_of(iv: IterVar, range_: Range, context: Context) -> PrimExpr:
-    """The value of a loop inside it. Threads count from 0, whatever the loop begins with."""
+def _value_of(consumer: Stage, iv: IterVar, range_: Range, context: Context) -> PrimExpr:
+    """The value of a loop inside it. Threads count from 0, whatever the loop begins with.
+
+    If each thread computes for itself what it reads, that is one iteration.
+    """
     thread = context.threads.get(iv)
-    return iv.var if thread is None else plus(thread.var, range_.min)
+    if thread is None:
+        return iv.var
+    if thread.thread_tag and computed_by_each_thread(consumer, iv, thread, context.memory_ranks):
+        return range_.min
+    return plus(thread.var, range_.min)
 
 
 def needs_relax(iv: IterVar, found_attach: bool, rank: int, context: Context) -> bool:
@@ -265,14 +280,6 @@ def needs_relax(iv: IterVar, found_attach: bool, rank: int, context: Context) ->
     if rank == StorageRank.WARP and scope.rank == 1 and scope.dim_index == 0:
         return True
     return rank <= scope.rank
-
-
-def storage_scope_rank(stage: Stage, context: Context) -> int:
-    """The rank of the memory that `stage` is kept in: as set, or after the threads around it."""
-    if stage.scope:
-        return storage_rank(stage.scope)
-    tags = [context.thread_tag(iv) for iv in context.paths[stage.op]]
-    return default_storage_rank(max([ThreadScope.of(t).rank for t in tags if t and t != "pipeline"], default=-1))
 
 
 # ---------------------------------------------------------------------------- phase 2
@@ -312,14 +319,10 @@ def request_inputs(op: Operation, analyzer: Analyzer, roots: RootSets, requests:
 
 
 def _request_compute(op: Any, analyzer: Analyzer, roots: RootSets, requests: dict[Tensor, TensorDom]) -> None:
-    def look(node: Any) -> None:
-        if isinstance(node, ProducerLoad) and node.producer in requests:
-            dom, shape = requests[node.producer], node.producer.shape
-            for axis, index in enumerate(node.indices):
-                dom[axis].append(_inside_shape(eval_set(index, roots, analyzer), shape[axis], analyzer))
-
-    for value in op.body:
-        post_order_visit(value, look)
+    for tensor, dom in requests.items():
+        for load in op.loads.get(tensor, ()):
+            for axis, index in enumerate(load.indices):
+                dom[axis].append(_inside_shape(eval_set(index, roots, analyzer), tensor.shape[axis], analyzer))
 
 
 def _inside_shape(found: IntervalSet, size: Any, analyzer: Analyzer) -> IntervalSet:

@@ -37,7 +37,8 @@ from tvmagic.te.schedule.message_passing import (
 )
 from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const, plus
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
-from tvmagic.te.schedule.thread import VIRTUAL, StorageRank, ThreadScope
+from tvmagic.te.schedule.thread import VIRTUAL
+from tvmagic.te.schedule.thread_memory import has_memory_of_its_own
 from tvmagic.te.tensor import BaseComputeOp, ComputeOp, Operation, Tensor, loaded_tensors
 
 __all__ = ["ComputeLoopNest", "LoopContext", "if_nest", "make_loop_nest", "merge_nest", "substitute_values"]
@@ -222,19 +223,10 @@ def _thread_level(
     key = "virtual_thread" if virtual else "pipeline_exec_scope" if axis.thread_tag == "pipeline" else "thread_extent"
     level.append(AttrStmt(axis, key, extent, _NO_OP, stage.span))
     once = not context.keep_trivial and is_const(range_.extent, 1) and not virtual
-    if not is_const(range_.extent, 1) and _is_own(stage, iv, axis, context):
+    if not is_const(range_.extent, 1) and has_memory_of_its_own(stage, iv, axis, context.ranks):
         _check_own_part(stage, iv, axis, context, virtual)
         once = once or not virtual
     values[iv] = cast(iv.dtype, range_.min) if once else plus(cast(iv.dtype, axis.var), range_.min)
-
-
-def _is_own(stage: Stage, iv: IterVar, axis: IterVar, context: LoopContext) -> bool:
-    """Whether each thread (block) of `axis` has memory of its own for the result of `stage`: it computes what it reads."""
-    if iv.iter_type == IterVar.CommReduce or stage not in context.ranks:
-        return False
-    rank, thread = context.ranks[stage], ThreadScope.of(axis.thread_tag)
-    warp = rank == StorageRank.WARP and thread == ThreadScope(1, 0)
-    return rank > thread.rank and not warp
 
 
 def _check_own_part(stage: Stage, iv: IterVar, axis: IterVar, context: LoopContext, virtual: bool) -> None:

@@ -27,7 +27,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import greater_equal, make_zero, maximum
-from tvmagic.te.schedule.cross_thread import bound_thread, make_cross_thread_reduction
+from tvmagic.te.schedule.cross_thread import make_cross_thread_reduction
 from tvmagic.te.schedule.loop_nest import (
     ComputeLoopNest,
     LoopContext,
@@ -39,6 +39,7 @@ from tvmagic.te.schedule.loop_nest import (
 from tvmagic.te.schedule.message_passing import make_bound_check
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import Stage
+from tvmagic.te.schedule.thread_memory import bound_thread
 from tvmagic.te.tensor import (
     BaseComputeOp,
     ComputeOp,

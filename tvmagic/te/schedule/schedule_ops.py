@@ -34,13 +34,11 @@ from tvmagic.ir.deep import deep
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.te.exact.required_regions import needed_elements, saves_work
 from tvmagic.te.exact.used_elements import waste_report
-from tvmagic.te.schedule.cross_thread import bound_thread, is_serial_reduction
-from tvmagic.te.schedule.infer_bound import Context, storage_scope_rank
+from tvmagic.te.schedule.infer_bound import Context
 from tvmagic.te.schedule.loop_nest import LoopContext
 from tvmagic.te.schedule.provide import build_provide, build_realize
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import AttachType, Stage
-from tvmagic.te.schedule.thread import ThreadScope, default_storage_rank
 from tvmagic.te.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, loaded_tensors
 
 if TYPE_CHECKING:
@@ -91,34 +89,8 @@ def _context(sch: Schedule, dom_map: Mapping[IterVar, Range], keep_trivial: bool
         if spec.attach_stage is not None and spec.attach_ivar is not None:
             inside.setdefault(spec.attach_stage, {})[stage] = spec.attach_ivar
     return LoopContext(
-        dom_map, keep_trivial, bool(options.option("te.tight_split", False)), demand, inside, _memory_ranks(sch)
+        dom_map, keep_trivial, bool(options.option("te.tight_split", False)), demand, inside, Context(sch).memory_ranks
     )
-
-
-def _memory_ranks(sch: Schedule) -> dict[Stage, int]:
-    """The memory of the stages that have loops bound to threads; an output's is not listed, as all share it."""
-    scans = {t.op: s for s in sch.stages if isinstance(s.op, ScanOp) for t in (*s.op.init, *s.op.update)}
-    bound = [s for s in sch.stages if any(attr.bind_thread is not None for attr in s.iter_var_attrs.values())]
-    stored = {s: scans.get(s.op, s) for s in bound}  # the parts of a scan are stored in its memory
-    if all(memory.is_output for memory in stored.values()):
-        return {}
-    context = Context(sch)
-    ranks = {s: storage_scope_rank(memory, context) for s, memory in stored.items() if not memory.is_output}
-    for reduction in sch.stages:
-        threads = _threads_around_reduction(reduction)
-        loops = {iv for iv in reduction.leaf_iter_vars if threads and is_serial_reduction(reduction, iv)}
-        for stage in ranks:
-            if loops.intersection(context.paths[stored[stage].op]) and not stored[stage].scope:
-                ranks[stage] = max(ranks[stage], default_storage_rank(max(t.rank for t in threads)))
-    return ranks
-
-
-def _threads_around_reduction(stage: Stage) -> list[ThreadScope]:
-    """The threads that go around the other loops of a reduction over threads, whatever their order; else none."""
-    if all(bound_thread(stage, iv) is None for iv in stage.leaf_iter_vars):
-        return []
-    bound = [attr.bind_thread for attr in stage.iter_var_attrs.values() if attr.bind_thread is not None]
-    return [ThreadScope.of(axis.thread_tag) for axis in bound if axis.thread_tag]
 
 
 class _Plan:

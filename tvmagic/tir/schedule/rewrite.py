@@ -8,12 +8,16 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Block, BlockRealize, For, Mutator, PrimExpr, Range, SeqStmt, Stmt, Var, handles, substitute
+from tvmagic.ir.deep import check_written_size
 from tvmagic.ir.ops import logical_and
 from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.sref import StmtSRef
 
 __all__ = ["BlockReuse", "append_predicate", "remove_child", "simplify_bindings", "substitute_loops"]
+
+# Nodes when written out; splits that do not divide double a condition, if their loops are fused and split again.
+_LARGEST_CONDITION = 1 << 12
 
 
 class BlockReuse(dict[Block, Block]):
@@ -90,6 +94,8 @@ class _BindingSimplifier(Facts, Mutator):
             new = self.visit_children(node)
             self.reuse.note(node.block, new.block)
             return new
+        what, hint = f"the condition of block `{node.block.name_hint}`", "split by factors that divide the loop"
+        check_written_size(node.predicate, what, _LARGEST_CONDITION, hint)
         values = iter_map_simplify(
             node.iter_values,
             self.loops,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tvmagic.arith.index_map import IndexMap
@@ -98,11 +98,7 @@ class Trace(Identified):
             if decision_provider is not None:
                 decision = decision_provider(inst, inputs, inst.attrs, decision)
             outputs = sch.run_instruction(inst.kind, inputs, inst.attrs, decision)
-            if len(outputs) != len(inst.outputs):
-                raise TVMagicError(
-                    f"`{inst.kind.method}` gave {len(outputs)} results here, {len(inst.outputs)} in the trace"
-                )
-            mapping.update(zip(inst.outputs, outputs))
+            mapping.update(_results(inst.kind, inst.outputs, outputs))
 
     # ------------------------------------------------------------------ text
 
@@ -166,14 +162,28 @@ class Trace(Identified):
         try:
             insts, decisions = json_obj
             by_index = {int(index): decision for index, decision in decisions}
-            named: dict[str, Any] = {}
+            named = _Named()
             for index, (kind_name, inputs, attrs, outputs) in enumerate(insts):
                 kind = InstructionKind.get(kind_name)
                 values = [_input_from_json(v, named) for v in inputs]
                 results = sch.run_instruction(kind, values, [_attr_from_json(a) for a in attrs], by_index.get(index))
-                named.update(zip(outputs, results))
+                named.update(_results(kind, outputs, results))
         except (TypeError, ValueError, KeyError) as error:
             raise TVMagicError(f"the JSON is not a trace: {error}") from error
+
+
+class _Named(dict[str, Any]):
+    """What the instructions so far gave, by the names in JSON."""
+
+    def __missing__(self, name: str) -> Any:
+        raise TVMagicError(f"the JSON is not a trace: it uses `{name}`, which no call before gives")
+
+
+def _results(kind: InstructionKind, expected: Sequence[Any], given: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
+    """What the trace calls the results of an instruction, with what it gave on this program."""
+    if len(given) != len(expected):
+        raise TVMagicError(f"`{kind.method}` gave {len(given)} results here, {len(expected)} in the trace")
+    return zip(expected, given)
 
 
 def _variables(value: Any) -> list[Any]:

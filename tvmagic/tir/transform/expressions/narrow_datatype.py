@@ -86,6 +86,11 @@ class _Needs(Visitor):
     def _iterate(self, var: Var, dom: Range) -> None:
         self.analyzer.bind(var, dom, True)
         self.iterated[var] = dom.extent.dtype
+        if (
+            dom.extent.dtype.bits > self.target
+            and int(self.analyzer.const_int_bound(dom.extent).max_value) == self.high + 1
+        ):
+            self._need(var, MAX_BITS)  # each value fits, their number does not
 
     @handles(For)
     def loop(self, node: For) -> None:

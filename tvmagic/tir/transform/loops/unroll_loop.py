@@ -23,6 +23,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.deep import written_size
 from tvmagic.ir.memory_scope import is_of_threads
 from tvmagic.ir.ops import add
 from tvmagic.passes import is_recording, note
@@ -37,6 +38,7 @@ OPTIONS = {
     "explicit_unroll": True,
     "unroll_local_access": False,
 }
+LARGEST = 1 << 17  # nodes of a loop when written out: what is made of them takes some seconds in all
 
 
 class _Unroller(Mutator):
@@ -79,20 +81,15 @@ class _Unroller(Mutator):
         serial = node.kind is ForKind.SERIAL and extent >= 0 and self.serial_depth == 0
         auto = serial and self.unrolled_depth <= self.max_depth
         auto = auto and (extent * self.steps <= self.max_step or extent <= self.max_extent)
-        if node.kind is ForKind.UNROLLED:
-            if extent < 0:
-                large = isinstance(node.extent, IntImm) and node.extent.value > 0
-                why = "too large" if large else "not constant"
-                raise TVMagicError(
-                    f"loop `{node.loop_var.name}` cannot be unrolled: its extent `{node.extent}` is {why}",
-                    node=node,
-                    hint="split it by a constant factor and unroll the inner loop",
-                )
-            auto = True
         # a local array whose index is the loop variable can then live in registers
         if node.loop_var in self.index_vars and extent > 0:
             auto = True
             self.index_vars.discard(node.loop_var)
+        if node.kind is ForKind.UNROLLED:
+            self._check_unrolled(node, extent)
+            auto = True
+        elif auto and self.explicit and extent * written_size(node.body) > LARGEST:
+            auto = False
         if auto:
             self.steps *= extent
             self.unrolled_depth += 1
@@ -103,6 +100,17 @@ class _Unroller(Mutator):
         if auto and node.kind is not ForKind.UNROLLED:
             return node.replace(kind=ForKind.UNROLLED, thread_binding=None, annotations={})
         return node
+
+    def _check_unrolled(self, node: For, extent: int) -> None:
+        """An error if a loop that a schedule marks cannot be written out."""
+        name, hint = node.loop_var.name, "split it by a constant factor and unroll the inner loop"
+        if extent < 0:
+            large = isinstance(node.extent, IntImm) and node.extent.value > 0
+            why = f"its extent `{node.extent}` is {'too large' if large else 'not constant'}"
+            raise TVMagicError(f"loop `{name}` cannot be unrolled: {why}", node=node, hint=hint)
+        if self.explicit and extent * (size := written_size(node.body)) > LARGEST:
+            why = f"its {extent} iterations of {size} nodes each make more than {LARGEST} nodes"
+            raise TVMagicError(f"loop `{name}` cannot be unrolled: {why}", node=node, hint=hint)
 
     def _extent(self, node: For) -> int:
         extent = node.extent if isinstance(node.extent, IntImm) else self.analyzer.simplify(node.extent)
@@ -160,7 +168,8 @@ def UnrollLoop(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
     """Write out the loops marked `unroll`, and serial ones within the limits of the options.
 
     Options under `tir.UnrollLoop`: `auto_max_step` (steps of the unrolled loop), `auto_max_depth`,
-    `auto_max_extent`, `explicit_unroll` (else the loop is only marked), `unroll_local_access`.
+    `auto_max_extent`, `explicit_unroll` (else the loop is only marked), `unroll_local_access`. A loop of more than
+    131072 nodes when written out stays a loop, and is refused if it is marked.
     The pragmas `auto_unroll_max_step` and `unroll_explicit` of a loop are above them.
     """
     body = _Unroller(options).visit(func.body)

@@ -1,0 +1,84 @@
+"""Whose memory a stage is kept in: one for all threads, or one for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tvmagic.ir import IterVar
+from tvmagic.te.schedule.stage import Stage
+from tvmagic.te.schedule.thread import VIRTUAL, StorageRank, ThreadScope, default_storage_rank, storage_rank
+from tvmagic.te.tensor import ScanOp
+
+if TYPE_CHECKING:
+    from tvmagic.te.schedule.infer_bound import Context
+
+__all__ = [
+    "bound_thread",
+    "computed_by_each_thread",
+    "has_memory_of_its_own",
+    "is_serial_reduction",
+    "memory_ranks",
+    "storage_scope_rank",
+]
+
+
+def bound_thread(stage: Stage, iv: IterVar) -> IterVar | None:
+    """The thread axis that a loop of a reduction is bound to."""
+    attr = stage.iter_var_attrs.get(iv)
+    return attr.bind_thread if iv.iter_type == IterVar.CommReduce and attr is not None else None
+
+
+def is_serial_reduction(stage: Stage, iv: IterVar) -> bool:
+    """Whether a loop is of a reduction and not bound, so that it goes inside those that are bound."""
+    return iv.iter_type == IterVar.CommReduce and bound_thread(stage, iv) is None
+
+
+def storage_scope_rank(stage: Stage, context: Context) -> int:
+    """The rank of the memory that `stage` is kept in: as set, or after the threads around it."""
+    if stage.scope:
+        return storage_rank(stage.scope)
+    tags = [context.thread_tag(iv) for iv in context.paths[stage.op]]
+    return default_storage_rank(max([ThreadScope.of(t).rank for t in tags if t and t != "pipeline"], default=-1))
+
+
+def memory_ranks(context: Context) -> dict[Stage, int]:
+    """The memory of the stages that have loops bound to threads; an output's is not listed, as all share it."""
+    scans = {t.op: s for s in context.stages if isinstance(s.op, ScanOp) for t in (*s.op.init, *s.op.update)}
+    bound = [s for s in context.stages if any(attr.bind_thread is not None for attr in s.iter_var_attrs.values())]
+    stored = {s: scans.get(s.op, s) for s in bound}  # the parts of a scan are stored in its memory
+    if all(memory.is_output for memory in stored.values()):
+        return {}
+    ranks = {s: storage_scope_rank(memory, context) for s, memory in stored.items() if not memory.is_output}
+    for reduction in context.stages:
+        threads = _threads_around_reduction(reduction)
+        loops = {iv for iv in reduction.leaf_iter_vars if threads and is_serial_reduction(reduction, iv)}
+        for stage in ranks:
+            if loops.intersection(context.paths[stored[stage].op]) and not stored[stage].scope:
+                ranks[stage] = max(ranks[stage], default_storage_rank(max(t.rank for t in threads)))
+    return ranks
+
+
+def _threads_around_reduction(stage: Stage) -> list[ThreadScope]:
+    """The threads that go around the other loops of a reduction over threads, whatever their order; else none."""
+    if all(bound_thread(stage, iv) is None for iv in stage.leaf_iter_vars):
+        return []
+    bound = [attr.bind_thread for attr in stage.iter_var_attrs.values() if attr.bind_thread is not None]
+    return [ThreadScope.of(axis.thread_tag) for axis in bound if axis.thread_tag]
+
+
+def has_memory_of_its_own(stage: Stage, iv: IterVar, axis: IterVar, ranks: Mapping[Stage, int]) -> bool:
+    """Whether each thread (block) of `axis`, which loop `iv` is bound to, has memory of its own for what `stage` computes."""
+    if iv.iter_type == IterVar.CommReduce or stage not in ranks:
+        return False
+    rank, thread = ranks[stage], ThreadScope.of(axis.thread_tag)
+    warp = rank == StorageRank.WARP and thread == ThreadScope(1, 0)
+    return rank > thread.rank and not warp
+
+
+def computed_by_each_thread(stage: Stage, iv: IterVar, axis: IterVar, ranks: Mapping[Stage, int]) -> bool:
+    """Whether loop `iv` is no loop: each thread of `axis` computes the one iteration that it reads itself.
+
+    Virtual threads are loops.
+    """
+    return axis.thread_tag not in VIRTUAL and has_memory_of_its_own(stage, iv, axis, ranks)
