@@ -33,7 +33,7 @@ def is_harmless(expr: PrimExpr, intervals: Intervals, stored: set[Var]) -> bool:
     buffer, it calls nothing, and it is short or of lanes, which cannot branch.
 
     A scalar is not read so from what the function stores to, the pointers `stored`: the next value would wait for it,
-    where a branch is foreseen, as in a search for the largest.
+    while a branch is foreseen, as in a search for the largest.
     """
     found = _Unsafe(expr.dtype.lane_code, intervals)
     found.visit(expr)

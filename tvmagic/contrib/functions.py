@@ -1,4 +1,4 @@
-"""The registered functions that TVM's libraries have, such as `tvm.contrib.cblas.matmul`, computed by NumPy."""
+"""The registered functions that TVM's libraries have, such as `tvm.contrib.cblas.matmul`, which NumPy computes."""
 
 from __future__ import annotations
 

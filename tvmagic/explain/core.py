@@ -218,6 +218,6 @@ class Core:
         length = 1
         for loop in reversed(s.loops[: s.loops.index(self.rolled) + 1]):
             if s.target.address.uses(loop.var):
-                return length, loop.extent
+                return length, max(loop.extent, 1)
             length *= max(loop.extent, 1)
         return length, 1

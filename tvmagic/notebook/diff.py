@@ -111,7 +111,7 @@ def _walked(left: Sequence[str], right: Sequence[str]) -> Iterator[Part]:
 def _farthest(left: Sequence[str], right: Sequence[str], x: int, y: int) -> list[tuple[int, int, int]]:
     """The path from (x, y) on that gets farthest with `_EDITS` edits: where it is after each, and how much is equal there.
 
-    Diagonals are numbered by the difference of both places, counted from the one where the walk began.
+    Diagonals are numbered by the difference of both places, counted from where the walk began.
     """
     shift, goal = x - y, len(left) - len(right) - (x - y)
     ends = {0: _equal_until(left, right, x, y)}  # the place in `left` that each diagonal gets to

@@ -80,7 +80,7 @@ def host_accesses(func: PrimFunc) -> dict[Var, Node]:
 def verify_memory(func: PrimFunc) -> bool:
     """Whether a function leaves its arguments, which are on its target's device, to the device's threads.
 
-    On a CPU, where both are one memory, this is always so.
+    On a CPU both are one memory, and this is always so.
     """
     return not host_accesses(func)
 

@@ -1,4 +1,4 @@
-"""Questions about a block that is being scheduled: what an instruction could do of it, where it writes."""
+"""Questions about a block that is being scheduled: what an instruction could do of it, and to which elements it writes."""
 
 from __future__ import annotations
 

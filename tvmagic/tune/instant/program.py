@@ -161,7 +161,7 @@ class BlockInfo:
 
 
 class _Loads(Visitor):
-    """The loads in an expression, the calls by name, the variables outside of loads."""
+    """The loads in an expression, the calls by name, the variables in no load."""
 
     def __init__(self) -> None:
         self.found: list[Access] = []
