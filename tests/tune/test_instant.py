@@ -228,7 +228,7 @@ def test_threads_pay_for_long_loops_alone() -> None:
     ],
 )
 def test_neighbours_whose_windows_overlap_are_kept_together(text: str, said: str) -> None:
-    """Of all tiles, the one that loads the least for a result: a vector wide, so that more rows share what they read."""
+    """The tile that loads the least for a result is taken: a vector wide, so that more rows share what they read."""
     assert any(text.endswith(said) for text in checked(text, "llvm -mcpu=haswell").texts)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.codegen.types import constant, llvm_type
 from tvmagic.ir import DataType
+from tvmagic.ir.dtype import integer_limits
 
 __all__ = ["CONVERSIONS", "family"]
 
@@ -38,15 +39,9 @@ def _float_to_int(emitter: Any, value: str, source: DataType, target: DataType) 
     if source.bits == 16:
         wide = DataType("float32").with_lanes_of(source)
         value, source = emitter.convert(value, source, wide), wide
-    low, high = _ends(target)
+    low, high = integer_limits(target)
     exact = target.bits < (32 if source.bits == 32 else 64)  # whether a float is both of the ends
     return (_clamped if exact else _chosen)(emitter, value, source, target, low, high)
-
-
-def _ends(target: DataType) -> tuple[int, int]:
-    if target.is_int:
-        return -(1 << (target.bits - 1)), (1 << (target.bits - 1)) - 1
-    return 0, (1 << target.bits) - 1
 
 
 def _clamped(emitter: Any, value: str, source: DataType, target: DataType, low: int, high: int) -> str:

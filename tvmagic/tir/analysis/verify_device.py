@@ -19,9 +19,8 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
-    post_order_visit,
 )
-from tvmagic.ir.query import launches_thread
+from tvmagic.ir.query import launches_thread, variables_in
 from tvmagic.ir.values import scope_of
 from tvmagic.tir.analysis.purity import known_bytes
 
@@ -44,14 +43,9 @@ class _HostAccesses(Visitor):
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> None:
-        if node.var.dtype.is_handle and self._is_of_an_argument(node.value):
+        if node.var.dtype.is_handle and not self.arguments.isdisjoint(variables_in(node.value)):
             self.arguments.add(node.var)
         self.visit_children(node)
-
-    def _is_of_an_argument(self, value: Node) -> bool:
-        uses: list[Var] = []
-        post_order_visit(value, lambda n: uses.append(n) if isinstance(n, Var) else None)
-        return not self.arguments.isdisjoint(uses)
 
     @handles(BufferLoad, BufferStore)
     def access(self, node: BufferLoad | BufferStore) -> None:

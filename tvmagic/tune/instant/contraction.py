@@ -16,7 +16,7 @@ from tvmagic.codegen.target.machine import Machine, Tile
 from tvmagic.ir import Add, IntImm, Max, Min, Mul, Var, structural_equal
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune.instant.loops import chunks, copy_block, hint_partition
+from tvmagic.tune.instant.loops import chunks, copy_block, fused, hint_partition
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
 
 __all__ = ["Plan", "apply", "plan_contraction"]
@@ -346,7 +346,7 @@ class _Application:
             and bool(panel)
             and {sch.get_sref(loop) for loop in together} == batches
         )
-        everywhere = sch.fuse(*together) if len(together) > 1 else together[0]
+        everywhere = fused(sch, together)
         if each:  # the panels of one product at a time stay in cache
             sch.compute_at(wide, everywhere)
         elif stretch:

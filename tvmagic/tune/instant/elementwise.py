@@ -7,11 +7,11 @@ from typing import Any
 
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.codegen.target.machine import Machine
-from tvmagic.ir import And, BufferLoad, Not, Or, PrimExpr, post_order_visit, structural_equal
+from tvmagic.ir import And, Not, Or, PrimExpr, structural_equal
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune.instant.loops import extent_of, hint_partition, share
-from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
+from tvmagic.tune.instant.loops import hint_partition, in_vectors, share
+from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, loads_in, look
 
 __all__ = ["inline_cheap", "spread", "vector_axis"]
 
@@ -97,17 +97,9 @@ def spread(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -
     if order and inner:
         sch.reorder(*order, *inner)
     along = axis.name if axis and not whole else "all axes"
-    if inner and axis is not None and _in_vectors(info, axis):
-        extent = extent_of(sch, inner[0])
+    if inner and axis is not None and _wants_vectors(info, axis):
         notes.say(f"{info.name}: vectors of {lanes} along {along}")
-        if extent is None or extent > lanes:
-            far, near = sch.split(inner[0], [None, lanes])
-            inner = [far]
-            if extent is None or extent % lanes:
-                hint_partition(sch, far)
-        else:
-            near, inner = inner[0], []
-        sch.vectorize(near)
+        inner = in_vectors(sch, inner[0], lanes)
     elif inner:
         notes.say(f"{info.name}: a plain loop along {along}, of which LLVM makes vectors")
         if axis is not None and _at_places(info, axis):
@@ -116,7 +108,7 @@ def spread(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -
     _on_cores(sch, order, inner, info, machine)
 
 
-def _in_vectors(info: BlockInfo, axis: Axis) -> bool:
+def _wants_vectors(info: BlockInfo, axis: Axis) -> bool:
     """Whether vectors are asked for, as LLVM makes none of a loop, or not as good ones: where elements are read that are
     a few places apart, and of long calls.
 
@@ -136,7 +128,7 @@ def _at_places(info: BlockInfo, axis: Axis) -> bool:
     """
     asked = [c for c in _comparisons(info.conditions) if axis.var in variables_in(c)]
     moving = [c for c in asked if set(variables_in(c)) - {axis.var}]
-    return bool(asked) and not any(map(_reads, asked)) and (not moving or len(asked) == 1)
+    return bool(asked) and not any(map(loads_in, asked)) and (not moving or len(asked) == 1)
 
 
 def _comparisons(conditions: list[PrimExpr]) -> list[PrimExpr]:
@@ -152,12 +144,6 @@ def _comparisons(conditions: list[PrimExpr]) -> list[PrimExpr]:
         elif not any(structural_equal(node, other) for other in found):
             found.append(node)
     return found
-
-
-def _reads(node: PrimExpr) -> bool:
-    found: list[Any] = []
-    post_order_visit(node, lambda n: found.append(n) if isinstance(n, BufferLoad) else None)
-    return bool(found)
 
 
 def _flat(info: BlockInfo) -> bool:

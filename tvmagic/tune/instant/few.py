@@ -40,11 +40,8 @@ def apply(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) ->
     order = [*info.spatial, *sorted(info.reduced, key=lambda a: _along(info, a))]
     if len(order) > 1:
         sch.reorder(*[loops[a] for a in order])
-    outer, extent, name = (
-        loops[order[len(info.spatial)]],
-        order[len(info.spatial)].extent,
-        order[len(info.spatial)].name,
-    )
+    first = order[len(info.spatial)]
+    outer, extent, name = loops[first], first.extent, first.name
     if _flat(info):  # one loop over all values, so that no row is too short for its vectors
         outer, extent, name = sch.fuse(*loops.values()), _size(info), "all axes"
     stretches = _stretches(extent, machine) if _size(info) >= _ENOUGH and machine.cores > 1 else 1

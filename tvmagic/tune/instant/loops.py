@@ -10,7 +10,18 @@ from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.program import Access, Axis
 
-__all__ = ["any_order", "chunks", "copy_block", "extent_of", "hint_partition", "own_loops", "share", "vector_parts"]
+__all__ = [
+    "any_order",
+    "chunks",
+    "copy_block",
+    "extent_of",
+    "fused",
+    "hint_partition",
+    "in_vectors",
+    "own_loops",
+    "share",
+    "vector_parts",
+]
 
 _TOGETHER = 8  # panels that are written at a time
 _PARTS = 4  # of a loop for each core, so that one that is late has fewer of them
@@ -125,13 +136,25 @@ def vector_parts(sch: Schedule, loop: Any, lanes: int, calls: bool) -> None:
     """A loop in vectors of `lanes`. A rest that does not fill one is left to LLVM, or with calls, which LLVM does not
     make of vectors, to LoopPartition."""
     extent = extent_of(sch, loop)
-    if extent is not None and extent % lanes and not calls:
-        return
+    if calls or extent is None or extent % lanes == 0:
+        in_vectors(sch, loop, lanes)
+
+
+def in_vectors(sch: Schedule, loop: Any, lanes: int) -> list[Any]:
+    """A loop in vectors of `lanes`, a rest that does not fill one left to LoopPartition; the loop over vectors, if there
+    are several."""
+    extent, far = extent_of(sch, loop), []
     if extent is None or extent > lanes:
-        far, loop = sch.split(loop, [None, lanes])
+        *far, loop = sch.split(loop, [None, lanes])
         if extent is None or extent % lanes:
-            hint_partition(sch, far)
+            hint_partition(sch, *far)
     sch.vectorize(loop)
+    return far
+
+
+def fused(sch: Schedule, loops: list[Any]) -> Any:
+    """Nested loops as one."""
+    return sch.fuse(*loops) if len(loops) > 1 else loops[0]
 
 
 def share(sch: Schedule, outer: list[Any], machine: Machine) -> None:
@@ -141,4 +164,4 @@ def share(sch: Schedule, outer: list[Any], machine: Machine) -> None:
     while count < len(outer) and parts < _PARTS * machine.cores:
         parts *= extent_of(sch, outer[count]) or 256
         count += 1
-    sch.parallel(outer[0] if count < 2 else sch.fuse(*outer[:count]))
+    sch.parallel(fused(sch, outer[: max(count, 1)]))

@@ -6,13 +6,14 @@ has a result of its own, if the results are contiguous where what is read is.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import BufferStore, LetStmt, SeqStmt
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune.instant.loops import extent_of, hint_partition, own_loops
+from tvmagic.tune.instant.loops import extent_of, fused, hint_partition, own_loops
 from tvmagic.tune.instant.program import Access, Axis, Decisions, axes_of, loads_in
 
 __all__ = ["Pairs", "apply", "pairs_of"]
@@ -106,7 +107,7 @@ def _in_lanes(sch: Schedule, found: Pairs, machine: Machine, notes: Decisions) -
     partial = sch.rfactor(near, len(spatial))
     if spatial:
         outer = sch.get_loops(found.rv)[: len(spatial)]
-        row = sch.fuse(*outer) if len(outer) > 1 else outer[0]
+        row = fused(sch, outer)
         sch.compute_at(partial, row)
         if _many(found):
             sch.parallel(row)
@@ -133,14 +134,11 @@ def _of_neighbours(sch: Schedule, found: Pairs, machine: Machine, notes: Decisio
         hint_partition(sch, far)
     if _many(found) and (others or (extent_of(sch, far) or 2) > 1):
         whole = others if uneven and others else [*others, far]
-        sch.parallel(sch.fuse(*whole) if len(whole) > 1 else whole[0])
+        sch.parallel(fused(sch, whole))
     sch.vectorize(near)
     sch.decompose_reduction(found.rv, step)
 
 
 def _many(found: Pairs) -> bool:
     """Whether there are values enough for threads; a symbolic size counts as large."""
-    total = 1
-    for axis in found.axes:
-        total *= axis.extent if axis.extent is not None else _ENOUGH
-    return total >= _ENOUGH
+    return math.prod(_ENOUGH if a.extent is None else a.extent for a in found.axes) >= _ENOUGH

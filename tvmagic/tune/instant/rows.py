@@ -16,7 +16,7 @@ from tvmagic.codegen.target.machine import K, Machine
 from tvmagic.ir import Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
-from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, share, vector_parts
+from tvmagic.tune.instant.loops import any_order, fused, hint_partition, own_loops, share, vector_parts
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions
 
 __all__ = ["Chain", "apply", "chain_before"]
@@ -96,7 +96,7 @@ class _Rows:
         if not outer:
             return
         sch.reorder(*outer, *inside, *[loops[a] for a in out.reduced])
-        row = sch.fuse(*outer) if len(outer) > 1 else outer[0]
+        row = fused(sch, outer)
         names = ", ".join(i.name for i in chain.blocks)
         self.notes.say(f"{names}: a row at a time, which stays in the first cache; rows in parallel")
         sch.parallel(row)
