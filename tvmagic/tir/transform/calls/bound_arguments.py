@@ -48,7 +48,7 @@ def field_of(array: Var, field: int, dtype: str | DataType, index: int = 0) -> C
     return Call(dtype, "tir.tvm_struct_get", (array, IntImm("int32", index), IntImm("int32", field)))
 
 
-def buffer_on(pointer: Var, shape: tuple[int, ...], dtype: str) -> Buffer:
+def buffer_on(pointer: Var, shape: tuple[int | IntImm, ...], dtype: str) -> Buffer:
     """A buffer on memory that is there, under the name of the pointer to it."""
     return decl_buffer(shape, dtype, pointer.name, data=pointer)
 

@@ -57,13 +57,13 @@ from tvmagic.tir.transform.calls.bound_arguments import (
     field_of,
     type_fields,
 )
-from tvmagic.tir.transform.calls.nest import CPU, declared, nested, with_attribute
+from tvmagic.tir.transform.calls.nest import CPU, Nest, declared, nested, with_attribute
 from tvmagic.tir.transform.calls.packed_api import ARRAY, BOOL, FLOAT, HANDLE, INT, NULL, TEXT
 from tvmagic.tir.transform.declaration import tir_pass
 
 ALIGNMENT = 64  # bytes, of memory that the runtime gives
 MAX_ON_STACK = 1024  # bytes
-_STACKS = ("shape", "array", "argument")
+_STACKS: tuple[str, ...] = ("shape", "array", "argument")
 
 
 class _Stacks:
@@ -149,7 +149,9 @@ class _Lowering(Mutator):
         self.before.append([])
         new = self.visit_children(node)
         if self.before.pop():
-            raise TVMagicError("the condition of a `while` cannot be a packed call: its stores would run once", node=node)
+            raise TVMagicError(
+                "the condition of a `while` cannot be a packed call: its stores would run once", node=node
+            )
         return new
 
     @handles(For)
@@ -187,7 +189,13 @@ class _Lowering(Mutator):
         for k, arg in enumerate(args[1 : count + 1]):
             self._put(begin + k, arg, before)
         end = begin + count
-        given: list[PrimExpr] = [args[0], stacks.values, stacks.codes.data, IntImm("int32", begin), IntImm("int32", end)]
+        given: list[PrimExpr] = [
+            args[0],
+            stacks.values,
+            stacks.codes.data,
+            IntImm("int32", begin),
+            IntImm("int32", end),
+        ]
         if last:
             given.append(StringImm(args[-1].name) if c_function and isinstance(args[-1], Var) else args[-1])
         stacks.used = in_use
@@ -261,7 +269,7 @@ class _Lowering(Mutator):
         memory = Call(node.buffer_var.dtype, "tir.TVMBackendAllocWorkspace", args)
         free = Call("int32", "tir.TVMBackendFreeWorkspace", (*device, node.buffer_var))
         failed = Evaluate(Call("int32", "tir.tvm_throw_last_error", ()))
-        body, declarations = node.body, []
+        body, declarations = node.body, list[Nest]()
         while isinstance(body, DeclBuffer):  # nothing can be used behind what frees it
             declarations.append(declared(body.buffer))
             body = body.body

@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmagic.ir import AssertStmt, AttrStmt, Call, DeclBuffer, Evaluate, IntImm, PrimExpr, PrimFunc, SeqStmt, Stmt, StringImm
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import (
+    AssertStmt,
+    AttrStmt,
+    Call,
+    DeclBuffer,
+    Evaluate,
+    IntImm,
+    PrimExpr,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    StringImm,
+)
 
 Nest = Callable[[Stmt], Stmt]
 

@@ -138,7 +138,9 @@ class _Arguments:
             known, what, value = (HANDLE, NDARRAY, ARRAY, NULL), "pointer", self._value(index, "handle")
         elif dtype.is_bool:
             known, what = (BOOL, INT), "boolean"
-            value = if_then_else(equal(code, BOOL), self._value(index, "bool"), Cast("bool", self._value(index, "int64")))
+            value = if_then_else(
+                equal(code, BOOL), self._value(index, "bool"), Cast("bool", self._value(index, "int64"))
+            )
         elif dtype.is_float:
             known, what = (FLOAT, INT, BOOL), "float"
             whole = if_then_else(equal(code, INT), self._as(dtype, index, "int64"), self._as(dtype, index, "bool"))
@@ -247,4 +249,3 @@ def MakeUnpackedAPI(func: PrimFunc) -> PrimFunc:
     params = [func.buffer_map[p].data if p in func.buffer_map else p for p in func.params]
     attrs = {**func.attrs, "target": target.host}
     return PrimFunc(params, body, PrimType("int32"), None, attrs, func.span)
-
