@@ -90,7 +90,7 @@ ABSENT = {
         RELAY,
     ),
     **dict.fromkeys(
-        ("ReduceBranchingThroughOvercompute", "UseAssumeToReduceBranches"), "not done yet"
+        ("UseAssumeToReduceBranches",), "not done yet"
     ),
 }  # fmt: skip
 
