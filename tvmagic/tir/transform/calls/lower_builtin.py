@@ -179,7 +179,7 @@ class _Lowering(Mutator):
         return self.visit_children(node) if rule is None else rule(self, node)
 
     def packed(self, node: Call, lowered: str, last: bool) -> PrimExpr:
-        """A call by the stacks; `last`: its last argument is handed on besides, and for a C function is none."""
+        """A call by the stacks; `last`: its last argument is handed on besides; a C function's own arguments end in front of it."""
         stacks, before = self.stacks, self.before[-1]
         in_use = dict(stacks.used)
         c_function = lowered == "tir.tvm_call_cpacked_lowered"

@@ -180,7 +180,7 @@ def _reduced(body: Stmt, dataflow: bool) -> Stmt | None:
 
 @tir_pass("tir.ReduceBranchingThroughOvercompute", OPTIONS)
 def ReduceBranchingThroughOvercompute(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
-    """Run one branch of an `if` always, where it has no effect in place of the other one, or the same effect.
+    """Run one branch of an `if` always, if it does nothing in place of the other one, or does the same.
 
     With the option `use_dataflow_analysis`, under `tir.ReduceBranchingThroughOvercompute`, what buffers are known to
     hold counts, and whether stored elements are overwritten before they are read. A branch stays where it is if it

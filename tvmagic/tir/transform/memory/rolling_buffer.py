@@ -1,7 +1,7 @@
-"""InjectRollingBuffer: a buffer that is filled anew for each iteration of a loop keeps what iterations have in common.
+"""InjectRollingBuffer: a buffer that is filled for each iteration of a loop keeps what iterations have in common.
 
-`rolling_buffer` marks it. Its elements along one axis are reused in turns, so that it is as large as one
-iteration needs along this axis and whole along the others; it is allocated around the loop.
+`rolling_buffer` marks it. Along one axis it is as large as one iteration needs, and used in a circle; along
+the others it is whole. It is allocated around the loop.
 """
 
 from __future__ import annotations
