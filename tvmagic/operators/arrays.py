@@ -27,6 +27,8 @@ def as_array(value: Any, name: str) -> np.ndarray:
 
     Plain numbers and lists are not taken: their dtype would be a guess.
     """
+    if type(value) is np.ndarray:
+        return value
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hint = f"fill them, as in `{name}.filled(0)`: an operator reads every element"
         raise TVMagicError(f"`{name}` has masked elements", hint=hint)

@@ -303,6 +303,8 @@ class Operator:
 
     def bind(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The arguments in order, from positions and names."""
+        if not named and len(arrays) == len(self.inputs):
+            return [as_array(array, t.name) for array, t in zip(arrays, self.inputs)]
         names = [t.name for t in self.inputs]
         for name in named:
             if name not in names:
