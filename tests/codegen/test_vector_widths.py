@@ -15,7 +15,7 @@ from tvmagic.ir import Call, ForKind, IRModule, Ramp, decl_buffer
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.script import from_source
 
-OF_TWO = {"pow", "atan2", "hypot", "nextafter", "copysign", "ldexp"}
+OF_TWO = {"pow", "atan2", "hypot", "nextafter", "copysign", "ldexp", "fmod"}
 COUNT = 3 * 3 * 5 * 7 * 32  # a multiple of every number of lanes below 1024
 ROUNDING = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 4e-7, "float64": 1e-15}
 
