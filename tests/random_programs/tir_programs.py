@@ -17,7 +17,7 @@ import small_language as sl
 from computations import Computation, RandomProgram
 from outcomes import TARGETS, Argument, Source, Wrong, check_call, guarded_call
 from random_layouts import Layout
-from random_values import Size
+from random_values import Axis, Size
 from reductions import reduce_last
 from small_language import FLOATS, INTS, UINTS, Expr
 from tir_schedules import Schedules
@@ -55,7 +55,7 @@ class Program(RandomProgram):
             nest = self.nest(f"S{n}", n == count - 1)
             self.nests.append(nest)
             self.tensors = [t for t in self.tensors if t.name != nest.outputs[0].name] + nest.outputs
-        others = [(nest, sl.loads(e)) for nest in self.nests for e in nest.bodies]
+        others = [(nest, sl.loads(e)) for nest in self.nests for e in (*nest.bodies, nest.where, nest.init) if e]
         read = set().union(*[names - {t.name for t in nest.outputs} for nest, names in others])
         self.args = [t for t in self.inputs if t.name in read]
         written = {t.name: t for nest in self.nests for t in nest.outputs}
@@ -84,6 +84,10 @@ class Program(RandomProgram):
             self.make_values(nest, 1, last)
         self.bind(nest)
         return nest
+
+    def reduce_axes(self, stage: Computation, some: bool = False) -> list[Axis]:
+        """Axes with something to reduce: a block's init belongs to an iteration, so that without one nothing is written."""
+        return super().reduce_axes(stage, some=True)
 
     def update_nest(self, name: str, earlier: Nest) -> Nest:
         """Another value for each element of a buffer, from its old one."""

@@ -256,3 +256,33 @@ def test_assertions_are_left_out_where_asked_for() -> None:
         built = tvmagic.build(func)
     built(out, 5)
     assert out[0] == 5
+
+
+COMPUTED_BOUNDS = """
+@T.prim_func
+def main(A: T.Buffer((20,), "int32"), B: T.Buffer((20,), "int32")):
+    for i in T.serial(20, annotations={"pragma_loop_partition_hint": 1}):
+        x: T.int32 = A[i]
+        B[i] = T.if_then_else(i < x, T.int32(1), T.int32(2))
+    for j in range(3):
+        for i in T.serial(20, annotations={"pragma_loop_partition_hint": 1}):
+            if T.likely(i < B[j] + B[19]):
+                B[i] = B[i] + 1
+    for i in T.serial(20, annotations={"pragma_loop_partition_hint": 1}):
+        if i < A[0]:
+            B[i] = B[i] - 1
+"""
+
+
+def test_a_loop_is_not_split_where_it_computes_the_place_itself() -> None:
+    mod = parse(COMPUTED_BOUNDS)
+    a, b = np.arange(20, dtype="int32")[::-1].copy() - 7, np.zeros(20, "int32")
+    tvmagic.build(mod)(a, b)
+    expected = np.where(np.arange(20) < a, 1, 2)
+    for j in range(3):
+        for i in range(20):
+            expected[i] += i < expected[j] + expected[19]
+    expected[: a[0]] -= 1
+    np.testing.assert_array_equal(b, expected)
+    text = str(tvmagic.lower(mod)["main"])
+    assert text.count("in range(20)") + text.count("T.grid(3, 20)") == 2  # and the last one is split
