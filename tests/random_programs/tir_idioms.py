@@ -224,7 +224,7 @@ def product(g: Group) -> None:
         f"sch.reverse_compute_at({block(1)}, {loop(0, 0)})",
         f"sch.reverse_compute_inline({block(1)})",
         f"sch.compute_at({block(0)}, {loop(1, rng.choice((0, 1)))})",
-        f"sch.transform_layout({block(0)}, ('read', 1), lambda k, j: (j, k))",
+        f"sch.compute_inline({block(0)})",
         f'sch.cache_write({block(0)}, 0, "local")',
     )
     g.sometimes(f"sch.decompose_reduction({block(0)}, {loop(0, 1)})", f'sch.cache_read({block(0)}, 1, "shared")')
