@@ -92,20 +92,17 @@ class Group:
 
     def factor(self) -> int:
         """A number of columns; mostly one that divides all of them."""
-        return self.rng.choice([n for n in (2, 4, 8) if self.columns % n == 0] * 3 + [self.columns, 3])
+        return self.rng.choice([n for n in (2, 4, 8) if self.columns % n == 0] * 6 + [self.columns, self.columns, 3])
 
     def sometimes(self, *lines: str) -> None:
         self.calls += [line for line in lines if self.rng.random() < 0.5]
 
     def move(self, inner: str, outer: str) -> None:
         """Compute a stage inside another, if at all."""
-        chance = self.rng.random()
-        if chance < 0.5:
-            self.calls.append(
-                f"s[{inner}].compute_at(s[{outer}], s[{outer}].leaf_iter_vars[{self.rng.choice((0, 0, 1))}])"
-            )
-        elif chance < 0.6:
-            self.calls.append(f'{inner}_copy = s.cache_write({inner}, "local")')
+        if self.rng.random() < 0.6:
+            loop = f"s[{outer}].leaf_iter_vars[{self.rng.choice((0, 0, 1))}]"
+            self.calls.append(f"s[{inner}].compute_at(s[{outer}], {loop})")
+            self.sometimes(f"s[{inner}].double_buffer()")
 
 
 # ---------------------------------------------------------------------- the groups
@@ -121,19 +118,20 @@ def mapped(g: Group) -> None:
     g.value = lambda env: env["X9"] * 3 + 1
     g.sometimes(f"s[G].split(G.op.axis[0], {g.rng.choice((2, 3, 4))})", "s[G].parallel(s[G].leaf_iter_vars[0])")
     g.move("G_middle", "G")
-    g.sometimes("s[G_first].compute_at(s[G_middle], G_middle.op.axis[0])", "s[G_first].compute_inline()")
+    g.sometimes("s[G_first].compute_at(s[G_middle], G_middle.op.axis[0])")
     g.calls.append(f"outer, inner = s[G_middle].split(G_middle.op.axis[1], {size})")
     g.sometimes("s[G_middle].reorder(outer, G_middle.op.axis[0], inner)")
     g.calls.append("s[G_middle].tensorize(inner, map_one)")
-    g.sometimes('s[G_middle].set_scope("shared")', "s[G_middle].double_buffer()", "s[G_middle].unroll(outer)",
+    g.sometimes('s[G_middle].set_scope("shared")', "s[G_middle].unroll(outer)",
                 "s[G_middle].storage_align(G_middle.op.axis[0], 8, 2)")  # fmt: skip
 
 
 def products(g: Group) -> None:
     """A product of matrices whose inner loops are a tensor intrinsic, with several parts of the sum or one."""
     rng, others = g.rng, g.rng.choice((1, 3, 8))
-    size, rows = g.factor(), g.rng.choice((1, 1, 2, 4))
-    parts = rng.choice(("", "init update", "init update", "update"))
+    size = g.factor()
+    rows = rng.choice([n for n in (1, 2, 3, 4) if g.rows % n == 0])
+    parts = rng.choice(("init update", "init update", "update") if size < g.columns else ("", "init update", "update"))
     g.input("X8", others, g.columns)
     g.shape = (others, g.rows)
     g.lines.append(f'product = _product({rows}, {size}, "{g.dtype}", "{parts}")')
@@ -173,9 +171,7 @@ def external(g: Group) -> None:
     g.compute("G", "G_extern[i, j] + X9[i, j]")
     g.value = lambda env: (env["X9"] + 1) * 2 + env["X9"]
     g.sometimes('G_read = s.cache_read(G_extern, "local", [G])', 'G_own = s.cache_read(X9, "shared", [G_first])')
-    g.sometimes(
-        "s[G_first].parallel(G_first.op.axis[0])", "s[G_first].double_buffer()", 's[G_extern].set_scope("global")'
-    )
+    g.sometimes("s[G_first].parallel(G_first.op.axis[0])", 's[G_extern].set_scope("global")')
     g.sometimes(f"s[G].tile(*G.op.axis, 3, {g.factor()})", "s[G].fuse(*s[G].leaf_iter_vars[:2])")
 
 

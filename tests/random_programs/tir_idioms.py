@@ -174,7 +174,6 @@ def chain(g: Group) -> None:
         f'sch.reindex_cache_read({block(2)}, 0, "{scope}", {order})',
         f"sch.compute_at({block(0)}, {loop(1, 0)})",
         f"sch.set_axis_separator({block(1)}, ('write', 0), [1])",
-        f"sch.transform_layout({block(1)}, ('write', 0), lambda i, j: (i // 5, j, i % 5), pad_value=0)",
         f"sch.pad_einsum({block(1)}, [5, 3])",
         f"sch.unroll({loop(0, 1)})",
     )
