@@ -48,6 +48,9 @@ SEEDS: dict[str, dict[int, str]] = {
         50095: "the first step of a scan, over threads that have its memory of their own",
         300843: "what a step of a scan reads in memory of each thread's own",
         601894: "a loop split where its own result says",
+        700013: "a view of a buffer that is bound to two parts",
+        700081: "what calls of an intrinsic read in the loop of another stage",
+        700158: "virtual threads of a layout that begins before 0",
     },
     "beyond": {},
     "tir": {
@@ -68,6 +71,7 @@ SEEDS: dict[str, dict[int, str]] = {
         3543: "a region that depends on a cached index",
         200204: "padding of what reads a cached index",
         401148: "padding of a block that writes one element",
+        500277: "memory of two dimensions, shared",
     },
     "cell": {
         23: "a library call of LLVM for float16",
