@@ -119,3 +119,14 @@ def test_scans_are_numpys_running_sums(function: str, call: str) -> None:
     result = bench(op, seconds=0.01)
     assert f"Y_terms = X.T; Y_terms_{function} = {call}; Y = " in result.baseline.words
     assert not any("gives other values" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind"), [("bfloat16", "ml_dtypes.bfloat16"), ("bool", "np.bool_"), ("int8", "np.int8")]
+)
+def test_types_are_named_as_their_modules_do(dtype: str, kind: str) -> None:
+    one = {"bool": "False", "int8": "int8(1)"}.get(dtype, f"{dtype}(1)")
+    op = operator("f", f"X: {dtype}[6]\nW: int32[6]\nY[i] = {dtype}(W[i])\nZ[i] = {one} if W[i] < 2 else X[i]")
+    result = bench(op, seconds=0.001)
+    assert kind in result.notes[0]
+    assert not any("gives other values" in note for note in result.notes)

@@ -363,3 +363,15 @@ def test_a_stencil_of_a_symbolic_size_runs_as_far_as_it_can_and_refuses_arrays_t
         assert compute(x[:5]).shape == (0,)
         with pytest.raises(TVMagicError, match=r"dimension 0 of `Y`, `n - 5`, would be -1 for `n` = 4"):
             compute(x[:4])
+
+
+@pytest.mark.parametrize("reducer", ["sum", "prod"])
+def test_a_reduction_over_nothing_has_its_neutral_element_under_any_schedule(reducer: str) -> None:
+    op = operator("op", f"X: float32[4, n]\nS[i] = {reducer}(X[i, k], over=k)")
+    calls = ("sch.parallel(sch.get_loops(sch.get_block('S'))[0])", "s[S].parallel(S.op.axis[0])")
+    for call in calls:
+        version = schedule(op, f"S = op.outputs[0]\n{call}", namespace={"op": op})
+        out = np.full(4, 7, "float32")
+        version(np.zeros((4, 0), "float32"), out=out)
+        np.testing.assert_array_equal(out, np.full(4, reducer == "prod", "float32"))
+        np.testing.assert_array_equal(version(np.full((4, 1), 3, "float32")), np.full(4, 3, "float32"))

@@ -64,6 +64,12 @@ class TensorInfo(NamedTuple):
     fraction: int = 0
     special: bool = False
 
+    @property
+    def is_index(self) -> bool:
+        """Whether all its values are indices as well."""
+        low, high = sl.limits(sl.INDEX)
+        return low <= self.low and self.high <= high
+
 
 class Axis(NamedTuple):
     """A loop variable that runs from `low` for `extent` iterations."""
@@ -105,7 +111,7 @@ class Values:
             guards += [sl.apply("ge", moved, const(0)), sl.apply("lt", moved, bound)]
             return moved
         if chance < 0.2:
-            gathers = [t for t in tensors if t.dtype in ("int32", "int64", "uint8") and not self.wrap]
+            gathers = [t for t in tensors if t.dtype in ("int32", "int64", "uint8") and t.is_index and not self.wrap]
             if gathers and "gather" not in self.without:
                 place = self.load(rng.choice(gathers), axes, guards, [])
                 return sl.apply("floormod", sl.cast(place, sl.INDEX), bound)
@@ -309,7 +315,7 @@ class Values:
                 divisor = sl.constant(rng.choice((-1, -2, -3)), dtype)
             if rng.random() < 0.25:
                 divisor = again()
-                if "zero" in self.without:
+                if "zero" in self.without or not sl.loads(divisor):  # an index divides only by what is not 0
                     divisor = self.tame("max", divisor, sl.constant(1, dtype))
             return self.tame(op, again(), divisor)
         if group < 0.8:

@@ -12,6 +12,7 @@ from outcomes import TARGETS, Argument, Source, Wrong, check_call, guarded_call,
 from random_layouts import Layout
 from random_values import Axis, Size, TensorInfo
 from small_language import FLOATS, INTS, UINTS, Expr
+from te_idioms import HELPERS, Group
 
 PRELUDE = """
 def _pick(better):
@@ -44,7 +45,7 @@ class Scan:
 
 class Program(RandomProgram):
     """A random program: `stages` in order. `without` also knows: scan, layout, separator, threads, vthread, double,
-    rolling."""
+    rolling, group."""
 
     def __init__(self, rng: random.Random, without: frozenset[str]) -> None:
         super().__init__(rng, without)
@@ -55,6 +56,8 @@ class Program(RandomProgram):
             stage = self.stage(f"S{n}", n == count - 1)
             self.stages.append(stage)
             self.tensors += stage.outputs
+        extra = random.Random(str(rng.getstate()[1][:3]))  # so that the rest of a seed's program stays
+        self.group = Group(self, extra) if extra.random() < 0.35 and "group" not in without else None
 
     # ------------------------------------------------------------------ parts
 
@@ -146,6 +149,8 @@ class Program(RandomProgram):
             source.run(f'{t.name} = te.placeholder({self.shape_text(t.shape)}, "{t.dtype}", name="{t.name}")')
         for stage in self.stages:
             self.write_scan(source, stage) if stage.scan else self.write_stage(source, stage)
+        for text in (HELPERS, *self.group.lines) if self.group is not None else ():
+            source.run(text)
 
     def write_stage(self, source: Source, stage: Stage) -> None:
         for axis in stage.reduced:
@@ -195,6 +200,8 @@ class Program(RandomProgram):
             else:
                 for t, value in zip(stage.outputs, self.evaluate_computation(stage, env)):
                     env[t.name] = value
+        if self.group is not None:
+            env["G"] = self.group.value(arrays)
         return env
 
     def evaluate_scan(self, stage: Stage, env: dict[str, Any]) -> None:
@@ -284,7 +291,11 @@ class Schedules:
             self.attempt(f'{name} = te.thread_axis("{tag}")')
 
     def run(self) -> None:
-        """All calls: first those that change the graph, then stage by stage from the outputs on."""
+        """All calls: for a group of stages those that are meant for it; then those that change the graph, and stage by
+        stage from the outputs on."""
+        group = getattr(self.program, "group", None)
+        for line in group.calls if group is not None else ():
+            self.attempt(line)
         if (self.rng.random() < 0.15 or self.always_threads) and "threads" not in self.without:
             self.start_threads()
         for _ in range(self.rng.choice((0, 1, 1, 2, 3))):
@@ -508,9 +519,11 @@ class Case:
         self.rng = random.Random(seed)
         self.seed = seed
         self.program = Program(self.rng, without)
-        self.outputs: list[Stage] = [self.program.stages[-1]]
+        self.outputs: list[Stage | Group] = [self.program.stages[-1]]
         if len(self.program.stages) > 1 and self.rng.random() < 0.15:
             self.outputs.insert(0, self.rng.choice(self.program.stages[:-1]))
+        if self.program.group is not None:
+            self.outputs.append(self.program.group)
         self.bounds = self.rng.random() < 0.5
         self.target = self.rng.choice(TARGETS)
         self.passed = {name for name in self.program.sizes if self.rng.random() < 0.2}

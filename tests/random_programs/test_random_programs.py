@@ -20,8 +20,8 @@ from tir_schedules import CALLS
 
 from tvmagic.tir.schedule.instruction import InstructionKind
 
-SHORT = {"te": 50, "beyond": 20, "tir": 40, "cell": 60}
-LONG = 20_000
+SHORT = {"te": 50, "beyond": 20, "tir": 40, "cell": 60, "calls": 6, "magic": 2}
+LONG = dict.fromkeys(KINDS, 20_000) | {"magic": 2_000}  # a session takes some seconds
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {
     "te": {
@@ -47,6 +47,10 @@ SEEDS: dict[str, dict[int, str]] = {
         201369: "a stage in the loop of a reduction over threads",
         50095: "the first step of a scan, over threads that have its memory of their own",
         300843: "what a step of a scan reads in memory of each thread's own",
+        601894: "a loop split where its own result says",
+        700013: "a view of a buffer that is bound to two parts",
+        700081: "what calls of an intrinsic read in the loop of another stage",
+        700158: "virtual threads of a layout that begins before 0",
     },
     "beyond": {},
     "tir": {
@@ -66,6 +70,8 @@ SEEDS: dict[str, dict[int, str]] = {
         50673: "a copy of all that a piece of a partitioned loop declares",
         3543: "a region that depends on a cached index",
         200204: "padding of what reads a cached index",
+        401148: "padding of a block that writes one element",
+        500277: "memory of two dimensions, shared",
     },
     "cell": {
         23: "a library call of LLVM for float16",
@@ -75,16 +81,25 @@ SEEDS: dict[str, dict[int, str]] = {
         97: "bool + bool",
         30133: "the floored remainder of a remainder times a negative factor",
     },
+    "calls": {
+        59: "clz of 64 bits is an int32",
+        71: "clz of 16 bits is an int32",
+        116: "fma of float64, rounded once",
+        129: "the neighbour of a bfloat16",
+        268: "the neighbour of a float16",
+        569: "the bits of a bfloat16 that was computed",
+    },
+    "magic": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
-OPEN: dict[str, set[int]] = {"te": set(), "beyond": set(), "tir": set(), "cell": set()}
+OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_programs(kind: str) -> None:
     found, counts = run_seeds(kind, 0, SHORT[kind])
     assert {seed: reason for seed, reason in found.items() if seed not in OPEN[kind]} == {}
-    assert counts["refused"] < SHORT[kind] // 4  # or it would test nothing
+    assert counts["refused"] <= SHORT[kind] // 3  # or it would test nothing
 
 
 def _named(kind: str, seed: int) -> Any:
@@ -98,8 +113,7 @@ def test_seeds_that_failed(kind: str, seed: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("first", range(0, LONG, PART))
+@pytest.mark.parametrize(("kind", "first"), [(kind, first) for kind in KINDS for first in range(0, LONG[kind], PART)])
 def test_many_random_programs(kind: str, first: int) -> None:
     found, _ = run_seeds(kind, first, first + PART)
     assert {seed: reason for seed, reason in found.items() if seed not in OPEN[kind]} == {}
@@ -112,7 +126,7 @@ def test_every_primitive_occurs() -> None:
     assert {kind.method for kind in InstructionKind.registry.values()} - set(CALLS) == set()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "magic"])
 def test_a_seed_makes_the_same_program_each_time(kind: str) -> None:
     texts = []
     for _ in range(2):

@@ -17,9 +17,10 @@ import small_language as sl
 from computations import Computation, RandomProgram
 from outcomes import TARGETS, Argument, Source, Wrong, check_call, guarded_call
 from random_layouts import Layout
-from random_values import Size
+from random_values import Axis, Size
 from reductions import reduce_last
 from small_language import FLOATS, INTS, UINTS, Expr
+from tir_idioms import Group
 from tir_schedules import Schedules
 
 HEAD = "from tvm.script import tir as T\n\n\n@T.prim_func\n"
@@ -45,7 +46,7 @@ class Nest(Computation):
 
 
 class Program(RandomProgram):
-    """A random function: `nests` in order. `without` also knows: carried, update, binding, names of primitives."""
+    """A random function: `nests` in order. `without` also knows: carried, update, binding, group, names of primitives."""
 
     def __init__(self, rng: random.Random, without: frozenset[str]) -> None:
         super().__init__(rng, without)
@@ -55,7 +56,11 @@ class Program(RandomProgram):
             nest = self.nest(f"S{n}", n == count - 1)
             self.nests.append(nest)
             self.tensors = [t for t in self.tensors if t.name != nest.outputs[0].name] + nest.outputs
-        others = [(nest, sl.loads(e)) for nest in self.nests for e in nest.bodies]
+        extra = random.Random(str(rng.getstate()[1][:3]))  # so that the rest of a seed's program stays
+        self.group = Group(self, Nest, extra) if extra.random() < 0.5 and "group" not in without else None
+        if self.group is not None:
+            self.nests += self.group.nests
+        others = [(nest, sl.loads(e)) for nest in self.nests for e in (*nest.bodies, nest.where, nest.init) if e]
         read = set().union(*[names - {t.name for t in nest.outputs} for nest, names in others])
         self.args = [t for t in self.inputs if t.name in read]
         written = {t.name: t for nest in self.nests for t in nest.outputs}
@@ -84,6 +89,14 @@ class Program(RandomProgram):
             self.make_values(nest, 1, last)
         self.bind(nest)
         return nest
+
+    def reduce_axes(self, stage: Computation, some: bool = False) -> list[Axis]:
+        """Axes with something to reduce: a block's init belongs to an iteration, so that without one nothing is written."""
+        return super().reduce_axes(stage, some=True)
+
+    def add_reduced(self, nest: Nest, name: str, extent: Size) -> None:
+        """Give a nest an axis to reduce over."""
+        nest.reduced.append(Axis(name, extent))
 
     def update_nest(self, name: str, earlier: Nest) -> Nest:
         """Another value for each element of a buffer, from its old one."""

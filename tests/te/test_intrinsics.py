@@ -223,3 +223,30 @@ def test_the_record_of_calls() -> None:
         s.cache_write(C, "local")
     assert s.primitive_record == ["vanilla", "split", "split", "reorder", "set_scope", "cache_write"]
     assert [len(x[C].relations) for x in s.schedule_record[:3]] == [0, 1, 2]
+
+
+def test_start_values_and_parts_of_a_sum_in_loops_of_their_own() -> None:
+    A = te.placeholder((4, 16), name="A")
+    B = te.placeholder((3, 16), name="B")
+    k = te.reduce_axis((0, 16), name="k")
+    C = te.compute((3, 4), lambda i, j: te.sum(A[j, k] * B[i, k], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(k, 8)
+    around, one = s[C].split(C.op.axis[1], 1)
+    s[C].reorder(outer, around, one)
+    s[C].tensorize(one, dot(8))
+    assert "assert" not in str(tvmagic.lower(s, [A, B, C])["main"])
+    assert largest_difference(s, [A, B, C]) < 1e-5
+
+
+def test_what_calls_in_the_loop_of_another_stage_read_is_computed_for_all_iterations() -> None:
+    A = te.placeholder((6, 16), name="A")
+    call = increment(16)
+    E = te.compute((6, 16), lambda i, j: A[i, j] * 2.0, name="E")
+    B = te.compute((6, 16), lambda i: call(E[i, 0:16]), name="B")
+    D = te.compute((6, 16), lambda i, j: B[i, j] - 1.0, name="D")
+    s = te.create_schedule(D.op)
+    s[B].compute_at(s[D], D.op.axis[0])
+    n = s.normalize()
+    assert "E[0:6, 0:16]" in str(te.schedule.ScheduleOps(n, te.schedule.InferBound(n), False))
+    assert largest_difference(s, [A, D]) < 1e-6

@@ -120,3 +120,20 @@ def test_memory_in_another_layout_keeps_its_scope(layout: Any) -> None:
     s[B].compute_at(s[C], s[C].op.axis[0])
     s[B].set_scope("local")
     assert 'scope="local"' in str(tvmagic.lower(s, [A, C]))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_virtual_threads_of_a_layout_that_begins_before_0(count: int) -> None:
+    A = te.placeholder((6, 8), name="A")
+    results = te.compute((6, 8), lambda i, j: [A[i, j] + 1.0, A[i, j] * 2.0][:count], name="B")
+    B = results[-1] if count > 1 else te.compute((6, 8), lambda i, j: A[i, j] * 2.0, name="B")
+    C = te.compute((2, 6), lambda i, j: te.if_then_else(i * 2 >= 1, B[i - 1, 0], -1.0), name="C")
+    s = te.create_schedule(C.op)
+    s[B].transform_layout(lambda i, j: [i % 3, j % 4, i // 3, j // 4])
+    s[B].bind(s[B].leaf_iter_vars[2], te.thread_axis("vthread"))
+    assert "if axis0 < 1" in str(tvmagic.lower(s, [A, C])["main"])
+    a, c = np.random.default_rng(0).random((6, 8), dtype="float32"), np.zeros((2, 6), "float32")
+    tvmagic.build(s, [A, C], check_bounds=True)(a, c)
+    expected = np.full((2, 6), -1.0, "float32")
+    expected[1] = a[0, 0] * 2
+    np.testing.assert_array_equal(c, expected)

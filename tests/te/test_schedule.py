@@ -580,3 +580,16 @@ def test_a_stage_is_found_by_its_name() -> None:
     assert s["D"] is s[D] and "D" in s and "E" not in s
     with pytest.raises(ScheduleError, match="2 stages have the name `B`"):
         s["B"]
+
+
+def test_a_stage_moved_to_the_root_has_left_its_loop() -> None:
+    A = te.placeholder((16,), name="A")
+    B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+    C = te.compute((16,), lambda i: B[i] * 2.0, name="C")
+    for move in ("compute_root", "compute_inline"):
+        s = te.create_schedule(C.op)
+        s[B].compute_at(s[C], C.op.axis[0])
+        s[C].split(C.op.axis[0], 4)
+        getattr(s[B], move)()
+        assert s[B].attach_stage is None and s[B].attach_ivar is None
+        tvmagic.lower(s, [A, C])

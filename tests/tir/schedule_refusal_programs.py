@@ -211,6 +211,15 @@ for i in range(8):
     "neighbours": function(ALLOC + FILL + block("C", "C[vi, vj] = B[vi, vj] + B[vj, vi]")),
     # C reads B where it cannot be inverted
     "folded": function(ALLOC + FILL + block("C", "C[vi, vj] = B[vi // 2 * 2, vj]")),
+    # C runs over its first row alone, which it writes at a number
+    "one_row": function(
+        """
+for i, j in T.grid(1, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[0, vj] = A[vi, vj]
+"""
+    ),
     # C runs over more than is written
     "wider": function(
         """

@@ -61,6 +61,12 @@ CELLS = {
     "places of a vector's length": "X: float32[9, 8]\nY[i] = argmax(X[i, j], over=j)",
     "places of a single value": "X: float32[9, 1]\nY[i] = argmax(X[i, j], over=j)",
     "places of a prime length": "X: float32[9, 97]\nY[i] = argmax(X[i, j], over=j)",
+    "a size of one beside a symbolic size": (
+        "X0: float32[6, m * 2]\nX1: float32[8, m, n]\nS0: float32[2, n * 2]\ni: range(2)\nj: range(n * 2)\n"
+        "S0[i, j] = ((X0[max(min(j, 5), 0), i] if j < 1 else X1[i + 2, j % m, j % n]) if float32(i) < -3.0 else "
+        "(X0[j % 6, i + 2] if i + 2 >= 0 and i + 2 < m * 2 else -3.0))\n"
+        "S1: float32[m, 1]\nk: range(m)\nl: range(1)\nS1[k, l] = X0[k % 6, l]"
+    ),
     "a scalar": "X: float32[5]\nS: float32[1]\nS[z] = sum(X[i], over=i)",
     "size one": "A: float32[1, 1]\nB: float32[1, 1]\nC[i, j] += A[i, k] * B[k, j]",
 }

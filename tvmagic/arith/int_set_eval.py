@@ -384,8 +384,9 @@ def eval_set(value: Any, dom_map: Mapping[Any, Any], analyzer: Analyzer | None =
 
 def _eval_one(evaluator: IntervalSetEvaluator, value: Any) -> IntervalSet:
     if isinstance(value, Range):
-        # simplified first: min and extent may share variables
-        last = evaluator.analyzer.simplify(value.min + value.extent - 1)
+        # Simplified first: min and extent may share variables. Facts of others stay aside: a variable to relax that has a
+        # single value at some loop would become that loop's variable, which is not relaxed.
+        last = new_analyzer().simplify(value.min + value.extent - 1)
         return evaluator.relax(IntervalSet(value.min, last))
     if isinstance(value, IntervalSet):
         high = evaluator.visit(value.max_value).max_value if value.has_upper_bound() else value.max_value

@@ -14,6 +14,7 @@ from tvmagic.codegen.vector_math import LIBRARY, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
 from tvmagic.ir.query import is_call
+from tvmagic.tir.transform.expressions.next_after import next_small
 
 __all__ = ["MATH_NAMES"]
 
@@ -49,6 +50,8 @@ def _math(emitter: Any, call: Call) -> str:
     name = call.op.name.removeprefix("tir.")  # type: ignore[union-attr]
     if not call.dtype.is_float:
         raise BuildError(f"`{name}` takes floats, not `{call.dtype}`", node=call, hint="convert with astype")
+    if name == "nextafter" and call.dtype.bits == 16:  # not the neighbour among the numbers of float32
+        return emitter.visit(next_small(call, *call.args))
 
     def compute(dtype: DataType, args: list[str]) -> str:
         if (name, dtype.bits) in OWN:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -119,12 +120,13 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _count_leading_zeros(x: Array) -> Array:
+    """An int32, whatever integer `x` is."""
     bits = x.dtype.itemsize * 8
     unsigned = x.astype(np.dtype(f"u{x.dtype.itemsize}"))
-    result = np.full(x.shape, bits, x.dtype)
+    result = np.full(x.shape, bits, np.int32)
     for shift in range(bits):
-        result = np.where((unsigned >> np.asarray(shift, unsigned.dtype)) & 1, bits - 1 - shift, result)
-    return result.astype(x.dtype)
+        result = np.where((unsigned >> np.asarray(shift, unsigned.dtype)) & 1, np.int32(bits - 1 - shift), result)
+    return result
 
 
 def _popcount(x: Array) -> Array:
@@ -136,7 +138,33 @@ def _popcount(x: Array) -> Array:
 
 
 def _fma(x: Array, y: Array, z: Array) -> Array:
-    return (x.astype(np.float64) * y.astype(np.float64) + z.astype(np.float64)).astype(x.dtype)
+    """x * y + z, rounded once."""
+    if not _is_float(x):
+        return x * y + z
+    if x.dtype.itemsize == 8:
+        return np.vectorize(_fused, otypes=[np.float64])(x, y, z)
+    # 1. In float64 the product is exact; `lost` is what the sum leaves out.
+    product, third = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)
+    total = np.asarray(product + third)
+    part = total - product
+    lost = (product - (total - part)) + (third - part)
+    # 2. The sum to odd instead, so that rounding it again does no harm.
+    bits = total.view(np.int64)
+    even = np.isfinite(lost) & (lost != 0) & (bits & 1 == 0)
+    step = np.where((lost > 0) == (total > 0), 1, -1)
+    odd = np.where(even, bits + step, bits).view(np.float64)
+    return (_rounded_to_odd(odd) if x.dtype.kind == "V" else odd).astype(x.dtype)
+
+
+def _fused(x: float, y: float, z: float) -> float:
+    """`_fma` of numbers of 64 bits."""
+    if not all(map(math.isfinite, (x, y, z))):
+        return x * y + z
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    try:
+        return float(exact) if exact else x * y + z  # the latter has the right sign of zero
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
 
 
 def _q_multiply_shift(x: Array, y: Array, q: Array, s: Array) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import keyword
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -53,7 +54,6 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.meaning import plain
-from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee, operands
 from tvmagic.operators.numpy_syntax import (
     call_of,
@@ -168,6 +168,7 @@ def _function(arguments: Sequence[str], body: list[ast.stmt], tensors: list[Tens
     function.body = body
     scope = {
         "np": np,
+        "ml_dtypes": sys.modules.get("ml_dtypes"),  # loaded if some tensor is of its types
         "windows": windows,
         "evaluate": evaluate,
         "convert": lambda x, dtype: convert(x, DataType(dtype)),
@@ -546,8 +547,8 @@ class _Stage(Visitor):
         self.guarded = True
         branches = [self.visit(then), self.visit(otherwise)]
         self.guarded = before
-        kind = f"np.{numpy_dtype(then.dtype).name}"
-        typed = [code if has else call_of(kind, code) for code, has in branches]
+        kind = dtype_code(then.dtype)
+        typed = [code if has else ast.Call(kind, [code], []) for code, has in branches]
         return call_of("np.where", holds[0], *typed), holds[1] | branches[0][1] | branches[1][1]
 
 

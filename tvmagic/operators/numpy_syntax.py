@@ -6,6 +6,8 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tvmagic.ir.numpy_types import numpy_dtype
 
 __all__ = [
@@ -40,8 +42,11 @@ def literal(value: Any) -> ast.expr:
 
 
 def dtype_code(dtype: Any) -> ast.expr:
-    """The NumPy type of a data type: `np.float32`."""
-    return dotted_name(f"np.{numpy_dtype(dtype).name}")
+    """The type of NumPy, or of `ml_dtypes`, of a data type: `np.float32`."""
+    name = numpy_dtype(dtype).name
+    if name == "bool":
+        return dotted_name("np.bool_")  # `np.bool` is there since NumPy 2
+    return dotted_name(f"np.{name}" if hasattr(np, name) else f"ml_dtypes.{name}")
 
 
 def call_of(function: str, *args: ast.expr, **options: ast.expr) -> ast.expr:

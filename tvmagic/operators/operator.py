@@ -253,6 +253,11 @@ class Operator:
         """The version that a call uses: the one scheduled last, or the plain loops."""
         if self.versions:
             return next(reversed(self.versions.values()))
+        return self.plain
+
+    @property
+    def plain(self) -> Version:
+        """The plain loops."""
         if self._plain is None:
             self._plain = Version(self, None, "plain")
         return self._plain
@@ -262,7 +267,7 @@ class Operator:
         if name is None:
             return self.current
         if name == "plain" and name not in self.versions:
-            return self._plain or Version(self, None, "plain")
+            return self.plain
         if name not in self.versions:
             known = ", ".join(f"`{n}`" for n in ["plain", *self.versions])
             raise TVMagicError(f"`{self.name}` has no version `{name}`", hint=f"there are {known}")
@@ -518,7 +523,7 @@ class Version:
 
     def _run(self, arguments: list[Any]) -> None:
         """Call the compiled code. Plain loops that take long are told, once, how they may be scheduled at once."""
-        built = self.build()
+        built = (self.operator.plain if self._reduces_nothing(arguments) else self).build()
         begin = time.perf_counter()
         built(*arguments)
         seconds = time.perf_counter() - begin
@@ -530,6 +535,11 @@ class Version:
                 f"(without a notebook: tvmagic.tune.auto({name}))",
                 file=sys.stderr,
             )
+
+    def _reduces_nothing(self, arguments: list[Any]) -> bool:
+        """Whether a reduction may have no terms: its block of TensorIR runs for no iteration then, not even for its init."""
+        scheduled = self.schedule is not None and self.operator.prim_func is None and self.function is not None
+        return scheduled and any(np.size(a) == 0 for a in arguments)
 
     def _into(self, values: list[np.ndarray], outputs: list[Any]) -> None:
         """Compute into the arrays of the caller; what shares memory with another argument gets its values at the end."""

@@ -10,7 +10,7 @@ from tvmagic.arith.int_set import IntervalSet, IntSet, is_infinite
 from tvmagic.arith.int_set_eval import IntervalSetEvaluator
 from tvmagic.errors import DefectError, ScheduleError
 from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var
-from tvmagic.ir.ops import greater_equal, less
+from tvmagic.ir.ops import greater_equal, less, make_zero
 from tvmagic.te.schedule.relations import DownContext, IterVarRelation, Masks, Transform, is_const
 from tvmagic.te.schedule.stage import Stage
 
@@ -53,7 +53,10 @@ def pass_down_domain(stage: Stage, ranges: dict[IterVar, Range], analyzer: Analy
             raise DefectError(f"stage `{stage.name}`: `{missing[0].var.name}` has no range")
     for iv, attr in stage.iter_var_attrs.items():
         if attr.bind_thread is not None and iv in ranges:
-            update(attr.bind_thread, ranges[iv])
+            range_ = ranges[iv]  # threads count from 0, whatever the loop begins with
+            if not is_const(range_.min, 0):
+                range_ = Range.from_min_extent(make_zero(range_.extent.dtype), range_.extent)
+            update(attr.bind_thread, range_)
 
 
 def threads_below(stage: Stage) -> set[IterVar]:

@@ -648,7 +648,7 @@ class Stage(Identified):
             for i in range(16):
                 C[i] = (A[i] + T.float32(1.0)) * T.float32(2.0)
         """
-        self.attach_type = AttachType.INLINE
+        self._detach(AttachType.INLINE)
 
     def compute_root(self) -> None:
         """Compute the whole before the stages that read it.
@@ -669,7 +669,11 @@ class Stage(Identified):
             for i in range(16):
                 C[i] = B_1[i] * T.float32(2.0)
         """
-        self.attach_type = AttachType.GROUP_ROOT
+        self._detach(AttachType.GROUP_ROOT)
+
+    def _detach(self, attach_type: AttachType) -> None:
+        """Run in no loop of another stage any more."""
+        self.attach_type, self.attach_stage, self.attach_ivar = attach_type, None, None
 
     def set_scope(self, scope: str) -> None:
         """Keep the result in the memory named `scope`.

@@ -150,7 +150,7 @@ def _flat(info: BlockInfo) -> bool:
     """Whether all axes together run through each array once from begin to end."""
     places = [a.var for a in info.axes]
     plain = [info.store, *info.loads]
-    return all(list(a.indices) == places or not a.variables for a in plain) and info.constant and not info.alone
+    return all(a.is_at(places) or not a.variables for a in plain) and info.constant and not info.alone
 
 
 def _on_cores(sch: Schedule, order: list[Any], inner: list[Any], info: BlockInfo, machine: Machine) -> None:

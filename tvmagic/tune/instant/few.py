@@ -62,7 +62,7 @@ def apply(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) ->
 def _flat(info: BlockInfo) -> bool:
     """Whether all values are taken, in the order in which each array has them."""
     places = [a.var for a in info.axes]
-    whole = all(list(a.indices) == places for a in info.loads if a.variables)
+    whole = all(a.is_at(places) for a in info.loads if a.variables)
     return len(places) > 1 and not info.spatial and info.constant and not info.alone and whole
 
 

@@ -89,6 +89,10 @@ class Access:
         variables = [i for i in self.indices if isinstance(i, Var)]
         return len(set(variables)) == len(variables) and all(isinstance(i, (Var, IntImm)) for i in self.indices)
 
+    def is_at(self, variables: Sequence[Var]) -> bool:
+        """Whether its indices are just these variables, in this order."""
+        return len(self.indices) == len(variables) and all(i is v for i, v in zip(self.indices, variables))
+
     def coefficient(self, dimension: int, var: Var) -> int | None:
         """By how much the index of a dimension grows along a variable; None if that is not constant."""
         index = self.indices[dimension]

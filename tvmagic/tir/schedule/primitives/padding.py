@@ -87,9 +87,12 @@ def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded:
     if not isinstance(block.block.body, BufferStore):
         refuse("its body is not one store")
     reduced = {v.var for v in block.block.iter_vars if v.iter_type == IterVar.CommReduce} & padded
+    store = block.block.body
+    assert isinstance(store, BufferStore)
+    for var in padded - reduced:  # else the iterations that are added would overwrite the result
+        if not any(index is var for index in store.indices):
+            refuse(f"what it writes to `{store.buffer.name}` is not indexed by `{var.name}`")
     if reduced:
-        store = block.block.body
-        assert isinstance(store, BufferStore)
         for var in reduced:
             if not (isinstance(store.value, Add) and _vanishes(store.value.b, var)):
                 refuse(f"zeros along `{var.name}` would change its result")
@@ -185,8 +188,8 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
     Inputs are copied into buffers padded with zeros, the output is computed padded and copied back.
 
     Requires: the block is alone in its loops, complete or a reduction, its body one store, all accesses at plain
-    variables, each bound to a loop over just its domain; padding with zeros does not change what it reduces; it
-    writes all of each output.
+    variables, each bound to a loop over just its domain; padding with zeros does not change what it reduces; its
+    output is indexed by each padded variable that it does not reduce over; it writes all of each output.
 
     Example
     -------

@@ -25,10 +25,12 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import cast
+from tvmagic.ir.query import is_call
 from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.expressions.next_after import next_small
 from tvmagic.tir.transform.expressions.retyper import Retyper
 
-_KEPT = frozenset({"tir.address_of", "tir.reinterpret", "tir.tvm_access_ptr", "tir.type_annotation"})
+_KEPT = frozenset({"tir.address_of", "tir.tvm_access_ptr", "tir.type_annotation"})
 
 
 def is_bfloat16(dtype: DataType) -> bool:
@@ -109,9 +111,14 @@ class _Legalizer(Retyper):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
+        if is_call(node, "tir.reinterpret"):  # of the bits that the small type has
+            value = self.visit(node.args[0])
+            return node.with_(args=(cast(node.args[0].dtype, value),))
         if isinstance(node.op, Op) and node.op.name in _KEPT:
             return self.visit_children(node)
         args = tuple([self.wide(a) if isinstance(a, PrimExpr) else a for a in node.args])
+        if self.small(node.dtype) and is_call(node, "tir.nextafter"):  # the neighbour in the small type
+            return next_small(node, *args)
         dtype = self._wider(node.dtype)
         if dtype is node.dtype and all(a is b for a, b in zip(args, node.args)):
             return node

@@ -20,12 +20,15 @@ from tvmagic.ir import (
     LT,
     NE,
     AttrStmt,
+    BufferStore,
     Call,
     For,
     ForKind,
     IfThenElse,
     IntImm,
     IterVar,
+    Let,
+    LetStmt,
     Mutator,
     PrimExpr,
     PrimFunc,
@@ -36,6 +39,7 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
+    post_order_visit,
     substitute,
 )
 from tvmagic.ir.ops import equal, greater_equal, less, less_equal, logical_and, maximum, minimum
@@ -138,6 +142,13 @@ class _Partitions(Visitor):
         self.hints, self.relax = dict(hints), dict(relax)
         self.outer = (*hints, *relax)
         self.found: list[tuple[PrimExpr, bool, Any]] = []
+        self.body: Stmt | None = None
+        self._computed: set[Var] | None = None
+
+    def find(self, body: Stmt) -> None:
+        """Look for conditions in the body of the loop over the variable."""
+        self.body = body
+        self.visit(body)
 
     @handles(For)
     def loop(self, node: For) -> None:
@@ -174,7 +185,7 @@ class _Partitions(Visitor):
     def _deduce(self, condition: PrimExpr) -> None:
         from tvmagic.arith.bound import deduce_bound
 
-        if not mentions(condition, (self.current,)):
+        if not mentions(condition, (self.current,)) or self._changes(condition):
             return
         inverse = _INVERSE.get(type(condition))
         forms = [(True, condition)]
@@ -184,6 +195,20 @@ class _Partitions(Visitor):
             interval = deduce_bound(self.current, form, self.hints, self.relax)
             if not interval.is_nothing():
                 self.found.append((condition, holds, interval))
+
+    def _changes(self, condition: PrimExpr) -> bool:
+        """Whether a condition asks for what an iteration computes, in memory or in a variable of its own."""
+        if self._computed is None:
+            self._computed = computed = set[Var]()
+
+            def look(node: Any) -> None:
+                if isinstance(node, (Let, LetStmt)):
+                    computed.add(node.var)
+                elif isinstance(node, BufferStore):
+                    computed.add(node.buffer.data)
+
+            post_order_visit(self.body, look)
+        return mentions(condition, self._computed)
 
 
 def constant_runs(
@@ -328,7 +353,7 @@ class _Partitioner(StmtMutator):
         """The loop as up to three; None if nothing is known of its conditions."""
         hinted = var in self.selector.hinted
         finder = _Partitions(var, {**self.hints, var: IntervalSet(low, high)}, self.relax, hinted)
-        finder.visit(body)
+        finder.find(body)
         if not finder.found:
             return None
         if hinted and not thread and isinstance(low, IntImm) and isinstance(high, IntImm):

@@ -216,8 +216,12 @@ class _StorageFlattener(AnalyzerMutator):
         begins, extents = tuple(args[0::2]), tuple(args[1::2])
         moved = tuple([b - s for b, s in zip(begins, storage.begins)]) if storage.begins else begins
         self.state.views[view] = _View(target, begins)
-        checks = bind_view(view, storage.buffer, moved, extents, self.state.vars, self.analyzer)
+        known, names = self.state.vars, (view.data, *view.shape, *view.strides, view.elem_offset)
+        own = [var for var in names if isinstance(var, Var) and var not in known]
+        checks = bind_view(view, storage.buffer, moved, extents, known, self.analyzer)
         body = self.visit(node.body)
+        for var in own:  # the same view may show another part later on
+            known.pop(var, None)
         for condition, message in reversed(checks):
             if not is_true(condition):
                 body = AssertStmt(condition, message, body, node.span)

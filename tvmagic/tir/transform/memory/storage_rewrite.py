@@ -284,7 +284,7 @@ class _Planner:
         return None
 
     def _free(self, entry: _Entry) -> None:
-        if entry.in_registers:
+        if entry.in_registers or any(len(alloc.extents) != 1 for alloc in entry.allocs):  # a layout of its own
             return
         if entry.bits:
             self.freed += 1
