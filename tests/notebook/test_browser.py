@@ -472,6 +472,27 @@ def test_a_step_has_an_address(served: Any, record: Record) -> None:
     served.evaluate("location.hash = '#step=2&in=000000'")
     served.wait_for_timeout(100)
     assert current(stepper) == "tir.VectorizeLoop", "the address of another stepper"
+    served.evaluate("location.hash = '#step=2'")
+    served.wait_for_function("() => document.querySelector('.tm-list [aria-selected=true]').textContent.includes('at')")
+    assert current(stepper).startswith("y.compute_at"), "without `in`, the first stepper is meant"
+    stepper.get_by_role("button", name="Next").click()
+    served.evaluate("data => mount(document.getElementById('at'), data)", packed_view(make_view(dense_record())))
+    assert current(stepper).startswith("z.vectorize"), "a cell that runs again goes on at its step"
+
+
+def test_an_address_names_a_step_in_each_notebook_of_a_page(served: Any, record: Record) -> None:
+    """JupyterLab opens the notebooks of the last time as well, maybe before the one that the address names."""
+    served.goto("http://localhost/#step=2")
+    show(served, record, '<div class="jp-Notebook"><div id="b"></div><div id="c"></div></div>')
+    data = packed_view(make_view(dense_record()))
+    small = packed_view(make_view(small_record()))
+    served.evaluate(
+        "([b, c]) => { mount(document.getElementById('b'), b); mount(document.getElementById('c'), c); }", [small, data]
+    )
+    steppers = served.locator(".tm-stepper")
+    assert current(steppers.nth(0)).startswith("y.compute_at")
+    assert current(steppers.nth(1)) == make_view(small_record()).steps[1].name.split(" (")[0]
+    assert current(steppers.nth(2)).startswith("z.tile"), "not the first of its notebook"
 
 
 def test_the_stepper_is_as_large_as_the_window(page: Any, record: Record, screenshot: Any) -> None:
@@ -898,7 +919,7 @@ def test_a_saved_page_shows_all_without_scripts(saved: Any, browser: Any, tmp_pa
     context.close()
 
 
-APPS = ("lab/tree", "notebooks")
+APPS = ("lab/workspaces/alone/tree", "notebooks")  # alone: the notebook of the other tests has a kernel
 
 
 def reopened(server: Any, saved: Any, page: Any, app: str, trusted: bool, fragment: str = "") -> Any:
@@ -914,7 +935,11 @@ def reopened(server: Any, saved: Any, page: Any, app: str, trusted: bool, fragme
         notary.store.close()
     page.add_locator_handler(page.locator(".jp-Dialog .jp-mod-reject"), lambda refuse: refuse.click())  # a kernel?
     page.goto(server.url(f"{app}/{name}") + fragment, wait_until="domcontentloaded")
-    root = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    # JupyterLab 4.2 opens the notebooks of the last time first
+    page.wait_for_function(
+        "name => window.jupyterapp?.shell.currentWidget?.context?.path === name", arg=name, timeout=90_000
+    )
+    root = page.locator(".jp-NotebookPanel:visible")
     root.locator(".jp-OutputArea-output .tvmagic, .jp-OutputArea-output details").first.wait_for(
         state="attached", timeout=90_000
     )
