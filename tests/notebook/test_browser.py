@@ -762,6 +762,29 @@ def test_the_playground_and_the_player_are_alive_in_jupyterlab(lab_page: Any, sc
     screenshot(player, "player")
 
 
+def test_the_player_is_drawn_again_in_the_colours_of_another_theme(page: Any) -> None:
+    grid = {"name": "A", "rows": 4, "columns": 4, "shape": [4, 4], "axes": ["i", "j"]}
+    data = {
+        "title": "f", "grids": [grid], "writes": "w", "which": [0], "indices": [[1, 2]], "spots": [1, 2],
+        "statements": [], "statement": [], "loops": [[]], "complete": True, "theme": "auto",
+    }  # fmt: skip
+    page.set_content('<!DOCTYPE html><title>t</title><body data-jp-theme-light="true"><div id="at"></div>')
+    page.add_style_tag(content=style())
+    page.evaluate(
+        "([code, data]) => new Function(code)().player(document.getElementById('at'), data)", [script("player"), data]
+    )
+    drawn = "() => document.querySelector('canvas').toDataURL()"
+    light = page.evaluate(drawn)
+    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    page.wait_for_function(f"light => ({drawn})() !== light", arg=light)
+    dark = page.evaluate(drawn)
+    page.get_by_role("button", name="One access on").click()
+    page.get_by_role("button", name="One access back").click()
+    assert page.evaluate(drawn) == dark, "as it is drawn there from the beginning"
+    corner = "() => document.querySelector('canvas').getContext('2d').getImageData(0, 0, 1, 1).data[3]"
+    assert page.evaluate(corner) == 0, "the ground is the page's"
+
+
 TILED = SCHEDULE.rpartition("\n")[0]
 
 
