@@ -788,12 +788,18 @@ def test_the_player_is_drawn_again_in_the_colours_of_another_theme(page: Any) ->
 TILED = SCHEDULE.rpartition("\n")[0]
 
 
+def write(page: Any, cell: Any, text: str) -> None:
+    """Replace the text of a cell. Outside of its editor keys are commands: letters would delete, copy and paste cells."""
+    cell.locator(".cm-content").click()
+    page.locator(".jp-Notebook.jp-mod-editMode").wait_for()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+
+
 def completed_and_explained(page: Any, screenshot: Any, name: str) -> None:
     """Write the beginning of a schedule into the last cell, and see what Tab and Shift+Tab show."""
     last = page.locator(".jp-Notebook .jp-CodeCell").last
-    last.locator(".cm-content").click()
-    page.keyboard.press("Control+a")
-    page.keyboard.insert_text(TILED + "\nz.vec")
+    write(page, last, TILED + "\nz.vec")
     page.keyboard.press("Tab")
     items = page.locator(".jp-Completer .jp-Completer-item")
     items.first.wait_for()
@@ -813,8 +819,8 @@ def completed_and_explained(page: Any, screenshot: Any, name: str) -> None:
     assert "s[D].vectorize(ji)" in page.locator(".jp-Tooltip").inner_text()
     screenshot(page, f"tooltip_{name}")
     page.keyboard.press("Escape")
-    page.keyboard.press("Control+a")
-    page.keyboard.insert_text(ALIVE)
+    page.locator(".jp-Tooltip").wait_for(state="detached")
+    write(page, last, ALIVE)
     page.keyboard.press("Escape")
 
 
