@@ -32,7 +32,7 @@ class Stages(Protocol):
         """The range (first value, extent) of every index name."""
         ...
 
-    def fail(self, node: ast.AST, message: str, hint: str | None = None) -> Any:
+    def fail(self, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
         """Raise the error of a place in the statement."""
         ...
 
