@@ -141,8 +141,8 @@ def test_what_became_of_each_access_is_said_with_the_rule() -> None:
         ("vectorize.access", "`C[n]` is read", ["`n`", "the same element in all lanes: one load and a broadcast"]),
         ("vectorize.access", "`C[j]` is read", ["`T.Ramp(0, 1, 4)`", "4 neighbours: one dense vector"]),
         ("vectorize.access", "`C[C[j]]` is read", ["`C[0:4]`", "an index for each lane: a gather"]),
-        ("vectorize.index", "`j + 8`", ["`T.Ramp(8, 1, 4)`", "a scalar moves the ramp"]),
-        ("vectorize.index", "`j * 2`", ["`T.Ramp(0, 2, 4)`", "a positive factor scales base and stride"]),
+        ("vectorize.rule", "`j + 8`", ["`T.Ramp(8, 1, 4)`", "a scalar moves the ramp"]),
+        ("vectorize.rule", "`j * 2`", ["`T.Ramp(0, 2, 4)`", "a positive factor scales base and stride"]),
     ]
 
 

@@ -25,7 +25,7 @@ class Explanation:
         del self.said[count:]
 
     def rule(self, node: PrimExpr, became: PrimExpr, rule: str) -> None:
-        self.said.append(("vectorize.index", f"`{node}`", node, {"became": f"`{became}`", "rule": rule}))
+        self.said.append(("vectorize.rule", f"`{node}`", node, {"became": f"`{became}`", "rule": rule}))
 
     def unproved(self, node: PrimExpr, factor: PrimExpr) -> None:
         """A ramp is multiplied by what may be zero or negative."""
@@ -57,6 +57,6 @@ class Explanation:
             return
         text = f"loop `{self.name}` of {self.lanes} iterations becomes vectors: its variable is `T.Ramp(0, 1, {self.lanes})`"
         note("vectorize.loop", text)
-        for wanted in ("vectorize.access", "vectorize.index", "vectorize.unproved"):
+        for wanted in ("vectorize.access", "vectorize.rule", "vectorize.unproved"):
             for topic, text, node, facts in {(t, x): (t, x, n, f) for t, x, n, f in self.said if t == wanted}.values():
                 note(topic, text, node, **facts)
