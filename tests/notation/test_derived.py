@@ -112,6 +112,9 @@ def test_the_stages_can_be_scheduled_by_name() -> None:
         ("Y[()] = argmax(X[i, j], over=(i, j))", "`argmax` runs over one index, not 2"),
         ("Y[i] = argmax(X[i, j], X[i, j], over=j)", "takes one expression, not 2"),
         ("Y[i, j] = cumsum(X[i, j], axis=j)", "`cumsum`"),
+        ("Y[i, j] = cumsum(X[i, j] > 0.0, over=j)", r"`cummax\(X\[i, j\] > 0.0, over=j\)` for whether any is true"),
+        ("Y[i] += X[i, j] > 0.0", r"write `int32\(X\[i, j\] > 0.0\)` to count them, `max\(X\[i, j\] > 0.0, over=j\)`"),
+        ("Y[()] = sum(X[i, j] > 0.0, over=(i, j))", r"`max\(X\[i, j\] > 0.0, over=\(i, j\)\)` for whether any is true"),
         ("Y[i] = softmax(X[i, j], over=j)", "`softmax` has a value for each `j`"),
     ],
 )

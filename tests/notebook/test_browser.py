@@ -472,6 +472,27 @@ def test_a_step_has_an_address(served: Any, record: Record) -> None:
     served.evaluate("location.hash = '#step=2&in=000000'")
     served.wait_for_timeout(100)
     assert current(stepper) == "tir.VectorizeLoop", "the address of another stepper"
+    served.evaluate("location.hash = '#step=2'")
+    served.wait_for_function("() => document.querySelector('.tm-list [aria-selected=true]').textContent.includes('at')")
+    assert current(stepper).startswith("y.compute_at"), "without `in`, the first stepper is meant"
+    stepper.get_by_role("button", name="Next").click()
+    served.evaluate("data => mount(document.getElementById('at'), data)", packed_view(make_view(dense_record())))
+    assert current(stepper).startswith("z.vectorize"), "a cell that runs again goes on at its step"
+
+
+def test_an_address_names_a_step_in_each_notebook_of_a_page(served: Any, record: Record) -> None:
+    """JupyterLab opens the notebooks of the last time as well, maybe before the one that the address names."""
+    served.goto("http://localhost/#step=2")
+    show(served, record, '<div class="jp-Notebook"><div id="b"></div><div id="c"></div></div>')
+    data = packed_view(make_view(dense_record()))
+    small = packed_view(make_view(small_record()))
+    served.evaluate(
+        "([b, c]) => { mount(document.getElementById('b'), b); mount(document.getElementById('c'), c); }", [small, data]
+    )
+    steppers = served.locator(".tm-stepper")
+    assert current(steppers.nth(0)).startswith("y.compute_at")
+    assert current(steppers.nth(1)) == make_view(small_record()).steps[1].name.split(" (")[0]
+    assert current(steppers.nth(2)).startswith("z.tile"), "not the first of its notebook"
 
 
 def test_the_stepper_is_as_large_as_the_window(page: Any, record: Record, screenshot: Any) -> None:
@@ -741,15 +762,44 @@ def test_the_playground_and_the_player_are_alive_in_jupyterlab(lab_page: Any, sc
     screenshot(player, "player")
 
 
+def test_the_player_is_drawn_again_in_the_colours_of_another_theme(page: Any) -> None:
+    grid = {"name": "A", "rows": 4, "columns": 4, "shape": [4, 4], "axes": ["i", "j"]}
+    data = {
+        "title": "f", "grids": [grid], "writes": "w", "which": [0], "indices": [[1, 2]], "spots": [1, 2],
+        "statements": [], "statement": [], "loops": [[]], "complete": True, "theme": "auto",
+    }  # fmt: skip
+    page.set_content('<!DOCTYPE html><title>t</title><body data-jp-theme-light="true"><div id="at"></div>')
+    page.add_style_tag(content=style())
+    page.evaluate(
+        "([code, data]) => new Function(code)().player(document.getElementById('at'), data)", [script("player"), data]
+    )
+    drawn = "() => document.querySelector('canvas').toDataURL()"
+    light = page.evaluate(drawn)
+    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    page.wait_for_function(f"light => ({drawn})() !== light", arg=light)
+    dark = page.evaluate(drawn)
+    page.get_by_role("button", name="One access on").click()
+    page.get_by_role("button", name="One access back").click()
+    assert page.evaluate(drawn) == dark, "as it is drawn there from the beginning"
+    corner = "() => document.querySelector('canvas').getContext('2d').getImageData(0, 0, 1, 1).data[3]"
+    assert page.evaluate(corner) == 0, "the ground is the page's"
+
+
 TILED = SCHEDULE.rpartition("\n")[0]
+
+
+def write(page: Any, cell: Any, text: str) -> None:
+    """Replace the text of a cell. Outside of its editor keys are commands: letters would delete, copy and paste cells."""
+    cell.locator(".cm-content").click()
+    page.locator(".jp-Notebook.jp-mod-editMode").wait_for()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
 
 
 def completed_and_explained(page: Any, screenshot: Any, name: str) -> None:
     """Write the beginning of a schedule into the last cell, and see what Tab and Shift+Tab show."""
     last = page.locator(".jp-Notebook .jp-CodeCell").last
-    last.locator(".cm-content").click()
-    page.keyboard.press("Control+a")
-    page.keyboard.insert_text(TILED + "\nz.vec")
+    write(page, last, TILED + "\nz.vec")
     page.keyboard.press("Tab")
     items = page.locator(".jp-Completer .jp-Completer-item")
     items.first.wait_for()
@@ -769,8 +819,8 @@ def completed_and_explained(page: Any, screenshot: Any, name: str) -> None:
     assert "s[D].vectorize(ji)" in page.locator(".jp-Tooltip").inner_text()
     screenshot(page, f"tooltip_{name}")
     page.keyboard.press("Escape")
-    page.keyboard.press("Control+a")
-    page.keyboard.insert_text(ALIVE)
+    page.locator(".jp-Tooltip").wait_for(state="detached")
+    write(page, last, ALIVE)
     page.keyboard.press("Escape")
 
 
@@ -898,7 +948,7 @@ def test_a_saved_page_shows_all_without_scripts(saved: Any, browser: Any, tmp_pa
     context.close()
 
 
-APPS = ("lab/tree", "notebooks")
+APPS = ("lab/workspaces/alone/tree", "notebooks")  # alone: the notebook of the other tests has a kernel
 
 
 def reopened(server: Any, saved: Any, page: Any, app: str, trusted: bool, fragment: str = "") -> Any:
@@ -914,7 +964,11 @@ def reopened(server: Any, saved: Any, page: Any, app: str, trusted: bool, fragme
         notary.store.close()
     page.add_locator_handler(page.locator(".jp-Dialog .jp-mod-reject"), lambda refuse: refuse.click())  # a kernel?
     page.goto(server.url(f"{app}/{name}") + fragment, wait_until="domcontentloaded")
-    root = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    # JupyterLab 4.2 opens the notebooks of the last time first
+    page.wait_for_function(
+        "name => window.jupyterapp?.shell.currentWidget?.context?.path === name", arg=name, timeout=90_000
+    )
+    root = page.locator(".jp-NotebookPanel:visible")
     root.locator(".jp-OutputArea-output .tvmagic, .jp-OutputArea-output details").first.wait_for(
         state="attached", timeout=90_000
     )

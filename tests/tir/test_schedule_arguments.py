@@ -119,3 +119,12 @@ def test_a_trace_of_another_program_says_what_does_not_fit() -> None:
 def test_json_that_uses_what_no_call_gives_is_told() -> None:
     with pytest.raises(TVMagicError, match="not a trace: it uses `l10`, which no call before gives"):
         Trace.apply_json_to_schedule([[["Parallel", ["l10"], [], []]], []], chain())
+
+
+def test_blocks_and_loops_are_shown_by_their_names() -> None:
+    A = te.placeholder((4, 8), name="A")
+    sch = tir.Schedule(te.create_prim_func([A, te.compute((4, 8), lambda i, j: A[i, j] + 1.0, name="B")]))
+    block = sch.get_block("B")
+    i, j = sch.get_loops(block)
+    assert repr([block, i, j]) == "[BlockRV(B), LoopRV(i), LoopRV(j)]"
+    assert str(sch.split(j, [None, 4])[0]) == "LoopRV(j_0)"

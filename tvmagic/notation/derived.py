@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from tvmagic import te
 from tvmagic.ir import DataType, FloatImm, PrimExpr, Select, ops
@@ -32,7 +32,7 @@ class Stages(Protocol):
         """The range (first value, extent) of every index name."""
         ...
 
-    def fail(self, node: ast.AST, message: str, hint: str | None = None) -> Any:
+    def fail(self, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
         """Raise the error of a place in the statement."""
         ...
 
@@ -59,6 +59,16 @@ def _one(stages: Stages, call: ast.Call) -> tuple[ast.expr, list[str], list[str]
     for missing in sorted(over - set(names)):
         stages.fail(call, f"nothing is indexed by `{missing}`, over which `{name}` runs")
     return call.args[0], names, [n for n in names if n in over]
+
+
+def refuse_sum_of_bools(stages: Stages, node: ast.AST, any_of: str) -> NoReturn:
+    """The sum of bools is a bool, not how many there are as in NumPy; `any_of` is the text for whether any is true."""
+    text = ast.unparse(node)
+    stages.fail(
+        node,
+        f"`{text}` is a `bool`: its sum would say whether any is true, not how many are",
+        f"write `int32({text})` to count them, `{any_of}` for whether any is true",
+    )
 
 
 def _check_kept(stages: Stages, call: ast.Call, over: list[str], bound: Bound) -> None:
@@ -181,6 +191,8 @@ def _running(combine: Callable[[Any, Any], Any]) -> Callable[[Stages, ast.Call, 
         if not (isinstance(begin, int) and begin == 0):
             stages.fail(call, f"the range of `{over[0]}`, over which `{name}` runs, begins at 0")
         terms = stages.compute("terms", order, lambda at: stages.expression(node, at))
+        if name == "cumsum" and terms.dtype == "bool":
+            refuse_sum_of_bools(stages, node, f"cummax({ast.unparse(node)}, over={over[0]})")
         rest = terms.shape[1:]
         state = te.placeholder((steps, *rest), terms.dtype, name=f"{terms.op.name}_state")
         first = te.compute((1, *rest), lambda t, *i: terms(t, *i), name=f"{terms.op.name}_first")

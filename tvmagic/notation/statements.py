@@ -30,7 +30,7 @@ from tvmagic.errors import TVMagicError, closest
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.ir.deep import with_deep_stack
 from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, quotient_of, shrunk, solve_extents
-from tvmagic.notation.derived import DERIVED
+from tvmagic.notation.derived import DERIVED, refuse_sum_of_bools
 from tvmagic.notation.expressions import (
     DTYPES,
     FUNCTIONS,
@@ -592,6 +592,9 @@ class _Statement:
             result = expression.build(value)
             if reduction is None:
                 return result
+            if reduction == "sum" and result.dtype.is_bool:
+                names = over[0] if len(over) == 1 else f"({', '.join(over)})"
+                refuse_sum_of_bools(self, value, f"max({ast.unparse(value)}, over={names})")
             result = getattr(te, reduction)(result, axis=list(reduced.values()))
             result.span = result.span or self.source.span(value)
             return result

@@ -129,7 +129,7 @@ def _hint(text: str, count: int) -> str | None:
     if not count:
         return "an input has no loops: nothing computes it"
     if re.search(r"(?<!reduce_)\baxis$", text):
-        return f"the loops of a sum are in `{re.sub('axis$', 'reduce_axis', text)}`"
+        return f"the loops of a sum, if it has one, are in `{re.sub('axis$', 'reduce_axis', text)}`"
     return None
 
 

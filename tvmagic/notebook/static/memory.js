@@ -30,7 +30,7 @@ function memoryOf(node) {
   return CELLS.get(cell);
 }
 
-let linked = false;
+const FIRST = new WeakMap(); // by notebook, as JupyterLab has several in a page: the key of the stepper that asked first
 
 /** What is after the # of the address, also where JupyterLab has taken it away after it read the address. */
 function fragment() {
@@ -39,11 +39,12 @@ function fragment() {
   return location.hash || (url?.pathname === location.pathname ? url.hash : "");
 }
 
-/** What the address says of a stepper: {step, line}, both from 1; null where it speaks of another or of none. */
-function linkedTo(key) {
+/** What the address says of the stepper in a node: {step, line}, both from 1; null if it speaks of another or of none. */
+function linkedTo(key, node) {
   const said = new URLSearchParams(fragment().slice(1));
-  if (!said.has("step") || (said.get("in") ? said.get("in") !== key : linked)) return null;
-  linked = true;
+  const notebook = node.closest(".jp-Notebook") ?? document;
+  if (!FIRST.has(notebook)) FIRST.set(notebook, key);
+  if (!said.has("step") || (said.get("in") ?? FIRST.get(notebook)) !== key) return null;
   return { step: +said.get("step"), line: +said.get("line") || 0 };
 }
 

@@ -26,6 +26,18 @@ class Player {
       element("div", { class: "tm-grids" }, ...this.grids.map((g) => g.figure)), element("div", { class: "tm-meta" }, more));
     el.replaceChildren(this.root);
     this.go(0);
+    this.watchColours();
+  }
+
+  /** Draw again when the page gets other colours, and when the player comes back into the page, which may have others then. */
+  watchColours() {
+    const player = new WeakRef(this);
+    const watch = new MutationObserver(() => {
+      if (player.deref()) player.deref().draw();
+      else watch.disconnect();
+    });
+    watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind"] });
+    new ResizeObserver(() => this.draw()).observe(this.root);
   }
 
   /** The figure of a buffer: its sizes, what its axes are indexed by, and a canvas. */
@@ -74,6 +86,7 @@ class Player {
   }
 
   draw() {
+    if (!this.root.isConnected) return; // it has no colours
     const { data } = this, ages = this.grids.map(() => new Map());
     for (let i = 0; i < this.at; i++) {
       const grid = this.grids[data.which[i]];
@@ -86,8 +99,7 @@ class Player {
     const { cell, tall, canvas, rows, columns } = grid, { data } = this;
     const pen = canvas.getContext("2d");
     pen.setTransform(1, 0, 0, 1, 0, 0);
-    pen.fillStyle = this.colour("--tm-bg");
-    pen.fillRect(0, 0, canvas.width, canvas.height);
+    pen.clearRect(0, 0, canvas.width, canvas.height); // the ground is the page's
     this.numbers(pen, grid);
     pen.translate(LEFT, TOP);
     for (const [spot, i] of age) {

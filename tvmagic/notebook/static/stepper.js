@@ -39,7 +39,7 @@ class Stepper {
     this.build(root);
     this.search.value = kept.query ?? "";
     this.find(this.search.value);
-    this.goToLinked();
+    if (!("step" in kept)) this.goToLinked(); // a cell that runs again goes on at its step
     this.listen = new AbortController();
     addEventListener("hashchange", () => this.goToLinked(), { signal: this.listen.signal });
   }
@@ -64,7 +64,7 @@ class Stepper {
 
   /** Go to the step and the line that the address names, if it speaks of this stepper. */
   goToLinked() {
-    const link = linkedTo(this.data.key);
+    const link = linkedTo(this.data.key, this.root);
     if (!link || !this.data.steps[link.step - 1]) return;
     this.go(link.step - 1);
     const row = link.line ? unpack(this.step).findIndex(({ a, b }) => (this.step.a === null ? a : b) === link.line - 1) : -1;

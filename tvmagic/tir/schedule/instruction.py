@@ -81,16 +81,28 @@ _INPUT_ROLES = (
 _MANY_ROLES = ("Loops", "BlocksIn", "Sizes", "Lengths")
 
 
-class BlockRV(Identified):
+class _NamedRV(Identified):
+    """What has the name that its block or loop had when it was found, to be read by people."""
+
+    __slots__ = ("__weakref__", "_name")
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name})"
+
+
+class BlockRV(_NamedRV):
     """A name for a block in a schedule and its trace."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ()
 
 
-class LoopRV(Identified):
+class LoopRV(_NamedRV):
     """A name for a loop in a schedule and its trace."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ()
 
 
 ExprRV = PrimExpr

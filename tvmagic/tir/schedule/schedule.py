@@ -378,7 +378,8 @@ class Schedule(Identified):
             return rv
         if not isinstance(value, StmtSRef):
             raise DefectError(f"`{kind.method}` gave no reference")
-        rv = LoopRV() if kind.outputs in ("Loop", "Loops") else BlockRV()
+        name = value.stmt.loop_var.name if isinstance(value.stmt, For) else getattr(value.stmt, "name_hint", "")
+        rv = LoopRV(name) if kind.outputs in ("Loop", "Loops") else BlockRV(name)
         self._values[rv] = value
         return rv
 
