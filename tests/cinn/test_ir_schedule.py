@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cinn_programs import arrays, run
-from random_steps import random_schedule
+from random_steps import random_moves_of_tiles, random_schedule
 from step_programs import PROGRAMS, check, program
 
 import tvmagic
@@ -279,6 +279,26 @@ def test_random_steps_leave_the_results(seed: int) -> None:
 def test_many_random_steps_leave_the_results(start: int) -> None:
     for seed in range(start, start + 50):
         random_steps_hold(seed)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_moves_of_tiles_leave_the_results(seed: int) -> None:
+    moves_of_tiles_hold(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("start", range(100, 2100, 100))
+def test_many_moves_of_tiles_leave_the_results(start: int) -> None:
+    for seed in range(start, start + 100):
+        moves_of_tiles_hold(seed)
+
+
+def moves_of_tiles_hold(seed: int) -> None:
+    name = PROGRAMS[seed % len(PROGRAMS)]
+    schedule = random_moves_of_tiles(name, seed)
+    check(name, schedule)
+    text = cinn_text(schedule.func)
+    assert cinn_text(from_cinn(text)) == text
 
 
 def random_steps_hold(seed: int) -> None:

@@ -8,7 +8,17 @@ from typing import Any, TypeVar
 from tvmagic.cinn.conditions import Candidate
 from tvmagic.cinn.form import is_cinn_form, to_cinn
 from tvmagic.cinn.merging import with_bodies
-from tvmagic.cinn.steps import caches, copying, inlining, lookup, loops, moving, reduction, simple_moving
+from tvmagic.cinn.steps import (
+    caches,
+    copying,
+    inlining,
+    lookup,
+    loops,
+    moving,
+    reduction,
+    reverse_moving,
+    simple_moving,
+)
 from tvmagic.cinn.steps.declaration import STEPS
 from tvmagic.cinn.steps.inlining import (
     check_compute_inline_validation_and_get_store,
@@ -33,7 +43,17 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
-_USED = (caches, copying, inlining, loops, lookup, moving, reduction, simple_moving)  # they declare the steps
+_USED = (
+    caches,
+    copying,
+    inlining,
+    loops,
+    lookup,
+    moving,
+    reduction,
+    reverse_moving,
+    simple_moving,
+)  # they declare the steps
 
 
 class ModuleExpr:

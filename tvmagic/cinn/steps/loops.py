@@ -151,13 +151,7 @@ def _fuse(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
     var = Var("_".join(n.loop_var.name for n in nodes) + "_fused", first.loop_var.dtype)
     domain = Range.from_min_extent(IntImm(var.dtype, 0), IntImm(var.dtype, math.prod(sizes)))
     around = ranges_of(n for n in path_to(body_of_root, first) if isinstance(n, For) and n is not first)
-    values: dict[Var, PrimExpr] = {}
-    rest: PrimExpr = var
-    for node, size in zip(reversed(nodes[1:]), reversed(sizes[1:])):
-        values[node.loop_var] = FloorMod(rest, IntImm(var.dtype, size))
-        rest = FloorDiv(rest, IntImm(var.dtype, size))
-    values[first.loop_var] = rest
-    body = rebound(nodes[-1].body, values, {**around, var: domain})
+    body = rebound(nodes[-1].body, _places(nodes, sizes, var), {**around, var: domain})
     fused = first.replace(loop_var=var, extent=domain.extent, body=body)
     commit(state, loops[0], Edit({first: fused})(body_of_root))
     return loop_ref(state, var)
@@ -446,7 +440,8 @@ def flatten_loops(state: ScheduleState, loops: Loops, force_flat: bool = False) 
     changes: dict[Stmt, Stmt | None] = {
         leaf.realize: _flattened(leaf.realize, nodes, sizes, var, force_flat) for leaf in inner
     }
-    flat = nodes[0].replace(loop_var=var, extent=IntImm(var.dtype, total), body=Edit(changes)(nodes[-1].body))
+    new = substitute(Edit(changes)(nodes[-1].body), _places(nodes, sizes, var))  # the conditions there
+    flat = nodes[0].replace(loop_var=var, extent=IntImm(var.dtype, total), body=new)
     commit(state, loops[0], Edit({nodes[0]: flat})(body))
     return loop_ref(state, var)
 
@@ -463,14 +458,20 @@ def _check_flat(realize: BlockRealize, loops: Sequence[For]) -> None:
         )
 
 
+def _places(loops: Sequence[For], sizes: Sequence[int], flat: Var) -> dict[Var, PrimExpr]:
+    """The variables of nested loops, given the one of the loop over all their iterations."""
+    places: dict[Var, PrimExpr] = {}
+    rest: PrimExpr = flat
+    for loop, size in zip(reversed(loops[1:]), reversed(sizes[1:])):
+        places[loop.loop_var] = FloorMod(rest, IntImm(flat.dtype, size))
+        rest = FloorDiv(rest, IntImm(flat.dtype, size))
+    places[loops[0].loop_var] = rest
+    return places
+
+
 def _flattened(realize: BlockRealize, loops: Sequence[For], sizes: Sequence[int], loop_var: Var, force: bool) -> Stmt:
     block, var = realize.block, Var("_flat_i", loop_var.dtype)
-    places: dict[Var, PrimExpr] = {}
-    rest: PrimExpr = var
-    for loop, size in zip(reversed(loops[1:]), reversed(sizes[1:])):
-        places[loop.loop_var] = FloorMod(rest, IntImm(var.dtype, size))
-        rest = FloorDiv(rest, IntImm(var.dtype, size))
-    places[loops[0].loop_var] = rest
+    places = _places(loops, sizes, var)
     values = {
         axis.var: places[value] if isinstance(value, Var) else value
         for axis, value in zip(block.iter_vars, realize.iter_values)
