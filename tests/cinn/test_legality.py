@@ -14,7 +14,7 @@ import tvmagic
 from tvmagic import cinn, te
 from tvmagic.cinn import IRSchedule
 from tvmagic.errors import TVMagicError
-from tvmagic.script import from_cinn, from_source
+from tvmagic.script import cinn_text, from_cinn, from_source
 
 
 def two(shape: tuple[int, ...]) -> IRSchedule:
@@ -255,3 +255,23 @@ def test_a_cache_does_not_take_the_name_of_a_block() -> None:
     with pytest.raises(TVMagicError, match="a block `B_local_temp_buffer` already"):
         schedule.cache_write("B", 0, "local")
     check("outputs", schedule)
+
+
+def test_first_values_beside_a_condition_do_not_go_under_it() -> None:
+    schedule = program("two_sums").schedule()
+    schedule.split("B", 2, [-1, 4])
+    schedule.fuse("B", [2, 3])  # eight iterations, six of which run
+    schedule.rfactor(schedule.get_loops("B")[2], 0)
+    schedule.reorder("rf_B", [1, 0])
+    text = schedule.text(regions=False)
+    assert text.index("rf_B__reduce_init[i0, i1] = ") < text.index("if (")
+    check("two_sums", schedule)
+
+
+def test_a_flat_index_of_more_than_the_variable_comes_back_as_it_was() -> None:
+    schedule = program("padded").schedule()
+    schedule.cache_read("B", 0, "local")
+    schedule.flatten_loops(schedule.get_loops("B"))
+    text = cinn_text(schedule.func)
+    assert "A_local_temp_buffer[(((11 * (_flat_i / 13)) + (_flat_i % 13)) - 1)]" in text
+    assert cinn_text(from_cinn(text)) == text
