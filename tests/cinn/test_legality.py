@@ -275,3 +275,11 @@ def test_a_flat_index_of_more_than_the_variable_comes_back_as_it_was() -> None:
     text = cinn_text(schedule.func)
     assert "A_local_temp_buffer[(((11 * (_flat_i / 13)) + (_flat_i % 13)) - 1)]" in text
     assert cinn_text(from_cinn(text)) == text
+
+
+def test_first_values_stay_with_what_adds_again() -> None:
+    schedule = program("normed").schedule()
+    schedule.compute_at("S", schedule.get_loops("C")[1])
+    with pytest.raises(TVMagicError, match="in more than one iteration of a loop around both"):
+        schedule.simple_compute_at("S__reduce_init", schedule.get_loops("B")[0])
+    check("normed", schedule)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.cinn.form import listed, parts_of
 from tvmagic.cinn.steps.coverage import among, check_inputs_stay, loads_of
 from tvmagic.cinn.steps.declaration import step
@@ -35,7 +36,8 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.ir.query import is_zero
+from tvmagic.ir.query import is_zero, variables_in
+from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop
@@ -75,6 +77,7 @@ def simple_compute_at(state: ScheduleState, block: BlockRef, loop: Loop) -> None
     }
     _check_passed(leaves(body), leaf, loop, before)
     check_inputs_stay(leaf, leaves(body), chain)
+    _check_added_once(leaf, leaves(body), chain)
     after = _with_threads(Edit(changes)(body), own, others)
     new_chain = leaf_loops(after, leaf.name)[: len(chain)]
     without = private_buffers(after, new_chain[-1], arguments_of(state, block))
@@ -199,6 +202,26 @@ def _check_passed(every: Sequence[Leaf], leaf: Leaf, loop: StmtSRef, before: boo
         if stored & touched or mine & {load.buffer for load in loads_of(found)}:
             raise ScheduleError(
                 f"`{found.name}` is between `{leaf.name}` and {loop.label} and depends on it", found.block
+            )
+
+
+def _check_added_once(leaf: Leaf, every: Sequence[Leaf], around: Sequence[For]) -> None:
+    """Raise if a block adds again to what the moved one stored, in a loop that this leaves: it would store it once."""
+    stored = {s.buffer for s in leaf.stores}
+    left = [loop for loop in leaf.loops if loop not in around]
+    for found in every:
+        adds = found.block is not leaf.block and stored & {s.buffer for s in found.stores} & {
+            x.buffer for x in loads_of(found)
+        }
+        if not adds or not any(loop in found.loops for loop in left):
+            continue
+        values = [value for value in found.realize.iter_values if variables_in(value)]
+        condition = all_of(found.conditions)
+        if not detect_iter_map(values, ranges_of(found.loops), condition, check_level="bijective").indices:
+            raise ScheduleError(
+                f"`{found.name}` adds to what `{leaf.name}` stores in more than one iteration of a loop around both",
+                leaf.block,
+                found.block,
             )
 
 
