@@ -223,11 +223,11 @@ def Split(x: Operand, axis: Axis | str, sizes: Sequence[SizeLike], name: str | N
 def Transpose(x: Operand, axes: Sequence[Axis | str], name: str | None = None) -> AscTensor:
     """The elements of `x` in memory in the order of `axes`, the outermost first; `axes` are those of `x`."""
     x = _tensor(x)
-    axes = x.node.graph.find_axes(axes)
+    order = x.node.graph.find_axes(axes)
     y = _new(x.node.graph, "Transpose", [x], x, name=name)
-    if len(axes) != len(x.axis) or set(axes) != set(x.axis):
-        raise AscendError("transpose-permutation", f"{list(axes)} is not an order of the axes {x.axis} of `{x}`")
-    y.axis, y.repeats = list(axes), [x.repeat(a) for a in axes]
+    if len(order) != len(x.axis) or set(order) != set(x.axis):
+        raise AscendError("transpose-permutation", f"{order} is not an order of the axes {x.axis} of `{x}`")
+    y.axis, y.repeats = order, [x.repeat(a) for a in order]
     y.strides = dense_strides(y.repeats)
     return y
 
@@ -248,13 +248,13 @@ def Gather(
     negative_index_support: negative indices count from the end.
     """
     x, at = _tensor(x), _tensor(indices)
-    axis = x.node.graph.find_axis(axis)
-    place = next((i for i, a in enumerate(x.axis) if a is axis), -1)
+    along = x.node.graph.find_axis(axis)
+    place = next((i for i, a in enumerate(x.axis) if a is along), -1)
     if place < 0:
-        raise AscendError("node-axis", f"`{x}` has no axis `{axis.name}`")
+        raise AscendError("node-axis", f"`{x}` has no axis `{along.name}`")
     attrs = {"axis": place, "negative_index_support": negative_index_support}
     y = _new(x.node.graph, "Gather", [x, at], x, name=name, **attrs)
-    y.repeats = [at.repeat(a) if a is axis or r.is_one else r for a, r in zip(x.axis, x.repeats, strict=True)]
+    y.repeats = [at.repeat(a) if a is along or r.is_one else r for a, r in zip(x.axis, x.repeats, strict=True)]
     y.strides = dense_strides(y.repeats)
     return y
 

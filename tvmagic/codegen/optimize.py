@@ -29,22 +29,22 @@ def _set_options() -> None:
     llvm.set_option("tvmagic", "-grow-region-complexity-budget=300")
 
 
-def optimized(text: str, target: Target, most: int = 3, imports: tuple[str, ...] = ()) -> Any:
-    """The LLVM module of `text` after LLVM's passes for the optimization level of `target`, at most `most`.
+def optimized(text: str, target: Target, imports: tuple[str, ...] = ()) -> Any:
+    """The LLVM module of `text` after LLVM's passes for the optimization level of `target`, by default 3.
 
     `imports`: modules of users that are linked in: LLVM text, or the name of a file `.ll` or `.bc`.
     """
     _set_options()
     machine = target_machine(target)
-    return interruptible(lambda: _optimized(text, target, machine, most, imports))
+    return interruptible(lambda: _optimized(text, target, machine, imports))
 
 
-def _optimized(text: str, target: Target, machine: Any, most: int, imports: tuple[str, ...]) -> Any:
+def _optimized(text: str, target: Target, machine: Any, imports: tuple[str, ...]) -> Any:
     """The optimized module, again without the vectorizer of straight code if LLVM does not accept its own result.
 
     That vectorizer of LLVM 22.1 may use values before it computes them, on which its code generator ends the process.
     """
-    level = min(int(target.attrs.get("opt-level", 3)), most)
+    level = min(int(target.attrs.get("opt-level", 3)), 3)
     module = _linked(text, imports)
     _run_passes(module, machine, level, straight=True)
     try:

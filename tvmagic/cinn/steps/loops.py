@@ -268,8 +268,10 @@ def _reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
     _check_bounds(chain, order)
     inner = chain.loops[-1]
     check_free_order(body, chain.loops, private_buffers(body, inner, arguments_of(state, loops[0])), "the new order")
-    before = [chain.nest(order, *around, listed(*parts)) for *around, parts in chain.before if parts]
-    after = [chain.nest(order, *around, listed(*parts)) for *around, parts in reversed(chain.after) if parts]
+    before = [chain.nest(order, depth, guards, listed(*parts)) for depth, guards, parts in chain.before if parts]
+    after = [
+        chain.nest(order, depth, guards, listed(*parts)) for depth, guards, parts in reversed(chain.after) if parts
+    ]
     main = chain.nest(order, len(order), len(chain.guards), chain.body)
     new = main if not before and not after else listed(*_fresh(before), main, *_fresh(after))
     commit(state, loops[0], Edit({chain.top: new})(body))
