@@ -177,10 +177,10 @@ def IndexExpr(graph: AscGraph, expr: SizeLike, dtype: str = "int64", name: str |
 def Broadcast(x: Operand, axis: Axis | str, name: str | None = None, *, size: SizeLike | None = None) -> AscTensor:
     """`x`, of size 1 along `axis`, repeated along it; `size` times where it is a part of the axis, as for a concat."""
     x = _tensor(x)
-    axis = x.node.graph.find_axis(axis)
+    along = x.node.graph.find_axis(axis)
     y = _new(x.node.graph, "Broadcast", [x], x, name=name)
-    times = axis.size if size is None else Size.of(size)
-    y.repeats = [times if a is axis else r for a, r in zip(x.axis, x.repeats, strict=True)]
+    times = along.size if size is None else Size.of(size)
+    y.repeats = [times if a is along else r for a, r in zip(x.axis, x.repeats, strict=True)]
     y.strides = dense_strides(y.repeats)
     return y
 
@@ -199,10 +199,10 @@ def Concat(
 ) -> AscTensor:
     """The inputs one after the other along `axis`, whose size is the sum of theirs; `size` in a part of another concat."""
     tensors = [_tensor(x) for x in inputs]
-    axis = tensors[0].node.graph.find_axis(axis)
+    along = tensors[0].node.graph.find_axis(axis)
     y = _new(tensors[0].node.graph, "Concat", tensors, tensors[0], name=name)
-    total = axis.size if size is None else Size.of(size)
-    y.repeats = [total if a is axis else r for a, r in zip(y.axis, y.repeats, strict=True)]
+    total = along.size if size is None else Size.of(size)
+    y.repeats = [total if a is along else r for a, r in zip(y.axis, y.repeats, strict=True)]
     y.strides = dense_strides(y.repeats)
     return y
 
