@@ -177,10 +177,30 @@ serial for (i, 0, 8) { {
 """
 
 
+DELAYED = """
+serial for (i, 0, 8) { {
+  ScheduleBlock(T0) { if ((i == 0)) { T[0] = 0.0f } }
+  ScheduleBlock(B) { i0 = axis.bind(i) B[i0] = T[0] }
+  ScheduleBlock(T) { i0 = axis.bind(i) T[0] = A[i0] }
+} }
+"""
+HELD = """
+serial for (i, 0, 8) { {
+  if (((i % 2) == 0)) { { ScheduleBlock(T) { i0 = axis.bind(i) T[0] = A[i0] } } }
+  ScheduleBlock(B) { i0 = axis.bind(i) B[i0] = T[0] }
+} }
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [(RUNNING_SUM, np.cumsum), (THE_LAST_TWO, lambda a: 2 * a + np.concatenate([[0], 2 * a[:-1]]))],
-    ids=["running sum", "the last two"],
+    [
+        (RUNNING_SUM, np.cumsum),
+        (THE_LAST_TWO, lambda a: 2 * a + np.concatenate([[0], 2 * a[:-1]])),
+        (DELAYED, lambda a: np.concatenate([[0], a[:-1]])),
+        (HELD, lambda a: np.repeat(a[::2], 2)),
+    ],
+    ids=["running sum", "the last two", "delayed", "held"],
 )
 def test_values_that_iterations_hand_on(text: str, expected: Callable[[np.ndarray], np.ndarray]) -> None:
     func = from_cinn(text, outputs=["B"])
@@ -283,3 +303,24 @@ def test_first_values_stay_with_what_adds_again() -> None:
     with pytest.raises(TVMagicError, match="in more than one iteration of a loop around both"):
         schedule.simple_compute_at("S__reduce_init", schedule.get_loops("B")[0])
     check("normed", schedule)
+
+
+RUNNING_SUMS = """
+serial for (i, 0, 4) { {
+  ScheduleBlock(S__reduce_init) { i0 = axis.bind(i) S__reduce_init[i0] = 0.0f }
+  serial for (k0, 0, 6) { {
+    ScheduleBlock(S) { i0, i1 = axis.bind(i, k0) S[i0] = (S[i0] + A[i0, i1]) }
+    ScheduleBlock(R) { i0, i1 = axis.bind(i, k0) R[i0, i1] = (S[i0] * 2.0f) }
+  } }
+} }
+serial for (i, 0, 4) { serial for (j, 0, 6) { ScheduleBlock(B) { i0, i1 = axis.bind(i, j) B[i0, i1] = R[i0, i1] } } }
+"""
+
+
+@pytest.mark.parametrize("call", [lambda s: s.compute_inline("R"), lambda s: s.compute_at("R", s.get_loops("B")[1])])
+def test_a_part_of_a_sum_is_not_read_where_the_sum_is_complete(call: Callable[[IRSchedule], object]) -> None:
+    schedule = IRSchedule(from_cinn(RUNNING_SUMS, outputs=["B"]))
+    with pytest.raises(TVMagicError, match="one iteration of loop `k0` leaves in `S`"):
+        call(schedule)
+    a = np.arange(24, dtype="float32").reshape(4, 6)
+    np.testing.assert_array_equal(run(schedule.func, [a], (4, 6))[0], 2 * np.cumsum(a, 1))
