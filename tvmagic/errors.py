@@ -97,6 +97,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean `{found}`?" if found else None
 
 
+def no_such_name(owner: object, name: str) -> AttributeError:
+    """The error for a name that an object does not have; a name as it is in C++ gets the one that it has here."""
+    known = [n for n in dir(type(owner)) if not n.startswith("_")]
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    near = f"did you mean `{words}`?" if words in known and words != name else did_you_mean(name, known)
+    return AttributeError(f"`{type(owner).__name__}` has no `{name}`" + (f"; {near}" if near else ""))
+
+
 def a_thing(value: object) -> str:
     """The type of a value with its article: `a list`, `an int`."""
     name = type(value).__name__

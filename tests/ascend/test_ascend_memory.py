@@ -15,6 +15,7 @@ from tvmagic.ascend.lifetimes import is_local, lifetimes
 from tvmagic.ascend.memory import assign_memory, place_of
 from tvmagic.ascend.npu import local_sizes
 from tvmagic.ascend.sizes import Size
+from tvmagic.errors import TVMagicError
 from tvmagic.passes import recording
 
 
@@ -300,9 +301,36 @@ def test_two_stores_fill_one_output() -> None:
 def test_a_part_that_is_not_inside_is_refused() -> None:
     graph = new("outside", 10)
     ops.Output(ops.Store(ops.Load(ops.Data(graph, "x"), offset=3)), "y")
-    with pytest.raises(AscendError, match="offset-inside"):
-        ascend.evaluate(graph, [np.zeros(10, "float32")])
+    for use in (ascend.check_hint, ascend.lower_graph, lambda g: ascend.evaluate(g, [np.zeros(10, "float32")])):
+        with pytest.raises(AscendError, match="offset-inside"):
+            use(graph)
+    for offset in (-1, 3):
+        graph = new("stored_outside", 10)
+        ops.Output(ops.Store(ops.Load(ops.Data(graph, "x")), offset=offset), "y")
+        with pytest.raises(AscendError, match="offset-inside"):
+            ascend.auto_schedule(graph)
+    graph = new("backwards", 10)
+    ops.Output(ops.Store(ops.Load(ops.Data(graph, "x", strides=[-1]))), "y")
+    with pytest.raises(AscendError, match="a stride is not negative"):
+        ascend.check_hint(graph)
     graph = new("larger", 10)
     ops.Output(ops.Store(ops.Load(ops.Data(graph, "x", sizes=[9]), sizes=[10])), "y")
     with pytest.raises(AscendError, match="edge-repeats"):
         ascend.check_hint(graph)
+
+
+def test_a_part_of_open_size_that_is_not_inside_is_refused_when_the_program_runs() -> None:
+    graph = AscGraph("window")
+    s0 = graph.create_size("s0")
+    graph.create_axis("z0", 8)
+    window = ops.Load(ops.Data(graph, "x", sizes=[20]), offset=s0, sizes=[8])
+    graph.create_axis("z1", s0)
+    given = ops.Data(graph, "y", ["z1"])
+    ops.Output(ops.Store(ops.Abs(window)), "out")
+    assert given.node.name == "y"  # an argument that says how large s0 is
+    built = tvmagic.build(ascend.lower_graph(graph))
+    x, out = np.arange(-10, 10, dtype="float32"), np.zeros(8, "float32")
+    built(x, np.zeros((1, 12), "float32"), out)
+    np.testing.assert_array_equal(out, abs(x[12:20]))
+    with pytest.raises(TVMagicError, match="moves elements from offset s0 on"):
+        built(x, np.zeros((1, 13), "float32"), out)

@@ -238,3 +238,43 @@ def test_concat_sizes_add_up() -> None:
 def test_calls_that_make_no_sense(call) -> None:
     with pytest.raises(AscendError):
         call(chain())
+
+
+def test_axes_are_given_as_they_were_created_or_by_name() -> None:
+    graph = AscGraph("rows")
+    z0, z1 = graph.create_axis("z0", 4), graph.create_axis("z1", 6)
+    x = ops.Load(ops.Data(graph, "x", ["z0", "z1"]))
+    total = ops.Sum(x, "z1")
+    assert [str(r) for r in total.repeats] == ["4", "1"] and total.repeats == ops.Sum(x, [z1]).repeats
+    assert ops.Broadcast(total, "z1").repeats == x.repeats
+    assert ascend.tile_split(graph, "z0")[0].from_ == (z0,)
+    for wrong, said in (("z2", "no axis `z2`"), (5, "not an int"), ([z0, "zz"], "no axis `zz`")):
+        with pytest.raises(AscendError, match=said):
+            ops.Sum(x, wrong)
+    with pytest.raises(AscendError, match="no axis `z1`"):  # an axis of another graph
+        ops.Sum(ops.Load(ops.Data(AscGraph("other"), "x")), z1)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda g: ops.Data(g, "x", dtype="float31"), "`float31` is not a type of tensors"),
+        (lambda g: ops.Cast(ops.Load(ops.Data(g, "x")), "half"), "`half` is not a type of tensors"),
+        (lambda g: g.create_axis("z9", 2.5), "a size is a whole number"),
+        (lambda g: ascend.apply_split(g, g.axes[0], 7), "the halves of a split are axes, not an int"),
+        (lambda g: ascend.apply_merge(g, g.axes), "what is applied is a merged axis, not a list"),
+    ],
+)
+def test_arguments_that_fit_nothing(call, said: str) -> None:
+    graph = AscGraph("rows")
+    graph.create_axis("z0", 4), graph.create_axis("z1", 6)
+    with pytest.raises(AscendError, match=said):
+        call(graph)
+
+
+def test_names_as_in_cpp_are_told_by_their_names_here() -> None:
+    with pytest.raises(AttributeError, match="did you mean `create_axis`"):
+        AscGraph("g").CreateAxis("z0", 4)
+    with pytest.raises(AttributeError, match="did you mean `Relu`"):
+        _ = ops.Relu6
+    assert not hasattr(AscGraph("g"), "nothing_like_it")

@@ -1,4 +1,4 @@
-"""Random steps on random programs: a step is done or refused, and what is left computes what NumPy does."""
+"""Random steps on some programs: a step is done or refused, and what is left computes what NumPy does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from step_programs import program
 from tvmagic.cinn import IRSchedule
 from tvmagic.errors import TVMagicError
 
-__all__ = ["random_schedule"]
+__all__ = ["random_moves_of_tiles", "random_schedule"]
 
 
 def _names(s: IRSchedule) -> list[str]:
@@ -113,3 +113,19 @@ def random_schedule(name: str, seed: int, calls: int = 12) -> tuple[IRSchedule, 
             if len(done) == 8:
                 break
     return schedule, done, refused
+
+
+def random_moves_of_tiles(name: str, seed: int) -> IRSchedule:
+    """A schedule of nests that were split, fused and reordered, between which blocks and their loops moved."""
+    rng = random.Random(seed)
+    schedule = program(name).schedule(seed)
+    steps = _Steps(schedule, rng)
+    tiles = (steps.split, steps.fuse, steps.reorder)
+    moves = [getattr(steps, n) for n in _KINDS if n not in ("split", "fuse", "reorder", "kind", "sync")]
+    for _ in range(3):
+        for call in (*rng.choices(tiles, k=rng.randint(1, 5)), *rng.choices(moves, k=rng.randint(1, 4))):
+            try:
+                call()
+            except TVMagicError:
+                continue
+    return schedule

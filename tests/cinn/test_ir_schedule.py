@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cinn_programs import arrays, run
-from random_steps import random_schedule
+from random_steps import random_moves_of_tiles, random_schedule
 from step_programs import PROGRAMS, check, program
 
 import tvmagic
@@ -281,6 +281,26 @@ def test_many_random_steps_leave_the_results(start: int) -> None:
         random_steps_hold(seed)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_moves_of_tiles_leave_the_results(seed: int) -> None:
+    moves_of_tiles_hold(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("start", range(100, 2100, 100))
+def test_many_moves_of_tiles_leave_the_results(start: int) -> None:
+    for seed in range(start, start + 100):
+        moves_of_tiles_hold(seed)
+
+
+def moves_of_tiles_hold(seed: int) -> None:
+    name = PROGRAMS[seed % len(PROGRAMS)]
+    schedule = random_moves_of_tiles(name, seed)
+    check(name, schedule)
+    text = cinn_text(schedule.func)
+    assert cinn_text(from_cinn(text)) == text
+
+
 def random_steps_hold(seed: int) -> None:
     """What is left after random steps computes what NumPy does; so does its text, read back, and it is the same."""
     name = PROGRAMS[seed % len(PROGRAMS)]
@@ -303,8 +323,10 @@ def random_steps_hold(seed: int) -> None:
         lambda s: s.cache_read("C", "A", "local"), lambda s: s.vectorize(loop("B", 0)(s), "x"), lambda s: s.bind(loop("B", 0)(s), 0),
         lambda s: s.set_exprs(3), lambda s: s.annotate("B", 3, 1), lambda s: s.flatten_loops("B"), lambda s: s.get_loops(None),
         lambda s: s.sample_categorical([1, 2], [0.5, 0.5], decision=[7]), lambda s: s.sync_threads("nope"),
+        lambda s: s.split(s.get_loops("B"), [3, 4]), lambda s: s.split("B", [0], [3, 4]),
+        lambda s: s.sample_perfect_tile(loop("B", 0)(s), 2, 16, 4),
     ],
-    ids=range(20),
+    ids=range(23),
 )  # fmt: skip
 def test_arguments_that_fit_nothing_are_refused_and_change_nothing(call: Call) -> None:
     schedule = program("chain").schedule()
@@ -312,6 +334,19 @@ def test_arguments_that_fit_nothing_are_refused_and_change_nothing(call: Call) -
     with pytest.raises(TVMagicError):
         call(schedule)
     assert str(schedule) == before and len(schedule.trace.insts) - steps <= 1
+
+
+def test_names_as_in_cpp_are_told_by_their_names_here() -> None:
+    schedule = program("chain").schedule()
+    for name, here in (
+        ("Split", "split"),
+        ("GetLoops", "get_loops"),
+        ("GetTraceDesc", "get_trace_desc"),
+        ("fuze", "fuse"),
+    ):
+        with pytest.raises(AttributeError, match=f"did you mean `{here}`"):
+            getattr(schedule, name)
+    assert not hasattr(schedule, "nothing_like_it")
 
 
 def test_what_has_no_blocks_is_refused() -> None:

@@ -23,6 +23,7 @@ EXPRESSIONS = {
     "every other": "A[T.Ramp(i * LANES, 2, LANES)] - B[v]",
     "what is stored": "C[v] + A[v]",
     "what is next to it": "C[T.Ramp(i * LANES + 1, 1, LANES)] + A[v]",
+    "a type of few bits": "T.Cast(f'float32x{LANES}', T.Ramp(T.Cast('uint8', i), T.uint8(3), LANES)) + B[v]",
     "types": "T.Cast(f'float32x{LANES}', T.Cast(f'int8x{LANES}', A[v] * T.Broadcast(T.float32(9), LANES)))",
 }
 
@@ -64,6 +65,7 @@ def test_parts_give_what_the_whole_gives(name: str, lanes: int) -> None:
             "every other": lambda: a[i * lanes + 2 * np.arange(lanes)] - y,
             "what is stored": lambda: z + x,
             "what is next to it": lambda: expected[v + 1] + x,
+            "a type of few bits": lambda: (i + 3 * np.arange(lanes)).astype("uint8").astype("float32") + y,
             "types": lambda: (x * np.float32(9)).astype("int8").astype("float32"),
         }[name]()
     build(func)(a, b, c)

@@ -123,7 +123,7 @@ def hint_graph(
         raise AscendError(
             RULE,
             f"`{name or source}` is not made of tensor expressions",
-            hint="index notation or calls of `te.compute`",
+            hint="index notation or calls of `te.compute`; the kernel of a tiling is its `ascend_c()`",
         )
     build = _Builder(name or outputs[0].name, outputs, inputs)
     return run_step("ascend.HintGraph", build.run, before="\n".join(map(_op_text, build.order)), after=str)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvmagic.ascend.optypes import OP_TYPES, OpType, op_type
 from tvmagic.ascend.sizes import Size, SizeLike
-from tvmagic.errors import DiagnosticError, a_thing
+from tvmagic.errors import DiagnosticError, a_thing, did_you_mean, no_such_name
 from tvmagic.ir import Span
 
 __all__ = [
@@ -360,18 +360,36 @@ class AscGraph:
             raise AscendError("unique-name", f"the axis `{name}` is already there")
         if isinstance(size, int):
             _positive(size)
+        elif not isinstance(size, Size):
+            raise AscendError("size", f"a size is a whole number, or what `create_size` gives, not {a_thing(size)}")
         axis = Axis(len(self.axes), name, Size.of(size), type, **facts)
         self.axes.append(axis)
         if type is AxisType.ORIGINAL:
             self.sched_axes.append(axis)
         return axis
 
-    def find_axis(self, name: str) -> Axis:
-        """The axis of a name."""
-        for axis in self.axes:
-            if axis.name == name:
-                return axis
-        raise AscendError("axis-known", f"graph `{self.name}` has no axis `{name}`")
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Names as they are in C++ are told by their names here."""
+            raise no_such_name(self, name)
+
+    def find_axis(self, axis: Axis | str) -> Axis:
+        """The axis of a name; an axis of the graph as it is."""
+        for known in self.axes:
+            if axis is known or axis == known.name:
+                return known
+        if not isinstance(axis, (Axis, str)):
+            raise AscendError("axis-known", f"an axis is given as it was created or by its name, not {a_thing(axis)}")
+        name = axis if isinstance(axis, str) else axis.name
+        hint = did_you_mean(name, [known.name for known in self.axes])
+        raise AscendError("axis-known", f"graph `{self.name}` has no axis `{name}`", hint=hint)
+
+    def find_axes(self, axes: Axis | str | Sequence[Axis | str]) -> list[Axis]:
+        """Axes of the graph, given as `find_axis` takes them; one alone as a list of it."""
+        if isinstance(axes, (Axis, str)) or not isinstance(axes, Iterable):
+            return [self.find_axis(axes)]
+        return [self.find_axis(axis) for axis in axes]
 
     def find_node(self, name: str) -> AscNode:
         """The node of a name."""
@@ -520,6 +538,18 @@ def _copied_node(
         )  # fmt: skip
         new.outputs.append(copied)
     return new
+
+
+_DTYPES = (
+    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"
+)  # fmt: skip
+
+
+def the_dtype(dtype: str, said: str | None = None) -> str:
+    """`dtype`, if it is a type of tensors; else an error, with `said` as what is wrong."""
+    if dtype not in _DTYPES:
+        raise AscendError("dtype", said or f"`{dtype}` is not a type of tensors", hint="one of " + ", ".join(_DTYPES))
+    return dtype
 
 
 def _positive(value: int) -> int:

@@ -19,10 +19,20 @@ from tvmagic.ascend.memory import buffer_length, local_buffers
 from tvmagic.ascend.optypes import reduce_identity
 from tvmagic.ascend.padding import row_strides
 from tvmagic.ascend.places import Places, by_axis, coefficient, seen_from
-from tvmagic.ascend.rules import axis_of, calls_axes, check_graph, check_impl, domain_of, held_axes, reduced_axes
+from tvmagic.ascend.rules import (
+    axis_of,
+    calls_axes,
+    check_graph,
+    check_impl,
+    domain_of,
+    held_axes,
+    moved_parts,
+    reduced_axes,
+)
 from tvmagic.ascend.sizes import Size, ceiling, to_expr
 from tvmagic.ir import (
     Allocate,
+    AssertStmt,
     Buffer,
     DeclBuffer,
     For,
@@ -33,6 +43,7 @@ from tvmagic.ir import (
     SeqStmt,
     SizeVar,
     Stmt,
+    StringImm,
     Var,
     ops,
     pointer_var,
@@ -392,7 +403,7 @@ def lower_graphs(
         for node in concrete.of_type("Workspace"):
             memory.workspace(node)
         bodies.append(_GraphLowering(concrete, memory, in_place).run())
-    body = SeqStmt.flatten(*bodies)
+    body = _with_parts_checked(hint, memory, SeqStmt.flatten(*bodies))
     for buffer in reversed(memory.workspaces):
         body = allocate(buffer, body)
     for node in reversed((*hint.of_type("Data"), *hint.of_type("Output"))):
@@ -402,6 +413,16 @@ def lower_graphs(
     inputs = len(hint.of_type("Data"))
     parameters = [*memory.arguments[:inputs], *memory.numbers.values(), *memory.arguments[inputs:]]
     return PrimFunc(parameters, body, attrs=attrs)
+
+
+def _with_parts_checked(graph: AscGraph, memory: _Memory, body: Stmt) -> Stmt:
+    """`body` after checks that what is moved at an offset is inside its array, if that depends on open sizes."""
+    for node, array, offset, part, whole in moved_parts(graph):
+        inside = ops.all(memory.expr(offset) >= 0, memory.expr(offset + part) <= memory.expr(whole))
+        said = f"`{node.name}` moves elements from offset {offset} on of `{array}`, which has {whole}"
+        if not isinstance(inside, IntImm):
+            body = AssertStmt(inside, StringImm(said), body)
+    return body
 
 
 def _check_variables(memory: _Memory) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, dense_strides
+from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, dense_strides, the_dtype
 from tvmagic.ascend.optypes import OP_TYPES
 from tvmagic.ascend.sizes import Size, SizeLike
+from tvmagic.errors import did_you_mean
 
 __all__ = [
     "Broadcast",
@@ -71,7 +72,7 @@ def layout(
 def Data(
     graph: AscGraph,
     name: str,
-    axes: Sequence[Axis] | None = None,
+    axes: Sequence[Axis | str] | None = None,
     dtype: str = "float32",
     *,
     sizes: Sequence[SizeLike] | None = None,
@@ -86,7 +87,10 @@ def Data(
     strides: its strides in elements along each of its axes, those of size 1 among them; dense by default.
     """
     y = graph.add_node("Data", (), name, index=len(graph.of_type("Data"))).y
-    y.dtype, (y.axis, y.repeats) = dtype, layout(graph, axes, sizes)
+    y.dtype, (y.axis, y.repeats) = (
+        the_dtype(dtype),
+        layout(graph, None if axes is None else graph.find_axes(axes), sizes),
+    )
     y.strides = dense_strides(y.repeats) if strides is None else [Size.of(s) for s in strides]
     return _global(y)
 
@@ -170,12 +174,13 @@ def IndexExpr(graph: AscGraph, expr: SizeLike, dtype: str = "int64", name: str |
     return _number(graph.add_node("IndexExpr", (), name, expr=Size.of(expr)).y, dtype)
 
 
-def Broadcast(x: Operand, axis: Axis, name: str | None = None, *, size: SizeLike | None = None) -> AscTensor:
+def Broadcast(x: Operand, axis: Axis | str, name: str | None = None, *, size: SizeLike | None = None) -> AscTensor:
     """`x`, of size 1 along `axis`, repeated along it; `size` times where it is a part of the axis, as for a concat."""
     x = _tensor(x)
+    along = x.node.graph.find_axis(axis)
     y = _new(x.node.graph, "Broadcast", [x], x, name=name)
-    times = axis.size if size is None else Size.of(size)
-    y.repeats = [times if a is axis else r for a, r in zip(x.axis, x.repeats, strict=True)]
+    times = along.size if size is None else Size.of(size)
+    y.repeats = [times if a is along else r for a, r in zip(x.axis, x.repeats, strict=True)]
     y.strides = dense_strides(y.repeats)
     return y
 
@@ -190,20 +195,22 @@ def broadcast_to(x: Operand, axes: Sequence[Axis]) -> AscTensor:
 
 
 def Concat(
-    inputs: Sequence[Operand], axis: Axis, name: str | None = None, *, size: SizeLike | None = None
+    inputs: Sequence[Operand], axis: Axis | str, name: str | None = None, *, size: SizeLike | None = None
 ) -> AscTensor:
     """The inputs one after the other along `axis`, whose size is the sum of theirs; `size` in a part of another concat."""
     tensors = [_tensor(x) for x in inputs]
+    along = tensors[0].node.graph.find_axis(axis)
     y = _new(tensors[0].node.graph, "Concat", tensors, tensors[0], name=name)
-    total = axis.size if size is None else Size.of(size)
-    y.repeats = [total if a is axis else r for a, r in zip(y.axis, y.repeats, strict=True)]
+    total = along.size if size is None else Size.of(size)
+    y.repeats = [total if a is along else r for a, r in zip(y.axis, y.repeats, strict=True)]
     y.strides = dense_strides(y.repeats)
     return y
 
 
-def Split(x: Operand, axis: Axis, sizes: Sequence[SizeLike], name: str | None = None) -> list[AscTensor]:
+def Split(x: Operand, axis: Axis | str, sizes: Sequence[SizeLike], name: str | None = None) -> list[AscTensor]:
     """`x` cut along `axis` into parts of `sizes`, the first one first; the inverse of `Concat`."""
     x = _tensor(x)
+    axis = x.node.graph.find_axis(axis)
     node = _new(x.node.graph, "Split", [x], None, name=name, index=0, gid=0).node
     for number, size in enumerate(sizes):
         y = node.output(f"y{number}")
@@ -213,19 +220,20 @@ def Split(x: Operand, axis: Axis, sizes: Sequence[SizeLike], name: str | None = 
     return list(node.outputs)
 
 
-def Transpose(x: Operand, axes: Sequence[Axis], name: str | None = None) -> AscTensor:
+def Transpose(x: Operand, axes: Sequence[Axis | str], name: str | None = None) -> AscTensor:
     """The elements of `x` in memory in the order of `axes`, the outermost first; `axes` are those of `x`."""
     x = _tensor(x)
+    order = x.node.graph.find_axes(axes)
     y = _new(x.node.graph, "Transpose", [x], x, name=name)
-    if len(axes) != len(x.axis) or set(axes) != set(x.axis):
-        raise AscendError("transpose-permutation", f"{list(axes)} is not an order of the axes {x.axis} of `{x}`")
-    y.axis, y.repeats = list(axes), [x.repeat(a) for a in axes]
+    if len(order) != len(x.axis) or set(order) != set(x.axis):
+        raise AscendError("transpose-permutation", f"{order} is not an order of the axes {x.axis} of `{x}`")
+    y.axis, y.repeats = order, [x.repeat(a) for a in order]
     y.strides = dense_strides(y.repeats)
     return y
 
 
 def Gather(
-    x: Operand, indices: Operand, axis: Axis, name: str | None = None, *, negative_index_support: bool = False
+    x: Operand, indices: Operand, axis: Axis | str, name: str | None = None, *, negative_index_support: bool = False
 ) -> AscTensor:
     """The elements of the input `x` at the places `indices` along `axis`.
 
@@ -240,20 +248,21 @@ def Gather(
     negative_index_support: negative indices count from the end.
     """
     x, at = _tensor(x), _tensor(indices)
-    place = next((i for i, a in enumerate(x.axis) if a is axis), -1)
+    along = x.node.graph.find_axis(axis)
+    place = next((i for i, a in enumerate(x.axis) if a is along), -1)
     if place < 0:
-        raise AscendError("node-axis", f"`{x}` has no axis `{axis.name}`")
+        raise AscendError("node-axis", f"`{x}` has no axis `{along.name}`")
     attrs = {"axis": place, "negative_index_support": negative_index_support}
     y = _new(x.node.graph, "Gather", [x, at], x, name=name, **attrs)
-    y.repeats = [at.repeat(a) if a is axis or r.is_one else r for a, r in zip(x.axis, x.repeats, strict=True)]
+    y.repeats = [at.repeat(a) if a is along or r.is_one else r for a, r in zip(x.axis, x.repeats, strict=True)]
     y.strides = dense_strides(y.repeats)
     return y
 
 
-def reduce(type: str, x: Operand, axes: Axis | Sequence[Axis], name: str | None = None) -> AscTensor:
+def reduce(type: str, x: Operand, axes: Axis | str | Sequence[Axis | str], name: str | None = None) -> AscTensor:
     """A reduction (`Sum`, `Mean`, `Max`, `Min`, `Prod`, `Any`, `All`, `ArgMax`) over `axes`, which stay with size 1."""
     x = _tensor(x)
-    chosen = [axes] if isinstance(axes, Axis) else list(axes)
+    chosen = x.node.graph.find_axes(axes)
     y = _new(x.node.graph, type, [x], x, name=name)
     y.dtype = OP_TYPES[type].result_type(x.dtype)
     y.repeats = [Size.of(1) if any(a is c for c in chosen) else r for a, r in zip(x.axis, x.repeats, strict=True)]
@@ -265,7 +274,7 @@ def Cast(x: Operand, dtype: str, name: str | None = None) -> AscTensor:
     """`x` in another type."""
     x = _tensor(x)
     y = _new(x.node.graph, "Cast", [x], x, name=name)
-    y.dtype = dtype
+    y.dtype = the_dtype(dtype)
     return y
 
 
@@ -291,7 +300,7 @@ def _elementwise(type: str) -> Callable[..., AscTensor]:
 
 
 def _reduction(type: str) -> Callable[..., AscTensor]:
-    def build(x: Operand, axes: Axis | Sequence[Axis], name: str | None = None) -> AscTensor:
+    def build(x: Operand, axes: Axis | str | Sequence[Axis | str], name: str | None = None) -> AscTensor:
         return reduce(type, x, axes, name)
 
     build.__name__ = build.__qualname__ = type
@@ -299,9 +308,10 @@ def _reduction(type: str) -> Callable[..., AscTensor]:
     return build
 
 
-def MatMul(x1: Operand, x2: Operand, axes: Sequence[Axis], name: str | None = None, **attrs: Any) -> AscTensor:
+def MatMul(x1: Operand, x2: Operand, axes: Sequence[Axis | str], name: str | None = None, **attrs: Any) -> AscTensor:
     """A product of matrices over `axes` (those of the result); it can be read and shown, not run."""
     left, right = _tensor(x1), _tensor(x2)
+    axes = left.node.graph.find_axes(axes)
     y = _new(left.node.graph, "MatMul", [left, right], left, name=name, **{**OP_TYPES["MatMul"].attrs, **attrs})
     y.axis, y.repeats = list(axes), [a.size for a in axes]
     y.strides = dense_strides(y.repeats)
@@ -330,4 +340,5 @@ for _name, _op in OP_TYPES.items():
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"there is no node type `{name}`")
+    near = did_you_mean(name, OP_TYPES)
+    raise AttributeError(f"there is no node type `{name}`" + (f"; {near}" if near else ""))

@@ -6,7 +6,7 @@ those of an ImplGraph.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from tvmagic.ascend.graph import (
     as_graph,
     dense_strides,
     in_node,
+    the_dtype,
 )
 from tvmagic.ascend.places import seen_from
 from tvmagic.ascend.sizes import Size
@@ -34,13 +35,10 @@ __all__ = [
     "check_structure",
     "domain_of",
     "held_axes",
+    "moved_parts",
     "reduced_axes",
     "split_before",
 ]
-
-_NUMBERS = (
-    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"
-)  # fmt: skip
 
 
 def check_graph(graph: AscGraph) -> None:
@@ -57,10 +55,43 @@ def check_graph(graph: AscGraph) -> None:
             check = _BY_KIND.get(node.op.kind)
             if check is not None:
                 check(node)
+    _check_parts(graph)
     for type in ("Data", "Output"):
         indices = [n.attrs.get("index") for n in graph.of_type(type)]
         if indices != list(range(len(indices))):
             raise AscendError("index", f"the `{type}` nodes of graph `{graph.name}` have the indices {indices}")
+
+
+def moved_parts(graph: AscGraph) -> Iterator[tuple[AscNode, AscTensor, Size, Size, Size]]:
+    """The Loads and Stores that move a part of an array: the node, the array, the offset, and how many elements the part
+    spans and the array has, gaps included."""
+    readers = graph.readers()
+    for node in graph.nodes:
+        arrays = node.inputs if node.op.kind == "load" else [n.y for n in readers[node.y] if n.op.is_buffer]
+        for array in arrays if node.op.kind in ("load", "store") else ():
+            offset = Size.of(node.attr("offset"))
+            if offset != 0 or (node.type != "Nddma" and node.y.repeats != array.repeats):
+                strides = [array.stride(a) for a in node.y.axis]
+                yield node, array, offset, _spanned(node.y.repeats, strides), _spanned(array.repeats, array.strides)
+
+
+def _spanned(repeats: Sequence[Size], strides: Sequence[Size]) -> Size:
+    total = Size.of(1)
+    for repeat, stride in zip(repeats, strides, strict=True):
+        total = total + (repeat - 1) * stride
+    return total
+
+
+def _check_parts(graph: AscGraph) -> None:
+    """Parts that are known to be outside of their arrays; those of open sizes are checked when the program runs."""
+    for node, array, offset, part, whole in moved_parts(graph):
+        beyond = (offset + part - whole).constant
+        if (offset.constant is not None and offset.constant < 0) or (beyond is not None and beyond > 0):
+            with in_node(node):
+                raise AscendError(
+                    "offset-inside", f"`{node.name}` moves [{', '.join(map(str, node.y.repeats))}] elements from offset "
+                    f"{offset} on of `{array}`, which has {whole}",
+                )  # fmt: skip
 
 
 def check_structure(graph: AscGraph) -> None:
@@ -123,8 +154,7 @@ def _check_tensor(y: AscTensor) -> None:
             "tensor-rank",
             f"`{y}` has {len(y.vectorized_axis)} vectorized axes, but {len(y.vectorized_strides)} strides of them",
         )
-    if y.dtype not in _NUMBERS:
-        raise AscendError("dtype", f"`{y}` has the type `{y.dtype}`", hint="one of " + ", ".join(_NUMBERS))
+    the_dtype(y.dtype, f"`{y}` has the type `{y.dtype}`")
 
 
 def _check_sizes(graph: AscGraph, node: AscNode) -> None:
@@ -141,6 +171,10 @@ def _check_sizes(graph: AscGraph, node: AscNode) -> None:
 
 def _check_layout(y: AscTensor) -> None:
     for axis, repeat, stride in zip(y.axis, y.repeats, y.strides, strict=True):
+        if stride.constant is not None and stride.constant < 0:
+            raise AscendError(
+                "strides", f"`{y}` has the stride `{stride}` along `{axis.name}`; a stride is not negative"
+            )
         if repeat.is_one != (stride == 0) and not (repeat.is_one and axis.size.is_one):
             raise AscendError(
                 "strides", f"`{y}` has the size `{repeat}` and the stride `{stride}` along `{axis.name}`",

@@ -130,7 +130,11 @@ class Size:
         result = self.substitute(values)
         if result.names():
             missing = ", ".join(f"`{n}`" for n in sorted(result.names()))
-            raise TVMagicError(f"the size `{self}` needs a value of {missing}")
+            first = sorted(result.names())[0]
+            raise TVMagicError(
+                f"the size `{self}` is not a number: {missing} {'has' if len(result.names()) == 1 else 'have'} no value",
+                hint=f"give one, as in {{'{first}': 1024}}",
+            )
         return math.ceil(result.terms[0][1]) if result.terms else 0
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType
 from tvmagic.ascend.sizes import Size, SizeLike, ceiling
+from tvmagic.errors import a_thing
 
 __all__ = [
     "apply_tensor_reorder",
@@ -30,9 +31,8 @@ __all__ = [
 ]
 
 
-def _split(graph: AscGraph, axis: Axis, size: SizeLike | None, letters: str, types: tuple[AxisType, AxisType]):
-    if not any(a is axis for a in graph.axes):
-        raise AscendError("axis-known", f"`{axis.name}` is not an axis of graph `{graph.name}`")
+def _split(graph: AscGraph, axis: Axis | str, size: SizeLike | None, letters: str, types: tuple[AxisType, AxisType]):
+    axis = graph.find_axis(axis)
     if any(axis in a.from_ for a in graph.axes):
         raise AscendError("axis-transformed-once", f"the axis `{axis.name}` was already split or merged")
     outer_name, inner_name = axis.name + letters[0], axis.name + letters[1]
@@ -45,7 +45,7 @@ def _split(graph: AscGraph, axis: Axis, size: SizeLike | None, letters: str, typ
     return outer, inner
 
 
-def block_split(graph: AscGraph, axis: Axis, size: SizeLike | None = None) -> tuple[Axis, Axis]:
+def block_split(graph: AscGraph, axis: Axis | str, size: SizeLike | None = None) -> tuple[Axis, Axis]:
     """Split an axis over the cores: `z0` gives `z0B` of `ceil(s0 / z0b_size)` and `z0b` of `z0b_size`.
 
     `size` is the inner size; by default a new size variable. A graph has one block-outer axis.
@@ -56,13 +56,14 @@ def block_split(graph: AscGraph, axis: Axis, size: SizeLike | None = None) -> tu
     return _split(graph, axis, size, "Bb", (AxisType.BLOCK_OUT, AxisType.BLOCK_IN))
 
 
-def tile_split(graph: AscGraph, axis: Axis, size: SizeLike | None = None) -> tuple[Axis, Axis]:
+def tile_split(graph: AscGraph, axis: Axis | str, size: SizeLike | None = None) -> tuple[Axis, Axis]:
     """Split an axis into tiles: `z0` gives `z0T` of `ceil(s0 / z0t_size)` and `z0t` of `z0t_size`."""
     return _split(graph, axis, size, "Tt", (AxisType.TILE_OUT, AxisType.TILE_IN))
 
 
-def merge_axis(graph: AscGraph, axes: Sequence[Axis]) -> Axis:
+def merge_axis(graph: AscGraph, axes: Sequence[Axis | str]) -> Axis:
     """The axis `z0z1` of the product of the sizes of `z0`, `z1`."""
+    axes = graph.find_axes(axes)
     if len(axes) < 2:
         raise AscendError("merge-count", "a merge takes two axes or more")
     size = Size.of(1)
@@ -131,6 +132,13 @@ def _tensors(target: AscGraph | AscNode | Iterable[AscNode]) -> list[AscTensor]:
 
 
 def _pair(outer: Axis, inner: Axis) -> Axis:
+    wrong = next((half for half in (outer, inner) if not isinstance(half, Axis)), None)
+    if wrong is not None:
+        raise AscendError(
+            "split-pair",
+            f"the halves of a split are axes, not {a_thing(wrong)}",
+            hint="apply_split(graph, *tile_split(graph, z0))",
+        )
     if inner.split_pair is not outer or outer.split_pair is not inner:
         raise AscendError("split-pair", f"`{outer.name}` and `{inner.name}` are not the halves of one split")
     return outer.from_[0]
@@ -167,9 +175,20 @@ def apply_split(target: AscGraph | AscNode | Iterable[AscNode], outer: Axis, inn
     apply_tensor_split(target, outer, inner)
 
 
+def _parts(merged: Axis) -> tuple[Axis, ...]:
+    """What a merged axis was made of."""
+    if not isinstance(merged, Axis):
+        raise AscendError(
+            "merged-axis",
+            f"what is applied is a merged axis, not {a_thing(merged)}",
+            hint="apply_merge(graph, merge_axis(graph, [z0, z1]))",
+        )
+    return merged.from_
+
+
 def apply_sched_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: Axis) -> None:
     """Put a merged axis in the place of its parts, in the loops only."""
-    parts = merged.from_
+    parts = _parts(merged)
     for node in _nodes(target):
         order = node.sched.axis
         if not any(a is parts[0] for a in order):
@@ -185,7 +204,7 @@ def apply_sched_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: Ax
 
 def apply_tensor_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: Axis) -> None:
     """Put a merged axis in the place of its parts, in the tensors only; they must be contiguous there."""
-    parts = merged.from_
+    parts = _parts(merged)
     for y in _tensors(target):
         place = next((i for i, a in enumerate(y.axis) if a is parts[0]), None)
         if place is None:

@@ -15,6 +15,7 @@ from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.cinn.accesses import BlockAccesses, scope
 from tvmagic.cinn.form import SUFFIX, parts_of
 from tvmagic.cinn.inliner import distinct_plain_variables
+from tvmagic.cinn.steps.coverage import changing_input
 from tvmagic.cinn.steps.tree import leaves, runs_for_all
 from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, IterVar, Stmt, Var, post_order_visit
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -148,6 +149,20 @@ def _inputs_stay(c: Candidate) -> str | None:
             if place > own:
                 writer = around.leaves[place].block.name_hint
                 return f"`{writer}` stores `{buffer.name}` after `{c.name}` loaded it"
+    return _changed(c, [found.block for found in around.readers_of(c.tensor)])
+
+
+def _changed(c: Candidate, others: Sequence[Block]) -> str | None:
+    """Why the block would load other values in the loops of one of some other blocks."""
+    around = scope(c.root)
+    writers = [place for buffer in c.found.loads for place in around.writers.get(buffer, ())]
+    if not any(around.part[around.leaves[place].block] == around.part[c.block] for place in writers):
+        return None  # in no loop with the block
+    every = {leaf.block: leaf for leaf in leaves(c.root.body)}
+    for other in others:
+        found = changing_input(every[c.block], every.values(), every[other].loops)
+        if found is not None:
+            return f"`{c.name}` loads what one iteration of loop `{found[1].loop_var.name}` leaves in `{found[0].name}`"
     return None
 
 

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tvmagic.cinn.conditions import Candidate
 from tvmagic.cinn.form import is_cinn_form, to_cinn
 from tvmagic.cinn.merging import with_bodies
-from tvmagic.cinn.steps import caches, copying, inlining, lookup, loops, moving, reduction, simple_moving
+from tvmagic.cinn.steps import (
+    caches,
+    copying,
+    inlining,
+    lookup,
+    loops,
+    moving,
+    reduction,
+    reverse_moving,
+    simple_moving,
+)
 from tvmagic.cinn.steps.declaration import STEPS
 from tvmagic.cinn.steps.inlining import (
     check_compute_inline_validation_and_get_store,
@@ -18,7 +28,7 @@ from tvmagic.cinn.steps.tree import names_of, set_names
 from tvmagic.cinn.text.parser import from_cinn
 from tvmagic.cinn.text.printer import cinn_text, numbered_root
 from tvmagic.cinn.trace import ScheduleDesc
-from tvmagic.errors import TVMagicError, a_thing
+from tvmagic.errors import TVMagicError, a_thing, no_such_name
 from tvmagic.ir import Block, BlockRealize, For, ForKind, GlobalVar, IntImm, IRModule, PrimExpr, PrimFunc, Stmt, Var
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -33,7 +43,17 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
-_USED = (caches, copying, inlining, loops, lookup, moving, reduction, simple_moving)  # they declare the steps
+_USED = (
+    caches,
+    copying,
+    inlining,
+    loops,
+    lookup,
+    moving,
+    reduction,
+    reverse_moving,
+    simple_moving,
+)  # they declare the steps
 
 
 class ModuleExpr:
@@ -88,6 +108,12 @@ class IRSchedule:
         if not is_cinn_form(mod):
             mod = mod.replace(functions={v: to_cinn(f) for v, f in mod.functions.items()})
         self.schedule = Schedule(mod, seed=seed)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Names as they are in C++ are told by their names here."""
+            raise no_such_name(self, name)
 
     # ------------------------------------------------------------------ what it holds
 
@@ -290,7 +316,7 @@ class IRSchedule:
         def run() -> list[LoopRV]:
             target = loop if place is None else self._at(loop, place)
             sizes: Any = list(factors)
-            if all(isinstance(f, (int, IntImm)) for f in sizes) and not isinstance(target, str):
+            if all(isinstance(f, (int, IntImm)) for f in sizes) and isinstance(target, LoopRV):
                 numbers = [int(f) if isinstance(f, int) else f.value for f in sizes]
                 extent = getattr(self.schedule.get_sref(target).loop.extent, "value", 1)
                 sizes = self.sample_perfect_tile(target, len(numbers), extent, numbers)
@@ -300,7 +326,7 @@ class IRSchedule:
 
     def _at(self, block: Any, place: int) -> LoopRV:
         loops = self.get_loops(block)
-        if not 0 <= place < len(loops):
+        if not isinstance(place, int) or not 0 <= place < len(loops):
             raise TVMagicError(f"the block has {len(loops)} loops; give the place of one of them, not {place}")
         return loops[place]
 
@@ -519,6 +545,8 @@ class IRSchedule:
         >>> s.split(s.get_loops("B")[0], s.sample_perfect_tile(s.get_loops("B")[0], 2, 16))
         """
         arguments = {"loop": loop, "n": n, "max_innermost_factor": max_innermost_factor}
+        if decision is not None and not isinstance(decision, (list, tuple)):
+            raise TVMagicError(f"a decision is a list of {n} factors, not {a_thing(decision)}")
         return self._run("SamplePerfectTile", arguments, list(decision) if decision else None)
 
     def sample_categorical(self, candidates: Sequence[int], probs: Sequence[float], decision: Any = None) -> PrimExpr:

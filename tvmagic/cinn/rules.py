@@ -254,7 +254,7 @@ def _input_loads(leaf: Leaf) -> list[int]:
 
 def _reuses(leaf: Leaf) -> bool:
     """Whether a block has one write and some read that does not use all of its spatial variables."""
-    from tvmagic.cinn.steps.moving import loads_of
+    from tvmagic.cinn.steps.coverage import loads_of
 
     stores = leaf.stores
     if len(stores) != 1 or init_block_of(leaf.block) or not is_update(stores[0]):

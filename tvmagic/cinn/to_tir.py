@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.cinn.form import FOR_TYPE, VECTOR_LENGTH, is_cinn_form
+from tvmagic.cinn.steps.coverage import loads_of
+from tvmagic.cinn.steps.dependence import takes_values_on
+from tvmagic.cinn.steps.tree import leaves
 from tvmagic.cinn.text.printer import memory_statement
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
+    Allocate,
     Block,
     BlockRealize,
     BufferStore,
+    DeclBuffer,
     Evaluate,
     For,
     ForKind,
@@ -148,11 +153,38 @@ def _vectors(loop: For, length: int, whole: int) -> Stmt:
     return For(outer, 0, whole, ForKind.SERIAL, vectors, span=loop.span)
 
 
+def _allocated_at_the_root(realize: BlockRealize) -> BlockRealize:
+    """The root with tensors that take values from one iteration of their loops to the next in memory of their own.
+
+    Other tensors are allocated later inside the loops around all their accesses, in the size that one iteration needs.
+    """
+    root, every = realize.block, leaves(realize.block.body)
+    for buffer in root.alloc_buffers:
+        users = [
+            leaf.loops
+            for leaf in every
+            if buffer in (*[s.buffer for s in leaf.stores], *[n.buffer for n in loads_of(leaf)])
+        ]
+        around = [loop for loop in users[0] if all(loop in other for other in users)] if users else []
+        if around and takes_values_on(realize.block.body, around[-1], buffer):
+            note(
+                "cinn.carried",
+                f"`{buffer.name}` takes values from one iteration of `{around[-1].loop_var.name}` to the next",
+            )
+            inside = DeclBuffer(buffer, root.body)
+            kept = tuple(b for b in root.alloc_buffers if b is not buffer)
+            root = root.replace(
+                body=Allocate(buffer.data, buffer.dtype, buffer.shape, True, inside, {}), alloc_buffers=kept
+            )
+    return realize.replace(block=root)
+
+
 def _lowered(function: PrimFunc, mod: IRModule, context: Any) -> PrimFunc:
     if not is_cinn_form(function):
         return function
+    assert isinstance(function.body, BlockRealize)
     attrs = {key: value for key, value in function.attrs.items() if not key.startswith("cinn.")}
-    return function.replace(body=_Plain(0).visit(function.body), attrs=attrs)
+    return function.replace(body=_Plain(0).visit(_allocated_at_the_root(function.body)), attrs=attrs)
 
 
 def lower_schedule_blocks() -> Pass:

@@ -25,6 +25,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.constants import make_const
 from tvmagic.ir.query import callee
 
 __all__ = ["parts_of"]
@@ -87,7 +88,7 @@ class _Lanes(Visitor):
 
     @handles(Ramp)
     def ramp(self, node: Ramp) -> PrimExpr:
-        base = node.base + node.stride * self.start
+        base = node.base + node.stride * make_const(node.stride.dtype, self.start)  # a number alone would be an int32
         return Ramp(base, node.stride, self.count) if self.count > 1 else base
 
     @handles(Broadcast)

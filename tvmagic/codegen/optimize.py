@@ -40,6 +40,32 @@ def optimized(text: str, target: Target, imports: tuple[str, ...] = ()) -> Any:
 
 
 def _optimized(text: str, target: Target, machine: Any, imports: tuple[str, ...]) -> Any:
+    """The optimized module, again without the vectorizer of straight code if LLVM does not accept its own result.
+
+    That vectorizer of LLVM 22.1 may use values before it computes them, on which its code generator ends the process.
+    """
+    level = min(int(target.attrs.get("opt-level", 3)), 3)
+    module = _linked(text, imports)
+    _run_passes(module, machine, level, straight=True)
+    try:
+        module.verify()
+    except RuntimeError:
+        module.close()
+        module = _linked(text, imports)
+        _run_passes(module, machine, level, straight=False)
+        _verify(module, "LLVM made code that it refuses")
+    return module
+
+
+def _verify(module: Any, what: str) -> None:
+    try:
+        module.verify()
+    except RuntimeError as error:
+        raise DefectError(f"{what}: {error}") from error
+
+
+def _linked(text: str, imports: tuple[str, ...]) -> Any:
+    """The module of `text` with what it imports, not yet optimized."""
     import llvmlite.binding as llvm
 
     # a context of its own: what LLVM shares between modules of one context it keeps as long as the context
@@ -51,16 +77,22 @@ def _optimized(text: str, target: Target, machine: Any, imports: tuple[str, ...]
         raise DefectError(f"LLVM refused the code made for it: {error}") from error
     for source in imports:
         _link_in(module, source, context)
-    level = min(int(target.attrs.get("opt-level", 3)), 3)
+    return module
+
+
+def _run_passes(module: Any, machine: Any, level: int, straight: bool) -> None:
+    """Run LLVM's passes of a level; with `straight` statements without a loop are vectorized too."""
+    import llvmlite.binding as llvm
+
     options = llvm.create_pipeline_tuning_options(level)
-    options.loop_vectorization = options.slp_vectorization = level >= 2
+    options.loop_vectorization = level >= 2
+    options.slp_vectorization = level >= 2 and straight
     options.loop_interleaving = options.loop_unrolling = level >= 2
     builder = llvm.create_pass_builder(machine, options)
     passes = builder.getModulePassManager()
     passes.run(module, builder)
     llvm.NewPassManager._dispose(passes)  # llvmlite 0.50's own `close` leaves the passes, some 70 kB, if they are
     passes.detach()
-    return module
 
 
 def _link_in(module: Any, source: str, context: Any) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.form import ListMutator, accesses_in_order, in_order, init_block_of, listed, parts_of
+from tvmagic.cinn.steps.coverage import loads_of, relaxed
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.loops import arguments_of, root_body
-from tvmagic.cinn.steps.moving import Span, loads_of, relaxed, spanned
+from tvmagic.cinn.steps.moving import Span, spanned
 from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,
@@ -67,11 +68,13 @@ def _check_memory(memory_type: str, block: StmtSRef) -> None:
 
 
 def _cache_of(buffer: Buffer, memory_type: str, state: ScheduleState, block: StmtSRef) -> Buffer:
-    """The cache of a tensor: of its shape, in a memory; its name must be free."""
+    """The cache of a tensor: of its shape, in a memory; its name must be free for a tensor and for a block."""
     name = f"{buffer.name}_{memory_type}_temp_buffer"
     root = state.root_of(block).block
     if any(b.name == name for b in root.alloc_buffers):
         raise ScheduleError(f"there is a tensor `{name}` already", block)
+    if any(leaf.name == name for leaf in leaves(root.body)):
+        raise ScheduleError(f"there is a block `{name}` already", block)
     return decl_buffer(buffer.shape, buffer.dtype, name, scope=memory_type)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.iter_map import detect_iter_map
+from tvmagic.cinn.steps.coverage import loads_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once
 from tvmagic.cinn.steps.loops import arguments_of, root_body
@@ -68,13 +69,18 @@ def _check_conditions(leaf: Leaf, count: int, dropped: set[Var]) -> None:
         raise ScheduleError(f"`{leaf.name}` does not use its loop `{idle[0].loop_var.name}`", leaf.block)
 
 
-def _check_reaches_all(leaf: Leaf, count: int, loops: list[For]) -> None:
-    """The loops that are taken over must reach each value of the dimensions, and each once."""
-    values = [value for value in leaf.realize.iter_values[:count] if variables_in(value)]
-    found = detect_iter_map(values, ranges_of(loops), all_of(_inside(leaf, count, loops)), check_level="surjective",
-                            analyzer=Analyzer())  # fmt: skip
+def _check_reaches_all(leaf: Leaf, other: Leaf, count: int, loops: list[For]) -> None:
+    """The loops taken over from `other` must reach each value of the dimensions; each once if `leaf` adds up."""
+    values = [value for value in other.realize.iter_values[:count] if variables_in(value)]
+    once = bool({load.buffer for load in loads_of(leaf)} & {store.buffer for store in leaf.stores})
+    level = "bijective" if once else "surjective"
+    condition = all_of(_inside(other, count, loops))
+    found = detect_iter_map(values, ranges_of(loops), condition, check_level=level, analyzer=Analyzer())
     if values and not found.indices:
-        raise ScheduleError(f"it is not known that the loops of `{leaf.name}` reach all its elements", leaf.block)
+        raise ScheduleError(
+            f"it is not known that the loops of `{other.name}` reach all its elements{', each once' if once else ''}",
+            leaf.block,
+        )
 
 
 def _variables(values: Sequence[PrimExpr], count: int) -> tuple[set[Var], set[Var]]:
@@ -114,7 +120,7 @@ def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_ta
     loops = [n for n in other.loops if n.loop_var in taken]
     own = [n for n in leaf.loops if n.loop_var in kept_vars]
     _check_conditions(leaf, count, dropped)
-    _check_reaches_all(other, count, loops)
+    _check_reaches_all(leaf, other, count, loops)
     taken_names = [n.loop_var.name for n in own]
     fresh: dict[Var, PrimExpr] = {
         n.loop_var: Var(unused(n.loop_var.name, taken_names), n.loop_var.dtype) for n in loops

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tvmagic.arith.iter_map import detect_iter_map
-from tvmagic.cinn.steps.tree import leaves, ranges_of
+from tvmagic.cinn.steps.coverage import loads_what_it_stored
+from tvmagic.cinn.steps.tree import leaves, path_to, ranges_of
 from tvmagic.ir import (
     Add,
     And,
@@ -39,7 +40,7 @@ from tvmagic.tir.analysis.races import Race, find_carried
 from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 
-__all__ = ["carried", "check_at_once", "check_free_order", "is_update", "private_buffers"]
+__all__ = ["carried", "check_at_once", "check_free_order", "is_update", "private_buffers", "takes_values_on"]
 
 _COMMUTATIVE = (Add, Mul, Max, Min, And, Or)
 
@@ -88,19 +89,36 @@ def _ordered(first: Access, second: Access) -> bool:
     return not (store is second.statement and is_update(store) and first.buffer is store.buffer)  # type: ignore[attr-defined]
 
 
+def _loads_what_is_stored(first: Access, second: Access) -> bool:
+    return _ordered(first, second) and first.write is not second.write
+
+
 def _conflicts(first: Access, second: Access) -> bool:
     return first.write or second.write
 
 
-def private_buffers(body: Stmt, inside: Stmt, arguments: Iterable[Buffer]) -> set[Buffer]:
-    """The buffers that are used under `inside` alone: each iteration around it has them for itself."""
+def private_buffers(body: Stmt, inside: For, arguments: Iterable[Buffer]) -> set[Buffer]:
+    """The buffers that each iteration of `inside` may have for itself.
+
+    They are used under that loop alone, and no iteration loads what another one stored.
+    """
     within = {leaf.block for leaf in leaves(inside)}
     outside: set[Buffer] = set(arguments)
     found: set[Buffer] = set()
     for leaf in leaves(body):
         used = {n.buffer for n in _accesses(leaf.block.body)}
         (found if leaf.block in within else outside).update(used)
-    return found - outside
+    return {buffer for buffer in found - outside if not takes_values_on(body, inside, buffer)}
+
+
+def takes_values_on(body: Stmt, inside: For, buffer: Buffer) -> bool:
+    """Whether an iteration of a loop, or of those around it, may load what another one stored in a tensor."""
+    if loads_what_it_stored(inside, buffer):
+        return False
+    around = [n for n in path_to(body, inside) if isinstance(n, For)]
+    func = PrimFunc([], _WithoutBlocks().visit(body))
+    rest = frozenset({n.buffer for n in _accesses(func.body)} - {buffer})
+    return any(find_carried(func, loop.loop_var, _loads_what_is_stored, rest) for loop in around)
 
 
 def _accesses(stmt: Stmt) -> list[BufferLoad | BufferStore]:

@@ -151,13 +151,7 @@ def _fuse(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
     var = Var("_".join(n.loop_var.name for n in nodes) + "_fused", first.loop_var.dtype)
     domain = Range.from_min_extent(IntImm(var.dtype, 0), IntImm(var.dtype, math.prod(sizes)))
     around = ranges_of(n for n in path_to(body_of_root, first) if isinstance(n, For) and n is not first)
-    values: dict[Var, PrimExpr] = {}
-    rest: PrimExpr = var
-    for node, size in zip(reversed(nodes[1:]), reversed(sizes[1:])):
-        values[node.loop_var] = FloorMod(rest, IntImm(var.dtype, size))
-        rest = FloorDiv(rest, IntImm(var.dtype, size))
-    values[first.loop_var] = rest
-    body = rebound(nodes[-1].body, values, {**around, var: domain})
+    body = rebound(nodes[-1].body, _places(nodes, sizes, var), {**around, var: domain})
     fused = first.replace(loop_var=var, extent=domain.extent, body=body)
     commit(state, loops[0], Edit({first: fused})(body_of_root))
     return loop_ref(state, var)
@@ -201,8 +195,8 @@ def fuse_with_block(state: ScheduleState, block: BlockRef, loops_index: list[int
 class _Chain:
     """The statements from the outermost to the innermost of the loops to be reordered.
 
-    loops: all loops of the chain in their order; guards: the conditions between them, each with the number of loops
-    around it; beside: the statements before and after the chain, each with the number of loops around it.
+    loops: all loops of the chain in their order; guards: the conditions between them; before, after: the statements
+    beside the chain, with how many of the loops and of the conditions are around them.
     """
 
     def __init__(self, body: Stmt, loops: Sequence[For]) -> None:
@@ -219,9 +213,9 @@ class _Chain:
             )
         self.top, self.path = outer, path[path.index(outer) :]
         self.loops = [n for n in self.path if isinstance(n, For)]
-        self.guards: list[tuple[PrimExpr, int]] = []
-        self.before: list[tuple[int, tuple[Stmt, ...]]] = []
-        self.after: list[tuple[int, tuple[Stmt, ...]]] = []
+        self.guards: list[PrimExpr] = []
+        self.before: list[tuple[int, int, tuple[Stmt, ...]]] = []
+        self.after: list[tuple[int, int, tuple[Stmt, ...]]] = []
         self._walk()
         self.body = self._inner_guards(inner.body)
 
@@ -233,11 +227,12 @@ class _Chain:
             elif isinstance(node, IfThenElse):
                 if node.else_case is not None:
                     raise ScheduleError("a condition with an else is between the loops", *self.loops[:1])
-                self.guards.append((node.condition, depth))
+                self.guards.append(node.condition)
             elif isinstance(node, SeqStmt):
                 place = next(n for n, part in enumerate(node.seq) if part is below)
-                self.before.append((depth, node.seq[:place]))
-                self.after.append((depth, node.seq[place + 1 :]))
+                around = depth, len(self.guards)
+                self.before.append((*around, node.seq[:place]))
+                self.after.append((*around, node.seq[place + 1 :]))
             else:
                 raise ScheduleError("a statement between the loops is neither a loop, a condition nor a list")
 
@@ -248,14 +243,14 @@ class _Chain:
             assert isinstance(guard, IfThenElse)
             if guard.else_case is not None:
                 break
-            self.guards.append((guard.condition, len(self.loops)))
+            self.guards.append(guard.condition)
             body = only(guard.then_case)
         return body
 
-    def nest(self, order: Sequence[For], depth: int, body: Stmt) -> Stmt:
-        """`body` in the loops of `order` that are among the first `depth` of the chain, with their conditions."""
+    def nest(self, order: Sequence[For], depth: int, guards: int, body: Stmt) -> Stmt:
+        """`body` in the loops of `order` that are among the first `depth` of the chain, under the first `guards` conditions."""
         used = [loop for loop in order if loop in self.loops[:depth]]
-        return nested(used, [condition for condition, at in self.guards if at <= depth], body, lists=False)
+        return nested(used, self.guards[:guards], body, lists=False)
 
 
 def _reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
@@ -273,9 +268,11 @@ def _reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
     _check_bounds(chain, order)
     inner = chain.loops[-1]
     check_free_order(body, chain.loops, private_buffers(body, inner, arguments_of(state, loops[0])), "the new order")
-    before = [chain.nest(order, depth, listed(*parts)) for depth, parts in chain.before if parts]
-    after = [chain.nest(order, depth, listed(*parts)) for depth, parts in reversed(chain.after) if parts]
-    main = chain.nest(order, len(order), chain.body)
+    before = [chain.nest(order, depth, guards, listed(*parts)) for depth, guards, parts in chain.before if parts]
+    after = [
+        chain.nest(order, depth, guards, listed(*parts)) for depth, guards, parts in reversed(chain.after) if parts
+    ]
+    main = chain.nest(order, len(order), len(chain.guards), chain.body)
     new = main if not before and not after else listed(*_fresh(before), main, *_fresh(after))
     commit(state, loops[0], Edit({chain.top: new})(body))
 
@@ -446,7 +443,8 @@ def flatten_loops(state: ScheduleState, loops: Loops, force_flat: bool = False) 
     changes: dict[Stmt, Stmt | None] = {
         leaf.realize: _flattened(leaf.realize, nodes, sizes, var, force_flat) for leaf in inner
     }
-    flat = nodes[0].replace(loop_var=var, extent=IntImm(var.dtype, total), body=Edit(changes)(nodes[-1].body))
+    new = substitute(Edit(changes)(nodes[-1].body), _places(nodes, sizes, var))  # the conditions there
+    flat = nodes[0].replace(loop_var=var, extent=IntImm(var.dtype, total), body=new)
     commit(state, loops[0], Edit({nodes[0]: flat})(body))
     return loop_ref(state, var)
 
@@ -463,14 +461,20 @@ def _check_flat(realize: BlockRealize, loops: Sequence[For]) -> None:
         )
 
 
+def _places(loops: Sequence[For], sizes: Sequence[int], flat: Var) -> dict[Var, PrimExpr]:
+    """The variables of nested loops, given the one of the loop over all their iterations."""
+    places: dict[Var, PrimExpr] = {}
+    rest: PrimExpr = flat
+    for loop, size in zip(reversed(loops[1:]), reversed(sizes[1:])):
+        places[loop.loop_var] = FloorMod(rest, IntImm(flat.dtype, size))
+        rest = FloorDiv(rest, IntImm(flat.dtype, size))
+    places[loops[0].loop_var] = rest
+    return places
+
+
 def _flattened(realize: BlockRealize, loops: Sequence[For], sizes: Sequence[int], loop_var: Var, force: bool) -> Stmt:
     block, var = realize.block, Var("_flat_i", loop_var.dtype)
-    places: dict[Var, PrimExpr] = {}
-    rest: PrimExpr = var
-    for loop, size in zip(reversed(loops[1:]), reversed(sizes[1:])):
-        places[loop.loop_var] = FloorMod(rest, IntImm(var.dtype, size))
-        rest = FloorDiv(rest, IntImm(var.dtype, size))
-    places[loops[0].loop_var] = rest
+    places = _places(loops, sizes, var)
     values = {
         axis.var: places[value] if isinstance(value, Var) else value
         for axis, value in zip(block.iter_vars, realize.iter_values)

@@ -1,14 +1,14 @@
-"""Steps that move a block under a loop of its consumers or of its producers."""
+"""Moving a block under a loop of its consumers, and what moving a block either way needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.cinn.form import in_order, init_block_of, listed, parts_of
+from tvmagic.cinn.steps.coverage import among, check_inputs_stay, loads_of, relaxed
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_free_order
 from tvmagic.cinn.steps.loops import arguments_of, root_body
@@ -32,7 +32,6 @@ from tvmagic.ir import (
     Add,
     Block,
     Buffer,
-    BufferLoad,
     For,
     ForKind,
     IfThenElse,
@@ -42,9 +41,6 @@ from tvmagic.ir import (
     Range,
     Stmt,
     Var,
-    post_order_visit,
-    structural_equal,
-    substitute,
 )
 from tvmagic.ir.ops import maximum, minimum
 from tvmagic.ir.query import is_zero
@@ -53,7 +49,16 @@ from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["Span", "among", "check_movable", "leaf_loops", "loads_of", "relaxed", "spanned"]
+__all__ = [
+    "Span",
+    "check_movable",
+    "conditions_on",
+    "is_guard",
+    "leaf_loops",
+    "nest_of",
+    "one_plain_store",
+    "spanned",
+]
 
 
 @dataclass(frozen=True)
@@ -64,34 +69,6 @@ class Span:
     extent: PrimExpr
     above: PrimExpr | None = None  # the values must be below this
     below: PrimExpr | None = None  # the values must be at least this
-
-
-def loads_of(leaf: Leaf, buffer: Buffer | None = None) -> list[BufferLoad]:
-    """The loads in a block, of one buffer or of all."""
-    found: list[BufferLoad] = []
-
-    def look(node: object) -> None:
-        if isinstance(node, BufferLoad) and (buffer is None or node.buffer is buffer):
-            found.append(node)
-
-    post_order_visit(leaf.block.body, look)
-    return found
-
-
-def relaxed(index: PrimExpr, leaf: Leaf, inside: Iterable[For], analyzer: Analyzer) -> tuple[PrimExpr, PrimExpr] | None:
-    """The least and the greatest value of an index of a block over some of its loops; None if there is no such."""
-    bound = substitute(index, leaf.values)
-    found = eval_set(bound, {**ranges_of(inside), **ranges_of(_inner_loops(leaf))})
-    if not found.has_lower_bound() or not found.has_upper_bound():
-        return None
-    return analyzer.simplify(found.min()), analyzer.simplify(found.max())
-
-
-def _inner_loops(leaf: Leaf) -> list[For]:
-    """The loops inside the block's body."""
-    found: list[For] = []
-    post_order_visit(leaf.block.body, lambda n: found.append(n) if isinstance(n, For) else None)
-    return found
 
 
 def _outermost(
@@ -149,17 +126,17 @@ class _Nest:
         """The loop over a span (None if it runs once), the bound value, and the conditions on it."""
         one = isinstance(span.extent, IntImm) and span.extent.value == 1
         if one and not self.keep_unit_loops:
-            return None, span.low, _conditions(span.low, span)
+            return None, span.low, conditions_on(span.low, span)
         var = Var(names_of(self.state).take(f"ax{self.count}"), span.extent.dtype)
         self.count += 1
         self.made.append(var.name)
         value = Add(span.low, var)
         checked = var if is_zero(span.low) else in_order(value)
         loop = For(var, 0, span.extent, ForKind.SERIAL, listed())
-        return loop, value, _conditions(checked, span)
+        return loop, value, conditions_on(checked, span)
 
 
-def _conditions(value: PrimExpr, span: Span) -> list[PrimExpr]:
+def conditions_on(value: PrimExpr, span: Span) -> list[PrimExpr]:
     found: list[PrimExpr] = []
     if span.below is not None:
         found.append(GE(value, span.below))
@@ -172,7 +149,7 @@ def _wrapped(body: Stmt, loops: Sequence[For | None], conditions: Sequence[PrimE
     return nested([loop for loop in loops if loop is not None], conditions, body)
 
 
-def _nest_of(
+def nest_of(
     state: ScheduleState,
     leaf: Leaf,
     twin: Leaf | None,
@@ -204,10 +181,6 @@ def _nest_of(
     return [_wrapped(listed(*parts) if len(parts) > 1 else parts[0], loops, guards)]
 
 
-def among(condition: PrimExpr, others: Iterable[PrimExpr]) -> bool:
-    return any(structural_equal(condition, other) for other in others)
-
-
 def _same_place(twin: Leaf, var: Var, leaf: Leaf) -> Var:
     """The variable of a block at the place of an index of its first values."""
     place = next((n for n, index in enumerate(twin.stores[0].indices) if index is var), None)
@@ -217,7 +190,7 @@ def _same_place(twin: Leaf, var: Var, leaf: Leaf) -> Var:
     return index
 
 
-def _one_plain_store(leaf: Leaf) -> Buffer:
+def one_plain_store(leaf: Leaf) -> Buffer:
     stores = leaf.stores
     if len(stores) != 1:
         raise ScheduleError(f"block `{leaf.name}` has {len(stores)} stores, not one", leaf.block)
@@ -256,7 +229,7 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
     leaf = leaf_of(body, block.block)
     check_movable(leaf, loop)
     twin = twin_of(body, leaf) if not init_block_of(leaf.block) else None
-    buffer = _one_plain_store(leaf)
+    buffer = one_plain_store(leaf)
     check_runs_for_all(leaf)
     if buffer in arguments_of(state, block):
         raise ScheduleError(f"`{buffer.name}` is an output of the function; its block cannot be a producer", block)
@@ -265,9 +238,11 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
     moved = [leaf] if twin is None else [twin, leaf]
     consumers = _check_producer(every, order, moved, buffer, loop)
     outer = [n for n in path_to(body, loop.loop) if isinstance(n, For)]
+    for found in moved:
+        check_inputs_stay(found, every, outer)
     spans = _needed(leaf, buffer, consumers, outer, loop.loop)
-    held = [n.condition for n in (*path_to(body, loop.loop), only(loop.loop.body)) if _is_guard(n)]
-    new = _nest_of(state, leaf, twin, spans, keep_unit_loops, "compute_at_extra_var", held)
+    held = [n.condition for n in (*path_to(body, loop.loop), only(loop.loop.body)) if is_guard(n)]
+    new = nest_of(state, leaf, twin, spans, keep_unit_loops, "compute_at_extra_var", held)
     changes: dict[Stmt, Stmt | None] = {found.realize: None for found in moved}
     changes[loop.loop] = loop.loop.replace(body=_in_front(loop.loop.body, new))
     after = Edit(changes)(body)
@@ -276,14 +251,14 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
     commit(state, block, after)
 
 
-def _is_guard(node: Stmt) -> TypeGuard[IfThenElse]:
+def is_guard(node: Stmt) -> TypeGuard[IfThenElse]:
     return isinstance(node, IfThenElse) and node.else_case is None
 
 
 def _in_front(body: Stmt, new: Sequence[Stmt]) -> Stmt:
     """`new` before the statements of a body; inside the condition with which the body begins."""
     inner = only(body)
-    if _is_guard(inner):
+    if is_guard(inner):
         return inner.replace(then_case=listed(*new, *parts_of(inner.then_case)))
     return listed(*new, *parts_of(body))
 
@@ -367,148 +342,3 @@ def _check_first_values(after: Stmt, leaf: Leaf, buffer: Buffer, loop: StmtSRef,
 def leaf_loops(body: Stmt, name: str) -> list[For]:
     """The loops around the block of a name."""
     return next(found for found in leaves(body) if found.name == name).loops
-
-
-# ---------------------------------------------------------------------------- reverse_compute_at
-
-
-@step("ReverseComputeAt")
-def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool = False) -> None:
-    """Move a consumer to the end of a loop's body; it uses there what its producers stored in one iteration.
-
-    Requires: the loop is not around the block; some of its producers are under the loop, and have stored all of an
-    element when an iteration ends; the block loads what they store at plain variables, the same ones in all loads; a
-    reduction finds all that it adds up there; no other block comes between that depends on the move.
-    """
-    body = root_body(state, block)
-    leaf = leaf_of(body, block.block)
-    check_movable(leaf, loop)
-    twin = twin_of(body, leaf) if not init_block_of(leaf.block) else None
-    _one_plain_store(leaf)
-    check_runs_for_all(leaf)
-    every = leaves(body)
-    path = path_to(body, loop.loop)
-    outer = [n for n in path if isinstance(n, For)]
-    producers = _check_consumer(every, leaf, twin, loop, outer)
-    analyzer = Analyzer(ranges_of([*outer, *{n for p in producers for n in p.loops}]))
-    spans = _given(leaf, producers, loop.loop, analyzer)
-    guard = only(loop.loop.body)
-    shared = [guard.condition] if isinstance(guard, IfThenElse) and guard.else_case is None else []
-    wanted = [c for span in spans.values() for c in _conditions_of(span)]
-    inside = bool(shared) and bool(wanted)
-    new = _nest_of(state, leaf, twin, spans, keep_unit_loops, "reverse_compute_at_extra_var", shared)
-    if inside and _same_guard(wanted, shared[0]) and isinstance(guard, IfThenElse):
-        changed: Stmt = guard.replace(then_case=listed(*parts_of(guard.then_case), *new))
-    else:
-        if inside:
-            new = _nest_of(state, leaf, twin, spans, keep_unit_loops, "reverse_compute_at_extra_var")
-        changed = listed(*parts_of(loop.loop.body), *new)
-    changes: dict[Stmt, Stmt | None] = {found.realize: None for found in ([leaf] if twin is None else [twin, leaf])}
-    changes[loop.loop] = loop.loop.replace(body=changed)
-    commit(state, block, Edit(changes)(body))
-
-
-def _conditions_of(span: Span) -> list[PrimExpr]:
-    return _conditions(span.low, span)
-
-
-def _same_guard(wanted: Sequence[PrimExpr], shared: PrimExpr) -> bool:
-    """Whether the condition that is there is the only one that the block needs."""
-    return len(wanted) == 1 and structural_equal(wanted[0], shared)
-
-
-def _check_consumer(
-    every: Sequence[Leaf], leaf: Leaf, twin: Leaf | None, loop: StmtSRef, outer: Sequence[For]
-) -> list[Leaf]:
-    """The producers of a block that is to be moved under a loop of theirs."""
-    own = {leaf.block} if twin is None else {leaf.block, twin.block}
-    order = {found.block: place for place, found in enumerate(every)}
-    inside = {found.block for found in leaves(loop.loop)}
-    out = leaf.stores[0].buffer
-    inputs = {load.buffer for load in loads_of(leaf)} - {out}
-    producers = [f for f in every if f.block in inside and inputs & {s.buffer for s in f.stores}]
-    if not producers:
-        raise ScheduleError(f"no block under {loop.label} stores what `{leaf.name}` loads", loop, leaf.block)
-    first, last = min(order[found.block] for found in leaves(outer[0])), order[leaf.block]
-    given = {s.buffer for p in producers for s in p.stores}
-    for place, found in enumerate(every):
-        if found.block in own:
-            continue
-        stored = {s.buffer for s in found.stores}
-        if found.block not in inside and stored & given and place >= first:
-            raise ScheduleError(
-                f"`{found.name}` stores what `{leaf.name}` loads too, and is not under {loop.label}", loop
-            )
-        other_input = stored & inputs and found not in producers
-        if first <= place < last and (other_input or out in stored | {load.buffer for load in loads_of(found)}):
-            raise ScheduleError(f"`{found.name}` comes before `{leaf.name}` and depends on the move", found.block)
-        if place > last and found.block in inside:
-            raise ScheduleError(f"`{leaf.name}` comes before {loop.label}", leaf.block)
-    _check_complete(producers, outer, loop)
-    return producers
-
-
-def _check_complete(producers: Sequence[Leaf], outer: Sequence[For], loop: StmtSRef) -> None:
-    """Raise if a producer has not added up all of an element in one iteration of the loops `outer`."""
-    for producer in producers:
-        bad = next((n for n in outer if n.loop_var in producer.reducing), None)
-        if bad is not None:
-            raise ScheduleError(
-                f"`{producer.name}` adds up over loop `{bad.loop_var.name}`, so its elements are not complete under it",
-                loop,
-                producer.block,
-            )
-
-
-def _given(leaf: Leaf, producers: Sequence[Leaf], loop: For, analyzer: Analyzer) -> dict[Var, Span]:
-    """What each variable of the block runs over: where its producers have stored in one iteration."""
-    spans: dict[Var, Span] = {}
-    domains = {axis.var: axis for axis in leaf.block.iter_vars}
-    for producer in producers:
-        inner = producer.loops[producer.loops.index(loop) + 1 :]
-        for store in producer.stores:
-            for load in loads_of(leaf, store.buffer):
-                for index, at in zip(load.indices, store.indices):
-                    _give(leaf, spans, domains, index, relaxed(at, producer, inner, analyzer),
-                          relaxed(at, producer, producer.loops, analyzer), analyzer)  # fmt: skip
-    for var, axis in domains.items():
-        assert axis.dom is not None
-        spans.setdefault(var, Span(axis.dom.min, axis.dom.extent))
-        span = spans[var]
-        if axis.iter_type == IterVar.CommReduce and not structural_equal(span.extent, axis.dom.extent):
-            raise ScheduleError(
-                f"`{leaf.name}` adds up over `{var.name}`, of which one iteration of the loop gives a part", leaf.block
-            )
-    return spans
-
-
-def _give(
-    leaf: Leaf,
-    spans: dict[Var, Span],
-    domains: dict[Var, IterVar],
-    index: PrimExpr,
-    ends: tuple[PrimExpr, PrimExpr] | None,
-    total: tuple[PrimExpr, PrimExpr] | None,
-    analyzer: Analyzer,
-) -> None:
-    if isinstance(index, IntImm):
-        if ends is None or not all(analyzer.can_prove_equal(e, index) for e in ends):
-            raise ScheduleError(
-                f"`{leaf.name}` loads the place {index.value}, which one iteration need not store", leaf.block
-            )
-        return
-    if not isinstance(index, Var) or index not in domains or ends is None or total is None:
-        raise ScheduleError(
-            f"`{leaf.name}` does not load at its plain variables what is stored under the loop", leaf.block
-        )
-    dom = domains[index].dom
-    assert dom is not None
-    if not (analyzer.can_prove(total[0] <= dom.min) and analyzer.can_prove(dom.min + dom.extent - 1 <= total[1])):
-        raise ScheduleError(f"`{leaf.name}` loads more than what is stored under the loop", leaf.block)
-    span = spanned([ends], dom, analyzer)
-    known = spans.get(index)
-    if known is not None and not (
-        analyzer.can_prove_equal(known.low, span.low) and structural_equal(known.extent, span.extent)
-    ):
-        raise ScheduleError(f"`{leaf.name}` loads at `{index.name}` what different iterations store", leaf.block)
-    spans[index] = span

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.cinn.form import listed, parts_of
+from tvmagic.cinn.steps.coverage import among, check_inputs_stay, loads_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_free_order, private_buffers
 from tvmagic.cinn.steps.loops import arguments_of, root_body
-from tvmagic.cinn.steps.moving import among, check_movable, leaf_loops, loads_of
+from tvmagic.cinn.steps.moving import check_movable, leaf_loops
 from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,
@@ -33,7 +36,8 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.ir.query import is_zero
+from tvmagic.ir.query import is_zero, variables_in
+from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop
@@ -48,7 +52,8 @@ def simple_compute_at(state: ScheduleState, block: BlockRef, loop: Loop) -> None
     sides is written once. The block comes first in the loop's body if it came before the loop, else last.
 
     Requires: the outer loops of the block have, one by one, the extents of those down to `loop`, an outermost one
-    of extent 1 on one side aside; no access depends on the order in which the iterations of both now run.
+    of extent 1 on one side aside; it is under the conditions around `loop` already; no access depends on the order in
+    which the iterations of both now run.
     """
     body = root_body(state, block)
     leaf = leaf_of(body, block.block)
@@ -62,13 +67,17 @@ def simple_compute_at(state: ScheduleState, block: BlockRef, loop: Loop) -> None
     around = ranges_of([*leaf.loops, *chain])
     moved = rebound(inner, values, around)
     guards = [substitute(c, values) for c in _guards_above(leaf, own)]
+    held = _held(body, loop.loop)
+    _check_held(leaf, loop, held, [substitute(c, values) for c in leaf.conditions], Analyzer(around))
     order = [found.block for found in leaves(body)]
     before = order.index(leaf.block) < min(order.index(found.block) for found in leaves(loop.loop))
     changes: dict[Stmt, Stmt | None] = {
         leaf.realize: None,
-        loop.loop: loop.loop.replace(body=_joined(loop.loop.body, moved, guards, _held(body, loop.loop), before)),
+        loop.loop: loop.loop.replace(body=_joined(loop.loop.body, moved, guards, held, before)),
     }
     _check_passed(leaves(body), leaf, loop, before)
+    check_inputs_stay(leaf, leaves(body), chain)
+    _check_added_once(leaf, leaves(body), chain)
     after = _with_threads(Edit(changes)(body), own, others)
     new_chain = leaf_loops(after, leaf.name)[: len(chain)]
     without = private_buffers(after, new_chain[-1], arguments_of(state, block))
@@ -138,6 +147,20 @@ def _held(body: Stmt, loop: For) -> list[PrimExpr]:
     return [n.condition for n in path_to(body, loop) if isinstance(n, IfThenElse) and n.else_case is None]
 
 
+def _check_held(
+    leaf: Leaf, loop: StmtSRef, held: Sequence[PrimExpr], own: Sequence[PrimExpr], analyzer: Analyzer
+) -> None:
+    """Raise if a condition around the target would leave out iterations of the block."""
+    for condition in held:
+        if not among(condition, own) and not analyzer.can_prove(condition):
+            raise ScheduleError(
+                f"{loop.label} is under the condition `{condition}`, which `{leaf.name}` is not under",
+                leaf.block,
+                loop,
+                hint="choose a loop outside the condition",
+            )
+
+
 def _joined(body: Stmt, moved: Stmt, guards: Sequence[PrimExpr], held: Sequence[PrimExpr], before: bool) -> Stmt:
     """A loop's body with the moved statement; a condition that is on both sides is written once, around both.
 
@@ -179,6 +202,26 @@ def _check_passed(every: Sequence[Leaf], leaf: Leaf, loop: StmtSRef, before: boo
         if stored & touched or mine & {load.buffer for load in loads_of(found)}:
             raise ScheduleError(
                 f"`{found.name}` is between `{leaf.name}` and {loop.label} and depends on it", found.block
+            )
+
+
+def _check_added_once(leaf: Leaf, every: Sequence[Leaf], around: Sequence[For]) -> None:
+    """Raise if a block adds again to what the moved one stored, in a loop that this leaves: it would store it once."""
+    stored = {s.buffer for s in leaf.stores}
+    left = [loop for loop in leaf.loops if loop not in around]
+    for found in every:
+        adds = found.block is not leaf.block and stored & {s.buffer for s in found.stores} & {
+            x.buffer for x in loads_of(found)
+        }
+        if not adds or not any(loop in found.loops for loop in left):
+            continue
+        values = [value for value in found.realize.iter_values if variables_in(value)]
+        condition = all_of(found.conditions)
+        if not detect_iter_map(values, ranges_of(found.loops), condition, check_level="bijective").indices:
+            raise ScheduleError(
+                f"`{found.name}` adds to what `{leaf.name}` stores in more than one iteration of a loop around both",
+                leaf.block,
+                found.block,
             )
 
 

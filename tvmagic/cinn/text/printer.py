@@ -89,6 +89,7 @@ from tvmagic.ir import (
     Sub,
     Var,
     While,
+    structural_equal,
 )
 from tvmagic.ir.ops import add
 from tvmagic.ir.query import is_call
@@ -303,11 +304,27 @@ def _unquoted(node: Any, printer: _Cinn) -> str:
 def flat_index(access: BufferLoad | BufferStore, var: Var) -> PrimExpr:
     """The number of the element that an access touches: `var` itself if the indices are its digits by the shape."""
     shape = access.buffer.shape
+    written = _by_digits(access.indices, shape)
+    if written is not None:
+        return written
     whole: PrimExpr = IntImm(var.dtype, 0)
     for index, size in zip(access.indices, shape):
         whole = whole * size + index
     domain = Range.from_min_extent(IntImm(var.dtype, 0), math.prod([s.value for s in shape if isinstance(s, IntImm)]))
     return in_order(Analyzer({var: domain}).simplify(whole))
+
+
+def _by_digits(indices: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr | None:
+    """The number of which the indices are the digits as the reader writes them: `n // 11` and `n % 11`, say."""
+    last = indices[-1]
+    if not isinstance(last, FloorMod):
+        return None
+    digits, rest = [], last.a
+    for size in reversed(shape[1:]):
+        digits.append(FloorMod(rest, size))
+        rest = FloorDiv(rest, size)
+    digits.append(rest)
+    return last.a if all(structural_equal(a, b) for a, b in zip(reversed(digits), indices)) else None
 
 
 def type_name(dtype: DataType) -> str:

@@ -222,6 +222,29 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
     root = scope_root(state, block)
     check_no_matches(block)
     stmt = block.block
+    extents, padded = _padded_extents(stmt, numbers)
+    if stmt.iter_vars:
+        _check_einsum(state, block, root, padded)
+    if not padded:
+        return
+    outermost = single_nest(state, block)
+    before, after, twins = _pad_buffers(stmt, extents)
+    _check_outputs_whole(block, set(twins))
+    iters = [
+        v.replace(dom=Range.from_min_extent(v.dom.min, extents[v.var])) for v in stmt.iter_vars if v.dom is not None
+    ]
+    new = BufferReplacer(twins).visit(stmt).replace(iter_vars=tuple(iters))
+    assert outermost.parent is root and outermost.stmt is not None
+    body = root.block.body
+    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    place = max(outermost.seq_index, 0)
+    parts[place : place + 1] = [*before, _padded_nest(state, block, new, extents), *after]
+    scope = root.block.replace(body=SeqStmt.flatten(*parts), alloc_buffers=(*root.block.alloc_buffers, *twins.values()))
+    state.replace(root, scope, {root.block: scope, stmt: new})
+
+
+def _padded_extents(stmt: Block, numbers: Sequence[int]) -> tuple[dict[Var, PrimExpr], set[Var]]:
+    """The extents of a block's variables as multiples of some numbers, and the variables whose extent grows."""
     analyzer = Analyzer()
     extents: dict[Var, PrimExpr] = {}
     padded: set[Var] = set()
@@ -230,35 +253,18 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
         extents[var.var] = analyzer.simplify(ceildiv(var.dom.extent, number) * number)
         if not _equal(extents[var.var], var.dom.extent):
             padded.add(var.var)
-    if stmt.iter_vars:
-        _check_einsum(state, block, root, padded)
-    if not padded:
-        return
-    outermost = single_nest(state, block)
-    realize = state.realize_of(block)
+    return extents, padded
+
+
+def _padded_nest(state: ScheduleState, block: StmtSRef, new: Block, extents: dict[Var, PrimExpr]) -> Stmt:
+    """The new block in its loops, those of its variables with the new extents."""
     loop_of = _own_loops(state, block)
-    before, after, twins = _pad_buffers(stmt, extents)
-    _check_outputs_whole(block, set(twins))
-    replacer = BufferReplacer(twins)
-    new = replacer.visit(stmt)
-    iters = [
-        v.replace(dom=Range.from_min_extent(v.dom.min, extents[v.var])) for v in stmt.iter_vars if v.dom is not None
-    ]
-    new = new.replace(iter_vars=tuple(iters))
-    nest: Stmt = realize.replace(block=new)
+    nest: Stmt = state.realize_of(block).replace(block=new)
     for sref in reversed(state.loops_of(block)):
         loop = sref.loop
         extent = extents[loop_of[loop.loop_var]] if loop.loop_var in loop_of else loop.extent
         nest = loop.replace(extent=extent, body=nest)
-    parent = outermost.parent
-    assert parent is root
-    body = root.block.body
-    assert outermost.stmt is not None
-    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
-    place = max(outermost.seq_index, 0)
-    parts[place : place + 1] = [*before, nest, *after]
-    scope = root.block.replace(body=SeqStmt.flatten(*parts), alloc_buffers=(*root.block.alloc_buffers, *twins.values()))
-    state.replace(root, scope, {root.block: scope, stmt: new})
+    return nest
 
 
 def _pad_buffers(stmt: Block, extents: dict[Var, PrimExpr]) -> tuple[list[Stmt], list[Stmt], dict[Buffer, Buffer]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tvmagic.arith.analyzer import Analyzer
@@ -289,17 +290,11 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     partial = _partial_block(stmt, pattern, partial_iters, buffers, axis)
     final_iters = _final_iters(realize, loop.loop)
     final = _final_block(stmt, pattern, final_iters, buffers, axis)
-    all_loops = [s.loop for s in loops]
-    needed = [
-        s
-        for s in all_loops
-        if any(uses_var(v, {s.loop_var}) for v in final_iters.values)
-        or (is_one(s.extent) and not _types_using(realize, s.loop_var))
-    ]
+    needed = _final_loops(realize, loops, final_iters.values)
     gone = loop_domains([s for s in loops if all(s.loop is not n for n in needed)])
     _check_each_part_runs(realize.predicate, loops, loop, set(gone))
     predicate = condition_of_some(realize.predicate, gone, block)
-    first = _nest(BlockRealize(partial_iters.values, realize.predicate, partial), all_loops, True)
+    first = _nest(BlockRealize(partial_iters.values, realize.predicate, partial), [s.loop for s in loops], True)
     several = [i for i, s in enumerate(loops) if len(children_of(s.loop)) != 1]
     own = loops[several[-1] + 1 :] if several else loops  # below the loops that hold more
     inside = [s for s in needed if any(s is o.loop for o in own)]
@@ -315,6 +310,16 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
         parent, changed, {stmt: final, parent.block: changed} if isinstance(changed, Block) else {stmt: final}
     )
     return state.sref_of(partial)
+
+
+def _final_loops(realize: BlockRealize, loops: Sequence[StmtSRef], values: Sequence[PrimExpr]) -> list[For]:
+    """The loops around the final block: those in its bindings, and those of one iteration that nothing uses."""
+    return [
+        s.loop
+        for s in loops
+        if any(uses_var(v, {s.loop.loop_var}) for v in values)
+        or (is_one(s.loop.extent) and not _types_using(realize, s.loop.loop_var))
+    ]
 
 
 def _in_place_of(old: StmtSRef, new: Stmt, top: StmtSRef) -> Stmt:

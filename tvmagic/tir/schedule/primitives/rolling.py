@@ -155,28 +155,12 @@ def rolling_buffer(state: ScheduleState, block: BlockRef, write_buffer_index: in
     """
     region = region_at(block, write_buffer_index, "writes")
     root = scope_root(state, block)
-    check_not_output(state, block, root)
-    scope = state.get_block_scope(root)
-    deps = [*scope.get_deps_by_src(block), *scope.get_deps_by_dst(block)]
-    if any(d.kind is not DepKind.RAW for d in deps):
-        raise ScheduleError(f"{block.label} must have no dependences but those of readers on writers", block)
-    loop = _meeting_loop(state, block, scope.consumers(block))
-    if loop is None:
-        raise ScheduleError(
-            f"{block.label} and the readers of `{region.buffer.name}` are under no common loop",
-            block,
-            hint="compute_at the block under a loop of its consumer first",
-        )
-    realize = state.realize_of(block)
-    bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
-    loops = state.loops_of(block)
-    inside = loop_domains(loops[loops.index(loop) + 1 :])
-    buffer = region.buffer
-    sets = eval_sets(substitute(region, bound).region, inside)
-    sides = [s.cover_range(Range.from_min_extent(IntImm(n.dtype, 0), n)) for s, n in zip(sets, buffer.shape)]
+    loop = _loop_around_all(state, block, root, region.buffer)
+    sides = _sides_in_one_iteration(state, block, loop, region)
     rolls = [_roll_of(side) for side in sides]
     known = [r for r in rolls if r is not None]
-    axis = _rolling_axis(known, loops) if len(known) == len(rolls) else None
+    axis = _rolling_axis(known, state.loops_of(block)) if len(known) == len(rolls) else None
+    buffer = region.buffer
     if axis is None:
         raise ScheduleError(
             f"no dimension of what {block.label} writes of `{buffer.name}` moves by a multiple of a loop's variable "
@@ -194,6 +178,33 @@ def rolling_buffer(state: ScheduleState, block: BlockRef, write_buffer_index: in
     shape = (*buffer.shape[:axis], extent, *buffer.shape[axis + 1 :])
     rewriter = _RingRewriter(buffer, buffer.replace(shape=shape), axis, extent.value, block.block, known)
     state.replace(root, rewriter.visit(root.block), rewriter.reuse)
+
+
+def _loop_around_all(state: ScheduleState, block: StmtSRef, root: StmtSRef, buffer: Buffer) -> StmtSRef:
+    """The innermost loop around a block and all its readers, on which it may have no other dependences."""
+    check_not_output(state, block, root)
+    scope = state.get_block_scope(root)
+    deps = [*scope.get_deps_by_src(block), *scope.get_deps_by_dst(block)]
+    if any(d.kind is not DepKind.RAW for d in deps):
+        raise ScheduleError(f"{block.label} must have no dependences but those of readers on writers", block)
+    loop = _meeting_loop(state, block, scope.consumers(block))
+    if loop is None:
+        raise ScheduleError(
+            f"{block.label} and the readers of `{buffer.name}` are under no common loop",
+            block,
+            hint="compute_at the block under a loop of its consumer first",
+        )
+    return loop
+
+
+def _sides_in_one_iteration(state: ScheduleState, block: StmtSRef, loop: StmtSRef, region: BufferRegion) -> list[Range]:
+    """What one iteration of a loop writes of a buffer, along each dimension."""
+    realize = state.realize_of(block)
+    bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
+    loops = state.loops_of(block)
+    inside = loop_domains(loops[loops.index(loop) + 1 :])
+    sets = eval_sets(substitute(region, bound).region, inside)
+    return [s.cover_range(Range.from_min_extent(IntImm(n.dtype, 0), n)) for s, n in zip(sets, region.buffer.shape)]
 
 
 def _rolling_axis(rolls: Sequence[Roll], loops: Sequence[StmtSRef]) -> int | None:

@@ -362,9 +362,8 @@ class _Partitioner(StmtMutator):
                 return self._in_runs(node, runs, body)
         middle, conditions, holds = self._middle(finder.found, low, high)
         if middle is None:
-            if hinted and self.unroll_unknown and not thread and self.analyzer.can_prove(high - low > 0):
-                return For(var, low, high - low + 1, ForKind.UNROLLED, self.start(body), span=node.span)
-            return None
+            unrolls = hinted and self.unroll_unknown and not thread and self.analyzer.can_prove(high - low > 0)
+            return self._unrolled(node, var, low, high, body) if unrolls else None
         begin, before_sure = self._begin(middle, low, high)
         end, rest, after_sure = self._end(middle, high, begin)
         if is_recording():
@@ -374,22 +373,24 @@ class _Partitioner(StmtMutator):
             return convert_ssa(_ThreadBranch(conditions, condition).visit(node))
         if node.kind in _CONSTANT_KINDS and not all(isinstance(e, IntImm) for e in (begin - low, end - begin, rest)):
             return None
-        before = after = None
-        if before_sure is not None:
-            before = self.loop_over(node, begin - low, substitute(body, {var: var + low}))
-        if after_sure is not None:
-            after = self.loop_over(node, rest, substitute(body, {var: var + end}))
+        before = self._part(node, var, low, begin - low, body, before_sure)
+        after = self._part(node, var, end, rest, body, after_sure)
         if self.analyzer.can_prove(greater_equal(begin, end)):
             return convert_ssa(SeqStmt.flatten(before, after))
         inner = _ConditionEliminator(conditions, holds).visit(body)
         inner = self.loop_over(node, end - begin, substitute(inner, {var: var + begin}))
         if before is not None or after is not None:
             inner = self.start(inner)
-        if before is not None and before_sure:
-            before = self.start(before)
-        if after is not None and after_sure:
-            after = self.start(after)
+        before = self.start(before) if before is not None and before_sure else before
+        after = self.start(after) if after is not None and after_sure else after
         return convert_ssa(SeqStmt.flatten(before, inner, after))
+
+    def _unrolled(self, node: Any, var: Var, low: PrimExpr, high: PrimExpr, body: Stmt) -> Stmt:
+        return For(var, low, high - low + 1, ForKind.UNROLLED, self.start(body), span=node.span)
+
+    def _part(self, node: Any, var: Var, first: PrimExpr, extent: PrimExpr, body: Stmt, sure: bool | None) -> Any:
+        """The loop over some values from `first` on; None if there is none of them."""
+        return None if sure is None else self.loop_over(node, extent, substitute(body, {var: var + first}))
 
     def _between(self, var: Var, begin: PrimExpr, end: PrimExpr, low: PrimExpr, high: PrimExpr) -> PrimExpr:
         """That `var`, which runs from `low` to `high`, is in the part from `begin` to before `end`."""

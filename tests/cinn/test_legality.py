@@ -1,0 +1,326 @@
+"""Steps that would lose, repeat or misplace what is computed: refused, or done so that the results stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from cinn_programs import run
+from step_programs import check, program
+
+import tvmagic
+from tvmagic import cinn, te
+from tvmagic.cinn import IRSchedule
+from tvmagic.errors import TVMagicError
+from tvmagic.script import cinn_text, from_cinn, from_source
+
+
+def two(shape: tuple[int, ...]) -> IRSchedule:
+    """Y = A + 1, then Z = Y * 2."""
+    a = te.placeholder(shape, name="A")
+    y = te.compute(shape, lambda *i: a[i] + 1.0, name="Y")
+    z = te.compute(shape, lambda *i: y[i] * 2.0, name="Z")
+    return IRSchedule(cinn.lower([a, z]))
+
+
+def holds(schedule: IRSchedule, shape: tuple[int, ...]) -> None:
+    a = np.random.default_rng(1).normal(size=shape).astype("float32")
+    np.testing.assert_array_equal(run(schedule.func, [a], shape)[0], (a + 1) * 2)
+
+
+# ---------------------------------------------------------------------------- reverse_compute_at
+
+
+def test_a_consumer_goes_inside_the_condition_that_its_producer_needs() -> None:
+    schedule = two((1, 4, 8, 8))
+    schedule.fuse("Y", [0, 1, 2])
+    schedule.split("Y", 0, [-1, 5])
+    schedule.reverse_compute_at("Z", schedule.get_loops("Y")[1])
+    text = schedule.text(regions=False)
+    assert text.count("if (") == 1  # beyond its 32 iterations the bindings of the fused loop begin again at 0
+    assert text.index("if (") < text.index("ScheduleBlock(Z)") < text.index("\n          }\n", text.index("if ("))
+    holds(schedule, (1, 4, 8, 8))
+
+
+def test_a_consumer_keeps_its_own_condition_beside_that_of_its_producer() -> None:
+    schedule = two((12, 10))
+    schedule.split("Y", 0, [-1, 5])
+    schedule.reverse_compute_at("Z", schedule.get_loops("Y")[0])
+    assert schedule.text().count("if ((((5 * i) + ") == 2
+    holds(schedule, (12, 10))
+
+
+TILES: dict[str, Callable[[IRSchedule], Any]] = {
+    "every other element": lambda s: (s.split("Y", 1, [2, 4]), s.reorder("Y", [2, 1]), s.get_loops("Y")[1])[-1],
+    "parts of two rows": lambda s: (s.fuse("Y", [0, 1]), s.split("Y", 0, [-1, 5]), s.get_loops("Y")[0])[-1],
+    "a diagonal": lambda s: (s.fuse("Y", [0, 1]), s.split("Y", 0, [-1, 9]), s.reorder("Y", [1, 0]), s.get_loops("Y")[0])[-1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TILES)
+def test_a_consumer_is_not_moved_to_where_elements_are_missing(name: str) -> None:
+    schedule = two((8, 8))
+    loop = TILES[name](schedule)
+    before = str(schedule)
+    with pytest.raises(TVMagicError, match="not known to store all|depends on"):
+        schedule.reverse_compute_at("Z", loop)
+    assert str(schedule) == before
+    holds(schedule, (8, 8))
+
+
+def test_a_consumer_finds_whole_rows_of_a_fused_loop() -> None:
+    schedule = two((8, 8))
+    schedule.fuse("Y", [0, 1])
+    schedule.split("Y", 0, [-1, 16])
+    schedule.reverse_compute_at("Z", schedule.get_loops("Y")[0])
+    assert "axis.bind(((2 * i_j_fused) + ax0), (0 + ax1))" in schedule.text()
+    holds(schedule, (8, 8))
+
+
+EVERY_OTHER = """
+serial for (i, 0, 8) { ScheduleBlock(B) { i0 = axis.bind(i) B[(2 * i0)] = A[i0] } }
+serial for (i, 0, 15) { ScheduleBlock(C) { i0 = axis.bind(i) C[i0] = B[i0] } }
+"""
+
+
+def test_a_consumer_of_more_than_is_stored_stays() -> None:
+    schedule = IRSchedule(from_cinn(EVERY_OTHER, {"B": ((16,), "float32")}, outputs=["B", "C"]))
+    with pytest.raises(TVMagicError, match="more than what is stored"):
+        schedule.reverse_compute_at("C", schedule.get_loops("B")[0])
+
+
+# ---------------------------------------------------------------------------- simple_compute_at, copies, flat loops
+
+
+def test_a_block_is_not_moved_under_a_condition_of_others() -> None:
+    a = te.placeholder((15, 10), name="A")
+    c = te.compute((15, 10), lambda i, j: a[i, j] + 1.0, name="C")
+    d = te.compute((12, 10), lambda i, j: a[i, j] * 2.0, name="D")
+    schedule = IRSchedule(cinn.lower([a, c, d]))
+    schedule.split("C", 0, [3, 5])
+    schedule.split("D", 0, [-1, 5])
+    with pytest.raises(TVMagicError, match=r"under the condition `5 \* i_1 \+ i_2 < 12`"):
+        schedule.simple_compute_at("C", schedule.get_loops("D")[2])
+    schedule.simple_compute_at("D", schedule.get_loops("C")[2])  # its own condition comes along
+    x = np.arange(150, dtype="float32").reshape(15, 10)
+    one, other = run(schedule.func, [x], (15, 10), (12, 10))
+    np.testing.assert_array_equal(one, x + 1)
+    np.testing.assert_array_equal(other, x[:12] * 2)
+
+
+def test_a_tensor_that_takes_values_on_is_nobodys_own() -> None:
+    schedule = program("padded").schedule()
+    schedule.split("C", 0, [-1, 4])
+    schedule.split("D", 0, [2, 3])
+    with pytest.raises(TVMagicError, match="`C` that depend on each other: loop `i` carries"):
+        schedule.simple_compute_at("D", schedule.get_loops("C")[0])
+    check("padded", schedule)
+
+
+WINDOWS = """
+@T.prim_func
+def main(A: T.Buffer((14, 5), "float32"), S: T.Buffer((14,), "float32"), C: T.Buffer((12,), "float32")):
+    B = T.alloc_buffer((14,))
+    for i in range(14):
+        with T.block("B"):
+            v = T.axis.spatial(14, i)
+            B[v] = A[v, 0]
+    for i in range(12):
+        with T.block("C"):
+            v = T.axis.spatial(12, i)
+            C[v] = B[v] + B[v + 1]
+    for k0, i in T.grid(5, 14):
+        with T.block("S"):
+            v, r = T.axis.remap("SR", [i, k0])
+            with T.init():
+                S[v] = T.float32(0)
+            S[v] = S[v] + A[v, r]
+"""
+
+
+def test_what_adds_up_takes_no_loops_that_repeat_elements() -> None:
+    schedule = IRSchedule(from_source(WINDOWS.replace("B[v + 1]", "B[v + 1] + B[v + 2]")))
+    schedule.compute_at("B", schedule.get_loops("C")[0])
+    with pytest.raises(TVMagicError, match="each once"):
+        schedule.copy_transform_and_loop_info("S", "B")
+    a = np.arange(70, dtype="float32").reshape(14, 5)
+    total, c = run(schedule.func, [a], (14,), (12,))
+    np.testing.assert_array_equal(total, a.sum(1))
+    np.testing.assert_array_equal(c, a[:12, 0] + a[1:13, 0] + a[2:, 0])
+
+
+def test_a_condition_follows_its_loops_when_they_become_one() -> None:
+    schedule = program("chain").schedule()
+    schedule.split("D", 1, [-1, 4])
+    schedule.fuse("D", [1, 2])
+    schedule.flatten_loops(schedule.get_loops("D"))
+    assert "if (((flat_i % 12) < 10)) {" in schedule.text()
+    check("chain", schedule)
+
+
+# ---------------------------------------------------------------------------- tensors that iterations hand on
+
+RUNNING_SUM = """
+serial for (i, 0, 8) { {
+  ScheduleBlock(T0) { if ((i == 0)) { T[0] = 0.0f } }
+  ScheduleBlock(T) { i0 = axis.bind(i) T[0] = (T[0] + A[i0]) }
+  ScheduleBlock(B) { i0 = axis.bind(i) B[i0] = T[0] }
+} }
+"""
+THE_LAST_TWO = """
+serial for (i, 0, 8) { {
+  ScheduleBlock(T) { i0 = axis.bind(i) T[i0] = (A[i0] * 2.0f) }
+  ScheduleBlock(B) { i0 = axis.bind(i) B[i0] = (T[i0] + select((i0 > 0), T[cinn_max((i0 - 1), 0)], 0.0f)) }
+} }
+"""
+
+
+DELAYED = """
+serial for (i, 0, 8) { {
+  ScheduleBlock(T0) { if ((i == 0)) { T[0] = 0.0f } }
+  ScheduleBlock(B) { i0 = axis.bind(i) B[i0] = T[0] }
+  ScheduleBlock(T) { i0 = axis.bind(i) T[0] = A[i0] }
+} }
+"""
+HELD = """
+serial for (i, 0, 8) { {
+  if (((i % 2) == 0)) { { ScheduleBlock(T) { i0 = axis.bind(i) T[0] = A[i0] } } }
+  ScheduleBlock(B) { i0 = axis.bind(i) B[i0] = T[0] }
+} }
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (RUNNING_SUM, np.cumsum),
+        (THE_LAST_TWO, lambda a: 2 * a + np.concatenate([[0], 2 * a[:-1]])),
+        (DELAYED, lambda a: np.concatenate([[0], a[:-1]])),
+        (HELD, lambda a: np.repeat(a[::2], 2)),
+    ],
+    ids=["running sum", "the last two", "delayed", "held"],
+)
+def test_values_that_iterations_hand_on(text: str, expected: Callable[[np.ndarray], np.ndarray]) -> None:
+    func = from_cinn(text, outputs=["B"])
+    a = np.arange(1, 9, dtype="float32")
+    np.testing.assert_array_equal(run(func, [a], (8,))[0], expected(a))
+    schedule = IRSchedule(func)
+    loop = schedule.get_loops("B")[0]
+    for call in (schedule.parallel, lambda x: schedule.vectorize(x, 4), lambda x: schedule.bind(x, "threadIdx.x")):
+        with pytest.raises(TVMagicError, match="touch the same element of `T`"):
+            call(loop)
+    schedule.split("B", 0, [2, 4])
+    np.testing.assert_array_equal(run(schedule.func, [a], (8,))[0], expected(a))
+
+
+def test_a_tensor_of_one_iteration_is_its_own() -> None:
+    schedule = program("chain").schedule()
+    schedule.compute_at("C", schedule.get_loops("D")[0])
+    schedule.compute_at("B", schedule.get_loops("D")[0])
+    schedule.parallel(schedule.get_loops("D")[0])
+    lowered = str(tvmagic.lower(schedule.func))
+    assert 'T.allocate([10], "float32"' in lowered  # one row of each
+    check("chain", schedule)
+
+
+PIECES = """
+serial for (i, 0, 8) { {
+  ScheduleBlock(T) { i0 = axis.bind(i) T[0] = (A[i0] * 2.0f) }
+  ScheduleBlock(X) { i0 = axis.bind(i) X[i0] = (T[0] + 1.0f) }
+} }
+serial for (i, 0, 8) { ScheduleBlock(B) { i0 = axis.bind(i) B[i0] = (X[i0] * 3.0f) } }
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s: s.compute_inline("X"),
+        lambda s: s.compute_at("X", s.get_loops("B")[0]),
+        lambda s: s.simple_compute_at("X", s.get_loops("B")[0]),
+    ],
+)
+def test_what_an_iteration_leaves_in_one_element_is_not_read_outside_it(call: Callable[[IRSchedule], object]) -> None:
+    schedule = IRSchedule(from_cinn(PIECES, outputs=["B"]))
+    with pytest.raises(TVMagicError, match="one iteration of loop `i` leaves in `T`"):
+        call(schedule)
+    a = np.arange(8, dtype="float32")
+    np.testing.assert_array_equal(run(schedule.func, [a], (8,))[0], (2 * a + 1) * 3)
+
+
+UPWARDS = """
+serial for (i, 0, 8) { ScheduleBlock(X) { i0 = axis.bind(i) X[i0] = (A[i0] + 1.0f) } }
+serial for (i, 0, 8) { {
+  ScheduleBlock(T) { i0 = axis.bind(i) T[0] = (A[(7 - i0)] * 2.0f) }
+  ScheduleBlock(B) { i0 = axis.bind(i) B[i0] = (X[i0] * T[0]) }
+} }
+"""
+
+
+@pytest.mark.parametrize("call", [lambda s: s.reverse_compute_inline("B"), lambda s: s.reverse_compute_at("B", s.get_loops("X")[0])])  # fmt: skip
+def test_a_consumer_does_not_leave_the_iteration_of_what_else_it_reads(call: Callable[[IRSchedule], object]) -> None:
+    schedule = IRSchedule(from_cinn(UPWARDS, outputs=["B"]))
+    with pytest.raises(TVMagicError, match="one_load|one iteration of loop `i` leaves in `T`|comes before"):
+        call(schedule)
+    a = np.arange(8, dtype="float32")
+    np.testing.assert_array_equal(run(schedule.func, [a], (8,))[0], (a + 1) * 2 * a[::-1])
+
+
+def test_a_cache_does_not_take_the_name_of_a_block() -> None:
+    schedule = program("outputs").schedule()
+    schedule.cache_read("C", 0, "local")
+    schedule.reverse_compute_inline("C")  # the copy of B is now what computes C
+    with pytest.raises(TVMagicError, match="a block `B_local_temp_buffer` already"):
+        schedule.cache_write("B", 0, "local")
+    check("outputs", schedule)
+
+
+def test_first_values_beside_a_condition_do_not_go_under_it() -> None:
+    schedule = program("two_sums").schedule()
+    schedule.split("B", 2, [-1, 4])
+    schedule.fuse("B", [2, 3])  # eight iterations, six of which run
+    schedule.rfactor(schedule.get_loops("B")[2], 0)
+    schedule.reorder("rf_B", [1, 0])
+    text = schedule.text(regions=False)
+    assert text.index("rf_B__reduce_init[i0, i1] = ") < text.index("if (")
+    check("two_sums", schedule)
+
+
+def test_a_flat_index_of_more_than_the_variable_comes_back_as_it_was() -> None:
+    schedule = program("padded").schedule()
+    schedule.cache_read("B", 0, "local")
+    schedule.flatten_loops(schedule.get_loops("B"))
+    text = cinn_text(schedule.func)
+    assert "A_local_temp_buffer[(((11 * (_flat_i / 13)) + (_flat_i % 13)) - 1)]" in text
+    assert cinn_text(from_cinn(text)) == text
+
+
+def test_first_values_stay_with_what_adds_again() -> None:
+    schedule = program("normed").schedule()
+    schedule.compute_at("S", schedule.get_loops("C")[1])
+    with pytest.raises(TVMagicError, match="in more than one iteration of a loop around both"):
+        schedule.simple_compute_at("S__reduce_init", schedule.get_loops("B")[0])
+    check("normed", schedule)
+
+
+RUNNING_SUMS = """
+serial for (i, 0, 4) { {
+  ScheduleBlock(S__reduce_init) { i0 = axis.bind(i) S__reduce_init[i0] = 0.0f }
+  serial for (k0, 0, 6) { {
+    ScheduleBlock(S) { i0, i1 = axis.bind(i, k0) S[i0] = (S[i0] + A[i0, i1]) }
+    ScheduleBlock(R) { i0, i1 = axis.bind(i, k0) R[i0, i1] = (S[i0] * 2.0f) }
+  } }
+} }
+serial for (i, 0, 4) { serial for (j, 0, 6) { ScheduleBlock(B) { i0, i1 = axis.bind(i, j) B[i0, i1] = R[i0, i1] } } }
+"""
+
+
+@pytest.mark.parametrize("call", [lambda s: s.compute_inline("R"), lambda s: s.compute_at("R", s.get_loops("B")[1])])
+def test_a_part_of_a_sum_is_not_read_where_the_sum_is_complete(call: Callable[[IRSchedule], object]) -> None:
+    schedule = IRSchedule(from_cinn(RUNNING_SUMS, outputs=["B"]))
+    with pytest.raises(TVMagicError, match="one iteration of loop `k0` leaves in `S`"):
+        call(schedule)
+    a = np.arange(24, dtype="float32").reshape(4, 6)
+    np.testing.assert_array_equal(run(schedule.func, [a], (4, 6))[0], 2 * np.cumsum(a, 1))
