@@ -132,7 +132,7 @@ class Core:
             if key in seen or self.stays(access):
                 continue
             seen.add(key)
-            count = self.copies(access) / (1 if made.reason == "lanes apart" and access.address.uses(self.rolled.var) else made.lanes)  # fmt: skip
+            count = self.copies(access) / self._shared(made, access)
             whole = parts(access.lanes, access.bits, self.machine)
             if shuffled(access):
                 moves += count * whole * abs(access.address.lane or 1)
@@ -145,6 +145,12 @@ class Core:
                 moves += count * vectors
                 shuffles += count * vectors * (access.kind == "reversed")
         return moves, shuffles
+
+    def _shared(self, made: NestModel, access: Access) -> float:
+        """How many iterations share an access, as they are the lanes of a vector."""
+        if made.reason == "lanes apart":
+            return 1 if access.address.uses(self.rolled.var) else made.lanes
+        return 1 if made.lanes_of in made.unrolled and not access.address.uses(made.lanes_of.var) else made.lanes
 
     def _operands(self, made: NestModel) -> int:
         """Registers for what an iteration loads once and uses several times."""

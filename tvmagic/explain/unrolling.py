@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.nests import Access, Loop, Nest, Statement
 
-__all__ = ["CALL", "Body", "bodies_of", "parts"]
+__all__ = ["CALL", "UNROLLED", "Body", "bodies_of", "instructions", "parts", "vector_of"]
 
 UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
 CALL = 20  # operations that the code of a function counts as
+_MASKED = 16  # iterations below which LLVM makes no loop for what is left, but masks the last vector
 
 
 @dataclass(eq=False)
@@ -32,6 +33,17 @@ def parts(lanes: int, bits: int, machine: Machine) -> int:
     return sum(max(1, piece * bits // machine.vector_bits) for piece in pieces)
 
 
+def vector_of(extent: int, most: int, machine: Machine) -> float:
+    """Iterations that a vector takes on average, if LLVM makes vectors of a loop: of the powers of two up to `most` it takes
+    the one with the least vectors and single iterations together, the larger one of two."""
+
+    def count(lanes: int) -> int:
+        whole, left = divmod(extent, lanes)
+        return whole + ((left > 0) if extent < _MASKED and machine.vector_bits >= 256 else left)
+
+    return max(1.0, extent / max(1, min(count(1 << n) for n in range(most.bit_length()))))
+
+
 def bodies_of(nests: Sequence[Nest], machine: Machine) -> list[Body]:
     """The bodies of a program, in the order in which they first appear."""
     own = {nest.inner: nest for nest in nests}
@@ -46,7 +58,7 @@ def bodies_of(nests: Sequence[Nest], machine: Machine) -> list[Body]:
         if loop.parent is None or loop.parallel or any(child not in sizes for child in inside[loop]):
             continue
         size = sum(sizes[child] * child.extent for child in inside[loop])
-        size += _instructions(own[loop].statements, machine) if loop in own else 0
+        size += instructions(own[loop].statements, machine) if loop in own else 0
         if size * loop.extent < UNROLLED:
             sizes[loop] = size
     found: dict[Loop, Body] = {}
@@ -58,7 +70,7 @@ def bodies_of(nests: Sequence[Nest], machine: Machine) -> list[Body]:
     return list(found.values())
 
 
-def _instructions(statements: Sequence[Statement], machine: Machine) -> int:
+def instructions(statements: Sequence[Statement], machine: Machine) -> int:
     """Instructions of an iteration as LLVM counts them before it unrolls: of vectors as many as they take registers, and for
     the place of each pattern of access a sum, a conversion and, if it has a stride, a product. What is the same in each
     iteration was taken out of the loop."""
