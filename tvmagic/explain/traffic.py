@@ -20,6 +20,7 @@ LEVELS = ("L1", "L2", "L3", "memory")
 BYTES_A_CYCLE = {"L2": 32.0, "L3": 22.0, "memory": 6.0}
 UNFORESEEN = (1.0, 3.0, 3.0)  # how many times longer a line takes that was not fetched before it was needed
 PAGE = 4096  # bytes of a page
+STREAMS = 16  # pages that a core follows at once, to fetch their next lines before they are needed
 _BELOW = ((1, "L2"), (2, "L3"), (3, "memory"))
 
 _LARGEST_WAY = 64 << 10
@@ -46,23 +47,58 @@ def _extent(key: Key, lanes: int, loops: Sequence[Loop]) -> int:
     return min(extent, by) if kind == "mod" else -(-extent // by) if kind == "div" else extent
 
 
-def _moves(pattern: _Pattern, loops: Sequence[Loop]) -> tuple[list[tuple[int, int]], list[int]]:
-    """The steps that a pattern takes while `loops` run, in elements, with how many of each, and the places where it begins.
+class _Piece:
+    """A part of what a pattern touches: where it begins, and its steps with how many of each, the longest step first.
 
-    Constants that are a few steps apart, as those of a stencil, make the steps more; others are places of their own.
+    Constants that are a few steps apart, as those of a stencil, are one piece that takes more steps.
     """
+
+    def __init__(self, begin: int, steps: Sequence[tuple[int, int]]) -> None:
+        self.begin, self.steps = begin, steps
+        self.low, self.high = [0] * len(steps), [0] * len(steps)
+
+    def takes(self, offset: int, near: int) -> bool:
+        """Add another place to begin at, if it is beside this piece: `near` elements are."""
+        left, moved = offset - self.begin, list[int]()
+        for n, (stride, extent) in enumerate(self.steps):
+            count = round(left / stride)
+            slack = near if stride == 1 else extent
+            if not self.low[n] - slack <= count <= self.high[n] + slack:
+                return False
+            left -= count * stride
+            moved.append(count)
+        self.low = [min(a, b) for a, b in zip(self.low, moved)]
+        self.high = [max(a, b) for a, b in zip(self.high, moved)]
+        return True
+
+    @property
+    def moves(self) -> list[tuple[int, int]]:
+        """Its steps with how many of each, the shortest step first; a step to where shorter ones lead is some more of those."""
+        found: list[tuple[int, int]] = []
+        for (step, count), low, high in reversed(list(zip(self.steps, self.low, self.high))):
+            count += high - low
+            shorter, others = found[-1] if found else (step + 1, 0)
+            if step % shorter == 0 and step <= shorter * others:
+                found[-1] = shorter, others + (count - 1) * (step // shorter)
+            else:
+                found.append((step, count))
+        return found
+
+
+def _pieces(pattern: _Pattern, loops: Sequence[Loop], line: int) -> list[_Piece]:
+    """What a pattern touches while `loops` run."""
     access, offsets = pattern
-    steps = [(abs(s), _extent(k, access.lanes, loops)) for k, s in access.address.strides.items()]
-    steps = sorted(((s, e) for s, e in steps if e > 1), reverse=True)
-    most, starts = [0] * len(steps), set[int]()
+    extents: dict[int, int] = {1: 1}  # by steps, in elements
+    for key, stride in access.address.strides.items():
+        if (extent := _extent(key, access.lanes, loops)) > 1:
+            extents[abs(stride)] = extents.get(abs(stride), 1) + extent - 1
+    steps = sorted(extents.items(), reverse=True)
+    near = extents[1] + line // access.bytes
+    found: list[_Piece] = []
     for offset in offsets:
-        left = offset - offsets[0]
-        for n, (stride, extent) in enumerate(steps):
-            if 0 < left // stride <= extent:
-                most[n] = max(most[n], left // stride)
-                left %= stride
-        starts.add(left)
-    return [(s, e + more) for (s, e), more in zip(reversed(steps), reversed(most))], sorted(starts)
+        if not any(piece.takes(offset, near) for piece in found[-2:]):
+            found.append(_Piece(offset, steps))
+    return found
 
 
 def touched(pattern: _Pattern, loops: Sequence[Loop], line: int) -> int:
@@ -71,20 +107,19 @@ def touched(pattern: _Pattern, loops: Sequence[Loop], line: int) -> int:
     if not access.address.known:  # anywhere in the buffer
         count = math.prod(loop.extent for loop in loops if access.address.uses(loop.var)) * access.lanes
         return min(count * line, access.size or count * line)
-    moves, starts = _moves(pattern, loops)
-    span, runs = 1, 1  # elements of a run without gaps of a line, and how many runs
-    for stride, extent in moves:
-        if stride * access.bytes <= span * access.bytes + line:
+    total = sum(_lines(piece, access.bytes, line) for piece in _pieces(pattern, loops, line)) * line
+    return min(total, -(-access.size // line) * line) if access.size else total
+
+
+def _lines(piece: _Piece, size: int, line: int) -> int:
+    """The cache lines of a piece, with elements of so many bytes: those of a run without gaps of a line, and how many runs."""
+    span, runs = 1, 1
+    for stride, extent in piece.moves:
+        if stride * size <= span * size + line:
             span += stride * (extent - 1)
         else:
             runs *= extent
-    lines, begin = 0, float(starts[0])
-    for here, following in zip(starts, [*starts[1:], math.inf]):
-        if (following - here - span) * access.bytes > line:  # the end of a piece
-            lines += -(-int(here - begin + span) * access.bytes // line)
-            begin = following
-    total = runs * lines * line
-    return min(total, -(-access.size // line) * line) if access.size else total
+    return runs * -(-span * size // line)
 
 
 def footprint(accesses: Iterable[Access], loops: Sequence[Loop], line: int) -> int:
@@ -133,9 +168,9 @@ class Traffic:
         way, line, access = self.ways[level - 1], self.machine.line, pattern[0]
         if not way or not access.address.known:
             return False
-        steps, starts = _moves(pattern, loops)
-        moves = [(s * access.bytes, e) for s, e in steps]
-        apart = math.prod(min(e, way // math.gcd(s, way)) for s, e in moves if s >= line) * len(starts)
+        pieces = _pieces(pattern, loops, line)
+        moves = [(s * access.bytes, e) for s, e in max((piece.moves for piece in pieces), key=len)]
+        apart = math.prod(min(e, way // math.gcd(s, way)) for s, e in moves if s >= line) * len(pieces)
         near = sum(s * (e - 1) for s, e in moves if s < line)
         places = min(way // line, apart * (1 + near // line))
         return touched(pattern, loops, line) // line > self.sizes[level - 1] // way * places
@@ -206,12 +241,15 @@ class Traffic:
         return {name: sum(self.moved(nest, p, level) * times[level - 1] for p, times in parts) / BYTES_A_CYCLE[name] for level, name in _BELOW}  # fmt: skip
 
     def _unforeseen(self, pattern: _Pattern, nest: Nest) -> bool:
-        """Whether the innermost loop that moves a pattern takes it to another page in each iteration, for less than a line."""
-        access = pattern[0]
-        step = next(
-            (access.address.stride(loop.var) for loop in reversed(nest.loops) if access.address.uses(loop.var)), 0
-        )
-        return (step is None or abs(step) * access.bytes >= PAGE) and access.lanes * access.bytes < self.machine.line
+        """Whether the inner loops take a pattern to more pages, for less than a line each, than are followed at once."""
+        access, pages = pattern[0], 1
+        for loop in reversed(nest.loops):
+            if access.address.uses(loop.var):
+                step = access.address.stride(loop.var)
+                if step is not None and abs(step) * access.bytes < PAGE:
+                    break
+                pages *= loop.extent
+        return pages > STREAMS and access.lanes * access.bytes < self.machine.line
 
 
 def _way(size: int) -> int:
