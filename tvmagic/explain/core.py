@@ -42,6 +42,8 @@ class Core:
     def __init__(self, nests: Sequence[NestModel], machine: Machine) -> None:
         self.nests, self.machine = nests, machine
         self.rolled = nests[0].rolled
+        # What a body stores elsewhere than in registers keeps LLVM from knowing what it loaded before.
+        self.apart = any(not self.stays(s.target) for _, s in self.statements())
         self.free = {loop.var: loop.extent for made in nests for loop in made.unrolled}
         # Copies of a loop are the same loop, and what they access the same place.
         self.order = {loop.var: (n, loop.name) for made in nests for n, loop in enumerate(made.unrolled)}
@@ -87,7 +89,7 @@ class Core:
         shuffles += more
         sums, turns = self._sums(), self._turns()
         loads, stores = loads + sums / turns, stores + sums / turns
-        spills = max(0, sums + 2 - machine.vector_registers)
+        spills = max(0, sums + max(1, self._kept()) + 1 - machine.vector_registers)
         index = self._index()
         guards = sum(self._guards(s) for _, s in self.statements())
         own = 1.5 * sum(1 / self.together(made) for made in self.nests) / len(self.nests)  # to count and to go on
@@ -128,11 +130,11 @@ class Core:
         moves = shuffles = 0.0
         seen: set[object] = set()
         for made, access in accesses:
-            key = self.place(access)
+            key = self.place(access), made.nest if made.late and self.apart else None
             if key in seen or self.stays(access):
                 continue
             seen.add(key)
-            count = self.copies(access) / self._shared(made, access)
+            count = self.copies(access) / self._shared(made, access) * self._again(made, access)
             whole = parts(access.lanes, access.bits, self.machine)
             if shuffled(access):
                 moves += count * whole * abs(access.address.lane or 1)
@@ -152,11 +154,33 @@ class Core:
             return 1 if access.address.uses(self.rolled.var) else made.lanes
         return 1 if made.lanes_of in made.unrolled and not access.address.uses(made.lanes_of.var) else made.lanes
 
+    def _again(self, made: NestModel, access: Access) -> int:
+        """How often a place is loaded or stored again in an iteration, as the loops outside those that move it were written out
+        too late for LLVM to see that it is the same."""
+        used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
+        outside = made.late[: max(used, default=0)]
+        return math.prod(loop.extent for loop in outside if self.apart and not access.address.uses(loop.var))
+
     def _operands(self, made: NestModel) -> int:
         """Registers for what an iteration loads once and uses several times."""
         loads = [a for s in made.nest.statements for a in s.loads if a.kind == "contiguous" and not self.stays(a)]
         keys = {self.place(a): a for a in loads}
         return max([parts(a.lanes, a.bits, self.machine) for a in keys.values()], default=0) + 1
+
+    def _kept(self) -> int:
+        """Registers for what is loaded in an iteration and used again after other loads."""
+        found: dict[object, float] = {}
+        seen: dict[object, NestModel] = {}
+        for made, s in self.statements():
+            for access in s.loads:
+                if self.stays(access) or self.apart and made.late or made.lanes == 1 and access.lanes == 1:
+                    continue
+                key = self.place(access)
+                used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
+                outside = [x for x in made.unrolled[: max(used, default=0)] if not access.address.uses(x.var) and x.extent > 1]
+                if used and outside or seen.setdefault(key, made) is not made:
+                    found[key] = self.copies(access) * parts(access.lanes, access.bits, self.machine) / self._shared(made, access)
+        return math.ceil(max(found.values(), default=0))
 
     def _index(self) -> float:
         """Operations for divisions in addresses that change inside; those of the same variables are computed once."""

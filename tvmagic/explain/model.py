@@ -47,6 +47,7 @@ class NestModel:
     nest: Nest
     rolled: Loop
     unrolled: tuple[Loop, ...]
+    late: tuple[Loop, ...] = ()  # of the unrolled loops those that LLVM writes out after it made vectors
     iterations: int = 0
     ports: dict[str, float] = field(default_factory=dict)
     conversions: float = 0.0
@@ -173,7 +174,7 @@ def _written_out(groups: list[list[NestModel]], machine: Machine) -> list[list[N
             assert around is not None
             group = bodies.pop(loop)
             for made in group:
-                made.rolled, made.unrolled = around, (loop, *made.unrolled)
+                made.rolled, made.unrolled, made.late = around, (loop, *made.unrolled), (loop, *made.late)
             bodies[around] = [*bodies.get(around, []), *group]
     return list(bodies.values())
 
@@ -181,7 +182,7 @@ def _written_out(groups: list[list[NestModel]], machine: Machine) -> list[list[N
 def _size(made: NestModel, machine: Machine) -> float:
     """Instructions of all iterations of a nest's loop, in the vectors that LLVM makes."""
     times = math.prod(loop.extent for loop in (made.rolled, *made.unrolled))
-    return instructions(made.nest.statements, machine) * times / made.lanes
+    return instructions(made.nest.statements, machine).total * times / made.lanes
 
 
 def _with_cycles(found: list[NestModel], machine: Machine, traffic: Traffic) -> list[NestModel]:

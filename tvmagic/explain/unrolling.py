@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.nests import Access, Loop, Nest, Statement
@@ -53,13 +53,14 @@ def bodies_of(nests: Sequence[Nest], machine: Machine) -> list[Body]:
         if loop.parent is not None:
             inside.setdefault(loop.parent, []).append(loop)
     depth = {loop: n for nest in nests for n, loop in enumerate(nest.loops)}
-    sizes: dict[Loop, int] = {}  # instructions of an iteration of loops that are written out
+    sizes: dict[Loop, Size] = {}  # of an iteration of loops that are written out
     for loop in sorted(inside, key=lambda x: -depth[x]):
         if loop.parent is None or loop.parallel or any(child not in sizes for child in inside[loop]):
             continue
-        size = sum(sizes[child] * child.extent for child in inside[loop])
-        size += instructions(own[loop].statements, machine) if loop in own else 0
-        if size * loop.extent < UNROLLED:
+        size = instructions(own[loop].statements, machine) if loop in own else Size()
+        for child in inside[loop]:
+            size += sizes[child].times(child.extent)
+        if (size.total + 1) * loop.extent < UNROLLED:
             sizes[loop] = size
     found: dict[Loop, Body] = {}
     for nest in nests:
@@ -70,10 +71,33 @@ def bodies_of(nests: Sequence[Nest], machine: Machine) -> list[Body]:
     return list(found.values())
 
 
-def instructions(statements: Sequence[Statement], machine: Machine) -> int:
-    """Instructions of an iteration as LLVM counts them before it unrolls: of vectors as many as they take registers, and for
-    the place of each pattern of access a sum, a conversion and, if it has a stride, a product. What is the same in each
-    iteration was taken out of the loop."""
+@dataclass(frozen=True)
+class Size:
+    """Instructions of code: `work` on values, with loads and stores; `first` for the place of each pattern of access, of which
+    there are `patterns`, and `more` for those of copies, which are a sum away."""
+
+    work: int = 0
+    first: int = 0
+    patterns: int = 0
+    more: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.work + self.first + self.more
+
+    def times(self, copies: int) -> Size:
+        """The size of so many copies, as a loop that is written out has."""
+        return replace(self, work=(self.work + 1) * copies, more=self.more * copies + self.patterns * (copies - 1))
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.work + other.work, self.first + other.first, self.patterns + other.patterns, self.more + other.more)  # fmt: skip
+
+
+def instructions(statements: Sequence[Statement], machine: Machine) -> Size:
+    """Instructions of an iteration as LLVM counts them before it unrolls: of vectors as many as they take registers, two for a
+    number in all lanes, and for the place of each pattern of access a sum, a conversion and, if it has a stride, a product.
+    What is the same in each iteration was taken out of the loop."""
     count, seen = 0, set[object]()
     places: dict[object, int] = {}
 
@@ -83,10 +107,11 @@ def instructions(statements: Sequence[Statement], machine: Machine) -> int:
             return 0
         seen.add(key)
         places[access.data, access.address.signature] = 2 + (access.address.stride(access.loops[-1].var) != 1)
-        return number * (access.lanes if access.kind in ("strided", "gathered") else 1)
+        spread = 2 * (access.kind == "broadcast")
+        return number * (access.lanes if access.kind in ("strided", "gathered") else 1) + spread
 
     for s in statements:
         number, o = parts(s.lanes, s.target.bits, machine), s.operations
         count += number * (2 * o.fused + max(o.simple, 0) + o.divisions + o.conversions + CALL * o.calls)
         count += sum(moved(a, number) for a in (*s.loads, s.target))
-    return count + sum(places.values())
+    return Size(count, sum(places.values()), len(places))
