@@ -88,8 +88,11 @@ class Core:
         stores, more = self._memory([(made, s.target) for made, s in self.statements()])
         shuffles += more
         sums, turns = self._sums(), self._turns()
-        loads, stores = loads + sums / turns, stores + sums / turns
-        spills = max(0, sums + max(1, self._kept()) + 1 - machine.vector_registers)
+        whole = machine.storing(machine.vector_bits // 8)
+        loads, stores = loads + sums / turns, stores + whole * sums / turns
+        taken = sums + max(1, self._kept()) + 1
+        spills = max(0, taken - machine.vector_registers)
+        loads += max(0, taken + self._held() - machine.vector_registers - spills)  # what stays the same in memory
         index = self._index()
         guards = sum(self._guards(s) for _, s in self.statements())
         own = 1.5 * sum(1 / self.together(made) for made in self.nests) / len(self.nests)  # to count and to go on
@@ -98,7 +101,7 @@ class Core:
         ports = {
             "multiply-adds": work / machine.fma_per_cycle,
             "loads": (loads + spills) / machine.loads_per_cycle,
-            "stores": stores + 2 * spills,
+            "stores": stores + 2 * whole * spills,
             "shuffles": shuffles,
             "latency": latency,
             "addresses": index / 2,
@@ -136,6 +139,9 @@ class Core:
             seen.add(key)
             count = self.copies(access) / self._shared(made, access) * self._again(made, access)
             whole = parts(access.lanes, access.bits, self.machine)
+            if access.store:
+                lanes = max(access.lanes // whole if access.kind in ("contiguous", "reversed") else 1, self._shared(made, access))
+                count *= self.machine.storing(int(lanes * access.bytes))
             if shuffled(access):
                 moves += count * whole * abs(access.address.lane or 1)
                 shuffles += count * whole * (abs(access.address.lane or 1) - 1)
@@ -166,6 +172,17 @@ class Core:
         loads = [a for s in made.nest.statements for a in s.loads if a.kind == "contiguous" and not self.stays(a)]
         keys = {self.place(a): a for a in loads}
         return max([parts(a.lanes, a.bits, self.machine) for a in keys.values()], default=0) + 1
+
+    def _held(self) -> int:
+        """Registers for what is the same in each iteration, beside sums."""
+        sums = {self.place(s.target) for _, s in self.statements()}
+        found: dict[object, float] = {}
+        for made, s in self.statements():
+            for access in s.loads:
+                if self.stays(access) and self.place(access) not in sums:
+                    count = self.copies(access) / self._shared(made, access)
+                    found[self.place(access)] = count * parts(access.lanes, access.bits, self.machine)
+        return math.ceil(sum(found.values()))
 
     def _kept(self) -> int:
         """Registers for what is loaded in an iteration and used again after other loads."""

@@ -200,11 +200,15 @@ class Traffic:
         before = again.get(pattern[0].data, set())
         if not before or sum(self.of_loop(loop) for loop in around) > self.sizes[level - 1]:
             return 1.0
-        known = sum((offset, pattern[0].address.signature) in before for offset in pattern[1])
+        known = sum((self._line(pattern[0], offset), pattern[0].address.signature) in before for offset in pattern[1])
         return 1.0 - known / len(pattern[1])
 
+    def _line(self, access: Access, offset: int) -> int:
+        """The cache line that an offset of an access is in, if its buffer begins with one."""
+        return offset * access.bytes // self.machine.line
+
     def _repeated(self) -> dict[Nest, tuple[dict[Var, set[object]], list[Loop]]]:
-        """For nests the accesses that one beside it, such as another copy of an unrolled loop, made before at the same places,
+        """For nests the accesses that one beside it, such as another copy of an unrolled loop, made before in the same lines,
         with the loops beside each other."""
         beside: dict[Loop, list[Loop]] = {}
         for loop in dict.fromkeys(loop for n in self.nests for loop in n.loops):
@@ -223,9 +227,10 @@ class Traffic:
             for access in nest.accesses:
                 address = access.address
                 keys = [(order.get(k[0], id(k[0])), *k[1:], stride) for k, stride in address.strides.items()]
-                key = (access.data, address.offset, frozenset(keys), address.known)
+                line = self._line(access, address.offset)
+                key = (access.data, line, frozenset(keys), address.known)
                 if key in known and address.known:
-                    repeated.setdefault(access.data, set()).add((address.offset, address.signature))
+                    repeated.setdefault(access.data, set()).add((line, address.signature))
                 fresh.append(key)
             known.update(fresh)
             found[nest] = repeated, beside[parent]
