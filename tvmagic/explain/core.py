@@ -21,8 +21,10 @@ __all__ = ["Core", "depending", "shuffled"]
 WIDTH = 5  # operations begun in a cycle, of all kinds
 DIVISION, INDEX_DIVISION = 8, 6  # operations that a division, a division of indices counts as
 FORWARD = 5  # cycles from a store to a load of the same place
+MASKED = 20  # cycles from a store of some lanes to a load of the same place, which has to wait until all is in the cache
 WINDOW, WAITING = 300, 100  # operations, and operations on values, that a core looks ahead
 LOOK_UP = 3  # cycles to look up a page that is not among those at hand
+PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stored in registers
 _PAGES_AT_HAND = 64  # pages whose places a core has at hand
 
 
@@ -42,11 +44,15 @@ class Core:
     def __init__(self, nests: Sequence[NestModel], machine: Machine) -> None:
         self.nests, self.machine = nests, machine
         self.rolled = nests[0].rolled
-        # What a body stores elsewhere than in registers keeps LLVM from knowing what it loaded before.
-        self.apart = any(not self.stays(s.target) for _, s in self.statements())
         self.free = {loop.var: loop.extent for made in nests for loop in made.unrolled}
         # Copies of a loop are the same loop, and what they access the same place.
         self.order = {loop.var: (n, loop.name) for made in nests for n, loop in enumerate(made.unrolled)}
+        moves = [self.copies(a) / self._shared(made, a) * self._outside(made, a) for made, s in self.statements() for a in (*s.loads, s.target)]  # fmt: skip
+        self.masked = any(made.masked for made in nests)
+        self.stored = {s.target.data for _, s in self.statements()}
+        self.many = sum(moves) > PROMOTED
+        # What a body stores elsewhere than in registers keeps LLVM from knowing what it loaded before.
+        self.apart = any(not self.stays(s.target) for _, s in self.statements())
 
     # ------------------------------------------------------------------ parts of the code
 
@@ -72,7 +78,10 @@ class Core:
         return made.lanes if made.by_llvm and made.lanes_of is self.rolled else 1
 
     def stays(self, access: Access) -> bool:
-        """Whether an access is at the same place in each iteration, so that a register holds it: not one lane by lane."""
+        """Whether an access is at the same place in each iteration, so that a register holds it: not one lane by lane, and
+        none that is stored to with a mask, or if there are too many in a loop that was written out late."""
+        if access.data in self.stored and (self.masked or self.many and any(made.late for made in self.nests)):
+            return False
         return not access.address.uses(self.rolled.var) and access.kind not in ("strided", "gathered")
 
     # ------------------------------------------------------------------ what is busy
@@ -92,7 +101,9 @@ class Core:
         loads, stores = loads + sums / turns, stores + whole * sums / turns
         taken = sums + max(1, self._kept()) + 1
         spills = max(0, taken - machine.vector_registers)
-        loads += max(0, taken + self._held() - machine.vector_registers - spills)  # what stays the same in memory
+        held = self._held()
+        if taken + held > machine.vector_registers:
+            loads += held  # it comes from the stack
         index = self._index()
         guards = sum(self._guards(s) for _, s in self.statements())
         own = 1.5 * sum(1 / self.together(made) for made in self.nests) / len(self.nests)  # to count and to go on
@@ -163,9 +174,13 @@ class Core:
     def _again(self, made: NestModel, access: Access) -> int:
         """How often a place is loaded or stored again in an iteration, as the loops outside those that move it were written out
         too late for LLVM to see that it is the same."""
+        return self._outside(made, access) if self.apart else 1
+
+    def _outside(self, made: NestModel, access: Access) -> int:
+        """Copies of an access at one place, by the loops written out late that do not move it but are around one that does."""
         used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
         outside = made.late[: max(used, default=0)]
-        return math.prod(loop.extent for loop in outside if self.apart and not access.address.uses(loop.var))
+        return math.prod(loop.extent for loop in outside if not access.address.uses(loop.var))
 
     def _operands(self, made: NestModel) -> int:
         """Registers for what an iteration loads once and uses several times."""
@@ -235,8 +250,9 @@ class Core:
 
     def _latency(self, begun: float, work: float) -> tuple[float, int]:
         """Cycles that the longest chain of sums waits for itself in an iteration, and how many sums do not wait for each other."""
-        waits: dict[object, float] = {}
-        factors: dict[object, float] = {}
+        stalls = sum(self.runs(s) / made.lanes for made, s in self.statements() if made.masked and s.accumulates)
+        waits: dict[object, float] = {None: stalls * MASKED}
+        factors: dict[object, float] = {None: 1.0}
         for made, s in self.statements():
             if not s.accumulates:
                 continue

@@ -62,6 +62,7 @@ class NestModel:
     by_llvm: bool = False
     lanes: float = 1  # of the vectors that LLVM makes, on average; if their lanes are apart, too
     lanes_of: Loop | None = None  # the loop that LLVM makes vectors of
+    masked: bool = False  # whether the vectors have lanes that are not used
     reason: str = ""
     flops: int = 0
     bytes: dict[str, int] = field(default_factory=dict)
@@ -148,8 +149,9 @@ def model(
     nests, top = nests_of(func, sizes)
     traffic = Traffic(nests, top, machine)
     found: dict[Nest, NestModel] = {}
-    groups = [_with_vectors(body, machine, vectorized or {}) for body in bodies_of(nests, machine)]
-    for group in _written_out(groups, machine):
+    bodies = bodies_of(nests, machine)
+    groups = [_with_vectors(body, machine, vectorized or {}) for body in bodies]
+    for group in _written_out(groups, bodies[0].copied if bodies else set(), machine):
         found |= {made.nest: made for made in _with_cycles(group, machine, traffic)}
     return ProgramModel([found[n] for n in nests if found[n].iterations], machine, traffic.whole)
 
@@ -161,7 +163,7 @@ def _with_vectors(body: Body, machine: Machine, told: Mapping[For, bool]) -> lis
     return found
 
 
-def _written_out(groups: list[list[NestModel]], machine: Machine) -> list[list[NestModel]]:
+def _written_out(groups: list[list[NestModel]], copied: set[Loop], machine: Machine) -> list[list[NestModel]]:
     """The bodies after LLVM wrote out loops once more: a loop of few vectors is none any more, so that the one around it
     stays, with its sums in registers."""
     bodies = {group[0].rolled: group for group in groups}
@@ -170,11 +172,12 @@ def _written_out(groups: list[list[NestModel]], machine: Machine) -> list[list[N
         for loop in [x for x in bodies if depth[x] == level and not x.parallel]:
             if sum(_size(made, machine) for made in bodies[loop]) >= UNROLLED or any(x.parent is loop for x in bodies):
                 continue
-            around = loop.parent
+            group, outer = bodies.pop(loop), [loop]
+            while (around := outer[0].parent) in copied and around is not None:
+                outer.insert(0, around)
             assert around is not None
-            group = bodies.pop(loop)
             for made in group:
-                made.rolled, made.unrolled, made.late = around, (loop, *made.unrolled), (loop, *made.late)
+                made.rolled, made.unrolled, made.late = around, (*outer, *made.unrolled), (*outer, *made.late)
             bodies[around] = [*bodies.get(around, []), *group]
     return list(bodies.values())
 
@@ -261,7 +264,8 @@ def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, boo
             made.reason = "" if said else made.reason or "llvm"
         if not made.reason:
             made.lanes_of = loops[obstacles.index("")] if "" in obstacles else made.rolled
-            made.lanes = vector_of(made.lanes_of.extent, _lanes(made, machine), machine)
+            loop = made.lanes_of is made.rolled
+            made.lanes, made.masked = vector_of(made.lanes_of.extent, _lanes(made, machine), loop, machine)
         elif beside > 1:
             made.reason, made.lanes = "", beside
         made.vectorized = made.by_llvm = not made.reason

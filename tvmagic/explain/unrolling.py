@@ -12,6 +12,7 @@ __all__ = ["CALL", "UNROLLED", "Body", "bodies_of", "instructions", "parts", "ve
 
 UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
 CALL = 20  # operations that the code of a function counts as
+_CONTROL = 4  # instructions of a loop inside another to begin, to count and to go on
 _MASKED = 16  # iterations below which LLVM makes no loop for what is left, but masks the last vector
 
 
@@ -19,10 +20,12 @@ _MASKED = 16  # iterations below which LLVM makes no loop for what is left, but 
 class Body:
     """The loop that stays a loop around some nests, which LLVM makes one piece of code of.
 
-    `unrolled`: for each nest the loops of it that are written out, the outermost first.
+    `copied`: all loops of the program that are written out before LLVM makes vectors, those around others that stay, too;
+    `unrolled`: for each nest those of it inside `rolled`, the outermost first.
     """
 
     rolled: Loop
+    copied: set[Loop]
     nests: list[Nest] = field(default_factory=list)
     unrolled: list[tuple[Loop, ...]] = field(default_factory=list)
 
@@ -33,15 +36,23 @@ def parts(lanes: int, bits: int, machine: Machine) -> int:
     return sum(max(1, piece * bits // machine.vector_bits) for piece in pieces)
 
 
-def vector_of(extent: int, most: int, machine: Machine) -> float:
-    """Iterations that a vector takes on average, if LLVM makes vectors of a loop: of the powers of two up to `most` it takes
-    the one with the least vectors and single iterations together, the larger one of two."""
+def vector_of(extent: int, most: int, loop: bool, machine: Machine) -> tuple[float, bool]:
+    """Iterations that a vector takes on average, if LLVM makes vectors of up to `most`, and whether the last one is masked.
+
+    Of a `loop` it takes the power of two that leaves the least vectors and single iterations together. What was written out
+    becomes a vector for each power of two in the number of iterations.
+    """
+    if not loop:
+        pieces = extent // most + (extent % most).bit_count()
+        return max(1.0, extent / max(1, pieces)), False
+    masked = extent < _MASKED and machine.vector_bits >= 256
 
     def count(lanes: int) -> int:
         whole, left = divmod(extent, lanes)
-        return whole + ((left > 0) if extent < _MASKED and machine.vector_bits >= 256 else left)
+        return whole + ((left > 0) if masked else left)
 
-    return max(1.0, extent / max(1, min(count(1 << n) for n in range(most.bit_length()))))
+    lanes = min([1 << n for n in range(most.bit_length())], key=count)
+    return max(1.0, extent / max(1, count(lanes))), masked and extent % lanes > 0
 
 
 def bodies_of(nests: Sequence[Nest], machine: Machine) -> list[Body]:
@@ -53,19 +64,20 @@ def bodies_of(nests: Sequence[Nest], machine: Machine) -> list[Body]:
         if loop.parent is not None:
             inside.setdefault(loop.parent, []).append(loop)
     depth = {loop: n for nest in nests for n, loop in enumerate(nest.loops)}
-    sizes: dict[Loop, Size] = {}  # of an iteration of loops that are written out
+    sizes: dict[Loop, Size] = {}  # of an iteration, with each loop inside that stays one counted once
+    copied = set[Loop]()
     for loop in sorted(inside, key=lambda x: -depth[x]):
-        if loop.parent is None or loop.parallel or any(child not in sizes for child in inside[loop]):
-            continue
         size = instructions(own[loop].statements, machine) if loop in own else Size()
         for child in inside[loop]:
-            size += sizes[child].times(child.extent)
-        if (size.total + 1) * loop.extent < UNROLLED:
-            sizes[loop] = size
+            size += sizes[child].times(child.extent) if child in copied else sizes[child] + Size(_CONTROL)
+        size += Size(_before([nest for nest in nests if loop in nest.loops[:-1]], loop, copied))
+        sizes[loop] = size
+        if loop.parent is not None and not loop.parallel and (size.total + 1) * loop.extent < UNROLLED:
+            copied.add(loop)
     found: dict[Loop, Body] = {}
     for nest in nests:
-        number = max(n for n, loop in enumerate(nest.loops) if loop not in sizes)
-        body = found.setdefault(nest.loops[number], Body(nest.loops[number]))
+        number = next((n for n in range(len(nest.loops) - 1, -1, -1) if nest.loops[n] not in copied), 0)
+        body = found.setdefault(nest.loops[number], Body(nest.loops[number], copied))
         body.nests.append(nest)
         body.unrolled.append(nest.loops[number + 1 :])
     return list(found.values())
@@ -92,6 +104,19 @@ class Size:
 
     def __add__(self, other: Size) -> Size:
         return Size(self.work + other.work, self.first + other.first, self.patterns + other.patterns, self.more + other.more)  # fmt: skip
+
+
+def _before(nests: Sequence[Nest], loop: Loop, copied: set[Loop]) -> int:
+    """Instructions of an iteration of a loop for what does not change in the loops inside: loads, and parts of places."""
+    found: dict[object, int] = {}
+    for nest in nests:
+        inner = nest.loops[nest.loops.index(loop) + 1 :]
+        for access in nest.accesses:
+            if access.address.uses(loop.var):
+                whole = not any(access.address.uses(x.var) for x in inner)
+                part = 0 if all(x in copied for x in inner) else 2
+                found[access.data, access.address.signature, access.address.offset * whole] = 4 if whole else part
+    return sum(found.values())
 
 
 def instructions(statements: Sequence[Statement], machine: Machine) -> Size:
