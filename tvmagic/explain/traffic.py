@@ -58,7 +58,7 @@ class _Piece:
         self.low, self.high = [0] * len(steps), [0] * len(steps)
 
     def takes(self, offset: int, near: int) -> bool:
-        """Add another place to begin at, if it is beside this piece: `near` elements are."""
+        """Add another place to begin at, if it is beside this piece, `near` elements at most, and that makes it no larger than two."""
         left, moved = offset - self.begin, list[int]()
         for n, (stride, extent) in enumerate(self.steps):
             count = round(left / stride)
@@ -67,9 +67,17 @@ class _Piece:
                 return False
             left -= count * stride
             moved.append(count)
-        self.low = [min(a, b) for a, b in zip(self.low, moved)]
-        self.high = [max(a, b) for a, b in zip(self.high, moved)]
+        low, high = [min(a, b) for a, b in zip(self.low, moved)], [max(a, b) for a, b in zip(self.high, moved)]
+        none = [0] * len(moved)
+        if self._volume(low, high, near) > self._volume(self.low, self.high, near) + self._volume(none, none, near):
+            return False
+        self.low, self.high = low, high
         return True
+
+    def _volume(self, low: Sequence[int], high: Sequence[int], near: int) -> float:
+        """The number of places of a piece that begins so many steps lower and higher, with those near each other as one."""
+        counts = [(s, e + b - a) for (s, e), a, b in zip(self.steps, low, high)]
+        return math.prod(max(1.0, e / near) if s == 1 else e for s, e in counts)
 
     @property
     def moves(self) -> list[tuple[int, int]]:
