@@ -19,6 +19,7 @@ __all__ = ["BYTES_A_CYCLE", "LEVELS", "PAGE", "Traffic", "footprint"]
 LEVELS = ("L1", "L2", "L3", "memory")
 BYTES_A_CYCLE = {"L2": 32.0, "L3": 22.0, "memory": 6.0}
 UNFORESEEN = (1.0, 3.0, 3.0)  # how many times longer a line takes that was not fetched before it was needed
+CONFLICT = 3.0  # the same for one that another has pushed out
 PAGE = 4096  # bytes of a page
 STREAMS = 16  # pages that a core follows at once, to fetch their next lines before they are needed
 _BELOW = ((1, "L2"), (2, "L3"), (3, "memory"))
@@ -171,36 +172,54 @@ class Traffic:
                 by_buffer[data] = max(by_buffer.get(data, 0), touched(pattern, inside, self.machine.line))
         return sum(by_buffer.values())
 
-    def _crowded(self, pattern: _Pattern, loops: Sequence[Loop], level: int) -> bool:
-        """Whether lines of a pattern push each other out of a cache, as more of them fall onto one place than it has ways."""
+    def crowded(self, pattern: _Pattern, loops: Sequence[Loop], level: int) -> float:
+        """The share of a pattern's lines that push each other out of a cache, as more of them fall onto a place than it has ways."""
         way, line, access = self.ways[level - 1], self.machine.line, pattern[0]
         if not way or not access.address.known:
-            return False
+            return 0.0
         pieces = _pieces(pattern, loops, line)
         moves = [(s * access.bytes, e) for s, e in max((piece.moves for piece in pieces), key=len)]
         apart = math.prod(min(e, way // math.gcd(s, way)) for s, e in moves if s >= line) * len(pieces)
         near = sum(s * (e - 1) for s, e in moves if s < line)
         places = min(way // line, apart * (1 + near // line))
-        return touched(pattern, loops, line) // line > self.sizes[level - 1] // way * places
+        return max(0.0, 1 - self.sizes[level - 1] // way * places / max(1, touched(pattern, loops, line) // line))
+
+    def pushed(self, nest: Nest, pattern: _Pattern, level: int) -> float:
+        """The share of what a pattern moves into a cache that would stay there if lines did not fall onto the same place."""
+        parts = self._moved(nest, pattern, level)
+        return parts[1] / max(1, sum(parts))
+
+    def _fits(self, nest: Nest, level: int) -> int:
+        """The number of the outermost loop of a nest whose data fits into a cache; that of its loops if none does."""
+        size = self.sizes[level - 1]
+        return next((n for n, loop in enumerate(nest.loops) if self.of_loop(loop) <= size), len(nest.loops))
 
     def moved(self, nest: Nest, pattern: _Pattern, level: int) -> int:
         """Bytes that a pattern moves into the cache of a level (1 to 3) from what is beyond it."""
+        return sum(self._moved(nest, pattern, level))
+
+    def _moved(self, nest: Nest, pattern: _Pattern, level: int) -> tuple[int, int]:
+        """The same in two parts: by the sizes of caches alone, and what is pushed out by lines that fall onto the same place."""
         size = self.sizes[level - 1]
         if self.whole <= size and level > 2:
-            return 0  # all of it stays from call to call
+            return 0, 0  # all of it stays from call to call
         access = pattern[0]
         if access.size and 2 * access.size <= size and (access.data in self._made or access.scope == "local"):
-            return 0  # a buffer of the function that stays since it was written
-        loops = nest.loops
-        fits = next((n for n, loop in enumerate(loops) if self.of_loop(loop) <= size), len(loops))
-        while fits < len(loops) and self._crowded(pattern, loops[fits:], level):
-            fits += 1
-        if fits == 0 and self.whole <= size:
-            return 0
-        around = max(fits - 1, 0)
-        total = touched(pattern, loops[around:], self.machine.line) * math.prod(loop.extent for loop in loops[:around])
-        total = int(total * self._fresh(nest, pattern, level))
-        return total * (2 if access.store else 1)  # what was written goes back
+            return 0, 0  # a buffer of the function that stays since it was written
+        loops, fits = nest.loops, self._fits(nest, level)
+        share = self.crowded(pattern, loops[fits:], level)
+        if not share and fits == 0 and self.whole <= size:
+            return 0, 0
+        total, pushed = self._around(pattern, loops, max(fits - 1, 0)), 0.0
+        if share:
+            deeper = next((n for n in range(fits + 1, len(loops) + 1) if not self.crowded(pattern, loops[n:], level)), len(loops) + 1)
+            pushed = share * max(0, self._around(pattern, loops, deeper - 1) - total)
+        times = self._fresh(nest, pattern, level) * (2 if access.store else 1)  # what was written goes back
+        return int(total * times), int(pushed * times)
+
+    def _around(self, pattern: _Pattern, loops: Sequence[Loop], number: int) -> float:
+        """Bytes that a pattern touches if only what is in a loop of this number is still there when it comes again."""
+        return touched(pattern, loops[number:], self.machine.line) * math.prod(loop.extent for loop in loops[:number])
 
     def _fresh(self, nest: Nest, pattern: _Pattern, level: int) -> float:
         """The share of a pattern that no loop before, beside this one, left in the cache."""
@@ -250,8 +269,14 @@ class Traffic:
 
     def cycles(self, nest: Nest) -> dict[str, float]:
         """Cycles in which one core gets them. Lines that are pages apart cannot be foreseen, so that each is waited for."""
-        parts = [(p, UNFORESEEN if self._unforeseen(p, nest) else (1.0, 1.0, 1.0)) for p in patterns(nest.accesses)]
-        return {name: sum(self.moved(nest, p, level) * times[level - 1] for p, times in parts) / BYTES_A_CYCLE[name] for level, name in _BELOW}  # fmt: skip
+        found = dict.fromkeys(BYTES_A_CYCLE, 0.0)
+        for pattern in patterns(nest.accesses):
+            unforeseen = self._unforeseen(pattern, nest)
+            for level, name in _BELOW:
+                moved, pushed = self._moved(nest, pattern, level)
+                times = UNFORESEEN[level - 1] if unforeseen else 1.0
+                found[name] += (moved * times + pushed * CONFLICT) / BYTES_A_CYCLE[name]
+        return found
 
     def _unforeseen(self, pattern: _Pattern, nest: Nest) -> bool:
         """Whether the inner loops take a pattern to more pages, for less than a line each, than are followed at once."""
