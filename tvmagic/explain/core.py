@@ -21,7 +21,9 @@ __all__ = ["Core", "depending", "shuffled"]
 WIDTH = 5  # operations begun in a cycle, of all kinds
 DIVISION, INDEX_DIVISION = 8, 6  # operations that a division, a division of indices counts as
 FORWARD = 5  # cycles from a store to a load of the same place
-MASKED = 20  # cycles from a store of some lanes to a load of the same place, which has to wait until all is in the cache
+MASKED = (
+    20  # cycles from a store of some lanes to a load of the same place, which has to wait until all is in the cache
+)
 WINDOW, WAITING = 300, 100  # operations, and operations on values, that a core looks ahead
 LOOK_UP = 3  # cycles to look up a page that is not among those at hand
 PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stored in registers
@@ -73,7 +75,7 @@ class Core:
         """How often a statement runs in an iteration."""
         return math.prod(self.free.get(loop.var, 1) for loop in s.loops)
 
-    def together(self, made: NestModel) -> int:
+    def together(self, made: NestModel) -> float:
         """Iterations of the loop that are one, each in a lane of vectors."""
         return made.lanes if made.by_llvm and made.lanes_of is self.rolled else 1
 
@@ -151,7 +153,10 @@ class Core:
             count = self.copies(access) / self._shared(made, access) * self._again(made, access)
             whole = parts(access.lanes, access.bits, self.machine)
             if access.store:
-                lanes = max(access.lanes // whole if access.kind in ("contiguous", "reversed") else 1, self._shared(made, access))
+                lanes = max(
+                    access.lanes // whole if access.kind in ("contiguous", "reversed") else 1,
+                    self._shared(made, access),
+                )
                 count *= self.machine.storing(int(lanes * access.bytes))
             if shuffled(access):
                 moves += count * whole * abs(access.address.lane or 1)
@@ -209,9 +214,15 @@ class Core:
                     continue
                 key = self.place(access)
                 used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
-                outside = [x for x in made.unrolled[: max(used, default=0)] if not access.address.uses(x.var) and x.extent > 1]
+                outside = [
+                    x for x in made.unrolled[: max(used, default=0)] if not access.address.uses(x.var) and x.extent > 1
+                ]
                 if used and outside or seen.setdefault(key, made) is not made:
-                    found[key] = self.copies(access) * parts(access.lanes, access.bits, self.machine) / self._shared(made, access)
+                    found[key] = (
+                        self.copies(access)
+                        * parts(access.lanes, access.bits, self.machine)
+                        / self._shared(made, access)
+                    )
         return math.ceil(max(found.values(), default=0))
 
     def _index(self) -> float:

@@ -212,7 +212,10 @@ class Traffic:
             return 0, 0
         total, pushed = self._around(pattern, loops, max(fits - 1, 0)), 0.0
         if share:
-            deeper = next((n for n in range(fits + 1, len(loops) + 1) if not self.crowded(pattern, loops[n:], level)), len(loops) + 1)
+            deeper = next(
+                (n for n in range(fits + 1, len(loops) + 1) if not self.crowded(pattern, loops[n:], level)),
+                len(loops) + 1,
+            )
             pushed = share * max(0, self._around(pattern, loops, deeper - 1) - total)
         times = self._fresh(nest, pattern, level) * (2 if access.store else 1)  # what was written goes back
         return int(total * times), int(pushed * times)
