@@ -660,10 +660,18 @@ def playwright_timeout() -> type[Exception]:
     return PlaywrightTimeout
 
 
+# Run before its kernel is known, a notebook asks which one it shall have, in a dialog over everything.
+KERNEL_IS_READY = """() => {
+    const context = window.jupyterapp?.shell.currentWidget?.sessionContext;
+    return context?.isReady && context.session?.kernel?.status === "idle";
+}"""
+
+
 def run_all(page: Any, address: str) -> Any:
     """Open a notebook, run all its cells, and give the stepper that appears."""
     page.goto(address, wait_until="domcontentloaded")
     page.wait_for_selector(".jp-Notebook .jp-Cell .cm-content", timeout=90_000)
+    page.wait_for_function(KERNEL_IS_READY, timeout=90_000)
     begun = page.locator(".jp-InputPrompt").filter(has_text=re.compile(r"[*0-9]"))
     for _ in range(5):  # on a busy machine the menu may be there before what it does
         page.click(".jp-Notebook .jp-Cell .cm-content >> nth=0")

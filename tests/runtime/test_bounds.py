@@ -172,3 +172,24 @@ def test_what_is_proved_is_not_checked():
         text = tvm.lower(s, [A, B]).script()
     assert "checked_index" not in text
     assert "checked_index" not in tvm.lower(s, [A, B]).script()
+
+
+def test_one_access_that_depends_on_data_leaves_the_rest_as_fast_as_without_checks():
+    """Rows of which one element is taken by an index that the data hold, and all are summed, in vectors."""
+    X, T = te.placeholder((8, 64), name="X"), te.placeholder((8,), "int32", name="T")
+    k = te.reduce_axis((0, 64), name="k")
+    S = te.compute((8,), lambda i: te.sum(te.exp(X[i, k]), axis=k), name="S")
+    Y = te.compute((8,), lambda i: S[i] - X[i, T[i]], name="Y")
+    s = te.create_schedule(Y.op)
+    s[S].pragma(S.op.reduce_axis[0], "any_order")
+    with tvm.driver.with_checks():
+        checked = tvm.build(s, [X, T, Y], "llvm -mcpu=haswell", check_bounds=True)
+    plain = tvm.build(s, [X, T, Y], "llvm -mcpu=haswell")
+    assert [site.kind for site in checked.sites if site.kind in ("bounds", "index", "region")] == ["index"]
+    vectors = [m.get_source("asm").count("%ymm") for m in (checked, plain)]
+    assert vectors[0] >= vectors[1] > 0
+    x, t, y = np.random.rand(8, 64).astype("float32"), np.arange(8, dtype="int32"), np.empty(8, "float32")
+    checked(x, t, y)
+    np.testing.assert_allclose(y, np.exp(x).sum(1) - x[np.arange(8), t], rtol=1e-5)
+    with pytest.raises(BoundsError):
+        checked(x, t + 60, y)

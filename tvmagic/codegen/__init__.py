@@ -76,7 +76,7 @@ def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: b
     if target.is_opencl:
         raise BuildError("OpenCL C is made without LLVM", hint="its text is `codegen.assembly(mod, 'opencl')`")
     made = emit_module(with_threads(mod, target), target, check_bounds).text
-    return str(optimized(made.text(), target, 3, tuple(made.imports))) if optimize else made.text()
+    return str(optimized(made.text(), target, tuple(made.imports))) if optimize else made.text()
 
 
 @deep
@@ -91,7 +91,7 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
 
         return opencl_text(with_threads(mod, target))
     made = emit_module(with_threads(mod, target), target, check_bounds).text
-    return assembly_of(optimized(made.text(), target, 3, tuple(made.imports)), target)
+    return assembly_of(optimized(made.text(), target, tuple(made.imports)), target)
 
 
 def assembly_lines(mod: Any, target: Any = None) -> Any:

@@ -50,7 +50,7 @@ def main() -> None:
     for option in asked["options"]:
         llvm.set_option("tvmagic", option)
     target = Target(asked["target"])
-    sys.stdout.write(assembly_of(optimized(asked["text"], target, imports=tuple(asked["imports"])), target))
+    sys.stdout.write(assembly_of(optimized(asked["text"], target, tuple(asked["imports"])), target))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,10 @@ def check_access(context: Any, emitter: Any, node: Any, predicate: str | None) -
         # the flat size of a strided argument, its first stride times its size, says little of what it spans
         extents[0] = memory if strided else _least(emitter, extents[0], memory)
     first, last, inside = [], [], "true"
-    for index, extent in zip(_from_begin(node), extents):
+    indices = _from_begin(node)
+    if all(_is_inside(emitter, index, extent) for index, extent in zip(indices, extents)):
+        extents = []
+    for index, extent in zip(indices, extents):
         for position, low_values in _ends(emitter, index, active if index.dtype.lanes == lanes > 1 else None):
             (first if low_values else last).append(position)
             ok = emitter.out.op(f"icmp ult i64 {position}, {extent}")
@@ -39,6 +42,11 @@ def check_access(context: Any, emitter: Any, node: Any, predicate: str | None) -
         emitter.fail_unless(inside, site, [*first, *last, *extents])
     if memory is not None and moved:
         _check_place(context, emitter, node, active, memory)
+
+
+def _is_inside(emitter: Any, index: PrimExpr, extent: str) -> bool:
+    """Whether an index is known to be below `extent`, an i64, before the program runs."""
+    return extent[0] != "%" and emitter.intervals.inside(index, int(extent))
 
 
 def _from_begin(node: Any) -> tuple[PrimExpr, ...]:
@@ -55,6 +63,8 @@ def _from_begin(node: Any) -> tuple[PrimExpr, ...]:
 def _check_place(context: Any, emitter: Any, node: Any, active: str | None, memory: str) -> None:
     """Stop where the flat place of an access is outside the `memory` elements behind its pointer."""
     index = emitter.flat_index(node.buffer, node.indices)
+    if _is_inside(emitter, index, memory):
+        return
     what = f"{'store to' if isinstance(node, BufferStore) else 'load from'} buffer `{node.buffer.name}`"
     for place, _ in _ends(emitter, index, active if index.dtype.lanes > 1 else None):
         ok = emitter.out.op(f"icmp ult i64 {place}, {memory}")

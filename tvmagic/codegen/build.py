@@ -52,10 +52,9 @@ recently_optimized = lru_cache(maxsize=2)(optimized)
 def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildError | None) -> Any:
     context = emit_module(mod, target, check_bounds, Lines(mod) if check_bounds else None)
     text, imports = context.text.text(), tuple(context.text.imports)
-    most = 1 if check_bounds else 3  # checked code is for finding mistakes: ready soon rather than fast
-    module = lambda: recently_optimized(text, target, most, imports)  # noqa: E731
-    machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)), str(most), *imports)
-    code = from_disk(text, machine, lambda: _object(text, target, most, imports, module))
+    module = lambda: recently_optimized(text, target, imports)  # noqa: E731
+    machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)), *imports)
+    code = from_disk(text, machine, lambda: _object(text, target, imports, module))
     sources = {"ll": lambda: str(module()), "asm": lambda: assembly_of(module(), target), "raw": lambda: text}
     return Module(
         code,
@@ -64,14 +63,14 @@ def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildErro
         sources,
         exported(context),
         len(text),
-        recompiled=lambda added: object_of(optimized(text + added, target, most, imports), target),
+        recompiled=lambda added: object_of(optimized(text + added, target, imports), target),
         refusal=refusal,
         externs=[name for name in context.text.declarations if not name.startswith("llvm.")],
         target=target,
     )
 
 
-def _object(text: str, target: Target, most: int, imports: tuple[str, ...], module: Callable[[], Any]) -> bytes:
+def _object(text: str, target: Target, imports: tuple[str, ...], module: Callable[[], Any]) -> bytes:
     """The object file; WebAssembly has what LLVM calls for 16-bit floats and the like in it, other machines in the process."""
     code = object_of(module(), target)
     if target.family.calls_process or not needs_builtins(imported_functions(code)):
@@ -79,7 +78,7 @@ def _object(text: str, target: Target, most: int, imports: tuple[str, ...], modu
     # LLVM calls these functions with the bits of a 16-bit float there. An argument of the type `half` is not that in every
     # version (LLVM 20 widens it), and for values of the type `bfloat` there is no code.
     builtins = re.sub(r"(?<!%)\b(half|bfloat)\b", "i16", read_ll("builtins"))
-    return object_of(optimized(text, target, most, (*imports, builtins)), target)
+    return object_of(optimized(text, target, (*imports, builtins)), target)
 
 
 def exported(context: ModuleContext) -> set[str]:

@@ -43,6 +43,11 @@ class Intervals:
         limit_low, limit_high = _limits(expr)
         return (low, high) if limit_low <= low and high <= limit_high else (limit_low, limit_high)
 
+    def inside(self, index: PrimExpr, size: int) -> bool:
+        """Whether every lane of `index` is one of a dimension of `size` elements."""
+        low, high = self.of(index)
+        return 0 <= low and high < size
+
     def _raw(self, expr: PrimExpr, depth: int) -> Interval:
         if isinstance(expr, IntImm):
             return expr.value, expr.value
@@ -104,6 +109,13 @@ def _call(bounds: Intervals, expr: Call, depth: int) -> Interval:
         return low >> expr.args[1].value, high >> expr.args[1].value
     if name == "tir.likely":
         return bounds.of(expr.args[0], depth)
+    if name == "tir.bitwise_and":  # with a number that is not negative, neither sign nor size of the other counts
+        most = [high for low, high in (bounds.of(arg, depth) for arg in expr.args) if low >= 0]
+        return (0, min(most)) if most else _limits(expr)
+    if name == "tir.checked_index":  # behind its check; an array that repeats one element may be read at any index
+        _, extent, _, repeats, _ = expr.args
+        if isinstance(extent, IntImm) and extent.value > bool(repeats.value):
+            return 0, extent.value - 1
     return _limits(expr)
 
 

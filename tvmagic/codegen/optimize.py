@@ -29,17 +29,17 @@ def _set_options() -> None:
     llvm.set_option("tvmagic", "-grow-region-complexity-budget=300")
 
 
-def optimized(text: str, target: Target, most: int = 3, imports: tuple[str, ...] = ()) -> Any:
-    """The LLVM module of `text` after LLVM's passes for the optimization level of `target`, at most `most`.
+def optimized(text: str, target: Target, imports: tuple[str, ...] = ()) -> Any:
+    """The LLVM module of `text` after LLVM's passes for the optimization level of `target`, by default 3.
 
     `imports`: modules of users that are linked in: LLVM text, or the name of a file `.ll` or `.bc`.
     """
     _set_options()
     machine = target_machine(target)
-    return interruptible(lambda: _optimized(text, target, machine, most, imports))
+    return interruptible(lambda: _optimized(text, target, machine, imports))
 
 
-def _optimized(text: str, target: Target, machine: Any, most: int, imports: tuple[str, ...]) -> Any:
+def _optimized(text: str, target: Target, machine: Any, imports: tuple[str, ...]) -> Any:
     import llvmlite.binding as llvm
 
     # a context of its own: what LLVM shares between modules of one context it keeps as long as the context
@@ -51,7 +51,7 @@ def _optimized(text: str, target: Target, machine: Any, most: int, imports: tupl
         raise DefectError(f"LLVM refused the code made for it: {error}") from error
     for source in imports:
         _link_in(module, source, context)
-    level = min(int(target.attrs.get("opt-level", 3)), most)
+    level = min(int(target.attrs.get("opt-level", 3)), 3)
     options = llvm.create_pipeline_tuning_options(level)
     options.loop_vectorization = options.slp_vectorization = level >= 2
     options.loop_interleaving = options.loop_unrolling = level >= 2

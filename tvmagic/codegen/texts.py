@@ -32,7 +32,7 @@ class CodeTexts:
 
     @cached_property
     def _optimized(self) -> Any:
-        return optimized(self._emitted.text(), self.target, 3, tuple(self._emitted.imports))
+        return optimized(self._emitted.text(), self.target, tuple(self._emitted.imports))
 
     def emitted(self) -> LLVMText:
         """LLVM IR as it is handed to LLVM."""

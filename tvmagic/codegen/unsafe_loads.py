@@ -73,8 +73,7 @@ class _Unsafe(Visitor):
             self.unsafe.append(node)
 
     def _inside(self, index: PrimExpr, size: PrimExpr) -> bool:
-        low, high = self.intervals.of(index)
-        return isinstance(size, IntImm) and 0 <= low and high < size.value
+        return isinstance(size, IntImm) and self.intervals.inside(index, size.value)
 
 
 class _Done(Visitor):

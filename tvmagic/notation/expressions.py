@@ -293,8 +293,14 @@ class Expressions:
         return ops.all(*terms)
 
     def _bool(self, node: ast.BoolOp) -> PrimExpr:
-        combine = ops.all if isinstance(node.op, ast.And) else ops.any
-        return combine(*[self.build(v) for v in node.values])
+        word, sign, combine = ("and", "&", ops.all) if isinstance(node.op, ast.And) else ("or", "|", ops.any)
+        conditions = [self.build(v) for v in node.values]
+        for written, condition in zip(node.values, conditions):
+            if not condition.dtype.is_bool:
+                text = ast.unparse(written)
+                hint = f"write a comparison, as in `{text} != 0`; bits of integers are joined by `{sign}`"
+                fail_at(self.source, written, f"`{word}` takes conditions, and `{text}` is {condition.dtype}", hint)
+        return combine(*conditions)
 
     def _if(self, node: ast.IfExp) -> PrimExpr:
         then, other = _same_kind(self.value(node.body), self.value(node.orelse))

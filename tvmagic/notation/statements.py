@@ -174,6 +174,8 @@ class Notation:
                         if len(index_items(target)) == 1
                         else "for a dimension of one element write `z: range(1)` above, and `z` here"
                     )
+                else:
+                    hint = "let the right side say which elements are taken, as in `Y[j] += X[10 * j + r]` below `r: range(10)`"
                 fail_at(self.source, item, f"the left side takes plain index names, not `{ast.unparse(item)}`", hint)
             if item.id in axes:
                 fail_at(
@@ -306,9 +308,11 @@ class _Statement:
                 continue
             for keyword in node.keywords:
                 if keyword.arg != "over":
+                    hint = "did you mean `over`?"
+                    if any(k.arg == "over" for k in node.keywords):
+                        hint = f"the range of an index is a line of its own, as in `{keyword.arg}: range(10)`"
                     fail_at(
-                        self.source, keyword, f"`{node.func.id}` takes no argument `{keyword.arg}`",
-                        "did you mean `over`?",
+                        self.source, keyword, f"`{node.func.id}` takes no argument `{keyword.arg}`", hint
                     )  # fmt: skip
                 for name in sorted(over_names(node, self.source) - indexing):
                     known = ", ".join(f"`{n}`" for n in sorted(indexing - set(self.axes)))

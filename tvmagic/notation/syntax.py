@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from tvmagic import te
-from tvmagic.notation.expressions import DTYPES, REDUCTIONS, fail_at, index_items
+from tvmagic.notation.expressions import DTYPES, OVER, REDUCTIONS, fail_at, index_items
 from tvmagic.notation.source import Source
 
 __all__ = [
@@ -99,6 +99,8 @@ def syntax_meant(line: str) -> str | None:
     reduced = re.match(r"\s*(\w+\s*\[.*?\])\s*(max|min|sum|prod)\s*=", line)
     if reduced:
         return f"a reduction by name is `{reduced[1]} = {reduced[2]}(..., over=k)`"
+    if re.match(r"\s*\w+\s*\[.*\]\s*[+*]?=.*\sif\s(?!.*\belse\b)", line):
+        return f"say what it is otherwise: `{line.strip()} else 0`"
     if re.match(r"\s*\w+\s*:[^#]*\],\s*\w+\s*:", line):
         return "write a line for each declaration"
     return None
@@ -114,6 +116,10 @@ def _indexed(name: str, value: ast.expr, tensors: Container[str]) -> str | None:
     if accesses:
         left = ", ".join(n for n in indices if n not in over) or "()"
         return f"index notation has the indices on the left too: `{name}[{left}] = {ast.unparse(value)}`"
+    match value:
+        case ast.Call(func=ast.Name(id=reduction), args=[ast.Name(id=whole)]):
+            if reduction in {*REDUCTIONS, *OVER} and whole in tensors:
+                return f"a reduction names its indices: `{name}[()] = {reduction}({whole}[i], over=i)`"
     if isinstance(value, ast.BinOp) and any(isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(value)):
         return f"index notation has indices on both sides, such as `{name}[i] = X[i] + 1`"
     return None

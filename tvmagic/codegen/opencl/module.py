@@ -58,7 +58,7 @@ class DeviceModule(Module):
         written = self._written = functools.cache(lambda: deep(_written)(mod))
         made = functools.cache(lambda: emit_module(mod, target).text)
         # LLVM's modules are kept elsewhere: of an object that refers to itself they would go away in any order
-        llvm = lambda: recently_optimized(made().text(), target, 3, tuple(made().imports))  # noqa: E731
+        llvm = lambda: recently_optimized(made().text(), target, tuple(made().imports))  # noqa: E731
         sources: dict[str, Callable[[], str]] = {"cl": lambda: written()[0]}
         if target.is_nvptx:
             sources |= {"ll": lambda: str(llvm()), "asm": lambda: assembly_of(llvm(), target)}
