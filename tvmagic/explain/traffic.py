@@ -274,29 +274,23 @@ class Traffic:
         """Cycles in which one core gets them. Lines that are pages apart cannot be foreseen, so that each is waited for."""
         found = dict.fromkeys(BYTES_A_CYCLE, 0.0)
         for pattern in patterns(nest.accesses):
-            run = self._run(nest, pattern[0])
+            unforeseen = self._unforeseen(pattern, nest)
             for level, name in _BELOW:
                 moved, pushed = self._moved(nest, pattern, level)
-                times = 1 + (UNFORESEEN[level - 1] - 1) / run
+                times = UNFORESEEN[level - 1] if unforeseen else 1.0
                 found[name] += (moved * times + pushed * CONFLICT) / BYTES_A_CYCLE[name]
         return found
 
-    def _run(self, nest: Nest, access: Access) -> float:
-        """Lines that follow each other before an access goes elsewhere, seen by a core that follows some places at once."""
-        line, span, streams = self.machine.line, access.lanes * access.bytes, 1
+    def _unforeseen(self, pattern: _Pattern, nest: Nest) -> bool:
+        """Whether the inner loops take a pattern to more pages, for less than a line each, than are followed at once."""
+        access, pages = pattern[0], 1
         for loop in reversed(nest.loops):
-            if not access.address.uses(loop.var):
-                continue
-            step = abs(access.address.stride(loop.var) or self.machine.line**2) * access.bytes
-            if step <= span + line:
-                span += step * (loop.extent - 1)
-            elif step < PAGE:
-                span *= loop.extent
-            else:
-                streams *= loop.extent
-                if streams > STREAMS:
+            if access.address.uses(loop.var):
+                step = access.address.stride(loop.var)
+                if step is not None and abs(step) * access.bytes < PAGE:
                     break
-        return max(1.0, span / line)
+                pages *= loop.extent
+        return pages > STREAMS and access.lanes * access.bytes < self.machine.line
 
 
 def _way(size: int) -> int:
