@@ -72,7 +72,9 @@ def _machine(emitter: Any, call: Call) -> str:
     args = _args(emitter, call)
     if not call.dtype.is_float:
         return _integer_machine(emitter, call, name, args)
-    intrinsic = emitter.context.family.fma if name == "fma" else _MACHINE[name]
+    intrinsic = _MACHINE[name]
+    if name == "fma" and not emitter.context.family.calls_process:  # which rounds once without an instruction for it
+        intrinsic = "fmuladd"
     if name in ("fabs", "copysign") and call.dtype.code != "bfloat":
         return emitter.intrinsic(intrinsic, call.dtype, *args)
     return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(intrinsic, dtype, *values))
