@@ -159,7 +159,9 @@ def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | 
         rate = max(rate, 2)  # a narrower vector than the processor's own
     line = (_host_line() if is_host else None) or known.line
     name = cpu or triple.split("-")[0]
-    return Machine(name, bits, registers, rate, latency, 2, line, caches, cores or _count(), source, generic, known.stored)
+    return Machine(
+        name, bits, registers, rate, latency, 2, line, caches, cores or _count(), source, generic, known.stored
+    )
 
 
 @lru_cache(maxsize=1)
