@@ -3,7 +3,8 @@
     python -m benchmarks.model_ranks [--schedules 100] [--seed 0] [--show]
 
 Prints Spearman's rank correlation for each kernel and its mean. Schedules are measured interleaved in one process, one thread,
-least times; other work on the machine lowers the figure.
+least times; other work on the machine lowers the figure. `TVMAGIC_TARGET="llvm -mcpu=haswell"` compares code for another processor:
+it runs on this one, so the model has its vectors and registers, and this machine's caches, latency and stores.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import argparse
 import random
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tvmagic import runtime
 from tvmagic.codegen.target import resolved
+from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.model import model
 from tvmagic.operators import Operator, Version, operator
@@ -90,9 +93,15 @@ def schedules_of(op: Operator, count: int, draw: random.Random) -> list[Version]
     return list(found.values())
 
 
+def measured_on(machine: Machine) -> Machine:
+    """The processor that code is for, with what the one that runs it decides."""
+    host = resolved("llvm").machine
+    return replace(machine, caches=host.caches, fma_latency=host.fma_latency, stored=host.stored)
+
+
 def ranked(name: str, count: int, seed: int) -> tuple[float, list[tuple[float, float, str]]]:
     """The correlation for a kernel, and each schedule's predicted cycles, seconds and cell."""
-    op, machine = operator(name, KERNELS[name]), resolved(None).machine
+    op, machine = operator(name, KERNELS[name]), measured_on(resolved(None).machine)
     versions = schedules_of(op, count, random.Random(seed))
     predicted = [model(next(iter(v.lower().functions.values())), machine).time for v in versions]
     times = measured(versions)

@@ -186,6 +186,67 @@ def test_columns_that_fall_onto_the_same_lines_of_a_cache_do_not_stay_in_it() ->
     assert same > 1.5 * apart
 
 
+def test_lines_at_the_same_places_of_a_cache_are_named() -> None:
+    """A transpose in blocks of 64 rows that are 4 KB apart; rows of another length stay in the cache."""
+    text, cell = "A: float32[{0}, {0}]\nB[i, j] = A[j, i]", "s[B].tile(*B.op.axis, 64, 64)"
+    first_code, *_ = (
+        f.code for f in explain(schedule(operator("turn", text.format(1024)), cell), WIDE, llvm=False).findings
+    )
+    others = explain(schedule(operator("turn", text.format(1088)), cell), WIDE, llvm=False).findings
+    assert first_code == "cache-conflicts" and all(f.code != "cache-conflicts" for f in others)
+    blocks = [cycles(text.format(1024).replace("B[", "C["), f"s[C].tile(*C.op.axis, {n}, {n})") for n in (64, 16, 8)]
+    assert blocks[0] > 1.5 * blocks[1] > 1.5 * blocks[2]
+
+
+def test_a_stage_is_named_by_itself_if_it_shares_memory() -> None:
+    """`R` is in the memory of `P`, as that is not read any more."""
+    text = "X: float32[2000, 1500]\nP[i, j] = X[i, j] * 3\nQ[i, j] = P[j, i] + 1\nR[i, j] = Q[j, i] * 2\nS[i, j] = R[j, i] + 5"
+    version = operator("four", text).version("plain")
+    assert "R_1 = " not in version.lower().script()
+    found = explain(version, "llvm -mcpu=skylake-avx512 -num-cores=1", llvm=False)
+    assert {row.nest for row in found.loops} == {"P", "Q", "R", "S"} and {row.recomputed for row in found.loops} == {1}
+    calls = "i, j = Q.op.axis\ns[Q].vectorize(s[Q].split(j, 20)[1])"
+    (finding,) = explain(
+        schedule(version.operator, calls), "llvm -mcpu=skylake-avx512 -num-cores=1", llvm=False
+    ).findings
+    assert finding.code == "stage-in-memory" and "`R`" in finding.text and "`P`" not in finding.text
+
+
+def test_a_constant_that_makes_a_result_wide_is_named_if_memory_limits() -> None:
+    text = "X: float32[2048, 2048]\nY[i, j] = X[i, j] * {}"
+    alone = "llvm -mcpu=skylake-avx512 -num-cores=1"
+    (wide,) = explain(operator("wide", text.format("float64(0.1)")), alone, llvm=False).findings
+    assert wide.code == "conversion" and "`Y` is float64, as the constant" in wide.text and not wide.call
+    asked = "X: float32[2048, 2048]\nY[i, j] = float64(X[i, j])"
+    for other in (text.format("0.1"), text.format("float32(0.1)"), asked):
+        assert [f.code for f in explain(operator("other", other), alone, llvm=False).findings] == ["at-roof"]
+    small = text.replace("2048", "32").format("float64(0.1)")
+    assert all(f.code != "conversion" for f in explain(operator("small", small), alone, llvm=False).findings)
+
+
+def test_few_vectors_of_a_loop_are_written_out_with_the_sums_of_the_loop_around() -> None:
+    """LLVM makes 3 vectors of 48 columns, writes them out and keeps them in registers while `k` goes on; not so 1024 columns."""
+    text = "A: float32[96, 120]\nB: float32[120, {0}]\nC[i, j] += A[i, k] * B[k, j]"
+    cell = "i, j = C.op.axis\njo, ji = s[C].split(j, {0})\ns[C].reorder(jo, i, *s[C].op.reduce_axis, ji)"
+    few, many = (
+        model(first(schedule(operator("mm", text.format(2 * n)), cell.format(n), "tried")), resolved(WIDE).machine).hot[
+            0
+        ]
+        for n in (48, 1024)
+    )
+    assert (few.rolled.name, few.sums, few.spills) == ("k", 3, 0) and few.by_llvm
+    assert many.rolled.name == "j.inner" and many.sums == 0
+
+
+def test_masked_vectors_wait_for_what_was_stored() -> None:
+    """Six lanes of eight: a store of them is not forwarded to the next load."""
+    text = "A: float32[96, 120]\nB: float32[120, 144]\nC[i, j] += A[i, k] * B[k, j]"
+    cell = "i, j = C.op.axis\njo, ji = s[C].split(j, {0})\ns[C].reorder(i, *s[C].op.reduce_axis, ji, jo)"
+    machine = resolved(WIDE).machine
+    six, eight = (model(first(schedule(operator("mm", text), cell.format(n), "tried")), machine).hot[0] for n in (6, 8))
+    assert six.masked and not eight.masked and six.time > 3 * eight.time
+
+
 def test_short_sums_overlap_and_long_ones_wait() -> None:
     """A core begins the next sums while one is not finished yet, as far as it looks ahead."""
     text = "A: float32[256, {0}]\nB: float32[{0}, 64]\nC[i, j] += A[i, k] * B[k, j]"

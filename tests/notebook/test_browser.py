@@ -291,7 +291,7 @@ def test_a_long_record_opens_and_steps_quickly(page: Any) -> None:
     for unfolded in (False, True):
         milliseconds, cells = page.evaluate(STEPPING)
         assert milliseconds < 50, "5 ms folded and 10 ms unfolded on an idle machine"
-        assert cells <= 80, "a step waits for the lines that are seen, in two columns of 40, and for no others"
+        assert cells <= 56, "a step waits for the lines that are seen, in two columns of 28, and for no others"
         if not unfolded:
             page.keyboard.press("f")
     assert current(stepper) == "Pass40"

@@ -13,6 +13,7 @@ KERNELS = {
     "mmt": "A: float32[480, 512]\nB: float32[576, 512]\nC[i, j] += A[i, k] * B[j, k]",
     "add": "A: float32[1440, 1920]\nB: float32[1440, 1920]\nC[i, j] = A[i, j] + B[i, j] * 2",
     "turn": "A: float32[800, 608]\nfor i in range(608): C[i, j] = A[j, i] + 1",
+    "square": "A: float32[1024, 1024]\nB[i, j] = A[j, i]",
     "rows": "A: float32[960, 2048]\nS[i] += A[i, k]",
     "total": "A: float32[4, 262144]\nS[i] += A[i, k]",
     "columns": "A: float32[100, 480]\nS[j] += A[k, j]",
@@ -85,6 +86,7 @@ PLANTED = [
     Planted("mmt", "i, j = C.op.axis\nk, = s[C].op.reduce_axis\njo, ji = s[C].split(j, 16)\ns[C].reorder(i, jo, k, ji)\ns[C].vectorize(ji)", ("strided-vectors",)),
     Planted("mm", "s[C].reorder(C.op.axis[0], *s[C].op.reduce_axis, C.op.axis[1])", ("streamed-operand", "small-tile")),
     Planted("bytes", "s[C].reorder(C.op.axis[0], *s[C].op.reduce_axis, C.op.axis[1])", ("conversion", "streamed-operand")),
+    Planted("square", "s[B].tile(*B.op.axis, 64, 64)", ("cache-conflicts",)),
 ]  # fmt: skip
 
 # The same by TensorIR schedules.

@@ -21,8 +21,12 @@ __all__ = ["Core", "depending", "shuffled"]
 WIDTH = 5  # operations begun in a cycle, of all kinds
 DIVISION, INDEX_DIVISION = 8, 6  # operations that a division, a division of indices counts as
 FORWARD = 5  # cycles from a store to a load of the same place
+MASKED = (
+    20  # cycles from a store of some lanes to a load of the same place, which has to wait until all is in the cache
+)
 WINDOW, WAITING = 300, 100  # operations, and operations on values, that a core looks ahead
 LOOK_UP = 3  # cycles to look up a page that is not among those at hand
+PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stored in registers
 _PAGES_AT_HAND = 64  # pages whose places a core has at hand
 
 
@@ -45,6 +49,12 @@ class Core:
         self.free = {loop.var: loop.extent for made in nests for loop in made.unrolled}
         # Copies of a loop are the same loop, and what they access the same place.
         self.order = {loop.var: (n, loop.name) for made in nests for n, loop in enumerate(made.unrolled)}
+        moves = [self.copies(a) / self._shared(made, a) * self._outside(made, a) for made, s in self.statements() for a in (*s.loads, s.target)]  # fmt: skip
+        self.masked = any(made.masked for made in nests)
+        self.stored = {s.target.data for _, s in self.statements()}
+        self.many = sum(moves) > PROMOTED
+        # What a body stores elsewhere than in registers keeps LLVM from knowing what it loaded before.
+        self.apart = any(not self.stays(s.target) for _, s in self.statements())
 
     # ------------------------------------------------------------------ parts of the code
 
@@ -65,12 +75,15 @@ class Core:
         """How often a statement runs in an iteration."""
         return math.prod(self.free.get(loop.var, 1) for loop in s.loops)
 
-    def together(self, made: NestModel) -> int:
+    def together(self, made: NestModel) -> float:
         """Iterations of the loop that are one, each in a lane of vectors."""
         return made.lanes if made.by_llvm and made.lanes_of is self.rolled else 1
 
     def stays(self, access: Access) -> bool:
-        """Whether an access is at the same place in each iteration, so that a register holds it: not one lane by lane."""
+        """Whether an access is at the same place in each iteration, so that a register holds it: not one lane by lane, and
+        none that is stored to with a mask, or if there are too many in a loop that was written out late."""
+        if access.data in self.stored and (self.masked or self.many and any(made.late for made in self.nests)):
+            return False
         return not access.address.uses(self.rolled.var) and access.kind not in ("strided", "gathered")
 
     # ------------------------------------------------------------------ what is busy
@@ -86,8 +99,13 @@ class Core:
         stores, more = self._memory([(made, s.target) for made, s in self.statements()])
         shuffles += more
         sums, turns = self._sums(), self._turns()
-        loads, stores = loads + sums / turns, stores + sums / turns
-        spills = max(0, sums + 2 - machine.vector_registers)
+        whole = machine.storing(machine.vector_bits // 8)
+        loads, stores = loads + sums / turns, stores + whole * sums / turns
+        taken = sums + max(1, self._kept()) + 1
+        spills = max(0, taken - machine.vector_registers)
+        held = self._held()
+        if taken + held > machine.vector_registers:
+            loads += held  # it comes from the stack
         index = self._index()
         guards = sum(self._guards(s) for _, s in self.statements())
         own = 1.5 * sum(1 / self.together(made) for made in self.nests) / len(self.nests)  # to count and to go on
@@ -96,7 +114,7 @@ class Core:
         ports = {
             "multiply-adds": work / machine.fma_per_cycle,
             "loads": (loads + spills) / machine.loads_per_cycle,
-            "stores": stores + 2 * spills,
+            "stores": stores + 2 * whole * spills,
             "shuffles": shuffles,
             "latency": latency,
             "addresses": index / 2,
@@ -128,12 +146,18 @@ class Core:
         moves = shuffles = 0.0
         seen: set[object] = set()
         for made, access in accesses:
-            key = self.place(access)
+            key = self.place(access), made.nest if made.late and self.apart else None
             if key in seen or self.stays(access):
                 continue
             seen.add(key)
-            count = self.copies(access) / (1 if made.reason == "lanes apart" and access.address.uses(self.rolled.var) else made.lanes)  # fmt: skip
+            count = self.copies(access) / self._shared(made, access) * self._again(made, access)
             whole = parts(access.lanes, access.bits, self.machine)
+            if access.store:
+                lanes = max(
+                    access.lanes // whole if access.kind in ("contiguous", "reversed") else 1,
+                    self._shared(made, access),
+                )
+                count *= self.machine.storing(int(lanes * access.bytes))
             if shuffled(access):
                 moves += count * whole * abs(access.address.lane or 1)
                 shuffles += count * whole * (abs(access.address.lane or 1) - 1)
@@ -146,11 +170,60 @@ class Core:
                 shuffles += count * vectors * (access.kind == "reversed")
         return moves, shuffles
 
+    def _shared(self, made: NestModel, access: Access) -> float:
+        """How many iterations share an access, as they are the lanes of a vector."""
+        if made.reason == "lanes apart":
+            return 1 if access.address.uses(self.rolled.var) else made.lanes
+        return 1 if made.lanes_of in made.unrolled and not access.address.uses(made.lanes_of.var) else made.lanes
+
+    def _again(self, made: NestModel, access: Access) -> int:
+        """How often a place is loaded or stored again in an iteration, as the loops outside those that move it were written out
+        too late for LLVM to see that it is the same."""
+        return self._outside(made, access) if self.apart else 1
+
+    def _outside(self, made: NestModel, access: Access) -> int:
+        """Copies of an access at one place, by the loops written out late that do not move it but are around one that does."""
+        used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
+        outside = made.late[: max(used, default=0)]
+        return math.prod(loop.extent for loop in outside if not access.address.uses(loop.var))
+
     def _operands(self, made: NestModel) -> int:
         """Registers for what an iteration loads once and uses several times."""
         loads = [a for s in made.nest.statements for a in s.loads if a.kind == "contiguous" and not self.stays(a)]
         keys = {self.place(a): a for a in loads}
         return max([parts(a.lanes, a.bits, self.machine) for a in keys.values()], default=0) + 1
+
+    def _held(self) -> int:
+        """Registers for what is the same in each iteration, beside sums."""
+        sums = {self.place(s.target) for _, s in self.statements()}
+        found: dict[object, float] = {}
+        for made, s in self.statements():
+            for access in s.loads:
+                if self.stays(access) and self.place(access) not in sums:
+                    count = self.copies(access) / self._shared(made, access)
+                    found[self.place(access)] = count * parts(access.lanes, access.bits, self.machine)
+        return math.ceil(sum(found.values()))
+
+    def _kept(self) -> int:
+        """Registers for what is loaded in an iteration and used again after other loads."""
+        found: dict[object, float] = {}
+        seen: dict[object, NestModel] = {}
+        for made, s in self.statements():
+            for access in s.loads:
+                if self.stays(access) or self.apart and made.late or made.lanes == 1 and access.lanes == 1:
+                    continue
+                key = self.place(access)
+                used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
+                outside = [
+                    x for x in made.unrolled[: max(used, default=0)] if not access.address.uses(x.var) and x.extent > 1
+                ]
+                if used and outside or seen.setdefault(key, made) is not made:
+                    found[key] = (
+                        self.copies(access)
+                        * parts(access.lanes, access.bits, self.machine)
+                        / self._shared(made, access)
+                    )
+        return math.ceil(max(found.values(), default=0))
 
     def _index(self) -> float:
         """Operations for divisions in addresses that change inside; those of the same variables are computed once."""
@@ -188,8 +261,9 @@ class Core:
 
     def _latency(self, begun: float, work: float) -> tuple[float, int]:
         """Cycles that the longest chain of sums waits for itself in an iteration, and how many sums do not wait for each other."""
-        waits: dict[object, float] = {}
-        factors: dict[object, float] = {}
+        stalls = sum(self.runs(s) / made.lanes for made, s in self.statements() if made.masked and s.accumulates)
+        waits: dict[object, float] = {None: stalls * MASKED}
+        factors: dict[object, float] = {None: 1.0}
         for made, s in self.statements():
             if not s.accumulates:
                 continue

@@ -269,7 +269,7 @@ class _Explainer:
             words = f"each byte moves between {_level(nest.limit)} and the core once, as fast as it can"
         else:
             return None
-        text = f"`{nest.nest.name}` is at the roof: {words}; no schedule helps, only another algorithm or a smaller data type"
+        text = f"`{case.name(nest)}` is at the roof: {words}; no schedule helps, only another algorithm or a smaller data type"
         line = self.lines.line_of(nest.nest.statements[0].node)
         span = nest.nest.statements[0].node.span
         return Finding("at-roof", text, line, span.line if span is not None else 0, "", 1.0)
@@ -302,7 +302,7 @@ class _Explainer:
             else "no"
         )
         return LoopRow(
-            nest.nest.name, nest.rolled.name, tuple(loop.name for loop in nest.nest.loops),
+            case.name(nest), nest.rolled.name, tuple(loop.name for loop in nest.nest.loops),
             self.lines.line_of(statements[0].node), self.model.share(nest), nest.flops, {k: moved[k] for k in LEVELS},
             nest.limit, self._roof_share(case, nest), nest.cycles, nest.port,
             {k: round(v, 3) for k, v in nest.ports.items()}, nest.registers, self.machine.vector_registers,

@@ -16,10 +16,11 @@ from tvmagic.explain.model import (
     ProgramModel,
     entry,
 )
-from tvmagic.explain.nests import Access
+from tvmagic.explain.nests import Access, Loop
 from tvmagic.explain.traffic import BYTES_A_CYCLE, Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Number
 from tvmagic.explain.waste import Inlined
+from tvmagic.ir import FloatImm, post_order_visit
 
 __all__ = ["CODES", "Case", "Suspect", "suspects"]
 
@@ -34,6 +35,7 @@ CODES = {
     "spills": "more sums than vector registers",
     "small-tile": "more loads than multiply-adds, as the tile is small",
     "streamed-operand": "an operand comes again and again from a slower memory that a block would keep",
+    "cache-conflicts": "lines of memory push each other out of a cache that has space for all of them",
     "recomputed": "a stage computes elements more often than they are used",
     "stage-in-memory": "a stage goes through memory although parts of it fit into a cache",
     "short-loop": "the innermost loop is short beside what it takes to enter it",
@@ -44,7 +46,7 @@ CODES = {
     "parallel-uneven": "parallel iterations do not divide among the cores",
     "false-sharing": "threads write parts of the same cache lines",
     "not-parallel": "one core works",
-    "conversion": "conversions between types inside the hot loop",
+    "conversion": "conversions between types inside the hot loop, or to a type that takes more memory",
     "at-roof": "the machine does no more",
 }
 
@@ -72,6 +74,20 @@ class Case:
         if span is not None and (found is None or found.line != span.line):  # stages share memory, and its name
             return next((v for v in self.views.values() if v.line == span.line), found)
         return found
+
+    def name(self, nest: NestModel) -> str:
+        """What a nest computes: the stage or block, where its buffer is that of another one, too; else the buffers."""
+        view, names = self.view(nest), [s.target.name for s in nest.nest.statements]
+        shared = view is not None and plain_name(view.name) not in map(plain_name, names)
+        return view.name if view is not None and shared else nest.nest.name
+
+    def read(self, nest: NestModel, access: Access) -> str:
+        """What an access reads or writes: the stage that was last stored to its memory before; else its buffer."""
+        if access.store:
+            return self.name(nest)
+        before = self.model.nests[: self.model.nests.index(nest)]
+        made = next((n for n in reversed(before) if any(s.target.data is access.data for s in n.nest.statements)), None)
+        return access.name if made is None else self.name(made)
 
     def lanes(self, nest: NestModel) -> int:
         """Elements of the result in a vector register."""
@@ -125,10 +141,45 @@ def _sharing(case: Case, nest: NestModel) -> Iterable[Suspect]:
         return
     edits = [*remedies.parallel_rows(view, case.lanes(nest)), *remedies.parallel_lines(view, loop.extent, case.machine, case.lanes(nest))]  # fmt: skip
     text = (
-        f"threads of the parallel loop `{loop.name}` write parts of the same cache lines of `{nest.nest.name}` "
+        f"threads of the parallel loop `{loop.name}` write parts of the same cache lines of `{case.name(nest)}` "
         f"({case.machine.line} bytes), which then go from core to core"
     )
     yield Suspect("false-sharing", nest, text, edits, True)
+
+
+# ---------------------------------------------------------------------------- lines that push each other out
+
+
+def _smooth(nest: NestModel, loop: Loop) -> bool:
+    """Whether all accesses that a loop moves go to the next element."""
+    moved = [a.address.stride(loop.var) for a in nest.nest.accesses if a.address.uses(loop.var)]
+    return bool(moved) and all(step in (1, -1) for step in moved)
+
+
+@rule
+def _conflicts(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    """Lines that a cache has space for, but not at the place where all of them belong."""
+    level = {"L2": 1, "L3": 2}.get(nest.limit)
+    if level is None:
+        return
+    parts = patterns(nest.nest.accesses)
+    pattern = max(
+        parts, key=lambda p: case.traffic.moved(nest.nest, p, level) * case.traffic.pushed(nest.nest, p, level)
+    )
+    share, way = case.traffic.pushed(nest.nest, pattern, level), case.traffic.ways[level - 1]
+    steps = [abs(s) * pattern[0].bytes for s in pattern[0].address.strides.values()]
+    apart = max((s for s in steps if s >= case.machine.line), key=lambda s: (math.gcd(s, way), -s), default=0)
+    if share < 0.3 or not apart or (nest.reason == "strided" and any(_smooth(nest, x) for x in nest.nest.loops)):
+        return  # or another order of the loops is what helps
+    view = case.view(nest)
+    edits = _smaller(case, 0.5)
+    if view is not None:
+        edits = [*remedies.square(view), *edits, *remedies.vectorized(view, case.lanes(nest)), *remedies.blocked(view)]
+    text = (
+        f"lines of `{case.read(nest, pattern[0])}` are {apart} bytes apart and belong to the same few places of the "
+        f"{'first' if level == 1 else 'second'} cache, where they push each other out; fewer of them at a time would stay, as would rows of another length"
+    )
+    yield Suspect("cache-conflicts", nest, text, edits, True, share >= 0.5)
 
 
 # ---------------------------------------------------------------------------- vectors
@@ -146,11 +197,11 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
     said = f" LLVM says: {case.remarks[id(loop.node)]}." if id(loop.node) in case.remarks else ""
     far = _farthest(nest)
     if nest.reason == "reduction":
-        text = f"the loop `{loop.name}` adds to one element of `{nest.nest.name}`; sums of floats keep their order, so it runs one element at a time.{said}"
+        text = f"the loop `{loop.name}` adds to one element of `{case.name(nest)}`; sums of floats keep their order, so it runs one element at a time.{said}"
         yield Suspect("reduction-order", nest, text, edits, True)
     elif nest.reason == "strided" and far is not None:
         moved = abs(far.address.stride(loop.var) or 0)
-        text = f"along the innermost loop `{loop.name}` the access of `{far.name}` moves by {moved or 'varying numbers of'} elements, so that no vectors are made of it.{said}"
+        text = f"along the innermost loop `{loop.name}` the access of `{case.read(nest, far)}` moves by {moved or 'varying numbers of'} elements, so that no vectors are made of it.{said}"
         yield Suspect(
             "strided-access", nest, text, edits + remedies.parallel_rows(view, lanes) * (view is not None), True
         )
@@ -185,7 +236,7 @@ def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
         ]
     what = "stores" if access.store else "loads"
     apart = f"{access.address.lane} elements apart" if access.address.lane else "anywhere"
-    text = f"the vector of `{access.name}` {what} {access.lanes} lanes that are {apart}, each on its own"
+    text = f"the vector of `{case.read(nest, access)}` {what} {access.lanes} lanes that are {apart}, each on its own"
     yield Suspect("strided-vectors", nest, text, edits, True)
 
 
@@ -202,7 +253,7 @@ def _narrow_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     ]
     edits = [n.edit(size) for size in sizes[:6] for n in case.numbers if n.value == access.lanes]
     text = (
-        f"the vectors of `{nest.nest.name}` have {access.lanes} lanes of {access.bits} bits; a register of "
+        f"the vectors of `{case.name(nest)}` have {access.lanes} lanes of {access.bits} bits; a register of "
         f"{case.machine.name} holds {lanes}, and an operation on all takes no longer"
     )
     yield Suspect("narrow-vectors", nest, text, edits, True)
@@ -241,7 +292,7 @@ def _spills(case: Case, nest: NestModel) -> Iterable[Suspect]:
         each = max(1, nest.sums // max(1, max((leaf.extent for leaf in view.leaves if leaf.kind == "unrolled"), default=1)))  # fmt: skip
         edits = [*edits, *remedies.fewer_rows(view, max(2, most // each))]
     text = (
-        f"the tile of `{nest.nest.name}` takes {nest.sums} vector registers for its sums, and there are "
+        f"the tile of `{case.name(nest)}` takes {nest.sums} vector registers for its sums, and there are "
         f"{case.machine.vector_registers}: {nest.spills} go through memory in each iteration of `{nest.rolled.name}`"
     )
     yield Suspect("spills", nest, text, edits, True)
@@ -295,10 +346,31 @@ def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
         edits = [*tiles, *remedies.blocked(view), *remedies.square(view)]
     where = {"L2": "the second cache", "L3": "the third cache", "memory": "memory"}[nest.limit]
     text = (
-        f"`{pattern[0].name}` ({_bytes(once)}) comes {moved / once:.0f} times from {where}, {_bytes(moved)}; a block of it "
+        f"`{case.read(nest, pattern[0])}` ({_bytes(once)}) comes {moved / once:.0f} times from {where}, {_bytes(moved)}; a block of it "
         f"would stay in the cache below, of {_bytes(case.traffic.sizes[level - 1])}"
     )
     yield Suspect("streamed-operand", nest, text, edits)
+
+
+@rule
+def _widened(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    """A constant that makes the result wider than all that it is computed from, if memory is what takes time."""
+    if nest.limit not in BYTES_A_CYCLE:
+        return
+    for s in nest.nest.statements:
+        bits = [a.bits for a in s.loads if a.data is not s.target.data]
+        wide = s.node.value.dtype.element_of
+        numbers: list[FloatImm] = []
+        post_order_visit(
+            s.node.value, lambda n: numbers.append(n) if isinstance(n, FloatImm) and n.dtype == wide else None
+        )
+        if s.floating and bits and max(bits) < wide.bits == s.target.bits and numbers:
+            text = (
+                f"`{case.name(nest)}` is {wide}, as the constant `{numbers[0]}` is, though all that it is computed from has "
+                f"{max(bits)} bits; in {max(bits)} bits it would take {s.target.bits / max(bits):.2g} times less memory"
+            )
+            yield Suspect("conversion", nest, text, [], fact=True)
+            return
 
 
 def _bytes(count: float) -> str:
@@ -330,7 +402,7 @@ def _recomputed(case: Case, nest: NestModel) -> Iterable[Suspect]:
 def _inlined(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view = case.view(nest)
     for stage in case.inlined:
-        if view is None or plain_name(stage.reader) != plain_name(nest.nest.name) or not nest.in_core:
+        if view is None or plain_name(stage.reader) != plain_name(case.name(nest)) or not nest.in_core:
             continue
         edits = [edit for edit, _ in case.inlinings]
         for edit, block in case.inlinings:
@@ -349,7 +421,7 @@ def _in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
         return
     made = {s.target.data for n in case.model.nests for s in n.nest.statements}
     for access in {a.data: a for s in nest.nest.statements for a in s.loads}.values():
-        view = case.views.get(plain_name(access.name))
+        view = case.views.get(plain_name(case.read(nest, access)))
         reader = case.view(nest)
         if access.data not in made or view is None or reader is None or view is reader or view.is_output:
             continue
@@ -453,7 +525,7 @@ def _threads(case: Case, nest: NestModel) -> Iterable[Suspect]:
     loop = next((x for x in nest.nest.loops if x.parallel), None)
     if loop is None:
         if nest.time > 10 * LAUNCH and not view.attached:
-            text = f"one of {cores} cores computes `{nest.nest.name}`"
+            text = f"one of {cores} cores computes `{case.name(nest)}`"
             yield Suspect("not-parallel", nest, text, remedies.parallel(view, cores))
     elif nest.launches > 1 and nest.launches * LAUNCH > 0.1 * nest.time:
         text = (

@@ -16,7 +16,7 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.core import Core, depending
 from tvmagic.explain.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.explain.traffic import Traffic
-from tvmagic.explain.unrolling import Body, bodies_of
+from tvmagic.explain.unrolling import UNROLLED, Body, bodies_of, instructions, vector_of
 from tvmagic.ir import For, PrimFunc
 
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "model"]
@@ -26,7 +26,7 @@ PARTS = 4  # of a parallel loop, for each thread
 TRANSFER = 100  # cycles for a cache line that another core has written
 OVERLAP = 0.2  # share of the shorter of computing and moving that does not hide behind the longer
 ENTRY, SHORT_ENTRY = 10, 4  # cycles to enter and leave a loop, with a branch that was not foreseen if it is not short
-_SHORT, _WRITTEN_OUT = 32, 16  # iterations of a loop whose end is foreseen; of one that LLVM leaves out
+_SHORT = 32  # iterations of a loop whose end is foreseen
 _FIELDS = 16  # elements between the fields that LLVM loads and stores together
 _BESIDE = 4  # values beside each other of which LLVM makes vectors
 _FEWEST = 8  # iterations of which it makes vectors of lanes that are apart
@@ -47,6 +47,7 @@ class NestModel:
     nest: Nest
     rolled: Loop
     unrolled: tuple[Loop, ...]
+    late: tuple[Loop, ...] = ()  # of the unrolled loops those that LLVM writes out after it made vectors
     iterations: int = 0
     ports: dict[str, float] = field(default_factory=dict)
     conversions: float = 0.0
@@ -59,8 +60,9 @@ class NestModel:
     latency: float = 0.0
     vectorized: bool = True
     by_llvm: bool = False
-    lanes: int = 1  # of the vectors that LLVM makes, if their lanes are apart, too
+    lanes: float = 1  # of the vectors that LLVM makes, on average; if their lanes are apart, too
     lanes_of: Loop | None = None  # the loop that LLVM makes vectors of
+    masked: bool = False  # whether the vectors have lanes that are not used
     reason: str = ""
     flops: int = 0
     bytes: dict[str, int] = field(default_factory=dict)
@@ -147,22 +149,54 @@ def model(
     nests, top = nests_of(func, sizes)
     traffic = Traffic(nests, top, machine)
     found: dict[Nest, NestModel] = {}
-    for body in bodies_of(nests, machine):
-        found |= {made.nest: made for made in _of_body(body, machine, traffic, vectorized or {})}
+    bodies = bodies_of(nests, machine)
+    groups = [_with_vectors(body, machine, vectorized or {}) for body in bodies]
+    for group in _written_out(groups, bodies[0].copied if bodies else set(), machine):
+        found |= {made.nest: made for made in _with_cycles(group, machine, traffic)}
     return ProgramModel([found[n] for n in nests if found[n].iterations], machine, traffic.whole)
 
 
-def _of_body(body: Body, machine: Machine, traffic: Traffic, told: Mapping[For, bool]) -> list[NestModel]:
-    """The models of the nests of a body; each has its share of the body's cycles."""
+def _with_vectors(body: Body, machine: Machine, told: Mapping[For, bool]) -> list[NestModel]:
+    """The models of the nests of a body, with the vectors that LLVM makes."""
     found = [NestModel(nest, body.rolled, unrolled) for nest, unrolled in zip(body.nests, body.unrolled)]
-    for made in found:
-        outer = made.nest.loops[: made.nest.loops.index(body.rolled) + 1]
-        made.iterations = math.prod(loop.extent for loop in outer)
     _vectors_of(found, machine, told)
+    return found
+
+
+def _written_out(groups: list[list[NestModel]], copied: set[Loop], machine: Machine) -> list[list[NestModel]]:
+    """The bodies after LLVM wrote out loops once more: a loop of few vectors is none any more, so that the one around it
+    stays, with its sums in registers."""
+    bodies = {group[0].rolled: group for group in groups}
+    depth: dict[Loop, int] = {loop: n for group in groups for made in group for n, loop in enumerate(made.nest.loops)}
+    for level in range(max(depth.values(), default=0), 0, -1):
+        for loop in [x for x in bodies if depth[x] == level and not x.parallel]:
+            if sum(_size(made, machine) for made in bodies[loop]) >= UNROLLED or any(x.parent is loop for x in bodies):
+                continue
+            group, outer = bodies.pop(loop), [loop]
+            while (around := outer[0].parent) in copied and around is not None:
+                outer.insert(0, around)
+            assert around is not None
+            for made in group:
+                made.rolled, made.unrolled, made.late = around, (*outer, *made.unrolled), (*outer, *made.late)
+            bodies[around] = [*bodies.get(around, []), *group]
+    return list(bodies.values())
+
+
+def _size(made: NestModel, machine: Machine) -> float:
+    """Instructions of all iterations of a nest's loop, in the vectors that LLVM makes."""
+    times = math.prod(loop.extent for loop in (made.rolled, *made.unrolled))
+    return instructions(made.nest.statements, machine).total * times / made.lanes
+
+
+def _with_cycles(found: list[NestModel], machine: Machine, traffic: Traffic) -> list[NestModel]:
+    """The models of the nests of a body, each with its share of the body's cycles."""
+    for made in found:
+        outer = made.nest.loops[: made.nest.loops.index(made.rolled) + 1]
+        made.iterations = math.prod(loop.extent for loop in outer)
     Core(found, machine).fill()
     for made in found:
         nest = made.nest
-        entries = made.iterations / max(body.rolled.extent, 1)
+        entries = made.iterations / max(made.rolled.extent, 1)
         made.core = made.iterations * made.cycles + entries * entry(made) / len(found)
         made.flops = sum(s.operations.flops() * s.lanes * (s.floating or 0) for s in nest.statements) * nest.iterations
         made.bytes, made.transfers = traffic.bytes(nest), traffic.cycles(nest)
@@ -172,12 +206,10 @@ def _of_body(body: Body, machine: Machine, traffic: Traffic, told: Mapping[For, 
 
 
 def entry(made: NestModel) -> int:
-    """Cycles to enter and to leave the innermost loop that stays one; few vectors are written out without a loop."""
+    """Cycles to enter and to leave the innermost loop that stays one."""
     extent = made.rolled.extent
     if made.by_llvm and made.lanes_of is made.rolled:
-        extent //= max(1, made.lanes)
-        if extent <= _WRITTEN_OUT:
-            return 0
+        extent = int(extent / made.lanes)
     return SHORT_ENTRY if extent <= _SHORT else ENTRY
 
 
@@ -232,7 +264,8 @@ def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, boo
             made.reason = "" if said else made.reason or "llvm"
         if not made.reason:
             made.lanes_of = loops[obstacles.index("")] if "" in obstacles else made.rolled
-            made.lanes = max(1, min(_lanes(made, machine), made.lanes_of.extent))
+            loop = made.lanes_of is made.rolled
+            made.lanes, made.masked = vector_of(made.lanes_of.extent, _lanes(made, machine), loop, machine)
         elif beside > 1:
             made.reason, made.lanes = "", beside
         made.vectorized = made.by_llvm = not made.reason

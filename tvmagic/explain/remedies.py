@@ -248,7 +248,7 @@ def square(view: View) -> list[Edit]:
         return []
     first, second = spatial[-2:]
     found: list[Edit] = []
-    for size in (16, 32):
+    for size in (16, 32, 8):
         if second.kind == "" and first.kind == "" and min(first.extent, second.extent) >= 2 * size:
             writer = Writer(view)
             _, inner = writer.split(first, size)

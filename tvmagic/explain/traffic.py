@@ -19,7 +19,9 @@ __all__ = ["BYTES_A_CYCLE", "LEVELS", "PAGE", "Traffic", "footprint"]
 LEVELS = ("L1", "L2", "L3", "memory")
 BYTES_A_CYCLE = {"L2": 32.0, "L3": 22.0, "memory": 6.0}
 UNFORESEEN = (1.0, 3.0, 3.0)  # how many times longer a line takes that was not fetched before it was needed
+CONFLICT = 3.0  # the same for one that another has pushed out
 PAGE = 4096  # bytes of a page
+STREAMS = 16  # pages that a core follows at once, to fetch their next lines before they are needed
 _BELOW = ((1, "L2"), (2, "L3"), (3, "memory"))
 
 _LARGEST_WAY = 64 << 10
@@ -46,23 +48,66 @@ def _extent(key: Key, lanes: int, loops: Sequence[Loop]) -> int:
     return min(extent, by) if kind == "mod" else -(-extent // by) if kind == "div" else extent
 
 
-def _moves(pattern: _Pattern, loops: Sequence[Loop]) -> tuple[list[tuple[int, int]], list[int]]:
-    """The steps that a pattern takes while `loops` run, in elements, with how many of each, and the places where it begins.
+class _Piece:
+    """A part of what a pattern touches: where it begins, and its steps with how many of each, the longest step first.
 
-    Constants that are a few steps apart, as those of a stencil, make the steps more; others are places of their own.
+    Constants that are a few steps apart, as those of a stencil, are one piece that takes more steps.
     """
+
+    def __init__(self, begin: int, steps: Sequence[tuple[int, int]]) -> None:
+        self.begin, self.steps = begin, steps
+        self.low, self.high = [0] * len(steps), [0] * len(steps)
+
+    def takes(self, offset: int, near: int) -> bool:
+        """Add another place to begin at, if it is beside this piece, `near` elements at most, and that makes it no larger than two."""
+        left, moved = offset - self.begin, list[int]()
+        for n, (stride, extent) in enumerate(self.steps):
+            count = round(left / stride)
+            slack = near if stride == 1 else extent
+            if not self.low[n] - slack <= count <= self.high[n] + slack:
+                return False
+            left -= count * stride
+            moved.append(count)
+        low, high = [min(a, b) for a, b in zip(self.low, moved)], [max(a, b) for a, b in zip(self.high, moved)]
+        none = [0] * len(moved)
+        if self._volume(low, high, near) > self._volume(self.low, self.high, near) + self._volume(none, none, near):
+            return False
+        self.low, self.high = low, high
+        return True
+
+    def _volume(self, low: Sequence[int], high: Sequence[int], near: int) -> float:
+        """The number of places of a piece that begins so many steps lower and higher, with those near each other as one."""
+        counts = [(s, e + b - a) for (s, e), a, b in zip(self.steps, low, high)]
+        return math.prod(max(1.0, e / near) if s == 1 else e for s, e in counts)
+
+    @property
+    def moves(self) -> list[tuple[int, int]]:
+        """Its steps with how many of each, the shortest step first; a step to where shorter ones lead is some more of those."""
+        found: list[tuple[int, int]] = []
+        for (step, count), low, high in reversed(list(zip(self.steps, self.low, self.high))):
+            count += high - low
+            shorter, others = found[-1] if found else (step + 1, 0)
+            if step % shorter == 0 and step <= shorter * others:
+                found[-1] = shorter, others + (count - 1) * (step // shorter)
+            else:
+                found.append((step, count))
+        return found
+
+
+def _pieces(pattern: _Pattern, loops: Sequence[Loop], line: int) -> list[_Piece]:
+    """What a pattern touches while `loops` run."""
     access, offsets = pattern
-    steps = [(abs(s), _extent(k, access.lanes, loops)) for k, s in access.address.strides.items()]
-    steps = sorted(((s, e) for s, e in steps if e > 1), reverse=True)
-    most, starts = [0] * len(steps), set[int]()
+    extents: dict[int, int] = {1: 1}  # by steps, in elements
+    for key, stride in access.address.strides.items():
+        if (extent := _extent(key, access.lanes, loops)) > 1:
+            extents[abs(stride)] = extents.get(abs(stride), 1) + extent - 1
+    steps = sorted(extents.items(), reverse=True)
+    near = extents[1] + line // access.bytes
+    found: list[_Piece] = []
     for offset in offsets:
-        left = offset - offsets[0]
-        for n, (stride, extent) in enumerate(steps):
-            if 0 < left // stride <= extent:
-                most[n] = max(most[n], left // stride)
-                left %= stride
-        starts.add(left)
-    return [(s, e + more) for (s, e), more in zip(reversed(steps), reversed(most))], sorted(starts)
+        if not any(piece.takes(offset, near) for piece in found[-2:]):
+            found.append(_Piece(offset, steps))
+    return found
 
 
 def touched(pattern: _Pattern, loops: Sequence[Loop], line: int) -> int:
@@ -71,20 +116,19 @@ def touched(pattern: _Pattern, loops: Sequence[Loop], line: int) -> int:
     if not access.address.known:  # anywhere in the buffer
         count = math.prod(loop.extent for loop in loops if access.address.uses(loop.var)) * access.lanes
         return min(count * line, access.size or count * line)
-    moves, starts = _moves(pattern, loops)
-    span, runs = 1, 1  # elements of a run without gaps of a line, and how many runs
-    for stride, extent in moves:
-        if stride * access.bytes <= span * access.bytes + line:
+    total = sum(_lines(piece, access.bytes, line) for piece in _pieces(pattern, loops, line)) * line
+    return min(total, -(-access.size // line) * line) if access.size else total
+
+
+def _lines(piece: _Piece, size: int, line: int) -> int:
+    """The cache lines of a piece, with elements of so many bytes: those of a run without gaps of a line, and how many runs."""
+    span, runs = 1, 1
+    for stride, extent in piece.moves:
+        if stride * size <= span * size + line:
             span += stride * (extent - 1)
         else:
             runs *= extent
-    lines, begin = 0, float(starts[0])
-    for here, following in zip(starts, [*starts[1:], math.inf]):
-        if (following - here - span) * access.bytes > line:  # the end of a piece
-            lines += -(-int(here - begin + span) * access.bytes // line)
-            begin = following
-    total = runs * lines * line
-    return min(total, -(-access.size // line) * line) if access.size else total
+    return runs * -(-span * size // line)
 
 
 def footprint(accesses: Iterable[Access], loops: Sequence[Loop], line: int) -> int:
@@ -128,36 +172,57 @@ class Traffic:
                 by_buffer[data] = max(by_buffer.get(data, 0), touched(pattern, inside, self.machine.line))
         return sum(by_buffer.values())
 
-    def _crowded(self, pattern: _Pattern, loops: Sequence[Loop], level: int) -> bool:
-        """Whether lines of a pattern push each other out of a cache, as more of them fall onto one place than it has ways."""
+    def crowded(self, pattern: _Pattern, loops: Sequence[Loop], level: int) -> float:
+        """The share of a pattern's lines that push each other out of a cache, as more of them fall onto a place than it has ways."""
         way, line, access = self.ways[level - 1], self.machine.line, pattern[0]
         if not way or not access.address.known:
-            return False
-        steps, starts = _moves(pattern, loops)
-        moves = [(s * access.bytes, e) for s, e in steps]
-        apart = math.prod(min(e, way // math.gcd(s, way)) for s, e in moves if s >= line) * len(starts)
+            return 0.0
+        pieces = _pieces(pattern, loops, line)
+        moves = [(s * access.bytes, e) for s, e in max((piece.moves for piece in pieces), key=len)]
+        apart = math.prod(min(e, way // math.gcd(s, way)) for s, e in moves if s >= line) * len(pieces)
         near = sum(s * (e - 1) for s, e in moves if s < line)
         places = min(way // line, apart * (1 + near // line))
-        return touched(pattern, loops, line) // line > self.sizes[level - 1] // way * places
+        return max(0.0, 1 - self.sizes[level - 1] // way * places / max(1, touched(pattern, loops, line) // line))
+
+    def pushed(self, nest: Nest, pattern: _Pattern, level: int) -> float:
+        """The share of what a pattern moves into a cache that would stay there if lines did not fall onto the same place."""
+        parts = self._moved(nest, pattern, level)
+        return parts[1] / max(1, sum(parts))
+
+    def _fits(self, nest: Nest, level: int) -> int:
+        """The number of the outermost loop of a nest whose data fits into a cache; that of its loops if none does."""
+        size = self.sizes[level - 1]
+        return next((n for n, loop in enumerate(nest.loops) if self.of_loop(loop) <= size), len(nest.loops))
 
     def moved(self, nest: Nest, pattern: _Pattern, level: int) -> int:
         """Bytes that a pattern moves into the cache of a level (1 to 3) from what is beyond it."""
+        return sum(self._moved(nest, pattern, level))
+
+    def _moved(self, nest: Nest, pattern: _Pattern, level: int) -> tuple[int, int]:
+        """The same in two parts: by the sizes of caches alone, and what is pushed out by lines that fall onto the same place."""
         size = self.sizes[level - 1]
         if self.whole <= size and level > 2:
-            return 0  # all of it stays from call to call
+            return 0, 0  # all of it stays from call to call
         access = pattern[0]
         if access.size and 2 * access.size <= size and (access.data in self._made or access.scope == "local"):
-            return 0  # a buffer of the function that stays since it was written
-        loops = nest.loops
-        fits = next((n for n, loop in enumerate(loops) if self.of_loop(loop) <= size), len(loops))
-        while fits < len(loops) and self._crowded(pattern, loops[fits:], level):
-            fits += 1
-        if fits == 0 and self.whole <= size:
-            return 0
-        around = max(fits - 1, 0)
-        total = touched(pattern, loops[around:], self.machine.line) * math.prod(loop.extent for loop in loops[:around])
-        total = int(total * self._fresh(nest, pattern, level))
-        return total * (2 if access.store else 1)  # what was written goes back
+            return 0, 0  # a buffer of the function that stays since it was written
+        loops, fits = nest.loops, self._fits(nest, level)
+        share = self.crowded(pattern, loops[fits:], level)
+        if not share and fits == 0 and self.whole <= size:
+            return 0, 0
+        total, pushed = self._around(pattern, loops, max(fits - 1, 0)), 0.0
+        if share:
+            deeper = next(
+                (n for n in range(fits + 1, len(loops) + 1) if not self.crowded(pattern, loops[n:], level)),
+                len(loops) + 1,
+            )
+            pushed = share * max(0, self._around(pattern, loops, deeper - 1) - total)
+        times = self._fresh(nest, pattern, level) * (2 if access.store else 1)  # what was written goes back
+        return int(total * times), int(pushed * times)
+
+    def _around(self, pattern: _Pattern, loops: Sequence[Loop], number: int) -> float:
+        """Bytes that a pattern touches if only what is in a loop of this number is still there when it comes again."""
+        return touched(pattern, loops[number:], self.machine.line) * math.prod(loop.extent for loop in loops[:number])
 
     def _fresh(self, nest: Nest, pattern: _Pattern, level: int) -> float:
         """The share of a pattern that no loop before, beside this one, left in the cache."""
@@ -165,11 +230,15 @@ class Traffic:
         before = again.get(pattern[0].data, set())
         if not before or sum(self.of_loop(loop) for loop in around) > self.sizes[level - 1]:
             return 1.0
-        known = sum((offset, pattern[0].address.signature) in before for offset in pattern[1])
+        known = sum((self._line(pattern[0], offset), pattern[0].address.signature) in before for offset in pattern[1])
         return 1.0 - known / len(pattern[1])
 
+    def _line(self, access: Access, offset: int) -> int:
+        """The cache line that an offset of an access is in, if its buffer begins with one."""
+        return offset * access.bytes // self.machine.line
+
     def _repeated(self) -> dict[Nest, tuple[dict[Var, set[object]], list[Loop]]]:
-        """For nests the accesses that one beside it, such as another copy of an unrolled loop, made before at the same places,
+        """For nests the accesses that one beside it, such as another copy of an unrolled loop, made before in the same lines,
         with the loops beside each other."""
         beside: dict[Loop, list[Loop]] = {}
         for loop in dict.fromkeys(loop for n in self.nests for loop in n.loops):
@@ -188,9 +257,10 @@ class Traffic:
             for access in nest.accesses:
                 address = access.address
                 keys = [(order.get(k[0], id(k[0])), *k[1:], stride) for k, stride in address.strides.items()]
-                key = (access.data, address.offset, frozenset(keys), address.known)
+                line = self._line(access, address.offset)
+                key = (access.data, line, frozenset(keys), address.known)
                 if key in known and address.known:
-                    repeated.setdefault(access.data, set()).add((address.offset, address.signature))
+                    repeated.setdefault(access.data, set()).add((line, address.signature))
                 fresh.append(key)
             known.update(fresh)
             found[nest] = repeated, beside[parent]
@@ -202,16 +272,25 @@ class Traffic:
 
     def cycles(self, nest: Nest) -> dict[str, float]:
         """Cycles in which one core gets them. Lines that are pages apart cannot be foreseen, so that each is waited for."""
-        parts = [(p, UNFORESEEN if self._unforeseen(p, nest) else (1.0, 1.0, 1.0)) for p in patterns(nest.accesses)]
-        return {name: sum(self.moved(nest, p, level) * times[level - 1] for p, times in parts) / BYTES_A_CYCLE[name] for level, name in _BELOW}  # fmt: skip
+        found = dict.fromkeys(BYTES_A_CYCLE, 0.0)
+        for pattern in patterns(nest.accesses):
+            unforeseen = self._unforeseen(pattern, nest)
+            for level, name in _BELOW:
+                moved, pushed = self._moved(nest, pattern, level)
+                times = UNFORESEEN[level - 1] if unforeseen else 1.0
+                found[name] += (moved * times + pushed * CONFLICT) / BYTES_A_CYCLE[name]
+        return found
 
     def _unforeseen(self, pattern: _Pattern, nest: Nest) -> bool:
-        """Whether the innermost loop that moves a pattern takes it to another page in each iteration, for less than a line."""
-        access = pattern[0]
-        step = next(
-            (access.address.stride(loop.var) for loop in reversed(nest.loops) if access.address.uses(loop.var)), 0
-        )
-        return (step is None or abs(step) * access.bytes >= PAGE) and access.lanes * access.bytes < self.machine.line
+        """Whether the inner loops take a pattern to more pages, for less than a line each, than are followed at once."""
+        access, pages = pattern[0], 1
+        for loop in reversed(nest.loops):
+            if access.address.uses(loop.var):
+                step = access.address.stride(loop.var)
+                if step is not None and abs(step) * access.bytes < PAGE:
+                    break
+                pages *= loop.extent
+        return pages > STREAMS and access.lanes * access.bytes < self.machine.line
 
 
 def _way(size: int) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
-from tvmagic.explain.arrange import plain_name
+from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.model import ProgramModel
 from tvmagic.explain.nests import Nest, nests_of
 from tvmagic.operators import Version
@@ -55,16 +56,23 @@ def waste_of(version: Version, program: ProgramModel, size: int = 256) -> dict[s
         except TVMagicError:
             return {}
         return {plain_name(w.stage): w.computed / w.used for w in report if w.computed and w.used}
-    stored: dict[str, int] = {}
-    for nest in program.nests:
-        for s in nest.nest.statements:
-            if not s.accumulates:
-                name = plain_name(s.target.name)
-                stored[name] = stored.get(name, 0) + nest.nest.iterations * s.lanes
-    result: dict[str, float] = {}
-    for nest in _plain(version, size):
+    plain = version.operator.version("plain")
+    lines: dict[int, list[str]] = {}
+    for name, view in views_of(plain, size).items():
+        lines.setdefault(view.line, []).append(name)
+    computed = _elements([n.nest for n in program.nests], lines)
+    used = _elements(_plain(version, size), lines)
+    return {name: computed[name] / max(1, used[name]) for name in used if name in computed}
+
+
+def _elements(nests: Iterable[Nest], lines: Mapping[int, Sequence[str]]) -> dict[str, int]:
+    """How many elements are stored of each stage, updates of sums aside. Stages share memory, and its name: what is the only
+    one in its line of the cell is known by that."""
+    found: dict[str, int] = {}
+    for nest in nests:
         for s in nest.statements:
-            name = plain_name(s.target.name)
-            if name in stored and not s.accumulates:
-                result[name] = stored[name] / max(1, nest.iterations * s.lanes)
-    return result
+            names = lines.get(s.node.span.line, ()) if s.node.span is not None else ()
+            name = names[0] if len(names) == 1 else plain_name(s.target.name)
+            if not s.accumulates:
+                found[name] = found.get(name, 0) + nest.iterations * s.lanes
+    return found

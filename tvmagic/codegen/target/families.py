@@ -20,13 +20,15 @@ K, M = 1 << 10, 1 << 20
 @dataclass(frozen=True)
 class Processors:
     """Processors that schedules take for one: vector bits and registers, multiply-adds begun in a cycle and their latency,
-    bytes of the data caches and of a cache line. `names`: a regular expression for LLVM's names; empty is all."""
+    bytes of the data caches and of a cache line. `names`: a regular expression for LLVM's names; empty is all.
+    `stored`: bytes that two stores begun in a cycle may have together; 0 if there is one store in a cycle."""
 
     names: str = ""
     vector: tuple[int, int] = (128, 16)
     fma: tuple[int, int] = (1, 5)
     caches: tuple[int, ...] = (32 * K, 512 * K)
     line: int = 64
+    stored: int = 0
 
 
 _FAMILIES: list[type[Family]] = []
@@ -112,15 +114,15 @@ class X86(Family):
         "avx512": "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512",
     }
     processors: ClassVar[list[Processors]] = [
-        Processors("znver[5-9]", (512, 32), (2, 4), (48 * K, M, 32 * M)),
-        Processors("znver4", (512, 32), (1, 4), (32 * K, M, 32 * M)),
+        Processors("znver[5-9]", (512, 32), (2, 4), (48 * K, M, 32 * M), stored=64),
+        Processors("znver4", (512, 32), (1, 4), (32 * K, M, 32 * M), stored=32),
         Processors("znver[23]", (256, 16), (2, 4), (32 * K, 512 * K, 16 * M)),
         Processors("znver1|bdver.*|btver.*", (256, 16), (1, 5), (32 * K, 512 * K, 8 * M)),
-        Processors("sapphirerapids|emeraldrapids|graniterapids.*|diamondrapids", (512, 32), (2, 4), (48 * K, 2 * M, 32 * M)),
-        Processors("icelake.*|tigerlake|rocketlake|cannonlake", (512, 32), (2, 4), (48 * K, 1280 * K, 24 * M)),
+        Processors("sapphirerapids|emeraldrapids|graniterapids.*|diamondrapids", (512, 32), (2, 4), (48 * K, 2 * M, 32 * M), stored=64),
+        Processors("icelake.*|tigerlake|rocketlake|cannonlake", (512, 32), (2, 4), (48 * K, 1280 * K, 24 * M), stored=64),
         Processors("skylake-avx512|skx|cascadelake|cooperlake|x86-64-v4", (512, 32), (2, 4), (32 * K, M, 16 * M)),
         Processors("knl|knm", (512, 32), (2, 6), (32 * K, 512 * K)),
-        Processors("alderlake|raptorlake|meteorlake|arrowlake.*|lunarlake|pantherlake", (256, 16), (2, 4), (48 * K, 1280 * K, 24 * M)),
+        Processors("alderlake|raptorlake|meteorlake|arrowlake.*|lunarlake|pantherlake", (256, 16), (2, 4), (48 * K, 1280 * K, 24 * M), stored=64),
         Processors("haswell|core-avx2|broadwell|skylake|x86-64-v3", (256, 16), (2, 5), (32 * K, 256 * K, 8 * M)),
         Processors("gracemont|sierraforest|grandridge|clearwaterforest", (256, 16), (1, 6), (32 * K, 2 * M, 16 * M)),
         Processors("sandybridge|corei7-avx|ivybridge|core-avx-i", (256, 16), (1, 8), (32 * K, 256 * K, 8 * M)),

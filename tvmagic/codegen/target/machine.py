@@ -69,6 +69,7 @@ class Machine:
     cores: the cores that programs may use.
     source: where the numbers are from, in words.
     generic: whether nothing is known of the processor, and the numbers are those of a common one.
+    stored: bytes that two stores begun in a cycle may have together; 0 if there is one store in a cycle.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Machine:
     cores: int
     source: str
     generic: bool = False
+    stored: int = 0
 
     def lanes(self, dtype: DataType | str) -> int:
         """Elements of a data type in a vector register, at least 1."""
@@ -91,6 +93,10 @@ class Machine:
         """Bytes of the cache of a level that one core may count on; those of the last level where it has fewer."""
         cache = next((c for c in self.caches if c.level >= level), self.caches[-1])
         return cache.size // max(1, min(cache.cores, self.cores)) if cache.level > 2 else cache.size
+
+    def storing(self, size: int) -> float:
+        """Cycles that a store of so many bytes takes of those that stores have."""
+        return max(0.5, size / self.stored) if self.stored else 1.0
 
     def sums_in_flight(self) -> int:
         """How many independent sums keep the multiply-adders busy."""
@@ -153,7 +159,9 @@ def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | 
         rate = max(rate, 2)  # a narrower vector than the processor's own
     line = (_host_line() if is_host else None) or known.line
     name = cpu or triple.split("-")[0]
-    return Machine(name, bits, registers, rate, latency, 2, line, caches, cores or _count(), source, generic)
+    return Machine(
+        name, bits, registers, rate, latency, 2, line, caches, cores or _count(), source, generic, known.stored
+    )
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,8 @@
 // `lines.js`, `memory.js`, `tools.js` and `edit.js` are before it in one function.
 
 const CONTEXT = 3;
-const BLOCK = 40; // rows put into the page together: more than the view shows at once
+const BLOCK = 28; // rows put into the page together: as many as the view shows at once
+const NOTES = 8; // notes that a step shows at once; more come as soon as there is time
 const WIDE = 1000; // pixels that two programs side by side need, with the list
 const LIST = 250; // pixels of the list
 const KIN = 1 / 3; // of a text's lines; more relatives than that say nothing
@@ -365,6 +366,15 @@ class Stepper {
   // ---- notes and the cell
 
   renderNotes(step) {
+    if (step === this.noted) return;
+    this.noted = step;
+    const many = step.notes.reduce((sum, note) => sum + note.rows.length, 0) > NOTES;
+    this.notes.replaceChildren();
+    if (many) setTimeout(() => { if (step === this.step) this.fillNotes(step); });
+    else this.fillNotes(step);
+  }
+
+  fillNotes(step) {
     this.notes.replaceChildren(...step.notes.map((note) => {
       if (note.svg) {
         const picture = element("div", { class: "tm-picture" });
