@@ -352,3 +352,14 @@ def test_memory_is_what_the_system_and_the_group_leave(monkeypatch: pytest.Monke
         require_memory(2 << 30, "an array")
     files["/sys/fs/cgroup/memory.max"] = "max"
     require_memory(2 << 30, "an array")
+
+
+def test_a_stencil_of_a_symbolic_size_runs_as_far_as_it_can_and_refuses_arrays_that_are_too_short() -> None:
+    op = operator("f", "X: float32[n]\nY[i] = X[i] + X[i + 1] + X[i + 5]\n")
+    x = np.arange(9, dtype="float32")
+    assert str(op.outputs[0].shape[0]) == "n - 5"
+    for compute in (op, op.reference):
+        np.testing.assert_array_equal(compute(x), x[:4] + x[1:5] + x[5:])
+        assert compute(x[:5]).shape == (0,)
+        with pytest.raises(TVMagicError, match=r"dimension 0 of `Y`, `n - 5`, would be -1 for `n` = 4"):
+            compute(x[:4])

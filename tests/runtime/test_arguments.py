@@ -206,3 +206,14 @@ def test_bits_of_bfloat16():
     values = tvmagic.nd.empty((2,), "bfloat16").copyfrom(np.array([1.0, 2.0], "float32"))
     np.testing.assert_array_equal(values.numpy(), bits[:2])
     np.testing.assert_array_equal(tvmagic.nd.empty((4,), "uint16").copyfrom(bits).numpy(), bits)
+
+
+def test_an_output_of_a_size_below_zero_is_refused() -> None:
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n - 5,), lambda i: A[i + 5], name="B")
+    built = tvmagic.build(te.create_schedule(B.op), [A, B])
+    np.testing.assert_array_equal(built(np.ones(7, "float32")), [1, 1])
+    for size in (4, 0):
+        with pytest.raises(TVMagicError, match=rf"dimension 0 of the output `B`, `n - 5`, is {size - 5}"):
+            built(np.ones(size, "float32"))

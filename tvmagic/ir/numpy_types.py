@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,11 @@ def numpy_dtype(dtype: Any) -> np.dtype[Any]:
 
     Raises TVMagicError where NumPy has none of its own, whatever other packages have added to it.
     """
-    name = str(dtype)
+    return _named(str(dtype))
+
+
+@lru_cache(maxsize=64)
+def _named(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
         try:
             import ml_dtypes  # type: ignore[import-not-found]

@@ -162,8 +162,8 @@ def shrunk(
 ) -> dict[str, tuple[Any, Any]]:
     """The ranges of `free` names cut so that no access reaches past the end of its dimension.
 
-    An access cuts its name if it has one free name alone; of several, nothing says which one to cut. At least one
-    element is left where all sizes are numbers.
+    An access cuts its name if it has one free name alone; of several, nothing says which one to cut. Nothing is cut
+    away whole; arrays for which nothing would be left of a symbolic size are refused by the call.
     """
     result: dict[str, tuple[Any, Any]] = {}
     for affine, size in accesses:
@@ -173,7 +173,7 @@ def shrunk(
         name = names[0]
         begin, extent = result.get(name, ranges[name])
         cut = _longest(affine, name, size, ranges)
-        if begin == 0 and cut is not None and is_proved(cut < extent) and is_proved(cut >= int(isinstance(cut, int))):
+        if begin == 0 and cut is not None and is_proved(cut < extent) and not is_proved(cut < 1):
             result[name] = (0, cut)
     return result
 

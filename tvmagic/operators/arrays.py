@@ -13,8 +13,9 @@ import numpy as np
 from tvmagic.errors import TVMagicError, a_thing
 from tvmagic.ir import IntImm, Var
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.runtime.ndarray import aligned_empty
 
-__all__ = ["as_array", "check_inputs", "empty_outputs", "evaluate_size", "random_inputs", "size_values"]
+__all__ = ["as_array", "check_inputs", "empty_outputs", "evaluate_size", "random_inputs", "shapes_of", "size_values"]
 
 _SMALL = 1 << 26  # bytes that are there in any case
 _CHUNK = 1 << 20  # random values that are made at once
@@ -26,6 +27,8 @@ def as_array(value: Any, name: str) -> np.ndarray:
 
     Plain numbers and lists are not taken: their dtype would be a guess.
     """
+    if type(value) is np.ndarray:
+        return value
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hint = f"fill them, as in `{name}.filled(0)`: an operator reads every element"
         raise TVMagicError(f"`{name}` has masked elements", hint=hint)
@@ -103,6 +106,8 @@ def evaluate_size(size: Any, values: Mapping[Any, int]) -> int:
     """A dimension as a number."""
     if isinstance(size, IntImm):
         return size.value
+    if isinstance(size, Var) and size in values:
+        return values[size]
     from tvmagic.arith.analyzer import Analyzer
     from tvmagic.ir import substitute
 
@@ -114,16 +119,29 @@ def evaluate_size(size: Any, values: Mapping[Any, int]) -> int:
 
 def empty_outputs(tensors: Sequence[Any], values: Mapping[Any, int]) -> list[np.ndarray]:
     """Fresh arrays for the outputs, aligned to 64 bytes."""
-    return [aligned_empty([evaluate_size(s, values) for s in t.shape], array_dtype(t)) for t in tensors]
+    return [_fresh(shape, array_dtype(t)) for t, shape in zip(tensors, shapes_of(tensors, values))]
 
 
-def aligned_empty(shape: Sequence[int], dtype: np.dtype[Any], alignment: int = 64) -> np.ndarray:
-    """An array without content that begins at a multiple of `alignment` bytes."""
-    size = math.prod(max(n, 0) for n in shape) * dtype.itemsize
-    require_memory(size, f"an array of shape ({', '.join(map(str, shape))}) and dtype `{dtype}`")
-    memory = np.empty(size + alignment, dtype=np.uint8)
-    start = -memory.ctypes.data % alignment
-    return memory[start : start + size].view(dtype).reshape(tuple(shape))
+def shapes_of(tensors: Sequence[Any], values: Mapping[Any, int]) -> list[tuple[int, ...]]:
+    """The shapes of the tensors for these sizes. TVMagicError if a size is below 0: the inputs are too small."""
+    shapes = [tuple([evaluate_size(s, values) for s in t.shape]) for t in tensors]
+    for tensor, shape in zip(tensors, shapes):
+        if shape and min(shape) < 0:
+            axis = shape.index(min(shape))
+            given = " and ".join(f"`{size.name}` = {value}" for size, value in values.items())
+            raise TVMagicError(
+                f"dimension {axis} of `{tensor.name}`, `{tensor.shape[axis]}`, would be {shape[axis]} for {given}",
+                hint="pass larger arrays",
+            )
+    return shapes
+
+
+def _fresh(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """An array without content, aligned; TVMagicError if it is larger than the memory that is free."""
+    size = math.prod(shape) * dtype.itemsize
+    if size >= _SMALL:
+        require_memory(size, f"an array of shape ({', '.join(map(str, shape))}) and dtype `{dtype}`")
+    return aligned_empty(shape, dtype)
 
 
 def require_memory(size: int, what: str) -> None:
@@ -182,17 +200,17 @@ def random_inputs(
         for size in tensor.shape:
             if isinstance(size, Var):
                 values[size] = sizes if isinstance(sizes, int) else sizes.get(size.name, 16)
-    shapes = [[evaluate_size(s, values) for s in t.shape] for t in tensors]
+    shapes = shapes_of(tensors, values)
     total = sum(math.prod(shape) * array_dtype(t).itemsize for t, shape in zip(tensors, shapes))
     require_memory(total, "the inputs")
     return [_random_array(t, s, generator, limit(t, values), coarse) for t, s in zip(tensors, shapes)]
 
 
 def _random_array(
-    tensor: Any, shape: Sequence[int], generator: np.random.Generator, limit: int | None, coarse: bool
+    tensor: Any, shape: tuple[int, ...], generator: np.random.Generator, limit: int | None, coarse: bool
 ) -> np.ndarray:
     dtype = array_dtype(tensor)
-    result = aligned_empty(shape, dtype)
+    result = _fresh(shape, dtype)
     flat = result.reshape(-1)
     least, end = -8 if dtype.kind == "i" else 0, 8
     if limit is not None and dtype.kind in "iu":

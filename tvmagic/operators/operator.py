@@ -17,7 +17,7 @@ from tvmagic.errors import TVMagicError, WrongTypeError, a_thing, visible
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
-from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, size_values
+from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, shapes_of, size_values
 from tvmagic.operators.covered_elements import check_reach
 from tvmagic.operators.midway import Edited
 from tvmagic.passes import Note, Record, Step, note, recording, run_step
@@ -297,11 +297,14 @@ class Operator:
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
         from tvmagic.te.reference import evaluate_all
 
+        shapes_of(self.outputs, size_values(self.inputs, values))  # none is below 0
         results = evaluate_all(self.outputs, dict(zip(self.inputs, values)))
         return results[0] if len(results) == 1 else tuple(results)
 
     def bind(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """The arguments in order, from positions and names."""
+        if not named and len(arrays) == len(self.inputs):
+            return [as_array(array, t.name) for array, t in zip(arrays, self.inputs)]
         names = [t.name for t in self.inputs]
         for name in named:
             if name not in names:
