@@ -12,8 +12,6 @@ MISSING: dict[str, str] = {
     "T.op": "a tensor called T, no name of TVMScript",
     "T.op.axis": "a tensor called T",
     "tvm.script.tir": "the place of the section T",
-    "tir.transform.MakePackedAPI": "TVM's calling convention: compiled functions here take the arrays themselves",
-    "tir.transform.LowerTVMBuiltin": "as above",
 }
 
 
@@ -72,29 +70,27 @@ ANALYSES = """
     find_anchor_block get_block_access_region get_block_read_write_region get_prim_func_arg_and_result_memory_constraints
     get_vtcm_compaction_passes is_pure_function undefined_vars verify_gpu_code verify_memory verify_ssa verify_well_formed
 """
-CALLS = "TVM's calling convention: compiled functions here take the arrays themselves"
 GPU = "instructions of NVIDIA's GPUs; threads here use plain memory"
 OTHER = "for an accelerator or a memory that has no code here"
 RELAY = "for Relay and Relax, which are not here"
 ABSENT = {
-    **dict.fromkeys(("LegalizePackedCalls", "LowerTVMBuiltin", "MakePackedAPI", "MakeUnpackedAPI"), CALLS),
     **dict.fromkeys(("InferFragment", "InjectPTXAsyncCopy", "InjectPTXLDG32", "LowerWarpMemory", "TransformMmaBufferLayout"), GPU),
     **dict.fromkeys(
         (
-            "CoProcSync", "CombineContextCall", "InjectCopyIntrin", "InjectRollingBuffer", "InstrumentProfileIntrinsics",
+            "CoProcSync", "CombineContextCall", "InjectCopyIntrin", "InstrumentProfileIntrinsics",
             "LiftAttrScope", "LowerAsyncDMA", "LowerCustomDatatypes", "VerifyVTCMLimit", "get_vtcm_compaction_passes",
         ),
         OTHER,
     ),
     **dict.fromkeys(
         (
-            "ExtractPrimFuncConstants", "RemoveWeightLayoutRewriteBlock",
+            "ExtractPrimFuncConstants", "LegalizePackedCalls", "RemoveWeightLayoutRewriteBlock",
             "apply_prim_func_arg_and_result_memory_constraints", "get_prim_func_arg_and_result_memory_constraints",
         ),
         RELAY,
     ),
     **dict.fromkeys(
-        ("ReduceBranchingThroughOvercompute", "UseAssumeToReduceBranches"), "not done yet"
+        ("UseAssumeToReduceBranches",), "not done yet"
     ),
 }  # fmt: skip
 

@@ -391,7 +391,16 @@ class ModulePass(Pass):
 
 
 class PrimFuncPass(Pass):
-    """A pass that `prim_func_pass` makes of a function from function to function."""
+    """A pass that `prim_func_pass` makes of a function from function to function; or of an object, whose attributes it
+    has too."""
+
+    made_of: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        made_of = self.__dict__.get("made_of")
+        if made_of is None or name.startswith("__"):
+            raise AttributeError(f"pass `{type(self).__name__}` has no attribute `{name}`")
+        return getattr(made_of, name)
 
 
 class Sequential(Pass):
@@ -465,13 +474,16 @@ def _pass_class(cls: type, opt_level: int, name: str | None, required: Sequence[
         def rewrite(func: PrimFunc, mod: IRModule, context: PassContext) -> PrimFunc:
             return func.with_body(cls(*args, **kwargs).visit(func.body))  # a fresh object: it may keep what it meets
 
-        run = getattr(cls(*args, **kwargs), "transform_function", rewrite if issubclass(cls, Mutator) else None)
+        made = cls(*args, **kwargs)
+        run = getattr(made, "transform_function", rewrite if issubclass(cls, Mutator) else None)
         if run is None:
             raise TVMagicError(
                 f"the class `{cls.__name__}` of a pass has no method `transform_function`",
                 hint="give it transform_function(self, func, mod, ctx), or derive it from Mutator",
             )
-        return prim_func_pass(run, opt_level, name or cls.__name__, required)
+        new = prim_func_pass(run, opt_level, name or cls.__name__, required)
+        new.made_of = made
+        return new
 
     construct.__name__, construct.__doc__ = cls.__name__, cls.__doc__
     return construct

@@ -229,7 +229,7 @@ def test_math_of_the_c_library():
         expected = getattr(np, numpy_name.get(name, name))(values.astype("float64"))
         np.testing.assert_allclose(result, expected, rtol=3e-7)
     other = values[::-1].copy()
-    for name, reference in (("atan2", np.arctan2), ("hypot", np.hypot), ("nextafter", np.nextafter)):
+    for name, reference in (("atan2", np.arctan2), ("hypot", np.hypot), ("nextafter", np.nextafter), ("fmod", np.fmod)):
         made = lambda x, y, name=name: Call(x.dtype, f"tir.{name}", [x, y])  # noqa: E731
         result = run(made, ["float32", "float32"], "float32", [values, other], LANES)
         np.testing.assert_allclose(result, reference(values, other), rtol=3e-7)

@@ -8,6 +8,8 @@ from handmade import module
 
 from tvmagic import codegen, tir
 from tvmagic.codegen import Target
+from tvmagic.codegen.target import has_fma
+from tvmagic.codegen.target.names import target_text
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import Call, ForKind, Ramp, decl_buffer
 
@@ -125,3 +127,12 @@ def test_an_environment_variable_that_names_no_target_is_refused(monkeypatch, te
     with pytest.raises(TVMagicError, match="the environment variable TVMAGIC_TARGET names no target: ") as caught:
         codegen.compile_module(doubled())
     assert "set TVMAGIC_TARGET to a text such as `llvm -mcpu=haswell`" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [("haswell", True), ("x86-64-v2", False), ("llvm -mtriple=x86_64-linux-gnu -mcpu=ivybridge", False), ("aarch64", True),
+     ("riscv64", True), ("wasm32", False), ("nvptx64", True), ("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell -mattr=-fma", False)],
+)  # fmt: skip
+def test_a_machine_without_multiply_adds_is_known_as_one(target, expected):
+    assert has_fma(codegen.resolved(target_text(target))) is expected

@@ -1,6 +1,8 @@
 """The vector math functions against NumPy in higher precision, over float32 numbers and edge values."""
 
 import math
+import platform
+import re
 
 import numpy as np
 import pytest
@@ -28,14 +30,14 @@ REFERENCES = {
 LARGEST_ERROR = 2.0
 
 
-def compiled(name, count, dtype="float32", lanes=16, arity=1):
+def compiled(name, count, dtype="float32", lanes=16, arity=1, target=None):
     ins = [decl_buffer((count,), dtype, f"X{i}") for i in range(arity)]
     out = decl_buffer((count,), dtype, "Y")
     i = tir.Var("i", "int32")
     place = [Ramp(i * lanes, 1, lanes)] if lanes > 1 else [i]
     args = [x[place] for x in ins]
     body = tir.BufferStore(out, Call(args[0].dtype, f"tir.{name}", args), place)
-    return codegen.compile_module(module(tir.For(i, 0, count // lanes, ForKind.SERIAL, body), *ins, out))
+    return codegen.compile_module(module(tir.For(i, 0, count // lanes, ForKind.SERIAL, body), *ins, out), target)
 
 
 def ulp_error(result, exact):
@@ -57,8 +59,8 @@ def sweep(step):
     return np.resize(values, (len(values) + 15) // 16 * 16)
 
 
-def check(name, values, lanes):
-    result = compiled(name, len(values), lanes=lanes)(values)
+def check(name, values, lanes, target=None):
+    result = compiled(name, len(values), lanes=lanes, target=target)(values)
     with np.errstate(all="ignore"):
         exact = REFERENCES[name](values.astype("float64"))
     error = ulp_error(result, exact)
@@ -70,6 +72,15 @@ def check(name, values, lanes):
 @pytest.mark.parametrize("name", REFERENCES)
 def test_within_two_ulp_on_a_sweep_of_float32(name):
     check(name, sweep(40009 if name == "erf" else 10007), 16)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="every processor of another kind has multiply-adds")
+@pytest.mark.parametrize("name", REFERENCES)
+def test_without_multiply_adds_it_is_as_accurate_and_calls_no_function_for_them(name):
+    target = "llvm -mcpu=x86-64-v2"
+    check(name, sweep(400_009), 16, target)
+    built = compiled(name, 64, target=target)
+    assert not re.search(r"\bfmaf?\b", built.get_source("asm"))
 
 
 @pytest.mark.parametrize("name", REFERENCES)

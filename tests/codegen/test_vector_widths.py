@@ -1,20 +1,21 @@
 """Math functions on vectors of any number of lanes: what each gives is what it gives for one number."""
 
 import functools
+import re
 
 import numpy as np
 import pytest
 from handmade import function
 
 import tvmagic
-from tvmagic import codegen, tir
+from tvmagic import codegen, te, tir
 from tvmagic.codegen.intrinsics import MATH_NAMES
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, ForKind, IRModule, Ramp, decl_buffer
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.script import from_source
 
-OF_TWO = {"pow", "atan2", "hypot", "nextafter", "copysign", "ldexp"}
+OF_TWO = {"pow", "atan2", "hypot", "nextafter", "copysign", "ldexp", "fmod"}
 COUNT = 3 * 3 * 5 * 7 * 32  # a multiple of every number of lanes below 1024
 ROUNDING = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 4e-7, "float64": 1e-15}
 
@@ -110,3 +111,17 @@ def main(n: T.int32, X: T.Buffer(({8 * lanes},), "{dtype}"), Y: T.Buffer(({8 * l
     y = np.zeros_like(x)
     tvmagic.build(func)(8, x, y)
     assert (x == y).all()
+
+
+@pytest.mark.parametrize("lanes", [17, 48, 256])
+def test_a_wide_vector_of_strided_loads_is_joined_from_short_ones(lanes):
+    """LLVM takes half a minute for a chain of 512 lanes that are inserted one after the other."""
+    A = te.placeholder((lanes, 200), name="A")
+    B = te.compute((200, lanes), lambda i, j: A[j, i], name="B")
+    s = te.create_schedule(B.op)
+    s[B].vectorize(B.op.axis[1])
+    built = tvmagic.build(s, [A, B])
+    widths = [int(n) for n in re.findall(r"insertelement <(\d+) x float>", built.get_source("raw"))]
+    assert max(widths) <= 16
+    a = np.arange(lanes * 200, dtype="float32").reshape(lanes, 200)
+    np.testing.assert_array_equal(built(a), a.T)

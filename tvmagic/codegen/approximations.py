@@ -226,6 +226,9 @@ def _log_base(m: MathText, x: str, slope: float, power: float, low: float) -> st
     rest = m.fma(f, slope - high, curve)
     if low:
         rest = m.fma(e, low, rest)
+    if not m.context.has_fma:  # the product with `high` is exact for the upper 11 digits of `f`, as `high` has 13
+        upper = m.floats(m.int_op("and", m.bits(f), -1 << 13))
+        f, rest = upper, m.fma(m.sub(f, upper), high, rest)
     # e is zero if the sum could lose digits to it
     return _log_ends(m, x, m.fma(e, power, m.fma(f, high, rest)))
 
@@ -278,7 +281,7 @@ _LARGEST_REDUCED = 48000.0
 
 def _reduced(m: MathText, x: str, n: str) -> str:
     """x - n pi/2, in float64 on a machine whose products are rounded before they are added to."""
-    if m.context.family.fma == "fma":
+    if m.context.has_fma:
         for part in _HALF_PI:
             x = m.fma(n, -part, x)
         return x

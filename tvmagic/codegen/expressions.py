@@ -11,6 +11,7 @@ terms of a sum, and the values of an extremum, are taken in whatever order is fa
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,9 @@ def _counts(node: PrimExpr) -> bool:
     post_order_visit(node, lambda n: found.append(n) if isinstance(n, (BufferLoad, Call)) else None)
     return not found
 
+
+# Scalars that are put into a vector one after the other; LLVM's time for a chain grows with the third power of its length.
+_JOINED = 16
 
 # The numbers 0, 1, 2, ... in the lanes of a scalable vector.
 STEPVECTOR = "llvm.stepvector"
@@ -214,10 +218,28 @@ class ExpressionEmitter(Visitor):
         """The vector of the scalars; the scalar itself where there is one."""
         if len(scalars) == 1:
             return scalars[0]
-        kind, vector = llvm_type(dtype.with_lane_code(len(scalars))), "poison"
+        if len(scalars) <= _JOINED:
+            return self._inserted(scalars, dtype, len(scalars))
+        parts = [self._inserted(scalars[i : i + _JOINED], dtype, _JOINED) for i in range(0, len(scalars), _JOINED)]
+        lanes = _JOINED
+        while len(parts) > 1:
+            pairs = itertools.zip_longest(parts[::2], parts[1::2], fillvalue="poison")
+            kept = min(2 * lanes, len(scalars))  # of the last pair, what is beyond the scalars is left out
+            parts = [self._beside(a, b, dtype, lanes, kept) for a, b in pairs]
+            lanes *= 2
+        return parts[0]
+
+    def _inserted(self, scalars: list[str], dtype: DataType, lanes: int) -> str:
+        """The vector of `lanes` lanes whose first are the scalars."""
+        kind, vector = llvm_type(dtype.with_lane_code(lanes)), "poison"
         for i, scalar in enumerate(scalars):
             vector = self.out.op(f"insertelement {kind} {vector}, {llvm_type(dtype)} {scalar}, i32 {i}")
         return vector
+
+    def _beside(self, a: str, b: str, dtype: DataType, lanes: int, kept: int) -> str:
+        """The first `kept` lanes of two vectors of `lanes` lanes, one behind the other."""
+        kind, places = llvm_type(dtype.with_lane_code(lanes)), ", ".join(f"i32 {i}" for i in range(kept))
+        return self.out.op(f"shufflevector {kind} {a}, {kind} {b}, <{kept} x i32> <{places}>")
 
     # ------------------------------------------------------------------ arithmetic
 

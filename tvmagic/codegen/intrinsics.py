@@ -72,7 +72,9 @@ def _machine(emitter: Any, call: Call) -> str:
     args = _args(emitter, call)
     if not call.dtype.is_float:
         return _integer_machine(emitter, call, name, args)
-    intrinsic = emitter.context.family.fma if name == "fma" else _MACHINE[name]
+    intrinsic = _MACHINE[name]
+    if name == "fma" and not emitter.context.family.calls_process:  # which rounds once without an instruction for it
+        intrinsic = "fmuladd"
     if name in ("fabs", "copysign") and call.dtype.code != "bfloat":
         return emitter.intrinsic(intrinsic, call.dtype, *args)
     return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(intrinsic, dtype, *values))
@@ -418,14 +420,11 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
     return _foreign_call(emitter, call, symbol, types, values)
 
 
-@rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_packed_lowered", "tvm_call_trace_packed")
+@rule("tvm_call_packed", "tvm_call_cpacked", "tvm_call_trace_packed")
 def _packed(emitter: Any, call: Call) -> str:
-    """A function that Python registered: arguments go as 8-byte slots with a code each
-    (0 integer, 1 float, 2 pointer, 3 text, 4 array). A trace has a negative count of them, for its last argument is
+    """A function that Python registered: arguments go as 8-byte slots with a code each, which are TVM's
+    (0 integer, 2 float, 3 pointer, 7 array, 11 text). A trace has a negative count of them, for its last argument is
     its value if the function gives none."""
-    name = call.args[0]
-    if not isinstance(name, StringImm):
-        raise BuildError("the first argument of `call_packed` is the function's name", node=call)
     out, args = emitter.out, call.args[1:]
     values = out.at_entry(f"alloca [{max(len(args), 1)} x i64], align 8")
     codes = out.at_entry(f"alloca [{max(len(args), 1)} x i32], align 4")
@@ -435,8 +434,32 @@ def _packed(emitter: Any, call: Call) -> str:
         out.do(f"store {kind} {value}, ptr {place}, align 8")
         place = out.op(f"getelementptr inbounds i32, ptr {codes}, i64 {i}")
         out.do(f"store i32 {code}, ptr {place}, align 4")
+    return _packed_call(
+        emitter, call, values, codes, -len(args) if is_call(call, "tir.tvm_call_trace_packed") else len(args)
+    )
+
+
+@rule("tvm_call_packed_lowered", "tvm_call_cpacked_lowered", "tvm_call_trace_packed_lowered")
+def _packed_on_stack(emitter: Any, call: Call) -> str:
+    """The same where LowerTVMBuiltin put the arguments on stacks: from `begin` on, up to `end`."""
+    begin, end = call.args[3:5]
+    if not isinstance(begin, IntImm) or not isinstance(end, IntImm):
+        raise BuildError("the place of a packed call's arguments is a constant", node=call)
+    values, codes = (
+        emitter.out.op(f"getelementptr inbounds {kind}, ptr {emitter.visit(stack)}, i64 {begin.value}")
+        for kind, stack in zip(("i64", "i32"), call.args[1:3])
+    )
+    count = end.value - begin.value
+    return _packed_call(
+        emitter, call, values, codes, -count if is_call(call, "tir.tvm_call_trace_packed_lowered") else count
+    )
+
+
+def _packed_call(emitter: Any, call: Call, values: str, codes: str, count: int) -> str:
+    name, out = call.args[0], emitter.out
+    if not isinstance(name, StringImm):
+        raise BuildError("the first argument of `call_packed` is the function's name", node=call)
     helper = emitter.context.helper("packed")
-    count = -len(args) if is_call(call, "tir.tvm_call_trace_packed") else len(args)
     status = out.op(f"call i32 {helper}(ptr {emitter.visit(name)}, ptr {values}, ptr {codes}, i32 {count})")
     emitter.leave_if(status)
     if call.dtype.code in ("void", "handle"):
@@ -450,14 +473,14 @@ def _packed(emitter: Any, call: Call) -> str:
 
 def _packed_value(emitter: Any, arg: Any) -> tuple[int, str, str]:
     if is_call(arg, "tir.tvm_stack_make_array"):
-        return 4, "ptr", emitter.visit(arg)
+        return 7, "ptr", emitter.visit(arg)
     if isinstance(arg, StringImm):
-        return 3, "ptr", emitter.visit(arg)
+        return 11, "ptr", emitter.visit(arg)
     value = emitter.visit(arg)
     if arg.dtype.is_handle or isinstance(arg, Var) and arg.dtype.is_handle:
-        return 2, "ptr", value
+        return 3, "ptr", value
     if arg.dtype.is_float:
-        return 1, "double", emitter.convert(value, arg.dtype, DataType("float64"))
+        return 2, "double", emitter.convert(value, arg.dtype, DataType("float64"))
     return 0, "i64", emitter.convert(value, arg.dtype, INT64)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tvmagic.arith.scalable import is_vscale
@@ -15,7 +16,7 @@ from tvmagic.codegen.gpu import GpuThreads
 from tvmagic.codegen.repeated_chains import loops_of_repeated_chains
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, helper
-from tvmagic.codegen.target import Target, cpu_and_features, has_feature
+from tvmagic.codegen.target import Target, cpu_and_features, has_feature, has_fma
 from tvmagic.codegen.types import llvm_type, memory_type
 from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
@@ -79,6 +80,11 @@ class ModuleContext:
             from tvmagic.codegen.debug import DebugInfo
 
             self.debug = DebugInfo(self.text, self.lines)
+
+    @cached_property
+    def has_fma(self) -> bool:
+        """Whether a multiply-add is one instruction."""
+        return has_fma(self.target)
 
     # ------------------------------------------------------------------ names and metadata
 

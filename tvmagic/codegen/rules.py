@@ -14,10 +14,10 @@ Function = Callable[..., str]
 
 # C's functions, called lane by lane: correct to an ulp or so in the C libraries in use.
 LIBRARY = (
-    "tan sinh cosh asin acos atan asinh acosh atanh atan2 nextafter hypot ldexp exp10 "
+    "tan sinh cosh asin acos atan asinh acosh atanh atan2 nextafter hypot ldexp exp10 fmod "
     "exp exp2 erf tanh log log2 log1p log10 sin cos pow"
 ).split()
-OF_TWO = frozenset({"atan2", "hypot", "nextafter", "pow"})
+OF_TWO = frozenset({"atan2", "fmod", "hypot", "nextafter", "pow"})
 
 
 RULES: dict[str, Rule] = {}

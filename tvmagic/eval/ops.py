@@ -172,6 +172,7 @@ CALLS: dict[str, Callable[..., Array]] = {
     "tir.atanh": np.arctanh,
     "tir.atan2": np.arctan2,
     "tir.hypot": np.hypot,
+    "tir.fmod": np.fmod,
     "tir.nextafter": np.nextafter,
     "tir.copysign": np.copysign,
     "tir.ldexp": lambda x, y: np.ldexp(x, y.astype(np.int64)).astype(x.dtype),

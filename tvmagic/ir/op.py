@@ -144,7 +144,7 @@ def _register(effect: CallEffect, names: str, vectorizable: bool = False, prefix
 _register(
     CallEffect.PURE,
     """exp exp2 exp10 erf tanh sigmoid sqrt rsqrt log log2 log1p log10 tan cos cosh sin sinh asin acos
-    atan acosh asinh atanh atan2 nextafter hypot copysign ldexp floor ceil trunc fabs round nearbyint pow
+    atan acosh asinh atanh atan2 nextafter hypot copysign ldexp fmod floor ceil trunc fabs round nearbyint pow
     isnan isfinite isinf popcount clz fma if_then_else bitwise_and bitwise_or bitwise_xor bitwise_not
     shift_left shift_right reinterpret q_multiply_shift q_multiply_shift_per_axis""",
     vectorizable=True,

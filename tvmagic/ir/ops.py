@@ -148,7 +148,7 @@ def _float_pair(name: str) -> Callable[..., PrimExpr]:
 
 
 atan2, nextafter, hypot = _float_pair("atan2"), _float_pair("nextafter"), _float_pair("hypot")
-copysign, ldexp = _float_pair("copysign"), _float_pair("ldexp")
+copysign, ldexp, fmod = _float_pair("copysign"), _float_pair("ldexp"), _float_pair("fmod")
 
 
 def power(x: Any, y: Any, span: Span | None = None) -> PrimExpr:

@@ -170,7 +170,9 @@ class ArrayParam:
             raise TVMagicError(f"the shape of the output `{self.name}` does not follow from the other arguments")
         below = next((axis for axis, size in enumerate(shape) if size < 0), None)  # type: ignore[operator]
         if below is not None:
-            raise TVMagicError(f"dimension {below} of the output `{self.name}`, `{self.shape[below]}`, is {shape[below]}")
+            raise TVMagicError(
+                f"dimension {below} of the output `{self.name}`, `{self.shape[below]}`, is {shape[below]}"
+            )
         array = aligned_empty(shape, self.dtype)
         if self.strides:
             self._check_strides(array, sizes)

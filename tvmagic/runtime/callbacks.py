@@ -6,6 +6,7 @@ import ctypes
 import math
 import struct
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -59,7 +60,7 @@ def _call_packed(name: bytes, values: Any, codes: Any, count: int) -> int:
         result = function(*args)
         if count < 0 and result is None:
             values[0] = values[-count - 1]
-        elif isinstance(result, float) or count < 0 and codes[-count - 1] == 1:
+        elif isinstance(result, float) or count < 0 and codes[-count - 1] == FLOAT:
             values[0] = struct.unpack("<q", struct.pack("<d", float(result)))[0]
         elif result is not None:
             values[0] = int(result)
@@ -71,17 +72,27 @@ def _call_packed(name: bytes, values: Any, codes: Any, count: int) -> int:
 
 def _argument(values: Any, code: int, i: int) -> Any:
     raw = values[i]
-    if code == 1:
-        return struct.unpack("<d", struct.pack("<q", raw))[0]
-    if code == 3:
-        return ctypes.string_at(raw).decode()
-    if code == 2:
-        return ctypes.c_void_p(raw)
-    if code == 4:
-        return _array_at(raw)
-    if code != 0:
+    if code not in _FROM_RAW:
         raise TVMagicError(f"a packed call has an argument of the unknown code {code}")
-    return raw
+    return _FROM_RAW[code](raw)
+
+
+def _float_of(raw: int) -> float:
+    value: float = struct.unpack("<d", struct.pack("<q", raw))[0]
+    return value
+
+
+FLOAT = 2
+# What an argument of each of TVM's type codes is in Python.
+_FROM_RAW: dict[int, Callable[[int], Any]] = {
+    0: int,
+    FLOAT: _float_of,
+    3: ctypes.c_void_p,
+    4: lambda raw: None,
+    7: lambda raw: _array_at(raw),
+    11: lambda raw: ctypes.string_at(raw).decode(),
+    15: lambda raw: bool(raw & 1),
+}
 
 
 class _DLTensor(ctypes.Structure):

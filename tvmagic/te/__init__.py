@@ -30,6 +30,7 @@ from tvmagic.ir.ops import (
     floor,
     floordiv,
     floormod,
+    fmod,
     hypot,
     if_then_else,
     indexdiv,

@@ -216,6 +216,13 @@ def _scaled(f: _Call, x: Value, power: Value) -> Value:
     return rounded(result, before, f.dtype, scale=f.scale)
 
 
+def _remainder(f: _Call, x: Value, y: Value) -> Value:
+    """Of numbers that are not exact anything up to `y`: the next multiple of it may be near."""
+    a, b = parts(x)[0], parts(y)[0]
+    far = _error(x) + _error(y)
+    return f.rounded(f.function(a, b), np.where(far > 0, 2 * np.abs(b) + _error(y), 0.0))
+
+
 def _next(f: _Call, x: Value, y: Value) -> Value:
     """The neighbour of a number of its dtype is a unit in the last place away."""
     a, form = parts(x)[0], format_of(f.dtype)
@@ -240,5 +247,6 @@ _RULES: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(("isnan", "isinf", "isfinite"), _test),
     "sqrt": _root, "cosh": _cosh, "sin": _wave, "cos": _wave, "tan": _tan, "pow": _power, "atan2": _angle,
     "hypot": _hypot, "fma": _fma, "fabs": _absolute, "copysign": _sign_of, "ldexp": _scaled, "nextafter": _next,
+    "fmod": _remainder,
     "likely": _same,
 }  # fmt: skip

@@ -122,6 +122,7 @@ from tvmagic.ir.ops import (
     floordiv,
     floormod,
     fma,
+    fmod,
     get_vscale_expr,
     hypot,
     if_then_else,
@@ -199,6 +200,7 @@ _PACKAGES = (
     "block_scope",
     "block_dependence_info",
     "data_layout",
+    "generic",
 )
 
 

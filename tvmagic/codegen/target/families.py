@@ -46,7 +46,6 @@ class Family:
     launches: threads and blocks are launched, as GPUs do; other targets run them as loops.
     has_threads: parallel loops run on several threads.
     calls_process: code calls functions of the process that it runs in, Python's among them.
-    fma: LLVM's intrinsic for a multiply-add.
     widens_half: vectors of float16 are compared as wider ones.
     tuning: LLVM's features that say what is slow; they change no result, and `-mattr` has the last word.
     """
@@ -62,7 +61,6 @@ class Family:
     launches: ClassVar[bool] = False
     has_threads: ClassVar[bool] = True
     calls_process: ClassVar[bool] = True
-    fma: ClassVar[str] = "fma"
     widens_half: ClassVar[bool] = False
     tuning: ClassVar[str] = ""
 
@@ -201,8 +199,6 @@ class WebAssembly(Family):
     code_model = "default"
     has_threads = False
     calls_process = False
-    # there is no such instruction, and calls of a C function for each lane take a hundred times as long
-    fma = "fmuladd"
     # LLVM 22.1 never ends there where vectors of float16 are compared, and makes such comparisons of wider ones
     widens_half = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
@@ -531,6 +532,28 @@ def layout_of(target: Target) -> tuple[str, str]:
     """Triple and data layout of `target`, as LLVM's text writes them."""
     triple, cpu, features = _checked(target)
     return triple, _layout(triple, cpu, features, int(target.attrs.get("opt-level", 3)))
+
+
+def has_fma(target: Target) -> bool:
+    """Whether the machine has an instruction for a multiply-add: LLVM is asked, as `haswell` has one without naming it."""
+    triple, cpu, features = _checked(target)
+    return _has_fma(triple, cpu, features)
+
+
+@lru_cache(maxsize=32)
+def _has_fma(triple: str, cpu: str, features: str) -> bool:
+    import llvmlite.binding as llvm
+
+    machine = _machine(triple, cpu, features, 3)
+    fma = "call float @llvm.fmuladd.f32(float %a, float %b, float %c)"
+    text = f"""target triple = "{triple}"
+    declare float @llvm.fmuladd.f32(float, float, float)
+    define float @f(float %a, float %b, float %c) {{
+      %r = {fma}
+      ret float %r
+    }}"""
+    assembly = machine.emit_assembly(llvm.parse_assembly(text, llvm.create_context()))
+    return re.search(r"\b(v?fn?m(add|a)|fma)", assembly) is not None
 
 
 def has_feature(target: Target, name: str) -> bool:

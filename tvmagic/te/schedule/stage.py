@@ -789,7 +789,8 @@ class Stage(Identified):
     def rolling_buffer(self) -> None:
         """Mark the buffer as one that keeps what the next iteration needs again, and is used in a circle.
 
-        The mark is for passes of the user's: lowering leaves it, and each iteration computes all that it needs.
+        The mark is for the pass `InjectRollingBuffer`, which is to run first: `PassContext(config={"tir.add_lower_pass":
+        [(0, tvmagic.tir.transform.InjectRollingBuffer())]})`. Without it each iteration computes all that it needs.
 
         Example
         -------

@@ -30,7 +30,7 @@ def _wrap(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 _PLAIN = """abs acos acosh asin asinh atan atan2 atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clz
-copysign cos cosh erf exp exp2 exp10 floor ceildiv floordiv floormod fma hypot if_then_else isfinite isinf isnan
+copysign cos cosh erf exp exp2 exp10 floor ceildiv floordiv floormod fma fmod hypot if_then_else isfinite isinf isnan
 isnullptr ldexp likely log log1p log2 log10 nearbyint nextafter popcount pow power ret round rsqrt shift_left
 shift_right sigmoid sin sinh sqrt tan tanh trunc truncdiv truncmod assume undef address_of vscale indexdiv
 indexmod all any""".split()
@@ -287,12 +287,6 @@ def llvm_lookup_intrinsic_id(name: str) -> PrimExpr:
     return ops.llvm_lookup_intrinsic_id(name)
 
 
-def fmod(x: Any, y: Any) -> PrimExpr:
-    """The remainder of a division of floats, with the sign of `x`."""
-    x = expr(as_value(x))
-    return ops.subtract(x, ops.multiply(ops.trunc(ops.binary(_nodes.Div, x, expr(as_value(y)))), as_value(y)))
-
-
 def truncmod(a: Any, b: Any) -> PrimExpr:
     """The remainder of `truncdiv`, with the sign of `a`; of constants too the node itself, which prints like this."""
     a, b = ops.match_types(expr(as_value(a)), expr(as_value(b)))
@@ -315,7 +309,6 @@ def _operators() -> dict[str, Callable[..., Any]]:
     table.update(
         tvm_struct_get=tvm_struct_get,
         dp4a=dp4a,
-        fmod=fmod,
         llvm_lookup_intrinsic_id=llvm_lookup_intrinsic_id,
         truncmod=truncmod,
         Call=call_node,

@@ -55,7 +55,10 @@ def evaluate_all(*values: PrimExpr) -> Stmt:
     return SeqStmt.flatten(*[Evaluate(v) for v in values if _has_effect(v)])
 
 
-class _NoOpRemover(AnalyzerMutator):
+class NoOpRemover(AnalyzerMutator):
+    """Leaves out what has no effect. `used`: the variables that the whole function uses; `contents`: what its buffers
+    are known to hold, if stores are to be judged by that."""
+
     def __init__(self, analyzer: Analyzer, used: Collection[Var], contents: BufferContents | None = None) -> None:
         super().__init__(analyzer)
         self.used, self.contents = used, contents
@@ -154,7 +157,7 @@ class _NoOpRemover(AnalyzerMutator):
 
 def remove_no_op(stmt: Stmt) -> Stmt:
     """`stmt` without the parts that do nothing."""
-    return _NoOpRemover(Analyzer(), used_vars(stmt)).visit(stmt)
+    return NoOpRemover(Analyzer(), used_vars(stmt)).visit(stmt)
 
 
 OPTIONS = {"use_dataflow_analysis": False, "max_simplification_steps": 0}
@@ -171,4 +174,4 @@ def RemoveNoOp(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
     contents = None
     if options["use_dataflow_analysis"]:
         contents = BufferContents(func.body, int(options["max_simplification_steps"]))
-    return func.with_body(_NoOpRemover(Analyzer(), used_vars(func.body), contents).visit(func.body))
+    return func.with_body(NoOpRemover(Analyzer(), used_vars(func.body), contents).visit(func.body))
