@@ -277,6 +277,28 @@ def test_the_largest_value_in_any_order_lets_nan_through():
     np.testing.assert_array_equal(result, data.max(axis=1))
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_any_and_all_of_bools_take_whole_vectors(name):
+    """Bools are bytes in memory: LLVM makes vectors of `or` and `and` of bytes. A byte that is no 0 counts as 1."""
+    from tvmagic import te
+
+    a = te.placeholder((8, 999), "bool", name="A")
+    k = te.reduce_axis((0, 999), name="k")
+    func = te.create_prim_func([a, te.compute((8,), lambda i: getattr(te, name)(a[i, k], axis=k), name="M")])
+    sch = tir.Schedule(func)
+    loop = sch.get_loops(sch.get_block("M"))[1]
+    sch.decompose_reduction(sch.get_block("M"), loop)
+    sch.annotate(loop, "pragma_any_order", 1)
+    text = tvmagic.build(sch.mod, target="llvm -mcpu=haswell").get_source("ll")
+    assert text.count("load <") >= 2 and "x i8>" in text
+    data = np.full((8, 999), name == "min")
+    data[[1, 3, 5], [0, 500, 998]] = name == "max"
+    data.view("uint8")[7, 37] = 2
+    result = np.full(8, True)
+    tvmagic.build(sch.mod)(data, result)
+    np.testing.assert_array_equal(result.view("uint8"), getattr(data.view("uint8") != 0, name)(axis=1))
+
+
 @pytest.mark.parametrize(("extent", "vectors"), [(1000, 4), (1024, 8), (128, 4)])
 def test_a_reduction_in_any_order_keeps_several_vectors_of_partial_results(extent, vectors):
     """Each waits for its last value, some four cycles; what is the larger of two zeros does not matter."""

@@ -38,6 +38,12 @@ CELLS = {
     "distances": "A: float32[33, 20]\nB: float32[40, 20]\nC[i, j] += (A[i, k] - B[j, k]) * (A[i, k] - B[j, k])",
     "three operands": "A: float32[48, 20]\nB: float32[20, 30]\nD: float32[30, 32]\nC[i, l] += A[i, j] * B[j, k] * D[k, l]",
     "weights of the sum": "A: float32[48, 20]\nB: float32[20, 64]\nD: float32[20]\nC[i, j] += A[i, k] * B[k, j] * D[k]",
+    "weights of the sum, sizes that fit no tile": "A: float32[50, 20]\nB: float32[45, 20]\nD: float32[20]\nC[i, j] += A[i, k] * B[j, k] * D[k]",
+    "a mask of rows": "A: float32[50, 20]\nB: float32[20, 45]\nM: bool[50, 20]\nC[i, j] += A[i, k] * B[k, j] if M[i, k] else 0",
+    "a mask of columns": "A: float32[48, 20]\nB: float32[20, 64]\nM: bool[20, 64]\nC[i, j] += A[i, k] * B[k, j] if M[k, j] else 0",
+    "a mask of sums": "A: float32[48, 20]\nB: float32[20, 64]\nM: bool[48, 64]\nC[i, j] += A[i, k] * B[k, j] if M[i, j] else 0",
+    "quotients of integers": "A: int32[33, 20]\nB: int32[20, 45]\nC[i, j] += A[i, k] // (B[k, j] * B[k, j] + 1)",
+    "quotients of floats": "A: float32[33, 20]\nB: float32[20, 45]\nC[i, j] = max(A[i, k] / (B[k, j] * B[k, j] + 1), over=k)",
     "part of a sum": "A: float32[48, 48]\nC: float32[24, 16]\nk: range(24)\nC[i, j] += A[i + 3, k] * A[k, j + 1]",
     "symbolic rows": "A: float32[n, 40]\nB: float32[40, 50]\nC[i, j] += A[i, k] * B[k, j]",
     "symbolic in all": "A: float32[n, m]\nB: float32[m, p]\nC[i, j] += A[i, k] * B[k, j]",
@@ -260,6 +266,24 @@ def test_vectors_of_full_tiles_have_no_guard() -> None:
     hot = text[text.index("for k in range(77)") :]
     hot = hot[: hot.index("C_1 =")]
     assert "if " not in hot and "if_then_else" not in hot and "T.Broadcast(A" in hot
+
+
+@pytest.mark.parametrize(
+    "name", ["weights of the sum, sizes that fit no tile", "a mask of rows", "a mask of columns", "quotients of floats"]
+)
+def test_products_with_further_operands_are_tiled(name: str) -> None:
+    """Weights and masks are read as they are; sizes that fit no tile are rounded up, unless a condition asks for places."""
+    texts = decide(operator("c", CELLS[name]), "llvm -mcpu=haswell").texts
+    assert any("for sums" in text for text in texts)
+    assert any("rounded up to whole tiles" in text for text in texts) == ("mask" not in name)
+
+
+@pytest.mark.parametrize("name", ["a mask of sums", "quotients of integers"])
+def test_what_is_not_rounded_up_or_tiled(name: str) -> None:
+    """A mask of each sum would be read for each; integers are not divided by the zeros that would be added."""
+    texts = decide(operator("c", CELLS[name]), "llvm -mcpu=haswell").texts
+    tiled = any("for sums" in text for text in texts)
+    assert not any("rounded up" in text for text in texts) and tiled == (name == "quotients of integers")
 
 
 def test_symbolic_products_compute_whole_tiles() -> None:

@@ -188,6 +188,37 @@ def test_the_same_seed_and_times_give_the_same_search(rows: Operator, monkeypatc
     assert [t.candidate.text for t in search(rows, seed=5)[0].trials] != [t.candidate.text for t in first.trials]
 
 
+@pytest.mark.parametrize(("look", "most"), [(0.0, 6), (10.0, 1)])
+def test_looking_takes_no_more_time_than_trying(
+    rows: Operator, monkeypatch: pytest.MonkeyPatch, look: float, most: int
+) -> None:
+    """If lowering a candidate takes as long as trying it, no more candidates are lowered than will be tried."""
+    sizes: list[int] = []
+    real = _Search.look
+
+    def counted(self: Any, proposals: Any) -> Any:
+        sizes.append(len(proposals))
+        found = real(self, proposals)
+        self.look_seconds = look
+        return found
+
+    monkeypatch.setattr(_Search, "look", counted)
+    monkeypatch.setattr(_Search, "new", lambda self, proposals: [p for p in proposals if p is not None])
+    rounds: list[int] = []
+    real_proposals = _Search.proposals
+
+    def proposals(self: Any, count: int) -> Any:
+        self.look_seconds = look
+        first = len(sizes)
+        chosen = real_proposals(self, count)
+        rounds.append(sum(sizes[first:]) // count)
+        return chosen
+
+    monkeypatch.setattr(_Search, "proposals", proposals)
+    search(rows, 12, seconds=120)
+    assert rounds and max(rounds) <= most and (most == 1 or max(rounds) >= 3)
+
+
 def test_the_model_leads_to_what_is_fast(rows: Operator) -> None:
     class Sizes(Counted):
         def seconds(self, candidate: Candidate) -> float:

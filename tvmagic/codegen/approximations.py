@@ -38,6 +38,8 @@ _SIN = (2.717568124855055e-06, -0.00019839257021035735, 0.008333329145121294, -0
 _COS = (2.442571687237033e-05, -0.0013887251791073326, 0.041666644373971405)
 # (tanh(x) - x) / x^3 in x^2, on |x| <= 0.625
 _TANH = (0.0021429587424530955, -0.008177394584514228, 0.0217007016097027, -0.053946762735525434, 0.1333320600544627, -0.333333308026434)  # fmt: skip
+# exp(2r) on |r| <= ln(2)/4
+_EXP_OF_DOUBLE = (0.08859910070896149, 0.2679745554924011, 0.666688084602356, 1.3333144187927246, 1.999999761581421, 2.0, 1.0)  # fmt: skip
 # (erf(x) / x - 2 / sqrt(pi)) / x^2 in x^2, on |x| <= 0.9
 _ERF = (8.552197626191584e-05, -0.0008185953562380474, 0.005204905401338965, -0.026861017289359895, 0.11283727024600465, -0.3761263617991277)  # fmt: skip
 # log(1 - erf(x)) on 0.85 <= x <= 4
@@ -131,9 +133,21 @@ def tanh_float(m: MathText, x: str) -> str:
     size = m.abs(x)
     square = m.mul(x, x)
     near = m.fma(m.mul(square, m.horner(square, _TANH)), size, size)
-    e = m.own("exp", m.add(size, size))
-    far = m.sub(1.0, m.div(2.0, m.add(e, 1.0)))
-    return m.copysign(m.select(m.compare("olt", size, 0.625), near, far), x)
+    far = m.sub(1.0, m.div(2.0, m.add(_exp_of_double(m, size), 1.0)))
+    return m.copysign(m.select(m.compare("ult", size, 0.625), near, far), x)  # `near` of NaN is NaN
+
+
+def _exp_of_double(m: MathText, x: str) -> str:
+    """exp(2x) = 2^n exp(2r), x = n ln(2)/2 + r, for x from 0.6 to 9.02, as which greater ones count: tanh is 1 from there on.
+
+    As n is neither negative nor large, nothing overflows: it is read from the last bits of a sum, and added to the exponent.
+    One constant for ln(2)/2 is exact enough, as the error counts less the larger n is.
+    """
+    x = m.select(m.compare("ogt", x, 9.02), 9.02, x)
+    sum_ = m.fma(x, 2 * _LOG2_E, 1.5 * 2.0**23)
+    r = m.fma(m.sub(sum_, 1.5 * 2.0**23), -math.log(2) / 2, x)
+    n = m.int_op("shl", m.bits(sum_), 23)
+    return m.floats(m.int_op("add", m.bits(m.horner(r, _EXP_OF_DOUBLE)), n))
 
 
 @own("erf", 32)

@@ -19,6 +19,8 @@ from tvmagic.ir import (
     AttrStmt,
     BufferLoad,
     BufferStore,
+    Call,
+    Cast,
     DataType,
     DeclBuffer,
     Evaluate,
@@ -27,12 +29,15 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     LetStmt,
+    Max,
+    PrimExpr,
     SeqStmt,
     Stmt,
     StringImm,
     Var,
     While,
     post_order_visit,
+    structural_equal,
 )
 from tvmagic.ir.functor import handles
 from tvmagic.ir.query import is_call
@@ -94,6 +99,30 @@ def _vector_stores(stmt: Stmt) -> int:
 
     post_order_visit(stmt, look)
     return 0 if loops[0] else found[0]
+
+
+def _on_bytes(stmt: BufferStore) -> PrimExpr:
+    """What is stored; the step of `max` over bools, which are bytes in memory, as `or` of two bytes.
+
+    LLVM would ask whether the `or` of both is zero, and then sees no reduction any more, of which it could make vectors.
+    """
+    value = stmt.value
+    if not isinstance(value, Cast) or not value.dtype.is_int or not isinstance(value.value, Max):
+        return value
+    mine, other = (_byte_of(side) for side in (value.value.a, value.value.b))
+    if mine is None or other is None:
+        return value
+    if mine.buffer is not stmt.buffer:
+        mine, other = other, mine
+    if mine.buffer is not stmt.buffer or not all(map(structural_equal, mine.indices, stmt.indices)):
+        return value
+    return Call(value.dtype, "tir.bitwise_or", [mine, Cast(value.dtype, Cast(value.value.dtype, other))])
+
+
+def _byte_of(value: PrimExpr) -> BufferLoad | None:
+    """The load of a byte that a bool is made of; None if it is made of something else."""
+    load = value.value if isinstance(value, Cast) and value.dtype.is_bool else None
+    return load if isinstance(load, BufferLoad) and load.dtype.bits == 8 else None
 
 
 class FunctionEmitter(MemoryEmitter):
@@ -228,7 +257,7 @@ class FunctionEmitter(MemoryEmitter):
             for part, value in zip(parts, values):
                 self.store_value(part.buffer, part.indices, value, None)
             return
-        value = self.visit(stmt.value)
+        value = self.visit(_on_bytes(stmt) if self.any_order else stmt.value)
         lanes = stmt.value.dtype.lane_code // stmt.buffer.dtype.lane_code
         predicate = self._lane_mask(stmt.predicate, lanes)
         self.context.check_access(self, stmt, predicate)

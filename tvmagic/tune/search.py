@@ -31,7 +31,9 @@ __all__ = ["Trial", "TuneResult", "tune_operator"]
 
 _PARENTS = 8  # the fastest trials, which are changed further
 _BATCH = 4  # trials of a round for each worker
-_POOL = 4  # candidates that are looked at for each trial of a round
+_POOL = (
+    6  # candidates that are looked at for each trial of a round, at most: a third of them changes of the best others
+)
 _EXPLORE = 0.15  # the share of trials that the model does not choose
 _RANDOM = 0.1  # the share of candidates that are new structures
 _VARIANTS = 0.25  # and of variants of the instant schedule
@@ -343,9 +345,12 @@ class _Search:
 
     def proposals(self, count: int) -> list[_Proposal]:
         """The candidates of a round: those that the model expects to be fast, and a few others."""
-        pool = self.look(self.new(self.some() for _ in range(self.pool_size(count))))
+        size = self.pool_size(count)
+        first = max(count, 2 * size // 3)
+        pool = self.look(self.new(self.some() for _ in range(first)))
         pool.sort(key=lambda p: p.score)
-        further = (self.changed(p.candidate, p.origin) for p in pool[:count] for _ in range(2))
+        good = pool[:count]
+        further = (self.changed(p.candidate, p.origin) for p in (good * (1 + size // count))[: size - first])
         pool = sorted([*pool, *self.look(self.new(further))], key=lambda p: p.score)
         chosen = pool[: max(count - int(_EXPLORE * count + self.draw.random()), 1)]
         others = pool[len(chosen) :]

@@ -13,7 +13,21 @@ from itertools import permutations
 from typing import Any
 
 from tvmagic.codegen.target.machine import Machine, Tile
-from tvmagic.ir import Add, IntImm, Max, Min, Mul, Var, structural_equal
+from tvmagic.ir import (
+    Add,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    PrimExpr,
+    Var,
+    post_order_visit,
+    structural_equal,
+)
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import chunks, copy_block, fused, hint_partition
@@ -74,10 +88,12 @@ def plan_contraction(info: BlockInfo, machine: Machine) -> Plan | None:
         return None
     best: Plan | None = None
     for wide, narrow in permutations(operands, 2):
-        others = [a for a in operands if a is not wide]
+        others = [a for a in operands if a is not wide and a is not narrow]
         for column in info.spatial:
-            if column.var in wide.variables and column.extent != 1 and not _in_any(column, others):
-                for plan in _plans(info, machine, wide, narrow, column, [a for a in operands if a is not narrow]):
+            if column.var in wide.variables and column.var not in narrow.variables and column.extent != 1:
+                if any(a.step(column.var) not in (0, 1) for a in others):  # whose vectors would have to be gathered
+                    continue
+                for plan in _plans(info, machine, wide, narrow, column, others):
                     if best is None or plan.cost < best.cost:
                         best = plan
     return best
@@ -92,21 +108,32 @@ def _distinct(loads: list[Access]) -> list[Access]:
     return found
 
 
-def _in_any(axis: Axis, accesses: list[Access]) -> bool:
-    return any(axis.var in a.variables for a in accesses)
+def _divides(value: PrimExpr) -> bool:
+    """Whether integers are divided in an expression."""
+    found: list[PrimExpr] = []
+    post_order_visit(
+        value, lambda node: found.append(node) if isinstance(node, (Div, FloorDiv, FloorMod, Mod)) else None
+    )
+    return any(not node.dtype.is_float for node in found)
 
 
 def _plans(
     info: BlockInfo, machine: Machine, wide: Access, narrow: Access, column: Axis, others: list[Access]
 ) -> list[Plan]:
-    """The ways with vectors along `column` of the operand `wide`; `others` are all operands but `narrow`."""
-    rows = [a for a in info.spatial if a.var in narrow.variables and not _in_any(a, others) and a.extent != 1]
+    """The ways with vectors along `column` of the operand `wide`.
+
+    `others` are further operands, such as a mask or weights of the reduced axis: they are read as they are, in vectors if
+    they have the column, else one element at a time. None of them has a row and a column, as it would be read for each sum.
+    """
+    rows = [a for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables and a.extent != 1]
+    rows = [a for a in rows if not any({a.var, column.var} <= other.variables for other in others)]
     lanes = machine.lanes(info.store.buffer.dtype)
     found: list[Plan] = []
     for row in rows:
-        # Rounding up needs two accesses at plain variables, of two buffers, and zeros that change nothing.
-        two = len(info.loads) == 2 and wide.buffer is not narrow.buffer
-        padding = two and wide.plain and narrow.plain and info.combine is Add and isinstance(info.value, Mul)
+        # Rounding up needs accesses at plain variables, each of a buffer of its own. What is computed of the zeros there is
+        # not stored, whatever it is; but integers cannot be divided by them, and conditions would be asked for them too.
+        own = len({a.buffer for a in info.loads}) == len(_distinct(info.loads))
+        padding = own and all(a.plain for a in info.loads) and not info.conditions and not _divides(info.value)
         for count, vectors in machine.tiles():
             plan = _planned(
                 info, machine, wide, narrow, column, row, Tile(count, vectors, lanes, machine.vector_registers), padding
