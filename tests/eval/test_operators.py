@@ -40,7 +40,7 @@ def operators(dtype: str) -> dict[str, Any]:
 
 
 def _call(name: str, *args: Any) -> ir.PrimExpr:
-    return ir.Call(args[0].dtype, f"tir.{name}", args)
+    return ir.Call("int32" if name == "clz" else args[0].dtype, f"tir.{name}", args)
 
 
 def unary(dtype: str) -> dict[str, Any]:

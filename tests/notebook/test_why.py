@@ -32,7 +32,7 @@ def test_why_shows_a_table_findings_and_pictures(shell: Any) -> None:
     run(shell, CELL)
     found = run(shell, "%why mm")
     text, page = found.text(False), found.html()
-    assert "a call, measured" in text and "reduction-order" in text and "s[C].vectorize(" in text
+    assert "a call, measured" in text and "reduction-order" in text and "s[C].reorder(" in text
     assert "Roofline" in text and "Bytes moved by each level" in text
     assert page.count("<svg") == 2 and "<ol>" in page and "<pre>" in page
     data = json.loads(json.dumps(found.to_json()))
