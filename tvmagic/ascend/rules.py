@@ -83,7 +83,7 @@ def _spanned(repeats: Sequence[Size], strides: Sequence[Size]) -> Size:
 
 
 def _check_parts(graph: AscGraph) -> None:
-    """Parts that are known to be outside of their arrays; those of open sizes are checked when the program runs."""
+    """Parts that are known to be outside their arrays; those of open sizes are checked when the program runs."""
     for node, array, offset, part, whole in moved_parts(graph):
         beyond = (offset + part - whole).constant
         if (offset.constant is not None and offset.constant < 0) or (beyond is not None and beyond > 0):

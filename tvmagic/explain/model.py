@@ -164,7 +164,7 @@ def _with_vectors(body: Body, machine: Machine, told: Mapping[For, bool]) -> lis
 
 
 def _written_out(groups: list[list[NestModel]], copied: set[Loop], machine: Machine) -> list[list[NestModel]]:
-    """The bodies after LLVM wrote out loops once more: a loop of few vectors is none any more, so that the one around it
+    """The bodies after LLVM wrote out loops once more: a loop of few vectors is gone, so that the one around it
     stays, with its sums in registers."""
     bodies = {group[0].rolled: group for group in groups}
     depth: dict[Loop, int] = {loop: n for group in groups for made in group for n, loop in enumerate(made.nest.loops)}
