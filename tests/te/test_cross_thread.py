@@ -231,6 +231,26 @@ def test_a_stage_inside_a_loop_that_goes_further_in_is_refused() -> None:
     assert largest_difference(s, [a, b]) < 1e-5
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_threads_that_each_have_an_element_of_their_own_do_not_reduce_it_together(shared: bool) -> None:
+    a, k = te.placeholder((8, 4), name="A"), te.reduce_axis((0, 4), name="k")
+    b = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    c = te.compute((8,), lambda i: b[i] + 1.0, name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[0], factor=4)
+    threads = te.thread_axis("threadIdx.y")
+    s[c].bind(inner, threads)
+    s[b].compute_at(s[c], inner)
+    s[b].bind(k, threads if shared else te.thread_axis("threadIdx.y"))
+    with pytest.raises(
+        ScheduleError, match="`B` reduces over `threadIdx.y`, and is computed inside a loop of stage `C`"
+    ):
+        tvmagic.lower(s, [a, c])
+    s[b].compute_at(s[c], outer)
+    s[b].set_scope("shared")
+    assert largest_difference(s, [a, c]) < 1e-5
+
+
 @pytest.mark.parametrize("position", ["inside", "outside"])
 def test_results_of_a_vectorized_axis_are_not_lost(position: str) -> None:
     """Each lane would reduce into the same place; only the last result would be there when all are stored."""

@@ -31,9 +31,7 @@ __all__ = ["Trial", "TuneResult", "tune_operator"]
 
 _PARENTS = 8  # the fastest trials, which are changed further
 _BATCH = 4  # trials of a round for each worker
-_POOL = (
-    6  # candidates that are looked at for each trial of a round, at most: a third of them changes of the best others
-)
+_POOL = 6  # candidates that are looked at for each trial of a round, at most; a third are changes of the best others
 _EXPLORE = 0.15  # the share of trials that the model does not choose
 _RANDOM = 0.1  # the share of candidates that are new structures
 _VARIANTS = 0.25  # and of variants of the instant schedule

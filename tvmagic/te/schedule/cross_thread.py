@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import (
     Allocate,
@@ -26,7 +27,7 @@ from tvmagic.ir import (
 from tvmagic.te.schedule.loop_nest import LoopContext, Values, if_nest, make_loop_nest, merge_nest, substitute_values
 from tvmagic.te.schedule.message_passing import make_bound_check, pass_down_mask
 from tvmagic.te.schedule.relations import Masks, is_const
-from tvmagic.te.schedule.stage import Stage
+from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.schedule.thread_memory import bound_thread, is_serial_reduction
 from tvmagic.te.tensor import ComputeOp, loaded_tensors
 
@@ -58,6 +59,7 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     for iv, level in zip(stage.leaf_iter_vars, nest[1:]):
         (own if is_serial_reduction(stage, iv) else common).append(level)
     _check_places(stage, context)
+    _check_element(stage, op, context)
     results = [_scratch(f"reduce_temp{i}", reduce) for i, reduce in enumerate(reduces)]
     always = is_const(first.condition, 1)
     partial: list[Buffer] = []
@@ -101,6 +103,25 @@ def _check_places(stage: Stage, context: LoopContext) -> None:
                 span=other.span,
                 hint="reorder the loops: those of the reduction that are not bound to threads come last",
             )
+
+
+def _check_element(stage: Stage, op: ComputeOp, context: LoopContext) -> None:
+    """The threads that reduce together reduce one element: no loop around gives each of them one of its own."""
+    together = {axis.thread_tag: iv for iv in stage.leaf_iter_vars if (axis := bound_thread(stage, iv)) is not None}
+    spec = stage.get_attach_spec()
+    while spec.attach_type == AttachType.SCOPE and spec.attach_stage is not None:
+        around = [
+            attr.bind_thread for attr in spec.attach_stage.iter_var_attrs.values() if attr.bind_thread is not None
+        ]
+        for axis in around:
+            if axis.thread_tag in together and any(uses_var(context.ranges[iv].min, (axis.var,)) for iv in op.axis):
+                raise ScheduleError(
+                    f"stage `{stage.origin_op.name}` reduces over `{axis.thread_tag}`, and is computed inside a loop of stage "
+                    f"`{spec.attach_stage.origin_op.name}` that gives each of these threads another element",
+                    span=stage.span,
+                    hint=f"bind `{together[axis.thread_tag].var.name}` to other threads, or compute the stage outside that loop",
+                )
+        spec = spec.attach_stage.get_attach_spec()
 
 
 def _reads_only_inside(stage: Stage, reduce: Reduce, context: LoopContext) -> bool:
