@@ -17,6 +17,7 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     LetStmt,
+    Mutator,
     PrimExpr,
     PrimFunc,
     SeqStmt,
@@ -25,6 +26,7 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
+    substitute,
 )
 from tvmagic.tir.transform.threads.kernel_threads import is_launch
 from tvmagic.tir.transform.uses import free_vars, loads_memory, used_vars
@@ -118,10 +120,25 @@ def divided(func: PrimFunc, name: str) -> tuple[list[Kernel], tuple[Step, ...]]:
     What is outside launches becomes kernels of one thread. Raises BuildError if the host would have to read
     what kernels computed.
     """
+    body = _VectorsInKernels().visit(func.body)
     around = _Around()
-    around.visit(func.body)
+    around.visit(body)
     divider = _Divider(name, around.found)
-    return divider.kernels, divider.steps(func.body)
+    return divider.kernels, divider.steps(body)
+
+
+class _VectorsInKernels(Mutator):
+    """Kernels compute the vectors that are bound around them: the host has none."""
+
+    @handles(AttrStmt)
+    def launch(self, node: AttrStmt) -> Stmt:
+        return node if is_launch(node) else self.visit_children(node)
+
+    @handles(LetStmt)
+    def bound(self, node: LetStmt) -> Stmt:
+        if node.var.dtype.lane_code == 1:
+            return self.visit_children(node)
+        return self.visit(substitute(node.body, {node.var: _of_host(node.value, node)}))
 
 
 def kernel_functions(func: PrimFunc, name: str) -> list[PrimFunc]:
