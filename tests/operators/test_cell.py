@@ -59,6 +59,7 @@ MEANT = [
     ("W: float32[4], V: float32[5]", "a line for each declaration", ","),
     ("Y[i] = X[i] +", None, ""),
     ("Y[i] = X[i] if X[i] > 0", "`Y[i] = X[i] if X[i] > 0 else 0`", "X[i] if"),
+    ("Y = X @ X.T", "`Y[i, j] += X[i, k] * X[j, k]`", "X.T"),
     ("Y = mean(X)", "`Y[()] = mean(X[i], over=i)`", "mean"),
     ("Y[b] = sum(X[i], over=i, b=3)", "as in `b: range(10)`", "b=3"),
     ("Y[i // 2] += X[i]", "as in `Y[j] += X[10 * j + r]`", "i // 2"),

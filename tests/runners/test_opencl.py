@@ -252,14 +252,14 @@ def test_llvm_ir_of_opencl_is_refused() -> None:
 
 
 def test_vectors_that_are_bound_around_launches_are_computed_by_the_kernels() -> None:
-    text = '''@T.prim_func
+    text = """@T.prim_func
 def f(A: T.Buffer((4,), "float32"), B: T.Buffer((8,), "float32")):
     pair: T.float32x2 = T.Broadcast(T.float32(3), 2)
     with T.launch_thread("threadIdx.x", 4) as tx:
         B[tx] = A[tx] * T.float32(2)
     B[4:6] = pair
     B[6:8] = pair + T.Broadcast(T.float32(1), 2)
-'''
+"""
     built = tvmagic.build(from_source(text), target="opencl")
     a, b = np.arange(4, dtype="float32"), np.zeros(8, "float32")
     with tools_there():

@@ -120,8 +120,22 @@ def _indexed(name: str, value: ast.expr, tensors: Container[str]) -> str | None:
         case ast.Call(func=ast.Name(id=reduction), args=[ast.Name(id=whole)]):
             if reduction in {*REDUCTIONS, *OVER} and whole in tensors:
                 return f"a reduction names its indices: `{name}[()] = {reduction}({whole}[i], over=i)`"
+        case ast.BinOp(left=a, op=ast.MatMult(), right=b):
+            left, right = _matrix(a, "i", "k", tensors), _matrix(b, "k", "j", tensors)
+            if left and right:
+                return f"a product of matrices is a sum with an index for each dimension: `{name}[i, j] += {left} * {right}`"
     if isinstance(value, ast.BinOp) and any(isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(value)):
         return f"index notation has indices on both sides, such as `{name}[i] = X[i] + 1`"
+    return None
+
+
+def _matrix(operand: ast.expr, row: str, column: str, tensors: Container[str]) -> str | None:
+    """A matrix or its transpose with its indices; None for what is neither."""
+    match operand:
+        case ast.Name(id=name) if name in tensors:
+            return f"{name}[{row}, {column}]"
+        case ast.Attribute(value=ast.Name(id=name), attr="T") if name in tensors:
+            return f"{name}[{column}, {row}]"
     return None
 
 
