@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import pathlib
 from typing import Any
@@ -63,6 +64,19 @@ def test_wrong_lines(shell: Any, line: str, words: str, capsys: pytest.CaptureFi
     assert not result.success
     error = str(result.error_in_exec)
     assert words in error or "NAME" in words and "name" in error
+
+
+def test_a_time_that_the_model_does_not_explain_is_told(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(shell, "%%tensor e -q\nA: float32[64, 512]\nB[i, j] = exp(A[i, j])")
+    run(shell, "%auto e -q")
+    told = "what takes most of the time is not in it"
+    why_module = importlib.import_module("tvmagic.notebook.why")  # not the function of that name
+    monkeypatch.setattr(why_module, "_measured", lambda version, size: 40e-6)
+    found = run(shell, "%why e")
+    assert "at-roof" in found.text(False) and told not in found.text(False)
+    monkeypatch.setattr(why_module, "_measured", lambda version, size: 1.0)
+    found = run(shell, "%why e")
+    assert "at-roof" not in found.text(False) and told in found.text(False)
 
 
 def test_an_explanation_shows_itself() -> None:

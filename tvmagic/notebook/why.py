@@ -25,6 +25,8 @@ from tvmagic.operators.peaks import measured_peaks
 __all__ = ["explanation_view", "why"]
 
 _COLOURS = ("#8fbcd4", "#5b8db8", "#b58a3c", "#b0483c")
+_FAR = 4  # times the modelled time from which on the model misses something
+_CALL = 50e-6  # seconds that a call with its threads may take whatever it computes
 _LONGEST = 2.0  # seconds of a call by the model up to which it is measured
 _ROWS = 60  # instructions that are shown
 
@@ -63,7 +65,20 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
             reason = error.message
         if reason:
             explanation.notes.append(f"not measured: {reason}")
+    if seconds is not None:
+        _doubt(explanation, seconds)
     return explanation_view(explanation, seconds)
+
+
+def _doubt(explanation: Explanation, seconds: float) -> None:
+    """Say so if the measured time is far from the modelled one; then nothing is known to be at its limit."""
+    expected = explanation.cycles / HERTZ
+    if seconds < _FAR * expected + _CALL:
+        return
+    explanation.findings[:] = [finding for finding in explanation.findings if finding.code != "at-roof"]
+    explanation.notes.append(
+        f"a call takes {format_seconds(seconds)}, and {format_seconds(expected)} by the model: what takes most of the time is not in it"
+    )
 
 
 def _obstacle(explanation: Explanation) -> str:
