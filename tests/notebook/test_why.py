@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tvmagic.explain import explain
+from tvmagic.explain.findings import Finding
 from tvmagic.notebook.display import shown
 from tvmagic.operators import operator, peaks
 
@@ -73,10 +74,15 @@ def test_a_time_that_the_model_does_not_explain_is_told(shell: Any, monkeypatch:
     why_module = importlib.import_module("tvmagic.notebook.why")  # not the function of that name
     monkeypatch.setattr(why_module, "_measured", lambda version, size: 40e-6)
     found = run(shell, "%why e")
-    assert "at-roof" in found.text(False) and told not in found.text(False)
+    assert told not in found.text(False)
     monkeypatch.setattr(why_module, "_measured", lambda version, size: 1.0)
     found = run(shell, "%why e")
     assert "at-roof" not in found.text(False) and told in found.text(False)
+    limit = Finding("at-roof", "`B` is at the roof", 1, 1, "", 1.0)
+    for seconds, findings in ((40e-6, [limit]), (1.0, [])):
+        found.explanation.findings[:] = [limit]
+        why_module._doubt(found.explanation, seconds)
+        assert found.explanation.findings == findings
 
 
 def test_an_explanation_shows_itself() -> None:
