@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tvmagic.explain import explain
-from tvmagic.explain.findings import Finding
+from tvmagic.explain.explanation import Finding
 from tvmagic.notebook.display import shown
 from tvmagic.operators import operator, peaks
 
