@@ -94,7 +94,7 @@ def schedules_of(op: Operator, count: int, draw: random.Random) -> list[Version]
 
 
 def measured_on(machine: Machine) -> Machine:
-    """The processor that code is for, with what the one that runs it decides."""
+    """The processor that code is for, with what this machine decides if it runs it."""
     host = resolved("llvm").machine
     return replace(machine, caches=host.caches, fma_latency=host.fma_latency, stored=host.stored)
 

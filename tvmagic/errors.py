@@ -98,7 +98,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 
 def no_such_name(owner: object, name: str) -> AttributeError:
-    """The error for a name that an object does not have; a name as it is in C++ gets the one that it has here."""
+    """The error for a name that an object does not have; a name as it is in C++ gets its name here."""
     known = [n for n in dir(type(owner)) if not n.startswith("_")]
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
     near = f"did you mean `{words}`?" if words in known and words != name else did_you_mean(name, known)

@@ -481,7 +481,7 @@ def test_a_step_has_an_address(served: Any, record: Record) -> None:
 
 
 def test_an_address_names_a_step_in_each_notebook_of_a_page(served: Any, record: Record) -> None:
-    """JupyterLab opens the notebooks of the last time as well, maybe before the one that the address names."""
+    """JupyterLab opens the notebooks of the last time as well, maybe before that of the address."""
     served.goto("http://localhost/#step=2")
     show(served, record, '<div class="jp-Notebook"><div id="b"></div><div id="c"></div></div>')
     data = packed_view(make_view(dense_record()))

@@ -21,9 +21,7 @@ __all__ = ["Core", "depending", "shuffled"]
 WIDTH = 5  # operations begun in a cycle, of all kinds
 DIVISION, INDEX_DIVISION = 8, 6  # operations that a division, a division of indices counts as
 FORWARD = 5  # cycles from a store to a load of the same place
-MASKED = (
-    20  # cycles from a store of some lanes to a load of the same place, which has to wait until all is in the cache
-)
+MASKED = 20  # cycles from a store of some lanes to a load of the same place, which waits until all is in the cache
 WINDOW, WAITING = 300, 100  # operations, and operations on values, that a core looks ahead
 LOOK_UP = 3  # cycles to look up a page that is not among those at hand
 PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stored in registers

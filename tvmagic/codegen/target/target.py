@@ -545,11 +545,10 @@ def _has_fma(triple: str, cpu: str, features: str) -> bool:
     import llvmlite.binding as llvm
 
     machine = _machine(triple, cpu, features, 3)
-    fma = "call float @llvm.fmuladd.f32(float %a, float %b, float %c)"
     text = f"""target triple = "{triple}"
     declare float @llvm.fmuladd.f32(float, float, float)
     define float @f(float %a, float %b, float %c) {{
-      %r = {fma}
+      %r = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
       ret float %r
     }}"""
     assembly = machine.emit_assembly(llvm.parse_assembly(text, llvm.create_context()))

@@ -17,21 +17,27 @@ def fragment_number(buffer: T.Buffer, stride: T.PrimExpr, rows: int, columns: in
     return offset // stride // rows * (stride // columns) + offset % stride // columns
 
 
-def get_wmma_load_intrin(dtype: str, scope: str, is_b: bool, is_col_major: bool) -> tuple[PrimFunc, PrimFunc]:
-    """A fragment of the left (of the right, with `is_b`) matrix, loaded from memory of `scope`."""
-    fragment, layout = f"wmma.matrix_{'b' if is_b else 'a'}", "col_major" if is_col_major else "row_major"
+def _copied(dtype: str, source: str, target: str, name: str) -> PrimFunc:
+    """A fragment copied from memory of one scope to memory of another, by a block called `name`."""
 
     @T.prim_func
     def desc(a: T.handle, c: T.handle) -> None:  # type: ignore
-        A = T.match_buffer(a, (N, N), dtype, align=64, offset_factor=N, scope=scope)
-        C = T.match_buffer(c, (N, N), dtype, align=64, offset_factor=N, scope=fragment)
+        A = T.match_buffer(a, (N, N), dtype, align=64, offset_factor=N, scope=source)
+        C = T.match_buffer(c, (N, N), dtype, align=64, offset_factor=N, scope=target)
         with T.block("root"):
             T.reads(A[0:N, 0:N])
             T.writes(C[0:N, 0:N])
             for i, j in T.grid(N, N):
-                with T.block("load"):
+                with T.block(name):
                     vii, vjj = T.axis.remap("SS", [i, j])
                     C[vii, vjj] = A[vii, vjj]
+
+    return desc
+
+
+def get_wmma_load_intrin(dtype: str, scope: str, is_b: bool, is_col_major: bool) -> tuple[PrimFunc, PrimFunc]:
+    """A fragment of the left (of the right, with `is_b`) matrix, loaded from memory of `scope`."""
+    fragment, layout = f"wmma.matrix_{'b' if is_b else 'a'}", "col_major" if is_col_major else "row_major"
 
     @T.prim_func
     def impl(a: T.handle, c: T.handle) -> None:  # type: ignore
@@ -45,7 +51,7 @@ def get_wmma_load_intrin(dtype: str, scope: str, is_b: bool, is_col_major: bool)
                 T.tvm_load_matrix_sync(C.data, N, N, N, fragment_number(C, d1, N, N), A.access_ptr("r"), s1, layout)
             )
 
-    return desc, impl
+    return _copied(dtype, scope, fragment, "load"), impl
 
 
 def get_wmma_fill_intrin(dtype: str) -> tuple[PrimFunc, PrimFunc]:
@@ -79,18 +85,6 @@ def get_wmma_store_intrin(dtype: str, scope: str) -> tuple[PrimFunc, PrimFunc]:
     """A fragment of sums, stored to memory of `scope`."""
 
     @T.prim_func
-    def desc(a: T.handle, c: T.handle) -> None:  # type: ignore
-        A = T.match_buffer(a, (N, N), dtype, align=64, offset_factor=N, scope="wmma.accumulator")
-        C = T.match_buffer(c, (N, N), dtype, align=64, offset_factor=N, scope=scope)
-        with T.block("root"):
-            T.reads(A[0:N, 0:N])
-            T.writes(C[0:N, 0:N])
-            for i, j in T.grid(N, N):
-                with T.block("store"):
-                    vii, vjj = T.axis.remap("SS", [i, j])
-                    C[vii, vjj] = A[vii, vjj]
-
-    @T.prim_func
     def impl(a: T.handle, c: T.handle) -> None:  # type: ignore
         s1, s0, d1, d0 = T.int32(), T.int32(), T.int32(), T.int32()
         A = T.match_buffer(a, (N, N), dtype, align=64, offset_factor=N, scope="wmma.accumulator", strides=[d1, d0])
@@ -104,7 +98,7 @@ def get_wmma_store_intrin(dtype: str, scope: str) -> tuple[PrimFunc, PrimFunc]:
                 )
             )
 
-    return desc, impl
+    return _copied(dtype, "wmma.accumulator", scope, "store"), impl
 
 
 def _all() -> dict[str, tuple[PrimFunc, PrimFunc]]:
