@@ -47,6 +47,7 @@ SEEDS: dict[str, dict[int, str]] = {
         201369: "a stage in the loop of a reduction over threads",
         50095: "the first step of a scan, over threads that have its memory of their own",
         300843: "what a step of a scan reads in memory of each thread's own",
+        601394: "a result of threads whose memory has other values too",
         601894: "a loop split where its own result says",
         700013: "a view of a buffer that is bound to two parts",
         700081: "what calls of an intrinsic read in the loop of another stage",
