@@ -183,7 +183,7 @@ def test_planted_faults_are_found(change: Any, kind: str) -> None:
 
 
 def test_a_strided_array_has_guards_between_its_elements() -> None:
-    array = Guarded(np.zeros((2, 3), "int16"), strided=True, filled=False)
+    array = Guarded(np.zeros((2, 3), "int16"), strided=True, filled=False, changes=True)
     array.array[...] = 7
     assert array.outside_written() == 0
     array.array.base[..., 1] = 7  # every second element
