@@ -76,7 +76,9 @@ class MagicNames(Magics):
         """The value of symbolic sizes: the one asked for, or one for which all operators are quick to run."""
         if arguments.size is None:
             return min((op.usual_size for op in operators), default=USUAL_SIZE)
-        if operators and not any(op.symbols for op in operators):
+        if not operators:
+            raise UsageError(f"{magic}: no operator is named, so that --size would do nothing")
+        if not any(op.symbols for op in operators):
             names = " and ".join(f"`{op.name}`" for op in operators)
             raise UsageError(f"{magic}: {names} has no symbolic size, so that --size would do nothing")
         return arguments.size
