@@ -119,7 +119,7 @@ class Case:
                     if hasattr(shown, method):
                         getattr(shown, method)()
         except UsageError as error:
-            if "; " not in str(error) and "(see %" not in str(error):
+            if not any(words in str(error) for words in ("; ", "(see %", "such as")):
                 raise Wrong("refused", f"%{name} {line}: no hint: {error}") from error
         except Exception as error:
             if not refusal(error):
