@@ -28,9 +28,21 @@ def hint_for(error: Exception, scope: Mapping[str, Any], statement: str = "") ->
     if isinstance(error, AttributeError) and isinstance(name, str):
         return _of_another(error.obj, name) or _near(name, dir(error.obj))
     if isinstance(error, NameError) and isinstance(name, str):
-        return _loops(name, scope, statement) or _near(name, scope) or _near(name, dir(builtins)) or _tensors(scope)
+        return (
+            _loops(name, scope, statement)
+            or _in_modules(name, scope)
+            or _near(name, scope)
+            or _near(name, dir(builtins))
+            or _tensors(scope)
+        )
     found = _ARGUMENTS.match(str(error)) if isinstance(error, TypeError) else None
     return _parameters(found[1], scope) if found else None
+
+
+def _in_modules(name: str, scope: Mapping[str, Any]) -> str | None:
+    """The name with the module of the cell that has it, as `te.compute` for `compute`."""
+    found = next((m for m in ("te", "tir", "T") if callable(getattr(scope.get(m), name, None))), None)
+    return f"write `{found}.{name}`" if found else None
 
 
 def _near(name: str, known: Any) -> str | None:
