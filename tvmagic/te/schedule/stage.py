@@ -778,7 +778,7 @@ class Stage(Identified):
 
     def _not_output(self, call: str) -> None:
         if self.is_output:
-            raise self.error(f"{call} on an output of the schedule")
+            raise self.error(f"{call} on an output of the schedule", "it is for a stage that another one reads")
 
     def double_buffer(self) -> None:
         """Keep two copies of the buffer: one is filled while the other is read.
