@@ -12,7 +12,7 @@ import pytest
 from tools import tools_there
 
 from tvmagic.errors import TVMagicError
-from tvmagic.notebook.arguments import PARSERS
+from tvmagic.notebook.arguments import PARSERS, Arguments
 from tvmagic.notebook.magics import MAGICS
 from tvmagic.operators import Operator
 
@@ -266,7 +266,8 @@ WRONG = [
     ("%asm dense --target 'llvm -mcpu=nope'", "knows no processor `nope`"),
     ("%%schedule dense --chek\ns[Y]", "did you mean `--check`?"),
     ("%%schedule dense --size 0\ns[Y]", "is not a whole number"),
-    ("%%schedule dense --size 8\ns[Y]", "`dense` has no symbolic size, so that --size would do nothing"),
+    ("%%schedule dense --size 8\ns[Y]", "`--size` would do nothing without `--check` or `--time`"),
+    ("%%schedule dense -c --size 8\ns[Y]", "`dense` has no symbolic size, so that --size would do nothing"),
     ("%bench dense --size 100", "`dense` has no symbolic size, so that --size would do nothing"),
     ("%%tensor np\nX: float32[4]\nY[i] = X[i]", "`np` is a name that cells have; give the operator another name"),
     ("%%tensor s\nX: float32[4]\nY[i] = X[i]", "`s` is a name that cells have"),
@@ -300,6 +301,21 @@ WRONG = [
     ("%compare dense nope", "there is no operator `nope`"),
     ("%tune dense --trials many", "is not a whole number"),
     ('%passes "dense', "the line cannot be read"),
+    ("%bench dense --seconds 1 --seconds=2", "`--seconds` is given twice; one of the two values would be ignored"),
+    ("%passes dense -v tiled --name plain", "`--name` is given twice"),
+    ("%passes dense -pcalls --passes Simplify", "`--passes` is given twice"),
+    ("%%schedule dense -tq --hide\ns[Y]", "`--hide` would do nothing with `--quiet`"),
+    ("%%schedule dense --play --time\ns[Y]", "`--time` would do nothing with `--play`"),
+    ("%%tensor other -q --code\nX: float32[4]\nY[i] = X[i]", "`--code` would do nothing with `--quiet`"),
+    ("%auto dense --cell --check", "`--check` would do nothing with `--cell`"),
+    ("%machine --size 4", "no operator is named, so that --size would do nothing"),
+    ("%tune dense --from x --trials 3", "`--trials` would do nothing with `--from`"),
+    ("%tune dense --from x --database y", "name two files; write one of them"),
+    ("%puzzle 1 --hint 1 --solution", "`--solution` would do nothing with `--hint`"),
+    ("%puzzle --solution", "which puzzle is `--solution` for?"),
+    ("%puzzle 1 --forget", "`--forget` is for all puzzles"),
+    ("%%puzzle 1 --hint\nx", "the cell is the answer"),
+    ("%program dense 0 --time", "`--time` is for the cell that is written"),
 ]
 
 
@@ -312,6 +328,17 @@ def test_wrong_arguments_are_told_in_a_line(
     text = fails(loaded, cell, capsys)
     assert message in " ".join(text.split()), "long sentences go on in the next line"
     assert "get_ipython" not in text, "the user's own line, not what IPython makes of it"
+
+
+def test_flags_without_a_value_may_be_repeated(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(loaded, "%%schedule dense -q --quiet -c --check\ns[Y]")
+    assert "equal" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("parser", PARSERS.values(), ids=list(PARSERS))
+def test_options_that_do_nothing_beside_others_are_options(parser: Arguments) -> None:
+    named = {flag for idle in parser.idle for flag in (*idle.flags, *idle.beside)}
+    assert named <= set(parser.flags)
 
 
 def test_a_wrong_expression_is_marked_in_the_cell(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:

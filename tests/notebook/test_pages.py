@@ -116,8 +116,8 @@ def test_the_magic_writes_a_page(shell: Any, tmp_path: Path, capsys: Any) -> Non
     for words, said in [
         (f"--html {tmp_path / 'x.html'} --knob tile=8,16 --knob width=32", "it needs no kernel and no network"),
         (f"--html {tmp_path / 'x.html'} --knob tile", "is not a name with values"),
-        (f"--html {tmp_path / 'x.html'} --verify", "--html does not go with --verify"),
-        ("--knob tile=4", "--knob and --size belong to --html"),
+        (f"--html {tmp_path / 'x.html'} --verify", "`--verify` would do nothing with `--html`"),
+        ("--knob tile=4", "`--knob` would do nothing without `--html`"),
     ]:
         shell.run_cell(f"%passes dense {words}")
         out = capsys.readouterr()

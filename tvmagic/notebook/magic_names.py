@@ -76,9 +76,11 @@ class MagicNames(Magics):
         """The value of symbolic sizes: the one asked for, or one for which all operators are quick to run."""
         if arguments.size is None:
             return min((op.usual_size for op in operators), default=USUAL_SIZE)
-        if operators and not any(op.symbols for op in operators):
+        if not operators:
+            raise UsageError(f"{magic}: no operator is named, so that --size would do nothing; name one")
+        if not any(op.symbols for op in operators):
             names = " and ".join(f"`{op.name}`" for op in operators)
-            raise UsageError(f"{magic}: {names} has no symbolic size, so that --size would do nothing")
+            raise UsageError(f"{magic}: {names} has no symbolic size, so that --size would do nothing; leave it out")
         return arguments.size
 
     def _version(self, arguments: Any, magic: str) -> Version:
@@ -99,7 +101,8 @@ class MagicNames(Magics):
         if not callable(value):
             hidden = self.shell.user_ns_hidden if self.shell is not None else {}
             known = [n for n, v in self.namespace.items() if callable(v) and n not in hidden]
-            raise UsageError(f"%bench: there is no function `{text}`{did_you_mean(text, known)}")
+            near = did_you_mean(text, known) or "; name one of your own, or one of NumPy's such as np.dot"
+            raise UsageError(f"%bench: there is no function `{text}`{near}")
         return text, value
 
     def _version_text(self, text: str, default: Operator | None, magic: str = "%compare") -> Version:
