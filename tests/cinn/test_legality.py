@@ -324,3 +324,90 @@ def test_a_part_of_a_sum_is_not_read_where_the_sum_is_complete(call: Callable[[I
         call(schedule)
     a = np.arange(24, dtype="float32").reshape(4, 6)
     np.testing.assert_array_equal(run(schedule.func, [a], (4, 6))[0], 2 * np.cumsum(a, 1))
+
+
+REPEATED = """serial for (i, 0, 4) {
+  ScheduleBlock(B__reduce_init) { i0 = axis.bind(i) B__reduce_init[i0] = 0.00000000f }
+  serial for (r, 0, 3) { if ((r < TIMES)) {
+    serial for (k0, 0, 9) { ScheduleBlock(B) { i0, i1 = axis.bind(i, k0) B[i0] = (B[i0] + A[i0, i1]) } } } }
+}
+serial for (i, 0, 4) { ScheduleBlock(C) { i0 = axis.bind(i) C[i0] = (B[i0] * 2.00000000f) } }"""
+REBUILDS: dict[str, Callable[[IRSchedule], object]] = {
+    "compute_at": lambda s: s.compute_at("B", s.get_loops("C")[0]),
+    "rfactor": lambda s: s.rfactor(s.get_loops("B")[2], 0),
+}
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("call", REBUILDS.values(), ids=REBUILDS)
+def test_a_sum_that_a_loop_repeats_keeps_its_loops(call: Callable[[IRSchedule], object], times: int) -> None:
+    schedule = IRSchedule(from_cinn(REPEATED.replace("TIMES", str(times)), outputs=["C"]))
+    a = np.arange(36, dtype="float32").reshape(4, 9)
+    if times > 1:
+        with pytest.raises(TVMagicError, match="loop `r` may repeat `B`, which adds up"):
+            call(schedule)
+    else:
+        call(schedule)
+    np.testing.assert_array_equal(run(schedule.func, [a], (4,))[0], 2 * times * a.sum(1))
+
+
+def _ragged(name: str, *splits: tuple[str, int, list[int]]) -> IRSchedule:
+    schedule = program(name).schedule()
+    for split in splits:
+        schedule.split(*split)
+    return schedule
+
+
+RAGGED: dict[str, tuple[str, Callable[[], IRSchedule], Callable[[IRSchedule], object]]] = {
+    "a condition of three loops": (
+        "normed", lambda: _ragged("normed", ("S", 0, [3, 2, 4])), lambda s: s.reverse_compute_at("C", s.get_loops("S")[1])),
+    "a condition on loops that reduce": (
+        "row_max", lambda: _ragged("row_max", ("B", 1, [3, 2, 4])), lambda s: s.reverse_compute_at("C", s.get_loops("B")[0])),
+    "a condition inside one tile": (
+        "row_max", lambda: _ragged("row_max", ("B", 0, [2, 5]), ("B", 1, [2, 3])),
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[0])),
+    "a condition inside a tile of columns": (
+        "matmul", lambda: _ragged("matmul", ("B", 1, [8, 3]), ("B", 2, [2, 2])),
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[1])),
+    "a loop of one iteration split, for a consumer": (
+        "transposed", lambda: _ragged("transposed", ("C", 0, [4, 7])), lambda s: s.reverse_compute_at("C", s.get_loops("B")[0])),
+    "a loop of one iteration split, for a cache": (
+        "outputs", lambda: _ragged("outputs", ("C", 1, [2, 2, 7])), lambda s: s.cache_write("C", 0, "local")),
+    "a split of a split": (
+        "blur", lambda: _ragged("blur", ("B", 1, [5, 2]), ("B", 1, [3, 2])), lambda s: s.cache_write("B", 0, "local")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RAGGED)
+def test_tiles_that_do_not_divide_move_as_others_do(case: str) -> None:
+    name, make, call = RAGGED[case]
+    schedule = make()
+    call(schedule)
+    check(name, schedule)
+
+
+def test_rows_that_are_computed_for_each_element_change_places() -> None:
+    schedule = program("row_max").schedule()
+    schedule.compute_at("B", schedule.get_loops("C")[1])
+    schedule.reorder("C", [1, 0])
+    check("row_max", schedule)
+
+
+def test_tiles_with_a_ragged_copy_of_their_own_run_at_once() -> None:
+    schedule = program("blur").schedule()
+    tiles = schedule.split("C", 0, [-1, 7])
+    schedule.compute_at("B", tiles[0])
+    schedule.split("C", 1, [2, 2, 2])
+    schedule.split("B", 1, [2, 5])
+    schedule.parallel(tiles[0])
+    check("blur", schedule)
+
+
+def test_a_tile_that_stores_less_than_is_read_is_shared() -> None:
+    schedule = program("blur").schedule()
+    tiles = schedule.split("C", 0, [2, 6])
+    schedule.compute_at("B", tiles[0])
+    text = schedule.text(regions=False).replace("serial for (ax0, 0, 8)", "serial for (ax0, 0, 7)")
+    less = IRSchedule(from_cinn(text, {"A": ((14, 9), "float32"), "B": ((14, 9), "float32")}, outputs=["C"]))
+    with pytest.raises(TVMagicError, match="touch the same element of `B`"):
+        less.parallel(less.get_loops("C")[0])
