@@ -139,7 +139,7 @@ class Operator:
         if self.prim_func is not None:
             raise TVMagicError(
                 f"`{self.name}` is a TensorIR function and has no TE schedule",
-                hint="use the TensorIR schedule `sch`",
+                hint="%graph shows its blocks, and a %%schedule cell has its TensorIR schedule as `sch`",
             )
         return te.create_schedule([t.op for t in self.outputs])
 
@@ -574,10 +574,15 @@ class Version:
         return f"<Version {visible(self.name)} of {self.operator.signature}>"
 
 
+def is_tiling(value: Any) -> bool:
+    """Whether a value is a tiling of Ascend, which is not imported for the question."""
+    return type(value).__module__ == "tvmagic.ascend.tiling"
+
+
 def function_of(value: Any) -> PrimFunc | None:
     """The one function of a module, of a schedule of TensorIR or CINN, or of a tiling of Ascend; None if `value` is not such a thing."""
     if not isinstance(value, (PrimFunc, IRModule)):
-        lowered = value.lower() if type(value).__module__ == "tvmagic.ascend.tiling" else getattr(value, "mod", None)
+        lowered = value.lower() if is_tiling(value) else getattr(value, "mod", None)
         value = lowered if isinstance(lowered, (PrimFunc, IRModule)) else None
     if isinstance(value, IRModule):
         functions = [f for f in value.functions.values() if isinstance(f, PrimFunc)]
