@@ -40,7 +40,7 @@ from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.error import BufferPlaceError, ScheduleError
 from tvmagic.tir.blocks.regions import used_buffers, with_regions_of
 from tvmagic.tir.blocks.sref import StmtSRef
-from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer, matched_in
+from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer
 from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
 from tvmagic.tir.schedule.primitives.layout_padding import Padding, checked_pad_value, write_padding
 from tvmagic.tir.schedule.requirements import access_owner, check_loops_unused, check_no_pointer, runs_over
@@ -226,13 +226,7 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
     @handles(MatchBufferRegion)
     def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
         source = self._matched_region(node.source) if node.source.buffer is self.old else None
-        if source is None:
-            return node
-        target = matched_in(node.buffer, self.new, self.old)
-        if target is not node.buffer:
-            self.buffers[node.buffer] = target
-            self.data[node.buffer.data] = target.data
-        return node.replace(source=source, buffer=target)
+        return node if source is None else self.matched(node, source)
 
 
 def replace_interface_buffer(state: ScheduleState, block: StmtSRef, old: Buffer, new: Buffer) -> None:
