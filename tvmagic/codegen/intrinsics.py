@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.codegen.llvm_names import names
-from tvmagic.codegen.rules import OWN, RULES, rule
+from tvmagic.codegen.math_library import libm_call
+from tvmagic.codegen.rules import LIBRARY, OWN, RULES, rule
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import why_refused
 from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type
-from tvmagic.codegen.vector_math import LIBRARY, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
 from tvmagic.ir.query import is_call
