@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.codegen.llvm_names import names
 from tvmagic.codegen.math_library import libm_call
-from tvmagic.codegen.rules import LIBRARY, OWN, RULES, rule
+from tvmagic.codegen.rules import LIBRARY, OWN, RULES, large_uint, rule
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import why_refused
 from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type
@@ -180,8 +180,7 @@ def _shift(emitter: Any, call: Call) -> str:
 
 @rule("large_uint_imm")
 def _large(emitter: Any, call: Call) -> str:
-    low, high = (int(a) for a in call.args)
-    return constant(call.dtype, (high << 32) | (low & 0xFFFFFFFF))
+    return constant(call.dtype, large_uint(call))
 
 
 @rule("q_multiply_shift")
