@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.codegen.divisions import low_bits
 from tvmagic.codegen.llvm_names import names
 from tvmagic.codegen.math_library import libm_call
 from tvmagic.codegen.rules import LIBRARY, OWN, RULES, large_uint, rule
@@ -146,7 +147,7 @@ def _bitwise(emitter: Any, call: Call) -> str:
     name = call.op.name[4:]  # type: ignore[union-attr]
     low, high = emitter.intervals.of(call.args[1])
     if name == "bitwise_and" and low == high > 0 and low & (low + 1) == 0:
-        return emitter.low_bits(call.dtype, a, low)
+        return low_bits(emitter, call.dtype, a, low)
     return emitter.out.op(f"{_BITS[name]} {llvm_type(call.dtype)} {a}, {b}")
 
 
