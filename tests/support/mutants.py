@@ -36,7 +36,7 @@ PACKAGES = {
     "te": (("tvmagic/te/schedule",), ("tests/te",)),
     "primitives": (("tvmagic/tir/schedule",), ("tests/tir",)),
     "transforms": (("tvmagic/tir/transform", "tvmagic/tir/analysis"), ("tests/tir",)),
-    "codegen": (("tvmagic/codegen",), ("tests/codegen", "tests/runtime", "tests/runners")),
+    "codegen": (("tvmagic/codegen",), ("tests/codegen", "tests/runtime")),
     "notation": (("tvmagic/notation", "tvmagic/operators"), ("tests/notation", "tests/operators")),
     "cinn": (("tvmagic/cinn", "tvmagic/cinn/text/printer*"), ("tests/cinn",)),
     "ascend": (("tvmagic/ascend",), ("tests/ascend",)),
