@@ -1,5 +1,6 @@
 """Every operator and dtype against NumPy over edge values."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -349,3 +350,15 @@ def test_a_call_of_types_that_an_operator_does_not_have_is_refused(name, given, 
 def test_bits_of_a_float_are_not_counted(name):
     with pytest.raises(TVMagicError, match=f"`{name}` takes integers, not `float32`"):
         getattr(tir, name)(tir.const(1.0, "float32"))
+
+
+@pytest.mark.parametrize(("first", "signed"), [(0, False), (3, False), (-1, True)])
+def test_what_is_never_negative_is_divided_without_a_sign(first, signed):
+    """Such a division is cheaper, and there is nothing to round down."""
+    out, var = decl_buffer((16,), "int32", "X"), tir.Var("i", "int32")
+    value = tir.floordiv(var, 3) * 100 + tir.floormod(var, 3)
+    mod = module(tir.For(var, first, 16, 0, tir.BufferStore(out, value, [var - first])), out)
+    words = re.findall(r" ([su](?:div|rem)) ", codegen.llvm_ir(mod, None, False))
+    assert sorted(words) == (["sdiv", "srem"] if signed else ["udiv", "urem"])
+    i = np.arange(first, first + 16)
+    np.testing.assert_array_equal(codegen.compile_module(mod)(), i // 3 * 100 + i % 3)

@@ -207,6 +207,29 @@ def test_asm_for_an_npu_is_its_kernels_source(loaded: Any) -> None:
     assert "define" in str(run(loaded, "%llvm dense"))
 
 
+def test_the_kernel_of_a_tiling_is_its_own(loaded: Any) -> None:
+    from tvmagic import ascend
+
+    loaded.run_cell_magic("tensor", "scaled", "X: float32[100, 300]\nY[i, j] = exp(X[i, j] * 0.5)")
+    results = ascend.auto_schedule(ascend.hint_graph(loaded.user_ns["scaled"]))
+    loaded.user_ns["npu"], loaded.user_ns["cpu"] = (
+        ascend.auto_tiling(results, machine="atlas_a2"),
+        ascend.auto_tiling(results),
+    )
+    for target in ("ascend", "atlas_a2"):
+        assert str(run(loaded, f"%asm npu --target {target}")) == loaded.user_ns["npu"].ascend_c().rstrip()
+    beside = run(loaded, "%asm npu --target ascend --beside haswell").text()
+    assert "For reading only" in beside and "vmulps" in beside
+    for line, said in (
+        ("%asm npu --target atlas_a2_40", "the tiling is for atlas_a2, so that there is no kernel for atlas_a2_40"),
+        ("%asm cpu --target ascend", "the tiling is for this CPU, so that there is no kernel for atlas_a2"),
+        ("%llvm npu --target ascend", "`ascend` is an NPU, for which there is the source of a kernel"),
+    ):
+        with pytest.raises(Exception, match=said):
+            run(loaded, line)
+    assert "npu:plain" in run(loaded, "%compare npu cpu").text()
+
+
 def test_benchmarks_compare_all_versions(loaded: Any) -> None:
     run(loaded, SCHEDULE.replace("tiled", "second"))
     table = run(loaded, "%bench dense --seconds 0.01")

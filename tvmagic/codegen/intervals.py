@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tvmagic.arith.corners import ENDS_OF
+from tvmagic.arith.corners import Ends as Interval
 from tvmagic.arith.scalable import most_lanes
 from tvmagic.ir import (
-    Add,
+    BinaryOp,
     Broadcast,
     Call,
     Cast,
     FloorDiv,
     FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mul,
     PrimExpr,
     Ramp,
     SizeVar,
-    Sub,
     Var,
 )
 from tvmagic.ir.dtype import integer_limits
@@ -27,7 +25,6 @@ from tvmagic.ir.query import callee
 
 __all__ = ["Intervals"]
 
-Interval = tuple[int, int]
 _DEEPEST = 32
 
 
@@ -64,36 +61,17 @@ def _limits(expr: PrimExpr) -> Interval:
     return integer_limits(expr.dtype) if expr.dtype.bits else (0, 1)
 
 
-def _hull(values: list[int]) -> Interval:
-    return min(values), max(values)
-
-
-def _pairwise(combine: Callable[[int, int], int]) -> Callable[[Intervals, PrimExpr, int], Interval]:
-    def rule(bounds: Intervals, expr: PrimExpr, depth: int) -> Interval:
-        a, b = bounds.of(expr.a, depth), bounds.of(expr.b, depth)  # type: ignore[attr-defined]
-        return _hull([combine(x, y) for x in a for y in b])
-
-    return rule
-
-
-def _floordiv(bounds: Intervals, expr: FloorDiv, depth: int) -> Interval:
+def _of_two(bounds: Intervals, expr: BinaryOp, depth: int) -> Interval:
     a, b = bounds.of(expr.a, depth), bounds.of(expr.b, depth)
-    if b[0] <= 0:
+    if isinstance(expr, (FloorDiv, FloorMod)) and b[0] <= 0:
         return _limits(expr)
-    return _hull([x // y for x in a for y in b])
-
-
-def _floormod(bounds: Intervals, expr: FloorMod, depth: int) -> Interval:
-    a, b = bounds.of(expr.a, depth), bounds.of(expr.b, depth)
-    if b[0] <= 0:
-        return _limits(expr)
-    return (0, min(a[1], b[1] - 1)) if a[0] >= 0 else (0, b[1] - 1)
+    return ENDS_OF[type(expr)](a, b)
 
 
 def _ramp(bounds: Intervals, expr: Ramp, depth: int) -> Interval:
     base, stride = bounds.of(expr.base, depth), bounds.of(expr.stride, depth)
     last = [b + s * (most_lanes(expr.dtype) - 1) for b in base for s in stride]
-    return _hull([*base, *last])
+    return min(*base, *last), max(*base, *last)
 
 
 def _cast(bounds: Intervals, expr: Cast, depth: int) -> Interval:
@@ -120,13 +98,7 @@ def _call(bounds: Intervals, expr: Call, depth: int) -> Interval:
 
 
 _RULES: dict[type, Callable[..., Interval]] = {
-    Add: _pairwise(lambda x, y: x + y),
-    Sub: _pairwise(lambda x, y: x - y),
-    Mul: _pairwise(lambda x, y: x * y),
-    Min: _pairwise(min),
-    Max: _pairwise(max),
-    FloorDiv: _floordiv,
-    FloorMod: _floormod,
+    **dict.fromkeys(ENDS_OF, _of_two),
     Ramp: _ramp,
     Broadcast: lambda bounds, expr, depth: bounds.of(expr.value, depth),
     Cast: _cast,

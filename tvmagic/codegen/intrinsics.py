@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.codegen.divisions import low_bits
 from tvmagic.codegen.llvm_names import names
-from tvmagic.codegen.rules import OWN, RULES, rule
+from tvmagic.codegen.math_library import libm_call
+from tvmagic.codegen.rules import LIBRARY, OWN, RULES, large_uint, rule
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import why_refused
 from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type
-from tvmagic.codegen.vector_math import LIBRARY, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
 from tvmagic.ir.query import is_call
@@ -175,7 +176,7 @@ def _bitwise(emitter: Any, call: Call) -> str:
     name = call.op.name[4:]  # type: ignore[union-attr]
     low, high = emitter.intervals.of(call.args[1])
     if name == "bitwise_and" and low == high > 0 and low & (low + 1) == 0:
-        return emitter.low_bits(call.dtype, a, low)
+        return low_bits(emitter, call.dtype, a, low)
     return emitter.out.op(f"{_BITS[name]} {llvm_type(call.dtype)} {a}, {b}")
 
 
@@ -209,8 +210,7 @@ def _shift(emitter: Any, call: Call) -> str:
 
 @rule("large_uint_imm")
 def _large(emitter: Any, call: Call) -> str:
-    low, high = (int(a) for a in call.args)
-    return constant(call.dtype, (high << 32) | (low & 0xFFFFFFFF))
+    return constant(call.dtype, large_uint(call))
 
 
 @rule("q_multiply_shift")

@@ -16,7 +16,7 @@ from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import did_you_mean
 from tvmagic.notebook.results import definition
 from tvmagic.operators import Operator, Version
-from tvmagic.operators.operator import USUAL_SIZE, as_operator, function_of
+from tvmagic.operators.operator import USUAL_SIZE, as_operator, function_of, is_tiling
 
 __all__ = ["MagicNames"]
 
@@ -91,6 +91,11 @@ class MagicNames(Magics):
             return op.version(arguments.version)
         except TVMagicError as error:
             raise UsageError(f"{magic}: {error.message}; {error.hint}") from None
+
+    def _coded(self, name: str, version: Version, target: str | None) -> Any:
+        """What has the code for a target: for an NPU a tiling itself, whose kernel it is, else the version."""
+        found = self.namespace.get(name)
+        return found if target in commands.KERNELS and is_tiling(found) else version
 
     def _function(self, text: str) -> tuple[str, Any]:
         """A function of the user by its name, such as `f` or `np.dot`."""

@@ -416,10 +416,13 @@ class TensorMagics(MagicNames):
     )
     def asm(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%asm")
-        target = arguments.target or self.target
+        target, loop = arguments.target or self.target, arguments.loop
         if not arguments.beside:
-            return commands.asm(version, target, loop=arguments.loop)
-        left, right = (commands.code_listing(version, t, loop=arguments.loop) for t in (target, arguments.beside))
+            return commands.asm(self._coded(arguments.name, version, target), target, loop=loop)
+        left, right = (
+            commands.code_listing(self._coded(arguments.name, version, t), t, loop=loop)
+            for t in (target, arguments.beside)
+        )
         return Beside(left, right, left.title)
 
     @magic(
@@ -432,7 +435,7 @@ class TensorMagics(MagicNames):
     )
     def llvm(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%llvm")
-        return commands.llvm(version, arguments.target or self.target, optimize=not arguments.raw)
+        return commands.llvm(version, self._target(arguments.target), optimize=not arguments.raw)
 
     @magic(
         "Measure the schedules of an operator beside NumPy: times and ratios, GFLOP/s or GB/s, and the share of this "

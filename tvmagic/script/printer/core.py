@@ -305,6 +305,15 @@ class Printer:
         frame.defined.append(id(item))
         return name
 
+    def known_or(self, item: Any, hint: str, creation: Callable[[Frame], str]) -> str:
+        """The name of a variable or buffer; if nothing defines it, a line with `creation` does, in the lowest frame that it needs."""
+        name = self.names.get(id(item))
+        if name is None:
+            frame = self.lowest_frame(item)
+            name = self.declare(item, hint, frame)
+            frame.items.append(f"{name} = {creation(frame)}")
+        return name if isinstance(name, str) else name()
+
     def define_inline(self, item: Any, text: Callable[[], str], frame: Frame) -> None:
         """Let a variable be written as `text()`, a part of the buffer that defines it."""
         self.names[id(item)] = text

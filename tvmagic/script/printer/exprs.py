@@ -227,13 +227,7 @@ def var_creation(printer: Printer, var: Var) -> str:
 
 @prints(Var)
 def _var(printer: Printer, var: Var) -> Text:
-    name = printer.names.get(id(var))
-    if name is None:
-        frame = printer.lowest_frame(var)
-        name = printer.declare(var, var.name or "v", frame)
-        frame.items.append(f"{name} = {var_creation(printer, var)}")
-        return name, ATOM
-    return (name if isinstance(name, str) else name()), ATOM
+    return printer.known_or(var, var.name or "v", lambda frame: var_creation(printer, var)), ATOM
 
 
 ITER_TYPES = (
