@@ -24,7 +24,7 @@ __all__ = ["LAUNCH", "NestModel", "ProgramModel", "model"]
 LAUNCH = 3_000  # cycles to start threads on a parallel loop and to wait for them
 PARTS = 4  # of a parallel loop, for each thread
 TRANSFER = 100  # cycles for a cache line that another core has written
-OVERLAP = 0.2  # share of the shorter of computing and moving that does not hide behind the longer
+OVERLAP = 0.5  # share of what is shorter, of computing and moving and of what memories move, that does not hide behind the longest
 ENTRY, SHORT_ENTRY = 10, 4  # cycles to enter and leave a loop, with a branch that was not foreseen if it is not short
 _SHORT = 32  # iterations of a loop whose end is foreseen
 _FIELDS = 16  # elements between the fields that LLVM loads and stores together
@@ -81,7 +81,8 @@ class NestModel:
     @property
     def moving(self) -> float:
         """Cycles that the memories need, in one thread."""
-        return max(self.transfers.values(), default=0.0)
+        longest = max(self.transfers.values(), default=0.0)
+        return longest + OVERLAP * (sum(self.transfers.values()) - longest)
 
     @property
     def in_core(self) -> bool:
