@@ -176,13 +176,17 @@ class Core:
 
     def _again(self, made: NestModel, access: Access) -> int:
         """How often a place is loaded or stored again in an iteration, as the loops outside those that move it were written out
-        too late for LLVM to see that it is the same."""
-        return self._outside(made, access) if self.apart else 1
+        too late for LLVM to see that it is the same. Sums go on in registers, if there are enough."""
+        if not self.apart:
+            return 1
+        summed = any(s.accumulates and s.target.data is access.data for s in made.nest.statements)
+        vectors = self.copies(access) * parts(access.lanes, access.bits, self.machine) / self._shared(made, access)
+        return 1 if summed and vectors < self.machine.vector_registers - 1 else self._outside(made, access)
 
     def _outside(self, made: NestModel, access: Access) -> int:
         """Copies of an access at one place, by the loops written out late that do not move it but are around one that does."""
         used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
-        outside = made.late[: max(used, default=0)]
+        outside = [loop for loop in made.late[: max(used, default=0)] if loop is not made.lanes_of]  # vectors' is a loop then
         return math.prod(loop.extent for loop in outside if not access.address.uses(loop.var))
 
     def _operands(self, made: NestModel) -> int:
@@ -277,13 +281,20 @@ class Core:
             ):
                 waits[key] = max(waits.get(key, 0.0), (latency + FORWARD) / max(self.rolled.extent, 1))
                 factors[key] = 1.0
+            elif (row := self.runs(s) / self.copies(s.target)) > 1:  # sums of an iteration that wait for each other
+                together = self.together(made)
+                waits[key] = waits.get(key, 0.0) + latency * row / together
+                factors[key] = self._ahead(begun * together, work * together)
         return max((wait / factors[key] for key, wait in waits.items()), default=0.0), self._sums()
 
     def _overlap(self, s: Statement, begun: float, work: float) -> float:
         """How many sums are in flight at once, as a core begins the next ones before one is finished."""
         length, others = self._length(s)
-        ahead = min(WINDOW / max(begun * length, 1e-9), WAITING / max(work * length, 1e-9))
-        return 1.0 + min(ahead, others - 1)
+        return min(self._ahead(begun * length, work * length), others)
+
+    def _ahead(self, begun: float, work: float) -> float:
+        """How many pieces of code of so many operations, and operations on values, a core works on at once."""
+        return 1.0 + min(WINDOW / max(begun, 1e-9), WAITING / max(work, 1e-9))
 
     def _length(self, s: Statement) -> tuple[int, int]:
         """How many iterations update one place one after the other, and how many such places the loop around goes to."""
