@@ -206,7 +206,7 @@ def test_a_stage_is_named_by_itself_if_it_shares_memory() -> None:
     found = explain(version, "llvm -mcpu=skylake-avx512 -num-cores=1", llvm=False)
     assert {row.nest for row in found.loops} == {"P", "Q", "R", "S"} and {row.recomputed for row in found.loops} == {1}
     calls = "i, j = Q.op.axis\ns[Q].vectorize(s[Q].split(j, 20)[1])"
-    (finding,) = explain(
+    finding, *_ = explain(
         schedule(version.operator, calls), "llvm -mcpu=skylake-avx512 -num-cores=1", llvm=False
     ).findings
     assert finding.code == "stage-in-memory" and "`R`" in finding.text and "`P`" not in finding.text
@@ -373,7 +373,7 @@ def test_footprints_are_those_of_the_iterations(seed: int) -> None:
             for access in nest.accesses:
                 if not access.address.known:
                     continue
-                guess, true = footprint([access], inside, 64), lines_touched([access], inside, 64)
+                guess, true = footprint([access], start, 64), lines_touched([access], inside, 64)
                 assert true / 2.2 <= guess <= 2.2 * true + 128, (str(access.node), [x.name for x in inside])
 
 

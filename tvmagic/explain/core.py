@@ -21,6 +21,7 @@ __all__ = ["Core", "depending", "shuffled"]
 WIDTH = 5  # operations begun in a cycle, of all kinds
 DIVISION, INDEX_DIVISION = 8, 6  # operations that a division, a division of indices counts as
 FORWARD = 5  # cycles from a store to a load of the same place
+AROUND = 2 * (FORWARD + 1)  # cycles of a sum that goes to the stack and back twice, as code copies all sums around
 MASKED = 20  # cycles from a store of some lanes to a load of the same place, which waits until all is in the cache
 WINDOW, WAITING = 300, 100  # operations, and operations on values, that a core looks ahead
 LOOK_UP = 3  # cycles to look up a page that is not among those at hand
@@ -109,6 +110,8 @@ class Core:
         own = 1.5 * sum(1 / self.together(made) for made in self.nests) / len(self.nests)  # to count and to go on
         begun = work + loads / 2 + stores + 2 * spills + shuffles + guards + index + own
         latency, chains = self._latency(begun, work)
+        if sums <= machine.vector_registers < taken:  # they would fit alone
+            latency = max(latency, machine.fma_latency + AROUND)
         ports = {
             "multiply-adds": work / machine.fma_per_cycle,
             "loads": (loads + spills) / machine.loads_per_cycle,
@@ -266,17 +269,19 @@ class Core:
         stalls = sum(self.runs(s) / made.lanes for made, s in self.statements() if made.masked and s.accumulates)
         waits: dict[object, float] = {None: stalls * MASKED}
         factors: dict[object, float] = {None: 1.0}
+        begun_here = {self.place(s.target) for _, s in self.statements() if not s.accumulates}
         for made, s in self.statements():
             if not s.accumulates:
                 continue
             latency = float(self.machine.fma_latency if s.floating else 1)
             key = self.place(s.target)
-            if self.stays(s.target):
+            if self.stays(s.target) and key not in begun_here:
                 latency /= self.together(made)
                 waits[key] = waits.get(key, 0.0) + latency * self.runs(s) / self.copies(s.target)
                 factors[key] = self._overlap(s, begun, work)
             elif (
-                not s.target.address.uses(s.loops[s.loops.index(self.rolled) - 1].var)
+                not self.stays(s.target)
+                and not s.target.address.uses(s.loops[s.loops.index(self.rolled) - 1].var)
                 and self.rolled.parent is not None
             ):
                 waits[key] = max(waits.get(key, 0.0), (latency + FORWARD) / max(self.rolled.extent, 1))

@@ -20,7 +20,7 @@ from tvmagic.explain.nests import Access, Loop
 from tvmagic.explain.traffic import BYTES_A_CYCLE, Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Number
 from tvmagic.explain.waste import Inlined
-from tvmagic.ir import FloatImm, post_order_visit
+from tvmagic.ir import FloatImm, IntImm, post_order_visit
 
 __all__ = ["CODES", "Case", "Suspect", "suspects"]
 
@@ -391,11 +391,12 @@ def _recomputed(case: Case, nest: NestModel) -> Iterable[Suspect]:
         *case.attachments,
         *(e for e in edits if "compute_root" in e.text),
         *(e for e in edits if "compute_root" not in e.text),
+        *_larger(case),
     ]
     text = f"`{view.name}` computes {times:.3g} elements for each one that is needed" + (
         f", as it runs inside a loop of `{view.attached}`" if view.attached else ""
     )
-    yield Suspect("recomputed", nest, text, edits[:8], True, times >= 1.5 and nest.in_core)
+    yield Suspect("recomputed", nest, text, edits[:8], True, times >= 2 and nest.in_core)
 
 
 @rule
@@ -533,7 +534,7 @@ def _threads(case: Case, nest: NestModel) -> Iterable[Suspect]:
             f"{nest.launches * LAUNCH / nest.time:.0%} of the time"
         )
         yield Suspect("parallel-too-fine", nest, text, remedies.parallel_outside(view))
-    elif nest.width < 0.8 * cores:
+    elif nest.width < 0.8 * cores and isinstance(loop.node.extent, IntImm):
         few = loop.extent < cores
         code = "parallel-too-coarse" if few else "parallel-uneven"
         text = f"the parallel loop `{loop.name}` has {loop.extent} iteration{'s' * (loop.extent != 1)} for {cores} cores: as if {nest.width:.2g} cores worked"  # fmt: skip
