@@ -157,7 +157,6 @@ GOOD = [
     ("wave", "io, ii = s[V].split(V.op.axis[0], 32)\ns[V].vectorize(s[V].split(V.op.axis[1], 8)[1])\ns[H].compute_at(s[V], io)\ns[H].vectorize(s[H].split(H.op.axis[1], 8)[1])\ns[V].parallel(io)"),
     ("tri", "s[Y].parallel(Y.op.axis[0])"),
     ("depthwise", "s[Y].parallel(Y.op.axis[0])"),
-    ("mix", "s[Y].parallel(Y.op.axis[0])"),
     ("hist", "b, = H.op.axis\ni, = s[H].op.reduce_axis\ns[H].reorder(i, b)"),
     ("freemm", "i, j = C.op.axis\nr, = s[C].op.reduce_axis\ns[C].reorder(i, r, j)\ns[C].parallel(i)"),
     ("strip", "s[Y].parallel(Y.op.axis[0])"),

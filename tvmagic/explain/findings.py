@@ -269,10 +269,15 @@ def _few_sums(case: Case, nest: NestModel) -> Iterable[Suspect]:
     edits: list[Edit] = []
     if view is not None:
         edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)), *_larger(case)]
-    text = (
-        f"{nest.chains} vector{'s' * (nest.chains != 1)} of sums in the loop `{nest.rolled.name}`: each waits "
-        f"{case.machine.fma_latency} cycles for its last addition; {need} would keep the multiply-adders busy"
-    )
+    waits = f"waits {case.machine.fma_latency} cycles"
+    target = next((s.target for s in nest.nest.statements if s.accumulates), None)
+    row = math.prod(x.extent for x in nest.unrolled if target is not None and not target.address.uses(x.var))
+    if nest.chains:
+        text = f"{nest.chains} vector{'s' * (nest.chains != 1)} of sums in the loop `{nest.rolled.name}`: each {waits} for its last addition; {need} would keep the multiply-adders busy"
+    elif row > 1:
+        text = f"an iteration of `{nest.rolled.name}` adds {row} times to one place, and each addition {waits} for the one before; {need} sums side by side would keep the multiply-adders busy"
+    else:
+        text = f"each addition to a place of `{case.name(nest)}` waits for the last one there to be stored and loaded again; sums that stay in registers would not"
     yield Suspect("few-accumulators", nest, text, edits, True)
 
 
