@@ -417,7 +417,10 @@ def _inlined(case: Case, nest: NestModel) -> Iterable[Suspect]:
         if view.is_te and stage.name.isidentifier():
             own = View(stage.name, f"s[{stage.name}]", [], 0)
             edits = [e for e in remedies.compute_elsewhere(own, view) if "inline" not in e.text][:6] + edits
-        text = f"`{stage.name}` is inlined into `{stage.reader}`, which computes it at {stage.times} places for each element"
+        if stage.readers:
+            text = f"`{stage.name}` is inlined into {' and '.join(f'`{r}`' for r in stage.readers)}, each of which computes it again"
+        else:
+            text = f"`{stage.name}` is inlined into `{stage.reader}`, which computes it at {stage.times} places for each element"
         yield Suspect("recomputed", nest, text, edits)
 
 

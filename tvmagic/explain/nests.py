@@ -139,6 +139,7 @@ class Access:
     loops: tuple[Loop, ...]
     node: Any
     converted: bool = False  # whether its value is used in another type
+    own: bool = False  # whether the function allocates the memory
 
     @property
     def bytes(self) -> int:
@@ -442,7 +443,8 @@ class _Walk(Visitor):
             total = linear.sum(total, Address({(LANE, "", 1): 1}, 0), 1)
         size = step * lanes * max(1, buffer.dtype.bits // 8)
         size = self.allocated.get(buffer.data) or size
-        found = Access(buffer.name, buffer.data, buffer.dtype.bits, dtype.lanes, total, store, buffer.scope(), size, tuple(self.loops), node)  # fmt: skip
+        own = buffer.data in self.allocated
+        found = Access(buffer.name, buffer.data, buffer.dtype.bits, dtype.lanes, total, store, buffer.scope(), size, tuple(self.loops), node, own=own)  # fmt: skip
         for loop in self.loops:
             loop.subtree.append(found)
         return found
