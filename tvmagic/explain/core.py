@@ -189,7 +189,9 @@ class Core:
     def _outside(self, made: NestModel, access: Access) -> int:
         """Copies of an access at one place, by the loops written out late that do not move it but are around one that does."""
         used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
-        outside = [loop for loop in made.late[: max(used, default=0)] if loop is not made.lanes_of]  # vectors' is a loop then
+        outside = [
+            loop for loop in made.late[: max(used, default=0)] if loop is not made.lanes_of
+        ]  # vectors' is a loop then
         return math.prod(loop.extent for loop in outside if not access.address.uses(loop.var))
 
     def _operands(self, made: NestModel) -> int:

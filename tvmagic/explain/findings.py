@@ -163,10 +163,13 @@ def _conflicts(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if level is None:
         return
     parts = patterns(nest.nest.accesses)
+    waiting = [p for p in parts if case.traffic.waiting(p, nest.nest) >= 0.3 * nest.transfers["L2"]]
     pattern = max(
-        parts, key=lambda p: case.traffic.moved(nest.nest, p, level) * case.traffic.pushed(nest.nest, p, level)
+        waiting if level == 1 and waiting else parts,
+        key=lambda p: case.traffic.moved(nest.nest, p, level) * case.traffic.pushed(nest.nest, p, level),
     )
-    share, way = case.traffic.pushed(nest.nest, pattern, level), case.traffic.ways[level - 1]
+    way = case.traffic.ways[level - 1]
+    share = 0.3 if level == 1 and waiting else case.traffic.pushed(nest.nest, pattern, level)
     steps = [abs(s) * pattern[0].bytes for s in pattern[0].address.strides.values()]
     apart = max((s for s in steps if s >= case.machine.line), key=lambda s: (math.gcd(s, way), -s), default=0)
     if share < 0.3 or not apart or (nest.reason == "strided" and any(_smooth(nest, x) for x in nest.nest.loops)):

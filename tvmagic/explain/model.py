@@ -280,7 +280,9 @@ def _held(found: list[NestModel]) -> set[Var]:
     loose = {
         a.data
         for made, a in accesses
-        if not a.own or not a.address.known or any(k[0] not in {x.var for x in made.unrolled} for k in a.address.strides)
+        if not a.own
+        or not a.address.known
+        or any(k[0] not in {x.var for x in made.unrolled} for k in a.address.strides)
     }
     return {a.data for _, a in accesses if a.size <= _FEW_BYTES} - loose
 

@@ -287,16 +287,13 @@ class Traffic:
         access, line, way = pattern[0], self.machine.line, self.ways[0]
         if not access.store or not access.address.known:
             return 0.0
-        stores = _queued(access, nest.loops, self.machine)
+        stores, count = _queued(access, nest.loops, self.machine)
         places: dict[int, set[int]] = {}
         for place in stores:
             places.setdefault(place // line % (way // line), set()).add(place // line)
         out = sum(max(0, len(lines) - self.sizes[0] // way) for lines in places.values())
         if not out:
             return 0.0
-        last = max((n for n, x in enumerate(nest.loops) if access.address.uses(x.var)), default=-1)
-        moved = math.prod(x.extent for x in nest.loops[: last + 1]) * access.lanes * access.bytes
-        count = moved / _unit(access, self.machine)
         return count * out / len(stores) / math.sqrt(len(places)) * LINE_BACK  # waits for several places overlap
 
     def _unforeseen(self, pattern: _Pattern, nest: Nest) -> bool:
@@ -311,21 +308,22 @@ class Traffic:
         return pages > STREAMS and access.lanes * access.bytes < self.machine.line
 
 
-def _unit(access: Access, machine: Machine) -> int:
-    """Bytes of a store: of a vector, if it is one or LLVM makes it one."""
-    return machine.vector_bits // 8 if access.kind in ("scalar", "contiguous", "reversed") else access.bytes
+def _queued(access: Access, loops: Sequence[Loop], machine: Machine) -> tuple[list[int], int]:
+    """Where the first stores of a nest go, in bytes, as many as wait in the queue at once; and how many stores there are.
 
-
-def _queued(access: Access, loops: Sequence[Loop], machine: Machine) -> list[int]:
-    """Where the first stores of a nest go, in bytes, as many as wait in the queue at once."""
-    unit, places = _unit(access, machine), [0]
+    Elements beside each other are stored as vectors. What inner loops store at one place is stored once.
+    """
+    vector, places, count, run = machine.vector_bits // 8, [0], 1, access.bytes
     steps = [((access.address.lane or 1) * access.bytes, access.lanes)]
     steps += [((access.address.stride(x.var) or 0) * access.bytes, x.extent) for x in reversed(loops)]
-    for step, extent in steps:
-        several = max(1, unit // abs(step)) if step else extent  # that one store covers
+    moving = next((n for n, (step, extent) in enumerate(steps) if step and extent > 1), len(steps))
+    for step, extent in steps[moving:]:
+        several = max(1, vector // abs(step)) if 0 < abs(step) <= run else 1  # that one store covers
+        run = run + abs(step) * (extent - 1) if 0 < abs(step) <= run else 0
+        count *= -(-extent // several)
         starts = range(0, min(extent, several * -(-QUEUE // len(places))), several)
         places = [number * step + place for number in starts for place in places]
-    return places[:QUEUE]
+    return places[:QUEUE], count
 
 
 def _way(size: int) -> int:
