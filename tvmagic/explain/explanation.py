@@ -11,7 +11,7 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.findings import Case, Suspect, suspects
-from tvmagic.explain.llvm import Facts, facts_of
+from tvmagic.explain.llvm import Facts, facts_of, loop_of_lines
 from tvmagic.explain.model import NestModel, model
 from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import BYTES_A_CYCLE, LEVELS, Traffic, patterns, touched
@@ -20,7 +20,7 @@ from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import AttrStmt, PrimFunc, post_order_visit
 from tvmagic.operators import Operator, Version
 
-__all__ = ["Explanation", "Finding", "LoopRow", "explain"]
+__all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
 
 WORTH = 1.15  # the least gain, by the model, of a call that is proposed
 MOST = 5  # findings
@@ -314,6 +314,20 @@ class _Explainer:
     def _nest_lines(self, nest: NestModel) -> set[int]:
         """The lines of the lowered program that a nest's statements are on."""
         return {self.lines.line_of(s.node) for s in nest.nest.statements}
+
+
+def hottest_loop(mod: Any, target: Any, size: int = 256) -> int | None:
+    """Which innermost loop of the assembly of a lowered module takes most of its time by the model, counted from 0; None if that
+    is not known. Symbolic sizes are `size`."""
+    from tvmagic.codegen import assembly_lines
+
+    if target.has_kernels:
+        return None
+    made = model(next(iter(mod.functions.values())), target.machine, size)
+    if not made.hot:
+        return None
+    lines = Lines(mod)
+    return loop_of_lines(assembly_lines(mod, target), {lines.line_of(s.node) for s in made.hot[0].nest.statements})
 
 
 def _launches(func: PrimFunc) -> bool:
