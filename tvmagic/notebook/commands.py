@@ -25,6 +25,7 @@ from tvmagic.passes import Record, recording, run_step
 
 if TYPE_CHECKING:
     from tvmagic.explain.roof import Roof
+    from tvmagic.ir import IRModule
 
 __all__ = [
     "ascend_kernel",
