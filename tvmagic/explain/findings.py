@@ -65,6 +65,8 @@ class Case:
     inlined: list[Inlined] = field(default_factory=list)
     inlinings: list[tuple[Edit, str]] = field(default_factory=list)
     remarks: dict[int, str] = field(default_factory=dict)
+    lane_by_lane: set[int] = field(default_factory=set)  # loops of which LLVM makes vectors
+    checked: bool = False  # whether compiled accesses are checked
 
     def view(self, nest: NestModel) -> View | None:
         """The stage or block that a nest computes."""
@@ -204,12 +206,20 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
         yield Suspect("reduction-order", nest, text, edits, True)
     elif nest.reason == "strided" and far is not None:
         moved = abs(far.address.stride(loop.var) or 0)
-        text = f"along the innermost loop `{loop.name}` the access of `{case.read(nest, far)}` moves by {moved or 'varying numbers of'} elements, so that no vectors are made of it.{said}"
+        so = (
+            "each lane of a vector takes an access of its own"
+            if id(loop.node) in case.lane_by_lane
+            else "no vectors are made of it"
+        )
+        text = f"along the innermost loop `{loop.name}` the access of `{case.read(nest, far)}` moves by {moved or 'varying numbers of'} elements, so that {so}.{said}"
         yield Suspect(
             "strided-access", nest, text, edits + remedies.parallel_rows(view, lanes) * (view is not None), True
         )
     elif nest.reason == "guard":
         return
+    elif case.checked and "call instruction" in said:
+        text = f"compiled accesses are checked while the loop `{loop.name}` runs, so that it runs one element at a time; see `check_bounds`"
+        yield Suspect("not-vectorized", nest, text, [], fact=True)
     elif nest.reason == "lanes apart":
         text = f"the loop `{loop.name}` is so short that LLVM unrolls it and makes vectors along `{nest.rolled.name}`, whose lanes are far apart in memory.{said}"
         yield Suspect("not-vectorized", nest, text, edits, True)
@@ -545,8 +555,8 @@ def _threads(case: Case, nest: NestModel) -> Iterable[Suspect]:
             f"{nest.launches * LAUNCH / nest.time:.0%} of the time"
         )
         yield Suspect("parallel-too-fine", nest, text, remedies.parallel_outside(view))
-    elif nest.width < 0.8 * cores and isinstance(loop.node.extent, IntImm):
+    elif nest.width < 0.8 * cores and isinstance(loop.node.extent, IntImm) and nest.time > 3 * LAUNCH:
         few = loop.extent < cores
         code = "parallel-too-coarse" if few else "parallel-uneven"
-        text = f"the parallel loop `{loop.name}` has {loop.extent} iteration{'s' * (loop.extent != 1)} for {cores} cores: as if {nest.width:.2g} cores worked"  # fmt: skip
+        text = f"the parallel loop `{loop.name}` has {loop.extent} iteration{'s' * (loop.extent != 1)} for {cores} cores: as if {nest.width:.2g} core{'s' * (nest.width != 1)} worked"  # fmt: skip
         yield Suspect(code, nest, text, remedies.fused_parallel(view, case.numbers, cores)[:6])

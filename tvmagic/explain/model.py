@@ -263,7 +263,8 @@ def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, boo
         if made.unrolled and not made.reason and obstacles[-1] in ("strided", "scattered") and apart:
             made.reason, made.lanes = "lanes apart", min(_lanes(made, machine), made.rolled.extent)
         if (said := told.get(made.rolled.node)) is not None and not made.unrolled:
-            made.reason = "" if said else made.reason or "llvm"
+            far = any(_far(a, made.rolled) for a in made.nest.accesses)  # vectors of it go lane by lane
+            made.reason = (made.reason if far else "") if said else made.reason or "llvm"
         if not made.reason:
             made.lanes_of = loops[obstacles.index("")] if "" in obstacles else made.rolled
             loop = made.lanes_of is made.rolled

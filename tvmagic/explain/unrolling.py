@@ -12,6 +12,7 @@ from tvmagic.ir import For
 __all__ = ["CALL", "UNROLLED", "Body", "bodies_of", "instructions", "parts", "vector_of"]
 
 UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
+_AT_MOST = 600  # instructions that a loop may be counted as here if LLVM says that it unrolled it
 CALL = 20  # operations that the code of a function counts as
 _CONTROL = 4  # instructions of a loop inside another to begin, to count and to go on
 _MASKED = 16  # iterations below which LLVM makes no loop for what is left, but masks the last vector
@@ -77,8 +78,9 @@ def bodies_of(nests: Sequence[Nest], machine: Machine, told: Mapping[For, bool])
             size += sizes[child].times(child.extent) if child in copied else sizes[child] + Size(_CONTROL)
         size += Size(_before([nest for nest in nests if loop in nest.loops[:-1]], loop, copied))
         sizes[loop] = size
-        small = (size.total + 1) * loop.extent < UNROLLED
-        if loop.parent is not None and not loop.parallel and (small or _said(loop, own, told)):
+        whole = (size.total + 1) * loop.extent
+        small = whole < UNROLLED or whole < _AT_MOST and _said(loop, own, told)
+        if loop.parent is not None and not loop.parallel and small:
             copied.add(loop)
     found: dict[Loop, Body] = {}
     for nest in nests:
