@@ -147,6 +147,7 @@ PLANTED += [
 GOOD = [
     ("conv1d", _CONV + "\noo, oi = s[Y].split(o, 3)\nto, ti = s[Y].split(t, 28)\ns[Y].reorder(oo, to, c, r, oi, ti)\ns[Y].vectorize(ti)\ns[Y].unroll(oi)\ns[Y].parallel(oo)"),
     ("scale", "i, j = Y.op.axis\ns[Y].parallel(i)"),
+    ("scale", _tir("Y", "i, j", "sch.parallel(i)")),
     ("scale", "i, j = Y.op.axis\nio, ii = s[Y].split(i, 13)\ns[Y].parallel(io)\ns[Y].vectorize(s[Y].split(j, 8)[1])"),
     ("heat", _HEAT + "\ns[Y].parallel(z)"),
     ("heat", _HEAT + "\nf = s[Y].fuse(z, y)\ns[Y].parallel(f)\ns[Y].vectorize(s[Y].split(x, 16)[1])"),
