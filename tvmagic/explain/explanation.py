@@ -142,7 +142,7 @@ def explain(
     chosen = resolved(target)
     if chosen.has_kernels:
         raise TVMagicError(
-            f"`{chosen}` is no CPU, of which alone the model knows how long code takes",
+            f"the model knows how long code takes on CPUs alone, and `{chosen}` is not one",
             hint="`explain` takes a target of LLVM for a CPU, such as `llvm -mcpu=haswell`",
         )
     return _Explainer(version, chosen, size, llvm, seconds).run()
@@ -184,7 +184,7 @@ class _Explainer:
             )
         if _launches(self.func):
             made.notes.append(
-                "the schedule is one for a GPU: blocks and threads run one after the other on a CPU, which is not in the model"
+                "the schedule is one for a GPU, of which blocks and threads run one after the other on a CPU: nothing is proposed for it"
             )
         elif hottest is None:
             made.notes.append("there is no loop that takes time")
@@ -222,7 +222,7 @@ class _Explainer:
     # ------------------------------------------------------------------------ findings
 
     def _findings(self, case: Case) -> list[Finding]:
-        if self.model.time < CALLED:
+        if self.model.time < CALLED or _launches(self.func):
             return []
         found = [f for s in self._ranked(suspects(case)) if (f := self._tried(s)) is not None]
         found.sort(key=_badness)

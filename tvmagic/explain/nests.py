@@ -38,6 +38,7 @@ from tvmagic.ir import (
     ForKind,
     IfThenElse,
     IntImm,
+    IterVar,
     Let,
     LetStmt,
     LogicalOp,
@@ -462,6 +463,14 @@ class _Walk(Visitor):
         self.visit(node.body)
         self.loops.pop()
 
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        """Blocks and threads of a GPU are loops: on a CPU they run one after the other."""
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+            self.loop(For(node.node.var, 0, node.value, ForKind.SERIAL, node.body))
+        else:
+            self.visit_children(node)
+
     @handles(LetStmt)
     def let(self, node: LetStmt) -> None:
         if node.var.dtype.is_int:
@@ -517,7 +526,7 @@ class _Walk(Visitor):
     def evaluate(self, node: Evaluate) -> None:
         pass
 
-    @handles(AttrStmt, AssertStmt, While, Block, BlockRealize)
+    @handles(AssertStmt, While, Block, BlockRealize)
     def through(self, node: Any) -> None:
         self.visit_children(node)
 
