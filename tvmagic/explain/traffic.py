@@ -314,10 +314,9 @@ def _queued(access: Access, loops: Sequence[Loop], machine: Machine) -> tuple[li
     Elements beside each other are stored as vectors. What inner loops store at one place is stored once.
     """
     vector, places, count, run = machine.vector_bits // 8, [0], 1, access.bytes
-    steps = [((access.address.lane or 1) * access.bytes, access.lanes)]
-    steps += [((access.address.stride(x.var) or 0) * access.bytes, x.extent) for x in reversed(loops)]
+    steps = [((access.address.stride(x.var) or 0) * access.bytes, x.extent) for x in reversed(loops)]
     moving = next((n for n, (step, extent) in enumerate(steps) if step and extent > 1), len(steps))
-    for step, extent in steps[moving:]:
+    for step, extent in [((access.address.lane or 1) * access.bytes, access.lanes), *steps[moving:]]:
         several = max(1, vector // abs(step)) if 0 < abs(step) <= run else 1  # that one store covers
         run = run + abs(step) * (extent - 1) if 0 < abs(step) <= run else 0
         count *= -(-extent // several)
