@@ -414,7 +414,7 @@ def _recomputed(case: Case, nest: NestModel) -> Iterable[Suspect]:
     text = f"`{view.name}` computes {times:.3g} elements for each one that is needed" + (
         f", as it runs inside a loop of `{view.attached}`" if view.attached else ""
     )
-    yield Suspect("recomputed", nest, text, edits[:8], True, times >= 2 and nest.in_core)
+    yield Suspect("recomputed", nest, text, edits[:8], True, times >= 2)
 
 
 @rule

@@ -63,7 +63,9 @@ def waste_of(version: Version, program: ProgramModel, size: int = 256) -> dict[s
             report = waste_report(version.schedule)
         except TVMagicError:
             return {}
-        return {plain_name(w.stage): w.computed / w.used for w in report if w.computed and w.used and w.computed >= w.used}
+        return {
+            plain_name(w.stage): w.computed / w.used for w in report if w.computed and w.used and w.computed >= w.used
+        }
     lines = _lines(version, size)
     computed = _elements([n.nest for n in program.nests], lines)
     used = _elements(_plain(version, size), lines)
