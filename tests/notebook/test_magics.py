@@ -152,6 +152,14 @@ def test_the_innermost_loop_of_the_assembly(shell: Any, target: str) -> None:
     assert not any("ret" in line.split() for line in loop.lines)
 
 
+def test_of_several_innermost_loops_the_hottest_is_shown(shell: Any) -> None:
+    """The loop of `exp` is longer, that of the product takes 128 times its iterations."""
+    run(shell, "%%tensor powers -q\nA: float32[128, 128]\nE[i, j] = exp(A[i, j])\nC[i, j] += E[i, k] * A[k, j]")
+    run(shell, "%%schedule powers -q\ni, j = C.op.axis\nk, = s[C].op.reduce_axis\ns[C].reorder(i, k, j)")
+    loop = run(shell, "%asm powers --target avx2 --loop").lines
+    assert any("vfmadd" in row for row in loop) and not any("vroundps" in row for row in loop)
+
+
 def test_a_program_without_loops_shows_its_whole_assembly(shell: Any) -> None:
     run(shell, "%%tensor one -q\nX: float32[1]\nY[i] = 3 * X[i]")
     assert run(shell, "%asm one --loop").text() == run(shell, "%asm one").text()

@@ -26,6 +26,7 @@ from tvmagic.passes import Record, recording, run_step
 
 if TYPE_CHECKING:
     from tvmagic.explain.roof import Roof
+    from tvmagic.ir import IRModule
 
 __all__ = [
     "ascend_kernel",
@@ -132,7 +133,7 @@ def asm(
     Beside PTX is what each kernel needs of a GPU, if there is a ptxas that tells it.
     `target` `ascend`, or the name of an NPU, gives the kernel's source in Ascend C instead, for reading only; a tiling of
     Ascend is taken as it is.
-    `loop`: its innermost loop alone; of several the longest, and the whole if it has none.
+    `loop`: its innermost loop alone; of several the one that takes most time by the model, and the whole if it has none.
     """
     from tvmagic import codegen
 
@@ -156,19 +157,24 @@ def code_listing(
         )
     chosen = version_of(value, version)
     wanted = codegen.resolved(target_text(target))
-    text = codegen.assembly(chosen.lower(), wanted)
-    shown = innermost_loop(text) if loop else ""
+    mod = chosen.lower()
+    text = codegen.assembly(mod, wanted)
+    shown = innermost_loop(text, mod, wanted) if loop else ""
     what = "OpenCL C" if wanted.is_opencl else "innermost loop" if shown else "assembly"
     title = f"{chosen.operator.name}: {what} for {target or 'this machine'}"
     return Listing(shown or text, "opencl" if wanted.is_opencl else "asm", title)
 
 
-def innermost_loop(assembly: str) -> str:
-    """The longest of the loops without loops inside; empty if there are none."""
+def innermost_loop(assembly: str, mod: IRModule, target: Any) -> str:
+    """The loop without loops inside that takes most time by the model; if that is not known the longest, empty if there are none."""
+    from tvmagic.explain.explanation import hottest_loop
     from tvmagic.explain.llvm import inner_loops
 
     rows = tuple(assembly.splitlines())
-    first, last = max(inner_loops(rows), key=lambda loop: loop[1] - loop[0], default=(0, -1))
+    loops = inner_loops(rows)
+    number = hottest_loop(mod, target) if len(loops) > 1 else None
+    longest = max(loops, key=lambda loop: loop[1] - loop[0], default=(0, -1))
+    first, last = loops[number] if number is not None and number < len(loops) else longest
     return "\n".join(rows[first : last + 1])
 
 

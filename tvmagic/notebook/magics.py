@@ -411,7 +411,11 @@ class TensorMagics(MagicNames):
         argument(
             "--beside", metavar="T", help="show the code for a second target on the right", completes=target_names
         ),
-        argument("--loop", action="store_true", help="show the innermost loop alone; of several the longest"),
+        argument(
+            "--loop",
+            action="store_true",
+            help="show the innermost loop alone; of several the one that takes most time by the model",
+        ),
         example="%asm dense --target aarch64",
     )
     def asm(self, arguments: Namespace) -> Shown:
