@@ -214,7 +214,9 @@ def _same_module(state: Comparison, a: IRModule, b: IRModule) -> bool:
     for name in sorted(first):
         if not state.equal(a.functions[first[name]], b.functions[second[name]]):
             return state.differs("key", first[name], second[name]) or state.differs("attr", "functions")
-    return state.equal(a.attrs, b.attrs) or state.differs("attr", "attrs")
+    if not state.equal(a.attrs, b.attrs):
+        return state.differs("attr", "attrs")
+    return state.equal(a.global_infos, b.global_infos) or state.differs("attr", "global_infos")
 
 
 # ---------------------------------------------------------------------------- from the fields
