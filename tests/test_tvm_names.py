@@ -74,7 +74,7 @@ GPU = "instructions of NVIDIA's GPUs; threads here use plain memory"
 OTHER = "for an accelerator or a memory that has no code here"
 RELAY = "for Relay and Relax, which are not here"
 ABSENT = {
-    **dict.fromkeys(("InferFragment", "InjectPTXAsyncCopy", "InjectPTXLDG32", "LowerWarpMemory", "TransformMmaBufferLayout"), GPU),
+    **dict.fromkeys(("InjectPTXLDG32", "TransformMmaBufferLayout"), GPU),
     **dict.fromkeys(
         (
             "CoProcSync", "CombineContextCall", "InjectCopyIntrin", "InstrumentProfileIntrinsics",
