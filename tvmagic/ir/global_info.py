@@ -9,7 +9,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.derive import node
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Node
-from tvmagic.ir.values import SEQUENCES
+from tvmagic.ir.values import MAPPINGS, SEQUENCES
 
 __all__ = ["DummyGlobalInfo", "GlobalInfo", "VDevice", "global_infos_of"]
 
@@ -46,8 +46,9 @@ class VDevice(GlobalInfo):
     memory_scope: str = "global"
 
     def check(self) -> None:
-        if isinstance(self.target, (str, Mapping)):
-            self.target = provided("target")(self.target)
+        given: Any = self.target
+        if isinstance(given, (str, *MAPPINGS)):
+            self.target = provided("target")(given)
 
 
 def global_infos_of(given: Mapping[str, Any] | None) -> dict[str, Any]:

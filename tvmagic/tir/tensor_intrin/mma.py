@@ -293,7 +293,7 @@ def get_mma_fill_intrin(dtype: str, local_size: int) -> tuple[PrimFunc, PrimFunc
         with T.block("root"):
             T.reads()
             T.writes(C[0:WARP, 0:local_size])
-            for tx in T.thread_binding(0, WARP, "threadIdx.x"):
+            for tx in T.thread_binding(0, WARP, "threadIdx.x"):  # pyright: ignore[reportUnusedVariable]
                 T.evaluate(T.mma_fill(dtype, local_size, C.data, C.elem_offset))
 
     return desc, impl
@@ -328,7 +328,7 @@ def get_mma_store_intrin(
         with T.block("root"):
             T.reads(W[0:WARP, 0:local_size])
             T.writes(C[0:N, 0:N])
-            for tx in T.thread_binding(0, WARP, "threadIdx.x"):
+            for tx in T.thread_binding(0, WARP, "threadIdx.x"):  # pyright: ignore[reportUnusedVariable]
                 T.evaluate(T.mma_store(dtype, N, N, C.access_ptr("w"), W.data, W.elem_offset, s0))
 
     @T.prim_func

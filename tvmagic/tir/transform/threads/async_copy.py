@@ -89,10 +89,10 @@ def _copy(load: BufferLoad, store: BufferStore, condition: PrimExpr | None) -> C
         return None
     if lanes > 1:
         # a condition for each lane cannot be given, and the lanes must be neighbours
-        first = None if condition is not None else _first_place(place)
-        if first is None or not _is_dense(source):
+        first, origin = _first_place(place), _first_place(source)
+        if condition is not None or first is None or origin is None or not isinstance(source, Ramp):
             return None
-        source, place = source.base, first
+        source, place = origin, first
     args = [store.buffer.data, multiply(place, factor), load.buffer.data, source, IntImm("int32", width)]
     return Call(store.buffer.dtype, "tir.ptx_cp_async", args if condition is None else [*args, condition])
 
