@@ -390,3 +390,13 @@ def test_large_and_deep_programs_print(cpu_seconds) -> None:
     assert "v_4999: T.int32 = x" in main(nest, X).script()
     assert cpu_seconds(lambda: main(nest, X).script()) < 3
     assert script_with_spans(main(nest, X))[0].count("\n") == 5004
+
+
+def test_cprint_shows_texts_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    from tvmagic.script.highlight import cprint
+
+    cprint("a + 1")
+    cprint(X + 1, style="dark")
+    assert capsys.readouterr().out == "a + 1\nx + 1\n"
+    with pytest.raises(TypeError, match="a `dict` has no text to show"):
+        cprint({})

@@ -207,6 +207,12 @@ class IRModule(Node):
         """Set the list of global infos called `name`, in this module (TVM's name)."""
         self.global_infos = {**self.global_infos, **global_infos_of({name: global_info})}
 
+    def replace_global_vars(self, replacements: Mapping[Any, Any]) -> IRModule:
+        """The module with functions under other names, in calls too: `{"old": "new"}`."""
+        from tvmagic.ir.global_vars import replace_global_vars
+
+        return replace_global_vars(self, replacements)
+
     def clone(self) -> IRModule:
         """A module of its own with the same functions."""
         return self.replace(functions=dict(self.functions))
