@@ -76,9 +76,7 @@ def test_the_machine_is_a_table_and_a_roofline(shell: Any, own_cache: pathlib.Pa
     run(shell, MATMUL)
     shown = run(shell, "%machine matmul --target 'llvm -mcpu=haswell'")
     text = shown.text()
-    assert (
-        "256 bits, 16 registers" in text and "100 GFLOP/s" in text and "matmul:" in text and "of the roofline" in text
-    )
+    assert "256 bits, 16 registers" in text and "100 GFLOP/s" in text and "matmul:" in text and "of its roof" in text
     assert "<svg" in shown.html() and "operations per byte" in shown.html()
     assert "tile of a product" in text
     kept = json.loads((own_cache / "machine.json").read_text())
@@ -103,8 +101,17 @@ def test_peaks_are_measured_once(own_cache: pathlib.Path, monkeypatch: pytest.Mo
 
 def test_a_roofline_names_and_escapes_its_points() -> None:
     picture = roofline(Peaks(1e11, 1e10), [Point("<f>", 100.0, 5e10)], "Roofline")
-    assert "<f>: 100 operations per byte, 50 GFLOP/s, 50% of the roofline" in picture.text()
+    assert "<f>: 100 operations per byte from memory, 50 GFLOP/s, 50% of its roof" in picture.text()
     assert "&lt;f&gt;" in picture.svg and "<f>" not in picture.svg
+
+
+def test_what_a_cache_holds_is_under_the_roof_of_that_cache() -> None:
+    points = [Point("near", 0.5, 2e10, "L2"), Point("far", 0.5, 2e9)]
+    picture = roofline(Peaks(1e11, 1e10), points, "Roofline", {"L1": 2e11, "L2": 8e10, "L3": 4e10})
+    assert "near: 0.5 operations per byte from L2, 20 GFLOP/s, 50% of its roof" in picture.text()
+    assert "far: 0.5 operations per byte from memory, 2 GFLOP/s, 40% of its roof" in picture.text()
+    assert "80 GB/s from L2" in picture.text() and "L1" not in picture.text()
+    assert ">L2<" in picture.svg and ">L3<" not in picture.svg
 
 
 def test_slow_plain_loops_say_once_that_auto_exists(

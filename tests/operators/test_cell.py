@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -43,7 +41,9 @@ MEANT = [
     ("Y = sum(X[i], over=i)", "`Y[()] = sum(X[i], over=i)`", "i"),
     ("Y[i], Z[i] = X[i], X[i]", "a statement for each tensor", "i"),
     ("Y[i] = Z[i] = X[i]", "a statement for each tensor", "i"),
-    ("if True:\n    Y[i] = X[i]", "at the top of a cell", "i"),
+    ("while True:\n    Y[i] = X[i]", "at the top of a cell", "i"),
+    ("if X[i] > 0:\n    Y[i] = X[i]", "`Y[i] = X[i] if X[i] > 0 else 0`", "i"),
+    ("if X[i] > 0:\n    Y[i] = X[i]\nelse:\n    Y[i] = 2", "`Y[i] = X[i] if X[i] > 0 else 2`", "i"),
     ("for q in range(3):\n    Y[i] = X[i]\n    print()", "at the top of a cell", "i"),
     ("for q in range(3):\n    Y[i] = X[i]\nelse:\n    Z[i] = X[i]", None, "Z[i] = X[i]"),
     ("Y[i] = X[i]\nreturn", "write `return Y`", "return"),
@@ -61,6 +61,37 @@ MEANT = [
     ("Y[i] = X[i] if X[i] > 0", "`Y[i] = X[i] if X[i] > 0 else 0`", "X[i] if"),
     ("Y = X @ X.T", "`Y[i, j] += X[i, k] * X[j, k]`", "X.T"),
     ("Y = mean(X)", "`Y[()] = mean(X[i], over=i)`", "mean"),
+    ("Y = X.sum()", "`Y[()] = sum(X[i], over=i)`", "X.sum"),
+    ("Y = softmax(X)", "`Y[i] = softmax(X[i], over=i)`", "softmax"),
+    ("V: float32[4, 8]\nY = V.max(axis=-1)", "`Y[i] = max(V[i, j], over=j)`", "V.max"),
+    ("V: float32[4, 8]\nY = np.sum(V, axis=(0, 1))", "`Y[()] = sum(V[i, j], over=(i, j))`", None),
+    ("V: float32[4, 8]\nY = einsum('i,ik->k', X, V)", "`Y[k] += X[i] * V[i, k]`", "einsum"),
+    ("V: float32[4, 8]\nY = einsum('ij->ji', V)", "`Y[j, i] = V[i, j]`", "einsum"),
+    ("W = placeholder((4, 8), dtype='float16')", "declare an input as `W: float16[4, 8]`", "placeholder"),
+    ("W = compute((4,), lambda i: X[i])", "write `te.compute`", "compute"),
+    ("W: (4, n)", "write `W: float32[4, n]`", "(4"),
+    ("W: int8[4][8][2]", "write `W: int8[4, 8, 2]`", "int8"),
+    ("W: Tensor[(4, 8), 'int8']", "write `W: int8[4, 8]`", "Tensor"),
+    ("W: T.Buffer((4, 8), 'int8')", "write `W: int8[4, 8]`", "T.B"),
+    ("W: f16[4]", "did you mean `float16`?", "f16"),
+    ("W: bf16[4]", "did you mean `bfloat16`?", "bf16"),
+    ("W: complex64[4]", "in two tensors of float32", "complex64"),
+    ("W, V: float32[4]", "a line for each declaration", "W"),
+    ("W float32[4]", "declare an input as `W: float32[4]`", "float32"),
+    ("float W[4];", "declare an input as `W: float32[4]`", "W"),
+    ("Y(i) = X[i]", "in square brackets: `Y[i]`", "Y"),
+    ("Y[i] := X[i]", "by `=`: `Y[i] = X[i]`", "Y"),
+    ("Y[i] = X[len(X) - 1 - i]", "`X` has the sizes 4", "X)"),
+    ("Y[i] = X[i] * float(i)", "write `float32(...)`", "float(i)"),
+    ("Y[i] = X[i] ^ 2", "a power is `**`", "X[i] ^"),
+    ("Y[()] = sum(X[k])", "as in `sum(X[k], over=k)`", "k"),
+    ("Y[i] = X[i] / sum(X[k] ** 2)", "as in `sum(X[k] ** 2, over=k)`", "k"),
+    ("def f(Y):\n    Y[i] = X[i]", "at the top of the cell", "def"),
+    ("import tvm", "`import tvmagic as tvm`", "import"),
+    ("from tvm import te", "`import tvmagic as tvm`", "from"),
+    ("Y[i] = X[i] > 0 ? 1 : 0", "`A if CONDITION else B`", None),
+    ("W = te.placeholder((4,), 'W')", "write `name='W'`", "te.placeholder"),
+    ("Y = te.compute((), lambda: te.sum(X[0]))", "`sum(..., axis=k)`", "te.sum"),
     ("Y[b] = sum(X[i], over=i, b=3)", "as in `b: range(10)`", "b=3"),
     ("Y[i // 2] += X[i]", "as in `Y[j] += X[10 * j + r]`", "i // 2"),
     ("Y[i] = X[i] and X[i] > 0", "as in `X[i] != 0`", "X[i] and"),
@@ -70,14 +101,16 @@ MEANT = [
 
 
 @pytest.mark.parametrize(("text", "hint", "marked"), MEANT, ids=[m[0] for m in MEANT])
-def test_what_fails_as_python_is_told_with_its_place_and_what_was_meant(text: str, hint: Any, marked: str) -> None:
+def test_what_fails_as_python_is_told_with_its_place_and_what_was_meant(
+    text: str, hint: str | None, marked: str | None
+) -> None:
     with pytest.raises(TVMagicError) as caught:
         operator("f", X + text)
     error = caught.value
     assert not isinstance(error, DefectError) and (hint is None or hint in (error.hint or ""))
     assert error.span is not None and error.span.source == "tensor f"
     line = (X + text).split("\n")[error.span.line - 2]
-    assert line[error.span.column - 1 :].startswith(marked[:3])
+    assert marked is None or line[error.span.column - 1 :].startswith(marked[:3])
 
 
 ROW = "A: T.Buffer((8,), 'float32')"
@@ -93,6 +126,12 @@ def test_a_module_of_one_function_is_an_operator() -> None:
 FUNCTIONS = [
     (FUNCTION.format(ROW + ", n: T.int32", "A[i] = 1.0"), "`f` takes a scalar", 3),
     (FUNCTION.format(ROW, "T.evaluate(A[i])"), "writes none of its buffers", 3),
+    (
+        FUNCTION.format(ROW, "j = 0\n        while j < 8:\n            A[j] = 1.0\n            j += 1"),
+        "`while j < 8` never ends",
+        6,
+    ),
+    (FUNCTION.format(ROW, "while True:\n            A[i] = 1.0"), "never ends", 5),
 ]
 
 

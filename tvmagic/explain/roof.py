@@ -11,9 +11,9 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.eval.cost import human
 from tvmagic.explain.traffic import BYTES_A_CYCLE
 from tvmagic.operators.measure import Work
-from tvmagic.operators.peaks import kept_peaks
+from tvmagic.operators.peaks import Peaks, kept_peaks
 
-__all__ = ["HERTZ", "Roof", "roof_of"]
+__all__ = ["HERTZ", "Roof", "bandwidths", "roof_of"]
 
 HERTZ = 3e9  # cycles of a second, of a processor whose peak was not measured
 
@@ -58,8 +58,7 @@ def roof_of(work: Work, target: Any = None) -> Roof:
     """
     machine, threads = resolved(target).machine, runtime.num_threads()
     kept = kept_peaks(target)
-    lanes = machine.lanes("float32")
-    cycles = kept.flops / (2 * lanes * machine.fma_per_cycle) if kept is not None else HERTZ
+    cycles = _hertz(machine, kept) if kept is not None else HERTZ
     beyond = _BUSY if kept is not None else _TOO_LOW
     source = "measured by `%machine`" if kept is not None else "by the model, at 3 GHz; `%machine` measures it"
     width = max(work.bits, 32)  # halves are computed as float32
@@ -79,6 +78,23 @@ def roof_of(work: Work, target: Any = None) -> Roof:
     return Roof("GB/s", work.bytes, bandwidth, words, _TOO_LOW)
 
 
+def bandwidths(machine: Machine, peaks: Peaks) -> dict[str, float]:
+    """The bytes a second that one core gets from each level of memory: from memory as measured, from caches by the model."""
+    cycles = _hertz(machine, peaks)
+    caches = {level: width * cycles for level, width in BYTES_A_CYCLE.items()}
+    return {"L1": _first_cache(machine) * cycles, **caches, "memory": peaks.bandwidth}
+
+
+def _hertz(machine: Machine, peaks: Peaks) -> float:
+    """Cycles a second, by the peak that was measured."""
+    return peaks.flops / (2 * machine.lanes("float32") * machine.fma_per_cycle)
+
+
+def _first_cache(machine: Machine) -> float:
+    """The bytes a cycle that a core loads from its first cache."""
+    return machine.loads_per_cycle * machine.vector_bits / 8
+
+
 def _on(threads: int) -> str:
     return f"{threads} threads" if threads > 1 else "one thread"
 
@@ -86,7 +102,7 @@ def _on(threads: int) -> str:
 def _memory(machine: Machine, size: int, cycles: float, threads: int) -> tuple[str, float]:
     """The nearest memory that holds so many bytes, and the bytes a second that cores get from it."""
     if size <= machine.cache(1):
-        return "L1", machine.loads_per_cycle * machine.vector_bits / 8 * cycles * threads
+        return "L1", _first_cache(machine) * cycles * threads
     for level in (2, 3):
         if size <= machine.cache(level):
             return f"L{level}", BYTES_A_CYCLE[f"L{level}"] * cycles * threads

@@ -133,8 +133,15 @@ def true_divide(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     return binary(Div, a, b, span)
 
 
+# What is written for floats.
+_INSTEAD = {
+    "bitwise_xor": "a power is `**`",
+    **dict.fromkeys(("floordiv", "floormod", "truncdiv", "truncmod"), "cast with astype, or use `/`"),
+}
+
+
 def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    hint = "cast with astype, or use `/`"
+    hint = _INSTEAD.get(name, "cast with astype")
     return integer(name, a, hint), integer(name, b, hint)
 
 

@@ -445,7 +445,12 @@ class IntImm(ConstExpr):
             raise TVMagicError(f"a constant of type `{self.dtype}` is a Broadcast, not an IntImm")
         low, high = integer_limits(self.dtype)
         if not low <= value <= high:
-            raise TVMagicError(f"the literal {number_text(value)} does not fit into `{self.dtype}`")
+            raise TVMagicError(
+                f"the literal {number_text(value)} does not fit into `{self.dtype}`",
+                hint=f"its values are {low} to {high}; what it is joined with can be converted first, as in `int32(x)`"
+                if self.dtype.bits < 32
+                else f"its values are {low} to {high}",
+            )
         self.value = value
         self.span = span
 

@@ -37,6 +37,9 @@ REDUCTIONS = ("sum", "prod", "max", "min")
 # Functions that `derived` makes of several stages; they say over what, too.
 # What is written for functions that other systems have.
 _BY_OTHERS = {
+    "int": "write `int32(...)`",
+    "float": "write `float32(...)`",
+    "bool": "write a comparison, as in `X[i] != 0`",
     "any": "write `max(..., over=k)`",
     "all": "write `min(..., over=k)`",
     "var": "write `mean((X[i, k] - m[i]) ** 2, over=k)`, with the mean `m[i]` in a line above",

@@ -19,14 +19,13 @@ a condition (`... if i > 0 else 0`) bound nothing and are not checked.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NoReturn
 
 from tvmagic import te
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.errors import TVMagicError, closest
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, PrimExpr
 from tvmagic.ir.deep import with_deep_stack
 from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, quotient_of, shrunk, solve_extents
@@ -44,6 +43,7 @@ from tvmagic.notation.expressions import (
 )
 from tvmagic.notation.sizes import Sizes
 from tvmagic.notation.source import Source
+from tvmagic.notation.suggestions import declaration_hint, dtype_hint, reduction_hint, tensor_hint
 from tvmagic.notation.syntax import cast_types, declaration, is_dtype, is_fraction, over_names, reduction_name
 
 __all__ = ["Notation"]
@@ -122,7 +122,7 @@ class Notation:
             dtype_node = annotation.value if isinstance(annotation, ast.Subscript) else annotation
             dtype = ast.unparse(dtype_node)
             if dtype not in DTYPES:
-                fail_at(self.source, dtype_node, f"`{dtype}` is not a data type", dtype_hint(dtype))
+                fail_at(self.source, dtype_node, f"`{dtype}` is not a data type", declaration_hint(name, annotation))
             items = index_items(annotation) if isinstance(annotation, ast.Subscript) else []
         shape = [self.sizes.size(item) for item in items]
         if name in self.tensors and getattr(self.tensors[name].op, "span", None) is not None:
@@ -206,17 +206,6 @@ def _conversion(dtype: str, given: str, value: ast.expr) -> str:
     return f"convert the right side by `{dtype}(...)`"
 
 
-def dtype_hint(text: str) -> str:
-    """A hint for a data type that is not one."""
-    known = sorted(DTYPES, key=lambda name: (name != "float32", name))
-    inside = next((d for d in known if re.search(rf"\b{d}\b", text)), None)
-    if inside is not None:
-        return f"write it as `{inside}[...]`, with the sizes in brackets"
-    common = {"float": "float32", "int": "int32", "double": "float64", "half": "float16"}
-    close = common.get(text) or closest(text, known)
-    return f"did you mean `{close}`?" if close else "write a name such as float32, int8 or bool"
-
-
 class _Statement:
     """One definition `T[i, j] = value`: its index names, their ranges, and its stages."""
 
@@ -261,8 +250,7 @@ class _Statement:
         """A tensor is indexed, and computed above."""
         tensors = self.notation.tensors
         if node.id in tensors and len(tensors[node.id].shape) and not indexed:
-            indices = ", ".join("ijklmnop"[: len(tensors[node.id].shape)])
-            fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", f"write `{node.id}[{indices}]`")
+            fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", tensor_hint(node, self.value, tensors))
         if node.id in self.notation.assigned and node.id not in tensors:
             scan = "a value made of those before it is a `cumsum(..., over=i)` or the like, or a `te.scan`"
             hint = scan if node.id == self.name else "define it in a line above"
@@ -559,7 +547,7 @@ class _Statement:
             name = loose[0]
             fail_at(
                 self.source, self._first_use(name), f"`{name}` is on the right side only",
-                f"write `+=` to sum over it, `max(..., over={name})`, or put it on the left",
+                reduction_hint(name, self.value),
             )  # fmt: skip
 
     def _accumulate(self, reduction: str, free: list[str], previous: Any) -> Any:

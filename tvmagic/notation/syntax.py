@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Container, Mapping
 from typing import Any
 
 from tvmagic import te
-from tvmagic.notation.expressions import DTYPES, OVER, REDUCTIONS, fail_at, index_items
+from tvmagic.notation.expressions import DTYPES, REDUCTIONS, fail_at, index_items
 from tvmagic.notation.source import Source
 
 __all__ = [
@@ -17,11 +16,9 @@ __all__ = [
     "is_dtype",
     "is_fraction",
     "is_notation",
-    "meant",
     "over_names",
     "python_names",
     "reduction_name",
-    "syntax_meant",
 ]
 
 
@@ -70,72 +67,6 @@ def declaration(annotation: ast.expr) -> str | None:
             return "tensor" if name in DTYPES else None
         case ast.Call(func=ast.Name(id="range")):
             return "range"
-    return None
-
-
-def meant(statement: ast.stmt, tensors: Container[str]) -> str | None:
-    """What index notation would say where a statement that is not index notation failed as Python."""
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript(value=ast.Name(id=dtype)) as declared):
-            if is_dtype(dtype):
-                return f"declare an input as `{name}: {ast.unparse(declared)}`"
-        case ast.Expr(value=ast.Compare(left=ast.Subscript() as left, ops=[ast.Eq()], comparators=[right])):
-            return f"a tensor is defined by one `=`: `{ast.unparse(left)} = {ast.unparse(right)}`"
-        case ast.Assign(targets=[ast.Subscript(), *_] | [ast.Tuple(elts=[ast.Subscript(), *_])]):
-            return "write a statement for each tensor"
-        case ast.If() | ast.While() | ast.With() | ast.For() | ast.Try():
-            if any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in ast.walk(statement)):
-                return "index notation belongs at the top of a cell or in `for i in range(...):`, beside nothing else"
-        case ast.AugAssign(target=ast.Name(id=name), value=value):
-            if _indexed(name, value, tensors):
-                return f"a single value has an empty index: `{ast.unparse(statement).replace(name, f'{name}[()]', 1)}`"
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-        return _indexed(statement.targets[0].id, statement.value, tensors)
-    return None
-
-
-def syntax_meant(line: str) -> str | None:
-    """What a line that is not Python's syntax would be in the index notation."""
-    reduced = re.match(r"\s*(\w+\s*\[.*?\])\s*(max|min|sum|prod)\s*=", line)
-    if reduced:
-        return f"a reduction by name is `{reduced[1]} = {reduced[2]}(..., over=k)`"
-    if re.match(r"\s*\w+\s*\[.*\]\s*[+*]?=.*\sif\s(?!.*\belse\b)", line):
-        return f"say what it is otherwise: `{line.strip()} else 0`"
-    if re.match(r"\s*\w+\s*:[^#]*\],\s*\w+\s*:", line):
-        return "write a line for each declaration"
-    return None
-
-
-def _indexed(name: str, value: ast.expr, tensors: Container[str]) -> str | None:
-    """`Y = X[i] + 1` with the indices on its left side too."""
-    outside = {id(n) for f in ast.walk(value) if isinstance(f, (ast.Lambda, ast.comprehension)) for n in ast.walk(f)}
-    accesses = [n for n in ast.walk(value) if isinstance(n, ast.Subscript) and id(n) not in outside]
-    accesses = [n for n in accesses if isinstance(n.value, ast.Name) and n.value.id in tensors]
-    indices = dict.fromkeys(n.id for a in accesses for n in ast.walk(a.slice) if isinstance(n, ast.Name))
-    over = {n.id for c in ast.walk(value) if isinstance(c, ast.keyword) for n in ast.walk(c) if isinstance(n, ast.Name)}
-    if accesses:
-        left = ", ".join(n for n in indices if n not in over) or "()"
-        return f"index notation has the indices on the left too: `{name}[{left}] = {ast.unparse(value)}`"
-    match value:
-        case ast.Call(func=ast.Name(id=reduction), args=[ast.Name(id=whole)]):
-            if reduction in {*REDUCTIONS, *OVER} and whole in tensors:
-                return f"a reduction names its indices: `{name}[()] = {reduction}({whole}[i], over=i)`"
-        case ast.BinOp(left=a, op=ast.MatMult(), right=b):
-            left, right = _matrix(a, "i", "k", tensors), _matrix(b, "k", "j", tensors)
-            if left and right:
-                return f"a product of matrices is a sum with an index for each dimension: `{name}[i, j] += {left} * {right}`"
-    if isinstance(value, ast.BinOp) and any(isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(value)):
-        return f"index notation has indices on both sides, such as `{name}[i] = X[i] + 1`"
-    return None
-
-
-def _matrix(operand: ast.expr, row: str, column: str, tensors: Container[str]) -> str | None:
-    """A matrix or its transpose with its indices; None for what is neither."""
-    match operand:
-        case ast.Name(id=name) if name in tensors:
-            return f"{name}[{row}, {column}]"
-        case ast.Attribute(value=ast.Name(id=name), attr="T") if name in tensors:
-            return f"{name}[{column}, {row}]"
     return None
 
 

@@ -10,7 +10,7 @@ from tvmagic.codegen.target import resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain import Explanation, Finding, LoopRow, explain
-from tvmagic.explain.roof import HERTZ
+from tvmagic.explain.roof import HERTZ, bandwidths
 from tvmagic.explain.traffic import LEVELS
 from tvmagic.notebook.commands import target_text
 from tvmagic.notebook.html import escape, frame, sentence
@@ -104,7 +104,7 @@ def explanation_view(explanation: Explanation, seconds: float | None = None) -> 
     if explanation.loops:
         parts.append(_bytes_bar(explanation.loops))
     if seconds is not None and explanation.loops:
-        parts.append(_roofline(explanation.loops, seconds))
+        parts.append(_roofline(explanation, seconds))
     if explanation.assembly:
         parts.append(_assembly(explanation))
     return Why(explanation, parts, seconds)
@@ -182,12 +182,19 @@ def _finding_html(finding: Finding) -> str:
 # ---------------------------------------------------------------------------- pictures
 
 
-def _roofline(rows: Sequence[LoopRow], seconds: float) -> Picture:
+def _roofline(explanation: Explanation, seconds: float) -> Picture:
+    """Each hot loop nest under the roof of the memory that its data is in."""
     threads = runtime.num_threads()
     peaks = measured_peaks()
-    points = [Point(row.nest, row.intensity, row.flops / (row.share * seconds)) for row in rows if row.flops]
+    points = [_point(row, seconds) for row in explanation.loops if row.flops]
     title = "Roofline of one thread" + (f" (the operator may use {threads})" if threads > 1 else "")
-    return roofline(peaks, points, title)
+    return roofline(peaks, points, title, bandwidths(explanation.machine, peaks))
+
+
+def _point(row: LoopRow, seconds: float) -> Point:
+    level = next((level for level in reversed(LEVELS) if row.bytes[level]), "memory")
+    intensity = row.intensity if level == "memory" else row.flops / row.bytes[level]
+    return Point(row.nest, intensity, row.flops / (row.share * seconds), level)
 
 
 def _bytes_bar(rows: Sequence[LoopRow]) -> Picture:

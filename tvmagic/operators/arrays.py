@@ -72,7 +72,8 @@ def check_inputs(name: str, tensors: Sequence[Any], arrays: Sequence[np.ndarray]
             )
         if array.ndim != len(tensor.shape):
             raise TVMagicError(
-                f"`{tensor.name}` of `{name}` has {len(tensor.shape)} dimensions, the array has {array.ndim}"
+                f"`{tensor.name}` of `{name}` has {len(tensor.shape)} dimensions, the array has {array.ndim}",
+                hint=f"it is declared as `{tensor.name}: {tensor.dtype}[{', '.join(map(str, tensor.shape))}]`",
             )
         for axis, (size, given) in enumerate(zip(tensor.shape, array.shape)):
             _check_size(name, tensor, axis, size, given, sizes)

@@ -17,7 +17,8 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, PrimFunc, Span
 from tvmagic.notation.source import Source
 from tvmagic.notation.statements import Notation
-from tvmagic.notation.syntax import is_notation, meant, python_names, syntax_meant
+from tvmagic.notation.suggestions import meant, meant_function, syntax_meant
+from tvmagic.notation.syntax import is_notation, python_names
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.running import run_python
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
@@ -210,6 +211,13 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
         outputs = _unread(list(tensors.values()))
     computed = [t for t in outputs if not isinstance(t.op, te.PlaceholderOp)]
     if not computed:
+        function = meant_function(parse(source).body)
+        if function is not None:
+            raise TVMagicError(
+                f"the function `{function.name}` is never called: the cell of `{name}` defines no tensor that is computed",
+                span=source.span(function),
+                hint="write index notation at the top of the cell, each input as `A: float32[64, 64]`",
+            )
         raise TVMagicError(
             f"the cell of `{name}` defines no tensor that is computed",
             span=Span(source.name, 1, 1, 1, len(source.lines[0]) + 1 if source.lines else 1),

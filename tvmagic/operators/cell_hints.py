@@ -28,9 +28,27 @@ def hint_for(error: Exception, scope: Mapping[str, Any], statement: str = "") ->
     if isinstance(error, AttributeError) and isinstance(name, str):
         return _of_another(error.obj, name) or _near(name, dir(error.obj))
     if isinstance(error, NameError) and isinstance(name, str):
-        return _loops(name, scope, statement) or _near(name, scope) or _near(name, dir(builtins)) or _tensors(scope)
+        return (
+            _loops(name, scope, statement)
+            or _with_owner(name, scope)
+            or _near(name, scope)
+            or _near(name, dir(builtins))
+            or _tensors(scope)
+        )
     found = _ARGUMENTS.match(str(error)) if isinstance(error, TypeError) else None
     return _parameters(found[1], scope) if found else None
+
+
+def _with_owner(name: str, scope: Mapping[str, Any]) -> str | None:
+    """The call `name` with what has it: `te.compute`, `s.cache_write`, `s[TENSOR].tile`, `sch.get_block`."""
+    module = next((m for m in ("te", "tir", "T") if callable(getattr(scope.get(m), name, None))), None)
+    if module is not None:
+        return f"write `{module}.{name}`"
+    owners = (
+        (("sch", TirSchedule),) if "sch" in scope else (("s", TeSchedule), ("s[TENSOR]", Stage), ("sch", TirSchedule))
+    )
+    owner = next((text for text, of in owners if hasattr(of, name)), None)
+    return f"`{name}` is a call of a schedule: `{owner}.{name}`" if owner and not name.startswith("_") else None
 
 
 def _near(name: str, known: Any) -> str | None:

@@ -82,8 +82,9 @@ class Operator:
 
         What it reads before it writes it is both: a call copies the array that it is given, and updates the copy.
         """
-        from tvmagic.operators.analysis import read_before_written, written_buffers
+        from tvmagic.operators.analysis import check_loops_end, read_before_written, written_buffers
 
+        check_loops_end(func)
         written = written_buffers(func)
         buffers = [func.buffer_map[p] for p in func.params if p in func.buffer_map]
         if len(buffers) != len(func.params):

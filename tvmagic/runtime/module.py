@@ -192,7 +192,3 @@ class Module:
         from tvmagic.runtime.saved import export_library
 
         export_library(self, file_name, fcompile, **options)
-
-    def error_record(self) -> Any:
-        """Where the compiled code writes what failed: a place and values, or None if nothing can fail."""
-        return self._error

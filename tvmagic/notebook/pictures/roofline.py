@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tvmagic.notebook.pictures.svg import drawing, line, text
@@ -14,25 +14,35 @@ __all__ = ["Point", "roofline"]
 
 _WIDTH, _HEIGHT = 520.0, 300.0
 _LEFT, _TOP, _BOTTOM = 64.0, 24.0, 44.0
+_NEAR = {"stroke": "currentColor", "stroke_dasharray": "4 3"}  # the roofs of caches
 _LINE = 15.0  # of text
 _LOW, _HIGH = -4, 9  # powers of two of the operations per byte
 
 
 @dataclass(frozen=True)
 class Point:
-    """An operator: its operations per byte of its arguments, and its operations a second."""
+    """An operator, or a loop nest of it: its operations per byte of the `level` that its data is in, and its operations
+    a second."""
 
     name: str
     intensity: float
     flops: float
+    level: str = "memory"
 
-    def share(self, peaks: Peaks) -> float:
-        """The share of what the roofline allows it."""
-        return self.flops / min(peaks.flops, self.intensity * peaks.bandwidth)
+    def share(self, flops: float, bandwidths: Mapping[str, float]) -> float:
+        """The share of what the roof of its level allows it."""
+        return self.flops / min(flops, self.intensity * bandwidths[self.level])
 
 
-def roofline(peaks: Peaks, points: Sequence[Point], title: str) -> Picture:
-    """The picture; both axes are logarithmic."""
+def roofline(
+    peaks: Peaks, points: Sequence[Point], title: str, bandwidths: Mapping[str, float] | None = None
+) -> Picture:
+    """The picture; both axes are logarithmic.
+
+    `bandwidths`: the bytes a second from each level that a point is of; by default those from memory alone. A level
+    nearer than memory has a roof of its own, dashed, if a point is under it.
+    """
+    bandwidths = {**(bandwidths or {}), "memory": peaks.bandwidth}
     top = peaks.flops * 2
     low = min([peaks.bandwidth * 2.0**_LOW, *[p.flops for p in points if p.flops > 0]]) / 2
     plot = _HEIGHT - _TOP - _BOTTOM
@@ -60,19 +70,28 @@ def roofline(peaks: Peaks, points: Sequence[Point], title: str) -> Picture:
         parts.append(text(x(2.0**power), _HEIGHT - _BOTTOM + 16, label, text_anchor="middle", fill="currentColor"))
     for power in range(math.ceil(math.log10(low)), math.floor(math.log10(top)) + 1):
         parts.append(text(_LEFT - 6, y(10.0**power) + 4, _rate(10.0**power), text_anchor="end", fill="currentColor"))
+    near = [level for level in bandwidths if level != "memory" and any(p.level == level for p in points)]
+    ridges = {level: max(peaks.flops / bandwidths[level], 2.0**_LOW) for level in near}
+    for level, at in ridges.items():
+        parts.append(line(x(2.0**_LOW), y(bandwidths[level] * 2.0**_LOW), x(at), y(peaks.flops), **_NEAR))
+        parts.append(text(x(at), y(peaks.flops) - 6, level, text_anchor="middle", fill="currentColor"))
+    if ridges:
+        parts.append(line(x(min(ridges.values())), y(peaks.flops), x(ridge), y(peaks.flops), **_NEAR))
     heights = _apart([y(point.flops) + 4 for point in points])
     for point, beside in zip(points, heights):
         at, height = x(point.intensity), y(point.flops)
-        words = f"{point.name}: {point.flops / 1e9:.3g} GFLOP/s, {point.share(peaks):.0%} of the roofline"
+        share = point.share(peaks.flops, bandwidths)
+        words = f"{point.name}: {point.flops / 1e9:.3g} GFLOP/s, {share:.0%} of the roof of {point.level}"
         parts.append(
             f'<circle cx="{at:.1f}" cy="{height:.1f}" r="5" fill="var(--tm-added, #2e8b57)">{_title(words)}</circle>'
         )
-        parts.append(text(at + 9, beside, f"{point.name} {point.share(peaks):.0%}", fill="currentColor"))
+        parts.append(text(at + 9, beside, f"{point.name} {share:.0%}", fill="currentColor"))
+    reach = "".join(f", {bandwidths[level] / 1e9:.0f} GB/s from {level} (by the model)" for level in near)
     words = [
-        f"at most {peaks.flops / 1e9:.0f} GFLOP/s (multiply-adds in registers) and {peaks.bandwidth / 1e9:.1f} GB/s (a copy), one thread",
+        f"at most {peaks.flops / 1e9:.0f} GFLOP/s (multiply-adds in registers) and {peaks.bandwidth / 1e9:.1f} GB/s (a copy){reach}, one thread",
         f"from {ridge:.1f} operations per byte on, arithmetic limits a program, below that memory",
         *[
-            f"{p.name}: {p.intensity:.3g} operations per byte, {p.flops / 1e9:.3g} GFLOP/s, {p.share(peaks):.0%} of the roofline"
+            f"{p.name}: {p.intensity:.3g} operations per byte from {p.level}, {p.flops / 1e9:.3g} GFLOP/s, {p.share(peaks.flops, bandwidths):.0%} of its roof"
             for p in points
         ],
     ]

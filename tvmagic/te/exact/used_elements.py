@@ -55,11 +55,6 @@ class StageWaste:
     computed: int | None
     used: int | None
 
-    @property
-    def wasted(self) -> int | None:
-        """Elements computed in vain or more than once."""
-        return None if self.computed is None or self.used is None else self.computed - self.used
-
     def __str__(self) -> str:
         if self.computed is None or self.used is None:
             return f"`{self.stage}`: not known"

@@ -50,7 +50,9 @@ def cache_read(sch: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tenso
         stage = sch[reader]
         op = stage.op.replace_inputs({source: cache})
         if op is stage.op:
-            raise ScheduleError(f"stage `{stage.name}` does not read `{tensor.name}`", span=span)
+            read = ", ".join(f"`{t.name}`" for t in stage.op.input_tensors)
+            hint = f"it reads {read}" if read else None
+            raise ScheduleError(f"stage `{stage.name}` does not read `{tensor.name}`", span=span, hint=hint)
         replaced.update(zip(stage.op.outputs, op.outputs))
         new_ops.append((stage, op))
     for stage, op in new_ops:
@@ -84,7 +86,8 @@ def cache_write(sch: Schedule, tensor: Any, scope: str) -> Any:
     elif isinstance(op, TensorComputeOp) and op.num_outputs == 1:
         cache = _relayout_tensor_compute(stage, op, scope)
     else:
-        raise ScheduleError(f"cache_write of `{op.name}`, which is a {op.kind}", span=caller_span())
+        hint = "an input is copied by `s.cache_read`" if op.kind == "placeholder" else None
+        raise ScheduleError(f"cache_write of `{op.name}`, which is a {op.kind}", span=caller_span(), hint=hint)
     _replace_original(sch, stage, cache, scope)
     return list(cache.op.outputs) if several else cache.op.output(tensors[0].value_index)
 

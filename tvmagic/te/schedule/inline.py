@@ -75,7 +75,12 @@ def _set_op(sch: Schedule, stage: Stage, new: Operation, replaced: dict[Tensor, 
 def _inlinable(stage: Stage) -> ComputeOp:
     op = stage.op
     if not isinstance(op, ComputeOp):
-        raise ScheduleError(f"stage `{stage.name}` is a {op.kind}, which cannot be inlined", span=stage.span)
+        hint = (
+            "inline a stage that computes; a copy of an input is made by `s.cache_read`"
+            if op.kind == "placeholder"
+            else None
+        )
+        raise ScheduleError(f"stage `{stage.name}` is a {op.kind}, which cannot be inlined", span=stage.span, hint=hint)
     if len(op.body) != 1:
         raise ScheduleError(f"stage `{stage.name}` has several outputs and cannot be inlined", span=stage.span)
     if isinstance(op.body[0], Reduce):
@@ -85,7 +90,11 @@ def _inlinable(stage: Stage) -> ComputeOp:
             hint="use compute_at to compute it where it is read",
         )
     if stage.is_output:
-        raise ScheduleError(f"stage `{stage.name}` is an output of the schedule and cannot be inlined", span=stage.span)
+        raise ScheduleError(
+            f"stage `{stage.name}` is an output of the schedule and cannot be inlined",
+            span=stage.span,
+            hint="inline the stages that it reads",
+        )
     return op
 
 

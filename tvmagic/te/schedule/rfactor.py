@@ -55,7 +55,10 @@ def _check(stage: Stage, tensor: Tensor, axis: IterVar) -> tuple[ComputeOp, Redu
     if not isinstance(op, ComputeOp) or not isinstance(reduce, Reduce):
         raise stage.error("rfactor of a stage that is not a reduction")
     if axis.iter_type != IterVar.CommReduce:
-        raise stage.error(f"rfactor of `{axis.var.name}`, which is not a loop of the reduction")
+        raise stage.error(
+            f"rfactor of `{axis.var.name}`, which is not a loop of the reduction",
+            f"give `s[{stage.name}].op.reduce_axis[0]`, or a loop that a split of it made",
+        )
     if reduce.init:
         raise stage.error("rfactor of a reduction with a start value of its own")
     return op, reduce

@@ -138,19 +138,34 @@ class Stage(Identified):
     def leaf_position(self, iv: Any, call: str) -> int:
         """The place of `iv` among the loops; an error if it is not among them."""
         if not isinstance(iv, IterVar):
-            raise self.error(f"{call} takes a loop of the stage, not `{iv!r}`")
+            named = next((leaf for leaf in self.leaf_iter_vars if leaf.var.name == iv), None)
+            hint = self._loop_text(named) if named is not None else self._loops_text()
+            raise self.error(f"{call} takes a loop of the stage, not `{iv!r}`", hint)
         for position, leaf in enumerate(self.leaf_iter_vars):
             if leaf is iv:
                 return position
-        loops = ", ".join(f"`{leaf.var.name}`" for leaf in self.leaf_iter_vars) or "none"
-        hint = f"the loops of the stage are {loops}"
+        hint = self._loops_text()
         if any(known is iv for known in self.all_iter_vars):
             raise self.error(f"{call} on `{iv.var.name}`, which was split or fused already", hint)
         raise self.error(f"{call} on `{iv.var.name}`, which is not a loop of the stage", hint)
 
     def _check_type(self, iv: IterVar, allowed: Sequence[int], call: str) -> None:
         if iv.iter_type not in allowed:
-            raise self.error(f"{call} on `{iv.var.name}`, which is {ITER_TYPE_NAMES[iv.iter_type]}")
+            fit = [f"`{leaf.var.name}`" for leaf in self.leaf_iter_vars if leaf.iter_type in allowed]
+            hint = f"it takes {', '.join(fit)}" if fit else None
+            raise self.error(f"{call} on `{iv.var.name}`, which is {ITER_TYPE_NAMES[iv.iter_type]}", hint)
+
+    def _loops_text(self) -> str:
+        loops = ", ".join(f"`{leaf.var.name}`" for leaf in self.leaf_iter_vars) or "none"
+        return f"the loops of the stage are {loops}"
+
+    def _loop_text(self, loop: IterVar) -> str:
+        """How the loop is written: a loop that a call made has the name that the cell gave it."""
+        for axes in ("axis", "reduce_axis"):
+            for number, iv in enumerate(getattr(self.op, axes, ())):
+                if iv is loop:
+                    return f"write `s[{self.name}].op.{axes}[{number}]`"
+        return f"give what made it a name, as in `outer, inner = s[{self.name}].split(...)`"
 
     def _attr(self, iv: IterVar) -> IterVarAttr:
         attr = self.iter_var_attrs.get(iv)
@@ -188,7 +203,9 @@ class Stage(Identified):
                 B[cse_var_1] = A[cse_var_1] + T.float32(1.0)
         """
         if (factor is None) == (nparts is None):
-            raise self.error("split takes either factor or nparts")
+            raise self.error(
+                "split takes either factor or nparts", "a loop in three is made by two calls: split the inner one again"
+            )
         position, size = self._check_split(parent, factor if factor is not None else nparts)
         outer = IterVar(None, parent.var.copy_with_suffix(".outer"), parent.iter_type)
         inner = IterVar(None, parent.var.copy_with_suffix(".inner"), parent.iter_type)
@@ -206,7 +223,9 @@ class Stage(Identified):
         if result.dtype.is_float:
             raise self.error(f"split of `{parent.var.name}` by `{size}`, which is not an integer")
         if isinstance(result, IntImm) and result.value <= 0:
-            raise self.error(f"split of `{parent.var.name}` by {result.value}, which is not positive")
+            raise self.error(
+                f"split of `{parent.var.name}` by {result.value}, which is not positive", "a factor is 1 or more"
+            )
         if isinstance(result, IntImm):
             self._check_fits(result.value, parent, "split")
         return position, result
@@ -604,7 +623,9 @@ class Stage(Identified):
                 C[i] = B_1[0] * T.float32(2.0)
         """
         if parent is self:
-            raise self.error("compute_at a loop of the stage itself")
+            raise self.error(
+                "compute_at a loop of the stage itself", "give the stage that reads it, and a loop of that"
+            )
         self._check_group(parent)
         parent.leaf_position(scope, f"compute_at of `{self.name}`")
         self._check_cycle(parent)
@@ -757,7 +778,7 @@ class Stage(Identified):
 
     def _not_output(self, call: str) -> None:
         if self.is_output:
-            raise self.error(f"{call} on an output of the schedule")
+            raise self.error(f"{call} on an output of the schedule", "it is for a stage that another one reads")
 
     def double_buffer(self) -> None:
         """Keep two copies of the buffer: one is filled while the other is read.

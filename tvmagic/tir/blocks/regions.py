@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from tvmagic.arith.block_regions import block_read_write_regions
@@ -20,7 +19,6 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
-    substitute,
 )
 from tvmagic.ir.query import is_call
 
@@ -193,8 +191,3 @@ def whole_region(buffer: Buffer) -> BufferRegion:
 def replace_buffer_in_regions(regions: Sequence[BufferRegion], old: Buffer, new: Buffer) -> tuple[BufferRegion, ...]:
     """The regions with one buffer in place of another."""
     return tuple([r.replace(buffer=new) if r.buffer is old else r for r in regions])
-
-
-def bound_regions(regions: Sequence[BufferRegion], values: dict[Any, Any]) -> list[BufferRegion]:
-    """The regions with variables replaced by the values they are bound to."""
-    return [substitute(region, values) for region in regions]

@@ -12,10 +12,8 @@ from tvmagic.ir import (
     Buffer,
     BufferRegion,
     For,
-    ForKind,
     IterVar,
     PrimExpr,
-    PrimFunc,
     Range,
     Stmt,
     Var,
@@ -201,10 +199,6 @@ def region_at(block: StmtSRef, index: int, side: str) -> BufferRegion:
     return regions[index]
 
 
-def is_thread_bound(loop: For) -> bool:
-    return loop.kind == ForKind.THREAD_BINDING
-
-
 def check_plain_loop(loop: StmtSRef) -> None:
     """The loop must start at 0 and carry neither annotations nor a thread binding."""
     stmt = loop.loop
@@ -239,11 +233,6 @@ def only_child(loop: For) -> Any:
     if isinstance(body, BlockRealize):
         return body.block
     return body if isinstance(body, For) else None
-
-
-def interface_buffers(function: PrimFunc) -> set[Buffer]:
-    """The buffers that callers of a function see."""
-    return set(function.buffer_map.values())
 
 
 def check_not_in_place(state: ScheduleState, block: StmtSRef, buffer: Buffer, hint: str) -> None:

@@ -225,11 +225,6 @@ def _same_place(load: BufferLoad, store: BufferStore) -> bool:
     return all(x is y or expr_deep_equal(x, y) for x, y in pairs)
 
 
-def simplify_stmt(stmt: Stmt, analyzer: Analyzer | None = None) -> Stmt:
-    """`stmt` simplified as the pass `Simplify` does, without a function around it."""
-    return StmtSimplifier(analyzer or Analyzer()).visit(stmt)
-
-
 @tir_pass("tir.Simplify", OPTIONS)
 def Simplify(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
     """Simplify every expression, inline integer lets, and leave out branches that are never taken.

@@ -1,0 +1,271 @@
+"""What somebody may have meant who wrote a line that is not index notation: what NumPy, einsum, TVM or another language has for it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tvmagic.errors import closest
+from tvmagic.notation.expressions import DTYPES, OVER, REDUCTIONS
+
+__all__ = ["declaration_hint", "dtype_hint", "meant", "meant_function", "reduction_hint", "syntax_meant", "tensor_hint"]
+
+_INDICES = "ijklmnop"
+# What calls that make a tensor of a shape are named elsewhere.
+_INPUTS = (
+    "placeholder",
+    "Placeholder",
+    "Tensor",
+    "tensor",
+    "Buffer",
+    "Input",
+    "input",
+    "Var",
+    "zeros",
+    "empty",
+    "ones",
+)
+# The short and the C names of data types.
+_COMMON = {
+    "float": "float32", "int": "int32", "double": "float64", "half": "float16", "long": "int64", "char": "int8", "byte": "uint8",
+}  # fmt: skip
+_SHORT = re.compile(r"(?P<code>bf|fp?|i|u|s)(?P<bits>8|16|32|64)")
+_CODES = {"bf": "bfloat", "f": "float", "fp": "float", "i": "int", "s": "int", "u": "uint"}
+
+
+# ---------------------------------------------------------------------------- declarations
+
+
+def dtype_hint(text: str) -> str:
+    """A hint for a data type that is not one."""
+    known = sorted(DTYPES, key=lambda name: (name != "float32", name))
+    inside = next((d for d in known if re.search(rf"\b{d}\b", text)), None)
+    if inside is not None:
+        return f"write it as `{inside}[...]`, with the sizes in brackets"
+    if text.startswith("complex"):
+        return "keep the real and the imaginary parts in two tensors of float32"
+    short = _SHORT.fullmatch(text)
+    spelled = f"{_CODES[short['code']]}{short['bits']}" if short else None
+    close = _COMMON.get(text) or (spelled if spelled in DTYPES else None) or closest(text, known)
+    return f"did you mean `{close}`?" if close else "write a name such as float32, int8 or bool"
+
+
+def declaration_hint(name: str, annotation: ast.expr) -> str:
+    """A hint for a declaration `name: annotation` whose data type is not one."""
+    sizes = _sizes(annotation)
+    if sizes is None:
+        return dtype_hint(ast.unparse(annotation.value if isinstance(annotation, ast.Subscript) else annotation))
+    return f"write `{name}: {_dtype_in(annotation)}[{', '.join(ast.unparse(s) for s in sizes)}]`"
+
+
+def _sizes(annotation: ast.expr) -> list[ast.expr] | None:
+    """The sizes in `(64, n)`, `float32[64][n]`, `Buffer((64, n), ...)` and `Tensor[(64, n), ...]`."""
+    match annotation:
+        case ast.Tuple(elts=sizes) if sizes:
+            return sizes
+        case ast.Subscript(value=ast.Subscript() as rows, slice=size):
+            outer = _sizes(rows) if isinstance(rows.value, ast.Subscript) else [rows.slice]
+            return [*outer, size] if outer is not None else None
+        case ast.Call(args=[ast.Tuple(elts=sizes) | ast.List(elts=sizes), *_]):
+            return sizes
+        case ast.Subscript(slice=ast.Tuple(elts=[ast.Tuple(elts=sizes) | ast.List(elts=sizes), *_])):
+            return sizes
+    return None
+
+
+def _dtype_in(node: ast.AST) -> str:
+    """The first data type that is named in `node`, as a name or a text; float32 if there is none."""
+    for part in ast.walk(node):
+        text = part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else None
+        text = part.value if isinstance(part, ast.Constant) else text
+        if isinstance(text, str) and text in DTYPES:
+            return text
+    return "float32"
+
+
+# ---------------------------------------------------------------------------- statements
+
+
+def meant(statement: ast.stmt, tensors: Mapping[str, Any]) -> str | None:
+    """What index notation would say where a statement that is not index notation failed as Python."""
+    match statement:
+        case ast.Import(names=[ast.alias(name=module), *_]) | ast.ImportFrom(module=str() as module):
+            if module.split(".")[0] == "tvm":
+                return (
+                    "a cell has `te`, `tir`, `T` and `tvm` already; elsewhere `import tvmagic as tvm` gives TVM's names"
+                )
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript(value=ast.Name(id=dtype)) as declared):
+            if dtype in DTYPES:
+                return f"declare an input as `{name}: {ast.unparse(declared)}`"
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id=maker)) as call):
+            sizes = _sizes(call)
+            if maker in _INPUTS and sizes is not None:
+                return f"declare an input as `{name}: {_dtype_in(call)}[{', '.join(ast.unparse(s) for s in sizes)}]`"
+        case ast.Expr(value=ast.Compare(left=ast.Subscript() as left, ops=[ast.Eq()], comparators=[right])):
+            return f"a tensor is defined by one `=`: `{ast.unparse(left)} = {ast.unparse(right)}`"
+        case ast.Assign(targets=[ast.Subscript(), *_] | [ast.Tuple(elts=[ast.Subscript(), *_])]):
+            return "write a statement for each tensor"
+        case ast.If(test=test, body=[ast.Assign(targets=[ast.Subscript() as target], value=then)], orelse=orelse):
+            return _choice(target, test, then, orelse)
+        case ast.If() | ast.While() | ast.With() | ast.For() | ast.Try():
+            if _assigns_elements(statement):
+                return "index notation belongs at the top of a cell or in `for i in range(...):`, beside nothing else"
+        case ast.AugAssign(target=ast.Name(id=name), value=value):
+            if _indexed(name, value, tensors):
+                return f"a single value has an empty index: `{ast.unparse(statement).replace(name, f'{name}[()]', 1)}`"
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+        return _indexed(statement.targets[0].id, statement.value, tensors)
+    return None
+
+
+def meant_function(statements: list[ast.stmt]) -> ast.FunctionDef | None:
+    """The function of a cell whose lines would be index notation outside of it."""
+    return next((s for s in statements if isinstance(s, ast.FunctionDef) and _assigns_elements(s)), None)
+
+
+def _assigns_elements(statement: ast.stmt) -> bool:
+    return any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store) for n in ast.walk(statement))
+
+
+def _choice(target: ast.Subscript, test: ast.expr, then: ast.expr, orelse: list[ast.stmt]) -> str:
+    """`if c: Y[i] = a` and perhaps `else: Y[i] = b`, as one value with a condition."""
+    left, other = ast.unparse(target), "0"
+    match orelse:
+        case [ast.Assign(targets=[ast.Subscript() as again], value=value)] if ast.unparse(again) == left:
+            other = ast.unparse(value)
+    return f"a condition is within the value: `{left} = {ast.unparse(then)} if {ast.unparse(test)} else {other}`"
+
+
+def syntax_meant(line: str) -> str | None:
+    """What a line that is not Python's syntax would be in the index notation."""
+    reduced = re.match(r"\s*(\w+\s*\[.*?\])\s*(max|min|sum|prod)\s*=", line)
+    if reduced:
+        return f"a reduction by name is `{reduced[1]} = {reduced[2]}(..., over=k)`"
+    if re.match(r"\s*\w+\s*\[.*\]\s*[+*]?=.*\sif\s(?!.*\belse\b)", line):
+        return f"say what it is otherwise: `{line.strip()} else 0`"
+    if re.match(r"\s*\w+\s*:[^#]*\],\s*\w+\s*:", line) or re.match(r"\s*\w+(\s*,\s*\w+)+\s*:", line):
+        return "write a line for each declaration"
+    if re.search(r"\?.*:", line):
+        return "a choice is written `A if CONDITION else B`"
+    called = re.match(r"\s*(\w+)\(([\w\s,]+)\)\s*[+*]?=(?!=)", line)
+    if called:
+        return f"an element has its indices in square brackets: `{called[1]}[{called[2].strip()}]`"
+    if re.match(r"\s*\w+\s*\[.*?\]\s*:=", line):
+        return f"a tensor is defined by `=`: `{line.strip().replace(':=', '=', 1)}`"
+    declared = re.match(r"\s*(\w+)\s+(\w+\s*\[.*\])\s*;?$", line)
+    if declared and re.match(r"\w+", declared[2])[0] in DTYPES:  # type: ignore[index]
+        return f"declare an input as `{declared[1]}: {declared[2]}`"
+    as_in_c = re.match(r"\s*(\w+)\s+(\w+)\s*(\[.*\])\s*;?$", line)
+    if as_in_c and (as_in_c[1] in DTYPES or as_in_c[1] in _COMMON):
+        return f"declare an input as `{as_in_c[2]}: {_COMMON.get(as_in_c[1], as_in_c[1])}{as_in_c[3]}`"
+    return None
+
+
+# ---------------------------------------------------------------------------- values
+
+
+def reduction_hint(name: str, value: ast.expr) -> str:
+    """A hint for an index `name` that is in `value` only: what reduces over it."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {*REDUCTIONS, *OVER}:
+            reduced = [a for a in node.args if _names(a, name) and not isinstance(a, ast.Name)]
+            if reduced:
+                return f"say over what, as in `{node.func.id}({ast.unparse(reduced[0])}, over={name})`"
+    return f"write `+=` to sum over it, `max(..., over={name})`, or put it on the left"
+
+
+def tensor_hint(tensor: ast.Name, value: ast.expr, tensors: Mapping[str, Any]) -> str:
+    """A hint for a whole tensor in `value`, where a number belongs."""
+    shape = tensors[tensor.id].shape
+    for node in ast.walk(value):
+        match node:
+            case (
+                ast.Call(func=ast.Name(id="len"), args=[ast.Name() as owner])
+                | ast.Attribute(value=ast.Name() as owner, attr="shape")
+            ):
+                if owner is tensor:
+                    return f"write the size itself, a number or a name: `{tensor.id}` has the sizes {', '.join(map(str, shape))}"
+    return f"write `{tensor.id}[{', '.join(_INDICES[: len(shape)])}]`"
+
+
+def _names(node: ast.AST, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
+
+
+def _indexed(name: str, value: ast.expr, tensors: Mapping[str, Any]) -> str | None:
+    """`Y = X[i] + 1` with the indices on its left side too; a call or a product of whole tensors with their indices."""
+    outside = {id(n) for f in ast.walk(value) if isinstance(f, (ast.Lambda, ast.comprehension)) for n in ast.walk(f)}
+    accesses = [n for n in ast.walk(value) if isinstance(n, ast.Subscript) and id(n) not in outside]
+    accesses = [n for n in accesses if isinstance(n.value, ast.Name) and n.value.id in tensors]
+    indices = dict.fromkeys(n.id for a in accesses for n in ast.walk(a.slice) if isinstance(n, ast.Name))
+    over = {n.id for c in ast.walk(value) if isinstance(c, ast.keyword) for n in ast.walk(c) if isinstance(n, ast.Name)}
+    if accesses:
+        left = ", ".join(n for n in indices if n not in over) or "()"
+        return f"index notation has the indices on the left too: `{name}[{left}] = {ast.unparse(value)}`"
+    if isinstance(value, ast.Call):
+        return _einsum(name, value, tensors) or _whole_reduction(name, value, tensors)
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.MatMult):
+        left, right = _matrix(value.left, "i", "k", tensors), _matrix(value.right, "k", "j", tensors)
+        if left and right:
+            return (
+                f"a product of matrices is a sum with an index for each dimension: `{name}[i, j] += {left} * {right}`"
+            )
+    if isinstance(value, ast.BinOp) and any(isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(value)):
+        return f"index notation has indices on both sides, such as `{name}[i] = X[i] + 1`"
+    return None
+
+
+def _matrix(operand: ast.expr, row: str, column: str, tensors: Mapping[str, Any]) -> str | None:
+    """A matrix or its transpose with its indices; None for what is neither."""
+    match operand:
+        case ast.Name(id=name) if name in tensors:
+            return f"{name}[{row}, {column}]"
+        case ast.Attribute(value=ast.Name(id=name), attr="T") if name in tensors:
+            return f"{name}[{column}, {row}]"
+    return None
+
+
+def _einsum(name: str, call: ast.Call, tensors: Mapping[str, Any]) -> str | None:
+    """`einsum("ij,jk->ik", A, B)` in the index notation."""
+    called = ast.unparse(call.func).rsplit(".", 1)[-1]
+    if called != "einsum" or not call.args or not isinstance(call.args[0], ast.Constant):
+        return None
+    taken, arrow, given = str(call.args[0].value).replace(" ", "").partition("->")
+    operands = [a.id for a in call.args[1:] if isinstance(a, ast.Name) and a.id in tensors]
+    letters = taken.split(",")
+    if not arrow or len(operands) != len(letters) or not (taken + given).replace(",", "").isalpha():
+        return None
+    product = " * ".join(f"{t}[{', '.join(i)}]" for t, i in zip(operands, letters))
+    sign = "+=" if set("".join(letters)) - set(given) else "="
+    return f"einsum's letters are the indices here: `{name}[{', '.join(given) or '()'}] {sign} {product}`"
+
+
+def _whole_reduction(name: str, call: ast.Call, tensors: Mapping[str, Any]) -> str | None:
+    """`sum(X)`, `X.max(axis=1)`, `np.mean(X, axis=0)` with the indices that they reduce."""
+    called = ast.unparse(call.func).rsplit(".", 1)[-1]
+    whole = next(_whole_tensors(call, tensors), None)
+    if whole is None or called not in {*REDUCTIONS, *OVER}:
+        return None
+    rank = len(getattr(tensors[whole], "shape", ())) or 1
+    indices = list(_INDICES[:rank])
+    axis = next((k.value for k in call.keywords if k.arg in ("axis", "dim")), None)
+    try:
+        given = ast.literal_eval(axis) if axis is not None else -1 if called in OVER and called != "mean" else None
+        axes = range(rank) if given is None else [a % rank for a in (given if isinstance(given, tuple) else (given,))]
+    except (ValueError, TypeError, ZeroDivisionError):
+        axes = range(rank)
+    over = [indices[a] for a in axes]
+    keeps = called in ("softmax", "cumsum", "cumprod", "cummax", "cummin")
+    left = ", ".join(i for i in indices if keeps or i not in over) or "()"
+    names = over[0] if len(over) == 1 else f"({', '.join(over)})"
+    return f"a reduction names its indices: `{name}[{left}] = {called}({whole}[{', '.join(indices)}], over={names})`"
+
+
+def _whole_tensors(call: ast.Call, tensors: Mapping[str, Any]) -> Iterator[str]:
+    """The tensors that a call takes, or whose method it is."""
+    owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    for part in [*owner, *call.args]:
+        if isinstance(part, ast.Name) and part.id in tensors:
+            yield part.id
