@@ -228,6 +228,28 @@ def test_many_virtual_threads_become_a_loop() -> None:
     assert "for vt_s in range(32)" in text
 
 
+def test_assertions_of_virtual_threads_are_of_each() -> None:
+    """What is asserted may differ from thread to thread, as may what is behind it."""
+    check(
+        InjectVirtualThread(),
+        """
+        def main(A: T.Buffer((4,), "int32"), n: T.int32):
+            with T.launch_thread("vthread", 2) as vx:
+                assert n > 0, "none"
+                assert A[vx] > n, "too small"
+                A[vx + 2] = n
+        """,
+        """
+        def main(A: T.Buffer((4,), "int32"), n: T.int32):
+            assert n > 0, "none"
+            with T.Assert(A[0] > n, "too small"):
+                A[2] = n
+            assert A[1] > n, "too small"
+            A[3] = n
+        """,
+    )
+
+
 def test_a_virtual_thread_needs_a_constant_extent() -> None:
     mod = module(
         'def main(A: T.Buffer((32,), "float32"), n: T.int32):\n    vt = T.launch_thread("vthread", n)\n    A[vt] = T.float32(1)'
