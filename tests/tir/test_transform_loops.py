@@ -243,9 +243,9 @@ def test_assertions_of_virtual_threads_are_of_each() -> None:
         def main(A: T.Buffer((4,), "int32"), n: T.int32):
             assert n > 0, "none"
             with T.Assert(A[0] > n, "too small"):
-                A[2] = n
+                A[T.Add(0, 2)] = n
             assert A[1] > n, "too small"
-            A[3] = n
+            A[T.Add(1, 2)] = n
         """,
     )
 
