@@ -339,7 +339,7 @@ class Printer:
         if len(self.frames) == 1:
             return self.frames[0]
         # where a branch is one statement, both its frame and that of the statement are known by it: the outer counts
-        open_frames = {id(f.node): f for f in reversed(self.frames) if f.node is not None}
+        open_frames = {id(f.node): f for f in reversed(self.frames) if f.node is not None and not f.in_header}
         for scope in self.ancestors.scopes_of(item):
             if scope in open_frames:
                 frame = open_frames[scope]
