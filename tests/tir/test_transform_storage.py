@@ -479,3 +479,19 @@ def test_an_axis_is_whole_where_the_region_depends_on_data() -> None:
     i, a, c = np.array([5, 0, 3, 2], "int32"), np.arange(8, dtype="float32"), np.zeros(4, "float32")
     tvmagic.build(mod, check_bounds=True)(i, a, c)
     np.testing.assert_array_equal(c, [6, 1, 4, 3])
+
+
+def test_opaque_blocks_with_matched_buffers_are_lowered_later() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((16,), "float32")):
+            with T.block("b"):
+                T.reads()
+                T.writes(A[4:8])
+                M = T.match_buffer(A[4:8], (4,), offset_factor=1)
+                M[0] = T.float32(1)
+        """
+    )
+    with pytest.raises(TVMagicError, match="the block `b` has a matched buffer, `M`"):
+        LowerOpaqueBlock()(mod)
+    assert "A[4] = T.float32(1.0)" in script(LowerOpaqueBlock()(LowerMatchBuffer()(mod)))
