@@ -77,7 +77,7 @@ ABSENT = {
     **dict.fromkeys(("InjectPTXLDG32", "TransformMmaBufferLayout"), GPU),
     **dict.fromkeys(
         (
-            "CoProcSync", "CombineContextCall", "InjectCopyIntrin", "InstrumentProfileIntrinsics",
+            "CoProcSync", "CombineContextCall", "InstrumentProfileIntrinsics",
             "LiftAttrScope", "LowerAsyncDMA", "LowerCustomDatatypes", "VerifyVTCMLimit", "get_vtcm_compaction_passes",
         ),
         OTHER,
