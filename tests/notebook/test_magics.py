@@ -485,6 +485,24 @@ def test_the_extension_leaves_nothing_behind(shell: Any) -> None:
     run(shell, TENSOR)
 
 
+def test_show_displays_programs_in_colours(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from IPython.utils.capture import capture_output
+
+    from tvmagic.notebook import results
+
+    run(shell, TENSOR)
+    monkeypatch.setattr(results, "in_kernel", lambda: True)
+    with capture_output() as seen:
+        run(shell, "dense.to_prim_func().show()")
+    (shown,) = seen.outputs
+    assert "@T.prim_func" in shown.data["text/plain"] and '<span class="' in shown.data["text/html"]
+    run(shell, "%unload_ext tvmagic")
+    with capture_output() as seen:
+        run(shell, "dense.to_prim_func().show()")
+    assert not seen.outputs and "@T.prim_func" in seen.stdout
+    run(shell, "%load_ext tvmagic")
+
+
 def test_the_default_dtype_and_the_theme(shell: Any) -> None:
     from tvmagic.notebook.html import theme
 

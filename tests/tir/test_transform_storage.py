@@ -502,3 +502,19 @@ def f(a: T.handle, n: T.int32):
     for dtype, scope, count in (("float32", "global", 1), ("int32", "global", 2), ("float32", "shared", 2)):
         after = StorageRewrite()(module(text.replace("TYPE", dtype).replace("SCOPE", scope)))
         assert after.script().count("T.allocate(") == count, (dtype, scope)
+
+
+def test_opaque_blocks_with_matched_buffers_are_lowered_later() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((16,), "float32")):
+            with T.block("b"):
+                T.reads()
+                T.writes(A[4:8])
+                M = T.match_buffer(A[4:8], (4,), offset_factor=1)
+                M[0] = T.float32(1)
+        """
+    )
+    with pytest.raises(TVMagicError, match="the block `b` has a matched buffer, `M`"):
+        LowerOpaqueBlock()(mod)
+    assert "A[4] = T.float32(1.0)" in script(LowerOpaqueBlock()(LowerMatchBuffer()(mod)))
