@@ -132,3 +132,14 @@ def test_more_elements_than_indices_reach_are_refused_at_every_call() -> None:
         with pytest.raises(TVMagicError, match="has 2147483656 elements, more than its indices of type `int32` reach"):
             called(far, b)
     np.testing.assert_array_equal(op(small, b), 1)
+
+
+def test_steps_over_more_elements_than_indices_reach_are_refused_at_every_call() -> None:
+    text = "A: int8[n]\nC[i] = A[i] + 1"
+    far = np.zeros(5_000_000_000, "int8")[::1_000_000]
+    op = warmed(text, np.zeros(8, "int8"))
+    schedule(op, "outer, inner = s[C].split(C.op.axis[0], 16)\ns[C].vectorize(inner)")
+    for _ in range(2):
+        with pytest.raises(TVMagicError, match="`A` steps over 4999000001 elements, more than its indices"):
+            op(far)
+        np.testing.assert_array_equal(op(far[:2000]), 1)

@@ -17,6 +17,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import DataType, IntImm, PrimExpr, Var
 from tvmagic.ir.buffer import check_reach
+from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
@@ -150,7 +151,13 @@ class ArrayParam:
             )
 
     def _check_strides(self, array: np.ndarray, sizes: dict[Var, int]) -> None:
-        item = array.itemsize
+        item, (low, high) = array.itemsize, span(array)
+        if (high - low) // item > largest_integer(self.index):
+            raise TVMagicError(
+                f"parameter `{self.name}` steps over {(high - low) // item} elements, more than its indices of type "
+                f"`{self.index}` reach",
+                hint="copy it with numpy.ascontiguousarray",
+            )
         for axis, (expected, stride) in enumerate(zip(self.strides, array.strides)):
             if array.shape[axis] <= 1 and isinstance(expected, IntImm):
                 continue
