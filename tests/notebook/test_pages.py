@@ -326,7 +326,7 @@ def test_a_notebook_becomes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any
 # ---------------------------------------------------------------------------- all tutorials and kernels
 
 
-def tutorial_operators() -> Iterator[tuple[str, Operator]]:
+def tutorial_operators() -> Iterator[tuple[str, Operator | Version]]:
     """The operators that the tutorials make, each with its last schedule."""
     import contextlib
     import io
