@@ -78,7 +78,7 @@ class Case:
         return found
 
     def name(self, nest: NestModel) -> str:
-        """What a nest computes: the stage or block, where its buffer is that of another one, too; else the buffers."""
+        """What a nest computes: the stage or block, if its buffer is that of another one, too; else the buffers."""
         view, names = self.view(nest), [s.target.name for s in nest.nest.statements]
         shared = view is not None and plain_name(view.name) not in map(plain_name, names)
         return view.name if view is not None and shared else nest.nest.name
