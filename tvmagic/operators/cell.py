@@ -192,7 +192,10 @@ def _returned(node: ast.expr, scope: _Scope, source: Source) -> list[Any]:
     values = [scope.get(i.id) if isinstance(i, ast.Name) else None for i in items]
     for item, value in zip(items, values):
         if not isinstance(value, (te.Tensor, PrimFunc)):
-            raise TVMagicError(f"`{ast.unparse(item)}` is not a tensor of this cell", span=source.span(item))
+            raise TVMagicError(
+                f"`{ast.unparse(item)}` is not a tensor of this cell", span=source.span(item),
+                hint="give it a name in a line above, and return the name",
+            )  # fmt: skip
     return values
 
 
