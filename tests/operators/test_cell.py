@@ -125,6 +125,9 @@ MEANT = [
     ("Y[()] = max(X[i], over=0)", "name the index that is reduced", "0)"),
     ("Y[i] = gelu(X[i])", "`0.5 * x * (1 + erf(x / sqrt(2.0)))`", "gelu"),
     ("Y[()] = topk(X[k], over=k)", "without its place for the second", "topk"),
+    ("%timeit 1", "belongs in a cell of its own", "%timeit"),
+    ("!ls", "belongs in a cell of its own", "!ls"),
+    (" Y[i] = X[i]", "begin the line without blanks", None),
     ("1 / 0", None, "1 / 0"),
     ("open('/nowhere')", None, "open('/nowhere')"),
 ]

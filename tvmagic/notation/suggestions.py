@@ -154,6 +154,8 @@ def _choice(target: ast.Subscript, test: ast.expr, then: ast.expr, orelse: list[
 
 def syntax_meant(line: str) -> str | None:
     """What a line that is not Python's syntax would be in the index notation."""
+    if re.match(r"\s*[%!]", line):
+        return "a magic or a command of the shell belongs in a cell of its own"
     loops = re.findall(r"\bfor\s+(\w+)\s+in\s+(range\([^()]*\))\s*(?::|$)", line)
     if len(loops) > 1:
         return _ranges_above(loops)

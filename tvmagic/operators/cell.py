@@ -101,7 +101,8 @@ def parse(source: Source) -> ast.Module:
         span = Span(source.name, line, column, error.end_lineno or line, error.end_offset or column + 1)
         text = source.lines[line - 1] if line <= len(source.lines) else ""
         message = f"the cell is not valid Python syntax: {error.msg}"
-        raise TVMagicError(message, span=span, hint=syntax_meant(text)) from None
+        hint = "begin the line without blanks" if error.msg == "unexpected indent" else syntax_meant(text)
+        raise TVMagicError(message, span=span, hint=hint) from None
 
 
 _DEEPEST = 1000  # expressions, each an operand of the one around it
