@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.statement_chains import ChainVisitor
@@ -13,9 +14,11 @@ from tvmagic.ir import (
     For,
     ForKind,
     IntImm,
+    LetStmt,
     PrimExpr,
     Var,
     While,
+    post_order_visit,
 )
 from tvmagic.ir.functor import handles
 
@@ -36,19 +39,33 @@ class Work(ChainVisitor):
 
     `reach` is the largest constant size in bytes of the buffers over each pointer. `written` is the number of
     operations that there are once LLVM has written out every loop that is short enough. `stored` are the pointers to
-    what is stored to.
+    what is stored to. `symbolic` are the loops whose extents are no constants.
     """
 
     def __init__(self, body: Any) -> None:
+        self.body = body
         self.total = 0
         self.written = 0
         self.bodies: dict[For, int] = {}
+        self.symbolic: list[For] = []
         self.reach: dict[Var, int] = {}
         self.stored: set[Var] = set()
         self._seen: set[Buffer] = set()
         self._outer: set[For] = set()
         self._loops = False
         self.visit(body)
+
+    @cached_property
+    def lets(self) -> dict[Var, PrimExpr]:
+        """The values of the variables that statements bind."""
+        found: dict[Var, PrimExpr] = {}
+
+        def look(node: object) -> None:
+            if isinstance(node, LetStmt):
+                found[node.var] = node.value
+
+        post_order_visit(self.body, look)
+        return found
 
     def poll_every(self, loop: For) -> int:
         """After how many iterations of `loop` (a power of two) to ask whether to stop; 0 for never.
@@ -111,6 +128,8 @@ class Work(ChainVisitor):
         self.total = outer + inside * max(extent, 0)
         whole = self.written * max(extent, 1)
         constant = isinstance(node.extent, IntImm)
+        if not constant:
+            self.symbolic.append(node)
         self.written = before + (whole if constant and whole <= _WRITTEN_OUT else self.written)
         if self._loops:
             self._outer.add(node)
