@@ -91,7 +91,7 @@ def over_names(call: ast.Call, source: Source) -> set[str]:
 
 
 def _over_hint(item: ast.expr) -> str:
-    """What somebody may have meant who wrote `item` after `over=`."""
+    """A hint for `item` after `over=`, which is not an index name."""
     match item:
         case ast.Compare(left=ast.Name(id=name), ops=[ast.In()], comparators=[ast.Call() as within]):
             return f"write `{name}: {ast.unparse(within)}` above, and `over={name}`"
