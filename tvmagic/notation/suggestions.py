@@ -135,7 +135,7 @@ def _ranges_above(loops: list[tuple[str, str]]) -> str:
 
 
 def meant_function(statements: list[ast.stmt]) -> ast.FunctionDef | None:
-    """The function of a cell whose lines would be index notation outside of it."""
+    """The function of a cell whose lines would be index notation outside it."""
     return next((s for s in statements if isinstance(s, ast.FunctionDef) and _assigns_elements(s)), None)
 
 
@@ -203,7 +203,7 @@ def reduction_hint(name: str, value: ast.expr) -> str:
 
 
 def tensor_hint(tensor: ast.Name, value: ast.expr, tensors: Mapping[str, Any]) -> str:
-    """A hint for a whole tensor in `value`, where a number belongs."""
+    """A hint for a whole tensor in `value` in the place of a number."""
     shape = tensors[tensor.id].shape
     for node in ast.walk(value):
         match node:
