@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.terminal.interactiveshell import TerminalInteractiveShell
 from IPython.terminal.ptutils import IPythonPTCompleter
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
+from traitlets.config import Config
 
 CELL = "A: float32[64, 64]\nO[i, j] += A[i, k] * A[k, j]"
 
 
 @pytest.fixture(scope="module")
 def completer() -> Iterator[Any]:
-    shell = TerminalInteractiveShell.instance(simple_prompt=True)
+    TerminalInteractiveShell.clear_instance()
+    InteractiveShell.clear_instance()
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = TerminalInteractiveShell.instance(simple_prompt=True, config=config)
     shell.run_line_magic("load_ext", "tvmagic")
     shell.run_cell_magic("tensor", "mm", CELL)
     yield IPythonPTCompleter(shell=shell)
     shell.run_line_magic("unload_ext", "tvmagic")
+    atexit.unregister(shell.atexit_operations)
     TerminalInteractiveShell.clear_instance()
 
 
