@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -95,6 +99,35 @@ MEANT = [
     ("Y[b] = sum(X[i], over=i, b=3)", "as in `b: range(10)`", "b=3"),
     ("Y[i // 2] += X[i]", "as in `Y[j] += X[10 * j + r]`", "i // 2"),
     ("Y[i] = X[i] and X[i] > 0", "as in `X[i] != 0`", "X[i] and"),
+    ("Y = sum(X) * 0.5", "`M[()] = sum(X[i], over=i)`", "sum(X)"),
+    ("Y = max(X)", "`Y[()] = max(X[i], over=i)`", "max(X)"),
+    ("Y = list(X)", "an element of it is `X[i, j]`", "list(X)"),
+    ("for x in X: pass", "an element of it is `X[i, j]`", None),
+    ("Y = exp(X) * 2", "on both sides: `Y[i] = exp(X[i]) * 2`", "exp"),
+    ("T[0] = sum(X[i], over=i)", "a single value is `T[()] = sum(X[i], over=i)`", "i"),
+    (
+        "for i in range(2): for j in range(3): Y[i, j] = X[i]",
+        "`i: range(2)` and `j: range(3)`, each on a line above",
+        None,
+    ),
+    ("for i, j in range(2), range(3): Y[i, j] = X[i]", "`i: range(2)` and `j: range(3)`, each on a line above", None),
+    ("for i in range(2)\n    Y[i] = X[i]", "write a colon after it: `for i in range(2):`", None),
+    ("for i in 0..3: Y[i] = X[i]", "`i: range(0, 3)` on a line above", None),
+    ("i: 0..3\nY[i] = X[i]", "a range is `range(0, 3)`, without its end", None),
+    ("return X[i] * 2", "return the name", "X[i] * 2"),
+    ("Y[i] = 1 if X[i] else 0", "as in `X[i] != 0`", "X[i] else"),
+    ("Y[i] = not X[i]", "as in `X[i] != 0`", "X[i]"),
+    ("Y[i] = X[i] > 0 & X[i] < 1", "of comparisons each is in brackets", "0 & X[i]"),
+    ("Y[i] = X[i + 1] - X[i - 1]", "add 1 to `i` wherever the right side reads", "i - 1"),
+    ("Y[()] += X[i] + X[i + 1]", "write `i: range(3)` above", "i + 1"),
+    ("Y[()] += X[i] + X[i - 1]", "write `i: range(1, 4)` above", "i - 1"),
+    ("Y[i] = mean(X[i + k], over=k in range(3))", "write `k: range(3)` above, and `over=k`", "k in"),
+    ("Y[()] = max(X[i], over=0)", "name the index that is reduced", "0)"),
+    ("Y[i] = gelu(X[i])", "`0.5 * x * (1 + erf(x / sqrt(2.0)))`", "gelu"),
+    ("Y[()] = topk(X[k], over=k)", "without its place for the second", "topk"),
+    ("%timeit 1", "belongs in a cell of its own", "%timeit"),
+    ("!ls", "belongs in a cell of its own", "!ls"),
+    (" Y[i] = X[i]", "begin the line without blanks", None),
     ("1 / 0", None, "1 / 0"),
     ("open('/nowhere')", None, "open('/nowhere')"),
 ]
@@ -221,3 +254,24 @@ def test_a_name_that_the_cell_uses_itself_stays_its_own() -> None:
 def test_operators_on_whole_tensors_are_those_of_te() -> None:
     op = operator("f", X + "Y = X + 1\nZ[i] = Y[i] * 2")
     np.testing.assert_array_equal(op(np.arange(4, dtype="float32")), [2, 4, 6, 8])
+
+
+FORMULAS = [
+    ("gelu", lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2.0)))),
+    ("silu", lambda x: x / (1 + np.exp(-x))),
+    ("softplus", lambda x: np.log1p(np.exp(x))),
+    ("leaky_relu", lambda x: np.where(x > 0, x, 0.01 * x)),
+    ("sign", np.sign),
+    ("square", np.square),
+]
+
+
+@pytest.mark.parametrize(("name", "expected"), FORMULAS, ids=[f[0] for f in FORMULAS])
+def test_the_formula_of_a_function_that_is_not_there_computes_it(name: str, expected: Any) -> None:
+    with pytest.raises(TVMagicError) as caught:
+        operator("f", f"X: float32[4]\nY[i] = {name}(X[i])")
+    found = re.match(r"write `(.*)`, with", caught.value.hint or "")
+    assert found is not None
+    op = operator("f", "X: float32[4]\nY[i] = " + re.sub(r"\bx\b", "X[i]", found[1]))
+    x = np.array([-2, -0.5, 0, 3], "float32")
+    np.testing.assert_allclose(op(x), expected(x.astype("float64")), rtol=1e-5, atol=1e-6)

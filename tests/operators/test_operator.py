@@ -254,6 +254,8 @@ def test_costs_are_counted_exactly() -> None:
         ("s[YY].split(1)", "did you mean `Y`?"),
         ("s[Y].qqqq", None),
         ("s[Q].split(1)", "the tensors are `X`, `Y`"),
+        ("s[Y].parallel(inner)", "the loops of `Y` are `s[Y].op.axis`"),
+        ("rows, = s[Y].op.axis\ns[Y].parallel(inner)", "the loops of `Y` are `rows`"),
         ("s[Y].parallel(i)", "`i` is a loop of `Y`, and has no name here yet: `s[Y].op.axis[0]`"),
         ("sch.parallel(i)", '`i` is a loop of `Y`, and has no name here yet: `sch.get_loops("Y")[0]`'),
         ("Y.split(Y.op.axis[0], 4)", "`split` is of the stage of a tensor: `s[Y].split`"),

@@ -136,6 +136,9 @@ def true_divide(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
 # What is written for floats.
 _INSTEAD = {
     "bitwise_xor": "a power is `**`",
+    **dict.fromkeys(
+        ("bitwise_and", "bitwise_or"), "cast with astype; of comparisons each is in brackets, as in `(a > 0) & (b < 1)`"
+    ),
     **dict.fromkeys(("floordiv", "floormod", "truncdiv", "truncmod"), "cast with astype, or use `/`"),
 }
 

@@ -125,6 +125,8 @@ class Buffer(Node):
         lanes = lanes_of(wanted.with_lane_code(factor))
         return (*indices[:-1], Ramp(indices[-1], IntImm(indices[-1].dtype, 1), lanes))
 
+    __iter__ = None  # by its indices Python would go through it without end, as in `sum(A)` and `x in A`
+
     def __getitem__(self, indices: Any) -> Any:
         """A load, or a `BufferRegion` where an index is a slice without a step."""
         if not isinstance(indices, SEQUENCES):

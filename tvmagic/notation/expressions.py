@@ -40,6 +40,19 @@ _BY_OTHERS = {
     "int": "write `int32(...)`",
     "float": "write `float32(...)`",
     "bool": "write a comparison, as in `X[i] != 0`",
+    "gelu": "write `0.5 * x * (1 + erf(x / sqrt(2.0)))`, with the element as `x`",
+    "silu": "write `x * sigmoid(x)`, with the element as `x`",
+    "swish": "write `x * sigmoid(x)`, with the element as `x`",
+    "softplus": "write `log1p(exp(x))`, with the element as `x`",
+    "leaky_relu": "write `max(x, 0.01 * x)`, with the element as `x`",
+    "sign": "write `1 if x > 0 else -1 if x < 0 else 0`, with the element as `x`",
+    "square": "write `x ** 2`, with the element as `x`",
+    "norm": "write `N[i] += X[i, k] ** 2`, and `sqrt(N[i])` in a line below",
+    "dot": "write `Y[i] += A[i, k] * B[k]`",
+    "matmul": "write `Y[i, j] += A[i, k] * B[k, j]`",
+    "outer": "write `Y[i, j] = A[i] * B[j]`",
+    "transpose": "write `Y[j, i] = X[i, j]`",
+    "topk": "write `max(..., over=k)` and `argmax(..., over=k)` for the first, then both again without its place for the second",
     "any": "write `max(..., over=k)`",
     "all": "write `min(..., over=k)`",
     "var": "write `mean((X[i, k] - m[i]) ** 2, over=k)`, with the mean `m[i]` in a line above",
@@ -278,6 +291,7 @@ class Expressions:
     def _unary(self, node: ast.UnaryOp) -> Any:
         value = self.value(node.operand)
         if isinstance(node.op, ast.Not):
+            self._check_condition(node.operand, value, "`not` takes a condition")
             return ops.logical_not(value)
         if isinstance(node.op, ast.Invert):
             return ~value
@@ -307,7 +321,19 @@ class Expressions:
 
     def _if(self, node: ast.IfExp) -> PrimExpr:
         then, other = _same_kind(self.value(node.body), self.value(node.orelse))
-        return ops.if_then_else(self.build(node.test), then, other)
+        test = self.build(node.test)
+        self._check_condition(node.test, test, "`if` takes a condition")
+        return ops.if_then_else(test, then, other)
+
+    def _check_condition(self, node: ast.expr, value: Any, wanted: str) -> None:
+        if isinstance(value, PrimExpr) and not value.dtype.is_bool:
+            text = ast.unparse(node)
+            fail_at(
+                self.source,
+                node,
+                f"{wanted}, and `{text}` is {value.dtype}",
+                f"write a comparison, as in `{text} != 0`",
+            )
 
     def _call(self, node: ast.Call) -> Any:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func).rsplit(".", 1)[-1]

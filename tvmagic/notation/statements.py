@@ -48,6 +48,7 @@ from tvmagic.notation.syntax import cast_types, declaration, is_dtype, is_fracti
 
 __all__ = ["Notation"]
 
+_PADDING = "write `... if CONDITION else 0` for padding"
 _AUGMENTED: dict[type[ast.AST], str] = {ast.Add: "sum", ast.Mult: "prod"}
 
 
@@ -504,8 +505,28 @@ class _Statement:
                     self.source, item,
                     f"the index `{ast.unparse(item)}` of `{ast.unparse(access.value)}` reaches {reached}, "
                     f"outside 0 to {last}",
-                    "shorten the range, or write `... if CONDITION else 0` for padding",
+                    self._inside(item, size, below, ranges) or f"shorten the range, or {_PADDING}",
                 )  # fmt: skip
+
+    def _inside(self, item: ast.expr, size: Any, below: bool, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:
+        """A hint for an index `i + constant` that leaves a dimension: what keeps it inside."""
+        affine = affine_of(item, self.names, self._numbers)
+        name = next(iter(affine.factors), None) if affine is not None and len(affine.factors) == 1 else None
+        if affine is None or name is None or affine.factors[name] != 1 or name not in ranges:
+            return None
+        size, (begin, extent) = Analyzer().simplify(size), ranges[name]
+        if not isinstance(size, (int, IntImm)) or not all(isinstance(x, int) for x in (affine.constant, begin, extent)):
+            return None
+        if name in self.axes:
+            if not below or begin != 0:
+                return None
+            return (
+                f"a result begins at 0: add {-affine.constant} to `{name}` wherever the right side reads, or {_PADDING}"
+            )
+        first, end = max(begin, -affine.constant), min(begin + extent, int(size) - affine.constant)
+        return (
+            f"write `{name}: range({f'{first}, ' if first else ''}{end})` above, or {_PADDING}" if first < end else None
+        )
 
     # ------------------------------------------------------------------------ stages
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tvmagic.errors import closest
-from tvmagic.notation.expressions import DTYPES, OVER, REDUCTIONS
+from tvmagic.notation.expressions import DTYPES, FUNCTIONS, OVER, REDUCTIONS
 
 __all__ = ["declaration_hint", "dtype_hint", "meant", "meant_function", "reduction_hint", "syntax_meant", "tensor_hint"]
 
@@ -105,8 +105,12 @@ def meant(statement: ast.stmt, tensors: Mapping[str, Any]) -> str | None:
                 return f"declare an input as `{name}: {_dtype_in(call)}[{', '.join(ast.unparse(s) for s in sizes)}]`"
         case ast.Expr(value=ast.Compare(left=ast.Subscript() as left, ops=[ast.Eq()], comparators=[right])):
             return f"a tensor is defined by one `=`: `{ast.unparse(left)} = {ast.unparse(right)}`"
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=place)], value=value) if _constant(place):
+            return f"the left side has index names: `{name}[i] = ...`; a single value is `{name}[()] = {ast.unparse(value)}`"
         case ast.Assign(targets=[ast.Subscript(), *_] | [ast.Tuple(elts=[ast.Subscript(), *_])]):
             return "write a statement for each tensor"
+        case ast.For(target=ast.Tuple(elts=names), iter=ast.Tuple(elts=ranges)) if len(names) == len(ranges):
+            return _ranges_above([(ast.unparse(n), ast.unparse(r)) for n, r in zip(names, ranges)])
         case ast.If(test=test, body=[ast.Assign(targets=[ast.Subscript() as target], value=then)], orelse=orelse):
             return _choice(target, test, then, orelse)
         case ast.If() | ast.While() | ast.With() | ast.For() | ast.Try():
@@ -120,8 +124,18 @@ def meant(statement: ast.stmt, tensors: Mapping[str, Any]) -> str | None:
     return None
 
 
+def _constant(place: ast.expr) -> bool:
+    """Whether an index is made of numbers alone."""
+    items = place.elts if isinstance(place, ast.Tuple) else [place]
+    return bool(items) and all(isinstance(i, ast.Constant) for i in items)
+
+
+def _ranges_above(loops: list[tuple[str, str]]) -> str:
+    return f"write {' and '.join(f'`{name}: {within}`' for name, within in loops)}, each on a line above"
+
+
 def meant_function(statements: list[ast.stmt]) -> ast.FunctionDef | None:
-    """The function of a cell whose lines would be index notation outside of it."""
+    """The function of a cell whose lines would be index notation outside it."""
     return next((s for s in statements if isinstance(s, ast.FunctionDef) and _assigns_elements(s)), None)
 
 
@@ -140,6 +154,18 @@ def _choice(target: ast.Subscript, test: ast.expr, then: ast.expr, orelse: list[
 
 def syntax_meant(line: str) -> str | None:
     """What a line that is not Python's syntax would be in the index notation."""
+    if re.match(r"\s*[%!]", line):
+        return "a magic or a command of the shell belongs in a cell of its own"
+    loops = re.findall(r"\bfor\s+(\w+)\s+in\s+(range\([^()]*\))\s*(?::|$)", line)
+    if len(loops) > 1:
+        return _ranges_above(loops)
+    if loops and re.search(r":\s*$", line) is None and re.match(r"\s*for\b.*\)\s*$", line):
+        return f"write a colon after it: `{line.strip()}:`"
+    dots = re.match(r"\s*for\s+(\w+)\s+in\s+(\w+)\s*\.\.+\s*(\w+)", line) or re.match(
+        r"\s*(\w+)\s*:\s*(\w+)\s*\.\.+\s*(\w+)", line
+    )
+    if dots:
+        return f"a range is `range({dots[2]}, {dots[3]})`, without its end: `{dots[1]}: range({dots[2]}, {dots[3]})` on a line above"
     reduced = re.match(r"\s*(\w+\s*\[.*?\])\s*(max|min|sum|prod)\s*=", line)
     if reduced:
         return f"a reduction by name is `{reduced[1]} = {reduced[2]}(..., over=k)`"
@@ -205,16 +231,33 @@ def _indexed(name: str, value: ast.expr, tensors: Mapping[str, Any]) -> str | No
         left = ", ".join(n for n in indices if n not in over) or "()"
         return f"index notation has the indices on the left too: `{name}[{left}] = {ast.unparse(value)}`"
     if isinstance(value, ast.Call):
-        return _einsum(name, value, tensors) or _whole_reduction(name, value, tensors)
+        found = _einsum(name, value, tensors) or _whole_reduction(name, value, tensors)
+        if found is not None:
+            return found
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.MatMult):
         left, right = _matrix(value.left, "i", "k", tensors), _matrix(value.right, "k", "j", tensors)
         if left and right:
             return (
                 f"a product of matrices is a sum with an index for each dimension: `{name}[i, j] += {left} * {right}`"
             )
-    if isinstance(value, ast.BinOp) and any(isinstance(n, ast.Name) and n.id in tensors for n in ast.walk(value)):
-        return f"index notation has indices on both sides, such as `{name}[i] = X[i] + 1`"
-    return None
+    inner = (_whole_reduction("M", c, tensors) for c in ast.walk(value) if isinstance(c, ast.Call) and c is not value)
+    return next((hint for hint in inner if hint), None) or _elementwise(name, value, tensors)
+
+
+def _elementwise(name: str, value: ast.expr, tensors: Mapping[str, Any]) -> str | None:
+    """`Z = X + b` or `Z = exp(X)` with the indices that NumPy's broadcasting gives, counted from the last dimension."""
+    whole = [n for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in tensors]
+    calls = [ast.unparse(c.func).rsplit(".", 1)[-1] for c in ast.walk(value) if isinstance(c, ast.Call)]
+    if not whole or not isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call)):
+        return None
+    others = any(isinstance(n, (ast.MatMult, ast.Attribute, ast.In, ast.NotIn)) for n in ast.walk(value))
+    if others or not all(call in FUNCTIONS for call in calls):
+        return f"index notation has indices on both sides, such as `{name}[i] = X[i] + 1`" if not calls else None
+    ranks = {n.id: len(getattr(tensors[n.id], "shape", ())) for n in whole}
+    indices = _INDICES[: max(ranks.values())]
+    text = {t: f"{t}[{', '.join(indices[len(indices) - rank :]) or '()'}]" for t, rank in ranks.items()}
+    written = re.sub(r"\b\w+\b", lambda word: text.get(word[0], word[0]), ast.unparse(value))
+    return f"index notation has indices on both sides: `{name}[{', '.join(indices) or '()'}] = {written}`"
 
 
 def _matrix(operand: ast.expr, row: str, column: str, tensors: Mapping[str, Any]) -> str | None:

@@ -85,9 +85,19 @@ def over_names(call: ast.Call, source: Source) -> set[str]:
         items = keyword.value.elts if isinstance(keyword.value, (ast.Tuple, ast.List)) else [keyword.value]
         for item in items:
             if not isinstance(item, ast.Name):
-                fail_at(source, item, f"`over=` takes index names, not `{ast.unparse(item)}`")
+                fail_at(source, item, f"`over=` takes index names, not `{ast.unparse(item)}`", _over_hint(item))
             names.add(item.id)
     return names
+
+
+def _over_hint(item: ast.expr) -> str:
+    """A hint for `item` after `over=`, which is not an index name."""
+    match item:
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.In()], comparators=[ast.Call() as within]):
+            return f"write `{name}: {ast.unparse(within)}` above, and `over={name}`"
+        case ast.Constant(value=int()):
+            return "an axis has no number here: name the index that is reduced, as in `max(X[i, k], over=k)`"
+    return "write `over=k`, or `over=(k, l)` for several"
 
 
 def is_fraction(item: ast.expr) -> bool:

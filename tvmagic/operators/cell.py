@@ -107,7 +107,8 @@ def parse(source: Source) -> ast.Module:
         span = Span(source.name, line, column, error.end_lineno or line, error.end_offset or column + 1)
         text = source.lines[line - 1] if line <= len(source.lines) else ""
         message = f"the cell is not valid Python syntax: {error.msg}"
-        raise TVMagicError(message, span=span, hint=syntax_meant(text)) from None
+        hint = "begin the line without blanks" if error.msg == "unexpected indent" else syntax_meant(text)
+        raise TVMagicError(message, span=span, hint=hint) from None
 
 
 _DEEPEST = 1000  # expressions, each an operand of the one around it
@@ -198,7 +199,10 @@ def _returned(node: ast.expr, scope: _Scope, source: Source) -> list[Any]:
     values = [scope.get(i.id) if isinstance(i, ast.Name) else None for i in items]
     for item, value in zip(items, values):
         if not isinstance(value, (te.Tensor, PrimFunc)):
-            raise TVMagicError(f"`{ast.unparse(item)}` is not a tensor of this cell", span=source.span(item))
+            raise TVMagicError(
+                f"`{ast.unparse(item)}` is not a tensor of this cell", span=source.span(item),
+                hint="give it a name in a line above, and return the name",
+            )  # fmt: skip
     return values
 
 

@@ -33,8 +33,11 @@ def hint_for(error: Exception, scope: Mapping[str, Any], statement: str = "") ->
             or _with_owner(name, scope)
             or _near(name, scope)
             or _near(name, dir(builtins))
+            or _loops_taken(name, scope, statement)
             or _tensors(scope)
         )
+    if isinstance(error, TypeError) and re.search(r"'Tensor(Slice)?' .*not iterable", str(error)):
+        return "a tensor of a cell has no values before its operator is called; an element of it is `X[i, j]`"
     found = _ARGUMENTS.match(str(error)) if isinstance(error, TypeError) else None
     return _parameters(found[1], scope) if found else None
 
@@ -94,6 +97,22 @@ def _loops_of_blocks(name: str, sch: Any) -> Iterator[tuple[str, str]]:
                     yield owner, f'sch.get_loops("{owner}")[{number}]'
     except TVMagicError:
         return
+
+
+def _loops_taken(name: str, scope: Mapping[str, Any], statement: str) -> str | None:
+    """The loops of the stage `s[T]` whose call takes `name`: those that the cell has named, and how the others are named."""
+    s, taken = scope.get("s"), re.search(rf"\bs\[[\"']?(\w+)[\"']?\]\.\w+\([^()]*\b{re.escape(name)}\b", statement)
+    stage = (
+        next((st for st in s.stages if st.op.name == taken[1]), None) if taken and isinstance(s, TeSchedule) else None
+    )
+    if taken is None or stage is None:
+        return None
+    leaves = {id(iv) for iv in stage.leaf_iter_vars}
+    named = [f"`{n}`" for n, value in scope.items() if id(value) in leaves and not n.startswith("_")]
+    fresh = [f"`s[{taken[1]}].op.{axes}`" for axes in ("axis", "reduce_axis") if getattr(stage.op, axes, ())]
+    if not named and not fresh:
+        return None
+    return f"the loops of `{taken[1]}` are {', '.join(named) if named else ' and '.join(fresh)}"
 
 
 def _tensors(scope: Mapping[str, Any]) -> str | None:

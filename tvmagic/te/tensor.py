@@ -55,6 +55,7 @@ class TensorSlice(ExprOp):
     """Some leading indices of a tensor given: `A[i]` of a matrix `A`, to be followed by `[j]`."""
 
     __slots__ = ("indices", "tensor")
+    __iter__ = None  # by its indices Python would go through it without end, as in `sum(A)` and `x in A`
 
     def __init__(self, tensor: Tensor, indices: Any) -> None:
         self.tensor = tensor
@@ -83,6 +84,7 @@ class Tensor(DataProducer, TensorOperators):
     """
 
     __slots__ = ("dtype", "op", "shape", "value_index")
+    __iter__ = None  # by its indices Python would go through it without end, as in `sum(A)` and `x in A`
     op: Operation
     value_index: int
     shape: tuple[PrimExpr, ...]

@@ -58,6 +58,8 @@ class BufferVar:
     An access has one index for each dimension, or a single one into the flattened buffer.
     """
 
+    __iter__ = None  # by its indices Python would go through it without end, as in `sum(A)` and `x in A`
+
     def __init__(self, builder: IRBuilder, buffer: Buffer, content_type: Any) -> None:
         self._builder = builder
         self._buffer = buffer
