@@ -133,7 +133,7 @@ def asm(
     Beside PTX is what each kernel needs of a GPU, if there is a ptxas that tells it.
     `target` `ascend`, or the name of an NPU, gives the kernel's source in Ascend C instead, for reading only; a tiling of
     Ascend is taken as it is.
-    `loop`: its innermost loop alone; of several the one that takes most time by the model, and the whole if it has none.
+    `loop`: its innermost loop alone; of several the hottest by the model, and the whole if it has none.
     """
     from tvmagic import codegen
 

@@ -414,7 +414,7 @@ class TensorMagics(MagicNames):
         argument(
             "--loop",
             action="store_true",
-            help="show the innermost loop alone; of several the one that takes most time by the model",
+            help="show the innermost loop alone; of several the hottest by the model",
         ),
         example="%asm dense --target aarch64",
     )
