@@ -12,7 +12,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.operators import Operator
 from tvmagic.tir.schedule import Schedule, ScheduleError
-from tvmagic.tune.instant import contraction, elementwise, few, pairs, rows, scans, stencil
+from tvmagic.tune.instant import contraction, elementwise, factors, few, pairs, rows, scans, stencil
 from tvmagic.tune.instant.plainly import plain_loops
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
 
@@ -103,6 +103,7 @@ class _Attempt:
     def run(self) -> Instant:
         self._each(self._inline)
         self._each(self._few)
+        self._each(self._factors)
         self._each(self._contract)
         self._pairs()
         self._chains()
@@ -148,6 +149,9 @@ class _Attempt:
             self.handled.add(info.name)
             self.finished.add(info.name)
             few.apply(self.sch, info, self.machine, self.notes)
+
+    def _factors(self, info: BlockInfo) -> None:
+        factors.compute_factors(self.sch, info, self.notes)
 
     def _contract(self, info: BlockInfo) -> None:
         plan = contraction.plan_contraction(info, self.machine)
