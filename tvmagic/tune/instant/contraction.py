@@ -29,9 +29,9 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.query import variables_in
-from tvmagic.tir.schedule import Schedule
+from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant.loops import chunks, copy_block, fused, hint_partition
-from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
+from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, loads_in, look
 
 __all__ = ["Plan", "apply", "plan_contraction"]
 
@@ -87,7 +87,7 @@ def plan_contraction(info: BlockInfo, machine: Machine) -> Plan | None:
     if len(operands) < 2 or any(a.extent == 0 for a in info.axes):
         return None
     best: Plan | None = None
-    for wide, narrow in permutations(operands, 2):
+    for wide, narrow in permutations(_multiplied(info, operands), 2):
         others = [a for a in operands if a is not wide and a is not narrow]
         for column in info.spatial:
             if column.var in wide.variables and column.var not in narrow.variables and column.extent != 1:
@@ -99,11 +99,22 @@ def plan_contraction(info: BlockInfo, machine: Machine) -> Plan | None:
     return best
 
 
+def _multiplied(info: BlockInfo, operands: list[Access]) -> list[Access]:
+    """The operands without those that only conditions read, such as masks, if two others are left."""
+    asked = _distinct([load for c in info.conditions for load in loads_in(c)])
+    others = [a for a in operands if not any(_same_element(a, b) for b in asked)]
+    return others if len(others) > 1 else operands
+
+
+def _same_element(a: Access, b: Access) -> bool:
+    return a.buffer is b.buffer and structural_equal(a.indices, b.indices)
+
+
 def _distinct(loads: list[Access]) -> list[Access]:
     """The accesses, those that read the same element once: `(A[i, k] - B[j, k]) * (A[i, k] - B[j, k])` has two."""
     found: list[Access] = []
     for load in loads:
-        if not any(a.buffer is load.buffer and structural_equal(a.indices, load.indices) for a in found):
+        if not any(_same_element(a, load) for a in found):
             found.append(load)
     return found
 
@@ -201,6 +212,8 @@ class _Application:
 
     def run(self) -> None:
         plan = self.plan
+        if plan.info.branches:
+            self._choose()
         self.notes.say(str(plan.tile))
         if plan.pad:
             self._pad()
@@ -209,6 +222,16 @@ class _Application:
         self._tile(wide, narrow, self._last())
 
     # ------------------------------------------------------------------------ sizes, packing
+
+    def _choose(self) -> None:
+        """Compute both sides of conditions, unless one reads what is there only if it is taken."""
+        at = len(self.sch.trace.insts)
+        try:
+            self.sch.select_branches(self.block)
+        except ScheduleError:
+            return
+        name = self.plan.info.name
+        self.notes.items.append((at, f"{name}: both sides of its conditions are computed, so that they can be vectors"))
 
     def _pad(self) -> None:
         """Pad the sizes to the tile."""

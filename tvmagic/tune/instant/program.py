@@ -159,6 +159,11 @@ class BlockInfo:
         return [a for a in self.axes if a.reduced]
 
     @property
+    def branches(self) -> bool:
+        """Whether it has conditions of which only the side that is taken is computed."""
+        return "tir.if_then_else" in self.calls
+
+    @property
     def constant(self) -> bool:
         """Whether all extents are numbers."""
         return all(a.extent is not None for a in self.axes)
