@@ -18,7 +18,7 @@ from tvmagic.tune.instant.program import Access, BlockInfo, Decisions, loads_in
 __all__ = ["compute_factors"]
 
 _USES = 8  # of each value of a factor, from which computing it once is worth a copy
-_USES_AS_IT_IS = 64  # the same for a factor that is read at other than plain indices, and nothing else
+_USES_AS_IT_IS = 16  # the same for a factor that is only read, with steps or offsets
 _LARGER = 1.5  # how many values a factor may have for each element it reads: overlapping windows have more
 
 
@@ -71,9 +71,9 @@ def _worth(info: BlockInfo, factor: PrimExpr) -> bool:
     as_it_is = isinstance(operand, BufferLoad)
     if as_it_is and Access(operand.buffer, tuple(operand.indices)).plain:
         return False
-    if _uses(info, factor) < (_USES_AS_IT_IS if as_it_is else _USES):
+    gathered = any(loads_in(i) for a in loads for i in a.indices)
+    if _uses(info, factor) < (_USES_AS_IT_IS if as_it_is and not gathered else _USES):
         return False
     variables = set(variables_in(factor))
     extents = {a.var: extent_or_guess(a) for a in info.axes if a.var in variables}
-    gathered = any(loads_in(i) for a in loads for i in a.indices)
     return gathered or math.prod(extents.values()) <= _LARGER * max(a.elements(extents) for a in loads)

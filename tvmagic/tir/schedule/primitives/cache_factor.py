@@ -119,7 +119,9 @@ def cache_factor(state: ScheduleState, block: BlockRef, number: int, storage_sco
     if not factors:
         raise ScheduleError(f"{block.label} does not add a product to what it stores, by one store", block)
     if not 0 <= number < len(factors):
-        raise ScheduleError(f"{block.label} sums up a product of {len(factors)} factors; there is no factor {number}", block)
+        raise ScheduleError(
+            f"{block.label} sums up a product of {len(factors)} factors; there is no factor {number}", block
+        )
     factor = factors[number]
     top, place = top_of(block, root)
     _check_same_before(state, block, root, top, factor)
@@ -207,7 +209,9 @@ def _check_sizes_known(block: StmtSRef, root: StmtSRef, used: list[IterVar]) -> 
     outer = {v.var for v in root.block.iter_vars}
     for v in used:
         if v.dom is not None and (uses_var(v.dom.extent, outer) or uses_var(v.dom.min, outer)):
-            raise ScheduleError(f"the extent of `{v.var.name}` in {block.label} is not the same all over its scope", block)
+            raise ScheduleError(
+                f"the extent of `{v.var.name}` in {block.label} is not the same all over its scope", block
+            )
 
 
 # ---------------------------------------------------------------------------- what it makes

@@ -52,14 +52,14 @@ def select_branches(state: ScheduleState, block: BlockRef) -> None:
         for i in range(16):
             with T.block("B"):
                 v = T.axis.spatial(16, i)
-                B[v] = T.if_then_else(M[v], A[v], T.float32(0.0))
+                B[v] = T.if_then_else(A[v] > T.float32(1.0), A[v], T.float32(0.0))
 
     this:
 
         for i in range(16):
             with T.block("B"):
                 v = T.axis.spatial(16, i)
-                B[v] = T.Select(M[v], A[v], T.float32(0.0))
+                B[v] = T.Select(A[v] > T.float32(1.0), A[v], T.float32(0.0))
     """
     inside = _Inside(block, analyzer_at(block))
     inside.visit(block.block.body)
