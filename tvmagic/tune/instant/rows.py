@@ -75,6 +75,15 @@ def apply(sch: Schedule, chain: Chain, machine: Machine, notes: Decisions) -> No
     _Rows(sch, chain, machine, notes).run()
 
 
+def _run_on(info: BlockInfo) -> bool:
+    """Whether the reduced axes, of which there are several, run through each array without a gap: as one long loop."""
+    pairs = list(zip(info.reduced, info.reduced[1:]))
+    if not pairs or any(a.extent is None or a.extent < 2 for a in info.reduced) or info.alone & {a.var for a in info.reduced}:
+        return False
+    steps = [(a.step(outer.var), a.step(inner.var), inner.extent or 1) for a in info.loads for outer, inner in pairs]
+    return all(far is not None and near is not None and far == near * count for far, near, count in steps)
+
+
 class _Rows:
     def __init__(self, sch: Schedule, chain: Chain, machine: Machine, notes: Decisions) -> None:
         self.sch, self.chain, self.machine, self.notes = sch, chain, machine, notes
@@ -122,6 +131,9 @@ class _Rows:
         axis = self._along(info)
         if axis is not None and axis is info.reduced[-1]:
             self.notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
+            if _run_on(info):
+                own = own_loops(sch, info.rv, 1)
+                sch.fuse(*[own[a.var] for a in info.reduced])
             any_order(sch, info.rv, 1)
 
     def _along(self, info: BlockInfo) -> Axis | None:
