@@ -11,7 +11,6 @@ from tvmagic.ir import (
     BlockRealize,
     Buffer,
     BufferLoad,
-    BufferRegion,
     BufferStore,
     CallEffect,
     For,
