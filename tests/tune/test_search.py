@@ -22,6 +22,7 @@ from tvmagic.tune.finish import Finish
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.search import _Search
 from tvmagic.tune.worker import Bench, machine_kind
+from tvmagic.tune.workers import TOO_LONG
 
 DENSE = """X: float32[16, 12]
 W: float32[8, 12]
@@ -250,6 +251,19 @@ def test_without_time_for_a_trial_the_instant_schedule_is_the_result(rows: Opera
     assert force.begun == [] and result.trials == () and result.best is None
     assert result.version.schedule.script() == auto(rows).script()
     assert any("no time for a trial: this is the instant schedule" in note for note in result.notes)
+
+
+def test_if_every_trial_is_stopped_for_the_time_the_instant_schedule_is_the_result(rows: Operator) -> None:
+    class Late(Counted):
+        """A machine so slow that nothing is compiled in time."""
+
+        def attempt(self, candidate: Candidate) -> dict[str, Any]:
+            return self.look(candidate) | {"error": f"{TOO_LONG} while it was compiled"}
+
+    result, _ = search(rows, 3, force=Late(rows))
+    assert len(result.trials) == 3 and result.best is None
+    assert result.version.schedule.script() == auto(rows).script()
+    assert any("this is the instant schedule" in note for note in result.notes)
 
 
 def test_a_space_that_is_exhausted_ends_the_search() -> None:

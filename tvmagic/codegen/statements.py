@@ -17,6 +17,7 @@ from tvmagic.ir import (
     AllocateConst,
     AssertStmt,
     AttrStmt,
+    BinaryOp,
     BufferLoad,
     BufferStore,
     Call,
@@ -39,6 +40,7 @@ from tvmagic.ir import (
     post_order_visit,
     structural_equal,
 )
+from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.functor import handles
 from tvmagic.ir.query import is_call
 from tvmagic.ir.values import scope_of
@@ -440,15 +442,32 @@ class FunctionEmitter(MemoryEmitter):
         return most if most * stmt.dtype.bytes <= _STACK_BYTES else -1
 
     def _heap(self, stmt: Allocate, constant_size: int) -> str:
-        size = str(constant_size if constant_size >= 0 else stmt.dtype.bytes)
-        for extent in stmt.extents if constant_size < 0 else ():
-            wide = self.convert(self.visit(extent), extent.dtype, extent.dtype if extent.dtype.bits == 64 else _INT64)
-            size = self.out.op(f"mul nsw i64 {size}, {wide}")
-        if constant_size < 0:  # of `n - 5` elements there are none for a small n
-            size = self.intrinsic("smax", _INT64, size, "0")
+        size = str(constant_size) if constant_size >= 0 else self._symbolic_size(stmt)
         pointer = self.context.allocate(self, size)
         self.heap.append(pointer)
         return pointer
+
+    def _symbolic_size(self, stmt: Allocate) -> str:
+        """The bytes of an allocation. It stops if there are more elements than its indices reach: the index of an element
+        is computed in the type of the sizes, and would wrap."""
+        count = "1"
+        for extent in stmt.extents:
+            count = self.out.op(f"mul i64 {count}, {self.visit(self._widened(extent))}")
+        count = self.intrinsic("smax", _INT64, count, "0")  # of `n - 5` elements there are none for a small n
+        if all(extent.dtype.bits < 64 for extent in stmt.extents):
+            reached = self.out.op(f"icmp sle i64 {count}, {largest_integer(stmt.extents[0].dtype)}")
+            self.fail_unless(reached, self.context.site("reach", None, stmt.buffer_var.name), [count])
+        return self.out.op(f"mul i64 {count}, {stmt.dtype.bytes}")
+
+    def _widened(self, size: PrimExpr) -> PrimExpr:
+        """A size computed in 64 bits, from its variables on."""
+        if isinstance(size, IntImm):
+            return IntImm(_INT64, size.value)
+        if isinstance(size, BinaryOp):
+            return type(size)(self._widened(size.a), self._widened(size.b))
+        if isinstance(size, Var) and size in self.context.work.lets:
+            return self._widened(self.context.work.lets[size])
+        return size if size.dtype.bits == 64 else Cast(_INT64, size)
 
     @handles(AllocateConst)
     def allocate_const(self, stmt: AllocateConst) -> Stmt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.statement_chains import ChainVisitor
@@ -13,9 +14,11 @@ from tvmagic.ir import (
     For,
     ForKind,
     IntImm,
+    LetStmt,
     PrimExpr,
     Var,
     While,
+    post_order_visit,
 )
 from tvmagic.ir.functor import handles
 
@@ -40,6 +43,7 @@ class Work(ChainVisitor):
     """
 
     def __init__(self, body: Any) -> None:
+        self.body = body
         self.total = 0
         self.written = 0
         self.bodies: dict[For, int] = {}
@@ -49,6 +53,18 @@ class Work(ChainVisitor):
         self._outer: set[For] = set()
         self._loops = False
         self.visit(body)
+
+    @cached_property
+    def lets(self) -> dict[Var, PrimExpr]:
+        """The values of the variables that statements bind."""
+        found: dict[Var, PrimExpr] = {}
+
+        def look(node: object) -> None:
+            if isinstance(node, LetStmt):
+                found[node.var] = node.value
+
+        post_order_visit(self.body, look)
+        return found
 
     def poll_every(self, loop: For) -> int:
         """After how many iterations of `loop` (a power of two) to ask whether to stop; 0 for never.

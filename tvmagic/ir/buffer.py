@@ -28,7 +28,7 @@ from tvmagic.ir.node import Name, Node, Span
 from tvmagic.ir.operators import lanes_of, vscale_factor
 from tvmagic.ir.values import SEQUENCES, SLICES, scope_of
 
-__all__ = ["Buffer", "BufferDef", "BufferRegion", "MatchBufferRegion", "decl_buffer"]
+__all__ = ["Buffer", "BufferDef", "BufferRegion", "MatchBufferRegion", "check_reach", "decl_buffer"]
 
 
 @node(walk="dtype data shape strides axis_separators elem_offset name data_alignment offset_factor buffer_type")
@@ -205,13 +205,7 @@ class Buffer(Node):
     def _check_reach(self, dtype: DataType, shape: Sequence[PrimExpr]) -> None:
         """An error if the product of constant sizes is more than the type of the indices has."""
         sizes = [size.value for size in shape if isinstance(size, IntImm)]
-        count = math.prod(sizes) if len(sizes) == len(shape) else 0
-        if count >> (dtype.bits - dtype.is_int):
-            raise WrongValueError(
-                f"buffer `{self.name}` has {count} elements, more than its indices of type `{dtype}` reach",
-                span=self.span,
-                hint="make it smaller, or give its sizes the type `int64`",
-            )
+        check_reach(self.name, math.prod(sizes) if len(sizes) == len(shape) else 0, dtype, self.span)
 
     def access_ptr(
         self, access_mask: Any, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0, extent: Any = None
@@ -244,6 +238,16 @@ class Buffer(Node):
 
 
 BufferDef: TypeAlias = Buffer  # a field that holds a buffer which the node defines
+
+
+def check_reach(name: str, count: int, dtype: DataType, span: Span | None = None) -> None:
+    """An error if a buffer has more elements than its indices, of the integer type `dtype`, reach."""
+    if count >> (dtype.bits - dtype.is_int):
+        raise WrongValueError(
+            f"buffer `{name}` has {count} elements, more than its indices of type `{dtype}` reach",
+            span=span,
+            hint="make it smaller, or give its sizes the type `int64`",
+        )
 
 
 def decl_buffer(

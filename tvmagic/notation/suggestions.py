@@ -91,6 +91,11 @@ def _dtype_in(node: ast.AST) -> str:
 def meant(statement: ast.stmt, tensors: Mapping[str, Any]) -> str | None:
     """What index notation would say where a statement that is not index notation failed as Python."""
     match statement:
+        case ast.Import(names=[ast.alias(name=module), *_]) | ast.ImportFrom(module=str() as module):
+            if module.split(".")[0] == "tvm":
+                return (
+                    "a cell has `te`, `tir`, `T` and `tvm` already; elsewhere `import tvmagic as tvm` gives TVM's names"
+                )
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript(value=ast.Name(id=dtype)) as declared):
             if dtype in DTYPES:
                 return f"declare an input as `{name}: {ast.unparse(declared)}`"
@@ -142,6 +147,8 @@ def syntax_meant(line: str) -> str | None:
         return f"say what it is otherwise: `{line.strip()} else 0`"
     if re.match(r"\s*\w+\s*:[^#]*\],\s*\w+\s*:", line) or re.match(r"\s*\w+(\s*,\s*\w+)+\s*:", line):
         return "write a line for each declaration"
+    if re.search(r"\?.*:", line):
+        return "a choice is written `A if CONDITION else B`"
     called = re.match(r"\s*(\w+)\(([\w\s,]+)\)\s*[+*]?=(?!=)", line)
     if called:
         return f"an element has its indices in square brackets: `{called[1]}[{called[2].strip()}]`"

@@ -7,7 +7,19 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Buffer, BufferLoad, BufferStore, Call, IntImm, PrimFunc, Var, Visitor, handles
+from tvmagic.ir import (
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    IntImm,
+    PrimFunc,
+    Var,
+    Visitor,
+    While,
+    handles,
+    post_order_visit,
+)
 from tvmagic.ir.query import callee, is_call
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
@@ -15,7 +27,7 @@ from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
 
-__all__ = ["iterations", "read_before_written", "written_buffers"]
+__all__ = ["check_loops_end", "iterations", "read_before_written", "written_buffers"]
 
 
 def iterations(op: Operator, sizes: Mapping[Any, int]) -> Iterator[int]:
@@ -33,6 +45,24 @@ def iterations(op: Operator, sizes: Mapping[Any, int]) -> Iterator[int]:
             yield math.prod(evaluate_size(f, sizes) for f in factors)
         except TVMagicError:
             continue
+
+
+def check_loops_end(func: PrimFunc) -> None:
+    """Raise a TVMagicError for a `while` that never ends once it begins: nothing in its condition is read from memory."""
+
+    def check(node: Any) -> None:
+        if not isinstance(node, While) or (isinstance(node.condition, IntImm) and not node.condition.value):
+            return
+        changing: list[Any] = []
+        post_order_visit(node.condition, lambda n: changing.append(n) if isinstance(n, (BufferLoad, Call)) else None)
+        if not changing:
+            raise TVMagicError(
+                f"`while {node.condition}` never ends: nothing changes its condition",
+                node=node,
+                hint='a name keeps its value; what changes is kept in a buffer, as in `i = T.alloc_buffer((1,), "int32")`',
+            )
+
+    post_order_visit(func.body, check)
 
 
 class _Writes(Visitor):

@@ -20,6 +20,7 @@ from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, shapes_of, size_values
 from tvmagic.operators.covered_elements import check_reach
 from tvmagic.operators.midway import Edited
+from tvmagic.operators.quick_call import QuickCall, quick_call
 from tvmagic.passes import Note, Record, Step, note, recording, run_step
 
 if TYPE_CHECKING:
@@ -82,8 +83,9 @@ class Operator:
 
         What it reads before it writes it is both: a call copies the array that it is given, and updates the copy.
         """
-        from tvmagic.operators.analysis import read_before_written, written_buffers
+        from tvmagic.operators.analysis import check_loops_end, read_before_written, written_buffers
 
+        check_loops_end(func)
         written = written_buffers(func)
         buffers = [func.buffer_map[p] for p in func.params if p in func.buffer_map]
         if len(buffers) != len(func.params):
@@ -465,12 +467,13 @@ class Version:
         self.modules: dict[bool, Any] = {}
         self.lowered: IRModule | None = None
         self.told = False
+        self._quick: QuickCall | None = None
         self.source: Source | None = None  # the `%%schedule` cell that it is from
         self.scope: dict[str, Any] = {}  # what the cell's names are after it ran
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: all but the cell's names, and compiled code, which is made again when it is called."""
-        return {**self.__dict__, "modules": {}, "scope": {}}
+        return {**self.__dict__, "modules": {}, "scope": {}, "_quick": None}
 
     @property
     def function(self) -> PrimFunc | None:
@@ -509,7 +512,13 @@ class Version:
             return self.operator.lower(self.schedule)
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
-        op = self.operator
+        op, quick = self.operator, self._quick
+        if quick is not None and quick.checked is op.check_bounds and not named:
+            begin = time.perf_counter()
+            given = quick(arrays, out)
+            if given is not None:
+                self._tell(time.perf_counter() - begin)
+                return given
         values = check_inputs(op.name, op.inputs, op.bind(arrays, named))
         if out is None:
             outputs = op.fresh_outputs(values)
@@ -519,14 +528,19 @@ class Version:
             if len(outputs) != len(op.outputs):
                 raise TVMagicError(f"`{op.name}` has {len(op.outputs)} outputs, `out` is {_arrays(len(outputs))}")
             self._into(values, outputs)
+        if (quick is None or quick.checked is not op.check_bounds) and op.check_bounds in self.modules:
+            self._quick = quick_call(self, op.check_bounds)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _run(self, arguments: list[Any]) -> None:
-        """Call the compiled code. Plain loops that take long are told, once, how they may be scheduled at once."""
+        """Call the compiled code."""
         built = (self.operator.plain if self._reduces_nothing(arguments) else self).build()
         begin = time.perf_counter()
         built(*arguments)
-        seconds = time.perf_counter() - begin
+        self._tell(time.perf_counter() - begin)
+
+    def _tell(self, seconds: float) -> None:
+        """After a slow call of plain loops, once: how they may be scheduled at once."""
         if seconds > SLOW_SECONDS and self.schedule is None and not self.told:
             self.told = True
             name = visible(self.operator.name)

@@ -8,6 +8,7 @@ Arrays are taken as they are, never copied: one that does not fit is refused.
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,15 @@ import numpy as np
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import DataType, IntImm, PrimExpr, Var
+from tvmagic.ir.buffer import check_reach
+from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
 
 __all__ = ["ArrayParam", "Checker", "ScalarParam", "memory_of", "span"]
+
+_INT32 = DataType("int32")
 
 
 class ScalarParam:
@@ -74,6 +79,7 @@ class ArrayParam:
             self.shape = (*self.shape, IntImm("int32", lanes))
         self.sizes = tuple([s.value if isinstance(s, IntImm) else None for s in self.shape])
         self.broadcasts = buffer.buffer_type == "auto" and bool(buffer.strides)
+        self.index = max((s.dtype for s in self.shape), key=lambda dtype: dtype.bits, default=_INT32)
         self.static = None if None in self.sizes or self.strides else self.sizes
 
     def text_of_shape(self) -> str:
@@ -113,6 +119,7 @@ class ArrayParam:
             )
         for axis, (expected, size) in enumerate(zip(self.shape, array.shape)):
             self._bind(expected, size, sizes, f"has size {size} in dimension {axis}", array)
+        check_reach(self.name, array.size, self.index)
         if self.strides:
             self._check_strides(array, sizes)
         elif not array.flags.c_contiguous:
@@ -144,7 +151,13 @@ class ArrayParam:
             )
 
     def _check_strides(self, array: np.ndarray, sizes: dict[Var, int]) -> None:
-        item = array.itemsize
+        item, (low, high) = array.itemsize, span(array)
+        if (high - low) // item > largest_integer(self.index):
+            raise TVMagicError(
+                f"parameter `{self.name}` steps over {(high - low) // item} elements, more than its indices of type "
+                f"`{self.index}` reach",
+                hint="copy it with numpy.ascontiguousarray",
+            )
         for axis, (expected, stride) in enumerate(zip(self.strides, array.strides)):
             if array.shape[axis] <= 1 and isinstance(expected, IntImm):
                 continue
@@ -173,6 +186,7 @@ class ArrayParam:
             raise TVMagicError(
                 f"dimension {below} of the output `{self.name}`, `{self.shape[below]}`, is {shape[below]}"
             )
+        check_reach(self.name, math.prod(shape), self.index)  # type: ignore[arg-type]
         array = aligned_empty(shape, self.dtype)
         if self.strides:
             self._check_strides(array, sizes)

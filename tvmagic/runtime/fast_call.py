@@ -16,16 +16,19 @@ from typing import Any
 import numpy as np
 
 from tvmagic.ir import IntImm
+from tvmagic.ir.constants import largest_integer
 
 __all__ = ["NOT_CHECKED", "fast_call"]
 
 NOT_CHECKED = -1000
-_MOST_ARGUMENTS, _MOST_DIMS = 8, 6
+_MOST_ARGUMENTS, _MOST_DIMS = 16, 6
 # A description is the type of arrays, the kernel's address, and a record for each array: dtype, number of
-# dimensions, flags, bytes of an element, whether it is written, whether strides are given (2: and broadcast), sizes, strides.
+# dimensions, flags, bytes of an element, whether it is written, whether strides are given (2: and broadcast), the bytes
+# that its indices reach, sizes, strides.
 # Sizes and strides (in elements) below zero stand for variables: -1 for the first.
-_HEAD, _FIXED = 2, 6
+_HEAD, _FIXED = 2, 7
 _RECORD = _FIXED + 2 * _MOST_DIMS
+_FAR = 2**62
 _CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 # Offsets in bytes of an array object's fields.
 _TYPE, _DATA, _NDIM, _DIMS, _STRIDES, _DTYPE, _FLAGS = 8, 16, 24, 32, 40, 56, 64
@@ -145,6 +148,11 @@ data:
   %pointer = load i64, ptr %p.data, align 8
   %o = getelementptr inbounds i64, ptr %out, i64 %i
   store i64 %pointer, ptr %o, align 8
+  %w.reach = getelementptr inbounds i64, ptr %record, i64 6
+  %reached = load i64, ptr %w.reach, align 8
+  %inside = icmp ule i64 %span, %reached
+  br i1 %inside, label %place.known, label %no
+place.known:
   %end = add i64 %pointer, %span
   %o.end = getelementptr inbounds i64, ptr %ends, i64 %i
   store i64 %end, ptr %o.end, align 8
@@ -152,7 +160,7 @@ data:
   %written = load i64, ptr %w.written, align 8
   br label %earlier
 earlier:
-  %j = phi i64 [ 0, %data ], [ %j1, %apart ]
+  %j = phi i64 [ 0, %place.known ], [ %j1, %apart ]
   %none = icmp eq i64 %j, %i
   br i1 %none, label %clear, label %compare
 compare:
@@ -186,12 +194,9 @@ no:
 """
 
 
-def _entry(arrays: int, variables: int) -> str:
-    """The function that checks the arrays and calls the kernel with their data and the variables.
-
-    A kernel takes its integers in whole registers or slots of 8 bytes, so the variables are passed as
-    i64 whatever their width.
-    """
+def _entry(arrays: int, bits: tuple[int, ...]) -> str:
+    """The function that checks the arrays and calls the kernel with their data and the variables, which have `bits`."""
+    variables = len(bits)
     objects = ", ".join(f"ptr %o{i}" for i in range(arrays))
     lines = [f"define i32 @call(ptr %desc, {objects}) {{"]
     lines += [f"  %{name} = alloca [{arrays} x i64], align 8" for name in ("objects", "out", "ends")]
@@ -209,14 +214,19 @@ def _entry(arrays: int, variables: int) -> str:
     for i in range(arrays):
         lines.append(f"  %g{i} = getelementptr inbounds ptr, ptr %out, i64 {i}")
         lines.append(f"  %p{i} = load ptr, ptr %g{i}, align 8")
-    lines += [f"  %v{i} = load i64, ptr %u{i}, align 8" for i in range(variables)]
-    values = ", ".join([f"ptr %p{i}" for i in range(arrays)] + [f"i64 %v{i}" for i in range(variables)])
+    for i, width in enumerate(bits):
+        lines.append(f"  %w{i} = load i64, ptr %u{i}, align 8")
+        lines.append(f"  %v{i} = " + (f"trunc i64 %w{i} to i{width}" if width < 64 else f"add i64 %w{i}, 0"))
+        lines += [f"  %x{i} = sext i{width} %v{i} to i64"] if width < 64 else [f"  %x{i} = add i64 %v{i}, 0"]
+        lines.append(f"  %fits{i} = icmp eq i64 %x{i}, %w{i}")
+        lines += [f"  br i1 %fits{i}, label %next{i}, label %no", f"next{i}:"]
+    values = ", ".join([f"ptr %p{i}" for i in range(arrays)] + [f"i{width} %v{i}" for i, width in enumerate(bits)])
     lines += [f"  %r = call i32 %kernel({values})", "  ret i32 %r", "no:", f"  ret i32 {NOT_CHECKED}", "}"]
     return "\n".join(lines) + "\n"
 
 
 @lru_cache(maxsize=64)
-def _code(arrays: int, variables: int) -> Any:
+def _code(arrays: int, bits: tuple[int, ...]) -> Any:
     """The compiled entry, or None if arrays are not laid out as expected."""
     if not _layout_is_known():
         return None
@@ -226,7 +236,7 @@ def _code(arrays: int, variables: int) -> Any:
 
     support()
     triple = llvm.get_process_triple()
-    text = f'target triple = "{triple}"\n' + _CHECK + _entry(arrays, variables)
+    text = f'target triple = "{triple}"\n' + _CHECK + _entry(arrays, bits)
     machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic")
     return LoadedObject(machine.emit_object(llvm.parse_assembly(text)), ["call"]).immortal()
 
@@ -273,7 +283,7 @@ def fast_call(address: int, params: list[Any], sizes: tuple[Any, ...], noalias: 
         start = _HEAD + i * _RECORD
         description[start : start + _RECORD] = fields
     seen = {v for v in description[_HEAD:] if v < 0}
-    code = _code(len(params), len(sizes)) if seen >= set(numbers.values()) else None
+    code = _code(len(params), tuple(var.dtype.bits for var in sizes)) if seen >= set(numbers.values()) else None
     if code is None:
         return None
     types = [ctypes.c_void_p] + [ctypes.py_object] * len(params)
@@ -291,4 +301,5 @@ def _record(param: Any, numbers: dict[Any, int], noalias: bool) -> list[int] | N
         rows.append(row + [0] * (_MOST_DIMS - len(row)))
     flags = _ALIGNED | (0 if param.strides else _CONTIGUOUS) | (_WRITEABLE if param.written else 0)
     fixed = [id(param.dtype), len(param.shape), flags, param.dtype.itemsize, int(param.written and noalias)]
-    return [*fixed, int(bool(param.strides)) + int(param.broadcasts), *rows[0], *rows[1]]
+    reach = min(largest_integer(param.index) * param.dtype.itemsize, _FAR)
+    return [*fixed, int(bool(param.strides)) + int(param.broadcasts), reach, *rows[0], *rows[1]]

@@ -91,18 +91,25 @@ class Kernel:
         fast = self._fast
         if fast is None:
             return self._checked(args)
-        if len(args) == self.count:
-            status = fast(self._description, *args)
-            if status == 0:
-                return None
-            if status != NOT_CHECKED:
-                self.fail(status)
+        if self.quick(args):
+            return None
         arrays, made = self._plain(args)
         if arrays is None or (status := fast(self._description, *arrays)) == NOT_CHECKED:
             return self._checked(args)
         if status:
             self.fail(status)
         return _given(made)
+
+    def quick(self, args: tuple[Any, ...]) -> bool:
+        """Run on `args`, one for each parameter, if they pass the checks in machine code; False if nothing ran."""
+        if self._fast is None or len(args) != self.count:
+            return False
+        status = self._fast(self._description, *args)
+        if status == 0:
+            return True
+        if status != NOT_CHECKED:
+            self.fail(status)
+        return False
 
     def _plain(self, args: tuple[Any, ...]) -> tuple[list[Any] | None, list[Any]]:
         """NumPy arrays for all parameters, and those made here for outputs left out; None if the quick way
@@ -193,6 +200,11 @@ def error_of(site: Any, values: list[int]) -> TVMagicError:
         return TVMagicError(f"division by zero in `{site.function}`{line}{shown}", node=site.node)
     if site.kind == "memory":
         return TVMagicError(f"`{site.function}` found no memory for {values[0]} bytes")
+    if site.kind == "reach":
+        return TVMagicError(
+            f"`{site.message}` in `{site.function}` has {values[0]} elements, more than its indices reach",
+            hint="make it smaller, compute it inside a loop of what reads it (`compute_at`), or give its sizes the type `int64`",
+        )
     if site.kind == "vectors":
         return TVMagicError(
             f"the code of `{site.function}` is for scalable vectors of at least {site.message} bits, those of this "

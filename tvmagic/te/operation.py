@@ -78,7 +78,13 @@ def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
 def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Tensor:
     """A tensor of `shape` that the caller gives; `dtype` is float32 by default."""
     sizes = _shape(shape, f"`{name}`")
-    return PlaceholderOp(name, sizes, dtype_of(dtype or "float32"), caller_span()).output(0)
+    try:
+        kind = dtype_of(dtype or "float32")
+    except TVMagicError as error:
+        if name == "placeholder" and isinstance(dtype, str):
+            error.hint = f"write `name={dtype!r}`: the second argument is the data type"
+        raise
+    return PlaceholderOp(name, sizes, kind, caller_span()).output(0)
 
 
 def _argument_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Sequence[str] | None) -> list[str]:

@@ -61,7 +61,10 @@ def comm_reducer(
         if isinstance(axis, (IterVar, list, tuple)):
             return reduce(value, axis, where, init)
         if axis is None:
-            raise TVMagicError(f"`{name}` takes an axis, or several values to combine")
+            raise TVMagicError(
+                f"`{name}` takes an axis, or several values to combine",
+                hint=f"write `{name}(..., axis=k)` with `k = te.reduce_axis((0, 128), name='k')` above",
+            )
         result = value
         for other in (axis, where, init, *args):
             if other is not None:

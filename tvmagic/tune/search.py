@@ -25,7 +25,7 @@ from tvmagic.tune.instant import auto
 from tvmagic.tune.model import CostModel, rank_correlation
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.worker import machine_kind
-from tvmagic.tune.workers import LocalWorkers, Result, Task, Workforce
+from tvmagic.tune.workers import TOO_LONG, LocalWorkers, Result, Task, Workforce
 
 __all__ = ["Trial", "TuneResult", "tune_operator"]
 
@@ -279,8 +279,8 @@ class _Search:
         return [*close[:_FINALISTS], *(t for t in instant if t not in close[:_FINALISTS])]
 
     def untried(self) -> list[Trial]:
-        """The instant schedule, if there was no time for a trial."""
-        if self.trials:
+        """The instant schedule, if there was no time for a trial to end."""
+        if any(not t.error.startswith(TOO_LONG) for t in self.trials):
             return []
         self.notes.append("there was no time for a trial: this is the instant schedule; `--seconds` gives it more")
         trace = auto(self.op, self.problem.code_target).trace

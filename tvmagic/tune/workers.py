@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["LocalWorkers", "Workforce"]
+__all__ = ["TOO_LONG", "LocalWorkers", "Workforce"]
 
+TOO_LONG = "stopped: it took too long"  # how the error of a trial begins that was stopped for the time
 _START = 60.0  # seconds that a process may take to start on a busy machine
 _SLACK = 20.0  # seconds after a task's limit, with the wait for other measurements, at which it is ended from outside
 
@@ -229,7 +230,7 @@ def end_text(status: int | None, phase: str) -> str:
     while_doing = {"build": " while it was compiled", "run": " while it ran"}.get(phase, "")
     if status is not None and status < 0:
         if hasattr(signal, "SIGALRM") and -status in (signal.SIGALRM, signal.SIGPROF):
-            return f"stopped: it took too long{while_doing}"
+            return f"{TOO_LONG}{while_doing}"
         try:
             return f"the process ended by {signal.Signals(-status).name}{while_doing}"
         except ValueError:

@@ -36,6 +36,7 @@ from tvmagic.script.parser.source import Source
 __all__ = ["Evaluator", "Lambda"]
 
 _TAKES_REGIONS = frozenset((stmts.reads, stmts.writes, stmts.match_buffer, stmts.realize))
+_WHAT_NAMES_ARE = "a name is a parameter, a loop, what `=` makes, as in `C = T.alloc_buffer((128,))`, or a name of the Python around the function"
 _FORMAT = re.compile(r"[<>^+]?0?\d{0,3}(\.\d{1,2})?[a-z%]?$")
 _MOST_ELEMENTS = 100_000
 _PYTHON_ERRORS = (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError, AssertionError)
@@ -99,9 +100,8 @@ class Evaluator:
                 return self.eval(piece)
             value = self.scope.find(node.id)
             if value is MISSING:
-                raise self.error(
-                    node, f"the name `{node.id}` is not defined", did_you_mean(node.id, self.scope.names())
-                )
+                hint = did_you_mean(node.id, self.scope.names()) or _WHAT_NAMES_ARE
+                raise self.error(node, f"the name `{node.id}` is not defined", hint)
         return value
 
     def constant(self, node: ast.Constant) -> Any:

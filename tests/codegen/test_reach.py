@@ -1,0 +1,50 @@
+"""Sizes known at a call only: what has more elements than its indices reach is refused, and nothing is written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tvmagic.errors import TVMagicError
+from tvmagic.operators import operator
+from tvmagic.operators.scheduling import schedule
+from tvmagic.script import from_source
+from tvmagic.tune import auto
+
+OUTER = "X: uint8[n]\nY: uint8[m]\nP[i, j] = X[i] * Y[j]\nS[i] = max(P[i, j], over=j)"
+
+
+@pytest.mark.parametrize("how", ["plain", "auto", "inlined"])
+def test_a_product_of_sizes_that_wraps_stops_the_call(how: str) -> None:
+    op = operator("outer", OUTER)
+    if how == "inlined":
+        schedule(op, "s[P].compute_inline()")
+    call = op if how != "auto" else op.__class__.from_prim_func("outer", auto(op).mod["main"])
+    x, y = np.ones(50_000, "uint8"), np.arange(50_000).astype("uint8")
+    small = call(x[:50], y[:60])
+    np.testing.assert_array_equal(small, 59)
+    try:
+        found = call(x[:1], y[:1]), call(x, y)
+    except TVMagicError as error:
+        assert "has 2500000000 elements, more than its indices reach" in error.message
+    else:
+        assert how != "plain"  # a schedule without the whole product computes it
+        np.testing.assert_array_equal(found[1], 255)
+
+
+def test_a_size_that_a_variable_holds_is_looked_at_too() -> None:
+    from tvmagic.codegen import compile_module
+    from tvmagic.ir import IRModule
+
+    text = (
+        "@T.prim_func\ndef main(x: T.handle, y: T.handle):\n    T.func_attr({'tir.noalias': True})\n"
+        "    n = T.int32()\n    X = T.match_buffer(x, (n,), 'uint8')\n    Y = T.match_buffer(y, (1,), 'uint8')\n"
+        "    k: T.int32 = n * n\n    P = T.allocate([k], 'uint8', 'global')\n    Q = T.Buffer((k,), 'uint8', data=P)\n"
+        "    for i in range(n):\n        Q[i * n] = X[i]\n    Y[0] = Q[(n - 1) * n]"
+    )
+    module = compile_module(IRModule({"main": from_source(text)}))
+    y = np.zeros(1, "uint8")
+    module(np.arange(9, dtype="uint8"), y)
+    assert y[0] == 8
+    with pytest.raises(TVMagicError, match="in `main` has 4900000000 elements"):
+        module(np.zeros(70_000, "uint8"), y)
