@@ -21,6 +21,9 @@ __all__ = ["Joined", "apply", "joined_before"]
 _LEAST = 8  # rows at a time, as the tiles of the products have some rows
 
 
+_LARGE = 2  # times the second cache: what is not larger costs no more to keep than to compute in stretches
+
+
 @dataclass
 class Joined:
     """A product `out`, what is computed of each row before it, and the product with which that begins, if it does."""
@@ -39,22 +42,22 @@ class Joined:
 
 def joined_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo], machine: Machine) -> Joined | None:
     """The product that ends with a block and the rows that it reads; None if they stay in cache anyway, or if it is none."""
-    plan = plan_contraction(out, machine)
-    if plan is None or not out.constant:
+    chain = chain_before(sch, out, candidates) if out.reduced and len(out.loads) > 1 and out.constant else None
+    if chain is None or not chain.members or not all(m.constant for m in chain.members):
         return None
-    chain = chain_before(sch, out, candidates)
-    if chain is None or not chain.members or chain.members[-1].store.buffer is not plan.narrow.buffer:
-        return None
-    if plan.row not in chain.shared or not all(m.constant for m in chain.members):
-        return None
-    products = [m for m in chain.members if len(m.reduced) == 1 and plan_contraction(m, machine)]
+    # What needs no plan first, as plans take time.
+    products = [m for m in chain.members if m.reduced and len(m.spatial) > len(chain.shared)]
     held = [m for m in chain.members if m in products or m is chain.members[-1]]
     if len(products) > 1 or any(len(m.spatial) != len(chain.shared) + 1 for m in held):
         return None
     row_bytes = sum(_row(m, chain) for m in held)
-    whole = row_bytes * math.prod(a.extent or 1 for a in chain.shared)
+    if row_bytes * math.prod(a.extent or 1 for a in chain.shared) <= _LARGE * machine.cache(2):
+        return None
+    plan = plan_contraction(out, machine)
+    if plan is None or plan.row not in chain.shared or chain.members[-1].store.buffer is not plan.narrow.buffer:
+        return None
     rows = _rows(plan.row.extent or 1, machine.cache(2) // 2 // row_bytes)
-    if whole <= machine.cache(2) or rows < _LEAST:
+    if rows < _LEAST:
         return None
     last = _fitting(_of_rows(out, chain, plan.row, rows), machine)
     first = _fitting(_of_rows(products[0], chain, plan.row, rows), machine) if products else None
