@@ -48,3 +48,14 @@ def test_a_size_that_a_variable_holds_is_looked_at_too() -> None:
     assert y[0] == 8
     with pytest.raises(TVMagicError, match="in `main` has 4900000000 elements"):
         module(np.zeros(70_000, "uint8"), y)
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_loop_over_more_iterations_than_its_variable_counts_stops_the_call(split: bool) -> None:
+    op = operator("most", OUTER.rsplit("\n", 1)[0] + "\nM[()] = max(P[i, j], over=(i, j))")
+    cell = "s[P].compute_inline()\nf = s[M].fuse(*s[M].op.reduce_axis)"
+    schedule(op, cell + ("\ns[M].split(f, 16)" if split else ""))
+    x = (np.arange(70_000) // 300).astype("uint8")
+    assert op(x[-1000:], np.ones(30, "uint8")) == 233
+    with pytest.raises(TVMagicError, match="has 4900000000 iterations, more than its variable counts"):
+        op(x, x)

@@ -400,6 +400,8 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
         emitter.index_values.add(f"%s{i}")
         emitter.intervals.known[var] = (0, largest_integer(var.dtype))
     check_vector_length(context, emitter)
+    if not emitter.void:
+        emitter.check_counts()
     emitter.statement(func.body)
     emitter.leave("0")
     emitter.scopes.finish()

@@ -31,6 +31,7 @@ from tvmagic.ir import (
     IntImm,
     LetStmt,
     Max,
+    Mul,
     PrimExpr,
     SeqStmt,
     Stmt,
@@ -42,7 +43,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.functor import handles
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import is_call, variables_in
 from tvmagic.ir.values import scope_of
 
 __all__ = ["FAILED", "STOPPED", "FunctionEmitter"]
@@ -458,6 +459,29 @@ class FunctionEmitter(MemoryEmitter):
             reached = self.out.op(f"icmp sle i64 {count}, {largest_integer(stmt.extents[0].dtype)}")
             self.fail_unless(reached, self.context.site("reach", None, stmt.buffer_var.name), [count])
         return self.out.op(f"mul i64 {count}, {stmt.dtype.bytes}")
+
+    def check_counts(self) -> None:
+        """Stop if a loop over several sizes has more iterations than its variable counts. Asked once, where the function
+        begins: what its extents are made of is known there."""
+        seen: set[str] = set()
+        for loop in self.context.work.symbolic:
+            for product in self._products(loop.extent):
+                wide = self._widened(product)
+                if product.dtype.bits == 64 or str(wide) in seen or not self.values.keys() >= set(variables_in(wide)):
+                    continue
+                seen.add(str(wide))
+                count = self.visit(wide)
+                fits = self.out.op(f"icmp sle i64 {count}, {largest_integer(product.dtype)}")
+                self.fail_unless(fits, self.context.site("count", None, loop.loop_var.name), [count])
+
+    def _products(self, size: PrimExpr) -> list[PrimExpr]:
+        """The products in a size, those in another one left out."""
+        if isinstance(size, Mul):
+            return [size]
+        if isinstance(size, BinaryOp):
+            return [*self._products(size.a), *self._products(size.b)]
+        value = self.context.work.lets.get(size) if isinstance(size, Var) else None
+        return self._products(value) if value is not None else []
 
     def _widened(self, size: PrimExpr) -> PrimExpr:
         """A size computed in 64 bits, from its variables on."""

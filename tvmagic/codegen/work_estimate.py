@@ -39,7 +39,7 @@ class Work(ChainVisitor):
 
     `reach` is the largest constant size in bytes of the buffers over each pointer. `written` is the number of
     operations that there are once LLVM has written out every loop that is short enough. `stored` are the pointers to
-    what is stored to.
+    what is stored to. `symbolic` are the loops whose extents are no constants.
     """
 
     def __init__(self, body: Any) -> None:
@@ -47,6 +47,7 @@ class Work(ChainVisitor):
         self.total = 0
         self.written = 0
         self.bodies: dict[For, int] = {}
+        self.symbolic: list[For] = []
         self.reach: dict[Var, int] = {}
         self.stored: set[Var] = set()
         self._seen: set[Buffer] = set()
@@ -127,6 +128,8 @@ class Work(ChainVisitor):
         self.total = outer + inside * max(extent, 0)
         whole = self.written * max(extent, 1)
         constant = isinstance(node.extent, IntImm)
+        if not constant:
+            self.symbolic.append(node)
         self.written = before + (whole if constant and whole <= _WRITTEN_OUT else self.written)
         if self._loops:
             self._outer.add(node)

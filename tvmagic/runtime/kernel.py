@@ -205,6 +205,11 @@ def error_of(site: Any, values: list[int]) -> TVMagicError:
             f"`{site.message}` in `{site.function}` has {values[0]} elements, more than its indices reach",
             hint="make it smaller, compute it inside a loop of what reads it (`compute_at`), or give its sizes the type `int64`",
         )
+    if site.kind == "count":
+        return TVMagicError(
+            f"loop `{site.message}` in `{site.function}` has {values[0]} iterations, more than its variable counts",
+            hint="fuse fewer loops, or give the sizes the type `int64`",
+        )
     if site.kind == "vectors":
         return TVMagicError(
             f"the code of `{site.function}` is for scalable vectors of at least {site.message} bits, those of this "
