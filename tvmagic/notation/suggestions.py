@@ -121,7 +121,7 @@ def meant(statement: ast.stmt, tensors: Mapping[str, Any]) -> str | None:
 
 
 def meant_function(statements: list[ast.stmt]) -> ast.FunctionDef | None:
-    """The function of a cell whose lines would be index notation outside of it."""
+    """The function of a cell whose lines would be index notation outside it."""
     return next((s for s in statements if isinstance(s, ast.FunctionDef) and _assigns_elements(s)), None)
 
 
