@@ -32,6 +32,7 @@ HOOKS = {
     "tvmagic.te.saved",  # save_json and load_json of tensors and schedules
     "tvmagic.tir.tensor_intrin",  # TensorIntrin.get finds those that come with the package
     "tvmagic.contrib.functions",  # functions of TVM's libraries are found by their names
+    "tvmagic.target",  # the target of a virtual device, named by a text
     "tvmagic.tir.transform",  # PassContext knows the options of all passes
 }  # fmt: skip
 

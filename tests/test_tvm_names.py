@@ -74,10 +74,10 @@ GPU = "instructions of NVIDIA's GPUs; threads here use plain memory"
 OTHER = "for an accelerator or a memory that has no code here"
 RELAY = "for Relay and Relax, which are not here"
 ABSENT = {
-    **dict.fromkeys(("InferFragment", "InjectPTXAsyncCopy", "InjectPTXLDG32", "LowerWarpMemory", "TransformMmaBufferLayout"), GPU),
+    **dict.fromkeys(("InjectPTXLDG32", "TransformMmaBufferLayout"), GPU),
     **dict.fromkeys(
         (
-            "CoProcSync", "CombineContextCall", "InjectCopyIntrin", "InstrumentProfileIntrinsics",
+            "CoProcSync", "CombineContextCall", "InstrumentProfileIntrinsics",
             "LiftAttrScope", "LowerAsyncDMA", "LowerCustomDatatypes", "VerifyVTCMLimit", "get_vtcm_compaction_passes",
         ),
         OTHER,

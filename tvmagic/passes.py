@@ -151,7 +151,7 @@ def user_span() -> Any:
     It is the nearest frame outside this package; None if there is none.
     """
     frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("tvmagic"):
+    while frame is not None and f"{frame.f_globals.get('__name__', '')}.".startswith("tvmagic."):
         frame = frame.f_back
     return None if frame is None else Span(frame.f_code.co_filename, frame.f_lineno)
 

@@ -111,3 +111,29 @@ def test_sketches(strategy: str) -> None:
     check("matmul", states[0].ir_schedule)
     with pytest.raises(TVMagicError, match="no way"):
         cinn.SearchSpace(program("chain").schedule()).generate_sketches(1, "all")
+
+
+def test_three_loops_become_threads() -> None:
+    a = te.placeholder((4, 5, 6), name="A")
+    schedule = IRSchedule(cinn.lower([a, te.compute((4, 5, 6), lambda i, j, k: a[i, j, k] + 1.0, name="B")]))
+    rule = cinn.AutoBind()
+    rule.init(schedule)
+    rule.apply(0)
+    assert "thread_bind[threadIdx.x] for (i_j_k_fused, 0, 120)" in schedule.text()
+
+
+def test_levels_of_more_blocks_than_there_are_stay_as_they_are() -> None:
+    """Tiles are at most 64 wide, so that at least 32 x 64 of them are outside."""
+    a, w, k = (
+        te.placeholder((2048, 4), name="A"),
+        te.placeholder((4, 4096), name="W"),
+        te.reduce_axis((0, 4), name="k0"),
+    )
+    b = te.compute((2048, 4096), lambda i, j: te.sum(a[i, k] * w[k, j], axis=k), name="B")
+    config = cinn.TilingConfig("SSRR", read_level=None, write_level=None, bound=("blockIdx.x",))
+    for seed in range(3):
+        schedule = IRSchedule(cinn.lower([a, w, b]), seed=seed)
+        rule = cinn.MultiLevelTiling(None, config)
+        rule.init(schedule)
+        rule.apply(0)
+        assert "thread_bind" not in schedule.text()

@@ -324,3 +324,202 @@ def test_a_part_of_a_sum_is_not_read_where_the_sum_is_complete(call: Callable[[I
         call(schedule)
     a = np.arange(24, dtype="float32").reshape(4, 6)
     np.testing.assert_array_equal(run(schedule.func, [a], (4, 6))[0], 2 * np.cumsum(a, 1))
+
+
+REPEATED = """serial for (i, 0, 4) {
+  ScheduleBlock(B__reduce_init) { i0 = axis.bind(i) B__reduce_init[i0] = 0.00000000f }
+  serial for (r, 0, 3) { if ((r < TIMES)) {
+    serial for (k0, 0, 9) { ScheduleBlock(B) { i0, i1 = axis.bind(i, k0) B[i0] = (B[i0] + A[i0, i1]) } } } }
+}
+serial for (i, 0, 4) { ScheduleBlock(C) { i0 = axis.bind(i) C[i0] = (B[i0] * 2.00000000f) } }"""
+REBUILDS: dict[str, Callable[[IRSchedule], object]] = {
+    "compute_at": lambda s: s.compute_at("B", s.get_loops("C")[0]),
+    "rfactor": lambda s: s.rfactor(s.get_loops("B")[2], 0),
+}
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("call", REBUILDS.values(), ids=REBUILDS)
+def test_a_sum_that_a_loop_repeats_keeps_its_loops(call: Callable[[IRSchedule], object], times: int) -> None:
+    schedule = IRSchedule(from_cinn(REPEATED.replace("TIMES", str(times)), outputs=["C"]))
+    a = np.arange(36, dtype="float32").reshape(4, 9)
+    if times > 1:
+        with pytest.raises(TVMagicError, match="loop `r` may repeat `B`, which adds up"):
+            call(schedule)
+    else:
+        call(schedule)
+    np.testing.assert_array_equal(run(schedule.func, [a], (4,))[0], 2 * times * a.sum(1))
+
+
+def _ragged(name: str, *splits: tuple[str, int, list[int]]) -> IRSchedule:
+    schedule = program(name).schedule()
+    for split in splits:
+        schedule.split(*split)
+    return schedule
+
+
+RAGGED: dict[str, tuple[str, Callable[[], IRSchedule], Callable[[IRSchedule], object]]] = {
+    "a condition of three loops": (
+        "normed", lambda: _ragged("normed", ("S", 0, [3, 2, 4])), lambda s: s.reverse_compute_at("C", s.get_loops("S")[1])),
+    "a condition on loops that reduce": (
+        "row_max", lambda: _ragged("row_max", ("B", 1, [3, 2, 4])), lambda s: s.reverse_compute_at("C", s.get_loops("B")[0])),
+    "a condition inside one tile": (
+        "row_max", lambda: _ragged("row_max", ("B", 0, [2, 5]), ("B", 1, [2, 3])),
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[0])),
+    "a condition inside a tile of columns": (
+        "matmul", lambda: _ragged("matmul", ("B", 1, [8, 3]), ("B", 2, [2, 2])),
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[1])),
+    "a loop of one iteration split, for a consumer": (
+        "transposed", lambda: _ragged("transposed", ("C", 0, [4, 7])), lambda s: s.reverse_compute_at("C", s.get_loops("B")[0])),
+    "a loop of one iteration split, for a cache": (
+        "outputs", lambda: _ragged("outputs", ("C", 1, [2, 2, 7])), lambda s: s.cache_write("C", 0, "local")),
+    "a split of a split": (
+        "blur", lambda: _ragged("blur", ("B", 1, [5, 2]), ("B", 1, [3, 2])), lambda s: s.cache_write("B", 0, "local")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RAGGED)
+def test_tiles_that_do_not_divide_move_as_others_do(case: str) -> None:
+    name, make, call = RAGGED[case]
+    schedule = make()
+    call(schedule)
+    check(name, schedule)
+
+
+def test_rows_that_are_computed_for_each_element_change_places() -> None:
+    schedule = program("row_max").schedule()
+    schedule.compute_at("B", schedule.get_loops("C")[1])
+    schedule.reorder("C", [1, 0])
+    check("row_max", schedule)
+
+
+def test_tiles_with_a_ragged_copy_of_their_own_run_at_once() -> None:
+    schedule = program("blur").schedule()
+    tiles = schedule.split("C", 0, [-1, 7])
+    schedule.compute_at("B", tiles[0])
+    schedule.split("C", 1, [2, 2, 2])
+    schedule.split("B", 1, [2, 5])
+    schedule.parallel(tiles[0])
+    check("blur", schedule)
+
+
+def test_a_tile_that_stores_less_than_is_read_is_shared() -> None:
+    schedule = program("blur").schedule()
+    tiles = schedule.split("C", 0, [2, 6])
+    schedule.compute_at("B", tiles[0])
+    text = schedule.text(regions=False).replace("serial for (ax0, 0, 8)", "serial for (ax0, 0, 7)")
+    less = IRSchedule(from_cinn(text, {"A": ((14, 9), "float32"), "B": ((14, 9), "float32")}, outputs=["C"]))
+    with pytest.raises(TVMagicError, match="touch the same element of `B`"):
+        less.parallel(less.get_loops("C")[0])
+
+
+# ---------------------------------------------------------------------------- a memory of its own in each iteration
+
+STORE, LOAD = (
+    "ScheduleBlock(T) { t = axis.bind(j) T[t] = A[t] }",
+    "ScheduleBlock(C) { a, b = axis.bind(i, j) C[a, b] = T[b] }",
+)
+OWN = {
+    "loaded after it is stored": (f"serial for (j, 0, 4) {{ {STORE} }} serial for (j, 0, 4) {{ {LOAD} }}", True),
+    "loaded before it is stored": (f"serial for (j, 0, 4) {{ {LOAD} }} serial for (j, 0, 4) {{ {STORE} }}", False),
+    "stored in some iterations": (f"if ((i < 3)) {{ serial for (j, 0, 4) {{ {STORE} }} }} serial for (j, 0, 4) {{ {LOAD} }}", False),
+    "stored and loaded in some iterations": (
+        f"if ((i < 3)) {{ serial for (j, 0, 4) {{ {STORE} }} serial for (j, 0, 4) {{ {LOAD} }} }}", True),
+    "stored in part": (f"serial for (j, 0, 4) {{ if ((j < 2)) {{ {STORE} }} }} serial for (j, 0, 4) {{ {LOAD} }}", False),
+    "stored in the part that is loaded": (
+        f"serial for (j, 0, 4) {{ if ((j < 2)) {{ {STORE} }} }} serial for (j, 0, 2) {{ {LOAD} }}", True),
+    "loaded in the part that is stored": (
+        f"serial for (j, 0, 2) {{ {STORE} }} serial for (j, 0, 4) {{ if ((j < 2)) {{ {LOAD} }} }}", True),
+    "in a part with an else": (
+        f"serial for (j, 0, 4) {{ if ((j < 2)) {{ {STORE} }} else {{ {STORE.replace('(T)', '(U)').replace('A[t]', '0.0f')} }} }} "
+        f"serial for (j, 0, 2) {{ {LOAD} }}", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OWN)
+def test_iterations_run_at_once_if_each_loads_only_what_it_stored(case: str) -> None:
+    body, own = OWN[case]
+    known = {"A": ((4,), "float32"), "T": ((4,), "float32"), "C": ((8, 4), "float32")}
+    schedule = IRSchedule(from_cinn(f"serial for (i, 0, 8) {{ {body} }}", known))
+    outer = schedule.get_loops("C")[0]
+    if own:
+        schedule.parallel(outer)
+        assert "parallel for (i, 0, 8)" in schedule.text()
+    else:
+        with pytest.raises(TVMagicError, match="touch the same element of `T`"):
+            schedule.parallel(outer)
+
+
+# ---------------------------------------------------------------------------- order, and what is beside
+
+
+def test_statements_beside_loops_keep_their_own_conditions() -> None:
+    schedule = program("chain").schedule()
+    schedule.split("D", 1, [3, 4])
+    rows = schedule.get_loops("D")[0]
+    schedule.compute_at("C", rows)
+    schedule.reorder([schedule.get_loops("D")[2], rows])
+    text = schedule.text(regions=False)
+    assert text.count("if (") == 1 and text.index("ScheduleBlock(C)") < text.index("if (") < text.index(
+        "ScheduleBlock(D)"
+    )
+    check("chain", schedule)
+
+
+def test_statements_beside_loops_take_the_conditions_around_them_along() -> None:
+    schedule = program("chain").schedule()
+    schedule.compute_inline("B")
+    tiles = schedule.split("D", 0, [-1, 5])
+    schedule.compute_at("C", tiles[1])
+    schedule.reorder([schedule.get_loops("D")[2], tiles[1]])
+    assert schedule.text().count("if (") == 2
+    check("chain", schedule)
+
+
+def test_a_block_passes_what_does_not_depend_on_it() -> None:
+    blocks = [
+        f"serial for (i, 0, 8) {{ ScheduleBlock({out}) {{ a = axis.bind(i) {out}[a] = ({given}[a] + 1.0f) }} }}"
+        for out, given in (("B", "A"), ("X", "A"), ("C", "B"))
+    ]
+    schedule = IRSchedule(from_cinn(" ".join(blocks), outputs=["X", "C"]))
+    schedule.simple_compute_at("B", schedule.get_loops("C")[0])
+    lines = [x.strip() for x in schedule.text(regions=False).split("\n") if "ScheduleBlock(" in x]
+    assert lines[1:] == ["ScheduleBlock(X)", "ScheduleBlock(B)", "ScheduleBlock(C)"]
+    a = np.arange(8, dtype="float32")
+    x, c = np.zeros(8, "float32"), np.zeros(8, "float32")
+    given = {"A": a, "X": x, "C": c}
+    func = schedule.func
+    tvmagic.build(func)(*[given[func.buffer_map[p].name] for p in func.params])
+    np.testing.assert_array_equal(np.stack([x, c]), np.stack([a + 1, a + 2]))
+
+
+def test_a_reader_of_a_lower_part_reads_the_tensor() -> None:
+    text = """
+serial for (i, 0, 8) { ScheduleBlock(B) { a = axis.bind(i) B[a] = (A[(a + 2)] * 2.0f) } }
+serial for (i, 0, 8) { ScheduleBlock(C) { a = axis.bind(i) C[a] = (A[a] * 3.0f) } }
+serial for (i, 0, 8) { ScheduleBlock(D) { a = axis.bind(i) D[a] = (A[(a + 3)] * 3.0f) } }
+serial for (i, 0, 4) { ScheduleBlock(E) { a = axis.bind(i) E[a] = (A[(a + 3)] * 3.0f) } }
+"""
+    schedule = IRSchedule(from_cinn(text, {"A": ((20,), "float32")}))
+    schedule.cache_read("B", 0, "local")
+    reads = [line.strip() for line in schedule.text().split("\n") if " = (A" in line]
+    assert [line.split("[")[0] for line in reads] == ["B", "C", "D", "E"]
+    assert ["A_local_temp_buffer" in line for line in reads] == [True, False, False, True]
+
+
+def test_a_tensor_that_is_loaded_before_it_is_stored_has_no_cache_for_its_writer() -> None:
+    text = """
+serial for (i, 0, 8) { ScheduleBlock(C) { a = axis.bind(i) C[a] = (B[a] * 3.0f) } }
+serial for (i, 0, 8) { ScheduleBlock(B) { a = axis.bind(i) B[a] = (A[a] * 2.0f) } }
+"""
+    schedule = IRSchedule(from_cinn(text, outputs=["B", "C"]))
+    with pytest.raises(TVMagicError, match="`C` loads `B` before it is stored"):
+        schedule.cache_write("B", 0, "local")
+
+
+def test_a_flat_loop_takes_loops_of_one_iteration_that_are_bound() -> None:
+    schedule = IRSchedule(
+        "serial for (i, 0, 1) { serial for (j, 0, 6) { ScheduleBlock(B) { a, b = axis.bind(i, j) B[a, b] = A[a, b] } } }"
+    )
+    schedule.flatten_loops(schedule.get_loops("B"))
+    assert "B[_flat_i] = A[_flat_i]" in schedule.text()

@@ -119,3 +119,10 @@ def test_kinds_that_only_cinn_has_run_as_serial_loops() -> None:
         schedule.mutate_for_type(schedule.get_loops("B")[0], kind)
         assert ("default for (i" if kind == "Default" else "\n    for (i") in schedule.text()
         assert [k for _, k, _ in loops(lower_schedule_blocks()(schedule.mod))] == [ForKind.SERIAL.name.lower()]
+
+
+@pytest.mark.parametrize(("extent", "kind"), [(50, "unrolled"), (51, "serial")])
+def test_loops_of_at_most_50_iterations_are_unrolled(extent: int, kind: str) -> None:
+    schedule = add_one(extent)
+    schedule.annotate(schedule.get_root_block("B"), "auto_unroll_max_step", 128)
+    assert loops(lower_schedule_blocks()(schedule.mod)) == [("i", kind, extent)]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
 from typing import Any
 
 import pytest
+from loaded_file import load
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("nbclient")
@@ -21,11 +21,7 @@ def printed(notebook: Any) -> list[str]:
 
 
 def test_the_notebook_runs_and_prints_what_is_saved() -> None:
-    spec = importlib.util.spec_from_file_location("run_notebooks", FOLDER / "run.py")
-    assert spec is not None and spec.loader is not None
-    runner = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(runner)
-    done = runner.execute(NOTEBOOK, timeout=120)
+    done = load(FOLDER / "run.py").execute(NOTEBOOK, timeout=120)
     texts = printed(done)
     assert texts == printed(nbformat.read(NOTEBOOK, as_version=4))
     assert any("C[i0, i1, i2] = (2 * (1 + A[i1, i0, i2]))" in text for text in texts)

@@ -29,6 +29,7 @@ from tvmagic.ir import (
     post_order_visit,
     structural_equal,
 )
+from tvmagic.operators import Source, operator_from_cell
 from tvmagic.script import cinn_text, from_cinn
 
 
@@ -329,3 +330,72 @@ def test_regions_of_the_text_are_no_values() -> None:
     """Their parts are expressions, for which `==` is no question."""
     one = Region("B", [(None, 0, 8)])
     assert one == one and one != Region("B", [(None, 0, 8)]) and len({one, one}) == 1
+
+
+# ---------------------------------------------------------------------------- several functions
+
+STEP = """{{
+  ScheduleBlock({root})
+  {{
+    serial for (i, 0, 32)
+    {{
+      ScheduleBlock({out})
+      {{
+        i0 = axis.bind(i)
+        {out}[i0] = ({given}[i0] * 2.00000000f)
+      }}
+    }}
+  }}
+}}"""
+FIRST, SECOND = STEP.format(root="root", out="B", given="A"), STEP.format(root="root_0", out="C", given="B")
+SEVERAL = {
+    "heads": f"function f (_A, _B)\n{FIRST}\nfunction g (_B, _C)\n{SECOND}",
+    "frames": f"// of a test\nExpr 0 {{\n{FIRST}\n}} // end Expr 0\nExpr 1 {{\n{SECOND}\n}} // end Expr 1\n",
+    "roots": f"{FIRST}\n{SECOND}",
+}
+
+
+@pytest.mark.parametrize("form", SEVERAL)
+def test_several_functions_are_a_module(form: str) -> None:
+    text = SEVERAL[form]
+    mod = from_cinn(text)
+    names = ["f", "g"] if form == "heads" else ["main", "main_0"]
+    assert isinstance(mod, tvmagic.IRModule) and [v.name_hint for v in mod.functions] == names
+    if form == "heads":
+        assert cinn_text(mod, regions=False) == text
+    assert from_cinn(cinn_text(mod)) is not None and cinn_text(from_cinn(cinn_text(mod))) == cinn_text(mod)
+    schedule = cinn.IRSchedule(text)
+    assert cinn.IRSchedule(str(schedule)).mod["main" if form != "heads" else "main"] is not None
+    schedule.merge_exprs()
+    a = np.arange(32, dtype="float32")
+    given = {b.name: np.zeros(32, "float32") for b in schedule.func.buffer_map.values()} | {"A": a}
+    tvmagic.build(schedule.func)(*[given[schedule.func.buffer_map[p].name] for p in schedule.func.params])
+    np.testing.assert_array_equal(given["C"], 4 * a)
+
+
+def test_one_function_in_a_frame_is_a_function() -> None:
+    func = from_cinn(f"Expr 0 {{\n{FIRST}\n}} // end Expr 0\n")
+    assert isinstance(func, PrimFunc) and cinn_text(func, regions=False, head=False) == FIRST
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (SEVERAL["roots"], {"outputs": ["B"]}, "2 functions, so `outputs` and `params` do not say of which"),
+        (SEVERAL["heads"].replace("function g", "function f"), {}, "two functions of the text are called `f`"),
+        ("function f (_A)\nfunction g (_B)", {}, "the function holds no statement"),
+        ("Expr 0 {\n" + FIRST, {}, "`}` is expected here, not `the end`"),
+        ("{ poly_for (i, 0, (i <= 31), 1) { B[i] = A[i] } }", {}, "`poly_for` is a loop with a condition"),
+    ],
+)
+def test_functions_that_cannot_be_told_apart(text: str, options: dict[str, list[str]], said: str) -> None:
+    with pytest.raises(TVMagicError, match=re.escape(said)):
+        from_cinn(text, **options)
+
+
+def test_a_cell_holds_one_function_and_may_begin_with_a_comment() -> None:
+    source = Source("tensor doubled", f"%%tensor doubled\n// pasted\n{FIRST}")
+    doubled = operator_from_cell(source, "doubled", {})
+    np.testing.assert_array_equal(doubled(np.ones(32, "float32")), np.full(32, 2, "float32"))
+    with pytest.raises(TVMagicError, match="the cell has 2 functions: f, g"):
+        operator_from_cell(Source("tensor both", f"%%tensor both\n{SEVERAL['heads']}"), "both", {})

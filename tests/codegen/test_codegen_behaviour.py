@@ -378,3 +378,12 @@ def test_targets_behave_as_those_of_tvm() -> None:
     assert str(target) == "llvm -keys=cpu -mattr=+avx2 -mcpu=haswell -num-cores=4"
     assert Target({"kind": "llvm", "mcpu": "haswell"}).mcpu == "haswell"
     assert Target("cuda", host="llvm").host.kind.name == "llvm"
+
+
+def test_a_program_of_many_arrays_does_not_list_all_of_them_for_each() -> None:
+    """The lists of what memory is apart from which end at 64 arrays: here they would have 40,000 entries."""
+    X = te.placeholder((4,), name="X")
+    outputs = [te.compute((4,), lambda i: X[i] + 1.0, name=f"Y{n}") for n in range(200)]
+    text = tvm.build(te.create_schedule([Y.op for Y in outputs]), [X, *outputs], "llvm -opt-level=0").get_source("ll")
+    scopes = [line for line in text.splitlines() if line.startswith("!")]
+    assert sum(line.count("!") for line in scopes) < 10_000

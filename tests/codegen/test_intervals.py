@@ -39,6 +39,14 @@ def test_what_a_let_names_and_lanes_are_bounded_too() -> None:
         assert intervals.inside(lanes, 800) and not intervals.inside(lanes, 799)
 
 
+def test_a_condition_on_a_sum_that_wraps_says_nothing() -> None:
+    intervals = Intervals()
+    var = Var("v", "uint32")
+    intervals.known[var] = (0, 100)
+    with intervals.where(var + IntImm("uint32", (1 << 32) - 6) < IntImm("uint32", 10)):  # holds for 6 to 15
+        assert not intervals.inside(var, 15)
+
+
 def test_no_value_is_outside_the_bounds() -> None:
     rng = random.Random(1)
     for _ in range(300):

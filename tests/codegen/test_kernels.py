@@ -354,6 +354,17 @@ def test_a_short_loop_over_vectors_is_not_written_out_as_a_whole():
     assert _vector_stores(tvmagic.lower(sch.mod)["main"].body) == 0  # it has loops
 
 
+@pytest.mark.parametrize(("count", "written"), [(4, False), (8, True), (128, True), (132, False), (126, False)])
+def test_loops_over_8_to_128_vectors_are_written_out_in_part(count, written):
+    from tvmagic import te
+
+    a = te.placeholder((4, count * 16), name="A")
+    b = te.compute((4, count * 16), lambda i, j: a[i, j] + 1, name="B")
+    s = te.create_schedule(b.op)
+    s[b].vectorize(s[b].split(b.op.axis[1], 16)[1])
+    assert ("llvm.loop.unroll.count" in str(codegen.llvm_ir(tvmagic.lower(s, [a, b]), optimize=False))) is written
+
+
 def test_many_short_loops_are_not_written_out():
     """A schedule may make hundreds of them; the time to emit a function grows faster than the function."""
     from tvmagic import te

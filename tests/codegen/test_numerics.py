@@ -1,5 +1,8 @@
 """Every operator and dtype against NumPy over edge values."""
 
+import re
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from handmade import module
@@ -7,6 +10,7 @@ from handmade import module
 import tvmagic
 from tvmagic import codegen, te, tir
 from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.eval.ops import CALLS
 from tvmagic.ir import BufferLoad, BufferStore, Call, Cast, PrimFunc, Ramp, Var, decl_buffer
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.numpy_types import numpy_dtype
@@ -242,6 +246,48 @@ def test_fma_rounds_once():
     assert_same(run(made, ["float32"] * 3, "float32", [a, a, c], LANES), np.full(8, 2.0**-46, "float32"))
 
 
+def small_triples(dtype, count):
+    """Random bits, half of them with a third number whose last places decide where the sum is rounded to."""
+    kind, rng = numpy_dtype(dtype), np.random.default_rng(5)
+    x, y, z = (rng.integers(0, 1 << 16, count, dtype="uint16").view(kind) for _ in range(3))
+    with np.errstate(all="ignore"):
+        near = x.astype("float64") * y.astype("float64") * 2.0 ** rng.integers(-26, 12, count)
+        z = np.where(rng.random(count) < 0.5, near.astype(kind), z)
+    return x, y, z
+
+
+def exactly_fused(dtype, x, y, z):
+    """x y + z in rational numbers, rounded once: the nearest of the numbers around, of two the even one."""
+    kind, results = numpy_dtype(dtype), []
+    for a, b, c in zip(*(v.astype("float64") for v in (x, y, z))):
+        near = np.float64(a * b + c).astype(kind)
+        if np.isfinite(near.astype("float64")) and (exact := Fraction(a) * Fraction(b) + Fraction(c)):
+            bits = int(near.view("uint16"))
+            around = [np.uint16((bits + step) % 65536).view(kind) for step in (0, 1, -1)]
+            around = [v for v in around if np.isfinite(float(v)) and (float(v) < 0) == (float(near) < 0)]
+            near = min(around, key=lambda v: (abs(Fraction(float(v)) - exact), int(v.view("uint16")) & 1))
+        results.append(near)
+    return np.array(results, kind)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_fma_of_small_floats_rounds_once(dtype):
+    x, y, z = small_triples(dtype, 4096)
+    with np.errstate(all="ignore"):
+        expected = exactly_fused(dtype, x, y, z)
+    X, Y, Z = (te.placeholder(x.shape, dtype, name=name) for name in "XYZ")
+    W = te.compute(x.shape, lambda i: tir.fma(X[i], Y[i], Z[i]), name="W")
+    plain, vectors = te.create_schedule(W.op), te.create_schedule(W.op)
+    vectors[W].vectorize(vectors[W].split(W.op.axis[0], LANES)[1])
+    for s in (plain, vectors):
+        for target in ("llvm -mcpu=x86-64-v2", "llvm -mcpu=haswell"):
+            result = np.zeros(x.shape, x.dtype)
+            tvmagic.build(s, [X, Y, Z, W], target)(x, y, z, result)
+            assert_same(result, expected)
+    with np.errstate(all="ignore"):
+        assert_same(CALLS["tir.fma"](x, y, z), expected)
+
+
 # ---------------------------------------------------------------------------- constants that are equal and not the same
 
 
@@ -304,3 +350,15 @@ def test_a_call_of_types_that_an_operator_does_not_have_is_refused(name, given, 
 def test_bits_of_a_float_are_not_counted(name):
     with pytest.raises(TVMagicError, match=f"`{name}` takes integers, not `float32`"):
         getattr(tir, name)(tir.const(1.0, "float32"))
+
+
+@pytest.mark.parametrize(("first", "signed"), [(0, False), (3, False), (-1, True)])
+def test_what_is_never_negative_is_divided_without_a_sign(first, signed):
+    """Such a division is cheaper, and there is nothing to round down."""
+    out, var = decl_buffer((16,), "int32", "X"), tir.Var("i", "int32")
+    value = tir.floordiv(var, 3) * 100 + tir.floormod(var, 3)
+    mod = module(tir.For(var, first, 16, 0, tir.BufferStore(out, value, [var - first])), out)
+    words = re.findall(r" ([su](?:div|rem)) ", codegen.llvm_ir(mod, None, False))
+    assert sorted(words) == (["sdiv", "srem"] if signed else ["udiv", "urem"])
+    i = np.arange(first, first + 16)
+    np.testing.assert_array_equal(codegen.compile_module(mod)(), i // 3 * 100 + i % 3)

@@ -136,3 +136,21 @@ def test_an_environment_variable_that_names_no_target_is_refused(monkeypatch, te
 )  # fmt: skip
 def test_a_machine_without_multiply_adds_is_known_as_one(target, expected):
     assert has_fma(codegen.resolved(target_text(target))) is expected
+
+
+@pytest.mark.parametrize(
+    ("target", "vector", "multiply_adds", "caches"),
+    [
+        ("haswell", (256, 16), (2, 5), (32, 256, 8192)),
+        ("avx512", (512, 32), (2, 4), (32, 1024, 16384)),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4", (512, 32), (1, 4), (32, 1024, 32768)),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=ivybridge", (256, 16), (1, 8), (32, 256, 8192)),
+        ("wasm32", (128, 16), (1, 8), (32, 256)),
+    ],
+)
+def test_what_the_makers_say_of_processors(target, vector, multiply_adds, caches):
+    """Vectors in bits and how many; multiply-adds a cycle and cycles until one is done; caches in KiB."""
+    machine = codegen.resolved(target_text(target)).machine
+    assert (machine.vector_bits, machine.vector_registers) == vector
+    assert (machine.fma_per_cycle, machine.fma_latency) == multiply_adds
+    assert tuple(cache.size >> 10 for cache in machine.caches) == caches

@@ -40,6 +40,14 @@ def compiled(name, count, dtype="float32", lanes=16, arity=1, target=None):
     return codegen.compile_module(module(tir.For(i, 0, count // lanes, ForKind.SERIAL, body), *ins, out), target)
 
 
+def raw_text(name, dtype, lanes=8):
+    """The LLVM text of a loop over a function, before LLVM's passes."""
+    x, out, i = decl_buffer((64,), dtype, "X"), decl_buffer((64,), dtype, "Y"), tir.Var("i", "int32")
+    place = [Ramp(i * lanes, 1, lanes)]
+    body = tir.BufferStore(out, Call(x[place].dtype, f"tir.{name}", [x[place]]), place)
+    return codegen.llvm_ir(module(tir.For(i, 0, 64 // lanes, ForKind.SERIAL, body), x, out), None, False)
+
+
 def ulp_error(result, exact):
     """Errors in units in the last place of the exact result, subnormal results included."""
     with np.errstate(all="ignore"):
@@ -113,6 +121,17 @@ def test_pow_with_its_edges():
     error = ulp_error(result, exact)
     worst = int(np.argmax(error))
     assert error[worst] <= 1.0, (x[worst], y[worst], result[worst], exact[worst])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "names"),
+    [("float32", "exp exp2 exp10 sigmoid tanh erf log log2 log10 log1p sin cos"), ("float64", "exp exp2 sigmoid log")],
+)
+def test_these_functions_are_vector_code_of_our_own(dtype, names):
+    for name in names.split():
+        assert re.search(rf"call <8 x \w+> @tvm\.{name}\.", raw_text(name, dtype)), name
+    if dtype == "float64":
+        assert "@tvm.lanes.tanh(" in raw_text("tanh", dtype)
 
 
 @pytest.mark.parametrize("name", ["exp", "exp2", "log", "sigmoid", "tanh", "sin"])

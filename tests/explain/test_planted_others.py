@@ -101,7 +101,7 @@ def check_good(number: int, target: str) -> None:
     assert not unexpected(explained(version, TARGETS[target]))
 
 
-@pytest.mark.parametrize("number", [1, 5, 11, 13, 15], ids=lambda n: f"{n}-{GOOD[n][0]}")
+@pytest.mark.parametrize("number", [1, 5, 11, 12, 14], ids=lambda n: f"{n}-{GOOD[n][0]}")
 def test_a_good_schedule_has_no_finding(number: int) -> None:
     check_good(number, "avx2")
 
@@ -114,7 +114,7 @@ def test_no_good_schedule_has_a_finding(number: int, target: str) -> None:
 
 
 # The instant schedules of these leave something, and what is found there makes them faster when it is measured.
-LEFT = {"turn3", "sigmoids"}
+LEFT = {"turn3", "sigmoids", "free"}
 
 
 @pytest.mark.soak

@@ -13,6 +13,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import load_json, save_json, structural_equal
 from tvmagic.ir.constants import neutral_of_max, neutral_of_min
 from tvmagic.ir.meaning import Neutral
+from tvmagic.target import Target
 
 
 def again(node: Any) -> Any:
@@ -153,6 +154,19 @@ def test_objects_of_registered_classes_can_be_saved() -> None:
     for bad in (["test.Setting", "1"], ["other", "1"], "x", ["test.Setting", "{"]):
         with pytest.raises(TVMagicError):
             load_json(changed(root={"object": bad}))
+
+
+def test_targets_of_functions_are_saved() -> None:
+    for target in ("llvm -mcpu=haswell", "nvidia/nvidia-a100", Target("cuda -arch=sm_80", host="llvm")):
+        func = ir.PrimFunc([], tir.Evaluate(0)).with_attr("target", Target(target))
+        assert again(func).attrs["target"] == func.attrs["target"] == Target(target)
+
+
+def test_modules_saved_before_they_had_global_infos() -> None:
+    data = json.loads(save_json(ir.IRModule({"main": ir.PrimFunc([], tir.Evaluate(0))})))
+    entry = next(entry for entry in data["nodes"] if entry[0] == "IRModule")
+    assert entry.pop() == {"map": []}
+    assert load_json(json.dumps(data)).global_infos == {}
 
 
 def test_nodes_by_the_name_of_their_class() -> None:

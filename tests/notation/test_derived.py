@@ -121,3 +121,13 @@ def test_the_stages_can_be_scheduled_by_name() -> None:
 def test_wrong_calls_are_told(line: str, words: str) -> None:
     with pytest.raises(TVMagicError, match=words):
         operator("f", f"X: float32[6, 10]\nN: int32[6, 10]\n{line}")
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin"])
+@pytest.mark.parametrize("count", [0, 1, 2, 9])
+def test_a_running_value_over_an_axis_that_may_be_empty(name: str, count: int) -> None:
+    rows = operator("f", f"X: float32[3, n]\nY[i, k] = {name}(X[i, k], over=k)")
+    x = np.random.default_rng(0).random((3, count)).astype("float32")
+    function = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}[name]
+    np.testing.assert_allclose(rows(x), function.accumulate(x, axis=1), rtol=1e-5)
+    assert rows(x).shape == x.shape

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import pydoc
 import re
 import shutil
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from IPython.core.error import UsageError
+from loaded_file import load
 
 from tvmagic import ascend, cinn, te
 from tvmagic.notebook.arguments import PARSERS
@@ -25,11 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def reference() -> Any:
-    spec = importlib.util.spec_from_file_location("docs_reference", ROOT / "docs" / "reference.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(ROOT / "docs" / "reference.py")
 
 
 def mkdocs(folder: Path) -> subprocess.CompletedProcess[str]:

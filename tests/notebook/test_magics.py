@@ -12,7 +12,7 @@ import pytest
 from tools import tools_there
 
 from tvmagic.errors import TVMagicError
-from tvmagic.notebook.arguments import PARSERS
+from tvmagic.notebook.arguments import PARSERS, Arguments
 from tvmagic.notebook.magics import MAGICS
 from tvmagic.operators import Operator
 
@@ -152,6 +152,14 @@ def test_the_innermost_loop_of_the_assembly(shell: Any, target: str) -> None:
     assert not any("ret" in line.split() for line in loop.lines)
 
 
+def test_of_several_innermost_loops_the_hottest_is_shown(shell: Any) -> None:
+    """The loop of `exp` is longer, that of the product takes 128 times its iterations."""
+    run(shell, "%%tensor powers -q\nA: float32[128, 128]\nE[i, j] = exp(A[i, j])\nC[i, j] += E[i, k] * A[k, j]")
+    run(shell, "%%schedule powers -q\ni, j = C.op.axis\nk, = s[C].op.reduce_axis\ns[C].reorder(i, k, j)")
+    loop = run(shell, "%asm powers --target avx2 --loop").lines
+    assert any("vfmadd" in row for row in loop) and not any("vroundps" in row for row in loop)
+
+
 def test_a_program_without_loops_shows_its_whole_assembly(shell: Any) -> None:
     run(shell, "%%tensor one -q\nX: float32[1]\nY[i] = 3 * X[i]")
     assert run(shell, "%asm one --loop").text() == run(shell, "%asm one").text()
@@ -205,6 +213,29 @@ def test_asm_for_an_npu_is_its_kernels_source(loaded: Any) -> None:
     assert "Exp(local_" in text and "for reading only" in shown.title and "tm-row" in shown.html()
     assert str(run(loaded, "%asm scaled --target atlas_a2_40")) == text  # sizes are fields that the host fills in
     assert "define" in str(run(loaded, "%llvm dense"))
+
+
+def test_the_kernel_of_a_tiling_is_its_own(loaded: Any) -> None:
+    from tvmagic import ascend
+
+    loaded.run_cell_magic("tensor", "scaled", "X: float32[100, 300]\nY[i, j] = exp(X[i, j] * 0.5)")
+    results = ascend.auto_schedule(ascend.hint_graph(loaded.user_ns["scaled"]))
+    loaded.user_ns["npu"], loaded.user_ns["cpu"] = (
+        ascend.auto_tiling(results, machine="atlas_a2"),
+        ascend.auto_tiling(results),
+    )
+    for target in ("ascend", "atlas_a2"):
+        assert str(run(loaded, f"%asm npu --target {target}")) == loaded.user_ns["npu"].ascend_c().rstrip()
+    beside = run(loaded, "%asm npu --target ascend --beside haswell").text()
+    assert "For reading only" in beside and "vmulps" in beside
+    for line, said in (
+        ("%asm npu --target atlas_a2_40", "the tiling is for atlas_a2, so that there is no kernel for atlas_a2_40"),
+        ("%asm cpu --target ascend", "the tiling is for this CPU, so that there is no kernel for atlas_a2"),
+        ("%llvm npu --target ascend", "`ascend` is an NPU, for which there is the source of a kernel"),
+    ):
+        with pytest.raises(Exception, match=said):
+            run(loaded, line)
+    assert "npu:plain" in run(loaded, "%compare npu cpu").text()
 
 
 def test_benchmarks_compare_all_versions(loaded: Any) -> None:
@@ -266,7 +297,8 @@ WRONG = [
     ("%asm dense --target 'llvm -mcpu=nope'", "knows no processor `nope`"),
     ("%%schedule dense --chek\ns[Y]", "did you mean `--check`?"),
     ("%%schedule dense --size 0\ns[Y]", "is not a whole number"),
-    ("%%schedule dense --size 8\ns[Y]", "`dense` has no symbolic size, so that --size would do nothing"),
+    ("%%schedule dense --size 8\ns[Y]", "`--size` would do nothing without `--check` or `--time`"),
+    ("%%schedule dense -c --size 8\ns[Y]", "`dense` has no symbolic size, so that --size would do nothing"),
     ("%bench dense --size 100", "`dense` has no symbolic size, so that --size would do nothing"),
     ("%%tensor np\nX: float32[4]\nY[i] = X[i]", "`np` is a name that cells have; give the operator another name"),
     ("%%tensor s\nX: float32[4]\nY[i] = X[i]", "`s` is a name that cells have"),
@@ -300,6 +332,21 @@ WRONG = [
     ("%compare dense nope", "there is no operator `nope`"),
     ("%tune dense --trials many", "is not a whole number"),
     ('%passes "dense', "the line cannot be read"),
+    ("%bench dense --seconds 1 --seconds=2", "`--seconds` is given twice; one of the two values would be ignored"),
+    ("%passes dense -v tiled --name plain", "`--name` is given twice"),
+    ("%passes dense -pcalls --passes Simplify", "`--passes` is given twice"),
+    ("%%schedule dense -tq --hide\ns[Y]", "`--hide` would do nothing with `--quiet`"),
+    ("%%schedule dense --play --time\ns[Y]", "`--time` would do nothing with `--play`"),
+    ("%%tensor other -q --code\nX: float32[4]\nY[i] = X[i]", "`--code` would do nothing with `--quiet`"),
+    ("%auto dense --cell --check", "`--check` would do nothing with `--cell`"),
+    ("%machine --size 4", "no operator is named, so that --size would do nothing"),
+    ("%tune dense --from x --trials 3", "`--trials` would do nothing with `--from`"),
+    ("%tune dense --from x --database y", "name two files; write one of them"),
+    ("%puzzle 1 --hint 1 --solution", "`--solution` would do nothing with `--hint`"),
+    ("%puzzle --solution", "which puzzle is `--solution` for?"),
+    ("%puzzle 1 --forget", "`--forget` is for all puzzles"),
+    ("%%puzzle 1 --hint\nx", "the cell is the answer"),
+    ("%program dense 0 --time", "`--time` is for the cell that is written"),
 ]
 
 
@@ -312,6 +359,17 @@ def test_wrong_arguments_are_told_in_a_line(
     text = fails(loaded, cell, capsys)
     assert message in " ".join(text.split()), "long sentences go on in the next line"
     assert "get_ipython" not in text, "the user's own line, not what IPython makes of it"
+
+
+def test_flags_without_a_value_may_be_repeated(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(loaded, "%%schedule dense -q --quiet -c --check\ns[Y]")
+    assert "equal" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("parser", PARSERS.values(), ids=list(PARSERS))
+def test_options_that_do_nothing_beside_others_are_options(parser: Arguments) -> None:
+    named = {flag for idle in parser.idle for flag in (*idle.flags, *idle.beside)}
+    assert named <= set(parser.flags)
 
 
 def test_a_wrong_expression_is_marked_in_the_cell(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -425,6 +483,24 @@ def test_the_extension_leaves_nothing_behind(shell: Any) -> None:
     run(shell, "%load_ext tvmagic")
     run(shell, "%reload_ext tvmagic")
     run(shell, TENSOR)
+
+
+def test_show_displays_programs_in_colours(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from IPython.utils.capture import capture_output
+
+    from tvmagic.notebook import results
+
+    run(shell, TENSOR)
+    monkeypatch.setattr(results, "in_kernel", lambda: True)
+    with capture_output() as seen:
+        run(shell, "dense.to_prim_func().show()")
+    (shown,) = seen.outputs
+    assert "@T.prim_func" in shown.data["text/plain"] and '<span class="' in shown.data["text/html"]
+    run(shell, "%unload_ext tvmagic")
+    with capture_output() as seen:
+        run(shell, "dense.to_prim_func().show()")
+    assert not seen.outputs and "@T.prim_func" in seen.stdout
+    run(shell, "%load_ext tvmagic")
 
 
 def test_the_default_dtype_and_the_theme(shell: Any) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
-import importlib.util
 import re
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from loaded_file import load
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 TUTORIALS = sorted(FOLDER.glob("*.ipynb"))
@@ -17,11 +17,7 @@ NOTEBOOKS = [*TUTORIALS, *sorted((FOLDER / "puzzles").glob("*.ipynb"))]
 
 
 def runner() -> Any:
-    spec = importlib.util.spec_from_file_location("run_notebooks", FOLDER / "run.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(FOLDER / "run.py")
 
 
 # sentences of `%bench` that depend on the times and on the machine, and the unit of its rates

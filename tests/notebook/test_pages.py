@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from test_browser import violations
 
@@ -102,6 +103,13 @@ def test_what_has_no_code_for_webassembly_is_shown_without_a_button() -> None:
     assert "no form in JavaScript" in pages._reference(op, op.random_inputs())["missing"]
 
 
+def test_arrays_that_webassembly_cannot_address_are_refused_with_their_size() -> None:
+    array = np.broadcast_to(np.float32(0), (20_000, 30_000))  # what it would take, without taking it
+    with pytest.raises(TVMagicError, match=r"its arrays take 4\.5 GiB, and WebAssembly has 4 GiB"):
+        pages._refuse_too_much([array, array])
+    pages._refuse_too_much([array])
+
+
 def test_names_of_users_are_escaped(tmp_path: Path) -> None:
     A = te.placeholder((4,), name="<b>A</b>")
     B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
@@ -116,8 +124,8 @@ def test_the_magic_writes_a_page(shell: Any, tmp_path: Path, capsys: Any) -> Non
     for words, said in [
         (f"--html {tmp_path / 'x.html'} --knob tile=8,16 --knob width=32", "it needs no kernel and no network"),
         (f"--html {tmp_path / 'x.html'} --knob tile", "is not a name with values"),
-        (f"--html {tmp_path / 'x.html'} --verify", "--html does not go with --verify"),
-        ("--knob tile=4", "--knob and --size belong to --html"),
+        (f"--html {tmp_path / 'x.html'} --verify", "`--verify` would do nothing with `--html`"),
+        ("--knob tile=4", "`--knob` would do nothing without `--html`"),
     ]:
         shell.run_cell(f"%passes dense {words}")
         out = capsys.readouterr()
@@ -271,6 +279,25 @@ console.log(JSON.stringify(found));
             assert output["values"] > 0 and (output["wrong"], output["open"]) == (0, 0), (name, output)
 
 
+def test_a_host_without_room_says_so() -> None:
+    """An engine that gives no memory ends in a sentence with the size, not in the engine's own words."""
+    if shutil.which("node") is None:
+        pytest.skip("Node is not installed")
+    op = operator("f", "X: float32[1024, 1024]\nY[i, j] = X[i, j] + 1")
+    inputs = op.random_inputs()
+    job = {"kernel": pages._kernel(op.current, inputs), "params": pages._params(op, inputs), "seed": 3, "plain": ""}
+    static = ROOT / "tvmagic" / "notebook" / "static"
+    script = f"""{(static / "arithmetic.js").read_text()}
+{(static / "kernel.js").read_text()}
+WebAssembly.Memory = class {{ constructor() {{ throw new RangeError("could not allocate memory"); }} }};
+makeHost(makeArithmetic()).run({json.dumps(job)}).catch((error) => console.log(error.message));
+"""
+    done = subprocess.run(
+        ["node", "--input-type=module"], input=script, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "this browser has no room for its arrays (8 MiB) and those of the reference"
+
+
 # ---------------------------------------------------------------------------- notebooks
 
 
@@ -299,7 +326,7 @@ def test_a_notebook_becomes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any
 # ---------------------------------------------------------------------------- all tutorials and kernels
 
 
-def tutorial_operators() -> Iterator[tuple[str, Operator]]:
+def tutorial_operators() -> Iterator[tuple[str, Operator | Version]]:
     """The operators that the tutorials make, each with its last schedule."""
     import contextlib
     import io

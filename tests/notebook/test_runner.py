@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from loaded_file import load
 
 PATH = Path(__file__).parents[2] / "notebooks" / "run.py"
 
 
 @pytest.fixture
 def runner() -> Any:
-    spec = importlib.util.spec_from_file_location("run_notebooks", PATH)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(PATH)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dot_call import dot
 
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
@@ -36,28 +37,6 @@ def increment(size: int, stored: int | None = None) -> Any:
         return builder.get()
 
     return te.decl_tensor_intrin(z.op, body, "increment", default_buffer_params={"offset_factor": 1})
-
-
-def dot(size: int) -> Any:
-    """One more part of a dot product."""
-    a, b = te.placeholder((size,), name="a"), te.placeholder((size,), name="b")
-    k = te.reduce_axis((0, size), name="k")
-    z = te.compute((1,), lambda i: te.sum(a[k] * b[k], axis=k), name="z")
-
-    def body(ins: Any, outs: Any) -> Any:
-        def statement(start: bool, update: bool) -> Any:
-            builder = tir.ir_builder.create()
-            x, y, o = [builder.buffer_ptr(b) for b in (*ins, *outs)]
-            if start:
-                o[0] = tir.const(0.0)
-            if update:
-                with builder.for_range(0, size, name="q") as q:
-                    o[0] = o[0] + x[q] * y[q]
-            return builder.get()
-
-        return statement(True, True), statement(True, False), statement(False, True)
-
-    return te.decl_tensor_intrin(z.op, body, "dot", default_buffer_params={"offset_factor": 1})
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,12 @@ class Guarded:
     """An array with a copy of `values`, in the middle of memory filled with a pattern.
 
     `strided`: the last dimension takes every second element. `filled` false leaves the pattern in the array, for
-    what is to be written.
+    what is to be written. `changes`: whether the array itself may be written.
     """
 
-    def __init__(self, values: np.ndarray[Any, Any], strided: bool = False, filled: bool = True) -> None:
+    def __init__(
+        self, values: np.ndarray[Any, Any], strided: bool = False, filled: bool = True, changes: bool = False
+    ) -> None:
         step = 2 if strided and values.ndim else 1
         itemsize = values.dtype.itemsize
         size = values.size * step * itemsize
@@ -31,13 +33,13 @@ class Guarded:
         elif values.dtype == bool:
             self.array[...] = False  # other bytes are no bool
         self.values = values
-        self.filled = filled
+        self.changes = changes
         self._before = self.memory.copy()
 
     def outside_written(self) -> int:
-        """How many bytes outside the array (of the whole memory for an input) have changed."""
+        """How many bytes outside the array (of the whole memory if it may not change) have changed."""
         changed = self.memory != self._before
-        if not self.filled:
+        if self.changes:
             inside = np.zeros_like(self.memory)
             twin = inside[self._offset() :]
             view = np.ndarray(self.array.shape, np.dtype(f"V{self.array.dtype.itemsize}"), twin, 0, self.array.strides)

@@ -119,13 +119,18 @@ class Case:
                     if hasattr(shown, method):
                         getattr(shown, method)()
         except UsageError as error:
-            if not str(error).strip():
-                raise Wrong("refused", f"%{name} {line}: no message") from error
+            if not any(words in str(error) for words in ("; ", "(see %", "such as")):
+                raise Wrong("refused", f"%{name} {line}: no hint: {error}") from error
         except Exception as error:
             if not refusal(error):
                 what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
                 raise Wrong("internal", f"%{name} {line}: {what}") from error
-            self.calls.append(f"%{name} {line}  # {' '.join(str(error).split())[:200]}")
+            said = " ".join(str(error).split())[:300]
+            if not getattr(error, "hint", None):
+                raise Wrong("refused", f"%{name} {line}: no hint: {said}") from error
+            if body is not None and getattr(error, "span", None) is None:
+                raise Wrong("refused", f"%{name} {line}: no place: {said}") from error
+            self.calls.append(f"%{name} {line}  # {said[:200]}")
         else:
             self.calls.append(f"%{name} {line}")
 

@@ -86,11 +86,18 @@ def guarded_call(kind: str, call: Callable[[], Any]) -> Any:
 class Argument:
     """An argument of the compiled function and, if it is written, what it must be afterwards.
 
-    `known`, if given, is true for the elements that are told (others are padding).
+    `known`, if given, is true for the elements that are told (others are padding). `start`: what is in it before the
+    call, if that matters and differs.
     """
 
-    def __init__(self, value: Any, written: bool, inexact: bool = False, known: Any = None) -> None:
-        self.value, self.written, self.inexact, self.known = value, written, inexact, known
+    def __init__(self, value: Any, written: bool, inexact: bool = False, known: Any = None, start: Any = None) -> None:
+        self.value, self.written, self.inexact, self.known, self.start = value, written, inexact, known, start
+
+    def guarded(self, strided: bool) -> Guarded:
+        """The array for the call."""
+        if self.start is not None:
+            return Guarded(self.start, strided, changes=True)
+        return Guarded(self.value, strided, not self.written, self.written)
 
 
 def tolerance(given: Argument) -> tuple[float, float]:
@@ -105,9 +112,7 @@ def check_call(function: Callable[..., Any], arguments: list[Any], rng: random.R
     """
     from tvmagic.errors import BoundsError
 
-    arrays = [
-        a if isinstance(a, int) else Guarded(a.value, strided and rng.random() < 0.5, not a.written) for a in arguments
-    ]
+    arrays = [a if isinstance(a, int) else a.guarded(strided and rng.random() < 0.5) for a in arguments]
     try:
         function(*[a if isinstance(a, int) else a.array for a in arrays])
     except Unavailable:

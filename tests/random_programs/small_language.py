@@ -408,7 +408,7 @@ def script_text(e: Expr) -> str:
         return str(e.value) if e.dtype == INDEX else f"T.{e.dtype}({e.value!r})"
     parts = [script_text(a) for a in e.args]
     if e.op == "load":
-        return f"{e.value}[{', '.join(parts)}]"
+        return f"{e.value}[{', '.join(parts) or '()'}]"
     if e.op == "cast":
         return f'T.Cast("{"int32" if e.dtype == INDEX else e.dtype}", {parts[0]})'
     return script_call(e.op, e.dtype, *parts)

@@ -5,9 +5,11 @@ A seed that has failed is in `SEEDS` with a word on what was wrong. While its de
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import pathlib
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,7 @@ SEEDS: dict[str, dict[int, str]] = {
         201369: "a stage in the loop of a reduction over threads",
         50095: "the first step of a scan, over threads that have its memory of their own",
         300843: "what a step of a scan reads in memory of each thread's own",
+        601394: "a result of threads whose memory has other values too",
         601894: "a loop split where its own result says",
         700013: "a view of a buffer that is bound to two parts",
         700081: "what calls of an intrinsic read in the loop of another stage",
@@ -126,6 +129,28 @@ def test_every_primitive_occurs() -> None:
     assert {kind.method for kind in InstructionKind.registry.values()} - set(CALLS) == set()
 
 
+def applied(seed: int) -> set[str]:
+    """The methods of `tir.Schedule` that the function of a seed accepts."""
+    case = load_case("tir", seed)
+    case.make()
+    return {method for call in case.calls for method in re.findall(r"sch\.(\w+)\(", call)}
+
+
+# seeds that have all primitives together; after a change of the generator take others, such as those that
+# `test_each_primitive_is_applied_in_many_programs` reads
+COVER = (71, 476, 133, 28, 282, 462, 1, 3, 16, 18, 32)
+
+
+def test_every_primitive_is_applied() -> None:
+    assert set(CALLS) - set().union(*map(applied, COVER)) == set()
+
+
+@pytest.mark.soak
+def test_each_primitive_is_applied_in_many_programs() -> None:
+    counts = collections.Counter(method for seed in range(500) for method in applied(seed))
+    assert {method: counts[method] for method in CALLS if counts[method] < 10} == {}
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "magic"])
 def test_a_seed_makes_the_same_program_each_time(kind: str) -> None:
     texts = []
@@ -182,7 +207,7 @@ def test_planted_faults_are_found(change: Any, kind: str) -> None:
 
 
 def test_a_strided_array_has_guards_between_its_elements() -> None:
-    array = Guarded(np.zeros((2, 3), "int16"), strided=True, filled=False)
+    array = Guarded(np.zeros((2, 3), "int16"), strided=True, filled=False, changes=True)
     array.array[...] = 7
     assert array.outside_written() == 0
     array.array.base[..., 1] = 7  # every second element

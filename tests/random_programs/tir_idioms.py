@@ -25,16 +25,24 @@ class Group:
 
     Attributes
     ----------
-    nests: the nests in order; calls: lines to try one after another; later ones may be refused.
+    nests: the nests in order; calls: lines to try one after another; later ones may be refused. Which of `kinds` it is
+    is chosen at random.
     """
 
-    def __init__(self, program: Any, make_nest: Callable[..., Any], rng: random.Random) -> None:
+    def __init__(
+        self,
+        program: Any,
+        make_nest: Callable[..., Any],
+        rng: random.Random,
+        kinds: dict[str, Callable[[Group], None]],
+    ) -> None:
         self.program, self.rng, self.make_nest = program, rng, make_nest
         self.nests: list[Any] = []
         self.calls: list[str] = []
         self.dtype = rng.choice(DTYPES)
         self.source = self.input("X9", ROWS, COLUMNS)
-        KINDS[rng.choice((*KINDS, "chain"))](self)
+        self.kind = rng.choice((*kinds, "chain", "chain"))
+        kinds[self.kind](self)
 
     def input(self, name: str, *shape: int) -> TensorInfo:
         info = TensorInfo(name, self.dtype, tuple(Size(n) for n in shape), -4, 4)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -20,8 +21,9 @@ from random_layouts import Layout
 from random_values import Axis, Size
 from reductions import reduce_last
 from small_language import FLOATS, INTS, UINTS, Expr
-from tir_idioms import Group
+from tir_idioms import KINDS, Group
 from tir_schedules import Schedules
+from tir_statements import STATEMENTS
 
 HEAD = "from tvm.script import tir as T\n\n\n@T.prim_func\n"
 CARRIED = {"sum": "add", "max": "max", "min": "min"}
@@ -35,6 +37,8 @@ class Nest(Computation):
     loops: variable and extent, outermost first; bindings: the value of each axis by its name.
     predicates: conditions on the loops for the block to run.
     carried: the reducer of a running result along the first axis, whose variable is opaque.
+    own: the block's statements, if they are more than stores of `bodies`; then `reads` are the tensors that they read,
+    `opaque` the axes of which they say nothing, and `meaning` makes the new arrays from those before, by their names.
     """
 
     def __init__(self, name: str, shape: tuple[Size, ...]) -> None:
@@ -43,6 +47,10 @@ class Nest(Computation):
         self.bindings: dict[str, str] = {}
         self.predicates: list[str] = []
         self.carried = ""
+        self.own: list[str] = []
+        self.reads: set[str] = set()
+        self.opaque: set[str] = set()
+        self.meaning: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
 
 class Program(RandomProgram):
@@ -57,13 +65,24 @@ class Program(RandomProgram):
             self.nests.append(nest)
             self.tensors = [t for t in self.tensors if t.name != nest.outputs[0].name] + nest.outputs
         extra = random.Random(str(rng.getstate()[1][:3]))  # so that the rest of a seed's program stays
-        self.group = Group(self, Nest, extra) if extra.random() < 0.5 and "group" not in without else None
+        self.group = (
+            Group(self, Nest, extra, {**KINDS, **STATEMENTS})
+            if extra.random() < 0.75 and "group" not in without
+            else None
+        )
         if self.group is not None:
             self.nests += self.group.nests
-        others = [(nest, sl.loads(e)) for nest in self.nests for e in (*nest.bodies, nest.where, nest.init) if e]
+        others: list[tuple[Nest, set[str]]] = [
+            (nest, sl.loads(e)) for nest in self.nests for e in (*nest.bodies, nest.where, nest.init) if e
+        ]
+        others += [(nest, nest.reads) for nest in self.nests]
         read = set().union(*[names - {t.name for t in nest.outputs} for nest, names in others])
-        self.args = [t for t in self.inputs if t.name in read]
         written = {t.name: t for nest in self.nests for t in nest.outputs}
+        changed = {t.name for t in self.inputs} & set(written)
+        self.args = [t for t in self.inputs if t.name in read | changed]
+        # the inputs that are written as well
+        self.changed = [t for t in self.args if t.name in changed]
+        written = {name: t for name, t in written.items() if name not in changed}
         final = [name for name in written if name not in read]
         inner = [name for name in written if name in read]
         if inner and (not final or rng.random() < 0.15):
@@ -184,7 +203,7 @@ class Program(RandomProgram):
         lines = []
         params = []
         for t in (*self.args, *self.results):
-            shape = f"({', '.join(map(str, t.shape))},)"
+            shape = shape_text(t.shape)
             if self.explicit and not any(size.variable for size in t.shape):
                 params.append(f'{t.name}: T.Buffer({shape}, "{t.dtype}")')
             else:
@@ -193,7 +212,7 @@ class Program(RandomProgram):
         names = [f"{name} = T.int32()" for name in self.sizes if not self.passed(name)]
         params = [f"{name}: T.int32" for name in self.sizes if self.passed(name)] + params
         for t in self.inner:
-            shape = f"({', '.join(map(str, t.shape))},)"
+            shape = shape_text(t.shape)
             lines.append(f'{t.name} = T.alloc_buffer({shape}, "{t.dtype}")')
         for nest in self.nests:
             lines += self.nest_lines(nest)
@@ -215,14 +234,16 @@ class Program(RandomProgram):
     def block_lines(self, nest: Nest) -> list[str]:
         lines = []
         for axis in nest.axes + nest.reduced:
-            opaque = nest.carried and axis.name == "v0"
+            opaque = axis.name in nest.opaque or nest.carried and axis.name == "v0"
             how = "opaque" if opaque else "reduce" if axis in nest.reduced else "spatial"
             end = axis.extent._replace(offset=axis.extent.offset + axis.low)
             domain = f"({axis.low}, {end})" if axis.low else str(axis.extent)
             lines.append(f"{axis.name} = T.axis.{how}({domain}, {nest.bindings[axis.name]})")
         if nest.predicates:
             lines.append(f"T.where({' and '.join(nest.predicates)})")
-        place = f"[{', '.join(a.name for a in nest.axes)}]"
+        if nest.own:
+            return lines + nest.own
+        place = f"[{', '.join(a.name for a in nest.axes) or '()'}]"
         values = [sl.script_text(e) for e in nest.bodies]
         targets = [f"{t.name}{place}" for t in nest.outputs]
         if nest.carried:
@@ -277,6 +298,9 @@ class Program(RandomProgram):
         """The value of every buffer."""
         env: dict[str, Any] = {**self.sizes, **arrays}
         for nest in self.nests:
+            if nest.meaning is not None:
+                env.update(nest.meaning(env))
+                continue
             values = self.evaluate_computation(nest, env)
             if nest.carried:
                 values = [running(nest.carried, values[0])]
@@ -285,6 +309,11 @@ class Program(RandomProgram):
             for t, value in zip(nest.outputs, values):
                 env[t.name] = value
         return env
+
+
+def shape_text(shape: tuple[Size, ...]) -> str:
+    """The shape of a buffer as a tuple of sizes."""
+    return f"({', '.join(map(str, shape))},)" if shape else "()"
 
 
 def start_finite(reducer: str, values: Any) -> Any:
@@ -370,10 +399,12 @@ class Case:
         layouts = dict(self.layouts[call] for call in self.calls if call in self.layouts)
         arguments: list[Any] = [value for name, value in program.sizes.items() if program.passed(name)]
         for t in (*program.args, *program.results):
-            value, known = values[t.name], None
+            value, known, start = values[t.name], None, arrays[t.name] if t in program.changed else None
             if t.name in layouts:
                 value, known = layouts[t.name].apply(value)
-            arguments.append(Argument(value, t in program.results, inexact.get(t.name, False), known))
+                start = start if start is None else layouts[t.name].apply(start)[0]
+            written = t in (*program.results, *program.changed)
+            arguments.append(Argument(value, written, inexact.get(t.name, False), known, start))
         for function in self.functions():
             check_call(function, arguments, random.Random(self.seed))
 

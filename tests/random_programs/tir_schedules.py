@@ -441,6 +441,7 @@ CALLS: dict[str, Callable[[Schedules], Any]] = {
     "write_at": lambda c: c.call("write_at", c.loop(), c.block(), 0, c.scope()),
 }
 _OFTEN = ("split", "fuse", "reorder", "compute_at", "reverse_compute_at", "compute_inline", "cache_read", "cache_write",
-          "vectorize", "decompose_reduction", "rfactor", "blockize")  # fmt: skip
+          "vectorize", "decompose_reduction", "rfactor", "blockize", "transform_block_layout", "unsafe_set_dtype",
+          "write_at", "reverse_compute_inline")  # fmt: skip
 _SELDOM = ("get_block", "get_child_blocks", "get_consumers", "get_output_blocks", "get_producers", "get_loops")
 _NAMES = [name for name in CALLS for _ in range(4 if name in _OFTEN else 1 if name in _SELDOM else 2)]

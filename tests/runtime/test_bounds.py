@@ -193,3 +193,32 @@ def test_one_access_that_depends_on_data_leaves_the_rest_as_fast_as_without_chec
     np.testing.assert_allclose(y, np.exp(x).sum(1) - x[np.arange(8), t], rtol=1e-5)
     with pytest.raises(BoundsError):
         checked(x, t + 60, y)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_code_grows_with_the_depth_of_nested_indices_not_its_power(lanes):
+    """X[X[...X[i]]]: each index is computed once, for its check and the access."""
+
+    def built(depth):
+        X = te.placeholder((8,), "int32", name="X")
+
+        def nested(i):
+            for _ in range(depth):
+                i = X[i]
+            return i
+
+        Y = te.compute((8,), nested, name="Y")
+        s = te.create_schedule(Y.op)
+        if lanes > 1:
+            s[Y].vectorize(s[Y].split(Y.op.axis[0], lanes)[1])
+        return tvm.build(s, [X, Y], check_bounds=True)
+
+    short, long = (len(built(depth).get_source("ll").splitlines()) for depth in (4, 16))
+    assert long < 5 * short
+    x = np.array([3, 0, 7, 5, 1, 2, 4, 6], "int32")
+    expected = np.arange(8)
+    for _ in range(16):
+        expected = x[expected]
+    np.testing.assert_array_equal(built(16)(x), expected)
+    with pytest.raises(BoundsError, match=r"at index \[9"):
+        built(3)(np.full(8, 9, "int32"))

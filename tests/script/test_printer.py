@@ -9,7 +9,7 @@ import pytest
 
 from tvmagic import ir, script, tir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import ObjectPath
+from tvmagic.ir import ObjectPath, assert_structural_equal
 from tvmagic.script import from_source, script_with_spans
 
 X, Y = ir.Var("x"), ir.Var("y")
@@ -390,3 +390,41 @@ def test_large_and_deep_programs_print(cpu_seconds) -> None:
     assert "v_4999: T.int32 = x" in main(nest, X).script()
     assert cpu_seconds(lambda: main(nest, X).script()) < 3
     assert script_with_spans(main(nest, X))[0].count("\n") == 5004
+
+
+def test_cprint_shows_texts_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    from tvmagic.script.highlight import cprint
+
+    cprint("a + 1")
+    cprint(X + 1, style="dark")
+    assert capsys.readouterr().out == "a + 1\nx + 1\n"
+    with pytest.raises(TypeError, match="a `dict` has no text to show"):
+        cprint({})
+
+
+def reads_back(func: ir.PrimFunc) -> str:
+    text = func.script()
+    assert_structural_equal(from_source(text), func)
+    return text
+
+
+def test_buffers_are_declared_behind_what_allocates_their_memory() -> None:
+    pointer = ir.Var("W", ir.PointerType(ir.PrimType("int32"), "global"))
+    buffer = tir.decl_buffer((4,), "int32", "W", data=pointer)
+    store = tir.BufferStore(buffer, 1, (0,))
+    allocate = tir.Allocate(pointer, "int32", (4,), tir.const(True, "bool"), tir.SeqStmt([store, store]))
+    n = ir.Var("n")
+    lines = reads_back(ir.PrimFunc([n], tir.IfThenElse(n < 3, allocate, None))).split("\n")
+    first = next(k for k, line in enumerate(lines) if "T.allocate" in line)
+    assert lines[first + 1].strip() == 'W_1 = T.Buffer((4,), "int32", data=W)' and lines[first - 1].endswith(
+        "if n < 3:"
+    )
+
+
+def test_buffers_of_a_loops_extent_are_declared_above_it() -> None:
+    handle = ir.Var("A", ir.PointerType(ir.PrimType("int32"), "global"))
+    buffer = tir.decl_buffer((4,), "int32", "B", data=handle)
+    i = ir.Var("i")
+    loop = tir.For(i, 0, tir.BufferLoad(buffer, (0,)), tir.ForKind.SERIAL, tir.BufferStore(buffer, i, (1,)))
+    text = reads_back(ir.PrimFunc([handle], loop))
+    assert text.index('B = T.Buffer((4,), "int32", data=A)') < text.index("for i in range(B[0])")

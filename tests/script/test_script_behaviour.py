@@ -316,3 +316,24 @@ def test_numbers_of_llvms_intrinsics() -> None:
         T.evaluate(T.call_llvm_pure_intrin("int8", T.llvm_lookup_intrinsic_id("llvm.ctpop.i8"), T.uint32(1), v))
 
     round_trip(f)
+
+
+def test_floats_outside_of_float32() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((2,), "float64")):
+        A[0] = T.float64(1e300)
+        A[1] = T.float64(-1e-300)
+
+    assert "T.float64(-1e-300)" in round_trip(f) and f.body.seq[0].value.value == 1e300
+    with pytest.raises(tvm.TVMError, match="does not fit into `float32`"):
+        T.float32(1e300)
+
+
+def test_minimum_and_maximum_of_several_values() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((3,), "int32")):
+        A[0] = T.max(A[0], A[1], A[2])
+        A[1] = T.min(A[0], 5, A[2])
+
+    text = round_trip(f)
+    assert "T.max(T.max(A[0], A[1]), A[2])" in text and "T.min(T.min(A[0], 5), A[2])" in text

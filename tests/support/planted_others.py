@@ -145,8 +145,9 @@ PLANTED += [
 
 # Schedules without a mistake.
 GOOD = [
-    ("conv1d", _CONV + "\noo, oi = s[Y].split(o, 4)\nto, ti = s[Y].split(t, 28)\ns[Y].reorder(oo, to, c, r, oi, ti)\ns[Y].vectorize(ti)\ns[Y].unroll(oi)\ns[Y].parallel(oo)"),
+    ("conv1d", _CONV + "\noo, oi = s[Y].split(o, 3)\nto, ti = s[Y].split(t, 28)\ns[Y].reorder(oo, to, c, r, oi, ti)\ns[Y].vectorize(ti)\ns[Y].unroll(oi)\ns[Y].parallel(oo)"),
     ("scale", "i, j = Y.op.axis\ns[Y].parallel(i)"),
+    ("scale", _tir("Y", "i, j", "sch.parallel(i)")),
     ("scale", "i, j = Y.op.axis\nio, ii = s[Y].split(i, 13)\ns[Y].parallel(io)\ns[Y].vectorize(s[Y].split(j, 8)[1])"),
     ("heat", _HEAT + "\ns[Y].parallel(z)"),
     ("heat", _HEAT + "\nf = s[Y].fuse(z, y)\ns[Y].parallel(f)\ns[Y].vectorize(s[Y].split(x, 16)[1])"),
@@ -157,7 +158,6 @@ GOOD = [
     ("wave", "io, ii = s[V].split(V.op.axis[0], 32)\ns[V].vectorize(s[V].split(V.op.axis[1], 8)[1])\ns[H].compute_at(s[V], io)\ns[H].vectorize(s[H].split(H.op.axis[1], 8)[1])\ns[V].parallel(io)"),
     ("tri", "s[Y].parallel(Y.op.axis[0])"),
     ("depthwise", "s[Y].parallel(Y.op.axis[0])"),
-    ("mix", "s[Y].parallel(Y.op.axis[0])"),
     ("hist", "b, = H.op.axis\ni, = s[H].op.reduce_axis\ns[H].reorder(i, b)"),
     ("freemm", "i, j = C.op.axis\nr, = s[C].op.reduce_axis\ns[C].reorder(i, r, j)\ns[C].parallel(i)"),
     ("strip", "s[Y].parallel(Y.op.axis[0])"),

@@ -293,3 +293,21 @@ def test_each_thread_computes_a_step_of_its_own_scan() -> None:
     d = np.zeros((8, 2), "int64")
     tvmagic.build(s, [D], check_bounds=True)(d)
     assert (d == 1 + np.arange(8)[:, None] % 3).all()
+
+
+def test_a_result_of_threads_shares_its_memory_with_what_is_computed_from_it() -> None:
+    """`B` is computed outside the threads that reduce to `R`, in the memory of `R`."""
+    A = te.placeholder((6, 8), "int64", name="A")
+    k = te.reduce_axis((0, 8), name="k")
+    R = te.compute((6,), lambda i: te.sum(A[i, k], axis=k), name="R")
+    B = te.compute((1,), lambda i: R[i] * 2 + 1, name="B")
+    C = te.compute((6, 4), lambda i, j: B[0] + i - j, name="C")
+    s, thread = te.create_schedule(C.op), te.thread_axis("threadIdx.x")
+    W = s.cache_write(C, "shared")
+    s[W].bind(s[W].op.axis[0], te.thread_axis("threadIdx.y"))
+    s[B].compute_at(s[W], s[W].op.axis[1])
+    s[R].compute_at(s[B], B.op.axis[0])
+    s[R].bind(s[R].split(k, 4)[1], thread)
+    a, c = np.arange(48).reshape(6, 8), np.zeros((6, 4), "int64")
+    tvmagic.build(s, [A, C], check_bounds=True)(a, c)
+    np.testing.assert_array_equal(c, a[0].sum() * 2 + 1 + np.arange(6)[:, None] - np.arange(4))

@@ -1,7 +1,7 @@
 """blockize of several blocks; can_decompose_padding; several functions; output blocks."""
 
-import numpy as np
 import pytest
+from same_results import same
 
 import tvmagic
 from tvmagic import tir
@@ -84,16 +84,6 @@ def f(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8,), "float32")):
             vi = T.axis.spatial(8, i)
             C[vi] = B[vi] * T.float32(2)
 """
-
-
-def same(before: PrimFunc, after: PrimFunc) -> None:
-    rng = np.random.default_rng(0)
-    given = [rng.standard_normal([int(s) for s in before.buffer_map[p].shape]).astype("float32") for p in before.params]
-    expected, got = [a.copy() for a in given], [a.copy() for a in given]
-    tvmagic.build(before)(*expected)
-    tvmagic.build(after)(*got)
-    for want, have in zip(expected, got):
-        np.testing.assert_allclose(have, want, 1e-5, 1e-5)
 
 
 def test_form_of_several_blocks() -> None:

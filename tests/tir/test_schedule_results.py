@@ -653,3 +653,36 @@ def f(A: T.Buffer((20,), "float32"), C: T.Buffer((20,), "float32")):
     sch.compute_at(sch.get_block("B"), loops(sch, "C")[0])
     assert "T.where" not in sch.mod.script()
     check_result(text, sch)
+
+
+VIEWS = """
+def f(A: T.Buffer((6, 8), "float32"), C: T.Buffer((6, 8), "float32")):
+    B = T.alloc_buffer((6, 8))
+    for i, j in T.grid(3, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi * 2:vi * 2 + 2, vj * 2:vj * 2 + 2])
+            T.writes(B[vi * 2:vi * 2 + 2, vj * 2:vj * 2 + 2])
+            V = T.match_buffer(A[vi * 2:vi * 2 + 2, vj * 2:vj * 2 + 2], (2, 2), strides=[T.int32(), T.int32()], offset_factor=1)
+            W = T.match_buffer(B[vi * 2:vi * 2 + 2, vj * 2:vj * 2 + 2], (2, 2), strides=[T.int32(), T.int32()], offset_factor=1)
+            STATEMENT
+    for i, j in T.grid(6, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] * T.float32(2)
+"""
+STATEMENTS = [
+    "for x, y in T.grid(2, 2):\n                W[x, y] = V[x, y] + T.float32(1)",
+    "for x in range(2):\n                "
+    'T.evaluate(T.call_extern("handle", "memcpy", W.access_ptr("w", offset=x * 8, extent=2), V.access_ptr("r", offset=x * 8, extent=2), T.uint64(8)))',
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=["loads and stores", "pointers"])
+def test_a_copy_is_behind_the_pieces_of_what_writes_by_a_view(statement: str) -> None:
+    """Blocks around the pieces of a partitioned loop declare nothing; the writer inside has a view of the buffer."""
+    text = VIEWS.replace("STATEMENT", statement)
+    sch = schedule(text)
+    sch.loop_partition(loops(sch, "B")[0], [1, None])
+    sch.cache_read(sch.get_block("C"), 0, "local")
+    check_result(text, sch)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tvmagic import tir
+from tvmagic import te, tir
 from tvmagic.errors import DefectError
 from tvmagic.ir import PrimFunc
 from tvmagic.script import from_source
@@ -277,3 +277,14 @@ def test_refused_samples_draw_nothing() -> None:
     with pytest.raises(ScheduleError):
         sch.sample_perfect_tile(sch.get_loops("C")[0], 0)
     assert sch._random.state == before
+
+
+def test_sampled_numbers_are_names_in_the_json_of_a_trace() -> None:
+    a = te.placeholder((8, 12), name="A")
+    sch = tir.Schedule(te.create_prim_func([a, te.compute((8, 12), lambda i, j: a[i, j] + 1, name="B")]), seed=1)
+    loop, _ = sch.get_loops(sch.get_block("B"))
+    sch.split(loop, sch.sample_perfect_tile(loop, 2))
+    steps, decisions = sch.trace.as_json()
+    assert [step[0] for step in steps] == ["GetBlock", "GetLoops", "SamplePerfectTile", "Split"]
+    assert steps[2][3] == ["v3", "v4"] and steps[3][1] == ["l1", "v3", "v4"]
+    assert [place for place, _ in decisions] == [2]

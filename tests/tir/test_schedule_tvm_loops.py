@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from schedule_behaviour import block, expect, loops, parse, same_results, schedule, script
 
+import tvmagic as tvm
+from tvmagic import te, tir
+from tvmagic.script import from_source
 from tvmagic.tir.schedule import ScheduleError
 
 SQUARED = """
@@ -363,3 +367,67 @@ def test_135_mere_views_are_not_listed_in_regions() -> None:
     sch.compute_inline("B")
     assert [str(r) for r in block(sch, "C").reads] == ["A[v]"]
     same_results(parse(CONSTANT), sch.mod["main"])
+
+
+def tiled_product(scope: str) -> tir.Schedule:
+    """A product of 32 x 32 matrices by 8 x 8 threads, which copy each tile of an input to memory of `scope`."""
+    a, b = te.placeholder((32, 32), name="A"), te.placeholder((32, 32), name="B")
+    k = te.reduce_axis((0, 32), "k")
+    c = te.compute((32, 32), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    sch = tir.Schedule(te.create_prim_func([a, b, c]))
+    block = sch.get_block("C")
+    (i0, i1), (j0, j1), (k0, k1) = [sch.split(loop, [None, 8]) for loop in sch.get_loops(block)]
+    sch.reorder(i0, j0, i1, j1, k0, k1)
+    for loop, thread in zip((i0, j0, i1, j1), ("blockIdx.x", "blockIdx.y", "threadIdx.y", "threadIdx.x")):
+        sch.bind(loop, thread)
+    for index in range(2):
+        copy = sch.cache_read(block, index, scope)
+        sch.compute_at(copy, k0)
+        for loop, thread in zip(sch.get_loops(copy)[-2:], ("threadIdx.y", "threadIdx.x")):
+            sch.bind(loop, thread)
+    return sch
+
+
+def test_threads_load_a_tile_together() -> None:
+    sch = tiled_product("shared")
+    assert sch.mod["main"].script().count('thread="threadIdx.x"') == 3
+    a, b = (np.random.default_rng(n).random((32, 32)).astype("float32") for n in range(2))
+    c = np.zeros_like(a)
+    tvm.build(sch.mod)(a, b, c)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-5)
+
+
+def test_a_thread_does_not_load_its_own_memory_with_others() -> None:
+    with pytest.raises(ScheduleError, match="is bound to `threadIdx.y` already"):
+        tiled_product("local")
+
+
+@pytest.mark.parametrize(
+    ("inner", "thread"),
+    [
+        ("S[vi, vj] = A[vi, vj] + T.Cast('float32', i)", "threadIdx.x"),  # another value for each thread
+        ("S[vi, vj] = A[vi, vj]", "blockIdx.x"),  # memory that blocks do not share
+    ],
+)
+def test_threads_that_would_do_anothers_work(inner: str, thread: str) -> None:
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((4, 4), "float32"), C: T.Buffer((4, 4), "float32")):
+    S = T.alloc_buffer((4, 4), scope="shared")
+    for i in range(4):
+        for j, k in T.grid(4, 4):
+            with T.block("S"):
+                vi, vj = T.axis.remap("SS", [j, k])
+                T.reads(A[vi, vj])
+                T.writes(S[vi, vj])
+                {inner}
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = S[vi, vj]
+""")
+    sch = tir.Schedule(func)
+    i, j, _ = sch.get_loops("S")
+    sch.bind(j, thread)
+    with pytest.raises(ScheduleError, match=f"is bound to `{thread}` already"):
+        sch.bind(i, thread)

@@ -152,6 +152,25 @@ def test_one_thread_needs_no_step() -> None:
     assert LowerThreadAllreduce()(mod) is mod and ThreadsAsLoops()(mod) is mod
 
 
+def _sharing_text(y: int, x: int) -> str:
+    """The memory of the result also has a value that comes from it, as StorageRewrite lets it."""
+    last = "        if threadIdx_x == 0:\n            B[i, threadIdx_y] = r[0]\n"
+    text = allreduce(y, x, "threadIdx_x").replace(last, "        r[0] = r[0] * T.float32(2)\n" + last)
+    assert "r[0] * T" in text
+    return text
+
+
+@pytest.mark.parametrize(("y", "x"), [(4, 6), (4, 8), (2, 128)], ids=["shared memory", "a warp", "warps"])
+def test_the_memory_of_a_result_that_has_other_values_too_stays(y: int, x: int) -> None:
+    lines = [line.replace("r_1[", "r[") for line in for_cuda(_sharing_text(y, x))]
+    copied = next(n for n, line in enumerate(lines) if line.startswith("r[0] = red"))
+    assert lines[copied + 1] == "r[0] = r[0] * T.float32(2.0)"
+    assert lines[-1] == "B[i, threadIdx_y] = r[0]"
+    values, result = np.random.default_rng(0).random((4, y, x)).astype("float32"), np.zeros((4, 8), "float32")
+    tvmagic.build(module(_sharing_text(y, x)))(values, result)
+    np.testing.assert_allclose(result[:, :y], 2 * values.sum(axis=2), rtol=1e-5)
+
+
 def test_threads_without_a_part_have_the_neutral_value() -> None:
     text = allreduce(2, 6, "threadIdx_x", where="threadIdx_x < 4")
     values = np.arange(48, dtype="float32").reshape(4, 2, 6)

@@ -1,16 +1,19 @@
 """Passes on loops: unrolling, partition, hoisting, virtual threads, double buffers, thread bindings."""
 
 import pytest
-from pass_checks import check, module, script
+from pass_checks import check, module, parse, script
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import assert_structural_equal
 from tvmagic.passes import PassContext, recording
+from tvmagic.tir.analysis import verify_ssa
 from tvmagic.tir.transform import (
     ConvertSSA,
     HoistExpression,
     HoistIfThenElse,
     InjectDoubleBuffer,
     InjectVirtualThread,
+    InsertHoistedExpression,
     LiftThreadBinding,
     LoopPartition,
     RemoveNoOp,
@@ -228,6 +231,28 @@ def test_many_virtual_threads_become_a_loop() -> None:
     assert "for vt_s in range(32)" in text
 
 
+def test_assertions_of_virtual_threads_are_of_each() -> None:
+    """What is asserted may differ from thread to thread, as may what is behind it."""
+    check(
+        InjectVirtualThread(),
+        """
+        def main(A: T.Buffer((4,), "int32"), n: T.int32):
+            with T.launch_thread("vthread", 2) as vx:
+                assert n > 0, "none"
+                assert A[vx] > n, "too small"
+                A[vx + 2] = n
+        """,
+        """
+        def main(A: T.Buffer((4,), "int32"), n: T.int32):
+            assert n > 0, "none"
+            with T.Assert(A[0] > n, "too small"):
+                A[T.Add(0, 2)] = n
+            assert A[1] > n, "too small"
+            A[T.Add(1, 2)] = n
+        """,
+    )
+
+
 def test_a_virtual_thread_needs_a_constant_extent() -> None:
     mod = module(
         'def main(A: T.Buffer((32,), "float32"), n: T.int32):\n    vt = T.launch_thread("vthread", n)\n    A[vt] = T.float32(1)'
@@ -287,3 +312,19 @@ def test_loops_bound_to_one_axis_become_one() -> None:
         )
     )
     assert 'for threadIdx_x in T.thread_binding(8, thread="threadIdx.x")' in text and "A[i, threadIdx_x]" in text
+
+
+def test_loops_over_threads_that_are_hoisted_apart_define_their_own_axes() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((16,), "int32"), n: T.int32):
+            for i in T.thread_binding(4, thread="threadIdx.y"):
+                if n < 3:
+                    A[i] = 1
+                else:
+                    A[i] = 2
+        """
+    )
+    func = InsertHoistedExpression()(mod)["main"]
+    assert verify_ssa(func)
+    assert_structural_equal(parse(script(func)).body, func.body, map_free_vars=True)

@@ -479,3 +479,42 @@ def test_an_axis_is_whole_where_the_region_depends_on_data() -> None:
     i, a, c = np.array([5, 0, 3, 2], "int32"), np.arange(8, dtype="float32"), np.zeros(4, "float32")
     tvmagic.build(mod, check_bounds=True)(i, a, c)
     np.testing.assert_array_equal(c, [6, 1, 4, 3])
+
+
+def test_memory_of_an_open_size_is_taken_again_by_a_buffer_of_the_same_scope_and_type() -> None:
+    text = """
+@T.prim_func
+def f(a: T.handle, n: T.int32):
+    A = T.match_buffer(a, (n,), "float32")
+    X = T.allocate([n], "float32", "global")
+    Xb = T.Buffer((n,), data=X)
+    for i in range(n):
+        Xb[i] = A[i] * 2.0
+    for i in range(n):
+        A[i] = Xb[i] + 1.0
+    Y = T.allocate([n], "TYPE", "SCOPE")
+    Yb = T.Buffer((n,), "TYPE", data=Y, scope="SCOPE")
+    for i in range(n):
+        Yb[i] = T.Cast("TYPE", A[i])
+    for i in range(n):
+        A[i] = T.Cast("float32", Yb[i])
+"""
+    for dtype, scope, count in (("float32", "global", 1), ("int32", "global", 2), ("float32", "shared", 2)):
+        after = StorageRewrite()(module(text.replace("TYPE", dtype).replace("SCOPE", scope)))
+        assert after.script().count("T.allocate(") == count, (dtype, scope)
+
+
+def test_opaque_blocks_with_matched_buffers_are_lowered_later() -> None:
+    mod = module(
+        """
+        def main(A: T.Buffer((16,), "float32")):
+            with T.block("b"):
+                T.reads()
+                T.writes(A[4:8])
+                M = T.match_buffer(A[4:8], (4,), offset_factor=1)
+                M[0] = T.float32(1)
+        """
+    )
+    with pytest.raises(TVMagicError, match="the block `b` has a matched buffer, `M`"):
+        LowerOpaqueBlock()(mod)
+    assert "A[4] = T.float32(1.0)" in script(LowerOpaqueBlock()(LowerMatchBuffer()(mod)))

@@ -13,7 +13,13 @@ from tvmagic import codegen, te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.passes import recording
 from tvmagic.script import from_source
-from tvmagic.tir.transform import ConvertThreadLoopsToSerial, LiftThreadBinding, ThreadSync, UnifyThreadBinding
+from tvmagic.tir.transform import (
+    ConvertThreadLoopsToSerial,
+    KernelMemory,
+    LiftThreadBinding,
+    ThreadSync,
+    UnifyThreadBinding,
+)
 
 TWO_STAGES = """
 def main(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8, 16), "float32"), C: T.Buffer((8, 16), "float32")):
@@ -311,3 +317,19 @@ class Module:
         B = T.Buffer((8,), data=b, scope="shared")
 """
     return str(ThreadSync("shared")(from_source(head + body.strip("\n")))["main"]).splitlines()
+
+
+@pytest.mark.parametrize(("scope", "after"), [("global", "shared"), ("local", "local"), ("shared", "shared")])
+def test_global_memory_of_a_kernel_is_shared_by_the_threads_of_a_block(scope: str, after: str) -> None:
+    mod = module(
+        f"""
+        def main(A: T.Buffer((32,), "float32")):
+            t = T.launch_thread("threadIdx.x", 32)
+            X = T.allocate([32], "float32", "{scope}")
+            Xb = T.Buffer((32,), data=X, scope="{scope}")
+            Xb[t] = A[t]
+            A[t] = Xb[31 - t]
+        """
+    )
+    text = script(KernelMemory()(mod))
+    assert f'T.allocate([32], "float32", "{after}")' in text and f'scope="{after}"' in text

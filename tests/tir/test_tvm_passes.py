@@ -256,6 +256,13 @@ def test_the_domain_of_a_vector_is_that_of_all_lanes():
     assert list(arith.DomainTouched(f.body, buffer, True, False)) == []
 
 
+def test_suggest_index_map_of_columns_read_one_after_the_other():
+    i, j = tir.Var("i", "int32"), tir.Var("j", "int32")
+    loops = [tir.For(var, 0, extent, tir.ForKind.SERIAL, tir.Evaluate(0)) for var, extent in ((i, 12), (j, 8))]
+    found = tir.schedule.analysis.suggest_index_map(tir.decl_buffer([8, 12]), [j, i], loops, tir.const(True))
+    assert str(found) == "T.index_map(lambda i0, i1: (i1, i0))"
+
+
 def test_suggest_index_map_finds_the_order_of_loops():
     i, j = te.var("i"), te.var("j")
     loops = [tir.For(v, 0, n, 0, tir.Evaluate(0)) for v, n in ((i, 2), (j, 32))]

@@ -110,6 +110,24 @@ def test_annotations_that_are_refused(annotations: str, words: str) -> None:
         InjectSoftwarePipeline()(module(text.format(n=8)))
 
 
+KINDS = [
+    "T.parallel(8",
+    "T.vectorized(8",
+    'T.thread_binding(8, thread="vthread.x"',
+    'T.thread_binding(8, thread="threadIdx.x"',
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stages_need_iterations_in_order(kind: str) -> None:
+    text = COPY.format(n=8, stage=[0, 1], order=[0, 1]).replace("T.serial(8", kind)
+    assert kind in text
+    with pytest.raises(TVMagicError, match="need not run in order"):
+        InjectSoftwarePipeline()(module(text))
+    text = COPY.format(n=8, stage=[0, 0], order=[0, 1]).replace("T.serial(8", kind)  # one stage: nothing overlaps
+    assert kind.split("(")[0] in InjectSoftwarePipeline()(module(text))["main"].script()
+
+
 @pytest.mark.parametrize(
     ("stage", "order", "body", "words"),
     [

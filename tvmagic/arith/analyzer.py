@@ -345,18 +345,16 @@ class Analyzer:
     @deep
     def can_prove_greater_equal(self, expr: Any, lower_bound: int) -> bool:
         """Whether `expr >= lower_bound` is proved by its constant bound."""
-        e = _expr(expr)
-        if not isinstance(e, IntImm):
-            e = self._for_proof(self.rewriter, e)
-        return self.bounds.visit(e)[0] >= lower_bound
+        return self._bound_for_proof(expr)[0] >= lower_bound
 
     @deep
     def can_prove_less(self, expr: Any, upper_bound: int) -> bool:
         """Whether `expr < upper_bound` is proved by its constant bound."""
+        return self._bound_for_proof(expr)[1] < upper_bound
+
+    def _bound_for_proof(self, expr: Any) -> tuple[int, int]:
         e = _expr(expr)
-        if not isinstance(e, IntImm):
-            e = self._for_proof(self.rewriter, e)
-        return self.bounds.visit(e)[1] < upper_bound
+        return self.bounds.visit(e if isinstance(e, IntImm) else self._for_proof(self.rewriter, e))
 
     @deep
     def can_prove_less_equal_than_symbolic_shape_value(self, lhs: Any, shape: Any) -> bool:

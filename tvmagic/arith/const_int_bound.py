@@ -13,7 +13,7 @@ from typing import Any
 
 from tvmagic.arith.constraint import extract_constraints, side_effect, with_let
 from tvmagic.arith.scalable import is_vscale, known_vscale_values
-from tvmagic.arith.wrapping import fit
+from tvmagic.arith.wrapping import POS_INF, fit
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     EQ,
@@ -54,7 +54,6 @@ from tvmagic.ir.query import callee, is_call
 
 __all__ = ["NEG_INF", "POS_INF", "ConstIntBound", "ConstIntBoundAnalyzer", "everything"]
 
-POS_INF = (1 << 63) - 1
 NEG_INF = -POS_INF
 
 Bound = tuple[int, int]

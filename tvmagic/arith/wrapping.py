@@ -31,10 +31,10 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import is_call
 
-__all__ = ["Wrapping", "fit"]
+__all__ = ["POS_INF", "Wrapping", "fit"]
 
 Bound = tuple[int, int]
-_END = (1 << 63) - 1
+POS_INF = (1 << 63) - 1  # as an end: nothing is known. So is its negative
 # A call of any of these gives what somebody else computed, whatever its declared effect.
 _FOREIGN = frozenset(
     ("tir.call_pure_extern", "tir.call_llvm_pure_intrin", "tir.call_spirv_pure_glsl450", "tir.undef", "tir.reinterpret")
@@ -129,7 +129,7 @@ class Wrapping(FromParts):
 def fit(bound: Bound, limits: Bound) -> Bound:
     """The bound of a value computed without end, after it wrapped around into `limits`.
 
-    An end of 64 bits (`POS_INF`, `NEG_INF`) says that nothing is known: a value that may be there may be anywhere.
+    An end of 64 bits, `POS_INF` or its negative, says that nothing is known: a value that may be there may be anywhere.
     """
-    low, high = limits[0] + (limits[0] == -_END), limits[1] - (limits[1] == _END)
+    low, high = limits[0] + (limits[0] == -POS_INF), limits[1] - (limits[1] == POS_INF)
     return bound if low <= bound[0] and bound[1] <= high else limits

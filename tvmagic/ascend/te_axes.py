@@ -110,11 +110,16 @@ class Dimensions:
             elif isinstance(op, te.ComputeOp):
                 self._compute(op)
             else:
-                raise refuse(op, op.name, f"is made by `{op.kind}`, which a HintGraph has no node for")
+                raise refuse(
+                    op,
+                    op.name,
+                    f"is made by `{op.kind}`, which a HintGraph has no node for",
+                    "take `te.compute` with one node's meaning",
+                )
         for op, dims in self._reduced.items():
             part = next((d for d in dims if d.is_part), None)
             if part is not None:
-                raise refuse(op, op.name, f"reduces `{part.name}`, a part of a longer axis")
+                raise refuse(op, op.name, f"reduces `{part.name}`, a part of a longer axis", "reduce whole axes")
 
     def of(self, tensor: te.Tensor) -> list[Dimension | None]:
         """The dimension that each dimension of a tensor is."""
@@ -183,7 +188,12 @@ class Dimensions:
     def _iterated(self, op: te.ComputeOp, iv: IterVar) -> Dimension | None:
         assert iv.dom is not None
         if not (isinstance(iv.dom.min, IntImm) and iv.dom.min.value == 0):
-            raise refuse(op, iv.var, f"runs from {iv.dom.min}; an axis begins at 0")
+            raise refuse(
+                op,
+                iv.var,
+                f"runs from {iv.dom.min}; an axis begins at 0",
+                "let it begin at 0, and add the number in the indices",
+            )
         return self._new(op, iv.var.name, iv.dom.extent)
 
     def _gather(self, op: te.ComputeOp, read: Read, place: int) -> None:
@@ -223,7 +233,12 @@ class Dimensions:
             )
         var, part = found[0], parts[found[0]]
         if part.start + found[1] != 0 or part.size != (dimension.size if dimension else Size.of(1)):
-            raise refuse(op, load, f"reads {part.size} of {size} elements along `{var}`, not a whole dimension")
+            raise refuse(
+                op,
+                load,
+                f"reads {part.size} of {size} elements along `{var}`, not a whole dimension",
+                "read whole dimensions",
+            )
         mine = self._part(self.variables[var], part)
         if mine is not None and dimension is not None and not mine.join(dimension):
             raise refuse(

@@ -187,19 +187,12 @@ def _bounds(condition: PrimExpr, var: Var, part: Part) -> tuple[Size, Size] | No
     return limit, limit + 1
 
 
-def _at_least(a: Size, b: Size) -> bool:
-    """Whether a size is known not to be smaller than another; variables are 1 or more."""
-    terms = (a - b).terms
-    grows = all(factor > 0 and all(power > 0 for _, power in monomial) for monomial, factor in terms if monomial)
-    return grows and sum(factor for _, factor in terms) >= 0
-
-
 def _larger(a: Size, b: Size) -> Size | None:
-    return a if _at_least(a, b) else b if _at_least(b, a) else None
+    return a if a.covers(b) else b if b.covers(a) else None
 
 
 def _smaller(a: Size, b: Size) -> Size | None:
-    return b if _at_least(a, b) else a if _at_least(b, a) else None
+    return b if a.covers(b) else a if b.covers(a) else None
 
 
 # ---------------------------------------------------------------------------- reads

@@ -12,27 +12,30 @@ __all__ = ["check_access", "check_divisor", "check_index", "check_pointer"]
 INT64 = DataType("int64")
 
 
-def check_access(context: Any, emitter: Any, node: Any, predicate: str | None) -> None:
-    """Stop with a BoundsError where an index of `node` is outside its buffer, or its place outside the memory."""
+def check_access(context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr, ...], predicate: str | None) -> None:
+    """Stop with a BoundsError where an index of `node` is outside its buffer, or its place outside the memory.
+
+    `indices` are those of `node`, with variables for what is computed already.
+    """
     buffer: Buffer = node.buffer
     if emitter.void:
         return
     active = emitter.mask if predicate is None else predicate
-    lanes = node.indices[-1].dtype.lanes if node.indices else 1
+    lanes = indices[-1].dtype.lanes if indices else 1
     extents = [_wide(emitter, size) for size in buffer.shape]
     memory = None if context.sizes.get(buffer.data) is buffer else memory_size(context, emitter, buffer.data, buffer)
     strided = bool(getattr(context.sizes.get(buffer.data), "strides", ()))
-    if strided and len(node.indices) > 1:  # places of groups of axes, whose sum is checked below
+    if strided and len(indices) > 1:  # places of groups of axes, whose sum is checked below
         extents = []
-    moved = bool(buffer.strides) or len(node.indices) != 1 or not _is_zero(buffer.elem_offset)
+    moved = bool(buffer.strides) or len(indices) != 1 or not _is_zero(buffer.elem_offset)
     if memory is not None and not moved:
         # the flat size of a strided argument, its first stride times its size, says little of what it spans
         extents[0] = memory if strided else _least(emitter, extents[0], memory)
     first, last, inside = [], [], "true"
-    indices = _from_begin(node)
-    if all(_is_inside(emitter, index, extent) for index, extent in zip(indices, extents)):
+    counted = _from_begin(buffer, indices)
+    if all(_is_inside(emitter, index, extent) for index, extent in zip(counted, extents)):
         extents = []
-    for index, extent in zip(indices, extents):
+    for index, extent in zip(counted, extents):
         for position, low_values in _ends(emitter, index, active if index.dtype.lanes == lanes > 1 else None):
             (first if low_values else last).append(position)
             ok = emitter.out.op(f"icmp ult i64 {position}, {extent}")
@@ -41,7 +44,7 @@ def check_access(context: Any, emitter: Any, node: Any, predicate: str | None) -
         site = context.site("bounds", node, buffer=buffer, values=(len(first), len(last), len(extents)))
         emitter.fail_unless(inside, site, [*first, *last, *extents])
     if memory is not None and moved:
-        _check_place(context, emitter, node, active, memory)
+        _check_place(context, emitter, node, indices, active, memory)
 
 
 def _is_inside(emitter: Any, index: PrimExpr, extent: str) -> bool:
@@ -49,20 +52,22 @@ def _is_inside(emitter: Any, index: PrimExpr, extent: str) -> bool:
     return extent[0] != "%" and emitter.intervals.inside(index, int(extent))
 
 
-def _from_begin(node: Any) -> tuple[PrimExpr, ...]:
+def _from_begin(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
     """The indices of an access, counted from the begin of its buffer: a flat one has its offset in it."""
-    offset = node.buffer.elem_offset
-    if len(node.indices) != 1 or node.buffer.strides or _is_zero(offset):
-        return node.indices
-    index = node.indices[0]
+    offset = buffer.elem_offset
+    if len(indices) != 1 or buffer.strides or _is_zero(offset):
+        return indices
+    (index,) = indices
     if isinstance(index, Ramp):
         return (Ramp(index.base - offset, index.stride, index.lanes),)
     return (index - (offset if index.dtype.lanes == 1 else Broadcast(offset, index.dtype.lanes)),)
 
 
-def _check_place(context: Any, emitter: Any, node: Any, active: str | None, memory: str) -> None:
+def _check_place(
+    context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr, ...], active: str | None, memory: str
+) -> None:
     """Stop where the flat place of an access is outside the `memory` elements behind its pointer."""
-    index = emitter.flat_index(node.buffer, node.indices)
+    index = emitter.flat_index(node.buffer, indices)
     if _is_inside(emitter, index, memory):
         return
     what = f"{'store to' if isinstance(node, BufferStore) else 'load from'} buffer `{node.buffer.name}`"

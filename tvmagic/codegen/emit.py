@@ -71,8 +71,7 @@ class FunctionText:
 
     def op(self, text: str) -> str:
         """Add an instruction with a result; gives the result's name."""
-        self._count += 1
-        name = f"%v{self._count}"
+        name = f"%{self.name()}"
         self.lines.append(f"  {name} = {text}{self.location}")
         return name
 
@@ -82,8 +81,7 @@ class FunctionText:
 
     def at_entry(self, text: str) -> str:
         """Add an instruction with a result to the entry block."""
-        self._count += 1
-        name = f"%v{self._count}"
+        name = f"%{self.name()}"
         self.entry.append(f"  {name} = {text}")
         return name
 

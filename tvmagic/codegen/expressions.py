@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tvmagic.codegen.conversions import CONVERSIONS, family
+from tvmagic.codegen.divisions import float_division, integer_division, low_bits
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.rules import RULES
@@ -325,135 +326,17 @@ class ExpressionEmitter(Visitor):
     @handles(Div, Mod, FloorDiv, FloorMod)
     def division(self, node: BinaryOp) -> str:
         if node.dtype.is_float:
-            return self._float_division(node)
+            return float_division(self, node)
         a, b = self.visit(node.a), self.visit(node.b)
         if node.dtype.is_bool:
             return self._bool_division(node, a, b)
-        return self._mark(self.integer_division(node, a, b), a, b)
+        return self._mark(integer_division(self, node, a, b), a, b)
 
     def _bool_division(self, node: BinaryOp, a: str, b: str) -> str:
         kind = llvm_type(node.dtype)
         if isinstance(node, (Mod, FloorMod)):
             return constant(node.dtype, 0)
         return self.out.op(f"and {kind} {a}, {b}")
-
-    def _float_division(self, node: BinaryOp) -> str:
-        a, b = self.visit(node.a), self.visit(node.b)
-        dtype = node.dtype
-        if dtype.bits > 16 or (isinstance(node, Div) and dtype.code != "bfloat"):
-            return self._quotient_of_floats(type(node), dtype, a, b)
-        wide = DataType("float32").with_lane_code(
-            dtype.lane_code
-        )  # 16-bit floats are computed in float32 and rounded once
-        x, y = (self.convert(v, dtype, wide) for v in (a, b))
-        return self.convert(self._quotient_of_floats(type(node), wide, x, y), wide, dtype)
-
-    def _quotient_of_floats(self, op: type, dtype: DataType, a: str, b: str) -> str:
-        kind = llvm_type(dtype)
-        if op is Div:
-            return self.out.op(f"fdiv {kind} {a}, {b}")
-        rest = self.out.op(f"frem {kind} {a}, {b}")
-        if op is Mod:
-            return rest
-        if op is FloorMod:
-            return self._floor_of_float_rest(dtype, rest, b)
-        return self._floor_of_float_quotient(dtype, a, b, rest)
-
-    def _floor_of_float_quotient(self, dtype: DataType, a: str, b: str, rest: str) -> str:
-        """NumPy's `a // b`: what remains is taken off first, so that the quotient is nearly whole."""
-        out, kind, flags = self.out, llvm_type(dtype), self.condition_type(dtype)
-        zero, one = constant(dtype, 0.0), constant(dtype, 1.0)
-        plain = out.op(f"fdiv {kind} {a}, {b}")
-        near = out.op(f"fdiv {kind} {out.op(f'fsub {kind} {a}, {rest}')}, {b}")
-        signs = [out.op(f"fcmp olt {kind} {x}, {zero}") for x in (rest, b)]
-        differ = out.op(f"xor {flags} {signs[0]}, {signs[1]}")
-        wrong = out.op(f"and {flags} {differ}, {out.op(f'fcmp une {kind} {rest}, {zero}')}")
-        near = out.op(f"select {flags} {wrong}, {kind} {out.op(f'fsub {kind} {near}, {one}')}, {kind} {near}")
-        whole = self.intrinsic("floor", dtype, near)
-        left = out.op(f"fcmp ogt {kind} {out.op(f'fsub {kind} {near}, {whole}')}, {constant(dtype, 0.5)}")
-        whole = out.op(f"select {flags} {left}, {kind} {out.op(f'fadd {kind} {whole}, {one}')}, {kind} {whole}")
-        nothing = out.op(f"fcmp oeq {kind} {near}, {zero}")
-        signed_zero = self.intrinsic("copysign", dtype, zero, plain)
-        whole = out.op(f"select {flags} {nothing}, {kind} {signed_zero}, {kind} {whole}")
-        by_zero = out.op(f"fcmp oeq {kind} {b}, {zero}")
-        return out.op(f"select {flags} {by_zero}, {kind} {plain}, {kind} {whole}")
-
-    def _floor_of_float_rest(self, dtype: DataType, rest: str, b: str) -> str:
-        kind, zero, flags = llvm_type(dtype), constant(dtype, 0.0), self.condition_type(dtype)
-        signs = [self.out.op(f"fcmp olt {kind} {x}, {zero}") for x in (rest, b)]
-        differ = self.out.op(f"xor {flags} {signs[0]}, {signs[1]}")
-        not_zero = self.out.op(f"fcmp one {kind} {rest}, {zero}")
-        wrong = self.out.op(f"and {flags} {differ}, {not_zero}")
-        moved = self.out.op(f"fadd {kind} {rest}, {b}")
-        moved = self.out.op(f"select {flags} {wrong}, {kind} {moved}, {kind} {rest}")
-        signed_zero = self.intrinsic("copysign", dtype, zero, b)
-        is_zero = self.out.op(f"fcmp oeq {kind} {rest}, {zero}")
-        return self.out.op(f"select {flags} {is_zero}, {kind} {signed_zero}, {kind} {moved}")
-
-    def integer_division(self, node: BinaryOp, a: str, b: str) -> str:
-        """Quotient or remainder of integers, by the cheapest instructions that are right."""
-        dtype = node.dtype
-        kind, remainder = llvm_type(dtype), isinstance(node, (Mod, FloorMod))
-        low_a, high_a = self.intervals.of(node.a)
-        low_b, high_b = self.intervals.of(node.b)
-        floors = isinstance(node, (FloorDiv, FloorMod))
-        power = low_b == high_b > 0 and low_b & (low_b - 1) == 0
-        if power and (floors or low_a >= 0):
-            if remainder:
-                return self.low_bits(dtype, a, low_b - 1)
-            shift = "ashr" if dtype.is_int and low_a < 0 else "lshr"
-            return self.out.op(f"{shift} {kind} {a}, {constant(dtype, low_b.bit_length() - 1)}")
-        unsigned = not dtype.is_int or (low_a >= 0 and low_b >= 0)
-        word = ("u" if unsigned else "s") + ("rem" if remainder else "div")
-        if low_b > 0 or high_b < 0 and (high_b < -1 or low_a > -(1 << (dtype.bits - 1))):
-            return self._rounded(node, a, b, self.out.op(f"{word} {kind} {a}, {b}"), unsigned or not floors)
-        return self._guarded_division(node, a, b, word, unsigned or not floors)
-
-    def low_bits(self, dtype: DataType, a: str, mask: int) -> str:
-        """`a & mask` for a mask of low bits.
-
-        LLVM 22.1 reads an index `i & 3` as one that goes on by ones, and vectorizes loops so without asking whether
-        it wraps around. A mask that it does not see is safe; if the loop is unrolled and `i` a number, it may see it.
-        """
-        kind, number = llvm_type(dtype), constant(dtype, mask)
-        if dtype.lane_code != 1 or dtype.bits < 32 or a[0] != "%":
-            return self.out.op(f"and {kind} {a}, {number}")
-        known = self.context.text.declare(f"llvm.is.constant.{kind}", "i1", kind)
-        is_known = self.out.op(f"call i1 {known}({kind} {a})")
-        chosen = self.out.op(f"select i1 {is_known}, {kind} {number}, {kind} {self.out.hidden(kind, number)}")
-        return self.out.op(f"and {kind} {a}, {chosen}")
-
-    def _guarded_division(self, node: BinaryOp, a: str, b: str, word: str, plain: bool) -> str:
-        """Division by what may be zero, or may be -1 with the least integer over it: the machine
-        would stop the process. Zero and the least integer come out, as in NumPy."""
-        dtype, kind, flags = node.dtype, llvm_type(node.dtype), self.condition_type(node.dtype)
-        one, zero = constant(dtype, 1), constant(dtype, 0)
-        by_zero = self.out.op(f"icmp eq {kind} {b}, {zero}")
-        self.context.on_zero_division(self, node, by_zero)
-        unsafe = by_zero
-        if dtype.is_int:
-            least = self.out.op(f"icmp eq {kind} {a}, {constant(dtype, 1 << (dtype.bits - 1))}")
-            minus = self.out.op(f"icmp eq {kind} {b}, {constant(dtype, -1)}")
-            unsafe = self.out.op(f"or {flags} {by_zero}, {self.out.op(f'and {flags} {least}, {minus}')}")
-        divisor = self.out.op(f"select {flags} {unsafe}, {kind} {one}, {kind} {b}")
-        result = self._rounded(node, a, divisor, self.out.op(f"{word} {kind} {a}, {divisor}"), plain)
-        return self.out.op(f"select {flags} {by_zero}, {kind} {zero}, {kind} {result}")
-
-    def _rounded(self, node: BinaryOp, a: str, b: str, result: str, plain: bool) -> str:
-        if plain:
-            return result
-        dtype, kind, flags = node.dtype, llvm_type(node.dtype), self.condition_type(node.dtype)
-        zero = constant(dtype, 0)
-        rest = result
-        if isinstance(node, FloorDiv):
-            rest = self.out.op(f"sub {kind} {a}, {self.out.op(f'mul {kind} {result}, {b}')}")
-        signs = self.out.op(f"xor {kind} {rest}, {b}")
-        differ = self.out.op(f"icmp slt {kind} {signs}, {zero}")
-        some = self.out.op(f"icmp ne {kind} {rest}, {zero}")
-        wrong = self.out.op(f"and {flags} {differ}, {some}")
-        change = constant(dtype, -1) if isinstance(node, FloorDiv) else b
-        moved = self.out.op(f"add {kind} {result}, {change}")
-        return self.out.op(f"select {flags} {wrong}, {kind} {moved}, {kind} {result}")
 
     # ------------------------------------------------------------------ conditions
 
@@ -566,7 +449,7 @@ class ExpressionEmitter(Visitor):
         value = self.visit(node.value)
         source, target = node.value.dtype, node.dtype
         if not source.is_float and not target.is_float and 8 <= target.bits < source.bits and _counts(node.value):
-            value = self.low_bits(source, value, (1 << target.bits) - 1)
+            value = low_bits(self, source, value, (1 << target.bits) - 1)
         return self._mark(self.convert(value, node.value.dtype, node.dtype), value)
 
     def convert(self, value: str, source: DataType, target: DataType) -> str:

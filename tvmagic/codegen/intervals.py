@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tvmagic.arith.corners import ENDS_OF
+from tvmagic.arith.corners import Ends as Interval
 from tvmagic.arith.scalable import most_lanes
 from tvmagic.ir import (
     LE,
     LT,
-    Add,
     And,
+    BinaryOp,
     Broadcast,
     Call,
     Cast,
     FloorDiv,
     FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mul,
     PrimExpr,
     Ramp,
     SizeVar,
-    Sub,
     Var,
 )
 from tvmagic.ir.dtype import integer_limits
@@ -31,7 +29,6 @@ from tvmagic.ir.query import callee, is_call, linear_terms, operands
 
 __all__ = ["Intervals"]
 
-Interval = tuple[int, int]
 _DEEPEST = 32
 
 
@@ -67,7 +64,7 @@ class Intervals:
                 part = part.args[0]
             if isinstance(part, (LT, LE)) and isinstance(part.b, IntImm):
                 terms = _multiples(part.a)
-                if terms is not None and all(terms[0].values()):
+                if terms is not None and all(terms[0].values()) and self._stays(part.a, *terms):
                     self.given.append((terms[0], part.b.value - isinstance(part, LT) - terms[1]))
         yield
         del self.given[before:]
@@ -75,7 +72,7 @@ class Intervals:
     def _high_as_given(self, index: PrimExpr, high: int) -> int:
         """The largest value of an index by what is known of sums of its variables: `most` of one, and what the rest adds."""
         found = _multiples(index) if self.given else None
-        if found is None:
+        if found is None or not self._stays(index, *found):
             return high
         terms, constant = found
         for known, most in self.given:
@@ -86,6 +83,12 @@ class Intervals:
             others = [self.of(var * IntImm(var.dtype, size))[1] for var, size in terms.items() if var not in known]
             high = min(high, times * most + constant + sum(others))
         return high
+
+    def _stays(self, expr: PrimExpr, terms: dict[Var, int], constant: int) -> bool:
+        """Whether a sum of multiples never wraps, as one outside its type would."""
+        ends = [sorted(end * size for end in self.of(var)) for var, size in terms.items()]
+        low, high = _limits(expr)
+        return low <= constant + sum(e[0] for e in ends) and constant + sum(e[1] for e in ends) <= high
 
     def _raw(self, expr: PrimExpr, depth: int) -> Interval:
         if isinstance(expr, IntImm):
@@ -119,36 +122,17 @@ def _multiples(expr: PrimExpr) -> tuple[dict[Var, int], int] | None:
     return found, constant
 
 
-def _hull(values: list[int]) -> Interval:
-    return min(values), max(values)
-
-
-def _pairwise(combine: Callable[[int, int], int]) -> Callable[[Intervals, PrimExpr, int], Interval]:
-    def rule(bounds: Intervals, expr: PrimExpr, depth: int) -> Interval:
-        a, b = bounds.of(expr.a, depth), bounds.of(expr.b, depth)  # type: ignore[attr-defined]
-        return _hull([combine(x, y) for x in a for y in b])
-
-    return rule
-
-
-def _floordiv(bounds: Intervals, expr: FloorDiv, depth: int) -> Interval:
+def _of_two(bounds: Intervals, expr: BinaryOp, depth: int) -> Interval:
     a, b = bounds.of(expr.a, depth), bounds.of(expr.b, depth)
-    if b[0] <= 0:
+    if isinstance(expr, (FloorDiv, FloorMod)) and b[0] <= 0:
         return _limits(expr)
-    return _hull([x // y for x in a for y in b])
-
-
-def _floormod(bounds: Intervals, expr: FloorMod, depth: int) -> Interval:
-    a, b = bounds.of(expr.a, depth), bounds.of(expr.b, depth)
-    if b[0] <= 0:
-        return _limits(expr)
-    return (0, min(a[1], b[1] - 1)) if a[0] >= 0 else (0, b[1] - 1)
+    return ENDS_OF[type(expr)](a, b)
 
 
 def _ramp(bounds: Intervals, expr: Ramp, depth: int) -> Interval:
     base, stride = bounds.of(expr.base, depth), bounds.of(expr.stride, depth)
     last = [b + s * (most_lanes(expr.dtype) - 1) for b in base for s in stride]
-    return _hull([*base, *last])
+    return min(*base, *last), max(*base, *last)
 
 
 def _cast(bounds: Intervals, expr: Cast, depth: int) -> Interval:
@@ -175,13 +159,7 @@ def _call(bounds: Intervals, expr: Call, depth: int) -> Interval:
 
 
 _RULES: dict[type, Callable[..., Interval]] = {
-    Add: _pairwise(lambda x, y: x + y),
-    Sub: _pairwise(lambda x, y: x - y),
-    Mul: _pairwise(lambda x, y: x * y),
-    Min: _pairwise(min),
-    Max: _pairwise(max),
-    FloorDiv: _floordiv,
-    FloorMod: _floormod,
+    **dict.fromkeys(ENDS_OF, _of_two),
     Ramp: _ramp,
     Broadcast: lambda bounds, expr, depth: bounds.of(expr.value, depth),
     Cast: _cast,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.codegen.divisions import low_bits
 from tvmagic.codegen.llvm_names import names
-from tvmagic.codegen.rules import OWN, RULES, rule
+from tvmagic.codegen.math_library import libm_call
+from tvmagic.codegen.rules import LIBRARY, OWN, RULES, large_uint, rule
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import why_refused
 from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type
-from tvmagic.codegen.vector_math import LIBRARY, libm_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
 from tvmagic.ir.query import is_call
@@ -18,7 +19,7 @@ from tvmagic.tir.transform.expressions.next_after import next_small
 
 __all__ = ["MATH_NAMES"]
 
-FLOAT32, INT64 = DataType("float32"), DataType("int64")
+FLOAT32, FLOAT64, INT64 = DataType("float32"), DataType("float64"), DataType("int64")
 
 
 def _args(emitter: Any, call: Call) -> list[str]:
@@ -76,11 +77,40 @@ def _machine(emitter: Any, call: Call) -> str:
     if not call.dtype.is_float:
         return _integer_machine(emitter, call, name, args)
     intrinsic = _MACHINE[name]
+    if name == "fma" and call.dtype.bits == 16:
+        return _small_fma(emitter, call, args)
     if name == "fma" and not emitter.context.family.calls_process:  # which rounds once without an instruction for it
         intrinsic = "fmuladd"
     if name in ("fabs", "copysign") and call.dtype.code != "bfloat":
         return emitter.intrinsic(intrinsic, call.dtype, *args)
     return _in_float32(emitter, call, args, lambda dtype, values: emitter.intrinsic(intrinsic, dtype, *values))
+
+
+def _small_fma(emitter: Any, call: Call, args: list[str]) -> str:
+    """x y + z of 16-bit floats, rounded once.
+
+    In float64 the product is exact. The sum is rounded to odd (its last bit is set if something is lost), so that the
+    second rounding decides as it would for the exact sum.
+    """
+    wide, bits = FLOAT64.with_lane_code(call.dtype.lane_code), INT64.with_lane_code(call.dtype.lane_code)
+    x, y, z = (emitter.convert(a, arg.dtype, wide) for a, arg in zip(args, call.args))
+    kind, whole, op = llvm_type(wide), llvm_type(bits), emitter.out.op
+    # 1. The sum, and what it leaves out.
+    product = op(f"fmul {kind} {x}, {y}")
+    total = op(f"fadd {kind} {product}, {z}")
+    part = op(f"fsub {kind} {total}, {product}")
+    rest = op(f"fsub {kind} {total}, {part}")
+    lost = op(f"fadd {kind} {op(f'fsub {kind} {product}, {rest}')}, {op(f'fsub {kind} {z}, {part}')}")
+    # 2. If something is left out and the last bit is 0: the next number on that side, whose last bit is 1.
+    zero, one, none = constant(wide, 0.0), constant(bits, 1), constant(bits, 0)
+    number = op(f"bitcast {kind} {total} to {whole}")
+    even = op(f"icmp eq {whole} {op(f'and {whole} {number}, {one}')}, {none}")
+    flags = llvm_type(DataType("bool").with_lane_code(call.dtype.lane_code))
+    wrong = op(f"and {flags} {even}, {op(f'fcmp one {kind} {lost}, {zero}')}")
+    apart = op(f"xor {flags} {op(f'fcmp ogt {kind} {lost}, {zero}')}, {op(f'fcmp ogt {kind} {total}, {zero}')}")
+    step = op(f"select {flags} {apart}, {whole} {constant(bits, -1)}, {whole} {one}")
+    odd = op(f"select {flags} {wrong}, {whole} {op(f'add {whole} {number}, {step}')}, {whole} {number}")
+    return emitter.convert(op(f"bitcast {whole} {odd} to {kind}"), wide, call.dtype)
 
 
 def _integer_machine(emitter: Any, call: Call, name: str, args: list[str]) -> str:
@@ -146,7 +176,7 @@ def _bitwise(emitter: Any, call: Call) -> str:
     name = call.op.name[4:]  # type: ignore[union-attr]
     low, high = emitter.intervals.of(call.args[1])
     if name == "bitwise_and" and low == high > 0 and low & (low + 1) == 0:
-        return emitter.low_bits(call.dtype, a, low)
+        return low_bits(emitter, call.dtype, a, low)
     return emitter.out.op(f"{_BITS[name]} {llvm_type(call.dtype)} {a}, {b}")
 
 
@@ -180,8 +210,7 @@ def _shift(emitter: Any, call: Call) -> str:
 
 @rule("large_uint_imm")
 def _large(emitter: Any, call: Call) -> str:
-    low, high = (int(a) for a in call.args)
-    return constant(call.dtype, (high << 32) | (low & 0xFFFFFFFF))
+    return constant(call.dtype, large_uint(call))
 
 
 @rule("q_multiply_shift")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.codegen.expressions import suffix
+from tvmagic.codegen.math_library import lane_loop, library_function
 from tvmagic.codegen.types import constant, llvm_type
 from tvmagic.ir import DataType
 
@@ -53,8 +54,6 @@ class MathText:
 
     def _library(self, name: str, x: str) -> str:
         """C's function `name` of every lane, which is seldom needed."""
-        from tvmagic.codegen.vector_math import lane_loop, library_function
-
         scalar = self.dtype.element_of
         if self.dtype.lanes == 1:
             return self.op(f"call {self.f} {library_function(self.context.text, name, scalar)}({self.f} {x})")

@@ -20,8 +20,19 @@ from tvmagic.codegen.types import (
     vector_type,
 )
 from tvmagic.errors import BuildError
-from tvmagic.ir import Broadcast, Buffer, BufferLoad, DataType, IntImm, PrimExpr, Ramp, Var
+from tvmagic.ir import (
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    DataType,
+    IntImm,
+    PrimExpr,
+    Ramp,
+    Var,
+)
 from tvmagic.ir.functor import handles
+from tvmagic.tir.transform.uses import loads_memory
 
 __all__ = ["WIDEST_SHUFFLE", "AliasScopes", "MemoryEmitter", "flat_index"]
 
@@ -29,13 +40,16 @@ INT64 = DataType("int64")
 # A strided load becomes one contiguous load and a shuffle up to this stride: what is loaded in
 # vain costs less than a load a lane.
 WIDEST_SHUFFLE = 4
+# Each scope lists all others, and LLVM compares these lists for each pair of accesses: with 800 arrays that is half of
+# the time to compile.
+MOST_SCOPES = 64
 
 
 class AliasScopes:
     """The alias scopes of one function: one for each piece of memory known to be apart from others.
 
     An access belongs to the scope of its memory and is declared apart from all other scopes.
-    What a pointer that the program computed points to is in no scope.
+    What a pointer that the program computed points to is in no scope, nor is what comes after `MOST_SCOPES` others.
     """
 
     def __init__(self, module: ModuleText) -> None:
@@ -51,7 +65,7 @@ class AliasScopes:
     def metadata(self, pointer: Var) -> str:
         """What to append to an access behind `pointer`."""
         group = self.group_of.get(pointer)
-        if group is None:
+        if group is None or (group not in self.nodes and len(self.nodes) >= MOST_SCOPES):
             return ""
         nodes = self.nodes.get(group)
         if nodes is None:
@@ -125,6 +139,30 @@ class MemoryEmitter(ExpressionEmitter):
             return self.out.op(f"zext nneg {llvm_type(index.dtype)} {name} to i64")
         return self.out.op(f"{'sext' if index.dtype.is_int else 'zext'} {llvm_type(index.dtype)} {name} to i64")
 
+    def checked_indices(self, node: BufferLoad | BufferStore, predicate: str | None) -> tuple[PrimExpr, ...]:
+        """The indices of an access, behind the check that they are inside, if accesses are checked.
+
+        Those that read memory are computed once, for the check and the access: the code would double with each level
+        of nested ones.
+        """
+        if not self.context.check_bounds:
+            return node.indices
+        indices = tuple([self._computed(index) for index in node.indices])
+        self.context.check_access(self, node, indices, predicate)
+        return indices
+
+    def _computed(self, index: PrimExpr) -> PrimExpr:
+        """The index with variables for its parts that read memory."""
+        if not loads_memory(index):
+            return index
+        if isinstance(index, Ramp):
+            return Ramp(self._computed(index.base), self._computed(index.stride), index.lanes, index.span)
+        if isinstance(index, Broadcast):
+            return Broadcast(self._computed(index.value), index.lanes, index.span)
+        var = Var("index", index.dtype)
+        self.bind(var, self.visit(index), index)
+        return var
+
     def address(self, buffer: Buffer, index: str) -> str:
         """The address of the element at the i64 `index`."""
         base = self.visit(buffer.data)
@@ -160,8 +198,8 @@ class MemoryEmitter(ExpressionEmitter):
     def _load(self, node: BufferLoad, predicate: str | None) -> str:
         buffer = node.buffer
         self.volatile(buffer, "load", predicate)
-        self.context.check_access(self, node, predicate)
-        index = self.flat_index(buffer, node.indices)
+        indices = self.checked_indices(node, predicate)
+        index = self.flat_index(buffer, indices)
         lanes = index.dtype.lane_code
         if lanes == 1:
             if self.mask is not None:

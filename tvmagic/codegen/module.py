@@ -201,9 +201,8 @@ class ModuleContext:
             emitter.out.do(f"store i64 {value}, ptr {place}, align 8")
         emitter.out.do(f"call void @tvm.fail(i64 {site}, ptr {slots}, i64 {len(values)})")
 
-    def check_access(self, emitter: Any, node: Any, predicate: str | None) -> None:
-        if self.check_bounds:
-            bounds.check_access(self, emitter, node, predicate)
+    def check_access(self, emitter: Any, node: Any, indices: tuple[PrimExpr, ...], predicate: str | None) -> None:
+        bounds.check_access(self, emitter, node, indices, predicate)
 
     def check_index(self, emitter: Any, call: Call) -> str:
         value = emitter.visit(call.args[0])

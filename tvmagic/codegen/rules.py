@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tvmagic.ir import Call
 
-__all__ = ["LIBRARY", "OF_TWO", "OWN", "RULES", "own", "rule", "rules_of"]
+__all__ = ["LIBRARY", "OF_TWO", "OWN", "RULES", "large_uint", "own", "rule", "rules_of"]
 
 Rule = Callable[[Any, Call], str]
 Function = Callable[..., str]
@@ -52,3 +52,9 @@ def own(name: str, *bits: int) -> Callable[[Function], Function]:
         return function
 
     return register
+
+
+def large_uint(call: Call) -> int:
+    """The number that a call of `tir.large_uint_imm` gives in two halves, the lower one first."""
+    low, high = (int(a) for a in call.args)
+    return (high << 32) | (low & 0xFFFFFFFF)

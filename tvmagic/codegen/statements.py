@@ -264,8 +264,7 @@ class FunctionEmitter(MemoryEmitter):
         value = self.visit(_on_bytes(stmt) if self.any_order else stmt.value)
         lanes = stmt.value.dtype.lane_code // stmt.buffer.dtype.lane_code
         predicate = self._lane_mask(stmt.predicate, lanes)
-        self.context.check_access(self, stmt, predicate)
-        self.store_value(stmt.buffer, stmt.indices, value, predicate)
+        self.store_value(stmt.buffer, self.checked_indices(stmt, predicate), value, predicate)
 
     @handles(IfThenElse)
     def if_then_else(self, stmt: IfThenElse) -> None:

@@ -21,6 +21,7 @@ __all__ = ["Core", "depending", "shuffled"]
 WIDTH = 5  # operations begun in a cycle, of all kinds
 DIVISION, INDEX_DIVISION = 8, 6  # operations that a division, a division of indices counts as
 FORWARD = 5  # cycles from a store to a load of the same place
+AROUND = 2 * (FORWARD + 1)  # cycles of a sum that goes to the stack and back twice, as code copies all sums around
 MASKED = 20  # cycles from a store of some lanes to a load of the same place, which waits until all is in the cache
 WINDOW, WAITING = 300, 100  # operations, and operations on values, that a core looks ahead
 LOOK_UP = 3  # cycles to look up a page that is not among those at hand
@@ -109,6 +110,8 @@ class Core:
         own = 1.5 * sum(1 / self.together(made) for made in self.nests) / len(self.nests)  # to count and to go on
         begun = work + loads / 2 + stores + 2 * spills + shuffles + guards + index + own
         latency, chains = self._latency(begun, work)
+        if sums <= machine.vector_registers < taken:  # they would fit alone
+            latency = max(latency, machine.fma_latency + AROUND)
         ports = {
             "multiply-adds": work / machine.fma_per_cycle,
             "loads": (loads + spills) / machine.loads_per_cycle,
@@ -176,13 +179,19 @@ class Core:
 
     def _again(self, made: NestModel, access: Access) -> int:
         """How often a place is loaded or stored again in an iteration, as the loops outside those that move it were written out
-        too late for LLVM to see that it is the same."""
-        return self._outside(made, access) if self.apart else 1
+        too late for LLVM to see that it is the same. Sums go on in registers, if there are enough."""
+        if not self.apart:
+            return 1
+        summed = any(s.accumulates and s.target.data is access.data for s in made.nest.statements)
+        vectors = self.copies(access) * parts(access.lanes, access.bits, self.machine) / self._shared(made, access)
+        return 1 if summed and vectors < self.machine.vector_registers - 1 else self._outside(made, access)
 
     def _outside(self, made: NestModel, access: Access) -> int:
         """Copies of an access at one place, by the loops written out late that do not move it but are around one that does."""
         used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
-        outside = made.late[: max(used, default=0)]
+        outside = [
+            loop for loop in made.late[: max(used, default=0)] if loop is not made.lanes_of
+        ]  # vectors' is a loop then
         return math.prod(loop.extent for loop in outside if not access.address.uses(loop.var))
 
     def _operands(self, made: NestModel) -> int:
@@ -262,28 +271,37 @@ class Core:
         stalls = sum(self.runs(s) / made.lanes for made, s in self.statements() if made.masked and s.accumulates)
         waits: dict[object, float] = {None: stalls * MASKED}
         factors: dict[object, float] = {None: 1.0}
+        begun_here = {self.place(s.target) for _, s in self.statements() if not s.accumulates}
         for made, s in self.statements():
             if not s.accumulates:
                 continue
             latency = float(self.machine.fma_latency if s.floating else 1)
             key = self.place(s.target)
-            if self.stays(s.target):
+            if self.stays(s.target) and key not in begun_here:
                 latency /= self.together(made)
                 waits[key] = waits.get(key, 0.0) + latency * self.runs(s) / self.copies(s.target)
                 factors[key] = self._overlap(s, begun, work)
             elif (
-                not s.target.address.uses(s.loops[s.loops.index(self.rolled) - 1].var)
+                not self.stays(s.target)
+                and not s.target.address.uses(s.loops[s.loops.index(self.rolled) - 1].var)
                 and self.rolled.parent is not None
             ):
                 waits[key] = max(waits.get(key, 0.0), (latency + FORWARD) / max(self.rolled.extent, 1))
                 factors[key] = 1.0
+            elif (row := self.runs(s) / self.copies(s.target)) > 1:  # sums of an iteration that wait for each other
+                together = self.together(made)
+                waits[key] = waits.get(key, 0.0) + latency * row / together
+                factors[key] = self._ahead(begun * together, work * together)
         return max((wait / factors[key] for key, wait in waits.items()), default=0.0), self._sums()
 
     def _overlap(self, s: Statement, begun: float, work: float) -> float:
         """How many sums are in flight at once, as a core begins the next ones before one is finished."""
         length, others = self._length(s)
-        ahead = min(WINDOW / max(begun * length, 1e-9), WAITING / max(work * length, 1e-9))
-        return 1.0 + min(ahead, others - 1)
+        return min(self._ahead(begun * length, work * length), others)
+
+    def _ahead(self, begun: float, work: float) -> float:
+        """How many pieces of code of so many operations, and operations on values, a core works on at once."""
+        return 1.0 + min(WINDOW / max(begun, 1e-9), WAITING / max(work, 1e-9))
 
     def _length(self, s: Statement) -> tuple[int, int]:
         """How many iterations update one place one after the other, and how many such places the loop around goes to."""

@@ -51,7 +51,7 @@ def differences(first: Version, second: Version, target: Any = None, size: int =
     """
     try:
         machine = resolved(target).machine
-        a, b = (_numbers(version, machine, size) for version in (first, second))
+        a, b = (_numbers(version, name, machine, size) for version, name in zip((first, second), _names(first, second)))
     except TVMagicError:
         return []
     found = [_time(a, b), *(_bytes(a, b, level) for level in reversed(LEVELS))]
@@ -59,11 +59,17 @@ def differences(first: Version, second: Version, target: Any = None, size: int =
     return [sentence for sentence in found if sentence]
 
 
-def _numbers(version: Version, machine: Machine, size: int) -> _Numbers:
+def _names(first: Version, second: Version) -> list[str]:
+    """What two versions are called: with their operators if one has the name of the other."""
+    same = first.name == second.name
+    return [f"{v.operator.name}:{v.name}" if same else v.name for v in (first, second)]
+
+
+def _numbers(version: Version, name: str, machine: Machine, size: int) -> _Numbers:
     func = next(iter(version.lower().functions.values()))
     nests, top = nests_of(func, size)
     program = model(func, machine, size)
-    found = _Numbers(version.name, program, {level: {} for level in LEVELS})
+    found = _Numbers(name, program, {level: {} for level in LEVELS})
     traffic = Traffic(nests, top, machine)
     for made in program.nests:
         for access in made.nest.accesses:

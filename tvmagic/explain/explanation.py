@@ -10,8 +10,9 @@ from tvmagic.codegen.target import resolved
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
+from tvmagic.explain.core import DIVISION
 from tvmagic.explain.findings import Case, Suspect, suspects
-from tvmagic.explain.llvm import Facts, facts_of
+from tvmagic.explain.llvm import Facts, facts_of, loop_of_lines
 from tvmagic.explain.model import NestModel, model
 from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import BYTES_A_CYCLE, LEVELS, Traffic, patterns, touched
@@ -20,11 +21,12 @@ from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import AttrStmt, PrimFunc, post_order_visit
 from tvmagic.operators import Operator, Version
 
-__all__ = ["Explanation", "Finding", "LoopRow", "explain"]
+__all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
 
 WORTH = 1.15  # the least gain, by the model, of a call that is proposed
 MOST = 5  # findings
 TRIALS = 32  # edits tried in all
+CALLED = 1000  # cycles that calling a compiled operator takes at least
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def explain(
     chosen = resolved(target)
     if chosen.has_kernels:
         raise TVMagicError(
-            f"`{chosen}` is no CPU, of which alone the model knows how long code takes",
+            f"the model knows how long code takes on CPUs alone, and `{chosen}` is not one",
             hint="`explain` takes a target of LLVM for a CPU, such as `llvm -mcpu=haswell`",
         )
     return _Explainer(version, chosen, size, llvm, seconds).run()
@@ -158,6 +160,9 @@ class _Explainer:
         loops = _loops_by_line(self.func, self.lines, size)
         self.facts = facts_of(self.mod, target, loops) if llvm else Facts()
         self.model = model(self.func, self.machine, size, self.facts.vectorized)
+        self.guess = (
+            model(self.func, self.machine, size) if self.facts.vectorized else self.model
+        )  # as of what is tried
         self.trials = Trials(version, self.machine, size, TRIALS, seconds)
 
     def run(self) -> Explanation:
@@ -179,10 +184,14 @@ class _Explainer:
             )
         if _launches(self.func):
             made.notes.append(
-                "the schedule is one for a GPU: blocks and threads run one after the other on a CPU, which is not in the model"
+                "the schedule is one for a GPU, of which blocks and threads run one after the other on a CPU: nothing is proposed for it"
             )
         elif hottest is None:
             made.notes.append("there is no loop that takes time")
+        elif self.model.time < CALLED:
+            made.notes.append(
+                f"all loops together take about {self.model.time:.0f} cycles, less than a call does: no schedule makes it faster"
+            )
         if self.version.operator.check_bounds:
             made.notes.append(
                 "compiled accesses are checked while they run, which is not in the model; see `check_bounds`"
@@ -206,11 +215,15 @@ class _Explainer:
             inlinings=inlinings(self.version),
         )
         case.remarks = {id(loop): text for loop, text in self.facts.remarks.items()}
+        case.lane_by_lane = {id(loop) for loop, made in self.facts.vectorized.items() if made}
+        case.checked = self.version.operator.check_bounds
         return case
 
     # ------------------------------------------------------------------------ findings
 
     def _findings(self, case: Case) -> list[Finding]:
+        if self.model.time < CALLED or _launches(self.func):
+            return []
         found = [f for s in self._ranked(suspects(case)) if (f := self._tried(s)) is not None]
         found.sort(key=_badness)
         kept: list[Finding] = []
@@ -237,7 +250,7 @@ class _Explainer:
             tried += 1
             if result is None or not self.model.like(result[1]):
                 continue
-            gain = before / max(result[1].time, 1e-9)
+            gain = (before if "vectorize(" in edit.text else self.guess.time) / max(result[1].time, 1e-9)
             if gain >= WORTH and (best is None or gain > 1.05 * best[0]) and self.trials.accepted(edit):
                 best = gain, edit
         untried = self.trials.cell is None and suspect.certain and self.model.share(suspect.nest) >= 0.25
@@ -263,13 +276,17 @@ class _Explainer:
         reach = self._roof_share(case, nest)
         if self.model.share(nest) < 0.5 or reach < 0.8 or not nest.vectorized or nest.spills:
             return None
-        if nest.limit == "multiply-adds":
+        if nest.limit == "multiply-adds" and _divides(nest):
+            words = "the divider is busy in nearly every cycle"
+        elif nest.limit == "multiply-adds":
             words = "the multiply-adders are busy in nearly every cycle"
         elif nest.limit in BYTES_A_CYCLE:
             words = f"each byte moves between {_level(nest.limit)} and the core once, as fast as it can"
         else:
             return None
-        text = f"`{case.name(nest)}` is at the roof: {words}; no schedule helps, only another algorithm or a smaller data type"
+        core = " of one core" if found else ""
+        other = "products with reciprocals, " * _divides(nest)
+        text = f"`{case.name(nest)}` is at the roof{core}: {words}; no schedule helps{' that core' * bool(found)}, only {other}another algorithm or a smaller data type"
         line = self.lines.line_of(nest.nest.statements[0].node)
         span = nest.nest.statements[0].node.span
         return Finding("at-roof", text, line, span.line if span is not None else 0, "", 1.0)
@@ -314,6 +331,26 @@ class _Explainer:
     def _nest_lines(self, nest: NestModel) -> set[int]:
         """The lines of the lowered program that a nest's statements are on."""
         return {self.lines.line_of(s.node) for s in nest.nest.statements}
+
+
+def hottest_loop(mod: Any, target: Any, size: int = 256) -> int | None:
+    """Which innermost loop of the assembly of a lowered module takes most of its time by the model, counted from 0; None if that
+    is not known. Symbolic sizes are `size`."""
+    from tvmagic.codegen import assembly_lines
+
+    if target.has_kernels:
+        return None
+    made = model(next(iter(mod.functions.values())), target.machine, size)
+    if not made.hot:
+        return None
+    lines = Lines(mod)
+    return loop_of_lines(assembly_lines(mod, target), {lines.line_of(s.node) for s in made.hot[0].nest.statements})
+
+
+def _divides(nest: NestModel) -> bool:
+    """Whether divisions are more than half of a nest's operations."""
+    divisions = sum(s.operations.divisions for s in nest.nest.statements) * DIVISION
+    return divisions > sum(s.operations.flops() for s in nest.nest.statements) - divisions / DIVISION
 
 
 def _launches(func: PrimFunc) -> bool:

@@ -20,7 +20,7 @@ from tvmagic.explain.nests import Access, Loop
 from tvmagic.explain.traffic import BYTES_A_CYCLE, Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Number
 from tvmagic.explain.waste import Inlined
-from tvmagic.ir import FloatImm, post_order_visit
+from tvmagic.ir import FloatImm, IntImm, post_order_visit
 
 __all__ = ["CODES", "Case", "Suspect", "suspects"]
 
@@ -65,6 +65,8 @@ class Case:
     inlined: list[Inlined] = field(default_factory=list)
     inlinings: list[tuple[Edit, str]] = field(default_factory=list)
     remarks: dict[int, str] = field(default_factory=dict)
+    lane_by_lane: set[int] = field(default_factory=set)  # loops of which LLVM makes vectors
+    checked: bool = False  # whether compiled accesses are checked
 
     def view(self, nest: NestModel) -> View | None:
         """The stage or block that a nest computes."""
@@ -76,7 +78,7 @@ class Case:
         return found
 
     def name(self, nest: NestModel) -> str:
-        """What a nest computes: the stage or block, where its buffer is that of another one, too; else the buffers."""
+        """What a nest computes: the stage or block, if its buffer is that of another one, too; else the buffers."""
         view, names = self.view(nest), [s.target.name for s in nest.nest.statements]
         shared = view is not None and plain_name(view.name) not in map(plain_name, names)
         return view.name if view is not None and shared else nest.nest.name
@@ -163,10 +165,13 @@ def _conflicts(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if level is None:
         return
     parts = patterns(nest.nest.accesses)
+    waiting = [p for p in parts if case.traffic.waiting(p, nest.nest) >= 0.3 * nest.transfers["L2"]]
     pattern = max(
-        parts, key=lambda p: case.traffic.moved(nest.nest, p, level) * case.traffic.pushed(nest.nest, p, level)
+        waiting if level == 1 and waiting else parts,
+        key=lambda p: case.traffic.moved(nest.nest, p, level) * case.traffic.pushed(nest.nest, p, level),
     )
-    share, way = case.traffic.pushed(nest.nest, pattern, level), case.traffic.ways[level - 1]
+    way = case.traffic.ways[level - 1]
+    share = 0.3 if level == 1 and waiting else case.traffic.pushed(nest.nest, pattern, level)
     steps = [abs(s) * pattern[0].bytes for s in pattern[0].address.strides.values()]
     apart = max((s for s in steps if s >= case.machine.line), key=lambda s: (math.gcd(s, way), -s), default=0)
     if share < 0.3 or not apart or (nest.reason == "strided" and any(_smooth(nest, x) for x in nest.nest.loops)):
@@ -201,12 +206,20 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
         yield Suspect("reduction-order", nest, text, edits, True)
     elif nest.reason == "strided" and far is not None:
         moved = abs(far.address.stride(loop.var) or 0)
-        text = f"along the innermost loop `{loop.name}` the access of `{case.read(nest, far)}` moves by {moved or 'varying numbers of'} elements, so that no vectors are made of it.{said}"
+        so = (
+            "each lane of a vector takes an access of its own"
+            if id(loop.node) in case.lane_by_lane
+            else "no vectors are made of it"
+        )
+        text = f"along the innermost loop `{loop.name}` the access of `{case.read(nest, far)}` moves by {moved or 'varying numbers of'} elements, so that {so}.{said}"
         yield Suspect(
             "strided-access", nest, text, edits + remedies.parallel_rows(view, lanes) * (view is not None), True
         )
     elif nest.reason == "guard":
         return
+    elif case.checked and "call instruction" in said:
+        text = f"compiled accesses are checked while the loop `{loop.name}` runs, so that it runs one element at a time; see `check_bounds`"
+        yield Suspect("not-vectorized", nest, text, [], fact=True)
     elif nest.reason == "lanes apart":
         text = f"the loop `{loop.name}` is so short that LLVM unrolls it and makes vectors along `{nest.rolled.name}`, whose lanes are far apart in memory.{said}"
         yield Suspect("not-vectorized", nest, text, edits, True)
@@ -269,10 +282,15 @@ def _few_sums(case: Case, nest: NestModel) -> Iterable[Suspect]:
     edits: list[Edit] = []
     if view is not None:
         edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)), *_larger(case)]
-    text = (
-        f"{nest.chains} vector{'s' * (nest.chains != 1)} of sums in the loop `{nest.rolled.name}`: each waits "
-        f"{case.machine.fma_latency} cycles for its last addition; {need} would keep the multiply-adders busy"
-    )
+    waits = f"waits {case.machine.fma_latency} cycles"
+    target = next((s.target for s in nest.nest.statements if s.accumulates), None)
+    row = math.prod(x.extent for x in nest.unrolled if target is not None and not target.address.uses(x.var))
+    if nest.chains:
+        text = f"{nest.chains} vector{'s' * (nest.chains != 1)} of sums in the loop `{nest.rolled.name}`: each {waits} for its last addition; {need} would keep the multiply-adders busy"
+    elif row > 1:
+        text = f"an iteration of `{nest.rolled.name}` adds {row} times to one place, and each addition {waits} for the one before; {need} sums side by side would keep the multiply-adders busy"
+    else:
+        text = f"each addition to a place of `{case.name(nest)}` waits for the last one there to be stored and loaded again; sums that stay in registers would not"
     yield Suspect("few-accumulators", nest, text, edits, True)
 
 
@@ -391,11 +409,12 @@ def _recomputed(case: Case, nest: NestModel) -> Iterable[Suspect]:
         *case.attachments,
         *(e for e in edits if "compute_root" in e.text),
         *(e for e in edits if "compute_root" not in e.text),
+        *_larger(case),
     ]
     text = f"`{view.name}` computes {times:.3g} elements for each one that is needed" + (
         f", as it runs inside a loop of `{view.attached}`" if view.attached else ""
     )
-    yield Suspect("recomputed", nest, text, edits[:8], True, times >= 1.5 and nest.in_core)
+    yield Suspect("recomputed", nest, text, edits[:8], True, times >= 2)
 
 
 @rule
@@ -411,7 +430,10 @@ def _inlined(case: Case, nest: NestModel) -> Iterable[Suspect]:
         if view.is_te and stage.name.isidentifier():
             own = View(stage.name, f"s[{stage.name}]", [], 0)
             edits = [e for e in remedies.compute_elsewhere(own, view) if "inline" not in e.text][:6] + edits
-        text = f"`{stage.name}` is inlined into `{stage.reader}`, which computes it at {stage.times} places for each element"
+        if stage.readers:
+            text = f"`{stage.name}` is inlined into {' and '.join(f'`{r}`' for r in stage.readers)}, each of which computes it again"
+        else:
+            text = f"`{stage.name}` is inlined into `{stage.reader}`, which computes it at {stage.times} places for each element"
         yield Suspect("recomputed", nest, text, edits)
 
 
@@ -533,8 +555,8 @@ def _threads(case: Case, nest: NestModel) -> Iterable[Suspect]:
             f"{nest.launches * LAUNCH / nest.time:.0%} of the time"
         )
         yield Suspect("parallel-too-fine", nest, text, remedies.parallel_outside(view))
-    elif nest.width < 0.8 * cores:
+    elif nest.width < 0.8 * cores and isinstance(loop.node.extent, IntImm) and nest.time > 3 * LAUNCH:
         few = loop.extent < cores
         code = "parallel-too-coarse" if few else "parallel-uneven"
-        text = f"the parallel loop `{loop.name}` has {loop.extent} iteration{'s' * (loop.extent != 1)} for {cores} cores: as if {nest.width:.2g} cores worked"  # fmt: skip
+        text = f"the parallel loop `{loop.name}` has {loop.extent} iteration{'s' * (loop.extent != 1)} for {cores} cores: as if {nest.width:.2g} core{'s' * (nest.width != 1)} worked"  # fmt: skip
         yield Suspect(code, nest, text, remedies.fused_parallel(view, case.numbers, cores)[:6])

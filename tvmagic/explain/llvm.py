@@ -19,7 +19,7 @@ from tvmagic.codegen.target.target import cpu_and_features
 from tvmagic.ir import For
 from tvmagic.ir.deep import deep
 
-__all__ = ["Body", "Facts", "facts_of", "inner_loops", "mca_command"]
+__all__ = ["Body", "Facts", "facts_of", "inner_loops", "loop_of_lines", "mca_command"]
 
 OPTIONS = ("-pass-remarks-analysis=loop-vectorize", "-pass-remarks=loop-vectorize")
 _REMARK = re.compile(r"remark: lowered\.py:(\d+):\d+: (.*)")
@@ -54,17 +54,10 @@ class Facts:
 
     def loop(self, lines: set[int]) -> list[tuple[str, int]]:
         """The innermost loop of the assembly with most instructions of some lines of the program."""
-        if self.assembly is None:
+        if self.assembly is None or (number := loop_of_lines(self.assembly, lines)) is None:
             return []
-        rows = list(zip(self.assembly.assembly, self.assembly.line_of))
-        best: list[tuple[str, int]] = []
-        score = 0.0
-        for first, last in inner_loops(self.assembly.assembly):
-            own = rows[first : last + 1]
-            count = sum(line in lines for _, line in own) * (1 + any(_VECTOR.search(row) for row, _ in own))
-            if count > score:
-                best, score = own, count
-        return best
+        first, last = inner_loops(self.assembly.assembly)[number]
+        return list(zip(self.assembly.assembly, self.assembly.line_of))[first : last + 1]
 
     def body(self, lines: set[int], target: Any) -> Body:
         """The innermost loop of some lines, with what `llvm-mca` says of it if that is installed."""
@@ -113,6 +106,18 @@ def inner_loops(assembly: tuple[str, ...]) -> list[tuple[int, int]]:
         for a, b in loops
         if not any(a <= c and d <= b and (a, b) != (c, d) for c, d in loops)
     ]  # fmt: skip
+
+
+def loop_of_lines(text: AssemblyLines, lines: set[int]) -> int | None:
+    """The number of the innermost loop with most instructions of some lines of the program, loops of vectors first."""
+    best, score = None, 0
+    for number, (first, last) in enumerate(inner_loops(text.assembly)):
+        own = text.line_of[first : last + 1]
+        vectors = any(_VECTOR.search(row) for row in text.assembly[first : last + 1])
+        count = sum(line in lines for line in own) * (1 + vectors)
+        if count > score:
+            best, score = number, count
+    return best
 
 
 # ---------------------------------------------------------------------------- remarks

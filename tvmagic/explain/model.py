@@ -17,18 +17,19 @@ from tvmagic.explain.core import Core, depending
 from tvmagic.explain.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.explain.traffic import Traffic
 from tvmagic.explain.unrolling import UNROLLED, Body, bodies_of, instructions, vector_of
-from tvmagic.ir import For, PrimFunc
+from tvmagic.ir import For, PrimFunc, Var
 
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "model"]
 
 LAUNCH = 3_000  # cycles to start threads on a parallel loop and to wait for them
 PARTS = 4  # of a parallel loop, for each thread
 TRANSFER = 100  # cycles for a cache line that another core has written
-OVERLAP = 0.2  # share of the shorter of computing and moving that does not hide behind the longer
+OVERLAP = 0.5  # share of what is shorter, of computing and moving and of what memories move, that does not hide behind the longest
 ENTRY, SHORT_ENTRY = 10, 4  # cycles to enter and leave a loop, with a branch that was not foreseen if it is not short
 _SHORT = 32  # iterations of a loop whose end is foreseen
 _FIELDS = 16  # elements between the fields that LLVM loads and stores together
 _BESIDE = 4  # values beside each other of which LLVM makes vectors
+_FEW_BYTES = 256  # of memory that LLVM keeps in registers, at most
 _FEWEST = 8  # iterations of which it makes vectors of lanes that are apart
 _APART = 1.05  # operations for each lane that is loaded or stored by itself, from which on that is worth it
 _SCATTERS = 512  # bits of vectors from which on a machine stores lanes that are apart
@@ -81,7 +82,8 @@ class NestModel:
     @property
     def moving(self) -> float:
         """Cycles that the memories need, in one thread."""
-        return max(self.transfers.values(), default=0.0)
+        longest = max(self.transfers.values(), default=0.0)
+        return longest + OVERLAP * (sum(self.transfers.values()) - longest)
 
     @property
     def in_core(self) -> bool:
@@ -149,7 +151,7 @@ def model(
     nests, top = nests_of(func, sizes)
     traffic = Traffic(nests, top, machine)
     found: dict[Nest, NestModel] = {}
-    bodies = bodies_of(nests, machine)
+    bodies = bodies_of(nests, machine, vectorized or {})
     groups = [_with_vectors(body, machine, vectorized or {}) for body in bodies]
     for group in _written_out(groups, bodies[0].copied if bodies else set(), machine):
         found |= {made.nest: made for made in _with_cycles(group, machine, traffic)}
@@ -251,17 +253,18 @@ def _transfers(s: Statement, loops: tuple[Loop, ...], number: int, machine: Mach
 
 def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, bool]) -> None:
     """Whether the nests of a body are vectors, or LLVM makes vectors of them."""
-    apart, beside = _lanes_apart(found, machine), _beside(found, machine)
+    apart, beside, held = _lanes_apart(found, machine), _beside(found, machine), _held(found)
     for made in found:
         if all(s.lanes > 1 for s in made.nest.statements):
             continue
         loops = [made.unrolled[-1], made.rolled] if made.unrolled else [made.rolled]
-        obstacles = [_obstacle(made, loop, machine) for loop in loops]
+        obstacles = [_obstacle(made, loop, machine, held) for loop in loops]
         made.reason = "" if "" in obstacles else obstacles[0]
         if made.unrolled and not made.reason and obstacles[-1] in ("strided", "scattered") and apart:
             made.reason, made.lanes = "lanes apart", min(_lanes(made, machine), made.rolled.extent)
         if (said := told.get(made.rolled.node)) is not None and not made.unrolled:
-            made.reason = "" if said else made.reason or "llvm"
+            far = any(_far(a, made.rolled) for a in made.nest.accesses)  # vectors of it go lane by lane
+            made.reason = (made.reason if far else "") if said else made.reason or "llvm"
         if not made.reason:
             made.lanes_of = loops[obstacles.index("")] if "" in obstacles else made.rolled
             loop = made.lanes_of is made.rolled
@@ -269,6 +272,20 @@ def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, boo
         elif beside > 1:
             made.reason, made.lanes = "", beside
         made.vectorized = made.by_llvm = not made.reason
+
+
+def _held(found: list[NestModel]) -> set[Var]:
+    """The memory of the function of which each iteration of a body stores and loads the same few places: LLVM keeps them in
+    registers."""
+    accesses = [(made, a) for made in found for a in made.nest.accesses]
+    loose = {
+        a.data
+        for made, a in accesses
+        if not a.own
+        or not a.address.known
+        or any(k[0] not in {x.var for x in made.unrolled} for k in a.address.strides)
+    }
+    return {a.data for _, a in accesses if a.size <= _FEW_BYTES} - loose
 
 
 def _lanes(made: NestModel, machine: Machine) -> int:
@@ -331,10 +348,10 @@ def _far(access: Access, loop: Loop) -> bool:
     return step is None or abs(step) > _FIELDS
 
 
-def _obstacle(made: NestModel, loop: Loop, machine: Machine) -> str:
+def _obstacle(made: NestModel, loop: Loop, machine: Machine, held: set[Var]) -> str:
     """Why LLVM makes no vectors of a loop: a word, empty if nothing is in the way.
 
-    An innermost loop whose short loops inside were all unrolled counts as an innermost one.
+    An innermost loop whose short loops inside were all unrolled counts as an innermost one; `held` is memory that is in registers.
     """
     masks = loop is made.rolled and machine.vector_bits >= 256  # loads and stores of some lanes alone
     for s in made.nest.statements:
@@ -348,7 +365,7 @@ def _obstacle(made: NestModel, loop: Loop, machine: Machine) -> str:
                 return "reduction"
         elif step is None:
             return "scattered"
-        elif abs(step) != 1:
+        elif abs(step) != 1 and not (s.target.data in held and loop is made.rolled):
             return "strided" if step else "same place"
         for load in s.loads:
             stride = load.address.stride(loop.var)

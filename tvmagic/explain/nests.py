@@ -38,6 +38,7 @@ from tvmagic.ir import (
     ForKind,
     IfThenElse,
     IntImm,
+    IterVar,
     Let,
     LetStmt,
     LogicalOp,
@@ -139,6 +140,7 @@ class Access:
     loops: tuple[Loop, ...]
     node: Any
     converted: bool = False  # whether its value is used in another type
+    own: bool = False  # whether the function allocates the memory
 
     @property
     def bytes(self) -> int:
@@ -442,7 +444,8 @@ class _Walk(Visitor):
             total = linear.sum(total, Address({(LANE, "", 1): 1}, 0), 1)
         size = step * lanes * max(1, buffer.dtype.bits // 8)
         size = self.allocated.get(buffer.data) or size
-        found = Access(buffer.name, buffer.data, buffer.dtype.bits, dtype.lanes, total, store, buffer.scope(), size, tuple(self.loops), node)  # fmt: skip
+        own = buffer.data in self.allocated
+        found = Access(buffer.name, buffer.data, buffer.dtype.bits, dtype.lanes, total, store, buffer.scope(), size, tuple(self.loops), node, own=own)  # fmt: skip
         for loop in self.loops:
             loop.subtree.append(found)
         return found
@@ -459,6 +462,14 @@ class _Walk(Visitor):
         self.extents[node.loop_var] = loop.extent
         self.visit(node.body)
         self.loops.pop()
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> None:
+        """Blocks and threads of a GPU are loops: on a CPU they run one after the other."""
+        if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
+            self.loop(For(node.node.var, 0, node.value, ForKind.SERIAL, node.body))
+        else:
+            self.visit_children(node)
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> None:
@@ -515,7 +526,7 @@ class _Walk(Visitor):
     def evaluate(self, node: Evaluate) -> None:
         pass
 
-    @handles(AttrStmt, AssertStmt, While, Block, BlockRealize)
+    @handles(AssertStmt, While, Block, BlockRealize)
     def through(self, node: Any) -> None:
         self.visit_children(node)
 

@@ -298,7 +298,7 @@ def inlined(view: View) -> list[Edit]:
 def partial_sums(view: View, lanes: int) -> list[Edit]:
     """A sum over one long axis in as many partial sums as vectors have lanes, times four."""
     reduced = [leaf for leaf in view.leaves if leaf.reduced]
-    if not view.is_te or len(reduced) != 1 or view.leaves[-1] is not reduced[0] or reduced[0].extent < 4 * lanes:
+    if not view.is_te or len(reduced) != 1 or view.leaves[-1] is not reduced[0] or reduced[0].extent < 2 * lanes:
         return []
     found: list[Edit] = []
     for count in (4 * lanes, lanes):

@@ -17,10 +17,12 @@ from tvmagic.ir import Var
 __all__ = ["BYTES_A_CYCLE", "LEVELS", "PAGE", "Traffic", "footprint"]
 
 LEVELS = ("L1", "L2", "L3", "memory")
-BYTES_A_CYCLE = {"L2": 32.0, "L3": 22.0, "memory": 6.0}
+BYTES_A_CYCLE = {"L2": 48.0, "L3": 25.0, "memory": 6.0}
 UNFORESEEN = (1.0, 3.0, 3.0)  # how many times longer a line takes that was not fetched before it was needed
 CONFLICT = 3.0  # the same for one that another has pushed out
 PAGE = 4096  # bytes of a page
+QUEUE = 96  # stores that wait for their cache lines at once
+LINE_BACK = 27  # cycles until a line that was pushed out is there again for a store that waits for it
 STREAMS = 16  # pages that a core follows at once, to fetch their next lines before they are needed
 _BELOW = ((1, "L2"), (2, "L3"), (3, "memory"))
 
@@ -131,12 +133,19 @@ def _lines(piece: _Piece, size: int, line: int) -> int:
     return runs * -(-span * size // line)
 
 
-def footprint(accesses: Iterable[Access], loops: Sequence[Loop], line: int) -> int:
-    """Bytes that accesses touch while `loops` run; patterns of one buffer are taken to overlap."""
+def footprint(accesses: Iterable[Access], outside: int, line: int) -> int:
+    """Bytes that accesses touch while their loops run, all but so many of the outermost; patterns of one buffer are taken to
+    overlap, those of copies of a loop, which differ by constants, are one pattern."""
     by_buffer: dict[Var, int] = {}
-    for pattern in patterns(accesses):
-        data = pattern[0].data
-        by_buffer[data] = max(by_buffer.get(data, 0), touched(pattern, loops, line))
+    groups: dict[object, tuple[Access, set[int]]] = {}
+    for access in accesses:
+        inside = {loop.var: (loop.name, loop.extent) for loop in access.loops[outside:]}
+        keys = [(inside.get(k[0], id(k[0])), *k[1:], stride) for k, stride in access.address.strides.items()]
+        key = (access.data, frozenset(keys), access.address.known, access.lanes)
+        groups.setdefault(key, (access, set()))[1].add(access.address.offset)
+    for access, offsets in groups.values():
+        size = touched((access, tuple(sorted(offsets))), access.loops[outside:], line)
+        by_buffer[access.data] = max(by_buffer.get(access.data, 0), size)
     return sum(by_buffer.values())
 
 
@@ -152,25 +161,14 @@ class Traffic:
         self._made = {s.target.data for n in nests for s in n.statements}
         self._again = self._repeated()
         every = [a for loop in top for a in loop.subtree]
-        self.whole = footprint(every, [loop for n in nests for loop in n.loops], machine.line)
+        self.whole = footprint(every, 0, machine.line)
 
     def of_loop(self, loop: Loop) -> int:
         """Bytes that one execution of a loop touches."""
         if loop not in self._inside:
-            self._inside[loop] = self._footprint(loop)
+            outside = loop.subtree[0].loops.index(loop) if loop.subtree else 0
+            self._inside[loop] = footprint(loop.subtree, outside, self.machine.line)
         return self._inside[loop]
-
-    def _footprint(self, loop: Loop) -> int:
-        by_buffer: dict[Var, int] = {}
-        groups: dict[tuple[Loop, ...], list[Access]] = {}
-        for access in loop.subtree:
-            groups.setdefault(access.loops, []).append(access)
-        for loops, accesses in groups.items():
-            inside = loops[loops.index(loop) :]
-            for pattern in patterns(accesses):
-                data = pattern[0].data
-                by_buffer[data] = max(by_buffer.get(data, 0), touched(pattern, inside, self.machine.line))
-        return sum(by_buffer.values())
 
     def crowded(self, pattern: _Pattern, loops: Sequence[Loop], level: int) -> float:
         """The share of a pattern's lines that push each other out of a cache, as more of them fall onto a place than it has ways."""
@@ -217,7 +215,8 @@ class Traffic:
                 len(loops) + 1,
             )
             pushed = share * max(0, self._around(pattern, loops, deeper - 1) - total)
-        times = self._fresh(nest, pattern, level) * (2 if access.store else 1)  # what was written goes back
+        # What was written goes back: between caches beside what comes, to memory in its place.
+        times = self._fresh(nest, pattern, level) * (2 if access.store and level == 3 else 1)
         return int(total * times), int(pushed * times)
 
     def _around(self, pattern: _Pattern, loops: Sequence[Loop], number: int) -> float:
@@ -279,7 +278,23 @@ class Traffic:
                 moved, pushed = self._moved(nest, pattern, level)
                 times = UNFORESEEN[level - 1] if unforeseen else 1.0
                 found[name] += (moved * times + pushed * CONFLICT) / BYTES_A_CYCLE[name]
+            found["L2"] += self.waiting(pattern, nest)
         return found
+
+    def waiting(self, pattern: _Pattern, nest: Nest) -> float:
+        """Cycles in which stores wait for lines of the first cache that were fetched for them and pushed out again, as
+        more of the stores in the queue have their lines at one place of it than it has ways."""
+        access, line, way = pattern[0], self.machine.line, self.ways[0]
+        if not access.store or not access.address.known:
+            return 0.0
+        stores, count = _queued(access, nest.loops, self.machine)
+        places: dict[int, set[int]] = {}
+        for place in stores:
+            places.setdefault(place // line % (way // line), set()).add(place // line)
+        out = sum(max(0, len(lines) - self.sizes[0] // way) for lines in places.values())
+        if not out:
+            return 0.0
+        return count * out / len(stores) / math.sqrt(len(places)) * LINE_BACK  # waits for several places overlap
 
     def _unforeseen(self, pattern: _Pattern, nest: Nest) -> bool:
         """Whether the inner loops take a pattern to more pages, for less than a line each, than are followed at once."""
@@ -291,6 +306,23 @@ class Traffic:
                     break
                 pages *= loop.extent
         return pages > STREAMS and access.lanes * access.bytes < self.machine.line
+
+
+def _queued(access: Access, loops: Sequence[Loop], machine: Machine) -> tuple[list[int], int]:
+    """Where the first stores of a nest go, in bytes, as many as wait in the queue at once; and how many stores there are.
+
+    Elements beside each other are stored as vectors. What inner loops store at one place is stored once.
+    """
+    vector, places, count, run = machine.vector_bits // 8, [0], 1, access.bytes
+    steps = [((access.address.stride(x.var) or 0) * access.bytes, x.extent) for x in reversed(loops)]
+    moving = next((n for n, (step, extent) in enumerate(steps) if step and extent > 1), len(steps))
+    for step, extent in [((access.address.lane or 1) * access.bytes, access.lanes), *steps[moving:]]:
+        several = max(1, vector // abs(step)) if 0 < abs(step) <= run else 1  # that one store covers
+        run = run + abs(step) * (extent - 1) if 0 < abs(step) <= run else 0
+        count *= -(-extent // several)
+        starts = range(0, min(extent, several * -(-QUEUE // len(places))), several)
+        places = [number * step + place for number in starts for place in places]
+    return places[:QUEUE], count
 
 
 def _way(size: int) -> int:

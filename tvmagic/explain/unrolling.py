@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.nests import Access, Loop, Nest, Statement
+from tvmagic.ir import For
 
 __all__ = ["CALL", "UNROLLED", "Body", "bodies_of", "instructions", "parts", "vector_of"]
 
 UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
+_AT_MOST = 600  # instructions that a loop may be counted as here if LLVM says that it unrolled it
 CALL = 20  # operations that the code of a function counts as
 _CONTROL = 4  # instructions of a loop inside another to begin, to count and to go on
 _MASKED = 16  # iterations below which LLVM makes no loop for what is left, but masks the last vector
@@ -55,8 +57,12 @@ def vector_of(extent: int, most: int, loop: bool, machine: Machine) -> tuple[flo
     return max(1.0, extent / max(1, count(lanes))), masked and extent % lanes > 0
 
 
-def bodies_of(nests: Sequence[Nest], machine: Machine) -> list[Body]:
-    """The bodies of a program, in the order in which they first appear."""
+def bodies_of(nests: Sequence[Nest], machine: Machine, told: Mapping[For, bool]) -> list[Body]:
+    """The bodies of a program, in the order in which they first appear.
+
+    `told`: loops of which LLVM said whether it made vectors of them. It does of loops without loops inside alone, so that those
+    inside were written out.
+    """
     own = {nest.inner: nest for nest in nests}
     inside: dict[Loop, list[Loop]] = {}
     for loop in dict.fromkeys(loop for nest in nests for loop in nest.loops):
@@ -72,7 +78,9 @@ def bodies_of(nests: Sequence[Nest], machine: Machine) -> list[Body]:
             size += sizes[child].times(child.extent) if child in copied else sizes[child] + Size(_CONTROL)
         size += Size(_before([nest for nest in nests if loop in nest.loops[:-1]], loop, copied))
         sizes[loop] = size
-        if loop.parent is not None and not loop.parallel and (size.total + 1) * loop.extent < UNROLLED:
+        whole = (size.total + 1) * loop.extent
+        small = whole < UNROLLED or whole < _AT_MOST and _said(loop, own, told)
+        if loop.parent is not None and not loop.parallel and small:
             copied.add(loop)
     found: dict[Loop, Body] = {}
     for nest in nests:
@@ -81,6 +89,15 @@ def bodies_of(nests: Sequence[Nest], machine: Machine) -> list[Body]:
         body.nests.append(nest)
         body.unrolled.append(nest.loops[number + 1 :])
     return list(found.values())
+
+
+def _said(loop: Loop, own: Mapping[Loop, Nest], told: Mapping[For, bool]) -> bool:
+    """Whether what LLVM said means that it wrote out a loop: it made vectors of the one around it. That is also so if it names
+    the line of a sum of floats, of which it makes no vectors."""
+    if loop.parent is not None and told.get(loop.parent.node):
+        return True
+    sums = [s for s in own[loop].statements if s.accumulates and s.floating] if loop in own else []
+    return bool(told.get(loop.node)) and any(not s.target.address.uses(loop.var) for s in sums)
 
 
 @dataclass(frozen=True)

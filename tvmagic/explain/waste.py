@@ -9,7 +9,7 @@ from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.model import ProgramModel
-from tvmagic.explain.nests import Nest, nests_of
+from tvmagic.explain.nests import Nest, Statement, nests_of
 from tvmagic.operators import Version
 from tvmagic.te.exact.used_elements import waste_report
 
@@ -18,11 +18,13 @@ __all__ = ["Inlined", "inlined_in", "waste_of"]
 
 @dataclass(frozen=True)
 class Inlined:
-    """A stage without memory of its own: its `name`, the name of what it is inlined into, how often that computes it."""
+    """A stage without memory of its own: its `name`, the name of what it is inlined into, how often that computes it, and all
+    stages that do."""
 
     name: str
     reader: str
     times: int
+    readers: tuple[str, ...] = ()
 
 
 def _plain(version: Version, size: int) -> list[Nest]:
@@ -31,20 +33,26 @@ def _plain(version: Version, size: int) -> list[Nest]:
 
 
 def inlined_in(version: Version, program: ProgramModel, size: int = 256) -> list[Inlined]:
-    """The stages that the version's cell inlines and that are read at several places."""
+    """The stages that the version's cell inlines and that are read at several places, or by several stages if it takes a while to
+    compute them."""
     if version.source is None or "inline" not in version.source.text:
         return []
     stored = {plain_name(s.target.name) for n in program.nests for s in n.nest.statements}
-    nests = _plain(version, size)
+    nests, lines = _plain(version, size), _lines(version, size)
     gone = {s.target.data for n in nests for s in n.statements if plain_name(s.target.name) not in stored}
+    slow = {s.target.name for n in nests for s in n.statements if s.operations.calls or s.operations.divisions}
     found: list[Inlined] = []
+    readers: dict[str, list[str]] = {}
     for nest in nests:
         for s in nest.statements:
             places: dict[str, set[object]] = {}
             for a in s.loads:
                 if a.data in gone:
                     places.setdefault(a.name, set()).add((a.address.signature, a.address.offset))
+                    readers.setdefault(a.name, []).append(_stage(s, lines))
             found += [Inlined(name, s.target.name, len(at)) for name, at in places.items() if len(at) > 1]
+    for name, stages in ((name, tuple(dict.fromkeys(r))) for name, r in readers.items() if name in slow):
+        found += [Inlined(name, reader, len(stages), stages) for reader in stages if len(stages) > 1]
     return found
 
 
@@ -55,24 +63,36 @@ def waste_of(version: Version, program: ProgramModel, size: int = 256) -> dict[s
             report = waste_report(version.schedule)
         except TVMagicError:
             return {}
-        return {plain_name(w.stage): w.computed / w.used for w in report if w.computed and w.used}
-    plain = version.operator.version("plain")
-    lines: dict[int, list[str]] = {}
-    for name, view in views_of(plain, size).items():
-        lines.setdefault(view.line, []).append(name)
+        return {
+            plain_name(w.stage): w.computed / w.used for w in report if w.computed and w.used and w.computed >= w.used
+        }
+    lines = _lines(version, size)
     computed = _elements([n.nest for n in program.nests], lines)
     used = _elements(_plain(version, size), lines)
     return {name: computed[name] / max(1, used[name]) for name in used if name in computed}
 
 
+def _lines(version: Version, size: int) -> dict[int, list[str]]:
+    """The stages that are in each line of the operator's cell."""
+    found: dict[int, list[str]] = {}
+    for name, view in views_of(version.operator.version("plain"), size).items():
+        found.setdefault(view.line, []).append(name)
+    return found
+
+
+def _stage(s: Statement, lines: Mapping[int, Sequence[str]]) -> str:
+    """The stage that a statement computes. Stages share memory, and its name: what is the only one in its line of the cell is
+    known by that."""
+    names = lines.get(s.node.span.line, ()) if s.node.span is not None else ()
+    return names[0] if len(names) == 1 else plain_name(s.target.name)
+
+
 def _elements(nests: Iterable[Nest], lines: Mapping[int, Sequence[str]]) -> dict[str, int]:
-    """How many elements are stored of each stage, updates of sums aside. Stages share memory, and its name: what is the only
-    one in its line of the cell is known by that."""
+    """How many elements are stored of each stage, updates of sums aside."""
     found: dict[str, int] = {}
     for nest in nests:
         for s in nest.statements:
-            names = lines.get(s.node.span.line, ()) if s.node.span is not None else ()
-            name = names[0] if len(names) == 1 else plain_name(s.target.name)
+            name = _stage(s, lines)
             if not s.accumulates:
                 found[name] = found.get(name, 0) + nest.iterations * s.lanes
     return found

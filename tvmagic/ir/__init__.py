@@ -94,6 +94,7 @@ from tvmagic.ir.functor import (
     pre_order_visit,
     substitute,
 )
+from tvmagic.ir.global_info import DummyGlobalInfo, GlobalInfo, VDevice
 from tvmagic.ir.hash import structural_hash
 from tvmagic.ir.json import load_json, make_node, register_json, save_json
 from tvmagic.ir.memory_scope import MemoryInfo

@@ -15,7 +15,7 @@ from tvmagic.ir.node import Kind, Node
 from tvmagic.ir.operators import BinaryOp
 from tvmagic.ir.values import IntImm, Var
 
-__all__ = ["deep_equal", "expr_deep_equal"]
+__all__ = ["as_node", "deep_equal", "expr_deep_equal"]
 
 _Compare = Callable[[Any, Any], bool]
 _comparers: dict[type, _Compare] = {}
@@ -37,7 +37,12 @@ def deep_equal(a: object, b: object) -> bool:
 @deep
 def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
     """Whether two expressions, however deep, are the same tree over the same variables and buffers."""
-    return deep_equal(lhs, rhs)
+    return deep_equal(as_node(lhs), as_node(rhs))
+
+
+def as_node(value: Any) -> Any:
+    """What stands for an expression (a slice of a tensor) as the expression."""
+    return value.asobject() if hasattr(value, "asobject") and not isinstance(value, Node) else value
 
 
 def _all_equal(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

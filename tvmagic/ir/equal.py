@@ -16,6 +16,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.constants import const
 from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_equal import as_node
 from tvmagic.ir.derive import comparison
 from tvmagic.ir.expr import FloatImm, GlobalVar, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
@@ -214,7 +215,9 @@ def _same_module(state: Comparison, a: IRModule, b: IRModule) -> bool:
     for name in sorted(first):
         if not state.equal(a.functions[first[name]], b.functions[second[name]]):
             return state.differs("key", first[name], second[name]) or state.differs("attr", "functions")
-    return state.equal(a.attrs, b.attrs) or state.differs("attr", "attrs")
+    if not state.equal(a.attrs, b.attrs):
+        return state.differs("attr", "attrs")
+    return state.equal(a.global_infos, b.global_infos) or state.differs("attr", "global_infos")
 
 
 # ---------------------------------------------------------------------------- from the fields
@@ -265,22 +268,17 @@ COMPARE.update(
 # ---------------------------------------------------------------------------- what users call
 
 
-def _as_node(value: Any) -> Any:
-    """What stands for an expression (a comparison, a slice of a tensor) as the expression."""
-    return value.asobject() if hasattr(value, "asobject") and not isinstance(value, Node) else value
-
-
 @deep
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two programs (or any parts of programs) are equal but for names."""
-    lhs, rhs = _as_node(lhs), _as_node(rhs)
+    lhs, rhs = as_node(lhs), as_node(rhs)
     return lhs is rhs or Comparison(map_free_vars).equal(lhs, rhs)
 
 
 @deep
 def get_first_structural_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> ObjectPathPair | None:
     """Where two programs differ first; None if they are equal."""
-    lhs, rhs = _as_node(lhs), _as_node(rhs)
+    lhs, rhs = as_node(lhs), as_node(rhs)
     state = Comparison(map_free_vars)
     if state.equal(lhs, rhs):
         return None

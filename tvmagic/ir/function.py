@@ -11,6 +11,7 @@ from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.deep import check_written_size
 from tvmagic.ir.derive import node
 from tvmagic.ir.expr import GlobalVar, PointerType, PrimType, TupleType, Type, Var, attr_dict, attr_value, convert
+from tvmagic.ir.global_info import global_infos_of
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Node, Span
 from tvmagic.ir.stmt import Block, BlockRealize, Stmt
@@ -108,14 +109,20 @@ class IRModule(Node):
 
     functions: dict[GlobalVar, PrimFunc]
     attrs: dict[str, Any]
+    global_infos: dict[str, Any]
 
-    def __init__(self, functions: Mapping[Any, PrimFunc] | None = None, attrs: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        functions: Mapping[Any, PrimFunc] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        global_infos: Mapping[str, Any] | None = None,
+    ) -> None:
         self.functions = {}
         for name, function in (functions or {}).items():
             var = GlobalVar(name) if isinstance(name, str) else name
             var.returns(function.ret_type)
             self.functions[var] = function
-        self.attrs, self.span = attr_dict(attrs), None
+        self.attrs, self.global_infos, self.span = attr_dict(attrs), global_infos_of(global_infos), None
 
     __name__ = property(_python_name)
 
@@ -195,6 +202,16 @@ class IRModule(Node):
         functions = other.functions if isinstance(other, IRModule) else other
         for var, func in functions.items():
             self[var.name_hint if isinstance(var, GlobalVar) else var] = func
+
+    def update_global_info(self, name: str, global_info: Any) -> None:
+        """Set the list of global infos called `name`, in this module (TVM's name)."""
+        self.global_infos = {**self.global_infos, **global_infos_of({name: global_info})}
+
+    def replace_global_vars(self, replacements: Mapping[Any, Any]) -> IRModule:
+        """The module with functions under other names, in calls too: `{"old": "new"}`."""
+        from tvmagic.ir.global_vars import replace_global_vars
+
+        return replace_global_vars(self, replacements)
 
     def clone(self) -> IRModule:
         """A module of its own with the same functions."""

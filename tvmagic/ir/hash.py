@@ -120,7 +120,8 @@ def _hash_module(numbers: Numbers, module: IRModule) -> int:
     parts = [
         (_text_hash(var.name_hint), _hash_function(numbers, function)) for var, function in module.functions_items()
     ]
-    return hash((tuple(parts), _hash_mapping(numbers, module.attrs)))
+    shared = _hash_mapping(numbers, module.attrs), _hash_mapping(numbers, module.global_infos)
+    return hash((tuple(parts), shared))
 
 
 def _generate(cls: type[Node]) -> Hasher:

@@ -24,6 +24,7 @@ _PROVIDERS: dict[str, tuple[str, str]] = {
     "te records": ("tvmagic.te.saved", "register_records"),
     "tensor intrinsics": ("tvmagic.tir.tensor_intrin", "register_others"),
     "contrib functions": ("tvmagic.contrib.functions", "register"),
+    "target": ("tvmagic.target", "Target"),
     "pass options": ("tvmagic.tir.transform", "all_passes"),
 }
 _found: dict[str, Callable[..., Any]] = {}

@@ -256,6 +256,8 @@ class _Reader:
         cls = NODE_CLASSES.get(entry[0])
         if cls is None:
             raise TVMagicError(f"node {number} of the JSON text is of the unknown class `{entry[0]}`")
+        if len(entry) == len(cls.FIELDS) and cls.FIELDS[-1].kind is Kind.ATTRS:
+            entry = [*entry, {"map": []}]  # saved before this mapping was a field
         if len(entry) != len(cls.FIELDS) + 1:
             raise TVMagicError(
                 f"node {number} of the JSON text, a `{entry[0]}`, has {len(entry) - 1} fields, not {len(cls.FIELDS)}"
@@ -342,6 +344,8 @@ def _array(reader: _Reader, parts: Any) -> Any:
 def _object(reader: _Reader, content: Any) -> Any:
     try:
         name, text = content
+        if name == "Target":
+            provided("target")  # its module says how one is read
         _, _, from_plain = _codecs[name]
         return from_plain(json.loads(text))
     except TVMagicError:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, Protocol
 
 from tvmagic import te
 from tvmagic.ir import DataType, FloatImm, PrimExpr, Select, ops
-from tvmagic.ir.constants import max_value, min_value
+from tvmagic.ir.constants import const, max_value, min_value
 from tvmagic.notation.source import Source
 from tvmagic.notation.syntax import over_names
 
@@ -177,6 +177,10 @@ _REDUCERS = {
 }
 
 
+def _if_some(some: PrimExpr | None, term: PrimExpr) -> PrimExpr:
+    return term if some is None else ops.if_then_else(some, term, const(0, term.dtype))
+
+
 def _running(combine: Callable[[Any, Any], Any]) -> Callable[[Stages, ast.Call, Bound], PrimExpr]:
     """`cumsum(E, over=i)`: a scan whose steps are the values of `i`."""
 
@@ -194,8 +198,11 @@ def _running(combine: Callable[[Any, Any], Any]) -> Callable[[Stages, ast.Call, 
         if name == "cumsum" and terms.dtype == "bool":
             refuse_sum_of_bools(stages, node, f"cummax({ast.unparse(node)}, over={over[0]})")
         rest = terms.shape[1:]
+        some = None if isinstance(steps, int) else ops.less(0, steps)
+        if some is not None:  # the first step is always taken: it has a place, and reads nothing if there is nothing
+            steps = ops.maximum(steps, 1)
+        first = te.compute((1, *rest), lambda t, *i: _if_some(some, terms(t, *i)), name=f"{terms.op.name}_first")
         state = te.placeholder((steps, *rest), terms.dtype, name=f"{terms.op.name}_state")
-        first = te.compute((1, *rest), lambda t, *i: terms(t, *i), name=f"{terms.op.name}_first")
         update = te.compute(
             (steps, *rest), lambda t, *i: combine(state(t - 1, *i), terms(t, *i)), name=f"{terms.op.name}_update"
         )

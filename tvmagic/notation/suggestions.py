@@ -177,7 +177,7 @@ def reduction_hint(name: str, value: ast.expr) -> str:
 
 
 def tensor_hint(tensor: ast.Name, value: ast.expr, tensors: Mapping[str, Any]) -> str:
-    """A hint for a whole tensor in `value`, where a number belongs."""
+    """A hint for a whole tensor in `value`, if a number belongs there."""
     shape = tensors[tensor.id].shape
     for node in ast.walk(value):
         match node:

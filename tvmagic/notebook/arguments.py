@@ -14,7 +14,10 @@ from IPython.core.magic import cell_magic, line_cell_magic, line_magic
 from tvmagic.errors import DefectError, TVMagicError, closest
 from tvmagic.notebook.results import Shown
 
-__all__ = ["PARSERS", "Argument", "Arguments", "Choice", "argument", "did_you_mean", "duration", "magic", "positive"]
+__all__ = [
+    "PARSERS", "Argument", "Arguments", "Choice", "Idle", "argument", "did_you_mean", "duration", "magic",
+    "positive",
+]  # fmt: skip
 
 
 class Choice:
@@ -75,6 +78,24 @@ def argument(*names: str, completes: Callable[[Any, Any], Iterable[str]] | None 
     return Argument(names, options, completes)
 
 
+class Idle(NamedTuple):
+    """Options that do nothing `beside` one of some others, or do something only `beside` one of them (`without`)."""
+
+    flags: tuple[str, ...]
+    beside: tuple[str, ...]
+    without: bool = False
+
+    def problem(self, given: Iterable[str]) -> str | None:
+        """What is wrong with the options that are given, in words."""
+        flag = next((f for f in self.flags if f in given), None)
+        other = next((f for f in self.beside if f in given), None)
+        if flag is None or (other is None) is not self.without:
+            return None
+        if self.without:
+            return f"`{flag}` would do nothing without {' or '.join(f'`{f}`' for f in self.beside)}"
+        return f"`{flag}` would do nothing with `{other}`"
+
+
 class _OneLine(argparse.HelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30, width=100)
@@ -83,8 +104,16 @@ class _OneLine(argparse.HelpFormatter):
 class Arguments(argparse.ArgumentParser):
     """The arguments of one magic. A mistake is a `UsageError` of one line."""
 
-    def __init__(self, magic: str, description: str, arguments: Sequence[Argument], example: str = "") -> None:
+    def __init__(
+        self,
+        magic: str,
+        description: str,
+        arguments: Sequence[Argument],
+        example: str = "",
+        idle: Sequence[Idle] = (),
+    ) -> None:
         self.magic = magic
+        self.idle = tuple(idle)
         self.example = example or f"{magic} dense"
         super().__init__(
             prog=magic, description=description, add_help=False, allow_abbrev=False, formatter_class=_OneLine,
@@ -114,8 +143,38 @@ class Arguments(argparse.ArgumentParser):
         if unknown:
             known = self.flags if unknown[0].startswith("-") else []
             self.error(f"there is no argument `{unknown[0]}`{did_you_mean(unknown[0], known)}")
+        self._check_given(words)
         namespace.line = whole
         return namespace
+
+    def _check_given(self, words: Sequence[str]) -> None:
+        """No option is ignored: a value is given once, and none does nothing beside the others."""
+        given: set[str] = set()
+        for word in words:
+            for flag in self._flags_in(word):
+                action = self._option_string_actions[flag]
+                if given.intersection(action.option_strings) and action.nargs != 0 and not _collects(action):
+                    self.error(f"`{flag}` is given twice; one of the two values would be ignored")
+                given.update(action.option_strings)
+        problem = next((p for idle in self.idle if (p := idle.problem(given)) is not None), None)
+        if problem is not None:
+            self.error(problem)
+
+    def _flags_in(self, word: str) -> list[str]:
+        """The flags of a word of the line: `--size=7` has one, `-qc` has two, `-p7` has one with its value."""
+        known = self._option_string_actions
+        if not word.startswith("-"):
+            return []
+        if (flag := word.split("=", 1)[0]) in known:
+            return [flag]
+        found: list[str] = []
+        for letter in word[1:] if not word.startswith("--") else "":
+            if (flag := f"-{letter}") not in known:
+                break
+            found.append(flag)
+            if known[flag].nargs != 0:  # the rest is its value
+                break
+        return found
 
     def error(self, message: str) -> NoReturn:
         text = message.replace("the following arguments are required: ", "missing ")
@@ -130,22 +189,33 @@ class Arguments(argparse.ArgumentParser):
         return self.format_help().replace("usage: ", "")
 
 
+def _collects(action: argparse.Action) -> bool:
+    """Whether an option keeps the values of all times that it is given."""
+    return isinstance(action, argparse._AppendAction)  # pyright: ignore[reportPrivateUsage]
+
+
 PARSERS: dict[str, Arguments] = {}
 
 
 def magic(
-    description: str, *arguments: Argument, cell: bool = False, either: bool = False, example: str = ""
+    description: str,
+    *arguments: Argument,
+    cell: bool = False,
+    either: bool = False,
+    example: str = "",
+    idle: Sequence[Idle] = (),
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a method of `TensorMagics` as the magic of its name.
 
     The method takes the parsed arguments and, of a cell magic, the cell's text. `either`: it is a magic of lines and of
     cells. Help, completion, registration and the row of `%tvmagic` follow from the declaration. `example` is a line for an
-    operator `dense`. A defect of ours in it ends in an `DefectError`.
+    operator `dense`. `idle` says which options would do nothing beside others; they are refused. A defect of ours in it ends
+    in a `DefectError`.
     """
 
     def declare(function: Callable[..., Any]) -> Any:
         name = function.__name__
-        parser = PARSERS[name] = Arguments(f"%%{name}" if cell else f"%{name}", description, arguments, example)
+        parser = PARSERS[name] = Arguments(f"%%{name}" if cell else f"%{name}", description, arguments, example, idle)
 
         @functools.wraps(function)
         def run(self: Any, line: str, *text: str) -> Any:

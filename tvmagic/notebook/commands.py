@@ -20,11 +20,13 @@ from tvmagic.operators import Operator, Version, as_operator
 from tvmagic.operators.comparison import CheckResult
 from tvmagic.operators.measure import Benchmark, Timing, check, measure_in_turns
 from tvmagic.operators.measure import bench as measure_versions
+from tvmagic.operators.operator import is_tiling
 from tvmagic.operators.verify import EQUAL, NOT_RUN
 from tvmagic.passes import Record, recording, run_step
 
 if TYPE_CHECKING:
     from tvmagic.explain.roof import Roof
+    from tvmagic.ir import IRModule
 
 __all__ = [
     "ascend_kernel",
@@ -129,8 +131,9 @@ def asm(
     """The assembly of an operator, for this machine or any target that LLVM here knows; OpenCL C for `opencl`.
 
     Beside PTX is what each kernel needs of a GPU, if there is a ptxas that tells it.
-    `target` `ascend`, or the name of an NPU, gives the kernel's source in Ascend C instead, for reading only.
-    `loop`: its innermost loop alone; of several the longest, and the whole if it has none.
+    `target` `ascend`, or the name of an NPU, gives the kernel's source in Ascend C instead, for reading only; a tiling of
+    Ascend is taken as it is.
+    `loop`: its innermost loop alone; of several the one that takes most time by the model, and the whole if it has none.
     """
     from tvmagic import codegen
 
@@ -146,34 +149,55 @@ def code_listing(
     """The text that `asm` shows, alone."""
     from tvmagic import codegen
 
-    chosen = version_of(value, version)
     if target in KERNELS:
-        return ascend_kernel(chosen.operator, KERNELS[target])
+        return (
+            ascend_kernel(value, target)
+            if is_tiling(value)
+            else _kernel_of(version_of(value, version).operator, target)
+        )
+    chosen = version_of(value, version)
     wanted = codegen.resolved(target_text(target))
-    text = codegen.assembly(chosen.lower(), wanted)
-    shown = innermost_loop(text) if loop else ""
+    mod = chosen.lower()
+    text = codegen.assembly(mod, wanted)
+    shown = innermost_loop(text, mod, wanted) if loop else ""
     what = "OpenCL C" if wanted.is_opencl else "innermost loop" if shown else "assembly"
     title = f"{chosen.operator.name}: {what} for {target or 'this machine'}"
     return Listing(shown or text, "opencl" if wanted.is_opencl else "asm", title)
 
 
-def innermost_loop(assembly: str) -> str:
-    """The longest of the loops without loops inside; empty if there are none."""
+def innermost_loop(assembly: str, mod: IRModule, target: Any) -> str:
+    """The loop without loops inside that takes most time by the model; if that is not known the longest, empty if there are none."""
+    from tvmagic.explain.explanation import hottest_loop
     from tvmagic.explain.llvm import inner_loops
 
     rows = tuple(assembly.splitlines())
-    first, last = max(inner_loops(rows), key=lambda loop: loop[1] - loop[0], default=(0, -1))
+    loops = inner_loops(rows)
+    number = hottest_loop(mod, target) if len(loops) > 1 else None
+    longest = max(loops, key=lambda loop: loop[1] - loop[0], default=(0, -1))
+    first, last = loops[number] if number is not None and number < len(loops) else longest
     return "\n".join(rows[first : last + 1])
 
 
-def ascend_kernel(op: Operator, machine: str) -> Listing:
-    """The Ascend C source that an operator becomes on an NPU, tiled for it; open sizes count as 1024. It is not run."""
+def ascend_kernel(tiling: Any, target: str) -> Listing:
+    """The Ascend C source that a tiling for an NPU becomes. It is not run."""
+    machine = getattr(tiling.machine, "name", "this CPU")
+    wanted = machine if target == "ascend" and machine in KERNELS else KERNELS[target]
+    if machine != wanted:
+        raise TVMagicError(
+            f"the tiling is for {machine}, so that there is no kernel for {wanted}",
+            hint=f'`auto_tiling(results, machine="{wanted}")` makes one',
+        )
+    name = tiling.result.hint.name
+    return Listing(tiling.ascend_c(), "cpp", f"{name}: the kernel's source for {machine}, for reading only")
+
+
+def _kernel_of(op: Operator, target: str) -> Listing:
+    """The Ascend C source of an operator, tiled for an NPU; open sizes count as 1024."""
     from tvmagic import ascend
 
     hint = ascend.hint_graph(op)
     open_sizes = {name: 1024 for name, value in hint.sizes.items() if value is None}
-    tiling = ascend.auto_tiling(ascend.auto_schedule(hint), open_sizes, machine)
-    return Listing(tiling.ascend_c(), "cpp", f"{op.name}: the kernel's source for {machine}, for reading only")
+    return ascend_kernel(ascend.auto_tiling(ascend.auto_schedule(hint), open_sizes, KERNELS[target]), KERNELS[target])
 
 
 def needs_table(name: str, text: str, target: Any) -> Table:

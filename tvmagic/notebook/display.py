@@ -11,6 +11,7 @@ from tvmagic.notebook.html import escape, frame
 from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table, about, definition
 from tvmagic.notebook.text import program_of
 from tvmagic.operators import Operator, Version
+from tvmagic.script.printer.shown import set_show_hook
 
 __all__ = ["install", "operator_view", "shown"]
 
@@ -235,8 +236,10 @@ def install(shell: Any) -> Callable[[], None]:
 
     for key, view in VIEWS.items():
         register(key, view)
+    set_show_hook(_show)
 
     def forget() -> None:
+        set_show_hook(None)
         for formatter in (formatters["text/html"], formatters["text/plain"], bundle):
             for key in VIEWS:
                 formatter.deferred_printers.pop(key, None)
@@ -244,6 +247,13 @@ def install(shell: Any) -> Callable[[], None]:
                     formatter.type_printers.pop(cls)
 
     return forget
+
+
+def _show(text: str, node: Any, style: str | None) -> None:
+    """What `show()` of a program does: in colours, as at the end of a cell."""
+    from IPython.display import display
+
+    display(Listing(text, "python" if node is None else "tvmscript"))
 
 
 def _plain(view: Callable[[Any], Shown], value: Any, printer: Any) -> str:

@@ -10,13 +10,13 @@ from IPython.core.error import UsageError
 
 from tvmagic.codegen.target.names import TARGETS
 from tvmagic.notebook import commands
-from tvmagic.notebook.arguments import Argument, argument, positive
+from tvmagic.notebook.arguments import Argument, Idle, argument, positive
 from tvmagic.notebook.magic_names import MagicNames
 from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator
 
 __all__ = [
-    "ASM_TARGET", "CHECK", "CHECK_TARGET", "CODE_TARGET", "HIDE", "NAME", "ONLY", "SIZE", "TARGET", "TIME", "VERIFY", "VERSION",
+    "ASM_TARGET", "CHECK", "CHECK_TARGET", "CODE_TARGET", "HIDE", "IDLE", "NAME", "ONLY", "SHOWS", "SIZE", "TARGET", "TIME", "VERIFY", "VERSION",
     "kept", "knob", "operator_names", "pass_names", "puzzle_numbers", "target_names", "version_names",
 ]  # fmt: skip
 
@@ -80,6 +80,12 @@ ASM_TARGET = argument(
     completes=lambda magics, op: [*target_names(magics, op), *commands.KERNELS],
 )
 HIDE = argument("--hide", action="store_true", help="hide passes that changed nothing")
+# options that show what a schedule makes, and those that do nothing beside others
+SHOWS = ("--passes", "--check", "--time", "--verify", "--cost", "--size", "--hide")
+IDLE = (
+    Idle(("--passes", "--hide"), ("--quiet",)),
+    Idle(("--size",), ("--check", "--time"), without=True),
+)
 VERIFY = argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
 
 

@@ -16,7 +16,7 @@ from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import did_you_mean
 from tvmagic.notebook.results import definition
 from tvmagic.operators import Operator, Version
-from tvmagic.operators.operator import USUAL_SIZE, as_operator, function_of
+from tvmagic.operators.operator import USUAL_SIZE, as_operator, function_of, is_tiling
 
 __all__ = ["MagicNames"]
 
@@ -76,9 +76,11 @@ class MagicNames(Magics):
         """The value of symbolic sizes: the one asked for, or one for which all operators are quick to run."""
         if arguments.size is None:
             return min((op.usual_size for op in operators), default=USUAL_SIZE)
-        if operators and not any(op.symbols for op in operators):
+        if not operators:
+            raise UsageError(f"{magic}: no operator is named, so that --size would do nothing; name one")
+        if not any(op.symbols for op in operators):
             names = " and ".join(f"`{op.name}`" for op in operators)
-            raise UsageError(f"{magic}: {names} has no symbolic size, so that --size would do nothing")
+            raise UsageError(f"{magic}: {names} has no symbolic size, so that --size would do nothing; leave it out")
         return arguments.size
 
     def _version(self, arguments: Any, magic: str) -> Version:
@@ -90,6 +92,11 @@ class MagicNames(Magics):
         except TVMagicError as error:
             raise UsageError(f"{magic}: {error.message}; {error.hint}") from None
 
+    def _coded(self, name: str, version: Version, target: str | None) -> Any:
+        """What has the code for a target: for an NPU a tiling itself, whose kernel it is, else the version."""
+        found = self.namespace.get(name)
+        return found if target in commands.KERNELS and is_tiling(found) else version
+
     def _function(self, text: str) -> tuple[str, Any]:
         """A function of the user by its name, such as `f` or `np.dot`."""
         first, *rest = text.split(".")
@@ -99,7 +106,8 @@ class MagicNames(Magics):
         if not callable(value):
             hidden = self.shell.user_ns_hidden if self.shell is not None else {}
             known = [n for n, v in self.namespace.items() if callable(v) and n not in hidden]
-            raise UsageError(f"%bench: there is no function `{text}`{did_you_mean(text, known)}")
+            near = did_you_mean(text, known) or "; name one of your own, or one of NumPy's such as np.dot"
+            raise UsageError(f"%bench: there is no function `{text}`{near}")
         return text, value
 
     def _version_text(self, text: str, default: Operator | None, magic: str = "%compare") -> Version:

@@ -21,15 +21,17 @@ from tvmagic.codegen.target import VARIABLE
 from tvmagic.errors import TVMagicError
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands, editing, pages
-from tvmagic.notebook.arguments import PARSERS, Choice, argument, duration, magic, positive
+from tvmagic.notebook.arguments import PARSERS, Choice, Idle, argument, duration, magic, positive
 from tvmagic.notebook.magic_arguments import (
     ASM_TARGET,
     CHECK,
     CHECK_TARGET,
     CODE_TARGET,
     HIDE,
+    IDLE,
     NAME,
     ONLY,
+    SHOWS,
     SIZE,
     TARGET,
     TIME,
@@ -99,6 +101,7 @@ class TensorMagics(MagicNames):
         argument("--auto", action="store_true", help="go on with %%auto NAME --check --time"),
         cell=True,
         example="%%tensor dense",
+        idle=[Idle(("--code",), ("--quiet",))],
     )
     def tensor(self, arguments: Namespace, cell: str) -> None:
         name = arguments.name
@@ -148,6 +151,7 @@ class TensorMagics(MagicNames):
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
         cell=True,
         example="%%schedule dense --check --time",
+        idle=[Idle((*SHOWS, "--target", "--quiet"), ("--play",)), *IDLE],
     )
     def schedule(self, arguments: Namespace, cell: str) -> None:
         op = self._operator(arguments.name, "%%schedule")
@@ -197,6 +201,7 @@ class TensorMagics(MagicNames):
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
         example="%auto dense --check --time",
+        idle=[Idle((*SHOWS, "--quiet"), ("--cell",)), *IDLE],
     )
     def auto(self, arguments: Namespace) -> None:
         from tvmagic.notebook.machine import auto_source, source_of
@@ -297,13 +302,16 @@ class TensorMagics(MagicNames):
             "loops by default, none with --html",
         ),
         example="%passes dense -p InferBound,VectorizeLoop",
+        idle=[
+            Idle(("--knob", "--size"), ("--html",), without=True),
+            # the page has all passes, for wasm32
+            Idle(("--passes", "--target", "--hide", "--verify", "--text", "--notation"), ("--html",)),
+        ],
     )
     def passes(self, arguments: Namespace) -> Any:
         version = self._version(arguments, "%passes")
         if arguments.html:
             return self._page(version, arguments)
-        if arguments.knob or arguments.size:
-            raise UsageError("%passes: --knob and --size belong to --html FILE")
         shown = commands.passes(
             version,
             self._pass_names(arguments.passes),
@@ -321,12 +329,6 @@ class TensorMagics(MagicNames):
 
     def _page(self, version: Version, arguments: Namespace) -> None:
         """Write the page of a version."""
-        others = ("passes", "target", "verify", "text")
-        wrong = next((name for name in others if getattr(arguments, name)), None)
-        if wrong or arguments.notation != "tvmscript":
-            raise UsageError(
-                f"%passes: --html does not go with --{wrong or 'notation'}: the page has all passes, for wasm32"
-            )
         knobs = dict(knob(text) for text in arguments.knob) if arguments.knob else None
         path = pages.page(
             version, os.path.expanduser(arguments.html), knobs, arguments.size or pages.SIZE, arguments.llvm or "none"
@@ -354,6 +356,10 @@ class TensorMagics(MagicNames):
         version = self._version(arguments, "%program")
         if cell is None:
             assert self.shell is not None
+            if (flag := _given(arguments, "time", "quiet")) is not None or arguments.kept != "edited":
+                raise UsageError(
+                    f"%program: `--{flag or 'as'}` is for the cell that is written, whose first line it goes to"
+                )
             self.shell.set_next_input(editing.cell_to_edit(version, arguments.step))
             return
         self._check_name(arguments.kept, "%%program")
@@ -405,15 +411,22 @@ class TensorMagics(MagicNames):
         argument(
             "--beside", metavar="T", help="show the code for a second target on the right", completes=target_names
         ),
-        argument("--loop", action="store_true", help="show the innermost loop alone; of several the longest"),
+        argument(
+            "--loop",
+            action="store_true",
+            help="show the innermost loop alone; of several the one that takes most time by the model",
+        ),
         example="%asm dense --target aarch64",
     )
     def asm(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%asm")
-        target = arguments.target or self.target
+        target, loop = arguments.target or self.target, arguments.loop
         if not arguments.beside:
-            return commands.asm(version, target, loop=arguments.loop)
-        left, right = (commands.code_listing(version, t, loop=arguments.loop) for t in (target, arguments.beside))
+            return commands.asm(self._coded(arguments.name, version, target), target, loop=loop)
+        left, right = (
+            commands.code_listing(self._coded(arguments.name, version, t), t, loop=loop)
+            for t in (target, arguments.beside)
+        )
         return Beside(left, right, left.title)
 
     @magic(
@@ -426,7 +439,7 @@ class TensorMagics(MagicNames):
     )
     def llvm(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%llvm")
-        return commands.llvm(version, arguments.target or self.target, optimize=not arguments.raw)
+        return commands.llvm(version, self._target(arguments.target), optimize=not arguments.raw)
 
     @magic(
         "Measure the schedules of an operator beside NumPy: times and ratios, GFLOP/s or GB/s, and the share of this "
@@ -531,10 +544,16 @@ class TensorMagics(MagicNames):
         TARGET,
         SIZE,
         example="%tune dense --seconds 20",
+        idle=[
+            Idle(("--seconds", "--trials", "--seed", "--on"), ("--from",)),
+            Idle(("--check",), ("--cell",)),
+        ],
     )
     def tune(self, arguments: Namespace) -> Any:
         op, target = self._operator(arguments.name, "%tune"), self._target(arguments.target)
         self._check_name(arguments.version, "%tune")
+        if arguments.source and arguments.database:
+            raise UsageError("%tune: `--from FILE` and `--database FILE` name two files; write one of them")
         arguments.size = self._size_for(arguments, "%tune", op)
         if not arguments.cell:
             found = self._tuned(op, arguments, target)
@@ -590,6 +609,7 @@ class TensorMagics(MagicNames):
         argument("--forget", action="store_true", help="forget which puzzles were solved"),
         either=True,
         example="%puzzle 7",
+        idle=[Idle(("--solution", "--cell"), ("--hint",)), Idle(("--cell",), ("--solution",))],
     )
     def puzzle(self, arguments: Namespace, cell: str | None = None) -> Shown | None:
         from tvmagic.notebook import puzzling
@@ -597,7 +617,15 @@ class TensorMagics(MagicNames):
         if arguments.puzzle is None:
             if cell is not None:
                 raise UsageError("%%puzzle: which puzzle is it? Write its number, such as %%puzzle 1")
+            if (flag := _given(arguments, "hint", "solution", "cell")) is not None:
+                raise UsageError(
+                    f"%puzzle: which puzzle is `--{flag}` for? Write its number, such as %puzzle 1 --{flag}"
+                )
             return puzzling.overview(arguments.forget)
+        if arguments.forget:
+            raise UsageError("%puzzle: `--forget` is for all puzzles; write %puzzle --forget")
+        if cell is not None and (flag := _given(arguments, "hint", "solution", "cell")) is not None:
+            raise UsageError(f"%%puzzle: `--{flag}` would do nothing here: the cell is the answer")
         subject = puzzling.puzzle_of(arguments.puzzle)
         if (op := subject.operator()) is not None and cell is None:
             self.namespace.setdefault(op.name, op)
@@ -614,6 +642,13 @@ class TensorMagics(MagicNames):
             assert self.shell is not None
             self.shell.set_next_input(puzzling.answer_cell(subject, subject.start))
         return puzzling.Task(subject)
+
+
+def _given(arguments: Namespace, *names: str) -> str | None:
+    """The first of some options that has a value."""
+    return next(
+        (name for name in names if getattr(arguments, name) is not None and getattr(arguments, name) is not False), None
+    )
 
 
 MAGICS = tuple(PARSERS)

@@ -44,6 +44,7 @@ __all__ = ["page", "page_html", "show_operators"]
 TARGET = TARGETS["wasm32"]
 SIZE = 64  # what symbolic sizes are in the page
 MOST = 32  # choices of all knobs together
+MEMORY = 1 << 32  # bytes that WebAssembly can address with pointers of 32 bits
 
 
 def page(
@@ -206,10 +207,12 @@ def _picture(version: Version) -> str:
 
 def _kernel(version: Version, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
     """The compiled function for the page: its module, and how it is called."""
-    op, built = version.operator, version.build(TARGET)
+    op, arguments = version.operator, _arguments(version.operator, inputs)
+    _refuse_too_much(arguments)
+    built = version.build(TARGET)
     module = linked(built)
     abi = next(a for a in built.abis if a.name == built.entry_name)
-    values, _, _ = checker_of(abi).check(tuple(_arguments(op, inputs)))
+    values, _, _ = checker_of(abi).check(tuple(arguments))
     sizes = zip(abi.sizes, values[len(abi.params) :])
     return {
         "code": base64.b64encode(module.code).decode(),
@@ -221,6 +224,16 @@ def _kernel(version: Version, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
         "sizes": [{"value": int(value), "wide": var.dtype.bits == 64} for var, value in sizes],
         "outputs": [next(n for n, t in enumerate(op.args) if t is output) for output in op.outputs],
     }
+
+
+def _refuse_too_much(arguments: Sequence[np.ndarray]) -> None:
+    """Refuse arrays that a module cannot address, with a page kept for each array's alignment and the module's own data."""
+    bytes_ = sum(array.nbytes for array in arguments)
+    if bytes_ >= MEMORY - (len(arguments) + 16) * (1 << 16):
+        raise TVMagicError(
+            f"its arrays take {bytes_ / 2**30:.1f} GiB, and WebAssembly has 4 GiB",
+            hint="write the page of an operator with smaller arrays; `--size` is for symbolic sizes",
+        )
 
 
 def _site_text(site: Any) -> str:

@@ -54,7 +54,13 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
     """
     source.remember()
     if is_cinn_text(source.python):
-        written = to_tensorir(from_cinn(source.python, name=name, source=source.name))
+        written = from_cinn(source.python, name=name, source=source.name)
+        if isinstance(written, IRModule):
+            raise TVMagicError(
+                f"the cell has {len(written.functions)} functions: {', '.join(v.name_hint for v in written.functions)}",
+                hint="give each a cell of its own, or join them by `cinn.IRSchedule(text).merge_exprs()`",
+            )
+        written = to_tensorir(written)
         return Operator.from_prim_func(name, written, source)
     tree = parse(source)
     scope = _Scope(namespace, cell_names(tree))

@@ -18,10 +18,11 @@ from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, shapes_of, size_values
+from tvmagic.operators.code_steps import add_code_steps
 from tvmagic.operators.covered_elements import check_reach
 from tvmagic.operators.midway import Edited
 from tvmagic.operators.quick_call import QuickCall, quick_call
-from tvmagic.passes import Note, Record, Step, note, recording, run_step
+from tvmagic.passes import Record, recording
 
 if TYPE_CHECKING:
     from tvmagic.operators.measure import CheckResult
@@ -141,7 +142,7 @@ class Operator:
         if self.prim_func is not None:
             raise TVMagicError(
                 f"`{self.name}` is a TensorIR function and has no TE schedule",
-                hint="use the TensorIR schedule `sch`",
+                hint="%graph shows its blocks, and a %%schedule cell has its TensorIR schedule as `sch`",
             )
         return te.create_schedule([t.op for t in self.outputs])
 
@@ -233,7 +234,7 @@ class Operator:
         with recording(record=record):
             module = self.lower(version.schedule)
             if code:
-                _add_code_steps(record, module, target, llvm)
+                add_code_steps(record, module, target, llvm)
         if version.record is not None:
             record.sources.update(version.record.sources)
         self.add_sources(record)
@@ -396,65 +397,6 @@ class _Shown(str):
         return str(self)
 
 
-def _add_code_steps(record: Record, module: IRModule, target: Any, llvm: str) -> None:
-    """What threads need, LLVM's passes if they are asked for, then LLVM IR and assembly, as steps of the open record.
-
-    Without LLVM there are none.
-    """
-    from tvmagic import codegen
-
-    if not codegen.has_llvm():
-        return
-    mod, chosen = codegen.with_threads(module, target), codegen.resolved(target)
-    if chosen.is_opencl:
-        run_step("codegen.opencl", lambda: codegen.assembly(mod, chosen), before=mod, kind="codegen")
-        return
-    texts = codegen.code_texts(mod, target)
-    if llvm != "none":
-        _add_llvm_steps(record, mod, texts, llvm == "all")
-    ir = run_step("codegen.llvm", texts.llvm, before=mod, kind="codegen")
-    made = (lambda: _with_needs(texts.assembly(), chosen)) if chosen.is_nvptx else texts.assembly
-    run_step("codegen.assembly", made, before=ir, kind="codegen")
-
-
-def _with_needs(made: Any, target: Any) -> Any:
-    """The assembly of kernels, with a note on what each needs if there is a ptxas that tells it."""
-    from tvmagic.runners import MissingTool
-    from tvmagic.runners.ptx import needs_of
-
-    try:
-        for needs in needs_of("\n".join(made.assembly).replace(", debug", ""), target):
-            note("ptxas", str(needs))
-    except MissingTool:
-        pass
-    except TVMagicError as error:
-        note("ptxas", error.message)
-    return made
-
-
-def _add_llvm_steps(record: Record, mod: IRModule, texts: Any, each: bool) -> None:
-    """The IR that LLVM gets, and what its passes make of it."""
-    from tvmagic.codegen.llvm_passes import grouped
-
-    text = run_step("codegen.emit", texts.emitted, before=mod, kind="codegen")
-    passes = texts.passes()
-    if passes is None:
-        failed = "LLVM's passes are not shown: the process that runs them one by one failed"
-        record.steps[-1].notes.append(Note("llvm", failed))
-        return
-    for one in passes if each else grouped(passes):
-        single = len(one.names) == 1
-        where = ", ".join(one.places if single else one.names)
-        options = {"on" if single else "passes": where} if where else {}
-        notes = [Note("llvm.remark", said, {"line": line}) for line, said in one.remarks]
-        after = text if one.after is None else one.after
-        name = one.names[0] if single else "others"
-        record.steps.append(
-            Step(f"llvm.{name}", "codegen", text, after, changed=one.after is not None, notes=notes, options=options)
-        )
-        text = after
-
-
 class Version:
     """An operator with a schedule. Built when it is first called.
 
@@ -588,10 +530,15 @@ class Version:
         return f"<Version {visible(self.name)} of {self.operator.signature}>"
 
 
+def is_tiling(value: Any) -> bool:
+    """Whether a value is a tiling of Ascend, which is not imported for the question."""
+    return type(value).__module__ == "tvmagic.ascend.tiling"
+
+
 def function_of(value: Any) -> PrimFunc | None:
     """The one function of a module, of a schedule of TensorIR or CINN, or of a tiling of Ascend; None if `value` is not such a thing."""
     if not isinstance(value, (PrimFunc, IRModule)):
-        lowered = value.lower() if type(value).__module__ == "tvmagic.ascend.tiling" else getattr(value, "mod", None)
+        lowered = value.lower() if is_tiling(value) else getattr(value, "mod", None)
         value = lowered if isinstance(lowered, (PrimFunc, IRModule)) else None
     if isinstance(value, IRModule):
         functions = [f for f in value.functions.values() if isinstance(f, PrimFunc)]

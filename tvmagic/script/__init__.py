@@ -22,8 +22,9 @@ _PLACES = {
     "script_with_spans": "tvmagic.script.printer.spans",
     "show": "tvmagic.script.printer.shown",
     "set_show_hook": "tvmagic.script.printer.shown",
+    "show_text": "tvmagic.script.printer.shown",
 }
-_MODULES = ("ir", "ir_builder", "parser", "printer", "tir")
+_MODULES = ("highlight", "ir", "ir_builder", "parser", "printer", "tir")
 
 
 def __getattr__(name: str) -> _Any:

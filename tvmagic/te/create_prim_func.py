@@ -37,6 +37,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep import deep
 from tvmagic.ir.index_dtype import with_index_dtype
+from tvmagic.te.reduction import combine
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, PlaceholderOp, Tensor
@@ -277,9 +278,8 @@ def _reduction(
     Several values are bound before any is stored, because each may depend on all.
     """
     combiner = reduce.combiner
-    both: dict[Any, Any] = {v: BufferLoad(b, indices, span=op.span) for v, b in zip(combiner.lhs, buffers)}
-    both.update((v, maker.simplified(s, values)) for v, s in zip(combiner.rhs, reduce.source))
-    combined = [substitute(r, both) for r in combiner.result]
+    before = [BufferLoad(b, indices, span=op.span) for b in buffers]
+    combined = combine(combiner, before, [maker.simplified(s, values) for s in reduce.source])
     start = [maker.value(e, values) for e in (reduce.init or combiner.identity_element)]
     init = SeqStmt.flatten(*[BufferStore(b, v, indices, span=op.span) for b, v in zip(buffers, start)])
     if len(buffers) == 1:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +34,7 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.passes import user_span
 from tvmagic.te.intrinsic import TensorIntrinCall
 from tvmagic.te.tag import current_tag
 from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
@@ -53,25 +52,15 @@ __all__ = [
     "var",
 ]
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
-def caller_span() -> Span | None:
-    """The line of the user's source that is running: the innermost frame outside this package."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return Span(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
-
 
 def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
     sizes = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
     result = tuple([expr(int(s) if isinstance(s, float) else s) for s in sizes])
     for axis, size in enumerate(result):
         if size.dtype.is_float or size.dtype.is_handle:
-            raise TVMagicError(f"dimension {axis} of {what} is not an integer", span=caller_span())
+            raise TVMagicError(f"dimension {axis} of {what} is not an integer", span=user_span())
         if isinstance(size, IntImm) and size.value < 0:
-            raise TVMagicError(f"dimension {axis} of {what} is negative: {size.value}", span=caller_span())
+            raise TVMagicError(f"dimension {axis} of {what} is negative: {size.value}", span=user_span())
     return result
 
 
@@ -84,14 +73,14 @@ def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Ten
         if name == "placeholder" and isinstance(dtype, str):
             error.hint = f"write `name={dtype!r}`: the second argument is the data type"
         raise
-    return PlaceholderOp(name, sizes, kind, caller_span()).output(0)
+    return PlaceholderOp(name, sizes, kind, user_span()).output(0)
 
 
 def _argument_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Sequence[str] | None) -> list[str]:
     """The names of the axes: those of the arguments of `fcompute`, `i0`, `i1`, ... for `*args`."""
     spec = inspect.getfullargspec(fcompute)
     if spec.varkw is not None or spec.kwonlyargs:
-        raise TVMagicError("the function of te.compute takes one plain argument for each axis", span=caller_span())
+        raise TVMagicError("the function of te.compute takes one plain argument for each axis", span=user_span())
     names = list(spec.args)
     if names and inspect.ismethod(fcompute):
         names = names[1:]
@@ -99,13 +88,13 @@ def _argument_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Sequ
         rest = ndim - len(names)
         if varargs_names is not None:
             if len(varargs_names) != rest:
-                raise TVMagicError(f"{len(varargs_names)} varargs_names are given for {rest} axes", span=caller_span())
+                raise TVMagicError(f"{len(varargs_names)} varargs_names are given for {rest} axes", span=user_span())
             return names + list(varargs_names)
         return names + [f"i{i}" for i in range(rest)]
     if len(names) > ndim:
         raise TVMagicError(
             f"the function of te.compute takes {len(names)} indices, the shape has {ndim} dimensions",
-            span=caller_span(),
+            span=user_span(),
         )
     return names
 
@@ -129,7 +118,7 @@ def compute(
 
     Returns the tensor, or a tuple of tensors where `fcompute` gives several values.
     """
-    span = caller_span()
+    span = user_span()
     tag = current_tag(tag)
     sizes = _shape(shape, f"`{name}`")
     names = _argument_names(fcompute, len(sizes), varargs_names)
@@ -149,7 +138,7 @@ def compute(
 
 def _value(value: Any, name: str) -> PrimExpr:
     if value is None:
-        raise TVMagicError(f"the function of `{name}` gives no value", span=caller_span())
+        raise TVMagicError(f"the function of `{name}` gives no value", span=user_span())
     return expr(value)
 
 
@@ -175,7 +164,7 @@ def scan(
     first, later, states = [list(t) if isinstance(t, (list, tuple)) else [t] for t in (init, update, state_placeholder)]
     given = [] if inputs is None else list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     axis = IterVar(Range(first[0].shape[0], later[0].shape[0]), f"{name}.idx", IterVar.Ordered)
-    op = ScanOp(name, current_tag(tag), attrs, axis, first, later, states, given, caller_span())
+    op = ScanOp(name, current_tag(tag), attrs, axis, first, later, states, given, user_span())
     return op.outputs[0] if op.num_outputs == 1 else list(op.outputs)
 
 
@@ -205,7 +194,7 @@ def extern(
     shapes = _shapes(shape, name)
     for tensor in inputs:
         if not isinstance(tensor, Tensor):
-            raise TVMagicError(f"the inputs of extern `{name}` are tensors, not `{tensor!r}`", span=caller_span())
+            raise TVMagicError(f"the inputs of extern `{name}` are tensors, not `{tensor!r}`", span=user_span())
     dtypes = _extern_dtypes(dtype, inputs, len(shapes), name)
     sources = _buffers(in_buffers) or [_extern_buffer(t.shape, t.dtype, t.op.name) for t in inputs]
     targets = _buffers(out_buffers) or [_extern_buffer(s, d, name) for s, d in zip(shapes, dtypes)]
@@ -213,8 +202,8 @@ def extern(
     if isinstance(body, PrimExpr):
         body = Evaluate(body)
     if not isinstance(body, Stmt):
-        raise TVMagicError(f"the function of extern `{name}` gives a statement or an expression", span=caller_span())
-    op = ExternOp(name, current_tag(tag), attrs, inputs, sources, targets, body, caller_span())
+        raise TVMagicError(f"the function of extern `{name}` gives a statement or an expression", span=user_span())
+    op = ExternOp(name, current_tag(tag), attrs, inputs, sources, targets, body, user_span())
     return op.outputs[0] if op.num_outputs == 1 else list(op.outputs)
 
 
@@ -251,7 +240,7 @@ def from_array(array: Any, name: str = "constant") -> Tensor:
     loops = [Var(f"ax{i}", "int32") for i in range(data.ndim)]
     body = loop_nest(loops, data.shape, BufferStore(target, BufferLoad(source, loops), loops))
     body = AllocateConst(pointer, dtype, data.shape, data, DeclBuffer(source, body))
-    return ConstantOp(name, data, target, body, caller_span()).output(0)
+    return ConstantOp(name, data, target, body, user_span()).output(0)
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:

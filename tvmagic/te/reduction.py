@@ -6,11 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import CommReducer, DataType, IterVar, PrimExpr, Reduce, Var, convert, expr, exprs
+from tvmagic.ir import CommReducer, DataType, IterVar, PrimExpr, Reduce, Var, convert, expr, exprs, substitute
 from tvmagic.ir.constants import const, neutral_of_max, neutral_of_min
 from tvmagic.ir.ops import maximum, minimum
 
-__all__ = ["comm_reducer", "max", "min", "prod", "sum"]
+__all__ = ["combine", "comm_reducer", "max", "min", "prod", "sum"]
+
+
+def combine(combiner: CommReducer, left: Sequence[Any], right: Sequence[Any]) -> list[PrimExpr]:
+    """What a combiner makes of two values, or of two sequences of values for a reduction of several."""
+    values: dict[Any, Any] = {**dict(zip(combiner.lhs, left)), **dict(zip(combiner.rhs, right))}
+    return [substitute(result, values) for result in combiner.result]
 
 
 def comm_reducer(

@@ -11,11 +11,16 @@ from typing import TypeGuard
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.arith.integer_logic import IntegerLogic, TooMuchWork
+from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
-from tvmagic.cinn.steps.tree import Leaf, leaves, only, ranges_of
+from tvmagic.cinn.steps.tree import Leaf, bound_and_first, leaves, only, ranges_of
 from tvmagic.ir import (
+    EQ,
     GE,
+    LE,
     LT,
+    And,
     Buffer,
     BufferLoad,
     BufferStore,
@@ -37,12 +42,15 @@ from tvmagic.tir.blocks.error import ScheduleError
 __all__ = [
     "among",
     "changing_input",
+    "check_adds_once",
     "check_inputs_stay",
+    "follows",
     "is_implied",
     "loads_of",
     "loads_what_it_stored",
     "relaxed",
     "stored_box",
+    "stored_part",
 ]
 
 
@@ -87,19 +95,47 @@ def stored_box(
     indices: Sequence[PrimExpr], domains: Mapping[Var, Range], predicate: PrimExpr | bool, analyzer: Analyzer
 ) -> list[tuple[PrimExpr, PrimExpr]] | None:
     """The first and the last value of each index, if all elements between them are named; None if that is not known."""
+    if not indices:
+        return []
     region = [Range.from_min_extent(index, 1) for index in indices]
     box = estimate_region_lower_bound(region, domains, predicate, analyzer)
     return None if box is None else [(found.min(), found.max()) for found in box]
 
 
-def is_implied(condition: PrimExpr, ranges: Iterable[tuple[PrimExpr, PrimExpr, PrimExpr]], analyzer: Analyzer) -> bool:
-    """Whether a condition holds wherever some values are inside their ranges: (value, first, number of values)."""
-    known: list[PrimExpr] = []
-    for value, first, extent in ranges:
-        value = analyzer.simplify(value)
-        known += [GE(value, first), LT(value, analyzer.simplify(first + extent))]
-    with analyzer.constraint_scope(all_of(known)):
-        return analyzer.can_prove(condition)
+def stored_part(
+    leaf: Leaf, store: BufferStore, loops: Iterable[For], conditions: Sequence[PrimExpr], analyzer: Analyzer
+) -> list[tuple[PrimExpr, PrimExpr]] | None:
+    """The first and the last value of each index of a store while some loops of its block run, under conditions on them.
+
+    None if it is not known that all elements between them are stored.
+    """
+    inner = ranges_of(loops)
+    values = [substitute(index, leaf.values) for index in store.indices]
+    moving = [n for n, value in enumerate(values) if set(variables_in(value)) & set(inner)]
+    box = stored_box([values[n] for n in moving], inner, all_of(conditions), analyzer)
+    if box is None:
+        return None
+    part = [(value, value) for value in values]
+    for n, ends in zip(moving, box):
+        part[n] = ends
+    return part
+
+
+def follows(goal: PrimExpr, known: Iterable[PrimExpr], domains: Mapping[Var, Range]) -> bool:
+    """Whether a condition is known to hold for all values of some variables for which others hold."""
+    logic = IntegerLogic(domains)
+    try:
+        return logic.implies(logic.both(*[logic.condition(c) for c in known]), logic.condition(goal))
+    except TooMuchWork:
+        return False
+
+
+def is_implied(condition: PrimExpr, places: Iterable[tuple[PrimExpr, Range]], domains: Mapping[Var, Range]) -> bool:
+    """Whether a condition holds wherever some values are inside their ranges."""
+    inside = [
+        limit for value, range_ in places for limit in (GE(value, range_.min), LT(value, range_.min + range_.extent))
+    ]
+    return follows(condition, inside, domains)
 
 
 # ---------------------------------------------------------------------------- what one iteration needs of others
@@ -126,30 +162,27 @@ def _covers(writer: Leaf, store: BufferStore, reader: Leaf, load: BufferLoad) ->
     """Whether a store has stored all that a load names, in the same iteration of the innermost loop around both."""
     shared = [n for n in writer.path if n in reader.path]
     depth = max(n for n, node in enumerate(shared) if isinstance(node, For))
-    analyzer = Analyzer(ranges_of([*writer.loops, *reader.loops]))
-    values = [substitute(index, writer.values) for index in store.indices]
-    places = [(value, value * 0, extent) for value, extent in zip(values, store.buffer.shape)]
-    for node in writer.path:
-        if isinstance(node, IfThenElse) and node not in shared:
-            known = among(node.condition, reader.conditions) or is_implied(node.condition, places, analyzer)
-            if node.else_case is not None or not known:
-                return False
-    inner = ranges_of(loop for loop in writer.loops if loop not in shared[: depth + 1])
-    moving = [n for n, value in enumerate(values) if set(variables_in(value)) & set(inner)]
-    box = stored_box([values[n] for n in moving], inner, True, analyzer)
-    if box is None:
+    domains = ranges_of([*writer.loops, *reader.loops, *_inner_loops(reader)])
+    own = [node for node in writer.path if isinstance(node, IfThenElse) and node not in shared]
+    if any(node.else_case is not None for node in own):
         return False
-    stored = [(value, value) for value in values]
-    for n, ends in zip(moving, box):
-        stored[n] = ends
-    readers = [loop for loop in reader.loops if loop not in shared[: depth + 1]]
+    places = [
+        (substitute(index, writer.values), Range.from_min_extent(0, extent))
+        for index, extent in zip(store.indices, store.buffer.shape)
+    ]
+    limits = [
+        c for c in (n.condition for n in own) if not among(c, reader.conditions) and not is_implied(c, places, domains)
+    ]
+    inner = [loop for loop in writer.loops if loop not in shared[: depth + 1]]
+    if not {v for c in limits for v in variables_in(c)} <= {loop.loop_var for loop in inner}:
+        return False
+    part = stored_part(writer, store, inner, limits, Analyzer(domains))
+    if part is None:
+        return False
+    loaded = [substitute(index, reader.values) for index in load.indices]
     return all(
-        _within(relaxed(at, reader, readers, analyzer), ends, analyzer) for at, ends in zip(load.indices, stored)
+        follows(And(LE(first, at), LE(at, last)), reader.conditions, domains) for at, (first, last) in zip(loaded, part)
     )
-
-
-def _within(part: tuple[PrimExpr, PrimExpr] | None, whole: tuple[PrimExpr, PrimExpr], analyzer: Analyzer) -> bool:
-    return part is not None and analyzer.can_prove(whole[0] <= part[0]) and analyzer.can_prove(part[1] <= whole[1])
 
 
 # ---------------------------------------------------------------------------- what changes while loops run
@@ -197,3 +230,25 @@ def _names_its_variables(leaf: Leaf, store: BufferStore) -> bool:
     """Whether a block stores at all of its variables that do not reduce, so that each element is of one instance."""
     spatial = {axis.var for axis in leaf.block.iter_vars if axis.iter_type != IterVar.CommReduce}
     return spatial <= {index for index in store.indices if isinstance(index, Var)}
+
+
+# ---------------------------------------------------------------------------- what runs more than once
+
+
+def check_adds_once(leaf: Leaf) -> None:
+    """Raise if a block may add to an element more often than once for all values of its variables.
+
+    Loops that are made for the variables run once for each value, so that they would not repeat it.
+    """
+    if not any(load.buffer is store.buffer for store in leaf.stores for load in loads_of(leaf, store.buffer)):
+        return
+    loops, first = bound_and_first(leaf)
+    known = leaf.conditions
+    repeats = [var for var, at in first.items() if not follows(EQ(var, at), known, ranges_of(leaf.loops))]
+    condition = substitute(all_of(known), first)
+    values = [value for value in leaf.realize.iter_values if variables_in(value)]
+    if repeats or not detect_iter_map(values, ranges_of(loops), condition, check_level="bijective").indices:
+        by = f"loop `{repeats[0].name}`" if repeats else "its loops"
+        raise ScheduleError(
+            f"{by} may repeat `{leaf.name}`, which adds up; loops made for its variables would not", leaf.block
+        )

@@ -150,7 +150,7 @@ def _fuse(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
             check_at_once(body_of_root, node, arguments_of(state, loops[0]), "fused with one that runs at once")
     var = Var("_".join(n.loop_var.name for n in nodes) + "_fused", first.loop_var.dtype)
     domain = Range.from_min_extent(IntImm(var.dtype, 0), IntImm(var.dtype, math.prod(sizes)))
-    around = ranges_of(n for n in path_to(body_of_root, first) if isinstance(n, For) and n is not first)
+    around = ranges_of(n for n in path_to(body_of_root, first) if isinstance(n, For))
     body = rebound(nodes[-1].body, _places(nodes, sizes, var), {**around, var: domain})
     fused = first.replace(loop_var=var, extent=domain.extent, body=body)
     commit(state, loops[0], Edit({first: fused})(body_of_root))
@@ -453,9 +453,9 @@ def _check_flat(realize: BlockRealize, loops: Sequence[For]) -> None:
     if any(axis.iter_type != IterVar.DataPar for axis in realize.block.iter_vars):
         raise ScheduleError(f"block `{realize.block.name_hint}` reduces; its loops cannot be flattened", realize.block)
     rest = [value for value in realize.iter_values if not is_zero(value)]
-    used = [loop.loop_var for loop in loops if not (isinstance(loop.extent, IntImm) and loop.extent.value == 1)]
-    fits = [v for v in rest if v in used or v in [loop.loop_var for loop in loops]] == rest
-    if not fits or [v for v in rest if v in used] != used:
+    every = {loop.loop_var: isinstance(loop.extent, IntImm) and loop.extent.value == 1 for loop in loops}
+    used = [var for var, once in every.items() if not once]
+    if any(value not in every for value in rest) or [value for value in rest if value in used] != used:
         raise ScheduleError(
             f"block `{realize.block.name_hint}` does not bind the loops in their order, or 0", realize.block
         )

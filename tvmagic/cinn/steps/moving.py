@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.form import in_order, init_block_of, listed, parts_of
-from tvmagic.cinn.steps.coverage import among, check_inputs_stay, loads_of, relaxed
+from tvmagic.cinn.steps.coverage import among, check_adds_once, check_inputs_stay, loads_of, relaxed
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_free_order
 from tvmagic.cinn.steps.loops import arguments_of, root_body
@@ -231,6 +231,7 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
     twin = twin_of(body, leaf) if not init_block_of(leaf.block) else None
     buffer = one_plain_store(leaf)
     check_runs_for_all(leaf)
+    check_adds_once(leaf)
     if buffer in arguments_of(state, block):
         raise ScheduleError(f"`{buffer.name}` is an output of the function; its block cannot be a producer", block)
     every = leaves(body)

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.form import init_block_of, listed, parts_of
-from tvmagic.cinn.steps.coverage import among, check_inputs_stay, is_implied, loads_of, relaxed, stored_box
+from tvmagic.cinn.steps.coverage import (
+    among,
+    check_adds_once,
+    check_inputs_stay,
+    is_implied,
+    loads_of,
+    relaxed,
+    stored_box,
+    stored_part,
+)
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.loops import root_body
 from tvmagic.cinn.steps.moving import (
@@ -21,6 +30,7 @@ from tvmagic.cinn.steps.moving import (
 from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,
+    bound_and_first,
     check_runs_for_all,
     commit,
     leaf_of,
@@ -70,13 +80,14 @@ def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_u
     twin = twin_of(body, leaf) if not init_block_of(leaf.block) else None
     one_plain_store(leaf)
     check_runs_for_all(leaf)
+    check_adds_once(leaf)
     every = leaves(body)
     outer = [n for n in path_to(body, loop.loop) if isinstance(n, For)]
     producers = _check_consumer(every, leaf, twin, loop, outer)
     check_inputs_stay(leaf, every, outer)
     analyzer = Analyzer(ranges_of([*outer, *{n for p in producers for n in p.loops}]))
     spans = _given(leaf, producers, loop.loop, analyzer)
-    guard = _guard_to_enter(leaf, producers, spans, loop.loop, analyzer)
+    guard = _guard_to_enter(leaf, producers, spans, loop.loop, outer)
     held = [] if guard is None else [guard.condition]
     new = nest_of(state, leaf, twin, spans, keep_unit_loops, "reverse_compute_at_extra_var", held)
     if guard is None:
@@ -152,8 +163,7 @@ def _given(leaf: Leaf, producers: Sequence[Leaf], loop: For, analyzer: Analyzer)
     domains = _domains(leaf)
     for producer in producers:
         for store, load in _pairs(leaf, producer):
-            for index, at in zip(load.indices, store.indices):
-                ends = relaxed(at, producer, _inside(producer, loop), analyzer)
+            for index, ends in zip(load.indices, _ends(producer, store, loop, analyzer)):
                 _give(leaf, spans, domains, index, ends, analyzer)
     for axis in leaf.block.iter_vars:
         assert axis.dom is not None
@@ -168,6 +178,23 @@ def _given(leaf: Leaf, producers: Sequence[Leaf], loop: For, analyzer: Analyzer)
             _check_box(leaf, producer, store, load, spans, loop, analyzer)
             _check_all_stored(leaf, producer, store, load)
     return spans
+
+
+def _own_conditions(producer: Leaf, store: BufferStore, loop: For, analyzer: Analyzer) -> list[PrimExpr]:
+    """The conditions under a loop that say which elements each of its iterations stores, if these are a box without gaps."""
+    inside = _inside(producer, loop)
+    moving = {v for i in store.indices for v in variables_in(substitute(i, producer.values))} & set(ranges_of(inside))
+    own = [c for c in _conditions_under(producer, loop) if moving.issuperset(variables_in(c))]
+    return own if stored_part(producer, store, inside, own, analyzer) is not None else []
+
+
+def _ends(
+    producer: Leaf, store: BufferStore, loop: For, analyzer: Analyzer
+) -> Sequence[tuple[PrimExpr, PrimExpr] | None]:
+    """The first and the last value of each index at which one iteration of a loop may store."""
+    own = _own_conditions(producer, store, loop, analyzer)
+    part = stored_part(producer, store, _inside(producer, loop), own, analyzer) if own else None
+    return part or [relaxed(at, producer, _inside(producer, loop), analyzer) for at in store.indices]
 
 
 def _domains(leaf: Leaf) -> dict[Var, Range]:
@@ -213,22 +240,19 @@ def _check_box(
     analyzer: Analyzer,
 ) -> None:
     """Raise unless one iteration stores each element of the spans, the conditions in it aside."""
-    inner = ranges_of(_inside(producer, loop))
-    axes = [(index, substitute(at, producer.values)) for index, at in zip(load.indices, store.indices)]
-    moving = [(index, at) for index, at in axes if isinstance(index, Var) and set(variables_in(at)) & set(inner)]
-    box = stored_box([at for _, at in moving], inner, True, analyzer)
-    for number, (index, _) in enumerate(moving):
-        span = spans[index]  # type: ignore[index]
-        if box is None or not (
-            analyzer.can_prove(box[number][0] <= span.low)
-            and analyzer.can_prove(span.low + span.extent - 1 <= box[number][1])
-        ):
-            raise ScheduleError(
-                f"one iteration of loop `{loop.loop_var.name}` is not known to store all that `{leaf.name}` would load",
-                leaf.block,
-                loop,
-                hint="choose a loop under which the producer stores an interval of each dimension",
-            )
+    own = _own_conditions(producer, store, loop, analyzer)
+    part = stored_part(producer, store, _inside(producer, loop), own, analyzer)
+    pairs = [(spans[index], ends) for index, ends in zip(load.indices, part or ()) if isinstance(index, Var)]
+    if part is None or not all(
+        analyzer.can_prove(first <= span.low) and analyzer.can_prove(span.low + span.extent - 1 <= last)
+        for span, (first, last) in pairs
+    ):
+        raise ScheduleError(
+            f"one iteration of loop `{loop.loop_var.name}` is not known to store all that `{leaf.name}` would load",
+            leaf.block,
+            loop,
+            hint="choose a loop under which the producer stores an interval of each dimension",
+        )
 
 
 def _check_all_stored(leaf: Leaf, producer: Leaf, store: BufferStore, load: BufferLoad) -> None:
@@ -253,7 +277,7 @@ def _check_all_stored(leaf: Leaf, producer: Leaf, store: BufferStore, load: Buff
 
 
 def _guard_to_enter(
-    leaf: Leaf, producers: Sequence[Leaf], spans: dict[Var, Span], loop: For, analyzer: Analyzer
+    leaf: Leaf, producers: Sequence[Leaf], spans: dict[Var, Span], loop: For, outer: Sequence[For]
 ) -> IfThenElse | None:
     """The condition that is all of the loop's body, if the block goes inside it; None if it goes after it.
 
@@ -261,7 +285,7 @@ def _guard_to_enter(
     """
     body = only(loop.body)
     guard = body if is_guard(body) else None
-    open_conditions = [c for p in producers for c in _conditions_under(p, loop) if not _implied(c, leaf, p, analyzer)]
+    open_conditions = [c for p in producers for c in _open_conditions(leaf, p, loop, outer)]
     if any(guard is None or not structural_equal(c, guard.condition) for c in open_conditions):
         raise ScheduleError(
             f"whether one iteration of loop `{loop.loop_var.name}` stores what `{leaf.name}` would load depends on "
@@ -275,14 +299,30 @@ def _guard_to_enter(
     return guard if open_conditions or (len(wanted) == 1 and among(guard.condition, wanted)) else None
 
 
+def _open_conditions(leaf: Leaf, producer: Leaf, loop: For, outer: Sequence[For]) -> list[PrimExpr]:
+    """The conditions under a loop of which it is not known that they hold wherever the block loads what is stored."""
+    analyzer = Analyzer(ranges_of([*outer, *producer.loops]))
+    own = [_own_conditions(producer, store, loop, analyzer) for store, _ in _pairs(leaf, producer)]
+    under = _conditions_under(producer, loop)
+    return [c for c in under if not all(among(c, o) for o in own) and not _implied(c, leaf, producer, loop, outer)]
+
+
 def _conditions_under(producer: Leaf, loop: For) -> list[PrimExpr]:
     path = producer.path[producer.path.index(loop) + 1 :]
     return [n.condition for n in path if isinstance(n, IfThenElse)]
 
 
-def _implied(condition: PrimExpr, leaf: Leaf, producer: Leaf, analyzer: Analyzer) -> bool:
-    """Whether a condition holds where what the producer stores is in the domains of the block's variables."""
-    domains = _domains(leaf)
+def _implied(condition: PrimExpr, leaf: Leaf, producer: Leaf, loop: For, outer: Sequence[For]) -> bool:
+    """Whether a condition under the target holds where what the producer stores is in the domains of the block's variables.
+
+    What the producer adds up is inside its own domains, all of which its loops under the target go through. Of loops that
+    repeat the producer there the first iteration is enough.
+    """
+    domains, (_, first) = _domains(leaf), bound_and_first(producer)
     axes = [pair for store, load in _pairs(leaf, producer) for pair in zip(load.indices, store.indices)]
-    inside = [(index, substitute(at, producer.values)) for index, at in axes if isinstance(index, Var)]
-    return is_implied(condition, [(at, domains[index].min, domains[index].extent) for index, at in inside], analyzer)
+    inside = [(substitute(at, producer.values), domains[index]) for index, at in axes if isinstance(index, Var)]
+    added = [
+        (value, axis.dom) for axis, value in producer.bindings if axis.iter_type == IterVar.CommReduce and axis.dom
+    ]
+    under = {n.loop_var: first[n.loop_var] for n in _inside(producer, loop) if n.loop_var in first}
+    return is_implied(substitute(condition, under), [*inside, *added], ranges_of([*outer, *producer.loops]))

@@ -47,6 +47,7 @@ __all__ = [
     "Leaf",
     "Names",
     "block_ref",
+    "bound_and_first",
     "check_runs_for_all",
     "commit",
     "leaf_of",
@@ -203,11 +204,24 @@ def leaf_of(body: Stmt, block: Block) -> Leaf:
     return found
 
 
+def bound_and_first(leaf: Leaf) -> tuple[list[For], dict[Var, PrimExpr]]:
+    """The loops that the block's variables are bound to, and the first values of the others, which repeat the block."""
+    used = {var for value in leaf.realize.iter_values for var in variables_in(value)}
+    loops = [loop for loop in leaf.loops if loop.loop_var in used]
+    return loops, {loop.loop_var: loop.min for loop in leaf.loops if loop not in loops}
+
+
 def runs_for_all(leaf: Leaf) -> bool:
-    """Whether a block runs for all values of its variables, whatever conditions are around it."""
+    """Whether a block runs for all values of its variables, whatever conditions are around it.
+
+    Of loops that repeat it the first iteration is enough.
+    """
     if any(isinstance(n, IfThenElse) and n.else_case is not None for n in leaf.path):
         return False
-    return not leaf.conditions or runs_everywhere(leaf.realize, ranges_of(leaf.loops), all_of(leaf.conditions))
+    if not leaf.conditions:
+        return True
+    loops, first = bound_and_first(leaf)
+    return runs_everywhere(leaf.realize, ranges_of(loops), substitute(all_of(leaf.conditions), first))
 
 
 def check_runs_for_all(leaf: Leaf) -> None:

@@ -20,7 +20,7 @@ from tvmagic.cinn.text.functions import EXTERNAL, OP_NAMES
 from tvmagic.cinn.text.numbers import number_value
 from tvmagic.cinn.text.reductions import name_tensors, ranks_in
 from tvmagic.cinn.text.scopes import CinnShapes, finish_function
-from tvmagic.cinn.text.syntax import Expr, Statement, Text, parse_program
+from tvmagic.cinn.text.syntax import Expr, Program, Statement, Text, parse_programs
 from tvmagic.cinn.text.types import CinnTypes, cast_type
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import (
@@ -51,6 +51,7 @@ from tvmagic.ir import (
     ForKind,
     IfThenElse,
     IntImm,
+    IRModule,
     IterVar,
     Let,
     LetStmt,
@@ -84,7 +85,7 @@ from tvmagic.tir.blocks.conditions import all_of
 __all__ = ["from_cinn", "is_cinn_text"]
 
 _BEGINNING = re.compile(
-    r"\s*(?:function\s+\w+\s*\(|(?:\{\s*)*(?:ScheduleBlock\s*\(|(?:serial|parallel|unroll|default"
+    r"(?:\s|//[^\n]*\n)*(?:Expr\s+\d+\s*\{|function\s+\w+\s*\(|(?:\{\s*)*(?:ScheduleBlock\s*\(|(?:serial|parallel|unroll|default"
     r"|vectorize\s*[\[(]\d+[\])]|thread_bind\[[\w. ]*\])\s+for\s*\())"
 )
 
@@ -113,28 +114,55 @@ def from_cinn(
     params: Sequence[str] | None = None,
     name: str = "main",
     source: str = "<cinn>",
-) -> PrimFunc:
-    """The function that CINN's text describes.
+) -> Any:
+    """The function that CINN's text describes; of a text with several the module.
 
     Parameters
     ----------
-    text: what `cinn_text` prints of a function: a `ScheduleBlock(root)`, or the statements in it.
+    text: what `cinn_text` prints of a function or module: a `ScheduleBlock(root)`, or the statements in it; several begin
+        each with a line `function NAME (_A, _B)`, with `Expr 0 {`, or with a root of their own.
     buffers: tensors known from elsewhere, by name: a `Buffer`, or a shape and a dtype.
     outputs: tensors that callers see though blocks of the text read them too.
     params: the names of the parameters in order; by default those of the text's head, and without one inputs, then
         outputs, in the order of the text. A size that is no tensor's dimension is a parameter too, at the end.
-    name: what the function is called, if the text has no head.
+    name: what the function is called, if the text has no head; of several the next ones `NAME_0`, `NAME_1`, ...
     source: what places in the text are called in spans and errors.
 
     Raises
     ------
     DiagnosticError: the text cannot be read, or types in it do not fit; the place is given.
-    TVMagicError: a tensor's size cannot be told from the text; give it in `buffers`.
+    TVMagicError: a tensor's size cannot be told from the text; give it in `buffers`. Two functions have one name;
+        `outputs` or `params` are given for several functions.
     """
     tokens = Text(text, source)
-    program = parse_program(tokens)
+    programs = parse_programs(tokens)
+    if len(programs) == 1:
+        return _function(tokens, programs[0], buffers or {}, outputs, params, name)
+    if outputs or params is not None:
+        raise TVMagicError(
+            f"the text has {len(programs)} functions, so `outputs` and `params` do not say of which",
+            hint="begin each with a line `function NAME (_A, _B)`, which says what its arguments are",
+        )
+    functions: dict[str, PrimFunc] = {}
+    for number, program in enumerate(programs):
+        called = program.name or (name if number == 0 else f"{name}_{number - 1}")
+        if called in functions:
+            raise TVMagicError(f"two functions of the text are called `{called}`")
+        functions[called] = _function(tokens, program, buffers or {}, (), None, called)
+    return IRModule(functions)
+
+
+def _function(
+    tokens: Text,
+    program: Program,
+    buffers: Mapping[str, Any],
+    outputs: Sequence[str],
+    params: Sequence[str] | None,
+    name: str,
+) -> PrimFunc:
+    """One function of a text."""
     name_tensors(program.statements)
-    known = {n: _known_buffer(n, b) for n, b in (buffers or {}).items()}
+    known = {n: _known_buffer(n, b) for n, b in buffers.items()}
     types = CinnTypes(tokens, {n: b.dtype for n, b in known.items()})
     types.run(program.statements, {})
     builder = _Builder(tokens, types, known, ranks_in(program.statements))

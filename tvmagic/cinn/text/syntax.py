@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tvmagic.errors import DiagnosticError
 from tvmagic.ir import Span
 
-__all__ = ["REDUCTIONS", "Expr", "Statement", "Program", "Text", "parse_program", "parse_statements"]
+__all__ = ["REDUCTIONS", "Expr", "Statement", "Program", "Text", "parse_programs"]
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\r\n]+|//[^\n]*)
@@ -124,22 +124,21 @@ class Text:
         return DiagnosticError(message, span=span, source_line=self.lines[span.line - 1], hint=hint)
 
 
-def parse_program(text: Text) -> Program:
-    """The statements of a text in order, with the function's head and the braces around all of it, if there are any."""
+def parse_programs(text: Text) -> list[Program]:
+    """The functions of a text in order, each as its statements, with its head and the braces around it, if it has any."""
     parser = _Parser(text)
-    name, arguments = parser.head()
-    found: list[Statement] = []
+    found: list[Program] = []
     while parser.token.kind != "end":
-        found.append(parser.statement())
+        found.append(parser.program())
     if not found:
         raise text.error("the text holds no statement", 0)
-    braces = len(found) == 1 and found[0].kind == "list"
-    return Program(found[0].body if braces else found, name, arguments, braces)
+    return found
 
 
-def parse_statements(text: Text) -> list[Statement]:
-    """The statements of a text, in order; braces around all of it are taken off."""
-    return parse_program(text).statements
+def _is_root(statement: Statement) -> bool:
+    """Whether a statement is the root block of a function, `root`, `root_0`, ..., alone or in braces."""
+    inner = statement.body[0] if statement.kind == "list" and len(statement.body) == 1 else statement
+    return inner.kind == "block" and re.fullmatch(r"root(_\d+)?", inner.name) is not None
 
 
 class _Parser:
@@ -187,11 +186,41 @@ class _Parser:
             return True
         return False
 
-    # ------------------------------------------------------------------ statements
+    # ------------------------------------------------------------------ functions
+
+    def program(self) -> Program:
+        """A function: up to the head of the next one, to the end of its `Expr 0 { ... }`, or to the end of its root."""
+        place, framed = self.token.offset, self._is_frame()
+        if framed:
+            self.at += 3
+        name, arguments = self.head()
+        found: list[Statement] = []
+        while (
+            self.token.kind != "end"
+            and not self._is_head()
+            and not self._is_frame()
+            and not (found and _is_root(found[-1]))
+        ):
+            if framed and self.token.text == "}":
+                break
+            found.append(self.statement())
+        if framed:
+            self.expect("}")
+        if not found:
+            raise self.source.error("the function holds no statement", place)
+        braces = len(found) == 1 and found[0].kind == "list"
+        return Program(found[0].body if braces else found, name, arguments, braces)
+
+    def _is_frame(self) -> bool:
+        """`Expr 0 {`, with which lists of CINN's expressions are printed."""
+        return self.token.text == "Expr" and self.following().isdigit() and self.following(2) == "{"
+
+    def _is_head(self) -> bool:
+        return self.token.text == "function" and self.token.kind == "name" and self.tokens[self.at + 1].kind == "name"
 
     def head(self) -> tuple[str | None, list[str] | None]:
         """`function f (_A, _B)`, if the text begins with it: the name, and the arguments as they are written."""
-        if self.token.text != "function" or self.token.kind != "name" or self.tokens[self.at + 1].kind != "name":
+        if not self._is_head():
             return None, None
         self.take()
         name = self.name("the function's name")
@@ -202,6 +231,8 @@ class _Parser:
             if self.token.text != ")":
                 self.expect(",")
         return name, arguments
+
+    # ------------------------------------------------------------------ statements
 
     def braces(self) -> list[Statement]:
         """The statements of a list in braces."""
@@ -215,6 +246,13 @@ class _Parser:
 
     def statement(self) -> Statement:
         token = self.token
+        if token.text == "poly_for" and self.following() == "(":
+            raise self.source.error(
+                "`poly_for` is a loop with a condition in place of an extent, which CINN has before it lowers a function",
+                token.offset,
+                len(token.text),
+                "write `serial for (VAR, MIN, EXTENT)`",
+            )
         if token.text == "{" and token.kind == "symbol":
             return Statement("list", token.offset, body=self.braces())
         if self._is_loop():

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.codegen.opencl.expressions import Lanes
 from tvmagic.codegen.opencl.types import constant, register_type
-from tvmagic.codegen.rules import rules_of
+from tvmagic.codegen.rules import large_uint, rules_of
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, DataType, IntImm
 
@@ -114,8 +114,7 @@ def _count(writer: Any, call: Call) -> Lanes:
 
 @rule("large_uint_imm")
 def _large(writer: Any, call: Call) -> Lanes:
-    low, high = (int(a) for a in call.args)
-    return [constant(call.dtype, (high << 32) | (low & 0xFFFFFFFF))]
+    return [constant(call.dtype, large_uint(call))]
 
 
 @rule("q_multiply_shift")

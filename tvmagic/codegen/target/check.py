@@ -56,7 +56,10 @@ def check_machine(triple: str, cpu: str, features: str) -> None:
         return
     unknown = re.search(r"'[+-]?(\S+)' is not a recognized (processor|feature)", done.stderr)
     if unknown is not None:
-        raise BuildError(f"LLVM here knows no {unknown[2]} `{unknown[1]}` for `{triple}`")
+        raise BuildError(
+            f"LLVM here knows no {unknown[2]} `{unknown[1]}` for `{triple}`",
+            hint=f"leave the {unknown[2]} out: the code then runs on every processor of this architecture",
+        )
     if done.returncode:
         fatal = re.search(r"LLVM ERROR: (.*)", done.stderr)
         why = f": {fatal[1]}" if fatal else ""

@@ -15,7 +15,7 @@ from tvmagic.codegen.target.families import NVPTX, Family, OpenCL, families, fam
 from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
 from tvmagic.codegen.target.tags import tagged_target
 from tvmagic.errors import BuildError, TVMagicError, did_you_mean
-from tvmagic.ir import Identified
+from tvmagic.ir import Identified, register_json
 
 __all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "target_machine"]
 
@@ -333,6 +333,9 @@ class Target(Identified):
 
     def __hash__(self) -> int:
         return hash(str(self))
+
+
+register_json("Target", Target, Target.export, Target)
 
 
 class TargetKind(Identified):

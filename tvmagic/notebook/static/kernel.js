@@ -163,7 +163,18 @@ function makeHost({ reference, half, brain }) {
   }
 
   /** Make inputs, run both, compare. `say` hears what is being done. */
-  async function run({ kernel, params, plain, bounds, seed }, say = nothing) {
+  async function run(job, say = nothing) {
+    try {
+      return await agreed(job, say);
+    } catch (error) {
+      // engines give no code for this: of their range errors, those about memory and the lengths of arrays
+      if (!(error instanceof RangeError && /alloc|memory|length/i.test(error.message))) throw error;
+      const bytes = job.params.reduce((all, { dtype, shape }) => all + TYPES[dtype].BYTES_PER_ELEMENT * product(shape), 0);
+      throw new Error(`this browser has no room for its arrays (${Math.ceil(bytes / 2 ** 20)} MiB) and those of the reference`);
+    }
+  }
+
+  async function agreed({ kernel, params, plain, bounds, seed }, say) {
     say("making inputs");
     const random = generator(seed);
     const values = params.map((param) => (param.input ? randomArray(param, random) : null));

@@ -26,12 +26,14 @@ y.tile(i, j, 16, 16)
     hints={
         "moved <= 16_000_000": "`y.tile(i, j, a, b)` is two splits and a reorder. A cache line has 64 bytes, 16 of these "
         "numbers: tiles with fewer than 16 rows or columns waste parts of lines.",
-        "cycles <= 4_000_000": "The tiles move few bytes, but their inner loops are too short: each entry of a loop has its price.",
+        "cycles <= 4_000_000": "The tiles move few bytes, but they take too long. Both sides should divide 1040, or a condition is tested at "
+        "every element; and the lines of a tile should fit into the first cache together: try sides of 16 to 40.",
         "refused": "`tile` takes the two loops and the two sizes of a tile: `y.tile(i, j, 16, 16)`.",
     },
     wrong=[
         ("y = s[Y]\ny.reorder(y.axis[1], y.axis[0])", "moved <= 16_000_000"),
         ("y = s[Y]\ny.tile(*y.axis, 1, 512)", "moved <= 16_000_000"),
+        ("y = s[Y]\ny.tile(*y.axis, 32, 32)", "cycles <= 4_000_000"),
         ("y = s[Y]\ny.tile(*y.axis, 16)", "refused"),
     ],
 )

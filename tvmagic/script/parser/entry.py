@@ -209,9 +209,11 @@ class _Text:
             elif isinstance(item, ast.Expr):
                 value = parser.eval(item.value)
                 if value is not None and not isinstance(value, str):
-                    raise self.source.error(item, "a module holds functions and `I.module_attrs`")
+                    raise self.source.error(
+                        item, "a module holds functions, `I.module_attrs` and `I.module_global_infos`"
+                    )
             elif not isinstance(item, ast.Pass):
-                raise self.source.error(item, "a module holds functions and `I.module_attrs`")
+                raise self.source.error(item, "a module holds functions, `I.module_attrs` and `I.module_global_infos`")
         for function, _ in functions:
             if function.returns is not None:
                 returned = parser.guard(function.returns, lambda node=function.returns: type_from(parser.eval(node)))

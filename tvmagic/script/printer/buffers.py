@@ -158,12 +158,10 @@ def buffer_annotation(printer: Printer, buffer: Buffer, frame: Frame) -> str:
 
 @prints(Buffer)
 def _buffer(printer: Printer, buffer: Buffer) -> Text:
-    name = printer.names.get(id(buffer))
-    if name is None:
-        frame = printer.lowest_frame(buffer)
-        name = printer.declare(buffer, buffer.name or "buffer", frame)
-        frame.items.append(f"{name} = {declaration(printer, buffer, 'Buffer', frame)}")
-    return (name if isinstance(name, str) else name()), ATOM
+    made = printer.known_or(
+        buffer, buffer.name or "buffer", lambda frame: declaration(printer, buffer, "Buffer", frame)
+    )
+    return made, ATOM
 
 
 # ---------------------------------------------------------------------------- accesses

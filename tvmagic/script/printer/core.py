@@ -305,6 +305,15 @@ class Printer:
         frame.defined.append(id(item))
         return name
 
+    def known_or(self, item: Any, hint: str, creation: Callable[[Frame], str]) -> str:
+        """The name of a variable or buffer; if nothing defines it, a line with `creation` does, in the lowest frame that it needs."""
+        name = self.names.get(id(item))
+        if name is None:
+            frame = self.lowest_frame(item)
+            name = self.declare(item, hint, frame)
+            frame.items.append(f"{name} = {creation(frame)}")
+        return name if isinstance(name, str) else name()
+
     def define_inline(self, item: Any, text: Callable[[], str], frame: Frame) -> None:
         """Let a variable be written as `text()`, a part of the buffer that defines it."""
         self.names[id(item)] = text
@@ -339,15 +348,25 @@ class Printer:
         if len(self.frames) == 1:
             return self.frames[0]
         # where a branch is one statement, both its frame and that of the statement are known by it: the outer counts
-        open_frames = {id(f.node): f for f in reversed(self.frames) if f.node is not None}
+        open_frames = {id(f.node): f for f in reversed(self.frames) if f.node is not None and not f.in_header}
         for scope in self.ancestors.scopes_of(item):
             if scope in open_frames:
-                return open_frames[scope]
+                frame = open_frames[scope]
+                if not _defines_pointer(frame.node, item):
+                    return frame
+                return next(f for f in reversed(self.frames) if f.node is frame.node)
         return self.frames[0]
 
     def holds_all_uses(self, node: Any, item: Any) -> bool:
         """Whether every use of `item` is inside `node`."""
         return id(node) in self.ancestors.scopes_of(item)
+
+
+def _defines_pointer(node: Any, item: Any) -> bool:
+    """Whether `item` is a buffer on a pointer that the statement `node` defines, and so is declared inside it."""
+    if not isinstance(item, Buffer):
+        return False
+    return getattr(node, "buffer_var", None) is item.data or getattr(node, "var", None) is item.data
 
 
 def annotate(item: Any, comment: str) -> Any:

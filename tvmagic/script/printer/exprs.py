@@ -20,6 +20,7 @@ from tvmagic.ir import (
     CommReducer,
     ConstExpr,
     Div,
+    DummyGlobalInfo,
     FloatImm,
     FloorDiv,
     FloorMod,
@@ -45,6 +46,7 @@ from tvmagic.ir import (
     Sub,
     TupleType,
     Var,
+    VDevice,
 )
 from tvmagic.ir.fold import FOLDERS
 from tvmagic.ir.ops import add
@@ -63,7 +65,7 @@ from tvmagic.script.printer.core import (
     Text,
     prints,
 )
-from tvmagic.script.printer.literals import float_text
+from tvmagic.script.printer.literals import float_text, quoted
 
 __all__ = ["ITER_TYPES", "var_creation"]
 
@@ -227,13 +229,7 @@ def var_creation(printer: Printer, var: Var) -> str:
 
 @prints(Var)
 def _var(printer: Printer, var: Var) -> Text:
-    name = printer.names.get(id(var))
-    if name is None:
-        frame = printer.lowest_frame(var)
-        name = printer.declare(var, var.name or "v", frame)
-        frame.items.append(f"{name} = {var_creation(printer, var)}")
-        return name, ATOM
-    return (name if isinstance(name, str) else name()), ATOM
+    return printer.known_or(var, var.name or "v", lambda frame: var_creation(printer, var)), ATOM
 
 
 ITER_TYPES = (
@@ -299,6 +295,17 @@ def _tuple_type(printer: Printer, node: TupleType) -> Text:
 @prints("Target")
 def _target(printer: Printer, target: Any) -> Text:
     return f"{printer.tir('target')}({printer.value(target.export())})", ATOM
+
+
+@prints(VDevice)
+def _vdevice(printer: Printer, node: VDevice) -> Text:
+    options = printer.value(None if node.target is None else node.target.export())
+    return f"{printer.ir('vdevice')}({options}, {node.vdevice_id}, {quoted(node.memory_scope)})", ATOM
+
+
+@prints(DummyGlobalInfo)
+def _dummy_global_info(printer: Printer, node: DummyGlobalInfo) -> Text:
+    return f"{printer.ir('dummy_global_info')}()", ATOM
 
 
 # ---------------------------------------------------------------------------- calls

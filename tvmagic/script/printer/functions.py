@@ -145,6 +145,8 @@ def _module(printer: Printer, module: IRModule) -> Suite:
         name = printer.define(module, hint, frame)
         if module.attrs:
             frame.items.append(f"{printer.ir('module_attrs')}({printer.value(module.attrs)})")
+        if module.global_infos:
+            frame.items.append(f"{printer.ir('module_global_infos')}({printer.value(module.global_infos)})")
         alias = printer.config.module_alias or name
         for var, _ in functions:
             printer.define_inline(var, lambda var=var: f"{alias}.{identifier(var.name_hint)}", frame)

@@ -15,16 +15,17 @@ class Frame:
     """The printed items of one scope, and the names that end with it.
 
     `concise`: the statement that is printed now is the last of its scope, so that what it
-    defines needs no `with`.
+    defines needs no `with`. `in_header`: the first line of the scope is printed now, above all that is inside it.
     """
 
-    __slots__ = ("concise", "defined", "items", "node")
+    __slots__ = ("concise", "defined", "in_header", "items", "node")
 
     def __init__(self, node: Any) -> None:
         self.node = node
         self.items: list[Any] = []
         self.defined: list[int] = []
         self.concise = False
+        self.in_header = False
 
 
 _WALKED = frozenset({Kind.EXPR, Kind.STMT, Kind.NODE, Kind.VAR_DEF, Kind.BUFFER_USE, Kind.BUFFER_DEF})

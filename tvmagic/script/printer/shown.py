@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.script.printer import script
 
-__all__ = ["set_show_hook", "show"]
+__all__ = ["set_show_hook", "show", "show_text"]
 
 _hook: Callable[..., Any] | None = None
 
@@ -23,7 +23,11 @@ def show(node: Any, style: str | None = None, black_format: bool | None = None, 
 
     `black_format` is accepted as in TVM; the text is shown as it is printed.
     """
-    text = script(node, **options)
+    show_text(script(node, **options), style, node)
+
+
+def show_text(text: str, style: str | None = None, node: Any = None) -> None:
+    """Show a text: the TVMScript text of `node`, or Python."""
     if _hook is None:
         print(text)
     else:

@@ -304,6 +304,7 @@ def _for(printer: Printer, loop: For) -> Suite:
     with printer.frame(loop) as frame:
         names: list[str] = []
         extents: list[str] = []
+        frame.in_header = True
         for inner in loops:
             names.append(printer.define_var(inner.loop_var, frame))
             printer.loops.setdefault(id(inner.loop_var), inner)
@@ -312,6 +313,7 @@ def _for(printer: Printer, loop: For) -> Suite:
                 if inner is not loop:
                     printer.stands_in(inner, loop)
         right = f"{printer.tir('grid')}({', '.join(extents)})" if extents else _loop_text(printer, loop)
+        frame.in_header = False
         printer.body(loops[-1].body, frame)
         for inner in loops:
             printer.loops.pop(id(inner.loop_var), None)

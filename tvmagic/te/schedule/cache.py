@@ -9,7 +9,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import IterVar, PrimExpr, Range, Reduce, Select, Var, substitute
 from tvmagic.ir.ops import logical_and, make_zero
-from tvmagic.te.operation import caller_span
+from tvmagic.passes import user_span
 from tvmagic.te.schedule.dataflow import insert_stage, join_group, replace_dataflow, restart_loops
 from tvmagic.te.schedule.message_passing import (
     BoundProver,
@@ -40,7 +40,7 @@ def cache_read(sch: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tenso
     source_stage = sch[tensor]
     source = source_stage.op.output(tensor.value_index)
     axes = plain_axes(source.shape)
-    span = caller_span()
+    span = user_span()
     body = source(*[iv.var for iv in axes])
     cache = ComputeOp(f"{tensor.name}.{scope}", "", None, axes, [body], span).output(0)
     replaced: dict[Tensor, Tensor] = {}
@@ -77,17 +77,17 @@ def cache_write(sch: Schedule, tensor: Any, scope: str) -> Any:
     stage = sch[tensors[0]]
     for other in tensors:
         if sch[other] is not stage:
-            raise ScheduleError("cache_write of several tensors takes the outputs of one operation", span=caller_span())
+            raise ScheduleError("cache_write of several tensors takes the outputs of one operation", span=user_span())
     op = stage.op
     if several and len(tensors) != op.num_outputs:
-        raise ScheduleError(f"cache_write takes all {op.num_outputs} outputs of `{op.name}`", span=caller_span())
+        raise ScheduleError(f"cache_write takes all {op.num_outputs} outputs of `{op.name}`", span=user_span())
     if isinstance(op, ComputeOp):
         cache = _relayout_compute(stage, op, scope)
     elif isinstance(op, TensorComputeOp) and op.num_outputs == 1:
         cache = _relayout_tensor_compute(stage, op, scope)
     else:
         hint = "an input is copied by `s.cache_read`" if op.kind == "placeholder" else None
-        raise ScheduleError(f"cache_write of `{op.name}`, which is a {op.kind}", span=caller_span(), hint=hint)
+        raise ScheduleError(f"cache_write of `{op.name}`, which is a {op.kind}", span=user_span(), hint=hint)
     _replace_original(sch, stage, cache, scope)
     return list(cache.op.outputs) if several else cache.op.output(tensors[0].value_index)
 
@@ -125,7 +125,7 @@ class _Relayout:
             if iv.iter_type != IterVar.DataPar or iv not in self.ranges:
                 raise ScheduleError(
                     f"stage `{stage.name}`: cache_write after loop `{iv.var.name}` of the reduction was rearranged",
-                    span=caller_span(),
+                    span=user_span(),
                     hint="call cache_write before the reduction is split or fused",
                 )
             axis = IterVar(self.ranges[iv], iv.var.copy_with_suffix(".c"), iv.iter_type)

@@ -24,6 +24,7 @@ from tvmagic.ir import (
     Var,
     stored_together,
 )
+from tvmagic.te.reduction import combine
 from tvmagic.te.schedule.loop_nest import LoopContext, Values, if_nest, make_loop_nest, merge_nest, substitute_values
 from tvmagic.te.schedule.message_passing import make_bound_check, pass_down_mask
 from tvmagic.te.schedule.relations import Masks, is_const
@@ -159,10 +160,8 @@ def _value(buffer: Buffer) -> PrimExpr:
 
 def _own_part(reduce: Reduce, partial: list[Buffer], loops: list[list[Stmt]]) -> list[Stmt]:
     """What one thread reduces itself: the start, and the loops with the update."""
-    from tvmagic.te.schedule.provide import combine
-
     start: list[Stmt] = [BufferStore(b, v, (0,)) for b, v in zip(partial, reduce.combiner.identity_element)]
-    combined = combine(reduce, [_value(b) for b in partial])
+    combined = combine(reduce.combiner, [_value(b) for b in partial], reduce.source)
     update = stored_together([BufferStore(b, v, (0,)) for b, v in zip(partial, combined)])
     return [*start, merge_nest(loops, update)]
 

@@ -193,7 +193,11 @@ def _loop_level(
         level.append(LetStmt(var, values[iv], _NO_OP, span))
     for tensor, offset in zip(attr.prefetch_data, attr.prefetch_offset) if attr is not None else ():
         if is_const(extent, 1):
-            raise ScheduleError(f"stage `{stage.name}`: prefetch at `{iv.var.name}`, which runs once", span=span)
+            raise ScheduleError(
+                f"stage `{stage.name}`: prefetch at `{iv.var.name}`, which runs once",
+                span=span,
+                hint="prefetch at a loop of several iterations: each one asks for what a later one reads",
+            )
         _check_prefetch(stage, iv, tensor, context)
         level.append(AttrStmt(tensor, "prefetch_scope", offset, _NO_OP, span))
 
@@ -219,7 +223,11 @@ def _thread_level(
     extent = cast(axis.dtype, range_.extent)
     virtual = axis.thread_tag in VIRTUAL
     if virtual and not (isinstance(extent, IntImm) and extent.value > 0):
-        raise ScheduleError(f"stage `{stage.name}`: the virtual thread `{axis.var.name}` needs a constant extent")
+        raise ScheduleError(
+            f"stage `{stage.name}`: the virtual thread `{axis.var.name}` needs a constant extent",
+            span=stage.span,
+            hint="split the loop by nparts, and bind the outer part",
+        )
     key = "virtual_thread" if virtual else "pipeline_exec_scope" if axis.thread_tag == "pipeline" else "thread_extent"
     level.append(AttrStmt(axis, key, extent, _NO_OP, stage.span))
     once = not context.keep_trivial and is_const(range_.extent, 1) and not virtual

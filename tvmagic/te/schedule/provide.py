@@ -24,9 +24,9 @@ from tvmagic.ir import (
     Stmt,
     Var,
     structural_equal,
-    substitute,
 )
 from tvmagic.ir.ops import greater_equal, make_zero, maximum
+from tvmagic.te.reduction import combine
 from tvmagic.te.schedule.cross_thread import make_cross_thread_reduction
 from tvmagic.te.schedule.loop_nest import (
     ComputeLoopNest,
@@ -109,7 +109,7 @@ def make_reduction(op: ComputeOp, tensors: tuple[Tensor, ...], stage: Stage) -> 
     reduce = op.body[0]
     assert isinstance(reduce, Reduce)
     args = [iv.var for iv in op.axis]
-    combined = combine(reduce, [t(*args) for t in tensors])
+    combined = combine(reduce.combiner, [t(*args) for t in tensors], reduce.source)
     start = reduce.init or reduce.combiner.identity_element
     init = [ProducerStore(t, v, args, stage.span) for t, v in zip(tensors, start)]
     update = _store_all(tensors, combined, args, stage)
@@ -134,14 +134,6 @@ def _store_all(tensors: tuple[Tensor, ...], values: list[PrimExpr], args: list[A
     for var, value in reversed(kept):
         body = LetStmt(var, value, body, stage.span)
     return body
-
-
-def combine(reduce: Reduce, left: list[Any]) -> list[PrimExpr]:
-    """The values of `left` combined with the source of a reduction."""
-    combiner = reduce.combiner
-    values: dict[Any, Any] = dict(zip(combiner.lhs, left))
-    values.update(zip(combiner.rhs, reduce.source))
-    return [substitute(result, values) for result in combiner.result]
 
 
 def _realize_compute(stage: Stage, context: LoopContext, body: Stmt) -> Stmt:

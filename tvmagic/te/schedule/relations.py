@@ -11,6 +11,8 @@ message goes along one relation: down from parents to children or up from childr
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +77,13 @@ class DownContext:
         self.may_miss, self.threads = may_miss, threads
 
 
+def _join(masks: Masks, given: Sequence[IterVar], others: Sequence[IterVar]) -> None:
+    """Add the bits of some variables, if any have bits, to those of others."""
+    known = [masks[iv] for iv in given if iv in masks]
+    for other in others if known else ():
+        masks[other] = functools.reduce(operator.or_, known, masks.get(other, 0))
+
+
 class IterVarRelation(Identified):
     """A relation between iteration variables of one stage."""
 
@@ -113,23 +122,11 @@ class IterVarRelation(Identified):
 
     def mask_down(self, masks: Masks) -> None:
         """Join the bits of the parents into those of the children."""
-        known = [masks[p] for p in self.parents() if p in masks]
-        if known:
-            bits = 0
-            for mask in known:
-                bits |= mask
-            for child in self.children():
-                masks[child] = masks.get(child, 0) | bits
+        _join(masks, self.parents(), self.children())
 
     def mask_up(self, masks: Masks) -> None:
         """Join the bits of the children into those of the parents."""
-        known = [masks[c] for c in self.children() if c in masks]
-        if known:
-            bits = 0
-            for mask in known:
-                bits |= mask
-            for parent in self.parents():
-                masks[parent] = masks.get(parent, 0) | bits
+        _join(masks, self.children(), self.parents())
 
     def __repr__(self) -> str:
         names = [[iv.var.name for iv in side] for side in (self.parents(), self.children())]

@@ -8,8 +8,7 @@ from typing import Any
 from tvmagic.errors import ScheduleError, TVMagicError, visible
 from tvmagic.ir import Identified, IterVar, Reduce
 from tvmagic.ir.deep import deep
-from tvmagic.passes import PassContext
-from tvmagic.te.operation import caller_span
+from tvmagic.passes import PassContext, user_span
 from tvmagic.te.schedule.graph import create_read_graph, get_sub_graph, post_dfs_order
 from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.tensor import ComputeOp, Operation, ScanOp, Tensor
@@ -23,7 +22,7 @@ def create_schedule(ops: Any) -> Schedule:
     for op in given:
         if not isinstance(op, Operation):
             what = f"tensor `{op.name}`; give `{op.name}.op`" if isinstance(op, Tensor) else repr(op)
-            raise TVMagicError(f"a schedule is made of operations, not of {what}", span=caller_span())
+            raise TVMagicError(f"a schedule is made of operations, not of {what}", span=user_span())
     schedule = Schedule(given)
     for stage in schedule.stages:
         body = stage.op.body[:1] if isinstance(stage.op, ComputeOp) else ()
@@ -81,9 +80,7 @@ class Schedule(Identified):
         if stage is None:
             name = op.name if isinstance(op, Operation) else repr(key)
             known = ", ".join(f"`{s.name}`" for s in self.stages)
-            raise ScheduleError(
-                f"the schedule has no stage `{name}`", span=caller_span(), hint=f"its stages are {known}"
-            )
+            raise ScheduleError(f"the schedule has no stage `{name}`", span=user_span(), hint=f"its stages are {known}")
         return stage
 
     def _stage_named(self, name: str) -> Stage:
@@ -93,9 +90,9 @@ class Schedule(Identified):
         known = ", ".join(f"`{s.name}`" for s in self.stages)
         if found:
             raise ScheduleError(
-                f"{len(found)} stages have the name `{name}`", span=caller_span(), hint="give the tensor: `s[C]`"
+                f"{len(found)} stages have the name `{name}`", span=user_span(), hint="give the tensor: `s[C]`"
             )
-        raise ScheduleError(f"the schedule has no stage `{name}`", span=caller_span(), hint=f"its stages are {known}")
+        raise ScheduleError(f"the schedule has no stage `{name}`", span=user_span(), hint=f"its stages are {known}")
 
     def __contains__(self, key: Any) -> bool:
         if isinstance(key, str):

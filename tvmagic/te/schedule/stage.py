@@ -21,8 +21,8 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.values import number_text
+from tvmagic.passes import user_span
 from tvmagic.te.intrinsic import TensorIntrin
-from tvmagic.te.operation import caller_span
 from tvmagic.te.schedule.attributes import ITER_TYPE_NAMES, AttachType, IterVarAttr
 from tvmagic.te.schedule.relations import Fuse, IterVarRelation, Singleton, Split
 from tvmagic.te.tensor import Operation, ScanOp, Tensor
@@ -133,7 +133,7 @@ class Stage(Identified):
 
     def error(self, message: str, hint: str | None = None) -> ScheduleError:
         """The error that says what is wrong with a call on this stage."""
-        return ScheduleError(f"stage `{self.name}`: {message}", span=caller_span(), hint=hint)
+        return ScheduleError(f"stage `{self.name}`: {message}", span=user_span(), hint=hint)
 
     def leaf_position(self, iv: Any, call: str) -> int:
         """The place of `iv` among the loops; an error if it is not among them."""

@@ -14,23 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.arith.corners import ENDS_OF, Ends
 from tvmagic.eval.ops import BINARY, CALLS
 from tvmagic.ir import (
-    Add,
     BinaryOp,
     Call,
     Cast,
     FloorDiv,
     FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mul,
     Not,
     Op,
     PrimExpr,
     Select,
-    Sub,
     Var,
 )
 from tvmagic.ir.query import is_call, variables_in
@@ -304,31 +300,7 @@ def _reordered(key: Array, iteration: Array, time: Array, write: Array) -> tuple
     return None
 
 
-_Limits = tuple[int, int]
-
-
-def _at_corners(operator: Callable[[int, int], int]) -> Callable[[_Limits, _Limits], _Limits]:
-    """The bounds of what is greatest and least where both operands are."""
-
-    def bounds(a: _Limits, b: _Limits) -> _Limits:
-        ends = [operator(x, y) for x in a for y in b]
-        return min(ends), max(ends)
-
-    return bounds
-
-
-# The bounds of an operator's value for those of its operands; divisors are positive.
-_BOUNDS: dict[type, Callable[[_Limits, _Limits], _Limits]] = {
-    Add: lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    Sub: lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    Min: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    Max: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    Mul: _at_corners(lambda x, y: x * y),
-    FloorDiv: _at_corners(lambda x, y: x // y),
-}
-
-
-def _bounds(node: PrimExpr, limits: Mapping[Var, _Limits]) -> _Limits:
+def _bounds(node: PrimExpr, limits: Mapping[Var, Ends]) -> Ends:
     """The least and the largest value of an expression, from those of its variables."""
     if isinstance(node, IntImm):
         return node.value, node.value
@@ -336,15 +308,12 @@ def _bounds(node: PrimExpr, limits: Mapping[Var, _Limits]) -> _Limits:
         return limits[node]
     if isinstance(node, Cast):
         return _bounds(node.value, limits)
-    if isinstance(node, BinaryOp) and type(node) in _BOUNDS:
-        left, right = _bounds(node.a, limits), _bounds(node.b, limits)
-        if isinstance(node, FloorDiv) and right[0] <= 0:
+    if isinstance(node, BinaryOp) and type(node) in ENDS_OF:
+        divides = isinstance(node, (FloorDiv, FloorMod))
+        right = _bounds(node.b, limits)
+        if divides and right[0] <= 0:
             raise Unevaluated(node)
-        return _BOUNDS[type(node)](left, right)
-    if isinstance(node, FloorMod):  # whatever it is a remainder of
-        divisor = _bounds(node.b, limits)
-        if divisor[0] > 0:
-            return 0, divisor[1] - 1
+        return ENDS_OF[type(node)](_bounds(node.a, limits), right)
     if isinstance(node, Select) or is_call(node, "tir.if_then_else"):
         parts = (node.true_value, node.false_value) if isinstance(node, Select) else node.args[1:]
         (a, b), (c, d) = (_bounds(p, limits) for p in parts)

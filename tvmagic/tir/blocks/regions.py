@@ -55,6 +55,13 @@ class _Outside(Visitor):
         self.stored.add(node.buffer)
         self.visit_children(node)
 
+    @handles(Block)
+    def block(self, node: Block) -> None:
+        """What a block declares counts: its body may use a view of the buffer, or its pointer."""
+        self.loaded.update([region.buffer for region in node.reads])
+        self.stored.update([region.buffer for region in node.writes])
+        self.visit_children(node)
+
     def visit_buffer_use(self, buffer: Buffer) -> None:
         self.used.setdefault(buffer.data, buffer)
 

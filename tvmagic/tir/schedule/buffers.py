@@ -10,6 +10,7 @@ from tvmagic.ir import (
     Block,
     Buffer,
     BufferLoad,
+    BufferRegion,
     BufferStore,
     IntImm,
     MatchBufferRegion,
@@ -154,8 +155,10 @@ class BufferReplacer(Mutator):
     @handles(MatchBufferRegion)
     def match(self, node: MatchBufferRegion) -> MatchBufferRegion:
         source = self.visit(node.source)
-        if source is node.source:
-            return node
+        return node if source is node.source else self.matched(node, source)
+
+    def matched(self, node: MatchBufferRegion, source: BufferRegion) -> MatchBufferRegion:
+        """What names a part of a buffer, if it is now that of another one."""
         target = matched_in(node.buffer, source.buffer, node.source.buffer)
         if target is not node.buffer:
             self.buffers[node.buffer] = target

@@ -9,6 +9,7 @@ from typing import Any
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Identified, IntImm, PrimExpr, Var, post_order_visit, substitute
+from tvmagic.script.printer.shown import show_text
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 from tvmagic.tir.schedule.instruction import (
     BlockRV,
@@ -132,8 +133,8 @@ class Trace(Identified):
         return str(self)
 
     def show(self, *args: Any, **kwargs: Any) -> None:
-        """Print the trace."""
-        print(self)
+        """Print the trace, coloured if the output can show colours."""
+        show_text(str(self))
 
     def as_json(self, remove_postproc: bool = False) -> list[Any]:
         """The trace as plain lists: instructions, and decisions with their places."""

@@ -2,8 +2,8 @@
 
 `x86`: `dot_16x4_vnni`, `dot_16x4_avx512`. `arm_cpu`: `dot_4x4_i8i8s32_neon`, `dot_4x4_i8i8s32_sdot`,
 `dot_4x4_u8u8u32_udot`, `dot_4x4_u8u8i32_hdot`. Those of other machines, for code that is read and not run here, are in
-`dot_product_common` (`dp4a_s8s8s32`, ...), `cuda` (WMMA: `wmma_sync_16x16x16_f16f16f32`, and what fills, loads and stores
-fragments), `rocm` (`sdot4`) and `hexagon`.
+`dot_product_common` (`dp4a_s8s8s32`, ...), `cuda` (WMMA: `wmma_sync_16x16x16_f16f16f32`, and MMA: `mma_f16f16f32`, each
+with what fills, loads and stores its tiles), `rocm` (`sdot4`) and `hexagon`.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ class IRModuleFrame(IRBuilderFrame):
         self.global_vars: dict[str, GlobalVar] = {}
         self.functions: dict[str, PrimFunc] = {}
         self.attrs: dict[str, Any] | None = None
+        self.global_infos: dict[str, Any] | None = None
 
     def declare(self, name: str) -> GlobalVar:
         """The name of a function that is defined later."""
@@ -38,4 +39,4 @@ class IRModuleFrame(IRBuilderFrame):
         if missing:
             raise TVMagicError(f"the function `{missing[0]}` is declared but not defined")
         functions = {self.global_vars[name]: func for name, func in self.functions.items()}
-        builder.add(IRModule(functions, self.attrs))
+        builder.add(IRModule(functions, self.attrs, self.global_infos))

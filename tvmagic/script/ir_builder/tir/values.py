@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -67,6 +68,8 @@ class DTypeFunction:
             _check_literal(expr, dtype.element_of)
             if type(expr) is int and not dtype.is_handle and not dtype.code == "void":
                 return ops.make_const(dtype, expr)
+            if dtype.is_float and dtype.lanes == 1:  # not by way of float32, which holds fewer numbers
+                return ops.const(expr, dtype)
         return ops.cast(dtype, as_value(expr))
 
     def __repr__(self) -> str:
@@ -412,14 +415,14 @@ def make_let(expr: Any, where: Mapping[Var, Any]) -> Let:
     return Let(var, as_value(value), as_value(expr))
 
 
-def minimum(a: Any, b: Any) -> PrimExpr:
-    """The smaller of two values."""
-    return ops.minimum(as_value(a), as_value(b))
+def minimum(a: Any, b: Any, *others: Any) -> PrimExpr:
+    """The smallest of two or more values."""
+    return functools.reduce(ops.minimum, [as_value(value) for value in (a, b, *others)])
 
 
-def maximum(a: Any, b: Any) -> PrimExpr:
-    """The larger of two values."""
-    return ops.maximum(as_value(a), as_value(b))
+def maximum(a: Any, b: Any, *others: Any) -> PrimExpr:
+    """The largest of two or more values."""
+    return functools.reduce(ops.maximum, [as_value(value) for value in (a, b, *others)])
 
 
 def make_range(begin: Any, end: Any = None) -> Range:

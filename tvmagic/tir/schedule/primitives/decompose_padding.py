@@ -31,6 +31,7 @@ from tvmagic.tir.blocks.domains import iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import with_detected_regions
 from tvmagic.tir.blocks.sref import StmtSRef
+from tvmagic.tir.schedule.access_context import AccessSimplifier
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.requirements import check_complete, check_no_matches, runs_over, scope_root
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
@@ -232,8 +233,6 @@ def _check_not_read_before(state: ScheduleState, block: StmtSRef, loop: StmtSRef
 
 
 def _simplified_store(store: BufferStore, iters: list[IterVar]) -> BufferStore:
-    from tvmagic.tir.schedule.primitives.layout import AccessSimplifier
-
     simplifier = AccessSimplifier()
     for v in iters:
         assert v.dom is not None

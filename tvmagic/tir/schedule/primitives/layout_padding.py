@@ -43,6 +43,7 @@ from tvmagic.ir.query import is_one, is_zero
 from tvmagic.tir.blocks.domains import iter_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import with_detected_regions
+from tvmagic.tir.schedule.access_context import AccessSimplifier
 from tvmagic.tir.schedule.buffers import BufferReplacer
 from tvmagic.tir.schedule.rewrite import BlockReuse
 
@@ -316,7 +317,6 @@ def _padded_block(block: Block, padding: Padding, variables: list[Var], iters: l
 
 def _with_padding(block: Block, padding: Padding, indices: Sequence[Var]) -> Block:
     """The writer, in terms of the new variables `indices`, with the padding in its stores."""
-    from tvmagic.tir.schedule.primitives.layout import AccessSimplifier
 
     class Indices(AccessSimplifier):
         # the variables make more elements than the maps allow for, so they are simplified as plain numbers

@@ -24,7 +24,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.ops import cast, floordiv, floormod, multiply
-from tvmagic.ir.query import is_one
+from tvmagic.ir.query import is_one, variables_in
 from tvmagic.ir.values import number_text
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -471,15 +471,47 @@ def vectorize(state: ScheduleState, loop: Loop) -> None:
     _set_kind(state, loop, ForKind.VECTORIZED)
 
 
-def _check_thread_free(loop: StmtSRef, thread_axis: str) -> None:
-    """No loop above or below may be bound to the same threads: they cannot count twice."""
+def _check_thread_free(state: ScheduleState, loop: StmtSRef, thread_axis: str) -> None:
+    """No loop above or below may be bound to the same threads: they cannot count twice.
+
+    Unless the inner loop does the same for each iteration of the outer one, and for all of its threads together: then
+    each thread does its part, as when a block's threads load a tile into shared memory.
+    """
     inside: list[For] = []
     post_order_visit(loop.loop.body, lambda n: inside.append(n) if isinstance(n, For) else None)
-    for other in [*[s.loop for s in loop.ancestors() if s.is_loop], *inside]:
-        if other.thread_binding is not None and other.thread_binding.thread_tag == thread_axis:
+    above = [s.loop for s in loop.ancestors() if s.is_loop]
+    for other in [*above, *inside]:
+        if other.thread_binding is None or other.thread_binding.thread_tag != thread_axis:
+            continue
+        outer, inner = (other, loop) if other in above else (loop.loop, state.sref_of(other))
+        if not _is_work_of_all(state, outer, inner, thread_axis):
             raise ScheduleError(
                 f"loop `{other.loop_var.name}`, in a nest with {loop.label}, is bound to `{thread_axis}` already", loop
             )
+
+
+def _is_work_of_all(state: ScheduleState, outer: For, inner: StmtSRef, thread_axis: str) -> bool:
+    """Whether the loop `inner` does the same in each iteration of `outer`, in memory that these threads share."""
+    between: list[For] = []
+    for sref in inner.ancestors():
+        if not sref.is_loop:
+            return False
+        if sref.loop is outer:
+            break
+        between.append(sref.loop)
+    if any(outer.loop_var in variables_in(e) for part in between for e in (part.min, part.extent)):
+        return False
+    if outer.loop_var in variables_in(inner.loop):
+        return False
+    scopes = ("global", "shared", "warp") if thread_axis.startswith("threadIdx") else ("global",)
+    for block in state.child_blocks(inner):
+        stored = {region.buffer for region in block.block.writes}
+        loaded = {region.buffer for region in block.block.reads}
+        if block.block.init is not None or stored & loaded:
+            return False
+        if any(buffer.scope().split(".")[0] not in scopes for buffer in stored | loaded):
+            return False
+    return True
 
 
 _THREADS = re.compile(r"(blockIdx|threadIdx)\.[xyz]|vthread.*|cthread")
@@ -490,7 +522,8 @@ def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
     """Bind the iterations of a loop to the threads named `thread_axis` (`blockIdx.x`, `threadIdx.y`, ...).
 
     Requires: as for `parallel`; a reduced variable may use a loop bound to `threadIdx`; no loop above or below
-    is bound to the same threads.
+    is bound to the same threads, unless the inner one does the same for each iteration of the outer one in memory that
+    these threads share (they load a tile together).
 
     Example
     -------
@@ -516,7 +549,7 @@ def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
         )
     _check_parallelizable(state, loop, f"bound to `{thread_axis}`", thread_axis)
     if thread_axis.startswith(("blockIdx", "threadIdx")):
-        _check_thread_free(loop, thread_axis)
+        _check_thread_free(state, loop, thread_axis)
     dtype = loop.loop.loop_var.dtype
     binding = IterVar(None, Var(thread_axis, dtype), IterVar.ThreadIndex, thread_axis)
     _set_kind(state, loop, ForKind.THREAD_BINDING, binding)

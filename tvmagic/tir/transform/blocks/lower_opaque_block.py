@@ -86,6 +86,12 @@ class _BlockLower(Mutator):
     @handles(BlockRealize)
     def block_realize(self, node: BlockRealize) -> Stmt:
         block = node.block
+        if node.block.match_buffers:
+            raise TVMagicError(
+                f"the block `{node.block.name_hint}` has a matched buffer, `{node.block.match_buffers[0].buffer.name}`",
+                node=node,
+                hint="run LowerMatchBuffer before",
+            )
         if node.iter_values:
             raise TVMagicError(
                 f"block `{block.name_hint}` still binds variables",

@@ -109,9 +109,12 @@ class _ConvertSSA(Mutator):
     @handles(For)
     def loop(self, node: For) -> Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
-        var = self.define(node.loop_var)
+        var, binding = self.define(node.loop_var), node.thread_binding
+        if binding is not None:
+            own = self.define(binding.var)
+            binding = binding if own is binding.var else binding.replace(var=own)
         body = self.inside(node.loop_var, var, node.body)
-        return node.with_(loop_var=var, min=low, extent=extent, body=body)
+        return node.with_(loop_var=var, min=low, extent=extent, thread_binding=binding, body=body)
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Stmt:

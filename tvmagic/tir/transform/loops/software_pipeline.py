@@ -345,8 +345,8 @@ class _Pipeline:
         body = found[0] if len(found) == 1 else SeqStmt(found)
         if not once:
             kept = {k: v for k, v in loop.annotations.items() if k not in (STAGE, ORDER, ASYNC)}
-            kind = ForKind.UNROLLED if unroll else loop.kind
-            body = For(var, loop.min, extent, kind, body, None, kept, span=loop.span)
+            kind, bound = (ForKind.UNROLLED, None) if unroll else (loop.kind, loop.thread_binding)
+            body = For(var, loop.min, extent, kind, body, bound, kept, span=loop.span)
         return _realized(_block_of(body))
 
     def _copy(self, part: _Part, iteration: PrimExpr) -> Block:
@@ -389,6 +389,13 @@ class _Injector(StmtMutator):
         parts = [_Part(block, stage, order, n) for n, (block, stage, order) in enumerate(zip(blocks, stages, orders))]
         _Dependences(loop, parts, own).check()
         last = max(stages)
+        if last and loop.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+            raise TVMagicError(
+                f"the iterations of loop `{loop.loop_var.name}` need not run in order, which the stages of a software "
+                "pipeline rely on",
+                node=loop,
+                hint="annotate a serial loop, and run a loop around it in parallel",
+            )
         if isinstance(loop.extent, IntImm) and loop.extent.value < last:
             note("ignored", f"the loop has {loop.extent} iterations, fewer than stages are before the last", node=loop)
             return loop.replace(
@@ -475,6 +482,6 @@ def InjectSoftwarePipeline(func: PrimFunc) -> PrimFunc:
     `software_pipeline_stage` has for each statement of the loop its stage, `software_pipeline_order` its place among the
     others at one time; a statement of stage `s` runs `s` iterations later than one of stage 0. What the loop's block
     allocates gets a version for each iteration under way. Raises `TVMagicError` if a statement would run before one
-    that it depends on. `software_pipeline_async_stages` has no effect here.
+    that it depends on, or if the iterations need not run in order. `software_pipeline_async_stages` has no effect here.
     """
     return func.with_body(_Injector().visit(func.body))

@@ -222,7 +222,11 @@ class _Injector(Mutator):
         if buffers[0] not in self.doubled:
             return self.visit(fill)
         if not self.loops:
-            raise TVMagicError(f"the double buffer `{buffers[0].name}` is in no loop", node=node)
+            raise TVMagicError(
+                f"the double buffer `{buffers[0].name}` is in no loop",
+                node=node,
+                hint="compute it at a loop of its reader: one half is filled as the other is read",
+            )
         loop = self.loops[-1]
         var = loop.loop_var
         later = var + IntImm(var.dtype, 1)

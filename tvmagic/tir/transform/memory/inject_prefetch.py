@@ -49,7 +49,9 @@ class _PrefetchInjector(StmtMutator):
         if node.attr_key != "prefetch_scope" or not isinstance(node.node, Buffer):
             return new
         if not self.loops:
-            raise TVMagicError(f"the prefetch of `{node.node.name}` is in no loop", node=node)
+            raise TVMagicError(
+                f"the prefetch of `{node.node.name}` is in no loop", node=node, hint="prefetch at a loop of its reader"
+            )
         from tvmagic.arith.domain_touched import domain_touched
         from tvmagic.arith.int_set import IntervalSet
         from tvmagic.arith.int_set_eval import eval_set

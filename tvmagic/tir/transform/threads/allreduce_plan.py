@@ -13,6 +13,7 @@ from tvmagic.ir import (
     AttrStmt,
     Buffer,
     BufferLoad,
+    BufferStore,
     Call,
     Cast,
     CommReducer,
@@ -165,6 +166,20 @@ class AllreduceFinder(Visitor):
         self.last: set[Var] = set()
         # what a load of a result becomes
         self.loads: dict[Var, PrimExpr] = {}
+        # memory that statements write themselves: StorageRewrite lets results share memory with other values
+        self.stored: set[Var] = set()
+
+    def keeps_memory(self, data: Var) -> bool:
+        """Whether the memory of a result stays, since it also has other values."""
+        return data in self.placed and data in self.stored
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self.visit_children(node)
+        data = node.buffer.data
+        self.stored.add(data)
+        self.unread.discard(data)  # what is read from now on is the value stored here
+        self.last.discard(data)
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:

@@ -30,12 +30,6 @@ def _without(func: PrimFunc, prefix: str) -> PrimFunc:
     return func.with_body(_AnnotationRemover(prefix).visit(func.body))
 
 
-@tir_pass("tir.ManifestSharedMemoryLocalStage")
-def ManifestSharedMemoryLocalStage(func: PrimFunc) -> PrimFunc:
-    """Take away the wish to load shared memory by way of registers."""
-    return _without(func, "tir.manifest_shared_memory_local_stage")
-
-
 @tir_pass("tir.LowerAutoCopy")
 def LowerAutoCopy(func: PrimFunc) -> PrimFunc:
     """Take away the wish to copy between memories in the best way: the copy stays as written."""

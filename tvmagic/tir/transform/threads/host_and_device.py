@@ -6,6 +6,7 @@ calls of these into launches with the extents of their threads.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,17 +98,18 @@ def AnnotateDeviceRegions(func: PrimFunc) -> PrimFunc:
 
 
 class _Buffers(Visitor):
-    """The buffers that a statement uses and does not define."""
+    """The buffers that a statement uses and does not define, on pointers that come from outside."""
 
-    def __init__(self) -> None:
+    def __init__(self, pointers: Iterable[Var]) -> None:
         self.defined: set[Buffer] = set()
         self.used: dict[Buffer, None] = {}
+        self.pointers = set(pointers)
 
     def visit_buffer_def(self, buffer: Buffer) -> None:
         self.defined.add(buffer)
 
     def visit_buffer_use(self, buffer: Buffer) -> None:
-        if buffer not in self.defined:
+        if buffer not in self.defined and buffer.data in self.pointers:
             self.used[buffer] = None
 
 
@@ -131,9 +133,9 @@ class _Splitter(StmtMutator):
     def split(self, node: AttrStmt) -> Stmt:
         """A call of the new function with the body of `node`."""
         target, body = node.node, node.body
-        buffers = _Buffers()
-        buffers.visit(body)
         undefined = list(undefined_vars(body))
+        buffers = _Buffers(undefined)
+        buffers.visit(body)
         params = sorted(undefined, key=lambda var: (not var.dtype.is_handle, var.name))
         status = target.get_target_device_type() in _RETURNS_STATUS
         if status:

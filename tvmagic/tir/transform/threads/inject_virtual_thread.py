@@ -12,6 +12,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Allocate,
+    AssertStmt,
     AttrStmt,
     Buffer,
     BufferLoad,
@@ -256,6 +257,14 @@ class _ThreadInjector(Mutator):
         self.depends = False
         body = self.visit(node.body)
         return node.with_(value=value, body=body)
+
+    @handles(AssertStmt)
+    def assertion(self, node: AssertStmt) -> Stmt:
+        condition = self.visit(node.condition)
+        if self._must_inject():
+            return self.inject(node, True)
+        self.depends = False
+        return node.with_(condition=condition, body=self.visit(node.body))
 
     @handles(DeclBuffer)
     def declaration(self, node: DeclBuffer) -> Stmt:

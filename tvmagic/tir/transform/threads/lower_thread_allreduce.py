@@ -60,9 +60,16 @@ class _Rewriter(Mutator):
         buffers = [self.found.placed[result.data] for result in plan.results]
         if plan.form is Form.SHARED:
             note("allreduce", f"{plan.group.size} threads reduce together in shared memory", node=node)
-            return self._in_shared_memory(plan, values, buffers)
-        note("allreduce", f"{plan.group.size} threads reduce together in the registers of their warps", node=node)
-        return warp_allreduce(plan, values, buffers, self.warps.size)
+            steps = self._in_shared_memory(plan, values, buffers)
+        else:
+            note("allreduce", f"{plan.group.size} threads reduce together in the registers of their warps", node=node)
+            steps = warp_allreduce(plan, values, buffers, self.warps.size)
+        return SeqStmt.flatten(steps, *self._copies(plan))
+
+    def _copies(self, plan: Allreduce) -> list[Stmt]:
+        """Each thread's own copies of the results whose memory has other values too."""
+        kept = [result for result in plan.results if self.found.keeps_memory(result.data)]
+        return [BufferStore(result, self.found.loads[result.data], (0,)) for result in kept]
 
     def _in_shared_memory(self, plan: Allreduce, values: list[PrimExpr], buffers: list[Buffer]) -> Stmt:
         place = plan.group.place(plan.group.index, self.analyzer)
@@ -78,8 +85,10 @@ class _Rewriter(Mutator):
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:
-        new = self.found.loads.get(node.buffer.data)
-        return self.visit_children(node) if new is None else new
+        data = node.buffer.data
+        if data not in self.found.loads or self.found.keeps_memory(data):
+            return self.visit_children(node)
+        return self.found.loads[data]
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Stmt:
@@ -89,10 +98,13 @@ class _Rewriter(Mutator):
             return node.with_(body=body)
         if buffer.scope() == "shared":
             body = AttrStmt(buffer.data, "volatile_scope", IntImm("int32", 1), body, node.span)
-        return Allocate(buffer.data, buffer.dtype, buffer.shape, IntImm("bool", 1), body, span=node.span)
+        made = Allocate(buffer.data, buffer.dtype, buffer.shape, IntImm("bool", 1), body, span=node.span)
+        return node.with_(body=made) if self.found.keeps_memory(node.buffer_var) else made
 
     @handles(DeclBuffer)
     def declaration(self, node: DeclBuffer) -> Stmt:
+        if self.found.keeps_memory(node.buffer.data):
+            return self.visit_children(node)
         return node.replace(buffer=self.found.placed.get(node.buffer.data, node.buffer), body=self.visit(node.body))
 
 

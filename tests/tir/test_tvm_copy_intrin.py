@@ -1,0 +1,100 @@
+"""InjectCopyIntrin: what the function of an accelerator is told of a copy, and what is no copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tvmagic as tvm
+from tvmagic import te, tir
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import IRModule
+from tvmagic.tir.transform import InjectCopyIntrin, StorageFlatten
+
+
+def lowered(args: list[te.Tensor], factor: int | None = None) -> IRModule:
+    """The computation of the last tensor, its first (or inner) loop under the pragma `memcpy`, in flat buffers."""
+    s = te.create_schedule(args[-1].op)
+    stage = s[args[-1]]
+    axis = stage.op.axis[0]
+    stage.pragma(axis if factor is None else stage.split(axis, factor=factor)[1], "memcpy")
+    s = s.normalize()
+    body = te.schedule.ScheduleOps(s, te.schedule.InferBound(s))
+    func = te.schedule.SchedulePostProcToPrimFunc(args, body, None)
+    return StorageFlatten(64)(tvm.IRModule({"main": func}))
+
+
+def injected(mod: IRModule) -> tuple[list[str], str]:
+    """What the function is called with, and the body after the pass."""
+    told: list[str] = []
+
+    def copy(src: tir.Buffer, dst: tir.Buffer, before: Any, after: Any, value: Any) -> tir.Stmt:
+        for part in (src, dst):
+            told.append(f"{list(part.shape)} by {list(part.strides)} from {part.elem_offset}")
+        told.append(f"{list(before)} {list(after)} {value}")
+        return tir.Evaluate(tir.call_extern("int32", "dma", src.data, dst.data))
+
+    return told, str(InjectCopyIntrin("memcpy", copy)(mod)["main"].body)
+
+
+def test_a_copy_in_two_dimensions() -> None:
+    m, n = te.size_var("m"), te.size_var("n")
+    A = te.placeholder((m, n), name="A")
+    told, body = injected(lowered([A, te.compute((m, n), lambda i, j: A[i, j], name="B")]))
+    assert told == ["[m, n] by [n, 1] from 0", "[m, n] by [n, 1] from 0", "[] [] None"]
+    assert "dma" in body and "for" not in body and "pragma" not in body
+
+
+def test_a_copy_that_pads() -> None:
+    m, n = te.size_var("m"), te.size_var("n")
+    A = te.placeholder((m, n), name="A")
+
+    def padded(i: tir.Var, j: tir.Var) -> tir.PrimExpr:
+        return tir.if_then_else(tir.all(i >= 1, i < m + 1), A[i - 1, j], 1.0)
+
+    told, _ = injected(lowered([A, te.compute((m + 2, n), padded, name="B")]))
+    assert told == ["[m, n] by [n, 1] from 0", "[m + 2, n] by [n, 1] from 0", "[1, 0] [1, 0] T.float32(1.0)"]
+
+
+def test_a_part_of_a_copy_that_pads() -> None:
+    A = te.placeholder((14,), name="A")
+    B = te.compute((16,), lambda i: tir.Select(tir.all(i >= 1, i < 15), A[i - 1], tir.const(0.0, "float32")), name="B")
+    told, body = injected(lowered([A, B], factor=4))
+    assert told[1] == "[4] by [1] from i_outer * 4" and body.startswith("for i_outer in range(4)")
+    assert "1 - i_outer * 4" in told[2] and "i_outer * 4" in told[0]
+
+
+def test_a_copy_of_one_element_that_converts() -> None:
+    A = te.placeholder((1,), "float16", name="A")
+    told, _ = injected(lowered([A, te.compute((1,), lambda i: A[i].astype("float32"), name="B")]))
+    assert told == ["[1] by [1] from 0", "[1] by [1] from 0", "[] [] None"]
+
+
+@pytest.mark.parametrize(
+    ("element", "wrong"),
+    [
+        (lambda A, i: A[i] + 1.0, "not loaded from a buffer"),
+        (lambda A, i: A[i * i % 8], "an index is not linear"),
+        (lambda A, i: tir.if_then_else(i * i < 9, A[i], 0.0), "does not bound each loop"),
+    ],
+)
+def test_what_is_no_copy(element: Callable[..., Any], wrong: str) -> None:
+    A = te.placeholder((8,), name="A")
+    with pytest.raises(TVMagicError, match=wrong):
+        injected(lowered([A, te.compute((8,), lambda i: element(A, i), name="B")]))
+
+
+def test_a_guard_is_no_part_of_a_copy() -> None:
+    A = te.placeholder((10,), name="A")
+    with pytest.raises(TVMagicError, match="there is no store in the loops"):
+        injected(lowered([A, te.compute((10,), lambda i: A[i], name="B")], factor=4))
+
+
+def test_the_function_gives_a_statement() -> None:
+    A = te.placeholder((8,), name="A")
+    mod = lowered([A, te.compute((8,), lambda i: A[i], name="B")])
+    with pytest.raises(TVMagicError, match="gives no statement, but `None`"):
+        InjectCopyIntrin("memcpy", lambda *_: None)(mod)
+    assert InjectCopyIntrin("other", lambda *_: None)(mod)["main"] is mod["main"]

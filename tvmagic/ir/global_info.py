@@ -1,0 +1,64 @@
+"""What all functions of a module share, by name and position: devices that values live on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir.derive import node
+from tvmagic.ir.hooks import provided
+from tvmagic.ir.node import Node
+from tvmagic.ir.values import MAPPINGS, SEQUENCES
+
+__all__ = ["DummyGlobalInfo", "GlobalInfo", "VDevice", "global_infos_of"]
+
+
+@node
+class GlobalInfo(Node):
+    """A fact that all functions of a module may refer to. Two are equal if they hold the same."""
+
+    def __eq__(self, other: object) -> bool:
+        from tvmagic.ir.equal import structural_equal
+
+        return structural_equal(self, other)
+
+    def __hash__(self) -> int:
+        from tvmagic.ir.hash import structural_hash
+
+        return structural_hash(self)
+
+
+@node
+class DummyGlobalInfo(GlobalInfo):
+    """A fact without contents."""
+
+
+@node
+class VDevice(GlobalInfo):
+    """A virtual device: a target, which of its devices, and a memory of that device.
+
+    `target` may be a text (`"llvm -mcpu=haswell"`) or a mapping of options.
+    """
+
+    target: Any = None
+    vdevice_id: int = 0
+    memory_scope: str = "global"
+
+    def check(self) -> None:
+        given: Any = self.target
+        if isinstance(given, (str, *MAPPINGS)):
+            self.target = provided("target")(given)
+
+
+def global_infos_of(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Lists of global infos by name, with plain texts as names; what is no such info is refused."""
+    infos: dict[str, Any] = {}
+    for name, items in (given or {}).items():
+        if not isinstance(items, SEQUENCES) or not all(isinstance(item, GlobalInfo) for item in items):
+            raise TVMagicError(
+                f"the global infos `{name}` of a module are a list of such infos",
+                hint='write {"vdevice": [I.vdevice("llvm")]}',
+            )
+        infos[str(getattr(name, "value", name))] = tuple(items)
+    return infos
