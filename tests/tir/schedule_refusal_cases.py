@@ -36,6 +36,7 @@ _SHARED = [
     *_for_all(
         "chain", "the root block cannot be scheduled", "block root",
         "get_producers('root')", "get_consumers('root')", "sample_compute_location('root')",
+        "cache_factor('root', 0, 'global')",
         "cache_index('root', 'global')", "compute_at('root', L('C')[0])", "reverse_compute_at('root', L('B')[0])",
         "compute_inline('root')", "reverse_compute_inline('root')", "decompose_reduction('root', L('C')[0])",
         "pad_einsum('root', [])", "decompose_padding('root', L('C')[0])",
@@ -57,7 +58,7 @@ _SHARED = [
     *_for_all(
         "chain", "is not a storage scope", "",
         "set_scope('B', 0, 'cellar')", "cache_read('C', 0, 'cellar')", "cache_write('B', 0, 'cellar')",
-        "cache_index('B', 'cellar')", "read_at(L('C')[0], 'C', 0, 'cellar')", "write_at(L('B')[0], 'B', 0, 'cellar')",
+        "cache_factor('C', 0, 'cellar')", "cache_index('B', 'cellar')", "read_at(L('C')[0], 'C', 0, 'cellar')", "write_at(L('B')[0], 'B', 0, 'cellar')",
         "reindex_cache_read('C', 0, 'cellar', lambda i, j: (i, j))",
         "reindex_cache_write('B', 0, 'cellar', lambda i, j: (i, j))",
     ),
@@ -539,7 +540,27 @@ _KEPT = [
           "the condition `i * 2 + u == 3` of block `C` cannot be expressed in its variables", "block C"),
 ]  # fmt: skip
 
-CASES: list[Case] = [*_SHARED, *_SMALL, *_LOOPS, *_BLOCKS, *_MOVED, *_REDUCED, *_STORED, *_KEPT]
+_FACTORS = [
+    _case("chain", "sch.cache_factor('C', 0, 'global')", "does not add a product to what it stores", "block C"),
+    _case("matmul", "sch.cache_factor('C', 2, 'global')", "of 2 factors; there is no factor 2", "block C"),
+    _case("product_of_half", "sch.cache_factor('C', 2, 'global')", "reads nothing, or has effects", "block C"),
+    _case("product_of_half", "sch.cache_factor('C', 0, 'global')", "does not run for all values", "block C"),
+    _case(
+        "product_beside",
+        "sch.cache_factor('C', 1, 'global')",
+        "writes buffer `B`, which the factor",
+        "block C",
+        "block B",
+    ),
+    _case("product_of_row", "sch.cache_factor('C', 0, 'global')", "is not the same all over its scope", "block C"),
+    _case("chain", "sch.select_branches('C')", "has no `T.if_then_else`", "block C"),
+    _case("branch_divides", "sch.select_branches('C')", "which may be zero when the other one is taken", "block C"),
+    _case("branch_outside", "sch.select_branches('C')", "which may lie outside its 8 elements", "block C"),
+    _case("branch_calls", "sch.select_branches('C')", "in a branch, which has effects", "block C"),
+    _case("branch_of_statement", "sch.select_branches('C')", "has blocks or `if` statements inside", "block C"),
+]
+
+CASES: list[Case] = [*_FACTORS, *_SHARED, *_SMALL, *_LOOPS, *_BLOCKS, *_MOVED, *_REDUCED, *_STORED, *_KEPT]
 
 # Pairs of a primitive and words of a check that it calls but that others of its checks come before, each with why.
 # "No known program" marks a guard that no program was found for, not one proved idle.

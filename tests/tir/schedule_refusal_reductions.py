@@ -45,7 +45,72 @@ for i, j in T.grid(10, 8):
     'A: T.Buffer((8, 8), "float32"), P: T.Buffer((10, 8), "float32")',
 )
 
+
+def branch(side: str) -> str:
+    """Loops over a block that stores `side` if an element is positive."""
+    return block("C", f"C[vi, vj] = T.if_then_else(A[vi, vj] > T.float32(0), {side}, T.float32(0))")
+
+
 REDUCTIONS: dict[str, str] = {
+    # a product whose second factor reads what a block in the same loops writes, the row before
+    "product_beside": function(
+        """
+B = T.alloc_buffer((8, 8))
+for i, j in T.grid(8, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj]
+    for k in range(8):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] = C[vi, vj] + A[vj, vk] * B[vi, 0]
+"""
+    ),
+    # the last factor is a number, and half of the rows are summed up
+    "product_of_half": function(
+        """
+for i, j, k in T.grid(8, 8, 8):
+    with T.block("C"):
+        vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+        T.where(i < 4)
+        with T.init():
+            C[vi, vj] = T.float32(0)
+        C[vi, vj] = C[vi, vj] + A[vi, vk] * A[vk, vj] * T.exp(T.float32(2))
+"""
+    ),
+    # the extent of the sum depends on the block around
+    "product_of_row": function(
+        """
+for n in range(8):
+    with T.block("outer"):
+        vn = T.axis.spatial(8, n)
+        T.reads(A[0:8, 0:8])
+        T.writes(C[vn, 0:8])
+        for j in range(8):
+            for k in range(vn + 1):
+                with T.block("C"):
+                    vj = T.axis.spatial(8, j)
+                    vk = T.axis.reduce(vn + 1, k)
+                    with T.init():
+                        C[vn, vj] = T.float32(0)
+                    C[vn, vj] = C[vn, vj] + A[vk, 0] * A[vj, 1]
+"""
+    ),
+    # in one branch a division, a read beyond the end, and a call with effects
+    "branch_divides": function(branch("T.Cast('float32', T.Cast('int32', A[vi, vj]) // T.Cast('int32', A[vj, vi]))")),
+    "branch_outside": function(branch("A[vi + 1, vj]")),
+    "branch_calls": function(branch("T.call_extern('float32', 'change', A[vi, vj])")),
+    "branch_of_statement": function(
+        """
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        if A[vi, vj] > T.float32(0):
+            C[vi, vj] = T.float32(0)
+"""
+    ),
     "matmul": function(
         """
 for i, j, k in T.grid(8, 8, 8):

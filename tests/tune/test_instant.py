@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from tvmagic.operators.measure import check
 from tvmagic.operators.operator import Version
 from tvmagic.operators.scheduling import schedule
 from tvmagic.tune import auto, decide
+from tvmagic.tune.instant import decide_for
+from tvmagic.tune.instant.program import loads_in
 
 CELLS = {
     "matmul": "A: float32[70, 40]\nB: float32[40, 50]\nC[i, j] += A[i, k] * B[k, j]",
@@ -42,6 +46,14 @@ CELLS = {
     "a mask of rows": "A: float32[50, 20]\nB: float32[20, 45]\nM: bool[50, 20]\nC[i, j] += A[i, k] * B[k, j] if M[i, k] else 0",
     "a mask of columns": "A: float32[48, 20]\nB: float32[20, 64]\nM: bool[20, 64]\nC[i, j] += A[i, k] * B[k, j] if M[k, j] else 0",
     "a mask of sums": "A: float32[48, 20]\nB: float32[20, 64]\nM: bool[48, 64]\nC[i, j] += A[i, k] * B[k, j] if M[i, j] else 0",
+    "a computed operand": "A: float32[50, 20]\nB: float32[20, 45]\nC[i, j] += exp(A[i, k]) * B[k, j]",
+    "a gathered operand": "A: float32[30, 20]\nI: int32[50]\nB: float32[20, 48]\nC[i, j] += A[I[i], k] * B[k, j]",
+    "gathered columns": "A: float32[50, 20]\nI: int32[48]\nB: float32[30, 20]\nC[i, j] += A[i, k] * B[I[j], k]",
+    "scaled small integers": "A: float32[50, 20]\nW: uint8[45, 20]\ns: float32[45]\nz: float32[45]\n"
+    "C[i, j] += A[i, k] * ((float32(W[j, k]) - z[j]) * s[j])",
+    "an operand with a bias": "A: float32[n, 20]\nb: float32[20]\nB: float32[20, 45]\nC[i, j] += (A[i, k] + b[k]) * B[k, j]",
+    "one array at two places": "A: float32[50, 33]\nC[i, j] += A[k, i] * A[k, j]",
+    "a triangle": "A: float32[50, 50]\nB: float32[50, 45]\nC[i, j] += A[i, k] * B[k, j] if k <= i else 0",
     "quotients of integers": "A: int32[33, 20]\nB: int32[20, 45]\nC[i, j] += A[i, k] // (B[k, j] * B[k, j] + 1)",
     "quotients of floats": "A: float32[33, 20]\nB: float32[20, 45]\nC[i, j] = max(A[i, k] / (B[k, j] * B[k, j] + 1), over=k)",
     "part of a sum": "A: float32[48, 48]\nC: float32[24, 16]\nk: range(24)\nC[i, j] += A[i + 3, k] * A[k, j + 1]",
@@ -284,6 +296,102 @@ def test_what_is_not_rounded_up_or_tiled(name: str) -> None:
     texts = decide(operator("c", CELLS[name]), "llvm -mcpu=haswell").texts
     tiled = any("for sums" in text for text in texts)
     assert not any("rounded up" in text for text in texts) and tiled == (name == "quotients of integers")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a computed operand",
+        "a gathered operand",
+        "gathered columns",
+        "scaled small integers",
+        "one array at two places",
+    ],
+)
+@pytest.mark.parametrize("target", ["llvm -mcpu=haswell", "llvm -mcpu=skylake-avx512"])
+def test_what_is_computed_for_a_product_is_computed_once(name: str, target: str) -> None:
+    func = operator("once", CELLS[name]).to_prim_func()
+    sch = decide(func, target).schedule
+    product = sch.get(sch.get_block("C_update"))
+    reads = {r.buffer.name for r in product.reads} - {r.buffer.name for r in product.writes}
+    assert len(reads) == 2 and not reads & {"I", "s", "z"}  # two arrays, each read at plain variables
+    assert not any(loads_in(i.min) for r in product.reads for i in r.region)
+    assert "exp" not in str(product.body)
+
+
+def test_a_window_is_not_copied_for_each_of_its_places() -> None:
+    op = operator("window", CELLS["strided convolution"])
+    assert not [inst for inst in auto(op).trace.insts if inst.kind.name == "CacheFactor"]
+    few = operator("few", "A: float32[4, 500]\nB: float32[500, 300]\nC[i, j] += A[i, k] * exp(B[k, j])")
+    assert not [inst for inst in auto(few).trace.insts if inst.kind.name == "CacheFactor"]  # each is used four times
+
+
+@pytest.mark.parametrize("condition", ["M[i, k]", "M[k, j]", "k <= i"])
+@pytest.mark.parametrize("target", ["llvm -mcpu=haswell", "llvm -mcpu=skylake-avx512"])
+def test_products_under_a_condition_are_vectors(condition: str, target: str) -> None:
+    text = f"A: float32[96, 96]\nB: float32[96, 96]\nM: bool[96, 96]\nC[i, j] += A[i, k] * B[k, j] if {condition} else M[0, 0]"
+    lowered = str(tvmagic.lower(auto(operator("masked", text), target).mod))
+    assert "T.Select" in lowered and "_s in range" not in lowered  # no loop over the lanes of what is no vector
+
+
+JOINED = {
+    "attention": "Q: float32[128, 32]\nK: float32[128, 32]\nV: float32[128, 32]\nS[i, j] += Q[i, d] * K[j, d]\n"
+    "P[i, j] = softmax(S[i, j] / 8, over=j)\nO[i, d] += P[i, j] * V[j, d]",
+    "attention to what was before": "Q: float32[128, 32]\nK: float32[128, 32]\nV: float32[128, 32]\n"
+    "S[i, j] += Q[i, d] * K[j, d]\nM[i, j] = S[i, j] if j <= i else -1000.0\n"
+    "P[i, j] = softmax(M[i, j], over=j)\nO[i, d] += P[i, j] * V[j, d]",
+    "attention of several heads": "Q: float32[16, 128, 16]\nK: float32[16, 128, 16]\nV: float32[16, 128, 16]\n"
+    "S[h, i, j] += Q[h, i, d] * K[h, j, d]\nP[h, i, j] = softmax(S[h, i, j], over=j)\nO[h, i, d] += P[h, i, j] * V[h, j, d]",
+    "rows made alike, then a product": "X: float32[128, 256]\nV: float32[256, 32]\nM[i] = mean(X[i, k] * X[i, k], over=k)\n"
+    "P[i, j] = X[i, j] / sqrt(M[i] + 0.001)\nO[i, d] += P[i, j] * V[j, d]",
+}
+
+
+def decided(text: str, target: str, second: int) -> tuple[Any, Any]:
+    """An operator, and what is decided for it on a machine whose second cache has `second` bytes."""
+    op = operator("joined", text)
+    machine = Target(target).machine
+    caches = [replace(c, size=second) if c.level == 2 else c for c in machine.caches]
+    return op, decide_for(op.to_prim_func(), replace(machine, caches=tuple(caches)))
+
+
+@pytest.mark.parametrize("name", JOINED)
+@pytest.mark.parametrize("target", ["llvm -mcpu=haswell", "llvm -mcpu=skylake-avx512"])
+def test_rows_between_two_products_stay_in_cache(name: str, target: str) -> None:
+    _, found = decided(JOINED[name], target, 32 << 10)
+    assert any("rows at a time, whose parts stay in the second cache" in text for text in found.texts)
+    lowered = str(tvmagic.lower(found.schedule.mod))
+    sizes = {
+        n: 4 * int(size) for n, size in re.findall(r'(\w+) = T.allocate\(\[(\d+)\], "float32", "global"\)', lowered)
+    }
+    assert (
+        sizes["P"] > 0 and sum(sizes.get(n, 0) for n in "SMP") <= 32 << 10
+    )  # of 64 KB each, and more for several heads
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_rows_between_two_products_are_right(name: str) -> None:
+    op, found = decided(JOINED[name], "llvm", 32 << 10)
+    assert check(Version(op, found.schedule, "joined")).ok
+
+
+def test_what_stays_in_cache_or_fills_no_stretch_is_computed_apart() -> None:
+    for text, second in ((JOINED["attention"], 1 << 20), (JOINED["attention"].replace("128", "101"), 32 << 10)):
+        _, found = decided(text, "llvm -mcpu=haswell", second)
+        assert not any("rows at a time, whose" in text for text in found.texts)
+
+
+def test_reduced_axes_that_run_on_are_one_loop() -> None:
+    cell = decide(operator("pool", "X: float32[40, 30, 7, 7]\nY[n, c] = mean(X[n, c, i, j], over=(i, j))")).cell
+    assert cell.count("sch.fuse(") == 2 and "pragma_any_order" in cell  # of the rows, and of what is reduced over
+    apart = "X: float32[40, 30, 8, 8]\ni: range(7)\nj: range(7)\nY[n, c] = mean(X[n, c, i, j], over=(i, j))"
+    assert decide(operator("apart", apart)).cell.count("sch.fuse(") == 1
+
+
+@pytest.mark.parametrize(("dtype", "said"), [("int8", 0), ("uint16", 0), ("int32", 1), ("float32", 1)])
+def test_narrow_integers_keep_their_order(dtype: str, said: int) -> None:
+    cell = decide(operator("most", f"X: {dtype}[400, 100]\nY[i] = max(X[i, j], over=j)")).cell
+    assert cell.count("pragma_any_order") == said
 
 
 def test_symbolic_products_compute_whole_tiles() -> None:

@@ -146,7 +146,7 @@ class ExpressionEmitter(Visitor):
         """Let `var` stand for the value called `name`."""
         self.values[var] = name
         if value.dtype.is_index:
-            self.intervals.known[var] = self.intervals.of(value)
+            self.intervals.define(var, value)
 
     # ------------------------------------------------------------------ vectors
 

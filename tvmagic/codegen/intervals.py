@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tvmagic.arith.corners import ENDS_OF
 from tvmagic.arith.corners import Ends as Interval
 from tvmagic.arith.scalable import most_lanes
 from tvmagic.ir import (
+    LE,
+    LT,
+    And,
     BinaryOp,
     Broadcast,
     Call,
@@ -21,7 +25,7 @@ from tvmagic.ir import (
     Var,
 )
 from tvmagic.ir.dtype import integer_limits
-from tvmagic.ir.query import callee
+from tvmagic.ir.query import callee, is_call, linear_terms, operands
 
 __all__ = ["Intervals"]
 
@@ -33,6 +37,7 @@ class Intervals:
 
     def __init__(self) -> None:
         self.known: dict[Var, Interval] = {}
+        self.given: list[tuple[dict[Var, int], int]] = []  # sums of multiples of variables, each with its largest value
 
     def of(self, expr: PrimExpr, depth: int = 0) -> Interval:
         """The least and the largest value of `expr`, every lane counted."""
@@ -43,7 +48,47 @@ class Intervals:
     def inside(self, index: PrimExpr, size: int) -> bool:
         """Whether every lane of `index` is one of a dimension of `size` elements."""
         low, high = self.of(index)
-        return 0 <= low and high < size
+        return 0 <= low and (high < size or self._high_as_given(index, high) < size)
+
+    def define(self, var: Var, value: PrimExpr) -> None:
+        """Let a variable have the values of an expression."""
+        low, high = self.of(value)
+        self.known[var] = low, self._high_as_given(value, high)
+
+    @contextmanager
+    def where(self, condition: PrimExpr) -> Iterator[None]:
+        """What a condition says of sums of its variables, such as `i * 13 + j < 50`, holds inside."""
+        before = len(self.given)
+        for part in operands(condition, And):
+            if is_call(part, "tir.likely"):
+                part = part.args[0]
+            if isinstance(part, (LT, LE)) and isinstance(part.b, IntImm):
+                terms = _multiples(part.a)
+                if terms is not None and all(terms[0].values()) and self._stays(part.a, *terms):
+                    self.given.append((terms[0], part.b.value - isinstance(part, LT) - terms[1]))
+        yield
+        del self.given[before:]
+
+    def _high_as_given(self, index: PrimExpr, high: int) -> int:
+        """The largest value of an index by what is known of sums of its variables: `most` of one, and what the rest adds."""
+        found = _multiples(index) if self.given else None
+        if found is None or not self._stays(index, *found):
+            return high
+        terms, constant = found
+        for known, most in self.given:
+            first = next(iter(known), None)
+            times, rest = divmod(terms.get(first, 0), known[first]) if first is not None else (0, 0)
+            if times <= 0 or rest or any(terms.get(var) != times * size for var, size in known.items()):
+                continue
+            others = [self.of(var * IntImm(var.dtype, size))[1] for var, size in terms.items() if var not in known]
+            high = min(high, times * most + constant + sum(others))
+        return high
+
+    def _stays(self, expr: PrimExpr, terms: dict[Var, int], constant: int) -> bool:
+        """Whether a sum of multiples never wraps, as one outside its type would."""
+        ends = [sorted(end * size for end in self.of(var)) for var, size in terms.items()]
+        low, high = _limits(expr)
+        return low <= constant + sum(e[0] for e in ends) and constant + sum(e[1] for e in ends) <= high
 
     def _raw(self, expr: PrimExpr, depth: int) -> Interval:
         if isinstance(expr, IntImm):
@@ -59,6 +104,22 @@ class Intervals:
 
 def _limits(expr: PrimExpr) -> Interval:
     return integer_limits(expr.dtype) if expr.dtype.bits else (0, 1)
+
+
+def _multiples(expr: PrimExpr) -> tuple[dict[Var, int], int] | None:
+    """An expression as multiples of variables and a number, the largest one for lanes; None if it is no such sum."""
+    if isinstance(expr, Broadcast):
+        return _multiples(expr.value)
+    if isinstance(expr, Ramp) and isinstance(expr.stride, IntImm) and expr.stride.value >= 0:
+        base = _multiples(expr.base)
+        return base and (base[0], base[1] + expr.stride.value * (most_lanes(expr.dtype) - 1))
+    terms, constant = linear_terms(expr)
+    found: dict[Var, int] = {}
+    for term, times in terms:
+        if not isinstance(term, Var):
+            return None
+        found[term] = found.get(term, 0) + times
+    return found, constant
 
 
 def _of_two(bounds: Intervals, expr: BinaryOp, depth: int) -> Interval:

@@ -140,6 +140,7 @@ class FunctionEmitter(MemoryEmitter):
         self.worker = "0" if parent is None else "%worker"
         if parent is not None:
             self.intervals.known.update(parent.intervals.known)
+            self.intervals.given.extend(parent.intervals.given)
             self.scopes.group_of.update(parent.scopes.group_of)
             self.void = parent.void
         else:
@@ -273,7 +274,8 @@ class FunctionEmitter(MemoryEmitter):
         then, other, done = (self.out.new_block(hint) for hint in ("then", "else", "endif"))
         self.out.branch(condition, then, other if stmt.else_case is not None else done)
         self.out.start(then)
-        self.statement(stmt.then_case)
+        with self.intervals.where(stmt.condition):
+            self.statement(stmt.then_case)
         self.out.jump(done)
         if stmt.else_case is not None:
             self.out.start(other)

@@ -46,6 +46,7 @@ DESCRIPTIONS = {
     "n": "the number of factors",
     "name": "the name of the block",
     "new_order": "the places of the block's variables, in their new order",
+    "number": "the place of the factor among those of the product, in the order of the text",
     "offset": "the remainder of the stride, in elements",
     "ordered_loops": "loops of one nest, as `get_loops` gives them, in their new order; those not named stay where they are",
     "pad_value": "a number, or a function of the new indices, for elements that the new shape has and the old one has not",

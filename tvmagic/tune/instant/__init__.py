@@ -12,7 +12,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.operators import Operator
 from tvmagic.tir.schedule import Schedule, ScheduleError
-from tvmagic.tune.instant import contraction, elementwise, few, pairs, rows, scans, stencil
+from tvmagic.tune.instant import contraction, elementwise, factors, few, joined, pairs, rows, scans, stencil
 from tvmagic.tune.instant.plainly import plain_loops
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
 
@@ -103,6 +103,8 @@ class _Attempt:
     def run(self) -> Instant:
         self._each(self._inline)
         self._each(self._few)
+        self._each(self._factors)
+        self._join()
         self._each(self._contract)
         self._pairs()
         self._chains()
@@ -148,6 +150,26 @@ class _Attempt:
             self.handled.add(info.name)
             self.finished.add(info.name)
             few.apply(self.sch, info, self.machine, self.notes)
+
+    def _factors(self, info: BlockInfo) -> None:
+        factors.compute_factors(self.sch, info, self.notes)
+
+    def _join(self) -> None:
+        """Products together with the rows before them, from the last block back."""
+        infos = [i for b in blocks_of(self.sch) if (i := look(self.sch, b)) is not None and self._untouched(b)]
+        for number, out in reversed(list(enumerate(infos))):
+            names = {out.name}
+            if out.name in self.handled | self.refused:
+                continue
+            found = joined.joined_before(
+                self.sch, out, [i for i in infos[:number] if i.name not in self.handled], self.machine
+            )
+            if found is not None:
+                self.at = out.name
+                names |= {i.name for i in found.chain.members}
+                self.handled |= names
+                self.finished |= names
+                joined.apply(self.sch, found, self.machine, self.notes)
 
     def _contract(self, info: BlockInfo) -> None:
         plan = contraction.plan_contraction(info, self.machine)

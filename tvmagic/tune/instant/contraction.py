@@ -29,11 +29,11 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.query import variables_in
-from tvmagic.tir.schedule import Schedule
+from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant.loops import chunks, copy_block, fused, hint_partition
-from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, look
+from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, loads_in, look
 
-__all__ = ["Plan", "apply", "plan_contraction"]
+__all__ = ["Application", "Plan", "apply", "plan_contraction"]
 
 _SYMBOLIC = 512  # the size that a symbolic one is taken to have
 _REST = 6.0  # how much slower the elements are that do not fill a tile
@@ -79,31 +79,45 @@ def extent_or_guess(axis: Axis) -> int:
     return axis.extent if axis.extent is not None else _SYMBOLIC
 
 
-def plan_contraction(info: BlockInfo, machine: Machine) -> Plan | None:
-    """The cheapest way to compute a block as a contraction; None if it is not one."""
+def plan_contraction(info: BlockInfo, machine: Machine, whole: bool = False) -> Plan | None:
+    """The cheapest way to compute a block as a contraction; None if it is not one.
+
+    `whole`: only with tiles that divide the sizes as they are.
+    """
     if info.combine not in (Add, Max, Min, Mul) or not info.store.plain or not info.reduced:
         return None
     operands = _distinct([a for a in info.loads if a.variables])
     if len(operands) < 2 or any(a.extent == 0 for a in info.axes):
         return None
     best: Plan | None = None
-    for wide, narrow in permutations(operands, 2):
+    for wide, narrow in permutations(_multiplied(info, operands), 2):
         others = [a for a in operands if a is not wide and a is not narrow]
         for column in info.spatial:
             if column.var in wide.variables and column.var not in narrow.variables and column.extent != 1:
                 if any(a.step(column.var) not in (0, 1) for a in others):  # whose vectors would have to be gathered
                     continue
-                for plan in _plans(info, machine, wide, narrow, column, others):
+                for plan in _plans(info, machine, wide, narrow, column, others, whole):
                     if best is None or plan.cost < best.cost:
                         best = plan
     return best
+
+
+def _multiplied(info: BlockInfo, operands: list[Access]) -> list[Access]:
+    """The operands without those that only conditions read, such as masks, if two others are left."""
+    asked = _distinct([load for c in info.conditions for load in loads_in(c)])
+    others = [a for a in operands if not any(_same_element(a, b) for b in asked)]
+    return others if len(others) > 1 else operands
+
+
+def _same_element(a: Access, b: Access) -> bool:
+    return a.buffer is b.buffer and structural_equal(a.indices, b.indices)
 
 
 def _distinct(loads: list[Access]) -> list[Access]:
     """The accesses, those that read the same element once: `(A[i, k] - B[j, k]) * (A[i, k] - B[j, k])` has two."""
     found: list[Access] = []
     for load in loads:
-        if not any(a.buffer is load.buffer and structural_equal(a.indices, load.indices) for a in found):
+        if not any(_same_element(a, load) for a in found):
             found.append(load)
     return found
 
@@ -118,7 +132,13 @@ def _divides(value: PrimExpr) -> bool:
 
 
 def _plans(
-    info: BlockInfo, machine: Machine, wide: Access, narrow: Access, column: Axis, others: list[Access]
+    info: BlockInfo,
+    machine: Machine,
+    wide: Access,
+    narrow: Access,
+    column: Axis,
+    others: list[Access],
+    whole: bool,
 ) -> list[Plan]:
     """The ways with vectors along `column` of the operand `wide`.
 
@@ -138,7 +158,7 @@ def _plans(
             plan = _planned(
                 info, machine, wide, narrow, column, row, Tile(count, vectors, lanes, machine.vector_registers), padding
             )
-            if plan is not None:
+            if plan is not None and not (whole and (plan.uneven(column) or plan.uneven(row))):
                 found.append(plan)
     return found
 
@@ -191,24 +211,49 @@ def _cost(plan: Plan, machine: Machine) -> float:
 
 def apply(sch: Schedule, plan: Plan, machine: Machine, notes: Decisions) -> None:
     """Schedule a contraction as planned, with the elementwise blocks after it joined to its tiles."""
-    _Application(sch, plan, machine, notes).run()
+    application = Application(sch, plan, machine, notes)
+    application.prepare()
+    application.tile()
 
 
-class _Application:
-    def __init__(self, sch: Schedule, plan: Plan, machine: Machine, notes: Decisions) -> None:
+class Application:
+    """A contraction being scheduled: first what is beside its loops, then these.
+
+    In between, the block may be moved to `below` loops of another block, of which the outermost is parallel; `plan` is then
+    one of what is computed in them.
+    """
+
+    def __init__(self, sch: Schedule, plan: Plan, machine: Machine, notes: Decisions, below: int = 0) -> None:
         self.sch, self.plan, self.machine, self.notes = sch, plan, machine, notes
-        self.block = plan.info.rv
+        self.block, self.below = plan.info.rv, below
+        self.wide: Any = None  # the blocks that pack the operands, if they are packed
+        self.narrow: Any = None
+        self.last: Any = None  # the block that stores the tile
+        self.followers: list[str] = []  # elementwise blocks that are computed on the tile
 
-    def run(self) -> None:
+    def prepare(self) -> None:
+        """Pad the sizes, pack the operands, keep the sums apart from the result."""
         plan = self.plan
+        if plan.info.branches:
+            self._choose()
         self.notes.say(str(plan.tile))
         if plan.pad:
             self._pad()
-        wide = self._packed(plan.wide, plan.column) if plan.pack_wide else None
-        narrow = self._packed(plan.narrow, plan.row) if plan.pack_narrow else None
-        self._tile(wide, narrow, self._last())
+        self.wide = self._packed(plan.wide, plan.column) if plan.pack_wide else None
+        self.narrow = self._packed(plan.narrow, plan.row) if plan.pack_narrow else None
+        self.last = self._last()
 
     # ------------------------------------------------------------------------ sizes, packing
+
+    def _choose(self) -> None:
+        """Compute both sides of conditions, unless one reads what is there only if it is taken."""
+        at = len(self.sch.trace.insts)
+        try:
+            self.sch.select_branches(self.block)
+        except ScheduleError:
+            return
+        name = self.plan.info.name
+        self.notes.items.append((at, f"{name}: both sides of its conditions are computed, so that they can be vectors"))
 
     def _pad(self) -> None:
         """Pad the sizes to the tile."""
@@ -248,7 +293,7 @@ class _Application:
         batch = [a for a in others if not a.reduced and a.var in plan.wide.variables and a.var in plan.narrow.variables]
         inner = [a for a in others if a.reduced]
         outer = [a for a in others if a not in batch and a not in inner]
-        fixed = [n for n, v in enumerate(access.indices) if not isinstance(v, Var)]
+        fixed = [n for n in range(len(access.indices)) if n not in {place[a.var] for a in (axis, *others)}]
 
         def layout(*d: Any) -> list[Any]:
             at = d[place[axis.var]]
@@ -297,7 +342,7 @@ class _Application:
             stored = sch.cache_write(block, 0, "local")
             self._columns_last()
             return stored
-        names = [sch.get(b).name_hint for b in chain[(1 if self.plan.pad else 0) :]]
+        names = self.followers = [sch.get(b).name_hint for b in chain[(1 if self.plan.pad else 0) :]]
         if names:
             self.notes.say(f"{', '.join(names)} computed on each tile before it leaves the registers")
         for middle in chain[:-1]:
@@ -343,9 +388,11 @@ class _Application:
 
     # ------------------------------------------------------------------------ loops
 
-    def _tile(self, wide: Any, narrow: Any, last: Any) -> None:
+    def tile(self) -> None:
+        """Make the loops of the tile, of the blocks that stay in cache, and of the copies."""
         sch, plan, machine, tile = self.sch, self.plan, self.machine, self.plan.tile
-        loops = dict(zip(plan.info.axes, sch.get_loops(self.block)))
+        wide, narrow, last = self.wide, self.narrow, self.last
+        loops = dict(zip(plan.info.axes, sch.get_loops(self.block)[self.below :]))
         # 1. the loops of the tile
         column, columns, lanes = sch.split(loops[plan.column], [None, tile.vectors, tile.lanes])
         row, rows = sch.split(loops[plan.row], [None, tile.rows])
@@ -384,9 +431,10 @@ class _Application:
         if near:
             sch.compute_at(narrow, everywhere)
         count = self._count([everywhere])
-        if count > 1:
-            self.notes.say(f"{count} blocks in parallel on {machine.cores} cores")
-        sch.parallel(everywhere)
+        if not self.below:
+            if count > 1:
+                self.notes.say(f"{count} blocks in parallel on {machine.cores} cores")
+            sch.parallel(everywhere)
         sch.unroll(rows)
         sch.unroll(columns)
         sch.vectorize(lanes)
@@ -406,7 +454,7 @@ class _Application:
         """A loop over stretches of columns and one over the panels of each, so that a packed stretch stays in the last cache
         while the other operand passes by; no loop over stretches if all panels do."""
         plan, machine = self.plan, self.machine
-        if wide is None or not panel or self._batch() or plan.column.extent is None:
+        if wide is None or not panel or self._batch() or plan.column.extent is None or self.below:
             return [], panel
         size = max(1, plan.wide.buffer.dtype.bits // 8)
         extents = {a.var: plan.padded(a) for a in plan.info.axes}
@@ -442,7 +490,8 @@ class _Application:
             fits = self._fitting(axis, count, extents, limit // size) if full else 1
             rest = not plan.pad and plan.uneven(axis)
             alone = math.prod(map(extent_or_guess, self._batch())) < 2 * machine.cores
-            if axis is plan.row and machine.cores > 1 and alone and not rest and plan.column.extent is not None:
+            together = machine.cores > 1 and alone and not self.below
+            if axis is plan.row and together and not rest and plan.column.extent is not None:
                 fits = min(fits, max(1, count // 2))
             if axis.extent is None and not (axis is plan.row and plan.pad) or fits == 1 < count:
                 outer.append(loop)

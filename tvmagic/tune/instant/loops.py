@@ -54,7 +54,13 @@ def hint_partition(sch: Schedule, loop: Any) -> None:
 
 
 def any_order(sch: Schedule, block: Any, below: int) -> None:
-    """Let a reduction below `below` loops take its values in any order, so that LLVM makes vectors of its last loop."""
+    """Let a reduction below `below` loops take its values in any order, so that LLVM makes vectors of its last loop.
+
+    Of integers of 8 and 16 bits it makes vectors as it is, and better ones: their order does not matter.
+    """
+    dtype = sch.get(block).writes[0].buffer.dtype
+    if not dtype.is_float and dtype.bits in (8, 16):
+        return
     own = own_loops(sch, block, below)
     steps = [own[iv.var] for iv in sch.get(block).iter_vars if iv.iter_type == IterVar.CommReduce and iv.var in own]
     if steps:

@@ -104,17 +104,27 @@ def _in_lanes(sch: Schedule, found: Pairs, machine: Machine, notes: Decisions) -
     loops = dict(zip(found.axes, sch.get_loops(found.rv)))
     spatial = [loops[a] for a in found.axes if not a.reduced]
     _, near = sch.split(loops[found.over], [None, found.width])
-    partial = sch.rfactor(near, len(spatial))
+    stages = [sch.rfactor(near, len(spatial))]
+    if found.width > found.lanes:  # as vectors too, so that no more than a vector is left to be combined one by one
+        _, lane = sch.split(sch.get_loops(found.rv)[-1], [None, found.lanes])
+        stages.insert(0, sch.rfactor(lane, len(spatial)))
     if spatial:
-        outer = sch.get_loops(found.rv)[: len(spatial)]
-        row = fused(sch, outer)
-        sch.compute_at(partial, row)
+        row = fused(sch, sch.get_loops(found.rv)[: len(spatial)])
+        for stage in stages:
+            sch.compute_at(stage, row)
         if _many(found):
             sch.parallel(row)
-    own = own_loops(sch, partial, 1 if spatial else 0)
+    for stage in stages:
+        _lanes(sch, stage, found, 1 if spatial else 0)
+
+
+def _lanes(sch: Schedule, partial: Any, found: Pairs, below: int) -> None:
+    """Vectors for the partial results that a block below `below` loops gives."""
+    own = own_loops(sch, partial, below)
     lane, *others = [own[iv.var] for iv in sch.get(partial).iter_vars if iv.var in own]
     sch.reorder(others[-1], lane)
-    if found.width > found.lanes:
+    count = extent_of(sch, lane)
+    if count is not None and count > found.lanes:
         piece, lane = sch.split(lane, [None, found.lanes])
         sch.unroll(piece)
     sch.vectorize(lane)

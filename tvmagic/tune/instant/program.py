@@ -105,6 +105,15 @@ class Access:
 
     def step(self, var: Var) -> int | None:
         """By how many elements of the memory the access moves along a variable; None if that is not constant."""
+        if var not in self._steps:
+            self._steps[var] = self._step(var)
+        return self._steps[var]
+
+    @cached_property
+    def _steps(self) -> dict[Var, int | None]:
+        return {}  # found before: each way to tile a block asks again
+
+    def _step(self, var: Var) -> int | None:
         total, stride = 0, 1
         known = True
         for dimension in reversed(range(len(self.indices))):
@@ -157,6 +166,11 @@ class BlockInfo:
     def reduced(self) -> list[Axis]:
         """The axes that are reduced over."""
         return [a for a in self.axes if a.reduced]
+
+    @property
+    def branches(self) -> bool:
+        """Whether it has conditions of which only the side that is taken is computed."""
+        return "tir.if_then_else" in self.calls
 
     @property
     def constant(self) -> bool:

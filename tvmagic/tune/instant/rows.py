@@ -19,18 +19,22 @@ from tvmagic.tune.instant.elementwise import vector_axis
 from tvmagic.tune.instant.loops import any_order, fused, hint_partition, own_loops, share, vector_parts
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions
 
-__all__ = ["Chain", "apply", "chain_before"]
+__all__ = ["Chain", "apply", "chain_before", "schedule_row"]
 
 _WINDOW = 32  # steps of a reduction that are written out
 
 
 @dataclass
 class Chain:
-    """Blocks that are computed together for each value of `shared`, axes of the last of them, `out`."""
+    """Blocks that are computed together for each value of `shared`, axes of the last of them, `out`.
+
+    `places` says for each block which axis of `out` its own are.
+    """
 
     out: BlockInfo
     members: list[BlockInfo]
     shared: list[Axis]
+    places: dict[BlockInfo, dict[Var, Axis]]
 
     @property
     def blocks(self) -> list[BlockInfo]:
@@ -43,8 +47,8 @@ def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> 
 
     None if nothing in it is a reduction.
     """
-    chain = Chain(out, [], list(out.spatial))
     places: dict[BlockInfo, dict[Var, Axis]] = {out: {a.var: a for a in out.spatial}}
+    chain = Chain(out, [], list(out.spatial), places)
     by_name = {out.name: out}
     for info in reversed(candidates):
         readers = [by_name.get(sch.get(c).name_hint) for c in sch.get_consumers(info.rv)]
@@ -75,6 +79,31 @@ def apply(sch: Schedule, chain: Chain, machine: Machine, notes: Decisions) -> No
     _Rows(sch, chain, machine, notes).run()
 
 
+def _run_on(info: BlockInfo) -> bool:
+    """Whether the reduced axes, of which there are several, run through each array without a gap: as one long loop."""
+    pairs = list(zip(info.reduced, info.reduced[1:]))
+    if (
+        not pairs
+        or any(a.extent is None or a.extent < 2 for a in info.reduced)
+        or info.alone & {a.var for a in info.reduced}
+    ):
+        return False
+    steps = [(a.step(outer.var), a.step(inner.var), inner.extent or 1) for a in info.loads for outer, inner in pairs]
+    return all(far is not None and near is not None and far == near * count for far, near, count in steps)
+
+
+def schedule_row(
+    sch: Schedule, chain: Chain, members: list[BlockInfo], row: Any, machine: Machine, notes: Decisions
+) -> None:
+    """Compute members of a chain, of which the last has its loops, together in its loop `row`."""
+    rows = _Rows(sch, chain, machine, notes)
+    below = [sch.get_sref(loop) for loop in sch.get_loops(members[-1].rv)].index(sch.get_sref(row)) + 1
+    for info in reversed(members):
+        if info is not members[-1]:
+            sch.compute_at(info.rv, row)
+        rows.row_block(info, below)
+
+
 class _Rows:
     def __init__(self, sch: Schedule, chain: Chain, machine: Machine, notes: Decisions) -> None:
         self.sch, self.chain, self.machine, self.notes = sch, chain, machine, notes
@@ -102,27 +131,28 @@ class _Rows:
         sch.parallel(row)
         # From the last block back, as each is moved to where it is read.
         for info in reversed(chain.blocks):
-            if info is not out and not info.reduced:
+            if info is not out:
                 sch.compute_at(info.rv, row)
-            self._row_block(info, row, info is out)
+            self.row_block(info)
 
     # ------------------------------------------------------------------------ along rows
 
-    def _row_block(self, info: BlockInfo, row: Any, is_out: bool) -> None:
-        """Vectors for one block of a row: of elements, or of partial sums."""
+    def row_block(self, info: BlockInfo, below: int = 1) -> None:
+        """Vectors for one block of a row, below `below` loops: of elements, or of partial sums."""
         sch = self.sch
         if not info.reduced:
             axis = vector_axis(info)
-            loop = own_loops(sch, info.rv, 1).get(axis.var) if axis is not None else None
+            loop = own_loops(sch, info.rv, below).get(axis.var) if axis is not None else None
             if loop is not None:
                 vector_parts(sch, loop, self.machine.lanes(info.store.buffer.dtype), bool(info.calls))
             return
-        if not is_out:
-            sch.compute_at(info.rv, row)
         axis = self._along(info)
         if axis is not None and axis is info.reduced[-1]:
             self.notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
-            any_order(sch, info.rv, 1)
+            if _run_on(info):
+                own = own_loops(sch, info.rv, below)
+                sch.fuse(*[own[a.var] for a in info.reduced])
+            any_order(sch, info.rv, below)
 
     def _along(self, info: BlockInfo) -> Axis | None:
         """The reduced axis along which what is read is contiguous."""

@@ -238,7 +238,7 @@ def cache_index(state: ScheduleState, block: BlockRef, storage_scope: str, cse_t
     for computation, (buffer, _, _, at) in zip(chosen, stages):
         cached.set(computation.value, BufferLoad(buffer, at))
     new = block.block.replace(body=_UseComputed(cached).visit(block.block.body))
-    top, place = _top_of(block, root)
+    top, place = top_of(block, root)
     body = root.block.body
     parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
     parts[place:place] = [nest for _, nest, _, _ in stages]
@@ -246,7 +246,7 @@ def cache_index(state: ScheduleState, block: BlockRef, storage_scope: str, cse_t
         body=SeqStmt.flatten(*parts),
         alloc_buffers=(*root.block.alloc_buffers, *[buffer for buffer, _, _, _ in stages]),
     )
-    scope = _PutBlock(block.block, new).visit(placed)
+    scope = PutBlock(block.block, new).visit(placed)
     reuse = BlockReuse()
     reuse.note(block.block, new)
     reuse.note(root.block, scope)
@@ -255,7 +255,9 @@ def cache_index(state: ScheduleState, block: BlockRef, storage_scope: str, cse_t
     return [state.sref_of(stage) for _, _, stage, _ in stages]
 
 
-class _PutBlock(Mutator):
+class PutBlock(Mutator):
+    """Puts a block in the place of another one."""
+
     def __init__(self, old: Block, new: Block) -> None:
         self.old, self.new = old, new
 
@@ -270,7 +272,7 @@ def _depends_on(value: PrimExpr, names: set[Var]) -> bool:
     return bool(used) and used <= names
 
 
-def _top_of(block: StmtSRef, root: StmtSRef) -> tuple[StmtSRef, int]:
+def top_of(block: StmtSRef, root: StmtSRef) -> tuple[StmtSRef, int]:
     """The nest of the scope that holds the block, and its place there."""
     top = block
     while top.parent is not root:

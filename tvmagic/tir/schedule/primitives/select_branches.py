@@ -1,0 +1,135 @@
+"""The primitive that computes both sides of the conditions in a block and chooses, in place of branches."""
+
+from __future__ import annotations
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.ir import (
+    Block,
+    BlockRealize,
+    BufferLoad,
+    Call,
+    CallEffect,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Mod,
+    Mutator,
+    PrimExpr,
+    Select,
+    Visitor,
+    handles,
+)
+from tvmagic.ir.query import callee
+from tvmagic.tir.analysis.effects import side_effect
+from tvmagic.tir.blocks.domains import analyzer_at
+from tvmagic.tir.blocks.error import ScheduleError
+from tvmagic.tir.blocks.sref import StmtSRef
+from tvmagic.tir.schedule.instruction import BlockRef, primitive
+from tvmagic.tir.schedule.rewrite import BlockReuse
+from tvmagic.tir.schedule.state import ScheduleState
+
+__all__ = ["select_branches"]
+
+_BRANCH = "tir.if_then_else"
+
+
+@primitive("SelectBranches")
+def select_branches(state: ScheduleState, block: BlockRef) -> None:
+    """Compute both sides of each `T.if_then_else` in a block and choose by `T.Select`.
+
+    A branch cannot differ from lane to lane of a vector; a choice can, so that a block with conditions becomes
+    vectors. (TVM has no such primitive.)
+
+    Requires: the block has a `T.if_then_else`, and no block or `if` statement inside; both sides have no effect, divide no
+    integers except by a number other than zero, and read inside their buffers for all values of the block's variables.
+
+    Example
+    -------
+    `sch.select_branches("B")` makes of
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = T.if_then_else(A[v] > T.float32(1.0), A[v], T.float32(0.0))
+
+    this:
+
+        for i in range(16):
+            with T.block("B"):
+                v = T.axis.spatial(16, i)
+                B[v] = T.Select(A[v] > T.float32(1.0), A[v], T.float32(0.0))
+    """
+    inside = _Inside(block, analyzer_at(block))
+    inside.visit(block.block.body)
+    if not inside.branches:
+        raise ScheduleError(f"{block.label} has no `T.if_then_else`", block)
+    for branch in inside.branches:
+        for side in branch.args[1:]:
+            _Safe(block, inside.analyzer).visit(side)
+    new = block.block.replace(body=_ToSelect().visit(block.block.body))
+    reuse = BlockReuse()
+    reuse.note(block.block, new)
+    state.replace(block, new, reuse)
+
+
+class _Inside(Visitor):
+    """The branches in a block's body."""
+
+    def __init__(self, block: StmtSRef, analyzer: Analyzer) -> None:
+        self.block, self.analyzer = block, analyzer
+        self.branches: list[Call] = []
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if callee(node) == _BRANCH:
+            self.branches.append(node)
+        self.visit_children(node)
+
+    @handles(Block, BlockRealize, IfThenElse)
+    def nested(self, node: Block | BlockRealize | IfThenElse) -> None:
+        raise ScheduleError(f"{self.block.label} has blocks or `if` statements inside", self.block)
+
+
+class _Safe(Visitor):
+    """Raises if an expression cannot be computed whatever the condition around it is."""
+
+    def __init__(self, block: StmtSRef, analyzer: Analyzer) -> None:
+        self.block, self.analyzer = block, analyzer
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        for index, size in zip(node.indices, node.buffer.shape):
+            if not (self.analyzer.can_prove(index >= 0) and self.analyzer.can_prove(index < size)):
+                raise ScheduleError(
+                    f"{self.block.label} reads buffer `{node.buffer.name}` at `{index}` in one branch, which may lie outside "
+                    f"its {size} elements when the other one is taken",
+                    self.block,
+                )
+        self.visit_children(node)
+
+    @handles(Div, FloorDiv, Mod, FloorMod)
+    def division(self, node: Div | FloorDiv | Mod | FloorMod) -> None:
+        nonzero = isinstance(node.b, IntImm) and node.b.value != 0
+        if not node.dtype.is_float and not nonzero:
+            raise ScheduleError(
+                f"{self.block.label} divides by `{node.b}` in one branch, which may be zero when the other one is taken",
+                self.block,
+            )
+        self.visit_children(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if side_effect(node) > CallEffect.READ_STATE:
+            raise ScheduleError(f"{self.block.label} calls `{node}` in a branch, which has effects", self.block)
+        self.visit_children(node)
+
+
+class _ToSelect(Mutator):
+    """`T.Select` in place of `T.if_then_else`."""
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        node = self.visit_children(node)
+        return Select(*node.args, span=node.span) if callee(node) == _BRANCH else node
