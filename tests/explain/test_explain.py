@@ -15,9 +15,10 @@ from tvmagic import te
 from tvmagic.codegen.target import resolved
 from tvmagic.driver import lower
 from tvmagic.errors import TVMagicError
-from tvmagic.explain import CODES, Explanation, explain
+from tvmagic.explain import CODES, Explanation, body_cycles, explain
 from tvmagic.explain import llvm as facts_module
-from tvmagic.explain.llvm import Facts, _read_mca, facts_of, inner_loops, mca_command
+from tvmagic.explain.body_cycles import _read_mca, count_cycles, has_osaca, mca_command
+from tvmagic.explain.llvm import Facts, facts_of, inner_loops
 from tvmagic.explain.model import model
 from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import footprint, patterns
@@ -264,7 +265,7 @@ def test_llvm_says_why_a_loop_has_no_vectors() -> None:
     found = explain(matmul())
     assert any("reorder floating-point" in f.text for f in found.findings)
     assert found.assembly and any(line > 0 for _, line in found.assembly)
-    if mca_command() is None:
+    if mca_command() is None and not has_osaca():
         assert any("llvm-mca" in note for note in found.notes)
 
 
@@ -272,17 +273,40 @@ def test_with_the_tool_the_loop_has_cycles_and_pressure() -> None:
     if mca_command() is None:
         skip_without(TVMagicError("llvm-mca is not installed", hint="it is in Debian's package `llvm`"))
     found = explain(matmul(), "llvm -mcpu=haswell")
-    assert found.body_cycles > 0 and any(found.pressure)
+    assert found.body_cycles > 0 and any(found.pressure) and found.cycles_by == "llvm-mca"
     assert not any("simple model of the core" in note for note in found.notes)
 
 
-def test_without_the_tool_the_findings_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_tools_the_findings_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     op = matmul()
     before = explain(op)
-    monkeypatch.setattr(facts_module, "mca_command", lambda: None)
+    monkeypatch.setattr(body_cycles, "mca_command", lambda: None)
+    monkeypatch.setattr(body_cycles, "has_osaca", lambda: False)
     after = explain(op)
     assert [(f.code, f.call) for f in after.findings] == [(f.code, f.call) for f in before.findings]
-    assert after.body_cycles == 0 and any("llvm-mca" in note for note in after.notes)
+    assert after.body_cycles == 0 and any("llvm-mca, or the package `osaca`" in note for note in after.notes)
+
+
+BODY = [".LBB0_1:", "\tvmovups\t(%rdi,%rax), %ymm1", "\tvfmadd231ps\t(%rsi,%rax), %ymm1, %ymm0", "\taddq\t$32, %rax",
+        "\tcmpq\t$4096, %rax", "\tjb\t.LBB0_1"]  # fmt: skip
+
+
+def test_without_llvm_mca_osaca_counts_the_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_osaca():
+        skip_without(TVMagicError("osaca is not installed", hint="`pip install 'tvmagic[explain]'`"))
+    monkeypatch.setattr(body_cycles, "mca_command", lambda: None)
+    found = count_cycles(BODY, resolved("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell"))
+    assert found is not None and (found.tool, found.processor) == ("osaca", "haswell")
+    assert found.cycles == 5.0, "a multiply-add waits for the one before"
+    assert len(found.pressure) == len(BODY) and found.pressure[0] == "" and found.pressure[1].startswith("port ")
+    assert count_cycles(["\tnonsense\t%what"], resolved("llvm -mtriple=riscv64-linux-gnu")) is None
+
+
+def test_a_tool_that_fails_is_as_one_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_cycles, "mca_command", lambda: "false")
+    monkeypatch.setattr(body_cycles, "has_osaca", lambda: True)
+    monkeypatch.setattr(body_cycles.sys, "executable", "false")
+    assert count_cycles(BODY, resolved("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")) is None
 
 
 def test_remarks_belong_to_the_innermost_loop_of_their_line() -> None:

@@ -100,7 +100,8 @@ class Explanation:
     program: str
     assembly: list[tuple[str, int]] = field(default_factory=list)
     pressure: list[str] = field(default_factory=list)
-    body_cycles: float = 0.0  # of one run of `assembly` by llvm-mca; 0 if that is not installed
+    body_cycles: float = 0.0  # of one run of `assembly` by the tool `cycles_by`; 0 if none is installed
+    cycles_by: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, under the same names."""
@@ -115,6 +116,7 @@ class Explanation:
             "assembly": [list(row) for row in self.assembly],
             "pressure": list(self.pressure),
             "body_cycles": self.body_cycles,
+            "cycles_by": self.cycles_by,
         }
 
     def __repr__(self) -> str:
@@ -176,7 +178,8 @@ class _Explainer:
         )  # fmt: skip
         if hottest is not None:
             body = self.facts.body(self._nest_lines(hottest), self.target)
-            made.assembly, made.pressure, made.body_cycles = body.rows, body.pressure, body.cycles
+            made.assembly, made.pressure = body.rows, body.pressure
+            made.body_cycles, made.cycles_by = body.cycles, body.tool
             made.notes = list(self.facts.notes)
         if self.machine.generic:
             made.notes.append(

@@ -1,14 +1,10 @@
-"""What LLVM itself says of a program: its remarks on loops, the assembly by lines, what `llvm-mca` makes of a loop's body."""
+"""What LLVM itself says of a program: its remarks on loops, the assembly by lines, the cycles of a loop's body."""
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen import with_threads
@@ -16,19 +12,20 @@ from tvmagic.codegen.apart import optimized_apart
 from tvmagic.codegen.debug import AssemblyLines, Lines, lines_of_assembly
 from tvmagic.codegen.module import emit_module
 from tvmagic.codegen.target.target import cpu_and_features
+from tvmagic.explain.body_cycles import count_cycles
 from tvmagic.ir import For
 from tvmagic.ir.deep import deep
 
-__all__ = ["Body", "Facts", "facts_of", "inner_loops", "loop_of_lines", "mca_command"]
+__all__ = ["Body", "Facts", "facts_of", "inner_loops", "loop_of_lines"]
 
 OPTIONS = ("-pass-remarks-analysis=loop-vectorize", "-pass-remarks=loop-vectorize")
 _REMARK = re.compile(r"remark: lowered\.py:(\d+):\d+: (.*)")
-_WITHOUT_TOOL = "cycles are those of a simple model of the core; LLVM's tool llvm-mca, if it is installed, counts them with the tables of the processor"  # fmt: skip
+_WITHOUT_TOOL = "cycles are those of a simple model of the core; LLVM's tool llvm-mca, or the package `osaca`, if one is installed, counts them with the tables of the processor"  # fmt: skip
 
 
 @dataclass
 class Body:
-    """The instructions of a loop with their lines of the program, the cycles of one run by `llvm-mca`, and the pressure.
+    """The instructions of a loop with their lines of the program, the cycles of one run by `tool`, and the pressure.
 
     `pressure` has for each instruction the resource that it keeps busy, with the cycles, or nothing.
     """
@@ -36,6 +33,7 @@ class Body:
     rows: list[tuple[str, int]] = field(default_factory=list)
     cycles: float = 0.0
     pressure: list[str] = field(default_factory=list)
+    tool: str = ""
 
 
 @dataclass
@@ -60,20 +58,22 @@ class Facts:
         return list(zip(self.assembly.assembly, self.assembly.line_of))[first : last + 1]
 
     def body(self, lines: set[int], target: Any) -> Body:
-        """The innermost loop of some lines, with what `llvm-mca` says of it if that is installed."""
+        """The innermost loop of some lines, with what a tool says of it if one is installed."""
         rows = self.loop(lines)
         if not rows:
             return Body()
-        found = _mca([row for row, _ in rows], target)
+        found = count_cycles([row for row, _ in rows], target)
         if found is None:
             if _WITHOUT_TOOL not in self.notes:
                 self.notes.append(_WITHOUT_TOOL)
             return Body(rows)
-        cycles, pressure, known = found
         cpu = cpu_and_features(target)[1]
-        if known != cpu:
-            self.notes.append(f"this llvm-mca does not know {cpu or 'the processor'}: its cycles are those of {known}")
-        return Body(rows, cycles, pressure)
+        if found.processor != cpu:
+            unknown = (
+                f"this {found.tool} does not know {cpu or 'the processor'}: its cycles are those of {found.processor}"
+            )
+            self.notes.append(unknown)
+        return Body(rows, found.cycles, found.pressure, found.tool)
 
 
 # Stores of a vector register to the stack: x86-64, AArch64.
@@ -152,62 +152,3 @@ def _read_remarks(facts: Facts, said: str, loops: Mapping[int, For]) -> None:
         elif text.startswith("loop not vectorized: ") and not facts.vectorized.get(loop):
             facts.vectorized[loop] = False
             facts.remarks.setdefault(loop, text.removeprefix("loop not vectorized: "))
-
-
-# ---------------------------------------------------------------------------- llvm-mca
-
-
-@lru_cache(maxsize=1)
-def mca_command() -> str | None:
-    """The path of `llvm-mca`, also under a name with a version; None if it is not installed."""
-    names = ["llvm-mca", *(f"llvm-mca-{n}" for n in range(24, 13, -1))]
-    return next(filter(None, map(shutil.which, names)), None)
-
-
-def _mca(rows: list[str], target: Any) -> tuple[float, list[str], str] | None:
-    """Cycles of one run of a loop's instructions, and for each the busiest resource, and whose tables say so; None if the tool does not know them."""
-    command = mca_command()
-    if command is None:
-        return None
-    triple, cpu, _ = cpu_and_features(target)
-    body = "\n".join(row for row in rows if not row.lstrip().startswith("."))
-    for name in dict.fromkeys([cpu, *_RELATIVES.get(cpu, ())]):
-        try:
-            done = subprocess.run(
-                [command, "--json", f"-mtriple={triple}", f"-mcpu={name}", "-iterations=100"],
-                input=body, capture_output=True, text=True, timeout=20, check=True,
-            )  # fmt: skip
-            return *_read_mca(json.loads(done.stdout), rows), name
-        except (OSError, ValueError, LookupError, subprocess.SubprocessError):
-            continue
-    return None
-
-
-# Processors of the same family that older versions of the tool know.
-_RELATIVES = {
-    "znver5": ("znver4", "icelake-server"),
-    "znver4": ("icelake-server",),
-    "sapphirerapids": ("icelake-server",),
-    "": ("x86-64",),
-}
-
-
-def _read_mca(said: dict[str, Any], rows: list[str]) -> tuple[float, list[str]]:
-    region = said["CodeRegions"][0]
-    summary = region["SummaryView"]
-    names = (said.get("TargetInfo") or region["TargetInfo"])["Resources"]
-    usage: dict[int, tuple[float, str]] = {}
-    for entry in region.get("ResourcePressureView", {}).get("ResourcePressureInfo", []):
-        number, busy = entry["InstructionIndex"], entry["ResourceUsage"]
-        if busy > usage.get(number, (0.0, ""))[0]:
-            usage[number] = busy, names[entry["ResourceIndex"]]
-    pressure: list[str] = []
-    count = 0
-    for row in rows:
-        if not row.startswith(("\t", " ")) or row.lstrip().startswith("."):
-            pressure.append("")
-            continue
-        busy, name = usage.get(count, (0.0, ""))
-        pressure.append(f"{name} {busy:.2f}" if name else "")
-        count += 1
-    return summary["TotalCycles"] / summary["Iterations"], pressure

@@ -231,5 +231,5 @@ def _assembly(explanation: Explanation) -> Listing:
         rows = [*rows[:_ROWS], f"        # ... {left_out} more"]
     title = "The hottest loop in machine code"
     if explanation.body_cycles:
-        title += f": {explanation.body_cycles:.3g} cycles each time through, by llvm-mca"
+        title += f": {explanation.body_cycles:.3g} cycles each time through, by {explanation.cycles_by}"
     return Listing(rows, "asm", title)
