@@ -13,6 +13,7 @@ from tvmagic.ir import IterVar, PrimExpr, Span, Var, ops
 from tvmagic.notation.source import Source
 
 __all__ = [
+    "BY_OTHERS",
     "DTYPES",
     "FUNCTIONS",
     "OVER",
@@ -36,7 +37,7 @@ DTYPES = frozenset(
 REDUCTIONS = ("sum", "prod", "max", "min")
 # Functions that `derived` makes of several stages; they say over what, too.
 # What is written for functions that other systems have.
-_BY_OTHERS = {
+BY_OTHERS = {
     "int": "write `int32(...)`",
     "float": "write `float32(...)`",
     "bool": "write a comparison, as in `X[i] != 0`",
@@ -356,7 +357,7 @@ class Expressions:
             return self._own(name, own, node)
         if name not in FUNCTIONS:
             others = f"there are {', '.join(FUNCTIONS)}; a Python function of yours may be called, too"
-            hint = _BY_OTHERS.get(name) or did_you_mean(name, [*FUNCTIONS, *DTYPES]) or others
+            hint = BY_OTHERS.get(name) or did_you_mean(name, [*FUNCTIONS, *DTYPES]) or others
             fail_at(self.source, node.func, f"there is no function `{name}` in the index notation", hint)
         if node.keywords:
             fail_at(self.source, node, f"`{name}` takes no argument `{node.keywords[0].arg}`")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tvmagic.errors import closest
-from tvmagic.notation.expressions import DTYPES, FUNCTIONS, OVER, REDUCTIONS
+from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS, OVER, REDUCTIONS
 
 __all__ = ["declaration_hint", "dtype_hint", "meant", "meant_function", "reduction_hint", "syntax_meant", "tensor_hint"]
 
@@ -231,7 +231,7 @@ def _indexed(name: str, value: ast.expr, tensors: Mapping[str, Any]) -> str | No
         left = ", ".join(n for n in indices if n not in over) or "()"
         return f"index notation has the indices on the left too: `{name}[{left}] = {ast.unparse(value)}`"
     if isinstance(value, ast.Call):
-        found = _einsum(name, value, tensors) or _whole_reduction(name, value, tensors)
+        found = _einsum(name, value, tensors) or _whole_reduction(name, value, tensors) or BY_OTHERS.get(_called(value))
         if found is not None:
             return found
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.MatMult):
@@ -247,17 +247,43 @@ def _indexed(name: str, value: ast.expr, tensors: Mapping[str, Any]) -> str | No
 def _elementwise(name: str, value: ast.expr, tensors: Mapping[str, Any]) -> str | None:
     """`Z = X + b` or `Z = exp(X)` with the indices that NumPy's broadcasting gives, counted from the last dimension."""
     whole = [n for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in tensors]
-    calls = [ast.unparse(c.func).rsplit(".", 1)[-1] for c in ast.walk(value) if isinstance(c, ast.Call)]
+    calls = [_called(c) for c in ast.walk(value) if isinstance(c, ast.Call)]
     if not whole or not isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call)):
         return None
     others = any(isinstance(n, (ast.MatMult, ast.Attribute, ast.In, ast.NotIn)) for n in ast.walk(value))
+    reduced = [c for c in ast.walk(value) if isinstance(c, ast.Call) and _reduces(c)]
+    if reduced and not others and all(call in {*FUNCTIONS, *REDUCTIONS, *OVER} for call in calls):
+        return _reduced_above(reduced[0], tensors)
     if others or not all(call in FUNCTIONS for call in calls):
         return f"index notation has indices on both sides, such as `{name}[i] = X[i] + 1`" if not calls else None
-    ranks = {n.id: len(getattr(tensors[n.id], "shape", ())) for n in whole}
-    indices = _INDICES[: max(ranks.values())]
-    text = {t: f"{t}[{', '.join(indices[len(indices) - rank :]) or '()'}]" for t, rank in ranks.items()}
-    written = re.sub(r"\b\w+\b", lambda word: text.get(word[0], word[0]), ast.unparse(value))
+    indices, written = _with_indices(value, tensors)
     return f"index notation has indices on both sides: `{name}[{', '.join(indices) or '()'}] = {written}`"
+
+
+def _with_indices(value: ast.expr, tensors: Mapping[str, Any]) -> tuple[str, str]:
+    """The indices of an expression of whole tensors, and its text with them."""
+    whole = [n.id for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in tensors]
+    ranks = {name: len(getattr(tensors[name], "shape", ())) for name in whole}
+    indices = _INDICES[: max(ranks.values(), default=0)]
+    text = {t: f"{t}[{', '.join(indices[len(indices) - rank :]) or '()'}]" for t, rank in ranks.items()}
+    return indices, re.sub(r"\b\w+\b", lambda word: text.get(word[0], word[0]), ast.unparse(value))
+
+
+def _reduces(call: ast.Call) -> bool:
+    return _called(call) in {*REDUCTIONS, *OVER} and len(call.args) == 1
+
+
+def _reduced_above(call: ast.Call, tensors: Mapping[str, Any]) -> str:
+    """`mean(X ** 2)` inside a value as a line of its own, over the last dimension."""
+    indices, written = _with_indices(call.args[0], tensors)
+    left, last = indices[:-1], indices[-1:] or "i"
+    line = f"M[{', '.join(left) or '()'}] = {_called(call)}({written}, over={last})"
+    return f"a reduction is a line of its own and names its indices, as in `{line}`"
+
+
+def _called(call: ast.Call) -> str:
+    """The name of a function that is called, without what it belongs to."""
+    return ast.unparse(call.func).rsplit(".", 1)[-1]
 
 
 def _matrix(operand: ast.expr, row: str, column: str, tensors: Mapping[str, Any]) -> str | None:
@@ -272,7 +298,7 @@ def _matrix(operand: ast.expr, row: str, column: str, tensors: Mapping[str, Any]
 
 def _einsum(name: str, call: ast.Call, tensors: Mapping[str, Any]) -> str | None:
     """`einsum("ij,jk->ik", A, B)` in the index notation."""
-    called = ast.unparse(call.func).rsplit(".", 1)[-1]
+    called = _called(call)
     if called != "einsum" or not call.args or not isinstance(call.args[0], ast.Constant):
         return None
     taken, arrow, given = str(call.args[0].value).replace(" ", "").partition("->")
@@ -287,10 +313,12 @@ def _einsum(name: str, call: ast.Call, tensors: Mapping[str, Any]) -> str | None
 
 def _whole_reduction(name: str, call: ast.Call, tensors: Mapping[str, Any]) -> str | None:
     """`sum(X)`, `X.max(axis=1)`, `np.mean(X, axis=0)` with the indices that they reduce."""
-    called = ast.unparse(call.func).rsplit(".", 1)[-1]
+    called = _called(call)
     whole = next(_whole_tensors(call, tensors), None)
     if whole is None or called not in {*REDUCTIONS, *OVER}:
         return None
+    if isinstance(call.func, ast.Name) and len(call.args) > 1:
+        return None  # `max(X, 0)` is of each element
     rank = len(getattr(tensors[whole], "shape", ())) or 1
     indices = list(_INDICES[:rank])
     axis = next((k.value for k in call.keywords if k.arg in ("axis", "dim")), None)

@@ -245,6 +245,10 @@ def _site_text(site: Any) -> str:
         return f"division by zero{line}"
     if site.kind == "memory":
         return "there is no memory for its intermediate results"
+    if site.kind == "reach":
+        return f"`{site.message}` has more elements than its indices reach"
+    if site.kind == "count":
+        return f"loop `{site.message}` has more iterations than its variable counts"
     name = getattr(site.buffer, "name", "") or site.message
     return f"an access of `{name}` is outside its shape{line}" if name else f"an access is outside its buffer{line}"
 
