@@ -191,6 +191,11 @@ def get_mma_intrin(k_dim: int, in_dtype: str, out_dtype: str, b_transposed: bool
     def cast(value: T.PrimExpr) -> T.PrimExpr:
         return value if in_dtype == out_dtype else T.Cast(out_dtype, value)
 
+    def half(A: Any, B: Any, C: Any, tx: Any, of_b: int, of_c: int) -> Any:
+        parts = (A, size, 0), (B, size, of_b), (C, out_size, of_c)
+        places = [v for part, width, after in parts for v in (part.data, part.elem_offset + tx * width + after)]
+        return T.ptx_mma(out_dtype, instruction, "row", "col", source, source, result, *places, False)
+
     @T.prim_func
     def desc(a: T.handle, b: T.handle, c: T.handle) -> None:  # type: ignore
         A = T.match_buffer(a, (WARP, size), in_dtype, align=64, offset_factor=k_dim, scope="warp")
@@ -226,42 +231,8 @@ def get_mma_intrin(k_dim: int, in_dtype: str, out_dtype: str, b_transposed: bool
             T.writes(C[0:WARP, 0:out_size])
             for tx in T.thread_binding(0, WARP, "threadIdx.x"):
                 # one instruction makes 8 of the 16 columns
-                T.evaluate(
-                    T.ptx_mma(
-                        out_dtype,
-                        instruction,
-                        "row",
-                        "col",
-                        source,
-                        source,
-                        result,
-                        A.data,
-                        A.elem_offset + tx * size,
-                        B.data,
-                        B.elem_offset + tx * size,
-                        C.data,
-                        C.elem_offset + tx * out_size,
-                        False,
-                    )
-                )
-                T.evaluate(
-                    T.ptx_mma(
-                        out_dtype,
-                        instruction,
-                        "row",
-                        "col",
-                        source,
-                        source,
-                        result,
-                        A.data,
-                        A.elem_offset + tx * size,
-                        B.data,
-                        B.elem_offset + tx * size + size // 2,
-                        C.data,
-                        C.elem_offset + tx * out_size + out_size // 2,
-                        False,
-                    )
-                )
+                T.evaluate(half(A, B, C, tx, 0, 0))
+                T.evaluate(half(A, B, C, tx, size // 2, out_size // 2))
 
     return desc, impl
 
