@@ -132,15 +132,21 @@ def windows(g: Group) -> None:
 
 
 def pair(g: Group) -> None:
-    """Two nests of the same loops."""
-    for sign in ("add", "sub"):
-        g.nest((ROWS, COLUMNS), lambda i, j, s=sign: sl.apply(s, sl.load(g.source, [i, j]), g.number(2)))
+    """Two nests of the same loops, the second one with a condition."""
+
+    def second(i: Expr, j: Expr) -> Expr:
+        read = sl.load(g.source, [i, j])
+        return sl.apply("if", sl.apply("lt", j, _index(3)), sl.apply("sub", read, g.number(2)), read)
+
+    g.nest((ROWS, COLUMNS), lambda i, j: sl.apply("add", sl.load(g.source, [i, j]), g.number(2)))
+    g.nest((ROWS, COLUMNS), second)
     g.sometimes(f"sch.annotate({loop(0, 0)}, 'note', 1)", f"sch.unannotate({loop(0, 0)}, 'note')")
     depth = g.rng.choice((0, 0, 1))
     if depth or g.rng.random() < 0.3:
         g.calls += [f"sch.split({loop(n, depth)}, [None, 4])" for n in range(2)]
     g.calls.append(f"sch.merge({loop(0, depth)}, {loop(1, depth)})")
     g.sometimes(f"sch.parallel({loop(0, 0)})", f"sch.vectorize({loop(0, 1)})")
+    g.calls.append(f"sch.select_branches({block(1)})")
 
 
 def update(g: Group) -> None:
@@ -215,6 +221,8 @@ def product(g: Group) -> None:
         (ROWS, 6), lambda i, j, k: sl.apply("mul", sl.load(g.source, [i, k]), sl.load(other, [k, j])), over=COLUMNS
     )
     g.nest((ROWS, 6), lambda i, j: sl.apply("add", sl.load(whole, [i, j]), g.number(1)))
+    if g.dtype in ("float32", "int64"):
+        g.calls.append(f'sch.cache_factor({block(0)}, {int(g.dtype == "int64")}, "global")')
     g.sometimes(
         f"sch.split({loop(0, 2)}, [None, {rng.choice((2, 3, 4))}])",
         f"sch.split({loop(0, 0)}, [None, {rng.choice((4, 5))}])",

@@ -22,6 +22,8 @@ _PADDED = """A: float32[32]
 P: float32[34]
 P[i] = A[i - 1] if 1 <= i < 33 else 0
 D[i] = P[i] + P[i + 2]"""
+_BRANCH = """A: float32[32]
+C[i] = A[i] if A[i] > 0 else 0.1 * A[i]"""
 _CHAIN = """A: float32[32, 32]
 S[i, j] = A[i, j] * 2.0
 D[i, j] = S[i, j] + 1.0"""
@@ -44,6 +46,7 @@ _OTHERS = {
     "te.rolling_buffer": _STENCIL,
     "tir.cache_inplace": _IN_PLACE,
     "tir.decompose_padding": _PADDED,
+    "tir.select_branches": _BRANCH,
     "tir.merge": _TWO,
     "tir.reverse_compute_inline": _CHAIN,
     "tir.rolling_buffer": _STENCIL,
@@ -113,6 +116,7 @@ _BLOCKS = {
     "annotate_buffer_access": 'sch.annotate_buffer_access(sch.get_block("D"), 0, "read", lambda i, j: ((i, i + 1), (j, j + 1)))',
     "bind": f'{_BLOCK_LOOPS}\nsch.bind(i, "blockIdx.x")',
     "blockize": f"{_BLOCK_LOOPS}\nouter = sch.blockize(j)",
+    "cache_factor": 'copy = sch.cache_factor(sch.get_block("C"), 1, "global")',
     "cache_index": 'indices = sch.cache_index(sch.get_block("D"), "global")',
     "cache_inplace": 'copies = sch.cache_inplace(sch.get_block("C"), 0, "local")',
     "cache_read": f'{_C}\ncopy = sch.cache_read(c, 0, "local")',
@@ -148,6 +152,7 @@ _BLOCKS = {
     "sample_partitioned_tile": f"{_BLOCK_LOOPS}\nsizes = sch.sample_partitioned_tile(i, 3, 1, 4)",
     "sample_perfect_tile": f"{_BLOCK_LOOPS}\nsch.split(i, sch.sample_perfect_tile(i, 2))",
     "set_axis_separator": f'{_S}\nsch.set_axis_separator(b, ("write", 0), [1])',
+    "select_branches": 'sch.select_branches(sch.get_block("C"))',
     "set_scope": f'{_S}\nsch.set_scope(b, 0, "local")',
     "split": f"{_BLOCK_LOOPS}\nio, ii = sch.split(i, [None, 8])",
     "storage_align": f"{_S}\nsch.storage_align(b, 0, axis=0, factor=16, offset=0)",
