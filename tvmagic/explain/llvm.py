@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen import with_threads
@@ -83,6 +84,7 @@ _LABEL = re.compile(r"^([\w.$]+):")
 _JUMP = re.compile(r"^\s*(?:j\w+|b(?:\.\w+)?|cbn?z|tbn?z|b\w{2,4})\s+(?:.*[ ,])?([.\w$]+)\s*(?:#.*)?$")
 
 
+@lru_cache(maxsize=4)
 def inner_loops(assembly: tuple[str, ...]) -> list[tuple[int, int]]:
     """The first and last rows of the loops without loops inside: from a label to the last jump back to it.
 

@@ -11,6 +11,7 @@ from typing import Any
 from tvmagic import te
 from tvmagic.errors import TVMagicError, did_you_mean, parameters_text
 from tvmagic.ir import IterVar
+from tvmagic.te.operation import axis_text
 from tvmagic.te.schedule.schedule import Schedule as TeSchedule
 from tvmagic.te.schedule.stage import Stage
 from tvmagic.tir.schedule.instruction import BlockRV, LoopRV
@@ -77,11 +78,10 @@ def _loops(name: str, scope: Mapping[str, Any], statement: str) -> str | None:
 def _loops_of_stages(name: str, s: Any) -> Iterator[tuple[str, str]]:
     """Stages of a TE schedule with a loop of that name, each with what gives the loop."""
     for stage in s.stages if isinstance(s, TeSchedule) else ():
-        op = stage.op
-        for axes in ("axis", "reduce_axis"):
-            for number, iv in enumerate(getattr(op, axes, ())):
-                if iv.var.name == name:
-                    yield op.name, f"s[{op.name}].op.{axes}[{number}]"
+        for iv in stage.all_iter_vars:
+            how = axis_text(stage.op, iv) if iv.var.name == name else None
+            if how is not None:
+                yield stage.op.name, how
 
 
 def _loops_of_blocks(name: str, sch: Any) -> Iterator[tuple[str, str]]:

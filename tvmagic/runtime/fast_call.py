@@ -215,9 +215,11 @@ def _entry(arrays: int, bits: tuple[int, ...]) -> str:
         lines.append(f"  %g{i} = getelementptr inbounds ptr, ptr %out, i64 {i}")
         lines.append(f"  %p{i} = load ptr, ptr %g{i}, align 8")
     for i, width in enumerate(bits):
+        if width == 64:
+            lines.append(f"  %v{i} = load i64, ptr %u{i}, align 8")
+            continue
         lines.append(f"  %w{i} = load i64, ptr %u{i}, align 8")
-        lines.append(f"  %v{i} = " + (f"trunc i64 %w{i} to i{width}" if width < 64 else f"add i64 %w{i}, 0"))
-        lines += [f"  %x{i} = sext i{width} %v{i} to i64"] if width < 64 else [f"  %x{i} = add i64 %v{i}, 0"]
+        lines += [f"  %v{i} = trunc i64 %w{i} to i{width}", f"  %x{i} = sext i{width} %v{i} to i64"]
         lines.append(f"  %fits{i} = icmp eq i64 %x{i}, %w{i}")
         lines += [f"  br i1 %fits{i}, label %next{i}, label %no", f"next{i}:"]
     values = ", ".join([f"ptr %p{i}" for i in range(arrays)] + [f"i{width} %v{i}" for i, width in enumerate(bits)])

@@ -37,9 +37,10 @@ from tvmagic.ir import (
 from tvmagic.passes import user_span
 from tvmagic.te.intrinsic import TensorIntrinCall
 from tvmagic.te.tag import current_tag
-from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
+from tvmagic.te.tensor import ComputeOp, ConstantOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
 
 __all__ = [
+    "axis_text",
     "compute",
     "extern",
     "extern_primfunc",
@@ -62,6 +63,15 @@ def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
         if isinstance(size, IntImm) and size.value < 0:
             raise TVMagicError(f"dimension {axis} of {what} is negative: {size.value}", span=user_span())
     return result
+
+
+def axis_text(op: Operation, loop: IterVar) -> str | None:
+    """How a cell writes an axis of an operation, as `s[C].op.reduce_axis[0]`; None for another loop."""
+    for axes in ("axis", "reduce_axis"):
+        for number, iv in enumerate(getattr(op, axes, ())):
+            if iv is loop:
+                return f"s[{op.name}].op.{axes}[{number}]"
+    return None
 
 
 def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Tensor:

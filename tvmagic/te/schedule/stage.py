@@ -23,6 +23,7 @@ from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.values import number_text
 from tvmagic.passes import user_span
 from tvmagic.te.intrinsic import TensorIntrin
+from tvmagic.te.operation import axis_text
 from tvmagic.te.schedule.attributes import ITER_TYPE_NAMES, AttachType, IterVarAttr
 from tvmagic.te.schedule.relations import Fuse, IterVarRelation, Singleton, Split
 from tvmagic.te.tensor import Operation, ScanOp, Tensor
@@ -161,10 +162,9 @@ class Stage(Identified):
 
     def _loop_text(self, loop: IterVar) -> str:
         """How the loop is written: a loop that a call made has the name that the cell gave it."""
-        for axes in ("axis", "reduce_axis"):
-            for number, iv in enumerate(getattr(self.op, axes, ())):
-                if iv is loop:
-                    return f"write `s[{self.name}].op.{axes}[{number}]`"
+        axis = axis_text(self.op, loop)
+        if axis is not None:
+            return f"write `{axis}`"
         return f"give what made it a name, as in `outer, inner = s[{self.name}].split(...)`"
 
     def _attr(self, iv: IterVar) -> IterVarAttr:
