@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -155,6 +156,13 @@ class Stage(LoopCalls, LoopMarks, BufferCalls):
         """Run in no loop of another stage any more."""
         self.attach_type, self.attach_stage, self.attach_ivar = attach_type, None, None
 
+
+# The calls are Stage's own, whichever file has them: in Python's messages, on help pages, and for whoever wraps them.
+for _part in (LoopCalls, LoopMarks, BufferCalls):
+    for _name, _call in vars(_part).items():
+        if inspect.isfunction(_call) and not _name.startswith("_"):
+            _call.__qualname__ = f"Stage.{_name}"
+            setattr(Stage, _name, _call)
 
 # The calls that a schedule keeps a record of, if it is asked to (`te.keep_schedule_record`).
 STAGE_CALLS = (
