@@ -19,7 +19,7 @@ from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, shapes_of, size_values
 from tvmagic.operators.code_steps import add_code_steps
-from tvmagic.operators.covered_elements import check_reach
+from tvmagic.operators.covered_elements import check_tensors_reached
 from tvmagic.operators.midway import Edited
 from tvmagic.operators.quick_call import QuickCall, quick_call
 from tvmagic.passes import Record, recording
@@ -437,7 +437,7 @@ class Version:
 
         checked = self.operator.check_bounds
         if not self.modules:
-            check_reach(self.operator.name, self.operator.inputs, self.operator.outputs, self.schedule)
+            check_tensors_reached(self.operator.name, self.operator.inputs, self.operator.outputs, self.schedule)
         if target is not None:
             return compile_module(self._lowered(checked), target, checked)
         if checked not in self.modules:
