@@ -397,6 +397,7 @@ _STORED = [
     _case("single", "sch.transform_block_layout('C', tir.IndexMap.from_func(lambda i: (i,), 1))",
           "does not take the 2 variables", "block C"),
     _case("single", "sch.transform_block_layout('C', lambda i, j: (i, i))", "is not an affine bijection", "block C"),
+    _case("opaque", "sch.transform_block_layout('C', lambda i, j: (i, j % 2, j // 2))", "is made of an opaque variable", "block C"),
 ]  # fmt: skip
 
 # ---------------------------------------------------------------------------- what would change a result
