@@ -468,7 +468,8 @@ class Version:
         else:
             outputs = list(out) if isinstance(out, (tuple, list)) else [out]
             if len(outputs) != len(op.outputs):
-                raise TVMagicError(f"`{op.name}` has {len(op.outputs)} outputs, `out` is {_arrays(len(outputs))}")
+                has = "1 output" if len(op.outputs) == 1 else f"{len(op.outputs)} outputs"
+                raise TVMagicError(f"`{op.name}` has {has}, `out` is {_arrays(len(outputs))}", hint="pass one for each")
             self._into(values, outputs)
         if (quick is None or quick.checked is not op.check_bounds) and op.check_bounds in self.modules:
             self._quick = quick_call(self, op.check_bounds)
