@@ -30,12 +30,6 @@ def _without(func: PrimFunc, prefix: str) -> PrimFunc:
     return func.with_body(_AnnotationRemover(prefix).visit(func.body))
 
 
-@tir_pass("tir.LowerAutoCopy")
-def LowerAutoCopy(func: PrimFunc) -> PrimFunc:
-    """Take away the wish to copy between memories in the best way: the copy stays as written."""
-    return _without(func, "auto_copy")
-
-
 @tir_pass("tir.InjectPermutedLayout")
 def InjectPermutedLayout(func: PrimFunc) -> PrimFunc:
     """Take away the wish to permute shared memory against bank conflicts."""
