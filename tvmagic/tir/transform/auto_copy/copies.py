@@ -70,7 +70,7 @@ def innermost_store(stmt: Stmt, copy: Copy) -> BufferStore:
     if isinstance(body, BufferStore):
         return body
     raise TVMagicError(
-        f"the copy `{copy.name}` is not one store inside of loops",
+        f"the copy `{copy.name}` is not one store in loops",
         node=body,
         hint="a block with `auto_copy` is a nest of loops around one store",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from tvmagic.arith import Analyzer
@@ -122,7 +122,7 @@ def _whole(stmt: Stmt, copy: Copy, move: _Move) -> Stmt:
     return within_loops(loops[:-2], move(_Tile(source, target, load)))
 
 
-def _region(access: BufferLoad | BufferStore, inner: dict[Var, IntSet]) -> BufferRegion:
+def _region(access: BufferLoad | BufferStore, inner: Mapping[Var, IntSet]) -> BufferRegion:
     """What an access touches while the inner loops run."""
     region = [
         eval_set(index, inner).cover_range(Range.from_min_extent(0, size))

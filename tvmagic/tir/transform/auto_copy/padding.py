@@ -13,7 +13,6 @@ from tvmagic.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
-    Call,
     Evaluate,
     FloorDiv,
     FloorMod,
@@ -243,7 +242,7 @@ class _Steps:
 
 
 def _merged(steps: list[_Step]) -> list[_Step]:
-    """The first step, joined with those that go on inside of it; others are left out, as in TVM."""
+    """The first step, joined with those that it repeats; others are left out, as in TVM."""
     merged = steps[:1]
     for step in steps:
         if step.extent * step.scale == merged[-1].scale:
