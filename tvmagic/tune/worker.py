@@ -314,7 +314,9 @@ def main() -> None:
     lines = _lines()
     path = Path(json.loads(next(lines)))
     bench = Bench(Problem.load(path), lambda phase: send(phase=phase), path.parent)
-    bench.look(Candidate.of_trace([[], []]))  # what the first lowering of a process loads is not to count for a candidate
+    bench.look(
+        Candidate.of_trace([[], []])
+    )  # what the first lowering of a process loads is not to count for a candidate
     send(ready=machine_kind())
     for line in lines:
         task = json.loads(line)
