@@ -121,6 +121,7 @@ def _braces_program(node: Stmt | PrimFunc | IRModule, notation: str) -> Program:
 
 
 _MARKS = (
+    ("python", ("Graph: ",)),  # of Ascend
     ("opencl", ("__kernel void ",)),
     ("llvm", ("; ModuleID", "target triple", "source_filename =")),
     ("asm", ("\t.text", "\t.globl", "\t.file", "\t.section", ".functype", ".visible")),
