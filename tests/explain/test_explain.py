@@ -556,3 +556,46 @@ def test_a_slow_stage_inlined_into_two_is_computed_twice() -> None:
     version = schedule(operator("twice", text), "s[E].compute_inline()\ns[t].reorder(*s[t].op.reduce_axis, *t.op.axis)")
     said = [f.text for f in explain(version, "llvm -mcpu=haswell -num-cores=1", llvm=False).findings]
     assert any("`E` is inlined into `t` and `Y`, each of which computes it again" in text for text in said)
+
+
+# ---------------------------------------------------------------------------- conditions, threads, stages beside each other
+
+
+def guarded(text: str, calls: str, target: str = WIDE) -> Any:
+    return model(first(schedule(operator("guarded", text), calls, "tried")), resolved(target).machine).nests[-1]
+
+
+def test_a_condition_that_fails_in_the_last_iteration_alone_costs_nothing() -> None:
+    """LLVM writes that iteration out after the loop; of a condition of a loop further out it cannot."""
+    line = guarded("X: float32[8000]\nY[i] = X[i] * 2", "s[Y].split(Y.op.axis[0], 7)")
+    (statement,) = line.nest.statements
+    assert statement.guards and not line.asked(statement) and line.vectorized
+    inside = guarded(
+        "X: int32[600]\nfor b in range(48): H[b] += 1 if X[i] == b else 0",
+        "b, = H.op.axis\ni, = s[H].op.reduce_axis\nbo, bi = s[H].split(b, 5)\ns[H].reorder(bo, i, bi)",
+    )
+    assert inside.asked(inside.nest.statements[0]) == 5 and inside.reason == "guard"
+
+
+def test_a_call_that_nests_threads_is_not_proposed() -> None:
+    text = "X: float32[2050, 1922]\nfor j in range(1920): H[i, j] = X[i, j] + X[i, j + 1] + X[i, j + 2]\nfor i in range(2048): V[i, j] = H[i, j] + H[i + 1, j] + H[i + 2, j]"
+    version = schedule(operator("nested", text), "s[H].parallel(H.op.axis[0])\ns[V].parallel(V.op.axis[0])")
+    found = next(f for f in explain(version, WIDE, llvm=False, seconds=60).findings if f.code == "stage-in-memory")
+    better = schedule(version.operator, found.cell.split("\n", 1)[1], "better")
+    nests = model(first(better), resolved(WIDE).machine).nests
+    assert all(sum(loop.parallel for loop in n.nest.loops) == 1 for n in nests)
+
+
+def test_stages_of_one_loop_share_what_is_in_the_cache() -> None:
+    """Both sums of a row read it: only the first brings it into the cache, however the loops of the second are split."""
+    text = "X: float32[600, 4000]\nm[i] = sum(X[i, k], over=k)\nv[i] = sum(X[i, k] * m[i], over=k)"
+    cell = "i, = v.op.axis\ns[m].compute_at(s[v], i)\ns[v].split(s[v].op.reduce_axis[0], 50)"
+    nests = model(first(schedule(operator("rows", text), cell, "tried")), resolved(WIDE).machine).nests
+    once = 600 * 4000 * 4
+    moved = [n.bytes["L3"] for n in nests if n.nest.iterations > 1_000_000]
+    assert len(moved) == 2 and moved[0] >= once and moved[1] < 0.01 * once
+
+
+def test_integers_that_become_floats_are_no_accident() -> None:
+    op = operator("gray", "X: uint8[480, 6400]\nG[i, j] = float32(X[i, j]) * 0.3")
+    assert all(f.code != "conversion" for f in explain(op, WIDE, llvm=False).findings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import pathlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,3 +132,35 @@ def test_an_unknown_processor_is_called_so(shell: Any) -> None:
     assert "nothing is known of `mips64`: the numbers are for a common processor in its place" in text
     assert "not measured: it is explained for" in text
     assert "nothing is known" not in run(shell, "%why mm --target aarch64").text(False)
+
+
+def test_no_point_is_above_its_roof() -> None:
+    """What is faster than a memory came from a nearer one; threads have a roof each."""
+    why_module = importlib.import_module("tvmagic.notebook.why")
+    explanation = explain(operator("line", "A: float32[300000]\nB[i] = A[i] * 2"), llvm=False)
+    row = replace(
+        explanation.loops[0], bytes={"L1": 2_400_000, "L2": 2_400_000, "L3": 2_400_000, "memory": 0}, share=1.0
+    )
+    reach = {"L1": 4e11, "L2": 2e11, "L3": 1e11, "memory": 1e10}
+    made = peaks.Peaks(1e11, 1e10)
+    for seconds, level in ((2e-4, "L3"), (2e-5, "L2"), (8e-6, "L1")):
+        point = why_module._point(row, seconds, made, reach)
+        assert point.level == level and point.share(made.flops, reach) <= 1
+    twice = why_module._point(replace(row, threads=2.0), 2e-5, made, reach)
+    assert twice.level == "L3" and twice.flops == row.flops / 2e-5 / 2
+
+
+def test_what_is_reached_is_measured_if_a_call_is() -> None:
+    """A call that takes four times as long as by the model reaches a quarter of what it would."""
+    why_module = importlib.import_module("tvmagic.notebook.why")
+    explanation = explain(operator("line", "A: float32[3000000]\nB[i] = A[i] * 2"), llvm=False)
+    explanation.findings[:] = [Finding("at-roof", "`B` is at the roof", 1, 1, "", 1.0)]
+    expected = explanation.cycles / why_module.hertz_of(explanation.machine, peaks.measured_peaks())
+    shares = []
+    for times in (0.5, 1, 4):
+        rows = why_module.explanation_view(explanation, times * expected).parts[0].rows
+        shares.append(rows[0][3])
+    assert shares[0] == shares[1] == f"{explanation.loops[0].roof_share:.0%}"
+    assert int(shares[2][:-1]) == pytest.approx(int(shares[0][:-1]) / 4, abs=1)
+    why_module._doubt(explanation, 4 * expected, None)
+    assert not explanation.findings

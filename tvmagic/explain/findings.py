@@ -334,7 +334,7 @@ def _spills(case: Case, nest: NestModel) -> Iterable[Suspect]:
     edits = _smaller(case, most / nest.sums)
     if view is not None:
         each = max(1, nest.sums // max(1, max((leaf.extent for leaf in view.leaves if leaf.kind == "unrolled"), default=1)))  # fmt: skip
-        edits = [*edits, *remedies.fewer_rows(view, max(2, most // each))]
+        edits = [*remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)[:1]), *edits, *remedies.fewer_rows(view, max(2, most // each))]  # fmt: skip
     text = (
         f"the tile of `{case.name(nest)}` takes {nest.sums} vector registers for its sums, and there are "
         f"{case.machine.vector_registers}: {nest.spills} go through memory in each iteration of `{nest.rolled.name}`"

@@ -80,22 +80,32 @@ def roofline(
     heights = _apart([y(point.flops) + 4 for point in points])
     for point, beside in zip(points, heights):
         at, height = x(point.intensity), y(point.flops)
-        share = point.share(peaks.flops, bandwidths)
-        words = f"{point.name}: {point.flops / 1e9:.3g} GFLOP/s, {share:.0%} of the roof of {point.level}"
+        share = _percent(point.share(peaks.flops, bandwidths))
+        words = f"{point.name}: {point.flops / 1e9:.3g} GFLOP/s, {share} of the roof of {point.level}"
         parts.append(
             f'<circle cx="{at:.1f}" cy="{height:.1f}" r="5" fill="var(--tm-added, #2e8b57)">{_title(words)}</circle>'
         )
-        parts.append(text(at + 9, beside, f"{point.name} {share:.0%}", fill="currentColor"))
+        label, right = f"{point.name} {share}", at > _WIDTH * 0.7  # where words on the right would leave the picture
+        parts.append(
+            text(
+                at - 9 if right else at + 9, beside, label, fill="currentColor", text_anchor="end" if right else "start"
+            )
+        )
     reach = "".join(f", {bandwidths[level] / 1e9:.0f} GB/s from {level} (by the model)" for level in near)
     words = [
         f"at most {peaks.flops / 1e9:.0f} GFLOP/s (multiply-adds in registers) and {peaks.bandwidth / 1e9:.1f} GB/s (a copy){reach}, one thread",
         f"from {ridge:.1f} operations per byte on, arithmetic limits a program, below that memory",
         *[
-            f"{p.name}: {p.intensity:.3g} operations per byte from {p.level}, {p.flops / 1e9:.3g} GFLOP/s, {p.share(peaks.flops, bandwidths):.0%} of its roof"
+            f"{p.name}: {p.intensity:.3g} operations per byte from {p.level}, {p.flops / 1e9:.3g} GFLOP/s, {_percent(p.share(peaks.flops, bandwidths))} of its roof"
             for p in points
         ],
     ]
     return Picture(drawing(_WIDTH, _HEIGHT, title, "; ".join(words), parts), "\n".join(words), title)
+
+
+def _percent(share: float) -> str:
+    """A share of a roof in words; more than all of it means that other work was measured with the roof."""
+    return f"{share:.0%}" if share <= 1 else "more than what was measured, 100%,"
 
 
 def _apart(heights: Sequence[float]) -> list[float]:
