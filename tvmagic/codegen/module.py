@@ -14,6 +14,7 @@ from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.gpu import GpuThreads
 from tvmagic.codegen.repeated_chains import loops_of_repeated_chains
+from tvmagic.codegen.size_counts import check_loop_counts
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, helper
 from tvmagic.codegen.target import Target, cpu_and_features, has_feature, has_fma
@@ -400,7 +401,7 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
         emitter.intervals.known[var] = (0, largest_integer(var.dtype))
     check_vector_length(context, emitter)
     if not emitter.void:
-        emitter.check_counts()
+        check_loop_counts(emitter)
     emitter.statement(func.body)
     emitter.leave("0")
     emitter.scopes.finish()

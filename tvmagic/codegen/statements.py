@@ -10,6 +10,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.odd_vectors import parts_of
+from tvmagic.codegen.size_counts import allocated_bytes
 from tvmagic.codegen.types import llvm_type, place_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
@@ -17,7 +18,6 @@ from tvmagic.ir import (
     AllocateConst,
     AssertStmt,
     AttrStmt,
-    BinaryOp,
     BufferLoad,
     BufferStore,
     Call,
@@ -31,7 +31,6 @@ from tvmagic.ir import (
     IntImm,
     LetStmt,
     Max,
-    Mul,
     PrimExpr,
     SeqStmt,
     Stmt,
@@ -41,9 +40,8 @@ from tvmagic.ir import (
     post_order_visit,
     structural_equal,
 )
-from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.functor import handles
-from tvmagic.ir.query import is_call, variables_in
+from tvmagic.ir.query import is_call
 from tvmagic.ir.values import scope_of
 
 __all__ = ["FAILED", "STOPPED", "FunctionEmitter"]
@@ -442,55 +440,10 @@ class FunctionEmitter(MemoryEmitter):
         return most if most * stmt.dtype.bytes <= _STACK_BYTES else -1
 
     def _heap(self, stmt: Allocate, constant_size: int) -> str:
-        size = str(constant_size) if constant_size >= 0 else self._symbolic_size(stmt)
+        size = str(constant_size) if constant_size >= 0 else allocated_bytes(self, stmt)
         pointer = self.context.allocate(self, size)
         self.heap.append(pointer)
         return pointer
-
-    def _symbolic_size(self, stmt: Allocate) -> str:
-        """The bytes of an allocation. It stops if there are more elements than its indices reach: the index of an element
-        is computed in the type of the sizes, and would wrap."""
-        count = "1"
-        for extent in stmt.extents:
-            count = self.out.op(f"mul i64 {count}, {self.visit(self._widened(extent))}")
-        count = self.intrinsic("smax", _INT64, count, "0")  # of `n - 5` elements there are none for a small n
-        if all(extent.dtype.bits < 64 for extent in stmt.extents):
-            reached = self.out.op(f"icmp sle i64 {count}, {largest_integer(stmt.extents[0].dtype)}")
-            self.fail_unless(reached, self.context.site("reach", None, stmt.buffer_var.name), [count])
-        return self.out.op(f"mul i64 {count}, {stmt.dtype.bytes}")
-
-    def check_counts(self) -> None:
-        """Stop if a loop over several sizes has more iterations than its variable counts. Asked once, where the function
-        begins: what its extents are made of is known there."""
-        seen: set[str] = set()
-        for loop in self.context.work.symbolic:
-            for product in self._products(loop.extent):
-                wide = self._widened(product)
-                if product.dtype.bits == 64 or str(wide) in seen or not self.values.keys() >= set(variables_in(wide)):
-                    continue
-                seen.add(str(wide))
-                count = self.visit(wide)
-                fits = self.out.op(f"icmp sle i64 {count}, {largest_integer(product.dtype)}")
-                self.fail_unless(fits, self.context.site("count", None, loop.loop_var.name), [count])
-
-    def _products(self, size: PrimExpr) -> list[PrimExpr]:
-        """The products in a size, those in another one left out."""
-        if isinstance(size, Mul):
-            return [size]
-        if isinstance(size, BinaryOp):
-            return [*self._products(size.a), *self._products(size.b)]
-        value = self.context.work.lets.get(size) if isinstance(size, Var) else None
-        return self._products(value) if value is not None else []
-
-    def _widened(self, size: PrimExpr) -> PrimExpr:
-        """A size computed in 64 bits, from its variables on."""
-        if isinstance(size, IntImm):
-            return IntImm(_INT64, size.value)
-        if isinstance(size, BinaryOp):
-            return type(size)(self._widened(size.a), self._widened(size.b))
-        if isinstance(size, Var) and size in self.context.work.lets:
-            return self._widened(self.context.work.lets[size])
-        return size if size.dtype.bits == 64 else Cast(_INT64, size)
 
     @handles(AllocateConst)
     def allocate_const(self, stmt: AllocateConst) -> Stmt:

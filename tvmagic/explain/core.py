@@ -273,7 +273,7 @@ class Core:
         factors: dict[object, float] = {None: 1.0}
         begun_here = {self.place(s.target) for _, s in self.statements() if not s.accumulates}
         for made, s in self.statements():
-            if not s.accumulates:
+            if not s.accumulates or not self.runs(s):
                 continue
             latency = float(self.machine.fma_latency if s.floating else 1)
             key = self.place(s.target)

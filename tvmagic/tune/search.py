@@ -455,8 +455,9 @@ class _Search:
         self.hashes.add(result.get("hash", ""))
         self.tried.add(result.get("hash", ""))
         if "looked" in result:
-            self.look_seconds += 0.3 * (result["looked"] / self.force.count - self.look_seconds)
-            if proposal.origin == "instant":
+            first = proposal.origin == "instant"  # what was known before it is a guess
+            self.look_seconds += (1.0 if first else 0.3) * (result["looked"] / self.force.count - self.look_seconds)
+            if first:
                 self.patience = min(max(_LONGER * result["looked"], _PATIENCE[0]), _PATIENCE[1])
         trial = Trial(
             len(self.trials) + 1, proposal.origin, proposal.candidate, result["seconds"] if right else None,
