@@ -6,21 +6,12 @@ import re
 
 import numpy as np
 import pytest
+from ascend_graphs import softmax
 
 import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import AscGraph, ops
 from tvmagic.ascend.lower import lower_graphs
-
-
-def softmax(columns: int | None, dtype: str = "float32", rows: int = 40_000) -> AscGraph:
-    graph = AscGraph("softmax")
-    graph.create_axis("z0", rows)
-    z1 = graph.create_axis("z1", graph.create_size("s1") if columns is None else columns)
-    x = ops.Load(ops.Data(graph, "x", dtype=dtype))
-    e = ops.Exp(ops.Sub(x, ops.Broadcast(ops.Max(x, z1), z1)))
-    ops.Output(ops.Store(ops.Div(e, ops.Broadcast(ops.Sum(e, z1), z1))), "out")
-    return graph
 
 
 def impls(graph: AscGraph) -> list[ascend.ImplGraph]:
@@ -34,7 +25,7 @@ def impls(graph: AscGraph) -> list[ascend.ImplGraph]:
 def test_a_template_of_several_rows_has_one_with_padded_rows_beside_it(
     columns: int | None, dtype: str, row: str
 ) -> None:
-    dense, padded = impls(softmax(columns, dtype))
+    dense, padded = impls(softmax(40_000, columns, dtype))
     assert (dense.rows, padded.rows, padded.case) == ("unaligned", "padded", f"{dense.case}_padded")
     whole = {y.name: list(map(str, y.vectorized_strides)) for y in [padded.graph.find_node("exp_0").y]}
     assert whole == {"y": [row, "1"]}
@@ -47,7 +38,7 @@ def test_a_template_of_several_rows_has_one_with_padded_rows_beside_it(
 
 @pytest.mark.parametrize(("columns", "dtype"), [(304, "float32"), (16, "float16")])
 def test_rows_of_whole_blocks_need_no_padding(columns: int, dtype: str) -> None:
-    assert [impl.rows for impl in impls(softmax(columns, dtype))] == ["dense"]
+    assert [impl.rows for impl in impls(softmax(40_000, columns, dtype))] == ["dense"]
 
 
 def test_one_row_needs_no_padding() -> None:
@@ -58,7 +49,7 @@ def test_one_row_needs_no_padding() -> None:
 
 
 def test_padded_rows_compute_the_same() -> None:
-    graph = softmax(None, rows=37)
+    graph = softmax(37, None)
     x = np.random.default_rng(0).standard_normal((37, 13)).astype("float32")
     (want,) = ascend.evaluate(graph, [x])
     padded = impls(graph)[1].graph
@@ -71,7 +62,7 @@ def test_padded_rows_compute_the_same() -> None:
 
 
 def test_tiling_for_an_npu_chooses_between_them_and_for_this_machine_pads_nothing() -> None:
-    results = ascend.auto_schedule(softmax(17))[:1]
+    results = ascend.auto_schedule(softmax(40_000, 17))[:1]
     assert ascend.auto_tiling(results, machine="atlas_a2").choices[0].impl.rows == "padded"
     considered = ascend.auto_tiling(results).considered
     assert considered and all(choice.impl.rows != "padded" for _, choice in considered)
@@ -86,7 +77,7 @@ def test_tiling_for_an_npu_chooses_between_them_and_for_this_machine_pads_nothin
 
 
 def test_the_kernels_text_names_both_and_moves_row_by_row() -> None:
-    text = ascend.auto_tiling(ascend.auto_schedule(softmax(17))[:1], machine="atlas_a2").ascend_c()
+    text = ascend.auto_tiling(ascend.auto_schedule(softmax(40_000, 17))[:1], machine="atlas_a2").ascend_c()
     names = re.findall(r"^inline __aicore__ void (\w+)\(", text, re.M)
     assert names == ["softmax_0_general_0_nil_0_nil_unaligned", "softmax_0_general_1_nil_0_nil"]
     dense, padded = text.split("softmax_0_general_1_nil_0_nil(GM_ADDR")[:2]

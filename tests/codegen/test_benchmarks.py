@@ -47,3 +47,12 @@ def test_the_page_shows_ratios_and_what_is_missing():
     text = page([report], "a machine")
     assert "×2.00" in text and "TVM: not installed" in text and "wrong by 3" in text and "107% of peak" in text
     assert "TE ×1.05" in text and "split: 1.00 ms" in text
+
+
+def test_the_compiler_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import compiler
+
+    monkeypatch.setattr(compiler, "least", lambda run: [0.0, run()][0])
+    monkeypatch.setattr(compiler, "STATEMENTS", 50)
+    found = compiler.measured()
+    assert "lowering the matmul" in found and "a walk over 50 statements" in found and len(found) == 5

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from planted import KERNELS, PLANTED, kernel
+from planted import KERNELS, PLANTED, kernel, unexpected
 
 from benchmarks.model_ranks import measured_on
 from tvmagic.codegen.target import resolved
@@ -116,10 +116,6 @@ GOOD = {
     "blur by hand": ("blur", "io, ii = s[V].split(V.op.axis[0], 32)\ns[V].vectorize(s[V].split(V.op.axis[1], 16)[1])\ns[H].compute_at(s[V], io)\ns[H].vectorize(s[H].split(H.op.axis[1], 16)[1])\ns[V].parallel(io)"),
     "blur inlined": ("blur", "s[H].compute_inline()\ns[V].vectorize(s[V].split(V.op.axis[1], 16)[1])\ns[V].parallel(V.op.axis[0])"),
 }  # fmt: skip
-
-
-def unexpected(explanation: Explanation) -> list[str]:
-    return [f"{f.code}: {f.text} -> {f.call}" for f in explanation.findings if f.code != "at-roof"]
 
 
 @pytest.mark.parametrize("name", GOOD)

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from planted import unexpected
 from planted_others import GOOD, INSTANT, PLANTED, kernel
 from test_planted import gains_here
 
@@ -92,10 +93,6 @@ def test_the_call_makes_it_faster(number: int) -> None:
 
 
 # ---------------------------------------------------------------------------- schedules without a mistake
-
-
-def unexpected(explanation: Explanation) -> list[str]:
-    return [f"{f.code}: {f.text} -> {f.call}" for f in explanation.findings if f.code != "at-roof"]
 
 
 def check_good(number: int, target: str) -> None:

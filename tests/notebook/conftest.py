@@ -43,6 +43,17 @@ def shell() -> Iterator[Any]:
     InteractiveShell.clear_instance()
 
 
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of the test's own, and a machine whose peaks are not measured."""
+    from tvmagic.operators import peaks
+
+    monkeypatch.setenv("TVMAGIC_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(peaks, "peak_flops", lambda target=None: 1e11)
+    monkeypatch.setattr(peaks, "copy_bandwidth", lambda: 2e10)
+    return tmp_path / "cache"
+
+
 def browser_program() -> str:
     """Where the browser is installed; the test is skipped if it is not."""
     found = next((path for name in PROGRAMS[BROWSER] if (path := shutil.which(name))), None)

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+from cells_in_shell import run
 
 from tvmagic.notebook.machine import auto, machine
 from tvmagic.notebook.pictures.roofline import Point, roofline
@@ -22,19 +23,7 @@ D[i, j] = max(C[i, j], 0)
 """
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """A cache folder of the test's own, and quick measurements."""
-    monkeypatch.setenv("TVMAGIC_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(peaks, "peak_flops", lambda target=None: 1e11)
-    monkeypatch.setattr(peaks, "copy_bandwidth", lambda: 2e10)
-    return tmp_path / "cache"
-
-
-def run(shell: Any, cell: str) -> Any:
-    result = shell.run_cell(cell)
-    assert result.success, result.error_in_exec or result.error_before_exec
-    return result.result
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def test_auto_makes_a_version_with_its_steps_and_reasons(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:

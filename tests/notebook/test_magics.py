@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cells_in_shell import run
 from tools import tools_there
 
 from tvmagic.errors import TVMagicError
@@ -40,12 +41,6 @@ def loaded(shell: Any, capsys: pytest.CaptureFixture[str]) -> Any:
     run(shell, SCHEDULE)
     capsys.readouterr()
     return shell
-
-
-def run(shell: Any, cell: str) -> Any:
-    result = shell.run_cell(cell)
-    assert result.success, result.error_in_exec or result.error_before_exec
-    return result.result
 
 
 def fails(shell: Any, cell: str, capsys: pytest.CaptureFixture[str]) -> str:

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import importlib
 import json
-import pathlib
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from cells_in_shell import run
 
 from tvmagic.explain import explain
 from tvmagic.explain.explanation import Finding
 from tvmagic.notebook.display import shown
-from tvmagic.operators import operator, peaks
+from tvmagic.operators import operator
 
 CELL = "%%tensor mm -q\nA: float32[64, 96]\nB: float32[96, 80]\nC[i, j] += A[i, k] * B[k, j]\n"
 
 
-@pytest.fixture(autouse=True)
-def quick(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TVMAGIC_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(peaks, "peak_flops", lambda target=None: 1e11)
-    monkeypatch.setattr(peaks, "copy_bandwidth", lambda: 2e10)
-
-
-def run(shell: Any, cell: str) -> Any:
-    result = shell.run_cell(cell)
-    assert result.success, result.error_in_exec or result.error_before_exec
-    return result.result
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def test_why_shows_a_table_findings_and_pictures(shell: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+from tvmagic.explain import Explanation
 from tvmagic.operators import Operator, operator
 
 # What is computed; sizes that are no powers of two keep columns from falling onto the same cache lines.
@@ -111,3 +112,8 @@ PLANTED += [
 def kernel(name: str) -> Operator:
     """The operator of a kernel."""
     return operator(name, KERNELS[name])
+
+
+def unexpected(explanation: Explanation) -> list[str]:
+    """The findings of a schedule that has no mistake; to be at the roof is none."""
+    return [f"{f.code}: {f.text} -> {f.call}" for f in explanation.findings if f.code != "at-roof"]

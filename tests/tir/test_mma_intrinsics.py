@@ -6,9 +6,10 @@ import re
 from typing import Any
 
 import pytest
+from tensor_core_products import matrix_product
 
 import tvmagic as tvm
-from tvmagic import te, tir
+from tvmagic import tir
 from tvmagic.errors import TVMagicError
 from tvmagic.tir import TensorIntrin
 from tvmagic.tir.tensor_intrin import cuda
@@ -36,15 +37,7 @@ def tensorized(dtype: str, out: str, transposed: bool, shared: str, simple: bool
     """A product of 64 x 128 and 128 x 64 elements, 16 x 16 sums for each warp and step."""
     group = cuda.get_mma_intrin_group(shared, "global", dtype, dtype, out, False, transposed, simple)
     length = 16 if dtype == "float16" else 32
-    a = te.placeholder((64, 128), dtype, name="A")
-    b = te.placeholder((64, 128) if transposed else (128, 64), dtype, name="B")
-    k = te.reduce_axis((0, 128), "k")
-
-    def product(i: tir.Var, j: tir.Var) -> tir.PrimExpr:
-        right = b[j, k] if transposed else b[k, j]
-        return te.sum(a[i, k].astype(out) * right.astype(out), axis=k)
-
-    sch = tir.Schedule(te.create_prim_func([a, b, te.compute((64, 64), product, name="C")]), debug_mask="all")
+    sch = tir.Schedule(matrix_product(64, 64, 128, dtype, out, transposed), debug_mask="all")
     block = sch.get_block("C")
     pairs = [sch.split(loop, [None, n]) for loop, n in zip(sch.get_loops(block), (16, 16, length))]
     sch.reorder(*[outer for outer, _ in pairs], *[inner for _, inner in pairs])

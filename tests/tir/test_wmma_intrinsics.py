@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from tensor_core_products import matrix_product
 
 import tvmagic as tvm
-from tvmagic import te, tir
+from tvmagic import tir
 from tvmagic.errors import TVMagicError
 from tvmagic.tir.tensor_intrin import cuda
 
@@ -15,16 +16,7 @@ from tvmagic.tir.tensor_intrin import cuda
 def tensorized(out: str, transposed: bool, shared: str) -> tir.Schedule:
     """A product of 64 x 32 and 32 x 48 float16 elements by fragments, in two kinds of memory."""
     group = cuda.get_wmma_intrin_group(shared, "global", "float16", out, transposed)
-    a = te.placeholder((64, 32), "float16", name="A")
-    b = te.placeholder((48, 32) if transposed else (32, 48), "float16", name="B")
-    k = te.reduce_axis((0, 32), "k")
-
-    def product(i: tir.Var, j: tir.Var) -> tir.PrimExpr:
-        right = b[j, k] if transposed else b[k, j]
-        return te.sum(a[i, k].astype(out) * right.astype(out), axis=k)
-
-    c = te.compute((64, 48), product, name="C")
-    sch = tir.Schedule(te.create_prim_func([a, b, c]), debug_mask="all")
+    sch = tir.Schedule(matrix_product(64, 48, 32, "float16", out, transposed), debug_mask="all")
     block = sch.get_block("C")
     pairs = [sch.split(loop, [None, 16]) for loop in sch.get_loops(block)]
     sch.reorder(*[outer for outer, _ in pairs], *[inner for _, inner in pairs])

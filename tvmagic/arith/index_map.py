@@ -17,30 +17,15 @@ from tvmagic.arith.iter_map import (
 )
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
-    And,
     BinaryOp,
     DataType,
     ExprOp,
-    FloorDiv,
-    FloorMod,
     IntImm,
-    Max,
-    Min,
-    Mul,
     Mutator,
     Node,
-    Or,
     PrimExpr,
     Range,
     Select,
-    Sub,
     Var,
     expr,
     exprs,
@@ -436,36 +421,18 @@ class SeparatedIndexMap(IndexMap):
         ]
 
 
-_NUMPY_NAMES: dict[type, str] = {
-    Add: "add",
-    Sub: "subtract",
-    Mul: "multiply",
-    FloorDiv: "floor_divide",
-    FloorMod: "mod",
-    Min: "minimum",
-    Max: "maximum",
-    EQ: "equal",
-    NE: "not_equal",
-    LT: "less",
-    LE: "less_equal",
-    GT: "greater",
-    GE: "greater_equal",
-    And: "logical_and",
-    Or: "logical_or",
-}
-
-
 def _evaluate(index: PrimExpr, places: Mapping[Var, Any]) -> Any:
     """The values of an index expression at arrays of values of its variables."""
     import numpy as np
 
+    from tvmagic.eval.ops import BINARY
+
     if isinstance(index, IntImm):
-        return index.value
+        return np.asarray(index.value)
     if isinstance(index, Var) and index in places:
         return places[index]
-    if isinstance(index, BinaryOp) and type(index) in _NUMPY_NAMES:
-        compute = getattr(np, _NUMPY_NAMES[type(index)])
-        return compute(_evaluate(index.a, places), _evaluate(index.b, places))
+    if isinstance(index, BinaryOp) and type(index) in BINARY:
+        return BINARY[type(index)](_evaluate(index.a, places), _evaluate(index.b, places))
     if isinstance(index, Select):
         parts = [_evaluate(part, places) for part in (index.condition, index.true_value, index.false_value)]
         return np.where(*parts)  # pyright: ignore[reportUnknownVariableType]  # of parts of any type

@@ -21,7 +21,7 @@ from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.rules import RULES
 from tvmagic.codegen.signatures import check_call
-from tvmagic.codegen.types import constant, flags_type, lanes_name, llvm_type, splat, vector_type
+from tvmagic.codegen.types import constant, flags_type, llvm_type, splat, suffix, vector_type
 from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
@@ -318,11 +318,6 @@ class ExpressionEmitter(Visitor):
         values = ", ".join([f"{kind} {a}" for a in args] + ([extra] if extra else []))
         return self.out.op(f"call {flags}{kind} {function}({values})")
 
-    @staticmethod
-    def suffix(dtype: DataType) -> str:
-        """`dtype` as the names of LLVM's intrinsics spell it."""
-        return suffix(dtype)
-
     @handles(Div, Mod, FloorDiv, FloorMod)
     def division(self, node: BinaryOp) -> str:
         if node.dtype.is_float:
@@ -473,11 +468,3 @@ class ExpressionEmitter(Visitor):
             raise BuildError(f"there is no machine code for the operator `{call.op.name}`", node=call)
         check_call(call)
         return rule(self, call)
-
-
-def suffix(dtype: DataType) -> str:
-    """`dtype` as the names of LLVM's intrinsics spell it: `v16f32`."""
-    scalar = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
-    base = llvm_type(dtype.element_of)
-    base = scalar.get(base, base)
-    return base if dtype.is_scalar else f"{lanes_name(dtype.lane_code)}{base}"

@@ -11,7 +11,7 @@ from tvmagic.codegen.math_library import libm_call
 from tvmagic.codegen.rules import LIBRARY, OWN, RULES, large_uint, rule
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import why_refused
-from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type
+from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type, suffix
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
 from tvmagic.ir.query import is_call
@@ -458,7 +458,7 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
         raise BuildError(f"Intrinsic does not support vectors: `{name.value}` takes scalars", node=call)
     # TVM counts the arguments that choose the overload in front of them
     args = [a for a in call.args[1:] if not (isinstance(a, IntImm) and a.dtype == "uint32" and a is call.args[1])]
-    kind = emitter.suffix(call.dtype)
+    kind = suffix(call.dtype)
     symbol = names().with_type(name.value, kind.replace("i16", "bf16") if call.dtype.code == "bfloat" else kind)
     types, values = _foreign_operands(emitter, tuple(args))
     target = emitter.context.target

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.codegen.expressions import suffix
 from tvmagic.codegen.math_library import lane_loop, library_function
-from tvmagic.codegen.types import constant, llvm_type
+from tvmagic.codegen.types import constant, llvm_type, suffix
 from tvmagic.ir import DataType
 
 __all__ = ["MathText"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvmagic.codegen.emit import ModuleText
-from tvmagic.codegen.expressions import ExpressionEmitter, suffix
+from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.types import (
     constant,
     flags_type,
@@ -17,6 +17,7 @@ from tvmagic.codegen.types import (
     llvm_type,
     memory_type,
     place_type,
+    suffix,
     vector_type,
 )
 from tvmagic.errors import BuildError

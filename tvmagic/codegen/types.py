@@ -18,6 +18,7 @@ __all__ = [
     "memory_type",
     "place_type",
     "splat",
+    "suffix",
     "vector_type",
 ]
 
@@ -143,3 +144,11 @@ def _float_text(dtype: DataType, value: float) -> str:
         value = struct.unpack("<f", struct.pack("<I", bits))[0]
         bits = struct.unpack("<Q", struct.pack("<d", value))[0]
     return f"0x{bits:016X}"
+
+
+def suffix(dtype: DataType) -> str:
+    """`dtype` as the names of LLVM's intrinsics spell it: `v16f32`."""
+    scalar = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
+    base = llvm_type(dtype.element_of)
+    base = scalar.get(base, base)
+    return base if dtype.is_scalar else f"{lanes_name(dtype.lane_code)}{base}"

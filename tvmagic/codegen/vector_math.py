@@ -11,7 +11,7 @@ from typing import Any
 
 from tvmagic.codegen.math_text import MathText
 from tvmagic.codegen.rules import OWN
-from tvmagic.codegen.types import llvm_type
+from tvmagic.codegen.types import llvm_type, suffix
 from tvmagic.ir import DataType
 
 __all__ = ["define"]
@@ -19,8 +19,6 @@ __all__ = ["define"]
 
 def define(context: Any, name: str, dtype: DataType) -> str:
     """The name of the module's function for `name` on `dtype`; its text is added once."""
-    from tvmagic.codegen.expressions import suffix
-
     function = OWN[name, dtype.bits]
     symbol = f"tvm.{name}.{suffix(dtype)}"
     if symbol not in context.text.helpers:

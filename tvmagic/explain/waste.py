@@ -11,7 +11,7 @@ from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.model import ProgramModel
 from tvmagic.explain.nests import Nest, Statement, nests_of
 from tvmagic.operators import Version
-from tvmagic.te.exact.used_elements import waste_report
+from tvmagic.te.exact.waste_report import waste_report
 
 __all__ = ["Inlined", "inlined_in", "waste_of"]
 

@@ -5,7 +5,6 @@ Every text that comes from a user is escaped by `escape`; nothing else puts text
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -14,10 +13,11 @@ from itertools import groupby
 
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.diff import Row
-from tvmagic.notebook.view import NoteView, StepView, View
+from tvmagic.notebook.escaping import escape, sentence
+from tvmagic.notebook.view import NoteView, StepView, View, format_seconds
 from tvmagic.operators.verify import EQUAL, NOT_RUN
 
-__all__ = ["escape", "frame", "notes_html", "page", "style", "table", "view_html"]
+__all__ = ["escape", "frame", "notes_html", "page", "sentence", "style", "table", "view_html"]
 
 CONTEXT = 3
 # Characters of markup: for all unchanged parts that are folded, and for all steps together.
@@ -28,16 +28,6 @@ _LONG = 120
 # Columns of a table that fits everywhere.
 _NARROW = 8
 _GUTTER = {"same": "  ", "added": "+ ", "removed": "- "}
-
-
-def escape(text: object) -> str:
-    """Text for HTML, with quotes escaped as well."""
-    return html.escape(str(text), quote=True)
-
-
-def sentence(text: object) -> str:
-    """A sentence for HTML: with the parts between backquotes as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 @cache
@@ -113,8 +103,6 @@ def view_html(view: View, show_unchanged: bool = True, opened: int | None = None
 
 def summary_text(view: View) -> str:
     """`21 steps, 14 of them changed the program, 5.1 ms`"""
-    from tvmagic.notebook.view import format_seconds
-
     changed = sum(1 for s in view.steps if s.changed)
     steps = "1 step" if len(view.steps) == 1 else f"{len(view.steps)} steps"
     if any(s.kind == "compare" for s in view.steps):

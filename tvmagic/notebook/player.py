@@ -8,16 +8,22 @@ from typing import Any
 from tvmagic.notebook.html import theme
 from tvmagic.operators.access import Trace
 
-__all__ = ["player_data"]
+__all__ = ["place", "player_data"]
 
 _WHOLE = 128  # rows or columns up to which all are drawn, touched or not
 _AXIS = 24  # letters of an axis' index
 
 
+def place(index: tuple[int, ...], shape: list[int]) -> tuple[int, int]:
+    """Row and column of an element: the last axis goes right, all others down."""
+    row = 0
+    for i, n in zip(index[:-1], shape[:-1]):
+        row = row * n + i
+    return row, index[-1] if index else 0
+
+
 def player_data(trace: Trace, title: str) -> dict[str, Any]:
     """What the player shows, as JSON: the grids, and for each access its grid, place, kind, index, statement and loops."""
-    from tvmagic.notebook.pictures.access import place
-
     names = list(trace.shapes)
     spots = [place(a.index, trace.shapes[a.tensor]) for a in trace.events]
     grids: list[dict[str, Any]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.operators.comparison import as_list, compare
@@ -17,9 +17,7 @@ from tvmagic.tune.alone import alone
 from tvmagic.tune.candidate import replay
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.timing import interleaved
-
-if TYPE_CHECKING:
-    from tvmagic.tune.search import Trial
+from tvmagic.tune.trial import Trial
 
 __all__ = ["Choice", "Finish", "Standing", "checked_version"]
 

@@ -24,6 +24,7 @@ from tvmagic.tune.finish import Choice, Finish
 from tvmagic.tune.instant import auto
 from tvmagic.tune.model import CostModel, rank_correlation
 from tvmagic.tune.problem import Problem
+from tvmagic.tune.trial import Trial
 from tvmagic.tune.worker import machine_kind
 from tvmagic.tune.workers import TOO_LONG, LocalWorkers, Result, Task, Workforce
 
@@ -44,29 +45,6 @@ _LONGER = 3.0  # times the lowering of the instant schedule that others may take
 _PATIENCE = 0.25, 1.0  # seconds of a lowering that are allowed at least and at most
 _LIMIT = 10.0  # seconds that a trial may take
 _IDLE_ROUNDS = 6  # rounds in a row without a new program, after which there is nothing left to try
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One schedule that was tried.
-
-    `seconds` a call is None if it failed; `error` then says why. `stopped`: it was slower than three times the best, so
-    that its time is that of a call or two. `origin` is `instant`, `variant`, `random`, `database`, the version of the user's it is,
-    or `change of N` for the trial it comes from. `predicted` are the seconds that the model expected before it was
-    measured, None if it had learned nothing yet. `machine` is the kind that measured it.
-    """
-
-    number: int
-    origin: str
-    candidate: Candidate
-    seconds: float | None
-    error: str = ""
-    predicted: float | None = None
-    stopped: bool = False
-    machine: str = ""
-    times: tuple[float, ...] = ()
-    features: tuple[float, ...] = field(default=(), repr=False)
-    elapsed: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Any
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.memory import flat_index
 from tvmagic.codegen.opencl.helpers import helper_text
-from tvmagic.codegen.opencl.types import Plain, constant, memory_type, register_type
+from tvmagic.codegen.opencl.operators import RULES
+from tvmagic.codegen.opencl.types import Lanes, Plain, constant, memory_type, register_type
 from tvmagic.codegen.signatures import check_call
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
@@ -55,9 +56,8 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import Visitor, handles
 
-__all__ = ["ExpressionWriter", "Lanes"]
+__all__ = ["ExpressionWriter"]
 
-Lanes = list[str]
 _ARITHMETIC = {Add: ("+", "|", "add"), Sub: ("-", "^", "sub"), Mul: ("*", "&", "mul")}
 _COMPARISON = {EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
 _DIVISION = {Div: "truncdiv", Mod: "truncmod", FloorDiv: "floordiv", FloorMod: "floormod"}
@@ -345,8 +345,6 @@ class ExpressionWriter(Visitor):
 
     @handles(Call)
     def call(self, call: Call) -> Lanes:
-        from tvmagic.codegen.opencl.operators import RULES
-
         if isinstance(call.op, GlobalVar):
             raise BuildError(f"a kernel cannot call the function `{call.op.name_hint}`", node=call)
         rule = RULES.get(call.op.name)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.codegen.opencl.expressions import Lanes
-from tvmagic.codegen.opencl.types import constant, register_type
+from tvmagic.codegen.opencl.types import Lanes, constant, register_type
 from tvmagic.codegen.rules import large_uint, rules_of
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, DataType, IntImm

@@ -7,8 +7,8 @@ from typing import Any
 
 from tvmagic.codegen.kernels import Kernel
 from tvmagic.codegen.memory import flat_index
-from tvmagic.codegen.opencl.expressions import ExpressionWriter, Lanes
-from tvmagic.codegen.opencl.types import Plain, memory_type, register_type
+from tvmagic.codegen.opencl.expressions import ExpressionWriter
+from tvmagic.codegen.opencl.types import Lanes, Plain, memory_type, register_type
 from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.ir import (

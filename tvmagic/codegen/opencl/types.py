@@ -9,8 +9,9 @@ from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
 from tvmagic.ir.meaning import plain, round_float, wrap_int
 
-__all__ = ["Plain", "constant", "memory_type", "register_type", "unsigned"]
+__all__ = ["Lanes", "Plain", "constant", "memory_type", "register_type", "unsigned"]
 
+Lanes = list[str]  # the text of each lane of a value
 _INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
 
 

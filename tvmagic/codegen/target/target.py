@@ -500,7 +500,7 @@ def cpu_and_features(target: Target) -> tuple[str, str, str]:
 def _machine(triple: str, cpu: str, features: str, level: int) -> Any:
     import llvmlite.binding as llvm
 
-    _initialize(not triple == _host_triple())
+    _initialize(triple != _host_triple())
     try:
         chosen = llvm.Target.from_triple(triple)
     except RuntimeError as error:

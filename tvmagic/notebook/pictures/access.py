@@ -8,6 +8,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import BufferLoad, BufferStore, ProducerLoad, ProducerStore, post_order_visit
 from tvmagic.notebook.html import escape
 from tvmagic.notebook.pictures.svg import drawing, path, rectangle, text
+from tvmagic.notebook.player import place, player_data
 from tvmagic.notebook.results import Picture, about, in_kernel
 from tvmagic.operators import Version
 from tvmagic.operators.access import Accesses, Trace, trace_all
@@ -67,7 +68,6 @@ class AccessPicture(Picture):
         if not in_kernel():
             return super()._repr_mimebundle_(include, exclude)
         from tvmagic.notebook.live import live_html
-        from tvmagic.notebook.player import player_data
 
         data = player_data(self.trace, self.title)
         static = self.html(styled=False)
@@ -82,14 +82,6 @@ def words_of(accesses: Accesses) -> str:
     first = ", ".join(f"{'write' if a.write else 'read'} {list(a.index)}" for a in accesses.events[:8])
     more = "" if accesses.complete else " as far as the program was run"
     return f"{writes} writes and {reads} reads of {accesses.name}{more}; first {first or 'none'}"
-
-
-def place(index: tuple[int, ...], shape: list[int]) -> tuple[int, int]:
-    """Row and column of an element: the last axis goes right, all others down."""
-    row = 0
-    for i, n in zip(index[:-1], shape[:-1]):
-        row = row * n + i
-    return row, index[-1] if index else 0
 
 
 def order_svg(accesses: Accesses, title: str) -> str:

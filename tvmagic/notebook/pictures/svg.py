@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tvmagic.notebook.html import escape
+from tvmagic.notebook.escaping import escape
 
 __all__ = [
     "ARROW",

@@ -16,6 +16,7 @@ from tvmagic.ir.path import follow
 from tvmagic.script.printer.config import config_of
 from tvmagic.script.printer.core import Printer, Text
 from tvmagic.script.printer.scope import Frame
+from tvmagic.script.printer.whole_text import printed
 
 __all__ = ["MarkingPrinter", "Place", "Spans", "read_marks", "script_with_spans"]
 
@@ -205,8 +206,6 @@ def script_with_spans(node: Any, **options: Any) -> tuple[str, Spans]:
     Lines and columns count from 1; the end is one past the last character. The options are those
     of `script`.
     """
-    from tvmagic.script.printer import printed
-
     config = config_of(options)
     printer = MarkingPrinter(node, config)
     spans = read_marks(printed(printer, node), printer)

@@ -6,18 +6,14 @@ inside a block runs `min(16, 20 - outer * 16)` times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from tvmagic.ir import IterVar, PrimExpr
+from tvmagic.ir import IterVar, PrimExpr, Range
 from tvmagic.ir.ops import make_zero, maximum, minimum
 from tvmagic.passes import is_recording, note
-from tvmagic.te.schedule.message_passing import pass_up_index
+from tvmagic.te.schedule.message_passing import BoundProver, pass_up_index
 from tvmagic.te.schedule.relations import IterVarRelation, Split, is_const
 from tvmagic.te.schedule.stage import Stage
-
-if TYPE_CHECKING:
-    from tvmagic.te.schedule.loop_nest import LoopContext
 
 __all__ = ["TightLimits"]
 
@@ -25,8 +21,8 @@ __all__ = ["TightLimits"]
 class TightLimits:
     """The extents of the inner loops of a stage's splits."""
 
-    def __init__(self, stage: Stage, context: LoopContext) -> None:
-        self.stage, self.context = stage, context
+    def __init__(self, stage: Stage, ranges: Mapping[IterVar, Range], prover: BoundProver) -> None:
+        self.stage, self.ranges, self.prover = stage, ranges, prover
         self.splits = {r.inner: r for r in stage.relations if isinstance(r, Split) and not r.disable_predication}
         for iv in _tensorized(stage):  # an intrinsic computes whole blocks
             self.splits.pop(iv, None)
@@ -41,7 +37,7 @@ class TightLimits:
         attr = self.stage.iter_var_attrs.get(iv)
         if split is None or not (attr is None or attr.iter_type in (IterVar.DataPar, IterVar.Parallelized)):
             return None
-        ranges, prover = self.context.ranges, self.context.prover
+        ranges, prover = self.ranges, self.prover
         size, extent = ranges[iv].extent, ranges[split.parent].extent
         if is_const(size, 1) or prover.proves((size * ranges[split.outer].extent).equal(extent)):
             return None

@@ -38,7 +38,7 @@ from tvmagic.te.tensor import BaseComputeOp, Tensor
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
 
-__all__ = ["StageWaste", "waste_report"]
+__all__ = ["StageWaste", "stage_waste"]
 
 LIMIT = 1 << 20  # elements of a guard's array
 MAX_DEPTH = 31  # loops, each a dimension of NumPy's arrays
@@ -62,23 +62,8 @@ class StageWaste:
         return f"`{self.stage}` computes {self.computed} elements, {self.used} are used{share}"
 
 
-def waste_report(
-    sch: Schedule, stmt: Stmt | None = None, ranges: Mapping[IterVar, Range] | None = None
-) -> list[StageWaste]:
-    """For each stage that a schedule computes, elements computed against elements used.
-
-    Parameters
-    ----------
-    stmt, ranges: what ScheduleOps and InferBound gave for `sch`, which is normalized then; made
-        here where they are not given.
-    """
-    from tvmagic.te.schedule.infer_bound import infer_bound
-    from tvmagic.te.schedule.schedule_ops import schedule_ops
-
-    if stmt is None or ranges is None:
-        sch = sch.normalize()
-        ranges = infer_bound(sch)
-        stmt = schedule_ops(sch, ranges, False)
+def stage_waste(sch: Schedule, stmt: Stmt, ranges: Mapping[IterVar, Range]) -> list[StageWaste]:
+    """For each stage that a normalized schedule computes, elements computed in `stmt` against elements used."""
     counter = _Counter()
     counter.visit(stmt)
     demand = needed_elements(sch, ranges)

@@ -4,7 +4,8 @@ The names are those of `tvm.te.schedule`.
 """
 
 from tvmagic.ir import Buffer, IterVar
-from tvmagic.te.exact.used_elements import StageWaste, waste_report
+from tvmagic.te.exact.used_elements import StageWaste
+from tvmagic.te.exact.waste_report import waste_report
 from tvmagic.te.post_process import schedule_postproc_to_primfunc as SchedulePostProcToPrimFunc
 from tvmagic.te.post_process import verify_compact_buffer as VerifyCompactBuffer
 from tvmagic.te.schedule.auto_inline import auto_inline_broadcast as AutoInlineBroadcast

@@ -14,7 +14,6 @@ Then `pass_down_domain` gives every other variable of the stage its range.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith.analyzer import Analyzer
@@ -26,13 +25,14 @@ from tvmagic.ir.deep import deep
 from tvmagic.ir.ops import greater_equal, less_equal, make_zero
 from tvmagic.ir.query import variables_in
 from tvmagic.passes import is_recording, note
-from tvmagic.te.schedule.graph import create_attach_path, create_feed_graph, create_read_graph, scan_get_body
+from tvmagic.te.schedule.bound_context import BoundContext
+from tvmagic.te.schedule.graph import scan_get_body
 from tvmagic.te.schedule.message_passing import pass_down_domain, pass_up_domain
 from tvmagic.te.schedule.relations import Split, is_const, plus
 from tvmagic.te.schedule.scan import scan_fix_point_analysis
 from tvmagic.te.schedule.stage import AttachType, Stage
 from tvmagic.te.schedule.thread import VIRTUAL, StorageRank, ThreadScope
-from tvmagic.te.schedule.thread_memory import computed_by_each_thread, memory_ranks, storage_scope_rank
+from tvmagic.te.schedule.thread_memory import computed_by_each_thread
 from tvmagic.te.tensor import (
     BaseComputeOp,
     ComputeOp,
@@ -55,46 +55,10 @@ TensorDom = list[list[IntSet]]
 RootSets = dict[Var, IntSet]
 
 
-class Context:
-    """What bounds inference knows of the whole schedule.
-
-    `ranges`: the result so far; `readers`: who reads a tensor; `paths`: the loops around a stage;
-    `threads`: the thread axis that a loop is bound to.
-    """
-
-    def __init__(self, sch: Schedule) -> None:
-        roots = [sch.stage_map[op].op for op in sch.outputs]
-        self.readers = create_feed_graph(create_read_graph(roots))
-        self.stage_of: dict[Operation, Stage] = {s.op: s for s in sch.stages}
-        self.position = {s: i for i, s in enumerate(sch.stages)}
-        self.paths = create_attach_path(sch)
-        self.stages = list(sch.stages)
-        self.ranges: dict[IterVar, Range] = {}
-        self.threads: dict[IterVar, IterVar] = {}
-        for stage in sch.stages:
-            for iv, attr in stage.iter_var_attrs.items():
-                if attr.bind_thread is not None:
-                    self.threads[iv] = attr.bind_thread
-
-    def consumers(self, stage: Stage) -> list[Stage]:
-        """The stages that read an output of `stage`, in the order of the schedule."""
-        found = {self.stage_of[op] for t in stage.op.outputs for op in self.readers.get(t, ())}
-        return sorted(found, key=self.position.__getitem__)
-
-    @cached_property
-    def memory_ranks(self) -> dict[Stage, int]:
-        """The memory of the stages that have loops bound to threads, outputs aside."""
-        return memory_ranks(self)
-
-    def thread_tag(self, iv: IterVar) -> str:
-        bound = self.threads.get(iv)
-        return bound.thread_tag if bound is not None else iv.thread_tag
-
-
 @deep
 def infer_bound(sch: Schedule) -> dict[IterVar, Range]:
     """The range of every iteration variable of a normalized schedule."""
-    context = Context(sch)
+    context = BoundContext(sch)
     analyzer = Analyzer()
     for stage in reversed(sch.stages):
         _check_unused(stage, context)
@@ -116,7 +80,7 @@ def infer_bound(sch: Schedule) -> dict[IterVar, Range]:
     return {iv: Range.from_min_extent(simplify(r.min), simplify(r.extent)) for iv, r in context.ranges.items()}
 
 
-def _check_unused(stage: Stage, context: Context) -> None:
+def _check_unused(stage: Stage, context: BoundContext) -> None:
     """An error if an iteration variable belongs to two stages."""
     if stage.attach_type == AttachType.INLINED_ALREADY:
         return
@@ -145,7 +109,7 @@ def _check_output_at_root(stage: Stage) -> None:
     )
 
 
-def infer_root_bound(stage: Stage, context: Context) -> None:
+def infer_root_bound(stage: Stage, context: BoundContext) -> None:
     """Set the ranges of the root variables of `stage`; its consumers have all their ranges."""
     if stage.attach_type == AttachType.INLINE:
         raise DefectError(f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first")
@@ -163,7 +127,7 @@ def infer_root_bound(stage: Stage, context: Context) -> None:
         names = [iv.var.name for iv in path]
         note("infer_bound.attach_path", f"the loops around `{stage.name}`: {', '.join(names) or 'none'}",
              stage=stage.name, path=names)  # fmt: skip
-    rank = storage_scope_rank(stage, context)
+    rank = context.storage_rank(stage)
     for consumer in context.consumers(stage):
         sets, relaxed = leaf_sets(stage, consumer, rank, context)
         analyzer = Analyzer()
@@ -175,7 +139,7 @@ def infer_root_bound(stage: Stage, context: Context) -> None:
     gather_bound(stage, requests, context)
 
 
-def _check_threads(stage: Stage, context: Context) -> None:
+def _check_threads(stage: Stage, context: BoundContext) -> None:
     """An error if what is computed depends on a thread that runs neither around the stage nor around what depends on it.
 
     Memory that each thread has of its own begins at what its thread reads. The stage may bind a loop of its own to the
@@ -209,7 +173,9 @@ def _check_threads(stage: Stage, context: Context) -> None:
 # ---------------------------------------------------------------------------- phase 1
 
 
-def leaf_sets(stage: Stage, consumer: Stage, rank: int, context: Context) -> tuple[dict[IterVar, IntSet], RootSets]:
+def leaf_sets(
+    stage: Stage, consumer: Stage, rank: int, context: BoundContext
+) -> tuple[dict[IterVar, IntSet], RootSets]:
     """Phase 1: the sets of the loops of `consumer`, as `stage` sees them.
 
     Case 1: a loop of one iteration is the point of its minimum. Case 2: a loop around `stage` is
@@ -256,7 +222,7 @@ def leaf_sets(stage: Stage, consumer: Stage, rank: int, context: Context) -> tup
     return sets, relaxed
 
 
-def _value_of(consumer: Stage, iv: IterVar, range_: Range, context: Context) -> PrimExpr:
+def _value_of(consumer: Stage, iv: IterVar, range_: Range, context: BoundContext) -> PrimExpr:
     """The value of a loop inside it. Threads count from 0, whatever the loop begins with.
 
     If each thread computes for itself what it reads, that is one iteration.
@@ -269,7 +235,7 @@ def _value_of(consumer: Stage, iv: IterVar, range_: Range, context: Context) -> 
     return plus(thread.var, range_.min)
 
 
-def needs_relax(iv: IterVar, found_attach: bool, rank: int, context: Context) -> bool:
+def needs_relax(iv: IterVar, found_attach: bool, rank: int, context: BoundContext) -> bool:
     """Whether all iterations of `iv` are needed at once by a stage in memory of the rank `rank`."""
     tag = context.thread_tag(iv)
     if not tag or tag == "pipeline":
@@ -286,7 +252,7 @@ def needs_relax(iv: IterVar, found_attach: bool, rank: int, context: Context) ->
 
 
 def root_sets(
-    consumer: Stage, sets: dict[IterVar, IntSet], relaxed: RootSets, analyzer: Analyzer, context: Context
+    consumer: Stage, sets: dict[IterVar, IntSet], relaxed: RootSets, analyzer: Analyzer, context: BoundContext
 ) -> RootSets:
     """Phase 2: the sets of the root variables of `consumer`, from those of its loops.
 
@@ -372,7 +338,7 @@ _REQUEST: dict[type, Request] = {
 # ---------------------------------------------------------------------------- phase 4
 
 
-def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], context: Context) -> None:
+def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], context: BoundContext) -> None:
     """Phase 4: the ranges of the root variables of `stage`, from what all its consumers request."""
     op, ranges = stage.op, context.ranges
     if isinstance(op, BaseComputeOp):
@@ -402,7 +368,7 @@ def _cover(stage: Stage, iv: IterVar, wanted: list[IntSet]) -> Range:
     return result
 
 
-def _gather_scan(stage: Stage, op: ScanOp, requests: Mapping[Tensor, TensorDom], context: Context) -> None:
+def _gather_scan(stage: Stage, op: ScanOp, requests: Mapping[Tensor, TensorDom], context: BoundContext) -> None:
     domain = op.scan_axis.dom
     assert domain is not None
     steps = _cover(stage, op.scan_axis, [s for t in op.outputs for s in requests[t][0]])
@@ -417,7 +383,7 @@ def _gather_scan(stage: Stage, op: ScanOp, requests: Mapping[Tensor, TensorDom],
             ranges[iv] = _cover(stage, iv, requests[tensor][k + 1]) if part and fixed[iv] else iv.dom
 
 
-def _may_overrun(scan: ScanOp, context: Context) -> bool:
+def _may_overrun(scan: ScanOp, context: BoundContext) -> bool:
     """Whether a stage of a step runs inside a split loop of another.
 
     In the last block it may then read the state behind a part of it; only the whole domain is guarded.
@@ -493,7 +459,7 @@ def _note_requests(
              stage=stage.name, consumer=consumer.name, tensor=tensor.name, dom=wanted)  # fmt: skip
 
 
-def _note_down(stage: Stage, context: Context, known: set[IterVar]) -> None:
+def _note_down(stage: Stage, context: BoundContext, known: set[IterVar]) -> None:
     shown = {iv.var.name: (str(r.min), str(r.extent)) for iv, r in context.ranges.items() if iv not in known}
     note("infer_bound.down", f"the ranges of `{stage.name}`'s roots passed down to its loops",
          stage=stage.name, ranges=shown)  # fmt: skip

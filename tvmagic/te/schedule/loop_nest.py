@@ -134,7 +134,8 @@ def make_loop_nest(
     skip: loops to leave out.
     tight: gets the splits whose inner loop ends where the parent ends, if that is asked for.
     """
-    limits = TightLimits(stage, context) if context.tight_split and tight is not None else None
+    own = context.tight_split and tight is not None
+    limits = TightLimits(stage, context.ranges, context.prover) if own else None
     nest: Nest = [[] for _ in range(len(stage.leaf_iter_vars) + 1)]
     for position in range(begin, len(stage.leaf_iter_vars)):
         iv = stage.leaf_iter_vars[position]

@@ -33,8 +33,8 @@ from tvmagic.ir import (
 from tvmagic.ir.deep import deep
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.te.exact.required_regions import needed_elements, saves_work
-from tvmagic.te.exact.used_elements import waste_report
-from tvmagic.te.schedule.infer_bound import Context
+from tvmagic.te.exact.used_elements import stage_waste
+from tvmagic.te.schedule.bound_context import BoundContext
 from tvmagic.te.schedule.loop_nest import LoopContext
 from tvmagic.te.schedule.provide import build_provide, build_realize
 from tvmagic.te.schedule.relations import is_const
@@ -67,7 +67,7 @@ def schedule_ops(sch: Schedule, dom_map: Mapping[IterVar, Range], debug_keep_tri
     result = _Assembler(sch, plan).visit(body) if body is not None else Evaluate(0)
     plan.check_all_placed()
     if is_recording():
-        for row in waste_report(sch, result, dom_map):
+        for row in stage_waste(sch, result, dom_map):
             note("te.waste", str(row), stage=row.stage, computed=row.computed, used=row.used)
     return result
 
@@ -89,7 +89,12 @@ def _context(sch: Schedule, dom_map: Mapping[IterVar, Range], keep_trivial: bool
         if spec.attach_stage is not None and spec.attach_ivar is not None:
             inside.setdefault(spec.attach_stage, {})[stage] = spec.attach_ivar
     return LoopContext(
-        dom_map, keep_trivial, bool(options.option("te.tight_split", False)), demand, inside, Context(sch).memory_ranks
+        dom_map,
+        keep_trivial,
+        bool(options.option("te.tight_split", False)),
+        demand,
+        inside,
+        BoundContext(sch).memory_ranks,
     )
 
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from tvmagic.ir import IterVar
 from tvmagic.te.schedule.stage import Stage
-from tvmagic.te.schedule.thread import VIRTUAL, StorageRank, ThreadScope, default_storage_rank, storage_rank
-from tvmagic.te.tensor import ScanOp
-
-if TYPE_CHECKING:
-    from tvmagic.te.schedule.infer_bound import Context
+from tvmagic.te.schedule.thread import VIRTUAL, StorageRank, ThreadScope
 
 __all__ = [
     "bound_thread",
     "computed_by_each_thread",
     "has_memory_of_its_own",
     "is_serial_reduction",
-    "memory_ranks",
-    "storage_scope_rank",
+    "threads_around_reduction",
 ]
 
 
@@ -34,32 +28,7 @@ def is_serial_reduction(stage: Stage, iv: IterVar) -> bool:
     return iv.iter_type == IterVar.CommReduce and bound_thread(stage, iv) is None
 
 
-def storage_scope_rank(stage: Stage, context: Context) -> int:
-    """The rank of the memory that `stage` is kept in: as set, or after the threads around it."""
-    if stage.scope:
-        return storage_rank(stage.scope)
-    tags = [context.thread_tag(iv) for iv in context.paths[stage.op]]
-    return default_storage_rank(max([ThreadScope.of(t).rank for t in tags if t and t != "pipeline"], default=-1))
-
-
-def memory_ranks(context: Context) -> dict[Stage, int]:
-    """The memory of the stages that have loops bound to threads; an output's is not listed, as all share it."""
-    scans = {t.op: s for s in context.stages if isinstance(s.op, ScanOp) for t in (*s.op.init, *s.op.update)}
-    bound = [s for s in context.stages if any(attr.bind_thread is not None for attr in s.iter_var_attrs.values())]
-    stored = {s: scans.get(s.op, s) for s in bound}  # the parts of a scan are stored in its memory
-    if all(memory.is_output for memory in stored.values()):
-        return {}
-    ranks = {s: storage_scope_rank(memory, context) for s, memory in stored.items() if not memory.is_output}
-    for reduction in context.stages:
-        threads = _threads_around_reduction(reduction)
-        loops = {iv for iv in reduction.leaf_iter_vars if threads and is_serial_reduction(reduction, iv)}
-        for stage in ranks:
-            if loops.intersection(context.paths[stored[stage].op]) and not stored[stage].scope:
-                ranks[stage] = max(ranks[stage], default_storage_rank(max(t.rank for t in threads)))
-    return ranks
-
-
-def _threads_around_reduction(stage: Stage) -> list[ThreadScope]:
+def threads_around_reduction(stage: Stage) -> list[ThreadScope]:
     """The threads that go around the other loops of a reduction over threads, whatever their order; else none."""
     if all(bound_thread(stage, iv) is None for iv in stage.leaf_iter_vars):
         return []

@@ -66,7 +66,7 @@ class DTypeFunction:
             return ops.const(_SPECIAL_FLOATS[expr], dtype)
         if type(expr) is int or type(expr) is float:
             _check_literal(expr, dtype.element_of)
-            if type(expr) is int and not dtype.is_handle and not dtype.code == "void":
+            if type(expr) is int and not dtype.is_handle and dtype.code != "void":
                 return ops.make_const(dtype, expr)
             if dtype.is_float and dtype.lanes == 1:  # not by way of float32, which holds fewer numbers
                 return ops.const(expr, dtype)

@@ -253,6 +253,6 @@ class _KnownLoads(Mutator):
             return None
         stride = self.owner.knowledge.simplified(second - first)
         linear = first + stride * ops.cast(value.dtype, lane)
-        if not isinstance(stride, IntImm) or not logic.linear(value) == logic.linear(linear):
+        if not isinstance(stride, IntImm) or logic.linear(value) != logic.linear(linear):
             return None
         return Ramp(self.owner.knowledge.simplified(first), stride, lanes_of(index.dtype))

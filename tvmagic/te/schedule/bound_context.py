@@ -1,0 +1,73 @@
+"""What bounds inference knows of a whole schedule: who reads what, the loops around stages, and their memory."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tvmagic.ir import IterVar, Range
+from tvmagic.te.schedule.graph import create_attach_path, create_feed_graph, create_read_graph
+from tvmagic.te.schedule.stage import Stage
+from tvmagic.te.schedule.thread import ThreadScope, default_storage_rank, storage_rank
+from tvmagic.te.schedule.thread_memory import is_serial_reduction, threads_around_reduction
+from tvmagic.te.tensor import Operation, ScanOp
+
+if TYPE_CHECKING:
+    from tvmagic.te.schedule.schedule import Schedule
+
+__all__ = ["BoundContext"]
+
+
+class BoundContext:
+    """What bounds inference knows of the whole schedule.
+
+    `ranges`: the result so far; `readers`: who reads a tensor; `paths`: the loops around a stage;
+    `threads`: the thread axis that a loop is bound to.
+    """
+
+    def __init__(self, sch: Schedule) -> None:
+        roots = [sch.stage_map[op].op for op in sch.outputs]
+        self.readers = create_feed_graph(create_read_graph(roots))
+        self.stage_of: dict[Operation, Stage] = {s.op: s for s in sch.stages}
+        self.position = {s: i for i, s in enumerate(sch.stages)}
+        self.paths = create_attach_path(sch)
+        self.stages = list(sch.stages)
+        self.ranges: dict[IterVar, Range] = {}
+        self.threads: dict[IterVar, IterVar] = {}
+        for stage in sch.stages:
+            for iv, attr in stage.iter_var_attrs.items():
+                if attr.bind_thread is not None:
+                    self.threads[iv] = attr.bind_thread
+
+    def consumers(self, stage: Stage) -> list[Stage]:
+        """The stages that read an output of `stage`, in the order of the schedule."""
+        found = {self.stage_of[op] for t in stage.op.outputs for op in self.readers.get(t, ())}
+        return sorted(found, key=self.position.__getitem__)
+
+    def storage_rank(self, stage: Stage) -> int:
+        """The rank of the memory that `stage` is kept in: as set, or after the threads around it."""
+        if stage.scope:
+            return storage_rank(stage.scope)
+        tags = [self.thread_tag(iv) for iv in self.paths[stage.op]]
+        return default_storage_rank(max([ThreadScope.of(t).rank for t in tags if t and t != "pipeline"], default=-1))
+
+    @cached_property
+    def memory_ranks(self) -> dict[Stage, int]:
+        """The memory of the stages that have loops bound to threads; an output's is not listed, as all share it."""
+        scans = {t.op: s for s in self.stages if isinstance(s.op, ScanOp) for t in (*s.op.init, *s.op.update)}
+        bound = [s for s in self.stages if any(attr.bind_thread is not None for attr in s.iter_var_attrs.values())]
+        stored = {s: scans.get(s.op, s) for s in bound}  # the parts of a scan are stored in its memory
+        if all(memory.is_output for memory in stored.values()):
+            return {}
+        ranks = {s: self.storage_rank(memory) for s, memory in stored.items() if not memory.is_output}
+        for reduction in self.stages:
+            threads = threads_around_reduction(reduction)
+            loops = {iv for iv in reduction.leaf_iter_vars if threads and is_serial_reduction(reduction, iv)}
+            for stage in ranks:
+                if loops.intersection(self.paths[stored[stage].op]) and not stored[stage].scope:
+                    ranks[stage] = max(ranks[stage], default_storage_rank(max(t.rank for t in threads)))
+        return ranks
+
+    def thread_tag(self, iv: IterVar) -> str:
+        bound = self.threads.get(iv)
+        return bound.thread_tag if bound is not None else iv.thread_tag
