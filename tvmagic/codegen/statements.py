@@ -10,6 +10,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.odd_vectors import parts_of
+from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.codegen.size_counts import allocated_bytes
 from tvmagic.codegen.types import llvm_type, place_type
 from tvmagic.errors import BuildError
@@ -65,7 +66,6 @@ _SHORT = (8, 128)  # iterations of a loop over vectors that LLVM might write out
 _PARTIAL_RESULTS = (4, 8)  # vectors of them, of a reduction in any order: at least, and at most
 _SHORT_STEP = 4  # iterations of it that are written out
 _WHOLE = 64  # iterations of a loop over elements that LLVM might write out as a whole
-_SCATTERS = 512  # bits of a vector from which x86 scatters
 _FEW_STORES = 8  # vectors that its body stores at most; more are the tile of a product, which is to stay in registers
 
 
@@ -318,7 +318,7 @@ class FunctionEmitter(MemoryEmitter):
             return None
         kind = llvm_type(stmt.loop_var.dtype)
         end = extent if first == "0" else self.out.op(f"add nsw {kind} {first}, {extent}")
-        self.counted_loop(stmt, first, end, self._loop_metadata(stmt))
+        self.counted_loop(stmt, first, end, self.loop_metadata(stmt))
         return None
 
     def define_loop_var(self, stmt: For, name: str) -> None:
@@ -367,14 +367,14 @@ class FunctionEmitter(MemoryEmitter):
         self.out.jump(go_on)
         self.out.start(go_on)
 
-    def _loop_metadata(self, stmt: For) -> str:
+    def loop_metadata(self, stmt: For) -> str:
         """The wish to unroll, if LLVM will grant it: it complains aloud about one that it cannot; or not to vectorize.
 
         A short loop over vectors is not to be written out as a whole. LLVM would keep what several such loops read in
         registers from one to the next, and more of it than there are, so that it stores all of that and loads it again.
         """
         extent = stmt.extent
-        if stmt in self.context.repeated:
+        if stmt in self.context.elements:
             return self.context.loop_metadata("vectorize.enable i1 false")
         if stmt.kind is ForKind.SERIAL and isinstance(extent, IntImm) and not self.context.check_bounds:
             if self.any_order:  # as many partial results as keep the machine busy while each waits for its last value
@@ -397,7 +397,7 @@ class FunctionEmitter(MemoryEmitter):
             return False
         machine = self.context.target.machine
         long = machine.lanes("float32") <= stmt.extent.value
-        return long and machine.vector_bits >= _SCATTERS and _stores_elements(stmt.body)
+        return long and machine.vector_bits >= SCATTERS and _stores_elements(stmt.body)
 
     def _divides_many(self, extent: int) -> bool:
         """Whether the most vectors of partial results divide a loop, and some times: else it has a rest without vectors."""
