@@ -5,7 +5,8 @@ import pytest
 from handmade import allocate, flat, function, local, loop, matmul, module
 
 import tvmagic
-from tvmagic import codegen, tir
+from tvmagic import codegen, te, tir
+from tvmagic.codegen import work_estimate
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import Broadcast, ForKind, GlobalVar, IRModule, Ramp, decl_buffer
 from tvmagic.ir.expr import Var
@@ -418,3 +419,18 @@ def test_lanes_that_are_apart_are_scattered_only_for_a_function():
     assert not found("X: float32[60, 200]\nY[i, j] = X[i, j] * 2", "s[Y].reorder(*reversed(Y.op.axis))")
     assert not found("X: float32[60, 200]\nY[i, j] = X[i, j] * 2", "s[Y].split(Y.op.axis[1], 2)")
     assert not found("X: float32[60, 200]\nY[i] += X[i, j]", "s[Y].split(s[Y].op.reduce_axis[0], 5)")
+
+
+@pytest.mark.parametrize("extent", [(1 << 20) + 3, 1 << 20, 5])
+def test_a_long_loop_runs_in_stretches_to_its_end(extent, monkeypatch):
+    """After each it asks whether to stop."""
+    monkeypatch.setattr(work_estimate, "_SECONDS", 1 << 10)
+    monkeypatch.setattr(work_estimate, "_STRETCH", 1 << 12)
+    X, k = te.placeholder((8,), "int32", name="X"), te.reduce_axis((0, extent), "k")
+    Y = te.compute((), lambda: te.sum(X[k % 8] * k, axis=k), name="Y")
+    f = tvmagic.build(te.create_schedule(Y.op), [X, Y])
+    assert ("call i32 @tvm.poll" in f.get_source("raw")) == (extent > 5)
+    x, y = np.arange(8, dtype="int32"), np.zeros((), "int32")
+    f(x, y)
+    steps = np.arange(extent, dtype="int32")
+    assert y == (x[steps % 8] * steps).sum(dtype="int32")

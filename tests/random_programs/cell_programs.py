@@ -5,6 +5,7 @@ Half of the cells are one operator on arrays of special values; the others are p
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Callable
@@ -14,8 +15,9 @@ import numpy as np
 import small_language as sl
 import te_programs
 from computations import Computation, RandomProgram
-from guarded_arrays import difference
-from outcomes import TARGETS, Argument, Source, Wrong, check_call, guarded_call, tolerance
+from guarded_arrays import Guarded, difference
+from odd_arguments import disguised, odd_view, overlapping, repeated, wrong
+from outcomes import TARGETS, Argument, Source, Wrong, check_call, guarded_call, refusal, tolerance
 from random_layouts import Layout
 from random_values import Size
 from small_language import FLOATS, INTS, UINTS, Expr
@@ -246,24 +248,28 @@ class Case:
             self.calls = scheduled.accepted
         source.lines = lines
 
-    def arrays(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Inputs and outputs by name."""
+    def inputs(self) -> dict[str, Any]:
+        """Arrays for the inputs by name."""
         numbers = np.random.default_rng(self.seed)
-        op, result = self.source.names["op"], "R"
         with np.errstate(all="ignore"):
             if isinstance(self.program, OneOperator):
-                inputs = dict(zip("XYZ", self.program.arrays(numbers)))
-                result = self.program.result
-                values = {result: self.program.meaning(*inputs.values())}
-            else:
-                inputs = self.program.arrays(numbers)
-                values = self.program.meaning(inputs)
-        return {t.name: inputs[t.name] for t in op.inputs}, {t.name: values[t.name] for t in op.outputs}
+                return dict(zip("XYZ", self.program.arrays(numbers)))
+            inputs = self.program.arrays(numbers)
+        return {t.name: inputs[t.name] for t in self.source.names["op"].inputs}
+
+    def outputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """What the cell makes of them, by name."""
+        with np.errstate(all="ignore"):
+            if isinstance(self.program, OneOperator):
+                return {self.program.result: self.program.meaning(*inputs.values())}
+            values = self.program.meaning(inputs)
+        return {t.name: values[t.name] for t in self.source.names["op"].outputs}
 
     def check(self) -> None:
         """Raise `Wrong` unless calls, the reference and a scheduled version give what the cell means."""
         self.make()
-        inputs, outputs = self.arrays()
+        inputs = self.inputs()
+        outputs = self.outputs(inputs)
         inexact = getattr(self.program, "inexact", False) or any(
             st.inexact for st in getattr(self.program, "stages", ())
         )
@@ -286,6 +292,8 @@ class Case:
             self.vectorized(arguments, rng)
             if self.program.result == "X":
                 self.step("in place", lambda: self.in_place(list(inputs.values()), arguments[count]))
+        if rng.random() < 0.5:
+            self.step("odd arguments", lambda: self.odd_arguments(inputs, inexact, rng))
 
     def in_place(self, inputs: list[Any], wanted: Argument) -> None:
         """A call whose output is its first input."""
@@ -294,6 +302,70 @@ class Case:
         problem = difference(first, wanted.value, *tolerance(wanted))
         if problem is not None:
             raise Wrong("result", problem)
+
+    def odd_arguments(self, inputs: dict[str, Any], inexact: bool, rng: random.Random) -> None:
+        """Calls on views with any strides, and on what is no array for the operator, of the plain loops and of a version."""
+        op = self.source.names["op"]
+        version = rng.choice((op.plain, op.current))
+        given = {name: repeated(rng, a) if rng.random() < 0.2 else a for name, a in inputs.items()}
+        wanted = [Argument(value, True, inexact) for value in self.outputs(given).values()]
+        views = {n: odd_view(rng, a) if a is inputs[n] else None for n, a in given.items()}
+        arrays = {n: given[n] if v is None else disguised(rng, v.array) for n, v in views.items()}
+        results = [odd_view(rng, w.value, changes=True) for w in wanted]
+        out = tuple(r.array for r in results) if len(results) > 1 or rng.random() < 0.3 else results[0].array
+        order = rng.sample(list(arrays), len(arrays))
+        if rng.random() < 0.5:
+            call = functools.partial(version, *arrays.values(), out=out)
+        else:
+            call = functools.partial(version, **{n: arrays[n] for n in order}, out=out)
+        self.accepted(call, wanted, results, [v for v in views.values() if v is not None])
+        self.refused(version, list(given.values()), rng)
+        for n, value in enumerate(given.values()):
+            if len(wanted) == 1 and value.dtype == wanted[0].value.dtype:
+                place, result = overlapping(rng, value, wanted[0].value)
+                arrays = [*list(given.values())[:n], place, *list(given.values())[n + 1 :]]
+                self.accepted(lambda a=arrays, r=result: version(*a, out=r), wanted, [result], [])
+
+    @staticmethod
+    def accepted(call: Callable[[], Any], wanted: list[Argument], results: list[Any], others: list[Guarded]) -> None:
+        """Raise `Wrong` unless the call writes what is wanted into `results`, and nothing else."""
+        try:
+            call()
+        except Exception as error:
+            if refusal(error) and "takes a contiguous array" in str(error):  # sizes that are numbers have no strides
+                return
+            kind = "refused" if refusal(error) else "internal"
+            raise Wrong(kind, f"call: {type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+        if any(isinstance(array, Guarded) and array.outside_written() for array in (*results, *others)):
+            raise Wrong("outside", "memory beside an output was written")
+        for given, array in zip(wanted, results):
+            array = array.array if isinstance(array, Guarded) else array
+            problem = difference(array, given.value, *tolerance(given))
+            if problem is not None:
+                raise Wrong("result", problem)
+
+    def refused(self, version: Any, arrays: list[Any], rng: random.Random) -> None:
+        """Raise `Wrong` unless each wrong argument is refused, in one sentence."""
+        tensors = version.operator.inputs
+        for n, array in enumerate(arrays):
+            fixed = [
+                axis for axis, size in enumerate(tensors[n].shape) if isinstance(getattr(size, "value", None), int)
+            ]
+            for what, value in wrong(rng, array, fixed):
+                self.one_refusal(f"{tensors[n].name}: {what}", version, [*arrays[:n], value, *arrays[n + 1 :]])
+        self.one_refusal("too many arrays", version, [*arrays, arrays[0]] if arrays else [1])
+        if arrays:
+            self.one_refusal("too few arrays", version, arrays[1:])
+
+    @staticmethod
+    def one_refusal(what: str, version: Any, arrays: list[Any]) -> None:
+        try:
+            version(*arrays)
+        except Exception as error:
+            if not refusal(error) or "\n" in error.message:  # type: ignore[attr-defined]
+                raise Wrong("internal", f"{what}: {type(error).__name__}: {error}") from error
+            return
+        raise Wrong("accepted", what)
 
     @staticmethod
     def step(what: str, run: Callable[[], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,28 @@ class Guarded:
     """An array with a copy of `values`, in the middle of memory filled with a pattern.
 
     `strided`: the last dimension takes every second element. `filled` false leaves the pattern in the array, for
-    what is to be written. `changes`: whether the array itself may be written.
+    what is to be written. `changes`: whether the array itself may be written. `steps`: from one element to the next, for
+    each dimension (backwards if negative); `order`: the dimensions as they lie in memory, the innermost last.
     """
 
     def __init__(
-        self, values: np.ndarray[Any, Any], strided: bool = False, filled: bool = True, changes: bool = False
+        self,
+        values: np.ndarray[Any, Any],
+        strided: bool = False,
+        filled: bool = True,
+        changes: bool = False,
+        order: tuple[int, ...] | None = None,
+        steps: tuple[int, ...] | None = None,
     ) -> None:
-        step = 2 if strided and values.ndim else 1
-        itemsize = values.dtype.itemsize
-        size = values.size * step * itemsize
+        order = tuple(range(values.ndim)) if order is None else order
+        if steps is None:
+            steps = (1,) * (values.ndim - 1) + (2 if strided else 1,) if values.ndim else ()
+        shape = tuple(values.shape[axis] * abs(steps[axis]) for axis in order)
+        size = math.prod(shape) * values.dtype.itemsize
         self.memory = np.resize(PATTERN, size + 2 * ZONE + 64)
         start = ZONE + (-(self.memory.ctypes.data + ZONE)) % 64
-        inner = self.memory[start : start + size].view(values.dtype)
-        shape = (*values.shape[:-1], values.shape[-1] * step) if values.ndim else ()
-        self.array = inner.reshape(shape)[..., ::step] if step > 1 else inner.reshape(shape)
+        inner = self.memory[start : start + size].view(values.dtype).reshape(shape)
+        self.array = inner[(..., *[slice(None, None, steps[axis]) for axis in order])].transpose(np.argsort(order))
         if filled:
             self.array[...] = values
         elif values.dtype == bool:
@@ -41,8 +50,8 @@ class Guarded:
         changed = self.memory != self._before
         if self.changes:
             inside = np.zeros_like(self.memory)
-            twin = inside[self._offset() :]
-            view = np.ndarray(self.array.shape, np.dtype(f"V{self.array.dtype.itemsize}"), twin, 0, self.array.strides)
+            kind = np.dtype(f"V{self.array.dtype.itemsize}")
+            view = np.ndarray(self.array.shape, kind, inside, self._offset(), self.array.strides)
             view[...] = np.array(b"\1" * self.array.dtype.itemsize, view.dtype)
             changed &= inside == 0
         return int(changed.sum())

@@ -164,7 +164,8 @@ def test_a_seed_makes_the_same_program_each_time(kind: str) -> None:
 
 def test_no_part_that_gives_the_right_answer_imports_the_package() -> None:
     here = pathlib.Path(__file__).parent
-    for name in ("small_language", "reductions", "random_values", "computations", "guarded_arrays", "random_layouts"):
+    parts = ("small_language", "reductions", "random_values", "computations", "guarded_arrays", "random_layouts")
+    for name in (*parts, "odd_arguments"):
         lines = (here / f"{name}.py").read_text().splitlines()
         assert not [line for line in lines if "import" in line and "tvmagic" in line], name
 
@@ -211,6 +212,16 @@ def test_a_strided_array_has_guards_between_its_elements() -> None:
     array.array[...] = 7
     assert array.outside_written() == 0
     array.array.base[..., 1] = 7  # every second element
+    assert array.outside_written() > 0
+
+
+def test_a_view_in_any_order_has_guards_between_its_elements() -> None:
+    values = np.arange(12, dtype="int16").reshape(3, 4)
+    array = Guarded(values, changes=True, order=(1, 0), steps=(-2, 3))
+    assert array.array.strides == (-4, 36) and (array.array == values).all()
+    array.array[...] = 7
+    assert array.outside_written() == 0
+    ctypes.c_int16.from_address(array.array.ctypes.data + 2).value += 1  # beside the first element
     assert array.outside_written() > 0
 
 

@@ -8,6 +8,7 @@ import pytest
 import tvmagic as tvm
 from tvmagic import te, tir
 from tvmagic.errors import BoundsError
+from tvmagic.operators import operator
 from tvmagic.script import tir as T
 
 A3X8 = np.arange(24, dtype="float32").reshape(3, 8)
@@ -222,3 +223,32 @@ def test_code_grows_with_the_depth_of_nested_indices_not_its_power(lanes):
     np.testing.assert_array_equal(built(16)(x), expected)
     with pytest.raises(BoundsError, match=r"at index \[9"):
         built(3)(np.full(8, 9, "int32"))
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(None, None, -1), slice(None, None, 2), slice(4, 0, -2)])
+@pytest.mark.parametrize("columns", [slice(None), slice(None, None, -1), slice(None, None, 3)])
+def test_arguments_with_any_strides_are_inside(rows: slice, columns: slice) -> None:
+    op = operator("take", "X: float32[n, m]\nI: int32[k]\nY[i, j] = X[I[i], j] + X[I[i], 0]")
+    assert op.check_bounds
+    whole = np.arange(48, dtype="float32").reshape(6, 8)
+    for x in (whole[rows, columns], np.broadcast_to(whole[:1], whole.shape)[rows, columns], whole[rows, columns].T):
+        last = len(x) - 1
+        np.testing.assert_array_equal(op(x, np.array([last, 0], "int32")), x[[last, 0]] + x[[last, 0], :1])
+        with pytest.raises(BoundsError):
+            op(x, np.array([0, last + 1], "int32"))
+
+
+def test_what_is_outside_an_argument_with_a_stride_below_0_is_found() -> None:
+    """The memory of the elements that a view leaves out is not its own."""
+    n = te.var("n")
+    X = te.placeholder((n,), name="X")
+    shift = te.placeholder((1,), "int32", name="shift")
+    Y = te.compute((n,), lambda i: X[i + shift[0]], name="Y")
+    f = tvm.build(te.create_schedule(Y.op), [X, shift, Y], check_bounds=True)
+    whole, out = np.arange(30, dtype="float32"), np.zeros(5, "float32")
+    for x in (whole[20:10:-2], whole[10:20:2]):
+        f(x, np.array([0], "int32"), out)
+        np.testing.assert_array_equal(out, x)
+        for distance in (1, -1):
+            with pytest.raises(BoundsError):
+                f(x, np.array([distance], "int32"), out)

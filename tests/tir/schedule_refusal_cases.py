@@ -533,6 +533,7 @@ _KEPT = [
         "reindex_cache_read('C', 0, 'local', lambda i, j: (i - 1, j))",
         "reindex_cache_write('C', 0, 'local', lambda i, j: (i - 1, j))",
     ),
+    _case("beside_nothing", "sch.reverse_compute_at('C', L('B')[0])", "may have no iterations", "block C", "loop i"),
     _case("one_row", "sch.pad_einsum('C', [4, 1])", "what it writes to `C` is not indexed by `vi`", "block C"),
     _case("rows", "sch.pad_einsum('C', [3])", "writes only a part of buffer `C`", "block C"),
     _case("squared_loop", "sch.transform_block_layout('C', lambda i, j: (j, i))", "are bound to the same loop", "block C"),

@@ -634,6 +634,20 @@ for i, j in T.grid(8, 8):
         C[vi, vj] = B[vi, vj] + T.call_extern("float32", "first", T.address_of(B[0, 0]))
 """
     ),
+    # B has no elements, and C reads none
+    "beside_nothing": function(
+        """
+B = T.alloc_buffer((0, 8))
+for i, j in T.grid(0, 8):
+    with T.block("B"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        B[vi, vj] = A[vi, vj]
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        C[vi, vj] = A[vi, vj]
+"""
+    ),
     # the same loop for two variables
     "squared_loop": function(
         """

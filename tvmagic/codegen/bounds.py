@@ -28,17 +28,19 @@ def check_access(context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr,
     if strided and len(indices) > 1:  # places of groups of axes, whose sum is checked below
         extents = []
     moved = bool(buffer.strides) or len(indices) != 1 or not _is_zero(buffer.elem_offset)
+    before = "0"
     if memory is not None and not moved:
         # the flat size of a strided argument, its first stride times its size, says little of what it spans
         extents[0] = memory if strided else _least(emitter, extents[0], memory)
+        before = _before(context, emitter, buffer.data) if strided else "0"
     first, last, inside = [], [], "true"
     counted = _from_begin(buffer, indices)
-    if all(_is_inside(emitter, index, extent) for index, extent in zip(counted, extents)):
+    if before == "0" and all(_is_inside(emitter, index, extent) for index, extent in zip(counted, extents)):
         extents = []
     for index, extent in zip(counted, extents):
         for position, low_values in _ends(emitter, index, active if index.dtype.lanes == lanes > 1 else None):
             (first if low_values else last).append(position)
-            ok = emitter.out.op(f"icmp ult i64 {position}, {extent}")
+            ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, position, before)}, {extent}")
             inside = ok if inside == "true" else emitter.out.op(f"and i1 {inside}, {ok}")
     if inside != "true":
         site = context.site("bounds", node, buffer=buffer, values=(len(first), len(last), len(extents)))
@@ -68,11 +70,12 @@ def _check_place(
 ) -> None:
     """Stop where the flat place of an access is outside the `memory` elements behind its pointer."""
     index = emitter.flat_index(node.buffer, indices)
-    if _is_inside(emitter, index, memory):
+    before = _before(context, emitter, node.buffer.data)
+    if before == "0" and _is_inside(emitter, index, memory):
         return
     what = f"{'store to' if isinstance(node, BufferStore) else 'load from'} buffer `{node.buffer.name}`"
     for place, _ in _ends(emitter, index, active if index.dtype.lanes > 1 else None):
-        ok = emitter.out.op(f"icmp ult i64 {place}, {memory}")
+        ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, place, before)}, {memory}")
         emitter.fail_unless(ok, context.site("region", node, what), [place, "1", memory])
 
 
@@ -103,8 +106,9 @@ def check_pointer(context: Any, emitter: Any, call: Any) -> None:
     if emitter.void or memory is None or offset.dtype.lanes > 1:
         return
     first, count = _wide(emitter, offset), _wide(emitter, extent)
-    last = emitter.out.op(f"add i64 {first}, {count}")
-    parts = [f"icmp sge i64 {first}, 0", f"icmp sge i64 {count}, 0", f"icmp sle i64 {last}, {memory}"]
+    place = _moved(emitter, first, _before(context, emitter, data))
+    last = emitter.out.op(f"add i64 {place}, {count}")
+    parts = [f"icmp sge i64 {place}, 0", f"icmp sge i64 {count}, 0", f"icmp sle i64 {last}, {memory}"]
     inside = "true"
     for part in parts:
         inside = emitter.out.op(f"and i1 {inside}, {emitter.out.op(part)}")
@@ -152,12 +156,35 @@ def memory_size(context: Any, emitter: Any, data: Var, element: Any) -> str | No
 
 
 def _span(emitter: Any, shape: Any, strides: Any) -> str:
-    """The number of elements from the first to the last of a strided buffer."""
-    total = "1"
+    """The number of elements from the first to the last of a strided buffer; 0 if it is empty."""
+    total, some = "1", "true"
     for extent, stride in zip(shape, strides):
-        steps = emitter.out.op(f"sub i64 {_wide(emitter, extent)}, 1")
-        total = emitter.out.op(f"add i64 {total}, {_multiplied(emitter, steps, _wide(emitter, stride))}")
+        size = _wide(emitter, extent)
+        steps = emitter.intrinsic("abs", INT64, _steps(emitter, size, stride), extra="i1 false")
+        total = emitter.out.op(f"add i64 {total}, {steps}")
+        some = emitter.out.op(f"and i1 {some}, {emitter.out.op(f'icmp sgt i64 {size}, 0')}")
+    return emitter.out.op(f"select i1 {some}, i64 {total}, i64 0")
+
+
+def _before(context: Any, emitter: Any, data: Var) -> str:
+    """How many elements of an argument with strides are before the one that its pointer points to: strides below 0."""
+    known = context.sizes.get(data)
+    total = "0"
+    for extent, stride in zip(known.shape, known.strides) if isinstance(known, Buffer) else ():
+        if not isinstance(stride, IntImm) or stride.value < 0:
+            steps = emitter.intrinsic("smin", INT64, _steps(emitter, _wide(emitter, extent), stride), "0")
+            total = emitter.out.op(f"sub i64 {total}, {steps}")
     return total
+
+
+def _moved(emitter: Any, place: str, before: str) -> str:
+    """A place counted from the first element in memory, if there are elements before the one that is pointed to."""
+    return place if before == "0" else emitter.out.op(f"add i64 {place}, {before}")
+
+
+def _steps(emitter: Any, size: str, stride: PrimExpr) -> str:
+    """The elements from the first to the last of a dimension of `size`."""
+    return _multiplied(emitter, emitter.out.op(f"sub i64 {size}, 1"), _wide(emitter, stride))
 
 
 def _multiplied(emitter: Any, a: str, b: str) -> str:

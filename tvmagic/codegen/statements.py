@@ -310,6 +310,14 @@ class FunctionEmitter(MemoryEmitter):
 
             emit_parallel(self, stmt)
             return None
+        if (
+            self.context.family.has_threads
+            and not self.void
+            and (parts := self.context.work.in_stretches(stmt)) is not None
+        ):
+            if stmt in self.context.elements:
+                self.context.elements.add(parts.body)
+            return parts
         first, extent = self.visit(stmt.min), self.visit(stmt.extent)
         if isinstance(stmt.extent, IntImm) and stmt.extent.value == 1:
             self.define_loop_var(stmt, first)

@@ -229,6 +229,18 @@ def _check_runs_everywhere(state: ScheduleState, block: StmtSRef) -> None:
         )
 
 
+def _check_loops_run(state: ScheduleState, block: StmtSRef, loop: StmtSRef, analyzer: Analyzer) -> None:
+    """What needs nothing of the loop runs however often the loop does; so that must be once at least."""
+    for above in (*state.loops_of(loop), loop):
+        if not analyzer.can_prove(above.loop.extent > 0):
+            raise ScheduleError(
+                f"{above.label} may have no iterations, and {block.label}, which reads nothing that is written there, would "
+                "not run",
+                block,
+                above,
+            )
+
+
 def _last(size: PrimExpr) -> PrimExpr:
     return maximum(size - 1, IntImm(size.dtype, 0)) if isinstance(size, IntImm) else size - 1
 
@@ -445,6 +457,8 @@ def _move_block(
     conditions = conditions_on_variables(state, block)
     if reverse and is_output(state, block, root):
         _check_runs_everywhere(state, block)
+    if reverse and not producers:
+        _check_loops_run(state, block, loop, analyzer)
     rest = remove_child(root.block.body, block.block)
     assert rest is not None  # the loop, which is not around the block, is left
     position = _insert_position(loop, producers, consumers, index, reverse)
