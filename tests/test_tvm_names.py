@@ -77,7 +77,7 @@ ABSENT = {
     **dict.fromkeys(("TransformMmaBufferLayout",), GPU),
     **dict.fromkeys(
         (
-            "CoProcSync", "LowerAsyncDMA", "LowerCustomDatatypes", "VerifyVTCMLimit", "get_vtcm_compaction_passes",
+            "CoProcSync", "LowerAsyncDMA", "LowerCustomDatatypes",
         ),
         OTHER,
     ),

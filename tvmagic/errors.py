@@ -247,6 +247,10 @@ class WrongIndexError(TVMagicError, IndexError):
     """A place or name that is not there."""
 
 
+class WrongNameError(TVMagicError, AttributeError):
+    """A name that an object does not have."""
+
+
 class AssertionFailedError(TVMagicError, AssertionError):
     """A requirement on arguments that does not hold."""
 

@@ -649,3 +649,14 @@ def test_a_bound_buffer_is_defined_below_it() -> None:
 
     assert tir.analysis.verify_well_formed(f)
     ir.assert_structural_equal(tvm.script.from_source(f.script()), f)
+
+
+def test_slices_of_a_buffer() -> None:
+    i = tir.Var("i", "int32")
+    buffer = tir.decl_buffer((16, 16), name="A")
+    region = buffer[i : i + 4, 3:]
+    assert isinstance(region, tir.BufferRegion) and [str(r.extent) for r in region.region] == ["4", "13"]
+    load = buffer[
+        i : i + 1, i * 2 : i * 2 + 8 : 2
+    ]  # one slice with a step: a load, of a scalar index if it is one element
+    assert isinstance(load, tir.BufferLoad) and load.indices[0] is i and load.dtype == "float32x4"

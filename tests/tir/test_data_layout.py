@@ -54,6 +54,7 @@ def test_names_of_layouts(name: str, said: str | None) -> None:
 )
 def test_maps_move_every_element_to_a_place_of_its_own(source: str, target: str, shape: tuple[int, ...]) -> None:
     mapping = tir.bijective_layout(source, target)
+    assert mapping is not None
     moved = [int(size) for size in mapping.forward_shape(shape)]
     assert [int(size) for size in mapping.backward_shape(moved)] == list(shape) and np.prod(moved) == np.prod(shape)
     seen = set()
@@ -67,6 +68,7 @@ def test_maps_move_every_element_to_a_place_of_its_own(source: str, target: str,
 
 def test_sizes_that_do_not_divide_and_variables() -> None:
     mapping = tir.bijective_layout("NCHW", "NCHW16c")
+    assert mapping is not None
     assert [int(size) for size in mapping.forward_shape((1, 35, 7, 7))] == [1, 3, 7, 7, 16]
     n = te.var("n")
     assert [str(i) for i in mapping.forward_index((0, n, 1, 2))] == ["0", "n // 16", "1", "2", "n % 16"]
@@ -74,9 +76,13 @@ def test_sizes_that_do_not_divide_and_variables() -> None:
 
 
 def test_maps_that_there_are_not() -> None:
+    for source, target in (("NCHW", "NCH"), ("NCHW", "ABCD"), ("__undef__", "NCHW"), ("NCHW", "__undef__"), ("", "")):
+        assert tir.bijective_layout(source, target) is None
     with pytest.raises(tvm.TVMError, match="layout `NCHW` cannot be converted to `NCH`"):
-        tir.bijective_layout("NCHW", "NCH")
+        tir.BijectiveLayout(tir.layout("NCHW"), tir.layout("NCH"))
+    assert len(tir.layout("__undef__")) == 0
     mapping = tir.bijective_layout("NC4c", "NC")
+    assert mapping is not None
     with pytest.raises(tvm.TVMError, match="layout `NC4c` has 3 axes, not 2"):
         mapping.forward_index((1, 2))
     with pytest.raises(tvm.TVMError, match="the part `c` of layout `NC4c` has size 4, not 8"):

@@ -128,3 +128,8 @@ def test_blocks_and_loops_are_shown_by_their_names() -> None:
     i, j = sch.get_loops(block)
     assert repr([block, i, j]) == "[BlockRV(B), LoopRV(i), LoopRV(j)]"
     assert str(sch.split(j, [None, 4])[0]) == "LoopRV(j_0)"
+
+
+def test_a_function_is_no_annotation() -> None:
+    with pytest.raises(TypeError, match="a function cannot be the annotation `x`"):
+        chain().annotate("B", "x", len)

@@ -264,3 +264,45 @@ def test_a_parameter_is_given_in_the_wanted_layout() -> None:
 def test_a_rewrite_that_computes_is_refused() -> None:
     with pytest.raises(TVMagicError, match="is not one copy"):
         t.RemoveWeightLayoutRewriteBlock()(module(CONSTANT.replace("{value}", "B[i] + T.float32(1)")))
+
+
+# ---------------------------------------------------------------------------- Hexagon's memory
+
+VTCM = """
+def main(A: T.Buffer((128,), "int8"), C: T.Buffer((128,), "int8")):
+    with T.block("root"):
+        V = T.alloc_buffer((128,), "int8", scope="global.vtcm")
+        W = T.alloc_buffer((128,), "int8", scope="global.vtcm")
+        for i in range(128):
+            with T.block("V"):
+                v = T.axis.spatial(128, i)
+                V[v] = A[v] + T.int8(1)
+        for i in range(128):
+            with T.block("W"):
+                v = T.axis.spatial(128, i)
+                W[v] = V[v] + T.int8(1)
+        for i in range(128):
+            with T.block("C"):
+                v = T.axis.spatial(128, i)
+                C[v] = W[v]
+"""
+
+
+def test_memory_in_use_is_counted_behind_the_passes_that_join_it() -> None:
+    lowered = tvm.transform.Sequential(tir.analysis.get_vtcm_compaction_passes())(module(VTCM))
+    assert tir.analysis.calculate_allocated_bytes(lowered) == {"main": {"global.vtcm": 128}}
+    for target in ("hexagon -vtcm-capacity=128", "hexagon"):
+        assert t.VerifyVTCMLimit(tvm.target.Target(target))(lowered) is lowered
+    assert t.VerifyVTCMLimit()(lowered) is lowered
+
+
+def test_more_memory_than_there_is_is_refused() -> None:
+    words = r"limit has been exceeded in `main` \(allocated: 256, limit: 100\)"
+    blocks = t.LowerOpaqueBlock()(t.ConvertBlocksToOpaque()(module(VTCM)))
+    with pytest.raises(RuntimeError, match=words):
+        t.VerifyVTCMLimit(tvm.target.Target("hexagon -vtcm-capacity=100"))(blocks)
+    with pytest.raises(RuntimeError, match=words), PassContext(config={"tir.vtcm_capacity": 100}):
+        t.VerifyVTCMLimit(tvm.target.Target("hexagon"))(blocks)
+    own = blocks["main"].with_attr("target", tvm.target.Target("hexagon -vtcm-capacity=100"))
+    with pytest.raises(RuntimeError, match=words):
+        t.VerifyVTCMLimit()(tvm.IRModule({"main": own}))

@@ -31,6 +31,10 @@ from tvmagic.ir.values import SEQUENCES, SLICES, scope_of
 __all__ = ["Buffer", "BufferDef", "BufferRegion", "MatchBufferRegion", "check_reach", "decl_buffer", "is_reached"]
 
 
+def _simplified(value: PrimExpr) -> PrimExpr:
+    return value if isinstance(value, IntImm) else provided("analyzer")().simplify(value)
+
+
 @node(walk="dtype data shape strides axis_separators elem_offset name data_alignment offset_factor buffer_type")
 class Buffer(Node):
     """An array: `data` points to it, `shape` are its sizes in elements of `dtype`.
@@ -128,7 +132,7 @@ class Buffer(Node):
     __iter__ = None  # by its indices Python would go through it without end, as in `sum(A)` and `x in A`
 
     def __getitem__(self, indices: Any) -> Any:
-        """A load, or a `BufferRegion` where an index is a slice without a step."""
+        """A load, of vectors where an index is a slice; a `BufferRegion` if there are slices and none has a step."""
         if not isinstance(indices, SEQUENCES):
             indices = (indices,)
         if not any(isinstance(i, SLICES) for i in indices):
@@ -138,7 +142,7 @@ class Buffer(Node):
     def _slice(self, indices: Sequence[Any]) -> Any:
         from tvmagic.ir.expr import Ramp
 
-        region = any(isinstance(i, SLICES) and i.step is None for i in indices)
+        region = all(i.step is None for i in indices if isinstance(i, SLICES))
         result: list[Any] = []
         for axis, index in enumerate(indices):
             if not isinstance(index, SLICES):
@@ -147,10 +151,10 @@ class Buffer(Node):
             start = expr(0 if index.start is None else index.start)
             stop = expr(self.shape[axis] if index.stop is None else index.stop)
             if region:
-                result.append(Range(start, stop))
+                result.append(Range.from_min_extent(start, _simplified(stop - start)))
                 continue
-            step = int(index.step)
-            lanes = provided("analyzer")().simplify(ops.floordiv(stop - start + step - 1, step))
+            step = 1 if index.step is None else int(index.step)
+            lanes = _simplified(ops.floordiv(stop - start + step - 1, step))
             if not isinstance(lanes, IntImm) and vscale_factor(lanes) is None:
                 raise TVMagicError(f"a vector access of buffer `{self.name}` needs a constant number of lanes")
             result.append(start if lanes == 1 else Ramp(start, step, lanes))

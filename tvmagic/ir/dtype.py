@@ -10,7 +10,7 @@ import math
 import re
 from functools import lru_cache
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongValueError
 
 __all__ = ["DataType", "dtype_of", "integer_limits"]
 
@@ -163,7 +163,7 @@ def _parse(text: str) -> DataType:
     if not match:
         if text == "":
             return DataType("void")
-        raise TVMagicError(
+        raise WrongValueError(
             f"`{text}` is not a data type",
             hint="write a name such as float32, int8x16, uint8, bool or handle",
         )
@@ -207,7 +207,9 @@ def _with_lanes(dtype: DataType, lanes: int) -> DataType:
 
 @lru_cache(maxsize=256)
 def integer_limits(dtype: DataType) -> tuple[int, int]:
-    """The least and the largest value of an integer type, or of bool."""
+    """The least and the largest value of an integer type, or of bool. Raises `WrongValueError` for floats."""
+    if dtype.is_float:
+        raise WrongValueError(f"`{dtype}` is not a type of integers", hint="a constant of it is a FloatImm")
     half = 1 << (dtype.bits - 1)
     return (-half, half - 1) if dtype.is_int else (0, 2 * half - 1)
 

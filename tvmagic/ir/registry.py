@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.errors import TVMagicError, did_you_mean
+from tvmagic.errors import TVMagicError, WrongValueError, did_you_mean
 from tvmagic.ir.derive import node
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Node
@@ -13,6 +13,7 @@ from tvmagic.ir.op import Op
 
 __all__ = [
     "EnvFunc",
+    "PackedFunc",
     "get_global_func",
     "list_global_func_names",
     "register_func",
@@ -41,6 +42,15 @@ def register_func(func_name: Any, f: Callable[..., Any] | None = None, override:
     return register(f) if f is not None else register
 
 
+class _Callables(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return callable(instance)
+
+
+class PackedFunc(metaclass=_Callables):
+    """What is registered by a name and called from compiled code: here, any callable of Python."""
+
+
 def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
     """The function known as `name`."""
     found = _functions.get(name)
@@ -49,7 +59,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
         found = _functions.get(name)
     if found is None and not allow_missing:
         hint = did_you_mean(name, _functions) or "register it with `tvmagic.register_func`"
-        raise TVMagicError(f"no function is registered as `{name}`", hint=hint)
+        raise WrongValueError(f"Cannot find global function {name}: none is registered by that name", hint=hint)
     return found
 
 

@@ -8,7 +8,7 @@ from tvmagic.ir import DataType, DataTypeCode, ObjectPath, ObjectPathPair
 from tvmagic.ir import Identified as Object
 from tvmagic.ir import Node as Scriptable
 from tvmagic.ir.constants import const
-from tvmagic.ir.registry import get_global_func, register_func
+from tvmagic.ir.registry import PackedFunc, get_global_func, register_func
 from tvmagic.ir.values import runtime_value as convert
 from tvmagic.runtime import device as _device_names
 from tvmagic.runtime.device import *
@@ -41,6 +41,7 @@ __all__ = [
     "Kernel",
     "Module",
     "NDArray",
+    "PackedFunc",
     "Object",
     "ObjectPath",
     "ObjectPathPair",
@@ -70,9 +71,12 @@ _LATER = {
 def __getattr__(name: str) -> _typing.Any:
     # NumPy and LLVM are loaded with what needs them
     import importlib
+    import importlib.util
 
     if name == "ndarray":
         return importlib.import_module("tvmagic.runtime.ndarray")
     if name not in _LATER:
+        if importlib.util.find_spec(f"tvmagic.runtime.{name}") is not None:  # a module that was not imported so far
+            return importlib.import_module(f"tvmagic.runtime.{name}")
         raise AttributeError(f"module `tvmagic.runtime` has no name `{name}`")
     return getattr(importlib.import_module(f"tvmagic.runtime.{_LATER[name]}"), name)

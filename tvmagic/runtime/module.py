@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.errors import BuildError, TVMagicError, WrongNameError
 from tvmagic.runtime.kernel import Kernel
 from tvmagic.runtime.timing import BenchmarkResult, time_evaluator
 
@@ -113,7 +113,7 @@ class Module:
             return self.entry_func
         if name not in self:
             known = ", ".join(f"`{a.name}`" for a in self.abis)
-            raise TVMagicError(f"the module has no function `{name}`", hint=f"its functions are {known}")
+            raise WrongNameError(f"the module has no function `{name}`", hint=f"its functions are {known}")
         return self.functions[name]
 
     __getitem__ = get_function

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir.dtype import dtype_of
 from tvmagic.ir.node import Identified
 from tvmagic.ir.numpy_types import numpy_dtype
@@ -78,7 +78,7 @@ class NDArray(Identified):
         if self.dtype == "bfloat16" and values.dtype == np.uint16 and not isinstance(source, NDArray):
             values = values.view(self._array.dtype)
         if values.shape != self._array.shape:
-            raise TVMagicError(f"an array of shape {values.shape} cannot be copied into one of shape {self.shape}")
+            raise WrongValueError(f"an array of shape {values.shape} cannot be copied into one of shape {self.shape}")
         self._array[...] = values
         return self
 
@@ -133,8 +133,12 @@ class NDArray(Identified):
 
 
 def array(arr: Any, device: Device | None = None) -> NDArray:
-    """A new array with the values of `arr`."""
+    """A new array with the values of `arr`. Raises `WrongValueError` if they are not integers, floats or truth values."""
     values = np.asarray(arr)
+    if values.dtype.kind in "OSUMmc":
+        raise WrongValueError(
+            f"an array of `{values.dtype}` has no counterpart here", hint="its elements are numbers or truth values"
+        )
     copy = aligned_empty(values.shape, values.dtype)
     copy[...] = values
     return NDArray(copy)
@@ -146,8 +150,21 @@ def of_numpy(values: Any) -> NDArray:
 
 
 def from_dlpack(ext_tensor: Any) -> NDArray:
-    """An array of another package, such as NumPy's or PyTorch's, as one that shares its memory."""
-    return NDArray(np.from_dlpack(ext_tensor))
+    """An array of another package, such as NumPy's or PyTorch's, or its capsule (`to_dlpack`), as one that shares its memory."""
+    return NDArray(np.from_dlpack(ext_tensor if hasattr(ext_tensor, "__dlpack__") else _InCapsule(ext_tensor)))
+
+
+class _InCapsule:
+    """What NumPy asks of an array, for one in a capsule."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # this computer's memory
 
 
 def empty(shape: Any, dtype: Any = "float32", device: Device | None = None) -> NDArray:

@@ -70,13 +70,16 @@ def _size(part: IterVar) -> int:
     return extent.value
 
 
+UNDEFINED = "__undef__"  # the name of the layout without axes
+
+
 def layout(layout_str: str, dtype: str = "int32") -> Layout:
     """The layout of a name such as `NCHW16c`; `dtype`: the type of its sizes."""
     if not dtype_of(dtype).is_int:
         raise WrongTypeError(f"the sizes of a layout are integers, not `{dtype}`")
     axes: list[IterVar] = []
     number = ""
-    for letter in layout_str:
+    for letter in "" if layout_str == UNDEFINED else layout_str:
         if letter.isascii() and letter.isdigit():
             number += letter
             continue
@@ -133,15 +136,19 @@ class BijectiveLayout(Identified):
         return f"BijectiveLayout({self.src_layout.name}->{self.dst_layout.name})"
 
 
-def bijective_layout(src_layout: str | Layout, dst_layout: str | Layout) -> BijectiveLayout:
-    """The map between two layouts, which have the same axes."""
-    given = [layout(name) if isinstance(name, str) else name for name in (src_layout, dst_layout)]
-    return BijectiveLayout(*given)
+def bijective_layout(src_layout: str | Layout, dst_layout: str | Layout) -> BijectiveLayout | None:
+    """The map between two layouts; None, as in TVM, if they do not have the same axes, or one is not defined."""
+    source, target = (layout(name) if isinstance(name, str) else name for name in (src_layout, dst_layout))
+    return BijectiveLayout(source, target) if _convertible(source, target) else None
+
+
+def _convertible(source: Layout, target: Layout) -> bool:
+    return bool(source.axes) and {a.upper() for a in source.letters} == {a.upper() for a in target.letters}
 
 
 def _rules(source: Layout, target: Layout, divide: Callable[..., PrimExpr]) -> list[PrimExpr]:
     """Each index of `target` by the variables of `source`."""
-    if not source.axes or {a.upper() for a in source.letters} != {a.upper() for a in target.letters}:
+    if not _convertible(source, target):
         raise TVMagicError(f"layout `{source.name}` cannot be converted to `{target.name}`", hint="use the same axes")
     return [_part(_whole_index(source, axis.var.name), target, place, divide) for place, axis in enumerate(target.axes)]
 

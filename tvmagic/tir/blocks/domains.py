@@ -8,7 +8,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import IterVar, Range, Var
 from tvmagic.tir.blocks.sref import StmtSRef
 
-__all__ = ["analyzer_at", "domains_between", "iter_domains", "loop_domains"]
+__all__ = ["analyzer_at", "domains_between", "iter_domains", "loop_domains", "relaxed_by_thread"]
 
 
 def loop_domains(loops: Iterable[StmtSRef]) -> dict[Var, Range]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.errors import WrongTypeError
 from tvmagic.ir import Block, attr_value
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -42,6 +43,10 @@ def annotate(state: ScheduleState, block_or_loop: BlockOrLoop, ann_key: str, ann
     """
     assert block_or_loop.stmt is not None
     known = block_or_loop.stmt.annotations
+    if callable(ann_val):
+        raise WrongTypeError(
+            f"a function cannot be the annotation `{ann_key}`", hint="give a text, a number, a list or a mapping"
+        )
     if ann_key not in known:
         set_annotations(state, block_or_loop, {**known, ann_key: attr_value(ann_val)})
 
