@@ -411,6 +411,21 @@ def test_a_large_operand_is_packed_in_stretches() -> None:
     assert any("panels of B at a time, which stay in the last cache" in t for t in decide(op).texts)
 
 
+@pytest.mark.parametrize(
+    ("text", "lanes"),
+    [
+        ("X: float32[4, 14, 112]\nr: range(2)\nq: range(2)\nY: float32[4, 7, 56]\nY[c, i, j] = max(X[c, 2*i+r, 2*j+q], over=(r, q))", 8),
+        ("X: float32[9, 57]\nW: float32[3]\nq: range(3)\nY: float32[9, 55]\nY[c, i] += X[c, i+q] * W[q]", 7),
+        ("X: float32[44, 45]\nY[i, j] = X[j, i]", 4),
+    ],
+)  # fmt: skip
+def test_what_does_not_fill_a_vector_is_one_of_fewer_lanes(text: str, lanes: int) -> None:
+    """And no tile asks where the rows end."""
+    op = operator("f", text)
+    hot = str(tvmagic.lower(auto(op, "llvm -mcpu=skylake-avx512").mod)).split("main(")[1]
+    assert "if " not in hot and f"{lanes})" in hot and "_s in range(16)" not in hot
+
+
 def _places(rows: int, columns: int) -> Any:
     """A function with the place and the value of the largest element of each row, as TVM's own example of a reduction of pairs."""
     a = te.placeholder((rows, columns), name="A")

@@ -148,7 +148,7 @@ def _of_neighbours(sch: Schedule, found: Pairs, machine: Machine, notes: Decisio
     sch.reorder(*others, far, step, near)
     uneven = found.along.extent is None or found.along.extent % found.width
     if uneven:
-        hint_partition(sch, far)
+        hint_partition(sch, far, near)
     if _many(found) and (others or (extent_of(sch, far) or 2) > 1):
         whole = others if uneven and others else [*others, far]
         sch.parallel(fused(sch, whole))

@@ -217,25 +217,27 @@ class _Rows:
         whole = outer[:-1] if tiled else outer if uneven else [*outer, far]
         share(sch, whole or [far], self.machine)
         if uneven:
-            hint_partition(sch, far)
+            hint_partition(sch, far, middle, near)
         for loop in (*(reduced if short else ()), *tiled, middle):
             sch.unroll(loop)
         sch.vectorize(near)
         if out.reduced:
             sch.decompose_reduction(out.rv, reduced[0])
         if store is not None:
-            self._stored(store, vectors, lanes, bool(tiled))
+            self._stored(store, vectors, lanes, bool(tiled), uneven)
         for info in chain.members:
             self._column_block(info, lanes)
 
-    def _stored(self, store: Any, vectors: int, lanes: int, tiled: bool) -> None:
-        """Vectors for the block that stores what was kept."""
+    def _stored(self, store: Any, vectors: int, lanes: int, tiled: bool, uneven: bool) -> None:
+        """Vectors for the block that stores what was kept; `uneven`: the last tile is not full."""
         sch = self.sch
-        loop = sch.get_loops(store)[-1]
+        parts = [sch.get_loops(store)[-1]]
         if vectors > 1:
-            piece, loop = sch.split(loop, [None, lanes])
-            sch.unroll(piece)
-        sch.vectorize(loop)
+            parts = sch.split(parts[0], [None, lanes])
+            sch.unroll(parts[0])
+        if uneven:
+            hint_partition(sch, *parts)
+        sch.vectorize(parts[-1])
         if tiled:
             sch.unroll(sch.get_loops(store)[-3 if vectors > 1 else -2])
 
