@@ -19,7 +19,7 @@ from tvmagic.tune.instant.program import Access, Axis, Decisions, axes_of, loads
 
 __all__ = ["Pairs", "apply", "pairs_of"]
 
-_STEPS = 16  # that each lane does at least: the partial results are combined one by one
+_STEPS = 8  # that each lane does at least: the partial results are combined one by one
 _ROWS = 32  # from which lanes gather, several vectors together; of more the first cache does not hold a line of each
 _GATHERED = 8  # lanes from which gathers of integers pay
 _ENOUGH = 1 << 15  # values from which threads pay
