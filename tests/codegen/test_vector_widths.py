@@ -125,3 +125,21 @@ def test_a_wide_vector_of_strided_loads_is_joined_from_short_ones(lanes):
     assert max(widths) <= 16
     a = np.arange(lanes * 200, dtype="float32").reshape(lanes, 200)
     np.testing.assert_array_equal(built(a), a.T)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_lanes_of_16_bit_floats_are_loaded_and_stored_as_integers(dtype):
+    """LLVM keeps each of them in a vector register, and joins them by several shuffles."""
+    A = te.placeholder((24, 40), dtype, name="A")
+    B = te.compute((40, 24), lambda i, j: A[j, i], name="B")
+    C = te.compute((40, 24), lambda i, j: -B[i, j], name="C")
+    s = te.create_schedule(C.op)
+    s[B].vectorize(B.op.axis[1])  # reads far apart
+    s[C].reorder(*reversed(C.op.axis))
+    s[C].vectorize(C.op.axis[0])  # reads and writes far apart
+    built = tvmagic.build(s, [A, C])
+    assert not re.search(r"(load|store) half|insertelement <\d+ x half>", built.get_source("raw"))
+    a = np.arange(24 * 40).reshape(24, 40) / 64
+    c = np.zeros((40, 24), numpy_dtype(dtype))
+    built(a.astype(c.dtype), c)
+    np.testing.assert_array_equal(c, -a.T.astype(c.dtype))

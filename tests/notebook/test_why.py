@@ -13,7 +13,7 @@ from cells_in_shell import run
 from tvmagic.explain import explain
 from tvmagic.explain.explanation import Finding
 from tvmagic.notebook.display import shown
-from tvmagic.operators import operator
+from tvmagic.operators import operator, peaks
 
 CELL = "%%tensor mm -q\nA: float32[64, 96]\nB: float32[96, 80]\nC[i, j] += A[i, k] * B[k, j]\n"
 

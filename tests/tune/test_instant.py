@@ -78,6 +78,8 @@ CELLS = {
     "largest place of all": "X: int8[960]\nY[()] = argmax(X[j], over=j)",
     "places of a vector's length": "X: float32[9, 8]\nY[i] = argmax(X[i, j], over=j)",
     "places of a single value": "X: float32[9, 1]\nY[i] = argmax(X[i, j], over=j)",
+    "windows of a prime size": "X: float32[3, 39, 45]\nr: range(3)\nq: range(3)\nY: float32[3, 37, 43]\nY[c, i, j] += X[c, i+r, j+q]",
+    "strided windows of a prime size": "X: float32[2, 75, 87]\nr: range(3)\nq: range(3)\nY: float32[2, 37, 43]\nY[c, i, j] = max(X[c, 2*i+r, 2*j+q], over=(r, q))",
     "places of a prime length": "X: float32[9, 97]\nY[i] = argmax(X[i, j], over=j)",
     "a size of one beside a symbolic size": (
         "X0: float32[6, m * 2]\nX1: float32[8, m, n]\nS0: float32[2, n * 2]\ni: range(2)\nj: range(n * 2)\n"
@@ -409,6 +411,32 @@ def test_symbolic_products_compute_whole_tiles() -> None:
 def test_a_large_operand_is_packed_in_stretches() -> None:
     op = operator("f", "A: float32[2048, 2048]\nB: float32[2048, 2048]\nC[i, j] += A[i, k] * B[k, j]")
     assert any("panels of B at a time, which stay in the last cache" in t for t in decide(op).texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "lanes"),
+    [
+        ("X: float32[4, 14, 112]\nr: range(2)\nq: range(2)\nY: float32[4, 7, 56]\nY[c, i, j] = max(X[c, 2*i+r, 2*j+q], over=(r, q))", 8),
+        ("X: float32[9, 57]\nW: float32[3]\nq: range(3)\nY: float32[9, 55]\nY[c, i] += X[c, i+q] * W[q]", 7),
+        ("X: float32[44, 45]\nY[i, j] = X[j, i]", 4),
+    ],
+)  # fmt: skip
+def test_what_does_not_fill_a_vector_is_one_of_fewer_lanes(text: str, lanes: int) -> None:
+    """And no tile asks where the rows end."""
+    op = operator("f", text)
+    hot = str(tvmagic.lower(auto(op, "llvm -mcpu=skylake-avx512").mod)).split("main(")[1]
+    assert "if " not in hot and f"{lanes})" in hot and "_s in range(16)" not in hot
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=haswell", "llvm -mcpu=skylake-avx512"])
+def test_windows_of_a_prime_size_are_computed_in_tiles_of_rows_too(target: str) -> None:
+    """Neighbouring rows share what they read: 4 of them take half of the loads."""
+    op = operator(
+        "f", "X: float32[5, 109, 109]\nr: range(3)\nq: range(3)\nY: float32[5, 107, 107]\nY[c, i, j] += X[c, i+r, j+q]"
+    )
+    found = decide(op, target)
+    assert any("of them along i" in text for text in found.texts)
+    assert "if " not in str(tvmagic.lower(found.schedule.mod)).split("main(")[1]
 
 
 def _places(rows: int, columns: int) -> Any:

@@ -244,8 +244,9 @@ class MemoryEmitter(ExpressionEmitter):
         self.out.start(done)
         return self.out.op(f"phi {llvm_type(dtype)} [ {constant(dtype, 0)}, %{first} ], [ {value}, %{last} ]")
 
-    def _contiguous_load(self, buffer: Buffer, base: str, lanes: int) -> str:
-        dtype = buffer.dtype.with_lane_code(buffer.dtype.lane_code * lanes)
+    def _contiguous_load(self, buffer: Buffer, base: str, lanes: int, held: DataType | None = None) -> str:
+        """`held`: the type of a register for elements, if it is not that of the buffer."""
+        dtype = (held or buffer.dtype).with_lane_code(buffer.dtype.lane_code * lanes)
         align = buffer.dtype.element_of.bytes
         value = self.out.op(
             f"load {self.volatile(buffer, 'load', None)}{memory_type(dtype)}, ptr {self.address(buffer, base)}, align {align}{self.alias(buffer)}"
@@ -281,13 +282,22 @@ class MemoryEmitter(ExpressionEmitter):
 
     def _each_lane_load(self, buffer: Buffer, index: PrimExpr) -> str:
         values: list[str] = []
+        held = _held_alone(buffer.dtype)
         for position in self._lane_indices(index):
-            value = self._contiguous_load(buffer, position, 1)
+            value = self._contiguous_load(buffer, position, 1, held)
             if buffer.dtype.lane_code == 1:
                 values.append(value)
             else:
-                values += [self.lane(value, buffer.dtype, i) for i in range(buffer.dtype.lane_code)]
-        return self.join(values, buffer.dtype.element_of)
+                values += [self.lane(value, held, i) for i in range(buffer.dtype.lane_code)]
+        return self._as_type(self.join(values, held.element_of), held.element_of, buffer.dtype.element_of, len(values))
+
+    def _as_type(self, value: str, held: DataType, dtype: DataType, lanes: int) -> str:
+        """A vector of lanes of `held` as one of lanes of `dtype`, bit by bit."""
+        if held == dtype:
+            return value
+        return self.out.op(
+            f"bitcast {llvm_type(held.with_lane_code(lanes))} {value} to {llvm_type(dtype.with_lane_code(lanes))}"
+        )
 
     def _lane_indices(self, index: PrimExpr) -> list[str]:
         """The i64 index of each lane."""
@@ -373,8 +383,10 @@ class MemoryEmitter(ExpressionEmitter):
         else:
             self._scatter(buffer, index, value, predicate)
 
-    def _contiguous_store(self, buffer: Buffer, base: str, lanes: int, value: str) -> None:
-        dtype = buffer.dtype.with_lane_code(buffer.dtype.lane_code * lanes)
+    def _contiguous_store(
+        self, buffer: Buffer, base: str, lanes: int, value: str, held: DataType | None = None
+    ) -> None:
+        dtype = (held or buffer.dtype).with_lane_code(buffer.dtype.lane_code * lanes)
         place = self.address(buffer, base)
         value = self.to_memory(value, dtype)
         align = buffer.dtype.element_of.bytes
@@ -384,10 +396,12 @@ class MemoryEmitter(ExpressionEmitter):
     def _each_lane_store(self, buffer: Buffer, index: PrimExpr, value: str) -> None:
         """One store a lane, the last lane last: where lanes share a place, it wins."""
         each = buffer.dtype.lane_code
-        dtype = buffer.dtype.with_lane_code(each * index.dtype.lane_code)
+        held = _held_alone(buffer.dtype).element_of
+        lanes = each * index.dtype.lane_code
+        value, dtype = self._as_type(value, buffer.dtype.element_of, held, lanes), held.with_lane_code(lanes)
         for lane, position in enumerate(self._lane_indices(index)):
             parts = [self.lane(value, dtype, lane * each + i) for i in range(each)]
-            self._contiguous_store(buffer, position, 1, self.join(parts, buffer.dtype.element_of))
+            self._contiguous_store(buffer, position, 1, self.join(parts, held), held)
 
     def _masked_store(self, buffer: Buffer, base: str, lanes: int, value: str, predicate: str) -> None:
         dtype = buffer.dtype.with_lane_code(buffer.dtype.lane_code * lanes)
@@ -417,6 +431,14 @@ class MemoryEmitter(ExpressionEmitter):
             f"call void {name}({kind} {value}, {vector_type('ptr', lanes)} {self._pointers(buffer, index)}, "
             f"i32 {buffer.dtype.bytes}, {flags_type(lanes)} {predicate or 'splat (i1 true)'}){self.alias(buffer)}"
         )
+
+
+def _held_alone(dtype: DataType) -> DataType:
+    """The type of an element that is loaded or stored by itself for a lane of a vector.
+
+    A float of 16 bits is held as an integer: LLVM keeps each in a vector register, and joins them by several shuffles.
+    """
+    return DataType("uint16").with_lane_code(dtype.lane_code) if llvm_type(dtype.element_of) == "half" else dtype
 
 
 def _suffix_in_memory(dtype: DataType) -> str:

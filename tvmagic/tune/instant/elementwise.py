@@ -190,9 +190,9 @@ def _transposed(
     rest = [loop for a, loop in loops.items() if a not in (axis, other)]
     sch.reorder(*rest, far_other, far, near_other, near)
     sch.vectorize(near)
-    for loop, a, part in ((far, axis, width), (far_other, other, height)):
+    for loops_of, a, part in (((far, near), axis, width), ((far_other, near_other), other, height)):
         if a.extent is None or a.extent % part:
-            hint_partition(sch, loop)
+            hint_partition(sch, *loops_of)
     outer = [*rest, far_other]
     if _size(info.axes) * _LONG >= _ENOUGH:
         share(sch, outer[: len(outer) - bool((other.extent or 1) % height and len(outer) > 1)], machine)

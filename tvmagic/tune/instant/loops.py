@@ -46,11 +46,15 @@ def extent_of(sch: Schedule, loop: Any) -> int | None:
     return extent.value if isinstance(extent, IntImm) else None
 
 
-def hint_partition(sch: Schedule, loop: Any) -> None:
-    """Ask LoopPartition to give what is beyond the last full step of a loop loops of its own; it does so by itself
-    for a symbolic extent."""
-    if extent_of(sch, loop) is not None:
-        sch.annotate(loop, "pragma_loop_partition_hint", 1)
+def hint_partition(sch: Schedule, *loops: Any) -> None:
+    """Ask LoopPartition to give what is beyond the last full step of loops loops of its own; it does so by itself
+    for a symbolic extent.
+
+    Of the loops over tiles, over the vectors of one, and over lanes: what is left is whole vectors and one of fewer lanes.
+    """
+    for loop in loops:
+        if extent_of(sch, loop) is not None:
+            sch.annotate(loop, "pragma_loop_partition_hint", 1)
 
 
 def any_order(sch: Schedule, block: Any, below: int) -> None:
@@ -153,7 +157,7 @@ def in_vectors(sch: Schedule, loop: Any, lanes: int) -> list[Any]:
     if extent is None or extent > lanes:
         *far, loop = sch.split(loop, [None, lanes])
         if extent is None or extent % lanes:
-            hint_partition(sch, *far)
+            hint_partition(sch, *far, loop)
     sch.vectorize(loop)
     return far
 

@@ -19,7 +19,7 @@ from tvmagic.tune.instant.program import Access, Axis, Decisions, axes_of, loads
 
 __all__ = ["Pairs", "apply", "pairs_of"]
 
-_STEPS = 16  # that each lane does at least: the partial results are combined one by one
+_STEPS = 8  # that each lane does at least: the partial results are combined one by one
 _ROWS = 32  # from which lanes gather, several vectors together; of more the first cache does not hold a line of each
 _GATHERED = 8  # lanes from which gathers of integers pay
 _ENOUGH = 1 << 15  # values from which threads pay
@@ -148,7 +148,7 @@ def _of_neighbours(sch: Schedule, found: Pairs, machine: Machine, notes: Decisio
     sch.reorder(*others, far, step, near)
     uneven = found.along.extent is None or found.along.extent % found.width
     if uneven:
-        hint_partition(sch, far)
+        hint_partition(sch, far, near)
     if _many(found) and (others or (extent_of(sch, far) or 2) > 1):
         whole = others if uneven and others else [*others, far]
         sch.parallel(fused(sch, whole))

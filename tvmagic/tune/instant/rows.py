@@ -22,6 +22,7 @@ from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions
 __all__ = ["Chain", "apply", "chain_before", "schedule_row"]
 
 _WINDOW = 32  # steps of a reduction that are written out
+_TILES = 8  # from which on one more for what does not fill a tile costs little
 
 
 @dataclass
@@ -201,6 +202,8 @@ class _Rows:
             position = outer.index(loops[rows])
             outer[position], ii = sch.split(loops[rows], [None, tile])
             tiled = [ii]
+            if (rows.extent or 0) % tile:
+                hint_partition(sch, outer[position], ii)
             # The tiled axis next to the reduction, so that neighbours share what they read.
             sch.reorder(*outer[:-1], far, outer[-1], *inside, *reduced, *tiled, middle, near)
         else:
@@ -217,27 +220,31 @@ class _Rows:
         whole = outer[:-1] if tiled else outer if uneven else [*outer, far]
         share(sch, whole or [far], self.machine)
         if uneven:
-            hint_partition(sch, far)
+            hint_partition(sch, far, middle, near)
         for loop in (*(reduced if short else ()), *tiled, middle):
             sch.unroll(loop)
         sch.vectorize(near)
         if out.reduced:
             sch.decompose_reduction(out.rv, reduced[0])
         if store is not None:
-            self._stored(store, vectors, lanes, bool(tiled))
+            self._stored(store, vectors, lanes, bool(tiled), uneven)
         for info in chain.members:
             self._column_block(info, lanes)
 
-    def _stored(self, store: Any, vectors: int, lanes: int, tiled: bool) -> None:
-        """Vectors for the block that stores what was kept."""
+    def _stored(self, store: Any, vectors: int, lanes: int, tiled: bool, uneven: bool) -> None:
+        """Vectors for the block that stores what was kept; `uneven`: the last tile is not full."""
         sch = self.sch
-        loop = sch.get_loops(store)[-1]
+        parts = [sch.get_loops(store)[-1]]
         if vectors > 1:
-            piece, loop = sch.split(loop, [None, lanes])
-            sch.unroll(piece)
-        sch.vectorize(loop)
+            parts = sch.split(parts[0], [None, lanes])
+            sch.unroll(parts[0])
+        if uneven:
+            hint_partition(sch, *parts)
+        sch.vectorize(parts[-1])
         if tiled:
-            sch.unroll(sch.get_loops(store)[-3 if vectors > 1 else -2])
+            row = sch.get_loops(store)[-3 if vectors > 1 else -2]
+            hint_partition(sch, row)
+            sch.unroll(row)
 
     def _long_columns(
         self, across: Axis, loops: dict[Axis, Any], outer: list[Any], inside: list[Any], store: Any
@@ -297,10 +304,15 @@ class _Rows:
         for vectors in widths:
             for axis in rows:
                 assert axis.extent is not None
-                for tile in [t for t in range(1, min(most // vectors, axis.extent) + 1) if axis.extent % t == 0]:
+                last = axis is [a for a in self.chain.shared if a is not across][-1]  # its rest gets a loop of its own
+                for tile in range(1, min(most // vectors, axis.extent) + 1):
+                    rest = axis.extent % tile
+                    if rest and not (last and axis.extent >= _TILES * tile):
+                        continue
                     loads = sum(self._loaded(a, axis, tile, across, vectors) for a in self.chain.out.loads)
-                    if loads / (tile * vectors) < least:
-                        least, best = loads / (tile * vectors), (axis if tile > 1 else None, tile, vectors)
+                    loads *= (1 + rest / axis.extent) / (tile * vectors)
+                    if loads < least:
+                        least, best = loads, (axis if tile > 1 else None, tile, vectors)
         return best
 
     def _widths(self, across: Axis, lanes: int) -> list[int]:
@@ -309,7 +321,8 @@ class _Rows:
         if extent is None:
             return [1]
         even = [v for v in (8, 4, 2, 1) if extent % (v * lanes) == 0]
-        return even if len(even) > 1 else [min(4, max(1, extent // lanes)), *even]
+        most = min(4, max(1, extent // lanes))
+        return even if len(even) > 1 else [v for v in (4, 3, 2, 1) if v == most or (v < most and v != 3)]
 
     def _loaded(self, access: Access, axis: Axis, tile: int, across: Axis, vectors: int) -> int:
         """How many vectors, or elements for all lanes, are loaded for a tile: neighbours share what they read."""
