@@ -19,7 +19,7 @@ from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, shapes_of, size_values
 from tvmagic.operators.code_steps import add_code_steps
-from tvmagic.operators.covered_elements import check_reach
+from tvmagic.operators.covered_elements import check_tensors_reached
 from tvmagic.operators.midway import Edited
 from tvmagic.operators.quick_call import QuickCall, quick_call
 from tvmagic.passes import Record, recording
@@ -440,7 +440,7 @@ class Version:
 
         checked = self.operator.check_bounds
         if not self.modules:
-            check_reach(self.operator.name, self.operator.inputs, self.operator.outputs, self.schedule)
+            check_tensors_reached(self.operator.name, self.operator.inputs, self.operator.outputs, self.schedule)
         if target is not None:
             return compile_module(self._lowered(checked), target, checked)
         if checked not in self.modules:
@@ -471,7 +471,8 @@ class Version:
         else:
             outputs = list(out) if isinstance(out, (tuple, list)) else [out]
             if len(outputs) != len(op.outputs):
-                raise TVMagicError(f"`{op.name}` has {len(op.outputs)} outputs, `out` is {_arrays(len(outputs))}")
+                has = "1 output" if len(op.outputs) == 1 else f"{len(op.outputs)} outputs"
+                raise TVMagicError(f"`{op.name}` has {has}, `out` is {_arrays(len(outputs))}", hint="pass one for each")
             self._into(values, outputs)
         if (quick is None or quick.checked is not op.check_bounds) and op.check_bounds in self.modules:
             self._quick = quick_call(self, op.check_bounds)
