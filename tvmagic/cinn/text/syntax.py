@@ -30,7 +30,9 @@ _TOKEN = re.compile(
 )
 INFIX = {
     operator: rank
-    for rank, operators in enumerate([("or",), ("and",), ("==", "!="), ("<", "<=", ">", ">="), ("+", "-"), ("*", "/", "%")])
+    for rank, operators in enumerate(
+        [("or",), ("and",), ("==", "!="), ("<", "<=", ">", ">="), ("+", "-"), ("*", "/", "%")]
+    )
     for operator in operators
 }
 """How tightly an operator binds. CINN writes all parentheses; people leave some out."""
