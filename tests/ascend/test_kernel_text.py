@@ -160,3 +160,19 @@ def test_random_graphs_keep_the_discipline_of_queues(seed: int) -> None:
             declared = set(re.findall(r"(?:const )?int (\w+) =", "\n".join(lines)))
             read = {w for line in lines for w in re.findall(r"\b(z\w*?_(?:axis|actual|loop|tail)_size|z\w*)\b", line)}
             assert {w for w in read if not w.endswith("_i")} <= declared | set(impl.graph.sizes)
+
+
+def test_a_sum_over_parts_of_a_row_begins_and_is_handed_on_once_a_row() -> None:
+    graph = AscGraph("total")
+    graph.create_axis("z0", graph.create_size("rows"))
+    columns = graph.create_axis("z1", 100_000)
+    ops.Output(ops.Store(ops.Sum(ops.Load(ops.Data(graph, "x")), columns)), "y")
+    text = ascend.auto_tiling(ascend.auto_schedule(graph), {"rows": 4000}, "atlas_a2").ascend_c()
+    function = text[text.index("inline __aicore__") :]
+    function = function[: function.index("\n}\n\n")]
+    order = ["for (int z0Tb", "q1.AllocTensor", "Duplicate(", "for (int z1T", "ReduceSum(", "}", "q1.EnQue", "q1.DeQue"]
+    places = [function.index(order[0])]
+    for word in order[1:]:
+        assert function.count(word) == 1 or word == "}", word
+        places.append(function.index(word, places[-1]))
+    assert places == sorted(places)

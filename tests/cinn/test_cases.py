@@ -230,6 +230,12 @@ def test_a_reduction_stays() -> None:
         "not_reduction",
         "not_output",
     ]
+    assert [(n.facts["block"], n.facts["reason"]) for n in notes(text)] == [
+        ("B", ""),
+        ("Z", "`R` is stored by `R` too"),
+        ("R", "`R` reduces over `i1`"),
+        ("C", "`C` is among the outputs"),
+    ]
 
 
 def notes(text: str, **options) -> list[passes.Note]:

@@ -603,3 +603,42 @@ def test_a_condition_of_ones_own_is_not_lost(step: Callable[[IRSchedule], object
     with pytest.raises(TVMagicError, match="condition"):
         step(schedule)
     assert str(schedule) == GUARDED
+
+
+PART = """serial for (i, 0, 3) {{ serial for (j, 0, 4) {{ ScheduleBlock(B) {{
+  i0, i1 = axis.bind(i, j) B[i0, i1] = A[{}, i1] }} }} }}"""
+
+
+def test_8_the_range_of_a_copys_variable_is_the_part_if_that_is_constant() -> None:
+    schedule = IRSchedule(from_cinn(PART.format("(i0 + 2)"), {"A": ((9, 4), "float32")}))
+    schedule.cache_read("B", 0, "local")
+    assert "read_buffers(_A[v0(2:5), v1(0:4)])" in str(schedule)
+    schedule = IRSchedule(from_cinn(PART.format("(i0 + 2)"), {"A": ((9, 4), "float32")}))
+    schedule.cache_read("B", 0, "local")
+    schedule.compute_at("A_local_temp_buffer", schedule.get_loops("B")[0])
+    a = np.arange(36, dtype="float32").reshape(9, 4)
+    np.testing.assert_array_equal(run(schedule.func, [a], (3, 4))[0], a[2:5])
+
+
+PLAIN = "serial for (i, 0, 4) {{ ScheduleBlock({0}) {{ i0 = axis.bind(i) {0}[i0] = ({1}[i0] + 1.0f) }} }}\n"
+
+
+def test_one_element_serves_only_what_is_used_in_one_iteration() -> None:
+    schedule = IRSchedule(from_cinn(PLAIN.format("B", "A") + PLAIN.format("C", "B"), outputs=["C"]))
+    with pytest.raises(TVMagicError, match="uses more than one element of `B` at a time"):
+        schedule.set_buffer("B", "local", True)
+
+
+def test_loops_of_one_iteration_are_left_out_unless_they_are_kept() -> None:
+    for keep, count in ((None, 1), (False, 1), (True, 2)):
+        schedule = program("chain").schedule()
+        loop = schedule.get_loops("C")[0]
+        schedule.reverse_compute_at("D", loop, *([] if keep is None else [keep]))
+        assert str(schedule).count("for (ax") == count, keep
+        check("chain", schedule)
+
+
+def test_what_an_argument_holds_is_not_written_into_its_producer() -> None:
+    schedule = IRSchedule(from_cinn(PLAIN.format("B", "A") + PLAIN.format("C", "B"), outputs=["B", "C"]))
+    with pytest.raises(TVMagicError, match="`B` is an argument of the function"):
+        schedule.reverse_compute_inline("C")

@@ -399,3 +399,32 @@ def test_a_cell_holds_one_function_and_may_begin_with_a_comment() -> None:
     np.testing.assert_array_equal(doubled(np.ones(32, "float32")), np.full(32, 2, "float32"))
     with pytest.raises(TVMagicError, match="the cell has 2 functions: f, g"):
         operator_from_cell(Source("tensor both", f"%%tensor both\n{SEVERAL['heads']}"), "both", {})
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("A[i0] * 2 + 1", "((A[i0] * 2) + 1)"),
+        ("1 + A[i0] * 2", "(1 + (A[i0] * 2))"),
+        ("(1 + A[i0] * 2)", "(1 + (A[i0] * 2))"),
+        ("7 - A[i0] - 2", "((7 - A[i0]) - 2)"),
+        ("7 - (A[i0] - 2)", "(7 - (A[i0] - 2))"),
+        ("A[i0] / 2 * 3 % 5", "(((A[i0] / 2) * 3) % 5)"),
+        ("- (A[i0]) * 3 + 2", "((-(A[i0]) * 3) + 2)"),
+        ("cinn_max(A[i0] + 1, 2 * A[i0])", "cinn_max((A[i0] + 1), (2 * A[i0]))"),
+        (
+            "select(A[i0] < 3 or A[i0] >= 5 and A[i0] + 1 != 7, A[i0 + 0 * 2], 4)",
+            "select(((A[i0] < 3) or ((A[i0] >= 5) and ((A[i0] + 1) != 7))), A[(i0 + (0 * 2))], 4)",
+        ),
+    ],
+)
+def test_parentheses_that_people_leave_out(written: str, read: str) -> None:
+    text = f"serial for (i, 0, 9) {{ ScheduleBlock(B) {{ i0 = axis.bind(i) B[i0] = {written} }} }}"
+    assert f" B[i0] = {read}\n" in cinn_text(from_cinn(text, {"A": ((9,), "int32")}))
+
+
+def test_a_condition_with_parentheses_left_out() -> None:
+    func = from_cinn(
+        "serial for (i, 0, 9) { ScheduleBlock(B) { i0 = axis.bind(i) if (i0 * 2 < 3 + i0) { B[i0] = A[i0] } } }"
+    )
+    assert "if (((i0 * 2) < (3 + i0))) {" in cinn_text(func)

@@ -41,6 +41,7 @@ PACKAGES = {
     "cinn": (("tvmagic/cinn", "tvmagic/cinn/text/printer*"), ("tests/cinn",)),
     "ascend": (("tvmagic/ascend",), ("tests/ascend",)),
 }
+SAID = "pytest.txt"  # in a tree: what its last run of pytest wrote
 SWAPS = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*", ast.Mod: "//", ast.Pow: "*",
     ast.LShift: ">>", ast.RShift: "<<", ast.BitAnd: "|", ast.BitOr: "&", ast.BitXor: "&",
@@ -175,13 +176,13 @@ def copy_tree(place: pathlib.Path) -> pathlib.Path:
 
 
 def pytest(tree: pathlib.Path, arguments: list[str], seconds: float | None = None) -> int:
-    """The exit code of pytest in `tree`; -1 if it took longer than `seconds`."""
+    """The exit code of pytest in `tree`; -1 if it took longer than `seconds`. What it says is in the file `SAID`."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not soak and not browser"]
     environment = {**os.environ, "PYTHONPATH": str(tree), "HYPOTHESIS_STORAGE_DIRECTORY": str(tree / ".hypothesis")}
-    process = subprocess.Popen(
-        [*command, *arguments], cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
+    with open(tree / SAID, "w") as said:
+        process = subprocess.Popen(
+            [*command, *arguments], cwd=tree, env=environment, stdout=said, stderr=said, start_new_session=True
+        )
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -224,7 +225,8 @@ def coverage_of(package: str) -> Covered:
         arguments = [a for s in sources for a in ("--cov", s)]
         arguments += ["--cov-context=test", "--cov-report=", "--junitxml=times.xml", *PACKAGES[package][1]]
         if pytest(tree, arguments) != 0:
-            sys.exit(f"the tests of {package} fail without any fault")
+            said = (tree / SAID).read_text()[-4000:]
+            sys.exit(f"the tests of {package} fail without any fault:\n{said}")
         import coverage
 
         data = coverage.CoverageData(str(tree / ".coverage"))

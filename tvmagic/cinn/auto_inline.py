@@ -171,8 +171,8 @@ class AutoInline(AutoGenRule):
                 ir_schedule.block_of(block),
                 block=verdict.block,
                 inlined=verdict.can_inline,
-                condition=verdict.condition.name if verdict.condition else None,
-                reason=verdict.reason or None,
+                condition=verdict.condition.name if verdict.condition else "",
+                reason=verdict.reason or "",
             )
         if verdict.can_inline:
             ir_schedule.compute_inline(block)

@@ -28,7 +28,14 @@ _TOKEN = re.compile(
       | (?P<other>.)""",
     re.X,
 )
-INFIX = {"+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or"}
+INFIX = {
+    operator: rank
+    for rank, operators in enumerate(
+        [("or",), ("and",), ("==", "!="), ("<", "<=", ">", ">="), ("+", "-"), ("*", "/", "%")]
+    )
+    for operator in operators
+}
+"""How tightly an operator binds. CINN writes all parentheses; people leave some out."""
 REDUCTIONS = ("sum", "sub", "Div", "Mul", "Max", "Min", "&&", "||")
 LOOP_KINDS = {"serial", "parallel", "unroll", "vectorize", "thread_bind", "default"}
 TYPE_NAME = re.compile(r"(?:u?int(?:8|16|32|64)|b?float(?:16|32|64)|bool|void|string)$")
@@ -394,7 +401,7 @@ class _Parser:
     def condition(self, word: str) -> Statement:
         begin = self.take()
         self.expect("(")
-        node = Statement(word, begin.offset, exprs=[self.open_expression()])
+        node = Statement(word, begin.offset, exprs=[self.expression()])
         self.expect(")")
         node.body = self.braces()
         if word == "if" and self.accept("else"):
@@ -406,7 +413,7 @@ class _Parser:
         begin = self.token
         if begin.kind == "name" and TYPE_NAME.match(begin.text) and self.tokens[self.at + 1].kind == "name":
             return self.declaration()
-        target = self.expression()
+        target = self.operand()
         if self.accept("="):
             value = self.expression()
             if target.kind == "access":
@@ -438,15 +445,16 @@ class _Parser:
             self.expect(closing)
         return found
 
-    def open_expression(self) -> Expr:
-        """An expression whose own parentheses may be left out, as in `if (i < 3)`."""
-        left = self.expression()
-        while self.token.text in INFIX and self.token.kind in ("symbol", "name"):
+    def expression(self, least: int = 0) -> Expr:
+        """An expression of operators that bind at least as tightly as `least`."""
+        left = self.operand()
+        while self.token.kind in ("symbol", "name") and INFIX.get(self.token.text, -1) >= least:
             operator = self.take()
-            left = Expr("infix", operator.text, [left, self.expression()], operator.offset)
+            right = self.expression(INFIX[operator.text] + 1)
+            left = Expr("infix", operator.text, [left, right], operator.offset)
         return left
 
-    def expression(self) -> Expr:
+    def operand(self) -> Expr:
         token = self.take()
         if token.kind in ("int", "float", "half"):
             return Expr("number", token.text, [], token.offset)
@@ -454,12 +462,12 @@ class _Parser:
             return Expr("string", token.text, [], token.offset)
         if token.text == "-":
             alone = self.token.kind in ("int", "float")  # `-(7)` is the difference of 7 from zero
-            inner = self.expression()
+            inner = self.operand()
             if alone and inner.kind == "number":
                 return Expr("number", "-" + inner.text, [], token.offset)
             return Expr("minus", "-", [inner], token.offset)
         if token.text == "!":
-            return Expr("not", "!", [self.expression()], token.offset)
+            return Expr("not", "!", [self.operand()], token.offset)
         if token.text == "(":
             return self.parenthesis()
         if token.kind == "name":
@@ -475,7 +483,7 @@ class _Parser:
             self.expect("in")
             inner = Expr("let", name, [value, self.expression()], begin.offset)
         else:
-            inner = self.open_expression()
+            inner = self.expression()
         self.expect(")")
         return inner
 

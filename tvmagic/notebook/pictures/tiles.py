@@ -159,7 +159,7 @@ def _place(name: str, size: int, count: int, y: float) -> list[str]:
         rectangle(x + n * (width + 4), y, width, _ROW, f"{size} bytes", fill=FILL["warn" if n == 0 else "input"], stroke=_MUTED, rx=3)
         for n in range(count)
     ]  # fmt: skip
-    return [group(*boxes), text(x + 2 * (width + 4) + 4, y + 15, _short(name, _BOX - 88))]
+    return [group(*boxes), text(x + 2 * (width + 4) + 4, y + 15, _short(name, _BOX - 120))]
 
 
 def _short(words: str, width: float) -> str:
