@@ -83,7 +83,7 @@ class Stepper {
     this.next = button("Next \u25b6", "Next pass (right arrow or j)", () => this.move(1));
     this.count = element("span", { class: "tm-count", "aria-live": "polite" });
     this.search = element("input", {
-      type: "search", placeholder: "Search all passes", "aria-label": "Search in all passes",
+      type: "search", placeholder: "Search passes", title: "Search in all passes (/)", "aria-label": "Search in all passes",
       oninput: () => this.find(this.search.value), onkeydown: (e) => this.searchKey(e),
     });
     this.foundBox = element("span", { class: "tm-count", role: "status" });
