@@ -151,6 +151,8 @@ def test_an_operator_is_scheduled_at_once_and_stays_right(name: str) -> None:
         ("X: float32[8]\nY[i] = max(X[2 * i + r] for r in range(2))", "`for` in an expression", "write `r: range(2)` above and `over=r`"),
         ("A: int8[4, 4]\nC: int32[4]\nC[i] += A[i, k] * A[k, i]", "its value is `int8`", "convert what is read, as in `int32(A[i, k])`"),
         ("G: int32[8]\na: range(3)\nN[i] += G[(i + a) % 8]", "extent of `i` cannot be inferred", "write `i: range(...)` above"),
+        ("A: float32[4]\nB[i, j] = A[i]\nj: range(5)", "extent of `j` cannot be inferred", "`j` in line 4 holds for the statements below it"),
+        ("A: float32[9]\nB[i] += A[i * j]\nj: range(5)", "extent of `i` cannot be inferred", "write `i: range(...)` above"),
         ("A: float16[4]\nC: float32[4]\nC[i] = A[i] * A[i]", "its value is `float16`", "convert the right side by `float32(...)`"),
     ],
 )  # fmt: skip

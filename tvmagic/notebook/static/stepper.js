@@ -124,7 +124,7 @@ class Stepper {
     const single = this.data.steps.length === 1; // then it is a comparison: no list, nothing to step through
     const main = element("div", { class: "tm-main" }, this.head, this.tools, this.edits.box, this.view, this.followBox, this.notes, this.source, single ? null : help);
     this.root = element("div", {
-      class: `tvmagic tm-stepper${single ? " tm-single" : ""}`, role: "group", "aria-label": `Passes of ${this.data.title || "a program"}`,
+      class: `tvmagic tm-stepper${single ? " tm-single" : ""}${this.data.sides ? " tm-sides" : ""}`, role: "group", "aria-label": `Passes of ${this.data.title || "a program"}`,
       "data-lm-suppress-shortcuts": "true", "data-theme": this.data.theme === "auto" ? null : this.data.theme, onkeydown: (e) => this.key(e),
     }, single ? null : bar, element("div", { class: "tm-body" }, single ? null : this.list, main), this.hint);
     root.replaceChildren(this.root);
