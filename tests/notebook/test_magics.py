@@ -73,6 +73,21 @@ def test_a_tensor_cell_makes_an_operator(shell: Any, capsys: pytest.CaptureFixtu
     np.testing.assert_allclose(op(x, w, b), np.maximum(x @ w.T + b, 0), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("%passes dense:plain dense:tiled", "`%compare dense:plain dense:tiled` shows two"),
+        ("%passes dense tiled", "did you mean `--name tiled`?"),
+        ("%%schedule dense other\ns", "did you mean `--name other`?"),
+        ("%bounds dense 7", "there is no argument `7` (see"),
+    ],
+)
+def test_a_word_too_many_is_told_what_it_may_mean(
+    loaded: Any, capsys: pytest.CaptureFixture[str], line: str, said: str
+) -> None:
+    assert said in fails(loaded, line, capsys)
+
+
 @pytest.mark.parametrize("above", ["# one\n", "# one\n\n  # two\n", "  # %%time\n   "])
 def test_comments_may_be_above_the_magic(shell: Any, capsys: pytest.CaptureFixture[str], above: str) -> None:
     run(shell, above + TENSOR)
