@@ -240,7 +240,9 @@ def test_the_bar_is_one_line_in_a_narrow_cell(page: Any, record: Record, screens
     page.set_viewport_size({"width": 716, "height": 800})  # the stepper is as wide as in JupyterLab at 900 px
     stepper.locator(".tm-stacked").wait_for()
     bar = stepper.locator(".tm-bar")
-    tops = bar.evaluate("b => [...b.querySelectorAll('button, input')].map(e => Math.round(e.getBoundingClientRect().top))")
+    tops = bar.evaluate(
+        "b => [...b.querySelectorAll('button, input')].map(e => Math.round(e.getBoundingClientRect().top))"
+    )
     assert max(tops) - min(tops) <= 2
     room = bar.locator("input").evaluate(
         "e => { const c = document.createElement('canvas').getContext('2d'); c.font = getComputedStyle(e).font;"

@@ -69,7 +69,7 @@ def test_values_are_given_to_knobs_and_to_numbers_that_the_cell_assigns(dense: O
 def test_a_choice_that_fails_says_why_and_shows_the_steps_so_far(dense: Operator) -> None:
     made = pages._Sliders(dense.current, {"tile": [8, -1]}).versions()
     assert made[0][2] is None and made[1][0] is None
-    variant = pages._Variant.of(*made[1], dense.random_inputs())
+    variant = pages._Variant.of(*made[1], pages._Arrays.of(dense))
     assert variant.kernel is None and "tm-error" in variant.data()["failure"]
 
 
@@ -97,17 +97,26 @@ def test_what_has_no_code_for_webassembly_is_shown_without_a_button() -> None:
     A = te.placeholder((4,), name="A")
     B = te.compute((4,), lambda i: tir.call_extern("float32", "lgammaf", A[i]), name="B")
     op = Operator("f", [A], [B])
-    variant = pages._Variant.of(op.current, pages.Record(title="f"), None, op.random_inputs())
+    variant = pages._Variant.of(op.current, pages.Record(title="f"), None, pages._Arrays.of(op))
     assert variant.kernel is None and "lgammaf" in variant.data()["failure"]
     assert len(variant.view.steps) > 5
-    assert "no form in JavaScript" in pages._reference(op, op.random_inputs())["missing"]
+    assert "no form in JavaScript" in pages._reference(op, {})["missing"]
 
 
 def test_arrays_that_webassembly_cannot_address_are_refused_with_their_size() -> None:
-    array = np.broadcast_to(np.float32(0), (20_000, 30_000))  # what it would take, without taking it
+    op = operator("f", "A: float32[n, 30_000]\nB[i, j] = A[i, j] + 1")
     with pytest.raises(TVMagicError, match=r"its arrays take 4\.5 GiB, and WebAssembly has 4 GiB"):
-        pages._refuse_too_much([array, array])
-    pages._refuse_too_much([array])
+        pages._refuse_too_much(op, pages._Arrays.of(op, 20_000))
+    pages._refuse_too_much(op, pages._Arrays.of(op, 10_000))
+
+
+def test_arrays_larger_than_any_memory_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    op = operator("f", "A: float32[46_000, 46_000]\nB[i, j] = A[i, j] + 1")
+    text = notebook.page(op, tmp_path / "f.html").read_text()
+    assert len(text) < MOST_BYTES / 4
+    variant = pages._Variant.of(op.current, pages.Record(title="f"), None, pages._Arrays.of(op))
+    assert variant.kernel is None and "its arrays take 15.8 GiB" in variant.data()["failure"]
+    assert len(variant.view.steps) > 5
 
 
 def test_names_of_users_are_escaped(tmp_path: Path) -> None:
@@ -258,9 +267,9 @@ def test_node_runs_the_same_host() -> None:
     jobs = {}
     for name, text in CELLS.items():
         op = operator("f", text)
-        inputs = op.random_inputs(sizes=16)
-        kernel, reference = pages._kernel(op.current, inputs), pages._reference(op, inputs)
-        jobs[name] = {"kernel": kernel, "params": pages._params(op, inputs), "seed": 3, **reference}
+        arrays = pages._Arrays.of(op, 16)
+        kernel, reference = pages._kernel(op.current, arrays), pages._reference(op, arrays.sizes)
+        jobs[name] = {"kernel": kernel, "params": pages._params(op, arrays), "seed": 3, **reference}
     static = ROOT / "tvmagic" / "notebook" / "static"
     script = f"""{(static / "arithmetic.js").read_text()}
 {(static / "kernel.js").read_text().replace("BUDGET = 300", "BUDGET = 1")}
@@ -284,8 +293,8 @@ def test_a_host_without_room_says_so() -> None:
     if shutil.which("node") is None:
         pytest.skip("Node is not installed")
     op = operator("f", "X: float32[1024, 1024]\nY[i, j] = X[i, j] + 1")
-    inputs = op.random_inputs()
-    job = {"kernel": pages._kernel(op.current, inputs), "params": pages._params(op, inputs), "seed": 3, "plain": ""}
+    arrays = pages._Arrays.of(op)
+    job = {"kernel": pages._kernel(op.current, arrays), "params": pages._params(op, arrays), "seed": 3, "plain": ""}
     static = ROOT / "tvmagic" / "notebook" / "static"
     script = f"""{(static / "arithmetic.js").read_text()}
 {(static / "kernel.js").read_text()}

@@ -202,3 +202,22 @@ def test_families() -> None:
     assert target_text("riscv64") == TARGETS["riscv64"] and target_text(None) is None
     with pytest.raises(TVMagicError, match="there is no target `aarch46`"):
         target_text("aarch46")
+
+
+@pytest.mark.parametrize("size", ["T.int64(16)", "n * 4", "T.uint64(n * 4)"])
+def test_functions_of_c_on_blocks_of_memory_are_instructions_of_webassembly(size: str) -> None:
+    """A module there has no C library that they could be called in."""
+    built = tvmagic.build(
+        tvmagic.script.from_source(
+            "@T.prim_func\n"
+            "def main(A: T.Buffer((8,), 'float32'), B: T.Buffer((8,), 'float32'), n: T.int32):\n"
+            "    T.evaluate(T.call_extern('handle', 'memset', B.access_ptr('w'), 0, 32))\n"
+            f"    T.evaluate(T.call_extern('handle', 'memcpy', B.access_ptr('w'), A.access_ptr('r'), {size}))\n"
+            f"    T.evaluate(T.call_extern('int32', 'memmove', B.access_ptr('w', offset=2), B.access_ptr('r'), {size}))\n"
+        ),
+        target=target_text("wasm32"),
+    )
+    a, b = np.arange(1, 9, dtype="float32"), np.full(8, 7, "float32")
+    with tools_there():
+        run(built, [a, b, 4])
+    assert b.tolist() == [1, 2, 1, 2, 3, 4, 0, 0]

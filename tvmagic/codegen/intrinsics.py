@@ -263,7 +263,9 @@ def _undef(emitter: Any, call: Call) -> str:
     return "undef"
 
 
-@rule("ignore_loop_partition", "end_of_function", "tvm_storage_sync")
+@rule(
+    "ignore_loop_partition", "end_of_function", "tvm_storage_sync", "start_profile_intrinsic", "end_profile_intrinsic"
+)
 def _nothing(emitter: Any, call: Call) -> str:
     if emitter.context.family.launches and call.op.name == "tir.tvm_storage_sync":  # type: ignore[union-attr]
         name = emitter.context.text.declare("llvm.nvvm.barrier0", "void", "", "convergent nounwind")
@@ -379,7 +381,23 @@ def _extern(emitter: Any, call: Call) -> str:
             node=call,
             hint="call it by its global variable",
         )
+    if not emitter.context.family.calls_process and name.value in _BLOCKS and len(call.args) == 4:
+        return _block_call(emitter, call, name.value)
     return _foreign(emitter, call, name.value, call.args[1:])
+
+
+# C's functions on blocks of memory as LLVM's intrinsics, which are instructions if there is no process to call them in.
+_BLOCKS = {"memcpy": "llvm.memcpy.p0.p0", "memmove": "llvm.memmove.p0.p0", "memset": "llvm.memset.p0"}
+
+
+def _block_call(emitter: Any, call: Call, name: str) -> str:
+    types, values = _foreign_operands(emitter, call.args[1:])
+    if name == "memset" and types[1] != "i8":
+        value = emitter.out.op(f"trunc {values[1]} to i8")
+        types[1], values[1] = "i8", f"i8 {value}"
+    function = emitter.context.text.declare(f"{_BLOCKS[name]}.{types[2]}", "void", ", ".join([*types, "i1"]))
+    emitter.out.do(f"call void {function}({', '.join([*values, 'i1 false'])})")
+    return values[0].removeprefix("ptr ") if call.dtype.is_handle else "0"
 
 
 def _foreign(emitter: Any, call: Call, name: str, args: tuple[Any, ...]) -> str:

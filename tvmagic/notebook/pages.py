@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tvmagic.codegen.target.names import TARGETS
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.commands import version_of
@@ -29,7 +27,7 @@ from tvmagic.notebook.pictures import graph
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import View, make_view
 from tvmagic.operators import Operator, Source, Version
-from tvmagic.operators.arrays import size_values
+from tvmagic.operators.arrays import array_dtype, chosen_sizes, empty_outputs, shapes_of
 from tvmagic.operators.javascript import javascript
 from tvmagic.operators.knobs import Knobs
 from tvmagic.operators.races import refuse_races
@@ -92,18 +90,18 @@ def page_html(
 ) -> str:
     """What is in the page of a version, as one element."""
     op = version.operator
-    inputs = op.random_inputs(sizes=sizes)
+    arrays = _Arrays.of(op, sizes)
     sliders = _Sliders(version, knobs)
-    variants = [_Variant.of(v, r, e, inputs, llvm) for v, r, e in sliders.versions()]
+    variants = [_Variant.of(v, r, e, arrays, llvm) for v, r, e in sliders.versions()]
     first = variants[sliders.first]
     data = {
         "title": op.name,
         "theme": theme(),
-        "about": _about(op, inputs),
+        "about": _about(op, arrays),
         "knobs": sliders.shown(),
         "variants": [packed(json.dumps(v.data(), separators=(",", ":"))) for v in variants],
-        "params": _params(op, inputs),
-        **_reference(op, inputs),
+        "params": _params(op, arrays),
+        **_reference(op, arrays.sizes),
     }
     return live_html("page", data, view_html(first.view, styled=False), f"{op.name}, computed in this page")
 
@@ -121,10 +119,22 @@ def show_operators(names: Mapping[str, Any]) -> None:
             display(HTML(text))
 
 
-def _about(op: Operator, inputs: Sequence[np.ndarray]) -> str:
+@dataclass(frozen=True)
+class _Arrays:
+    """The arrays of the page: the values of the symbolic sizes, and the shape of each argument of the compiled function."""
+
+    sizes: dict[Any, int]
+    shapes: list[tuple[int, ...]]
+
+    @staticmethod
+    def of(op: Operator, sizes: Mapping[str, int] | int = SIZE) -> _Arrays:
+        values = chosen_sizes(op.inputs, sizes)
+        return _Arrays(values, shapes_of(op.args, values))
+
+
+def _about(op: Operator, arrays: _Arrays) -> str:
     """What the page computes, in a sentence."""
-    arrays = [(t.name, t.dtype, a.shape) for t, a in zip(op.args, _arguments(op, inputs))]
-    texts = [f"`{name}: {dtype}[{', '.join(map(str, shape))}]`" for name, dtype, shape in arrays]
+    texts = [f"`{t.name}: {t.dtype}[{', '.join(map(str, shape))}]`" for t, shape in zip(op.args, arrays.shapes)]
     made = f"from {', '.join(texts[: len(op.inputs)])}" if op.inputs else "from nothing"
     return (
         f"`{op.name}` {made}, compiled to WebAssembly. Run makes inputs, computes, and compares with plain loops that "
@@ -132,30 +142,23 @@ def _about(op: Operator, inputs: Sequence[np.ndarray]) -> str:
     )
 
 
-def _arguments(op: Operator, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The arrays of all arguments of the compiled function."""
-    return op.arguments(inputs, op.fresh_outputs(inputs))
-
-
-def _params(op: Operator, inputs: Sequence[np.ndarray]) -> list[dict[str, Any]]:
+def _params(op: Operator, arrays: _Arrays) -> list[dict[str, Any]]:
     """What the page has to know of each argument."""
-    sizes = size_values(op.inputs, inputs)
     return [
         {
             "name": tensor.name,
             "dtype": str(tensor.dtype),
-            "shape": list(array.shape),
+            "shape": list(shape),
             "input": op.is_input(tensor),
             "updated": op.is_input(tensor) and any(tensor is t for t in op.outputs),
-            "limit": op.accesses.limit(tensor, sizes) or 0,
+            "limit": op.accesses.limit(tensor, arrays.sizes) or 0,
         }
-        for tensor, array in zip(op.args, _arguments(op, inputs))
+        for tensor, shape in zip(op.args, arrays.shapes)
     ]
 
 
-def _reference(op: Operator, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
+def _reference(op: Operator, sizes: Mapping[Any, int]) -> dict[str, Any]:
     """The plain loops, or why there are none."""
-    sizes = size_values(op.inputs, inputs)
     try:
         return {"plain": javascript(op, sizes), "bounds": javascript(op, sizes, bounds=True), "missing": ""}
     except TVMagicError as error:
@@ -179,14 +182,14 @@ class _Variant:
         version: Version | None,
         record: Record,
         error: TVMagicError | None,
-        inputs: Sequence[np.ndarray],
+        arrays: _Arrays,
         llvm: str = "none",
     ) -> _Variant:
         if version is None or error is not None:
             return _Variant(make_view(record), None, "", error)
         op, kernel = version.operator, None
         try:
-            kernel = _kernel(version, inputs)
+            kernel = _kernel(version, arrays)
         except TVMagicError as refusal:
             error = refusal
         view = make_view(op.passes(version, TARGET, kernel is not None, llvm))
@@ -205,14 +208,14 @@ def _picture(version: Version) -> str:
         return ""  # what cannot be drawn is not in the page
 
 
-def _kernel(version: Version, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
+def _kernel(version: Version, arrays: _Arrays) -> dict[str, Any]:
     """The compiled function for the page: its module, and how it is called."""
-    op, arguments = version.operator, _arguments(version.operator, inputs)
-    _refuse_too_much(arguments)
+    op = version.operator
+    _refuse_too_much(op, arrays)  # before there is any array
     built = version.build(TARGET)
     module = linked(built)
     abi = next(a for a in built.abis if a.name == built.entry_name)
-    values, _, _ = checker_of(abi).check(tuple(arguments))
+    values, _, _ = checker_of(abi).check(tuple(empty_outputs(op.args, arrays.sizes)))
     sizes = zip(abi.sizes, values[len(abi.params) :])
     return {
         "code": base64.b64encode(module.code).decode(),
@@ -226,10 +229,10 @@ def _kernel(version: Version, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
     }
 
 
-def _refuse_too_much(arguments: Sequence[np.ndarray]) -> None:
+def _refuse_too_much(op: Operator, arrays: _Arrays) -> None:
     """Refuse arrays that a module cannot address, with a page kept for each array's alignment and the module's own data."""
-    bytes_ = sum(array.nbytes for array in arguments)
-    if bytes_ >= MEMORY - (len(arguments) + 16) * (1 << 16):
+    bytes_ = sum(math.prod(shape) * array_dtype(t).itemsize for t, shape in zip(op.args, arrays.shapes))
+    if bytes_ >= MEMORY - (len(op.args) + 16) * (1 << 16):
         raise TVMagicError(
             f"its arrays take {bytes_ / 2**30:.1f} GiB, and WebAssembly has 4 GiB",
             hint="write the page of an operator with smaller arrays; `--size` is for symbolic sizes",

@@ -15,7 +15,7 @@ from tvmagic.ir import IntImm, Var
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.ndarray import aligned_empty
 
-__all__ = ["as_array", "check_inputs", "empty_outputs", "evaluate_size", "random_inputs", "shapes_of", "size_values"]
+__all__ = ["as_array", "check_inputs", "chosen_sizes", "empty_outputs", "evaluate_size", "random_inputs", "shapes_of", "size_values"]
 
 _SMALL = 1 << 26  # bytes that are there in any case
 _CHUNK = 1 << 20  # random values that are made at once
@@ -103,6 +103,12 @@ def size_values(tensors: Sequence[Any], arrays: Sequence[np.ndarray]) -> dict[An
     return values
 
 
+def chosen_sizes(tensors: Sequence[Any], sizes: Mapping[str, int] | int) -> dict[Any, int]:
+    """The values of the symbolic sizes of inputs: `sizes` by name (16 for others), or one number for all."""
+    found = [size for tensor in tensors for size in tensor.shape if isinstance(size, Var)]
+    return {size: sizes if isinstance(sizes, int) else sizes.get(size.name, 16) for size in found}
+
+
 def evaluate_size(size: Any, values: Mapping[Any, int]) -> int:
     """A dimension as a number."""
     if isinstance(size, IntImm):
@@ -119,7 +125,7 @@ def evaluate_size(size: Any, values: Mapping[Any, int]) -> int:
 
 
 def empty_outputs(tensors: Sequence[Any], values: Mapping[Any, int]) -> list[np.ndarray]:
-    """Fresh arrays for the outputs, aligned to 64 bytes."""
+    """Fresh arrays without content for tensors such as the outputs, aligned to 64 bytes."""
     return [_fresh(shape, array_dtype(t)) for t, shape in zip(tensors, shapes_of(tensors, values))]
 
 
@@ -196,11 +202,7 @@ def random_inputs(
     `coarse`: the floats are quarters (halves, in 16 bits), so that their products and long sums are exact.
     """
     generator = np.random.default_rng(seed)
-    values: dict[Any, int] = {}
-    for tensor in tensors:
-        for size in tensor.shape:
-            if isinstance(size, Var):
-                values[size] = sizes if isinstance(sizes, int) else sizes.get(size.name, 16)
+    values = chosen_sizes(tensors, sizes)
     shapes = shapes_of(tensors, values)
     total = sum(math.prod(shape) * array_dtype(t).itemsize for t, shape in zip(tensors, shapes))
     require_memory(total, "the inputs")
