@@ -11,11 +11,13 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
+import itertools
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, TypeVar
 
 from tvmagic.errors import TVMagicError, did_you_mean
@@ -154,10 +156,26 @@ def user_span() -> Any:
 
     It is the nearest frame outside this package; None if there is none.
     """
-    frame = sys._getframe(1)
+    frame = _user_frame()
+    return None if frame is None else Span(frame.f_code.co_filename, frame.f_lineno)
+
+
+def user_call() -> Any:
+    """As `user_span`, with the column at which the call begins, counted in bytes; slower."""
+    frame = _user_frame()
+    if frame is None:
+        return None
+    place = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None, None, None, None))
+    column = place[2] if place[0] == frame.f_lineno else None
+    return Span(frame.f_code.co_filename, frame.f_lineno, (column or 0) + 1)
+
+
+def _user_frame() -> FrameType | None:
+    """The nearest frame outside this package."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and f"{frame.f_globals.get('__name__', '')}.".startswith("tvmagic."):
         frame = frame.f_back
-    return None if frame is None else Span(frame.f_code.co_filename, frame.f_lineno)
+    return frame
 
 
 def note(topic: str, text: str, node: Any = None, **facts: Any) -> None:

@@ -235,6 +235,23 @@ def test_two_columns_where_there_is_room_until_the_user_chooses(page: Any, recor
     assert stepper.locator(".tm-stacked").count() == 1
 
 
+def test_the_bar_is_one_line_in_a_narrow_cell(page: Any, record: Record, screenshot: Any) -> None:
+    stepper = show(page, record)
+    page.set_viewport_size({"width": 716, "height": 800})  # the stepper is as wide as in JupyterLab at 900 px
+    stepper.locator(".tm-stacked").wait_for()
+    bar = stepper.locator(".tm-bar")
+    tops = bar.evaluate(
+        "b => [...b.querySelectorAll('button, input')].map(e => Math.round(e.getBoundingClientRect().top))"
+    )
+    assert max(tops) - min(tops) <= 2
+    room = bar.locator("input").evaluate(
+        "e => { const c = document.createElement('canvas').getContext('2d'); c.font = getComputedStyle(e).font;"
+        " return e.clientWidth - c.measureText(e.placeholder).width; }"
+    )
+    assert room > 20, "all of what the search field says is seen"
+    screenshot(stepper, "narrow")
+
+
 def test_unchanged_parts_fold_and_unfold(page: Any, record: Record) -> None:
     stepper = show(page, record)
     fold = stepper.locator(".tm-foldrow button").first

@@ -55,6 +55,7 @@ def said(shell: Any, code: str) -> str | None:
         (f"{HEAD}s[Y].", ["bind", "compute_at"]),
         (f"{HEAD}s[Y].ve", ["vectorize"]),
         (f"{HEAD}s[", ["X", "W", "b", "Y", "Z"]),
+        (f"# tiles\n\n{HEAD}s[", ["X", "W", "b", "Y", "Z"]),
         (f"{HEAD}s['", ["X", "W", "Y", "b", "Z"]),
         (f"{HEAD}sch.", ["add_unit_loop", "annotate"]),
         (f"{HEAD}sch.get_block('", ["Y", "Z", "root"]),
@@ -91,6 +92,10 @@ def said(shell: Any, code: str) -> str | None:
 def test_likely_words_come_first(dense: Any, code: str, first: list[str]) -> None:
     found = completed(dense, code)
     assert found[: len(first)] == first or (not first and "unroll" in found)
+
+
+def test_a_schedules_index_is_a_tensor_and_nothing_else(dense: Any) -> None:
+    assert completed(dense, f"{HEAD}Q = 1; s[") == ["X", "W", "b", "Y", "Z"]
 
 
 def test_a_members_list_has_calls_of_the_schedule_alone(dense: Any) -> None:

@@ -68,6 +68,42 @@ def test_a_tensor_cell_makes_an_operator(shell: Any, capsys: pytest.CaptureFixtu
     np.testing.assert_allclose(op(x, w, b), np.maximum(x @ w.T + b, 0), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("%passes dense:plain dense:tiled", "`%compare dense:plain dense:tiled` shows two"),
+        ("%passes dense tiled", "did you mean `--name tiled`?"),
+        ("%%schedule dense other\ns", "did you mean `--name other`?"),
+        ("%bounds dense 7", "there is no argument `7` (see"),
+    ],
+)
+def test_a_word_too_many_is_told_what_it_may_mean(
+    loaded: Any, capsys: pytest.CaptureFixture[str], line: str, said: str
+) -> None:
+    assert said in fails(loaded, line, capsys)
+
+
+@pytest.mark.parametrize("above", ["# one\n", "# one\n\n  # two\n", "  # %%time\n   "])
+def test_comments_may_be_above_the_magic(shell: Any, capsys: pytest.CaptureFixture[str], above: str) -> None:
+    run(shell, above + TENSOR)
+    run(shell, above + SCHEDULE + "# the last line")
+    run(shell, "# how long\n%time 1")
+    assert shell.user_ns["dense"].version("tiled") is not None
+    capsys.readouterr()
+    text = fails(shell, above + SCHEDULE.replace("compute_at", "compute_ta"), capsys)
+    line = above.count("\n") + 4
+    assert f"line {line}:" in text and f"{line} | y.compute_ta(z, jo)" in text
+
+
+@pytest.mark.parametrize("cell", ["# c\n%%time\n1", "x = 1\n%%tensor f\nA: float32[4]\nB[i] = A[i]"])
+def test_other_cells_are_left_as_they_are(shell: Any, capsys: pytest.CaptureFixture[str], cell: str) -> None:
+    changed = shell.transform_cell(cell)
+    shell.run_line_magic("unload_ext", "tvmagic")
+    assert shell.transform_cell(cell) == changed
+    assert "Line magic function" in fails(shell, f"# c\n{TENSOR}", capsys)
+    shell.run_line_magic("load_ext", "tvmagic")
+
+
 def test_a_check_for_another_machine_says_what_ran_it(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with tools_there():
         loaded.user_ns["dense"].check(target="aarch64")  # or the test is skipped

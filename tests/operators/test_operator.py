@@ -115,6 +115,21 @@ def test_a_tensorir_schedule() -> None:
     assert [s.name.split("(")[0] for s in version.record][-1].endswith("parallel")
 
 
+def test_calls_of_one_line_are_steps_of_their_own_names() -> None:
+    op, _ = dense()
+    version = schedule(
+        op,
+        "b = sch.get_block('Y'); i, j, k = sch.get_loops(b)\n"
+        "é = '; é'; sch.parallel(i); io, ii = sch.split(j, [None, 8])  # tiles\n"
+        "for a in [io]: sch.annotate(a,\n    'é', 1); sch.unroll(ii)\n"
+        "for a in sch.split(k, [None, 8]): pass",
+    )
+    assert version.record is not None and [s.name for s in version.record if s.kind == "schedule"] == [
+        "sch.parallel(i)", "io, ii = sch.split(j, [None, 8])", "sch.annotate(a, 'é', 1)", "sch.unroll(ii)",
+        "for a in sch.split(k, [None, 8]): pass",
+    ]  # fmt: skip
+
+
 def test_both_schedules_in_one_cell_are_refused() -> None:
     op, _ = dense()
     with pytest.raises(TVMagicError, match="both `s` and `sch`"):

@@ -36,6 +36,43 @@ def attention(q: Array, k: Array, v: Array) -> Array:
     return softmax(q @ k.transpose(0, 2, 1) / 4) @ v
 
 
+def rotary(x: Array, c: Array, s: Array) -> Array:
+    left, right = x[:, :8], x[:, 8:]
+    return np.concatenate([left * c - right * s, right * c + left * s], 1)
+
+
+def transposed_conv(x: Array, w: Array) -> Array:
+    y = np.zeros((2, 34), "float32")
+    for r in range(4):
+        y[:, r : r + 32 : 2] += np.einsum("ci,co->oi", x, w[:, :, r])
+    return y
+
+
+def grouped(q: Array, k: Array, v: Array) -> Array:
+    scores = q @ k.repeat(2, 0).transpose(0, 2, 1)
+    return softmax(np.where(np.tri(6, dtype=bool), scores, -np.inf)) @ v.repeat(2, 0)
+
+
+def cross_entropy(x: Array, t: Array) -> Array:
+    return -np.log(softmax(x)[np.arange(16), t]).mean()
+
+
+def batch_norm(x: Array) -> Array:
+    axes = (0, 2, 3)
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+
+
+def sobel(i: Array, k: Array) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(i, (3, 3))
+    return np.hypot((windows * k).sum((2, 3)), (windows * k.T).sum((2, 3)))
+
+
+def life(g: Array) -> Array:
+    shifts = [(a, b) for a in (-1, 0, 1) for b in (-1, 0, 1)]
+    around = sum(np.roll(g, shift, (0, 1)) for shift in shifts)
+    return ((around == 3) | ((around == 4) & (g == 1))).astype("uint8")
+
+
 EXPECTED: dict[str, Callable[..., Array]] = {
     "batched": lambda a, b: np.einsum("bki,bjk->bij", a, b),
     "conv1d": conv1d,
@@ -50,6 +87,18 @@ EXPECTED: dict[str, Callable[..., Array]] = {
     "gather": lambda t, i: t[i],
     "masked": lambda x, b, m: np.where(m & np.tri(8, 12, dtype=bool), x + b, 0),
     "product": lambda a, b: a @ b,
+    "rms_norm": lambda x, g: x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * g,
+    "batch_norm": batch_norm,
+    "rotary": rotary,
+    "transposed_conv": transposed_conv,
+    "grouped": grouped,
+    "cross_entropy": cross_entropy,
+    "dequantized": lambda q, s, z, x: ((q.astype("float32") - z[:, None]) * s[:, None]) @ x,
+    "second": lambda x: np.sort(x, 1)[:, -2],
+    "spectrum": lambda x: (np.abs(np.fft.rfft(x)) ** 2).astype("float32"),
+    "sobel": sobel,
+    "median": lambda x: np.median(np.stack([x[:-2], x[1:-1], x[2:]]), 0),
+    "life": life,
 }
 
 
@@ -64,11 +113,15 @@ def arguments(op: Any) -> list[Array]:
     rng = np.random.default_rng(1)
     if op.name == "histogram":
         return [rng.integers(0, 10, 100, dtype="int32")]
+    if op.name == "cross_entropy":
+        return [op.random_inputs(3)[0], rng.integers(0, 10, 16, dtype="int32")]
+    if op.name == "life":
+        return [rng.integers(0, 2, (20, 20), dtype="uint8")]
     return op.random_inputs(3, {"n": 7, "k": 5, "m": 9})
 
 
 def test_the_page_has_the_operators() -> None:
-    assert set(cells()) == set(EXPECTED) and PAGE.read_text(encoding="utf-8").count("\n## ") == 12
+    assert set(cells()) == set(EXPECTED) and PAGE.read_text(encoding="utf-8").count("\n## ") == 24
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -97,6 +150,9 @@ def test_an_operator_is_scheduled_at_once_and_stays_right(name: str) -> None:
         ("X: float32[6, 9]\nI[i] = argmax(X[i, :])", "`:` is a slice", "`Y[i] = max(X[i, k], over=k)`"),
         ("X: float32[8]\nY[i] = max(X[2 * i + r] for r in range(2))", "`for` in an expression", "write `r: range(2)` above and `over=r`"),
         ("A: int8[4, 4]\nC: int32[4]\nC[i] += A[i, k] * A[k, i]", "its value is `int8`", "convert what is read, as in `int32(A[i, k])`"),
+        ("G: int32[8]\na: range(3)\nN[i] += G[(i + a) % 8]", "extent of `i` cannot be inferred", "write `i: range(...)` above"),
+        ("A: float32[4]\nB[i, j] = A[i]\nj: range(5)", "extent of `j` cannot be inferred", "`j` in line 4 holds for the statements below it"),
+        ("A: float32[9]\nB[i] += A[i * j]\nj: range(5)", "extent of `i` cannot be inferred", "write `i: range(...)` above"),
         ("A: float16[4]\nC: float32[4]\nC[i] = A[i] * A[i]", "its value is `float16`", "convert the right side by `float32(...)`"),
     ],
 )  # fmt: skip

@@ -255,14 +255,23 @@ class IndexRanges:
             if name in self.axes and name not in self._used():
                 fail_at(
                     self.source, node, f"the extent of `{name}` cannot be inferred: the right side does not use it",
-                    f"write `{name}: range(...)` above, or declare the shape of `{self.name}`",
+                    self._said_below(name) or f"write `{name}: range(...)` above, or declare the shape of `{self.name}`",
                 )  # fmt: skip
             under = [is_guarded for access, is_guarded in self.accesses if name in _names_in(access)]
             why = ": what it indexes is read only under a condition" if under and all(under) else ""
             fail_at(
                 self.source, node, f"the extent of `{name}` cannot be inferred{why}",
-                self._from_the_end(name) or f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
+                self._said_below(name)
+                or self._from_the_end(name)
+                or f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
             )  # fmt: skip
+
+    def _said_below(self, name: str) -> str | None:
+        """The hint for a range that the cell gives too late."""
+        line = self.scope.range_lines.get(name, 0)
+        if line <= self.target.lineno:
+            return None
+        return f"the range of `{name}` in line {line} holds for the statements below it; move it above this one"
 
     def _from_the_end(self, name: str) -> str | None:
         """The hint for `X[-i]`: what Python reads from the end is written with the size."""

@@ -26,6 +26,9 @@ class Scope:
         self.numbers: dict[str, int] = {}
         self.sizes = Sizes(source, self.numbers, values)
         self.ranges: dict[str, tuple[Any, Any]] = {}
+        self.range_lines: dict[
+            str, int
+        ] = {}  # the lines of the cell that say `j: range(5)`, also those not reached yet
         self.declared: dict[str, tuple[Any, str]] = {}
         self.assigned: set[str] = set()
         self.read: set[str] = set()

@@ -51,7 +51,10 @@ class Notation(Scope):
             read = {n.value.id for n in subscripts if isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
             stored = {n.value.id for n in subscripts if isinstance(n.ctx, ast.Store)}  # type: ignore[attr-defined]
             self.read |= read
-            if not isinstance(statement, ast.AnnAssign):
+            if isinstance(statement, ast.AnnAssign):
+                if isinstance(statement.target, ast.Name) and declaration(statement.annotation) == "range":
+                    self.range_lines.setdefault(statement.target.id, statement.lineno)
+            else:
                 self.carried |= read - self.assigned
                 self.assigned |= stored
         self.carried &= self.assigned

@@ -141,11 +141,18 @@ class Arguments(argparse.ArgumentParser):
             return None
         namespace, unknown = self.parse_known_args(words)
         if unknown:
-            known = self.flags if unknown[0].startswith("-") else []
-            self.error(f"there is no argument `{unknown[0]}`{did_you_mean(unknown[0], known)}")
+            self.error(f"there is no argument `{unknown[0]}`{self._meant(unknown[0], namespace)}")
         self._check_given(words)
         namespace.line = whole
         return namespace
+
+    def _meant(self, word: str, read: argparse.Namespace) -> str:
+        """What a word that is no argument was probably meant to be, as the end of a sentence."""
+        if word.startswith("-"):
+            return did_you_mean(word, self.flags)
+        if ":" in word and getattr(read, "name", None):
+            return f"; `%compare {read.name} {word}` shows two"
+        return f"; did you mean `--name {word}`?" if "--name" in self.flags and word.isidentifier() else ""
 
     def _check_given(self, words: Sequence[str]) -> None:
         """No option is ignored: a value is given once, and none does nothing beside the others."""

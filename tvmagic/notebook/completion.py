@@ -177,6 +177,8 @@ def _schedule_words(cursor: Cursor) -> Iterator[Word]:
     suits = [n for n in own if wanted and isinstance(names[n], wanted)]
     given = cursor.op.tensors if cursor.op is not None else {}
     yield from (Word(n) for n in sorted(suits, key=lambda n: n in given))  # what the cell itself named before that
+    if suits and cursor.before.rstrip().endswith("["):
+        return  # `s[` takes a tensor, and nothing else
     yield from (Word(f"{k}=", "keyword") for k in keywords)
     yield from (Word(n) for n in (*reversed(own), "s", "sch", "knob") if n in names)
 

@@ -13,12 +13,12 @@ from tvmagic.operators.unfinished import evaluated, schedule_names, tensor_names
 
 __all__ = ["Cursor", "cursor_in"]
 
-_FIRST = re.compile(r"^\s*%%(tensor|schedule|puzzle)\b[ \t]*(\S*)[^\n]*\n", re.ASCII)
+_FIRST = re.compile(r"^(?:\s*#[^\n]*\n)*\s*%%(tensor|schedule|puzzle)\b[ \t]*(\S*)[^\n]*\n", re.ASCII)
 _latest: tuple[Any, dict[str, Any]] | None = None  # the names that were found last, with what they were found for
 
 
 def cursor_in(code: str, at: int, namespace: Mapping[str, Any]) -> Cursor | None:
-    """The place `at` (an offset) of a cell's text, if it is below the first line of one of our cells."""
+    """The place `at` (an offset) of a cell's text, if it is below the line of the magic of one of our cells."""
     first = _FIRST.match(code)
     if first is None or at < first.end():
         return None

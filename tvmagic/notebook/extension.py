@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.notebook import completion, display, errors, tooltips
+from tvmagic.notebook import completion, display, errors, first_line, tooltips
 from tvmagic.notebook.html import set_theme
 from tvmagic.notebook.magics import MAGICS, TensorMagics
 
@@ -22,7 +22,12 @@ def load(shell: Any) -> None:
     set_theme(magics.theme)
     shell.register_magics(magics)
     errors.install(shell)
-    forgetting = (completion.install(shell, magics), tooltips.install(shell, magics), display.install(shell))
+    forgetting = (
+        completion.install(shell, magics),
+        tooltips.install(shell, magics),
+        display.install(shell),
+        first_line.install(shell, magics),
+    )
     shell.__dict__[_KEY] = (magics, known, forgetting)
 
 

@@ -262,7 +262,7 @@ def _functions(value: Any) -> list[PrimFunc]:
 
 def _unread(tensors: list[Any]) -> list[Any]:
     """The tensors that no other one reads, in the order of their definition."""
-    read = {id(t.op) for tensor in tensors for t in _all_inputs(tensor)}
+    read = {id(t.op) for t in _all_inputs(*tensors)}
     result: list[Any] = []
     for tensor in tensors:
         if id(tensor.op) not in read and all(tensor is not r for r in result):
@@ -270,8 +270,9 @@ def _unread(tensors: list[Any]) -> list[Any]:
     return result
 
 
-def _all_inputs(tensor: Any) -> list[Any]:
-    found, pending, seen = [], list(tensor.op.input_tensors), set()
+def _all_inputs(*tensors: Any) -> list[Any]:
+    """What the tensors read, and what that reads, each once."""
+    found, pending, seen = [], [t for tensor in tensors for t in tensor.op.input_tensors], set()
     while pending:
         item = pending.pop()
         if id(item) not in seen:

@@ -239,14 +239,18 @@ class _CallRecorder:
 
 
 def _name_steps(record: Record, source: Source) -> None:
-    """Name schedule steps by their calls as they are in the cell."""
+    """Name schedule steps by their calls as they are in the cell: TE's by the call, TensorIR's by the statement."""
+    statements = [n for n in ast.walk(source.parse()) if isinstance(n, ast.stmt) and not hasattr(n, "body")]
     for step in record:
         if step.kind != "schedule" or step.span is None or step.span.source != source.name:
             continue
-        if step.span.end_line in (0, step.span.line) and step.span.end_column <= step.span.column:
-            step.name = source.lines[step.span.line - 1].split("#")[0].strip() or step.name
-        else:
+        if step.span.end_line:
             step.name = source_text(source, step.span)
+            continue
+        at = (step.span.line, step.span.column - 1)
+        found = next((n for n in statements if (n.lineno, n.col_offset) <= at < (n.end_lineno, n.end_col_offset)), None)
+        line = source.lines[step.span.line - 1].split("#")[0].strip()
+        step.name = source_text(source, source.span(found)) if found is not None else line or step.name
 
 
 def source_text(source: Source, span: Span) -> str:

@@ -148,7 +148,8 @@ class Graph:
         names = {v.key: v.lines[0] + (f" ({', '.join(v.lines[1:])})" if v.lines[1:] else "") for v in self.vertices}
         told = [e for e in self.edges if e.label or not e.dashed]
         arrows = [f"{names[e.start]} to {names[e.end]}" + (f": {e.label}" if e.label else "") for e in told]
-        alone = [names[v.key] for v in self.vertices if all(v.key not in (e.start, e.end) for e in told)]
+        ends = {key for e in told for key in (e.start, e.end)}
+        alone = [names[v.key] for v in self.vertices if v.key not in ends]
         return "\n".join([*arrows, *alone])
 
     def _place(self, bends: list[Vertex], paths: dict[int, list[Vertex]], shown: list[Edge]) -> tuple[float, float]:

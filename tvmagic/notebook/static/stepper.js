@@ -83,7 +83,7 @@ class Stepper {
     this.next = button("Next \u25b6", "Next pass (right arrow or j)", () => this.move(1));
     this.count = element("span", { class: "tm-count", "aria-live": "polite" });
     this.search = element("input", {
-      type: "search", placeholder: "Search all passes", "aria-label": "Search in all passes",
+      type: "search", placeholder: "Search passes", title: "Search in all passes (/)", "aria-label": "Search in all passes",
       oninput: () => this.find(this.search.value), onkeydown: (e) => this.searchKey(e),
     });
     this.foundBox = element("span", { class: "tm-count", role: "status" });
@@ -124,7 +124,7 @@ class Stepper {
     const single = this.data.steps.length === 1; // then it is a comparison: no list, nothing to step through
     const main = element("div", { class: "tm-main" }, this.head, this.tools, this.edits.box, this.view, this.followBox, this.notes, this.source, single ? null : help);
     this.root = element("div", {
-      class: `tvmagic tm-stepper${single ? " tm-single" : ""}`, role: "group", "aria-label": `Passes of ${this.data.title || "a program"}`,
+      class: `tvmagic tm-stepper${single ? " tm-single" : ""}${this.data.sides ? " tm-sides" : ""}`, role: "group", "aria-label": `Passes of ${this.data.title || "a program"}`,
       "data-lm-suppress-shortcuts": "true", "data-theme": this.data.theme === "auto" ? null : this.data.theme, onkeydown: (e) => this.key(e),
     }, single ? null : bar, element("div", { class: "tm-body" }, single ? null : this.list, main), this.hint);
     root.replaceChildren(this.root);

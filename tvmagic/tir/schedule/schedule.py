@@ -305,7 +305,7 @@ class Schedule(Identified):
             before=self.mod,
             after=lambda _: self.mod,
             options={p.name: _shown(values[p.name]) for p in kind.parameters if not _is_default(p, values[p.name])},
-            span=passes.user_span(),
+            span=passes.user_call(),
         )
 
     def _argument(self, kind: InstructionKind, p: Parameter, value: Any) -> Any:
