@@ -15,7 +15,16 @@ from tvmagic.ir import IntImm, Var
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runtime.ndarray import aligned_empty
 
-__all__ = ["as_array", "check_inputs", "chosen_sizes", "empty_outputs", "evaluate_size", "random_inputs", "shapes_of", "size_values"]
+__all__ = [
+    "as_array",
+    "check_inputs",
+    "chosen_sizes",
+    "empty_outputs",
+    "evaluate_size",
+    "random_inputs",
+    "shapes_of",
+    "size_values",
+]
 
 _SMALL = 1 << 26  # bytes that are there in any case
 _CHUNK = 1 << 20  # random values that are made at once
