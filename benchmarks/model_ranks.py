@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic import runtime
-from tvmagic.codegen.target import resolved
+from tvmagic.codegen.target import host_target, resolved
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.model import model
@@ -95,7 +95,7 @@ def schedules_of(op: Operator, count: int, draw: random.Random) -> list[Version]
 
 def measured_on(machine: Machine) -> Machine:
     """The processor that code is for, with what this machine decides if it runs it."""
-    host = resolved("llvm").machine
+    host = host_target().machine
     return replace(machine, caches=host.caches, fma_latency=host.fma_latency, stored=host.stored)
 
 

@@ -69,21 +69,18 @@ def compared(kernel: Kernel, threads: int, versions: dict[str, Any]) -> dict[str
     """Seconds of built modules by name, of the instant schedule and of the schedule by hand, interleaved."""
     arrays = [aligned(a) for a in kernel.inputs(np.random.default_rng(0))]
     expected = kernel.numpy(*arrays)
-    calls: dict[str, Callable[[], Any]] = {}
-    outputs: dict[str, np.ndarray] = {}
-    for name, built in versions.items():
-        outputs[name] = aligned(np.zeros_like(expected))
-        calls[name] = built.entry_func.prepared(*arrays, outputs[name])
+    output = aligned(np.zeros_like(expected))  # of all: where an array is in memory may change times by a fifth
+    calls: dict[str, Callable[[], Any]] = {n: b.entry_func.prepared(*arrays, output) for n, b in versions.items()}
     for name, side in (("auto", Instant), ("by hand", Ours)):
         if name == "auto" or kernel.schedule is not None:
-            outputs[name] = aligned(np.zeros_like(expected))
-            calls[name] = side(threads).runner(kernel, arrays, outputs[name])
-    times = least_times(calls)
+            calls[name] = side(threads).runner(kernel, arrays, output)
     limit = kernel.tolerance * max(1.0, float(np.abs(expected).max()))
-    for name, output in outputs.items():
+    for name, call in calls.items():
+        output.fill(np.nan)
+        call()
         if not float(np.abs(output - expected).max()) <= limit:
             raise SystemExit(f"{kernel.name}: {name} is wrong")
-    return times
+    return least_times(calls)
 
 
 def measure(name: str, seconds: float, threads: int, seed: int) -> dict[str, Any]:

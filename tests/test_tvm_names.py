@@ -74,17 +74,15 @@ GPU = "instructions of NVIDIA's GPUs; threads here use plain memory"
 OTHER = "for an accelerator or a memory that has no code here"
 RELAY = "for Relay and Relax, which are not here"
 ABSENT = {
-    **dict.fromkeys(("InjectPTXLDG32", "TransformMmaBufferLayout"), GPU),
+    **dict.fromkeys(("TransformMmaBufferLayout",), GPU),
     **dict.fromkeys(
         (
-            "CoProcSync", "CombineContextCall", "InstrumentProfileIntrinsics",
-            "LiftAttrScope", "LowerAsyncDMA", "LowerCustomDatatypes", "VerifyVTCMLimit", "get_vtcm_compaction_passes",
+            "CoProcSync", "LowerAsyncDMA", "LowerCustomDatatypes", "VerifyVTCMLimit", "get_vtcm_compaction_passes",
         ),
         OTHER,
     ),
     **dict.fromkeys(
         (
-            "ExtractPrimFuncConstants", "LegalizePackedCalls", "RemoveWeightLayoutRewriteBlock",
             "apply_prim_func_arg_and_result_memory_constraints", "get_prim_func_arg_and_result_memory_constraints",
         ),
         RELAY,

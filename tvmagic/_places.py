@@ -32,7 +32,10 @@ PLACES: dict[str, str] = {
     "runtime.packed_func": "runtime",
     "runtime.script_printer": "script.printer",
     "script.parser.core": "script.parser",
+    "script.parser.core.diagnostics": "script.parser.python_source ir.diagnostics",
+    "script.parser.core.doc": "script.parser.python_trees",
     "script.parser.core.entry": "script.parser",
+    "script.parser.core.evaluator": "script.parser.python_source",
     "target.target": "target",
     "te.hybrid.runtime": "te.hybrid",
     "tir.analysis.analysis": "tir.analysis",
@@ -64,6 +67,8 @@ class _Module(ModuleType):
             return [n for n in dir(self) if not n.startswith("_")]
         if name.startswith("__"):
             raise AttributeError(f"module `{self.__name__}` has no name `{name}`")
+        if f"{self.__name__}.{name}".removeprefix("tvmagic.") in PLACES:  # before a module of ours with that name
+            return importlib.import_module(f"{self.__name__}.{name}")
         for module in self._modules():
             if hasattr(module, name):
                 return getattr(module, name)

@@ -132,6 +132,8 @@ def default_passes(simple_mode: bool = False) -> list[Pass]:
     if checks:
         passes.append(t.InstrumentBoundCheckers())
     passes.append(t.CommonSubexprElimTIR(not flag("tir.disable_cse_tir"), flag("tir.enable_equiv_terms_in_cse_tir")))
+    if flag("tir.instrument_lwp"):
+        passes.append(t.InstrumentProfileIntrinsics())
     return passes
 
 

@@ -84,12 +84,16 @@ class Step:
 
 @dataclass
 class Record:
-    """The steps of a run in order. Everything that a notebook shows of a run comes from here."""
+    """The steps of a run in order. Everything that a notebook shows of a run comes from here.
+
+    `notation` is that of what the user wrote, `tvmscript` or `cinn`; None if it is not known.
+    """
 
     steps: list[Step] = field(default_factory=list)
     title: str = ""
     sources: dict[str, str] = field(default_factory=dict)
     sides: tuple[str, str] | None = None  # of a comparison: what its programs before and after are of
+    notation: str | None = None
     _open: list[Step] = field(default_factory=list, repr=False)
 
     def __iter__(self) -> Iterator[Step]:

@@ -8,6 +8,7 @@ import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AxisType, Machine, ops
 from tvmagic.ascend.memory import assign_memory, place_of
+from tvmagic.notebook.view import make_view
 from tvmagic.passes import recording
 
 
@@ -114,6 +115,20 @@ def test_each_step_is_in_the_record() -> None:
     assert names[0] == "ascend.MergeAxes" and names[-2:] == ["ascend.AutoTiling", "ascend.Lower"]
     assert {"ascend.Partition", "ascend.TilingGroups", "ascend.TileSplit", "ascend.BlockSplit"} <= set(names)
     assert record.notes("ascend.reuse") and record.notes("ascend.result")
+    groups = [n.text for n in record["TilingGroups"].notes]
+    assert groups == ["one axis of each group is tiled: `()(z0)(z1)`"]
+
+
+def test_steps_show_the_graph_before_and_after() -> None:
+    with recording() as record:
+        ascend.compile_graph(softmax())
+    for step, following in zip(record.steps, record.steps[1:]):
+        if step.name.startswith("ascend.") and step.name not in ("ascend.AutoTiling", "ascend.Lower"):
+            assert step.before.startswith("Graph: ") and step.after.startswith("Graph: "), step.name
+            if following.name in ("ascend.BlockSplit", "ascend.Vectorize", "ascend.AssignMemory"):
+                assert following.before == step.after
+    view = make_view(record)
+    assert [r.kind for r in view.steps[-1].rows if r.kind != "added"] == [], "the function is no change of the graph"
 
 
 def test_tiling_fits_and_reports() -> None:

@@ -523,3 +523,110 @@ def test_a_flat_loop_takes_loops_of_one_iteration_that_are_bound() -> None:
     )
     schedule.flatten_loops(schedule.get_loops("B"))
     assert "B[_flat_i] = A[_flat_i]" in schedule.text()
+
+
+GREATEST = REPEATED.replace("(B[i0] + A[i0, i1])", "cinn_max(B[i0], A[i0, i1])")
+INSIDE = """serial for (i, 0, 4) { serial for (r, 0, 3) { {
+  ScheduleBlock(B__reduce_init) { i0 = axis.bind(i) B__reduce_init[i0] = 0.00000000f }
+  serial for (k0, 0, 9) { GUARD { ScheduleBlock(B) { i0, i1 = axis.bind(i, k0) B[i0] = cinn_max(B[i0], A[i0, i1]) } } }
+} } }
+serial for (i, 0, 4) { ScheduleBlock(C) { i0 = axis.bind(i) C[i0] = (B[i0] * 2.00000000f) } }"""
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("name", ["cinn_max", "cinn_min"])
+@pytest.mark.parametrize("call", REBUILDS.values(), ids=REBUILDS)
+def test_a_greatest_or_least_value_may_be_taken_again(
+    call: Callable[[IRSchedule], object], name: str, times: int
+) -> None:
+    text = GREATEST.replace("cinn_max", name).replace("TIMES", str(times))
+    schedule = IRSchedule(from_cinn(text, outputs=["C"]))
+    call(schedule)
+    a = np.random.default_rng(0).integers(-9, 9, (4, 9)).astype("float32")
+    a[1, 4] = np.nan
+    wanted = (np.maximum if name == "cinn_max" else np.minimum).reduce(a, 1, initial=0)
+    np.testing.assert_array_equal(run(schedule.func, [a], (4,))[0], 2 * wanted)
+
+
+@pytest.mark.parametrize(
+    ("guard", "allowed"),
+    [
+        ("", True),
+        ("if ((k0 < 9))", True),
+        ("if ((k0 < (9 - r)))", False),  # the last time in part
+        ("if ((r < 1))", False),
+        ("if ((r < 2))", False),
+    ],
+)
+def test_first_values_that_are_stored_again_want_all_values_again(guard: str, allowed: bool) -> None:
+    schedule = IRSchedule(from_cinn(INSIDE.replace("GUARD", guard), outputs=["C"]))
+    a = np.random.default_rng(0).integers(1, 99, (4, 9)).astype("float32")
+    before = run(schedule.func, [a], (4,))[0]
+    if allowed:
+        schedule.compute_at("B", schedule.get_loops("C")[0])
+    else:
+        with pytest.raises(TVMagicError, match="`B__reduce_init` stores to `B` again in a loop that repeats it"):
+            schedule.compute_at("B", schedule.get_loops("C")[0])
+    np.testing.assert_array_equal(run(schedule.func, [a], (4,))[0], before)
+
+
+BESIDE = """serial for (i, 0, 4) {
+  ScheduleBlock(B__reduce_init) { i0 = axis.bind(i) B__reduce_init[i0] = 0.00000000f }
+  serial for (r, 0, 3) { {
+    FIRST
+    serial for (k0, 0, 9) { ScheduleBlock(B) { i0, i1 = axis.bind(i, k0) B[i0] = cinn_max(B[i0], VALUE) } }
+    LAST
+  } }
+}
+serial for (i, 0, 4) { ScheduleBlock(C) { i0 = axis.bind(i) C[i0] = (B[i0] * 2.00000000f) } }"""
+D = "ScheduleBlock(D) { i0, i1 = axis.bind(i, r) D[i0, i1] = PART }"
+
+
+@pytest.mark.parametrize(
+    ("first", "value", "last"),
+    [
+        (D.replace("PART", "B[i0]"), "A[i0, i1]", ""),  # sees the element before it is complete
+        ("", "A[i0, i1]", D.replace("PART", "B[i0]")),
+        (
+            D.replace("D[i0, i1]", "D[i0]").replace("PART", "A[i0, i1]"),
+            "(A[i0, i1] + D[i0])",
+            "",
+        ),  # other values each time
+        ("", "A[i0, i1]", "ScheduleBlock(D) { i0, i1 = axis.bind(i, r) B[i0] = A[i0, i1] }"),  # starts again
+    ],
+)
+def test_what_is_taken_again_must_be_the_same_and_unseen(first: str, value: str, last: str) -> None:
+    text = BESIDE.replace("FIRST", first).replace("VALUE", value).replace("LAST", last)
+    function = from_cinn(text, outputs=["C", "D"] if "D[i0, i1]" in text else ["C"])
+    buffers = [function.buffer_map[p] for p in function.params]
+    shapes = [tuple(int(n) for n in buffer.shape) for buffer in buffers if buffer.name != "A"]
+    schedule = IRSchedule(function)
+    a = np.random.default_rng(0).integers(1, 99, (4, 9)).astype("float32")
+    before = run(schedule.func, [a], *shapes)
+    with pytest.raises(TVMagicError):
+        schedule.compute_at("B", schedule.get_loops("C")[0])
+    for was, now in zip(before, run(schedule.func, [a], *shapes)):
+        np.testing.assert_array_equal(was, now)
+
+
+@pytest.mark.parametrize("guard", ["(k0 < (9 - r))", "(r < (1 + k0))"])
+def test_a_part_that_is_taken_again_is_no_dimension_of_its_own(guard: str) -> None:
+    schedule = IRSchedule(
+        from_cinn(
+            GREATEST.replace("(r < TIMES)", "(r < 3)")
+            .replace("ScheduleBlock(B) {", f"if ({guard}) {{ ScheduleBlock(B) {{")
+            .replace("A[i0, i1]) }", "A[i0, i1]) } }"),
+            outputs=["C"],
+        )
+    )
+    with pytest.raises(TVMagicError, match="loop `r` may repeat `B`"):
+        schedule.rfactor(schedule.get_loops("B")[2], 0)
+
+
+def test_a_greatest_value_takes_loops_that_repeat_elements() -> None:
+    text = WINDOWS.replace("B[v + 1]", "B[v + 1] + B[v + 2]").replace("S[v] + A[v, r]", "T.max(S[v], A[v, r])")
+    schedule = IRSchedule(from_source(text))
+    schedule.compute_at("B", schedule.get_loops("C")[0])
+    schedule.copy_transform_and_loop_info("S", "B")
+    a = np.arange(70, dtype="float32").reshape(14, 5)
+    np.testing.assert_array_equal(run(schedule.func, [a], (14,), (12,))[0], a.max(1))

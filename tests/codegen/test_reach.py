@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tvmagic
+from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
@@ -59,3 +61,23 @@ def test_a_loop_over_more_iterations_than_its_variable_counts_stops_the_call(spl
     assert op(x[-1000:], np.ones(30, "uint8")) == 233
     with pytest.raises(TVMagicError, match="has 4900000000 iterations, more than its variable counts"):
         op(x, x)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_product_of_three_sizes_that_64_bits_do_not_hold_stops_the_call(dtype: str, fused: bool) -> None:
+    sizes = [te.var(name, dtype) for name in "nmk"]
+    X, Y, Z = (te.placeholder((size,), "int32", name=name) for size, name in zip(sizes, "XYZ"))
+    P = te.compute(sizes, lambda i, j, l: X[i] + Y[j] + Z[l], name="P")
+    axes = [te.reduce_axis((0, size), name) for size, name in zip(sizes, "ijl")]
+    S = te.compute((1,), lambda q: te.max(P[tuple(axes)], axis=axes), name="S")
+    s = te.create_schedule(S.op)
+    if fused:
+        s[P].compute_inline()
+        s[S].fuse(*s[S].op.reduce_axis)
+    f, out = tvmagic.build(s, [X, Y, Z, S]), np.zeros(1, "int32")
+    f(*[np.arange(count, dtype="int32") for count in (5, 6, 7)], out)
+    assert out[0] == 4 + 5 + 6
+    large = np.zeros(1 << 22, "int32")  # 2**66 of them together: 4 in 64 bits
+    with pytest.raises(TVMagicError, match="has at least 9223372036854775807 |no memory for 92233720368547758"):
+        f(large, large, large, out)

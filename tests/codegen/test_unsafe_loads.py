@@ -72,6 +72,22 @@ def test_what_is_there_in_any_case_is_read_without_a_mask(value: Any) -> None:
     assert "masked.load" not in text and "xor <8 x i1>" not in text
 
 
+def test_what_another_part_of_the_condition_guards_is_not_there_in_any_case() -> None:
+    """Only the first five lanes are in the array; the rest of the vector is in memory that may not be read."""
+    A = te.placeholder((5,), name="A")
+    few = lambda i: tir.all(i < 5, A[i] > 0.0)  # noqa: E731
+    chosen = lambda i: tir.if_then_else(i < 5, A[i] > 0.0, tir.const(False, "bool"))  # noqa: E731
+    for condition in (few, lambda i: tir.Not(tir.any(i >= 5, A[i] <= 0.0)), chosen):
+        B = te.compute((N,), lambda i: tir.Select(condition(i), A[i] * 2.0, other("float32")), name="B")
+        s = te.create_schedule(B.op)
+        s[B].vectorize(B.op.axis[0])
+        f = tvmagic.build(s, [A, B])
+        assert "load <64 x float>" not in f.get_source("raw")
+        out = np.zeros(N, "float32")
+        f(np.array([1, -2, 3, 0, 5], "float32"), out)
+        np.testing.assert_array_equal(out, [2, 7, 6, 7, 10] + [7] * (N - 5))
+
+
 def _llvm(value: Callable[[Any, Any, Any], Any], *dtypes: str) -> str:
     A, B = (te.placeholder((N, N), dtype, name=name) for name, dtype in zip("AB", dtypes))
     C = te.compute((N, N), lambda i, j: value(A, B, (i, j)), name="C")

@@ -115,6 +115,12 @@ def test_strides_of_symbolic_sizes_are_those_of_arrays_without_gaps() -> None:
     assert found.loops[0].recomputed == 1
 
 
+def test_statements_that_never_run_wait_for_nothing() -> None:
+    op = operator("empty", "X: int64[n, 2]\nk: range(2)\nS[i] = prod(X[i, k], over=k)")
+    version = schedule(op, "outer, inner = s[S].split(s[S].op.reduce_axis[0], nparts=4)\ns.rfactor(S, inner)", "parts")
+    assert explain(version, WIDE, size=16, llvm=False).loops
+
+
 def test_schedules_and_targets_of_gpus_are_named() -> None:
     op = operator("bound", "A: float32[64, 64]\nB[i, j] = A[i, j] * 2")
     version = schedule(op, "s[B].bind(B.op.axis[0], te.thread_axis('blockIdx.x'))", "bound")

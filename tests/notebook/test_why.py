@@ -81,7 +81,7 @@ def test_a_time_that_the_model_does_not_explain_is_told(shell: Any, monkeypatch:
     limit = Finding("at-roof", "`B` is at the roof", 1, 1, "", 1.0)
     for seconds, findings in ((40e-6, [limit]), (1.0, [])):
         found.explanation.findings[:] = [limit]
-        why_module._doubt(found.explanation, seconds)
+        why_module._doubt(found.explanation, seconds, None)
         assert found.explanation.findings == findings
 
 

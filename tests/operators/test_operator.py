@@ -14,7 +14,7 @@ from tvmagic.errors import ScheduleError, TVMagicError
 from tvmagic.eval.cost import count
 from tvmagic.operators import operator
 from tvmagic.operators.arrays import require_memory
-from tvmagic.operators.covered_elements import check_reach
+from tvmagic.operators.covered_elements import check_tensors_reached
 from tvmagic.operators.measure import Timing, bench, check, compare, measure, measure_in_turns
 from tvmagic.operators.scheduling import CellError, schedule
 from tvmagic.passes import Record
@@ -338,11 +338,11 @@ def test_indices_stay_inside_of_tensors_of_symbolic_sizes() -> None:
 
 
 def test_a_tensor_has_as_many_elements_as_32_bits_reach() -> None:
-    check_reach("f", [te.placeholder(((1 << 31) - 1,), name="A")], (), ())
+    check_tensors_reached("f", [te.placeholder(((1 << 31) - 1,), name="A")], (), ())
     with pytest.raises(TVMagicError, match="`A` of `f` has 2147483648 elements, more than indices of 32 bits reach"):
-        check_reach("f", [te.placeholder((1 << 16, 1 << 15), name="A")], (), ())
+        check_tensors_reached("f", [te.placeholder((1 << 16, 1 << 15), name="A")], (), ())
     wide = te.placeholder((ir.IntImm("int64", 1 << 16), ir.IntImm("int64", 1 << 15)), name="A")
-    check_reach("f", [wide], (), ())
+    check_tensors_reached("f", [wide], (), ())
 
 
 def test_memory_is_what_the_system_and_the_group_leave(monkeypatch: pytest.MonkeyPatch) -> None:

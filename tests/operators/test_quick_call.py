@@ -67,6 +67,8 @@ def test_what_is_wrong_is_told_as_at_the_first_call() -> None:
         ((a, None), {}),
         ((a, a), {"out": np.empty(7, "float32")}),
         ((a, a), {"out": (a, a)}),
+        ((a,), {"out": (np.empty(8, "float32"), np.empty(8, "float32"))}),  # as many arrays as the kernel takes
+        ((a, a, np.empty(8, "float32")), {"out": ()}),
         ((a, a), {"B": a}),
     ]
     op = warmed(ADD.format(n="n"), a, a)

@@ -44,7 +44,7 @@ KERNELS = {
     "transpose 64 pow2": "A: float32[1024, 1024]\nB[i, j] = A[j, i]",
     "max of rows": "A: float32[512, 1024]\nS[i] = max(A[i, k], over=k)",
     "softmax plain": "X: float32[256, 512]\nY[i, j] = exp(X[i, j] - max(X[i, q], over=q))\nZ[i, j] = Y[i, j] / sum(Y[i, q], over=q)",
-    "fused guards": "A: float32[500, 300]\nB[i, j] = A[i, j] * 2 + 1",
+    "fused guards": "A: float32[100, 300]\nB[i, j] = A[i, j] * 2 + 1",
     "scores plain": "Q: float32[192, 64]\nK: float32[240, 64]\nS[i, j] += Q[i, d] * K[j, d]",
     "threads beside": "A: float32[512, 512]\nB[i, j] = A[i, j] * 2 + 1",
 }  # fmt: skip
@@ -110,7 +110,7 @@ BAD = [
     Kind('blur in the row', 'blur at', 's[H].compute_at(s[Y], Y.op.axis[1])', ('recomputed',)),
     Kind('int8 rows', 'int8', 's[C].reorder(C.op.axis[1], s[C].op.reduce_axis[0], C.op.axis[0])', ('strided-access',)),
     Kind('softmax plain', 'softmax plain', 'pass', ('reduction-order',)),
-    Kind('fused guards', 'fused guards', 'f = s[B].fuse(*B.op.axis)\no, i = s[B].split(f, 7)', ('guards',)),
+    Kind('fused guards', 'fused guards', 'f = s[B].fuse(*B.op.axis)\no, i = s[B].split(f, 7)', ('guards', 'narrow-vectors')),
     Kind('stencil columns', 'stencil', 'jo, ji = s[Y].split(Y.op.axis[1], 4)\ns[Y].reorder(jo, Y.op.axis[0], ji)', ('cache-conflicts', 'streamed-operand')),
     Kind('vectors of rows', 'tile rows', 'i, j = C.op.axis\nk, = s[C].op.reduce_axis\nio, ii = s[C].split(i, LANES)\ns[C].reorder(io, j, k, ii)\ns[C].vectorize(ii)', ('strided-vectors',)),
     Kind('six lanes', 'tile rows', 'i, j = C.op.axis\nk, = s[C].op.reduce_axis\njo, ji = s[C].split(j, 6)\ns[C].reorder(i, k, ji, jo)', ('strided-access',)),

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from te_execution import largest_difference
 
-from tvmagic import te
+from tvmagic import te, tir
+from tvmagic.errors import TVMagicError
 from tvmagic.passes import PassContext, recording, run_step
 from tvmagic.te.exact.required_regions import needed_elements
 from tvmagic.te.schedule.infer_bound import infer_bound
@@ -87,6 +88,27 @@ def test_a_block_that_is_not_known_yet_keeps_its_guard() -> None:
     outer, inner = s[B].leaf_iter_vars
     s[B].reorder(inner, outer)
     assert ops_text(s, tight_split=True) == ops_text(s)
+
+
+def test_a_loop_inside_a_tensorized_one_has_all_its_iterations() -> None:
+    """An intrinsic computes whole blocks: its loops cannot end where the parent ends."""
+    a, b, q = te.placeholder((3,), name="a"), te.placeholder((3,), name="b"), te.reduce_axis((0, 3), "q")
+    z = te.compute((1,), lambda i: te.sum(a[q] * b[q], axis=q), name="z")
+
+    def body(ins: Any, outs: Any) -> Any:
+        return tir.const(0, "int32")  # is never placed
+
+    dot = te.decl_tensor_intrin(z.op, body, "dot")
+    A, B, k = te.placeholder((8, 4), name="A"), te.placeholder((4,), name="B"), te.reduce_axis((0, 4), "k")
+    C = te.compute((8,), lambda i: te.sum(A[i, k] * B[k], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    ko, ki = s[C].split(k, 3)
+    io, ii = s[C].split(C.op.axis[0], 1)
+    s[C].reorder(ko, io, ii, ki)
+    s[C].tensorize(ii, dot)
+    for tight in (False, True):
+        with pytest.raises(TVMagicError, match="depends on a loop inside the tensorized one"):
+            ops_text(s, tight_split=tight)
 
 
 def test_initialization_and_reduction_are_tight() -> None:

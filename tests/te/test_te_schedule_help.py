@@ -47,3 +47,14 @@ def test_every_parameter_is_described(name: str) -> None:
     listed = doc.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
     described = {n for line in listed.splitlines() for n in line.split(":")[0].split(", ")}
     assert set(inspect.signature(CALLS[name]).parameters) - {"self"} <= described
+
+
+def test_python_names_the_class_that_users_see() -> None:
+    """The calls of a stage are in several files, under classes that nobody has heard of."""
+    A = te.placeholder((16,), name="A")
+    B = te.compute((16,), lambda i: A[i] + 1.0, name="B")
+    stage = te.create_schedule(B.op)[B]
+    for call in STAGE_CALLS:
+        assert getattr(stage, call).__qualname__ == f"Stage.{call}"
+    with pytest.raises(TypeError, match=r"^Stage\.tile\(\) missing 4"):
+        stage.tile()

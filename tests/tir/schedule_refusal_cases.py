@@ -397,6 +397,7 @@ _STORED = [
     _case("single", "sch.transform_block_layout('C', tir.IndexMap.from_func(lambda i: (i,), 1))",
           "does not take the 2 variables", "block C"),
     _case("single", "sch.transform_block_layout('C', lambda i, j: (i, i))", "is not an affine bijection", "block C"),
+    _case("opaque", "sch.transform_block_layout('C', lambda i, j: (i, j % 2, j // 2))", "is made of an opaque variable", "block C"),
 ]  # fmt: skip
 
 # ---------------------------------------------------------------------------- what would change a result
@@ -514,9 +515,10 @@ _KEPT = [
         for program in ("pointer_chain", "address_chain")
         for call, named in (
             ("compute_inline('B')", "B"), ("reverse_compute_inline('C')", "C"),
-            ("transform_layout('B', 'B', lambda i, j: (j, i))", "B"),
+            ("transform_layout('B', 'B', lambda i, j: (j, i))", "B"), ("unsafe_set_dtype('B', 0, 'float64')", "B"),
         )
     ],
+    _case("matched", "sch.unsafe_set_dtype('B', 0, 'float64')", "is matched in block `C`, which knows it as it is", "block B"),
     *_for_all(
         "chain", "is not injective", "block C",
         "transform_layout('C', 'B', lambda i, j: (i, j // 2))", "transform_layout('C', 'B', lambda i, j: (i % 4, j))",

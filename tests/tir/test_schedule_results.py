@@ -435,6 +435,36 @@ def test_loops_of_one_nest_are_not_bound_to_the_same_threads() -> None:
     check_result(CHAIN, sch)
 
 
+@pytest.mark.parametrize(
+    ("loops_of_c", "store", "condition"),
+    [
+        ("", "C[0] = B[1, 3]", "i == 1 and j == 3"),
+        ("for i in range(4):", "C[vi] = B[vi, 3]", "j == 3"),
+        ("for i in range(4):", "C[vi] = B[2, vi + 1]", "i == 2"),
+    ],
+)
+def test_a_reader_of_a_part_is_inlined_into_the_writer_of_that_part(
+    loops_of_c: str, store: str, condition: str
+) -> None:
+    inside = "    " * bool(loops_of_c)
+    text = f"""
+def f(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4,), "float32")):
+    B = T.alloc_buffer((4, 8))
+    for i, j in T.grid(4, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    {loops_of_c}
+    {inside}with T.block("C"):
+        {inside}{"vi = T.axis.spatial(4, i)" if loops_of_c else ""}
+        {inside}{store}
+"""
+    sch = schedule(text)
+    sch.reverse_compute_inline(sch.get_block("C"))
+    assert condition in sch.mod.script()
+    check_result(text, sch)
+
+
 def test_a_condition_goes_along_to_new_block_variables() -> None:
     text = """
 def f(A: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):

@@ -6,7 +6,6 @@ from pass_checks import check, module, script
 
 import tvmagic
 from tvmagic.ir import IRModule
-from tvmagic.passes import recording
 from tvmagic.tir import transform
 
 HEAD = 'def main(A: T.Buffer((8,), "int32"), x: T.int32):\n    '
@@ -38,13 +37,6 @@ def test_functions_of_a_module() -> None:
 )
 def test_hints_go(name: str, before: str, after: str) -> None:
     check(getattr(transform, name)(), HEAD + before, HEAD + after)
-
-
-def test_annotations_for_other_machines_are_ignored_with_a_note() -> None:
-    mod = module(HEAD + 'for i in T.serial(8, annotations={"permuted_layout": "g2s"}):\n        A[i] = x')
-    with recording() as record:
-        text = script(transform.InjectPermutedLayout()(mod))
-    assert "permuted_layout" not in text and record.notes("ignored")
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,13 @@ def test_an_allocation_gets_a_part_for_each_lane() -> None:
     )
 
 
+_USED_AS_POINTER = """s = T.allocate([2], "int32", "global")
+        t = T.Buffer((2,), "int32", data=s)
+        t[0] = A[j]
+        t[1] = A[j + 4]
+        T.evaluate(T.call_extern("int32", "f", {}))"""
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -105,6 +112,8 @@ def test_an_allocation_gets_a_part_for_each_lane() -> None:
         ('A[j] = T.call_extern("int32", "f", j)', "`call_extern`"),
         ("for k in range(j):\n            A[k] = 1", "range of loop `k`"),
         ("B[j, 0] = 1", "other than the last"),
+        (_USED_AS_POINTER.format("s"), "`t` is used by its pointer"),
+        (_USED_AS_POINTER.format("T.address_of(t[0])"), "`t` is used by its pointer"),
     ],
 )
 def test_what_is_no_vector_runs_lane_by_lane_with_a_reason(body: str, reason: str) -> None:

@@ -176,6 +176,21 @@ def test_a_point_outside_of_a_hinted_loop_leaves_it():
     assert partitioned("if i == 30: A[i] = 1\nelse: A[i] = 2") == loop(20, "A[i] = 2")
 
 
+def test_a_hinted_loop_in_the_parts_of_another_is_split_too():
+    """So that a tile of a size that divides neither axis has full vectors: 10 of 4 x 16 in 37 x 170."""
+    body = """
+        for i in T.serial(10, annotations={"pragma_loop_partition_hint": True}):
+            for j in T.serial(11, annotations={"pragma_loop_partition_hint": True}):
+                for a in range(4):
+                    for b in T.vectorized(16):
+                        if i * 4 + a < 37 and j * 16 + b < 170: A[i * 4 + a, j * 16 + b] = 1
+    """
+    found = text(t.Simplify()(t.LoopPartition()(module(body, "A: T.Buffer((37, 170), 'int32')"))))
+    whole = [line for line in found.splitlines() if "if " not in line and "A[i * 4 + a, j * 16 + b] = 1" in line]
+    assert "T.grid(9, 10, 4)" in found or "j, a in T.grid(10, 4)" in found
+    assert len(whole) == 1 and found.index(whole[0]) < found.index("if ")
+
+
 def test_a_kept_loop_of_one_iteration_counts_as_its_value():
     loops = "for k in T.serial(1, annotations={'preserve_unit_loop': True}):\n    " + HINTED
     body = "        if 15 <= k * 20 + i: A[i] = 1\n        else: A[i] = 2"

@@ -424,29 +424,34 @@ def _places(rows: int, columns: int) -> Any:
     return te.create_prim_func([a, index, value])
 
 
-@pytest.mark.parametrize(("columns", "said"), [(64, "partial results along k"), (61, "no rule fits")])
-def test_places_of_rows(columns: int, said: str) -> None:
-    found = decide(_places(1000, columns), "llvm -mcpu=haswell")
+@pytest.mark.parametrize(
+    ("rows", "columns", "said"),
+    [(1000, 64, "partial results along k"), (1000, 61, "32 results at a time"), (1000, 502, "32 results at a time"),
+     (31, 1061, "no rule fits")],
+)  # fmt: skip
+def test_places_of_rows(rows: int, columns: int, said: str) -> None:
+    found = decide(_places(rows, columns), "llvm -mcpu=haswell")
     assert any(said in text for text in found.texts) and "T.parallel" in found.schedule.script()
-    assert ("T.vectorized" in found.schedule.script()) == (columns == 64)
-    data = np.random.default_rng(0).standard_normal((1000, columns), dtype="float32")
-    at, best = np.zeros(1000, "int32"), np.zeros(1000, "float32")
+    assert ("T.vectorized" in found.schedule.script()) == (rows == 1000)
+    data = np.random.default_rng(0).standard_normal((rows, columns), dtype="float32")
+    at, best = np.zeros(rows, "int32"), np.zeros(rows, "float32")
     tvmagic.build(found.schedule.mod)(data, at, best)
     np.testing.assert_array_equal(at, data.argmax(axis=1))
     np.testing.assert_array_equal(best, data.max(axis=1))
 
 
+@pytest.mark.parametrize("columns", [96, 97])
 @pytest.mark.parametrize("over", ["i", "j"])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_places_in_vectors_are_the_first_ones_as_in_numpy(name: str, over: str) -> None:
+def test_places_in_vectors_are_the_first_ones_as_in_numpy(name: str, over: str, columns: int) -> None:
     """Ties, infinities, NaN."""
-    op = operator("f", f"X: float32[64, 96]\nY[{'ij'.replace(over, '')}] = {name}(X[i, j], over={over})")
+    op = operator("f", f"X: float32[64, {columns}]\nY[{'ij'.replace(over, '')}] = {name}(X[i, j], over={over})")
     rng = np.random.default_rng(0)
-    data = rng.integers(0, 5, (64, 96)).astype("float32")
+    data = rng.integers(0, 5, (64, columns)).astype("float32")
     data[3], data[:, 7], data[9, 50:], data[11, 60] = np.inf, -np.inf, np.nan, np.nan
     sch = auto(op)
     assert "T.vectorized" in sch.script()
-    out = np.zeros(64 if over == "j" else 96, "int32")
+    out = np.zeros(64 if over == "j" else columns, "int32")
     tvmagic.build(sch.mod)(data, out)
     np.testing.assert_array_equal(out, getattr(np, name)(data, axis="ij".index(over)))
 

@@ -166,6 +166,21 @@ def test_a_wrong_result_is_an_error_and_so_is_a_refused_call(op: Operator) -> No
     assert "NOT equal to NumPy" in error and "1 of 40" in error
 
 
+def test_a_worker_finds_what_another_compiled(op: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, candidate = Problem.of(op, 0, 16, 0), Candidate({"trace": calls(op, 0)})
+    Bench(problem, folder=tmp_path).built(candidate)
+    monkeypatch.setattr(Bench, "build", lambda *_: pytest.fail("it is compiled again"))
+    other = Bench(problem, folder=tmp_path)
+    assert other.attempt(candidate, None, 30.0)["checked"]
+    assert other.side_by_side([candidate], 0.01, 30.0)["seconds"][0] > 0
+
+
+def test_only_a_candidate_that_was_not_looked_at_tells_how_long_that_takes(op: Operator) -> None:
+    bench, candidate = Bench(Problem.of(op, 0, 16, 0)), Candidate({"trace": calls(op, 0)})
+    assert bench.attempt(candidate, None, 30.0)["looked"] > 0
+    assert "looked" not in bench.attempt(candidate, None, 30.0)
+
+
 def test_a_slow_candidate_is_called_once(op: Operator) -> None:
     found = Bench(Problem.of(op, 0, 16, 0)).attempt(Candidate({"trace": calls(op, 0)}), 1e-12, 30.0)
     assert found["stopped"] or found["seconds"] < 1e-3  # below a millisecond nothing is saved

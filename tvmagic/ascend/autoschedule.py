@@ -7,8 +7,9 @@ the cores, the rest vectorized, local buffers shared. Each step is kept in the r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from tvmagic.ascend.delayed_broadcasts import sink_broadcasts
 from tvmagic.ascend.evaluate import check_runs
@@ -31,7 +32,7 @@ from tvmagic.ascend.transforms import (
     mergeable,
     tile_split,
 )
-from tvmagic.passes import note, run_step
+from tvmagic.passes import is_watched, note, run_step
 
 __all__ = [
     "ImplGraph",
@@ -42,6 +43,8 @@ __all__ = [
     "merge_axes",
     "tiling_groups",
 ]
+
+_T = TypeVar("_T")
 
 
 @dataclass
@@ -316,19 +319,32 @@ class _Implementation:
         return any(axis is r or any(f is r for f in axis.from_) for r in self.reduced)
 
 
+# ---------------------------------------------------------------------------- steps of the record
+
+
+def _step(name: str, run: Callable[[], _T], before: AscGraph, options: Mapping[str, Any] | None = None) -> _T:
+    """A step of the record, with the graph before and after it; a step that gives no graph changes none."""
+
+    def shown(result: object) -> str:
+        graphs = result if isinstance(result, list) else [result if isinstance(result, AscGraph) else before]
+        return "\n".join(map(str, graphs))
+
+    return run_step(name, run, before=str(before) if is_watched() else None, after=shown, options=options)
+
+
 def _implement(step: AscGraph, groups: TilingGroups, template: Template, case: Case) -> list[ImplGraph]:
     """The ImplGraph of a case; beside it one with padded rows, if it has rows that do not end with a block of memory."""
     build = _Implementation(step, groups, *case)
     graph = build.graph
-    run_step("ascend.TileSplit", build.tile, before=str(step), after=str)
-    run_step("ascend.BlockSplit", build.blocks, before=graph.name, after=str)
-    run_step("ascend.Vectorize", build.vectorize, before=graph.name, after=str)
-    run_step("ascend.AssignMemory", lambda: assign_memory(graph), before=graph.name, after=lambda _: str(graph))
+    _step("ascend.TileSplit", build.tile, step)
+    _step("ascend.BlockSplit", build.blocks, graph)
+    _step("ascend.Vectorize", build.vectorize, graph)
+    _step("ascend.AssignMemory", lambda: assign_memory(graph), graph)
     check_impl(graph)
     dense = ImplGraph(graph, template, build.case, build.tiles, build.block)
     if not has_gaps(graph):
         return [dense]
-    padded = run_step("ascend.PadRows", lambda: pad_rows(graph), before=str(graph), after=str)
+    padded = _step("ascend.PadRows", lambda: pad_rows(graph), graph)
     check_impl(padded)
     return [replace(dense, rows="unaligned"), replace(dense, graph=padded, case=f"{dense.case}_padded", rows="padded")]
 
@@ -337,7 +353,12 @@ def _implement(step: AscGraph, groups: TilingGroups, template: Template, case: C
 
 
 def _group(step: AscGraph, template: Template) -> ScheduleGroup:
-    groups = run_step("ascend.TilingGroups", lambda: tiling_groups(step), before=str(step), after=str)
+    def find() -> TilingGroups:
+        groups = tiling_groups(step)
+        note("ascend.groups", f"one axis of each group is tiled: `{groups}`")
+        return groups
+
+    groups = _step("ascend.TilingGroups", find, step)
     cases = list(_cases(step, groups, template))
     impls = [impl for case in cases for impl in _implement(step, groups, template, case)]
     return ScheduleGroup(step, groups, impls)
@@ -353,15 +374,12 @@ def auto_schedule(hint: AscGraph) -> list[ScheduleResult]:
         check_runs(node)
     graph = hint
     if hint.of_type("Split"):
-        graph = run_step("ascend.SplitParts", lambda: split_parts(hint), before=str(hint), after=str)
-    merged = run_step("ascend.MergeAxes", lambda: merge_axes(graph), before=str(graph), after=str)
-    merged = run_step("ascend.SinkBroadcasts", lambda m=merged: sink_broadcasts(m), before=str(merged), after=str)
+        graph = _step("ascend.SplitParts", lambda: split_parts(hint), hint)
+    merged = _step("ascend.MergeAxes", lambda: merge_axes(graph), graph)
+    merged = _step("ascend.SinkBroadcasts", lambda m=merged: sink_broadcasts(m), merged)
     results = []
     for template in templates_of(merged):
-        steps = run_step(
-            "ascend.Partition", lambda t=template: partition(merged, t), before=str(merged),
-            after=lambda graphs: "\n".join(map(str, graphs)), options={"template": template.name},
-        )  # fmt: skip
+        steps = _step("ascend.Partition", lambda t=template: partition(merged, t), merged, {"template": template.name})
         groups = [_group(step, template) for step in steps]
         results.append(ScheduleResult(f"{hint.name}_{template.name}", hint, template, groups))
     return results

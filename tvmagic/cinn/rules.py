@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tvmagic.cinn.form import init_block_of
 from tvmagic.cinn.ir_schedule import IRSchedule
 from tvmagic.cinn.rule import AutoGenRule, RuleApplyType
-from tvmagic.cinn.steps.dependence import is_update
+from tvmagic.cinn.steps.coverage import is_update
 from tvmagic.cinn.steps.tree import Leaf, leaf_of, leaves
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import For, ForKind, IntImm, IterVar

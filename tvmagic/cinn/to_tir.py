@@ -36,6 +36,7 @@ from tvmagic.ir import (
 from tvmagic.ir.ops import make_zero
 from tvmagic.ir.query import is_call
 from tvmagic.passes import Pass, note, prim_func_pass
+from tvmagic.tir.transform.expressions.remove_no_op import is_no_op
 
 __all__ = ["lower_schedule_blocks"]
 
@@ -51,7 +52,8 @@ class _Plain(Mutator):
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:
-        return SeqStmt.flatten(*[self.visit(s) for s in node.seq])
+        parts = [self.visit(s) for s in node.seq]
+        return SeqStmt.flatten(*([p for p in parts if not is_no_op(p)] or parts[:1]))
 
     @handles(Evaluate)
     def evaluate(self, node: Evaluate) -> Stmt:

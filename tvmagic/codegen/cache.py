@@ -22,6 +22,7 @@ from tvmagic.ir.meaning import plain
 __all__ = ["clear_cache", "from_disk", "from_memory", "set_cache_dir", "set_cache_limit"]
 
 _MOST = 256
+_EMISSION = "2"  # raised when other code is made of the same LLVM text
 _limit = 64 << 20
 _held = 0
 _lock = threading.Lock()
@@ -106,7 +107,7 @@ def from_disk(text: str, machine: tuple[str, ...], make: Callable[[], bytes]) ->
         return make()
     import llvmlite
 
-    digest = hashlib.sha256("\0".join([llvmlite.__version__, *machine, text]).encode()).hexdigest()
+    digest = hashlib.sha256("\0".join([_EMISSION, llvmlite.__version__, *machine, text]).encode()).hexdigest()
     path = folder / f"{digest}.o"
     try:
         return path.read_bytes()

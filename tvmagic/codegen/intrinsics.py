@@ -263,7 +263,9 @@ def _undef(emitter: Any, call: Call) -> str:
     return "undef"
 
 
-@rule("ignore_loop_partition", "end_of_function", "tvm_storage_sync")
+@rule(
+    "ignore_loop_partition", "end_of_function", "tvm_storage_sync", "start_profile_intrinsic", "end_profile_intrinsic"
+)
 def _nothing(emitter: Any, call: Call) -> str:
     if emitter.context.family.launches and call.op.name == "tir.tvm_storage_sync":  # type: ignore[union-attr]
         name = emitter.context.text.declare("llvm.nvvm.barrier0", "void", "", "convergent nounwind")

@@ -14,6 +14,8 @@ from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.gpu import GpuThreads
 from tvmagic.codegen.repeated_chains import loops_of_repeated_chains
+from tvmagic.codegen.scattered import loops_that_scatter
+from tvmagic.codegen.size_counts import check_loop_counts
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, helper
 from tvmagic.codegen.target import Target, cpu_and_features, has_feature, has_fma
@@ -63,7 +65,7 @@ class ModuleContext:
     abis: dict[GlobalVar, ABI] = field(default_factory=dict)
     function_name: str = ""
     work: Any = None
-    repeated: set[For] = field(default_factory=set[For])
+    elements: set[For] = field(default_factory=set[For])  # loops of which LLVM is to make no vectors
     _names: int = 0
     _nodes: dict[str, str] = field(default_factory=dict)
     _guarded: dict[PrimExpr, bool] = field(default_factory=dict)
@@ -366,7 +368,9 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
         refuse_scalable(func.body, context.target)
     context.function_name = abi.name
     context.work = Work(func.body)
-    context.repeated = loops_of_repeated_chains(func.body)
+    context.elements = loops_of_repeated_chains(func.body)
+    if not context.family.launches:
+        context.elements |= loops_that_scatter(func.body, context.work.lets, context.target.machine)
     heads, loads = [], []
     alias = "noalias " if abi.noalias else ""
     for i, param in enumerate(abi.params):
@@ -400,7 +404,7 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
         emitter.intervals.known[var] = (0, largest_integer(var.dtype))
     check_vector_length(context, emitter)
     if not emitter.void:
-        emitter.check_counts()
+        check_loop_counts(emitter)
     emitter.statement(func.body)
     emitter.leave("0")
     emitter.scopes.finish()

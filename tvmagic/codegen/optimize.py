@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pathlib
+import re
+from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from tvmagic.codegen.interruptible import interruptible
-from tvmagic.codegen.target import Target, target_machine
+from tvmagic.codegen.target import Target, cpu_and_features, has_feature, target_machine
 from tvmagic.errors import BuildError, DefectError
 
 __all__ = ["assembly_of", "object_of", "optimized"]
+
+_Code = TypeVar("_Code", str, bytes)
 
 
 @cache
@@ -126,14 +130,53 @@ def _parsed(source: str, context: Any) -> Any:
 
 def object_of(module: Any, target: Target) -> bytes:
     """The object file of an optimized module."""
-    machine = target_machine(target)
-    return interruptible(lambda: machine.emit_object(module))
+    return _emitted(module, lambda machine, m: machine.emit_object(m), target, _SIGNS_IN_CODE)
 
 
 def assembly_of(module: Any, target: Target) -> str:
     """The assembly of an optimized module."""
-    machine = target_machine(target)
     try:
-        return interruptible(lambda: machine.emit_assembly(module))
+        return _emitted(module, lambda machine, m: machine.emit_assembly(m), target, _SIGNS_IN_TEXT)
     except RuntimeError as error:
         raise BuildError(f"LLVM cannot write this module's assembly: {error}") from error
+
+
+# The instructions that take the signs of a vector to an integer register, of VEX: `vmovmskps`, `vmovmskpd`, `vpmovmskb`.
+_SIGNS_IN_CODE = re.compile(rb"(?:\xc5|\xc4[\x00-\xff])[\x78\x79\x7c\x7d\xf8\xf9\xfc\xfd][\x50\xd7]", re.DOTALL)
+_SHORT_VECTORS = "avx512vl"
+_SIGNS_IN_TEXT = re.compile(r"\tvp?movmsk(?:ps|pd|b)\b")
+
+
+def _emitted(module: Any, emit: Callable[[Any, Any], _Code], target: Target, signs: re.Pattern[_Code]) -> _Code:
+    """What `emit` makes of a module for the machine of `target`, without AVX-512's short vectors if that may be wrong.
+
+    Where LLVM 22 moves the signs of a vector to a mask register and from there to an integer register, it takes the signs
+    at once. It drops the mask register even if a shift in place uses it (LLVM's pull request 198220), and takes
+    another vector if this one is among the registers 16 to 31 (issue 191304). What has no such vectors has no such moves.
+    """
+    machine = target_machine(target)
+    code = interruptible(lambda: emit(machine, module))
+    if not _may_fold_signs(target) or not signs.search(code):
+        return code
+    plain = target_machine(target, without=_SHORT_VECTORS)
+    return interruptible(lambda: emit(plain, _without_short_vectors(module)))
+
+
+def _without_short_vectors(module: Any) -> Any:
+    """The module, of which the functions that name their machine's features do not name the short vectors of AVX-512."""
+    import llvmlite.binding as llvm
+
+    text = str(module)
+    named = re.sub(r'("target-features"="[^"]*)"', rf'\1,-{_SHORT_VECTORS}"', text)
+    if named == text:  # a processor, or nothing: then the features are those of the machine
+        named = re.sub(r'("target-cpu"="[^"]*")', rf'\1 "target-features"="-{_SHORT_VECTORS}"', text)
+    return module if named == text else llvm.parse_assembly(named, llvm.create_context())
+
+
+def _may_fold_signs(target: Target) -> bool:
+    """Whether LLVM's code generator is one that does so, for a machine that may have AVX-512."""
+    import llvmlite.binding as llvm
+
+    if llvm.llvm_version_info[0] < 22 or not cpu_and_features(target)[0].startswith("x86_64"):
+        return False
+    return bool(target.mcpu or target.mtriple) or has_feature(target, _SHORT_VECTORS)

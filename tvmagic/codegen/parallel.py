@@ -52,4 +52,4 @@ def _emit_chunk(child: FunctionEmitter, stmt: For) -> None:
     for bound in ("%begin", "%end"):
         value = child.convert(bound, INT64, dtype)
         ends.append(value if first == "0" else out.op(f"add nsw {kind} {first}, {value}"))
-    child.counted_loop(stmt, ends[0], ends[1], "")
+    child.counted_loop(stmt, ends[0], ends[1], child.loop_metadata(stmt))

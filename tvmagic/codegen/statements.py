@@ -10,6 +10,8 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.odd_vectors import parts_of
+from tvmagic.codegen.scattered import SCATTERS
+from tvmagic.codegen.size_counts import allocated_bytes
 from tvmagic.codegen.types import llvm_type, place_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
@@ -17,7 +19,6 @@ from tvmagic.ir import (
     AllocateConst,
     AssertStmt,
     AttrStmt,
-    BinaryOp,
     BufferLoad,
     BufferStore,
     Call,
@@ -31,7 +32,6 @@ from tvmagic.ir import (
     IntImm,
     LetStmt,
     Max,
-    Mul,
     PrimExpr,
     SeqStmt,
     Stmt,
@@ -41,9 +41,8 @@ from tvmagic.ir import (
     post_order_visit,
     structural_equal,
 )
-from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.functor import handles
-from tvmagic.ir.query import is_call, variables_in
+from tvmagic.ir.query import is_call
 from tvmagic.ir.values import scope_of
 
 __all__ = ["FAILED", "STOPPED", "FunctionEmitter"]
@@ -67,7 +66,6 @@ _SHORT = (8, 128)  # iterations of a loop over vectors that LLVM might write out
 _PARTIAL_RESULTS = (4, 8)  # vectors of them, of a reduction in any order: at least, and at most
 _SHORT_STEP = 4  # iterations of it that are written out
 _WHOLE = 64  # iterations of a loop over elements that LLVM might write out as a whole
-_SCATTERS = 512  # bits of a vector from which x86 scatters
 _FEW_STORES = 8  # vectors that its body stores at most; more are the tile of a product, which is to stay in registers
 
 
@@ -320,7 +318,7 @@ class FunctionEmitter(MemoryEmitter):
             return None
         kind = llvm_type(stmt.loop_var.dtype)
         end = extent if first == "0" else self.out.op(f"add nsw {kind} {first}, {extent}")
-        self.counted_loop(stmt, first, end, self._loop_metadata(stmt))
+        self.counted_loop(stmt, first, end, self.loop_metadata(stmt))
         return None
 
     def define_loop_var(self, stmt: For, name: str) -> None:
@@ -369,14 +367,14 @@ class FunctionEmitter(MemoryEmitter):
         self.out.jump(go_on)
         self.out.start(go_on)
 
-    def _loop_metadata(self, stmt: For) -> str:
+    def loop_metadata(self, stmt: For) -> str:
         """The wish to unroll, if LLVM will grant it: it complains aloud about one that it cannot; or not to vectorize.
 
         A short loop over vectors is not to be written out as a whole. LLVM would keep what several such loops read in
         registers from one to the next, and more of it than there are, so that it stores all of that and loads it again.
         """
         extent = stmt.extent
-        if stmt in self.context.repeated:
+        if stmt in self.context.elements:
             return self.context.loop_metadata("vectorize.enable i1 false")
         if stmt.kind is ForKind.SERIAL and isinstance(extent, IntImm) and not self.context.check_bounds:
             if self.any_order:  # as many partial results as keep the machine busy while each waits for its last value
@@ -399,7 +397,7 @@ class FunctionEmitter(MemoryEmitter):
             return False
         machine = self.context.target.machine
         long = machine.lanes("float32") <= stmt.extent.value
-        return long and machine.vector_bits >= _SCATTERS and _stores_elements(stmt.body)
+        return long and machine.vector_bits >= SCATTERS and _stores_elements(stmt.body)
 
     def _divides_many(self, extent: int) -> bool:
         """Whether the most vectors of partial results divide a loop, and some times: else it has a rest without vectors."""
@@ -442,55 +440,10 @@ class FunctionEmitter(MemoryEmitter):
         return most if most * stmt.dtype.bytes <= _STACK_BYTES else -1
 
     def _heap(self, stmt: Allocate, constant_size: int) -> str:
-        size = str(constant_size) if constant_size >= 0 else self._symbolic_size(stmt)
+        size = str(constant_size) if constant_size >= 0 else allocated_bytes(self, stmt)
         pointer = self.context.allocate(self, size)
         self.heap.append(pointer)
         return pointer
-
-    def _symbolic_size(self, stmt: Allocate) -> str:
-        """The bytes of an allocation. It stops if there are more elements than its indices reach: the index of an element
-        is computed in the type of the sizes, and would wrap."""
-        count = "1"
-        for extent in stmt.extents:
-            count = self.out.op(f"mul i64 {count}, {self.visit(self._widened(extent))}")
-        count = self.intrinsic("smax", _INT64, count, "0")  # of `n - 5` elements there are none for a small n
-        if all(extent.dtype.bits < 64 for extent in stmt.extents):
-            reached = self.out.op(f"icmp sle i64 {count}, {largest_integer(stmt.extents[0].dtype)}")
-            self.fail_unless(reached, self.context.site("reach", None, stmt.buffer_var.name), [count])
-        return self.out.op(f"mul i64 {count}, {stmt.dtype.bytes}")
-
-    def check_counts(self) -> None:
-        """Stop if a loop over several sizes has more iterations than its variable counts. Asked once, where the function
-        begins: what its extents are made of is known there."""
-        seen: set[str] = set()
-        for loop in self.context.work.symbolic:
-            for product in self._products(loop.extent):
-                wide = self._widened(product)
-                if product.dtype.bits == 64 or str(wide) in seen or not self.values.keys() >= set(variables_in(wide)):
-                    continue
-                seen.add(str(wide))
-                count = self.visit(wide)
-                fits = self.out.op(f"icmp sle i64 {count}, {largest_integer(product.dtype)}")
-                self.fail_unless(fits, self.context.site("count", None, loop.loop_var.name), [count])
-
-    def _products(self, size: PrimExpr) -> list[PrimExpr]:
-        """The products in a size, those in another one left out."""
-        if isinstance(size, Mul):
-            return [size]
-        if isinstance(size, BinaryOp):
-            return [*self._products(size.a), *self._products(size.b)]
-        value = self.context.work.lets.get(size) if isinstance(size, Var) else None
-        return self._products(value) if value is not None else []
-
-    def _widened(self, size: PrimExpr) -> PrimExpr:
-        """A size computed in 64 bits, from its variables on."""
-        if isinstance(size, IntImm):
-            return IntImm(_INT64, size.value)
-        if isinstance(size, BinaryOp):
-            return type(size)(self._widened(size.a), self._widened(size.b))
-        if isinstance(size, Var) and size in self.context.work.lets:
-            return self._widened(self.context.work.lets[size])
-        return size if size.dtype.bits == 64 else Cast(_INT64, size)
 
     @handles(AllocateConst)
     def allocate_const(self, stmt: AllocateConst) -> Stmt:

@@ -7,7 +7,20 @@ LLVM makes vectors of loops without branches.
 from __future__ import annotations
 
 from tvmagic.codegen.intervals import Intervals
-from tvmagic.ir import BufferLoad, Call, IntImm, PrimExpr, Var, Visitor, handles, structural_equal
+from tvmagic.ir import (
+    And,
+    BinaryOp,
+    BufferLoad,
+    Call,
+    IntImm,
+    Or,
+    PrimExpr,
+    Select,
+    Var,
+    Visitor,
+    handles,
+    structural_equal,
+)
 from tvmagic.ir.query import callee
 
 __all__ = ["is_harmless", "needs_mask"]
@@ -77,12 +90,28 @@ class _Unsafe(Visitor):
 
 
 class _Done(Visitor):
-    """Collects the loads that a condition does in every lane."""
+    """Collects the loads that a condition does in every lane: not those that another part of it guards."""
 
     def __init__(self) -> None:
         self.loads: list[BufferLoad] = []
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
-        self.loads.append(node)
+        if node.predicate is None:
+            self.loads.append(node)
         self.visit_children(node)
+
+    @handles(And, Or)
+    def logical(self, node: BinaryOp) -> None:
+        self.visit(node.a)
+
+    @handles(Select)
+    def select(self, node: Select) -> None:
+        self.visit(node.condition)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if callee(node) == "tir.if_then_else":
+            self.visit(node.args[0])
+        else:
+            self.visit_children(node)

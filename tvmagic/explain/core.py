@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
+from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.codegen.target.machine import Machine
-from tvmagic.explain.nests import Access, Loop, Statement
+from tvmagic.explain.nests import Access, Statement
 from tvmagic.explain.traffic import PAGE, patterns
 from tvmagic.explain.unrolling import CALL, parts
-from tvmagic.ir.query import variables_in
 
 if TYPE_CHECKING:
     from tvmagic.explain.model import NestModel
 
-__all__ = ["Core", "depending", "shuffled"]
+__all__ = ["Core", "shuffled"]
 
 WIDTH = 5  # operations begun in a cycle, of all kinds
 DIVISION, INDEX_DIVISION = 8, 6  # operations that a division, a division of indices counts as
@@ -25,13 +25,10 @@ AROUND = 2 * (FORWARD + 1)  # cycles of a sum that goes to the stack and back tw
 MASKED = 20  # cycles from a store of some lanes to a load of the same place, which waits until all is in the cache
 WINDOW, WAITING = 300, 100  # operations, and operations on values, that a core looks ahead
 LOOK_UP = 3  # cycles to look up a page that is not among those at hand
+GUARD = 2  # operations for a condition: a comparison and a branch, or a mask
+MASKED_STORE = 3  # stores that one of some lanes takes more
 PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stored in registers
 _PAGES_AT_HAND = 64  # pages whose places a core has at hand
-
-
-def depending(guards: Sequence[object], loop: Loop) -> list[object]:
-    """The conditions that change from one iteration of a loop to the next."""
-    return [g for g in guards if any(v is loop.var for v in variables_in(g))]  # type: ignore[arg-type]
 
 
 def shuffled(access: Access) -> bool:
@@ -99,14 +96,14 @@ class Core:
         shuffles += more
         sums, turns = self._sums(), self._turns()
         whole = machine.storing(machine.vector_bits // 8)
-        loads, stores = loads + sums / turns, stores + whole * sums / turns
+        loads, stores = loads + sums / turns, stores + whole * sums / turns + self._masked_stores()
         taken = sums + max(1, self._kept()) + 1
         spills = max(0, taken - machine.vector_registers)
         held = self._held()
         if taken + held > machine.vector_registers:
             loads += held  # it comes from the stack
         index = self._index()
-        guards = sum(self._guards(s) for _, s in self.statements())
+        guards = sum(GUARD * made.asked(s) / made.lanes for made, s in self.statements())
         own = 1.5 * sum(1 / self.together(made) for made in self.nests) / len(self.nests)  # to count and to go on
         begun = work + loads / 2 + stores + 2 * spills + shuffles + guards + index + own
         latency, chains = self._latency(begun, work)
@@ -247,10 +244,11 @@ class Core:
                 total += min(1.0, pages) * math.prod(apart) * LOOK_UP
         return total if total >= 1 else 0.0
 
-    def _guards(self, s: Statement) -> float:
-        loops = [loop for loop in s.loops if loop.var in self.free]
-        changing = depending(s.guards, self.rolled) or [g for loop in loops for g in depending(s.guards, loop)]
-        return 2.0 * len(changing) * self.runs(s)
+    def _masked_stores(self) -> float:
+        """Stores that those of some lanes of a vector take more, on processors without registers for masks."""
+        if self.machine.vector_bits >= SCATTERS:
+            return 0.0
+        return sum(MASKED_STORE * made.asked(s) / made.lanes for made, s in self.statements() if made.lanes > 1)
 
     # ------------------------------------------------------------------ what waits for itself
 
@@ -273,7 +271,7 @@ class Core:
         factors: dict[object, float] = {None: 1.0}
         begun_here = {self.place(s.target) for _, s in self.statements() if not s.accumulates}
         for made, s in self.statements():
-            if not s.accumulates:
+            if not s.accumulates or not self.runs(s):
                 continue
             latency = float(self.machine.fma_latency if s.floating else 1)
             key = self.place(s.target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,10 +14,10 @@ from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.core import DIVISION
 from tvmagic.explain.findings import Case, Suspect, suspects
 from tvmagic.explain.llvm import Facts, facts_of, loop_of_lines
-from tvmagic.explain.model import NestModel, model
-from tvmagic.explain.nests import nests_of
+from tvmagic.explain.model import NestModel, in_one_core, model
+from tvmagic.explain.nests import Statement, nests_of
 from tvmagic.explain.traffic import BYTES_A_CYCLE, LEVELS, Traffic, patterns, touched
-from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in
+from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in, parallel_calls
 from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import AttrStmt, PrimFunc, post_order_visit
 from tvmagic.operators import Operator, Version
@@ -25,7 +26,10 @@ __all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
 
 WORTH = 1.15  # the least gain, by the model, of a call that is proposed
 MOST = 5  # findings
+TRIED = 8  # edits of a finding
 TRIALS = 32  # edits tried in all
+COMPILED = 3  # edits of a finding of which LLVM's code is looked at
+FEW_SPILLS = 2  # vectors that a loop may store to the stack
 CALLED = 1000  # cycles that calling a compiled operator takes at least
 
 
@@ -60,7 +64,7 @@ class LoopRow:
     """A hot loop nest: the columns of the table. Times are shares of the program's, by the model.
 
     `intensity`: operations for a byte that memory has to give at least. `bytes`: what each level gives or takes; `L1` is what registers exchange with the first cache. `roof`: what the nest is
-    limited by; `roof_share`: how much of that limit it reaches. `cycles`: of an iteration of `loop`.
+    limited by; `roof_share`: how much of that limit it reaches. `cycles`: of an iteration of `loop`. `threads`: as if so many worked.
     """
 
     nest: str
@@ -81,6 +85,7 @@ class LoopRow:
     vectorized: str
     recomputed: float
     intensity: float
+    threads: float
 
 
 @dataclass
@@ -154,7 +159,7 @@ class _Explainer:
     """One explanation in the making."""
 
     def __init__(self, version: Version, target: Any, size: int, llvm: bool, seconds: float) -> None:
-        self.version, self.target, self.size = version, target, size
+        self.version, self.target, self.size, self.llvm = version, target, size, llvm
         self.machine = target.machine
         self.mod = version.lower()
         self.func: PrimFunc = next(iter(self.mod.functions.values()))
@@ -165,6 +170,7 @@ class _Explainer:
         self.guess = (
             model(self.func, self.machine, size) if self.facts.vectorized else self.model
         )  # as of what is tried
+        self.traffic = Traffic([n.nest for n in self.model.nests], nests_of(self.func, size)[1], self.machine)
         self.trials = Trials(version, self.machine, size, TRIALS, seconds)
 
     def run(self) -> Explanation:
@@ -204,15 +210,14 @@ class _Explainer:
         return made
 
     def _case(self) -> Case:
-        nests, top = nests_of(self.func, self.size)
-        del nests
         case = Case(
             self.model,
-            Traffic([n.nest for n in self.model.nests], top, self.machine),
+            self.traffic,
             self.machine,
             views_of(self.version, self.size),
             list(numbers_in(self.version)),
             attachments(self.version),
+            parallel_calls(self.version),
             waste_of(self.version, self.model, self.size),
             inlined=inlined_in(self.version, self.model, self.size),
             inlinings=inlinings(self.version),
@@ -243,23 +248,45 @@ class _Explainer:
 
     def _tried(self, suspect: Suspect) -> Finding | None:
         """The finding with the edit that helps most; None if no edit helps, or none can be tried and it is not certain."""
-        best: tuple[float, Edit] | None = None
+        found: list[tuple[float, Edit]] = []
         before = self.model.time
-        tried = 0
-        for edit in suspect.edits:
-            if tried >= 8:
-                break
+        for edit in suspect.edits[:TRIED]:
             result = self.trials.run(edit)
-            tried += 1
             if result is None or not self.model.like(result[1]):
                 continue
             gain = (before if "vectorize(" in edit.text else self.guess.time) / max(result[1].time, 1e-9)
-            if gain >= WORTH and (best is None or gain > 1.05 * best[0]) and self.trials.accepted(edit):
-                best = gain, edit
+            if gain >= WORTH:
+                found.append((gain, edit))
+        best = self._best(found)
         untried = self.trials.cell is None and suspect.certain and self.model.share(suspect.nest) >= 0.25
         if best is None and not untried and not suspect.fact:
             return None
         return self._finding(suspect, *(best or (1.0, None)))
+
+    def _best(self, found: list[tuple[float, Edit]]) -> tuple[float, Edit] | None:
+        """The edit with the largest gain, the first of those that are close, of those that have no races; not one whose sums LLVM
+        keeps on the stack, if there is another."""
+        first, left, compiled = None, list(found), 0
+        while left and compiled < COMPILED:
+            best = left[0]
+            for other in left[1:]:
+                best = other if other[0] > 1.05 * best[0] else best
+            left.remove(best)
+            if not self.trials.accepted(best[1]):
+                continue
+            first, compiled = first or best, compiled + 1
+            if not self._spilled(best[1]):
+                return best
+        return first
+
+    def _spilled(self, edit: Edit) -> bool:
+        """Whether code with an edit has a hot loop with sums that LLVM stores to the stack, as far as LLVM is asked."""
+        known = self.trials.known[edit]
+        if not self.llvm or known is None:
+            return False
+        version, made = known
+        full = [n for n in made.hot if n.registers >= self.machine.vector_registers // 2]
+        return bool(full) and spilled_sums(version.lower(), self.target, [n.nest.statements for n in full]) > FEW_SPILLS
 
     def _finding(self, suspect: Suspect, gain: float, edit: Edit | None) -> Finding:
         statement = suspect.nest.nest.statements[0]
@@ -276,7 +303,7 @@ class _Explainer:
         if not self.model.hot or any(f.code != "not-parallel" for f in found):
             return None
         nest = self.model.hot[0]
-        reach = self._roof_share(case, nest)
+        reach = self._roof_share(nest)
         if self.model.share(nest) < 0.5 or reach < 0.8 or not nest.vectorized or nest.spills:
             return None
         if nest.limit == "multiply-adds" and _divides(nest):
@@ -285,6 +312,8 @@ class _Explainer:
             words = "the multiply-adders are busy in nearly every cycle"
         elif nest.limit in BYTES_A_CYCLE:
             words = f"each byte moves between {_level(nest.limit)} and the core once, as fast as it can"
+        elif nest.limit in ("loads", "stores"):
+            words = f"each element is {'loaded' if nest.limit == 'loads' else 'stored'} once, in whole vectors, as fast as the core can"
         else:
             return None
         core = " of one core" if found else ""
@@ -296,17 +325,23 @@ class _Explainer:
 
     # ------------------------------------------------------------------------ rows
 
-    def _roof_share(self, case: Case, nest: NestModel) -> float:
-        """How much of what limits it a nest reaches: its useful work or bytes over what its time would allow."""
-        if nest.limit in BYTES_A_CYCLE:
-            level = {"L2": 1, "L3": 2, "memory": 3}[nest.limit]
-            parts = patterns(nest.nest.accesses)
-            once = sum(
-                touched(p, nest.nest.loops, self.machine.line) * (1 + (p[0].store and level == 3)) for p in parts
-            )
-            return min(1.0, once / max(1, nest.bytes[nest.limit]))
+    def _roof_share(self, nest: NestModel) -> float:
+        """The share of a nest's time that a core would need if each operation was useful, each element came in whole vectors, and
+        each byte once from a memory that it comes from now."""
+        machine, parts = self.machine, patterns(nest.nest.accesses)
+        size = [(p, touched(p, nest.nest.loops, machine.line)) for p in parts]
+        vector = machine.vector_bits // 8
         useful = nest.ports.get("multiply-adds", 0.0) * nest.iterations * (1 - nest.conversions / max(nest.work, 1e-9))
-        return min(1.0, useful / max(nest.core, 1e-9))
+        loads = sum(s for p, s in size if not p[0].store) / vector / machine.loads_per_cycle
+        stores = sum(s for p, s in size if p[0].store) / vector * machine.storing(vector)
+        core = min(nest.core, max(useful, loads, stores))
+        once = dict.fromkeys(nest.transfers, 0.0)
+        for level, (name, width) in enumerate(BYTES_A_CYCLE.items(), 1):
+            moved = [
+                min(self.traffic.moved(nest.nest, p, level), s * (1 + (p[0].store and level == 3))) for p, s in size
+            ]
+            once[name] = sum(moved) / width
+        return in_one_core(core, once) / max(in_one_core(nest.core, nest.transfers), 1e-9)
 
     def _row(self, case: Case, nest: NestModel) -> LoopRow:
         statements = nest.nest.statements
@@ -324,11 +359,12 @@ class _Explainer:
         return LoopRow(
             case.name(nest), nest.rolled.name, tuple(loop.name for loop in nest.nest.loops),
             self.lines.line_of(statements[0].node), self.model.share(nest), nest.flops, {k: moved[k] for k in LEVELS},
-            nest.limit, self._roof_share(case, nest), nest.cycles, nest.port,
+            nest.limit, self._roof_share(nest), nest.cycles, nest.port,
             {k: round(v, 3) for k, v in nest.ports.items()}, nest.registers, self.machine.vector_registers,
             spills if spills is not None else nest.spills, how,
             case.waste.get(plain_name(view.name), 1.0) if view is not None else 1.0,
             nest.flops / max(1, moved["memory"], sum(touched(p, nest.nest.loops, self.machine.line) for p in patterns(nest.nest.accesses))),
+            nest.width,
         )  # fmt: skip
 
     def _nest_lines(self, nest: NestModel) -> set[int]:
@@ -348,6 +384,14 @@ def hottest_loop(mod: Any, target: Any, size: int = 256) -> int | None:
         return None
     lines = Lines(mod)
     return loop_of_lines(assembly_lines(mod, target), {lines.line_of(s.node) for s in made.hot[0].nest.statements})
+
+
+def spilled_sums(mod: Any, target: Any, nests: Sequence[Sequence[Statement]]) -> int:
+    """The vectors that the code of a lowered module stores to the stack in the loops of some statements, at most."""
+    from tvmagic.codegen import assembly_lines
+
+    lines, facts = Lines(mod), Facts(assembly=assembly_lines(mod, target))
+    return max((facts.spills({lines.line_of(s.node) for s in nest}) or 0 for nest in nests), default=0)
 
 
 def _divides(nest: NestModel) -> bool:

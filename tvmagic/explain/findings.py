@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain import remedies
 from tvmagic.explain.arrange import View, plain_name
-from tvmagic.explain.core import depending, shuffled
+from tvmagic.explain.core import shuffled
+from tvmagic.explain.guards import depending
 from tvmagic.explain.model import (
     LAUNCH,
     NestModel,
@@ -60,7 +61,8 @@ class Case:
     machine: Machine
     views: dict[str, View]
     numbers: list[Number]
-    attachments: list[Edit] = field(default_factory=list)
+    attachments: list[tuple[Edit, str]] = field(default_factory=list)
+    parallel_calls: dict[str, tuple[int, int]] = field(default_factory=dict)
     waste: dict[str, float] = field(default_factory=dict)
     inlined: list[Inlined] = field(default_factory=list)
     inlinings: list[tuple[Edit, str]] = field(default_factory=list)
@@ -90,6 +92,12 @@ class Case:
         before = self.model.nests[: self.model.nests.index(nest)]
         made = next((n for n in reversed(before) if any(s.target.data is access.data for s in n.nest.statements)), None)
         return access.name if made is None else self.name(made)
+
+    def elsewhere(self, view: View, reader: View) -> list[Edit]:
+        """A stage computed elsewhere, with its own threads given up if it has some: those of the other stage run it then."""
+        edits, place = list(remedies.compute_elsewhere(view, reader)), self.parallel_calls.get(view.text)
+        inside = [e for e in edits if "compute_root" not in e.text]
+        return edits if place is None else [*remedies.in_place(inside, *place), *edits]
 
     def lanes(self, nest: NestModel) -> int:
         """Elements of the result in a vector register."""
@@ -273,8 +281,26 @@ def _narrow_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 
 @rule
+def _short_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    """Vectors that LLVM makes of a short loop, of which a register holds two or more."""
+    loop, lanes = nest.lanes_of, case.lanes(nest)
+    if not nest.by_llvm or loop is None or loop is nest.rolled or 2 * nest.lanes > lanes or not nest.in_core:
+        return
+    view = case.view(nest)
+    edits = [n.edit(size) for n in case.numbers if n.value == loop.extent for size in (4 * lanes, 2 * lanes, lanes)]
+    edits += _dividing(case, range(lanes, 8 * lanes + 1))
+    if view is not None:
+        edits += [*remedies.vectorized(view, lanes), *remedies.longest_inside(view)]
+    text = (
+        f"the loop `{loop.name}` has {loop.extent} iterations, which become vectors of {nest.lanes:.2g} lanes on average; a register of "
+        f"{case.machine.name} holds {lanes}"
+    )
+    yield Suspect("narrow-vectors", nest, text, edits)
+
+
+@rule
 def _few_sums(case: Case, nest: NestModel) -> Iterable[Suspect]:
-    others = max((v for k, v in nest.ports.items() if k != "latency"), default=0.0)
+    others = max((v for k, v in nest.ports.items() if k not in ("latency", "pages")), default=0.0)
     if not nest.vectorized or not nest.in_core or nest.latency <= 1.25 * others:
         return
     view, lanes = case.view(nest), case.lanes(nest)
@@ -346,9 +372,10 @@ def _small_tile(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 @rule
 def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
-    if nest.limit not in BYTES_A_CYCLE:
-        return
-    level = {"L2": 1, "L3": 2, "memory": 3}[nest.limit]
+    slowest = max(nest.transfers, key=lambda name: nest.transfers[name])
+    if nest.limit not in BYTES_A_CYCLE and (nest.sums or nest.transfers[slowest] < 0.4 * nest.core):
+        return  # but what is added up in memory may be as fast as the core, and slower than in registers
+    level = {"L2": 1, "L3": 2, "memory": 3}[slowest]
     parts = patterns(nest.nest.accesses)
     pattern = max(parts, key=lambda p: case.traffic.moved(nest.nest, p, level))
     moved = case.traffic.moved(nest.nest, pattern, level)
@@ -362,7 +389,7 @@ def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
             remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)[:2]) if nest.vectorized else []
         )
         edits = [*tiles, *remedies.blocked(view), *remedies.square(view)]
-    where = {"L2": "the second cache", "L3": "the third cache", "memory": "memory"}[nest.limit]
+    where = {"L2": "the second cache", "L3": "the third cache", "memory": "memory"}[slowest]
     text = (
         f"`{case.read(nest, pattern[0])}` ({_bytes(once)}) comes {moved / once:.0f} times from {where}, {_bytes(moved)}; a block of it "
         f"would stay in the cache below, of {_bytes(case.traffic.sizes[level - 1])}"
@@ -376,7 +403,10 @@ def _widened(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if nest.limit not in BYTES_A_CYCLE:
         return
     for s in nest.nest.statements:
-        bits = [a.bits for a in s.loads if a.data is not s.target.data]
+        loaded = [a for a in s.loads if a.data is not s.target.data]
+        if not all(getattr(a.node.dtype, "is_float", False) for a in loaded):
+            continue  # integers have to become floats
+        bits = [a.bits for a in loaded]
         wide = s.node.value.dtype.element_of
         numbers: list[FloatImm] = []
         post_order_visit(
@@ -404,9 +434,14 @@ def _recomputed(case: Case, nest: NestModel) -> Iterable[Suspect]:
     times = case.waste.get(plain_name(view.name), 1.0) if view is not None else 1.0
     if view is None or times < 1.25:
         return
-    edits = [e for r in view.readers if (reader := case.views.get(plain_name(r))) for e in remedies.compute_elsewhere(view, reader)]  # fmt: skip
+    readers = [reader for r in view.readers if (reader := case.views.get(plain_name(r)))]
+    edits = [e for reader in readers for e in case.elsewhere(view, reader)]
+    moved = [
+        e for edit, block in case.attachments for reader in readers for e in remedies.attached(edit, block, reader)
+    ]
     edits = [
-        *case.attachments,
+        *(edit for edit, _ in case.attachments),
+        *moved,
         *(e for e in edits if "compute_root" in e.text),
         *(e for e in edits if "compute_root" not in e.text),
         *_larger(case),
@@ -449,7 +484,7 @@ def _in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
             continue
         if 2 * access.size <= case.traffic.sizes[0] or access.size < case.machine.cache(2) // 2:
             continue
-        edits = list(remedies.compute_elsewhere(view, reader))[:8]
+        edits = case.elsewhere(view, reader)[:8]
         text = (
             f"all of `{view.name}` ({_bytes(access.size)}) is stored before `{reader.name}` reads it, more than the second "
             f"cache keeps; computed in parts inside `{reader.name}` it would stay in the cache"
@@ -463,7 +498,7 @@ def _in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
 @rule
 def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
     around = nest.iterations / max(nest.rolled.extent, 1) * entry(nest)
-    if around < 0.2 * nest.core or nest.rolled.extent > 64:
+    if around < 0.2 * nest.core or nest.rolled.extent > 64 or not nest.in_core:
         return
     view = case.view(nest)
     edits: list[Edit] = []
@@ -480,7 +515,7 @@ def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
 @rule
 def _guards(case: Case, nest: NestModel) -> Iterable[Suspect]:
     loops = (nest.rolled, *nest.unrolled)
-    found = [g for s in nest.nest.statements for loop in loops for g in depending(s.guards, loop)]
+    found = [g for s in nest.nest.statements for loop in loops for g in depending(s.guards, loop) if nest.asked(s)]  # fmt: skip
     if not found or not nest.in_core:
         return
     view = case.view(nest)
@@ -488,7 +523,7 @@ def _guards(case: Case, nest: NestModel) -> Iterable[Suspect]:
     edits = _dividing(case, sizes)
     if view is not None:
         edits += remedies.vectorized(view, case.lanes(nest))
-        edits += [e for r in view.readers if (reader := case.views.get(plain_name(r))) for e in remedies.compute_elsewhere(view, reader)][:3]  # fmt: skip
+        edits += [e for r in view.readers if (reader := case.views.get(plain_name(r))) for e in case.elsewhere(view, reader)][:3]  # fmt: skip
     text = f"each iteration of `{nest.rolled.name}` asks whether `{found[0]}`" + (
         "; that also keeps LLVM from making vectors" if not nest.vectorized else ""
     )

@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.codegen.target.machine import Machine
-from tvmagic.explain.core import Core, depending
+from tvmagic.explain.core import Core
+from tvmagic.explain.guards import asked, depending
 from tvmagic.explain.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.explain.traffic import Traffic
 from tvmagic.explain.unrolling import UNROLLED, Body, bodies_of, instructions, vector_of
 from tvmagic.ir import For, PrimFunc, Var
 
-__all__ = ["LAUNCH", "NestModel", "ProgramModel", "model"]
+__all__ = ["LAUNCH", "NestModel", "ProgramModel", "in_one_core", "model"]
 
 LAUNCH = 3_000  # cycles to start threads on a parallel loop and to wait for them
 PARTS = 4  # of a parallel loop, for each thread
@@ -31,8 +33,6 @@ _FIELDS = 16  # elements between the fields that LLVM loads and stores together
 _BESIDE = 4  # values beside each other of which LLVM makes vectors
 _FEW_BYTES = 256  # of memory that LLVM keeps in registers, at most
 _FEWEST = 8  # iterations of which it makes vectors of lanes that are apart
-_APART = 1.05  # operations for each lane that is loaded or stored by itself, from which on that is worth it
-_SCATTERS = 512  # bits of vectors from which on a machine stores lanes that are apart
 _LIKE = 0.2  # of the operations of a program, which another schedule has at least
 
 
@@ -74,6 +74,12 @@ class NestModel:
     core: float = 0.0  # cycles in the core, of the whole nest in one thread
     time: float = 0.0  # cycles of the whole nest
 
+    def asked(self, s: Statement) -> int:
+        """How many conditions an iteration of `rolled` asks for a statement of the nest."""
+        loop = self.late[-1] if self.late else self.rolled  # the innermost one when LLVM made vectors
+        inside = self.unrolled[self.unrolled.index(loop) + 1 :] if self.late else self.unrolled
+        return asked(s, loop, inside) * math.prod(x.extent for x in self.late)
+
     @property
     def port(self) -> str:
         """What is busiest in an iteration."""
@@ -82,8 +88,7 @@ class NestModel:
     @property
     def moving(self) -> float:
         """Cycles that the memories need, in one thread."""
-        longest = max(self.transfers.values(), default=0.0)
-        return longest + OVERLAP * (sum(self.transfers.values()) - longest)
+        return _moving(self.transfers)
 
     @property
     def in_core(self) -> bool:
@@ -95,6 +100,17 @@ class NestModel:
         """What limits the nest: a port of the core or a level of memory."""
         worst = max(self.transfers, key=lambda name: self.transfers[name])
         return worst if self.transfers[worst] > self.core else self.port
+
+
+def _moving(transfers: Mapping[str, float]) -> float:
+    longest = max(transfers.values(), default=0.0)
+    return longest + OVERLAP * (sum(transfers.values()) - longest)
+
+
+def in_one_core(core: float, transfers: Mapping[str, float]) -> float:
+    """Cycles of one thread that computes for `core` cycles, while each level of memory moves for as many as `transfers` says."""
+    moving = _moving(transfers)
+    return max(core, moving) + OVERLAP * min(core, moving)
 
 
 @dataclass
@@ -202,7 +218,7 @@ def _with_cycles(found: list[NestModel], machine: Machine, traffic: Traffic) -> 
         made.core = made.iterations * made.cycles + entries * entry(made) / len(found)
         made.flops = sum(s.operations.flops() * s.lanes * (s.floating or 0) for s in nest.statements) * nest.iterations
         made.bytes, made.transfers = traffic.bytes(nest), traffic.cycles(nest)
-        made.time = max(made.core, made.moving) + OVERLAP * min(made.core, made.moving)
+        made.time = in_one_core(made.core, made.transfers)
         _parallel(made, machine)
     return found
 
@@ -324,22 +340,14 @@ def _run(statements: list[Statement]) -> int:
 def _lanes_apart(found: list[NestModel], machine: Machine) -> bool:
     """Whether LLVM makes vectors along the loop that is left, before it looks at what it unrolled, of lanes that are apart.
 
-    It does on machines that store such lanes, if they are not as near as the fields of a structure, and what that costs is
-    less than what vectors save of the operations on values.
+    It does on machines that store such lanes, if they are not as near as the fields of a structure and functions are called; other
+    code of ours keeps it from that.
     """
-    core, rolled = Core(found, machine), found[0].rolled
+    rolled = found[0].rolled
     statements = [s for made in found for s in made.nest.statements]
-    if machine.vector_bits < _SCATTERS or rolled.extent < _FEWEST:
+    if machine.vector_bits < SCATTERS or rolled.extent < _FEWEST:
         return False
-    if any(s.operations.calls for s in statements):
-        return any(_far(s.target, rolled) for s in statements)
-    places = {(core.place(a), a.store): a for s in statements for a in (*s.loads, s.target)}
-    moved = sum(core.copies(a) for a in places.values() if _far(a, rolled))
-    o = [
-        (2 * s.operations.fused + max(s.operations.simple, 0) + s.operations.conversions) * core.runs(s)
-        for s in statements
-    ]
-    return any(_far(s.target, rolled) for s in statements) and sum(o) > _APART * moved
+    return any(s.operations.calls for s in statements) and any(_far(s.target, rolled) for s in statements)
 
 
 def _far(access: Access, loop: Loop) -> bool:
@@ -357,8 +365,12 @@ def _obstacle(made: NestModel, loop: Loop, machine: Machine, held: set[Var]) -> 
     for s in made.nest.statements:
         if s.lanes > 1:
             return "mixed"
-        if depending(s.guards, loop) and not masks:
-            return "guard"
+        outside = not depending(
+            s.guards, made.rolled
+        )  # asked for what was unrolled: LLVM does not take it out of the loop
+        if (depending(s.guards, loop) or outside) and not masks or outside and loop is made.rolled:
+            if (loop is made.rolled and not outside) or made.asked(s):
+                return "guard"
         step = s.target.address.stride(loop.var)
         if s.accumulates and not s.target.address.uses(loop.var):
             if s.floating:

@@ -362,14 +362,24 @@ class _Values(Visitor):
     def call(self, node: Call) -> None:
         name = callee(node).removeprefix("tir.")
         if name == "if_then_else":
+            self.found.simple += 1
             if any(_reads(value) for value in node.args[1:]):  # else both values are computed, and one is chosen
                 self.guards.append(node.args[0])
-            self.found.simple += 1
+                self._guard(node.args[0])
+                self.visit(node.args[1])
+                self.visit(node.args[2])
+                return
         elif name not in _FREE:
             self.found.calls += 1
         for value in node.args:
             if isinstance(value, PrimExpr):
                 self.visit(value)
+
+    def _guard(self, condition: PrimExpr) -> None:
+        """What a condition loads; its comparisons are counted as a guard's."""
+        simple = self.found.simple
+        self.visit(condition)
+        self.found.simple = simple
 
     @handles(Var, IntImm)
     def leaf(self, node: PrimExpr) -> None:

@@ -9,7 +9,7 @@ from tvmagic.explain.arrange import Leaf, View, Writer
 from tvmagic.explain.trial import Edit, Number
 
 __all__ = [
-    "attached", "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "inlined", "other_sizes", "parallel",
+    "attached", "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "in_place", "inlined", "other_sizes", "parallel",
     "parallel_lines", "parallel_outside", "parallel_rows",
     "partial_sums", "square", "tiled", "unrolled", "vectorized",
 ]  # fmt: skip
@@ -212,10 +212,15 @@ def fused_parallel(view: View, numbers: Sequence[Number], cores: int) -> list[Ed
     leaf = view.leaves[0] if view.leaves else None
     if leaf is not None and leaf.kind == "parallel" and len(view.leaves) > 1:
         second = view.leaves[1]
-        if not second.reduced and not second.kind and not view.is_te:
-            writer = Writer(view)
-            writer.mark("parallel", writer.fuse(leaf, second))
-            found += _edit(writer)
+        if not second.reduced and not second.kind:
+            parts = range(2, min(second.extent, 16 * cores))
+            even = (n for n in parts if second.extent % n == 0 and leaf.extent * n % cores == 0)
+            for count in (next(even, 0), second.extent):
+                if count:
+                    writer = Writer(view)
+                    part = second if count == second.extent else writer.split(second, second.extent // count)[0]
+                    writer.mark("parallel", writer.fuse(leaf, part))
+                    found += _edit(writer)
     sizes = [n.value // k for n in numbers for k in (2, 3, 4, 8) if n.value // k > 1] + [n.value * 2 for n in numbers]
     return found + other_sizes(numbers, sorted(set(sizes)))
 
@@ -277,6 +282,11 @@ def compute_elsewhere(view: View, reader: View) -> Iterator[Edit]:
     yield from inlined(view)
     if view.is_te:
         yield Edit(f"{view.text}.compute_root()")
+
+
+def in_place(edits: Sequence[Edit], line: int, span: int) -> list[Edit]:
+    """Calls in the place of lines of the cell; those that replace others already as they are."""
+    return [edit if edit.line else Edit(edit.text, line, span) for edit in edits]
 
 
 def attached(edit: Edit, block: str, reader: View) -> list[Edit]:

@@ -13,7 +13,7 @@ from tvmagic.explain.traffic import BYTES_A_CYCLE
 from tvmagic.operators.measure import Work
 from tvmagic.operators.peaks import Peaks, kept_peaks
 
-__all__ = ["HERTZ", "Roof", "bandwidths", "roof_of"]
+__all__ = ["HERTZ", "Roof", "bandwidths", "hertz_of", "roof_of"]
 
 HERTZ = 3e9  # cycles of a second, of a processor whose peak was not measured
 
@@ -58,7 +58,7 @@ def roof_of(work: Work, target: Any = None) -> Roof:
     """
     machine, threads = resolved(target).machine, runtime.num_threads()
     kept = kept_peaks(target)
-    cycles = _hertz(machine, kept) if kept is not None else HERTZ
+    cycles = hertz_of(machine, kept) if kept is not None else HERTZ
     beyond = _BUSY if kept is not None else _TOO_LOW
     source = "measured by `%machine`" if kept is not None else "by the model, at 3 GHz; `%machine` measures it"
     width = max(work.bits, 32)  # halves are computed as float32
@@ -80,12 +80,12 @@ def roof_of(work: Work, target: Any = None) -> Roof:
 
 def bandwidths(machine: Machine, peaks: Peaks) -> dict[str, float]:
     """The bytes a second that one core gets from each level of memory: from memory as measured, from caches by the model."""
-    cycles = _hertz(machine, peaks)
+    cycles = hertz_of(machine, peaks)
     caches = {level: width * cycles for level, width in BYTES_A_CYCLE.items()}
     return {"L1": _first_cache(machine) * cycles, **caches, "memory": peaks.bandwidth}
 
 
-def _hertz(machine: Machine, peaks: Peaks) -> float:
+def hertz_of(machine: Machine, peaks: Peaks) -> float:
     """Cycles a second, by the peak that was measured."""
     return peaks.flops / (2 * machine.lanes("float32") * machine.fma_per_cycle)
 

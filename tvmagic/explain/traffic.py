@@ -224,46 +224,60 @@ class Traffic:
         return touched(pattern, loops[number:], self.machine.line) * math.prod(loop.extent for loop in loops[:number])
 
     def _fresh(self, nest: Nest, pattern: _Pattern, level: int) -> float:
-        """The share of a pattern that no loop before, beside this one, left in the cache."""
-        again, around = self._again.get(nest, ({}, ()))
-        before = again.get(pattern[0].data, set())
-        if not before or sum(self.of_loop(loop) for loop in around) > self.sizes[level - 1]:
-            return 1.0
-        known = sum((self._line(pattern[0], offset), pattern[0].address.signature) in before for offset in pattern[1])
-        return 1.0 - known / len(pattern[1])
+        """The share of a pattern that no loop before, beside this one or beside one around it, left in the cache."""
+        access, offsets = pattern
+        fresh = 1.0
+        for again, around in self._again.get(nest, []):
+            before = again.get(access.data, set())
+            if before and sum(self.of_loop(loop) for loop in around) <= self.sizes[level - 1]:
+                known = sum((self._line(access, offset), access.address.signature) in before for offset in offsets)
+                fresh = min(fresh, 1.0 - known / len(offsets))
+        return fresh
 
     def _line(self, access: Access, offset: int) -> int:
         """The cache line that an offset of an access is in, if its buffer begins with one."""
         return offset * access.bytes // self.machine.line
 
-    def _repeated(self) -> dict[Nest, tuple[dict[Var, set[object]], list[Loop]]]:
-        """For nests the accesses that one beside it, such as another copy of an unrolled loop, made before in the same lines,
-        with the loops beside each other."""
+    def _repeated(self) -> dict[Nest, list[tuple[dict[Var, set[object]], list[Loop]]]]:
+        """For nests, and each loop of theirs with several loops inside, the accesses that one of these made before in the same lines,
+        such as another copy of an unrolled loop, or another stage; with the loops beside each other."""
         beside: dict[Loop, list[Loop]] = {}
         for loop in dict.fromkeys(loop for n in self.nests for loop in n.loops):
             if loop.parent is not None:
                 beside.setdefault(loop.parent, []).append(loop)
-        seen: dict[Loop, set[object]] = {}
-        found: dict[Nest, tuple[dict[Var, set[object]], list[Loop]]] = {}
+        seen: dict[Loop, dict[object, tuple[int, ...]]] = {}
+        found: dict[Nest, list[tuple[dict[Var, set[object]], list[Loop]]]] = {}
         for nest in self.nests:
-            parent = next((loop for loop in reversed(nest.loops) if len(beside.get(loop, ())) > 1), None)
-            if parent is None:
-                continue
-            own = nest.loops[nest.loops.index(parent) + 1 :]
-            order = {loop.var: (n, loop.extent) for n, loop in enumerate(own)}
-            known, repeated = seen.setdefault(parent, set()), dict[Var, set[object]]()
-            fresh: list[object] = []
-            for access in nest.accesses:
-                address = access.address
-                keys = [(order.get(k[0], id(k[0])), *k[1:], stride) for k, stride in address.strides.items()]
-                line = self._line(access, address.offset)
-                key = (access.data, line, frozenset(keys), address.known)
-                if key in known and address.known:
-                    repeated.setdefault(access.data, set()).add((line, address.signature))
-                fresh.append(key)
-            known.update(fresh)
-            found[nest] = repeated, beside[parent]
+            for number, parent in enumerate(nest.loops):
+                if len(beside.get(parent, ())) < 2:
+                    continue
+                known, repeated = seen.setdefault(parent, {}), dict[Var, set[object]]()
+                places = [(a, self._place(a, nest.loops[number + 1 :])) for a in nest.accesses if a.address.known]
+                for access, (key, counts) in places:
+                    if (most := known.get(key)) and all(n <= m for n, m in zip(counts, most)):
+                        place = self._line(access, access.address.offset), access.address.signature
+                        repeated.setdefault(access.data, set()).add(place)
+                for _, (key, counts) in places:
+                    known[key] = max(counts, known.get(key, counts))
+                found.setdefault(nest, []).append((repeated, beside[parent]))
         return found
+
+    def _place(self, access: Access, loops: Sequence[Loop]) -> tuple[object, tuple[int, ...]]:
+        """Where an access goes while `loops` run: what it has in common with others that begin there and take the same steps, and how
+        many of each step it takes."""
+        inside = {loop.var for loop in loops}
+        around = [
+            (k, stride) for k, stride in access.address.strides.items() if k[0] not in inside and k[0] is not LANE
+        ]
+        (piece,) = _pieces((access, (access.address.offset,)), loops, self.machine.line)
+        moves = [(step, count) for step, count in piece.moves if count > 1]
+        key = (
+            access.data,
+            self._line(access, access.address.offset),
+            frozenset(around),
+            tuple(step for step, _ in moves),
+        )
+        return key, tuple(count for _, count in moves)
 
     def bytes(self, nest: Nest) -> dict[str, int]:
         """Bytes that a nest moves from L2, from L3 and from memory."""

@@ -15,7 +15,7 @@ from tvmagic.operators import Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
 
-__all__ = ["Edit", "Number", "Trials", "attachments", "inlinings", "numbers_in"]
+__all__ = ["Edit", "Number", "Trials", "attachments", "inlinings", "numbers_in", "parallel_calls"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ class Trials:
             source = Source(f"schedule {op.name} (tried)", text)
             made = schedule_from_cell(op, source, "tried", self.version.scope)
             func = next(iter(made.lower().functions.values()))
-            return made, model(func, self.machine, self.sizes)
+            found = model(func, self.machine, self.sizes)
+            return None if any(sum(x.parallel for x in n.nest.loops) > 1 for n in found.nests) else (made, found)
         except TVMagicError:
             return None
         finally:
@@ -161,9 +162,18 @@ def inlinings(version: Version) -> list[tuple[Edit, str]]:
     ]
 
 
-def attachments(version: Version) -> list[Edit]:
-    """Each `sch.compute_at(block, loop)` of the cell moved outside parts of the loop."""
-    found: list[Edit] = []
+def parallel_calls(version: Version) -> dict[str, tuple[int, int]]:
+    """The lines of the cell's calls of a stage's `parallel`, by the text of the stage, and how many lines each has."""
+    return {
+        ast.unparse(call.func.value): _place(statement)
+        for statement, call, _ in _calls(version)
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "parallel"
+    }
+
+
+def attachments(version: Version) -> list[tuple[Edit, str]]:
+    """Each `sch.compute_at(block, loop)` of the cell moved outside parts of the loop, with the text of the block."""
+    found: list[tuple[Edit, str]] = []
     for statement, call, text in _calls(version):
         if ast.unparse(call.func) != "sch.compute_at" or len(call.args) != 2:
             continue
@@ -171,5 +181,5 @@ def attachments(version: Version) -> list[Edit]:
         name = loop if loop.isidentifier() else "loop"
         for size in (16, 64):
             calls = f"{name}_o, {name}_i = sch.split({loop}, [None, {size}])\nsch.compute_at({block}, {name}_o)"
-            found.append(Edit(calls, *_place(statement)))
+            found.append((Edit(calls, *_place(statement)), block))
     return found

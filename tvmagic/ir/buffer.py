@@ -28,7 +28,7 @@ from tvmagic.ir.node import Name, Node, Span
 from tvmagic.ir.operators import lanes_of, vscale_factor
 from tvmagic.ir.values import SEQUENCES, SLICES, scope_of
 
-__all__ = ["Buffer", "BufferDef", "BufferRegion", "MatchBufferRegion", "check_reach", "decl_buffer"]
+__all__ = ["Buffer", "BufferDef", "BufferRegion", "MatchBufferRegion", "check_reach", "decl_buffer", "is_reached"]
 
 
 @node(walk="dtype data shape strides axis_separators elem_offset name data_alignment offset_factor buffer_type")
@@ -242,9 +242,14 @@ class Buffer(Node):
 BufferDef: TypeAlias = Buffer  # a field that holds a buffer which the node defines
 
 
+def is_reached(count: int, dtype: DataType) -> bool:
+    """Whether indices of the integer type `dtype` tell so many elements apart."""
+    return not count >> (dtype.bits - dtype.is_int)
+
+
 def check_reach(name: str, count: int, dtype: DataType, span: Span | None = None) -> None:
     """An error if a buffer has more elements than its indices, of the integer type `dtype`, reach."""
-    if count >> (dtype.bits - dtype.is_int):
+    if not is_reached(count, dtype):
         raise WrongValueError(
             f"buffer `{name}` has {count} elements, more than its indices of type `{dtype}` reach",
             span=span,

@@ -139,7 +139,10 @@ class Allocate(Stmt):
 
 @node
 class AllocateConst(Stmt):
-    """`body` with the constant array `data` (an NDArray of this type and shape) behind `buffer_var`."""
+    """`body` with the constant array `data` (an NDArray of this type and shape) behind `buffer_var`.
+
+    `irmod_storage_idx` is the array's number among the constants of the module, if they were gathered there.
+    """
 
     buffer_var: Var
     dtype: DataType
@@ -147,6 +150,7 @@ class AllocateConst(Stmt):
     data: Any
     body: Stmt
     annotations: dict[str, Any]
+    irmod_storage_idx: int | None = None
 
     def check(self) -> None:
         if not hasattr(self.data, "copyfrom"):

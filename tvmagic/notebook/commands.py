@@ -66,7 +66,7 @@ def passes(
     show_unchanged: bool = True,
     code: bool = True,
     verify: bool = False,
-    notation: str = "tvmscript",
+    notation: str | None = None,
     llvm: str = "loops",
 ) -> Passes:
     """Every schedule call and pass of an operator, to step through.
@@ -79,7 +79,8 @@ def passes(
     show_unchanged: show passes that changed nothing.
     code: end with LLVM IR and assembly.
     verify: run the program after every step and compare it with NumPy.
-    notation: how programs are written: `tvmscript`, `classic` (as TVM printed them before) or `cinn`.
+    notation: how programs are written: `tvmscript`, `classic` (as TVM printed them before) or `cinn`; by default as the
+        operator is, in CINN's text or in TVMScript.
     llvm: LLVM's own passes: `loops` (each that changed loops, the others between them as one step), `all` or `none`.
     """
     chosen = version_of(value, version)

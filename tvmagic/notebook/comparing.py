@@ -27,6 +27,8 @@ def side_by_side(first: Version, second: Version) -> Record:
     """A record whose steps hold the program of the first version before, of the second after, by pass."""
     a, b = (programs_by_pass(record_of(v)) for v in (first, second))
     record = Record(title=f"{label(first)} against {label(second)}", sides=(label(first), label(second)))
+    if first.operator.notation == second.operator.notation:
+        record.notation = first.operator.notation
     for version in (first, second):
         if version.record is not None:
             record.sources.update(version.record.sources)

@@ -22,7 +22,7 @@ class _Operator(Shown):
     def __init__(self, op: Operator, graph: bool, unfolded: bool) -> None:
         self.op, self.unfolded = op, unfolded
         self.title = op.signature
-        program = program_of(op.to_prim_func() if op.prim_func is not None else op.te_schedule())
+        program = program_of(op.to_prim_func() if op.prim_func is not None else op.te_schedule(), op.notation)
         self.loops = Listing(program.lines, program.language)
         self.picture = _operator_picture(op) if graph else None
 

@@ -280,9 +280,9 @@ class TensorMagics(MagicNames):
         argument(
             "--notation",
             type=Choice(*NOTATIONS),
-            default="tvmscript",
             metavar="N",
-            help="how programs are written: tvmscript, classic (TVM before TVMScript) or cinn",
+            help="how programs are written: tvmscript, classic (TVM before TVMScript) or cinn; by default cinn for an operator "
+            "that is written in CINN's text, as long as that says the whole program, else tvmscript",
         ),
         argument(
             "--html", metavar="FILE", help="write a page that shows all steps and runs the operator in WebAssembly"

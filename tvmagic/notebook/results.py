@@ -77,7 +77,7 @@ class Passes(Shown):
         only: Iterable[str] | None = None,
         show_unchanged: bool = True,
         marks: Sequence[str] = (),
-        notation: str = "tvmscript",
+        notation: str | None = None,
     ) -> None:
         self.record, self.only = record, None if only is None else list(only)
         self.version: Version | None = None  # that the record is of, if its programs may be edited in the page

@@ -19,7 +19,7 @@ def is_te_schedule(value: Any) -> bool:
     return hasattr(value, "stages") and hasattr(value, "stage_map")
 
 
-def schedule_program(sch: Any, notation: str = "tvmscript") -> Program:
+def schedule_program(sch: Any, notation: str | None = None) -> Program:
     """The loops of a schedule; if it is not complete, its stages with the reason."""
     try:
         return node_program(program_of_schedule(sch), notation)

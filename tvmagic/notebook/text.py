@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, Node, PrimFunc, Stmt
 
-__all__ = ["NOTATIONS", "LineOrigins", "Program", "language_of", "node_program", "program_of"]
+__all__ = ["NOTATIONS", "LineOrigins", "Program", "in_cinn_form", "language_of", "node_program", "program_of"]
 
 LineOrigins = tuple[tuple[str, int], ...]
 
@@ -19,6 +19,7 @@ class Program:
 
     `origins[i]` are the places (source, line) that line i comes from; empty if nothing is known.
     A text made of another program (`made_of`) names for each line that program's line, from 1; 0 for none.
+    `instead` says why it is in TVMScript, if another notation was asked for.
     """
 
     lines: list[str]
@@ -26,12 +27,14 @@ class Program:
     origins: list[LineOrigins] = field(default_factory=list)
     made_of: Any = None
     made_of_lines: tuple[int, ...] = ()
+    instead: str = ""
 
 
-def program_of(value: Any, notation: str = "tvmscript") -> Program:
+def program_of(value: Any, notation: str | None = None, whole: bool = False) -> Program:
     """The text of whatever a step holds: an IR node, a schedule, a built module, or a text.
 
-    `notation`: how programs are written, one of `NOTATIONS`.
+    `notation`: how programs are written, one of `NOTATIONS`; by default in TVMScript, in CINN's form in CINN's. `whole`:
+    in TVMScript if `notation` would leave anything out.
     """
     if isinstance(value, Program):
         return value
@@ -40,11 +43,11 @@ def program_of(value: Any, notation: str = "tvmscript") -> Program:
             return Program(value.splitlines(), "llvm", made_of=getattr(value, "source"), made_of_lines=lines)
         return Program(value.rstrip("\n").split("\n"), language_of(value))
     if isinstance(value, Node):
-        return node_program(value, notation)
+        return node_program(value, notation, whole)
     if hasattr(value, "line_of") and hasattr(value, "assembly"):
         return Program(list(value.assembly), "asm", made_of=value.source, made_of_lines=tuple(value.line_of))
     if hasattr(value, "mod") and isinstance(value.mod, Node):
-        return node_program(value.mod, notation)
+        return node_program(value.mod, notation, whole)
     from tvmagic.notebook.schedules import is_te_schedule, schedule_program
 
     if is_te_schedule(value):
@@ -55,18 +58,32 @@ def program_of(value: Any, notation: str = "tvmscript") -> Program:
 NOTATIONS = ("tvmscript", "classic", "cinn")
 
 
-def node_program(node: Node, notation: str = "tvmscript") -> Program:
+def node_program(node: Node, notation: str | None = None, whole: bool = False) -> Program:
     """The text of a node; each line with the places of the statements that begin on it.
 
-    A program that `notation` has no text for is written in TVMScript; a program in CINN's form, by default, in CINN's.
+    A program that `notation` has no text for is written in TVMScript, and `instead` says why; `whole`: also one of which
+    `notation` would leave something out.
     """
-    if notation == "tvmscript" and _in_cinn_form(node):
-        notation = "cinn"
-    if notation != "tvmscript" and isinstance(node, (Stmt, PrimFunc, IRModule)):
-        try:
-            return _braces_program(node, notation)
-        except TVMagicError:
-            pass
+    if notation is None:
+        notation = "cinn" if in_cinn_form(node) else "tvmscript"
+    if notation == "tvmscript" or not isinstance(node, (Stmt, PrimFunc, IRModule)):
+        return _script_program(node)
+    try:
+        missing = _left_out(node) if whole and notation == "cinn" else ""
+        return _script_program(node, missing) if missing else _braces_program(node, notation)
+    except TVMagicError as error:
+        return _script_program(node, error.message)
+
+
+def _left_out(node: Stmt | PrimFunc | IRModule) -> str:
+    from tvmagic.cinn.text.limits import left_out
+
+    missing = left_out(node)
+    return f"CINN's text does not say {missing}" if missing else ""
+
+
+def _script_program(node: Node, instead: str = "") -> Program:
+    """The text of a node in TVMScript."""
     from tvmagic.script import script_with_spans
 
     text, spans = script_with_spans(node)
@@ -80,13 +97,13 @@ def node_program(node: Node, notation: str = "tvmscript") -> Program:
             target = found if isinstance(place.node, Stmt) else expressions
             target[number][origin.source, origin.line] = None
     origins = [tuple(statement or inner) for statement, inner in zip(found, expressions)]
-    return Program(lines, "tvmscript", origins)
+    return Program(lines, "tvmscript", origins, instead=instead)
 
 
-def _in_cinn_form(node: Node) -> bool:
+def in_cinn_form(node: Any) -> bool:
     """Whether a function or module is in the form in which CINN's schedules work; asked without loading CINN."""
-    functions = node.functions.values() if isinstance(node, IRModule) else [node]
-    return all("cinn.form" in (getattr(f, "attrs", None) or {}) for f in functions)
+    functions = list(node.functions.values()) if isinstance(node, IRModule) else [node]
+    return bool(functions) and all("cinn.form" in (getattr(f, "attrs", None) or {}) for f in functions)
 
 
 def _braces_program(node: Stmt | PrimFunc | IRModule, notation: str) -> Program:
@@ -104,6 +121,7 @@ def _braces_program(node: Stmt | PrimFunc | IRModule, notation: str) -> Program:
 
 
 _MARKS = (
+    ("python", ("Graph: ",)),  # of Ascend
     ("opencl", ("__kernel void ",)),
     ("llvm", ("; ModuleID", "target triple", "source_filename =")),
     ("asm", ("\t.text", "\t.globl", "\t.file", "\t.section", ".functype", ".visible")),

@@ -16,7 +16,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Node
 from tvmagic.notebook.bound_notes import PREFIX, phases, region_picture, stage_sentences
 from tvmagic.notebook.diff import LIKE, Row, diff_lines, likeness
-from tvmagic.notebook.text import LineOrigins, Program, node_program, program_of
+from tvmagic.notebook.text import LineOrigins, Program, in_cinn_form, node_program, program_of
 from tvmagic.passes import Note, Record, Step
 
 __all__ = ["CALLS", "NoteView", "StepView", "Text", "View", "make_view", "plain", "selected"]
@@ -120,7 +120,7 @@ CALLS = "calls"  # stands for all schedule calls among the names of passes
 
 
 def make_view(
-    record: Record, only: Iterable[str] | None = None, marks: Sequence[str] = (), notation: str = "tvmscript"
+    record: Record, only: Iterable[str] | None = None, marks: Sequence[str] = (), notation: str | None = None
 ) -> View:
     """Describe a record.
 
@@ -129,7 +129,8 @@ def make_view(
     marks: for each step of the record a few words to show beside it, such as `equal to NumPy`.
     only: names of passes to show (with or without a prefix such as `tir.`); all by default. `calls` are the schedule
         calls. A name that did not run is a `TVMagicError`.
-    notation: how programs are written: `tvmscript`, `classic` (TVM before TVMScript) or `cinn`.
+    notation: how programs are written: `tvmscript`, `classic` (TVM before TVMScript) or `cinn`. By default in what the
+        user wrote, CINN's text (as long as it says the whole program) or TVMScript.
     """
     view = _Maker(record, notation).make(selected(record, only))
     mark_of = {id(step): mark for step, mark in zip(record.steps, marks)}
@@ -147,17 +148,26 @@ def selected(record: Record, only: Iterable[str] | None) -> list[Step]:
     return [s for s in record.steps if s.name in wanted or (s.kind == "schedule" and CALLS in names)]
 
 
+def written_in(record: Record) -> str:
+    """The notation of a record that does not say it: CINN's if a program has the form of CINN's schedules."""
+    programs = [p for step in record.steps for p in (step.before, step.after)]
+    return "cinn" if any(in_cinn_form(getattr(p, "mod", p)) for p in programs) else "tvmscript"
+
+
 class _Maker:
     """The tables that grow while the steps of a record are described."""
 
-    def __init__(self, record: Record, notation: str) -> None:
-        self.record, self.notation = record, notation
+    def __init__(self, record: Record, notation: str | None) -> None:
+        self.record = record
+        self.whole = notation is None  # what is shown unasked must not leave anything out
+        self.notation = notation or record.notation or written_in(record)
+        self.instead = ""  # why TVMScript is shown, once this was said
         self.line_numbers: dict[str, int] = {}
         self.lines: list[str] = []
         self.origin_numbers: dict[LineOrigins, int] = {(): 0}
         self.origins: list[LineOrigins] = [()]
         self.texts: list[Text] = []
-        self.of_object: dict[int, tuple[Any, int]] = {}
+        self.of_object: dict[tuple[int, str], tuple[Any, int, str]] = {}
         self.of_text: dict[tuple[str, ...], int] = {}
         self.of_pair: dict[tuple[int, int], list[Row]] = {}
         self.made_of_lines: dict[int, tuple[int, ...]] = {}  # of texts that are made of another one
@@ -172,8 +182,10 @@ class _Maker:
         return View(self.record.title, views, self.texts, self.lines, self.origins, sources, parents, self.record.sides)
 
     def step(self, step: Step) -> StepView:
+        told = self.instead
         before, after = self.sides(step)
         rows = self.rows(before, after)
+        why = [] if self.instead == told else [NoteView("notation", [self.instead], [], [[]])]
         options = ", ".join(f"{k}={plain(v)}" for k, v in step.options.items())
         called = step.kind == "schedule" and "(" not in step.name and bool(options)
         return StepView(
@@ -184,7 +196,7 @@ class _Maker:
             before,
             after,
             rows,
-            note_views(step.notes),
+            [*note_views(step.notes), *why],
             error=error_text(step.error) if step.error is not None else "",
             options="" if step.kind == "schedule" else options,
             place=place_of(step.span),
@@ -195,25 +207,42 @@ class _Maker:
         from tvmagic.notebook.schedules import is_te_schedule, stages_program
 
         if step.error is not None:  # what the call was made on
-            return self.text(step.before), None
+            return self.pair(step.before, None)
         if step.kind == "schedule" or not is_te_schedule(step.before):
-            return self.text(step.before), self.text(step.after)
+            return self.pair(step.before, step.after)
         before = self.add(stages_program(step.before))
         if is_te_schedule(step.after):
             return before, self.add(stages_program(step.after))
         if isinstance(step.after, Mapping):
             return before, self.add(stages_program(step.before, step.after))
-        return before, self.text(step.after)
+        return before, self.pair(None, step.after)[1]
 
-    def text(self, program: Any) -> int | None:
+    def pair(self, before: Any, after: Any) -> tuple[int | None, int | None]:
+        """The texts of two programs, both in TVMScript if the notation cannot say one of them; then the reason is kept.
+
+        What the user wrote in CINN's text is in TVMScript from there on.
+        """
+        (left, why_left), (right, why_right) = self.text(before, self.notation), self.text(after, self.notation)
+        why = why_left or why_right
+        if not why:
+            return left, right
+        left, right = self.text(before, "tvmscript")[0], self.text(after, "tvmscript")[0]
+        if self.whole:
+            self.notation = "tvmscript"
+        self.instead = self.instead or f"shown in TVMScript{' from here on' if self.whole else ''}: {why}"
+        return left, right
+
+    def text(self, program: Any, notation: str) -> tuple[int | None, str]:
+        """The number of a program's text, and why that is in TVMScript if `notation` is another one."""
         if program is None:
-            return None
-        known = self.of_object.get(id(program))
+            return None, ""
+        known = self.of_object.get((id(program), notation))
         if known is not None:
-            return known[1]
-        number = self.add(program_of(program, self.notation))
-        self.of_object[id(program)] = (program, number)
-        return number
+            return known[1:]
+        shown = program_of(program, notation, self.whole)
+        number = self.add(shown)
+        self.of_object[id(program), notation] = (program, number, shown.instead)
+        return number, shown.instead
 
     def add(self, program: Program) -> int:
         key = (program.language, *program.lines)
@@ -245,7 +274,7 @@ class _Maker:
     def place(self, text: Text, program: Program) -> None:
         """Give the lines of a text the places in the cell of the program it was made of, which is shown in another notation."""
         made = [s.before for s in self.record if s.kind == "codegen" and isinstance(s.before, Node)]
-        known = (node_program(before) for before in made)
+        known = (node_program(before, "tvmscript") for before in made)
         source = next((p for p in known if "\n".join(p.lines) == str(program.made_of).rstrip("\n")), None)
         for line, at in enumerate(program.made_of_lines if source is not None else ()):
             if source is not None and 0 < at <= len(source.origins):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tvmagic import runtime
 from tvmagic.codegen.target import resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain import Explanation, Finding, LoopRow, explain
-from tvmagic.explain.roof import HERTZ, bandwidths
+from tvmagic.explain.roof import HERTZ, bandwidths, hertz_of
 from tvmagic.explain.traffic import LEVELS
 from tvmagic.notebook.commands import target_text
 from tvmagic.notebook.html import escape, frame, sentence
@@ -20,12 +19,13 @@ from tvmagic.notebook.results import Listing, Parts, Picture, Shown, Table
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Version
 from tvmagic.operators.measure import measure
-from tvmagic.operators.peaks import measured_peaks
+from tvmagic.operators.peaks import Peaks, measured_peaks
 
 __all__ = ["explanation_view", "why"]
 
 _COLOURS = ("#8fbcd4", "#5b8db8", "#b58a3c", "#b0483c")
 _FAR = 4  # times the modelled time from which on the model misses something
+_TWICE = 2.0  # times the modelled time from which on nothing is called at its roof
 _CALL = 50e-6  # seconds that a call with its threads may take whatever it computes
 _LONGEST = 2.0  # seconds of a call by the model up to which it is measured
 _ROWS = 60  # instructions that are shown
@@ -66,19 +66,24 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
         if reason:
             explanation.notes.append(f"not measured: {reason}")
     if seconds is not None:
-        _doubt(explanation, seconds)
-    return explanation_view(explanation, seconds)
+        _doubt(explanation, seconds, chosen)
+    return explanation_view(explanation, seconds, chosen)
 
 
-def _doubt(explanation: Explanation, seconds: float) -> None:
-    """Say so if the measured time is far from the modelled one; then nothing is known to be at its limit."""
+def _slower(explanation: Explanation, seconds: float, peaks: Peaks) -> float:
+    """How many times as long a call takes as by the model; 1 if it takes less time."""
+    return max(1.0, seconds * hertz_of(explanation.machine, peaks) / max(explanation.cycles, 1e-9))
+
+
+def _doubt(explanation: Explanation, seconds: float, target: str | None) -> None:
+    """Say so if the measured time is far from the modelled one; nothing is known to be at its limit then, and if it is twice as long."""
+    if seconds >= _CALL and _slower(explanation, seconds - _CALL, measured_peaks(target)) >= _TWICE:
+        explanation.findings[:] = [finding for finding in explanation.findings if finding.code != "at-roof"]
     expected = explanation.cycles / HERTZ
-    if seconds < _FAR * expected + _CALL:
-        return
-    explanation.findings[:] = [finding for finding in explanation.findings if finding.code != "at-roof"]
-    explanation.notes.append(
-        f"a call takes {format_seconds(seconds)}, and {format_seconds(expected)} by the model: what takes most of the time is not in it"
-    )
+    if seconds >= _FAR * expected + _CALL:
+        explanation.notes.append(
+            f"a call takes {format_seconds(seconds)}, and {format_seconds(expected)} by the model: what takes most of the time is not in it"
+        )
 
 
 def _obstacle(explanation: Explanation) -> str:
@@ -98,13 +103,14 @@ def _measured(version: Version, size: int) -> float:
     return measure(lambda: version(*inputs, out=outputs), seconds=0.1).best
 
 
-def explanation_view(explanation: Explanation, seconds: float | None = None) -> Why:
-    """An explanation to look at; `seconds` is the measured time of a call."""
-    parts: list[Shown] = [_table(explanation, seconds), Findings(explanation.findings)]
+def explanation_view(explanation: Explanation, seconds: float | None = None, target: str | None = None) -> Why:
+    """An explanation to look at; `seconds` is the measured time of a call of code for `target`."""
+    peaks = measured_peaks(target) if seconds is not None else None
+    parts: list[Shown] = [_table(explanation, seconds, peaks), Findings(explanation.findings)]
     if explanation.loops:
         parts.append(_bytes_bar(explanation.loops))
-    if seconds is not None and explanation.loops:
-        parts.append(_roofline(explanation, seconds))
+    if seconds is not None and peaks is not None and explanation.loops:
+        parts.append(_roofline(explanation, seconds, peaks))
     if explanation.assembly:
         parts.append(_assembly(explanation))
     return Why(explanation, parts, seconds)
@@ -113,21 +119,22 @@ def explanation_view(explanation: Explanation, seconds: float | None = None) -> 
 # ---------------------------------------------------------------------------- the table
 
 
-def _table(explanation: Explanation, seconds: float | None) -> Table:
+def _table(explanation: Explanation, seconds: float | None, peaks: Peaks | None) -> Table:
     columns = [
         "loops", "time", "limited by", "reached", "operations", *LEVELS, "cycles an iteration", "busiest", "registers",
         "spills", "vectors", "computed for one used",
     ]  # fmt: skip
-    rows = [_row(row, seconds) for row in explanation.loops]
+    slower = _slower(explanation, seconds, peaks) if seconds is not None and peaks is not None else 1.0
+    rows = [_row(row, seconds, slower) for row in explanation.loops]
     whole = f"{format_seconds(seconds)} a call, measured" if seconds is not None else f"{human(explanation.cycles)} cycles a call by the model"  # fmt: skip
     title = f"{explanation.name} ({explanation.version}): {whole}, on {explanation.machine.name}"
     return Table(columns, rows, title, explanation.notes)
 
 
-def _row(row: LoopRow, seconds: float | None) -> list[Any]:
+def _row(row: LoopRow, seconds: float | None, slower: float) -> list[Any]:
     time = f"{row.share:.0%}" + (f", {format_seconds(seconds * row.share)}" if seconds is not None else "")
     return [
-        f"{row.nest}: {' > '.join(row.loops)}", time, row.roof, f"{row.roof_share:.0%}", human(row.flops),
+        f"{row.nest}: {' > '.join(row.loops)}", time, row.roof, f"{row.roof_share / slower:.0%}", human(row.flops),
         *(human(row.bytes[level]) for level in LEVELS), f"{row.cycles:.3g}", row.port,
         f"{row.registers} of {row.registers_there}", row.spills, row.vectorized, f"{row.recomputed:.3g}",
     ]  # fmt: skip
@@ -182,19 +189,25 @@ def _finding_html(finding: Finding) -> str:
 # ---------------------------------------------------------------------------- pictures
 
 
-def _roofline(explanation: Explanation, seconds: float) -> Picture:
-    """Each hot loop nest under the roof of the memory that its data is in."""
-    threads = runtime.num_threads()
-    peaks = measured_peaks()
-    points = [_point(row, seconds) for row in explanation.loops if row.flops]
-    title = "Roofline of one thread" + (f" (the operator may use {threads})" if threads > 1 else "")
-    return roofline(peaks, points, title, bandwidths(explanation.machine, peaks))
+def _roofline(explanation: Explanation, seconds: float, peaks: Peaks) -> Picture:
+    """Each hot loop nest under the roof of the memory that its data is in, for as many threads as work on it."""
+    reach = bandwidths(explanation.machine, peaks)
+    points = [_point(row, seconds, peaks, reach) for row in explanation.loops if row.flops]
+    threads = max((row.threads for row in explanation.loops), default=1.0)
+    title = "Roofline of one thread" + (f", with a thread's part of what {threads:.2g} compute" if threads > 1 else "")
+    return roofline(peaks, points, title, reach)
 
 
-def _point(row: LoopRow, seconds: float) -> Point:
-    level = next((level for level in reversed(LEVELS) if row.bytes[level]), "memory")
-    intensity = row.intensity if level == "memory" else row.flops / row.bytes[level]
-    return Point(row.nest, intensity, row.flops / (row.share * seconds), level)
+def _point(row: LoopRow, seconds: float, peaks: Peaks, reach: Mapping[str, float]) -> Point:
+    """A nest's operations a second in one thread. What is faster than the memory that it should come from by the model came from a
+    nearer one."""
+    flops = row.flops / (row.share * seconds) / row.threads
+    levels = [level for level in reversed(LEVELS) if row.bytes[level]] or ["memory"]
+    points: list[Point] = []
+    for level in levels:
+        intensity = row.intensity if level == "memory" else row.flops / row.bytes[level]
+        points.append(Point(row.nest, intensity, flops, level))
+    return next((p for p in points if p.share(peaks.flops, reach) <= 1), points[-1])
 
 
 def _bytes_bar(rows: Sequence[LoopRow]) -> Picture:

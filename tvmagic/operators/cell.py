@@ -60,8 +60,9 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
                 f"the cell has {len(written.functions)} functions: {', '.join(v.name_hint for v in written.functions)}",
                 hint="give each a cell of its own, or join them by `cinn.IRSchedule(text).merge_exprs()`",
             )
-        written = to_tensorir(written)
-        return Operator.from_prim_func(name, written, source)
+        op = Operator.from_prim_func(name, to_tensorir(written), source)
+        op.notation = "cinn"
+        return op
     tree = parse(source)
     scope = _Scope(namespace, cell_names(tree))
     notation = Notation(source, scope.tensors, scope, dtype)

@@ -13,16 +13,14 @@ from typing import Any
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm
-from tvmagic.ir.constants import largest_integer
+from tvmagic.ir.buffer import is_reached
 from tvmagic.ir.values import INT32
 
-__all__ = ["check_reach"]
-
-_REACHED = largest_integer(INT32)
+__all__ = ["check_tensors_reached"]
 
 
-def check_reach(name: str, inputs: Iterable[Any], outputs: Iterable[Any], schedule: Any) -> None:
-    """Raise TVMagicError where a tensor that the operator `name` holds as a whole has too many elements.
+def check_tensors_reached(name: str, inputs: Iterable[Any], outputs: Iterable[Any], schedule: Any) -> None:
+    """Raise TVMagicError if a tensor that the operator `name` holds as a whole has too many elements.
 
     `schedule` is a TE schedule, None for the plain loops, or a TensorIR schedule, whose own buffers are not looked at; () looks at inputs and outputs alone.
     """
@@ -30,7 +28,7 @@ def check_reach(name: str, inputs: Iterable[Any], outputs: Iterable[Any], schedu
         if not all(isinstance(s, IntImm) and s.dtype.bits <= 32 for s in tensor.shape):
             continue
         count = math.prod(s.value for s in tensor.shape)
-        if count > _REACHED:
+        if not is_reached(count, INT32):
             raise TVMagicError(
                 f"`{tensor.name}` of `{name}` has {count} elements, more than indices of 32 bits reach",
                 span=getattr(tensor.op, "span", None) if isinstance(tensor, te.Tensor) else None,

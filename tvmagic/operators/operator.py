@@ -19,7 +19,7 @@ from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, shapes_of, size_values
 from tvmagic.operators.code_steps import add_code_steps
-from tvmagic.operators.covered_elements import check_reach
+from tvmagic.operators.covered_elements import check_tensors_reached
 from tvmagic.operators.midway import Edited
 from tvmagic.operators.quick_call import QuickCall, quick_call
 from tvmagic.passes import Record, recording
@@ -48,6 +48,7 @@ class Operator:
         written is both; a call copies its array and gives the updated copy.
     tensors: all tensors of its cell by name.
     versions: the schedules given so far, by name.
+    notation: what it was written in, `cinn` for CINN's text, else `tvmscript`: its steps are shown in it.
     attempt: the last schedule tried; if its cell failed, as it was before the failing call.
     check_bounds: whether compiled accesses are checked while they run. True unless all are proved to be inside their tensors; those that depend on data, as in `X[I[i]]`, are not. Set it to False for speed, if
         the arrays are known to be right.
@@ -70,6 +71,7 @@ class Operator:
         self.source = source
         self.tensors = dict(tensors or {t.name: t for t in (*inputs, *outputs)})
         self.prim_func = prim_func
+        self.notation = "cinn" if prim_func is not None and "cinn.form" in (prim_func.attrs or {}) else "tvmscript"
         self.versions: dict[str, Version] = {}
         self.attempt: Version | None = None
         self._plain: Version | None = None
@@ -241,7 +243,8 @@ class Operator:
         return record
 
     def add_sources(self, record: Record) -> None:
-        """Keep the texts of the cells that the record's places are in."""
+        """Keep the texts of the cells that the record's places are in, and what they are written in."""
+        record.notation = self.notation
         names = {self.source.name} if self.source else set()
         names |= {step.span.source for step in record if step.span is not None}
         record.sources.update(known_sources(names))
@@ -437,7 +440,7 @@ class Version:
 
         checked = self.operator.check_bounds
         if not self.modules:
-            check_reach(self.operator.name, self.operator.inputs, self.operator.outputs, self.schedule)
+            check_tensors_reached(self.operator.name, self.operator.inputs, self.operator.outputs, self.schedule)
         if target is not None:
             return compile_module(self._lowered(checked), target, checked)
         if checked not in self.modules:
@@ -468,7 +471,8 @@ class Version:
         else:
             outputs = list(out) if isinstance(out, (tuple, list)) else [out]
             if len(outputs) != len(op.outputs):
-                raise TVMagicError(f"`{op.name}` has {len(op.outputs)} outputs, `out` is {_arrays(len(outputs))}")
+                has = "1 output" if len(op.outputs) == 1 else f"{len(op.outputs)} outputs"
+                raise TVMagicError(f"`{op.name}` has {has}, `out` is {_arrays(len(outputs))}", hint="pass one for each")
             self._into(values, outputs)
         if (quick is None or quick.checked is not op.check_bounds) and op.check_bounds in self.modules:
             self._quick = quick_call(self, op.check_bounds)

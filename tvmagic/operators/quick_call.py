@@ -27,13 +27,14 @@ _Shape = tuple[int | tuple[int, int], ...]  # sizes, or the input and the dimens
 class QuickCall:
     """The quick way for one version of an operator, compiled with or without checks of bounds.
 
-    `kernel`: its compiled code; None if there is no quick way. `outputs`: shape and dtype of each output; None if a shape is computed from sizes.
+    `kernel`: its compiled code; None if there is no quick way. `outputs`: shape and dtype of each of the `count` outputs;
+    None if a shape is computed from sizes.
     """
 
     def __init__(
-        self, kernel: Kernel | None, outputs: list[tuple[_Shape, np.dtype[Any]]] | None, checked: bool
+        self, kernel: Kernel | None, outputs: list[tuple[_Shape, np.dtype[Any]]] | None, count: int, checked: bool
     ) -> None:
-        self.kernel, self.outputs, self.checked = kernel, outputs, checked
+        self.kernel, self.outputs, self.count, self.checked = kernel, outputs, count, checked
 
     def __call__(self, arrays: Sequence[Any], out: Any) -> Any:
         """The output array or the tuple of them; None if nothing was computed."""
@@ -43,6 +44,8 @@ class QuickCall:
             if not self.kernel.checker.noalias:
                 return None
             given = out if isinstance(out, tuple) else tuple(out) if isinstance(out, list) else (out,)
+            if len(given) != self.count:
+                return None
         elif self.outputs is None:
             return None
         else:
@@ -66,7 +69,7 @@ def quick_call(version: Version, checked: bool) -> QuickCall:
     """
     op = version.operator
     if any(map(op.is_input, op.outputs)):
-        return QuickCall(None, None, checked)
+        return QuickCall(None, None, len(op.outputs), checked)
     places: dict[Any, tuple[int, int]] = {}
     for number, tensor in enumerate(op.inputs):
         for axis, size in enumerate(tensor.shape):
@@ -80,4 +83,4 @@ def quick_call(version: Version, checked: bool) -> QuickCall:
             outputs = None
             break
         outputs.append((known, array_dtype(tensor)))
-    return QuickCall(version.modules[checked].entry_func, outputs, checked)
+    return QuickCall(version.modules[checked].entry_func, outputs, len(op.outputs), checked)

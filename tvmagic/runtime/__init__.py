@@ -10,24 +10,8 @@ from tvmagic.ir import Node as Scriptable
 from tvmagic.ir.constants import const
 from tvmagic.ir.registry import get_global_func, register_func
 from tvmagic.ir.values import runtime_value as convert
-from tvmagic.runtime.device import (
-    Device,
-    cl,
-    cpu,
-    cuda,
-    device,
-    enabled,
-    ext_dev,
-    gpu,
-    hexagon,
-    metal,
-    mtl,
-    opencl,
-    rocm,
-    vpi,
-    vulkan,
-    webgpu,
-)
+from tvmagic.runtime import device as _device_names
+from tvmagic.runtime.device import *
 
 if _typing.TYPE_CHECKING:
     from tvmagic.runtime.kernel import Kernel
@@ -54,7 +38,6 @@ class ShapeTuple(tuple[int, ...]):
 __all__ = [
     "DataType",
     "DataTypeCode",
-    "Device",
     "Kernel",
     "Module",
     "NDArray",
@@ -66,27 +49,13 @@ __all__ = [
     "String",
     "const",
     "convert",
-    "cpu",
-    "device",
-    "enabled",
     "get_global_func",
     "load_module",
     "num_threads",
     "register_func",
-    "cl",
-    "cuda",
-    "ext_dev",
-    "gpu",
-    "hexagon",
-    "metal",
-    "mtl",
-    "opencl",
-    "rocm",
-    "vpi",
-    "vulkan",
-    "webgpu",
     "set_num_threads",
 ]
+__all__ += _device_names.__all__
 
 _LATER = {
     "Kernel": "kernel",

@@ -202,12 +202,12 @@ def error_of(site: Any, values: list[int]) -> TVMagicError:
         return TVMagicError(f"`{site.function}` found no memory for {values[0]} bytes")
     if site.kind == "reach":
         return TVMagicError(
-            f"`{site.message}` in `{site.function}` has {values[0]} elements, more than its indices reach",
+            f"`{site.message}` in `{site.function}` has {_count(values[0])} elements, more than its indices reach",
             hint="make it smaller, compute it inside a loop of what reads it (`compute_at`), or give its sizes the type `int64`",
         )
     if site.kind == "count":
         return TVMagicError(
-            f"loop `{site.message}` in `{site.function}` has {values[0]} iterations, more than its variable counts",
+            f"loop `{site.message}` in `{site.function}` has {_count(values[0])} iterations, more than its variable counts",
             hint="fuse fewer loops, or give the sizes the type `int64`",
         )
     if site.kind == "vectors":
@@ -228,6 +228,11 @@ def error_of(site: Any, values: list[int]) -> TVMagicError:
             node=site.node,
         )
     return TVMagicError(f"`{site.function}` stopped{line}")
+
+
+def _count(number: int) -> str:
+    """A number of 64 bits; the largest one is for all that are larger."""
+    return f"at least {number}" if number == 2**63 - 1 else str(number)
 
 
 def _bounds_error(site: Any, values: list[int], line: str) -> BoundsError:

@@ -164,28 +164,18 @@ def tune_operator(
         from tvmagic.runtime.threads import num_threads
 
         threads = num_threads()
-    model, force, interrupted = model or CostModel(), workforce() if workforce else _workforce(on), False
+    force = workforce() if workforce else _workforce(on)
     try:
         problem = Problem.of(op, seed, sizes, threads, target)
         prepared = time.monotonic() - started
         force.open(problem.to_bytes())
-        search = _Search(op, problem, force, seed, database, model, progress)
-    except BaseException:
-        force.close()
-        raise
-    try:
-        search.run(trials, started + seconds, 0.08 * seconds + min(0.2 * seconds, 0.5 * prepared + 0.8))
-        search.compare(_FINAL * seconds, started + seconds)
-    except KeyboardInterrupt:
-        interrupted = True
-        if search.best() is None:
-            raise
+        search = _Search(op, problem, force, seed, database, model or CostModel(), progress)
+        interrupted = search.all_of(trials, seconds, started, 0.08 * seconds + min(0.2 * seconds, 0.5 * prepared + 0.8))
     finally:
         force.close()
     finalists = search.finalists() or search.untried()
     if not finalists:
-        first = next((t.error for t in search.trials if t.error), "there was no time for one")
-        raise TVMagicError(f"none of {len(search.trials)} schedules of `{op.name}` gave the right result: {first}")
+        raise search.failure()
     finish = Finish(op, problem, name, started + seconds)
     choice = finish.choose(finalists, search.times_of_versions(), 1 if search.compared else _FINALISTS)
     if search.compared:
@@ -292,7 +282,24 @@ class _Search:
         versions = [*self.op.versions.values()] or [self.op.current]
         return {v.name: origins[f"version {v.name}"] for v in versions if f"version {v.name}" in origins}
 
+    def failure(self) -> TVMagicError:
+        """The error of a search in which no schedule was right."""
+        first = next((t.error for t in self.trials if t.error), "there was no time for one")
+        return TVMagicError(f"none of {len(self.trials)} schedules of `{self.op.name}` gave the right result: {first}")
+
     # ------------------------------------------------------------------ the rounds
+
+    def all_of(self, most: int | None, seconds: float, started: float, reserve: float) -> bool:
+        """Run the rounds and the last comparison; whether the user interrupted them. Before a schedule is right the
+        interrupt goes through."""
+        try:
+            self.run(most, started + seconds, reserve)
+            self.compare(_FINAL * seconds, started + seconds)
+        except KeyboardInterrupt:
+            if self.best() is None:
+                raise
+            return True
+        return False
 
     def run(self, most: int | None, deadline: float, reserve: float) -> None:
         """Try schedules until there were `most`, there is nothing new, or `reserve` seconds are left until `deadline`."""
@@ -470,8 +477,9 @@ class _Search:
         self.hashes.add(result.get("hash", ""))
         self.tried.add(result.get("hash", ""))
         if "looked" in result:
-            self.look_seconds += 0.3 * (result["looked"] / self.force.count - self.look_seconds)
-            if proposal.origin == "instant":
+            first = proposal.origin == "instant"  # what was known before it is a guess
+            self.look_seconds += (1.0 if first else 0.3) * (result["looked"] / self.force.count - self.look_seconds)
+            if first:
                 self.patience = min(max(_LONGER * result["looked"], _PATIENCE[0]), _PATIENCE[1])
         trial = Trial(
             len(self.trials) + 1, proposal.origin, proposal.candidate, result["seconds"] if right else None,

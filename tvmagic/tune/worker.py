@@ -8,15 +8,18 @@ call takes longer than it may, even if the process that started it is gone.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
+import pickle
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +38,7 @@ __all__ = ["Bench", "machine_kind"]
 SLOWER = 3.0  # times the best so far that a call may take
 GRACE = 0.3  # seconds that any call may take: ending the process costs more
 _LOWERING = 1.0  # seconds of processor time that a schedule and its lowering may take
-_SECONDS = 0.15  # of measuring a candidate that may be the best, all runs together, of which the least counts
+_SECONDS = 0.1  # of measuring a candidate that may be the best, all runs together, of which the least counts
 _INTERRUPTION = 0.1  # seconds up to which a slow call may be one that was interrupted
 _CALLS = 3  # that tell a slow candidate from one that was interrupted
 _TOLD = 8  # runs, the least ones, that are told
@@ -49,10 +52,15 @@ def machine_kind() -> str:
 
 
 class Bench:
-    """The tasks, on one problem. `tell(phase)` is called before each part of a trial that may fail to come back."""
+    """The tasks, on one problem. `tell(phase)` is called before each part of a trial that may fail to come back.
 
-    def __init__(self, problem: Problem, tell: Callable[[str], None] = lambda phase: None) -> None:
-        self.problem, self.tell = problem, tell
+    `folder`: of this machine, in which what one worker compiled is found by the others.
+    """
+
+    def __init__(
+        self, problem: Problem, tell: Callable[[str], None] = lambda phase: None, folder: Path | None = None
+    ) -> None:
+        self.problem, self.tell, self.folder = problem, tell, folder
         if problem.threads:
             set_num_threads(problem.threads)
         self.machine = replace(problem.code_target.machine, cores=num_threads())
@@ -94,7 +102,21 @@ class Bench:
 
     def built(self, candidate: Candidate) -> Any:
         """The compiled module of a candidate, one that was compiled lately as it is."""
-        return self.once(self.modules, candidate, lambda: self.build(candidate), 64)
+        return self.once(self.modules, candidate, lambda: self.shared(candidate), 64)
+
+    def shared(self, candidate: Candidate) -> Any:
+        """The compiled module of a candidate, from the folder if a worker compiled it before."""
+        if self.folder is None:
+            return self.build(candidate)
+        path = self.folder / f"{hashlib.sha256(candidate.text.encode()).hexdigest()[:24]}.module"
+        with contextlib.suppress(OSError):
+            return pickle.loads(path.read_bytes())
+        module = self.build(candidate)
+        part = path.with_suffix(f".{os.getpid()}")
+        with contextlib.suppress(OSError):  # without the file others compile it, too
+            part.write_bytes(pickle.dumps(module))
+            part.replace(path)
+        return module
 
     @staticmethod
     def once(kept: dict[str, Any], candidate: Candidate, make: Callable[[], Any], most: int) -> Any:
@@ -123,8 +145,10 @@ class Bench:
                 self.tell("build")
                 begun = time.perf_counter()
                 with _alarm(limit):
+                    seen_before = candidate.text in self.kept
                     found |= self.look(candidate, patience)
-                    found["looked"] = time.perf_counter() - begun
+                    if not seen_before:
+                        found["looked"] = time.perf_counter() - begun
                     if "error" in found:
                         raise TVMagicError(found["error"])
                     if found["hash"] in known:
@@ -288,7 +312,11 @@ def main() -> None:
         output.flush()
 
     lines = _lines()
-    bench = Bench(Problem.load(json.loads(next(lines))), lambda phase: send(phase=phase))
+    path = Path(json.loads(next(lines)))
+    bench = Bench(Problem.load(path), lambda phase: send(phase=phase), path.parent)
+    bench.look(
+        Candidate.of_trace([[], []])
+    )  # what the first lowering of a process loads is not to count for a candidate
     send(ready=machine_kind())
     for line in lines:
         task = json.loads(line)

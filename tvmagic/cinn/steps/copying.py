@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.iter_map import detect_iter_map
-from tvmagic.cinn.steps.coverage import loads_of
+from tvmagic.cinn.steps.coverage import is_extreme, loads_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once
 from tvmagic.cinn.steps.loops import arguments_of, root_body
@@ -72,7 +72,8 @@ def _check_conditions(leaf: Leaf, count: int, dropped: set[Var]) -> None:
 def _check_reaches_all(leaf: Leaf, other: Leaf, count: int, loops: list[For]) -> None:
     """The loops taken over from `other` must reach each value of the dimensions; each once if `leaf` adds up."""
     values = [value for value in other.realize.iter_values[:count] if variables_in(value)]
-    once = bool({load.buffer for load in loads_of(leaf)} & {store.buffer for store in leaf.stores})
+    adds = bool({load.buffer for load in loads_of(leaf)} & {store.buffer for store in leaf.stores})
+    once = adds and not is_extreme(leaf)
     level = "bijective" if once else "surjective"
     condition = all_of(_inside(other, count, loops))
     found = detect_iter_map(values, ranges_of(loops), condition, check_level=level, analyzer=Analyzer())

@@ -14,12 +14,14 @@ from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.arith.integer_logic import IntegerLogic, TooMuchWork
 from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
+from tvmagic.cinn.form import init_block_of
 from tvmagic.cinn.steps.tree import Leaf, bound_and_first, leaves, only, ranges_of
 from tvmagic.ir import (
     EQ,
     GE,
     LE,
     LT,
+    Add,
     And,
     Buffer,
     BufferLoad,
@@ -27,6 +29,10 @@ from tvmagic.ir import (
     For,
     IfThenElse,
     IterVar,
+    Max,
+    Min,
+    Mul,
+    Or,
     PrimExpr,
     Range,
     Stmt,
@@ -45,13 +51,17 @@ __all__ = [
     "check_adds_once",
     "check_inputs_stay",
     "follows",
+    "is_extreme",
     "is_implied",
+    "is_update",
     "loads_of",
     "loads_what_it_stored",
     "relaxed",
     "stored_box",
     "stored_part",
 ]
+
+_COMMUTATIVE = (Add, Mul, Max, Min, And, Or)
 
 
 def loads_of(leaf: Leaf, buffer: Buffer | None = None) -> list[BufferLoad]:
@@ -136,6 +146,35 @@ def is_implied(condition: PrimExpr, places: Iterable[tuple[PrimExpr, Range]], do
         limit for value, range_ in places for limit in (GE(value, range_.min), LT(value, range_.min + range_.extent))
     ]
     return follows(condition, inside, domains)
+
+
+# ---------------------------------------------------------------------------- what adds up
+
+
+def is_update(store: Stmt) -> bool:
+    """Whether a store adds to the element that it loads: sum, product, least, greatest, all, any."""
+    if not isinstance(store, BufferStore) or not isinstance(store.value, _COMMUTATIVE):
+        return False
+    value = store.value
+    return any(_same_element(store, part) and not _loads(other, store.buffer)
+               for part, other in ((value.a, value.b), (value.b, value.a)))  # fmt: skip
+
+
+def _same_element(store: BufferStore, part: PrimExpr) -> bool:
+    return (
+        isinstance(part, BufferLoad)
+        and part.buffer is store.buffer
+        and all(structural_equal(a, b) for a, b in zip(part.indices, store.indices))
+    )
+
+
+def is_extreme(leaf: Leaf) -> bool:
+    """Whether a block takes the greatest, or the least, of values that it does not change.
+
+    The greatest of some values is the same however often each is taken, and in whatever order: `max` is associative,
+    commutative and idempotent, also with NaN, which it hands on. So such a block may run more often than once.
+    """
+    return bool(leaf.stores) and all(is_update(s) and isinstance(s.value, (Max, Min)) for s in leaf.stores)
 
 
 # ---------------------------------------------------------------------------- what one iteration needs of others
@@ -235,20 +274,65 @@ def _names_its_variables(leaf: Leaf, store: BufferStore) -> bool:
 # ---------------------------------------------------------------------------- what runs more than once
 
 
-def check_adds_once(leaf: Leaf) -> None:
+def check_adds_once(leaf: Leaf, every: Iterable[Leaf]) -> None:
     """Raise if a block may add to an element more often than once for all values of its variables.
 
-    Loops that are made for the variables run once for each value, so that they would not repeat it.
+    Loops that are made for the variables run once for each value, so that they would not repeat it. The greatest and the
+    least value do not change by that, if the values are the same each time and nobody sees the element in between.
     """
     if not any(load.buffer is store.buffer for store in leaf.stores for load in loads_of(leaf, store.buffer)):
         return
     loops, first = bound_and_first(leaf)
     known = leaf.conditions
+    again = _starts_again(leaf, set(first), every)
+    if again is not None:
+        raise ScheduleError(
+            f"`{again.name}` stores to `{leaf.name}` again in a loop that repeats it under a condition", leaf.block
+        )
     repeats = [var for var, at in first.items() if not follows(EQ(var, at), known, ranges_of(leaf.loops))]
+    free = is_extreme(leaf) and _repeats_the_same(leaf, set(repeats), every)
     condition = substitute(all_of(known), first)
     values = [value for value in leaf.realize.iter_values if variables_in(value)]
-    if repeats or not detect_iter_map(values, ranges_of(loops), condition, check_level="bijective").indices:
+    level = "surjective" if free else "bijective"
+    if (repeats and not free) or not detect_iter_map(values, ranges_of(loops), condition, check_level=level).indices:
         by = f"loop `{repeats[0].name}`" if repeats else "its loops"
         raise ScheduleError(
             f"{by} may repeat `{leaf.name}`, which adds up; loops made for its variables would not", leaf.block
         )
+
+
+def _in_loops(leaf: Leaf, loops: set[Var], every: Iterable[Leaf]) -> list[Leaf]:
+    """The other blocks in some loops of a block."""
+    return [o for o in every if o.block is not leaf.block and any(loop.loop_var in loops for loop in o.loops)]
+
+
+def _starts_again(leaf: Leaf, idle: set[Var], every: Iterable[Leaf]) -> Leaf | None:
+    """A block that stores to the same tensor in each iteration of an idle loop, in some of which the block does not run."""
+    if not any(idle & set(variables_in(c)) for c in leaf.conditions):
+        return None
+    stored = {store.buffer for store in leaf.stores}
+    return next((o for o in _in_loops(leaf, idle, every) if stored & {s.buffer for s in o.stores}), None)
+
+
+def _repeats_the_same(leaf: Leaf, repeats: set[Var], every: Iterable[Leaf]) -> bool:
+    """Whether some loops repeat a block with the same values each time, and without effect on others.
+
+    Each time it runs in full or not at all, and in these loops nobody else stores what it loads or loads what it stores.
+    """
+    stored, placing = {store.buffer for store in leaf.stores}, _loaded_to_place(leaf)
+    inputs = ({load.buffer for load in loads_of(leaf)} - stored) | placing
+    conditions = [used for c in leaf.conditions if repeats & (used := set(variables_in(c)))]
+    if stored & placing or any(used - repeats for used in conditions):
+        return False
+    for other in _in_loops(leaf, repeats, every):
+        outputs = {store.buffer for store in other.stores}
+        if outputs & inputs or stored & ({load.buffer for load in loads_of(other)} | _loaded_to_place(other)):
+            return False
+        if outputs & stored and not init_block_of(other.block):
+            return False
+    return True
+
+
+def _loaded_to_place(leaf: Leaf) -> set[Buffer]:
+    """The tensors on whose elements it depends whether, and for which values of its variables, a block runs."""
+    return {load.buffer for part in (*leaf.conditions, *leaf.realize.iter_values) for load in _loads(part, None)}

@@ -9,29 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tvmagic.arith.iter_map import detect_iter_map
-from tvmagic.cinn.steps.coverage import loads_what_it_stored
+from tvmagic.cinn.steps.coverage import is_update, loads_what_it_stored
 from tvmagic.cinn.steps.tree import leaves, path_to, ranges_of
 from tvmagic.ir import (
-    Add,
-    And,
     BlockRealize,
     Buffer,
     BufferLoad,
     BufferStore,
     For,
     IfThenElse,
-    Max,
-    Min,
-    Mul,
     Mutator,
-    Or,
-    PrimExpr,
     PrimFunc,
     SeqStmt,
     Stmt,
     handles,
     post_order_visit,
-    structural_equal,
     substitute,
 )
 from tvmagic.ir.query import variables_in
@@ -40,9 +32,7 @@ from tvmagic.tir.analysis.races import Race, find_carried
 from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 
-__all__ = ["carried", "check_at_once", "check_free_order", "is_update", "private_buffers", "takes_values_on"]
-
-_COMMUTATIVE = (Add, Mul, Max, Min, And, Or)
+__all__ = ["carried", "check_at_once", "check_free_order", "private_buffers", "takes_values_on"]
 
 
 class _WithoutBlocks(Mutator):
@@ -56,29 +46,6 @@ class _WithoutBlocks(Mutator):
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:
         return SeqStmt.flatten(*[self.visit(s) for s in node.seq])
-
-
-def is_update(store: Stmt) -> bool:
-    """Whether a store adds to the element that it loads: sum, product, least, greatest, all, any."""
-    if not isinstance(store, BufferStore) or not isinstance(store.value, _COMMUTATIVE):
-        return False
-    value = store.value
-    return any(_same_element(store, part) and not _reads(other, store.buffer)
-               for part, other in ((value.a, value.b), (value.b, value.a)))  # fmt: skip
-
-
-def _same_element(store: BufferStore, part: PrimExpr) -> bool:
-    return (
-        isinstance(part, BufferLoad)
-        and part.buffer is store.buffer
-        and all(structural_equal(a, b) for a, b in zip(part.indices, store.indices))
-    )
-
-
-def _reads(expr: PrimExpr, buffer: Buffer) -> bool:
-    found: list[object] = []
-    post_order_visit(expr, lambda n: found.append(n) if isinstance(n, BufferLoad) and n.buffer is buffer else None)
-    return bool(found)
 
 
 def _ordered(first: Access, second: Access) -> bool:

@@ -231,10 +231,10 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
     twin = twin_of(body, leaf) if not init_block_of(leaf.block) else None
     buffer = one_plain_store(leaf)
     check_runs_for_all(leaf)
-    check_adds_once(leaf)
+    every = leaves(body)
+    check_adds_once(leaf, every)
     if buffer in arguments_of(state, block):
         raise ScheduleError(f"`{buffer.name}` is an output of the function; its block cannot be a producer", block)
-    every = leaves(body)
     order = {found.block: place for place, found in enumerate(every)}
     moved = [leaf] if twin is None else [twin, leaf]
     consumers = _check_producer(every, order, moved, buffer, loop)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvmagic.cinn.form import SUFFIX, init_block_of, listed
-from tvmagic.cinn.steps.coverage import check_adds_once
+from tvmagic.cinn.steps.coverage import check_adds_once, is_update
 from tvmagic.cinn.steps.declaration import step
-from tvmagic.cinn.steps.dependence import is_update
 from tvmagic.cinn.steps.loops import constant_extent, root_body
 from tvmagic.cinn.steps.tree import Edit, Leaf, block_ref, commit, leaves, nested, renamed_axes, twin_of
 from tvmagic.ir import (
@@ -78,7 +77,7 @@ def _found(state: ScheduleState, loop: StmtSRef) -> _Reduction:
     if first is None:
         raise ScheduleError(f"there is no block `{leaf.name}{SUFFIX}` with the first values", leaf.block)
     constant_extent(loop)
-    check_adds_once(leaf)
+    check_adds_once(leaf, leaves(body))
     for axis, value in leaf.bindings:
         mixed = set(variables_in(value)) & leaf.reducing
         if axis.iter_type != IterVar.CommReduce and mixed:

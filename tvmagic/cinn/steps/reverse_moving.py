@@ -80,8 +80,8 @@ def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_u
     twin = twin_of(body, leaf) if not init_block_of(leaf.block) else None
     one_plain_store(leaf)
     check_runs_for_all(leaf)
-    check_adds_once(leaf)
     every = leaves(body)
+    check_adds_once(leaf, every)
     outer = [n for n in path_to(body, loop.loop) if isinstance(n, For)]
     producers = _check_consumer(every, leaf, twin, loop, outer)
     check_inputs_stay(leaf, every, outer)

@@ -145,7 +145,9 @@ def _same(writer: Any, call: Call) -> Lanes:
     return writer.visit(call.args[0])
 
 
-@rule("assume", "ignore_loop_partition", "end_of_function", "prefetch")
+@rule(
+    "assume", "ignore_loop_partition", "end_of_function", "prefetch", "start_profile_intrinsic", "end_profile_intrinsic"
+)
 def _nothing(writer: Any, call: Call) -> Lanes:
     return ["0"]
 

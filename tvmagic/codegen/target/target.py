@@ -511,9 +511,10 @@ def _machine(triple: str, cpu: str, features: str, level: int) -> Any:
     )
 
 
-def target_machine(target: Target) -> Any:
-    """LLVM's description of the machine, with the optimization level of `target`."""
+def target_machine(target: Target, without: str = "") -> Any:
+    """LLVM's description of the machine, with the optimization level of `target`; `without` a feature that it may have."""
     triple, cpu, features = _checked(target)
+    features = ",".join(filter(None, [features, without and f"-{without}"]))
     return _machine(triple, cpu, features, int(target.attrs.get("opt-level", 3)))
 
 

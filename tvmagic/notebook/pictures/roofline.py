@@ -30,7 +30,7 @@ class Point:
     level: str = "memory"
 
     def share(self, flops: float, bandwidths: Mapping[str, float]) -> float:
-        """The share of what the roof of its level allows it."""
+        """The share of what the roof of its level allows it; more than 1 if the roof was measured too low."""
         return self.flops / min(flops, self.intensity * bandwidths[self.level])
 
 

@@ -313,7 +313,7 @@ def _dummy_global_info(printer: Printer, node: DummyGlobalInfo) -> Text:
 _DTYPE_FIRST = frozenset(
     f"tir.{name}"
     for name in """call_extern call_pure_extern call_llvm_intrin call_llvm_pure_intrin call_spirv_pure_glsl450
-    reinterpret masked_load mma_store mma_fill vectorhigh vectorlow vectorcombine dp4a ptx_mma ptx_ldmatrix
+    reinterpret masked_load mma_store mma_fill vectorhigh vectorlow vectorcombine dp4a ptx_mma ptx_ldmatrix ptx_ldg32
     ptx_cp_async type_annotation get_active_lane_mask large_uint_imm""".split()
 )
 _DTYPE_LAST = frozenset({"tir.tvm_struct_get"})

@@ -6,6 +6,7 @@ inside a block runs `min(16, 20 - outer * 16)` times.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tvmagic.ir import IterVar, PrimExpr
@@ -27,6 +28,8 @@ class TightLimits:
     def __init__(self, stage: Stage, context: LoopContext) -> None:
         self.stage, self.context = stage, context
         self.splits = {r.inner: r for r in stage.relations if isinstance(r, Split) and not r.disable_predication}
+        for iv in _tensorized(stage):  # an intrinsic computes whole blocks
+            self.splits.pop(iv, None)
 
     def extent(self, iv: IterVar, values: dict[IterVar, PrimExpr]) -> tuple[IterVarRelation, PrimExpr] | None:
         """The split that `iv` is the inner loop of, and how many iterations it has in this block.
@@ -55,3 +58,10 @@ class TightLimits:
             note("te.tight_split", f"`{iv.var.name}` of `{self.stage.name}` runs `{limit}` times",
                  stage=self.stage.name, loop=iv.var.name, extent=str(limit))  # fmt: skip
         return split, limit
+
+
+def _tensorized(stage: Stage) -> Sequence[IterVar]:
+    """The tensorized loop and those inside, if there is one."""
+    leaves, attrs = stage.leaf_iter_vars, stage.iter_var_attrs
+    places = [n for n, iv in enumerate(leaves) if iv in attrs and attrs[iv].iter_type == IterVar.Tensorized]
+    return leaves[places[0] :] if places else ()

@@ -11,13 +11,13 @@ from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, IterVar
 from tvmagic.te.schedule.relations import Transform
-from tvmagic.te.schedule.stage import Stage
+from tvmagic.te.schedule.stage_state import StageState
 from tvmagic.te.tensor import ComputeOp, ScanOp
 
 __all__ = ["transform_layout"]
 
 
-def transform_layout(stage: Stage, mapping_function: Callable[..., Any]) -> list[IterVar] | None:
+def transform_layout(stage: StageState, mapping_function: Callable[..., Any]) -> list[IterVar] | None:
     """Store element `(i, j, ...)` of a stage at the indices that `mapping_function` gives.
 
     The loops of a compute stage become loops over the new indices, which are returned. They must
@@ -56,7 +56,7 @@ def _check_no_padding(index_map: IndexMap, shape: Sequence[Any], new_shape: Sequ
         )
 
 
-def _check_memory(stage: Stage) -> None:
+def _check_memory(stage: StageState) -> None:
     """The parts of a scan are stored in the scan's memory: they have no layout of their own."""
     stages = stage.schedule.stages if stage.schedule is not None else ()
     for scan in (s.op for s in stages if isinstance(s.op, ScanOp)):
@@ -67,7 +67,7 @@ def _check_memory(stage: Stage) -> None:
             )
 
 
-def _new_loops(stage: Stage, op: ComputeOp, index_map: IndexMap) -> list[IterVar]:
+def _new_loops(stage: StageState, op: ComputeOp, index_map: IndexMap) -> list[IterVar]:
     if len(index_map.initial_indices) != len(op.axis):
         raise stage.error(f"transform_layout takes {len(index_map.initial_indices)} indices, it has {len(op.axis)}")
     positions = sorted(stage.leaf_position(iv, "transform_layout") for iv in op.axis)

@@ -180,15 +180,16 @@ def _loop_level(
             level.append(AttrStmt(iv, f"pragma_{key.value}", fact, _NO_OP, span))
     low, extent = cast(var.dtype, range_.min), cast(var.dtype, range_.extent)
     trivial = not context.keep_trivial and is_const(extent, 1)
+    count = extent if limit is None else limit
     if trivial:
         level.append(LetStmt(var, low, _NO_OP, span))
         values[iv] = low
     elif is_const(low, 0):
-        level.append(For(var, 0, extent if limit is None else limit, kind, _NO_OP, span=span))
+        level.append(For(var, 0, count, kind, _NO_OP, span=span))
         values[iv] = var
     else:
         index = Var(iv.var.name + ".idx", iv.dtype)
-        level.append(For(index, 0, extent, kind, _NO_OP, span=span))
+        level.append(For(index, 0, count, kind, _NO_OP, span=span))
         values[iv] = low + index
         level.append(LetStmt(var, values[iv], _NO_OP, span))
     for tensor, offset in zip(attr.prefetch_data, attr.prefetch_offset) if attr is not None else ():

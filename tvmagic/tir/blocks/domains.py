@@ -40,7 +40,7 @@ def analyzer_at(sref: StmtSRef) -> Analyzer:
 _SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}
 
 
-def _relaxed_by_thread(storage_scope: str, thread_tag: str) -> bool:
+def relaxed_by_thread(storage_scope: str, thread_tag: str) -> bool:
     """Whether all threads of `thread_tag` share one copy of memory in `storage_scope`."""
     rank = _SCOPE_RANK.get(storage_scope.split(".")[0], 3)
     thread_rank = 0 if thread_tag.startswith("blockIdx") else 1
@@ -63,7 +63,7 @@ def domains_between(low: StmtSRef | None, high: StmtSRef | None, storage_scope: 
     if storage_scope != "global":
         while sref is not None:
             binding = sref.loop.thread_binding if sref.is_loop else None
-            if binding is not None and _relaxed_by_thread(storage_scope, binding.thread_tag):
+            if binding is not None and relaxed_by_thread(storage_scope, binding.thread_tag):
                 loop = sref.loop
                 domains[loop.loop_var] = Range.from_min_extent(loop.min, loop.extent)
             sref = sref.parent

@@ -8,6 +8,7 @@ from typing import Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
+    Block,
     BlockRealize,
     Buffer,
     BufferRegion,
@@ -36,6 +37,7 @@ __all__ = [
     "check_loops_unused",
     "check_no_matches",
     "check_no_pointer",
+    "check_not_matched",
     "check_not_output",
     "check_reduction",
     "check_subtree_compact_dataflow",
@@ -282,6 +284,23 @@ def check_no_pointer(scope: Stmt, buffer: Buffer, block: StmtSRef) -> None:
             f"buffer `{buffer.name}` is also used by its pointer, which would stay as it is",
             block,
             hint="access it by loads and stores alone",
+        )
+
+
+def check_not_matched(scope: Stmt, buffer: Buffer, block: StmtSRef) -> None:
+    """No block in the scope may know a part of the buffer under another name, which would stay as it is."""
+    found: list[Block] = []
+
+    def look(node: object) -> None:
+        if isinstance(node, Block) and any(match.source.buffer is buffer for match in node.match_buffers):
+            found.append(node)
+
+    post_order_visit(scope, look)
+    if found:
+        raise ScheduleError(
+            f"buffer `{buffer.name}` is matched in block `{found[0].name_hint}`, which knows it as it is",
+            block,
+            hint="access it directly, without `match_buffer`",
         )
 
 

@@ -16,6 +16,12 @@ FLAGS = {
     "tir.check_bounds": "check each index that is not proved to be inside its dimension",
     "tir.debug_keep_trivial_loop": "keep loops of one iteration that a TE schedule asks for",
     "tir.noalias": "promise that no two arguments overlap",
+    "tir.lwp_disable_func_prof": "InstrumentProfileIntrinsics leaves whole functions unmarked",
+    "tir.lwp_max_depth": "the depth down to which it marks all loops, if `tir.instr_siblings` is off",
+    "tir.lwp_min_height": "the least number of nested loops in a loop that it marks",
+    "tir.instr_siblings": "it marks only loops beside others",
+    "tir.reset_start_id": "it numbers functions and loops from 0",
+    "tir.instrument_lwp": "put InstrumentProfileIntrinsics at the end of lowering",
     "tir.merge_static_smem": "merge allocations of shared memory",
     "tir.add_lower_pass": "pairs (phase, pass) of passes to run at the end of phases 0 to 3",
 }

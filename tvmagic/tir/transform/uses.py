@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tvmagic.ir import Buffer, BufferLoad, Call, GlobalVar, PrimExpr, PrimFunc, Var, Visitor, handles, post_order_visit
+from tvmagic.ir.query import is_call
 
 
 class _Found(Exception):
@@ -52,6 +53,31 @@ def buffer_mentions(buffer: Buffer, var: Var) -> bool:
     """Whether the pointer, shape, strides or offset of `buffer` name `var`."""
     try:
         _Finder((var,)).visit_buffer_use(buffer)
+    except _Found:
+        return True
+    return False
+
+
+class _Pointers(Visitor):
+    def __init__(self, pointer: Var) -> None:
+        self.pointer = pointer
+
+    @handles(Var)
+    def var(self, node: Var) -> None:
+        if node is self.pointer:
+            raise _Found
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if is_call(node, "tir.address_of") and getattr(node.args[0], "buffer", None) is not None:
+            self.var(node.args[0].buffer.data)
+        self.visit_children(node)
+
+
+def used_as_pointer(node: Any, pointer: Var) -> bool:
+    """Whether `node` reaches what is behind `pointer` other than by loads and stores: by itself, or by an address."""
+    try:
+        _Pointers(pointer).visit(node)
     except _Found:
         return True
     return False

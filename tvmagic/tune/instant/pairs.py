@@ -1,7 +1,8 @@
 """The rule for reductions of several values at once, such as `argmax`: a place and the value that is there.
 
 Each lane of a vector searches a part of what is reduced over, and the few results are combined at the end; or each lane
-has a result of its own, if the results are contiguous where what is read is.
+has a result of its own: if the results are contiguous where what is read is, or if no vectors divide what is reduced
+over, so that the lanes gather from several rows.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from tvmagic.tune.instant.program import Access, Axis, Decisions, axes_of, loads
 __all__ = ["Pairs", "apply", "pairs_of"]
 
 _STEPS = 16  # that each lane does at least: the partial results are combined one by one
+_ROWS = 32  # from which lanes gather, several vectors together; of more the first cache does not hold a line of each
+_GATHERED = 8  # lanes from which gathers of integers pay
 _ENOUGH = 1 << 15  # values from which threads pay
 
 
@@ -49,16 +52,20 @@ def pairs_of(sch: Schedule, rv: Any, machine: Machine) -> Pairs | None:
     if len(over) != 1 or any(a.step(axis.var) is None for a in loads for axis in axes):
         return None
     lanes = min(machine.lanes(b.dtype) for b in written)
-    if any(a.step(over[0].var) == 1 for a in loads):
+    contiguous = any(a.step(over[0].var) == 1 for a in loads)
+    if contiguous:
         width, vector = _dividing(over[0], lanes)
-        return Pairs(rv, block.name_hint, axes, over[0], over[0], width, vector) if width else None
-    for axis in axes:
-        long = axis.extent is None or axis.extent >= lanes
-        own = not axis.reduced and all(Access(s.buffer, tuple(s.indices)).step(axis.var) == 1 for s in stores)
-        if own and long and any(a.step(axis.var) == 1 for a in loads):
-            width = _neighbours(axis, lanes)
-            return Pairs(rv, block.name_hint, axes, over[0], axis, width, width)
-    return None
+        if 2 * vector >= lanes:
+            return Pairs(rv, block.name_hint, axes, over[0], over[0], width, vector)
+    worth = lanes >= _GATHERED or any(b.dtype.is_float for b in written)  # of numbers without NaN a step is short
+    if not contiguous or worth:
+        for axis in axes:
+            own = not axis.reduced and all(Access(s.buffer, tuple(s.indices)).step(axis.var) == 1 for s in stores)
+            read = contiguous or any(a.step(axis.var) == 1 for a in loads)
+            if own and read and (axis.extent is None or axis.extent >= (_ROWS if contiguous else lanes)):
+                width = _ROWS if contiguous else _neighbours(axis, lanes)
+                return Pairs(rv, block.name_hint, axes, over[0], axis, width, width)
+    return Pairs(rv, block.name_hint, axes, over[0], over[0], width, vector) if contiguous and width else None
 
 
 def _dividing(axis: Axis, lanes: int) -> tuple[int, int]:

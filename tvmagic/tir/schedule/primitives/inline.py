@@ -300,6 +300,7 @@ class _ReverseInliner(_Inliner):
             if is_one(dom.extent) and isinstance(dom.min, IntImm):
                 values[var] = dom.min
         values.update(inverse)
+        self.read_at, self.written_at = loads[0].indices, produced.indices
         return values
 
     def _check_covered(self, consumer: StmtSRef) -> None:
@@ -335,12 +336,19 @@ class _ReverseInliner(_Inliner):
         return new if known else new.replace(predicate=analyzer.simplify(logical_and(node.predicate, inside)))
 
     def in_bounds(self) -> PrimExpr:
-        """That the consumer's variables lie in their domains, in the producer's variables."""
+        """That the consumer reads what is written, with variables in their domains, in the producer's variables."""
         analyzer = Analyzer(iter_domains(self.producer.iter_vars))
         inside: PrimExpr = IntImm("bool", 1)
         for var, dom in iter_domains(self.consumer.iter_vars).items():
             inside = logical_and(inside, logical_and(var >= dom.min, var < dom.min + dom.extent))
-        return analyzer.simplify(substitute(inside, self.values))
+        inside = analyzer.simplify(substitute(inside, self.values))
+        for read, written in zip(self.read_at, self.written_at):  # `B[0, 2 * i]` is a part of what is written
+            read = substitute(read, self.values)
+            with analyzer.constraint_scope(inside):
+                same = analyzer.can_prove_equal(read, written)
+            if not same:
+                inside = logical_and(inside, analyzer.simplify(written.equal(read)))
+        return analyzer.simplify(inside)
 
     @handles(BufferStore)
     def producer_store(self, node: BufferStore) -> BufferStore:

@@ -367,7 +367,12 @@ def _new_iter_type(value: PrimExpr, types: Mapping[Var, int], block: StmtSRef) -
     post_order_visit(value, lambda n: found.add(types[n]) if isinstance(n, Var) and n in types else None)
     if len(found) != 1:
         raise ScheduleError(f"`{value}` mixes data parallel and reduced variables of {block.label}, or has none", block)
-    return found.pop()
+    (kind,) = found
+    if kind not in (IterVar.DataPar, IterVar.CommReduce):
+        raise ScheduleError(
+            f"`{value}` is made of an opaque variable of {block.label}, whose iterations stay in their order", block
+        )
+    return kind
 
 
 def single_nest(state: ScheduleState, block: StmtSRef) -> StmtSRef:
@@ -384,7 +389,7 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
     """Run a block over other variables: those that `index_map` makes of the ones it has, with new loops.
 
     Requires: the map is an affine bijection; each new variable comes from data parallel variables alone or
-    from reduced ones alone; the block's variables are bound to its loops, which hold nothing else.
+    from reduced ones alone, not from opaque ones; the block's variables are bound to its loops, which hold nothing else.
 
     Example
     -------

@@ -57,7 +57,7 @@ from tvmagic.tir.transform.calls.bound_arguments import (
     field_of,
     type_fields,
 )
-from tvmagic.tir.transform.calls.nest import CPU, Nest, declared, nested, with_attribute
+from tvmagic.tir.transform.calls.nest import CPU, Nest, alloca, declared, nested, set_field, with_attribute
 from tvmagic.tir.transform.calls.packed_api import ARRAY, BOOL, FLOAT, HANDLE, INT, NULL, TEXT
 from tvmagic.tir.transform.declaration import tir_pass
 
@@ -90,22 +90,13 @@ class _Stacks:
     def around(self, body: Stmt) -> Stmt:
         """`body` with the stacks that it uses."""
         if self.has_shapes:
-            body = LetStmt(self.shapes.data, _alloca("shape", self.most["shape"]), body)
+            body = LetStmt(self.shapes.data, alloca("shape", self.most["shape"]), body)
         if self.most["array"]:
-            body = LetStmt(self.arrays, _alloca("array", self.most["array"]), body)
+            body = LetStmt(self.arrays, alloca("array", self.most["array"]), body)
         if self.most["argument"]:
-            body = LetStmt(self.values, _alloca("arg_value", self.most["argument"]), body)
-            body = LetStmt(self.codes.data, _alloca("arg_tcode", self.most["argument"]), body)
+            body = LetStmt(self.values, alloca("arg_value", self.most["argument"]), body)
+            body = LetStmt(self.codes.data, alloca("arg_tcode", self.most["argument"]), body)
         return body
-
-
-def _alloca(kind: str, count: int) -> Call:
-    return Call("handle", "tir.tvm_stack_alloca", (StringImm(kind), IntImm("int32", count)))
-
-
-def _set(array: Var, index: int, field: int, value: PrimExpr) -> Stmt:
-    place = (array, IntImm("int32", index), IntImm("int32", field))
-    return Evaluate(Call("int32", "tir.tvm_struct_set", (*place, value)))
 
 
 class _Lowering(Mutator):
@@ -211,7 +202,7 @@ class _Lowering(Mutator):
         else:
             code = FLOAT if dtype.is_float else INT
             arg = converted(DataType("float64" if dtype.is_float else "int64"), arg)
-        before.append(_set(self.stacks.values, place, CONTENT, arg))
+        before.append(set_field(self.stacks.values, place, CONTENT, arg))
         stored = BufferStore(codes, IntImm("int32", code), [place])
         if code == HANDLE:
             stored = IfThenElse(isnullptr(arg), BufferStore(codes, IntImm("int32", NULL), [place]), stored)
@@ -238,7 +229,7 @@ class _Lowering(Mutator):
         fields = [(DATA, data), (SHAPE, shape), (STRIDES, strides), (NDIM, ndim), *type_fields(zero.dtype)]
         fields.append((BYTE_OFFSET, cast("uint64", offset * IntImm(offset.dtype, zero.dtype.bytes))))
         fields += [(DEVICE_ID, cast("int32", self.device_id)), (DEVICE_TYPE, cast("int32", self.device_type))]
-        before += [_set(stacks.arrays, index, field, value) for field, value in fields]
+        before += [set_field(stacks.arrays, index, field, value) for field, value in fields]
         return field_of(stacks.arrays, ADDRESS, "handle", index)
 
     # ------------------------------------------------------------------ memory

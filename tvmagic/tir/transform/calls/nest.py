@@ -18,6 +18,7 @@ from tvmagic.ir import (
     SeqStmt,
     Stmt,
     StringImm,
+    Var,
 )
 
 Nest = Callable[[Stmt], Stmt]
@@ -25,6 +26,17 @@ Nest = Callable[[Stmt], Stmt]
 NOTHING = Evaluate(0)
 DEFAULT_CALL = 0  # the calling convention of a function that no pass has given one
 CPU = 1
+
+
+def alloca(kind: str, count: int) -> Call:
+    """Room on the stack for `count` values of a kind: `array`, `shape`, `arg_value` or `arg_tcode`."""
+    return Call("handle", "tir.tvm_stack_alloca", (StringImm(kind), IntImm("int32", count)))
+
+
+def set_field(array: Var, index: int, field: int, value: PrimExpr, dtype: str = "int32") -> Stmt:
+    """The statement that sets a field of the array descriptor (or value) number `index` behind `array`."""
+    place = (array, IntImm("int32", index), IntImm("int32", field))
+    return Evaluate(Call(dtype, "tir.tvm_struct_set", (*place, value)))
 
 
 def nested(nests: Sequence[Nest], body: Stmt) -> Stmt:

@@ -413,7 +413,7 @@ class _Partitioner(StmtMutator):
             note(
                 "partition", f"loop `{node.loop_var.name}` is split", node=node, loop=node.loop_var.name, runs=len(runs)
             )
-        return convert_ssa(SeqStmt.flatten(*[self.visit(part) for part in parts]))
+        return convert_ssa(SeqStmt.flatten(*[self.start(part) for part in parts]))  # loops in them are new nodes
 
     def _middle(self, found: list[tuple[PrimExpr, bool, Any]], low: PrimExpr, high: PrimExpr) -> Any:
         """The values for which conditions are known to hold; if none, to be false."""

@@ -69,7 +69,7 @@ from tvmagic.tir.transform.loops.lanes import (
 )
 from tvmagic.tir.transform.loops.predicate import predicate_accesses
 from tvmagic.tir.transform.loops.vectorize_notes import Explanation
-from tvmagic.tir.transform.uses import buffer_mentions, mentions
+from tvmagic.tir.transform.uses import buffer_mentions, mentions, used_as_pointer
 
 
 class _NeedsScalar(Exception):
@@ -388,9 +388,16 @@ class _Vectorizer(Mutator):
         condition, extents = self.visit(node.condition), mutate_all(self.visit, node.extents)
         if condition.dtype.is_vector or any(e.dtype.is_vector for e in extents):
             raise _NeedsScalar(f"the size of `{node.buffer_var.name}` differs from lane to lane", node)
+        self.check_pointer(node)
         extents = (*extents[:-1], multiply(extents[-1], self.lanes))
         body = LaneStorage(node.buffer_var, self.var, self.lanes, self.analyzer).visit(node.body)
         return node.replace(condition=condition, extents=extents, body=self.visit(body))
+
+    @staticmethod
+    def check_pointer(node: Allocate) -> None:
+        """The elements of a lane would not lie one beside the other, as who has the pointer expects."""
+        if used_as_pointer(node.body, node.buffer_var):
+            raise _NeedsScalar(f"`{node.buffer_var.name}` is used by its pointer", node)
 
     @handles(DeclBuffer, BufferRealize)
     def declaration(self, node: Any) -> Stmt:
@@ -437,6 +444,8 @@ class _Decider(_Vectorizer):
 
     @handles(Allocate, DeclBuffer, BufferRealize)
     def memory(self, node: Any) -> Stmt:
+        if isinstance(node, Allocate):
+            self.check_pointer(node)
         self.visit(node.body)
         return node
 

@@ -14,7 +14,6 @@ from tvmagic.ir import IntImm, PrimFunc
 from tvmagic.script import tir as T
 
 __all__ = [
-    "INTRINSICS",
     "LDMATRIX_f16_A_DYN_INTRIN",
     "LDMATRIX_f16_A_INTRIN",
     "LDMATRIX_f16_B_DYN_INTRIN",
@@ -98,6 +97,16 @@ def _check_input(k_dim: int, dtype: str) -> None:
 # ---------------------------------------------------------------------------- loading
 
 
+def _row_of_thread(tx: Any, stride: Any, dtype: str, k_dim: int, by_columns: bool, transposed: bool) -> Any:
+    """Where the row begins whose address a thread gives to `ldmatrix`."""
+    if dtype == "int8" and by_columns:
+        return stride  # bytes cannot be transposed on the way: the call stands for a loop, which needs the stride
+    wide = k_dim // 2
+    if transposed:
+        return stride * 8 * (tx // 16) + stride * (tx % 8) + wide * ((tx % 16) // 8)
+    return stride * (tx % 16) + wide * (tx // 16)
+
+
 def get_ldmatrix_intrin(
     k_dim: int, dtype: str, matrix_name: str, transposed: bool, shared_scope: str = "shared"
 ) -> tuple[PrimFunc, PrimFunc]:
@@ -112,15 +121,6 @@ def get_ldmatrix_intrin(
     by_columns = matrix_name == "B" and not transposed
     rows, columns = (k_dim, N) if by_columns else (N, k_dim)
     size, layout = N * k_dim // WARP, _layout(dtype, by_columns)
-
-    def place(tx: Any, stride: Any) -> Any:
-        """Where the row begins whose address the thread gives to the instruction."""
-        if dtype == "int8" and by_columns:
-            return stride  # bytes cannot be transposed on the way: the call stands for a loop, which needs the stride
-        wide = k_dim // 2
-        if transposed:
-            return stride * 8 * (tx // 16) + stride * (tx % 8) + wide * ((tx % 16) // 8)
-        return stride * (tx % 16) + wide * (tx // 16)
 
     @T.prim_func
     def desc(warp_handle: T.handle, shared_handle: T.handle) -> None:  # type: ignore
@@ -143,31 +143,16 @@ def get_ldmatrix_intrin(
     def impl(warp_handle: T.handle, shared_handle: T.handle) -> None:  # type: ignore
         s0, s1 = T.int32(), T.int32()
         shared = T.match_buffer(
-            shared_handle,
-            (rows, columns),
-            dtype,
-            align=64,
-            offset_factor=columns,
-            scope=shared_scope,
-            strides=[s0, s1],
+            shared_handle, (rows, columns), dtype, strides=[s0, s1], align=64, offset_factor=columns, scope=shared_scope
         )
         warp = T.match_buffer(warp_handle, (WARP, size), dtype, align=64, offset_factor=size, scope="warp")
         with T.block("root"):
             T.reads(shared[0:rows, 0:columns])
             T.writes(warp[0:WARP, 0:size])
             for tx in T.thread_binding(0, WARP, "threadIdx.x"):
-                T.evaluate(
-                    T.ptx_ldmatrix(
-                        dtype,
-                        by_columns,
-                        4,
-                        ".b16",
-                        warp.data,
-                        warp.elem_offset + size * tx,
-                        shared.access_ptr("r"),
-                        place(tx, s0),
-                    )
-                )
+                place = T.meta_var(_row_of_thread(tx, s0, dtype, k_dim, by_columns, transposed))
+                to = T.meta_var(warp.elem_offset + size * tx)
+                T.evaluate(T.ptx_ldmatrix(dtype, by_columns, 4, ".b16", warp.data, to, shared.access_ptr("r"), place))
 
     return desc, impl
 

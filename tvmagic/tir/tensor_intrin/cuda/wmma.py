@@ -1,90 +1,14 @@
-"""The intrinsics of CUDA: products of 16 x 16 matrices in fragments of tensor cores (WMMA) or in the registers of a
-warp (`mma.py`), and the dot products of four bytes."""
+"""Products of 16 x 16 matrices in fragments of tensor cores (WMMA)."""
 
 from __future__ import annotations
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimFunc
 from tvmagic.script import tir as T
-from tvmagic.tir.tensor_intrin import mma, wmma_memory
-from tvmagic.tir.tensor_intrin.dot_product import (
-    DP4A_S8S8S32_INTRIN,
-    DP4A_S8U8S32_INTRIN,
-    DP4A_U8S8S32_INTRIN,
-    DP4A_U8U8U32_INTRIN,
-)
-from tvmagic.tir.tensor_intrin.mma import (
-    LDMATRIX_f16_A_DYN_INTRIN,
-    LDMATRIX_f16_A_INTRIN,
-    LDMATRIX_f16_B_DYN_INTRIN,
-    LDMATRIX_f16_B_INTRIN,
-    LDMATRIX_f16_B_TRANS_DYN_INTRIN,
-    LDMATRIX_f16_B_TRANS_INTRIN,
-    LDMATRIX_i8_A_DYN_INTRIN,
-    LDMATRIX_i8_A_INTRIN,
-    LDMATRIX_i8_B_DYN_INTRIN,
-    LDMATRIX_i8_B_INTRIN,
-    LDMATRIX_i8_B_TRANS_DYN_INTRIN,
-    LDMATRIX_i8_B_TRANS_INTRIN,
-    MMA_f16f16f16_INTRIN,
-    MMA_f16f16f16_TRANS_B_INTRIN,
-    MMA_f16f16f32_INTRIN,
-    MMA_f16f16f32_TRANS_B_INTRIN,
-    MMA_fill_16x16_f16_INTRIN,
-    MMA_fill_16x16_f32_INTRIN,
-    MMA_fill_16x16_i32_INTRIN,
-    MMA_i8i8i32_INTRIN,
-    MMA_i8i8i32_TRANS_B_INTRIN,
-    MMA_store_16x16_f16_global_INTRIN,
-    MMA_store_16x16_f32_global_INTRIN,
-    MMA_store_16x16_i32_global_INTRIN,
-    get_ldmatrix_intrin,
-    get_mma_fill_intrin,
-    get_mma_intrin,
-    get_mma_intrin_group,
-    get_mma_store_intrin,
-    ldmatrix_32x8_to_shared_16x16_layout,
-    shared_16x16_to_ldmatrix_32x8_layout,
-    shared_16x32_to_ldmatrix_32x16_layout,
-    shared_32x16_to_ldmatrix_32x16_layout,
-)
-from tvmagic.tir.tensor_intrin.wmma_memory import (
-    fragment_number,
-    get_wmma_fill_intrin,
-    get_wmma_load_intrin,
-    get_wmma_store_intrin,
-)
+from tvmagic.tir.tensor_intrin.cuda import wmma_memory
+from tvmagic.tir.tensor_intrin.cuda.wmma_memory import fragment_number
 
 __all__ = [
-    "DP4A_S8S8S32_INTRIN",
-    "DP4A_S8U8S32_INTRIN",
-    "DP4A_U8S8S32_INTRIN",
-    "DP4A_U8U8U32_INTRIN",
-    "INTRINSICS",
-    "LDMATRIX_f16_A_DYN_INTRIN",
-    "LDMATRIX_f16_A_INTRIN",
-    "LDMATRIX_f16_B_DYN_INTRIN",
-    "LDMATRIX_f16_B_INTRIN",
-    "LDMATRIX_f16_B_TRANS_DYN_INTRIN",
-    "LDMATRIX_f16_B_TRANS_INTRIN",
-    "LDMATRIX_i8_A_DYN_INTRIN",
-    "LDMATRIX_i8_A_INTRIN",
-    "LDMATRIX_i8_B_DYN_INTRIN",
-    "LDMATRIX_i8_B_INTRIN",
-    "LDMATRIX_i8_B_TRANS_DYN_INTRIN",
-    "LDMATRIX_i8_B_TRANS_INTRIN",
-    "MMA_f16f16f16_INTRIN",
-    "MMA_f16f16f16_TRANS_B_INTRIN",
-    "MMA_f16f16f32_INTRIN",
-    "MMA_f16f16f32_TRANS_B_INTRIN",
-    "MMA_fill_16x16_f16_INTRIN",
-    "MMA_fill_16x16_f32_INTRIN",
-    "MMA_fill_16x16_i32_INTRIN",
-    "MMA_i8i8i32_INTRIN",
-    "MMA_i8i8i32_TRANS_B_INTRIN",
-    "MMA_store_16x16_f16_global_INTRIN",
-    "MMA_store_16x16_f32_global_INTRIN",
-    "MMA_store_16x16_i32_global_INTRIN",
     "WMMA_FILL_16x16x16_F16_INTRIN",
     "WMMA_FILL_16x16x16_F32_INTRIN",
     "WMMA_FILL_16x16x16_S32_INTRIN",
@@ -119,20 +43,8 @@ __all__ = [
     "WMMA_SYNC_16x16x16_f16f16f32_TRANS_INTRIN",
     "WMMA_SYNC_16x16x16_s8s8s32_INTRIN",
     "WMMA_SYNC_16x16x16_s8s8s32_TRANS_INTRIN",
-    "get_ldmatrix_intrin",
-    "get_mma_fill_intrin",
-    "get_mma_intrin",
-    "get_mma_intrin_group",
-    "get_mma_store_intrin",
-    "get_wmma_fill_intrin",
     "get_wmma_intrin_group",
-    "get_wmma_load_intrin",
-    "get_wmma_store_intrin",
     "get_wmma_sync_intrin",
-    "ldmatrix_32x8_to_shared_16x16_layout",
-    "shared_16x16_to_ldmatrix_32x8_layout",
-    "shared_16x32_to_ldmatrix_32x16_layout",
-    "shared_32x16_to_ldmatrix_32x16_layout",
 ]
 
 
@@ -262,7 +174,6 @@ def get_wmma_intrin_group(
 
 INTRINSICS = {
     **wmma_memory.INTRINSICS,
-    **mma.INTRINSICS,
     WMMA_SYNC_16x16x16_f16f16f32_INTRIN: get_wmma_sync_intrin(16, 16, 16, "float16", "float32", False),
     WMMA_SYNC_16x16x16_f16f16f32_TRANS_INTRIN: get_wmma_sync_intrin(16, 16, 16, "float16", "float32", True),
     WMMA_SYNC_16x16x16_f16f16f16_INTRIN: get_wmma_sync_intrin(16, 16, 16, "float16", "float16", False),

@@ -1,0 +1,177 @@
+"""LowerAutoCopy: copies between memories of a GPU, as loops over threads and vectors; results stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pass_checks import module, script
+
+import tvmagic as tvm
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import structural_equal
+from tvmagic.tir.analysis import verify_well_formed
+from tvmagic.tir.transform import LowerAutoCopy
+
+SHARED = """
+def main(A: T.Buffer(({n}, {n}), "{dtype}"), B: T.Buffer(({n}, {n}), "{dtype}")):
+    with T.block("root"):
+        T.block_attr({{"warp_execution": 1}})
+        for bx in T.thread_binding(2, thread="blockIdx.x"):
+            for ty in T.thread_binding(4, thread="threadIdx.y"):
+                with T.block():
+                    S = T.alloc_buffer(({rows}, {n}), "{dtype}", scope="shared.dyn")
+                    with T.block("S"):
+                        T.block_attr({load})
+                        for i, j in T.grid({rows}, {n}):
+                            S[i, j] = A[bx * {rows} + i, j]
+                    with T.block("B"):
+                        T.block_attr({store})
+                        for i, j in T.grid({rows}, {n}):
+                            {copy}
+"""
+ROWS = "B[bx * {rows} + i, j] = S[i, j]"
+COLUMNS = "B[j, bx * {rows} + i] = S[i, j]"
+
+
+def shared(n: int = 64, copy: str = ROWS, dtype: str = "float32", load: str = "", store: str = "") -> Any:
+    names = {"n": n, "rows": n // 2, "dtype": dtype}
+    attributes = {"load": f'{{"auto_copy": 1{load}}}', "store": f'{{"auto_copy": 1{store}}}'}
+    return module(SHARED.format(copy=copy.format(**names), **names, **attributes))
+
+
+def lowered(mod: Any) -> str:
+    after = LowerAutoCopy()(mod)
+    assert verify_well_formed(after["main"])
+    return script(after)
+
+
+def test_threads_share_the_elements_vector_by_vector() -> None:
+    text = lowered(shared(load=', "vector_bytes": 16'))
+    # 32 x 64 elements, 4 x 32 threads, 4 floats at once: 4 rounds
+    assert "for i_j_fused_0 in range(4):" in text
+    assert 'for i_j_fused_1 in T.thread_binding(4, thread="threadIdx.y"):' in text
+    assert 'for i_j_fused_2 in T.thread_binding(32, thread="threadIdx.x"):' in text
+    assert "for i_j_fused_3 in T.vectorized(4):" in text
+    place = "((i_j_fused_0 * 4 + i_j_fused_1) * 32 + i_j_fused_2) * 4 + i_j_fused_3"
+    assert f"S[({place}) // 64 % 32, ({place}) % 64] = A[" in text and "if " not in text
+
+
+def test_what_is_written_decides_on_the_order() -> None:
+    text = lowered(shared(copy=COLUMNS))
+    element = "(i_inverse_j_inverse_fused_0 * 4 + i_inverse_j_inverse_fused_1) * 32 + i_inverse_j_inverse_fused_2"
+    assert f"B[({element} + i_inverse_j_inverse_fused_3) // 32 % 64, bx * 32 +" in text
+    assert "strides=(65, 1)" in text  # a warp reads a column: neighbours are in different banks with 65 columns
+    assert "strides=(64, 1)" in lowered(shared())
+
+
+def test_a_stage_in_registers_holds_the_elements_of_a_thread() -> None:
+    text = lowered(shared(load=', "vector_bytes": 16, "local_stage": 1'))
+    assert 'S_local = T.alloc_buffer((4, 4), scope="local")' in text
+    loads = text.index("S_local[i_j_fused_0_cache * 4 * 32 * 4 // 64 % 32 // 8, i_j_fused_3_cache % 64] = A[")
+    assert text.index('thread="threadIdx.x"') < loads < text.index("for i_j_fused_0 in range(4):")
+    odd = lowered(shared(62, load=', "vector_bytes": 16, "local_stage": 1'))  # no places to tell apart by divisions
+    assert "S_local[i_j_fused_0_cache, i_j_fused_3_cache] = A[" in odd and odd.count("if ((i_j_fused_0") == 2
+
+
+@pytest.mark.parametrize("copy", [ROWS, COLUMNS])
+@pytest.mark.parametrize("n", [64, 62])
+@pytest.mark.parametrize("options", ["", ', "vector_bytes": 16', ', "vector_bytes": 8, "local_stage": 1'])
+def test_results_stay(copy: str, n: int, options: str) -> None:
+    mod = shared(n, copy, "float16", options, options)
+    a = np.random.default_rng(1).random((n, n)).astype("float16")
+    b = np.zeros_like(a)
+    tvm.build(LowerAutoCopy()(mod))(a, b)
+    np.testing.assert_array_equal(b, a.T if copy is COLUMNS else a)
+
+
+TENSOR = """
+def main(A: T.Buffer((64, 64), "float16"), C: T.Buffer((128, 64), "float32")):
+    with T.block("root"):
+        T.block_attr({{"warp_execution": 1}})
+        for ty in T.thread_binding(2, thread="threadIdx.y"):
+            with T.block():
+                S = T.alloc_buffer((64, 64), "float16", scope="shared.dyn")
+                M = T.alloc_buffer((64, 64), "float16", scope="{matrix}")
+                R = T.alloc_buffer((64, 64), "float32", scope="{accumulator}")
+                Q = T.alloc_buffer((64, 64), "float32", scope="shared")
+                with T.block("M"):
+                    T.block_attr({{"auto_copy": 1}})
+                    for i, j in T.grid(32, 64):
+                        M[i, j] = S[i, j]
+                with T.block("{name}"):
+                    T.block_attr({{"auto_copy": 1, "vector_bytes": 16}})
+                    for i, j in T.grid(64, 32):
+                        {copy}
+"""
+
+
+def tensor(
+    copy: str = "C[ty * 64 + i, j] = R[i, j]",
+    name: str = "C",
+    matrix: str = "wmma.matrix_a",
+    accumulator: str = "wmma.accumulator",
+) -> str:
+    return script(LowerAutoCopy()(module(TENSOR.format(copy=copy, name=name, matrix=matrix, accumulator=accumulator))))
+
+
+def test_fragments_are_moved_by_their_intrinsics() -> None:
+    text = tensor()
+    assert 'with T.block("wmma_load"):' in text and "for i_0, j_0 in T.grid(2, 4):" in text
+    assert "T.tvm_load_matrix_sync(tgt.data, 16, 16, 16, tgt.elem_offset // 256 + tgt.elem_offset % 256 // 16," in text
+    assert 'src.strides[0], "row_major")' in text and "strides=(72, 1)" in text
+    assert '"col_major")' in tensor(matrix="wmma.matrix_b")
+    stored = tensor("Q[i, j] = R[i, j]", "Q")
+    assert "T.writes(Q[i_0 * 16:i_0 * 16 + 16, j_0 * 16:j_0 * 16 + 16])" in stored
+    assert "T.tvm_store_matrix_sync(src.data, 16, 16, 16," in stored
+
+
+def test_accumulators_reach_global_memory_by_way_of_shared_memory() -> None:
+    text = tensor()
+    # for each of the two values of ty, two tiles of 16 x 16 of a row of tiles
+    assert "R_shared_dyn = T.alloc_buffer((2, 2, 16, 16), " in text
+    assert (
+        "T.writes(R_shared_dyn[ty, j_0, 0:16, 0:16])" in text
+        and "ty_cache_j_0_cache_i_1_cache_j_1_cache_fused_3" in text
+    )
+    cast = tensor('C[ty * 64 + i, j] = T.cast(R[i, j] + T.float32(1), "float32")')
+    assert "= R_shared_dyn[" in cast.replace(" + T.float32(1.0)", "") and "T.float32(1.0)" in cast
+    warp = tensor(accumulator="m16n8k8.matrixC")
+    assert "R_shared_dyn = T.alloc_buffer((2, 4, 8, 8), " in warp and 'with T.block("mma_store"):' in warp
+    assert "tgt[tx // 4, tx % 4 * 2 + vec] = src[tx // 4, tx % 4 * 2 + vec]" in warp
+
+
+def test_what_is_no_copy_between_such_memories_stays() -> None:
+    plain = module(
+        SHARED.format(copy="B[bx * 32 + i, j] = S[i, j]", n=64, rows=32, dtype="float32", load="{}", store="{}")
+    )
+    assert structural_equal(LowerAutoCopy()(plain), plain)
+
+
+@pytest.mark.parametrize(
+    ("copy", "name", "words"),
+    [
+        ("C[ty * 64 + i, j] = R[i, j] + T.float32(Q[i, j])", "C", None),
+        ("for k in range(3): C[ty * 64 + i, j] = R[i, j]", "C", "is not a whole number of tiles of 16 x 16"),
+        ("C[ty * 64 + i, j] = Q[i, j] + T.float32(S[i, j])", "C", "reads 2 regions and writes 1"),
+        ("if i < 3: C[ty * 64 + i, j] = R[i, j]", "C", "is not one store in loops"),
+        ("for k in range(i): C[ty * 64 + i, k] = Q[i, k]", "C", "of an extent that is not constant"),
+    ],
+)
+def test_other_forms_are_refused(copy: str, name: str, words: str | None) -> None:
+    if words is None:  # the accumulator is what is copied if there are several regions
+        assert "wmma_store" in tensor(copy, name)
+        return
+    with pytest.raises(TVMagicError, match=words):
+        tensor(copy, name)
+
+
+def test_a_copy_without_loops_is_refused() -> None:
+    body = SHARED.replace(
+        "for i, j in T.grid({rows}, {n}):\n                            S[i, j] = A[bx * {rows} + i, j]",
+        "S[0, 0] = A[0, 0]",
+    )
+    text = body.format(copy="B[i, j] = S[i, j]", n=8, rows=4, dtype="float32", load='{"auto_copy": 1}', store="{}")
+    with pytest.raises(TVMagicError, match="has no loops to divide among the threads"):
+        LowerAutoCopy()(module(text))

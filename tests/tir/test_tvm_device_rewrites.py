@@ -1,0 +1,266 @@
+"""Passes that write for devices and profilers: permuted layouts, predicated loads, contexts, marks, constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pass_checks import module, script
+
+import tvmagic as tvm
+from tvmagic import te, tir
+from tvmagic.errors import TVMagicError
+from tvmagic.tir import transform as t
+from tvmagic.transform import PassContext
+
+# ---------------------------------------------------------------------------- InjectPermutedLayout
+
+PERMUTED = """
+def main(A: T.Buffer((16, {n}), "float16"), C: T.Buffer((16, {n}), "float16")):
+    with T.block("root"):
+        S = T.alloc_buffer(({rows}, {n}), "float16", scope="shared.dyn")
+        for i, j in T.grid(16, {n}):
+            with T.block("S"):
+                T.reads(A[i, j])
+                T.writes(S[i, j])
+                T.block_attr({first})
+                S[i, j] = A[i, j]
+        for i, j in T.grid(16, {n}):
+            with T.block("C"):
+                T.reads(S[i, j])
+                T.writes(C[i, j])
+                T.block_attr({second})
+                C[i, j] = S[i, j]
+"""
+YES, ALSO = '{"permuted_layout": 1}', '{"permuted_layout": "s2l", "kept": 2}'
+
+
+def permuted(n: int, first: str = YES, second: str = ALSO, rows: int = 16) -> Any:
+    return t.InjectPermutedLayout()(module(PERMUTED.format(n=n, first=first, second=second, rows=rows)))
+
+
+@pytest.mark.parametrize(("n", "by"), [(64, "i % 8"), (96, "i % 8 // 2"), (128, "i % 8"), (32, "i % 8 // 2")])
+def test_columns_are_exchanged_row_by_row(n: int, by: str) -> None:
+    mod = permuted(n)
+    assert f"S[i, T.bitwise_xor(j // 8, {by}) * 8 + j % 8] = A[i, j]" in script(mod)
+    assert "permuted_layout" not in script(mod) and '"kept": 2' in script(mod)
+    a = np.random.default_rng(1).random((16, n)).astype("float16")
+    c = np.zeros_like(a)
+    tvm.build(mod)(a, c)
+    np.testing.assert_array_equal(a, c)
+
+
+def test_pointers_to_permuted_columns_move_too() -> None:
+    text = """
+    def main(S: T.Buffer((64, 64), "float16", scope="shared"), W: T.Buffer((32, 8), "float16", scope="warp")):
+        for k in range(4):
+            with T.block("load"):
+                T.reads(S[0:16, k * 16:k * 16 + 16])
+                T.writes(W[0:32, 0:8])
+                T.block_attr({"permuted_layout": 1})
+                for lane in T.thread_binding(32, thread="threadIdx.x"):
+                    T.ptx_ldmatrix("float16", False, 4, ".b16", W.data, lane * 8,
+                        T.tvm_access_ptr(T.type_annotation("float16"), S.data, k * 16, 1024, 1), lane % 16 * 64 + lane // 16 * 8)
+    """
+    after = script(t.InjectPermutedLayout()(module(text)))
+    assert (
+        'T.tvm_access_ptr(T.type_annotation("float16"), S.data, lane % 16 * 64 + T.bitwise_xor(k * 2 + lane // 16, lane % 8) * 8, 1024, 1), 0)'
+        in after
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"n": 64, "second": "{}"}, "both inside and outside blocks with `permuted_layout`"),
+        ({"n": 64, "first": '{"permuted_layout": ""}'}, "both inside and outside"),
+        ({"n": 40}, "cannot be permuted"),
+        ({"n": 32, "rows": 17}, "cannot be permuted"),
+    ],
+)
+def test_what_cannot_be_permuted_is_refused(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(TVMagicError, match=words):
+        permuted(**arguments)
+
+
+# ---------------------------------------------------------------------------- InstrumentProfileIntrinsics
+
+LOOPS = """
+def main(A: T.Buffer((8,), "int32")):
+    for i in range(8):
+        for j in {kind}(8):
+            for k in range(8):
+                A[k] = 1
+            for k in range(8):
+                for l in range(2):
+                    A[k] = 2
+"""
+ALONE = {"tir.reset_start_id": True, "tir.lwp_disable_func_prof": True}
+
+
+def marked(kind: str = "range", **options: Any) -> str:
+    with PassContext(config={**ALONE, **{f"tir.{key}": value for key, value in options.items()}}):
+        return script(t.InstrumentProfileIntrinsics()(module(LOOPS.format(kind=kind))))
+
+
+def marks(text: str) -> list[int]:
+    return [int(line.split("(")[1].rstrip(")")) for line in text.splitlines() if "T.start_profile" in line]
+
+
+def test_loops_are_marked_by_place_and_height() -> None:
+    text = marked()
+    assert marks(text) == [4]  # of the two neighbours, the one with a loop inside
+    assert "T.start_profile_intrinsic(4)\n        for k, l in T.grid(8, 2):" in text
+    assert text.rstrip().endswith("T.end_profile_intrinsic(4)")
+    assert marks(marked(lwp_min_height=0)) == [3, 4]
+    assert marks(marked(instr_siblings=False)) == [1]
+    assert marks(marked(instr_siblings=False, lwp_max_depth=1)) == [1, 2]
+    assert marks(marked(instr_siblings=False, lwp_max_depth=3, lwp_min_height=0)) == [1, 2, 3, 4, 5]
+    assert marks(marked("T.parallel", instr_siblings=False, lwp_max_depth=3, lwp_min_height=0)) == [1, 2]
+
+
+def test_functions_are_marked_and_numbers_go_on() -> None:
+    with PassContext(config={"tir.reset_start_id": True}):
+        first = marks(script(t.InstrumentProfileIntrinsics()(module(LOOPS.format(kind="range")))))
+    assert first == [0, 4]
+    assert marks(script(t.InstrumentProfileIntrinsics()(module(LOOPS.format(kind="range"))))) == [6, 10]
+
+
+def test_machine_code_leaves_marks_out() -> None:
+    a = np.zeros(8, "int32")
+    with PassContext(config={"tir.instrument_lwp": True}):
+        mod = tvm.lower(module(LOOPS.format(kind="range")))
+        assert "T.start_profile_intrinsic" in script(mod)
+        tvm.build(mod)(a)
+    assert (a == 2).all()
+
+
+# ---------------------------------------------------------------------------- scopes and contexts of coprocessors
+
+
+def test_scopes_are_joined_and_lifted() -> None:
+    def scoped(axis: Any, text: str, value: int = 1) -> tir.Stmt:
+        return tir.AttrStmt(axis, "coproc_uop_scope", value, tir.Evaluate(tir.call_extern("int32", text)))
+
+    axis, i = te.thread_axis((0, 1), "cop"), tir.Var("i", "int32")
+    loop = tir.For(i, 0, 4, tir.ForKind.SERIAL, tir.SeqStmt([scoped(axis, "a"), scoped(axis, "b")]))
+    lifted = t.LiftAttrScope("coproc_uop_scope")(tvm.IRModule.from_expr(tir.PrimFunc([], loop)))["main"].body
+    assert lifted.attr_key == "coproc_uop_scope" and isinstance(lifted.body, tir.For)
+
+    mixed = tir.SeqStmt([scoped(axis, "a"), scoped(axis, "b"), scoped(axis, "c", 2), tir.Evaluate(i)])
+    parts = t.LiftAttrScope("coproc_uop_scope")(tvm.IRModule.from_expr(tir.PrimFunc([i], mixed)))["main"].body.seq
+    assert [getattr(part, "value", None) for part in parts[:2]] == [1, 2] and len(parts[0].body.seq) == 2
+
+    for second, lifts in ((scoped(axis, "b"), True), (scoped(axis, "b", 2), False)):
+        branch = tir.IfThenElse(i < 2, scoped(axis, "a"), second)
+        after = t.LiftAttrScope("coproc_uop_scope")(tvm.IRModule.from_expr(tir.PrimFunc([i], branch)))["main"].body
+        assert isinstance(after, tir.AttrStmt) == lifts
+
+    inside = tir.Allocate(tir.Var("m", "handle"), "int32", [4], tir.const(1, "bool"), scoped(axis, "a"))
+    kept = t.LiftAttrScope("coproc_uop_scope")(tvm.IRModule.from_expr(tir.PrimFunc([], inside)))["main"].body
+    assert kept is inside or isinstance(kept, tir.Allocate)
+
+
+def test_a_context_is_computed_once_for_each_thread() -> None:
+    def use(value: Any) -> tir.Stmt:
+        context = tir.call_extern("handle", "context", value)
+        return tir.Evaluate(
+            tir.call_extern("int32", "run", tir.call_intrin("handle", "tir.tvm_thread_context", context))
+        )
+
+    i, n = tir.Var("i", "int32"), tir.Var("n", "int32")
+    parallel = tir.For(i, 0, n, tir.ForKind.PARALLEL, tir.SeqStmt([use(0), use(0), use(i)]))
+    func = tir.PrimFunc([n], tir.SeqStmt([parallel, use(0)]))
+    text = script(t.CombineContextCall()(tvm.IRModule.from_expr(func.with_attr("global_symbol", "main"))))
+    assert text.count('T.call_extern("handle", "context", 0)') == 2  # of the parallel loop and of the function
+    assert 'T.tvm_thread_context(T.call_extern("handle", "context", i))' in text  # another one in each iteration
+
+
+# ---------------------------------------------------------------------------- other rewrites
+
+
+def test_guarded_loads_become_predicated_ones() -> None:
+    before = """
+    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+        for tx in T.thread_binding(32, thread="threadIdx.x"):
+            L = T.allocate([2], "float32", "local")
+            L_1 = T.Buffer((2,), data=L, scope="local")
+            L_1[1] = T.if_then_else(tx < 20, A[tx + 1], T.float32(0))
+            B[tx] = L_1[1]
+    """
+    mod = module(before)
+    text = script(t.InjectPTXLDG32()(mod))
+    lines = [
+        'predicate = T.allocate([1], "bool", "local")',
+        'addr = T.allocate([2], "int32", "local")',
+        "addr_1[0] = tx + 1",
+        "addr_1[1] = 1",
+        "predicate_1[0] = tx < 20",
+        'T.ptx_ldg32("float32", L_1, predicate_1[0], A[addr_1[0]], addr_1[1])',
+    ]
+    places = [text.index(line) for line in lines]
+    assert places == sorted(places) and "if_then_else" not in text
+    assert script(t.InjectPTXLDG32(False)(mod)) == script(mod)
+
+
+def test_arguments_of_packed_calls_become_arrays() -> None:
+    a, b = tir.Var("a", "handle"), tir.Var("b", "handle")
+    func = tir.PrimFunc([a, b], tir.Evaluate(tir.call_cpacked("fn", a, b)))
+    tvm.ir.assert_structural_equal(t.LegalizePackedCalls()(tvm.IRModule({"f": func}))["f"], func)
+    func = func.with_body(tir.Evaluate(tir.call_cpacked("fn", a, tir.Var("c", "handle"))))
+    body = t.LegalizePackedCalls()(tvm.IRModule({"f": func}))["f"].body
+    assert isinstance(body, tir.LetStmt) and str(body.value) == 'T.tvm_stack_alloca("array", 1)'
+    assert str(body.body).count("T.tvm_struct_set(tvm_value_0, 0, ") == 3
+    assert str(body.body).rstrip().endswith('T.call_cpacked("fn", a, tvm_value_0)')
+
+
+CONSTANT = """
+def main(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
+    with T.block("root"):
+        W = T.alloc_buffer((2, 2))
+        K = T.allocate_const([1, 2, 3, 4], "float32", [4])
+        B = T.Buffer((4,), data=K)
+        for i0 in range(4):
+            with T.block("rewrite"):
+                i = T.axis.spatial(4, i0)
+                T.block_attr({"meta_schedule.layout_rewrite_preproc": True})
+                W[i % 2, i // 2] = {value}
+        for i0 in range(4):
+            with T.block("C"):
+                i = T.axis.spatial(4, i0)
+                C[i] = A[i] * W[i % 2, i // 2]
+"""
+
+
+def test_constants_are_gathered_in_the_module() -> None:
+    text = CONSTANT.replace("{value}", "B[i]")
+    one, other = module(text)["main"], module(text.replace('4], "float32"', '5], "float32"'))["main"]
+    mod = t.ExtractPrimFuncConstants()(tvm.IRModule({"a": one, "b": one, "c": other}))
+    assert [list(array.numpy()) for array in mod.attrs["constants"]] == [[1, 2, 3, 4], [1, 2, 3, 5]]
+    found: list[Any] = []
+    for name in "abc":
+        tir.stmt_functor.post_order_visit(mod[name].body, found.append)
+    assert [n.irmod_storage_idx for n in found if isinstance(n, tir.AllocateConst)] == [0, 0, 1]
+
+
+def test_weights_in_the_wanted_layout_are_not_copied() -> None:
+    mod = module(CONSTANT.replace("{value}", "B[i]"))
+    text = script(t.RemoveWeightLayoutRewriteBlock()(mod))
+    assert "T.allocate_const([1.0, 3.0, 2.0, 4.0]" in text and "alloc_buffer" not in text
+    assert "T.allocate_const([1.0, 2.0, 3.0, 4.0]" in script(t.RemoveWeightLayoutRewriteBlock(True)(mod))
+    a, c = np.ones(4, "float32"), np.zeros(4, "float32")
+    tvm.build(t.RemoveWeightLayoutRewriteBlock()(mod))(a, c)
+    assert c.tolist() == [1, 2, 3, 4]
+
+
+def test_a_parameter_is_given_in_the_wanted_layout() -> None:
+    text = CONSTANT.replace("C: T.Buffer", "B: T.Buffer((4,)), C: T.Buffer").replace("{value}", "B[i]")
+    kept = [line for line in text.splitlines() if "allocate_const" not in line and "data=K" not in line]
+    after = script(t.RemoveWeightLayoutRewriteBlock()(module("\n".join(kept))))
+    assert 'W: T.Buffer((2, 2), "float32")' in after and "B: T.Buffer" not in after
+
+
+def test_a_rewrite_that_computes_is_refused() -> None:
+    with pytest.raises(TVMagicError, match="is not one copy"):
+        t.RemoveWeightLayoutRewriteBlock()(module(CONSTANT.replace("{value}", "B[i] + T.float32(1)")))

@@ -1,0 +1,67 @@
+"""Conditions inside loops: which of them code still asks after LLVM wrote loops out and took the last iteration out of others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from tvmagic.eval.integers import evaluate
+from tvmagic.explain.nests import Loop, Statement
+from tvmagic.ir import GE, GT, LE, LT, Add, And, Cast, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, post_order_visit
+from tvmagic.ir.query import variables_in
+
+__all__ = ["asked", "depending"]
+
+_COPIES = 64  # of a condition that are looked at one by one
+_MONOTONE = (LT, LE, GT, GE, Add, Sub, Mul, FloorDiv, Cast, IntImm, Var)
+
+
+def depending(guards: Sequence[PrimExpr], loop: Loop) -> list[PrimExpr]:
+    """The conditions that change from one iteration of a loop to the next."""
+    return [g for g in guards if any(v is loop.var for v in variables_in(g))]
+
+
+def _parts(guard: PrimExpr) -> Iterator[PrimExpr]:
+    if isinstance(guard, And):
+        yield from _parts(guard.a)
+        yield from _parts(guard.b)
+    else:
+        yield guard
+
+
+def asked(s: Statement, rolled: Loop, unrolled: Sequence[Loop]) -> int:
+    """How many conditions an iteration of `rolled` asks for a statement, with the copies that the loops inside were written out as.
+
+    A copy of a condition that holds in every iteration is gone, as is one that fails in the last iteration alone: LLVM writes
+    that one out after the loop.
+    """
+    inner = [loop for loop in unrolled if loop in s.loops]
+    found = depending(s.guards, rolled) or [g for g in s.guards if any(depending([g], loop) for loop in inner)]
+    return sum(_unknown(guard, rolled, inner) for guard in found)
+
+
+def _unknown(guard: PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
+    """The copies of a condition that do not hold in all iterations but the last."""
+    copies, own = math.prod(loop.extent for loop in inner), {rolled.var, *(loop.var for loop in inner)}
+    parts = [p for p in _parts(guard) if any(v in own for v in variables_in(p))]  # the others are asked outside
+    if copies > _COPIES or any(not _is_comparison(p) or any(v not in own for v in variables_in(p)) for p in parts):
+        return copies
+    both, names = (0, max(rolled.extent - 2, 0)), [loop.var for loop in inner]
+    places = itertools.product(*(range(loop.extent) for loop in inner))
+    return sum(
+        not all(_holds(p, {rolled.var: n, **dict(zip(names, at))}) for p in parts for n in both) for at in places
+    )
+
+
+def _is_comparison(part: PrimExpr) -> bool:
+    """Whether a condition compares sums of products and quotients, so that it holds between two values at which it holds."""
+    others: list[object] = []
+    post_order_visit(part, lambda n: None if isinstance(n, _MONOTONE) else others.append(n))
+    return isinstance(part, (LT, LE, GT, GE)) and not others
+
+
+def _holds(part: PrimExpr, values: dict[Var, int]) -> bool:
+    assert isinstance(part, (LT, LE, GT, GE))
+    a, b = evaluate(part.a, values), evaluate(part.b, values)
+    return {LT: a < b, LE: a <= b, GT: a > b, GE: a >= b}[type(part)]

@@ -1,0 +1,164 @@
+"""The stages that one definition `T[i, j] = value` makes: its own, and those of the reductions inside it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from tvmagic import te
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import PrimExpr
+from tvmagic.notation.derived import DERIVED, refuse_sum_of_bools
+from tvmagic.notation.expressions import Expressions, NotationError, fail_at
+from tvmagic.notation.index_ranges import IndexRanges
+from tvmagic.notation.scope import Layered
+from tvmagic.notation.suggestions import reduction_hint
+from tvmagic.notation.syntax import over_names, reduction_name
+
+__all__ = ["Definition"]
+
+
+class Definition(IndexRanges):
+    """One definition, from whose value `build` makes stages."""
+
+    def build(self, reduction: str | None, previous: Any) -> Any:
+        """The tensor that the statement defines."""
+        value = self.value
+        free = [n for n in self.index_names(value) if n not in self.axes]
+        if reduction is not None:
+            if not free:
+                fail_at(
+                    self.source, self.target,
+                    f"`{ast.unparse(self.target)}` is reduced over nothing: every index of the right side is on the left",
+                    "write `=`, or leave the index out on the left",
+                )  # fmt: skip
+            if previous is not None:
+                return self._accumulate(reduction, free, previous)
+            return self._stage(self.name, self.axes, value, reduction, free)
+        if isinstance(value, ast.Call) and reduction_name(value) is not None:
+            self._check_free(free, over_names(value, self.source))
+            return self._reduction(self.name, self.axes, value)
+        bound = {n for node in ast.walk(value) if isinstance(node, ast.Call) for n in over_names(node, self.source)}
+        self._check_free(free, bound)
+        return self._stage(self.name, self.axes, value, None, [])
+
+    def index_names(self, node: ast.AST) -> list[str]:
+        """The index names in `node`, in the order in which they are first read."""
+        found: dict[str, int] = {}
+        names = sorted(
+            (n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in self.ranges),
+            key=lambda n: (n.lineno, n.col_offset),
+        )
+        for name in names:
+            found.setdefault(name.id, len(found))
+        return list(found)
+
+    def _check_free(self, free: list[str], bound: set[str]) -> None:
+        loose = [n for n in free if n not in bound]
+        if loose:
+            name = loose[0]
+            fail_at(
+                self.source, self._first_use(name), f"`{name}` is on the right side only",
+                reduction_hint(name, self.value),
+            )  # fmt: skip
+
+    def _accumulate(self, reduction: str, free: list[str], previous: Any) -> Any:
+        part = self._stage(self._fresh(f"{self.name}_{reduction}"), self.axes, self.value, reduction, free)
+
+        def combine(*indices: Any) -> Any:
+            a, b = previous(*indices), part(*indices)
+            return a + b if reduction == "sum" else a * b
+
+        return self._compute(self.name, self.axes, combine)
+
+    def _reduction(self, name: str, axes: list[str], call: ast.Call) -> Any:
+        kind, over = reduction_name(call), over_names(call, self.source)
+        assert kind is not None
+        if len(call.args) != 1:
+            fail_at(self.source, call, f"`{kind}(..., over=...)` takes one expression, not {len(call.args)}")
+        for name_over in over:
+            if name_over in axes and axes is self.axes:
+                fail_at(self.source, call, f"`{name_over}` is reduced and on the left side, too")
+            if name_over not in self.ranges:
+                fail_at(self.source, call, f"nothing is indexed by `{name_over}`, over which `{kind}` runs")
+        return self._stage(name, axes, call.args[0], kind, [n for n in self.index_names(call) if n in over])
+
+    def _stage(self, name: str, axes: list[str], value: ast.expr, reduction: str | None, over: list[str]) -> Any:
+        reduced = {n: te.reduce_axis((self.ranges[n][0], self.ranges[n][0] + self.ranges[n][1]), name=n) for n in over}
+
+        def compute(*indices: Any) -> Any:
+            bound = {**dict(zip(axes, indices)), **{n: iv.var for n, iv in reduced.items()}}
+            expression = self._expressions(bound)
+            result = expression.build(value)
+            if reduction is None:
+                return result
+            if reduction == "sum" and result.dtype.is_bool:
+                names = over[0] if len(over) == 1 else f"({', '.join(over)})"
+                refuse_sum_of_bools(self, value, f"max({ast.unparse(value)}, over={names})")
+            result = getattr(te, reduction)(result, axis=list(reduced.values()))
+            result.span = result.span or self.source.span(value)
+            return result
+
+        return self._compute(name, axes, compute)
+
+    def _compute(self, name: str, axes: list[str], body: Any) -> Any:
+        for axis in axes:
+            if not isinstance(self.ranges[axis][0], int) or self.ranges[axis][0] != 0:
+                fail_at(self.source, self.target, f"the range of `{axis}`, which is on the left side, begins at 0")
+        shape = tuple(self.ranges[axis][1] for axis in axes)
+        try:
+            tensor = te.compute(shape, _named_function(axes, body), name=name)
+        except NotationError:
+            raise
+        except TVMagicError as error:
+            raise NotationError(error.message, span=self.source.span(self.target), hint=error.hint) from error
+        first = tensor[0] if isinstance(tensor, (list, tuple)) else tensor
+        first.op.span = self.source.span(self.target)
+        return tensor
+
+    def _expressions(self, bound: Mapping[str, Any]) -> Expressions:
+        """What builds expressions with the names that the statement sees."""
+        return Expressions(self.source, bound, self.scope.tensors, self._values(), self._lift, self.scope.values)
+
+    def _values(self) -> Mapping[str, Any]:
+        return Layered(self.scope.numbers, self.scope.sizes.symbols, self.scope.values)
+
+    def _lift(self, call: ast.Call, bound: Mapping[str, Any]) -> PrimExpr:
+        """The stage of a reduction inside an expression, and its element at the present indices."""
+        derived = DERIVED.get(ast.unparse(call.func))
+        if derived is not None:
+            return derived(self, call, bound)
+        over = over_names(call, self.source)
+        free = [n for n in self.index_names(call) if n not in over]
+        name = self._fresh(f"{self.name}_{reduction_name(call)}")
+        tensor = self._reduction(name, free, call)
+        return tensor(*[bound[n] for n in free])
+
+    # what `derived` makes its stages with
+
+    def fail(self, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
+        """Raise the error of a place in the statement."""
+        fail_at(self.source, node, message, hint)
+
+    def compute(self, suffix: str, axes: list[str], body: Callable[[Mapping[str, Any]], Any]) -> Any:
+        """A stage named after the statement, of the elements `body(index names to variables)`."""
+        return self._compute(self._fresh(f"{self.name}_{suffix}"), axes, lambda *at: body(dict(zip(axes, at))))
+
+    def expression(self, node: ast.expr, bound: Mapping[str, Any]) -> PrimExpr:
+        """An expression of the notation."""
+        return self._expressions(bound).build(node)
+
+    def _fresh(self, name: str) -> str:
+        taken, candidate, count = {*self.scope.tensors, *self.scope.made}, name, 0
+        while candidate in taken:
+            count += 1
+            candidate = f"{name}_{count}"
+        self.scope.made.add(candidate)
+        return candidate
+
+
+def _named_function(names: list[str], body: Any) -> Any:
+    """A function of parameters called `names`, from which `te.compute` takes the axes' names."""
+    parameters = ", ".join(names)
+    return eval(f"lambda _body_: lambda {parameters}: _body_({parameters})", {})(body)

@@ -1,0 +1,347 @@
+"""The index names of one definition `T[i, j] = value`, and how far each of them runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, NoReturn
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.ir import IntImm
+from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, quotient_of, shrunk, solve_extents
+from tvmagic.notation.derived import DERIVED
+from tvmagic.notation.expressions import DTYPES, FUNCTIONS, REDUCTIONS, check_rank, fail_at, fail_undefined, index_items
+from tvmagic.notation.scope import Scope
+from tvmagic.notation.suggestions import dtype_hint, tensor_hint
+from tvmagic.notation.syntax import cast_types, is_dtype, is_fraction, over_names
+
+__all__ = ["IndexRanges"]
+
+_PADDING = "write `... if CONDITION else 0` for padding"
+
+
+class IndexRanges:
+    """A definition: `names` has its index names, `ranges` their ranges (first value, extent)."""
+
+    def __init__(self, scope: Scope, name: str, axes: list[str], target: ast.Subscript, value: ast.expr) -> None:
+        self.scope, self.name, self.axes, self.target, self.value = scope, name, axes, target, value
+        self.source = scope.source
+        self._check_uses()
+        self.names = self._index_names()
+        self.ranges = self._infer()
+
+    def _check_uses(self) -> None:
+        """A whole tensor is no number, a tensor is not read before it is computed, a text is no index."""
+        bases = {id(a.value) for a, _ in self.accesses}
+        casts = cast_types(self.value)
+        for node in ast.walk(self.value):
+            if isinstance(node, ast.Constant) and (id(node) in casts or isinstance(node.value, str)):
+                self._check_text(node, id(node) in casts)
+            elif isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
+                loop = node.generators[0]
+                fail_at(
+                    self.source, node, "`for` in an expression is not part of the index notation",
+                    f"write `{ast.unparse(loop.target)}: {ast.unparse(loop.iter)}` above and `over={ast.unparse(loop.target)}`",
+                )  # fmt: skip
+            elif isinstance(node, ast.Name):
+                self._check_name(node, id(node) in bases)
+        for access, _ in self.accesses:
+            assert isinstance(access.value, ast.Name)
+            if access.value.id not in self.scope.tensors:
+                self._fail_unknown(access.value)
+            check_rank(self.source, access, self.scope.tensors[access.value.id])
+
+    def _check_text(self, node: ast.Constant, is_type: bool) -> None:
+        """A text is the name of a data type."""
+        text = str(node.value)
+        if is_dtype(text):
+            return
+        if is_type:
+            fail_at(self.source, node, f"`{text}` is not a data type", dtype_hint(text))
+        fail_at(self.source, node, f"`{node.value!r}` is not a number")
+
+    def _check_name(self, node: ast.Name, indexed: bool) -> None:
+        """A tensor is indexed, and computed above."""
+        tensors = self.scope.tensors
+        if node.id in tensors and len(tensors[node.id].shape) and not indexed:
+            fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", tensor_hint(node, self.value, tensors))
+        if node.id in self.scope.assigned and node.id not in tensors:
+            scan = "a value made of those before it is a `cumsum(..., over=i)` or the like, or a `te.scan`"
+            hint = scan if node.id == self.name else "define it in a line above"
+            fail_at(self.source, node, f"`{node.id}` is read before it is computed", hint)
+
+    def _fail_unknown(self, base: ast.Name) -> NoReturn:
+        """An error for the access of something that is no tensor of the cell."""
+        outside: Any = self.scope.values.get(base.id)
+        if hasattr(outside, "shape") and hasattr(outside, "dtype"):
+            declared = f"{base.id}: {outside.dtype}[{', '.join(map(str, outside.shape))}]"
+            fail_at(
+                self.source, base, f"`{base.id}` is an array outside, not a tensor of the cell",
+                f"declare it as `{declared}`, and pass the array in the call",
+            )  # fmt: skip
+        others = [n for n in self.scope.assigned if n != self.name]
+        fail_undefined(self.source, base, base.id, dict.fromkeys([*self.scope.tensors, *others]))
+
+    def _check_indices(self) -> None:
+        """An index is a whole number: no slice, no fraction."""
+        for access, _ in self.accesses:
+            for item in index_items(access):
+                for node in ast.walk(item):
+                    if isinstance(node, ast.Slice):
+                        fail_at(
+                            self.source, item, f"`{ast.unparse(item)}` is a slice, an index is one element",
+                            "index names run over a dimension by themselves, as in `Y[i] = max(X[i, k], over=k)`",
+                        )  # fmt: skip
+                if is_fraction(item):
+                    fail_at(
+                        self.source, item, f"the index `{ast.unparse(item)}` is not a whole number",
+                        "divide by `//`, or convert it by `int32(...)`",
+                    )  # fmt: skip
+
+    def _check_reductions(self) -> None:
+        """What follows `over=` indexes something, and no other keyword is in its place."""
+        indexing = {n.id for a, _ in self.accesses for n in ast.walk(a.slice) if isinstance(n, ast.Name)}
+        for node in ast.walk(self.value):
+            if (
+                not isinstance(node, ast.Call)
+                or not isinstance(node.func, ast.Name)
+                or node.func.id not in {*REDUCTIONS, *DERIVED}
+            ):
+                continue
+            for keyword in node.keywords:
+                if keyword.arg != "over":
+                    hint = "did you mean `over`?"
+                    if any(k.arg == "over" for k in node.keywords):
+                        hint = f"the range of an index is a line of its own, as in `{keyword.arg}: range(10)`"
+                    fail_at(
+                        self.source, keyword, f"`{node.func.id}` takes no argument `{keyword.arg}`", hint
+                    )  # fmt: skip
+                for name in sorted(over_names(node, self.source) - indexing):
+                    known = ", ".join(f"`{n}`" for n in sorted(indexing - set(self.axes)))
+                    fail_at(
+                        self.source, keyword.value, f"nothing is indexed by `{name}`, over which `{node.func.id}` runs",
+                        f"the right side has {known}" if known else None,
+                    )  # fmt: skip
+
+    @cached_property
+    def accesses(self) -> list[tuple[ast.Subscript, bool]]:
+        """Every access of a tensor in the value, with whether it is under a condition."""
+        found: list[tuple[ast.Subscript, bool]] = []
+        pending: list[tuple[ast.AST, bool]] = [(self.value, False)]
+        while pending:
+            node, guarded = pending.pop()
+            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+                found.append((node, guarded))
+            always: ast.AST | None = None
+            if isinstance(node, ast.IfExp):
+                always = node.test
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("where", "select"):
+                always = node.args[0] if node.args else None
+            children = [(c, guarded or (always is not None and c is not always)) for c in ast.iter_child_nodes(node)]
+            pending += reversed(children)
+        return found
+
+    def _index_names(self) -> set[str]:
+        names = {*self.axes, *self.scope.ranges}
+        for access, _ in self.accesses:
+            for node in ast.walk(access.slice):
+                if isinstance(node, ast.Name) and node.id not in self.scope.tensors:
+                    names.add(node.id)
+        for node in ast.walk(self.value):
+            names.update(over_names(node, self.source) if isinstance(node, ast.Call) else ())
+        called = {n.func.id for n in ast.walk(self.value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        numbers, symbols = set(self.scope.numbers), set(self.scope.sizes.symbols)
+        found = names - numbers - symbols - self._sizes_from_outside() - (called & set(FUNCTIONS)) - DTYPES
+        for axis in self.axes:
+            if axis not in found:
+                what = "a number" if axis in numbers else "a size" if axis in symbols else "a function"
+                what = "a data type" if axis in DTYPES else what
+                fail_at(self.source, self.target, f"`{axis}` is {what} here, so it cannot be an index of the left side")
+        return found
+
+    def _sizes_from_outside(self) -> set[str]:
+        """Names of the notebook's numbers that are sizes, and no index: nowhere a whole index, a reduction's or a range's name."""
+        indices = {item.id for a, _ in self.accesses for item in index_items(a) if isinstance(item, ast.Name)}
+        for node in ast.walk(self.value):
+            indices |= over_names(node, self.source) if isinstance(node, ast.Call) else set()
+        return set(self.scope.sizes.outside) - indices - {*self.axes, *self.scope.ranges}
+
+    def _infer(self) -> dict[str, tuple[Any, Any]]:
+        """The range (min, extent) of every index name."""
+        scope = self.scope
+        ranges = {n: r for n, r in scope.ranges.items() if n in self.names}
+        where: dict[str, ast.AST] = {}
+        if self.name in scope.declared:
+            shape = scope.declared[self.name][0]
+            for axis, size in zip(self.axes, shape):
+                ranges.setdefault(axis, (0, size))
+        given = set(ranges)  # said in the cell, so that a tensor may be read in part
+        sums: list[tuple[Affine, Any]] = []
+        self._check_indices()
+        self._check_reductions()
+        for access, guarded in self.accesses:
+            if guarded:
+                continue
+            for item, size in self._dimensions(access):
+                quotient = quotient_of(item, self.names, self._numbers)
+                if quotient is None:
+                    continue
+                affine, by = quotient
+                plain = affine.plain_name if by == 1 else None
+                if plain is not None and plain not in given:
+                    self._agree(ranges, where, plain, size, access)
+                else:
+                    sums.append((affine, size * by))
+        used = self.names & ({*self.axes} | self._used())
+        guessed: dict[str, ast.Subscript] = {}
+        for access, _ in self.accesses:  # under a condition: where nothing else says how far
+            for item, size in self._dimensions(access):
+                if isinstance(item, ast.Name) and item.id in used and item.id not in ranges:
+                    ranges[item.id], where[item.id] = (0, size), access
+                    guessed[item.id] = access
+        ranges.update(solve_extents(sums, ranges, used - set(ranges)))
+        ranges.update(shrunk(sums, ranges, {*self.axes} - given))
+        self._complete(ranges, used)
+        self._check_conditions(ranges, guessed)
+        self._check_bounds(ranges)
+        return ranges
+
+    @cached_property
+    def _numbers(self) -> dict[str, Any]:
+        """What is a number in an index, by name: symbolic sizes, numbers that are sizes, and the cell's own numbers."""
+        sizes = self.scope.sizes
+        return {**sizes.symbols, **sizes.outside, **self.scope.numbers}
+
+    def _used(self) -> set[str]:
+        return {n.id for n in ast.walk(self.value) if isinstance(n, ast.Name)}
+
+    def _dimensions(self, access: ast.Subscript) -> Iterator[tuple[ast.expr, Any]]:
+        assert isinstance(access.value, ast.Name)
+        tensor = self.scope.tensors.get(access.value.id)
+        if tensor is None:
+            return
+        for item, size in zip(index_items(access), tensor.shape):
+            yield item, size.value if isinstance(size, IntImm) else size
+
+    def _agree(
+        self, ranges: dict[str, tuple[Any, Any]], where: dict[str, ast.AST], name: str, size: Any, access: ast.Subscript
+    ) -> None:
+        """Take in that `name` runs over a dimension of `size`; both must be the same where given twice."""
+        known = ranges.get(name)
+        if known is None:
+            ranges[name], where[name] = (0, size), access
+            return
+        extent = known[1]
+        extent = extent.value if isinstance(extent, IntImm) else extent
+        if extent is size or (isinstance(extent, int) and isinstance(size, int) and extent == size):
+            return
+        if not isinstance(extent, int) and not isinstance(size, int) and str(extent) == str(size):
+            return
+        first = ast.unparse(where[name]) if name in where else f"the declaration of `{self.name}`"
+        first = f"`{first}`" if name in where else first
+        fail_at(
+            self.source, access,
+            f"`{name}` runs over {size} in `{ast.unparse(access)}` and over {extent} in {first}",
+            "an index has one extent; check the shapes",
+        )  # fmt: skip
+
+    def _complete(self, ranges: dict[str, tuple[Any, Any]], used: set[str]) -> None:
+        for name in sorted(used - set(ranges)):
+            node = self._first_use(name)
+            loop = isinstance(node, ast.Name) and self._inside_access(node)
+            if not loop and name not in self.axes:
+                continue
+            if name in self.axes and name not in self._used():
+                fail_at(
+                    self.source, node, f"the extent of `{name}` cannot be inferred: the right side does not use it",
+                    f"write `{name}: range(...)` above, or declare the shape of `{self.name}`",
+                )  # fmt: skip
+            under = [is_guarded for access, is_guarded in self.accesses if name in _names_in(access)]
+            why = ": what it indexes is read only under a condition" if under and all(under) else ""
+            fail_at(
+                self.source, node, f"the extent of `{name}` cannot be inferred{why}",
+                self._from_the_end(name) or f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
+            )  # fmt: skip
+
+    def _from_the_end(self, name: str) -> str | None:
+        """The hint for `X[-i]`: what Python reads from the end is written with the size."""
+        for access, _ in self.accesses:
+            for item, size in self._dimensions(access):
+                affine = affine_of(item, self.names, self._numbers)
+                if affine is not None and affine.factors.get(name, 0) < 0 and is_proved(affine.constant <= 0):
+                    last = Analyzer().simplify(size - 1)
+                    return f"an index does not count from the end: the last element is at {last}, `{last} - {name}` goes backwards"
+        return None
+
+    def _check_conditions(self, ranges: Mapping[str, tuple[Any, Any]], guessed: Mapping[str, ast.Subscript]) -> None:
+        """A condition says nothing about a range that is what one of its branches reads: then both would not be meant."""
+        for node in ast.walk(self.value):
+            if not isinstance(node, ast.IfExp):
+                continue
+            found = next((n for n in sorted(_names_in(node.test)) if n in guessed), None)
+            verdict = holds(node.test, self.names, self._numbers, ranges) if found is not None else None
+            if found is not None and verdict is not None:
+                test, access, how = ast.unparse(node.test), ast.unparse(guessed[found]), "holds" if verdict else "fails"
+                fail_at(
+                    self.source, node.test,
+                    f"the extent of `{found}` cannot be inferred: over that of `{access}`, `{test}` always {how}",
+                    f"write `{found}: range(...)` above, or declare the shape of `{self.name}`",
+                )  # fmt: skip
+
+    def _inside_access(self, name: ast.Name) -> bool:
+        return any(name in ast.walk(access) for access, _ in self.accesses)
+
+    def _first_use(self, name: str) -> ast.AST:
+        for tree in (self.value, self.target):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Name) and node.id == name:
+                    return node
+        return self.target
+
+    def _check_bounds(self, ranges: Mapping[str, tuple[Any, Any]]) -> None:
+        """No access leaves its tensor; nothing else is said of an index whose first value does."""
+        ranges = {name: (begin, 1 if is_proved(extent < 1) else extent) for name, (begin, extent) in ranges.items()}
+        for access, guarded in self.accesses:
+            if guarded:
+                continue
+            for item, size in self._dimensions(access):
+                quotient = quotient_of(item, self.names, self._numbers)
+                bounds = quotient[0].bounds(ranges) if quotient else None
+                if quotient is None or bounds is None:
+                    continue
+                bounds = [bound // quotient[1] for bound in bounds] if quotient[1] > 1 else bounds
+                below, above = is_proved(bounds[0] < 0), is_proved(bounds[1] >= size)
+                if not below and not above:
+                    continue
+                reached, last = [Analyzer().simplify(x) for x in (bounds[0] if below else bounds[1], size - 1)]
+                fail_at(
+                    self.source, item,
+                    f"the index `{ast.unparse(item)}` of `{ast.unparse(access.value)}` reaches {reached}, "
+                    f"outside 0 to {last}",
+                    self._inside(item, size, below, ranges) or f"shorten the range, or {_PADDING}",
+                )  # fmt: skip
+
+    def _inside(self, item: ast.expr, size: Any, below: bool, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:
+        """A hint for an index `i + constant` that leaves a dimension: what keeps it inside."""
+        affine = affine_of(item, self.names, self._numbers)
+        name = next(iter(affine.factors), None) if affine is not None and len(affine.factors) == 1 else None
+        if affine is None or name is None or affine.factors[name] != 1 or name not in ranges:
+            return None
+        size, (begin, extent) = Analyzer().simplify(size), ranges[name]
+        if not isinstance(size, (int, IntImm)) or not all(isinstance(x, int) for x in (affine.constant, begin, extent)):
+            return None
+        if name in self.axes:
+            if not below or begin != 0:
+                return None
+            return (
+                f"a result begins at 0: add {-affine.constant} to `{name}` wherever the right side reads, or {_PADDING}"
+            )
+        first, end = max(begin, -affine.constant), min(begin + extent, int(size) - affine.constant)
+        return (
+            f"write `{name}: range({f'{first}, ' if first else ''}{end})` above, or {_PADDING}" if first < end else None
+        )
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

@@ -1,0 +1,118 @@
+"""What a stage knows of its loops and its place, and the checks that its calls share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.errors import ScheduleError, visible
+from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Span
+from tvmagic.ir.constants import largest_integer
+from tvmagic.ir.values import number_text
+from tvmagic.passes import user_span
+from tvmagic.te.operation import axis_text
+from tvmagic.te.schedule.attributes import ITER_TYPE_NAMES, AttachType, IterVarAttr
+from tvmagic.te.schedule.relations import IterVarRelation
+from tvmagic.te.tensor import Operation
+
+if TYPE_CHECKING:
+    from tvmagic.arith.index_map import IndexMap
+    from tvmagic.te.schedule.schedule import Schedule
+    from tvmagic.te.schedule.stage import Stage
+
+__all__ = ["StageState"]
+
+
+class StageState(Identified):
+    """The attributes of a stage, which `Stage` describes, and the checks of its calls."""
+
+    def __init__(self, op: Operation | None, schedule: Schedule | None = None, span: Span | None = None) -> None:
+        self.op: Operation = op  # type: ignore[assignment]  # a group has none
+        self.origin_op: Operation = op  # type: ignore[assignment]
+        self.schedule = schedule
+        self.span = span if span is not None or op is None else op.span
+        self.all_iter_vars: list[IterVar] = list(op.root_iter_vars()) if op is not None else []
+        self.leaf_iter_vars: list[IterVar] = [iv for iv in self.all_iter_vars if iv.iter_type != IterVar.Opaque]
+        self.relations: list[IterVarRelation] = []
+        self.iter_var_attrs: dict[IterVar, IterVarAttr] = {}
+        self.thread_env: list[IterVar] = []
+        self.store_predicate: PrimExpr | None = None
+        self.attach_type = AttachType.GROUP_ROOT
+        self.attach_ivar: IterVar | None = None
+        self.attach_stage: Stage | None = None
+        self.scope = ""
+        self.is_output = False
+        self.is_double_buffered = False
+        self.is_rolling = False
+        self.group: Stage | None = None
+        self.num_child_stages = 0
+        self.layout_transforms: list[IndexMap] = []
+        self.axis_separators: list[IntImm] = []
+
+    @property
+    def name(self) -> str:
+        """The name of its operation."""
+        return self.op.name if self.op is not None else "group"
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        """The data axes of its operation."""
+        return tuple(self.op.axis)
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        """The reduction axes of its operation."""
+        return tuple(self.op.reduce_axis)
+
+    def __repr__(self) -> str:
+        return f"stage({visible(self.name)})"
+
+    def error(self, message: str, hint: str | None = None) -> ScheduleError:
+        """The error that says what is wrong with a call on this stage."""
+        return ScheduleError(f"stage `{self.name}`: {message}", span=user_span(), hint=hint)
+
+    def leaf_position(self, iv: Any, call: str) -> int:
+        """The place of `iv` among the loops; an error if it is not among them."""
+        if not isinstance(iv, IterVar):
+            named = next((leaf for leaf in self.leaf_iter_vars if leaf.var.name == iv), None)
+            hint = self._loop_text(named) if named is not None else self._loops_text()
+            raise self.error(f"{call} takes a loop of the stage, not `{iv!r}`", hint)
+        for position, leaf in enumerate(self.leaf_iter_vars):
+            if leaf is iv:
+                return position
+        hint = self._loops_text()
+        if any(known is iv for known in self.all_iter_vars):
+            raise self.error(f"{call} on `{iv.var.name}`, which was split or fused already", hint)
+        raise self.error(f"{call} on `{iv.var.name}`, which is not a loop of the stage", hint)
+
+    def check_type(self, iv: IterVar, allowed: Sequence[int], call: str) -> None:
+        if iv.iter_type not in allowed:
+            fit = [f"`{leaf.var.name}`" for leaf in self.leaf_iter_vars if leaf.iter_type in allowed]
+            hint = f"it takes {', '.join(fit)}" if fit else None
+            raise self.error(f"{call} on `{iv.var.name}`, which is {ITER_TYPE_NAMES[iv.iter_type]}", hint)
+
+    def _loops_text(self) -> str:
+        loops = ", ".join(f"`{leaf.var.name}`" for leaf in self.leaf_iter_vars) or "none"
+        return f"the loops of the stage are {loops}"
+
+    def _loop_text(self, loop: IterVar) -> str:
+        """How the loop is written: a loop that a call made has the name that the cell gave it."""
+        axis = axis_text(self.op, loop)
+        if axis is not None:
+            return f"write `{axis}`"
+        return f"give what made it a name, as in `outer, inner = s[{self.name}].split(...)`"
+
+    def attr_of(self, iv: IterVar) -> IterVarAttr:
+        attr = self.iter_var_attrs.get(iv)
+        if attr is None:
+            attr = self.iter_var_attrs[iv] = IterVarAttr()
+        return attr
+
+    def check_fits(self, size: int, loop: IterVar, call: str) -> None:
+        """The size is a value of the loop's type: the index is computed from it."""
+        dtype = loop.var.dtype
+        if size > largest_integer(dtype):
+            raise self.error(
+                f"{call} of `{loop.var.name}` by the number {number_text(size)}, which does not fit into `{dtype}`, the type of its indices",
+                "take a smaller number",
+            )

@@ -1,0 +1,1 @@
+"""LowerAutoCopy: how blocks that copy between memories of a GPU do it."""
