@@ -156,7 +156,9 @@ def _markdown(text: str, folder: Path, attachments: Mapping[str, Mapping[str, st
         kind = mimetypes.guess_type(place.name)[0] or "image/png"
         return f'{found[1]}src="data:{kind};base64,{base64.b64encode(place.read_bytes()).decode()}"{found[3]}'
 
-    return re.sub(r'(<img\b[^>]*?)src="([^"]*)"([^>]*>)', inside, markdown2html(_ATTACHMENT.sub(rf"\1{_ATTACHED}", text)))
+    return re.sub(
+        r'(<img\b[^>]*?)src="([^"]*)"([^>]*>)', inside, markdown2html(_ATTACHMENT.sub(rf"\1{_ATTACHED}", text))
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

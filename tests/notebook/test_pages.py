@@ -323,7 +323,11 @@ def test_a_notebook_becomes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any
         nbformat.v4.new_code_cell("%%tensor double\nX: float32[8]\nY[i] = X[i] * 2"),
     ]
     cells[0].attachments = {"a b.png": {"image/png": "iVBORw0K"}}
-    cells[0].source += "\n\n![c](attachment:a%20b.png) ![d](attachment:gone.png) <img src='attachment:gone.png'> `attachment:x`"
+    cells[
+        0
+    ].source += (
+        "\n\n![c](attachment:a%20b.png) ![d](attachment:gone.png) <img src='attachment:gone.png'> `attachment:x`"
+    )
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "n.ipynb")
     assert main([str(tmp_path / "n.ipynb"), "-o", str(tmp_path / "n.html")]) == 0
     text = (tmp_path / "n.html").read_text()
