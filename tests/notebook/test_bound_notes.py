@@ -36,7 +36,7 @@ def test_a_stage_in_a_loop_is_said_in_one_sentence_with_its_reason() -> None:
 
 def test_a_stage_at_the_root_is_computed_once() -> None:
     notes = notes_of(BLUR, "s[V].split(s[V].axis[0], 10)")
-    assert stage_sentences(notes) == ["`H`: 66 x 64 elements, computed once, outside of all loops of `V`"]
+    assert stage_sentences(notes) == ["`H`: 66 x 64 elements, computed once, outside all loops of `V`"]
     assert region_picture(notes) == ""
 
 
@@ -44,7 +44,7 @@ def test_loops_around_a_consumer_are_said_to_be_relaxed() -> None:
     """`C` is outside of `ei` and `ej`, which are around its consumer `D`."""
     notes = notes_of(CHAIN, "s[D].compute_at(s[E], E.op.axis[1])")
     leaf = next(p for p in phases(notes) if p.title.startswith("Phase 1"))
-    assert ["C", "D", "ei", "[0, 4]", "around `D`, and `C` is outside of it: all iterations (relaxed)"] in leaf.rows
+    assert ["C", "D", "ei", "[0, 4]", "around `D`, and `C` is outside it: all iterations (relaxed)"] in leaf.rows
     up = next(p for p in phases(notes) if p.title.startswith("Phase 2"))
     assert ["D", "roots", "di: [0, 4], dj: [0, 15]", ""] in up.rows
 

@@ -99,7 +99,7 @@ def test_keys_and_clicks_step(page: Any, record: Record, screenshot: Any) -> Non
     assert stepper.locator(".tm-notes li").inner_text().startswith("Y: 32 x 32 elements in each iteration of j.outer")
     assert stepper.locator(".tm-picture svg").is_visible() and not stepper.locator(".tm-notes table").first.is_visible()
     stepper.get_by_text("Phase 1").click()
-    assert "case 2, Y is computed inside of it" in stepper.locator(".tm-notes table").nth(1).inner_text()
+    assert "case 2, Y is computed inside it" in stepper.locator(".tm-notes table").nth(1).inner_text()
     screenshot(stepper, "stepper_infer_bound")
 
 

@@ -322,10 +322,17 @@ def test_a_notebook_becomes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any
         nbformat.v4.new_code_cell("%load_ext tvmagic\nprint('<i>')"),
         nbformat.v4.new_code_cell("%%tensor double\nX: float32[8]\nY[i] = X[i] * 2"),
     ]
+    cells[0].attachments = {"a b.png": {"image/png": "iVBORw0K"}}
+    cells[
+        0
+    ].source += (
+        "\n\n![c](attachment:a%20b.png) ![d](attachment:gone.png) <img src='attachment:gone.png'> `attachment:x`"
+    )
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "n.ipynb")
     assert main([str(tmp_path / "n.ipynb"), "-o", str(tmp_path / "n.html")]) == 0
     text = (tmp_path / "n.html").read_text()
     assert "Title" in text and "&lt;i&gt;" in text and "data:image/svg+xml;base64," in text
+    assert 'src="data:image/png;base64,iVBORw0K"' in text and 'alt="d"' in text and "<code>attachment:x</code>" in text
     assert 'aria-label="double, computed in this page"' in text
     assert re.findall(r"https?://(?!www\.w3\.org)[\w./]+", text) == []
     assert main([str(tmp_path / "none.ipynb")]) == 1 and "cannot be read as a notebook" in capsys.readouterr().err

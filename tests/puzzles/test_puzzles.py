@@ -103,7 +103,7 @@ def test_an_answer_that_was_not_begun_gets_no_hint() -> None:
 @pytest.mark.parametrize(
     "answer, message",
     [
-        ("a = 1\nb = f(2)", "the value of `b` is written out"),
+        ("a = 1\nb = f(2)", "the value of `b` is a number in this puzzle"),
         ("a = 1\nbb = 2", "this puzzle does not ask for `bb`"),
         ("print(1)", "an answer of this puzzle is `NAME = VALUE`"),
         ("a, b = 1, 2", "an answer of this puzzle is `NAME = VALUE`"),
@@ -136,7 +136,7 @@ def test_a_prediction_says_which_value_is_wrong_but_not_what_is_right() -> None:
     assert subject.judge("a = 4321\nb = 2").solved
     verdict = subject.judge("a = 3\nb = 2")
     assert (verdict.fault, verdict.hint) == ("a", "look at a") and "4321" not in str(verdict.rows)
-    assert subject.judge("a = 4321\nb = True").fault == "b" and subject.judge("a = 4321.0\nb = 2").fault == "a"
+    assert subject.judge("a = 4321\nb = True").fault == "b" and subject.judge("a = 4321.5\nb = 2").fault == "a"
 
 
 # ---------------------------------------------------------------------------- goals and facts
@@ -285,3 +285,41 @@ def test_hints_are_sentences_and_three_for_each_puzzle() -> None:
         for fault, hint in subject.hints.items():
             assert hint[0].isupper() or hint[0] in "`0123456789", (subject.number, fault)
             assert hint.rstrip()[-1] in ".?", (subject.number, fault)
+
+
+@pytest.mark.parametrize(
+    "number, answer",
+    [
+        (19, "yo = 64 / 16\nh_rows = 16 + 3 - 1\nh_columns = 66 - 2\nh_r = 3.0"),
+        (21, 'line = 2 * 4\nloop = "k"\nadding = 32'),
+        (24, "rows = 960 // 8 // 5\ntiles = 960 / 8 / 24"),
+    ],
+)
+def test_a_number_may_be_calculated_in_an_answer(number: int, answer: str) -> None:
+    verdict = puzzle(number).judge(answer)
+    assert verdict.solved, verdict.rows
+
+
+@pytest.mark.parametrize("value", ["1 / 0", "2 ** 1000000", "'a' * 3", "__import__('os')", "True + 1 + x", "-'a'"])
+def test_what_is_not_a_calculation_is_refused_in_an_answer(value: str) -> None:
+    verdict = puzzle(21).judge(f"line = {value}\nloop = 'k'\nadding = 32")
+    assert verdict.fault == "refused" and verdict.error is not None
+    assert "a calculation such as `16 + 2`" in verdict.error.message
+
+
+def test_several_names_at_once_are_no_answer() -> None:
+    assert puzzle(20).judge("eight = sixteen = 8\nparts = 20").fault == "refused"
+    assert puzzle(20).judge("eight = True\nsixteen = True\nparts = 20").fault == "eight"
+
+
+def test_fewer_loops_than_the_solution_are_right_in_the_inliner() -> None:
+    one_loop = """
+serial for (i, 0, 64) {
+  ScheduleBlock(C) {
+    i0, i1 = axis.bind((i / 8), (i % 8))
+    C[i0, i1] = cinn_max(((2.0f * A[i1, i0]) + bias[i0]), 0.0f)
+  }
+}
+"""
+    verdict = puzzle(23).judge(one_loop)
+    assert verdict.solved, verdict.rows

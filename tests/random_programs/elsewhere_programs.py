@@ -61,6 +61,8 @@ class _Tir(Elsewhere, tir_programs.Case):
 class Case:
     """The program of a seed, for each target; `targets` may name those that are meant, divided by blanks."""
 
+    builds = len(TARGETS)
+
     def __init__(self, seed: int, without: frozenset[str] = frozenset()) -> None:
         self.seed, self.without = seed, without
 

@@ -65,7 +65,7 @@ def _sentence(stage: _Stage) -> str:
     unit = "element" if size.replace(" x ", "").strip("1") == "" else "elements"
     readers = _listed(f"`{name}`" for name in stage.consumers)
     if not stage.path:
-        return f"`{stage.name}`: {size} {unit}, computed once, outside of all loops of {readers}"
+        return f"`{stage.name}`: {size} {unit}, computed once, outside all loops of {readers}"
     begin = ", ".join(f"`{f['axis']}` from `{f['min']}`" for f in stage.axes)
     loops = reversed(stage.relaxed)  # the outermost first, as they are written
     relaxed = list(dict.fromkeys(f"`{loop}` ({_span(ends)})" for _, loop, ends in loops))
@@ -114,12 +114,12 @@ def _path_rows(f: dict[str, Any]) -> list[list[str]]:
 def _leaf_rows(f: dict[str, Any]) -> list[list[str]]:
     stage = f["stage"]
     if "loop" in f:  # a loop around the consumer
-        why = f"around `{f['consumer']}`, and `{stage}` is outside of it: all iterations (relaxed)"
+        why = f"around `{f['consumer']}`, and `{stage}` is outside it: all iterations (relaxed)"
         return [[stage, f["consumer"], f["loop"], _set(f["set"]), why]]
     why = {
         1: "case 1, one iteration: its minimum",
-        2: f"case 2, `{stage}` is computed inside of it: one point",
-        3: f"case 3, `{stage}` is computed outside of it: all iterations (relaxed)",
+        2: f"case 2, `{stage}` is computed inside it: one point",
+        3: f"case 3, `{stage}` is computed outside it: all iterations (relaxed)",
     }[f["case"]]
     return [[stage, f["consumer"], f["leaf"], _set(f["set"]), why]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,7 @@ class _Asked(Puzzle):
     def values(self, answer: str) -> dict[str, Any]:
         """The values that an answer gives, by name; names that it does not give, or gives as `...`, are left out.
 
-        Raises `TVMagicError` for what is not `NAME = VALUE` with one of the names and a value written out.
+        Raises `TVMagicError` for what is not `NAME = VALUE` with one of the names, and a value that is written out or calculated from numbers.
         """
         source = Source(f"puzzle {self.address}", f"%%puzzle {self.address}\n{answer}").remember()
         found: dict[str, Any] = {}
@@ -58,17 +59,19 @@ class _Asked(Puzzle):
 
     def _assigned(self, statement: ast.stmt, source: Source) -> tuple[str, Any]:
         span = source.span(statement)
-        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        if not isinstance(statement, ast.Assign) or [type(t) for t in statement.targets] != [ast.Name]:
             raise TVMagicError("an answer of this puzzle is `NAME = VALUE`", span=span, hint=f"write {self._form}")
-        name = statement.targets[0].id
+        (target,) = statement.targets
+        assert isinstance(target, ast.Name)
+        name = target.id
         if name not in self.asks:
             hint = did_you_mean(name, self.asks) or f"it asks for {', '.join(f'`{n}`' for n in self.asks)}"
             raise TVMagicError(f"this puzzle does not ask for `{name}`", span=span, hint=hint)
         try:
-            return name, ast.literal_eval(statement.value)
-        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            return name, _value(statement.value)
+        except (ValueError, TypeError, ArithmeticError, SyntaxError, RecursionError, MemoryError):
             raise TVMagicError(
-                f"the value of `{name}` is written out in this puzzle, as a number or a text",
+                f"the value of `{name}` is a number in this puzzle, a calculation such as `16 + 2`, or a text",
                 span=span,
                 hint=f"write {self._form}",
             ) from None
@@ -80,6 +83,30 @@ class _Asked(Puzzle):
     def unanswered(self, values: Mapping[str, Any]) -> list[Row]:
         """A row for each name without a value."""
         return [Row(what, "an answer", "...", False) for name, what in self.asks.items() if name not in values]
+
+
+_CALCULATIONS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Div: lambda a, b: a // b if a % b == 0 else a / b,  # 960 / 24 is a whole number
+}  # fmt: skip
+
+
+def _value(node: ast.expr) -> Any:
+    """A value that is written out, or calculated from numbers. Raises ValueError for anything else."""
+    if isinstance(node, ast.BinOp) and type(node.op) in _CALCULATIONS:
+        a, b = _value(node.left), _value(node.right)
+        if not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
+            raise ValueError("this is calculated from numbers alone")
+        return _CALCULATIONS[type(node.op)](a, b)
+    return ast.literal_eval(node)
+
+
+def _same(given: Any, truth: Any) -> bool:
+    """Whether two answers are equal: 8.0 is 8, but `True` is not 1."""
+    if type(given) is not type(truth) and {type(given), type(truth)} != {int, float}:
+        return False
+    return given == truth
 
 
 def _refused(error: TVMagicError) -> Verdict:
@@ -111,7 +138,7 @@ class PredictionPuzzle(_Asked):
             return Verdict(missing, OPEN)
         verdict, truth = Verdict(), self.truth()
         for name, what in self.asks.items():
-            right = type(values[name]) is type(truth[name]) and values[name] == truth[name]
+            right = _same(values[name], truth[name])
             verdict.rows.append(Row(what, "what the compiler finds", number_text(values[name]), right))
             if not right and verdict.fault is None:
                 verdict.fault = name

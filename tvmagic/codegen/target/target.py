@@ -344,11 +344,11 @@ class TargetKind(Identified):
     def __init__(self, name: str) -> None:
         if name not in _KINDS:
             known = ", ".join(f"`{k}`" for k in _KINDS)
-            short = ", ".join(f"`{n}`" for family in families() for n in family.short_names)
-            raise TVMagicError(
-                f"there is no kind of target `{name}`",
-                hint=f"the kinds are {known}; short names of targets are {short}",
-            )
+            short = {n: text for family in families() for n, text in family.short_names.items()}
+            hint = f"the kinds are {known}; short names for `--target` are {', '.join(f'`{n}`' for n in short)}"
+            if name in short:
+                hint = f"`{name}` is what `--target` calls `{short[name]}`: write that"
+            raise TVMagicError(f"there is no kind of target `{name}`", hint=hint)
         self.name = name
         self.default_keys: list[str] = _KINDS[name]["keys"]
         self.default_device_type: int = _KINDS[name]["device_type"]

@@ -32,13 +32,13 @@ the load's place, with the indices of the load for the variables of the store: `
     program=BOTH,
     start=BOTH,
     solution=ONE.format(value="((2.0f * A[i1, i0]) + bias[i0])"),
-    goals=["allocated == 0", "loops == 2"],
+    goals=["allocated == 0", "loops <= 2"],
     hints={
         "values": "The variables of the store are replaced all at the same time, everywhere in the value: `i0` by `i1`, and `i1` by `i0`. "
         "Is there one that you have left?",
         "allocated == 0": "`B` is still stored and read. Its value has to be in the place of the load.",
-        "loops == 2": "The block `B` is gone; the empty loops around it have to go as well, or too many are left.",
-        "refused": "The text is CINN's: a load is `A[i1, i0]`, a number `2.0f`; every tensor that is read has to be an input, or stored "
+        "loops <= 2": "The block `B` is gone; the empty loops around it have to go as well, or too many are left.",
+        "refused": "The text is CINN's: a load is `A[i1, i0]`, a number `2.0f`, and every sum and product is in parentheses of its own. Every tensor that is read has to be an input, or stored "
         "by a block.",
     },
     wrong=[
