@@ -518,7 +518,7 @@ _KEPT = [
             ("transform_layout('B', 'B', lambda i, j: (j, i))", "B"), ("unsafe_set_dtype('B', 0, 'float64')", "B"),
         )
     ],
-    _case("matched", "sch.unsafe_set_dtype('B', 0, 'float64')", "is matched in block `C`, which knows it as it is", "block B"),
+    _case("pointer_part", "sch.unsafe_set_dtype('B', 0, 'float64')", "buffer `R` is also used by its pointer", "block B"),
     *_for_all(
         "chain", "is not injective", "block C",
         "transform_layout('C', 'B', lambda i, j: (i, j // 2))", "transform_layout('C', 'B', lambda i, j: (i % 4, j))",
@@ -583,6 +583,7 @@ UNREACHABLE: dict[tuple[str, str], str] = {
     ("compute_at", "would reduce"): "a reduction writes at no reduced variable, so all of them go along whole",
     ("compute_at", "would reduce each term once"): "asked of reverse_compute_at alone, in what both share",
     ("compute_at", "would run again"): "asked of reverse_compute_at alone, in what both share",
+    ("compute_at", "may have no iterations"): "asked of reverse_compute_at alone, in what both share",
     ("reverse_compute_at", "is an output block"): "asked of compute_at alone, in what both share",
     ("reverse_compute_inline", "is matched in block"): "what the two blocks match is refused before",
     ("reverse_compute_inline", "is the only leaf"): "the block has a producer beside it",

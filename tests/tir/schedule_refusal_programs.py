@@ -622,6 +622,19 @@ for i, j in T.grid(8, 8):
         C[vi, vj] = B[vi, vj] + T.call_extern("float32", "first", B.data)
 """
     ),
+    "pointer_part": function(
+        ALLOC
+        + FILL
+        + """
+for i, j in T.grid(8, 8):
+    with T.block("C"):
+        vi, vj = T.axis.remap("SS", [i, j])
+        T.reads(B[vi, 0:8])
+        T.writes(C[vi, vj])
+        R = T.match_buffer(B[vi, 0:8], (8,), offset_factor=1)
+        C[vi, vj] = B[vi, vj] + T.call_extern("float32", "first", R.data)
+"""
+    ),
     "address_chain": function(
         ALLOC
         + FILL

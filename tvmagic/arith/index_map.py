@@ -181,6 +181,8 @@ class IndexMap(Node):
             sets = as_int_set(domains)
             for index in self.final_indices:
                 values = eval_set(index, sets)
+                if not (values.has_lower_bound() and values.has_upper_bound()):
+                    raise TVMagicError(f"the values of `{index}` in `{self}` have no known bounds")
                 extent = analyzer.simplify(values.max() - values.min() + 1)
                 result.append(Range.from_min_extent(analyzer.simplify(values.min()), extent))
         dtype = DataType(f"int{max([r.extent.dtype.bits for r in ranges], default=32)}")

@@ -159,7 +159,7 @@ def integer_constant(dtype: DataType, value: int) -> PrimExpr:
     """A constant; an `OverflowError` where the type does not hold it, so that the rule does not fire."""
     if wrap_int(value, dtype) != value:
         raise OverflowError
-    return IntImm(dtype, value) if dtype.is_scalar else make_const(dtype, value)
+    return IntImm(dtype, value) if dtype.is_scalar and not dtype.is_float else make_const(dtype, value)
 
 
 def _truncmod(a: int, b: int) -> int:

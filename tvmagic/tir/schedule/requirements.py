@@ -19,6 +19,7 @@ from tvmagic.ir import (
     Stmt,
     Var,
     post_order_visit,
+    pre_order_visit,
 )
 from tvmagic.ir.query import is_one, is_zero, variables_in
 from tvmagic.tir.blocks.domains import iter_domains, loop_domains
@@ -37,13 +38,13 @@ __all__ = [
     "check_loops_unused",
     "check_no_matches",
     "check_no_pointer",
-    "check_not_matched",
     "check_not_output",
     "check_reduction",
     "check_subtree_compact_dataflow",
     "is_complete",
     "is_output",
     "is_reduction",
+    "matched_parts",
     "scope_root",
 ]
 
@@ -287,21 +288,16 @@ def check_no_pointer(scope: Stmt, buffer: Buffer, block: StmtSRef) -> None:
         )
 
 
-def check_not_matched(scope: Stmt, buffer: Buffer, block: StmtSRef) -> None:
-    """No block in the scope may know a part of the buffer under another name, which would stay as it is."""
-    found: list[Block] = []
+def matched_parts(scope: Stmt, buffer: Buffer) -> list[Buffer]:
+    """The names that blocks in the scope have for parts of the buffer, by `match_buffer`, and for parts of those."""
+    found = [buffer]
 
     def look(node: object) -> None:
-        if isinstance(node, Block) and any(match.source.buffer is buffer for match in node.match_buffers):
-            found.append(node)
+        if isinstance(node, Block):
+            found.extend(match.buffer for match in node.match_buffers if match.source.buffer in found)
 
-    post_order_visit(scope, look)
-    if found:
-        raise ScheduleError(
-            f"buffer `{buffer.name}` is matched in block `{found[0].name_hint}`, which knows it as it is",
-            block,
-            hint="access it directly, without `match_buffer`",
-        )
+    pre_order_visit(scope, look)
+    return found[1:]
 
 
 class DependenceGuard:

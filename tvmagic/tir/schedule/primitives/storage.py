@@ -27,7 +27,7 @@ from tvmagic.tir.schedule.buffers import (
 )
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.annotate import set_annotations
-from tvmagic.tir.schedule.requirements import check_no_pointer, check_not_matched, region_at
+from tvmagic.tir.schedule.requirements import check_no_pointer, matched_parts, region_at
 from tvmagic.tir.schedule.state import ScheduleState
 
 BUFFER_DIM_ALIGN = "buffer_dim_align"
@@ -141,7 +141,7 @@ def unsafe_set_dtype(state: ScheduleState, block: BlockRef, buffer_index: Any, d
 
     This may change results: values are rounded to `dtype`.
 
-    Requires: the buffer is allocated by a block; nothing uses it by its pointer or as a matched part.
+    Requires: the buffer is allocated by a block; nothing uses it, or a matched part of it, by its pointer.
 
     Example
     -------
@@ -174,8 +174,8 @@ def unsafe_set_dtype(state: ScheduleState, block: BlockRef, buffer_index: Any, d
     owner = defining_block(state, block, buffer)
     if buffer.dtype is element:
         return
-    check_no_pointer(owner.block, buffer, block)
-    check_not_matched(owner.block, buffer, block)
+    for name in (buffer, *matched_parts(owner.block, buffer)):
+        check_no_pointer(owner.block, name, block)
     annotation = buffer.data.type_annotation
     assert isinstance(annotation, PointerType)
     data = Var(buffer.data.name, PointerType(PrimType(element), annotation.storage_scope))
