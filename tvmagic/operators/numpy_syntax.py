@@ -14,6 +14,7 @@ __all__ = [
     "call_of",
     "dotted_name",
     "dtype_code",
+    "is_view",
     "is_whole",
     "literal",
     "method_of",
@@ -72,6 +73,20 @@ def subscript(code: ast.expr, cuts: Sequence[ast.expr]) -> ast.expr:
 def is_whole(cut: ast.expr) -> bool:
     """Whether an index is `:`."""
     return isinstance(cut, ast.Slice) and cut.lower is None and cut.upper is None and cut.step is None
+
+
+def is_view(code: ast.expr) -> bool:
+    """Whether the array of code shares its memory with another one; a subscript by arrays does not."""
+    if isinstance(code, ast.Subscript):
+        cuts = code.slice.elts if isinstance(code.slice, ast.Tuple) else [code.slice]
+        return is_view(code.value) and all(isinstance(c, (ast.Slice, ast.Constant)) for c in cuts)
+    if isinstance(code, ast.Call):
+        return ast.unparse(code.func) in ("windows", "np.broadcast_to") or (
+            isinstance(code.func, ast.Attribute)
+            and code.func.attr in ("reshape", "transpose")
+            and is_view(code.func.value)
+        )
+    return isinstance(code, ast.Name) or (isinstance(code, ast.Attribute) and code.attr == "T" and is_view(code.value))
 
 
 def transposed(code: ast.expr, places: list[int]) -> ast.expr:
