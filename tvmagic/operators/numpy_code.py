@@ -489,6 +489,9 @@ class _Stage(Visitor):
         if node.dtype.is_bool:
             return literal(bool(node.value)), frozenset()
         value = plain(node.value)
+        kind = dtype_code(node.dtype)
+        if ast.unparse(kind).startswith("ml_dtypes."):  # a Python number beside one of its arrays would make a float32
+            return ast.Call(kind, [literal(value)], []), frozenset()
         if np.isfinite(value):
             return literal(value), frozenset()
         code = dotted_name("np.nan" if np.isnan(value) else "np.inf")
