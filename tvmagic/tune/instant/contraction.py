@@ -331,8 +331,8 @@ class Application:
         current = block
         while True:
             consumers = sch.get_consumers(current)
-            if len(consumers) != 1:
-                break
+            if len(consumers) != 1 or len(sch.get_producers(consumers[0])) != 1:
+                break  # a block with another producer waits for it, and cannot be computed on the tiles of this one
             info = look(sch, consumers[0])
             if info is None or not self._follows(current, info):
                 break
