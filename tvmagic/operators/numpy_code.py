@@ -53,6 +53,7 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.meaning import plain
+from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee, operands
 from tvmagic.operators.numpy_stages import Chosen, chosen, running_values, scan_parts
 from tvmagic.operators.numpy_syntax import (
@@ -66,6 +67,7 @@ from tvmagic.operators.numpy_syntax import (
     subscript,
     times,
     transposed,
+    with_names,
 )
 from tvmagic.te.reference import evaluate
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
@@ -85,6 +87,7 @@ _OF_NUMPY = {
     for name, call in CALLS.items()
     if isinstance(call, np.ufunc) and getattr(np, call.__name__, None) is call
 }
+_WRITTEN_OUT = {"tir.sigmoid": "1 / (1 + np.exp(-x))", "tir.rsqrt": "1 / np.sqrt(x)", "tir.exp10": "10 ** x"}
 _UFUNC_OF: dict[type, str] = {
     ast.Add: "np.add", ast.Sub: "np.subtract", ast.Mult: "np.multiply", ast.Div: "np.divide",
 }  # fmt: skip
@@ -542,12 +545,16 @@ class _Stage(Visitor):
         name = callee(node)
         if name == "tir.if_then_else":
             return self.choose(*node.args)
-        if name not in _OF_NUMPY:
+        if name not in _OF_NUMPY and name not in _WRITTEN_OUT:
             raise _NoCall
         parts = [self.visit(a) for a in node.args]
         has = frozenset[Var]().union(*[h for _, h in parts])
         if not has:
             raise _NoCall
+        if name in _WRITTEN_OUT:
+            if numpy_dtype(node.dtype).kind != "f":  # those of `ml_dtypes` become others beside Python's numbers
+                raise _NoCall
+            return with_names(_WRITTEN_OUT[name], x=parts[0][0]), has
         return call_of(_OF_NUMPY[name], *[code for code, _ in parts]), has
 
     def choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Piece:

@@ -21,6 +21,7 @@ __all__ = [
     "subscript",
     "times",
     "transposed",
+    "with_names",
 ]
 
 
@@ -96,3 +97,13 @@ def transposed(code: ast.expr, places: list[int]) -> ast.expr:
     if places == [1, 0]:
         return ast.Attribute(code, "T", ast.Load())
     return method_of(code, "transpose", *map(literal, places))
+
+
+def with_names(text: str, **values: ast.expr) -> ast.expr:
+    """The code of an expression in which `values` stand for names."""
+
+    class Named(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return values.get(node.id, node)
+
+    return Named().visit(ast.parse(text, mode="eval").body)
