@@ -383,6 +383,21 @@ def test_what_stays_in_cache_or_fills_no_stretch_is_computed_apart() -> None:
         assert not any("rows at a time, whose" in text for text in found.texts)
 
 
+def test_products_that_are_added_have_tiles_each() -> None:
+    """Neither can take the sum along on its tiles, as that waits for the other one."""
+    cells = "X: float32[8, 64]\nH: float32[8, 64]\nW: float32[4, 64, 64]\nU: float32[4, 64, 64]\nA[n, g, j] += X[n, k] * W[g, j, k]\n"
+    cells += "B[n, g, j] += H[n, k] * U[g, j, k]\nG[n, g, j] = sigmoid(A[n, g, j] + B[n, g, j])"
+    texts = checked(cells).texts
+    assert sum("registers for sums" in text for text in texts) == 2 and not any("no rule" in text for text in texts)
+
+
+def test_a_separable_filter_is_not_computed_by_columns() -> None:
+    texts = checked(
+        "I: float32[40, 68]\nK: float32[5]\nH[y, x] += I[y, x + s] * K[s]\nV[y, x] += H[y + r, x] * K[r]"
+    ).texts
+    assert [text.split(":")[0] for text in texts] == ["V", "H"] and all("along x" in text for text in texts)
+
+
 def test_reduced_axes_that_run_on_are_one_loop() -> None:
     cell = decide(operator("pool", "X: float32[40, 30, 7, 7]\nY[n, c] = mean(X[n, c, i, j], over=(i, j))")).cell
     assert cell.count("sch.fuse(") == 2 and "pragma_any_order" in cell  # of the rows, and of what is reduced over
@@ -561,6 +576,7 @@ SCANS = {
     "three axes": ("X: float32[n, 7, m]\nY[i, k, j] = cumsum(X[i, k, j], over=k)", "s[Y].reorder(Y_0, Y_2_o, Y_1, Y_2_i)"),
     "two scans": ("X: float32[9, 30]\nY[i, k] = cumsum(X[i, k], over=k) + cummin(X[i, k], over=k)", "s[Y_terms_1_cummin].compute_at(s[Y], Y_0)"),
     "along both axes": ("X: float32[9, 30]\nY[i, k] = cumsum(X[i, k], over=k) + cummin(X[i, k], over=i)", "Y_terms_1_cummin: its steps follow each other"),
+    "products are made before they are summed": ("X: float32[90, 100]\nY[i, k] = cumsum(X[i, k] * 0.5, over=k)", "s[Y_terms].compute_at(s[Y], Y_0)"),
     "one scan": ("X: float32[99]\nY[i] = cumprod(X[i], over=i)", "in plain loops\ns[Y_terms].compute_inline()"),
     "a sum of a sum": ("X: float32[9, 30, 4]\nA[i, k] += X[i, k, r]\nY[i, k] = cumsum(A[i, k], over=k)\nZ[i] += Y[i, k]", "compute_at(s[Y], Y_0)"),
     "not read element by element": ("X: float32[9, 30]\nY[i, k] = softmax(cumsum(X[i, k], over=k), over=k)", "in plain loops\n"),

@@ -48,19 +48,20 @@ def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> 
 
     None if nothing in it is a reduction.
     """
-    places: dict[BlockInfo, dict[Var, Axis]] = {out: {a.var: a for a in out.spatial}}
-    chain = Chain(out, [], list(out.spatial), places)
+    chain = Chain(out, [], list(out.spatial), {out: {a.var: a for a in out.spatial}})
     by_name = {out.name: out}
     for info in reversed(candidates):
         readers = [by_name.get(sch.get(c).name_hint) for c in sch.get_consumers(info.rv)]
         if not readers or None in readers:
             continue
-        mapped = _mapped(info, [r for r in readers if r is not None], places)
+        mapped = _mapped(info, [r for r in readers if r is not None], chain.places)
         shared = [a for a in chain.shared if a in mapped.values()]
         if not shared:
             continue
-        chain.shared, places[info], by_name[info.name] = shared, mapped, info
-        chain.members.insert(0, info)
+        longer = Chain(out, [info, *chain.members], shared, {**chain.places, info: mapped})
+        if _across(longer) is None and _by_columns(longer):
+            continue
+        chain, by_name[info.name] = longer, info
     return chain if any(i.reduced for i in chain.blocks) else None
 
 
@@ -73,6 +74,45 @@ def _mapped(info: BlockInfo, readers: list[BlockInfo], places: dict[BlockInfo, d
         if isinstance(index, Var) and len(targets) == 1 and (target := targets.pop()) is not None:
             found[index] = target
     return found
+
+
+def _along(info: BlockInfo) -> Axis | None:
+    """The reduced axis along which what a block reads is contiguous."""
+    most = max((len(a.variables) for a in info.loads), default=0)
+    for axis in reversed(info.reduced):
+        if any(a.step(axis.var) == 1 for a in info.loads if len(a.variables) == most):
+            return axis
+    return None
+
+
+def _across(chain: Chain) -> Axis | None:
+    """The shared axis along which the results of the last block are contiguous and its reductions do not run."""
+    axis = vector_axis(chain.out)
+    if axis is None or axis not in chain.shared:
+        return None
+    for info in chain.blocks:
+        along = _along(info) if info.reduced else None
+        if along is not None and not (info is chain.out and _slides(chain.out, axis, along)):
+            return None
+    return axis
+
+
+def _slides(out: BlockInfo, axis: Axis, along: Axis) -> bool:
+    """Whether a block reduces over a small window that moves along `axis`, by few elements, as along `along`."""
+    if math.prod(a.extent or 1000 for a in out.reduced) > _WINDOW:
+        return False
+    moving = [a for a in out.loads if along.var in a.variables and axis.var in a.variables]
+    return bool(moving) and all(1 <= (a.step(axis.var) or 0) <= WIDEST_SHUFFLE for a in moving)
+
+
+def _by_columns(chain: Chain) -> bool:
+    """Whether a loop over what is shared would compute a column at a time of some block, against the order of its elements."""
+    for info in chain.blocks:
+        axis, places = vector_axis(info), chain.places[info]
+        own = [a for a in info.spatial if places.get(a.var) not in chain.shared and a.extent != 1]
+        if own and axis is not None and places.get(axis.var) in chain.shared:
+            return True
+    return False
 
 
 def apply(sch: Schedule, chain: Chain, machine: Machine, notes: Decisions) -> None:
@@ -112,7 +152,7 @@ class _Rows:
     def run(self) -> None:
         sch, chain, out = self.sch, self.chain, self.chain.out
         loops = dict(zip(out.axes, sch.get_loops(out.rv)))
-        across = self._across()
+        across = _across(chain)
         outer = [loops[a] for a in chain.shared if a is not across]
         store = None
         if across is not None and out.reduced:
@@ -147,7 +187,7 @@ class _Rows:
             if loop is not None:
                 vector_parts(sch, loop, self.machine.lanes(info.store.buffer.dtype), bool(info.calls))
             return
-        axis = self._along(info)
+        axis = _along(info)
         if axis is not None and axis is info.reduced[-1]:
             self.notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
             if _run_on(info):
@@ -155,35 +195,7 @@ class _Rows:
                 sch.fuse(*[own[a.var] for a in info.reduced])
             any_order(sch, info.rv, below)
 
-    def _along(self, info: BlockInfo) -> Axis | None:
-        """The reduced axis along which what is read is contiguous."""
-        most = max((len(a.variables) for a in info.loads), default=0)
-        for axis in reversed(info.reduced):
-            if any(a.step(axis.var) == 1 for a in info.loads if len(a.variables) == most):
-                return axis
-        return None
-
     # ------------------------------------------------------------------------ along columns
-
-    def _across(self) -> Axis | None:
-        """The shared axis along which the results of the last block are contiguous and its reductions do not run."""
-        chain = self.chain
-        axis = vector_axis(chain.out)
-        if axis is None or axis not in chain.shared:
-            return None
-        for info in chain.blocks:
-            along = self._along(info) if info.reduced else None
-            if along is not None and not (info is chain.out and self._slides(axis, along)):
-                return None
-        return axis
-
-    def _slides(self, axis: Axis, along: Axis) -> bool:
-        """Whether the last block reduces over a small window that moves along `axis`, by few elements, as along `along`."""
-        out = self.chain.out
-        if math.prod(a.extent or 1000 for a in out.reduced) > _WINDOW:
-            return False
-        moving = [a for a in out.loads if along.var in a.variables and axis.var in a.variables]
-        return bool(moving) and all(1 <= (a.step(axis.var) or 0) <= WIDEST_SHUFFLE for a in moving)
 
     def _columns(self, across: Axis, loops: dict[Axis, Any], outer: list[Any], inside: list[Any], store: Any) -> None:
         """Vectors of results along an axis that is not reduced over."""
