@@ -80,6 +80,8 @@ CELLS = {
     "places of a single value": "X: float32[9, 1]\nY[i] = argmax(X[i, j], over=j)",
     "windows of a prime size": "X: float32[3, 39, 45]\nr: range(3)\nq: range(3)\nY: float32[3, 37, 43]\nY[c, i, j] += X[c, i+r, j+q]",
     "strided windows of a prime size": "X: float32[2, 75, 87]\nr: range(3)\nq: range(3)\nY: float32[2, 37, 43]\nY[c, i, j] = max(X[c, 2*i+r, 2*j+q], over=(r, q))",
+    "means of windows": "X: float32[3, 20, 45]\nr: range(3)\nq: range(3)\ni: range(9)\nj: range(21)\nY[c, i, j] = mean(X[c, 2*i+r, 2*j+q], over=(r, q))",
+    "means of columns": "X: float32[50, 77]\nM[j] = mean(X[i, j], over=i)",
     "places of a prime length": "X: float32[9, 97]\nY[i] = argmax(X[i, j], over=j)",
     "a size of one beside a symbolic size": (
         "X0: float32[6, m * 2]\nX1: float32[8, m, n]\nS0: float32[2, n * 2]\ni: range(2)\nj: range(n * 2)\n"
@@ -396,6 +398,11 @@ def test_a_separable_filter_is_not_computed_by_columns() -> None:
         "I: float32[40, 68]\nK: float32[5]\nH[y, x] += I[y, x + s] * K[s]\nV[y, x] += H[y + r, x] * K[r]"
     ).texts
     assert [text.split(":")[0] for text in texts] == ["V", "H"] and all("along x" in text for text in texts)
+
+
+@pytest.mark.parametrize("name", ["means of windows", "means of columns"])
+def test_what_follows_a_sum_is_computed_before_it_leaves_the_registers(name: str) -> None:
+    assert any("before it leaves the registers" in text for text in decide(operator("f", CELLS[name])).texts)
 
 
 def test_reduced_axes_that_run_on_are_one_loop() -> None:

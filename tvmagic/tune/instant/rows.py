@@ -29,18 +29,20 @@ _TILES = 8  # from which on one more for what does not fill a tile costs little
 class Chain:
     """Blocks that are computed together for each value of `shared`, axes of the last of them, `out`.
 
-    `places` says for each block which axis of `out` its own are.
+    `places` says for each block which axis of `out` its own are. `follower` is an elementwise block that reads each
+    result of `out` once, at the place that it writes: the results are kept in registers and stored by it.
     """
 
     out: BlockInfo
     members: list[BlockInfo]
     shared: list[Axis]
     places: dict[BlockInfo, dict[Var, Axis]]
+    follower: BlockInfo | None = None
 
     @property
     def blocks(self) -> list[BlockInfo]:
         """All blocks, in the order of the program."""
-        return [*self.members, self.out]
+        return [*self.members, self.out, *([self.follower] if self.follower is not None else [])]
 
 
 def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> Chain | None:
@@ -48,7 +50,7 @@ def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> 
 
     None if nothing in it is a reduction.
     """
-    chain = Chain(out, [], list(out.spatial), {out: {a.var: a for a in out.spatial}})
+    chain = _alone(out)
     by_name = {out.name: out}
     for info in reversed(candidates):
         readers = [by_name.get(sch.get(c).name_hint) for c in sch.get_consumers(info.rv)]
@@ -62,7 +64,27 @@ def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> 
         if _across(longer) is None and _by_columns(longer):
             continue
         chain, by_name[info.name] = longer, info
+    if len(chain.members) == 1 and _follows(chain.out, chain.members[0]):
+        alone = _alone(chain.members[0])
+        if _across(alone) is not None:
+            alone.follower = chain.out
+            return alone
     return chain if any(i.reduced for i in chain.blocks) else None
+
+
+def _alone(out: BlockInfo) -> Chain:
+    """The chain of a single block."""
+    return Chain(out, [], list(out.spatial), {out: {a.var: a for a in out.spatial}})
+
+
+def _follows(info: BlockInfo, before: BlockInfo) -> bool:
+    """Whether an elementwise block reads each result of a reduction once, at the place that it writes, in the same order."""
+    loads = [a for a in info.loads if a.buffer is before.store.buffer]
+    if info.reduced or not before.reduced or len(loads) != 1 or not (info.store.plain and before.store.plain):
+        return False
+    places = [a.var for a in info.axes]
+    same = [a.var for a in before.spatial]
+    return loads[0].is_at(places) and info.store.is_at(places) and before.store.is_at(same)
 
 
 def _mapped(info: BlockInfo, readers: list[BlockInfo], places: dict[BlockInfo, dict[Var, Axis]]) -> dict[Var, Axis]:
@@ -156,7 +178,7 @@ class _Rows:
         outer = [loops[a] for a in chain.shared if a is not across]
         store = None
         if across is not None and out.reduced:
-            store = sch.cache_write(out.rv, 0, "local")
+            store = self._store()
             loops = dict(zip(out.axes, sch.get_loops(out.rv)))
             outer = [loops[a] for a in chain.shared if a is not across]
         inside = [loops[a] for a in out.spatial if a not in chain.shared]
@@ -175,6 +197,15 @@ class _Rows:
             if info is not out:
                 sch.compute_at(info.rv, row)
             self.row_block(info)
+
+    def _store(self) -> Any:
+        """The block that stores the last block's results, which are kept in registers."""
+        sch, out, follower = self.sch, self.chain.out, self.chain.follower
+        if follower is None:
+            return sch.cache_write(out.rv, 0, "local")
+        self.notes.say(f"{follower.name} is computed on each tile before it leaves the registers")
+        sch.set_scope(out.rv, 0, "local")
+        return follower.rv
 
     # ------------------------------------------------------------------------ along rows
 
