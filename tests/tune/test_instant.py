@@ -89,6 +89,7 @@ CELLS = {
         "(X0[j % 6, i + 2] if i + 2 >= 0 and i + 2 < m * 2 else -3.0))\n"
         "S1: float32[m, 1]\nk: range(m)\nl: range(1)\nS1[k, l] = X0[k % 6, l]"
     ),
+    "symbolic rows as columns": "A: float32[n, 31]\nB: float32[3, 31]\nC[i, j] += A[i, k] * B[j, k]",
     "a scalar": "X: float32[5]\nS: float32[1]\nS[z] = sum(X[i], over=i)",
     "size one": "A: float32[1, 1]\nB: float32[1, 1]\nC[i, j] += A[i, k] * B[k, j]",
 }
@@ -398,6 +399,10 @@ def test_a_separable_filter_is_not_computed_by_columns() -> None:
         "I: float32[40, 68]\nK: float32[5]\nH[y, x] += I[y, x + s] * K[s]\nV[y, x] += H[y + r, x] * K[r]"
     ).texts
     assert [text.split(":")[0] for text in texts] == ["V", "H"] and all("along x" in text for text in texts)
+
+
+def test_a_symbolic_tile_that_is_turned_keeps_its_places() -> None:
+    assert any("have constant places" in t for t in decide(operator("f", CELLS["symbolic rows as columns"])).texts)
 
 
 @pytest.mark.parametrize("name", ["means of windows", "means of columns"])
