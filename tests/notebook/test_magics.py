@@ -762,6 +762,13 @@ def test_a_schedule_keeps_its_name(loaded: Any, capsys: pytest.CaptureFixture[st
         loaded, "%%schedule dense -q\nsch.get_block('Y')\nfor sch in range(3): pass", capsys
     )
     run(loaded, "%%schedule dense -q\nn = [s for s in range(3)]\ndef f(s): return s\nf(3)")
+    run(loaded, "%%schedule dense -q\ni, s, *_ = sch.get_loops(sch.get_block('Y'))\nsch.parallel(i)\nsch.unroll(s)")
+    run(loaded, "%%schedule dense -q\nfor sch in range(2): pass\ns[Z].vectorize(Z.op.axis[1])")
+
+
+def test_an_axis_of_an_automatic_schedule_may_be_called_s(loaded: Any) -> None:
+    run(loaded, "%%tensor filtered -q\nX: float32[8, 8]\nK: float32[3, 3]\nY[i, j] += X[i + r, j + s] * K[r, s]")
+    run(loaded, "%auto filtered --check")
 
 
 def test_a_pass_by_a_part_of_its_name_is_told(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:

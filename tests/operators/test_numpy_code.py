@@ -35,6 +35,13 @@ CASES = [
     ("A: float32[12, 11]\nK: float32[3, 2]\nB[i, j] += A[i + r, j + s] * K[r, s]", "B = np.matmul(windows(A, (0, 0), (10, 10, 3, 2)"),
     ("out: float32[8]\noutput[i] = out[i] + 1.0", "t_output = np.add(t_out, 1.0, out=out)"),
     ("A: float32[8, 6]\nC[i, j] = A[i, j] * 3.0\nD[i] += C[i, j] * 0.5", "C = A * 3.0; D = np.sum(C * 0.5, axis=1, out=out)"),
+    ("X: float32[8, 6]\nN[j] = argmin(X[i, j] * 2.0, over=i)", "N_argmin_v0 = np.argmin(X.T * 2.0, axis=1).astype(np.int32)"),
+    ("X: int8[8, 6]\nN[i] = argmax(X[i, j], over=j)", "N_argmax_v0 = np.argmax(X, axis=1).astype(np.int32)"),
+    ("X: float32[8]\nY[i] = sigmoid(X[i] * 2.0) * rsqrt(X[i] * X[i] + 1.0)", "1 / (1 + np.exp(-(X * 2.0))), 1 / np.sqrt(X * X + 1.0)"),
+    ("I: int32[10]\nT: float32[20, 4]\nZ[i, j] = T[I[i], j]", "Z = T[I]"),
+    ("I: int32[10]\nT: float32[10, 5]\nL[i] = -log(abs(T[i, I[i]]) + 1.0)", "T[np.arange(0, 10, dtype=np.int32), I]"),
+    ("I: int32[9]\nT: float32[7, 4]\nZ[i, j] = T[I[i], j] if I[i] >= 0 else 0.0", "np.where(I[:, None] >= 0, T[np.clip(I, 0, 6)]"),
+    ("X: float32[8, 6]\nfor i in range(20): Z[i, j] = X[(i + 7) % 8, j]", "X[(np.arange(0, 20, dtype=np.int32) + 7) % 8]"),
 ]  # fmt: skip
 
 
@@ -88,6 +95,30 @@ def test_what_has_no_numpy_call_is_named() -> None:
         code.words
         == "T = np.add(t, 1.0, out=out); `<img src=x>` evaluated from the expression, as there is no NumPy call for it"
     )
+
+
+@pytest.mark.parametrize(("last", "sign"), [(False, 1), (True, 1), (False, -1)])
+def test_numpys_argmax_is_the_first_of_equal_values(last: bool, sign: int) -> None:
+    """A reducer whose last place wins is none of NumPy's."""
+    from tvmagic import topi
+
+    a = te.placeholder((6, 5), name="A")
+    best = (topi.argmax if sign > 0 else topi.argmin)(a, axis=1, select_last_index=last)
+    assert bool(checked(from_te(a, best)).elementwise) == last
+
+
+def test_pairs_that_are_summed_are_no_place_of_the_best() -> None:
+    a, k = te.placeholder((6, 5), name="A"), te.reduce_axis((0, 5), name="k")
+    add = te.comm_reducer(lambda x, y: (x[0] + y[0], te.max(x[1], y[1])), lambda *t: (0, te.min_value("float32")))
+    both = te.compute((6,), lambda i: add((k, a[i, k]), axis=k), name="B")
+    assert checked(from_te(a, *both)).elementwise == ("B.v0", "B.v1")
+
+
+def test_what_is_evaluated_from_the_definition_has_no_ratio() -> None:
+    a = te.placeholder((6, 5), name="A")
+    result = bench(from_te(a, te.compute((6, 5), lambda i, j: te.erf(a[i, j]), name="E")), seconds=0.01)
+    assert result.baseline.interpreted and [name for name, _ in result.rows] == ["plain", "reference"]
+    assert "no speed to compare with" in result.notes[0]
 
 
 def test_indices_as_values_reversed_axes_and_several_outputs() -> None:

@@ -716,3 +716,26 @@ def test_a_copy_is_behind_the_pieces_of_what_writes_by_a_view(statement: str) ->
     sch.loop_partition(loops(sch, "B")[0], [1, None])
     sch.cache_read(sch.get_block("C"), 0, "local")
     check_result(text, sch)
+
+
+SYMBOLIC_SUM = """
+def f(n: T.int32, s: T.handle):
+    S = T.match_buffer(s, (4, 6))
+    for i, j, r in T.grid(4, 6, n):
+        with T.block("S"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            once = T.axis.reduce(1, r // n)
+            vr = T.axis.reduce(n, r % n)
+            with T.init():
+                S[vi, vj] = T.float32(0)
+            S[vi, vj] = S[vi, vj] + T.Cast("float32", vr)
+"""
+
+
+def test_pieces_of_a_sum_begin_at_its_first_value() -> None:
+    """The ranges of `r // n` and `r % n` as intervals begin below 0, where no iteration is."""
+    sch = schedule(SYMBOLIC_SUM)
+    sch.loop_partition(loops(sch, "S")[1], [2, None])
+    got = np.full((4, 6), 77, "float32")
+    tvmagic.build(sch.mod["main"])(5, got)
+    assert (got == 10).all()

@@ -80,6 +80,8 @@ CELLS = {
     "places of a single value": "X: float32[9, 1]\nY[i] = argmax(X[i, j], over=j)",
     "windows of a prime size": "X: float32[3, 39, 45]\nr: range(3)\nq: range(3)\nY: float32[3, 37, 43]\nY[c, i, j] += X[c, i+r, j+q]",
     "strided windows of a prime size": "X: float32[2, 75, 87]\nr: range(3)\nq: range(3)\nY: float32[2, 37, 43]\nY[c, i, j] = max(X[c, 2*i+r, 2*j+q], over=(r, q))",
+    "means of windows": "X: float32[3, 20, 45]\nr: range(3)\nq: range(3)\ni: range(9)\nj: range(21)\nY[c, i, j] = mean(X[c, 2*i+r, 2*j+q], over=(r, q))",
+    "means of columns": "X: float32[50, 77]\nM[j] = mean(X[i, j], over=i)",
     "places of a prime length": "X: float32[9, 97]\nY[i] = argmax(X[i, j], over=j)",
     "a size of one beside a symbolic size": (
         "X0: float32[6, m * 2]\nX1: float32[8, m, n]\nS0: float32[2, n * 2]\ni: range(2)\nj: range(n * 2)\n"
@@ -87,6 +89,7 @@ CELLS = {
         "(X0[j % 6, i + 2] if i + 2 >= 0 and i + 2 < m * 2 else -3.0))\n"
         "S1: float32[m, 1]\nk: range(m)\nl: range(1)\nS1[k, l] = X0[k % 6, l]"
     ),
+    "symbolic rows as columns": "A: float32[n, 31]\nB: float32[3, 31]\nC[i, j] += A[i, k] * B[j, k]",
     "a scalar": "X: float32[5]\nS: float32[1]\nS[z] = sum(X[i], over=i)",
     "size one": "A: float32[1, 1]\nB: float32[1, 1]\nC[i, j] += A[i, k] * B[k, j]",
 }
@@ -383,6 +386,30 @@ def test_what_stays_in_cache_or_fills_no_stretch_is_computed_apart() -> None:
         assert not any("rows at a time, whose" in text for text in found.texts)
 
 
+def test_products_that_are_added_have_tiles_each() -> None:
+    """Neither can take the sum along on its tiles, as that waits for the other one."""
+    cells = "X: float32[8, 64]\nH: float32[8, 64]\nW: float32[4, 64, 64]\nU: float32[4, 64, 64]\nA[n, g, j] += X[n, k] * W[g, j, k]\n"
+    cells += "B[n, g, j] += H[n, k] * U[g, j, k]\nG[n, g, j] = sigmoid(A[n, g, j] + B[n, g, j])"
+    texts = checked(cells).texts
+    assert sum("registers for sums" in text for text in texts) == 2 and not any("no rule" in text for text in texts)
+
+
+def test_a_separable_filter_is_not_computed_by_columns() -> None:
+    texts = checked(
+        "I: float32[40, 68]\nK: float32[5]\nH[y, x] += I[y, x + s] * K[s]\nV[y, x] += H[y + r, x] * K[r]"
+    ).texts
+    assert [text.split(":")[0] for text in texts] == ["V", "H"] and all("along x" in text for text in texts)
+
+
+def test_a_symbolic_tile_that_is_turned_keeps_its_places() -> None:
+    assert any("have constant places" in t for t in decide(operator("f", CELLS["symbolic rows as columns"])).texts)
+
+
+@pytest.mark.parametrize("name", ["means of windows", "means of columns"])
+def test_what_follows_a_sum_is_computed_before_it_leaves_the_registers(name: str) -> None:
+    assert any("before it leaves the registers" in text for text in decide(operator("f", CELLS[name])).texts)
+
+
 def test_reduced_axes_that_run_on_are_one_loop() -> None:
     cell = decide(operator("pool", "X: float32[40, 30, 7, 7]\nY[n, c] = mean(X[n, c, i, j], over=(i, j))")).cell
     assert cell.count("sch.fuse(") == 2 and "pragma_any_order" in cell  # of the rows, and of what is reduced over
@@ -561,6 +588,7 @@ SCANS = {
     "three axes": ("X: float32[n, 7, m]\nY[i, k, j] = cumsum(X[i, k, j], over=k)", "s[Y].reorder(Y_0, Y_2_o, Y_1, Y_2_i)"),
     "two scans": ("X: float32[9, 30]\nY[i, k] = cumsum(X[i, k], over=k) + cummin(X[i, k], over=k)", "s[Y_terms_1_cummin].compute_at(s[Y], Y_0)"),
     "along both axes": ("X: float32[9, 30]\nY[i, k] = cumsum(X[i, k], over=k) + cummin(X[i, k], over=i)", "Y_terms_1_cummin: its steps follow each other"),
+    "products are made before they are summed": ("X: float32[90, 100]\nY[i, k] = cumsum(X[i, k] * 0.5, over=k)", "s[Y_terms].compute_at(s[Y], Y_0)"),
     "one scan": ("X: float32[99]\nY[i] = cumprod(X[i], over=i)", "in plain loops\ns[Y_terms].compute_inline()"),
     "a sum of a sum": ("X: float32[9, 30, 4]\nA[i, k] += X[i, k, r]\nY[i, k] = cumsum(A[i, k], over=k)\nZ[i] += Y[i, k]", "compute_at(s[Y], Y_0)"),
     "not read element by element": ("X: float32[9, 30]\nY[i, k] = softmax(cumsum(X[i, k], over=k), over=k)", "in plain loops\n"),

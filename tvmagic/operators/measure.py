@@ -160,7 +160,7 @@ class Baseline:
     name: str
     call: Callable[[], Any]
     words: str
-    interpreted: bool = False  # element by element in Python: no speed to compare with
+    interpreted: bool = False  # not what one would write, but evaluated from the definition: no speed to compare with
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class Benchmark:
 
 
 def numpy_baseline(op: Operator, inputs: Sequence[np.ndarray]) -> Baseline:
-    """The operator in NumPy: its calls on whole arrays, and what has none from the expression."""
+    """The operator in NumPy's calls on whole arrays, or the reference, which gets no ratio, if a part has no such call."""
     if op.prim_func is not None:
         words = "the function element by element in Python, no speed to compare with; `--against NAME` compares with a function of yours"
         return Baseline("interpreter", lambda: op.reference(*inputs), words, interpreted=True)
@@ -221,6 +221,8 @@ def numpy_baseline(op: Operator, inputs: Sequence[np.ndarray]) -> Baseline:
         with np.errstate(all="ignore"):
             return code.run(*inputs, *outputs)
 
+    if code.elementwise:
+        return Baseline("reference", call, f"{code.words}: no speed to compare with", interpreted=True)
     return Baseline("NumPy", call, code.words)
 
 

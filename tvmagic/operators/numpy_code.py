@@ -51,23 +51,26 @@ from tvmagic.ir import (
     Visitor,
     handles,
     post_order_visit,
-    structural_equal,
 )
 from tvmagic.ir.meaning import plain
+from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee, operands
+from tvmagic.operators.numpy_stages import Chosen, chosen, running_values, scan_parts
 from tvmagic.operators.numpy_syntax import (
     call_of,
     dotted_name,
     dtype_code,
+    is_view,
     is_whole,
     literal,
     method_of,
     subscript,
     times,
     transposed,
+    with_names,
 )
 from tvmagic.te.reference import evaluate
-from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
+from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.tensor import ComputeOp, PlaceholderOp, ScanOp, Tensor
 
 __all__ = ["NumpyCode", "numpy_code", "windows"]
@@ -84,11 +87,9 @@ _OF_NUMPY = {
     for name, call in CALLS.items()
     if isinstance(call, np.ufunc) and getattr(np, call.__name__, None) is call
 }
+_WRITTEN_OUT = {"tir.sigmoid": "1 / (1 + np.exp(-x))", "tir.rsqrt": "1 / np.sqrt(x)", "tir.exp10": "10 ** x"}
 _UFUNC_OF: dict[type, str] = {
     ast.Add: "np.add", ast.Sub: "np.subtract", ast.Mult: "np.multiply", ast.Div: "np.divide",
-}  # fmt: skip
-_RUNNING: dict[type, str] = {
-    Add: "np.cumsum", Mul: "np.cumprod", Max: "np.maximum.accumulate", Min: "np.minimum.accumulate",
 }  # fmt: skip
 _TAKES_OUT = {"np.sum", "np.prod", "np.min", "np.max", "np.einsum"}
 _ROOM = 1 << 26  # elements of an array that a reduction makes before it reduces
@@ -137,11 +138,14 @@ def numpy_code(inputs: Sequence[Tensor], outputs: Sequence[Tensor], sizes: Mappi
     arguments = [*names.values(), *places.values()]
     elementwise: list[str] = []
     graph = create_read_graph(roots)
-    inside_scans = {o for scan in graph if isinstance(scan, ScanOp) for o in _parts_of(scan)} - set(roots)
+    asked = {*outputs, *(t for read in graph.values() for t in read)}
+    inside_scans = {o for scan in graph if isinstance(scan, ScanOp) for o in scan_parts(scan)} - set(roots)
     for op in post_dfs_order(roots, graph):
         if isinstance(op, PlaceholderOp) or op in inside_scans:
             continue
         for number, tensor in enumerate(op.outputs):
+            if tensor not in asked:
+                continue
             value = _stage(op, number, names, sizes)
             before = list(names.values())
             names[tensor] = _fresh(tensor.name, before)
@@ -149,8 +153,7 @@ def numpy_code(inputs: Sequence[Tensor], outputs: Sequence[Tensor], sizes: Mappi
                 value = _evaluated(before)
                 elementwise.append(tensor.name)
             elif tensor in places:
-                is_view = isinstance(op, ComputeOp) and isinstance(op.body[number], ProducerLoad)
-                value = method_of(value, "copy") if is_view else _into(value, places[tensor])
+                value = method_of(value, "copy") if is_view(value) else _into(value, places[tensor])
             body.append(ast.Assign([ast.Name(names[tensor], ast.Store())], value))
             if len(elementwise) > len(slow):
                 slow.append(body[-1])
@@ -202,59 +205,13 @@ class _NoCall(Exception):
 
 def _stage(op: Any, number: int, names: Mapping[Tensor, str], sizes: Mapping[Var, int]) -> ast.expr | None:
     if isinstance(op, ScanOp):
-        return _running(op, names)
+        return running_values(op, names)
     if not isinstance(op, ComputeOp):
         return None
     try:
         return _Stage(op, names, sizes).output(number)
     except _NoCall:
         return None
-
-
-def _parts_of(scan: ScanOp) -> list[Any]:
-    """The operations that are computed with a scan and not before it."""
-    return [*scan_get_body(scan), *([scan.init[0].op] if _taken_in(scan) is not None else [])]
-
-
-def _running(op: ScanOp, names: Mapping[Tensor, str]) -> ast.expr | None:
-    """`np.cumsum` and the like of the values that a scan takes in one by one; None for another scan."""
-    taken = _taken_in(op)
-    if taken is None:
-        return None
-    values, step = taken
-    keeps = {"dtype": dtype_code(step.dtype)} if isinstance(step, (Add, Mul)) else {}
-    return call_of(_RUNNING[type(step)], dotted_name(names[values]), axis=ast.Constant(0), **keeps)
-
-
-def _taken_in(op: ScanOp) -> tuple[Tensor, PrimExpr] | None:
-    """The tensor whose rows a scan combines one by one, all of them, and how; None if it does something else."""
-    first, update = op.init[0].op, op.update[0].op
-    if len(op.outputs) != 1 or not isinstance(first, ComputeOp) or not isinstance(update, ComputeOp):
-        return None
-    step, begin = update.body[0], first.body[0]
-    begins = first.axis[0].dom
-    if not isinstance(step, (Add, Mul, Max, Min)) or not isinstance(begin, ProducerLoad) or begins is None:
-        return None
-    values = begin.producer
-    time, *rest = [iv.var for iv in update.axis]
-    takes_all = (
-        _reads(begin, values, [iv.var for iv in first.axis])
-        and _reads(step.a, op.state_placeholder[0], [time - 1, *rest])
-        and _reads(step.b, values, [time, *rest])
-        and structural_equal(begins.extent, IntImm("int32", 1))
-        and structural_equal(values.shape[0], op.outputs[0].shape[0])
-    )
-    return (values, step) if takes_all else None
-
-
-def _reads(node: PrimExpr, tensor: Tensor, indices: Sequence[PrimExpr]) -> bool:
-    """Whether an expression is the element of a tensor at `indices`."""
-    return (
-        isinstance(node, ProducerLoad)
-        and node.producer is tensor
-        and len(node.indices) == len(indices)
-        and all(structural_equal(a, b) for a, b in zip(node.indices, indices))
-    )
 
 
 Piece = tuple[ast.expr, frozenset[Var]]
@@ -304,6 +261,9 @@ class _Stage(Visitor):
 
     def reduction(self, node: Reduce) -> ast.expr:
         combiner = node.combiner
+        pair = chosen(node)
+        if pair is not None:
+            return self.choice(node, pair)
         result = combiner.result[0]
         function = _REDUCTIONS.get(type(result)) if len(combiner.result) == 1 else None
         both = isinstance(result, BinaryOp) and result.a is combiner.lhs[0] and result.b is combiner.rhs[0]
@@ -324,6 +284,20 @@ class _Stage(Visitor):
         if function in ("np.sum", "np.prod") and not node.dtype.is_float:
             options["dtype"] = dtype_code(node.dtype)
         return call_of(function, source, **options)
+
+    def choice(self, node: Reduce, pair: Chosen) -> ast.expr:
+        """`np.argmax` or `np.max`: the place of the best value, or that value."""
+        along = node.axis[0].var
+        self.order = [*self.axes, along]
+        if not (isinstance(node.condition, IntImm) and node.condition.value) or node.init:
+            raise _NoCall
+        if self.affine(node.source[pair.place]) != ({along: 1}, 0) or self.ranges[along][0] != 0:
+            raise _NoCall
+        values = self.whole(self.visit(node.source[pair.value]), self.order, node.source[pair.value].dtype)
+        axis = literal(len(self.axes))
+        if node.value_index == pair.value:
+            return call_of(pair.value_function, values, axis=axis)
+        return method_of(call_of(pair.place_function, values, axis=axis), "astype", dtype_code(node.dtype))
 
     def product(self, source: PrimExpr, reduced: list[Var]) -> ast.expr | None:
         """A summed product as `np.matmul` or `np.einsum`; None if it is not one."""
@@ -410,6 +384,8 @@ class _Stage(Visitor):
         name = self.names.get(node.producer)
         if name is None:
             raise _NoCall
+        if not all(map(self.is_affine, node.indices)):
+            return self.gathered(dotted_name(name), node)
         dims = [self.affine(index) for index in node.indices]
         sizes = [self.number(s) for s in node.producer.shape]
         array, dims = self.padded(dotted_name(name), dims, sizes)
@@ -426,6 +402,39 @@ class _Stage(Visitor):
             begins = tuple(constant for _, constant in dims)
             array = call_of("windows", array, literal(begins), literal(self.shape(used)), literal(steps))
         return self.new_axes(array, used), frozenset(used)
+
+    def is_affine(self, index: PrimExpr) -> bool:
+        try:
+            self.affine(index)
+        except _NoCall:
+            return False
+        return True
+
+    def gathered(self, array: ast.expr, node: ProducerLoad) -> Piece:
+        """An access whose places are arrays: `table[rows]`. The last dimensions that are taken whole are not named."""
+        sizes, order = [self.number(s) for s in node.producer.shape], self.order
+        whole = self.taken_whole(node.indices, sizes)
+        self.order = order[: len(order) - len(whole)]
+        try:
+            pieces = [self.visit(index) for index in node.indices[: len(sizes) - len(whole)]]
+        finally:
+            self.order = order
+        places = [
+            call_of("np.clip", code, literal(0), literal(size - 1)) if self.guarded else code
+            for (code, _), size in zip(pieces, sizes)
+        ]
+        has = frozenset[Var]().union(*[h for _, h in pieces])
+        return subscript(array, places), has | {*whole}
+
+    def taken_whole(self, indices: Sequence[PrimExpr], sizes: list[int]) -> list[Var]:
+        """The last variables of `order` that are the last indices, each over its whole dimension and nowhere else."""
+        count = 0
+        for index, size, var in zip(reversed(indices), reversed(sizes), reversed(self.order)):
+            others = indices[: len(indices) - count - 1]
+            if index is not var or self.ranges[var] != (0, size) or any(var in self.indices(o) for o in others):
+                break
+            count += 1
+        return self.order[len(self.order) - count :]
 
     def padded(self, array: ast.expr, dims: list[Any], sizes: list[int]) -> tuple[ast.expr, list[Any]]:
         """The array with zeros around it where a condition guards accesses outside it."""
@@ -483,6 +492,9 @@ class _Stage(Visitor):
         if node.dtype.is_bool:
             return literal(bool(node.value)), frozenset()
         value = plain(node.value)
+        kind = dtype_code(node.dtype)
+        if ast.unparse(kind).startswith("ml_dtypes."):  # a Python number beside one of its arrays would make a float32
+            return ast.Call(kind, [literal(value)], []), frozenset()
         if np.isfinite(value):
             return literal(value), frozenset()
         code = dotted_name("np.nan" if np.isnan(value) else "np.inf")
@@ -533,12 +545,16 @@ class _Stage(Visitor):
         name = callee(node)
         if name == "tir.if_then_else":
             return self.choose(*node.args)
-        if name not in _OF_NUMPY:
+        if name not in _OF_NUMPY and name not in _WRITTEN_OUT:
             raise _NoCall
         parts = [self.visit(a) for a in node.args]
         has = frozenset[Var]().union(*[h for _, h in parts])
         if not has:
             raise _NoCall
+        if name in _WRITTEN_OUT:
+            if numpy_dtype(node.dtype).kind != "f":  # those of `ml_dtypes` become others beside Python's numbers
+                raise _NoCall
+            return with_names(_WRITTEN_OUT[name], x=parts[0][0]), has
         return call_of(_OF_NUMPY[name], *[code for code, _ in parts]), has
 
     def choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Piece:

@@ -14,12 +14,14 @@ __all__ = [
     "call_of",
     "dotted_name",
     "dtype_code",
+    "is_view",
     "is_whole",
     "literal",
     "method_of",
     "subscript",
     "times",
     "transposed",
+    "with_names",
 ]
 
 
@@ -74,6 +76,20 @@ def is_whole(cut: ast.expr) -> bool:
     return isinstance(cut, ast.Slice) and cut.lower is None and cut.upper is None and cut.step is None
 
 
+def is_view(code: ast.expr) -> bool:
+    """Whether the array of code shares its memory with another one; a subscript by arrays does not."""
+    if isinstance(code, ast.Subscript):
+        cuts = code.slice.elts if isinstance(code.slice, ast.Tuple) else [code.slice]
+        return is_view(code.value) and all(isinstance(c, (ast.Slice, ast.Constant)) for c in cuts)
+    if isinstance(code, ast.Call):
+        return ast.unparse(code.func) in ("windows", "np.broadcast_to") or (
+            isinstance(code.func, ast.Attribute)
+            and code.func.attr in ("reshape", "transpose")
+            and is_view(code.func.value)
+        )
+    return isinstance(code, ast.Name) or (isinstance(code, ast.Attribute) and code.attr == "T" and is_view(code.value))
+
+
 def transposed(code: ast.expr, places: list[int]) -> ast.expr:
     """The array with axis `places[k]` moved to place k."""
     if places == sorted(places):
@@ -81,3 +97,13 @@ def transposed(code: ast.expr, places: list[int]) -> ast.expr:
     if places == [1, 0]:
         return ast.Attribute(code, "T", ast.Load())
     return method_of(code, "transpose", *map(literal, places))
+
+
+def with_names(text: str, **values: ast.expr) -> ast.expr:
+    """The code of an expression in which `values` stand for names."""
+
+    class Named(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return values.get(node.id, node)
+
+    return Named().visit(ast.parse(text, mode="eval").body)

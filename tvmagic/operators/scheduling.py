@@ -69,7 +69,7 @@ def schedule_from_cell(
     """
     source.remember()
     tree = parse(source)
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    used = _mentioned(tree) - _plain_names(tree)
     record = Record(title=op.name) if record is None else record
     scope = _scope(op, used, tree, namespace, given or {})
     chosen = _chosen(op, used, scope, source, tree)
@@ -96,9 +96,24 @@ def _mentioned(tree: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
+def _plain_names(tree: ast.AST) -> set[str]:
+    """Which of `s` and `sch` is no schedule, in a cell that has both, because it gets a value before it is read.
+
+    An axis may be called `s`, as the columns of a filter often are: `r, s = sch.get_loops(block)` names its loop.
+    """
+    first: dict[str, ast.Name] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in ("s", "sch"):
+            known = first.setdefault(node.id, node)
+            if (node.lineno, node.col_offset) < (known.lineno, known.col_offset):
+                first[node.id] = node
+    given = {name for name, node in first.items() if isinstance(node.ctx, ast.Store)}
+    return given if len(first) == 2 and len(given) == 1 else set()
+
+
 def _check_kept(statement: ast.stmt, chosen: Any, scope: Mapping[str, Any], used: set[str], source: Source) -> None:
     """The schedule that the cell arranges keeps its name: calls on another one would be lost."""
-    name = "s" if "s" in used else "sch"
+    name = "s" if isinstance(chosen, te.schedule.Schedule) else "sch"
     if name not in used or scope.get(name) is chosen:
         return
     stored = [

@@ -197,7 +197,8 @@ def error_of(site: Any, values: list[int]) -> TVMagicError:
         return TVMagicError(f"an assertion in `{site.function}` does not hold{line}: {site.message}", node=site.node)
     if site.kind == "zero":
         shown = f": `{_text(site.node)}`" if site.node is not None else ""
-        return TVMagicError(f"division by zero in `{site.function}`{line}{shown}", node=site.node)
+        hint = "give a value of its own where the divisor is 0: `a // b if b != 0 else 0`"
+        return TVMagicError(f"division by zero in `{site.function}`{line}{shown}", node=site.node, hint=hint)
     if site.kind == "memory":
         return TVMagicError(f"`{site.function}` found no memory for {values[0]} bytes")
     if site.kind == "reach":

@@ -130,10 +130,10 @@ class Finish:
             outputs = version(*inputs)
             calls.append(lambda v=version, o=outputs: v(*inputs, out=o))
         seconds = min(_TURN * len(calls), max(self.deadline - time.monotonic(), 0.2))
-        numpy = None if op.prim_func is not None else numpy_baseline(op, inputs)  # else it would be an interpreter
+        numpy = numpy_baseline(op, inputs)
         with alone():
             least = interleaved(calls, seconds / 3)
-            if numpy is not None:
+            if not numpy.interpreted:
                 self.compared_with = numpy.words
                 time.sleep(_PAUSE)
                 times = interleaved([numpy.call], seconds / 3)

@@ -331,8 +331,8 @@ class Application:
         current = block
         while True:
             consumers = sch.get_consumers(current)
-            if len(consumers) != 1:
-                break
+            if len(consumers) != 1 or len(sch.get_producers(consumers[0])) != 1:
+                break  # a block with another producer waits for it, and cannot be computed on the tiles of this one
             info = look(sch, consumers[0])
             if info is None or not self._follows(current, info):
                 break
@@ -367,12 +367,12 @@ class Application:
     def _tile_by_tile(self) -> None:
         """Keep the sums of a tile at constant places, whatever the sizes are: a number for the tile first, then what is in it."""
         plan = self.plan
-        units = [plan.unit(next(a for a in plan.info.axes if a.var is i)) for i in plan.info.store.indices]
-        place = list(plan.info.store.indices).index(plan.column.var)
-        order = [n for n in range(len(units)) if n != place] + [place]
+        columns = plan.column.var  # the last dimension by now
+        places = [*(i for i in plan.info.store.indices if i is not columns), columns]
+        units = [plan.unit(next(a for a in plan.info.axes if a.var is i)) for i in places]
         names = [f"d{n}" for n in range(len(units))]
-        far = [f"{names[n]} // {units[n]}" if units[n] > 1 else names[n] for n in order]
-        near = [f"{names[n]} % {units[n]}" for n in order if units[n] > 1]
+        far = [f"{name} // {unit}" if unit > 1 else name for name, unit in zip(names, units)]
+        near = [f"{name} % {unit}" for name, unit in zip(names, units) if unit > 1]
         self.notes.say("the sums of a tile have constant places whatever the sizes are, so that they stay in registers")
         self.sch.transform_layout(
             self.block, ("write", 0), eval(f"lambda {', '.join(names)}: [{', '.join(far + near)}]")

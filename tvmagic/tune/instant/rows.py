@@ -29,18 +29,20 @@ _TILES = 8  # from which on one more for what does not fill a tile costs little
 class Chain:
     """Blocks that are computed together for each value of `shared`, axes of the last of them, `out`.
 
-    `places` says for each block which axis of `out` its own are.
+    `places` says for each block which axis of `out` its own are. `follower` is an elementwise block that reads each
+    result of `out` once, at the place that it writes: the results are kept in registers and stored by it.
     """
 
     out: BlockInfo
     members: list[BlockInfo]
     shared: list[Axis]
     places: dict[BlockInfo, dict[Var, Axis]]
+    follower: BlockInfo | None = None
 
     @property
     def blocks(self) -> list[BlockInfo]:
         """All blocks, in the order of the program."""
-        return [*self.members, self.out]
+        return [*self.members, self.out, *([self.follower] if self.follower is not None else [])]
 
 
 def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> Chain | None:
@@ -48,20 +50,41 @@ def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> 
 
     None if nothing in it is a reduction.
     """
-    places: dict[BlockInfo, dict[Var, Axis]] = {out: {a.var: a for a in out.spatial}}
-    chain = Chain(out, [], list(out.spatial), places)
+    chain = _alone(out)
     by_name = {out.name: out}
     for info in reversed(candidates):
         readers = [by_name.get(sch.get(c).name_hint) for c in sch.get_consumers(info.rv)]
         if not readers or None in readers:
             continue
-        mapped = _mapped(info, [r for r in readers if r is not None], places)
+        mapped = _mapped(info, [r for r in readers if r is not None], chain.places)
         shared = [a for a in chain.shared if a in mapped.values()]
         if not shared:
             continue
-        chain.shared, places[info], by_name[info.name] = shared, mapped, info
-        chain.members.insert(0, info)
+        longer = Chain(out, [info, *chain.members], shared, {**chain.places, info: mapped})
+        if _across(longer) is None and _by_columns(longer):
+            continue
+        chain, by_name[info.name] = longer, info
+    if len(chain.members) == 1 and _follows(chain.out, chain.members[0]):
+        alone = _alone(chain.members[0])
+        if _across(alone) is not None:
+            alone.follower = chain.out
+            return alone
     return chain if any(i.reduced for i in chain.blocks) else None
+
+
+def _alone(out: BlockInfo) -> Chain:
+    """The chain of a single block."""
+    return Chain(out, [], list(out.spatial), {out: {a.var: a for a in out.spatial}})
+
+
+def _follows(info: BlockInfo, before: BlockInfo) -> bool:
+    """Whether an elementwise block reads each result of a reduction once, at the place that it writes, in the same order."""
+    loads = [a for a in info.loads if a.buffer is before.store.buffer]
+    if info.reduced or not before.reduced or len(loads) != 1 or not (info.store.plain and before.store.plain):
+        return False
+    places = [a.var for a in info.axes]
+    same = [a.var for a in before.spatial]
+    return loads[0].is_at(places) and info.store.is_at(places) and before.store.is_at(same)
 
 
 def _mapped(info: BlockInfo, readers: list[BlockInfo], places: dict[BlockInfo, dict[Var, Axis]]) -> dict[Var, Axis]:
@@ -73,6 +96,45 @@ def _mapped(info: BlockInfo, readers: list[BlockInfo], places: dict[BlockInfo, d
         if isinstance(index, Var) and len(targets) == 1 and (target := targets.pop()) is not None:
             found[index] = target
     return found
+
+
+def _along(info: BlockInfo) -> Axis | None:
+    """The reduced axis along which what a block reads is contiguous."""
+    most = max((len(a.variables) for a in info.loads), default=0)
+    for axis in reversed(info.reduced):
+        if any(a.step(axis.var) == 1 for a in info.loads if len(a.variables) == most):
+            return axis
+    return None
+
+
+def _across(chain: Chain) -> Axis | None:
+    """The shared axis along which the results of the last block are contiguous and its reductions do not run."""
+    axis = vector_axis(chain.out)
+    if axis is None or axis not in chain.shared:
+        return None
+    for info in chain.blocks:
+        along = _along(info) if info.reduced else None
+        if along is not None and not (info is chain.out and _slides(chain.out, axis, along)):
+            return None
+    return axis
+
+
+def _slides(out: BlockInfo, axis: Axis, along: Axis) -> bool:
+    """Whether a block reduces over a small window that moves along `axis`, by few elements, as along `along`."""
+    if math.prod(a.extent or 1000 for a in out.reduced) > _WINDOW:
+        return False
+    moving = [a for a in out.loads if along.var in a.variables and axis.var in a.variables]
+    return bool(moving) and all(1 <= (a.step(axis.var) or 0) <= WIDEST_SHUFFLE for a in moving)
+
+
+def _by_columns(chain: Chain) -> bool:
+    """Whether a loop over what is shared would compute a column at a time of some block, against the order of its elements."""
+    for info in chain.blocks:
+        axis, places = vector_axis(info), chain.places[info]
+        own = [a for a in info.spatial if places.get(a.var) not in chain.shared and a.extent != 1]
+        if own and axis is not None and places.get(axis.var) in chain.shared:
+            return True
+    return False
 
 
 def apply(sch: Schedule, chain: Chain, machine: Machine, notes: Decisions) -> None:
@@ -112,11 +174,11 @@ class _Rows:
     def run(self) -> None:
         sch, chain, out = self.sch, self.chain, self.chain.out
         loops = dict(zip(out.axes, sch.get_loops(out.rv)))
-        across = self._across()
+        across = _across(chain)
         outer = [loops[a] for a in chain.shared if a is not across]
         store = None
         if across is not None and out.reduced:
-            store = sch.cache_write(out.rv, 0, "local")
+            store = self._store()
             loops = dict(zip(out.axes, sch.get_loops(out.rv)))
             outer = [loops[a] for a in chain.shared if a is not across]
         inside = [loops[a] for a in out.spatial if a not in chain.shared]
@@ -136,6 +198,15 @@ class _Rows:
                 sch.compute_at(info.rv, row)
             self.row_block(info)
 
+    def _store(self) -> Any:
+        """The block that stores the last block's results, which are kept in registers."""
+        sch, out, follower = self.sch, self.chain.out, self.chain.follower
+        if follower is None:
+            return sch.cache_write(out.rv, 0, "local")
+        self.notes.say(f"{follower.name} is computed on each tile before it leaves the registers")
+        sch.set_scope(out.rv, 0, "local")
+        return follower.rv
+
     # ------------------------------------------------------------------------ along rows
 
     def row_block(self, info: BlockInfo, below: int = 1) -> None:
@@ -147,7 +218,7 @@ class _Rows:
             if loop is not None:
                 vector_parts(sch, loop, self.machine.lanes(info.store.buffer.dtype), bool(info.calls))
             return
-        axis = self._along(info)
+        axis = _along(info)
         if axis is not None and axis is info.reduced[-1]:
             self.notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
             if _run_on(info):
@@ -155,35 +226,7 @@ class _Rows:
                 sch.fuse(*[own[a.var] for a in info.reduced])
             any_order(sch, info.rv, below)
 
-    def _along(self, info: BlockInfo) -> Axis | None:
-        """The reduced axis along which what is read is contiguous."""
-        most = max((len(a.variables) for a in info.loads), default=0)
-        for axis in reversed(info.reduced):
-            if any(a.step(axis.var) == 1 for a in info.loads if len(a.variables) == most):
-                return axis
-        return None
-
     # ------------------------------------------------------------------------ along columns
-
-    def _across(self) -> Axis | None:
-        """The shared axis along which the results of the last block are contiguous and its reductions do not run."""
-        chain = self.chain
-        axis = vector_axis(chain.out)
-        if axis is None or axis not in chain.shared:
-            return None
-        for info in chain.blocks:
-            along = self._along(info) if info.reduced else None
-            if along is not None and not (info is chain.out and self._slides(axis, along)):
-                return None
-        return axis
-
-    def _slides(self, axis: Axis, along: Axis) -> bool:
-        """Whether the last block reduces over a small window that moves along `axis`, by few elements, as along `along`."""
-        out = self.chain.out
-        if math.prod(a.extent or 1000 for a in out.reduced) > _WINDOW:
-            return False
-        moving = [a for a in out.loads if along.var in a.variables and axis.var in a.variables]
-        return bool(moving) and all(1 <= (a.step(axis.var) or 0) <= WIDEST_SHUFFLE for a in moving)
 
     def _columns(self, across: Axis, loops: dict[Axis, Any], outer: list[Any], inside: list[Any], store: Any) -> None:
         """Vectors of results along an axis that is not reduced over."""

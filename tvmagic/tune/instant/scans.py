@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.target.machine import Machine
-from tvmagic.ir import IterVar, ProducerLoad, Reduce, Var, post_order_visit
+from tvmagic.ir import Add, IterVar, Mul, ProducerLoad, Reduce, Sub, Var, post_order_visit
 from tvmagic.notation.source import Source
 from tvmagic.operators import Operator
 from tvmagic.operators.scheduling import schedule_from_cell
@@ -128,25 +128,30 @@ def _arranged(
             inside[-1] = f"{own}_i"
         size = _STRETCH if extent is None else min(_STRETCH, extent)
         text = f"{name}: {size} elements of {last.var.name} run the scan along {reader.along.var.name} together, in vectors"
+    apart: list[str] = []  # what is computed before the steps, not in them
     for scan in scans:
-        calls += _inlined(scan, op, order)
+        for term in _terms(scan, op, order):
+            if last is reader.along and _on_the_chain(scan, term):
+                apart.append(term.op.name)
+            else:
+                calls.append(f"s[{term.op.name}].compute_inline()")
     if not loops:
         return f"{name}: the steps of its scan follow each other, in plain loops", calls[1:]
     if len(axes) > 1:
         calls.append(f"s[{name}].reorder({', '.join([*loops, *inside])})")
-    calls += [f"s[{scan.name}].compute_at(s[{name}], {loops[-1]})" for scan in scans]
+    calls += [f"s[{moved}].compute_at(s[{name}], {loops[-1]})" for moved in (*[scan.name for scan in scans], *apart)]
     if machine.cores > 1 and math.prod(constant(iv.dom.extent) or 256 for iv in axes if iv.dom is not None) >= ENOUGH:
         calls.append(f"s[{name}].parallel({loops[0]})")
         text += f"; {reader.free[0].var.name} in parallel on {machine.cores} cores"
     return text, calls
 
 
-def _inlined(scan: ScanOp, op: Operator, order: list[Operation]) -> list[str]:
-    """What a scan takes in is computed in its steps, if nothing else reads it and it is no reduction."""
+def _terms(scan: ScanOp, op: Operator, order: list[Operation]) -> list[Tensor]:
+    """What a scan takes in, if nothing else reads it and it is no reduction."""
     taken = [t for first in scan.init for t in first.op.input_tensors]
     steps = {t.op for t in (*scan.init, *scan.update)}
     return [
-        f"s[{t.op.name}].compute_inline()"
+        t
         for t in taken
         if isinstance(t.op, ComputeOp)
         and _named(op, t)
@@ -154,3 +159,10 @@ def _inlined(scan: ScanOp, op: Operator, order: list[Operation]) -> list[str]:
         and set(_readers(t, order)) <= steps
         and not any(isinstance(value, Reduce) for value in t.op.body)
     ]
+
+
+def _on_the_chain(scan: ScanOp, term: Tensor) -> bool:
+    """Whether each step would wait for a multiplication: of floats, it becomes one operation with the addition to the step before."""
+    updates = [value for t in scan.update if isinstance(t.op, ComputeOp) for value in t.op.body]
+    product = isinstance(term.op, ComputeOp) and isinstance(term.op.body[term.value_index], Mul)
+    return product and term.dtype.is_float and any(isinstance(value, (Add, Sub)) for value in updates)

@@ -67,6 +67,12 @@ class _Renewer(BufferRemapper):
             fresh = var.var.copy_with_suffix("")
             self.values[var.var] = fresh
             domain = eval_set(value, self.domains).cover_range(var.dom)
+            if (
+                var.iter_type == IterVar.CommReduce
+                and node.block.init is not None
+                and not structural_equal(domain.min, var.dom.min)
+            ):
+                domain = var.dom  # it is never cut, and its first value, at which the init runs, must be exact
             self.narrowed[fresh] = domain
             iters.append(var.replace(var=fresh, dom=domain))
         block = node.block
