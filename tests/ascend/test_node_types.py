@@ -125,6 +125,22 @@ def test_what_a_type_means(name: str) -> None:
     np.testing.assert_allclose(got, [[function(x)]], rtol=1e-7)
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "wanted"),
+    [
+        ("Lgamma", [1.0, 1.25, 0.5, 0.25, -1.5], [math.lgamma(v) for v in (1.0, 1.25, 0.5, 0.25, -1.5)]),
+        ("Erfinv", [-1.0, 1.0, 1.5, -1.5, 0.5], [-math.inf, math.inf, math.nan, math.nan, 0.4769362762044699]),
+    ],
+)
+def test_compiled_code_at_the_ends_of_a_formula(name: str, values: list[float], wanted: list[float]) -> None:
+    graph = AscGraph("ends")
+    graph.create_axis("z0", len(values))
+    ops.Output(ops.Store(getattr(ops, name)(ops.Load(ops.Data(graph, "x")))), "out")
+    out = np.zeros(len(values), "float32")
+    tvmagic.build(ascend.lower_graph(graph))(np.array(values, "float32"), out)
+    np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
+
+
 def one(name: str, *inputs: np.ndarray, **attrs: object) -> list[np.ndarray]:
     graph = AscGraph("one")
     for axis, length in enumerate(inputs[0].shape):
