@@ -60,7 +60,7 @@ def bifrost(model: str = "unknown", options: Options = None) -> Target:
 
 
 def intel_graphics(model: str = "unknown", options: Options = None) -> Target:
-    """A GPU inside of a processor of Intel; its warps have 16 threads."""
+    """A GPU in a processor of Intel; its warps have 16 threads."""
     return _made("opencl", f"-device=intel_graphics -model={model} -thread_warp_size=16", options)
 
 

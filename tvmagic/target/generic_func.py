@@ -104,7 +104,7 @@ def generic_func(fdefault: Callable[..., Any]) -> Any:
 
 
 def override_native_generic_func(func_name: str) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator: the function becomes the default of the one that all reach by the name `func_name`."""
+    """A decorator: the function becomes the default of the function named `func_name`."""
 
     def declare(fdefault: Callable[..., Any]) -> Any:
         function = get_native_generic_func(func_name)

@@ -8,7 +8,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar, Union, cast
 
 from tvmagic.errors import WrongTypeError
 
@@ -74,8 +74,8 @@ def _has_type(value: Any, hint: Any) -> bool:
     if origin in _SEQUENCES:
         return _is_list(value) and all(_has_type(item, arguments[0]) for item in value)
     if origin in _MAPPINGS:
-        return isinstance(value, collections.abc.Mapping) and all(
-            _has_type(k, arguments[0]) and _has_type(v, arguments[1]) for k, v in value.items()
+        return isinstance(value, collections.abc.Mapping) and _is_mapping_of(
+            cast("collections.abc.Mapping[Any, Any]", value), arguments
         )
     if origin is tuple:
         return _is_tuple_of(value, arguments)
@@ -92,10 +92,6 @@ def _is_instance(value: Any, hint: Any) -> bool:
         return value is None
     if isinstance(hint, TypeVar):
         return not hint.__constraints__ or any(_has_type(value, option) for option in hint.__constraints__)
-    if hint in (typing.List, collections.abc.Sequence):  # noqa: UP006
-        return _is_list(value)
-    if hint is typing.Callable:
-        return callable(value)
     return not isinstance(hint, type) or isinstance(value, hint)
 
 
@@ -103,10 +99,16 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes))
 
 
-def _is_tuple_of(value: Any, arguments: tuple[Any, ...]) -> bool:
+def _is_mapping_of(value: collections.abc.Mapping[Any, Any], arguments: tuple[Any, ...]) -> bool:
+    """Whether all keys and values of a mapping have the two types."""
+    return all(_has_type(k, arguments[0]) and _has_type(v, arguments[1]) for k, v in value.items())
+
+
+def _is_tuple_of(given: Any, arguments: tuple[Any, ...]) -> bool:
     """Whether a value is a tuple of such types; `tuple[int, ...]` is one of any length."""
-    if not isinstance(value, tuple):
+    if not isinstance(given, tuple):
         return False
+    value = cast("tuple[Any, ...]", given)
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         return all(_has_type(item, arguments[0]) for item in value)
     return len(value) == len(arguments) and all(map(_has_type, value, arguments))
