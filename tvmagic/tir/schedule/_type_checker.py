@@ -79,7 +79,7 @@ def _has_type(value: Any, hint: Any) -> bool:
         )
     if origin is tuple:
         return _is_tuple_of(value, arguments)
-    if origin is collections.abc.Callable:
+    if origin is cast(Any, collections.abc.Callable):
         return callable(value)
     return not isinstance(origin, type) or isinstance(value, origin)
 
