@@ -8,7 +8,7 @@ from tvmagic.contrib.popen_pool import PopenPoolExecutor, PopenWorker, StatusKin
 from tvmagic.testing import identity_after, terminate_self
 
 
-def test_a_process_that_hangs_or_dies_is_replaced() -> None:
+def test_a_call_may_raise_and_its_process_may_die() -> None:
     worker = PopenWorker()
     worker.send(identity_after, (1, 0))
     assert worker.recv() == 1
