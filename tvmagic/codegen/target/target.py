@@ -101,7 +101,8 @@ class Target(Identified):
         """What kinds of target it is, by TVM's names (`cpu`)."""
         given = self.attrs.get("keys")
         arm = self.kind.name == "llvm" and self.mtriple.startswith(("aarch64", "arm"))
-        return list(given or (["arm_cpu", "cpu"] if arm else self.kind.default_keys))
+        first = [str(self.attrs["device"])] if not given and self.attrs.get("device") else []
+        return list(dict.fromkeys([*first, *(given or (["arm_cpu", "cpu"] if arm else self.kind.default_keys))]))
 
     @property
     def arch(self) -> str:

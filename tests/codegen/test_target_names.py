@@ -1,0 +1,69 @@
+"""Targets by names of devices, functions chosen by the target, and functions that check their annotations."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Union
+
+import pytest
+
+from tvmagic import target
+from tvmagic.errors import BuildError, WrongTypeError, WrongValueError
+from tvmagic.tir.schedule._type_checker import type_checked
+
+
+@pytest.mark.parametrize(
+    "made, kind, keys",
+    [
+        (target.cuda(), "cuda", ["cuda", "gpu"]),
+        (target.mali(), "opencl", ["mali", "opencl", "gpu"]),
+        (target.intel_graphics(), "opencl", ["intel_graphics", "opencl", "gpu"]),
+        (target.arm_cpu("pixel2"), "llvm", ["arm_cpu", "cpu"]),
+        (target.vta("pynq"), "ext_dev", ["vta", "cpu"]),
+        (target.create("opencl -device=bifrost"), "opencl", ["bifrost", "opencl", "gpu"]),
+    ],
+)
+def test_targets_of_devices(made: target.Target, kind: str, keys: list[str]) -> None:
+    assert made.kind.name == kind and list(made.keys) == keys
+    assert target.Target(str(made)).export() == made.export()
+
+
+def test_options_replace_those_of_the_device() -> None:
+    made = target.cuda(arch="sm_80", options="-max_num_threads=512 -model=a100")
+    assert (made.arch, made.max_num_threads, made.model) == ("sm_80", 512, "a100")
+
+
+def test_a_generic_function_goes_by_the_target_around() -> None:
+    @target.generic_func
+    def scaled(x: int) -> int:
+        return x
+
+    @scaled.register(["cuda", "gpu"])
+    def _of_gpu(x: int) -> int:
+        return 2 * x
+
+    scaled.register("mali", lambda x: 3 * x)
+    found = []
+    for made in (target.cuda(), target.rocm(), target.mali(), target.create("llvm")):
+        with made:
+            found.append(scaled(1))
+    assert (scaled(1), found) == (1, [2, 2, 3, 1])
+    with pytest.raises(WrongValueError, match="has an implementation for gpu"):
+        scaled.register("gpu", _of_gpu)
+    with pytest.raises(BuildError, match="no implementation"):
+        target.GenericFunc("none")(1)
+
+
+@pytest.mark.parametrize(
+    "args", [("x", []), (1, [1]), (1, "ab"), (1, [], {"a": "b"}), (1, [], {}, 1.5), (1, [], {}, None, (1,))]
+)
+def test_arguments_have_the_types_of_their_annotations(args: tuple[Any, ...]) -> None:
+    @type_checked
+    def f(
+        a: int, b: list[str], c: dict[str, int] | None = None, d: Optional[Union[int, str]] = None,  # noqa: UP045
+        e: tuple[int, str] = (1, "a"),
+    ) -> int:  # fmt: skip
+        return a
+
+    assert f(1, ["a"], {"a": 1}, "x", (2, "b")) == 1
+    with pytest.raises(WrongTypeError, match=r"In `.*f`, type of"):
+        f(*args)
