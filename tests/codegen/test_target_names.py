@@ -1,14 +1,11 @@
-"""Targets by names of devices, functions chosen by the target, and functions that check their annotations."""
+"""Targets by names of devices, and functions chosen by the target."""
 
 from __future__ import annotations
-
-from typing import Any, Optional, Union
 
 import pytest
 
 from tvmagic import target
-from tvmagic.errors import BuildError, WrongTypeError, WrongValueError
-from tvmagic.tir.schedule._type_checker import type_checked
+from tvmagic.errors import BuildError, WrongValueError
 
 
 @pytest.mark.parametrize(
@@ -51,19 +48,3 @@ def test_a_generic_function_goes_by_the_target_around() -> None:
         scaled.register("gpu", _of_gpu)
     with pytest.raises(BuildError, match="no implementation"):
         target.GenericFunc("none")(1)
-
-
-@pytest.mark.parametrize(
-    "args", [("x", []), (1, [1]), (1, "ab"), (1, [], {"a": "b"}), (1, [], {}, 1.5), (1, [], {}, None, (1,))]
-)
-def test_arguments_have_the_types_of_their_annotations(args: tuple[Any, ...]) -> None:
-    @type_checked
-    def f(
-        a: int, b: list[str], c: dict[str, int] | None = None, d: Optional[Union[int, str]] = None,  # noqa: UP045
-        e: tuple[int, str] = (1, "a"),
-    ) -> int:  # fmt: skip
-        return a
-
-    assert f(1, ["a"], {"a": 1}, "x", (2, "b")) == 1
-    with pytest.raises(WrongTypeError, match=r"In `.*f`, type of"):
-        f(*args)
