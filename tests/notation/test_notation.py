@@ -147,6 +147,7 @@ MISTAKES = [
     ("X: float32[4]\nY[i] = cast(X[i], 'flot32')", "`flot32` is not a data type", "'flot32'"),
     ("X: float32[4]\nY[i] = X[i].astype('flot32')", "`flot32` is not a data type", "'flot32'"),
     ("X: float32[4, 4]\nY[i] = max(X[i, k], over=q)", "nothing is indexed by `q`", "q"),
+    ("X: int32[4]\nY[i] += (X[i] >> k) & 1", "nothing says how far `k` runs", "k"),
     ("X: float32[4, 4]\nY[i] = max(X[i, k], ovr=k)", "`max` takes no argument `ovr`", "ovr=k"),
     ("X: float32[4, 4]\nY[i, j] = Q[j, i]", "the name `Q` is not defined", "Q"),
     ("X: float32[4, 4]\nY[i, j] = Q[j, i] if i > 0 else 0", "the name `Q` is not defined", "Q"),

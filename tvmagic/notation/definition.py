@@ -28,6 +28,7 @@ class Definition(IndexRanges):
         free = [n for n in self.index_names(value) if n not in self.axes]
         if reduction is not None:
             if not free:
+                self._check_ranges(value)
                 fail_at(
                     self.source, self.target,
                     f"`{ast.unparse(self.target)}` is reduced over nothing: every index of the right side is on the left",
@@ -62,6 +63,19 @@ class Definition(IndexRanges):
                 self.source, self._first_use(name), f"`{name}` is on the right side only",
                 reduction_hint(name, self.value),
             )  # fmt: skip
+
+    def _check_ranges(self, value: ast.expr) -> None:
+        """Raise at a name that stands for nothing: it may be meant as an index, whose range does not follow."""
+        called = {id(node.func) for node in ast.walk(value) if isinstance(node, ast.Call)}
+        numbers = self._values()
+        for node in ast.walk(value):
+            if not isinstance(node, ast.Name) or id(node) in called:
+                continue
+            if node.id not in self.scope.tensors and node.id not in self.ranges and node.id not in numbers:
+                fail_at(
+                    self.source, node, f"nothing says how far `{node.id}` runs, as no tensor is indexed by it",
+                    f"write `{node.id}: range(...)` above",
+                )  # fmt: skip
 
     def _accumulate(self, reduction: str, free: list[str], previous: Any) -> Any:
         part = self._stage(self._fresh(f"{self.name}_{reduction}"), self.axes, self.value, reduction, free)

@@ -121,7 +121,7 @@ class IndexRanges:
                     known = ", ".join(f"`{n}`" for n in sorted(indexing - set(self.axes)))
                     fail_at(
                         self.source, keyword.value, f"nothing is indexed by `{name}`, over which `{node.func.id}` runs",
-                        f"the right side has {known}" if known else None,
+                        f"the right side has {known}" if known else f"write `{name}: range(...)` above",
                     )  # fmt: skip
 
     @cached_property
