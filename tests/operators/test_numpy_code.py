@@ -38,6 +38,7 @@ CASES = [
     ("X: float32[8, 6]\nN[j] = argmin(X[i, j] * 2.0, over=i)", "N_argmin_v0 = np.argmin(X.T * 2.0, axis=1).astype(np.int32)"),
     ("X: int8[8, 6]\nN[i] = argmax(X[i, j], over=j)", "N_argmax_v0 = np.argmax(X, axis=1).astype(np.int32)"),
     ("X: float32[8]\nY[i] = sigmoid(X[i] * 2.0) * rsqrt(X[i] * X[i] + 1.0)", "1 / (1 + np.exp(-(X * 2.0))), 1 / np.sqrt(X * X + 1.0)"),
+    ("X: float32[8, 6]\nf[()] += X[i, j] * X[i, j]\nn[()] = sqrt(f[()])\nY[i, j] = X[i, j] / n[()]", "np.sqrt(f)"),
     ("I: int32[10]\nT: float32[20, 4]\nZ[i, j] = T[I[i], j]", "Z = T[I]"),
     ("I: int32[10]\nT: float32[10, 5]\nL[i] = -log(abs(T[i, I[i]]) + 1.0)", "T[np.arange(0, 10, dtype=np.int32), I]"),
     ("I: int32[9]\nT: float32[7, 4]\nZ[i, j] = T[I[i], j] if I[i] >= 0 else 0.0", "np.where(I[:, None] >= 0, T[np.clip(I, 0, 6)]"),

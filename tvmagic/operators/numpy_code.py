@@ -506,7 +506,7 @@ class _Stage(Visitor):
         kind, has = type(node), in_a | in_b
         if node.a.dtype.is_bool and kind is Sub:
             raise _NoCall  # NumPy has no difference of bools
-        if not has and kind not in (Add, Sub, Mul):
+        if not has and kind not in (Add, Sub, Mul) and not _reads(node):
             raise _NoCall
         if kind in _SIGNS:
             return ast.BinOp(a, _SIGNS[kind], b), has
@@ -528,7 +528,7 @@ class _Stage(Visitor):
     @handles(Cast)
     def cast(self, node: Cast) -> Piece:
         code, has = self.visit(node.value)
-        if not has:
+        if not has and not _reads(node):
             raise _NoCall
         if node.dtype.is_bool:
             return ast.Compare(code, [ast.NotEq()], [literal(0)]), has
@@ -549,7 +549,7 @@ class _Stage(Visitor):
             raise _NoCall
         parts = [self.visit(a) for a in node.args]
         has = frozenset[Var]().union(*[h for _, h in parts])
-        if not has:
+        if not has and not _reads(node):
             raise _NoCall
         if name in _WRITTEN_OUT:
             if numpy_dtype(node.dtype).kind != "f":  # those of `ml_dtypes` become others beside Python's numbers
@@ -566,6 +566,13 @@ class _Stage(Visitor):
         kind = dtype_code(then.dtype)
         typed = [code if has else ast.Call(kind, [code], []) for code, has in branches]
         return call_of("np.where", holds[0], *typed), holds[1] | branches[0][1] | branches[1][1]
+
+
+def _reads(node: PrimExpr) -> bool:
+    """Whether an expression reads a tensor, so that its value has a type of NumPy's and not of Python's."""
+    found: list[Any] = []
+    post_order_visit(node, lambda n: found.append(n) if isinstance(n, ProducerLoad) else None)
+    return bool(found)
 
 
 def _into(code: ast.expr, place: str) -> ast.expr:
