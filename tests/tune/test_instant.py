@@ -415,6 +415,8 @@ def test_reduced_axes_that_run_on_are_one_loop() -> None:
     assert cell.count("sch.fuse(") == 2 and "pragma_any_order" in cell  # of the rows, and of what is reduced over
     apart = "X: float32[40, 30, 8, 8]\ni: range(7)\nj: range(7)\nY[n, c] = mean(X[n, c, i, j], over=(i, j))"
     assert decide(operator("apart", apart)).cell.count("sch.fuse(") == 1
+    channels = checked("X: float32[4, 5, 7, 9]\nM[c] = mean(X[n, c, i, j], over=(n, i, j))").cell
+    assert channels.count("sch.fuse(ax1, ax2)") == 1  # the images of a batch are apart
 
 
 @pytest.mark.parametrize(("dtype", "said"), [("int8", 0), ("uint16", 0), ("int32", 1), ("float32", 1)])

@@ -142,17 +142,20 @@ def apply(sch: Schedule, chain: Chain, machine: Machine, notes: Decisions) -> No
     _Rows(sch, chain, machine, notes).run()
 
 
-def _run_on(info: BlockInfo) -> bool:
-    """Whether the reduced axes, of which there are several, run through each array without a gap: as one long loop."""
-    pairs = list(zip(info.reduced, info.reduced[1:]))
-    if (
-        not pairs
-        or any(a.extent is None or a.extent < 2 for a in info.reduced)
-        or info.alone & {a.var for a in info.reduced}
-    ):
-        return False
-    steps = [(a.step(outer.var), a.step(inner.var), inner.extent or 1) for a in info.loads for outer, inner in pairs]
-    return all(far is not None and near is not None and far == near * count for far, near, count in steps)
+def _run_on(info: BlockInfo) -> list[Axis]:
+    """The last reduced axes that run through each array without a gap, as one long loop; one of them at least."""
+    *others, last = info.reduced
+    found = [last]
+    for outer in reversed(others):
+        inner = found[0]
+        extents = (outer.extent, inner.extent)
+        if any(e is None or e < 2 for e in extents) or info.alone & {outer.var, inner.var}:
+            break
+        steps = [(a.step(outer.var), a.step(inner.var)) for a in info.loads]
+        if any(far is None or near is None or far != near * (inner.extent or 1) for far, near in steps):
+            break
+        found.insert(0, outer)
+    return found
 
 
 def schedule_row(
@@ -221,9 +224,10 @@ class _Rows:
         axis = _along(info)
         if axis is not None and axis is info.reduced[-1]:
             self.notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
-            if _run_on(info):
-                own = own_loops(sch, info.rv, below)
-                sch.fuse(*[own[a.var] for a in info.reduced])
+            own = own_loops(sch, info.rv, below)
+            run = [own[a.var] for a in _run_on(info) if a.var in own]
+            if len(run) > 1:
+                sch.fuse(*run)
             any_order(sch, info.rv, below)
 
     # ------------------------------------------------------------------------ along columns
