@@ -7,21 +7,16 @@ with a button that runs it (`tvmagic.notebook.page`). It is one file and needs n
 from __future__ import annotations
 
 import argparse
-import base64
-import mimetypes
-import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from html import unescape
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
-from urllib.parse import unquote
 
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.html import escape, style
 from tvmagic.notebook.html import page as whole_page
+from tvmagic.notebook.markdown import markdown
 from tvmagic.notebook.pages import written
 
 __all__ = ["main", "notebook_page"]
@@ -93,7 +88,7 @@ def _executed(path: Path) -> Any:
 def _cell(cell: Any, folder: Path) -> Iterator[str]:
     """A cell as HTML: what it says, then its outputs."""
     if cell.cell_type == "markdown":
-        yield f'<section class="cell markdown">{_markdown(cell.source, folder, cell.get("attachments", {}))}</section>'
+        yield f'<section class="cell markdown">{markdown(cell.source, folder, cell.get("attachments", {}))}</section>'
     elif cell.cell_type == "code":
         ours = cell.metadata.get("tvmagic") == "operators"
         outputs = "".join(f'<div class="output">{text}</div>' for o in cell.outputs if (text := _output(o)))
@@ -129,36 +124,8 @@ def _output(output: Any) -> str:
             words = escape(data.get("text/plain", "picture"))
             return f'<img alt="{words}" src="data:{kind};base64,{str(data[kind]).strip()}">'
     if "text/markdown" in data:
-        return _markdown(str(data["text/markdown"]), Path())
+        return markdown(str(data["text/markdown"]), Path())
     return f"<pre>{ansi2html(str(data['text/plain']))}</pre>" if "text/plain" in data else ""
-
-
-# Where Markdown names a picture that was pasted into the cell; nbconvert's own reader of it ends with one that is missing.
-_ATTACHMENT = re.compile(r"""(\]\(\s*<?|\]:\s*<?|src=["'])attachment:""")
-_ATTACHED = "attached-to-the-cell/"
-
-
-def _markdown(text: str, folder: Path, attachments: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> str:
-    """Text as HTML, with pictures of files and of the cell in it; those of other places stay away, as a page needs no network."""
-    from nbconvert.filters.markdown import markdown2html
-
-    def inside(found: re.Match[str]) -> str:
-        name = found[2]
-        if name.startswith(_ATTACHED):
-            attached = attachments.get(unquote(unescape(name.removeprefix(_ATTACHED))), {})
-            pictures = [f'src="data:{escape(kind)};base64,{escape("".join(data))}"' for kind, data in attached.items()]
-            return f"{found[1]}{''.join(pictures[:1])}{found[3]}"
-        place = folder / name
-        if re.match(r"data:", name):
-            return found[0]
-        if re.match(r"[a-z]+:", name) or not place.is_file():
-            return f"{found[1]}{found[3]}"
-        kind = mimetypes.guess_type(place.name)[0] or "image/png"
-        return f'{found[1]}src="data:{kind};base64,{base64.b64encode(place.read_bytes()).decode()}"{found[3]}'
-
-    return re.sub(
-        r'(<img\b[^>]*?)src="([^"]*)"([^>]*>)', inside, markdown2html(_ATTACHMENT.sub(rf"\1{_ATTACHED}", text))
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -338,6 +338,34 @@ def test_a_notebook_becomes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any
     assert main([str(tmp_path / "none.ipynb")]) == 1 and "cannot be read as a notebook" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a <script>alert(1)</script> b", "<p>a  b</p>"),
+        ("a\n\n<script>alert(1)\n\nb", "<p>a</p>"),
+        ("<style>p { color: red }</style>\n\na", "<p>a</p>"),
+        ("<b onclick=alert(1)>a</b>", "<p><b>a</b></p>"),
+        ("<iframe src=https://e.com></iframe><form action=x>a</form>", "a"),
+        ("[a](javascript:alert(1))", "<p><a>a</a></p>"),
+        ("<a href='java&#10;script:alert(1)'>a</a>", "<p><a>a</a></p>"),
+        ("<a href='data:text/html,x'>a</a>", "<p><a>a</a></p>"),
+        ("[a](https://e.com) [b](c.md#d:e)", '<p><a href="https://e.com">a</a> <a href="c.md#d:e">b</a></p>'),
+        ("<img alt='1 > 0' src='https://e.com/x.png' onerror=alert(1)>", '<img alt="1 > 0">'),
+        ("![a](//e.com/x.png)", '<p><img alt="a"></p>'),
+        ("![a](data:image/png;base64,iVBO+/w==)", '<p><img alt="a" src="data:image/png;base64,iVBO+/w=="></p>'),
+        ("<p style='text-align: center; background: url(https://e.com)'>a</p>", '<p style="text-align: center;">a</p>'),
+        ("<details><summary>a</summary>b</details>", "<details><summary>a</summary>b</details>"),
+        ("`<script>` is $x^2 < y$", "<p><code>&lt;script&gt;</code> is $x^2 &lt; y$</p>"),
+    ],
+)
+def test_markdown_neither_runs_nor_loads(tmp_path: Path, text: str, expected: str) -> None:
+    """A page shows what a Markdown cell says; what JupyterLab leaves out, and pictures of the web, it leaves out."""
+    pytest.importorskip("nbconvert")
+    from tvmagic.notebook.markdown import markdown
+
+    assert markdown(text, tmp_path).strip() == expected
+
+
 # ---------------------------------------------------------------------------- all tutorials and kernels
 
 
