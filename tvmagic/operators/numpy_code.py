@@ -53,13 +53,13 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.meaning import plain
-from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee, operands
 from tvmagic.operators.numpy_stages import Chosen, chosen, running_values, scan_parts
 from tvmagic.operators.numpy_syntax import (
     call_of,
     dotted_name,
     dtype_code,
+    is_of_ml_dtypes,
     is_view,
     is_whole,
     literal,
@@ -384,9 +384,10 @@ class _Stage(Visitor):
         name = self.names.get(node.producer)
         if name is None:
             raise _NoCall
-        if not all(map(self.is_affine, node.indices)):
+        try:
+            dims = [self.affine(index) for index in node.indices]
+        except _NoCall:
             return self.gathered(dotted_name(name), node)
-        dims = [self.affine(index) for index in node.indices]
         sizes = [self.number(s) for s in node.producer.shape]
         array, dims = self.padded(dotted_name(name), dims, sizes)
         used = [v for v in self.order if any(v in factors for factors, _ in dims)]
@@ -402,13 +403,6 @@ class _Stage(Visitor):
             begins = tuple(constant for _, constant in dims)
             array = call_of("windows", array, literal(begins), literal(self.shape(used)), literal(steps))
         return self.new_axes(array, used), frozenset(used)
-
-    def is_affine(self, index: PrimExpr) -> bool:
-        try:
-            self.affine(index)
-        except _NoCall:
-            return False
-        return True
 
     def gathered(self, array: ast.expr, node: ProducerLoad) -> Piece:
         """An access whose places are arrays: `table[rows]`. The last dimensions that are taken whole are not named."""
@@ -492,9 +486,8 @@ class _Stage(Visitor):
         if node.dtype.is_bool:
             return literal(bool(node.value)), frozenset()
         value = plain(node.value)
-        kind = dtype_code(node.dtype)
-        if ast.unparse(kind).startswith("ml_dtypes."):  # a Python number beside one of its arrays would make a float32
-            return ast.Call(kind, [literal(value)], []), frozenset()
+        if is_of_ml_dtypes(node.dtype):  # a Python number beside one of its arrays would make a float32
+            return ast.Call(dtype_code(node.dtype), [literal(value)], []), frozenset()
         if np.isfinite(value):
             return literal(value), frozenset()
         code = dotted_name("np.nan" if np.isnan(value) else "np.inf")
@@ -506,7 +499,7 @@ class _Stage(Visitor):
         kind, has = type(node), in_a | in_b
         if node.a.dtype.is_bool and kind is Sub:
             raise _NoCall  # NumPy has no difference of bools
-        if not has and kind not in (Add, Sub, Mul) and not _reads(node):
+        if not has and kind not in (Add, Sub, Mul) and not _reads_tensor(node):
             raise _NoCall
         if kind in _SIGNS:
             return ast.BinOp(a, _SIGNS[kind], b), has
@@ -528,7 +521,7 @@ class _Stage(Visitor):
     @handles(Cast)
     def cast(self, node: Cast) -> Piece:
         code, has = self.visit(node.value)
-        if not has and not _reads(node):
+        if not has and not _reads_tensor(node):
             raise _NoCall
         if node.dtype.is_bool:
             return ast.Compare(code, [ast.NotEq()], [literal(0)]), has
@@ -549,10 +542,10 @@ class _Stage(Visitor):
             raise _NoCall
         parts = [self.visit(a) for a in node.args]
         has = frozenset[Var]().union(*[h for _, h in parts])
-        if not has and not _reads(node):
+        if not has and not _reads_tensor(node):
             raise _NoCall
         if name in _WRITTEN_OUT:
-            if numpy_dtype(node.dtype).kind != "f":  # those of `ml_dtypes` become others beside Python's numbers
+            if is_of_ml_dtypes(node.dtype):  # beside whose arrays Python's numbers make a float32
                 raise _NoCall
             return with_names(_WRITTEN_OUT[name], x=parts[0][0]), has
         return call_of(_OF_NUMPY[name], *[code for code, _ in parts]), has
@@ -568,7 +561,7 @@ class _Stage(Visitor):
         return call_of("np.where", holds[0], *typed), holds[1] | branches[0][1] | branches[1][1]
 
 
-def _reads(node: PrimExpr) -> bool:
+def _reads_tensor(node: PrimExpr) -> bool:
     """Whether an expression reads a tensor, so that its value has a type of NumPy's and not of Python's."""
     found: list[Any] = []
     post_order_visit(node, lambda n: found.append(n) if isinstance(n, ProducerLoad) else None)

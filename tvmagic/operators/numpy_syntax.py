@@ -14,6 +14,7 @@ __all__ = [
     "call_of",
     "dotted_name",
     "dtype_code",
+    "is_of_ml_dtypes",
     "is_view",
     "is_whole",
     "literal",
@@ -48,7 +49,13 @@ def dtype_code(dtype: Any) -> ast.expr:
     name = numpy_dtype(dtype).name
     if name == "bool":
         return dotted_name("np.bool_")  # `np.bool` is there since NumPy 2
-    return dotted_name(f"np.{name}" if hasattr(np, name) else f"ml_dtypes.{name}")
+    return dotted_name(f"ml_dtypes.{name}" if is_of_ml_dtypes(dtype) else f"np.{name}")
+
+
+def is_of_ml_dtypes(dtype: Any) -> bool:
+    """Whether arrays of a data type have a type of `ml_dtypes`, as `bfloat16`, and not one of NumPy's own."""
+    name = numpy_dtype(dtype).name
+    return name != "bool" and not hasattr(np, name)  # `np.bool` is there since NumPy 2
 
 
 def call_of(function: str, *args: ast.expr, **options: ast.expr) -> ast.expr:

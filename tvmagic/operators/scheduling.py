@@ -96,17 +96,18 @@ def _mentioned(tree: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
+def _schedule_uses(tree: ast.AST) -> list[ast.Name]:
+    """Where a cell names `s` or `sch`, in the order of its text."""
+    uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in ("s", "sch")]
+    return sorted(uses, key=lambda n: (n.lineno, n.col_offset))
+
+
 def _plain_names(tree: ast.AST) -> set[str]:
     """Which of `s` and `sch` is no schedule, in a cell that has both, because it gets a value before it is read.
 
     An axis may be called `s`, as the columns of a filter often are: `r, s = sch.get_loops(block)` names its loop.
     """
-    first: dict[str, ast.Name] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in ("s", "sch"):
-            known = first.setdefault(node.id, node)
-            if (node.lineno, node.col_offset) < (known.lineno, known.col_offset):
-                first[node.id] = node
+    first = {use.id: use for use in reversed(_schedule_uses(tree))}
     given = {name for name, node in first.items() if isinstance(node.ctx, ast.Store)}
     return given if len(first) == 2 and len(given) == 1 else set()
 
@@ -181,9 +182,8 @@ def block_names(sch: Any) -> set[str]:
 def _chosen(op: Operator, used: set[str], scope: Mapping[str, Any], source: Source, tree: ast.AST) -> Any:
     """The schedule that the cell works on."""
     if "s" in used and "sch" in used:
-        uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in ("s", "sch")]
-        first, *_ = sorted(uses, key=lambda n: (n.lineno, n.col_offset))
-        other = min((n for n in uses if n.id != first.id), key=lambda n: (n.lineno, n.col_offset))
+        first, *rest = _schedule_uses(tree)
+        other = next(n for n in rest if n.id != first.id)
         raise TVMagicError(
             "the cell uses both `s` and `sch`",
             span=source.span(other),

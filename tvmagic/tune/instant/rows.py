@@ -80,7 +80,7 @@ def _alone(out: BlockInfo) -> Chain:
 def _follows(info: BlockInfo, before: BlockInfo) -> bool:
     """Whether an elementwise block reads each result of a reduction once, at the place that it writes, in the same order."""
     loads = [a for a in info.loads if a.buffer is before.store.buffer]
-    if info.reduced or not before.reduced or len(loads) != 1 or not (info.store.plain and before.store.plain):
+    if info.reduced or not before.reduced or len(loads) != 1:
         return False
     places = [a.var for a in info.axes]
     same = [a.var for a in before.spatial]
