@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from typing import Any
 
@@ -10,8 +11,10 @@ import traitlets
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics
 
+from tvmagic.codegen.target import VARIABLE
 from tvmagic.errors import TVMagicError, a_thing, closest
 from tvmagic.ir import PrimFunc, structural_equal
+from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import did_you_mean
 from tvmagic.notebook.results import definition
@@ -22,9 +25,37 @@ __all__ = ["MagicNames"]
 
 
 class MagicNames(Magics):
-    """Magics that find what their words name among the user's names; what is not there is a UsageError."""
+    """Magics that find what their words name among the user's names; what is not there is a UsageError.
 
-    target: Any  # the target that is compiled for where a line names none
+    The traits below are the defaults of what a line doesn't say (`%config TensorMagics`).
+    """
+
+    target = traitlets.Unicode(
+        help="The target that is compiled for; empty for this machine. TVMAGIC_TARGET names the default."
+    ).tag(config=True)
+    dtype = traitlets.Enum(
+        sorted(DTYPES), "float32", help="The data type of declarations without one, such as X: [128, 256]."
+    ).tag(config=True)
+    show_unchanged = traitlets.Bool(True, help="Show passes that changed nothing (dimmed).").tag(config=True)
+    show_graph = traitlets.Bool(True, help="Show the graph of stages after %%tensor.").tag(config=True)
+    show_code = traitlets.Bool(True, help="End a timeline with LLVM IR and assembly.").tag(config=True)
+    bench_seconds = traitlets.Float(0.2, min=1e-3, help="How long %bench and --time measure each, in seconds.").tag(
+        config=True
+    )
+    theme = traitlets.Enum(
+        ["auto", "light", "dark"], "auto", help="Colours: those of the page (auto), light or dark."
+    ).tag(config=True)
+
+    @traitlets.default("target")
+    def _default_target(self) -> str:
+        return os.environ.get(VARIABLE, "")
+
+    @traitlets.observe("theme")
+    def _theme_changed(self, change: Any) -> None:
+        from tvmagic.notebook.html import set_theme
+
+        set_theme(change["new"])
+
     made: Any = traitlets.Dict()  # by the user's names: a function that is no operator, and the operator made of it
 
     @property
