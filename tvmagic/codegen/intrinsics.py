@@ -11,6 +11,7 @@ from tvmagic.codegen.math_library import libm_call
 from tvmagic.codegen.rules import LIBRARY, OWN, RULES, large_uint, rule
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import why_refused
+from tvmagic.codegen.target.families import families
 from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type, suffix
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
@@ -436,13 +437,9 @@ def _foreign_type(dtype: DataType) -> str:
 
 # LLVM's intrinsics that every machine has for scalars alone.
 _SCALAR = frozenset(("lround", "llround"))
-# LLVM's intrinsics of one architecture; elsewhere LLVM ends the process.
-_OF_MACHINES = {
-    "x86": ("x86_64", "amd64", "i3", "i4", "i5", "i6"), "aarch64": ("aarch64", "arm64"), "arm": ("arm", "thumb"),
-    "nvvm": ("nvptx",), "ppc": ("powerpc", "ppc"), "riscv": ("riscv",), "wasm": ("wasm",), "s390": ("s390x",),
-    "loongarch": ("loongarch",), "mips": ("mips",), "hexagon": ("hexagon",),
-    **dict.fromkeys(("amdgcn", "bpf", "dx", "r600", "spv", "ve", "xcore"), ("no target here",)),
-}  # fmt: skip
+# The prefixes of intrinsics of architectures for which no code is made here. LLVM ends the process on an intrinsic of another
+# architecture than the target's.
+_OF_OTHERS = ("amdgcn", "bpf", "dx", "r600", "spv", "ve", "xcore")
 
 
 @rule("call_llvm_intrin", "call_llvm_pure_intrin")
@@ -450,20 +447,21 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
     name = call.args[0]
     if not isinstance(name, StringImm):
         raise BuildError("the first argument of `call_llvm_intrin` is the intrinsic's name", node=call)
-    family = name.value.removeprefix("llvm.").partition(".")[0]
-    triple = emitter.context.target_triple
-    if family in _OF_MACHINES and not triple.startswith(_OF_MACHINES[family]):
+    prefix = name.value.removeprefix("llvm.").partition(".")[0]
+    target = emitter.context.target
+    of_machine = prefix in _OF_OTHERS or any(prefix in f.intrinsics for f in families())
+    if of_machine and prefix not in target.family.intrinsics:
+        triple = emitter.context.target_triple
         raise BuildError(f"the target `{triple}` has no instruction for the intrinsic `{name.value}`", node=call)
-    if call.dtype.is_vector and family in _SCALAR:
+    if call.dtype.is_vector and prefix in _SCALAR:
         raise BuildError(f"Intrinsic does not support vectors: `{name.value}` takes scalars", node=call)
     # TVM counts the arguments that choose the overload in front of them
     args = [a for a in call.args[1:] if not (isinstance(a, IntImm) and a.dtype == "uint32" and a is call.args[1])]
     kind = suffix(call.dtype)
     symbol = names().with_type(name.value, kind.replace("i16", "bf16") if call.dtype.code == "bfloat" else kind)
     types, values = _foreign_operands(emitter, tuple(args))
-    target = emitter.context.target
     why = why_refused(cpu_and_features(target), symbol, _foreign_type(call.dtype), types, values)
-    if why is not None and family in _OF_MACHINES:
+    if why is not None and of_machine:
         raise BuildError(f"the processor of `{target}` has no instruction for the intrinsic `{symbol}`", node=call)
     if why is not None:
         raise BuildError(f"LLVM refuses this call of its intrinsic `{symbol}`: {why}", node=call)

@@ -50,6 +50,8 @@ class Family:
     calls_process: code calls functions of the process that it runs in, Python's among them.
     widens_half: vectors of float16 are compared as wider ones.
     tuning: LLVM's features that say what is slow; they change no result, and `-mattr` has the last word.
+    keys: what kind of target it is, by TVM's names, before the keys that all CPUs have.
+    intrinsics: the prefixes of LLVM's intrinsics that are instructions of this architecture (`x86` of `llvm.x86.*`).
     """
 
     name: ClassVar[str] = ""
@@ -65,6 +67,8 @@ class Family:
     calls_process: ClassVar[bool] = True
     widens_half: ClassVar[bool] = False
     tuning: ClassVar[str] = ""
+    keys: ClassVar[tuple[str, ...]] = ()
+    intrinsics: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         _FAMILIES.append(cls)
@@ -80,6 +84,10 @@ class Family:
     def vectors(self, processors: Processors, on: set[str], off: set[str]) -> tuple[int, int]:
         """Bits and number of vector registers, after the features that are switched on or off."""
         return processors.vector
+
+    def fma(self, processors: Processors, bits: int) -> tuple[int, int]:
+        """How many multiply-adds of vectors of `bits` begin in a cycle, and after how many cycles one ends."""
+        return processors.fma
 
 
 def families() -> list[type[Family]]:
@@ -101,6 +109,7 @@ class X86(Family):
     """x86, of 64 and of 32 bits."""
 
     triples = "x86_64|amd64|i[3-6]86"
+    intrinsics = ("x86",)
     # LLVM's vectorizer takes gathers for every second element, at a fourth of the speed of two loads and a shuffle; those of AMD
     # are slow, and those of Intel since their microcode was mended in 2023.
     tuning = "+prefer-no-gather"
@@ -141,12 +150,19 @@ class X86(Family):
             bits = 128
         return bits, registers
 
+    def fma(self, processors: Processors, bits: int) -> tuple[int, int]:
+        rate, latency = processors.fma
+        narrower = 256 <= bits < processors.vector[0]
+        return max(rate, 2) if narrower else rate, latency
+
 
 class AArch64(Family):
     """ARM of 64 bits, with NEON, and SVE if the target has it."""
 
     name = "aarch64"
     triples = "aarch64|arm64"
+    keys = ("arm_cpu",)
+    intrinsics = ("aarch64",)
     short_names: ClassVar[dict[str, str]] = {
         "aarch64": "llvm -mtriple=aarch64-linux-gnu",
         "arm64": "llvm -mtriple=aarch64-linux-gnu",
@@ -172,6 +188,7 @@ class RiscV(Family):
 
     name = "riscv64"
     triples = "riscv"
+    intrinsics = ("riscv",)
     short_names: ClassVar[dict[str, str]] = {
         "riscv64": "llvm -mtriple=riscv64-linux-gnu -mattr=+m,+a,+f,+d,+c,+v",
     }
@@ -195,6 +212,7 @@ class WebAssembly(Family):
 
     name = "wasm32"
     triples = "wasm"
+    intrinsics = ("wasm",)
     short_names: ClassVar[dict[str, str]] = {"wasm32": "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128"}
     processors: ClassVar[list[Processors]] = [Processors("", (128, 16), (1, 8), (32 * K, 256 * K))]
     relocations = "static"
@@ -212,6 +230,8 @@ class Arm(Family):
     """ARM of 32 bits."""
 
     triples = "arm|thumb"
+    keys = ("arm_cpu",)
+    intrinsics = ("arm",)
     processors: ClassVar[list[Processors]] = [Processors()]
 
 
@@ -219,6 +239,7 @@ class Power(Family):
     """PowerPC, of 64 and of 32 bits."""
 
     triples = "powerpc|ppc"
+    intrinsics = ("ppc",)
     processors: ClassVar[list[Processors]] = [Processors("", (128, 64), (2, 6), (32 * K, 512 * K, 8 * M), 128)]
 
 
@@ -226,6 +247,7 @@ class SystemZ(Family):
     """IBM's Z."""
 
     triples = "s390x"
+    intrinsics = ("s390",)
     processors: ClassVar[list[Processors]] = [Processors("", (128, 32), (2, 6), (128 * K, 4 * M), 256)]
 
 
@@ -233,6 +255,7 @@ class Others(Family):
     """Architectures whose code generators take all that is emitted, and of which no more is known here."""
 
     triples = "loongarch|mips|sparc|hexagon"
+    intrinsics = ("loongarch", "mips", "hexagon")
 
 
 # ---------------------------------------------------------------------------- GPUs
@@ -243,6 +266,7 @@ class NVPTX(Family):
 
     name = "nvptx64"
     triples = "nvptx"
+    intrinsics = ("nvvm",)
     short_names: ClassVar[dict[str, str]] = {"nvptx64": "llvm -mtriple=nvptx64-nvidia-cuda"}
     triple = "nvptx64-nvidia-cuda"
     processor = "sm_70"

@@ -154,9 +154,7 @@ def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | 
         found = host_caches()
         source = "LLVM's features" + (" and the operating system's caches" if found else ", the caches of its family")
         caches = found or caches
-    rate, latency = known.fma
-    if triple.startswith("x86_64") and bits < known.vector[0] and bits >= 256:
-        rate = max(rate, 2)  # a narrower vector than the processor's own
+    rate, latency = family.fma(known, bits)
     line = (_host_line() if is_host else None) or known.line
     name = cpu or triple.split("-")[0]
     return Machine(

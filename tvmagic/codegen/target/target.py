@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
-from tvmagic.codegen.target.families import NVPTX, Family, OpenCL, families, family_of_triple
+from tvmagic.codegen.target.families import NVPTX, AArch64, Family, OpenCL, RiscV, families, family_of_triple
 from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
 from tvmagic.codegen.target.tags import tagged_target
 from tvmagic.errors import BuildError, TVMagicError, did_you_mean
@@ -100,9 +100,9 @@ class Target(Identified):
     def keys(self) -> list[str]:
         """What kinds of target it is, by TVM's names (`cpu`)."""
         given = self.attrs.get("keys")
-        arm = self.kind.name == "llvm" and self.mtriple.startswith(("aarch64", "arm"))
+        own = self.family.keys if self.kind.name == "llvm" and self.mtriple else ()
         first = [str(self.attrs["device"])] if not given and self.attrs.get("device") else []
-        return list(dict.fromkeys([*first, *(given or (["arm_cpu", "cpu"] if arm else self.kind.default_keys))]))
+        return list(dict.fromkeys([*first, *(given or [*own, *self.kind.default_keys])]))
 
     @property
     def arch(self) -> str:
@@ -182,7 +182,7 @@ class Target(Identified):
     @property
     def has_sve(self) -> bool:
         """Whether the target has AArch64's scalable vectors: by a feature (`+sve`) or by its processor."""
-        if not self.mtriple.startswith(("aarch64", "arm64")):
+        if not isinstance(self.family, AArch64):
             return False
         said = [sign == "+" for sign, name in ((f[0], f[1:]) for f in self.mattr) if name in _SVE_FEATURES]
         return said[-1] if said else self.mcpu in _SVE_PROCESSORS
@@ -208,7 +208,7 @@ class Target(Identified):
     @property
     def has_rvv(self) -> bool:
         """Whether the target has RISC-V's vectors (`+v`)."""
-        if not self.mtriple.startswith("riscv"):
+        if not isinstance(self.family, RiscV):
             return False
         return [f[0] == "+" for f in self.mattr if f[1:] == "v"][-1:] == [True]
 
