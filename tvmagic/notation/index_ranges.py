@@ -243,7 +243,7 @@ class IndexRanges:
         fail_at(
             self.source, access,
             f"`{name}` runs over {size} in `{ast.unparse(access)}` and over {extent} in {first}",
-            "an index has one extent; check the shapes",
+            f"an index has one extent: check the shapes, or, if a part of a tensor is meant, write `{name}: range(...)` above",
         )  # fmt: skip
 
     def _complete(self, ranges: dict[str, tuple[Any, Any]], used: set[str]) -> None:
