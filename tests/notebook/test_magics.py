@@ -652,13 +652,13 @@ def test_tune_shows_the_versions_and_the_trials_and_a_second_session_finds_them(
     loaded: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TVMAGIC_TUNED", str(tmp_path / "tuned.jsonl"))
-    shown = loaded.run_line_magic("tune", "dense --trials 3 --seconds 60 --seed 2 --name fast")
+    shown = loaded.run_line_magic("tune", "dense --trials 2 --seconds 60 --seed 2 --name fast")
     op = loaded.user_ns["dense"]
     assert set(op.versions) == {"tiled", "fast"}
     text = shown.text(colour=False)
-    assert "dense: the best of 3 schedules" in text and "%%schedule dense -n fast" in text and "tiled" in text
+    assert "dense: the best of 2 schedules" in text and "%%schedule dense -n fast" in text and "tiled" in text
     assert "Trials" in shown.html() and "instant" in shown.html() and "<svg" in shown.html()
-    assert len(loaded.run_line_magic("passes", "dense -v fast")) > 5
+    assert len(loaded.run_line_magic("passes", "dense -v fast --llvm none")) > 5
     del op.versions["fast"]
     found = loaded.run_line_magic("tune", f"dense --from {tmp_path / 'tuned.jsonl'} -n again").text(colour=False)
     assert "dense: a schedule from" in found and "Trials" not in found and set(op.versions) == {"tiled", "again"}
@@ -842,7 +842,7 @@ def test_a_call_that_makes_lowering_fail_is_named_and_underlined(
 
 def test_the_steps_of_a_tuned_schedule_say_their_arguments(loaded: Any) -> None:
     run(loaded, "%tune dense --trials 1 --seconds 60")
-    names = [s.name for s in run(loaded, "%passes dense -v tuned").view.steps if s.kind == "schedule"]
+    names = [s.name for s in run(loaded, "%passes dense -v tuned --llvm none").view.steps if s.kind == "schedule"]
     assert any(re.fullmatch(r"split\(loop=\w+, factors=\[(None|[\d, ])+\]\)", name) for name in names)
     assert all("(" in name for name in names)
 

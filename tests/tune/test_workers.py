@@ -260,7 +260,10 @@ def test_the_key_of_a_program_is_that_of_its_structure() -> None:
     assert len(keys) == 1 and program_key(operator("a", SUM.replace("40", "41")).to_prim_func()) not in keys
 
 
-def test_who_measures_is_alone() -> None:
+def test_who_measures_is_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # locks of its own: while it holds one and waits for its children, a search of another test would stop all of them
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     script = "import sys, time\nfrom tvmagic.tune.alone import {0}\nwith {0}() as had:\n    print(had, flush=True)\n    sys.stdin.read()"
     start = lambda kind: subprocess.Popen(  # noqa: E731
         [sys.executable, "-c", script.format(kind)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
