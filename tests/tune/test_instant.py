@@ -187,6 +187,10 @@ def test_a_transpose_reads_whole_lines_of_which_a_set_of_the_cache_holds_all(
     [
         "X: float32[8, 34, 34]\nr: range(2)\nq: range(2)\nY: float32[8, 17, 17]\nY[c, i, j] = max(X[c, 2*i+r, 2*j+q], over=(r, q))",
         "X: float32[8, 66]\nW: float32[8, 3]\nq: range(3)\nY: float32[8, 64]\nY[c, i] += X[c, i+q] * W[c, q]",
+        # a window beside a longer reduction, whose operands both have the channel
+        "X: float32[8, 18, 18]\nW: float32[8, 4, 3, 3]\nY[f, i, j] += X[f // 4 * 4 + c, i + r, j + q] * W[f, c, r, q]",
+        # the stage that follows reads the result twice
+        "X: int32[34, 34]\nr: range(3)\nq: range(3)\nN[i, j] += X[i + r, j + q]\nY[i, j] = N[i, j] * 2 if N[i, j] > 3 else 0",
     ],
 )
 def test_a_window_that_slides_along_the_results_is_reduced_in_vectors_of_results(text: str) -> None:

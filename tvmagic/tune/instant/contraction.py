@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 from tvmagic.codegen.target.machine import Machine, Tile
@@ -38,6 +38,7 @@ __all__ = ["Application", "Plan", "apply", "plan_contraction"]
 _SYMBOLIC = 512  # the size that a symbolic one is taken to have
 _REST = 6.0  # how much slower the elements are that do not fill a tile
 _LAST = 4 << 20  # bytes of a packed operand in the last cache at most, as others use that cache too
+_NARROWER = (256,)  # bits of vectors that are worth it where wider ones would not be full; shorter ones are not
 _PACK_ROWS = 8  # rows of the product from which packing the vector operand is worth its copy
 
 
@@ -147,9 +148,13 @@ def _plans(
     """
     rows = [a for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables and a.extent != 1]
     rows = [a for a in rows if not any({a.var, column.var} <= other.variables for other in others)]
-    lanes = machine.lanes(info.store.buffer.dtype)
+    most = machine.lanes(info.store.buffer.dtype)
+    widths = [most]
+    bits = info.store.buffer.dtype.bits
+    if column.extent is not None and column.extent < most and column.extent * bits in _NARROWER:
+        widths.insert(0, column.extent)  # a narrower vector that is full
     found: list[Plan] = []
-    for row in rows:
+    for row, lanes in product(rows, widths):
         # Rounding up needs accesses at plain variables, each of a buffer of its own. What is computed of the zeros there is
         # not stored, whatever it is; but integers cannot be divided by them, and conditions would be asked for them too.
         own = len({a.buffer for a in info.loads}) == len(_distinct(info.loads))
@@ -175,7 +180,9 @@ def _planned(
         extent_or_guess(a) for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables
     )
     packable = wide.plain and (plan.pad or not plan.uneven(column))
-    plan.pack_wide = packable and (plan.pad or wide.step(column.var) != 1 or rows >= _PACK_ROWS)
+    # A copy has whole cache lines for each step of the tile, even where there is one panel; read once, it is not worth it.
+    again = rows >= _PACK_ROWS and rows > tile.rows
+    plan.pack_wide = packable and (plan.pad or wide.step(column.var) != 1 or again)
     if wide.step(column.var) != 1 and not plan.pack_wide:
         return None
     streams = narrow.step(info.reduced[-1].var) in (0, 1)

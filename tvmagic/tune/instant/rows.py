@@ -52,22 +52,25 @@ def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> 
     """
     chain = _alone(out)
     by_name = {out.name: out}
+    followed: BlockInfo | None = None
     for info in reversed(candidates):
         readers = [by_name.get(sch.get(c).name_hint) for c in sch.get_consumers(info.rv)]
         if not readers or None in readers:
             continue
+        if readers == [out] and _follows(out, info):
+            followed = info
         mapped = _mapped(info, [r for r in readers if r is not None], chain.places)
         shared = [a for a in chain.shared if a in mapped.values()]
         if not shared:
             continue
         longer = Chain(out, [info, *chain.members], shared, {**chain.places, info: mapped})
-        if _across(longer) is None and _by_columns(longer):
+        if _across(longer) is None and (_by_columns(longer) or _by_elements(longer)):
             continue
         chain, by_name[info.name] = longer, info
-    if len(chain.members) == 1 and _follows(chain.out, chain.members[0]):
-        alone = _alone(chain.members[0])
+    if followed is not None and chain.members in ([], [followed]):
+        alone = _alone(followed)
         if _across(alone) is not None:
-            alone.follower = chain.out
+            alone.follower = out
             return alone
     return chain if any(i.reduced for i in chain.blocks) else None
 
@@ -78,13 +81,13 @@ def _alone(out: BlockInfo) -> Chain:
 
 
 def _follows(info: BlockInfo, before: BlockInfo) -> bool:
-    """Whether an elementwise block reads each result of a reduction once, at the place that it writes, in the same order."""
+    """Whether an elementwise block reads each result of a reduction at the place that it writes alone, in the same order."""
     loads = [a for a in info.loads if a.buffer is before.store.buffer]
-    if info.reduced or not before.reduced or len(loads) != 1:
+    if info.reduced or not before.reduced or not loads:
         return False
     places = [a.var for a in info.axes]
     same = [a.var for a in before.spatial]
-    return loads[0].is_at(places) and info.store.is_at(places) and before.store.is_at(same)
+    return all(a.is_at(places) for a in [*loads, info.store]) and before.store.is_at(same)
 
 
 def _mapped(info: BlockInfo, readers: list[BlockInfo], places: dict[BlockInfo, dict[Var, Axis]]) -> dict[Var, Axis]:
@@ -121,10 +124,31 @@ def _across(chain: Chain) -> Axis | None:
 
 def _slides(out: BlockInfo, axis: Axis, along: Axis) -> bool:
     """Whether a block reduces over a small window that moves along `axis`, by few elements, as along `along`."""
-    if math.prod(a.extent or 1000 for a in out.reduced) > _WINDOW:
+    if along not in _window(out):
         return False
     moving = [a for a in out.loads if along.var in a.variables and axis.var in a.variables]
     return bool(moving) and all(1 <= (a.step(axis.var) or 0) <= WIDEST_SHUFFLE for a in moving)
+
+
+def _window(info: BlockInfo) -> list[Axis]:
+    """The last reduced axes of a block that have few steps together: these can be written out."""
+    found: list[Axis] = []
+    steps = 1
+    for axis in reversed(info.reduced):
+        steps *= axis.extent or 1000
+        if steps > _WINDOW:
+            break
+        found.insert(0, axis)
+    return found
+
+
+def _by_elements(chain: Chain) -> bool:
+    """Whether a loop over what is shared would compute one result at a time of a reduction that alone has vectors of them."""
+    for info in chain.blocks:
+        axis = vector_axis(info) if info.reduced else None
+        if axis is not None and chain.places[info].get(axis.var) in chain.shared and _across(_alone(info)) is not None:
+            return True
+    return False
 
 
 def _by_columns(chain: Chain) -> bool:
@@ -237,11 +261,13 @@ class _Rows:
         sch, chain, out = self.sch, self.chain, self.chain.out
         lanes = self.machine.lanes(out.store.buffer.dtype)
         reduced = [loops[a] for a in out.reduced]
-        short = math.prod(a.extent or 1000 for a in out.reduced) <= _WINDOW
-        if store is not None and not short and not chain.members and across.extent is not None:
+        window, along = _window(out), _along(out)
+        if len(window) < len(reduced) and (along is None or not _slides(out, across, along)):
+            window = []
+        if store is not None and not window and not chain.members and across.extent is not None:
             self._long_columns(across, loops, outer, inside, store)
             return
-        rows, tile, vectors = self._tile(across, lanes, short)
+        rows, tile, vectors = self._tile(across, lanes, bool(window))
         far, middle, near = sch.split(loops[across], [None, vectors, lanes])
         uneven = across.extent is None or across.extent % (vectors * lanes) != 0
         tiled: list[Any] = []
@@ -268,7 +294,7 @@ class _Rows:
         share(sch, whole or [far], self.machine)
         if uneven:
             hint_partition(sch, far, middle, near)
-        for loop in (*(reduced if short else ()), *tiled, middle):
+        for loop in (*(loops[a] for a in window), *tiled, middle):
             sch.unroll(loop)
         sch.vectorize(near)
         if out.reduced:
