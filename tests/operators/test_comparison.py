@@ -247,6 +247,47 @@ def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
     assert "judged by a fixed tolerance, as no bound follows: which statements run depends on rounding" in str(result)
 
 
+@pytest.mark.parametrize("certain", [True, False])
+def test_how_often_a_while_runs_may_depend_on_rounding(certain: bool) -> None:
+    text = """@T.prim_func
+def f(A: T.Buffer((8,), "float32"), N: T.Buffer((8,), "int32")):
+    for i in range(8):
+        N[i] = 0
+        while N[i] < 9 and LIMIT < A[i] * T.float32(0.9):
+            N[i] = N[i] + 1
+"""
+    limit = "T.float32(0.25)" if certain else "A[i] * T.float32(0.3) * T.float32(3)"
+    result = check(operator("f", text.replace("LIMIT", limit)).version("plain"))
+    assert result.ok and bool(result.notes) is not certain, str(result)
+
+
+SCATTER = """@T.prim_func
+def f(I: T.Buffer((9,), "uint8"), X: T.Buffer((9,), "float32"), Y: T.Buffer((300,), "float32")):
+    for i in range(9):
+        Y[I[i]] = X[i]
+"""
+TILED = """@T.prim_func
+def f(X: T.Buffer((300,), "float32"), Y: T.Buffer((300,), "float32")):
+    for io, ii in T.grid(38, 8):
+        if io * 8 + ii < 300:
+            Y[io * 8 + ii] = X[io * 8 + ii]
+"""
+
+
+def test_elements_that_a_function_leaves_alone_are_zero() -> None:
+    scatter = operator("f", SCATTER)
+    result = check(scatter.version("plain"))
+    assert result.ok, str(result)
+    indices, x = np.array([3] * 8 + [255], "uint8"), np.ones(9, "float32")
+    for _ in range(3):  # the second call takes the quick way
+        np.full(300, np.nan, "float32")  # memory that the next array may get
+        assert scatter(indices, x).sum() == 2
+    assert scatter.left_unwritten == (True,) and operator("g", TILED).left_unwritten == (False,)
+    assert operator("g", TILED.replace("38", "37")).left_unwritten == (True,)
+    assert operator("g", TILED.replace("io * 8 + ii <", "X[io] <")).left_unwritten == (True,)
+    assert operator("g", BLOCKS).left_unwritten == (False,)
+
+
 def test_statements_under_conditions_that_are_sure() -> None:
     text = """@T.prim_func
 def f(A: T.Buffer((8, 9), "float32"), B: T.Buffer((8,), "float32"), I: T.Buffer((8,), "int32")):
