@@ -302,6 +302,13 @@ def f(A: T.Buffer((8, 9), "float32"), B: T.Buffer((8,), "float32"), I: T.Buffer(
     assert result.ok and result.absolute == 0 and not result.notes, str(result)
 
 
+@pytest.mark.parametrize("name", ["cumsum", "cummax"])
+def test_a_scan_of_no_steps(name: str) -> None:
+    version = plain(f"X: float32[n, m]\nY[i, j] = {name}(X[i, j], over=j)\nZ[i] = sum(Y[i, j], over=j)")
+    for sizes in ({"n": 2, "m": 0}, {"n": 0, "m": 2}):
+        assert check(version, sizes=sizes).ok
+
+
 def test_a_benchmark_judges_others_by_the_same_bound() -> None:
     op = operator("f", MATMUL.format("float32", 64))
     same = bench(op, seconds=0.01, against=("mine", lambda x, w: (x.astype("float64") @ w).astype("float32")))
