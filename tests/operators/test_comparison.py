@@ -225,6 +225,19 @@ def test_sums_of_integers_that_wrap_are_told() -> None:
     assert wide.ok and not wide.notes
 
 
+def test_index_arithmetic_that_wraps_is_told() -> None:
+    cell = "X: int32[3000]\nY[i] = X[i] + max(i * i * 1000, 0)"
+    function = """@T.prim_func
+def f(X: T.Buffer((3000,), "int32"), Y: T.Buffer((3000,), "int32")):
+    for i in range(3000):
+        Y[i] = X[i] + T.max(i * i * 1000, 0)
+"""
+    for text in (cell, function):
+        result = check(plain(text))
+        assert not result.ok and "`i * i * 1000` wraps around in int32" in str(result) and "in int64" in str(result)
+    assert check(plain(cell.replace("i * i", "int64(i) * i"))).ok
+
+
 def test_every_step_of_a_schedule_is_within_the_bound() -> None:
     from tvmagic.operators.scheduling import schedule
 
