@@ -43,7 +43,8 @@ def test_progressions_as_sets():
             for (steps, exact), op in ((a.floordiv(divisor), "//"), (a.floormod(divisor), "%")):
                 values = {x // divisor if op == "//" else x % divisor for x in elements(a)}
                 assert values <= elements(steps) and (not exact or values == elements(steps)), (a, op, divisor)
-        assert elements(a.times(-2)) == {-2 * x for x in elements(a)}
+        for factor in (-2, 0, 3):
+            assert elements(a.times(factor)) == {factor * x for x in elements(a)}
         assert all((i in a) == (i in elements(a)) for i in range(-20, 60))
 
 

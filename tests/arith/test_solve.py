@@ -161,6 +161,8 @@ def test_group_bounds():
     assert "coef=2" in repr(bounds)
     assert texts(IntGroupBounds(1, [Y], [], []).substitute({Y: 4}).lower) == ["4"]
     assert IntGroupBounds(1, [Y], [], []).find_best_range() is None
+    later = IntGroupBounds(1, [0, Y], [], [10]).find_best_range({Y: Range(2, 5)})  # the smaller of the two
+    assert (str(later.min), str(later.extent)) == ("y", "9")
     with pytest.raises(TVMagicError, match="integer"):
         IntGroupBounds(1.5, [], [], [])
 

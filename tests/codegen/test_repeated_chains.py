@@ -50,6 +50,21 @@ def test_a_long_chain_is_built_at_once(name: str) -> None:
     assert (out == wanted).all()
 
 
+def test_the_two_parts_of_an_argmax_are_one_chain() -> None:
+    """Each part goes on from both; LLVM would take minutes for 16 steps of the two."""
+    step = "\n".join([
+        "better: T.bool = B[i] < X[k] or B[i] == X[k] and k < S[i]",
+        "S[i] = T.Select(better, k, S[i])",
+        "B[i] = T.Select(better, X[k], B[i])",
+    ])  # fmt: skip
+    text = (
+        reduction(step).replace("S: T", 'S: T.Buffer((8,), "int32"), B: T').replace("S[i] = T.float32(1)", "S[i] = 0")
+    )
+    text = text.replace("        S[i] = 0", "        S[i] = 0\n        B[i] = T.float32(0)")
+    assert "vectorize.enable" in code(text)
+    assert "vectorize.enable" not in code(text.replace("B[i] = T.float32(0)", "B[i] = Y[i, 0]"))
+
+
 @pytest.mark.parametrize(
     "step",
     ["S[i] = T.min(S[i], Y[i, k])", "S[i] = S[i] + X[k]", "S[i] = T.min(S[i], X[cse])", "Y[i, k] = X[k]\nS[i] = T.min(S[i], Y[i, k])"],

@@ -225,6 +225,19 @@ def test_sums_of_integers_that_wrap_are_told() -> None:
     assert wide.ok and not wide.notes
 
 
+def test_index_arithmetic_that_wraps_is_told() -> None:
+    cell = "X: int32[3000]\nY[i] = X[i] + max(i * i * 1000, 0)"
+    function = """@T.prim_func
+def f(X: T.Buffer((3000,), "int32"), Y: T.Buffer((3000,), "int32")):
+    for i in range(3000):
+        Y[i] = X[i] + T.max(i * i * 1000, 0)
+"""
+    for text in (cell, function):
+        result = check(plain(text))
+        assert not result.ok and "`i * i * 1000` wraps around in int32" in str(result) and "in int64" in str(result)
+    assert check(plain(cell.replace("i * i", "int64(i) * i"))).ok
+
+
 def test_every_step_of_a_schedule_is_within_the_bound() -> None:
     from tvmagic.operators.scheduling import schedule
 
@@ -247,6 +260,47 @@ def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
     assert "judged by a fixed tolerance, as no bound follows: which statements run depends on rounding" in str(result)
 
 
+@pytest.mark.parametrize("certain", [True, False])
+def test_how_often_a_while_runs_may_depend_on_rounding(certain: bool) -> None:
+    text = """@T.prim_func
+def f(A: T.Buffer((8,), "float32"), N: T.Buffer((8,), "int32")):
+    for i in range(8):
+        N[i] = 0
+        while N[i] < 9 and LIMIT < A[i] * T.float32(0.9):
+            N[i] = N[i] + 1
+"""
+    limit = "T.float32(0.25)" if certain else "A[i] * T.float32(0.3) * T.float32(3)"
+    result = check(operator("f", text.replace("LIMIT", limit)).version("plain"))
+    assert result.ok and bool(result.notes) is not certain, str(result)
+
+
+SCATTER = """@T.prim_func
+def f(I: T.Buffer((9,), "uint8"), X: T.Buffer((9,), "float32"), Y: T.Buffer((300,), "float32")):
+    for i in range(9):
+        Y[I[i]] = X[i]
+"""
+TILED = """@T.prim_func
+def f(X: T.Buffer((300,), "float32"), Y: T.Buffer((300,), "float32")):
+    for io, ii in T.grid(38, 8):
+        if io * 8 + ii < 300:
+            Y[io * 8 + ii] = X[io * 8 + ii]
+"""
+
+
+def test_elements_that_a_function_leaves_alone_are_zero() -> None:
+    scatter = operator("f", SCATTER)
+    result = check(scatter.version("plain"))
+    assert result.ok, str(result)
+    indices, x = np.array([3] * 8 + [255], "uint8"), np.ones(9, "float32")
+    for _ in range(3):  # the second call takes the quick way
+        np.full(300, np.nan, "float32")  # memory that the next array may get
+        assert scatter(indices, x).sum() == 2
+    assert scatter.left_unwritten == (True,) and operator("g", TILED).left_unwritten == (False,)
+    assert operator("g", TILED.replace("38", "37")).left_unwritten == (True,)
+    assert operator("g", TILED.replace("io * 8 + ii <", "X[io] <")).left_unwritten == (True,)
+    assert operator("g", BLOCKS).left_unwritten == (False,)
+
+
 def test_statements_under_conditions_that_are_sure() -> None:
     text = """@T.prim_func
 def f(A: T.Buffer((8, 9), "float32"), B: T.Buffer((8,), "float32"), I: T.Buffer((8,), "int32")):
@@ -259,6 +313,13 @@ def f(A: T.Buffer((8, 9), "float32"), B: T.Buffer((8,), "float32"), I: T.Buffer(
 """
     result = check(operator("f", text).version("plain"))
     assert result.ok and result.absolute == 0 and not result.notes, str(result)
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cummax"])
+def test_a_scan_of_no_steps(name: str) -> None:
+    version = plain(f"X: float32[n, m]\nY[i, j] = {name}(X[i, j], over=j)\nZ[i] = sum(Y[i, j], over=j)")
+    for sizes in ({"n": 2, "m": 0}, {"n": 0, "m": 2}):
+        assert check(version, sizes=sizes).ok
 
 
 def test_a_benchmark_judges_others_by_the_same_bound() -> None:

@@ -311,3 +311,30 @@ def test_a_result_of_threads_shares_its_memory_with_what_is_computed_from_it() -
     a, c = np.arange(48).reshape(6, 8), np.zeros((6, 4), "int64")
     tvmagic.build(s, [A, C], check_bounds=True)(a, c)
     np.testing.assert_array_equal(c, a[0].sum() * 2 + 1 + np.arange(6)[:, None] - np.arange(4))
+
+
+@pytest.mark.parametrize("size", [1, 0, None])
+def test_virtual_threads_have_a_constant_number(size: int | None) -> None:
+    A = te.placeholder((te.size_var("n") if size is None else size,), name="A")
+    B = te.compute(A.shape, lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].bind(B.op.axis[0], te.thread_axis("vthread"))
+    if size:
+        assert tvmagic.lower(s, [A, B])
+        return
+    with pytest.raises(ScheduleError, match="the virtual thread `vthread` needs a constant extent"):
+        tvmagic.lower(s, [A, B])
+
+
+def test_memory_of_a_warp_is_shared_by_its_threads() -> None:
+    A = te.placeholder((4, 32), name="A")
+    B = te.compute((4, 32), lambda i, j: A[i, j] + 1.0, name="B")
+    C = te.compute((4, 32), lambda i, j: B[i, 31 - j] * 2.0, name="C")
+    s, thread = te.create_schedule(C.op), te.thread_axis((0, 32), "threadIdx.x")
+    s[B].set_scope("warp")
+    s[B].double_buffer()
+    s[B].compute_at(s[C], C.op.axis[0])
+    for stage in (s[B], s[C]):
+        stage.bind(stage.op.axis[1], thread)
+    text = str(te.schedule.ScheduleOps(s, te.schedule.InferBound(s)))
+    assert "T.ProducerRealize(B[i, 0:32], T.bool(True))" in text and '"double_buffer_scope", 1)' in text

@@ -462,7 +462,7 @@ LATE: dict[str, tuple[Callable[[Chain], Any], str]] = {
     ),
     "an output inside a loop": (
         lambda p: p.s[p.M].compute_at(p.s[p.C], p.C.op.axis[0]),
-        r"stage `M` is an output and must be computed at the root",
+        r"(?s)stage `M` is an output and must be computed at the root.*hint: call compute_at on the stage that is read: `C` at a loop of `M`",
     ),
     "inlining a reduction": (lambda p: p.s[p.M].compute_inline(), r"stage `M` is a reduction and cannot be inlined"),
     "threads of output and reduction": (

@@ -10,7 +10,6 @@ would gain nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from tvmagic.codegen.statement_chains import ChainVisitor
@@ -33,6 +32,7 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.functor import Visitor, handles
+from tvmagic.ir.query import variables_in
 
 __all__ = ["loops_of_repeated_chains"]
 
@@ -41,13 +41,31 @@ _SHORT = 8
 
 
 class _Step(NamedTuple):
-    """A store that goes on from what it overwrites: the loops around it, what else it reads, whether it reads it twice."""
+    """A store, the loops around it and what it depends on.
+
+    `beside` is the memory that it reads where it writes, as the two parts of an argmax do of each other, and how often;
+    `others` the memory that it reads elsewhere. `extremes` is the number of extremes of floats, and whether the store is
+    under a condition.
+    """
 
     memory: Var
     loops: tuple[For, ...]
+    place: frozenset[Var]
     variables: frozenset[Var]
+    beside: Counter[Var]
     others: frozenset[Var]
-    repeats: bool
+    extremes: int
+
+    def varies_in(self, loop: For, stored: set[Var]) -> bool:
+        """Whether what is stored depends on the iteration of `loop`, in which `stored` is written; `beside` apart."""
+        if loop.loop_var in self.variables or self.others & stored:
+            return True
+        return loop.loop_var in self.place and not self.beside.keys() <= stored
+
+    def goes_on(self, stored: set[Var]) -> bool:
+        """Whether it uses what the steps before it have stored, more than once or under a condition."""
+        uses = sum(count for memory, count in self.beside.items() if memory in stored)
+        return uses > 0 and uses + self.extremes > 1
 
 
 class _Source(Visitor):
@@ -56,8 +74,9 @@ class _Source(Visitor):
     def __init__(self, store: BufferStore) -> None:
         self.store = store
         self.variables: set[Var] = set()
+        self.beside: Counter[Var] = Counter()
         self.others: set[Var] = set()
-        self.uses = 0
+        self.extremes = 0
         self.visit(store.value)
 
     @handles(Var)
@@ -66,13 +85,13 @@ class _Source(Visitor):
 
     @handles(Min, Max)
     def extreme(self, node: Min | Max) -> None:
-        self.uses += node.dtype.is_float  # a NaN is compared, too
+        self.extremes += node.dtype.is_float  # a NaN is compared, too
         self.visit_children(node)
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
-        if node.buffer.data is self.store.buffer.data and structural_equal(node.indices, self.store.indices):
-            self.uses += 1
+        if structural_equal(node.indices, self.store.indices):
+            self.beside[node.buffer.data] += 1
             return
         self.others.add(node.buffer.data)
         for index in node.indices:
@@ -85,7 +104,7 @@ class _Chains(ChainVisitor):
         self.branches = 0
         self.lets: dict[Var, PrimExpr] = {}
         self.stored: dict[For, set[Var]] = {}
-        self.steps: list[_Step] = []
+        self.steps: dict[For, list[_Step]] = {}
         self.visit(body)
 
     @handles(LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
@@ -121,41 +140,76 @@ class _Chains(ChainVisitor):
         if not self.loops:
             return
         self.stored[self.loops[-1]].add(node.buffer.data)
-        source = _Source(node)
-        if source.uses:
-            variables, others = self._resolved(source)
-            repeats = source.uses > 1 or self.branches > 0
-            self.steps.append(_Step(node.buffer.data, self.loops, variables, others, repeats))
+        step = self._step(node)
+        for loop in self.loops:
+            self.steps.setdefault(loop, []).append(step)
 
-    def _resolved(self, source: _Source) -> tuple[frozenset[Var], frozenset[Var]]:
-        """The variables and the memory that a value depends on, also by way of lets."""
-        variables, others, pending = set(source.variables), set(source.others), list(source.variables)
+    def _step(self, store: BufferStore) -> _Step:
+        """What a stored value depends on, also by way of lets."""
+        source = _Source(store)
+        pending = list(source.variables)
         while pending:
             value = self.lets.get(pending.pop())
             if value is not None:
-                inside = _Source(source.store.replace(value=value))
-                others |= inside.others
-                pending += inside.variables - variables
-                variables |= inside.variables
-        return frozenset(variables), frozenset(others)
+                inside = _Source(store.replace(value=value))
+                source.others |= inside.others
+                source.beside += inside.beside
+                source.extremes += inside.extremes
+                pending += inside.variables - source.variables
+                source.variables |= inside.variables
+        place = frozenset(variable for index in store.indices for variable in self._all_variables(index))
+        extremes = source.extremes + (self.branches > 0)
+        return _Step(
+            store.buffer.data, self.loops, place, frozenset(source.variables), source.beside, frozenset(source.others), extremes
+        )  # fmt: skip
+
+    def _all_variables(self, index: PrimExpr) -> set[Var]:
+        """The variables of an index, also by way of lets."""
+        found: set[Var] = set()
+        pending: list[PrimExpr] = [index]
+        while pending:
+            for variable in variables_in(pending.pop()):
+                if variable not in found:
+                    found.add(variable)
+                    pending += [self.lets[variable]] if variable in self.lets else []
+        return found
 
 
-def _inner_iterations(step: _Step) -> Iterable[tuple[For, int]]:
-    """The loops around a step, from the inside, with how often it runs in one iteration; while that is constant."""
+def _varying(loop: For, steps: list[_Step], stored: set[Var]) -> set[Var]:
+    """The memory that holds something else in each iteration of `loop`."""
+    varying = {step.memory for step in steps if step.varies_in(loop, stored)}
+    pending = list(varying)
+    readers: dict[Var, set[Var]] = {}
+    for step in steps:
+        for memory in step.beside:
+            readers.setdefault(memory, set()).add(step.memory)
+    while pending:
+        spread = readers.get(pending.pop(), set()) - varying
+        varying |= spread
+        pending += spread
+    return varying
+
+
+def _runs_inside(step: _Step, loop: For) -> int:
+    """How often a step runs in one iteration of `loop`; 0 if that is not constant."""
     count = 1
-    for loop in reversed(step.loops):
-        yield loop, count
-        if not isinstance(loop.extent, IntImm):
-            return
-        count *= loop.extent.value
+    for inner in step.loops[step.loops.index(loop) + 1 :]:
+        if not isinstance(inner.extent, IntImm):
+            return 0
+        count *= inner.extent.value
+    return count
 
 
 def loops_of_repeated_chains(body: Any) -> set[For]:
     """The loops in `body` of which each iteration does the same long chain of steps."""
-    chains = _Chains(body)
-    lengths: Counter[tuple[For, Var]] = Counter()
-    for step in chains.steps:
-        for loop, count in _inner_iterations(step) if step.repeats else ():
-            if loop.loop_var not in step.variables and not step.others & chains.stored[loop]:
-                lengths[loop, step.memory] += count
-    return {loop for (loop, _), length in lengths.items() if length > _SHORT}
+    chains, found = _Chains(body), set()
+    for loop, steps in chains.steps.items():
+        stored = chains.stored[loop]
+        lengths: Counter[Var] = Counter()
+        varying = _varying(loop, steps, stored)
+        for step in steps:
+            if step.memory not in varying and step.goes_on(stored):
+                lengths[step.memory] += _runs_inside(step, loop)
+        if any(length > _SHORT for length in lengths.values()):
+            found.add(loop)
+    return found

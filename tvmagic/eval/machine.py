@@ -116,9 +116,13 @@ class Machine(Values):
                 return
         self.visit(node.body)
 
+    def deciding(self, node: PrimExpr) -> Array:
+        """A value that decides which statements run, or how often."""
+        return self.visit(node)
+
     @handles(AssertStmt)
     def _assert(self, node: AssertStmt) -> None:
-        holds = self.visit(node.condition)
+        holds = self.deciding(node.condition)
         if self.mask is not None:  # only the lanes that are here must hold it
             holds = np.logical_or(holds[..., None] if np.ndim(self.mask) > np.ndim(holds) > 0 else holds, ~self.mask)
         if not np.all(holds):
@@ -127,7 +131,7 @@ class Machine(Values):
 
     @handles(IfThenElse)
     def _if(self, node: IfThenElse) -> None:
-        taken = self.visit(node.condition)
+        taken = self.deciding(node.condition)
         if np.ndim(taken) == 0:
             branch = node.then_case if taken else node.else_case
             if branch is not None:
@@ -142,7 +146,7 @@ class Machine(Values):
     @handles(While)
     def _while(self, node: While) -> None:
         while True:
-            going = self.visit(node.condition)
+            going = self.deciding(node.condition)
             if np.ndim(going):
                 raise Conflict
             if not going:
@@ -196,7 +200,7 @@ class Machine(Values):
 
     def _uniform(self, node: PrimExpr) -> int:
         """A size that all lanes agree on; the largest where they do not."""
-        value = np.asarray(self.visit(node))
+        value = np.asarray(self.deciding(node))
         return int(value.max()) if value.ndim else int(value)
 
     @handles(Allocate)
@@ -231,7 +235,7 @@ class Machine(Values):
     def _block_realize(self, node: BlockRealize) -> None:
         for iv, value in zip(node.block.iter_vars, node.iter_values):
             self.values[iv.var] = self.visit(value)
-        holds = self.visit(node.predicate)
+        holds = self.deciding(node.predicate)
         if np.ndim(holds) == 0 and not holds:
             return
         with self.where(holds if np.ndim(holds) else None):
@@ -265,8 +269,7 @@ class Machine(Values):
     def _for(self, node: For) -> None:
         if id(node) not in self.serial and self._as_lanes(node):
             return
-        begin = self.visit(node.min)
-        extent = self.visit(node.extent)
+        begin, extent = self.deciding(node.min), self.deciding(node.extent)
         self._iterations(node.loop_var, begin, extent, node.body)
 
     def _iterations(self, var: Var, begin: Array, extent: Array, body: Stmt) -> None:
@@ -289,7 +292,7 @@ class Machine(Values):
     def _as_lanes(self, node: For) -> bool:
         """Run a nest of loops as lanes; False if it has to run one iteration after the other."""
         nest, chosen, body = lane_loops(node, self.serial)
-        ranges = [(loop, self.visit(loop.min), self.visit(loop.extent)) for loop in nest if loop in chosen]
+        ranges = [(loop, self.deciding(loop.min), self.deciding(loop.extent)) for loop in nest if loop in chosen]
         if not ranges or any(np.ndim(m) or np.ndim(e) for _, m, e in ranges):
             self.serial.add(id(node))
             return False
@@ -340,7 +343,7 @@ class Machine(Values):
             return
         loop = loops[0]
         inner = _Rest(loops[1:], body)
-        begin, extent = self.visit(loop.min), self.visit(loop.extent)
+        begin, extent = self.deciding(loop.min), self.deciding(loop.extent)
         self._iterations(loop.loop_var, begin, extent, inner)
 
     def visit(self, node: Any) -> Any:

@@ -24,6 +24,7 @@ from tvmagic.ir import (
     IfThenElse,
     IterVar,
     Not,
+    PrimExpr,
     Ramp,
     Shuffle,
     Var,
@@ -178,12 +179,16 @@ class _ErrorMachine(Machine):
     def constant_memory(self, node: AllocateConst) -> Array:
         return cells(widened(super().constant_memory(node), node.dtype.element_of), node.dtype)
 
+    def deciding(self, node: PrimExpr) -> Array:
+        """Such a value has to be the same however the program rounds."""
+        value, error = parts(self.visit(node))
+        if error is not None and np.any(error):
+            raise Unsupported("which statements run depends on rounding")
+        return value
+
     @handles(IfThenElse)
     def _if(self, node: IfThenElse) -> None:
-        taken = self.visit(node.condition)
-        value, open_ = parts(taken)
-        if open_ is not None and np.any(open_):
-            raise Unsupported("which statements run depends on rounding")
+        value = self.deciding(node.condition)
         for branch, holds in ((node.then_case, value), (node.else_case, np.logical_not(value))):
             if branch is None or (np.ndim(holds) == 0 and not holds):
                 continue

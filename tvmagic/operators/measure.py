@@ -15,6 +15,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import count
 from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, compare, expected_values, worse
+from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.numpy_code import numpy_code
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.races import races_of
@@ -59,6 +60,8 @@ def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16, 
             wrong = () if result.ok or not name else (f"NOT equal when run by {name}",)
             results.append(replace(result, notes=(*result.notes, *wrong)))
     found = functools.reduce(worse, results)
+    if not found.ok:
+        found = replace(found, notes=(*found.notes, *wrapping_indices(op, size_values(op.inputs, inputs))))
     if target is not None:
         found = replace(found, notes=(f"run by {'; '.join(name for name, _ in calls)}", *found.notes))
     return found.with_races(tuple(races_of(version)))

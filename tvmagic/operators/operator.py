@@ -118,10 +118,20 @@ class Operator:
         return any(tensor is t for t in self.inputs)
 
     def fresh_outputs(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Arrays for the outputs of inputs `values`: copies of what is updated, the others without content."""
+        """Arrays for the outputs: copies of what is updated, zeros for `left_unwritten`, the others without content."""
         outputs = empty_outputs(self.outputs, size_values(self.inputs, values))
+        for output, left in zip(outputs, self.left_unwritten):
+            if left:
+                output.fill(0)
         self.start(values, outputs)
         return outputs
+
+    @cached_property
+    def left_unwritten(self) -> tuple[bool, ...]:
+        """For each output, whether elements of it may be left without a value; True of a TensorIR function's alone."""
+        from tvmagic.operators.unwritten import left_unwritten
+
+        return left_unwritten(self.prim_func, self.inputs, self.outputs)
 
     def start(self, values: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Copy the inputs that are updated into the arrays of the outputs."""
@@ -301,9 +311,8 @@ class Operator:
             from tvmagic.eval.machine import run_function
 
             outputs = self.fresh_outputs(values)
-            for tensor, output in zip(self.outputs, outputs):
-                if not self.is_input(tensor):
-                    output[...] = 0
+            for output in (o for t, o in zip(self.outputs, outputs) if not self.is_input(t)):
+                output.fill(0)
             run_function(self.prim_func, self.arguments(values, outputs))
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
         from tvmagic.te.reference import evaluate_all

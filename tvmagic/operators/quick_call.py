@@ -28,7 +28,7 @@ class QuickCall:
     """The quick way for one version of an operator, compiled with or without checks of bounds.
 
     `kernel`: its compiled code; None if there is no quick way. `outputs`: shape and dtype of each of the `count` outputs;
-    None if a shape is computed from sizes.
+    None if a shape is computed from sizes, or if elements may be left without a value.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ def quick_call(version: Version, checked: bool) -> QuickCall:
             if isinstance(size, Var):
                 places.setdefault(size, (number, axis))
     outputs: list[tuple[_Shape, np.dtype[Any]]] | None = []
-    for tensor in op.outputs:
+    for tensor, left in zip(op.outputs, op.left_unwritten):
         sizes = [size.value if isinstance(size, IntImm) else places.get(size) for size in tensor.shape]
         known = tuple(size for size in sizes if size is not None)
-        if len(known) < len(sizes):
+        if left or len(known) < len(sizes):
             outputs = None
             break
         outputs.append((known, array_dtype(tensor)))

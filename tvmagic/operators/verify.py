@@ -62,8 +62,8 @@ def _verdict(program: Any, op: Operator, inputs: Sequence[np.ndarray], wanted: E
     if isinstance(program, Mapping) or isinstance(program, str):
         return Verdict(None, "")
     outputs = op.fresh_outputs(inputs)
-    for tensor, output in zip(op.outputs, outputs):
-        if not op.is_input(tensor):
+    for tensor, output, left in zip(op.outputs, outputs, op.left_unwritten):
+        if not left and not op.is_input(tensor):
             output.fill(np.nan if output.dtype.kind == "f" else 0)
     try:
         _run(program, op, op.arguments(inputs, outputs), seconds)

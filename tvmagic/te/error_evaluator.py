@@ -100,6 +100,8 @@ class ErrorEvaluator(ArrayEvaluator):
 def read(stored: Any, dtype: DataType, indices: Sequence[np.ndarray], places: Sequence[Value]) -> Value:
     """Elements of an array; if an index is not certain, any element may be read."""
     array, errors = parts(stored)
+    if not array.size:  # no value that is read here is used
+        return np.zeros(np.broadcast_shapes(*map(np.shape, indices)), np.float64 if dtype.is_float else array.dtype)
     value = array[tuple(indices)]
     value = value.astype(np.float64, copy=False) if dtype.is_float else value
     error = None if errors is None else np.broadcast_to(errors, array.shape)[tuple(indices)]

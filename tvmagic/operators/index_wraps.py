@@ -1,0 +1,109 @@
+"""Arithmetic of indices that does not fit its dtype.
+
+Schedules and the simplifier take index arithmetic as that of the integers, as TVM does: `max(i * i, 0)` is `i * i`. Where
+it wraps around, what is computed differs from NumPy, which wraps in each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tvmagic.arith import Analyzer
+from tvmagic.arith.const_int_bound import NEG_INF, POS_INF
+from tvmagic.ir import (
+    Add,
+    Block,
+    BufferLoad,
+    Call,
+    For,
+    IterVar,
+    Mul,
+    PrimExpr,
+    ProducerLoad,
+    Range,
+    Sub,
+    Var,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.ir.query import variables_in
+from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
+
+if TYPE_CHECKING:
+    from tvmagic.operators.operator import Operator
+
+__all__ = ["wrapping_indices"]
+
+
+def wrapping_indices(op: Operator, sizes: Mapping[Var, int]) -> tuple[str, ...]:
+    """What to say of each part of an operator's index arithmetic that may leave the range of its dtype."""
+    found: dict[str, str] = {}
+    for node in _arithmetic(op, sizes):
+        text, dtype = str(node), node.dtype
+        wider = f"; write it in {wider}" if (wider := {8: "int32", 16: "int32", 32: "int64"}.get(dtype.bits)) else ""
+        found[text] = (
+            f"the index arithmetic `{text}` wraps around in {dtype}, and schedules assume that none does{wider}"
+        )
+    return tuple(found.values())
+
+
+def _arithmetic(op: Operator, sizes: Mapping[Var, int]) -> Iterator[PrimExpr]:
+    """The innermost sums and products of loop variables that may not fit their dtype."""
+    analyzer = Analyzer()
+    for var, domain in _domains(op):
+        if not analyzer.const_int_bound_is_bound(var):
+            analyzer.bind(var, Range.from_min_extent(substitute(domain.min, sizes), substitute(domain.extent, sizes)))
+    candidates: list[Any] = []
+    for body in _bodies(op):
+        post_order_visit(body, lambda n: candidates.append(n) if isinstance(n, (Add, Sub, Mul)) else None)
+    wrapping: set[int] = set()
+    for node in candidates:  # operands come before what is computed from them
+        if node.dtype.is_int and node.dtype.lanes == 1 and variables_in(node) and not _reads(node):
+            bound, limit = analyzer.const_int_bound(substitute(node, sizes)), 1 << (node.dtype.bits - 1)
+            known = bound.min_value > NEG_INF and bound.max_value < POS_INF
+            if known and (bound.max_value >= limit or bound.min_value < -limit):
+                if id(node.a) not in wrapping and id(node.b) not in wrapping:
+                    yield node
+                wrapping.add(id(node))
+
+
+def _reads(node: PrimExpr) -> bool:
+    """Whether an expression holds what is no index: a value of an array, or of a call."""
+    found: list[Any] = []
+    post_order_visit(
+        node, lambda n: found.append(n) if isinstance(n, (ProducerLoad, BufferLoad, Call)) else None
+    )  # fmt: skip
+    return bool(found)
+
+
+def _stages(op: Operator) -> Sequence[Any]:
+    roots = [t.op for t in op.outputs]
+    return post_dfs_order(roots, create_read_graph(roots))
+
+
+def _bodies(op: Operator) -> list[Any]:
+    if op.prim_func is not None:
+        return [op.prim_func.body]
+    return [value for stage in _stages(op) for value in getattr(stage, "body", ()) if isinstance(value, PrimExpr)]
+
+
+def _domains(op: Operator) -> list[tuple[Var, Range]]:
+    """The ranges of all loop variables."""
+    found: list[tuple[Var, Range]] = []
+
+    def of(iterations: Sequence[IterVar]) -> None:
+        found.extend((iv.var, iv.dom) for iv in iterations if iv.dom is not None)
+
+    def statement(node: Any) -> None:
+        if isinstance(node, For):
+            found.append((node.loop_var, Range.from_min_extent(node.min, node.extent)))
+        elif isinstance(node, Block):
+            of(node.iter_vars)
+
+    if op.prim_func is not None:
+        post_order_visit(op.prim_func.body, statement)
+    else:
+        for stage in _stages(op):
+            of(stage.root_iter_vars())
+    return found
