@@ -183,6 +183,33 @@ def test_errors_name_the_place(text: str, message: str, line: int) -> None:
     assert caught.value.line == line and "^" in str(caught.value)
 
 
+FOREIGN = {
+    "(A[i0] > 0.0f) ? A[i0] : 0.0f": "select(", "max(A[i0], 0.0f)": "cinn_max(", "cast<float32>(A[i0])": "float32(x)",
+    "(float)A[i0]": "float32(x)", "float(A[i0])": "float32(x)", "((A[i0] > 0.0f) && true)": "`and`", "(true || true)": "`or`",
+    "A[i0];": "without `;`", "(A[i0] >> 1)": "right_shift(", "(A[i0] << 1)": "left_shift(", "(A[i0] & 1)": "bitwise_and(",
+    "(A[i0] | 1)": "bitwise_or(", "(A[i0] ^ 1)": "bitwise_xor(", "~A[i0]": "bitwise_not(", "(A[i0] + 5u)": "5ull", "0x10": "decimal",
+}  # fmt: skip
+
+
+def test_other_languages_spellings_are_answered_with_what_to_write() -> None:
+    rows = [(block(f"B[i0] = {value}"), hint) for value, hint in FOREIGN.items()]
+    rows.append((block("B[i0] += A[i0]"), "`B[i0] = (B[i0] + x)`"))
+    nest = block("B[i0] = A[i0]")
+    rows.append((nest.replace("axis.bind(i)", "axis.S(8, i)"), "axis.bind(i, j)"))
+    for loop in (
+        "for (int i = 0; i < 8; i++)",
+        "for (i = 0; i < 8; i++)",
+        "warp for (i, 0, 8)",
+        "serial for (i, 0:8)",
+        "for i in range(8)",
+    ):
+        rows.append((nest.replace("serial for (i, 0, 8)", loop), "KIND for (VAR, MIN, EXTENT)"))
+    for text, hint in rows:
+        with pytest.raises(DiagnosticError) as caught:
+            from_cinn(text)
+        assert hint in (caught.value.hint or ""), text
+
+
 def test_sizes_that_cannot_be_told() -> None:
     with pytest.raises(TVMagicError, match="axis 0 of `A`"):
         from_cinn(block("B[i0] = A[I[i0]]"))

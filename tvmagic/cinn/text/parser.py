@@ -17,6 +17,7 @@ from typing import Any
 
 from tvmagic.cinn.form import BARE, FOR_TYPE, FORM, VECTOR_LENGTH, accesses_in_order, listed
 from tvmagic.cinn.text.functions import EXTERNAL, OP_NAMES
+from tvmagic.cinn.text.hints import foreign_hint
 from tvmagic.cinn.text.numbers import number_value
 from tvmagic.cinn.text.reductions import name_tensors, ranks_in
 from tvmagic.cinn.text.scopes import CinnShapes, finish_function
@@ -432,7 +433,7 @@ class _Builder:
             known = [*OP_NAMES, *(op.script_name for op in Op.registry.values())]
             raise self.source.error(
                 f"there is no function `{node.text}`", node.offset, len(node.text),
-                hint=did_you_mean(node.text, known) or "an external function is called by `call_extern(\"name\", ...)`",
+                hint=foreign_hint(self.source.text, node.offset) or did_you_mean(node.text, known) or "an external function is called by `call_extern(\"name\", ...)`",
             )  # fmt: skip
         return Call(dtype, op, args)
 
