@@ -76,6 +76,7 @@ STATEMENTS = [
     ("attrs(kind:fast, level:3)", "B[i0] = A[i0]"),
     ("float32 x = (A[i0] + 1.00000000f)", "B[i0] = (x * x)"),
     ("assert((i0 < 8), \"far\")", "B[i0] = A[i0]"),
+    ("if ((i0 < 4)) {", "  {", "  }", "} else {", "  B[i0] = A[i0]", "}"),
 ]  # fmt: skip
 
 
@@ -169,6 +170,8 @@ ERRORS = [
     (block("B[i0] = (A[i0] + A)"), "has no indices here", 8),
     (block("B[i0] = A[i0]", "B[i0, i0] = A[i0]"), "has 1 dimensions, not 2", 9),
     (block("(A[i0] + 1.0f)"), "no statement", 8),
+    (block("B[i0] = A[(i0 == 1)]"), "an index is an integer, not `bool`", 8),
+    (block("B[i0] = A[i0]").replace("(i)", "(1.0f)"), "an index is an integer, not `float32`", 7),
     (block("B[i0] = A[i0]")[:-2], "never closed", 1),
     (block("B[i0] = A[i0]").replace("axis.bind(i)", "axis.bind(i, i)"), "1 variables are bound to 2", 5),
     ("", "no statement", 1),
