@@ -121,7 +121,7 @@ class CinnTypes:
             for _, low, high in region.axes:
                 cells = [self.index(end, inside) for end in (low, high) if end is not None]
                 if len(cells) == 2:
-                    self.join(*cells, node.offset)
+                    self.join(cells[0], cells[1], node.offset)
         self.run(node.init, inside)
         self.run(node.body, inside)
 
