@@ -458,3 +458,14 @@ def test_a_condition_with_parentheses_left_out() -> None:
         "serial for (i, 0, 9) { ScheduleBlock(B) { i0 = axis.bind(i) if (i0 * 2 < 3 + i0) { B[i0] = A[i0] } } }"
     )
     assert "if (((i0 * 2) < (3 + i0))) {" in cinn_text(func)
+
+
+def test_a_flat_index_of_a_tensor_whose_shape_is_given() -> None:
+    a = te.placeholder((4, 3), name="A")
+    schedule = cinn.IRSchedule(cinn.lower([a, te.compute((4, 3), lambda i, j: a[i, j] + 1.0, name="B")]))
+    schedule.flatten_loops(schedule.get_loops("B"))
+    text = cinn_text(schedule.func)
+    again = from_cinn(text, {n: ((4, 3), "float32") for n in "AB"})
+    assert [[int(n) for n in b.shape] for b in again.buffer_map.values()] == [[4, 3], [4, 3]] and cinn_text(
+        again
+    ) == text

@@ -333,7 +333,7 @@ class _Builder:
         self, name: str, indices: list[PrimExpr], offset: int, env: dict[str, Var], *, writes: bool
     ) -> tuple[Buffer, list[PrimExpr]]:
         """A tensor and the indices by dimension; a flat index, as FlattenLoops makes them, is taken apart."""
-        rank = self.ranks.get(name, 1)
+        rank = len(self.buffers[name].shape) if name in self.buffers else self.ranks.get(name, 1)
         if len(indices) == 1 < rank and "_flat_i" in env:
             places = self.shapes.digits(name, rank, indices[0])
             buffer = self.buffer(name, places, offset)
