@@ -465,7 +465,7 @@ def test_a_flat_index_of_a_tensor_whose_shape_is_given() -> None:
     schedule = cinn.IRSchedule(cinn.lower([a, te.compute((4, 3), lambda i, j: a[i, j] + 1.0, name="B")]))
     schedule.flatten_loops(schedule.get_loops("B"))
     text = cinn_text(schedule.func)
-    again = from_cinn(text, {n: ((4, 3), "float32") for n in "AB"})
+    again = from_cinn(text, dict.fromkeys("AB", ((4, 3), "float32")))
     assert [[int(n) for n in b.shape] for b in again.buffer_map.values()] == [[4, 3], [4, 3]] and cinn_text(
         again
     ) == text
