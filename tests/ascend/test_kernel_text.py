@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 
 import pytest
 from random_graphs import Maker
@@ -48,6 +49,32 @@ def check_queues(lines: list[str]) -> int:
                 count += 1
     assert set(state.values()) <= {"FreeTensor"} and not scopes
     return count
+
+
+def check_barriers(lines: list[str]) -> None:
+    """No call of the vector unit touches what one before it wrote without a barrier in between, also an iteration later."""
+    memory = dict(re.findall(r"(local_\d+) = (b\d+)\.Get", "\n".join(lines)))
+    written: set[str] = set()
+
+    def walk(part: list[str]) -> None:
+        while part:
+            line, part = part[0], part[1:]
+            if line.startswith("for ") and line.endswith("{"):
+                depths = list(accumulate((rest.endswith("{") - (rest == "}") for rest in part), initial=1))
+                inner, part = part[: depths.index(0)], part[depths.index(0) :]
+                walk(inner)
+                walk(inner)
+            elif "PipeBarrier" in line:
+                written.clear()
+            elif "_buf[" in line:  # an element of a queue, which is waited for as it is taken
+                written.discard(line.split()[1])
+            elif re.search(r"DataCopyPad|Gather\(", line):  # moves, whose queues wait
+                continue
+            elif used := [memory.get(x, x) for x in re.findall(r"local_\d+(?=\[)", line)]:
+                assert not written & set(used), line
+                written.add(used[0])
+
+    walk(lines)
 
 
 def test_a_chain() -> None:
@@ -153,6 +180,7 @@ def test_random_graphs_keep_the_discipline_of_queues(seed: int) -> None:
         assert len(made) == sum(len(g.impls) for g in result.groups)
         for lines, impl in zip(made.values(), [i for g in result.groups for i in g.impls], strict=True):
             check_queues(lines)
+            check_barriers(lines)
             used = {y.que.id for y in impl.graph.tensors() if y.que.id >= 0}
             assert used == {int(q) for q in re.findall(r"q(\d+)\.AllocTensor", "\n".join(lines))}
             outer = [a.name for a in impl.graph.axes if a.bind_block]
@@ -170,7 +198,17 @@ def test_a_sum_over_parts_of_a_row_begins_and_is_handed_on_once_a_row() -> None:
     text = ascend.auto_tiling(ascend.auto_schedule(graph), {"rows": 4000}, "atlas_a2").ascend_c()
     function = text[text.index("inline __aicore__") :]
     function = function[: function.index("\n}\n\n")]
-    order = ["for (int z0Tb", "q1.AllocTensor", "Duplicate(", "for (int z1T", "ReduceSum(", "}", "q1.EnQue", "q1.DeQue"]
+    order = [
+        "for (int z0Tb",
+        "q1.AllocTensor",
+        "Duplicate(",
+        "for (int z1T",
+        "PipeBarrier",
+        "ReduceSum(",
+        "}",
+        "q1.EnQue",
+        "q1.DeQue",
+    ]
     places = [function.index(order[0])]
     for word in order[1:]:
         assert function.count(word) == 1 or word == "}", word

@@ -105,6 +105,18 @@ DTYPES = {
 }  # fmt: skip
 
 
+def test_2_raw_bits_are_the_number_that_they_are() -> None:
+    for name, bits, value in (
+        ("float16", "0x3c00", 1.0),
+        ("float16", "0xfc00", -np.inf),
+        ("bfloat16", "0x4049", 3.140625),
+    ):
+        func = from_cinn(
+            block(f"B[i0] = float32(cinn::common::raw_uint16_to_{name}({bits}))"), {"B": ((8,), "float32")}
+        )
+        np.testing.assert_array_equal(run(func, [], (8,))[0], np.full(8, value, "float32"))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_2_literals_of_each_type(dtype: str) -> None:
     from tvmagic.ir import BufferStore, post_order_visit

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from random_texts import random_text
@@ -19,6 +21,9 @@ def there_and_back(seed: int, *, runs: bool) -> None:
     again = from_cinn(printed, known)
     assert cinn_text(again) == printed
     if runs and all(str(b.dtype) != "bfloat16" for b in func.buffer_map.values()):  # which NumPy does not have
+        if "if (" in text:  # what a guard leaves unwritten is only known of tensors that are given
+            func = from_cinn(text, known, outputs=sorted(set(re.findall(r"T\d+", text))))
+            again = from_cinn(cinn_text(func), known)
         for one, two in zip(results(func, seed), results(again, seed)):
             np.testing.assert_array_equal(one.view(np.uint8), two.view(np.uint8))
 

@@ -76,6 +76,7 @@ STATEMENTS = [
     ("attrs(kind:fast, level:3)", "B[i0] = A[i0]"),
     ("float32 x = (A[i0] + 1.00000000f)", "B[i0] = (x * x)"),
     ("assert((i0 < 8), \"far\")", "B[i0] = A[i0]"),
+    ("if ((i0 < 4)) {", "  {", "  }", "} else {", "  B[i0] = A[i0]", "}"),
 ]  # fmt: skip
 
 
@@ -169,6 +170,8 @@ ERRORS = [
     (block("B[i0] = (A[i0] + A)"), "has no indices here", 8),
     (block("B[i0] = A[i0]", "B[i0, i0] = A[i0]"), "has 1 dimensions, not 2", 9),
     (block("(A[i0] + 1.0f)"), "no statement", 8),
+    (block("B[i0] = A[(i0 == 1)]"), "an index is an integer, not `bool`", 8),
+    (block("B[i0] = A[i0]").replace("(i)", "(1.0f)"), "an index is an integer, not `float32`", 7),
     (block("B[i0] = A[i0]")[:-2], "never closed", 1),
     (block("B[i0] = A[i0]").replace("axis.bind(i)", "axis.bind(i, i)"), "1 variables are bound to 2", 5),
     ("", "no statement", 1),
@@ -181,6 +184,33 @@ def test_errors_name_the_place(text: str, message: str, line: int) -> None:
         from_cinn(text)
     assert message in caught.value.message
     assert caught.value.line == line and "^" in str(caught.value)
+
+
+FOREIGN = {
+    "(A[i0] > 0.0f) ? A[i0] : 0.0f": "select(", "max(A[i0], 0.0f)": "cinn_max(", "cast<float32>(A[i0])": "float32(x)",
+    "(float)A[i0]": "float32(x)", "float(A[i0])": "float32(x)", "((A[i0] > 0.0f) && true)": "`and`", "(true || true)": "`or`",
+    "A[i0];": "without `;`", "(A[i0] >> 1)": "right_shift(", "(A[i0] << 1)": "left_shift(", "(A[i0] & 1)": "bitwise_and(",
+    "(A[i0] | 1)": "bitwise_or(", "(A[i0] ^ 1)": "bitwise_xor(", "~A[i0]": "bitwise_not(", "(A[i0] + 5u)": "5ull", "0x10": "decimal",
+}  # fmt: skip
+
+
+def test_other_languages_spellings_are_answered_with_what_to_write() -> None:
+    rows = [(block(f"B[i0] = {value}"), hint) for value, hint in FOREIGN.items()]
+    rows.append((block("B[i0] += A[i0]"), "`B[i0] = (B[i0] + x)`"))
+    nest = block("B[i0] = A[i0]")
+    rows.append((nest.replace("axis.bind(i)", "axis.S(8, i)"), "axis.bind(i, j)"))
+    for loop in (
+        "for (int i = 0; i < 8; i++)",
+        "for (i = 0; i < 8; i++)",
+        "warp for (i, 0, 8)",
+        "serial for (i, 0:8)",
+        "for i in range(8)",
+    ):
+        rows.append((nest.replace("serial for (i, 0, 8)", loop), "KIND for (VAR, MIN, EXTENT)"))
+    for text, hint in rows:
+        with pytest.raises(DiagnosticError) as caught:
+            from_cinn(text)
+        assert hint in (caught.value.hint or ""), text
 
 
 def test_sizes_that_cannot_be_told() -> None:
@@ -428,3 +458,14 @@ def test_a_condition_with_parentheses_left_out() -> None:
         "serial for (i, 0, 9) { ScheduleBlock(B) { i0 = axis.bind(i) if (i0 * 2 < 3 + i0) { B[i0] = A[i0] } } }"
     )
     assert "if (((i0 * 2) < (3 + i0))) {" in cinn_text(func)
+
+
+def test_a_flat_index_of_a_tensor_whose_shape_is_given() -> None:
+    a = te.placeholder((4, 3), name="A")
+    schedule = cinn.IRSchedule(cinn.lower([a, te.compute((4, 3), lambda i, j: a[i, j] + 1.0, name="B")]))
+    schedule.flatten_loops(schedule.get_loops("B"))
+    text = cinn_text(schedule.func)
+    again = from_cinn(text, dict.fromkeys("AB", ((4, 3), "float32")))
+    assert [[int(n) for n in b.shape] for b in again.buffer_map.values()] == [[4, 3], [4, 3]] and cinn_text(
+        again
+    ) == text

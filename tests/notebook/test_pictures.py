@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from ascend_graphs import softmax
 
 from tvmagic import ascend, te
 from tvmagic.notebook import display
@@ -70,6 +71,12 @@ def test_the_tiles_of_a_core_are_drawn_with_and_without_double_buffers() -> None
     share = re.search(r"With two buffers in each queue 4 tiles take (\d+)% of the time", words)
     assert share is not None and int(share.group(1)) < 90
     assert "BEGIN_TILING_DATA_DEF_T" in words and "assumed" in words
+
+
+def test_a_queue_that_lends_its_memory_is_named_by_what_moves() -> None:
+    """The queue that holds what is copied out is called so, though a result in between lies in it first."""
+    shown = display.shown(ascend.auto_tiling(ascend.auto_schedule(softmax()), machine="atlas_a2"))
+    assert shown is not None and "to copy out (q1): div_0, broadcast_0" in shown.text(colour=False)
 
 
 def test_a_tiling_of_this_machine_is_drawn_too() -> None:

@@ -210,7 +210,7 @@ class _Function:
     def _loop(self, loop: Loop, elements: Sequence[Element], loops: tuple[Axis, ...]) -> None:
         axis = loop.axis
         for node in loop.starting:
-            self._say(self.calls.start(node))
+            self._start(node)
         if axis.type is AxisType.BLOCK_IN and axis.split_pair is not None:
             outer = axis.split_pair.name
             self._say(
@@ -242,15 +242,23 @@ class _Function:
             self._say(f"int {inner}_actual_size = {name} < {name}_axis_size ? {inner}_axis_size : {inner}_tail_size;")
 
     def _call(self, node: AscNode) -> None:
-        if node.op.unit == "Vector":
-            places = {self._place(x) for x in node.inputs}
-            if self.written & (places | {self._place(node.y)}):
-                self._say("AscendC::PipeBarrier<PIPE_V>();")
-                self.written = set()
-            self.written.add(self._place(node.y))
         if node.op.kind == "reduce" and not self.calls.looped(node):
-            self._say(self.calls.start(node))
+            self._start(node)
+        if node.op.unit == "Vector":
+            self._wait(node.y, node.inputs)
         self.out += self.calls.call(node)
+
+    def _start(self, node: AscNode) -> None:
+        """The first value of a reduction, which the calls that reduce wait for."""
+        self._wait(node.y, ())
+        self._say(self.calls.start(node))
+
+    def _wait(self, y: Any, inputs: Sequence[Any]) -> None:
+        """The barrier in front of a call of the vector unit if it touches what an earlier one wrote."""
+        if self.written & {self._place(t) for t in (y, *inputs)}:
+            self._say("AscendC::PipeBarrier<PIPE_V>();")
+            self.written = set()
+        self.written.add(self._place(y))
 
     def _place(self, y: Any) -> object:
         return ("b", y.buf.id) if y.buf.id >= 0 else y

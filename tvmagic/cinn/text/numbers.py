@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import struct
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import DataType, FloatImm, IntImm, dtype_of
@@ -74,11 +75,19 @@ def number_type(text: str) -> DataType:
     return dtype_of("float32" if bare.endswith("f") else "float64")
 
 
+def _bits_value(bits: int, dtype: str) -> float:
+    """The number that 16 bits are in a half type."""
+    raw = struct.pack("<I", bits << 16) if dtype == "bfloat16" else struct.pack("<H", bits)
+    return struct.unpack("<f" if dtype == "bfloat16" else "<e", raw)[0]
+
+
 def number_value(text: str) -> int | float:
     """The value of a literal's text."""
     sign = -1 if text.startswith("-") else 1
     if "0x" in text:
-        return math.nan if text.lower()[text.index("0x") :].rstrip(")") in ("0x7e00", "0x7fc0") else math.inf
+        return _bits_value(
+            int(text[text.index("0x") :].rstrip(")"), 16), "bfloat16" if "bfloat16" in text else "float16"
+        )
     bare = text[text.index(")") + 1 :] if text.startswith("(") else text
     if bare.startswith("-"):
         sign, bare = -1, bare[1:]

@@ -17,6 +17,7 @@ from typing import Any
 
 from tvmagic.cinn.form import BARE, FOR_TYPE, FORM, VECTOR_LENGTH, accesses_in_order, listed
 from tvmagic.cinn.text.functions import EXTERNAL, OP_NAMES
+from tvmagic.cinn.text.hints import foreign_hint
 from tvmagic.cinn.text.numbers import number_value
 from tvmagic.cinn.text.reductions import name_tensors, ranks_in
 from tvmagic.cinn.text.scopes import CinnShapes, finish_function
@@ -332,7 +333,7 @@ class _Builder:
         self, name: str, indices: list[PrimExpr], offset: int, env: dict[str, Var], *, writes: bool
     ) -> tuple[Buffer, list[PrimExpr]]:
         """A tensor and the indices by dimension; a flat index, as FlattenLoops makes them, is taken apart."""
-        rank = self.ranks.get(name, 1)
+        rank = len(self.buffers[name].shape) if name in self.buffers else self.ranks.get(name, 1)
         if len(indices) == 1 < rank and "_flat_i" in env:
             places = self.shapes.digits(name, rank, indices[0])
             buffer = self.buffer(name, places, offset)
@@ -432,7 +433,7 @@ class _Builder:
             known = [*OP_NAMES, *(op.script_name for op in Op.registry.values())]
             raise self.source.error(
                 f"there is no function `{node.text}`", node.offset, len(node.text),
-                hint=did_you_mean(node.text, known) or "an external function is called by `call_extern(\"name\", ...)`",
+                hint=foreign_hint(self.source.text, node.offset) or did_you_mean(node.text, known) or "an external function is called by `call_extern(\"name\", ...)`",
             )  # fmt: skip
         return Call(dtype, op, args)
 

@@ -392,7 +392,7 @@ _Cinn.HANDLERS = {
     ProducerStore: lambda p, n: p.line(f"{producer_name(n.producer)}[{p.texts(n.indices)}] = {p.text(n.value)}"),
     ProducerRealize: lambda p, n: n.body,
     SeqStmt: lambda p, n: p.braces(n),
-    Evaluate: lambda p, n: p.line(p.text(n.value)),
+    Evaluate: lambda p, n: None if isinstance(n.value, IntImm) else p.line(p.text(n.value)),  # a number does nothing
     BufferStore: _Cinn.store,
     For: _Cinn.loop,
     IfThenElse: lambda p, n: p.guard(n.condition, n.then_case, n.else_case),

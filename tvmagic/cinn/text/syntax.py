@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 
+from tvmagic.cinn.text.hints import foreign_hint
 from tvmagic.errors import DiagnosticError
 from tvmagic.ir import Span
 
@@ -128,6 +129,7 @@ class Text:
 
     def error(self, message: str, offset: int, length: int = 1, hint: str | None = None) -> DiagnosticError:
         span = self.span(offset, max(length, 1))
+        hint = hint or foreign_hint(self.text, offset)
         return DiagnosticError(message, span=span, source_line=self.lines[span.line - 1], hint=hint)
 
 
@@ -421,6 +423,10 @@ class _Parser:
             if target.kind == "name":
                 return Statement("let", begin.offset, target.text, exprs=[value])
             raise self.source.error("only a tensor's element or a variable can be stored to", begin.offset)
+        if self.token.kind == "symbol" and self.following() == "=":
+            raise self.source.error(
+                f"`{self.token.text}=` means nothing in CINN's text", self.token.offset, len(self.token.text) + 1
+            )
         if target.kind != "call":
             raise self.source.error("an expression alone is no statement", begin.offset, len(begin.text))
         return Statement("evaluate", begin.offset, exprs=[target])
@@ -510,6 +516,8 @@ class _Parser:
             name = f"{token.text}x{self.take().text}"
             self.expect(">")
             return Expr("call", name, self.arguments("(", ")"), token.offset)
+        if self.token.text == "<" and TYPE_NAME.match(self.following()) and self.following(2) == ">":
+            raise self.source.error(f"there is no template `{token.text}`", token.offset, len(token.text))
         if self.token.text == "(":
             return Expr("call", token.text, self.arguments("(", ")"), token.offset)
         return Expr("name", token.text, [], token.offset)

@@ -119,8 +119,9 @@ class CinnTypes:
             inside[name] = self.bring(node, name, self.index(value, env))
         for region in node.regions:
             for _, low, high in region.axes:
-                if low is not None and high is not None:
-                    self.join(self.index(low, inside), self.index(high, inside), node.offset)
+                cells = [self.index(end, inside) for end in (low, high) if end is not None]
+                if len(cells) == 2:
+                    self.join(cells[0], cells[1], node.offset)
         self.run(node.init, inside)
         self.run(node.body, inside)
 
@@ -132,6 +133,9 @@ class CinnTypes:
 
     def index(self, node: Expr, env: dict[str, Cell]) -> Cell:
         cell = self.cell(node, env)
+        dtype = cell.root().dtype
+        if dtype is not None and (dtype.is_bool or dtype.is_float):
+            raise self.text.error(f"an index is an integer, not `{dtype}`", node.offset, len(node.text))
         cell.root().is_index = True
         return cell
 

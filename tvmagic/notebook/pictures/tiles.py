@@ -76,6 +76,7 @@ class _Facts:
     def held(self, name: str) -> str:
         """What is in a queue or buffer."""
         tensors = [y for y in self.graph.tensors() if name == (f"q{y.que.id}" if y.que.id >= 0 else f"b{y.buf.id}")]
+        tensors.sort(key=lambda y: y.mem.position == "VECCALC")  # results that only borrow a queue's memory come last
         position = tensors[0].mem.position if tensors else "VECCALC"
         return f"{_ROLES[position]} ({name}): {', '.join(y.node.name for y in tensors) or 'temporaries'}"
 
