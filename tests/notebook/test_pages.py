@@ -188,6 +188,10 @@ def test_the_page_computes_steps_and_follows_without_a_network(
     assert len(times(offline)) == 2 and all(re.fullmatch(r"[\d.]+ (µs|ms|s)", t) for t in times(offline))
     assert violations(offline, axe) == []
     screenshot(offline, "page")
+    offline.emulate_media(color_scheme="dark")
+    grounds = "[document.body, document.querySelector('.tvmagic')].map((e) => getComputedStyle(e).backgroundColor)"
+    assert offline.evaluate(grounds) == ["rgb(13, 17, 23)"] * 2, "one ground, around the stepper too"
+    assert violations(offline, axe) == []
     slider = offline.get_by_role("slider", name="tile")
     slider.focus()
     offline.keyboard.press("ArrowRight")
