@@ -311,7 +311,7 @@ class _Reader:
         return _of("mrow", *opening, inside, *self.bracket())
 
     def bracket(self) -> list[Element]:
-        """A bracket that grows; the point is none at all."""
+        """A bracket that grows; nothing for a point, which stands for no bracket."""
         token = self.take()
         sign = _OPERATORS.get(token, token)
         if len(sign) > 1:
