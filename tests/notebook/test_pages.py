@@ -350,7 +350,7 @@ def test_a_notebook_becomes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any
         ("<style>p { color: red }</style>\n\na", "<p>a</p>"),
         ("<b onclick=alert(1)>a</b>", "<p><b>a</b></p>"),
         ("<iframe src=https://e.com></iframe><form action=x>a</form>", "a"),
-        ("[a](javascript:alert(1))", "<p><a>a</a></p>"),
+        ("[a](javascript:alert%281%29)", "<p><a>a</a></p>"),
         ("<a href='java&#10;script:alert(1)'>a</a>", "<p><a>a</a></p>"),
         ("<a href='data:text/html,x'>a</a>", "<p><a>a</a></p>"),
         ("[a](https://e.com) [b](c.md#d:e)", '<p><a href="https://e.com">a</a> <a href="c.md#d:e">b</a></p>'),
