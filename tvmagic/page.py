@@ -25,17 +25,16 @@ _SECONDS = 600  # for one cell
 # The last cell: each operator that the notebook has made, as its page shows it.
 _OPERATORS = "from tvmagic.notebook.pages import show_operators as _show\n_show(get_ipython().user_ns)"
 _STYLE = """
-body { margin: 0; font: 15px/1.5 system-ui, sans-serif; color: #1f2328; background: #ffffff; }
+body { margin: 0; }
 main { max-width: 1280px; margin: 0 auto; padding: 16px; }
 .cell { margin: 12px 0; }
-.input, .output pre { font: 13px/1.45 ui-monospace, Menlo, Consolas, monospace; margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
-.input { background: #f6f8fa; border: 1px solid #d0d7de; border-radius: 6px; padding: 8px; }
+.cell pre.input, .output pre { font: 13px/1.45 ui-monospace, Menlo, Consolas, monospace; margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+.cell pre.input { background: var(--page-panel); border: 1px solid var(--page-line); border-radius: 6px; padding: 8px; }
 .output { margin: 6px 0 6px 8px; overflow-x: auto; }
 .output img, main > .cell img { max-width: 100%; }
-.markdown table { border-collapse: collapse; } .markdown th, .markdown td { border: 1px solid #d0d7de; padding: 2px 8px; }
-.markdown code { background: #f6f8fa; padding: 0 3px; border-radius: 3px; }
+.markdown table { border-collapse: collapse; } .markdown th, .markdown td { border: 1px solid var(--page-line); padding: 2px 8px; }
+.markdown code { background: var(--page-panel); padding: 0 3px; border-radius: 3px; }
 .anchor-link { display: none; }
-a { color: #0550ae; }
 """
 
 

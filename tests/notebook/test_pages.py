@@ -188,6 +188,10 @@ def test_the_page_computes_steps_and_follows_without_a_network(
     assert len(times(offline)) == 2 and all(re.fullmatch(r"[\d.]+ (µs|ms|s)", t) for t in times(offline))
     assert violations(offline, axe) == []
     screenshot(offline, "page")
+    offline.evaluate("document.querySelectorAll('body, .tvmagic').forEach((e) => { e.dataset.theme = 'dark'; })")
+    grounds = "[document.body, document.querySelector('.tvmagic')].map((e) => getComputedStyle(e).backgroundColor)"
+    assert offline.evaluate(grounds) == ["rgb(13, 17, 23)"] * 2, "one ground, around the stepper too"
+    assert violations(offline, axe) == []
     slider = offline.get_by_role("slider", name="tile")
     slider.focus()
     offline.keyboard.press("ArrowRight")
@@ -346,7 +350,7 @@ def test_a_notebook_becomes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any
         ("<style>p { color: red }</style>\n\na", "<p>a</p>"),
         ("<b onclick=alert(1)>a</b>", "<p><b>a</b></p>"),
         ("<iframe src=https://e.com></iframe><form action=x>a</form>", "a"),
-        ("[a](javascript:alert(1))", "<p><a>a</a></p>"),
+        ("[a](javascript:alert%281%29)", "<p><a>a</a></p>"),
         ("<a href='java&#10;script:alert(1)'>a</a>", "<p><a>a</a></p>"),
         ("<a href='data:text/html,x'>a</a>", "<p><a>a</a></p>"),
         ("[a](https://e.com) [b](c.md#d:e)", '<p><a href="https://e.com">a</a> <a href="c.md#d:e">b</a></p>'),
@@ -355,7 +359,10 @@ def test_a_notebook_becomes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any
         ("![a](data:image/png;base64,iVBO+/w==)", '<p><img alt="a" src="data:image/png;base64,iVBO+/w=="></p>'),
         ("<p style='text-align: center; background: url(https://e.com)'>a</p>", '<p style="text-align: center;">a</p>'),
         ("<details><summary>a</summary>b</details>", "<details><summary>a</summary>b</details>"),
-        ("`<script>` is $x^2 < y$", "<p><code>&lt;script&gt;</code> is $x^2 &lt; y$</p>"),
+        ("`<script>` is $\\foo <script>$", "<p><code>&lt;script&gt;</code> is $\\foo &lt;script&gt;$</p>"),
+        ("![$x^2$](a) $5 and $6 `$x$`", '<p><img alt="$x^2$"> $5 and $6 <code>$x$</code></p>'),
+        ('$"<$', '<p><math alttext="&quot;&lt;"><mrow><mo>"</mo><mo>&lt;</mo></mrow></math></p>'),
+        ("${" + "{" * 999 + "$", "<p>${" + "{" * 999 + "$</p>"),
     ],
 )
 def test_markdown_neither_runs_nor_loads(tmp_path: Path, text: str, expected: str) -> None:
@@ -364,6 +371,33 @@ def test_markdown_neither_runs_nor_loads(tmp_path: Path, text: str, expected: st
     from tvmagic.notebook.markdown import markdown
 
     assert markdown(text, tmp_path).strip() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x^2 < y", "mrow(msup(mi:x mn:2) mo:< mi:y)"),
+        (r"\frac{a}{b+1}", "mfrac(mrow(mi:a) mrow(mi:b mo:+ mn:1))"),
+        (r"x_{ij}^\top - 1.5", "mrow(msubsup(mi:x mrow(mi:i mi:j) mi:⊤) mo:− mn:1.5)"),
+        (r"\sum_k x_12'", "mrow(munder(mo:∑ mi:k) msub(mi:x mn:1) msup(mn:2 mo:′))"),
+        (r"\left[\sqrt[3]{x}\right.", "mrow(mo:[ mroot(mrow(mi:x) mn:3))"),
+        (r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \\ \end{bmatrix}",
+         "mrow(mo:[ mtable(mtr(mtd(mn:1) mtd(mn:2)) mtr(mtd(mn:3) mtd(mn:4))) mo:])"),
+        (r"\begin{align*} a &= b \label{x} \end{align*}", "mtable(mtr(mtd(mi:a) mtd(mrow(mo:= mi:b))))"),
+        (r"\mathbb{R}^n \text{ if } \hat y", "mrow(msup(mi:ℝ mi:n) mtext:\xa0if\xa0 mover(mi:y mo:^))"),
+        *((wrong, None) for wrong in (r"\foo", "{x", "x}", r"\frac{a}", r"\left( x", r"\begin{x}\end{x}", "x_1_2", "x^",
+                                       r"\begin{cases} 1 \end{matrix}", r"\text{a", "5%", r"\sqrt[3", "\\")),
+    ],
+)  # fmt: skip
+def test_formulas_are_mathml_or_stay_as_they_are_written(text: str, expected: str | None) -> None:
+    from tvmagic.notebook.formulas import mathml
+
+    def shape(element: Any) -> str:
+        parts = " ".join(shape(part) for part in element)
+        return f"{element.tag}:{element.text}" if element.text else f"{element.tag}({parts})"
+
+    found = mathml(text, display=True)
+    assert (found if found is None else shape(found[0])) == expected
 
 
 # ---------------------------------------------------------------------------- all tutorials and kernels

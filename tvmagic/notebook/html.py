@@ -69,10 +69,11 @@ def theme() -> str:
 
 
 def page(body: str, title: str) -> str:
-    """A whole page that needs no other file."""
+    """A whole page that needs no other file, light or dark as the reader's system is or as `set_theme` says."""
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"></head><body><main>{body}</main></body></html>'
+        f'<meta name="viewport" content="width=device-width"><style>{style("page.css")}</style></head>'
+        f"<body{theme_attribute()}><main>{body}</main></body></html>"
     )
 
 

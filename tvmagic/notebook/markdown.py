@@ -1,7 +1,8 @@
 """Markdown of a notebook as HTML that a page can show.
 
 A notebook may come from anyone, so the page keeps what text is made of and nothing that runs or that loads from
-elsewhere: JupyterLab and Notebook do the same with Markdown. Formulas keep the text in which they are written.
+elsewhere: JupyterLab and Notebook do the same with Markdown. Formulas become MathML (`tvmagic.notebook.formulas`), or keep the text
+in which they are written if they have commands that are not known there.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import base64
 import mimetypes
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import unescape
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
+from xml.etree.ElementTree import Element
 
+from tvmagic.notebook.formulas import mathml
 from tvmagic.notebook.html import escape
 
 __all__ = ["markdown"]
@@ -39,6 +42,8 @@ _ATTRIBUTES = {
 }
 _STYLES = ("text-align", "color", "background-color", "width", "height", "font-size", "font-style", "font-weight")
 _STYLES += ("margin", "padding", "float", "border", "vertical-align")
+# Where a formula goes: its number between two signs that no text has a use for.
+_FORMULA = re.compile("\ue000(\\d+)\ue001")
 # Whose text nobody is to read either.
 _UNSEEN = re.compile(r"<(script|style)\b.*?(</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 
@@ -56,7 +61,8 @@ def markdown(text: str, folder: Path, attachments: Mapping[str, Mapping[str, str
     """
     from bleach.css_sanitizer import CSSSanitizer
     from bleach.sanitizer import Cleaner
-    from nbconvert.filters.markdown import markdown2html
+
+    formulas: list[tuple[str, Element | None]] = []
 
     def pictures(*, source: Any) -> Any:
         for token in source:
@@ -66,15 +72,79 @@ def markdown(text: str, folder: Path, attachments: Mapping[str, Mapping[str, str
                 token["data"] |= {(None, "src"): escape(picture)} if picture else {}
             yield token
 
+    def typeset(*, source: Any) -> Any:
+        for token in source:
+            yield from _typeset(token, formulas)
+
     cleaner = Cleaner(
         tags=_TAGS,
         attributes=_allowed,
         protocols=("http", "https", "mailto", "data"),
         strip=True,
-        filters=[pictures],
+        filters=[pictures, typeset],
         css_sanitizer=CSSSanitizer(allowed_css_properties=_STYLES),
     )
-    return cleaner.clean(_UNSEEN.sub("", markdown2html(_ATTACHMENT.sub(rf"\1{_ATTACHED}", text))))
+    return cleaner.clean(_UNSEEN.sub("", _html(_ATTACHMENT.sub(rf"\1{_ATTACHED}", text), formulas)))
+
+
+# ---------------------------------------------------------------------------- formulas
+
+
+def _html(text: str, formulas: list[tuple[str, Element | None]]) -> str:
+    """Markdown as HTML with a mark in the place of each formula, which is added to the list with its text."""
+    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+    def mark(text: str, formula: Element | None) -> str:
+        formulas.append((text, formula))
+        return f"\ue000{len(formulas) - 1}\ue001"
+
+    class Renderer(IPythonRenderer):
+        def inline_math(self, body: str) -> str:
+            # `5$ and 6$` in a sentence are prices.
+            return mark(f"${body}$", mathml(body) if body == body.strip() else None)
+
+        def block_math(self, body: str) -> str:
+            return mark(f"$${body}$$", mathml(body, display=True))
+
+        def latex_environment(self, name: str, body: str) -> str:
+            text = f"\\begin{{{name}}}{body}\\end{{{name}}}"
+            return mark(text, mathml(text, display=True))
+
+    plain = re.sub("[\ue000\ue001]", "", text)
+    return MarkdownWithMath(renderer=Renderer(escape=False)).render(plain)
+
+
+def _typeset(token: dict[str, Any], formulas: list[tuple[str, Element | None]]) -> Iterator[dict[str, Any]]:
+    """A token of HTML with the formulas in the place of their marks; within an attribute, with their text."""
+
+    def written(found: re.Match[str]) -> str:
+        return escape(formulas[int(found[1])][0])
+
+    if token["type"] != "Characters":
+        if isinstance(token.get("data"), dict):
+            token["data"] = {name: _FORMULA.sub(written, value) for name, value in token["data"].items()}
+        yield token
+        return
+    for number, part in enumerate(_FORMULA.split(token["data"])):
+        if number % 2 == 0:
+            yield {"type": "Characters", "data": part}
+        else:
+            text, formula = formulas[int(part)]
+            yield from _tokens(formula) if formula is not None else [{"type": "Characters", "data": text}]
+
+
+def _tokens(element: Element) -> Iterator[dict[str, Any]]:
+    """The tokens of an element and what is in it."""
+    data = {(None, name): escape(value) for name, value in element.attrib.items()}
+    yield {"type": "StartTag", "name": element.tag, "namespace": None, "data": data}
+    if element.text:
+        yield {"type": "Characters", "data": element.text}
+    for part in element:
+        yield from _tokens(part)
+    yield {"type": "EndTag", "name": element.tag, "namespace": None, "data": {}}
+
+
+# ---------------------------------------------------------------------------- pictures and links
 
 
 def _allowed(tag: str, name: str, value: str) -> bool:
