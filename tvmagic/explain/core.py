@@ -28,6 +28,7 @@ LOOK_UP = 3  # cycles to look up a page that is not among those at hand
 GUARD = 2  # operations for a condition: a comparison and a branch, or a mask
 MASKED_STORE = 3  # stores that one of some lanes takes more
 PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stored in registers
+SIDE_BY_SIDE = 4  # vectors of sums that code makes of a sum in any order, at least
 _PAGES_AT_HAND = 64  # pages whose places a core has at hand
 
 
@@ -129,8 +130,9 @@ class Core:
             made.registers = sums + self._operands(made)
 
     def _work(self, s: Statement) -> float:
-        o = s.operations
-        count = o.fused + max(o.simple, 0) + DIVISION * o.divisions + CALL * o.calls + o.conversions
+        o, inside = s.operations, 1 - 1 / max(s.loops[-1].extent, 1)
+        divisions, calls = o.divisions - inside * o.fixed_divisions, o.calls - inside * o.fixed_calls
+        count = o.fused + max(o.simple, 0) + DIVISION * divisions + CALL * calls + o.conversions
         return count * self.runs(s) * parts(s.lanes, s.target.bits, self.machine)
 
     def _conversions(self, made: NestModel) -> float:
@@ -254,9 +256,23 @@ class Core:
 
     def _sums(self) -> int:
         """Vector registers for sums."""
-        held = {self.place(s.target): (made, s.target) for made, s in self.statements() if s.accumulates and self.stays(s.target)}  # fmt: skip
-        each = [self.copies(a) * parts(a.lanes, a.bits, self.machine) / made.lanes for made, a in held.values()]
+        held = {self.place(s.target): (made, s) for made, s in self.statements() if s.accumulates and self.stays(s.target)}
+        each = [
+            self.copies(s.target)
+            * parts(s.target.lanes, s.target.bits, self.machine)
+            * self._beside(made, s)
+            / self._lanes_of_sum(made, s)
+            for made, s in held.values()
+        ]
         return math.ceil(sum(each))
+
+    def _beside(self, made: NestModel, s: Statement) -> int:
+        """How many vectors LLVM makes of one sum."""
+        return SIDE_BY_SIDE if s.any_order and self.together(made) > 1 else 1
+
+    def _lanes_of_sum(self, made: NestModel, s: Statement) -> float:
+        """How many sums of a statement are one vector."""
+        return 1 if s.any_order and self.together(made) > 1 else made.lanes
 
     def _turns(self) -> int:
         """Iterations in which sums stay in registers, between their load and their store."""
@@ -276,7 +292,7 @@ class Core:
             latency = float(self.machine.fma_latency if s.floating else 1)
             key = self.place(s.target)
             if self.stays(s.target) and key not in begun_here:
-                latency /= self.together(made)
+                latency /= self.together(made) * self._beside(made, s)
                 waits[key] = waits.get(key, 0.0) + latency * self.runs(s) / self.copies(s.target)
                 factors[key] = self._overlap(s, begun, work)
             elif (

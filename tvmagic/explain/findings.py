@@ -206,7 +206,7 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view, lanes = case.view(nest), case.lanes(nest)
     edits: list[Edit] = []
     if view is not None:
-        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.longest_inside(view), *remedies.square(view), *remedies.partial_sums(view, lanes)]  # fmt: skip
+        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.longest_inside(view), *remedies.square(view), *remedies.in_any_order(view), *remedies.partial_sums(view, lanes)]  # fmt: skip
     said = f" LLVM says: {case.remarks[id(loop.node)]}." if id(loop.node) in case.remarks else ""
     far = _farthest(nest)
     if nest.reason == "reduction":

@@ -11,7 +11,7 @@ from tvmagic.explain.nests import Loop, Statement
 from tvmagic.ir import GE, GT, LE, LT, Add, And, Cast, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, post_order_visit
 from tvmagic.ir.query import variables_in
 
-__all__ = ["asked", "depending"]
+__all__ = ["asked", "conjuncts", "depending"]
 
 _COPIES = 64  # of a condition that are looked at one by one
 _MONOTONE = (LT, LE, GT, GE, Add, Sub, Mul, FloorDiv, Cast, IntImm, Var)
@@ -22,10 +22,11 @@ def depending(guards: Sequence[PrimExpr], loop: Loop) -> list[PrimExpr]:
     return [g for g in guards if any(v is loop.var for v in variables_in(g))]
 
 
-def _parts(guard: PrimExpr) -> Iterator[PrimExpr]:
+def conjuncts(guard: PrimExpr) -> Iterator[PrimExpr]:
+    """What a condition asks, part by part."""
     if isinstance(guard, And):
-        yield from _parts(guard.a)
-        yield from _parts(guard.b)
+        yield from conjuncts(guard.a)
+        yield from conjuncts(guard.b)
     else:
         yield guard
 
@@ -44,7 +45,7 @@ def asked(s: Statement, rolled: Loop, unrolled: Sequence[Loop]) -> int:
 def _unknown(guard: PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
     """The copies of a condition that do not hold in all iterations but the last."""
     copies, own = math.prod(loop.extent for loop in inner), {rolled.var, *(loop.var for loop in inner)}
-    parts = [p for p in _parts(guard) if any(v in own for v in variables_in(p))]  # the others are asked outside
+    parts = [p for p in conjuncts(guard) if any(v in own for v in variables_in(p))]  # the others are asked outside
     if copies > _COPIES or any(not _is_comparison(p) or any(v not in own for v in variables_in(p)) for p in parts):
         return copies
     both, names = (0, max(rolled.extent - 2, 0)), [loop.var for loop in inner]

@@ -190,6 +190,8 @@ def _written_out(groups: list[list[NestModel]], copied: set[Loop], machine: Mach
         for loop in [x for x in bodies if depth[x] == level and not x.parallel]:
             if sum(_size(made, machine) for made in bodies[loop]) >= UNROLLED or any(x.parent is loop for x in bodies):
                 continue
+            if any(s.any_order for made in bodies[loop] for s in made.nest.statements):
+                continue  # code says that it is to stay one
             group, outer = bodies.pop(loop), [loop]
             while (around := outer[0].parent) in copied and around is not None:
                 outer.insert(0, around)
@@ -373,7 +375,7 @@ def _obstacle(made: NestModel, loop: Loop, machine: Machine, held: set[Var]) -> 
                 return "guard"
         step = s.target.address.stride(loop.var)
         if s.accumulates and not s.target.address.uses(loop.var):
-            if s.floating:
+            if s.floating and not s.any_order:
                 return "reduction"
         elif step is None:
             return "scattered"

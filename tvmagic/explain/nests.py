@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic.codegen.statements import ANY_ORDER
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import (
@@ -158,7 +159,11 @@ class Access:
 
 @dataclass
 class Operations:
-    """What a statement computes once, in operations on its values: multiply-adds, others, divisions, calls, conversions."""
+    """What a statement computes once, in operations on its values: multiply-adds, others, divisions, calls, conversions.
+
+    Of the calls and divisions `fixed_calls` and `fixed_divisions` are the same in all iterations of the innermost loop: code has
+    them before it.
+    """
 
     fused: int = 0
     simple: int = 0
@@ -166,6 +171,8 @@ class Operations:
     calls: int = 0
     conversions: int = 0
     index: int = 0  # divisions and remainders on loops' variables, in conditions
+    fixed_calls: int = 0
+    fixed_divisions: int = 0
 
     def flops(self) -> int:
         """Floating point operations, a multiply-add counted as two."""
@@ -174,7 +181,10 @@ class Operations:
 
 @dataclass(eq=False)
 class Statement:
-    """A store with what it loads; `lanes` of its vector, `guards` around it that change with the loops inside."""
+    """A store with what it loads; `lanes` of its vector, `guards` around it that change with the loops inside.
+
+    `any_order`: sums of floats may be added in any order, as `pragma_any_order` says.
+    """
 
     node: BufferStore
     target: Access
@@ -184,6 +194,7 @@ class Statement:
     loops: tuple[Loop, ...]
     guards: list[PrimExpr]
     floating: bool
+    any_order: bool = False
 
     @property
     def accumulates(self) -> bool:
@@ -318,8 +329,8 @@ class Linear(Visitor):
 class _Values(Visitor):
     """The loads and the operations of an expression."""
 
-    def __init__(self, walk: _Walk) -> None:
-        self.walk = walk
+    def __init__(self, walk: _Walk, target: Var) -> None:
+        self.walk, self.target = walk, target
         self.loads: list[Access] = []
         self.found = Operations()
         self.guards: list[PrimExpr] = []
@@ -342,6 +353,7 @@ class _Values(Visitor):
     def simple(self, node: PrimExpr) -> None:
         if isinstance(node, Div):
             self.found.divisions += 1
+            self.found.fixed_divisions += self._fixed(node)
         elif isinstance(node, (Max, Min)) and node.dtype.is_float and not (_is_number(node.a) or _is_number(node.b)):
             self.found.simple += 3  # a comparison and two choices, as a NaN goes through
         else:
@@ -371,9 +383,21 @@ class _Values(Visitor):
                 return
         elif name not in _FREE:
             self.found.calls += 1
+            self.found.fixed_calls += self._fixed(node)
         for value in node.args:
             if isinstance(value, PrimExpr):
                 self.visit(value)
+
+    def _fixed(self, node: PrimExpr) -> bool:
+        """Whether an expression is the same in all iterations of the innermost loop."""
+        walk = self.walk
+        if not walk.loops or node.dtype.lanes > 1:
+            return False
+        loads: list[BufferLoad] = []
+        post_order_visit(node, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
+        known = all(v in walk.extents or v in walk.values for v in variables_in(node))
+        names = Linear(walk.values, walk.extents).loosely(node).loose
+        return known and walk.loops[-1].var not in names and all(x.buffer.data is not self.target for x in loads)
 
     def _guard(self, condition: PrimExpr) -> None:
         """What a condition loads; its comparisons are counted as a guard's."""
@@ -409,6 +433,7 @@ class _Walk(Visitor):
         self.values: dict[Var, Any] = {}
         self.extents: dict[Var, int] = {LANE: 1}
         self.guards: list[PrimExpr] = []
+        self.any_order = False
         self.allocated: dict[Var, int] = {}
         self.nests: dict[For, Nest] = {}
         self.top: list[Loop] = []
@@ -478,8 +503,10 @@ class _Walk(Visitor):
         """Blocks and threads of a GPU are loops: on a CPU they run one after the other."""
         if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
             self.loop(For(node.node.var, 0, node.value, ForKind.SERIAL, node.body))
-        else:
-            self.visit_children(node)
+            return
+        before, self.any_order = self.any_order, self.any_order or node.attr_key == ANY_ORDER
+        self.visit_children(node)
+        self.any_order = before
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> None:
@@ -519,7 +546,7 @@ class _Walk(Visitor):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> None:
-        values = _Values(self)
+        values = _Values(self, node.buffer.data)
         values.visit(node.value)
         target = self.access(node.buffer, node.indices, node.value.dtype, True, node)
         if not self.loops:
@@ -527,7 +554,7 @@ class _Walk(Visitor):
         guards = [*self.guards, *values.guards]
         made = Statement(
             node, target, values.loads, values.found, node.value.dtype.lanes, tuple(self.loops), guards,
-            node.value.dtype.is_float,
+            node.value.dtype.is_float, self.any_order,
         )  # fmt: skip
         inner = self.loops[-1].node
         self.nests.setdefault(inner, Nest(tuple(self.loops), [])).statements.append(made)

@@ -80,7 +80,8 @@ def bodies_of(nests: Sequence[Nest], machine: Machine, told: Mapping[For, bool])
         sizes[loop] = size
         whole = (size.total + 1) * loop.extent
         small = whole < UNROLLED or whole < _AT_MOST and _said(loop, own, told)
-        if loop.parent is not None and not loop.parallel and small:
+        free = loop in own and any(s.any_order for s in own[loop].statements)  # a loop that code says is to stay one
+        if loop.parent is not None and not loop.parallel and small and not free:
             copied.add(loop)
     found: dict[Loop, Body] = {}
     for nest in nests:
