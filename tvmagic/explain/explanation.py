@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.debug import Lines
@@ -21,10 +22,12 @@ from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_
 from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import AttrStmt, PrimFunc, post_order_visit
 from tvmagic.operators import Operator, Version
+from tvmagic.tune.instant import decide
 
 __all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
 
 WORTH = 1.15  # the least gain, by the model, of a call that is proposed
+WORTH_REWRITING = 1.5  # that of another schedule
 MOST = 5  # findings
 TRIED = 8  # edits of a finding
 TRIALS = 32  # edits tried in all
@@ -45,7 +48,7 @@ class Finding:
     cell_line: the line of the cell, `%%schedule`'s if `replaces` is set, else the line that the loop is from; 0 if none.
     call: the calls to paste at the end of the `%%schedule` cell, or with `replaces` into `cell_line`'s place; may be empty.
     gain: how many times faster the whole program is then, by the model; 1 if not known.
-    replaces: whether `call` replaces the statement at `cell_line`.
+    replaces: whether `call` replaces the statement at `cell_line`; `lines`: how many lines it replaces.
     cell: the whole `%%schedule` cell with the call in it.
     """
 
@@ -57,6 +60,7 @@ class Finding:
     gain: float
     replaces: bool = False
     cell: str = ""
+    lines: int = 0
 
 
 @dataclass(frozen=True)
@@ -232,7 +236,10 @@ class _Explainer:
     def _findings(self, case: Case) -> list[Finding]:
         if self.model.time < CALLED or _launches(self.func):
             return []
-        found = [f for s in self._ranked(suspects(case)) if (f := self._tried(s)) is not None]
+        ranked = self._ranked(suspects(case))
+        found = [f for s in ranked if (f := self._tried(s)) is not None]
+        if not any(f.call and f.code != "not-parallel" for f in found):
+            found += self._rewritten(ranked)
         found.sort(key=_badness)
         kept: list[Finding] = []
         for finding in found:
@@ -262,6 +269,31 @@ class _Explainer:
         if best is None and not untried and not suspect.fact:
             return None
         return self._finding(suspect, *(best or (1.0, None)))
+
+    @cached_property
+    def _instant(self) -> tuple[float, Edit]:
+        """The instant schedule in the place of the cell's, and how many times as fast it is with one core; 0 if there is none."""
+        try:
+            edit = self.trials.whole(decide(self.version.operator, self.target).cell.strip())
+        except TVMagicError:
+            return 0.0, Edit("")
+        result = self.trials.run(edit)
+        if result is None or not self.model.like(result[1]) or not self.trials.accepted(edit):
+            return 0.0, edit
+        alone = replace(self.machine, cores=1)
+        own, other = (model(next(iter(v.lower().functions.values())), alone, self.size).time for v in (self.version, result[0]))  # fmt: skip
+        return own / max(other, 1e-9), edit
+
+    def _rewritten(self, ranked: list[Suspect]) -> list[Finding]:
+        """What is wrong with the slowest nest if no call on it helps but another schedule does: all calls of that one."""
+        suspect = next((s for s in ranked if s.code != "not-parallel"), None)
+        if suspect is None or self._instant[0] < WORTH_REWRITING:
+            return []
+        gain, edit = self._instant
+        known = self.trials.known[edit]
+        gain = self.model.time / known[1].time if known is not None else gain
+        text = f"{suspect.text} No call on it alone helps, but another schedule does, such as the instant one, which `%auto {self.version.operator.name}` makes"
+        return [self._finding(replace(suspect, text=text), gain, edit)]
 
     def _best(self, found: list[tuple[float, Edit]]) -> tuple[float, Edit] | None:
         """The edit with the largest gain, the first of those that are close, of those that have no races; not one whose sums LLVM
@@ -296,7 +328,8 @@ class _Explainer:
         call = edit.text if edit is not None else ""
         cell = (self.trials.text(edit) or "") if edit is not None else ""
         replaces = edit is not None and edit.line > 0
-        return Finding(suspect.code, suspect.text, line, cell_line, call, round(gain, 2), replaces, cell)
+        lines = edit.span if edit is not None and replaces else 0
+        return Finding(suspect.code, suspect.text, line, cell_line, call, round(gain, 2), replaces, cell, lines)
 
     def _at_roof(self, case: Case, found: list[Finding]) -> Finding | None:
         """That the machine does no more, if the slowest nest is at a limit that no schedule moves."""
@@ -305,6 +338,8 @@ class _Explainer:
         nest = self.model.hot[0]
         reach = self._roof_share(nest)
         if self.model.share(nest) < 0.5 or reach < 0.8 or not nest.vectorized or nest.spills:
+            return None
+        if self._instant[0] > 1.1:
             return None
         if nest.limit == "multiply-adds" and _divides(nest):
             words = "the divider is busy in nearly every cycle"

@@ -522,7 +522,7 @@ def _guards(case: Case, nest: NestModel) -> Iterable[Suspect]:
     sizes = sorted({d for n in case.numbers for d in range(max(2, n.value // 2), n.value * 2 + 1)})
     edits = _dividing(case, sizes)
     if view is not None:
-        edits += remedies.vectorized(view, case.lanes(nest))
+        edits = [*remedies.begun_apart(view), *edits, *remedies.vectorized(view, case.lanes(nest))]
         edits += [e for r in view.readers if (reader := case.views.get(plain_name(r))) for e in case.elsewhere(view, reader)][:3]  # fmt: skip
     text = f"each iteration of `{nest.rolled.name}` asks whether `{found[0]}`" + (
         "; that also keeps LLVM from making vectors" if not nest.vectorized else ""

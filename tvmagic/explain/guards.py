@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from tvmagic.eval.integers import evaluate
 from tvmagic.explain.nests import Loop, Statement
-from tvmagic.ir import GE, GT, LE, LT, Add, And, Cast, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, post_order_visit
+from tvmagic.ir import GE, GT, LE, LT, Add, And, Cast, CmpOp, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, post_order_visit
 from tvmagic.ir.query import variables_in
 
 __all__ = ["asked", "conjuncts", "depending"]
@@ -43,16 +43,20 @@ def asked(s: Statement, rolled: Loop, unrolled: Sequence[Loop]) -> int:
 
 
 def _unknown(guard: PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
-    """The copies of a condition that do not hold in all iterations but the last."""
-    copies, own = math.prod(loop.extent for loop in inner), {rolled.var, *(loop.var for loop in inner)}
+    """The copies of a condition that do not hold in all iterations but the last, nor fail in all of them."""
+    names = [loop.var for loop in inner]
+    copies, own = math.prod(loop.extent for loop in inner), {rolled.var, *names}
     parts = [p for p in conjuncts(guard) if any(v in own for v in variables_in(p))]  # the others are asked outside
-    if copies > _COPIES or any(not _is_comparison(p) or any(v not in own for v in variables_in(p)) for p in parts):
+    fixed = [p for p in parts if isinstance(p, CmpOp) and all(v in names for v in variables_in(p))]
+    moving = [p for p in parts if all(p is not other for other in fixed)]
+    if copies > _COPIES:
         return copies
-    both, names = (0, max(rolled.extent - 2, 0)), [loop.var for loop in inner]
-    places = itertools.product(*(range(loop.extent) for loop in inner))
-    return sum(
-        not all(_holds(p, {rolled.var: n, **dict(zip(names, at))}) for p in parts for n in both) for at in places
-    )
+    places = [dict(zip(names, at)) for at in itertools.product(*(range(loop.extent) for loop in inner))]
+    places = [at for at in places if all(evaluate(p, at) for p in fixed)]
+    if any(not _is_comparison(p) or any(v not in own for v in variables_in(p)) for p in moving):
+        return len(places)
+    both = (0, max(rolled.extent - 2, 0))
+    return sum(not all(evaluate(p, {rolled.var: n, **at}) for p in moving for n in both) for at in places)
 
 
 def _is_comparison(part: PrimExpr) -> bool:
@@ -61,8 +65,3 @@ def _is_comparison(part: PrimExpr) -> bool:
     post_order_visit(part, lambda n: None if isinstance(n, _MONOTONE) else others.append(n))
     return isinstance(part, (LT, LE, GT, GE)) and not others
 
-
-def _holds(part: PrimExpr, values: dict[Var, int]) -> bool:
-    assert isinstance(part, (LT, LE, GT, GE))
-    a, b = evaluate(part.a, values), evaluate(part.b, values)
-    return {LT: a < b, LE: a <= b, GT: a > b, GE: a >= b}[type(part)]

@@ -33,7 +33,7 @@ _FIELDS = 16  # elements between the fields that LLVM loads and stores together
 _BESIDE = 4  # values beside each other of which LLVM makes vectors
 _FEW_BYTES = 256  # of memory that LLVM keeps in registers, at most
 _FEWEST = 8  # iterations of which it makes vectors of lanes that are apart
-_LIKE = 0.2  # of the operations of a program, which another schedule has at least
+_FEW = 64  # elements more that another schedule may store outside of loops
 
 
 @dataclass
@@ -120,6 +120,7 @@ class ProgramModel:
     nests: list[NestModel]
     machine: Machine
     whole: int  # bytes that the program touches
+    bare: int = 0  # elements that it stores outside of loops
 
     @property
     def time(self) -> float:
@@ -129,8 +130,7 @@ class ProgramModel:
     def like(self, other: ProgramModel) -> bool:
         """Whether another program's time may be compared with this one's: statements that are in no loop any more, as all
         were written out, are not in a model."""
-        flops, others = (sum(n.flops for n in m.nests) for m in (self, other))
-        return bool(other.nests) and others >= _LIKE * flops
+        return bool(other.nests) and other.bare <= self.bare + _FEW
 
     @cached_property
     def _alike(self) -> dict[Any, list[NestModel]]:
@@ -164,14 +164,14 @@ def model(
 
     `vectorized`: loops of which LLVM said whether it made vectors of them; of the others it is guessed.
     """
-    nests, top = nests_of(func, sizes)
+    nests, top, bare = nests_of(func, sizes)
     traffic = Traffic(nests, top, machine)
     found: dict[Nest, NestModel] = {}
     bodies = bodies_of(nests, machine, vectorized or {})
     groups = [_with_vectors(body, machine, vectorized or {}) for body in bodies]
     for group in _written_out(groups, bodies[0].copied if bodies else set(), machine):
         found |= {made.nest: made for made in _with_cycles(group, machine, traffic)}
-    return ProgramModel([found[n] for n in nests if found[n].iterations], machine, traffic.whole)
+    return ProgramModel([found[n] for n in nests if found[n].iterations], machine, traffic.whole, bare)
 
 
 def _with_vectors(body: Body, machine: Machine, told: Mapping[For, bool]) -> list[NestModel]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvmagic.codegen.statements import ANY_ORDER
 from tvmagic.errors import TVMagicError
@@ -62,7 +62,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import callee, is_zero, variables_in
 
-__all__ = ["LANE", "Access", "Address", "Key", "Linear", "Loop", "Nest", "Operations", "Statement", "nests_of"]
+__all__ = ["LANE", "Access", "Address", "Key", "Linear", "Loop", "Nest", "Nests", "Operations", "Statement", "nests_of"]
 
 LANE = Var("lane", "int32")
 
@@ -434,6 +434,7 @@ class _Walk(Visitor):
         self.extents: dict[Var, int] = {LANE: 1}
         self.guards: list[PrimExpr] = []
         self.any_order = False
+        self.bare = 0
         self.allocated: dict[Var, int] = {}
         self.nests: dict[For, Nest] = {}
         self.top: list[Loop] = []
@@ -450,8 +451,8 @@ class _Walk(Visitor):
                 step *= max(1, size)
 
     def number(self, value: PrimExpr) -> int:
-        """A size as a number; symbolic ones are `sizes`, loops around count as 0."""
-        known = {v: 0 if v in self.extents else self._known(v) for v in variables_in(value)}
+        """A size as a number; symbolic ones are `sizes`, loops around are in the middle."""
+        known = {v: self._known(v) for v in variables_in(value)}
         try:
             return int(evaluate(value, known))
         except TVMagicError:
@@ -459,7 +460,11 @@ class _Walk(Visitor):
 
     def _known(self, var: Var) -> int:
         value = self.values.get(var)
-        return value if isinstance(value, int) else self.sizes
+        if isinstance(value, Address):
+            return value.offset + sum(step * (self.extents[k[0]] // 2) // k[2] for k, step in value.strides.items())
+        if isinstance(value, int):
+            return value
+        return self.extents[var] // 2 if var in self.extents else self.sizes
 
     def linear(self, value: PrimExpr) -> Address:
         """An index as an address."""
@@ -550,6 +555,7 @@ class _Walk(Visitor):
         values.visit(node.value)
         target = self.access(node.buffer, node.indices, node.value.dtype, True, node)
         if not self.loops:
+            self.bare += node.value.dtype.lanes
             return
         guards = [*self.guards, *values.guards]
         made = Statement(
@@ -572,9 +578,17 @@ class _Walk(Visitor):
         pass
 
 
-def nests_of(func: PrimFunc, sizes: int = 256) -> tuple[list[Nest], list[Loop]]:
-    """The nests of a lowered function in program order, and its outermost loops; symbolic sizes become `sizes`."""
+class Nests(NamedTuple):
+    """The nests of a program in its order, its outermost loops, and how many elements it stores outside of loops."""
+
+    nests: list[Nest]
+    top: list[Loop]
+    bare: int
+
+
+def nests_of(func: PrimFunc, sizes: int = 256) -> Nests:
+    """The nests of a lowered function; symbolic sizes become `sizes`."""
     walk = _Walk(sizes)
     walk.bind(func)
     walk.visit(func.body)
-    return list(walk.nests.values()), walk.top
+    return Nests(list(walk.nests.values()), walk.top, walk.bare)

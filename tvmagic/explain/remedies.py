@@ -9,7 +9,7 @@ from tvmagic.explain.arrange import Leaf, View, Writer
 from tvmagic.explain.trial import Edit, Number
 
 __all__ = [
-    "attached", "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "in_any_order", "in_place", "inlined", "other_sizes", "parallel",
+    "attached", "begun_apart", "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "in_any_order", "in_place", "inlined", "other_sizes", "parallel",
     "parallel_lines", "parallel_outside", "parallel_rows",
     "partial_sums", "square", "tiled", "unrolled", "vectorized",
 ]  # fmt: skip
@@ -309,6 +309,16 @@ def inlined(view: View) -> list[Edit]:
         return []
     writer = Writer(view)
     writer.inline()
+    return _edit(writer)
+
+
+def begun_apart(view: View) -> list[Edit]:
+    """What a block's sums begin with stored by a block of its own, before the loops that add to them."""
+    first = next((leaf for leaf in view.leaves if leaf.reduced), None)
+    if view.is_te or first is None:
+        return []
+    writer = Writer(view)
+    writer.lines.append(f"sch.decompose_reduction({view.text}, {first.text})")
     return _edit(writer)
 
 

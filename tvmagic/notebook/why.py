@@ -172,7 +172,9 @@ def _place(finding: Finding) -> str:
 
 
 def _advice(finding: Finding) -> str:
-    where = f"in the place of line {finding.cell_line}" if finding.replaces else "at the end of the %%schedule cell"
+    first, last = finding.cell_line, finding.cell_line + finding.lines - 1
+    lines = f"line {first}" if last <= first else f"lines {first} to {last}"
+    where = f"in the place of {lines}" if finding.replaces else "at the end of the %%schedule cell"
     return f"{where}, about {finding.gain:.3g} times as fast by the model:"
 
 
