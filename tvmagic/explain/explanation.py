@@ -174,7 +174,7 @@ class _Explainer:
         self.guess = (
             model(self.func, self.machine, size) if self.facts.vectorized else self.model
         )  # as of what is tried
-        self.traffic = Traffic([n.nest for n in self.model.nests], nests_of(self.func, size)[1], self.machine)
+        self.traffic = Traffic([n.nest for n in self.model.nests], nests_of(self.func, size).top, self.machine)
         self.trials = Trials(version, self.machine, size, TRIALS, seconds)
 
     def run(self) -> Explanation:

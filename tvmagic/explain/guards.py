@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterator, Sequence
 
 from tvmagic.eval.integers import evaluate
 from tvmagic.explain.nests import Loop, Statement
-from tvmagic.ir import GE, GT, LE, LT, Add, And, Cast, CmpOp, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, post_order_visit
+from tvmagic.ir import EQ, GE, GT, LE, LT, NE, Add, And, Cast, CmpOp, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, post_order_visit
 from tvmagic.ir.query import variables_in
 
 __all__ = ["asked", "conjuncts", "depending"]
 
 _COPIES = 64  # of a condition that are looked at one by one
+_COMPARE = {
+    LT: operator.lt, LE: operator.le, GT: operator.gt, GE: operator.ge, EQ: operator.eq, NE: operator.ne
+}  # fmt: skip
 _MONOTONE = (LT, LE, GT, GE, Add, Sub, Mul, FloorDiv, Cast, IntImm, Var)
 
 
@@ -52,11 +56,11 @@ def _unknown(guard: PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
     if copies > _COPIES:
         return copies
     places = [dict(zip(names, at)) for at in itertools.product(*(range(loop.extent) for loop in inner))]
-    places = [at for at in places if all(evaluate(p, at) for p in fixed)]
+    places = [at for at in places if all(_holds(p, at) for p in fixed)]
     if any(not _is_comparison(p) or any(v not in own for v in variables_in(p)) for p in moving):
         return len(places)
     both = (0, max(rolled.extent - 2, 0))
-    return sum(not all(evaluate(p, {rolled.var: n, **at}) for p in moving for n in both) for at in places)
+    return sum(not all(_holds(p, {rolled.var: n, **at}) for p in moving for n in both) for at in places)
 
 
 def _is_comparison(part: PrimExpr) -> bool:
@@ -65,3 +69,7 @@ def _is_comparison(part: PrimExpr) -> bool:
     post_order_visit(part, lambda n: None if isinstance(n, _MONOTONE) else others.append(n))
     return isinstance(part, (LT, LE, GT, GE)) and not others
 
+
+def _holds(part: PrimExpr, values: dict[Var, int]) -> bool:
+    assert isinstance(part, CmpOp)
+    return _COMPARE[type(part)](evaluate(part.a, values), evaluate(part.b, values))
