@@ -19,7 +19,7 @@ from tvmagic.explain.guards import asked, depending
 from tvmagic.explain.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.explain.traffic import Traffic
 from tvmagic.explain.unrolling import UNROLLED, Body, bodies_of, instructions, vector_of
-from tvmagic.ir import For, PrimFunc, Var
+from tvmagic.ir import For, IntImm, PrimFunc, Var
 
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "in_one_core", "model"]
 
@@ -192,6 +192,8 @@ def _written_out(groups: list[list[NestModel]], copied: set[Loop], machine: Mach
                 continue
             if any(s.any_order for made in bodies[loop] for s in made.nest.statements):
                 continue  # code says that it is to stay one
+            if not isinstance(loop.node.extent, IntImm):
+                continue
             group, outer = bodies.pop(loop), [loop]
             while (around := outer[0].parent) in copied and around is not None:
                 outer.insert(0, around)
