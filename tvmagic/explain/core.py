@@ -77,11 +77,12 @@ class Core:
         return made.lanes if made.by_llvm and made.lanes_of is self.rolled else 1
 
     def stays(self, access: Access) -> bool:
-        """Whether an access is at the same place in each iteration, so that a register holds it: not one lane by lane, and
+        """Whether an access is at the same place in each iteration, so that a register holds it: none that is stored lane by lane, and
         none that is stored to with a mask, or if there are too many in a loop that was written out late."""
         if access.data in self.stored and (self.masked or self.many and any(made.late for made in self.nests)):
             return False
-        return not access.address.uses(self.rolled.var) and access.kind not in ("strided", "gathered")
+        apart = access.kind in ("strided", "gathered")
+        return not access.address.uses(self.rolled.var) and not (apart and (access.store or access.data in self.stored))
 
     # ------------------------------------------------------------------ what is busy
 

@@ -286,7 +286,7 @@ class _Explainer:
 
     def _rewritten(self, ranked: list[Suspect]) -> list[Finding]:
         """What is wrong with the slowest nest if no call on it helps but another schedule does: all calls of that one."""
-        suspect = next((s for s in ranked if s.code != "not-parallel"), None)
+        suspect = next((s for s in ranked if s.certain), None)
         if suspect is None or self._instant[0] < WORTH_REWRITING:
             return []
         gain, edit = self._instant

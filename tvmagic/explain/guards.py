@@ -38,8 +38,8 @@ def conjuncts(guard: PrimExpr) -> Iterator[PrimExpr]:
 def asked(s: Statement, rolled: Loop, unrolled: Sequence[Loop]) -> int:
     """How many conditions an iteration of `rolled` asks for a statement, with the copies that the loops inside were written out as.
 
-    A copy of a condition that holds in every iteration is gone, as is one that fails in the last iteration alone: LLVM writes
-    that one out after the loop.
+    A copy of a condition that holds in every iteration is gone, as is one that fails in the first or the last iteration alone: LLVM
+    writes these out beside the loop.
     """
     inner = [loop for loop in unrolled if loop in s.loops]
     found = depending(s.guards, rolled) or [g for g in s.guards if any(depending([g], loop) for loop in inner)]
@@ -47,7 +47,7 @@ def asked(s: Statement, rolled: Loop, unrolled: Sequence[Loop]) -> int:
 
 
 def _unknown(guard: PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
-    """The copies of a condition that do not hold in all iterations but the last, nor fail in all of them."""
+    """The copies of a condition that do not hold in all iterations but the first and the last, nor fail in all of them."""
     names = [loop.var for loop in inner]
     copies, own = math.prod(loop.extent for loop in inner), {rolled.var, *names}
     parts = [p for p in conjuncts(guard) if any(v in own for v in variables_in(p))]  # the others are asked outside
@@ -59,7 +59,7 @@ def _unknown(guard: PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
     places = [at for at in places if all(_holds(p, at) for p in fixed)]
     if any(not _is_comparison(p) or any(v not in own for v in variables_in(p)) for p in moving):
         return len(places)
-    both = (0, max(rolled.extent - 2, 0))
+    both = (min(1, rolled.extent - 1), max(rolled.extent - 2, 0))
     return sum(not all(_holds(p, {rolled.var: n, **at}) for p in moving for n in both) for at in places)
 
 

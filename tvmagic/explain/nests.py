@@ -59,6 +59,7 @@ from tvmagic.ir import (
     While,
     handles,
     post_order_visit,
+    substitute,
 )
 from tvmagic.ir.query import callee, is_zero, variables_in
 
@@ -376,7 +377,7 @@ class _Values(Visitor):
         if name == "if_then_else":
             self.found.simple += 1
             if any(_reads(value) for value in node.args[1:]):  # else both values are computed, and one is chosen
-                self.guards.append(node.args[0])
+                self.guards.append(substitute(node.args[0], self.walk.lets))
                 self._guard(node.args[0])
                 self.visit(node.args[1])
                 self.visit(node.args[2])
@@ -435,6 +436,7 @@ class _Walk(Visitor):
         self.guards: list[PrimExpr] = []
         self.any_order = False
         self.bare = 0
+        self.lets: dict[Var, PrimExpr] = {}
         self.allocated: dict[Var, int] = {}
         self.nests: dict[For, Nest] = {}
         self.top: list[Loop] = []
@@ -517,6 +519,7 @@ class _Walk(Visitor):
     def let(self, node: LetStmt) -> None:
         if node.var.dtype.is_int:
             self.values[node.var] = self.linear(node.value)
+            self.lets[node.var] = substitute(node.value, self.lets)
         self.visit(node.body)
 
     @handles(Let)
@@ -543,7 +546,7 @@ class _Walk(Visitor):
     def branch(self, node: IfThenElse) -> None:
         if self._first_alone(node.condition) and node.else_case is None:
             return
-        self.guards.append(node.condition)
+        self.guards.append(substitute(node.condition, self.lets))
         self.visit(node.then_case)
         if node.else_case is not None:
             self.visit(node.else_case)
