@@ -28,6 +28,7 @@ LOOK_UP = 3  # cycles to look up a page that is not among those at hand
 GUARD = 2  # operations for a condition: a comparison and a branch, or a mask
 MASKED_STORE = 3  # stores that one of some lanes takes more
 PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stored in registers
+PLACES = 2  # cycles to take the place of a lane out of a vector of places
 SIDE_BY_SIDE = 4  # vectors of sums that code makes of a sum in any order, at least
 _PAGES_AT_HAND = 64  # pages whose places a core has at hand
 
@@ -166,10 +167,19 @@ class Core:
                 moves += count * access.lanes
                 shuffles += count * access.lanes
             else:
+                shuffles += count * PLACES * self._lane_by_lane(made, access)
                 vectors = 1 if access.kind in ("scalar", "broadcast") else whole
                 moves += count * vectors
                 shuffles += count * vectors * (access.kind == "reversed")
         return moves, shuffles
+
+    def _lane_by_lane(self, made: NestModel, access: Access) -> bool:
+        """Whether LLVM makes vectors of a loop although the lanes of an access are far apart, as it does on machines that have
+        scatters: it computes the places as a vector and takes them apart."""
+        loop = made.unrolled[-1] if made.unrolled else made.rolled
+        step = access.address.stride(loop.var)
+        far = step is None or abs(step) > WIDEST_SHUFFLE
+        return far and made.reason == "strided" and not made.alone and self.machine.vector_bits >= SCATTERS and loop.extent >= 8
 
     def _shared(self, made: NestModel, access: Access) -> float:
         """How many iterations share an access, as they are the lanes of a vector."""

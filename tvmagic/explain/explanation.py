@@ -339,7 +339,7 @@ class _Explainer:
         reach = self._roof_share(nest)
         if self.model.share(nest) < 0.5 or reach < 0.8 or not nest.vectorized or nest.spills:
             return None
-        if self._instant[0] > 1.1:
+        if self._instant[0] > 1.1 or not self._in_full(nest):
             return None
         if nest.limit == "multiply-adds" and _divides(nest):
             words = "the divider is busy in nearly every cycle"
@@ -357,6 +357,13 @@ class _Explainer:
         line = self.lines.line_of(nest.nest.statements[0].node)
         span = nest.nest.statements[0].node.span
         return Finding("at-roof", text, line, span.line if span is not None else 0, "", 1.0)
+
+    def _in_full(self, nest: NestModel) -> bool:
+        """Whether a nest's vectors fill registers, and its sums stay in them."""
+        lanes = [s.lanes if s.lanes > 1 else nest.lanes for s in nest.nest.statements]
+        widths = [n * max([s.target.bits, *(a.bits for a in s.loads)]) for n, s in zip(lanes, nest.nest.statements)]
+        summed = any(s.accumulates for s in nest.nest.statements)
+        return min(widths) > self.machine.vector_bits / 2 and (nest.sums > 0 or not summed)
 
     # ------------------------------------------------------------------------ rows
 

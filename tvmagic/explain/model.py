@@ -63,6 +63,7 @@ class NestModel:
     by_llvm: bool = False
     lanes: float = 1  # of the vectors that LLVM makes, on average; if their lanes are apart, too
     lanes_of: Loop | None = None  # the loop that LLVM makes vectors of
+    alone: bool = False  # whether LLVM said that it makes no vectors
     masked: bool = False  # whether the vectors have lanes that are not used
     reason: str = ""
     flops: int = 0
@@ -285,6 +286,7 @@ def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, boo
         if (said := told.get(made.rolled.node)) is not None and not made.unrolled:
             far = any(_far(a, made.rolled) for a in made.nest.accesses)  # vectors of it go lane by lane
             made.reason = (made.reason if far else "") if said else made.reason or "llvm"
+            made.alone = not said
         if not made.reason:
             made.lanes_of = loops[obstacles.index("")] if "" in obstacles else made.rolled
             loop = made.lanes_of is made.rolled
