@@ -29,6 +29,7 @@ GUARD = 2  # operations for a condition: a comparison and a branch, or a mask
 MASKED_STORE = 3  # stores that one of some lanes takes more
 PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stored in registers
 PLACES = 2  # cycles to take the place of a lane out of a vector of places
+EXTREME = 3  # a maximum of floats waits so many times longer than a sum, as a NaN goes through
 SIDE_BY_SIDE = 4  # vectors of sums that code makes of a sum in any order, at least
 _PAGES_AT_HAND = 64  # pages whose places a core has at hand
 
@@ -168,6 +169,7 @@ class Core:
                 shuffles += count * access.lanes
             else:
                 shuffles += count * PLACES * self._lane_by_lane(made, access)
+                moves, shuffles = moves + count * self._between(made, access), shuffles + count * self._picked(made, access)
                 vectors = 1 if access.kind in ("scalar", "broadcast") else whole
                 moves += count * vectors
                 shuffles += count * vectors * (access.kind == "reversed")
@@ -180,6 +182,16 @@ class Core:
         step = access.address.stride(loop.var)
         far = step is None or abs(step) > WIDEST_SHUFFLE
         return far and made.reason == "strided" and not made.alone and self.machine.vector_bits >= SCATTERS and loop.extent >= 8
+
+    def _between(self, made: NestModel, access: Access) -> int:
+        """Vectors that LLVM loads or stores for one of its own, beside that one, as it takes every second or third element."""
+        step = access.address.stride(made.lanes_of.var) if made.by_llvm and made.lanes_of is not None else None
+        return max(0, abs(step) - 1) if step is not None else 0
+
+    def _picked(self, made: NestModel, access: Access) -> float:
+        """Shuffles that put together such a vector: those of small types are put together lane by lane."""
+        between = self._between(made, access)
+        return made.lanes / 2 if between and access.bits < 32 else between
 
     def _shared(self, made: NestModel, access: Access) -> float:
         """How many iterations share an access, as they are the lanes of a vector."""
@@ -300,7 +312,7 @@ class Core:
         for made, s in self.statements():
             if not s.accumulates or not self.runs(s):
                 continue
-            latency = float(self.machine.fma_latency if s.floating else 1)
+            latency = float(self.machine.fma_latency if s.floating else 1) * (EXTREME if s.extreme else 1)
             key = self.place(s.target)
             if self.stays(s.target) and key not in begun_here:
                 latency /= self.together(made) * self._beside(made, s)

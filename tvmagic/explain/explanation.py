@@ -256,12 +256,11 @@ class _Explainer:
     def _tried(self, suspect: Suspect) -> Finding | None:
         """The finding with the edit that helps most; None if no edit helps, or none can be tried and it is not certain."""
         found: list[tuple[float, Edit]] = []
-        before = self.model.time
         for edit in suspect.edits[:TRIED]:
             result = self.trials.run(edit)
             if result is None or not self.model.like(result[1]):
                 continue
-            gain = (before if "vectorize(" in edit.text else self.guess.time) / max(result[1].time, 1e-9)
+            gain = self._before(edit) / max(result[1].time, 1e-9)
             if gain >= WORTH:
                 found.append((gain, edit))
         best = self._best(found)
@@ -269,6 +268,13 @@ class _Explainer:
         if best is None and not untried and not suspect.fact:
             return None
         return self._finding(suspect, *(best or (1.0, None)))
+
+    def _before(self, edit: Edit) -> float:
+        """Cycles to compare those of an edit with, of which nothing is known from LLVM: as it is if the vectors will be others,
+        else by the same guess."""
+        if "vectorize(" in edit.text:
+            return self.model.time
+        return min(self.model.time, self.guess.time) if "reorder(" in edit.text else self.guess.time
 
     @cached_property
     def _instant(self) -> tuple[float, Edit]:
@@ -363,7 +369,7 @@ class _Explainer:
         lanes = [s.lanes if s.lanes > 1 else nest.lanes for s in nest.nest.statements]
         widths = [n * max([s.target.bits, *(a.bits for a in s.loads)]) for n, s in zip(lanes, nest.nest.statements)]
         summed = any(s.accumulates for s in nest.nest.statements)
-        return min(widths) > self.machine.vector_bits / 2 and (nest.sums > 0 or not summed)
+        return min(widths) >= 0.75 * self.machine.vector_bits and (nest.sums > 0 or not summed)
 
     # ------------------------------------------------------------------------ rows
 

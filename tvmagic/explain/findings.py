@@ -20,6 +20,7 @@ from tvmagic.explain.model import (
 from tvmagic.explain.nests import Access, Loop
 from tvmagic.explain.traffic import BYTES_A_CYCLE, Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Number
+from tvmagic.explain.unrolling import parts
 from tvmagic.explain.waste import Inlined
 from tvmagic.ir import FloatImm, IntImm, post_order_visit
 
@@ -245,6 +246,7 @@ def _farthest(nest: NestModel) -> Access | None:
 def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     bad = [a for a in nest.nest.accesses if a.lanes > 1 and a.kind in ("strided", "gathered") and not shuffled(a)]
     if not bad:
+        yield from _picked_by_llvm(case, nest)
         return
     access = max(bad, key=lambda a: abs(a.address.lane or 1 << 30))
     view, lanes = case.view(nest), case.lanes(nest)
@@ -261,20 +263,38 @@ def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     yield Suspect("strided-vectors", nest, text, edits, True)
 
 
+def _picked_by_llvm(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    """Vectors that LLVM makes of a loop along which elements are a few apart."""
+    loop, view = nest.lanes_of, case.view(nest)
+    if not nest.by_llvm or loop is None or nest.port != "shuffles" or not nest.in_core:
+        return
+    steps = [(abs(a.address.stride(loop.var) or 0), a) for a in nest.nest.accesses]
+    step, access = max(steps, key=lambda x: x[0])
+    if step < 2:
+        return
+    edits = [] if view is None else [*remedies.vectorized(view, case.lanes(nest)), *remedies.longest_inside(view)]
+    text = f"along the loop `{loop.name}` LLVM makes vectors of elements of `{case.read(nest, access)}` that are {step} apart, which it puts together one by one"
+    yield Suspect("strided-vectors", nest, text, edits, True)
+
+
 @rule
 def _narrow_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     """Vectors that a schedule asked for, of which a register holds two or more."""
     access = min((s.target for s in nest.nest.statements), key=lambda a: a.lanes * a.bits)
     lanes = max(1, case.machine.vector_bits // max(8, access.bits))
-    if access.lanes < 2 or access.kind != "contiguous" or 2 * access.lanes > lanes or not nest.in_core:
+    registers = parts(access.lanes, access.bits, case.machine)
+    if access.lanes < 2 or access.kind != "contiguous" or access.lanes > 0.65 * registers * lanes or not nest.in_core:
         return
     extents = {size for view in case.views.values() for size in view.shape}
     sizes = [
-        k for k in range(4 * lanes, access.lanes, -1) if k % access.lanes == 0 and any(e % k == 0 for e in extents if e)
+        k
+        for k in range(4 * lanes, lanes // 2, -1)
+        if k != access.lanes and 0 in (k % access.lanes, k % lanes) and any(e % k == 0 for e in extents if e)
     ]
     edits = [n.edit(size) for size in sizes[:6] for n in case.numbers if n.value == access.lanes]
+    take = f", which take {registers} registers" if registers > 1 else ""
     text = (
-        f"the vectors of `{case.name(nest)}` have {access.lanes} lanes of {access.bits} bits; a register of "
+        f"the vectors of `{case.name(nest)}` have {access.lanes} lanes of {access.bits} bits{take}; a register of "
         f"{case.machine.name} holds {lanes}, and an operation on all takes no longer"
     )
     yield Suspect("narrow-vectors", nest, text, edits, True)

@@ -198,6 +198,11 @@ class Statement:
     any_order: bool = False
 
     @property
+    def extreme(self) -> bool:
+        """Whether its value is a maximum or minimum of floats, in their order."""
+        return self.floating and not self.any_order and isinstance(self.node.value, (Max, Min))
+
+    @property
     def accumulates(self) -> bool:
         """Whether it updates the place that it reads."""
         return any(
