@@ -543,9 +543,9 @@ class _Walk(Visitor):
             return self._first_alone(condition.a) and self._first_alone(condition.b)
         if not isinstance(condition, EQ):
             return False
-        return any(
-            a in self.extents and is_zero(b) for a, b in ((condition.a, condition.b), (condition.b, condition.a))
-        )
+        value = condition.a if is_zero(condition.b) else condition.b if is_zero(condition.a) else None
+        place = self.linear(value) if value is not None else Address({}, 0)
+        return bool(place.strides) and place.known and not place.offset and all(s > 0 for s in place.strides.values())
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
