@@ -290,12 +290,17 @@ class Core:
         return math.ceil(sum(each))
 
     def _beside(self, made: NestModel, s: Statement) -> int:
-        """How many vectors LLVM makes of one sum."""
-        return SIDE_BY_SIDE if s.any_order and self.together(made) > 1 else 1
+        """How many vectors LLVM makes of one sum: several, if their order does not matter."""
+        return SIDE_BY_SIDE if self._in_lanes(made, s) else 1
 
     def _lanes_of_sum(self, made: NestModel, s: Statement) -> float:
         """How many sums of a statement are one vector."""
-        return 1 if s.any_order and self.together(made) > 1 else made.lanes
+        return 1 if self._in_lanes(made, s) else made.lanes
+
+    def _in_lanes(self, made: NestModel, s: Statement) -> bool:
+        """Whether one sum is in all lanes of vectors, each of which adds up a part."""
+        loop = made.lanes_of if made.by_llvm else None
+        return (s.any_order or not s.floating) and loop is not None and not s.target.address.uses(loop.var)
 
     def _turns(self) -> int:
         """Iterations in which sums stay in registers, between their load and their store."""
@@ -326,8 +331,8 @@ class Core:
                 waits[key] = max(waits.get(key, 0.0), (latency + FORWARD) / max(self.rolled.extent, 1))
                 factors[key] = 1.0
             elif (row := self.runs(s) / self.copies(s.target)) > 1:  # sums of an iteration that wait for each other
-                together = self.together(made)
-                waits[key] = waits.get(key, 0.0) + latency * row / together
+                together = made.lanes if self._in_lanes(made, s) else self.together(made)
+                waits[key] = waits.get(key, 0.0) + latency * row / together / self._beside(made, s)
                 factors[key] = self._ahead(begun * together, work * together)
         return max((wait / factors[key] for key, wait in waits.items()), default=0.0), self._sums()
 
