@@ -61,12 +61,10 @@ BAD = [
     Kind("covariance, one row", "covariance", "a, b = S.op.axis\nn, = s[S].op.reduce_axis\ns[S].reorder(n, a, b)", ("small-tile", "streamed-operand")),
     Kind("covariance, four lanes", "covariance", "a, b = S.op.axis\nn, = s[S].op.reduce_axis\nao, ai = s[S].split(a, 4)\nbo, bi = s[S].split(b, 4)\ns[S].reorder(ao, bo, n, ai, bi)\ns[S].vectorize(bi)\ns[S].unroll(ai)", ("narrow-vectors",)),
     Kind("table by columns", "table", "s[E].reorder(E.op.axis[1], E.op.axis[0])", ("strided-access", "streamed-operand", "cache-conflicts")),
-    Kind("table in sevens", "table", "do, di = s[E].split(E.op.axis[1], 7)", ("guards", "narrow-vectors", "short-loop")),
     Kind("float64 by a constant", "float64", "pass", ("conversion",)),
     Kind("gauss inlined", "gauss", "s[G].compute_inline()", ("recomputed",)),
     Kind("gauss in each row", "gauss", "s[G].compute_at(s[Y], Y.op.axis[0])", ("recomputed",)),
     Kind("tir gauss in each row", "gauss", 'i, j = sch.get_loops(sch.get_block("Y"))\nsch.compute_at(sch.get_block("G"), i)', ("recomputed",)),
-    Kind("odd in tens", "odd", "s[Y].split(Y.op.axis[1], 10)", ("guards", "narrow-vectors", "short-loop")),
     Kind("odd by columns", "odd", "s[Y].reorder(*reversed(Y.op.axis))", ("strided-access",)),
     Kind("flip batches plain", "flip batches", "pass", ("strided-access", "streamed-operand")),
     Kind("weights plain", "weights", "pass", ("reduction-order", "strided-access")),
@@ -88,7 +86,6 @@ BAD = [
     Kind("planes by columns", "two planes", "s[R].reorder(*reversed(R.op.axis))", ("strided-access",)),
     Kind("tir band in vectors", "band", 'i, j = sch.get_loops(sch.get_block("Y"))\njo, ji = sch.split(j, [None, 8])\nsch.vectorize(ji)', ("guards", "not-vectorized")),
     Kind("moments plain", "moments", "pass", ("reduction-order",)),
-    Kind("waves at each element", "waves", "s[B].compute_at(s[C], C.op.axis[1])\ns[A].compute_at(s[B], s[B].op.axis[1])", ("recomputed",)),
 ]  # fmt: skip
 
 _TILE = "io, ii = s[C].split(i, 6)\njo, ji = s[C].split(j, 2 * LANES)\ns[C].reorder(jo, io, k, ii, ji)\ns[C].unroll(ii)\ns[C].vectorize(ji)"
