@@ -181,7 +181,7 @@ class Core:
         loop = made.unrolled[-1] if made.unrolled else made.rolled
         step = access.address.stride(loop.var)
         far = step is None or abs(step) > WIDEST_SHUFFLE
-        return far and made.reason == "strided" and not made.alone and self.machine.vector_bits >= SCATTERS and loop.extent >= 8
+        return far and made.reason == "strided" and not made.alone and self.machine.vector_bits >= SCATTERS and loop.extent > 16
 
     def _between(self, made: NestModel, access: Access) -> int:
         """Vectors that LLVM loads or stores for one of its own, beside that one, as it takes every second or third element."""

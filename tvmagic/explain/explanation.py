@@ -27,7 +27,7 @@ from tvmagic.tune.instant import decide
 __all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
 
 WORTH = 1.15  # the least gain, by the model, of a call that is proposed
-WORTH_REWRITING = 1.5  # that of another schedule
+WORTH_REWRITING = 2.5  # that of another schedule
 MOST = 5  # findings
 TRIED = 8  # edits of a finding
 TRIALS = 32  # edits tried in all

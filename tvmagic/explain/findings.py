@@ -387,22 +387,6 @@ def _small_tile(case: Case, nest: NestModel) -> Iterable[Suspect]:
     yield Suspect("small-tile", nest, text, edits)
 
 
-@rule
-def _sums_in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
-    """Sums that are loaded and stored in each step, as the loop that adds to them is not the innermost."""
-    moves, work = max(nest.ports.get(p, 0.0) for p in ("loads", "stores")), nest.ports.get("multiply-adds", 0.0)
-    summed = any(s.accumulates for s in nest.nest.statements)
-    if not nest.vectorized or not nest.in_core or nest.sums or not summed or moves <= 1.15 * work:
-        return
-    view, lanes = case.view(nest), case.lanes(nest)
-    edits = [] if view is None else remedies.tiled(view, case.machine, lanes, _shapes(case.machine))
-    text = (
-        f"each step of `{nest.rolled.name}` loads and stores the sums of `{case.name(nest)}` that it adds to; a tile of sums stays in "
-        "registers if the loops that are reduced over are inside all others but the tile's"
-    )
-    yield Suspect("small-tile", nest, text, edits, True)
-
-
 # ---------------------------------------------------------------------------- memory
 
 
@@ -431,6 +415,22 @@ def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
         f"would stay in the cache below, of {_bytes(case.traffic.sizes[level - 1])}"
     )
     yield Suspect("streamed-operand", nest, text, edits)
+
+
+@rule
+def _sums_in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    """Sums that are loaded and stored in each step, as the loop that adds to them is not the innermost."""
+    moves, work = max(nest.ports.get(p, 0.0) for p in ("loads", "stores")), nest.ports.get("multiply-adds", 0.0)
+    summed = any(s.accumulates for s in nest.nest.statements)
+    if not nest.vectorized or not nest.in_core or nest.sums or not summed or moves <= 1.15 * work:
+        return
+    view, lanes = case.view(nest), case.lanes(nest)
+    edits = [] if view is None else remedies.tiled(view, case.machine, lanes, _shapes(case.machine))
+    text = (
+        f"each step of `{nest.rolled.name}` loads and stores the sums of `{case.name(nest)}` that it adds to; a tile of sums stays in "
+        "registers if the loops that are reduced over are inside all others but the tile's"
+    )
+    yield Suspect("small-tile", nest, text, edits, True)
 
 
 @rule
