@@ -166,7 +166,7 @@ class Core:
                 shuffles += count * whole * (abs(access.address.lane or 1) - 1)
             elif access.kind in ("strided", "gathered"):
                 moves += count * access.lanes
-                shuffles += count * access.lanes
+                shuffles += count * access.lanes * (1 + PLACES * (access.address.lane is None))
             else:
                 shuffles += count * PLACES * self._lane_by_lane(made, access)
                 moves, shuffles = moves + count * self._between(made, access), shuffles + count * self._picked(made, access)
@@ -180,7 +180,7 @@ class Core:
         scatters: it computes the places as a vector and takes them apart."""
         loop = made.unrolled[-1] if made.unrolled else made.rolled
         step = access.address.stride(loop.var)
-        far = step is None or abs(step) > WIDEST_SHUFFLE
+        far = step is not None and abs(step) > WIDEST_SHUFFLE
         return far and made.reason == "strided" and not made.alone and self.machine.vector_bits >= SCATTERS and loop.extent > 16
 
     def _between(self, made: NestModel, access: Access) -> int:
