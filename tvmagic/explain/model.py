@@ -291,6 +291,7 @@ def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, boo
             made.lanes_of = loops[obstacles.index("")] if "" in obstacles else made.rolled
             loop = made.lanes_of is made.rolled
             made.lanes, made.masked = vector_of(made.lanes_of.extent, _lanes(made, machine), loop, machine)
+            made.masked = made.masked or loop and any(made.asked(s) for s in made.nest.statements)
         elif beside > 1 and not any(made.asked(s) for s in made.nest.statements):
             made.reason, made.lanes = "", beside
         made.vectorized = made.by_llvm = not made.reason
