@@ -175,6 +175,7 @@ class _Explainer:
             model(self.func, self.machine, size) if self.facts.vectorized else self.model
         )  # as of what is tried
         self.traffic = Traffic([n.nest for n in self.model.nests], nests_of(self.func, size).top, self.machine)
+        self.views = views_of(version, size)
         self.trials = Trials(version, self.machine, size, TRIALS, seconds)
 
     def run(self) -> Explanation:
@@ -218,7 +219,7 @@ class _Explainer:
             self.model,
             self.traffic,
             self.machine,
-            views_of(self.version, self.size),
+            self.views,
             list(numbers_in(self.version)),
             attachments(self.version),
             parallel_calls(self.version),
@@ -264,7 +265,8 @@ class _Explainer:
             if gain >= WORTH:
                 found.append((gain, edit))
         best = self._best(found)
-        untried = self.trials.cell is None and suspect.certain and self.model.share(suspect.nest) >= 0.25
+        fixed = self.trials.cell is None or not self.views  # loops that no call is known for
+        untried = fixed and suspect.certain and self.model.share(suspect.nest) >= 0.25
         if best is None and not untried and not suspect.fact:
             return None
         return self._finding(suspect, *(best or (1.0, None)))
