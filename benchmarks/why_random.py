@@ -103,7 +103,9 @@ class RandomCell:
     def arrange(self, name: str, axes: list[tuple[str, int]], spatial: int) -> None:
         """Split, reorder and mark the loops of a stage, of which the first `spatial` are over the result."""
         draw = self.draw
-        loops: list[tuple[str, int, bool, bool]] = []  # its name, extent, whether over the result, the last axis' innermost
+        loops: list[
+            tuple[str, int, bool, bool]
+        ] = []  # its name, extent, whether over the result, the last axis' innermost
         for number, (text, extent) in enumerate(axes):
             last, over = number == spatial - 1, number < spatial
             if extent > 4 and draw.random() < 0.55:
@@ -220,7 +222,9 @@ class Tally:
         if roof and gain > FASTER_AUTO:
             self.report(self.false, f"at-roof, and the instant schedule is {gain:.2f} times as fast", _cell(version))
         elif gain > MISSED and found.cycles > 3000:
-            self.report(self.missed, f"no finding, and the instant schedule is {gain:.2f} times as fast", _cell(version))
+            self.report(
+                self.missed, f"no finding, and the instant schedule is {gain:.2f} times as fast", _cell(version)
+            )
 
     def report(self, where: list[str], text: str, cell: str) -> None:
         """Keep and print what is wrong."""

@@ -169,7 +169,10 @@ class Core:
                 shuffles += count * access.lanes * (1 + PLACES * (access.address.lane is None))
             else:
                 shuffles += count * PLACES * self._lane_by_lane(made, access)
-                moves, shuffles = moves + count * self._between(made, access), shuffles + count * self._picked(made, access)
+                moves, shuffles = (
+                    moves + count * self._between(made, access),
+                    shuffles + count * self._picked(made, access),
+                )
                 vectors = 1 if access.kind in ("scalar", "broadcast") else whole
                 moves += count * vectors
                 shuffles += count * vectors * (access.kind == "reversed")
@@ -181,7 +184,13 @@ class Core:
         loop = made.unrolled[-1] if made.unrolled else made.rolled
         step = access.address.stride(loop.var)
         far = step is not None and abs(step) > WIDEST_SHUFFLE
-        return far and made.reason == "strided" and not made.alone and self.machine.vector_bits >= SCATTERS and loop.extent > 16
+        return (
+            far
+            and made.reason == "strided"
+            and not made.alone
+            and self.machine.vector_bits >= SCATTERS
+            and loop.extent > 16
+        )
 
     def _between(self, made: NestModel, access: Access) -> int:
         """Vectors that LLVM loads or stores for one of its own, beside that one, as it takes every second or third element."""
@@ -279,7 +288,9 @@ class Core:
 
     def _sums(self) -> int:
         """Vector registers for sums."""
-        held = {self.place(s.target): (made, s) for made, s in self.statements() if s.accumulates and self.stays(s.target)}
+        held = {
+            self.place(s.target): (made, s) for made, s in self.statements() if s.accumulates and self.stays(s.target)
+        }
         each = [
             self.copies(s.target)
             * parts(s.target.lanes, s.target.bits, self.machine)

@@ -22,7 +22,6 @@ from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_
 from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import AttrStmt, PrimFunc, post_order_visit
 from tvmagic.operators import Operator, Version
-from tvmagic.tune.instant import decide
 
 __all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
 
@@ -281,6 +280,8 @@ class _Explainer:
     @cached_property
     def _instant(self) -> tuple[float, Edit]:
         """The instant schedule in the place of the cell's, and how many times as fast it is with one core; 0 if there is none."""
+        from tvmagic.tune.instant import decide  # its package loads the search, which reads the model
+
         try:
             edit = self.trials.whole(decide(self.version.operator, self.target).cell.strip())
         except TVMagicError:

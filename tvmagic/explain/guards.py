@@ -9,7 +9,25 @@ from collections.abc import Iterator, Sequence
 
 from tvmagic.eval.integers import evaluate
 from tvmagic.explain.nests import Loop, Statement
-from tvmagic.ir import EQ, GE, GT, LE, LT, NE, Add, And, Cast, CmpOp, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, post_order_visit
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Cast,
+    CmpOp,
+    FloorDiv,
+    IntImm,
+    Mul,
+    PrimExpr,
+    Sub,
+    Var,
+    post_order_visit,
+)
 from tvmagic.ir.query import variables_in
 
 __all__ = ["asked", "conjuncts", "depending"]

@@ -33,7 +33,7 @@ _FIELDS = 16  # elements between the fields that LLVM loads and stores together
 _BESIDE = 4  # values beside each other of which LLVM makes vectors
 _FEW_BYTES = 256  # of memory that LLVM keeps in registers, at most
 _FEWEST = 8  # iterations of which it makes vectors of lanes that are apart
-_FEW = 64  # elements more that another schedule may store outside of loops
+_FEW = 64  # elements more that another schedule may store outside loops
 
 
 @dataclass
@@ -121,7 +121,7 @@ class ProgramModel:
     nests: list[NestModel]
     machine: Machine
     whole: int  # bytes that the program touches
-    bare: int = 0  # elements that it stores outside of loops
+    bare: int = 0  # elements that it stores outside loops
 
     @property
     def time(self) -> float:
