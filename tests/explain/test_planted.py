@@ -31,7 +31,7 @@ def pasted(version: Version, finding: Finding) -> Version:
     assert version.source is not None
     lines = version.source.text.split("\n")
     if finding.replaces:
-        lines[finding.cell_line - 1] = finding.call
+        lines[finding.cell_line - 1 : finding.cell_line - 1 + finding.lines] = [finding.call]
     else:
         lines.append(finding.call)
     assert "\n".join(lines) == finding.cell

@@ -76,7 +76,6 @@ GOOD = [
     Kind('int8', 'int8', 'i, j = C.op.axis\nk, = s[C].op.reduce_axis\nio, ii = s[C].split(i, 4)\njo, ji = s[C].split(j, 2*LANES)\ns[C].reorder(jo, io, k, ii, ji)\ns[C].unroll(ii)\ns[C].vectorize(ji)'),
     Kind('exp', 'exp', 's[B].vectorize(s[B].split(B.op.axis[1], LANES)[1])'),
     Kind('copy', 'copy', 'pass'),
-    Kind('symbolic', 'symbolic', 's[B].vectorize(s[B].split(B.op.axis[1], LANES)[1])'),
     Kind('outer product', 'outer product', 's[C].vectorize(s[C].split(C.op.axis[1], LANES)[1])'),
     Kind('relu bias', 'relu bias', 's[C].vectorize(s[C].split(C.op.axis[1], LANES)[1])'),
     Kind('blur at', 'blur at', 'io, ii = s[Y].split(Y.op.axis[0], 32)\ns[Y].vectorize(s[Y].split(Y.op.axis[1], LANES)[1])\ns[H].compute_at(s[Y], io)\ns[H].vectorize(s[H].split(H.op.axis[1], LANES)[1])'),
@@ -99,6 +98,7 @@ GOOD = [
 ]  # fmt: skip
 
 BAD = [
+    Kind('symbolic strides in vectors', 'symbolic', 's[B].vectorize(s[B].split(B.op.axis[1], LANES)[1])', ('strided-vectors',)),
     Kind('reduction outside', 'tile rows', 'i, j = C.op.axis\nk, = s[C].op.reduce_axis\ns[C].reorder(k, i, j)', ('streamed-operand',)),
     Kind('tall tile', 'tile rows', 'i, j = C.op.axis\nk, = s[C].op.reduce_axis\nio, ii = s[C].split(i, 48)\njo, ji = s[C].split(j, 2*LANES)\ns[C].reorder(jo, io, k, ii, ji)\ns[C].unroll(ii)\ns[C].vectorize(ji)', ('spills',)),
     Kind('one lane tile', 'tile rows', 'i, j = C.op.axis\nk, = s[C].op.reduce_axis\nji, jo = s[C].split(j, 2)\ns[C].reorder(i, ji, k, jo)', ('few-accumulators',)),

@@ -179,11 +179,12 @@ def _blocks(version: Version, sch: Any, sizes: int) -> dict[str, View]:
             read.setdefault(region.buffer.name, []).append(realize.block.name_hint)
     outputs = {b.name for b in func.buffer_map.values()}
     names = _loop_names(version, sch)
+    around = {r.block.name_hint: [sch.get(x) for x in sch.get_loops(sch.get_block(r.block.name_hint))] for r in realizes if r.block.iter_vars}  # fmt: skip
     for realize in realizes:
         name = realize.block.name_hint
         if not realize.block.writes or not realize.block.iter_vars or name.endswith("_init"):
             continue
-        loops = [sch.get(rv) for rv in sch.get_loops(sch.get_block(name))]
+        loops = around[name]
         steps = _block_steps(realize, loops, sizes)
         leaves = [
             Leaf(
@@ -200,6 +201,9 @@ def _blocks(version: Version, sch: Any, sizes: int) -> dict[str, View]:
         view = View(name, f'sch.get_block("{name}")', leaves, len(spatial), is_te=False, taken=set(version.scope))
         view.readers, view.is_output = read.get(buffer, []), buffer in outputs
         view.readers = [r for r in view.readers if r != name]
+        shared = {r: sum(a is b for a, b in zip(loops, around.get(r, ()))) for r in view.readers}
+        view.attached = max(shared, key=lambda r: shared[r], default="") if any(shared.values()) else ""
+        view.leaves = leaves[shared.get(view.attached, 0) :]
         view.line = realize.block.span.line if realize.block.span is not None else 0
         view.shape = tuple(_size(iv.dom.extent, 0) for iv in realize.block.iter_vars if iv.dom is not None)
         found[plain_name(buffer)] = view

@@ -28,6 +28,9 @@ LOOK_UP = 3  # cycles to look up a page that is not among those at hand
 GUARD = 2  # operations for a condition: a comparison and a branch, or a mask
 MASKED_STORE = 3  # stores that one of some lanes takes more
 PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stored in registers
+PLACES = 2  # cycles to take the place of a lane out of a vector of places
+EXTREME = 3  # a maximum of floats waits so many times longer than a sum, as a NaN goes through
+SIDE_BY_SIDE = 4  # vectors of sums that code makes of a sum in any order, at least
 _PAGES_AT_HAND = 64  # pages whose places a core has at hand
 
 
@@ -76,11 +79,12 @@ class Core:
         return made.lanes if made.by_llvm and made.lanes_of is self.rolled else 1
 
     def stays(self, access: Access) -> bool:
-        """Whether an access is at the same place in each iteration, so that a register holds it: not one lane by lane, and
+        """Whether an access is at the same place in each iteration, so that a register holds it: none that is stored lane by lane, and
         none that is stored to with a mask, or if there are too many in a loop that was written out late."""
         if access.data in self.stored and (self.masked or self.many and any(made.late for made in self.nests)):
             return False
-        return not access.address.uses(self.rolled.var) and access.kind not in ("strided", "gathered")
+        apart = access.kind in ("strided", "gathered")
+        return not access.address.uses(self.rolled.var) and not (apart and (access.store or access.data in self.stored))
 
     # ------------------------------------------------------------------ what is busy
 
@@ -129,8 +133,9 @@ class Core:
             made.registers = sums + self._operands(made)
 
     def _work(self, s: Statement) -> float:
-        o = s.operations
-        count = o.fused + max(o.simple, 0) + DIVISION * o.divisions + CALL * o.calls + o.conversions
+        o, inside = s.operations, 1 - 1 / max(s.loops[-1].extent, 1)
+        divisions, calls = o.divisions - inside * o.fixed_divisions, o.calls - inside * o.fixed_calls
+        count = o.fused + max(o.simple, 0) + DIVISION * divisions + CALL * calls + o.conversions
         return count * self.runs(s) * parts(s.lanes, s.target.bits, self.machine)
 
     def _conversions(self, made: NestModel) -> float:
@@ -161,12 +166,41 @@ class Core:
                 shuffles += count * whole * (abs(access.address.lane or 1) - 1)
             elif access.kind in ("strided", "gathered"):
                 moves += count * access.lanes
-                shuffles += count * access.lanes
+                shuffles += count * access.lanes * (1 + PLACES * (access.address.lane is None))
             else:
+                shuffles += count * PLACES * self._lane_by_lane(made, access)
+                moves, shuffles = (
+                    moves + count * self._between(made, access),
+                    shuffles + count * self._picked(made, access),
+                )
                 vectors = 1 if access.kind in ("scalar", "broadcast") else whole
                 moves += count * vectors
                 shuffles += count * vectors * (access.kind == "reversed")
         return moves, shuffles
+
+    def _lane_by_lane(self, made: NestModel, access: Access) -> bool:
+        """Whether LLVM makes vectors of a loop although the lanes of an access are far apart, as it does on machines that have
+        scatters: it computes the places as a vector and takes them apart."""
+        loop = made.unrolled[-1] if made.unrolled else made.rolled
+        step = access.address.stride(loop.var)
+        far = step is not None and abs(step) > WIDEST_SHUFFLE
+        return (
+            far
+            and made.reason == "strided"
+            and not made.alone
+            and self.machine.vector_bits >= SCATTERS
+            and loop.extent > 16
+        )
+
+    def _between(self, made: NestModel, access: Access) -> int:
+        """Vectors that LLVM loads or stores for one of its own, beside that one, as it takes every second or third element."""
+        step = access.address.stride(made.lanes_of.var) if made.by_llvm and made.lanes_of is not None else None
+        return max(0, abs(step) - 1) if step is not None else 0
+
+    def _picked(self, made: NestModel, access: Access) -> float:
+        """Shuffles that put together such a vector: those of small types are put together lane by lane."""
+        between = self._between(made, access)
+        return made.lanes / 2 if between and access.bits < 32 else between
 
     def _shared(self, made: NestModel, access: Access) -> float:
         """How many iterations share an access, as they are the lanes of a vector."""
@@ -254,9 +288,30 @@ class Core:
 
     def _sums(self) -> int:
         """Vector registers for sums."""
-        held = {self.place(s.target): (made, s.target) for made, s in self.statements() if s.accumulates and self.stays(s.target)}  # fmt: skip
-        each = [self.copies(a) * parts(a.lanes, a.bits, self.machine) / made.lanes for made, a in held.values()]
+        held = {
+            self.place(s.target): (made, s) for made, s in self.statements() if s.accumulates and self.stays(s.target)
+        }
+        each = [
+            self.copies(s.target)
+            * parts(s.target.lanes, s.target.bits, self.machine)
+            * self._beside(made, s)
+            / self._lanes_of_sum(made, s)
+            for made, s in held.values()
+        ]
         return math.ceil(sum(each))
+
+    def _beside(self, made: NestModel, s: Statement) -> int:
+        """How many vectors LLVM makes of one sum: several, if their order does not matter."""
+        return SIDE_BY_SIDE if self._in_lanes(made, s) else 1
+
+    def _lanes_of_sum(self, made: NestModel, s: Statement) -> float:
+        """How many sums of a statement are one vector."""
+        return 1 if self._in_lanes(made, s) else made.lanes
+
+    def _in_lanes(self, made: NestModel, s: Statement) -> bool:
+        """Whether one sum is in all lanes of vectors, each of which adds up a part."""
+        loop = made.lanes_of if made.by_llvm else None
+        return (s.any_order or not s.floating) and loop is not None and not s.target.address.uses(loop.var)
 
     def _turns(self) -> int:
         """Iterations in which sums stay in registers, between their load and their store."""
@@ -273,10 +328,10 @@ class Core:
         for made, s in self.statements():
             if not s.accumulates or not self.runs(s):
                 continue
-            latency = float(self.machine.fma_latency if s.floating else 1)
+            latency = float(self.machine.fma_latency if s.floating else 1) * (EXTREME if s.extreme else 1)
             key = self.place(s.target)
             if self.stays(s.target) and key not in begun_here:
-                latency /= self.together(made)
+                latency /= self.together(made) * self._beside(made, s)
                 waits[key] = waits.get(key, 0.0) + latency * self.runs(s) / self.copies(s.target)
                 factors[key] = self._overlap(s, begun, work)
             elif (
@@ -287,8 +342,8 @@ class Core:
                 waits[key] = max(waits.get(key, 0.0), (latency + FORWARD) / max(self.rolled.extent, 1))
                 factors[key] = 1.0
             elif (row := self.runs(s) / self.copies(s.target)) > 1:  # sums of an iteration that wait for each other
-                together = self.together(made)
-                waits[key] = waits.get(key, 0.0) + latency * row / together
+                together = made.lanes if self._in_lanes(made, s) else self.together(made)
+                waits[key] = waits.get(key, 0.0) + latency * row / together / self._beside(made, s)
                 factors[key] = self._ahead(begun * together, work * together)
         return max((wait / factors[key] for key, wait in waits.items()), default=0.0), self._sums()
 

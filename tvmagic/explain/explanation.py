@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.debug import Lines
@@ -25,6 +26,7 @@ from tvmagic.operators import Operator, Version
 __all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
 
 WORTH = 1.15  # the least gain, by the model, of a call that is proposed
+WORTH_REWRITING = 2.5  # that of another schedule
 MOST = 5  # findings
 TRIED = 8  # edits of a finding
 TRIALS = 32  # edits tried in all
@@ -45,7 +47,7 @@ class Finding:
     cell_line: the line of the cell, `%%schedule`'s if `replaces` is set, else the line that the loop is from; 0 if none.
     call: the calls to paste at the end of the `%%schedule` cell, or with `replaces` into `cell_line`'s place; may be empty.
     gain: how many times faster the whole program is then, by the model; 1 if not known.
-    replaces: whether `call` replaces the statement at `cell_line`.
+    replaces: whether `call` replaces the statement at `cell_line`; `lines`: how many lines it replaces.
     cell: the whole `%%schedule` cell with the call in it.
     """
 
@@ -57,6 +59,7 @@ class Finding:
     gain: float
     replaces: bool = False
     cell: str = ""
+    lines: int = 0
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,8 @@ class _Explainer:
         self.guess = (
             model(self.func, self.machine, size) if self.facts.vectorized else self.model
         )  # as of what is tried
-        self.traffic = Traffic([n.nest for n in self.model.nests], nests_of(self.func, size)[1], self.machine)
+        self.traffic = Traffic([n.nest for n in self.model.nests], nests_of(self.func, size).top, self.machine)
+        self.views = views_of(version, size)
         self.trials = Trials(version, self.machine, size, TRIALS, seconds)
 
     def run(self) -> Explanation:
@@ -214,7 +218,7 @@ class _Explainer:
             self.model,
             self.traffic,
             self.machine,
-            views_of(self.version, self.size),
+            self.views,
             list(numbers_in(self.version)),
             attachments(self.version),
             parallel_calls(self.version),
@@ -232,7 +236,10 @@ class _Explainer:
     def _findings(self, case: Case) -> list[Finding]:
         if self.model.time < CALLED or _launches(self.func):
             return []
-        found = [f for s in self._ranked(suspects(case)) if (f := self._tried(s)) is not None]
+        ranked = self._ranked(suspects(case))
+        found = [f for s in ranked if (f := self._tried(s)) is not None]
+        if not any(f.call and f.code != "not-parallel" for f in found):
+            found += self._rewritten(ranked)
         found.sort(key=_badness)
         kept: list[Finding] = []
         for finding in found:
@@ -249,19 +256,53 @@ class _Explainer:
     def _tried(self, suspect: Suspect) -> Finding | None:
         """The finding with the edit that helps most; None if no edit helps, or none can be tried and it is not certain."""
         found: list[tuple[float, Edit]] = []
-        before = self.model.time
         for edit in suspect.edits[:TRIED]:
             result = self.trials.run(edit)
             if result is None or not self.model.like(result[1]):
                 continue
-            gain = (before if "vectorize(" in edit.text else self.guess.time) / max(result[1].time, 1e-9)
+            gain = self._before(edit) / max(result[1].time, 1e-9)
             if gain >= WORTH:
                 found.append((gain, edit))
         best = self._best(found)
-        untried = self.trials.cell is None and suspect.certain and self.model.share(suspect.nest) >= 0.25
+        fixed = self.trials.cell is None or not self.views  # loops that no call is known for
+        untried = fixed and suspect.certain and self.model.share(suspect.nest) >= 0.25
         if best is None and not untried and not suspect.fact:
             return None
         return self._finding(suspect, *(best or (1.0, None)))
+
+    def _before(self, edit: Edit) -> float:
+        """Cycles to compare those of an edit with, of which nothing is known from LLVM: as it is if the vectors will be others,
+        else by the same guess."""
+        if "vectorize(" in edit.text:
+            return self.model.time
+        return min(self.model.time, self.guess.time) if "reorder(" in edit.text else self.guess.time
+
+    @cached_property
+    def _instant(self) -> tuple[float, Edit]:
+        """The instant schedule in the place of the cell's, and how many times as fast it is with one core; 0 if there is none."""
+        from tvmagic.tune.instant import decide  # its package loads the search, which reads the model
+
+        try:
+            edit = self.trials.whole(decide(self.version.operator, self.target).cell.strip())
+        except TVMagicError:
+            return 0.0, Edit("")
+        result = self.trials.run(edit)
+        if result is None or not self.model.like(result[1]) or not self.trials.accepted(edit):
+            return 0.0, edit
+        alone = replace(self.machine, cores=1)
+        own, other = (model(next(iter(v.lower().functions.values())), alone, self.size).time for v in (self.version, result[0]))  # fmt: skip
+        return own / max(other, 1e-9), edit
+
+    def _rewritten(self, ranked: list[Suspect]) -> list[Finding]:
+        """What is wrong with the slowest nest if no call on it helps but another schedule does: all calls of that one."""
+        suspect = next((s for s in ranked if s.certain), None)
+        if suspect is None or self._instant[0] < WORTH_REWRITING:
+            return []
+        gain, edit = self._instant
+        known = self.trials.known[edit]
+        gain = self.model.time / known[1].time if known is not None else gain
+        text = f"{suspect.text} No call on it alone helps, but another schedule does, such as the instant one, which `%auto {self.version.operator.name}` makes"
+        return [self._finding(replace(suspect, text=text), gain, edit)]
 
     def _best(self, found: list[tuple[float, Edit]]) -> tuple[float, Edit] | None:
         """The edit with the largest gain, the first of those that are close, of those that have no races; not one whose sums LLVM
@@ -296,7 +337,8 @@ class _Explainer:
         call = edit.text if edit is not None else ""
         cell = (self.trials.text(edit) or "") if edit is not None else ""
         replaces = edit is not None and edit.line > 0
-        return Finding(suspect.code, suspect.text, line, cell_line, call, round(gain, 2), replaces, cell)
+        lines = edit.span if edit is not None and replaces else 0
+        return Finding(suspect.code, suspect.text, line, cell_line, call, round(gain, 2), replaces, cell, lines)
 
     def _at_roof(self, case: Case, found: list[Finding]) -> Finding | None:
         """That the machine does no more, if the slowest nest is at a limit that no schedule moves."""
@@ -305,6 +347,8 @@ class _Explainer:
         nest = self.model.hot[0]
         reach = self._roof_share(nest)
         if self.model.share(nest) < 0.5 or reach < 0.8 or not nest.vectorized or nest.spills:
+            return None
+        if self._instant[0] > 1.1 or not self._in_full(nest):
             return None
         if nest.limit == "multiply-adds" and _divides(nest):
             words = "the divider is busy in nearly every cycle"
@@ -322,6 +366,13 @@ class _Explainer:
         line = self.lines.line_of(nest.nest.statements[0].node)
         span = nest.nest.statements[0].node.span
         return Finding("at-roof", text, line, span.line if span is not None else 0, "", 1.0)
+
+    def _in_full(self, nest: NestModel) -> bool:
+        """Whether a nest's vectors fill registers, and its sums stay in them."""
+        lanes = [s.lanes if s.lanes > 1 else nest.lanes for s in nest.nest.statements]
+        widths = [n * max([s.target.bits, *(a.bits for a in s.loads)]) for n, s in zip(lanes, nest.nest.statements)]
+        summed = any(s.accumulates for s in nest.nest.statements)
+        return min(widths) >= 0.75 * self.machine.vector_bits and (nest.sums > 0 or not summed)
 
     # ------------------------------------------------------------------------ rows
 

@@ -4,121 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain import remedies
 from tvmagic.explain.arrange import View, plain_name
+from tvmagic.explain.cases import CODES, Case, Suspect
 from tvmagic.explain.core import shuffled
 from tvmagic.explain.guards import depending
 from tvmagic.explain.model import (
     LAUNCH,
     NestModel,
-    ProgramModel,
     entry,
 )
 from tvmagic.explain.nests import Access, Loop
-from tvmagic.explain.traffic import BYTES_A_CYCLE, Traffic, patterns, touched
-from tvmagic.explain.trial import Edit, Number
-from tvmagic.explain.waste import Inlined
+from tvmagic.explain.traffic import BYTES_A_CYCLE, patterns, touched
+from tvmagic.explain.trial import Edit
+from tvmagic.explain.unrolling import parts
 from tvmagic.ir import FloatImm, IntImm, post_order_visit
 
 __all__ = ["CODES", "Case", "Suspect", "suspects"]
-
-# Each code with what it means, for help and documentation.
-CODES = {
-    "not-vectorized": "the hot loop runs element by element",
-    "reduction-order": "sums of floats keep their order, which forbids vectors along a reduction",
-    "strided-access": "the innermost loop jumps through memory",
-    "strided-vectors": "the lanes of a vector are far from each other in memory",
-    "narrow-vectors": "vectors take a part of a register",
-    "few-accumulators": "too few sums at once, each waits for its last addition",
-    "spills": "more sums than vector registers",
-    "small-tile": "more loads than multiply-adds, as the tile is small",
-    "streamed-operand": "an operand comes again and again from a slower memory that a block would keep",
-    "cache-conflicts": "lines of memory push each other out of a cache that has space for all of them",
-    "recomputed": "a stage computes elements more often than they are used",
-    "stage-in-memory": "a stage goes through memory although parts of it fit into a cache",
-    "short-loop": "the innermost loop is short beside what it takes to enter it",
-    "guards": "conditions inside the hot loop",
-    "index-division": "divisions or remainders in addresses",
-    "parallel-too-fine": "threads are started too often",
-    "parallel-too-coarse": "fewer parallel iterations than cores",
-    "parallel-uneven": "parallel iterations do not divide among the cores",
-    "false-sharing": "threads write parts of the same cache lines",
-    "not-parallel": "one core works",
-    "conversion": "conversions between types inside the hot loop, or to a type that takes more memory",
-    "at-roof": "the machine does no more",
-}
-
-
-@dataclass
-class Case:
-    """A version as the rules see it. `waste`: for each stage how often it computes an element that is used."""
-
-    model: ProgramModel
-    traffic: Traffic
-    machine: Machine
-    views: dict[str, View]
-    numbers: list[Number]
-    attachments: list[tuple[Edit, str]] = field(default_factory=list)
-    parallel_calls: dict[str, tuple[int, int]] = field(default_factory=dict)
-    waste: dict[str, float] = field(default_factory=dict)
-    inlined: list[Inlined] = field(default_factory=list)
-    inlinings: list[tuple[Edit, str]] = field(default_factory=list)
-    remarks: dict[int, str] = field(default_factory=dict)
-    lane_by_lane: set[int] = field(default_factory=set)  # loops of which LLVM makes vectors
-    checked: bool = False  # whether compiled accesses are checked
-
-    def view(self, nest: NestModel) -> View | None:
-        """The stage or block that a nest computes."""
-        names = [plain_name(s.target.name) for s in nest.nest.statements]
-        found = next((self.views[n] for n in names if n in self.views), None)
-        span = nest.nest.statements[0].node.span
-        if span is not None and (found is None or found.line != span.line):  # stages share memory, and its name
-            return next((v for v in self.views.values() if v.line == span.line), found)
-        return found
-
-    def name(self, nest: NestModel) -> str:
-        """What a nest computes: the stage or block, if its buffer is that of another one, too; else the buffers."""
-        view, names = self.view(nest), [s.target.name for s in nest.nest.statements]
-        shared = view is not None and plain_name(view.name) not in map(plain_name, names)
-        return view.name if view is not None and shared else nest.nest.name
-
-    def read(self, nest: NestModel, access: Access) -> str:
-        """What an access reads or writes: the stage that was last stored to its memory before; else its buffer."""
-        if access.store:
-            return self.name(nest)
-        before = self.model.nests[: self.model.nests.index(nest)]
-        made = next((n for n in reversed(before) if any(s.target.data is access.data for s in n.nest.statements)), None)
-        return access.name if made is None else self.name(made)
-
-    def elsewhere(self, view: View, reader: View) -> list[Edit]:
-        """A stage computed elsewhere, with its own threads given up if it has some: those of the other stage run it then."""
-        edits, place = list(remedies.compute_elsewhere(view, reader)), self.parallel_calls.get(view.text)
-        inside = [e for e in edits if "compute_root" not in e.text]
-        return edits if place is None else [*remedies.in_place(inside, *place), *edits]
-
-    def lanes(self, nest: NestModel) -> int:
-        """Elements of the result in a vector register."""
-        return max(1, self.machine.vector_bits // max(8, nest.nest.statements[0].target.bits))
-
-
-@dataclass
-class Suspect:
-    """What may be wrong: a code, a sentence, the nest, edits that may help.
-
-    `certain`: worth saying of a schedule that has no cell, so that no edit can be tried. `fact`: worth saying even if none
-    of the edits helps.
-    """
-
-    code: str
-    nest: NestModel
-    text: str
-    edits: list[Edit]
-    certain: bool = False
-    fact: bool = False
-
 
 Rule = Callable[[Case, NestModel], Iterable[Suspect]]
 RULES: list[Rule] = []
@@ -206,7 +110,7 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view, lanes = case.view(nest), case.lanes(nest)
     edits: list[Edit] = []
     if view is not None:
-        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.longest_inside(view), *remedies.square(view), *remedies.partial_sums(view, lanes)]  # fmt: skip
+        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.longest_inside(view), *remedies.square(view), *remedies.in_any_order(view), *remedies.partial_sums(view, lanes)]  # fmt: skip
     said = f" LLVM says: {case.remarks[id(loop.node)]}." if id(loop.node) in case.remarks else ""
     far = _farthest(nest)
     if nest.reason == "reduction":
@@ -245,6 +149,7 @@ def _farthest(nest: NestModel) -> Access | None:
 def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     bad = [a for a in nest.nest.accesses if a.lanes > 1 and a.kind in ("strided", "gathered") and not shuffled(a)]
     if not bad:
+        yield from _picked_by_llvm(case, nest)
         return
     access = max(bad, key=lambda a: abs(a.address.lane or 1 << 30))
     view, lanes = case.view(nest), case.lanes(nest)
@@ -261,20 +166,38 @@ def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     yield Suspect("strided-vectors", nest, text, edits, True)
 
 
+def _picked_by_llvm(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    """Vectors that LLVM makes of a loop along which elements are a few apart."""
+    loop, view = nest.lanes_of, case.view(nest)
+    if not nest.by_llvm or loop is None or nest.port != "shuffles" or not nest.in_core:
+        return
+    steps = [(abs(a.address.stride(loop.var) or 0), a) for a in nest.nest.accesses]
+    step, access = max(steps, key=lambda x: x[0])
+    if step < 2:
+        return
+    edits = [] if view is None else [*remedies.vectorized(view, case.lanes(nest)), *remedies.longest_inside(view)]
+    text = f"along the loop `{loop.name}` LLVM makes vectors of elements of `{case.read(nest, access)}` that are {step} apart, which it puts together one by one"
+    yield Suspect("strided-vectors", nest, text, edits, True)
+
+
 @rule
 def _narrow_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     """Vectors that a schedule asked for, of which a register holds two or more."""
     access = min((s.target for s in nest.nest.statements), key=lambda a: a.lanes * a.bits)
     lanes = max(1, case.machine.vector_bits // max(8, access.bits))
-    if access.lanes < 2 or access.kind != "contiguous" or 2 * access.lanes > lanes or not nest.in_core:
+    registers = parts(access.lanes, access.bits, case.machine)
+    if access.lanes < 2 or access.kind != "contiguous" or access.lanes > 0.65 * registers * lanes or not nest.in_core:
         return
     extents = {size for view in case.views.values() for size in view.shape}
     sizes = [
-        k for k in range(4 * lanes, access.lanes, -1) if k % access.lanes == 0 and any(e % k == 0 for e in extents if e)
+        k
+        for k in range(4 * lanes, lanes // 2, -1)
+        if k != access.lanes and 0 in (k % access.lanes, k % lanes) and any(e % k == 0 for e in extents if e)
     ]
     edits = [n.edit(size) for size in sizes[:6] for n in case.numbers if n.value == access.lanes]
+    take = f", which take {registers} registers" if registers > 1 else ""
     text = (
-        f"the vectors of `{case.name(nest)}` have {access.lanes} lanes of {access.bits} bits; a register of "
+        f"the vectors of `{case.name(nest)}` have {access.lanes} lanes of {access.bits} bits{take}; a register of "
         f"{case.machine.name} holds {lanes}, and an operation on all takes no longer"
     )
     yield Suspect("narrow-vectors", nest, text, edits, True)
@@ -395,6 +318,22 @@ def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
         f"would stay in the cache below, of {_bytes(case.traffic.sizes[level - 1])}"
     )
     yield Suspect("streamed-operand", nest, text, edits)
+
+
+@rule
+def _sums_in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    """Sums that are loaded and stored in each step, as the loop that adds to them is not the innermost."""
+    moves, work = max(nest.ports.get(p, 0.0) for p in ("loads", "stores")), nest.ports.get("multiply-adds", 0.0)
+    summed = any(s.accumulates for s in nest.nest.statements)
+    if not nest.vectorized or not nest.in_core or nest.sums or not summed or moves <= 1.15 * work:
+        return
+    view, lanes = case.view(nest), case.lanes(nest)
+    edits = [] if view is None else remedies.tiled(view, case.machine, lanes, _shapes(case.machine))
+    text = (
+        f"each step of `{nest.rolled.name}` loads and stores the sums of `{case.name(nest)}` that it adds to; a tile of sums stays in "
+        "registers if the loops that are reduced over are inside all others but the tile's"
+    )
+    yield Suspect("small-tile", nest, text, edits, True)
 
 
 @rule
@@ -522,7 +461,7 @@ def _guards(case: Case, nest: NestModel) -> Iterable[Suspect]:
     sizes = sorted({d for n in case.numbers for d in range(max(2, n.value // 2), n.value * 2 + 1)})
     edits = _dividing(case, sizes)
     if view is not None:
-        edits += remedies.vectorized(view, case.lanes(nest))
+        edits = [*remedies.begun_apart(view), *edits, *remedies.vectorized(view, case.lanes(nest))]
         edits += [e for r in view.readers if (reader := case.views.get(plain_name(r))) for e in case.elsewhere(view, reader)][:3]  # fmt: skip
     text = f"each iteration of `{nest.rolled.name}` asks whether `{found[0]}`" + (
         "; that also keeps LLVM from making vectors" if not nest.vectorized else ""

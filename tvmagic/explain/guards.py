@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterator, Sequence
 
 from tvmagic.eval.integers import evaluate
 from tvmagic.explain.nests import Loop, Statement
-from tvmagic.ir import GE, GT, LE, LT, Add, And, Cast, FloorDiv, IntImm, Mul, PrimExpr, Sub, Var, post_order_visit
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Cast,
+    CmpOp,
+    FloorDiv,
+    IntImm,
+    Mul,
+    PrimExpr,
+    Sub,
+    Var,
+    post_order_visit,
+)
 from tvmagic.ir.query import variables_in
 
-__all__ = ["asked", "depending"]
+__all__ = ["asked", "conjuncts", "depending"]
 
 _COPIES = 64  # of a condition that are looked at one by one
+_COMPARE = {
+    LT: operator.lt, LE: operator.le, GT: operator.gt, GE: operator.ge, EQ: operator.eq, NE: operator.ne
+}  # fmt: skip
 _MONOTONE = (LT, LE, GT, GE, Add, Sub, Mul, FloorDiv, Cast, IntImm, Var)
 
 
@@ -22,10 +44,11 @@ def depending(guards: Sequence[PrimExpr], loop: Loop) -> list[PrimExpr]:
     return [g for g in guards if any(v is loop.var for v in variables_in(g))]
 
 
-def _parts(guard: PrimExpr) -> Iterator[PrimExpr]:
+def conjuncts(guard: PrimExpr) -> Iterator[PrimExpr]:
+    """What a condition asks, part by part."""
     if isinstance(guard, And):
-        yield from _parts(guard.a)
-        yield from _parts(guard.b)
+        yield from conjuncts(guard.a)
+        yield from conjuncts(guard.b)
     else:
         yield guard
 
@@ -33,8 +56,8 @@ def _parts(guard: PrimExpr) -> Iterator[PrimExpr]:
 def asked(s: Statement, rolled: Loop, unrolled: Sequence[Loop]) -> int:
     """How many conditions an iteration of `rolled` asks for a statement, with the copies that the loops inside were written out as.
 
-    A copy of a condition that holds in every iteration is gone, as is one that fails in the last iteration alone: LLVM writes
-    that one out after the loop.
+    A copy of a condition that holds in every iteration is gone, as is one that fails in the first or the last iteration alone: LLVM
+    writes these out beside the loop.
     """
     inner = [loop for loop in unrolled if loop in s.loops]
     found = depending(s.guards, rolled) or [g for g in s.guards if any(depending([g], loop) for loop in inner)]
@@ -42,16 +65,20 @@ def asked(s: Statement, rolled: Loop, unrolled: Sequence[Loop]) -> int:
 
 
 def _unknown(guard: PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
-    """The copies of a condition that do not hold in all iterations but the last."""
-    copies, own = math.prod(loop.extent for loop in inner), {rolled.var, *(loop.var for loop in inner)}
-    parts = [p for p in _parts(guard) if any(v in own for v in variables_in(p))]  # the others are asked outside
-    if copies > _COPIES or any(not _is_comparison(p) or any(v not in own for v in variables_in(p)) for p in parts):
+    """The copies of a condition that do not hold in all iterations but the first and the last, nor fail in all of them."""
+    names = [loop.var for loop in inner]
+    copies, own = math.prod(loop.extent for loop in inner), {rolled.var, *names}
+    parts = [p for p in conjuncts(guard) if any(v in own for v in variables_in(p))]  # the others are asked outside
+    fixed = [p for p in parts if isinstance(p, CmpOp) and all(v in names for v in variables_in(p))]
+    moving = [p for p in parts if all(p is not other for other in fixed)]
+    if copies > _COPIES:
         return copies
-    both, names = (0, max(rolled.extent - 2, 0)), [loop.var for loop in inner]
-    places = itertools.product(*(range(loop.extent) for loop in inner))
-    return sum(
-        not all(_holds(p, {rolled.var: n, **dict(zip(names, at))}) for p in parts for n in both) for at in places
-    )
+    places = [dict(zip(names, at)) for at in itertools.product(*(range(loop.extent) for loop in inner))]
+    places = [at for at in places if all(_holds(p, at) for p in fixed)]
+    if any(not _is_comparison(p) or any(v not in own for v in variables_in(p)) for p in moving):
+        return len(places)
+    both = (min(1, rolled.extent - 1), max(rolled.extent - 2, 0))
+    return sum(not all(_holds(p, {rolled.var: n, **at}) for p in moving for n in both) for at in places)
 
 
 def _is_comparison(part: PrimExpr) -> bool:
@@ -62,6 +89,5 @@ def _is_comparison(part: PrimExpr) -> bool:
 
 
 def _holds(part: PrimExpr, values: dict[Var, int]) -> bool:
-    assert isinstance(part, (LT, LE, GT, GE))
-    a, b = evaluate(part.a, values), evaluate(part.b, values)
-    return {LT: a < b, LE: a <= b, GT: a > b, GE: a >= b}[type(part)]
+    assert isinstance(part, CmpOp)
+    return _COMPARE[type(part)](evaluate(part.a, values), evaluate(part.b, values))

@@ -19,7 +19,7 @@ from tvmagic.explain.guards import asked, depending
 from tvmagic.explain.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.explain.traffic import Traffic
 from tvmagic.explain.unrolling import UNROLLED, Body, bodies_of, instructions, vector_of
-from tvmagic.ir import For, PrimFunc, Var
+from tvmagic.ir import For, IntImm, PrimFunc, Var
 
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "in_one_core", "model"]
 
@@ -33,7 +33,7 @@ _FIELDS = 16  # elements between the fields that LLVM loads and stores together
 _BESIDE = 4  # values beside each other of which LLVM makes vectors
 _FEW_BYTES = 256  # of memory that LLVM keeps in registers, at most
 _FEWEST = 8  # iterations of which it makes vectors of lanes that are apart
-_LIKE = 0.2  # of the operations of a program, which another schedule has at least
+_FEW = 64  # elements more that another schedule may store outside loops
 
 
 @dataclass
@@ -63,6 +63,7 @@ class NestModel:
     by_llvm: bool = False
     lanes: float = 1  # of the vectors that LLVM makes, on average; if their lanes are apart, too
     lanes_of: Loop | None = None  # the loop that LLVM makes vectors of
+    alone: bool = False  # whether LLVM said that it makes no vectors
     masked: bool = False  # whether the vectors have lanes that are not used
     reason: str = ""
     flops: int = 0
@@ -120,6 +121,7 @@ class ProgramModel:
     nests: list[NestModel]
     machine: Machine
     whole: int  # bytes that the program touches
+    bare: int = 0  # elements that it stores outside loops
 
     @property
     def time(self) -> float:
@@ -129,8 +131,7 @@ class ProgramModel:
     def like(self, other: ProgramModel) -> bool:
         """Whether another program's time may be compared with this one's: statements that are in no loop any more, as all
         were written out, are not in a model."""
-        flops, others = (sum(n.flops for n in m.nests) for m in (self, other))
-        return bool(other.nests) and others >= _LIKE * flops
+        return bool(other.nests) and other.bare <= self.bare + _FEW
 
     @cached_property
     def _alike(self) -> dict[Any, list[NestModel]]:
@@ -164,14 +165,14 @@ def model(
 
     `vectorized`: loops of which LLVM said whether it made vectors of them; of the others it is guessed.
     """
-    nests, top = nests_of(func, sizes)
+    nests, top, bare = nests_of(func, sizes)
     traffic = Traffic(nests, top, machine)
     found: dict[Nest, NestModel] = {}
     bodies = bodies_of(nests, machine, vectorized or {})
     groups = [_with_vectors(body, machine, vectorized or {}) for body in bodies]
     for group in _written_out(groups, bodies[0].copied if bodies else set(), machine):
         found |= {made.nest: made for made in _with_cycles(group, machine, traffic)}
-    return ProgramModel([found[n] for n in nests if found[n].iterations], machine, traffic.whole)
+    return ProgramModel([found[n] for n in nests if found[n].iterations], machine, traffic.whole, bare)
 
 
 def _with_vectors(body: Body, machine: Machine, told: Mapping[For, bool]) -> list[NestModel]:
@@ -189,6 +190,10 @@ def _written_out(groups: list[list[NestModel]], copied: set[Loop], machine: Mach
     for level in range(max(depth.values(), default=0), 0, -1):
         for loop in [x for x in bodies if depth[x] == level and not x.parallel]:
             if sum(_size(made, machine) for made in bodies[loop]) >= UNROLLED or any(x.parent is loop for x in bodies):
+                continue
+            if any(s.any_order for made in bodies[loop] for s in made.nest.statements):
+                continue  # code says that it is to stay one
+            if not isinstance(loop.node.extent, IntImm):
                 continue
             group, outer = bodies.pop(loop), [loop]
             while (around := outer[0].parent) in copied and around is not None:
@@ -281,11 +286,13 @@ def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, boo
         if (said := told.get(made.rolled.node)) is not None and not made.unrolled:
             far = any(_far(a, made.rolled) for a in made.nest.accesses)  # vectors of it go lane by lane
             made.reason = (made.reason if far else "") if said else made.reason or "llvm"
+            made.alone = not said
         if not made.reason:
             made.lanes_of = loops[obstacles.index("")] if "" in obstacles else made.rolled
             loop = made.lanes_of is made.rolled
             made.lanes, made.masked = vector_of(made.lanes_of.extent, _lanes(made, machine), loop, machine)
-        elif beside > 1:
+            made.masked = made.masked or loop and any(made.asked(s) for s in made.nest.statements)
+        elif beside > 1 and not any(made.asked(s) for s in made.nest.statements):
             made.reason, made.lanes = "", beside
         made.vectorized = made.by_llvm = not made.reason
 
@@ -373,7 +380,7 @@ def _obstacle(made: NestModel, loop: Loop, machine: Machine, held: set[Var]) -> 
                 return "guard"
         step = s.target.address.stride(loop.var)
         if s.accumulates and not s.target.address.uses(loop.var):
-            if s.floating:
+            if s.floating and not s.any_order:
                 return "reduction"
         elif step is None:
             return "scattered"

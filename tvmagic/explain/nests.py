@@ -7,12 +7,13 @@ and `v % c` of a loop's variable count as variables of their own, and the lanes 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from tvmagic.codegen.statements import ANY_ORDER
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
+from tvmagic.explain.addresses import LANE, Address, Key, Linear
 from tvmagic.ir import (
     EQ,
     Add,
@@ -32,8 +33,6 @@ from tvmagic.ir import (
     Div,
     Evaluate,
     FloatImm,
-    FloorDiv,
-    FloorMod,
     For,
     ForKind,
     IfThenElse,
@@ -44,12 +43,10 @@ from tvmagic.ir import (
     LogicalOp,
     Max,
     Min,
-    Mod,
     Mul,
     Not,
     PrimExpr,
     PrimFunc,
-    Ramp,
     Select,
     Shuffle,
     Sub,
@@ -58,15 +55,11 @@ from tvmagic.ir import (
     While,
     handles,
     post_order_visit,
+    substitute,
 )
 from tvmagic.ir.query import callee, is_zero, variables_in
 
-__all__ = ["LANE", "Access", "Address", "Key", "Linear", "Loop", "Nest", "Operations", "Statement", "nests_of"]
-
-LANE = Var("lane", "int32")
-
-# A variable of an address: a loop's, or its quotient or remainder by a constant.
-Key = tuple[Var, str, int]
+__all__ = ["LANE", "Access", "Address", "Key", "Linear", "Loop", "Nest", "Nests", "Operations", "Statement", "nests_of"]
 
 
 @dataclass(eq=False)
@@ -88,41 +81,6 @@ class Loop:
     def parallel(self) -> bool:
         """Whether threads share its iterations."""
         return self.node.kind == ForKind.PARALLEL
-
-
-@dataclass(frozen=True)
-class Address:
-    """An index into flat memory: `offset` plus the sum of keys times strides, in elements.
-
-    `known` is False if part of it is not of this form; `loose` are the variables in that part. `divisions` are the
-    divisions and remainders in it that are not by a power of two, with the variables below each.
-    """
-
-    strides: Mapping[Key, int]
-    offset: int
-    known: bool = True
-    loose: frozenset[Var] = frozenset()
-    divisions: tuple[frozenset[Var], ...] = ()
-
-    @property
-    def lane(self) -> int | None:
-        """By how many elements it moves from lane to lane; None if that is not constant."""
-        return None if LANE in self.loose else self.strides.get((LANE, "", 1), 0)
-
-    def stride(self, var: Var) -> int | None:
-        """By how many elements it moves along a loop's variable; None if that is not constant."""
-        if var in self.loose or any(k[0] is var and k[1] for k in self.strides):
-            return None
-        return self.strides.get((var, "", 1), 0)
-
-    def uses(self, var: Var) -> bool:
-        """Whether it changes with a variable."""
-        return var in self.loose or any(k[0] is var for k in self.strides)
-
-    @property
-    def signature(self) -> tuple[Any, ...]:
-        """What two addresses that differ by a constant have in common."""
-        return tuple(sorted(((k[0].name, id(k[0]), k[1], k[2], s) for k, s in self.strides.items()), key=str))
 
 
 @dataclass(eq=False)
@@ -158,7 +116,11 @@ class Access:
 
 @dataclass
 class Operations:
-    """What a statement computes once, in operations on its values: multiply-adds, others, divisions, calls, conversions."""
+    """What a statement computes once, in operations on its values: multiply-adds, others, divisions, calls, conversions.
+
+    Of the calls and divisions `fixed_calls` and `fixed_divisions` are the same in all iterations of the innermost loop: code has
+    them before it.
+    """
 
     fused: int = 0
     simple: int = 0
@@ -166,6 +128,8 @@ class Operations:
     calls: int = 0
     conversions: int = 0
     index: int = 0  # divisions and remainders on loops' variables, in conditions
+    fixed_calls: int = 0
+    fixed_divisions: int = 0
 
     def flops(self) -> int:
         """Floating point operations, a multiply-add counted as two."""
@@ -174,7 +138,10 @@ class Operations:
 
 @dataclass(eq=False)
 class Statement:
-    """A store with what it loads; `lanes` of its vector, `guards` around it that change with the loops inside."""
+    """A store with what it loads; `lanes` of its vector, `guards` around it that change with the loops inside.
+
+    `any_order`: sums of floats may be added in any order, as `pragma_any_order` says.
+    """
 
     node: BufferStore
     target: Access
@@ -184,6 +151,12 @@ class Statement:
     loops: tuple[Loop, ...]
     guards: list[PrimExpr]
     floating: bool
+    any_order: bool = False
+
+    @property
+    def extreme(self) -> bool:
+        """Whether its value is a maximum or minimum of floats, in their order."""
+        return self.floating and not self.any_order and isinstance(self.node.value, (Max, Min))
 
     @property
     def accumulates(self) -> bool:
@@ -224,102 +197,11 @@ class Nest:
         return ", ".join(dict.fromkeys(s.target.name for s in self.statements))
 
 
-class Linear(Visitor):
-    """An integer expression as an `Address`."""
-
-    def __init__(self, values: Mapping[Var, Any], extents: Mapping[Var, int]) -> None:
-        self.values, self.extents = values, extents
-
-    @handles(PrimExpr)
-    def other(self, node: PrimExpr) -> Address:
-        return self.loosely(node)
-
-    def loosely(self, node: PrimExpr, divisions: tuple[frozenset[Var], ...] = ()) -> Address:
-        """An expression of which only the variables are known."""
-        names = frozenset(v for var in variables_in(node) for v in self.variables(var))
-        lane = {LANE} if node.dtype.lanes > 1 else set()
-        return Address({}, 0, False, names | lane, divisions)
-
-    def variables(self, var: Var) -> frozenset[Var]:
-        """The loops' variables that a variable depends on."""
-        value = self.values.get(var)
-        if isinstance(value, Address):
-            return value.loose | {k[0] for k in value.strides}
-        return frozenset([var]) if var in self.extents else frozenset()
-
-    @handles(IntImm)
-    def number(self, node: IntImm) -> Address:
-        return Address({}, node.value)
-
-    @handles(Var)
-    def var(self, node: Var) -> Address:
-        value = self.values.get(node)
-        if isinstance(value, Address):
-            return value
-        if isinstance(value, int):
-            return Address({}, value)
-        return Address({(node, "", 1): 1}, 0) if node in self.extents else Address({}, 0)
-
-    @handles(Cast, Broadcast)
-    def inside(self, node: Any) -> Address:
-        return self.visit(node.value)
-
-    @handles(Ramp)
-    def ramp(self, node: Ramp) -> Address:
-        step = self.visit(node.stride)
-        if step.strides or not step.known:
-            return self.loosely(node)
-        loose = (
-            frozenset() if isinstance(node.stride, IntImm) else frozenset([LANE])
-        )  # code has to take each lane alone
-        return self.sum(self.visit(node.base), Address({(LANE, "", 1): step.offset}, 0, loose=loose), 1)
-
-    @handles(Add)
-    def add(self, node: Add) -> Address:
-        return self.sum(self.visit(node.a), self.visit(node.b), 1)
-
-    @handles(Sub)
-    def subtract(self, node: Sub) -> Address:
-        return self.sum(self.visit(node.a), self.visit(node.b), -1)
-
-    @handles(Mul)
-    def multiply(self, node: Mul) -> Address:
-        a, b = self.visit(node.a), self.visit(node.b)
-        if a.known and not a.strides:
-            a, b = b, a
-        if not b.known or b.strides:
-            return self.loosely(node, (*a.divisions, *b.divisions))
-        strides = {k: s * b.offset for k, s in a.strides.items() if s * b.offset}
-        return Address(strides, a.offset * b.offset, a.known, a.loose, a.divisions)
-
-    def sum(self, a: Address, b: Address, sign: int) -> Address:
-        """`a + sign * b`."""
-        strides = dict(a.strides)
-        for key, stride in b.strides.items():
-            strides[key] = strides.get(key, 0) + sign * stride
-        strides = {k: s for k, s in strides.items() if s}
-        return Address(strides, a.offset + sign * b.offset, a.known and b.known, a.loose | b.loose, a.divisions + b.divisions)  # fmt: skip
-
-    @handles(FloorDiv, FloorMod, Div, Mod)
-    def quotient(self, node: Any) -> Address:
-        a, b = self.visit(node.a), self.visit(node.b)
-        by = b.offset if b.known and not b.strides else 0
-        names = a.loose | {k[0] for k in a.strides}
-        slow = () if by > 0 and not by & (by - 1) else (frozenset(names),)
-        divisions = (*a.divisions, *slow)
-        word = "mod" if isinstance(node, (FloorMod, Mod)) else "div"
-        if by > 0 and a.known and not a.offset and len(a.strides) == 1:
-            (((var, kind, _), stride),) = a.strides.items()
-            if not kind and stride == 1 and var is not LANE:
-                return Address({(var, word, by): 1}, 0, divisions=divisions)
-        return Address({}, 0, False, frozenset(names), divisions)
-
-
 class _Values(Visitor):
     """The loads and the operations of an expression."""
 
-    def __init__(self, walk: _Walk) -> None:
-        self.walk = walk
+    def __init__(self, walk: _Walk, target: Var) -> None:
+        self.walk, self.target = walk, target
         self.loads: list[Access] = []
         self.found = Operations()
         self.guards: list[PrimExpr] = []
@@ -342,6 +224,7 @@ class _Values(Visitor):
     def simple(self, node: PrimExpr) -> None:
         if isinstance(node, Div):
             self.found.divisions += 1
+            self.found.fixed_divisions += self._fixed(node)
         elif isinstance(node, (Max, Min)) and node.dtype.is_float and not (_is_number(node.a) or _is_number(node.b)):
             self.found.simple += 3  # a comparison and two choices, as a NaN goes through
         else:
@@ -364,16 +247,28 @@ class _Values(Visitor):
         if name == "if_then_else":
             self.found.simple += 1
             if any(_reads(value) for value in node.args[1:]):  # else both values are computed, and one is chosen
-                self.guards.append(node.args[0])
+                self.guards.append(substitute(node.args[0], self.walk.lets))
                 self._guard(node.args[0])
                 self.visit(node.args[1])
                 self.visit(node.args[2])
                 return
         elif name not in _FREE:
             self.found.calls += 1
+            self.found.fixed_calls += self._fixed(node)
         for value in node.args:
             if isinstance(value, PrimExpr):
                 self.visit(value)
+
+    def _fixed(self, node: PrimExpr) -> bool:
+        """Whether an expression is the same in all iterations of the innermost loop."""
+        walk = self.walk
+        if not walk.loops or node.dtype.lanes > 1:
+            return False
+        loads: list[BufferLoad] = []
+        post_order_visit(node, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
+        known = all(v in walk.extents or v in walk.values for v in variables_in(node))
+        names = Linear(walk.values, walk.extents).loosely(node).loose
+        return known and walk.loops[-1].var not in names and all(x.buffer.data is not self.target for x in loads)
 
     def _guard(self, condition: PrimExpr) -> None:
         """What a condition loads; its comparisons are counted as a guard's."""
@@ -409,6 +304,9 @@ class _Walk(Visitor):
         self.values: dict[Var, Any] = {}
         self.extents: dict[Var, int] = {LANE: 1}
         self.guards: list[PrimExpr] = []
+        self.any_order = False
+        self.bare = 0
+        self.lets: dict[Var, PrimExpr] = {}
         self.allocated: dict[Var, int] = {}
         self.nests: dict[For, Nest] = {}
         self.top: list[Loop] = []
@@ -425,8 +323,8 @@ class _Walk(Visitor):
                 step *= max(1, size)
 
     def number(self, value: PrimExpr) -> int:
-        """A size as a number; symbolic ones are `sizes`, loops around count as 0."""
-        known = {v: 0 if v in self.extents else self._known(v) for v in variables_in(value)}
+        """A size as a number; symbolic ones are `sizes`, loops around are in the middle."""
+        known = {v: self._known(v) for v in variables_in(value)}
         try:
             return int(evaluate(value, known))
         except TVMagicError:
@@ -434,7 +332,11 @@ class _Walk(Visitor):
 
     def _known(self, var: Var) -> int:
         value = self.values.get(var)
-        return value if isinstance(value, int) else self.sizes
+        if isinstance(value, Address):
+            return value.offset + sum(step * (self.extents[k[0]] // 2) // k[2] for k, step in value.strides.items())
+        if isinstance(value, int):
+            return value
+        return self.extents[var] // 2 if var in self.extents else self.sizes
 
     def linear(self, value: PrimExpr) -> Address:
         """An index as an address."""
@@ -478,13 +380,16 @@ class _Walk(Visitor):
         """Blocks and threads of a GPU are loops: on a CPU they run one after the other."""
         if node.attr_key in ("thread_extent", "virtual_thread") and isinstance(node.node, IterVar):
             self.loop(For(node.node.var, 0, node.value, ForKind.SERIAL, node.body))
-        else:
-            self.visit_children(node)
+            return
+        before, self.any_order = self.any_order, self.any_order or node.attr_key == ANY_ORDER
+        self.visit_children(node)
+        self.any_order = before
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> None:
         if node.var.dtype.is_int:
             self.values[node.var] = self.linear(node.value)
+            self.lets[node.var] = substitute(node.value, self.lets)
         self.visit(node.body)
 
     @handles(Let)
@@ -503,15 +408,15 @@ class _Walk(Visitor):
             return self._first_alone(condition.a) and self._first_alone(condition.b)
         if not isinstance(condition, EQ):
             return False
-        return any(
-            a in self.extents and is_zero(b) for a, b in ((condition.a, condition.b), (condition.b, condition.a))
-        )
+        value = condition.a if is_zero(condition.b) else condition.b if is_zero(condition.a) else None
+        place = self.linear(value) if value is not None else Address({}, 0)
+        return bool(place.strides) and place.known and not place.offset and all(s > 0 for s in place.strides.values())
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
         if self._first_alone(node.condition) and node.else_case is None:
             return
-        self.guards.append(node.condition)
+        self.guards.append(substitute(node.condition, self.lets))
         self.visit(node.then_case)
         if node.else_case is not None:
             self.visit(node.else_case)
@@ -519,15 +424,16 @@ class _Walk(Visitor):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> None:
-        values = _Values(self)
+        values = _Values(self, node.buffer.data)
         values.visit(node.value)
         target = self.access(node.buffer, node.indices, node.value.dtype, True, node)
         if not self.loops:
+            self.bare += node.value.dtype.lanes
             return
         guards = [*self.guards, *values.guards]
         made = Statement(
             node, target, values.loads, values.found, node.value.dtype.lanes, tuple(self.loops), guards,
-            node.value.dtype.is_float,
+            node.value.dtype.is_float, self.any_order,
         )  # fmt: skip
         inner = self.loops[-1].node
         self.nests.setdefault(inner, Nest(tuple(self.loops), [])).statements.append(made)
@@ -545,9 +451,17 @@ class _Walk(Visitor):
         pass
 
 
-def nests_of(func: PrimFunc, sizes: int = 256) -> tuple[list[Nest], list[Loop]]:
-    """The nests of a lowered function in program order, and its outermost loops; symbolic sizes become `sizes`."""
+class Nests(NamedTuple):
+    """The nests of a program in its order, its outermost loops, and how many elements it stores outside loops."""
+
+    nests: list[Nest]
+    top: list[Loop]
+    bare: int
+
+
+def nests_of(func: PrimFunc, sizes: int = 256) -> Nests:
+    """The nests of a lowered function; symbolic sizes become `sizes`."""
     walk = _Walk(sizes)
     walk.bind(func)
     walk.visit(func.body)
-    return list(walk.nests.values()), walk.top
+    return Nests(list(walk.nests.values()), walk.top, walk.bare)

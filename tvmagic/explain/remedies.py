@@ -9,7 +9,7 @@ from tvmagic.explain.arrange import Leaf, View, Writer
 from tvmagic.explain.trial import Edit, Number
 
 __all__ = [
-    "attached", "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "in_place", "inlined", "other_sizes", "parallel",
+    "attached", "begun_apart", "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "in_any_order", "in_place", "inlined", "other_sizes", "parallel",
     "parallel_lines", "parallel_outside", "parallel_rows",
     "partial_sums", "square", "tiled", "unrolled", "vectorized",
 ]  # fmt: skip
@@ -36,14 +36,19 @@ def _inner_first(leaves: Sequence[Leaf], last: Sequence[Leaf]) -> list[Leaf]:
 
 
 def _part(writer: Writer, leaf: Leaf, size: int) -> Leaf:
-    """The innermost `size` iterations of a loop, as a loop of their own."""
-    return leaf if leaf.extent == size else writer.split(leaf, size)[1]
+    """The innermost `size` iterations of a loop, as a loop of their own; threads share the rest, if they shared the loop."""
+    if leaf.extent == size:
+        return leaf
+    outer, inner = writer.split(leaf, size)
+    if leaf.kind == "parallel":
+        writer.mark("parallel", outer)
+    return inner
 
 
 def vectorized(view: View, lanes: int) -> list[Edit]:
     """The loop along which the result is contiguous, innermost and as vectors; what was vectors before is unrolled."""
     leaf = view.unit()
-    if leaf is None or leaf.extent < 2 or leaf.kind == "parallel" or leaf.kind == "vectorized":
+    if leaf is None or leaf.extent < 2 or leaf.kind == "vectorized" or (leaf.kind and leaf.extent <= lanes):
         return []
     writer = Writer(view)
     for other in view.leaves:
@@ -58,9 +63,9 @@ def vectorized(view: View, lanes: int) -> list[Edit]:
 def tiled(view: View, machine: Machine, lanes: int, shapes: Sequence[tuple[int, int]]) -> list[Edit]:
     """Tiles of `rows` times `vectors` sums in registers, for each shape, inside the loops that are reduced over."""
     unit = view.unit()
-    if unit is None or unit.kind == "parallel" or not any(leaf.reduced for leaf in view.leaves):
+    if unit is None or not any(leaf.reduced for leaf in view.leaves):
         return []
-    rows = [leaf for leaf in view.spatial if leaf is not unit and leaf.kind in ("", "unrolled") and leaf.extent > 1]
+    rows = [leaf for leaf in view.spatial if leaf is not unit and leaf.kind != "vectorized" and leaf.extent > 1]
     row = max(rows, key=lambda leaf: leaf.extent, default=None)
     found: list[Edit] = []
     for count, vectors in shapes:
@@ -71,6 +76,8 @@ def tiled(view: View, machine: Machine, lanes: int, shapes: Sequence[tuple[int, 
         elif count > 1 and row is not None:
             continue
         inner.append(_part(writer, unit, _columns(unit.extent, vectors, lanes)))
+        if any(leaf.kind == "parallel" for leaf in inner):
+            continue  # threads would share what is to be a tile
         reduced = [leaf for leaf in writer.leaves if leaf.reduced]
         writer.reorder(_inner_first(writer.leaves, [*reduced, *inner]))
         if len(inner) == 2:
@@ -305,29 +312,75 @@ def inlined(view: View) -> list[Edit]:
     return _edit(writer)
 
 
+def begun_apart(view: View) -> list[Edit]:
+    """What a block's sums begin with stored by a block of its own, before the loops that add to them."""
+    first = next((leaf for leaf in view.leaves if leaf.reduced), None)
+    if view.is_te or first is None:
+        return []
+    writer = Writer(view)
+    writer.lines.append(f"sch.decompose_reduction({view.text}, {first.text})")
+    return _edit(writer)
+
+
+def in_any_order(view: View) -> list[Edit]:
+    """The innermost loop adds up its values in any order, alone or as one with the other loops that it is the innermost of."""
+    place = next((n for n, leaf in enumerate(view.leaves) if leaf.reduced), None)
+    if place is None or any(not x.reduced or x.kind for x in view.leaves[place:]):
+        return []
+    found: list[Edit] = []
+    for together in dict.fromkeys((True, len(view.leaves) == place + 1)):
+        writer = Writer(view)
+        first = inner = writer.leaves[place]
+        if together:
+            for leaf in view.leaves[place + 1 :]:
+                first = inner = writer.fuse(inner, leaf)
+        else:
+            inner = writer.leaves[-1]
+        if view.is_te:
+            writer.lines.append(f'{view.text}.pragma({inner.text}, "any_order")')
+        else:
+            writer.lines += [
+                f"sch.decompose_reduction({view.text}, {first.text})",
+                f'sch.annotate({inner.text}, "pragma_any_order", 1)',
+            ]
+        found += _edit(writer)
+    return found
+
+
 def partial_sums(view: View, lanes: int) -> list[Edit]:
     """A sum over one long axis in as many partial sums as vectors have lanes, times four."""
     reduced = [leaf for leaf in view.leaves if leaf.reduced]
-    if not view.is_te or len(reduced) != 1 or view.leaves[-1] is not reduced[0] or reduced[0].extent < 2 * lanes:
+    if len(reduced) != 1 or view.leaves[-1] is not reduced[0] or reduced[0].extent < 2 * lanes:
         return []
     found: list[Edit] = []
-    for count in (4 * lanes, lanes):
-        if reduced[0].extent % count:
+    for count in dict.fromkeys([4 * lanes, lanes, _divisor(reduced[0].extent, 4 * lanes)]):
+        if reduced[0].extent % count or count < 4:
             continue
         writer = Writer(view)
-        _, inner = writer.split(reduced[0], count)
+        inner = _part(writer, reduced[0], count)
         name = "partial"
         while name in writer.taken:
             name += "_"
-        tensor = view.text.removeprefix("s[").removesuffix("]")
-        if not tensor.isidentifier():
-            return []
-        writer.lines += [
-            f"{name} = s.rfactor({tensor}, {inner.text})",
-            f"s[{name}].reorder(*s[{name}].op.axis[1:], s[{name}].op.reduce_axis[0], s[{name}].op.axis[0])",
-            f"s[{name}].vectorize(s[{name}].op.axis[0])",
-        ]
-        if view.axes:
-            writer.lines.append(f"s[{name}].compute_at({view.text}, {view.spatial[-1].text})")
+        writer.lines += _stage_of_sums(view, inner, name) if view.is_te else _block_of_sums(view, inner, name)
         found += _edit(writer)
     return found
+
+
+def _stage_of_sums(view: View, inner: Leaf, name: str) -> list[str]:
+    """The calls that make a stage of the sums along a loop, as vectors, inside the rows of the stage that adds them up."""
+    tensor = view.text.removeprefix("s[").removesuffix("]")
+    if not tensor.isidentifier():
+        return []
+    lines = [
+        f"{name} = s.rfactor({tensor}, {inner.text})",
+        f"s[{name}].reorder(*s[{name}].op.axis[1:], s[{name}].op.reduce_axis[0], s[{name}].op.axis[0])",
+        f"s[{name}].vectorize(s[{name}].op.axis[0])",
+    ]
+    return lines + [f"s[{name}].compute_at({view.text}, {view.spatial[-1].text})"] * (view.axes > 0)
+
+
+def _block_of_sums(view: View, inner: Leaf, name: str) -> list[str]:
+    """The same for a block."""
+    lines = [f"{name} = sch.rfactor({inner.text}, {view.axes})", f"sch.vectorize(sch.get_loops({name})[-1])"]
+    row = f"sch.get_loops({view.text})[{len(view.spatial) - 1}]"
+    return lines + [f"sch.compute_at({name}, {row})"] * (view.axes > 0)

@@ -220,7 +220,12 @@ class Traffic:
         return int(total * times), int(pushed * times)
 
     def _around(self, pattern: _Pattern, loops: Sequence[Loop], number: int) -> float:
-        """Bytes that a pattern touches if only what is in a loop of this number is still there when it comes again."""
+        """Bytes that a pattern touches if only what is in a loop of this number is still there when it comes again.
+
+        While inner loops do not move it, it is in a register.
+        """
+        moving = [n for n, loop in enumerate(loops) if pattern[0].address.uses(loop.var)]
+        number = min(number, max(moving, default=-1) + 1)
         return touched(pattern, loops[number:], self.machine.line) * math.prod(loop.extent for loop in loops[:number])
 
     def _fresh(self, nest: Nest, pattern: _Pattern, level: int) -> float:

@@ -46,6 +46,11 @@ class Trials:
             return "\n".join(lines)
         return "\n".join([*lines, edit.text]) if self.cell.strip() else edit.text
 
+    def whole(self, calls: str) -> Edit:
+        """Calls in the place of all that the cell has."""
+        lines = (self.cell or "").split("\n")
+        return Edit(calls, 2, len(lines) - 1) if any(line.strip() for line in lines[1:]) else Edit(calls)
+
     def run(self, edit: Edit) -> tuple[Version, ProgramModel] | None:
         """The changed version and its model; None if the change is refused or may not be tried any more."""
         if edit not in self.known:

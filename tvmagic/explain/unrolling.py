@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.nests import Access, Loop, Nest, Statement
-from tvmagic.ir import For
+from tvmagic.ir import For, IntImm
 
 __all__ = ["CALL", "UNROLLED", "Body", "bodies_of", "instructions", "parts", "vector_of"]
 
@@ -80,7 +80,9 @@ def bodies_of(nests: Sequence[Nest], machine: Machine, told: Mapping[For, bool])
         sizes[loop] = size
         whole = (size.total + 1) * loop.extent
         small = whole < UNROLLED or whole < _AT_MOST and _said(loop, own, told)
-        if loop.parent is not None and not loop.parallel and small:
+        free = loop in own and any(s.any_order for s in own[loop].statements)  # a loop that code says is to stay one
+        free = free or not isinstance(loop.node.extent, IntImm)
+        if loop.parent is not None and not loop.parallel and small and not free:
             copied.add(loop)
     found: dict[Loop, Body] = {}
     for nest in nests:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
+from tvmagic.explain.guards import conjuncts
 from tvmagic.explain.model import ProgramModel
 from tvmagic.explain.nests import Nest, Statement, nests_of
+from tvmagic.ir import EQ, PrimExpr, Var
+from tvmagic.ir.query import variables_in
 from tvmagic.operators import Version
 from tvmagic.te.exact.waste_report import waste_report
 
@@ -94,5 +98,13 @@ def _elements(nests: Iterable[Nest], lines: Mapping[int, Sequence[str]]) -> dict
         for s in nest.statements:
             name = _stage(s, lines)
             if not s.accumulates:
-                found[name] = found.get(name, 0) + nest.iterations * s.lanes
+                once = _fixed(s.guards)
+                times = math.prod(loop.extent for loop in nest.loops if loop.var not in once)
+                found[name] = found.get(name, 0) + times * s.lanes
     return found
+
+
+def _fixed(guards: Iterable[PrimExpr]) -> set[Var]:
+    """The variables of which conditions let one value through, as those of what a sum begins with do."""
+    equal = [part for guard in guards for part in conjuncts(guard) if isinstance(part, EQ)]
+    return {var for part in equal for var in variables_in(part)}

@@ -23,6 +23,7 @@ from tvmagic.operators.peaks import Peaks, measured_peaks
 
 __all__ = ["explanation_view", "why"]
 
+_ROOM = 56  # pixels that a number of bytes takes
 _COLOURS = ("#8fbcd4", "#5b8db8", "#b58a3c", "#b0483c")
 _FAR = 4  # times the modelled time from which on the model misses something
 _TWICE = 2.0  # times the modelled time from which on nothing is called at its roof
@@ -172,7 +173,9 @@ def _place(finding: Finding) -> str:
 
 
 def _advice(finding: Finding) -> str:
-    where = f"in the place of line {finding.cell_line}" if finding.replaces else "at the end of the %%schedule cell"
+    first, last = finding.cell_line, finding.cell_line + finding.lines - 1
+    lines = f"line {first}" if last <= first else f"lines {first} to {last}"
+    where = f"in the place of {lines}" if finding.replaces else "at the end of the %%schedule cell"
     return f"{where}, about {finding.gain:.3g} times as fast by the model:"
 
 
@@ -223,6 +226,9 @@ def _bytes_bar(rows: Sequence[LoopRow]) -> Picture:
             size = row.bytes[level]
             part = (width - left - 10) * size / most
             parts.append(rectangle(x, y, part, height - 8, f"{level}: {human(size)} bytes", fill=colour))
+            if part >= _ROOM:
+                ink = "#ffffff" if level == "memory" else "#111111"
+                parts.append(text(x + part / 2, y + 13, human(size, "B"), text_anchor="middle", fill=ink))
             x += part
         words.append(f"{row.nest}: " + ", ".join(f"{level} {human(row.bytes[level])}" for level in LEVELS))
     bottom = 12 + len(rows) * height
