@@ -2,7 +2,7 @@
 
 A notebook may come from anyone, so the page keeps what text is made of and nothing that runs or that loads from
 elsewhere: JupyterLab and Notebook do the same with Markdown. Formulas become MathML (`tvmagic.notebook.formulas`), or keep the text
-in which they are written if they have commands that are not known there.
+in which they are written if they have commands that are not known.
 """
 
 from __future__ import annotations
