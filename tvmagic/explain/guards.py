@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tvmagic.eval.integers import evaluate
 from tvmagic.explain.nests import Loop, Statement
@@ -17,7 +17,6 @@ from tvmagic.ir import (
     LT,
     NE,
     Add,
-    And,
     Cast,
     CmpOp,
     FloorDiv,
@@ -29,8 +28,9 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.query import variables_in
+from tvmagic.tir.blocks.conditions import conjuncts
 
-__all__ = ["asked", "conjuncts", "depending"]
+__all__ = ["asked", "depending"]
 
 _COPIES = 64  # of a condition that are looked at one by one
 _COMPARE = {
@@ -42,15 +42,6 @@ _MONOTONE = (LT, LE, GT, GE, Add, Sub, Mul, FloorDiv, Cast, IntImm, Var)
 def depending(guards: Sequence[PrimExpr], loop: Loop) -> list[PrimExpr]:
     """The conditions that change from one iteration of a loop to the next."""
     return [g for g in guards if any(v is loop.var for v in variables_in(g))]
-
-
-def conjuncts(guard: PrimExpr) -> Iterator[PrimExpr]:
-    """What a condition asks, part by part."""
-    if isinstance(guard, And):
-        yield from conjuncts(guard.a)
-        yield from conjuncts(guard.b)
-    else:
-        yield guard
 
 
 def asked(s: Statement, rolled: Loop, unrolled: Sequence[Loop]) -> int:

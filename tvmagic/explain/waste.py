@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
-from tvmagic.explain.guards import conjuncts
 from tvmagic.explain.model import ProgramModel
 from tvmagic.explain.nests import Nest, Statement, nests_of
 from tvmagic.ir import EQ, PrimExpr, Var
 from tvmagic.ir.query import variables_in
 from tvmagic.operators import Version
 from tvmagic.te.exact.waste_report import waste_report
+from tvmagic.tir.blocks.conditions import conjuncts
 
 __all__ = ["Inlined", "inlined_in", "waste_of"]
 
