@@ -11,6 +11,13 @@ from tvmagic.errors import TVMagicError
 from tvmagic.operators import NotationError, excerpt, operator
 
 RNG = np.random.default_rng(0)
+START = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def same_numbers() -> None:
+    """Each test has the same arrays, whatever ran before it."""
+    RNG.bit_generator.state = START
 
 
 def array(*shape: int, dtype: str = "float32") -> np.ndarray:
