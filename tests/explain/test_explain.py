@@ -207,6 +207,13 @@ def test_lines_at_the_same_places_of_a_cache_are_named() -> None:
     assert blocks[0] > 1.5 * blocks[1] > 1.5 * blocks[2]
 
 
+def test_a_condition_on_data_does_not_say_which_iterations_run() -> None:
+    op = operator("f", "X: int32[64]\nY[i] = 1 if X[i] == 3 else 0")
+    cell = 'i, = sch.get_loops(sch.get_block("Y"))\nio, ii = sch.split(i, [8, 8])\nsch.unroll(io)'
+    found = explain(schedule(op, cell, "v"), WIDE, llvm=False)
+    assert {row.recomputed for row in found.loops} == {1}
+
+
 def test_a_stage_is_named_by_itself_if_it_shares_memory() -> None:
     """`R` is in the memory of `P`, as that is not read any more."""
     text = "X: float32[2000, 1500]\nP[i, j] = X[i, j] * 3\nQ[i, j] = P[j, i] + 1\nR[i, j] = Q[j, i] * 2\nS[i, j] = R[j, i] + 5"
