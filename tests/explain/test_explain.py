@@ -208,8 +208,8 @@ def test_lines_at_the_same_places_of_a_cache_are_named() -> None:
 
 
 def test_a_condition_on_data_does_not_say_which_iterations_run() -> None:
-    op = operator("f", "X: int32[64]\nY[i] = 1 if X[i] == 3 else 0")
-    cell = 'i, = sch.get_loops(sch.get_block("Y"))\nio, ii = sch.split(i, [8, 8])\nsch.unroll(io)'
+    op = operator("f", "X: int32[4096]\nY[i] = where(X[i] == 3, 1, where(X[i] == 2, 5, 0))")
+    cell = 'i, = sch.get_loops(sch.get_block("Y"))\nio, ii = sch.split(i, [8, None])\nsch.unroll(io)'
     found = explain(schedule(op, cell, "v"), WIDE, llvm=False)
     assert {row.recomputed for row in found.loops} == {1}
 

@@ -170,6 +170,16 @@ def test_the_trace_has_no_call_that_only_looked() -> None:
     assert structural_equal(again.mod, sch.mod)
 
 
+def test_places_that_are_computed_are_worth_threads_sooner() -> None:
+    plain, computed = (
+        decide(
+            operator("f", f"X: float32[400, 256]\nY: float32[400, 256]\nY[i, j] = X[{i}, {j}]"), "llvm -num-cores=4"
+        ).cell
+        for i, j in (("i", "j"), ("i // 2", "j // 2"))
+    )
+    assert "parallel" in computed and "parallel" not in plain
+
+
 @pytest.mark.parametrize(
     "dtype, size, tile",
     [("float64", 512, (8, 8)), ("float32", 512, (16, 8)), ("float32", 1000, (8, 8)), ("int8", 512, (64, 16))],

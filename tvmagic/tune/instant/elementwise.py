@@ -17,6 +17,7 @@ __all__ = ["inline_cheap", "spread", "vector_axis"]
 
 _ENOUGH = 1 << 18  # elements from which threads pay: they take some 20 microseconds, as waking a thread does
 _LONG = 8  # elements that take as long as one with a long call, or with one that is read across the lines of the cache
+_COMPUTED = 4  # elements that take as long as one that is read at a place that is computed, as of `X[i // 2]`
 _COSTLY = {
     "tir.exp",
     "tir.tanh",
@@ -105,7 +106,7 @@ def spread(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -
         if axis is not None and _at_places(info, axis):
             notes.say(f"loops of their own between the places along {axis.name} at which its conditions change")
             hint_partition(sch, inner[0])
-    _on_cores(sch, order, inner, info, machine)
+    _on_cores(sch, order, inner, info, machine, axis)
 
 
 def _wants_vectors(info: BlockInfo, axis: Axis) -> bool:
@@ -153,10 +154,14 @@ def _flat(info: BlockInfo) -> bool:
     return all(a.is_at(places) or not a.variables for a in plain) and info.constant and not info.alone
 
 
-def _on_cores(sch: Schedule, order: list[Any], inner: list[Any], info: BlockInfo, machine: Machine) -> None:
+def _on_cores(
+    sch: Schedule, order: list[Any], inner: list[Any], info: BlockInfo, machine: Machine, axis: Axis | None
+) -> None:
     """The outer loops in parallel; each core gets stretches of what is left of the innermost if there are none."""
     outer = order or inner
-    if outer and _size(info.axes) * (_LONG if info.calls & _COSTLY else 1) >= _ENOUGH:
+    computed = axis is not None and any(a.step(axis.var) is None for a in info.loads)
+    weight = _LONG if info.calls & _COSTLY else _COMPUTED if computed else 1
+    if outer and _size(info.axes) * weight >= _ENOUGH:
         share(sch, outer, machine)
 
 
