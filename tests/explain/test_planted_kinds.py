@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -17,15 +18,20 @@ from test_planted_others import faster, mended
 
 from tvmagic.codegen.target import resolved
 from tvmagic.explain import CODES, Explanation, explain
-from tvmagic.operators import Version
+from tvmagic.operators import Operator, Version, operator
 from tvmagic.operators.scheduling import schedule
 
 TARGETS = {"avx512": "llvm -mcpu=skylake-avx512", "avx2": "llvm -mcpu=haswell"}
 
 
+@cache
+def _kernel(text: str) -> Operator:
+    return operator("k", text)
+
+
 @dataclass(frozen=True)
 class Planted:
-    """A set: its file in `tests/support` with BAD, GOOD and `kernel`, and of how many it has to be.
+    """A set: its file in `tests/support` with KERNELS, BAD and GOOD, and of how many it has to be.
 
     quick_bad, quick_good: the names of those that the normal tests look at, for the processors of the two in `quick`.
     without_call: mistakes that are named although no call helps much.
@@ -43,7 +49,7 @@ class Planted:
     def version(self, kind: Kind, target: str) -> Version:
         """The planted schedule."""
         lanes = resolved(target).machine.lanes("float32")
-        return schedule(self.file.kernel(kind.kernel), cell(kind, lanes), "planted")
+        return schedule(_kernel(self.file.KERNELS[kind.kernel]), cell(kind, lanes), "planted")
 
     def explained(self, kind: Kind, target: str) -> Explanation:
         """What is said of it for one of TARGETS; the test is skipped if it is excepted there."""

@@ -6,11 +6,7 @@ Waves and heat in three dimensions, distances, covariances, signals, tables with
 
 from __future__ import annotations
 
-from functools import cache
-
 from planted_kinds import Kind
-
-from tvmagic.operators import Operator, operator
 
 KERNELS = {
     "heat": "U: float32[50, 66, 98]\nV: float32[48, 64, 96]\nV[z, y, x] = U[z + 1, y + 1, x + 1] * 0.4 + (U[z, y + 1, x + 1] + U[z + 2, y + 1, x + 1] + U[z + 1, y, x + 1] + U[z + 1, y + 2, x + 1] + U[z + 1, y + 1, x] + U[z + 1, y + 1, x + 2]) * 0.1",
@@ -115,9 +111,3 @@ GOOD = [
     Kind("waves inlined", "waves", "s[A].compute_inline()\ns[B].compute_inline()"),
     Kind("short sums plain", "short sums", "pass"),
 ]  # fmt: skip
-
-
-@cache
-def kernel(name: str) -> Operator:
-    """The operator of a name."""
-    return operator("k", KERNELS[name])

@@ -6,10 +6,7 @@ Attention, softmax, norms, activations, pooling, images, updates of weights, dot
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
-
-from tvmagic.operators import Operator, operator
 
 KERNELS = {
     "tile rows": "A: float32[384, 400]\nB: float32[400, 384]\nC[i, j] += A[i, k] * B[k, j]",
@@ -132,12 +129,6 @@ BAD = [
     Kind('one core', 'momentum', 's[N].vectorize(s[N].split(N.op.axis[0], LANES)[1])\ns[M].vectorize(s[M].split(M.op.axis[0], LANES)[1])', ('not-parallel',), cores=4),
     Kind('update in two passes', 'momentum', 's[N].vectorize(s[N].split(N.op.axis[0], LANES)[1])\ns[M].vectorize(s[M].split(M.op.axis[0], LANES)[1])', ('stage-in-memory',)),
 ]  # fmt: skip
-
-
-@cache
-def kernel(name: str) -> Operator:
-    """The operator of a name."""
-    return operator("k", KERNELS[name])
 
 
 def cell(kind: Kind, lanes: int) -> str:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from planted_kinds import Kind
-
-from tvmagic.operators import Operator, operator
 
 KERNELS = {
     "linear": "X: float32[128, 256]\nW: float32[320, 256]\nb: float32[320]\nY[i, o] += X[i, k] * W[o, k]\nZ[i, o] = max(Y[i, o] + b[o], 0)",
@@ -102,9 +98,3 @@ GOOD = [
     Kind('pad in fours', 'pad', 'i, j = Y.op.axis\njo, ji = s[Y].split(j, 4)'),
     Kind("split by 7 from memory", "saxpy", "io, ii = s[Z].split(Z.op.axis[0], 7)"),
 ]  # fmt: skip
-
-
-@cache
-def kernel(name: str) -> Operator:
-    """The operator of a name."""
-    return operator("k", KERNELS[name])

@@ -11,11 +11,12 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.model import ProgramModel
 from tvmagic.explain.nests import Nest, Statement, nests_of
-from tvmagic.ir import EQ, BufferLoad, PrimExpr, Var, post_order_visit
+from tvmagic.ir import EQ, PrimExpr, Var
 from tvmagic.ir.query import variables_in
 from tvmagic.operators import Version
 from tvmagic.te.exact.waste_report import waste_report
 from tvmagic.tir.blocks.conditions import conjuncts
+from tvmagic.tir.transform.uses import loads_memory
 
 __all__ = ["Inlined", "inlined_in", "waste_of"]
 
@@ -106,11 +107,5 @@ def _elements(nests: Iterable[Nest], lines: Mapping[int, Sequence[str]]) -> dict
 
 def _fixed(guards: Iterable[PrimExpr]) -> set[Var]:
     """The variables of which conditions let one value through, as those of what a sum begins with do; not of conditions on data."""
-    equal = [part for guard in guards for part in conjuncts(guard) if isinstance(part, EQ) and not _reads(part)]
+    equal = [part for guard in guards for part in conjuncts(guard) if isinstance(part, EQ) and not loads_memory(part)]
     return {var for part in equal for var in variables_in(part)}
-
-
-def _reads(part: PrimExpr) -> bool:
-    found: list[BufferLoad] = []
-    post_order_visit(part, lambda node: found.append(node) if isinstance(node, BufferLoad) else None)
-    return bool(found)

@@ -38,7 +38,7 @@ __all__ = ["Application", "Plan", "apply", "plan_contraction"]
 _SYMBOLIC = 512  # the size that a symbolic one is taken to have
 _REST = 6.0  # how much slower the elements are that do not fill a tile
 _LAST = 4 << 20  # bytes of a packed operand in the last cache at most, as others use that cache too
-_NARROWER = (256,)  # bits of vectors that are worth it where wider ones would not be full; shorter ones are not
+_NARROWER = 256  # bits of the vectors that are worth it where wider ones would not be full; shorter ones are not
 _PACK_ROWS = 8  # rows of the product from which packing the vector operand is worth its copy
 
 
@@ -151,7 +151,7 @@ def _plans(
     most = machine.lanes(info.store.buffer.dtype)
     widths = [most]
     bits = info.store.buffer.dtype.bits
-    if column.extent is not None and column.extent < most and column.extent * bits in _NARROWER:
+    if column.extent is not None and column.extent < most and column.extent * bits == _NARROWER:
         widths.insert(0, column.extent)  # a narrower vector that is full
     found: list[Plan] = []
     for row, lanes in product(rows, widths):
