@@ -315,6 +315,21 @@ def f(A: T.Buffer((8, 9), "float32"), B: T.Buffer((8,), "float32"), I: T.Buffer(
     assert result.ok and result.absolute == 0 and not result.notes, str(result)
 
 
+@pytest.mark.parametrize(("x", "y"), [("256, 1", ""), ("", "1, 20"), ("24, 1", "40, 2"), ("s, 1", "n * 2 + 20, 1")])
+def test_arrays_with_the_strides_of_their_buffers(x: str, y: str) -> None:
+    strides = [f", strides=[{s}]" if s else "" for s in (x, y)]
+    text = f"""@T.prim_func
+def f(a: T.handle, b: T.handle):
+    n, s = T.int32(), T.int32()
+    A = T.match_buffer(a, (n, 20), "float32"{strides[0]})
+    B = T.match_buffer(b, (n, 20), "float32"{strides[1]})
+    for i, j in T.grid(n, 20):
+        B[i, j] = A[i, j] + 1.0
+"""
+    result = check(operator("f", text).version("plain"), sizes={"n": 6})
+    assert result.ok and result.elements == 120, str(result)
+
+
 UPDATES = {
     "one": """for i in range(16):
         X[i] = X[i] * T.float32(0.3) + A[i]""",

@@ -86,7 +86,7 @@ class Operator:
 
         What it reads before it writes it is both: a call copies the array that it is given, and updates the copy.
         """
-        from tvmagic.operators.analysis import check_loops_end, read_before_written, written_buffers, without_views
+        from tvmagic.operators.analysis import check_loops_end, read_before_written, without_views, written_buffers
 
         check_loops_end(func)
         bare = without_views(func)

@@ -125,6 +125,10 @@ class Access:
         return {}  # found before: each way to tile a block asks again
 
     def _step(self, var: Var) -> int | None:
+        if self.buffer.strides:
+            parts = [(self.coefficient(n, var), constant(s)) for n, s in enumerate(self.buffer.strides)]
+            sizes = [0 if size == 0 else None if None in (size, s) else size * s for size, s in parts]
+            return None if None in sizes else sum(sizes)
         total, stride = 0, 1
         known = True
         for dimension in reversed(range(len(self.indices))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import ForKind, PrimExpr, Var
+from tvmagic.ir import ForKind, PrimExpr
 from tvmagic.ir.query import is_one, is_zero, linear_terms
 from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant.loops import extent_of
@@ -22,7 +22,7 @@ def join_tiles(sch: Schedule, block: Any, notes: Decisions) -> None:
     realize = sch.state.realize_of(sch.get_sref(block))
     if not is_one(realize.predicate):
         return
-    by_var = {sch.get(loop).loop_var: loop for loop in loops}
+    by_var: dict[PrimExpr, Any] = {sch.get(loop).loop_var: loop for loop in loops}
     if any(sch.get(x).kind != ForKind.SERIAL or sch.get(x).annotations or not is_zero(sch.get(x).min) for x in loops):
         return
     groups = [_digits(sch, value, by_var) for value in realize.iter_values]
@@ -42,7 +42,7 @@ def join_tiles(sch: Schedule, block: Any, notes: Decisions) -> None:
     notes.items.append((at, f"{name}: its tiles are put together again, one loop for each axis"))
 
 
-def _digits(sch: Schedule, value: PrimExpr, loops: dict[Var, Any]) -> list[Any] | None:
+def _digits(sch: Schedule, value: PrimExpr, loops: dict[PrimExpr, Any]) -> list[Any] | None:
     """The loops of which a value is made as a number of its digits, the outermost first; None if it is not."""
     terms, rest = linear_terms(value)
     if rest or any(factor <= 0 or term not in loops for term, factor in terms):
