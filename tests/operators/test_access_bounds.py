@@ -61,6 +61,29 @@ def test_what_is_not_is_checked_and_ends_in_an_error(name: str) -> None:
         op(*arrays)
 
 
+HEAD = "@T.prim_func\ndef f(a: T.handle, b: T.handle):\n    n = T.int32()\n    A, B = T.match_buffer(a, (n, 4)), T.match_buffer(b, (n, 4))\n"
+VIEWS = {  # whether all is inside, and what the body does with B
+    "flat": (True, "    C = T.Buffer((n * 4,), data=B.data)\n    for i in range(n * 4):\n        C[i] = A[i // 4, i % 4]"),
+    "bytes": (True, "    C = T.Buffer((n * 16,), 'int8', data=B.data)\n    for i in range(n * 16):\n        C[i] = T.int8(1)"),
+    "columns": (True, "    C = T.Buffer((4, n), strides=[1, 4], data=B.data)\n    for i, j in T.grid(4, n):\n        C[i, j] = A[j, i]"),
+    "longer": (False, "    C = T.Buffer((n * 4 + 10000000,), data=B.data)\n    for i in range(n * 4 + 10000000):\n        C[i] = T.float32(1)"),
+    "wider": (False, "    C = T.Buffer((n * 4000000,), 'float64', data=B.data)\n    for i in range(n * 4000000):\n        C[i] = T.float64(1)"),
+    "later": (False, "    C = T.Buffer((n * 4,), data=B.data, elem_offset=100000000)\n    for i in range(n * 4):\n        C[i] = A[i // 4, i % 4]"),
+    "matched": (False, "    for i in range(n):\n        with T.block('b'):\n            v = T.axis.spatial(n, i)\n            V = T.match_buffer(B[v, 0:100000000], (100000000,), strides=[1], offset_factor=1)\n            V[99999999] = A[v, 0]"),
+    "handed on": (False, "    for i in range(n):\n        B[i, 0] = A[i, 0]\n    T.evaluate(T.call_extern('int32', 'memset', B.access_ptr('w', offset=100000000), 0, 4))"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_other_buffers_on_the_memory_of_an_array(name: str) -> None:
+    proved, body = VIEWS[name]
+    op = operator("f", HEAD + body)
+    assert op.check_bounds is not proved
+    if not proved:
+        with pytest.raises(BoundsError):
+            op(np.ones((6, 4), "float32"))
+
+
 def test_random_indices_are_inside_so_that_a_gather_can_be_checked_and_measured() -> None:
     op = operator("f", "X: float32[3, 5]\nI: int64[40]\nJ: uint8[40]\nY[i] = X[I[i], int32(J[i])]")
     _, i, j = op.random_inputs()

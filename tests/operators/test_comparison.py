@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tvmagic.operators import Operator, operator
-from tvmagic.operators.comparison import CheckResult, compare, expected_values, worse
+from tvmagic.operators.comparison import CheckResult, as_list, compare, expected_values, worse
 from tvmagic.operators.measure import bench, check
 from tvmagic.operators.operator import Version
 from tvmagic.operators.verify import verify
@@ -313,6 +313,65 @@ def f(A: T.Buffer((8, 9), "float32"), B: T.Buffer((8,), "float32"), I: T.Buffer(
 """
     result = check(operator("f", text).version("plain"))
     assert result.ok and result.absolute == 0 and not result.notes, str(result)
+
+
+@pytest.mark.parametrize(("x", "y"), [("256, 1", ""), ("", "1, 20"), ("24, 1", "40, 2"), ("s, 1", "n * 2 + 20, 1")])
+def test_arrays_with_the_strides_of_their_buffers(x: str, y: str) -> None:
+    strides = [f", strides=[{s}]" if s else "" for s in (x, y)]
+    text = f"""@T.prim_func
+def f(a: T.handle, b: T.handle):
+    n, s = T.int32(), T.int32()
+    A = T.match_buffer(a, (n, 20), "float32"{strides[0]})
+    B = T.match_buffer(b, (n, 20), "float32"{strides[1]})
+    for i, j in T.grid(n, 20):
+        B[i, j] = A[i, j] + 1.0
+"""
+    result = check(operator("f", text).version("plain"), sizes={"n": 6})
+    assert result.ok and result.elements == 120, str(result)
+
+
+UPDATES = {
+    "one": """for i in range(16):
+        X[i] = X[i] * T.float32(0.3) + A[i]""",
+    "swapped": """for i, j in T.grid(16, 15):
+        if X[j] > X[j + 1]:
+            t: T.float32 = X[j]
+            X[j] = X[j + 1]
+            X[j + 1] = t""",
+    "another": """for i in range(16):
+        X[i] = X[i] * T.float32(3)
+        Y[i] = X[i] + A[i]""",
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_what_is_updated_is_checked(name: str) -> None:
+    more = ', Y: T.Buffer((16,), "float32")' if "Y[" in UPDATES[name] else ""
+    text = f"""@T.prim_func
+def f(A: T.Buffer((16,), "float32"), X: T.Buffer((16,), "float32"){more}):
+    {UPDATES[name]}
+"""
+    op = operator("f", text)
+    result = check(op.version("plain"))
+    assert result.ok and result.elements == 16 * len(op.outputs), str(result)
+    wrong = [np.asarray(a) + np.float32(1e-3) for a in as_list(op(*op.random_inputs(0)))]
+    assert not compare(wrong, expected_values(op, op.random_inputs(0)), ["X", "Y"][: len(wrong)]).ok
+
+
+def test_what_is_written_through_a_view() -> None:
+    text = """@T.prim_func
+def f(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16, 16), "float32")):
+    for io, jo in T.grid(4, 4):
+        with T.block("tile"):
+            vi, vj = T.axis.remap("SS", [io, jo])
+            X = T.match_buffer(A[vi * 4 : vi * 4 + 4, vj * 4 : vj * 4 + 4], (4, 4), strides=[16, 1], offset_factor=4)
+            Y = T.match_buffer(B[vj * 4 : vj * 4 + 4, vi * 4 : vi * 4 + 4], (4, 4), strides=[16, 1], offset_factor=4)
+            for i, j in T.grid(4, 4):
+                Y[j, i] = X[i, j] * T.float32(2)
+"""
+    op = operator("f", text)
+    assert [t.name for t in op.inputs] == ["A"] and [t.name for t in op.outputs] == ["B"]
+    assert check(op.version("plain")).elements == 256
 
 
 @pytest.mark.parametrize("name", ["cumsum", "cummax"])

@@ -497,14 +497,14 @@ def _places(rows: int, columns: int) -> Any:
 
 @pytest.mark.parametrize(
     ("rows", "columns", "said"),
-    [(1000, 64, "partial results along k"), (1000, 61, "32 results at a time"), (1000, 502, "32 results at a time"),
+    [(1000, 64, "32 results at a time"), (1000, 61, "32 results at a time"), (1000, 502, "32 results at a time"),
      (31, 1061, "no rule fits")],
 )  # fmt: skip
 def test_places_of_rows(rows: int, columns: int, said: str) -> None:
     found = decide(_places(rows, columns), "llvm -mcpu=haswell")
     assert any(said in text for text in found.texts) and "T.parallel" in found.schedule.script()
     assert ("T.vectorized" in found.schedule.script()) == (rows == 1000)
-    data = np.random.default_rng(0).standard_normal((rows, columns), dtype="float32")
+    data = np.random.default_rng(0).integers(0, 9, (rows, columns)).astype("float32")  # the first of equal ones is kept
     at, best = np.zeros(rows, "int32"), np.zeros(rows, "float32")
     tvmagic.build(found.schedule.mod)(data, at, best)
     np.testing.assert_array_equal(at, data.argmax(axis=1))
@@ -534,6 +534,48 @@ def test_what_no_rule_fits_is_said() -> None:
     total, product = te.compute((256,), lambda i: both((a[i, 63 - k] + k, a[i, 63 - k]), axis=k), name="both")
     found = decide(te.create_prim_func([a, total, product]))
     assert any("no rule fits" in text and "in parallel" in text for text in found.texts)
+
+
+FUNCTIONS = {  # a part of what the rules say, and a function's body
+    "tiles": ("its tiles are put together again", """for i0, j0, k0, i1, j1, k1 in T.grid(4, 2, 4, 8, 16, 8):
+        with T.block("C"):
+            i, j = T.axis.spatial(32, i0 * 8 + i1), T.axis.spatial(32, j0 * 16 + j1)
+            k = T.axis.reduce(32, k0 * 8 + k1)
+            with T.init():
+                Y[i, j] = T.float32(0)
+            Y[i, j] = Y[i, j] + X[i, k] * X[k, j]"""),
+    "two sums": ("its sums in any order", """S, Q = T.alloc_buffer((32,)), T.alloc_buffer((32,))
+    for i, k in T.grid(32, 32):
+        with T.block("S"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                S[vi] = T.float32(0)
+                Q[vi] = T.float32(0)
+            S[vi] = S[vi] + X[vi, vk]
+            Q[vi] = Q[vi] + X[vi, vk] * X[vi, vk]
+    for i, j in T.grid(32, 32):
+        with T.block("Y"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            Y[vi, vj] = X[vi, vj] * S[vi] + Q[vi]"""),
+    "while": ("nothing of them may run in parallel or in vectors", """for i, j in T.grid(32, 32):
+        with T.block("Y"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            Y[vi, vj] = X[vi, vj]
+            while Y[vi, vj] < T.float32(9):
+                Y[vi, vj] = Y[vi, vj] * Y[vi, vj] + T.float32(1)"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_that_are_written_by_hand(name: str) -> None:
+    said, body = FUNCTIONS[name]
+    text = f'@T.prim_func\ndef f(X: T.Buffer((32, 32), "float32"), Y: T.Buffer((32, 32), "float32")):\n    {body}\n'
+    op = operator("f", text)
+    found = decide(op)
+    assert any(said in text for text in found.texts), found.texts
+    assert check(Version(op, found.schedule, "auto")).ok
+    lines = [line for line in found.cell.splitlines() if "get_block" in line]
+    assert len(lines) == len(set(lines)) and "root" not in found.cell
 
 
 def test_what_has_no_schedule_is_refused() -> None:

@@ -81,11 +81,16 @@ class Values(Visitor):
 
     def bind_buffer(self, buffer: Buffer, array: np.ndarray) -> None:
         """Let an argument's array be the memory of its buffer, and its shape the values of its sizes."""
-        strides = np.cumprod([1, *array.shape[:0:-1]])[::-1] if array.ndim else []
+        strides = [step // array.itemsize for step in array.strides]
+        if array.flags.c_contiguous:  # what NumPy says of an axis of one element says nothing
+            strides = list(np.cumprod([1, *array.shape[:0:-1]])[::-1]) if array.ndim else []
         pairs = [*zip(buffer.shape, array.shape), *zip(buffer.strides, strides), (buffer.elem_offset, 0)]
         for size, extent in pairs:
             if isinstance(size, Var):
                 self.values.setdefault(size, np.asarray(extent, numpy_dtype(size.dtype)))
+        if buffer.strides and not array.flags.c_contiguous and min(strides) >= 0:
+            span = 1 + sum((size - 1) * step for size, step in zip(array.shape, strides))
+            array = np.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
         flat = whole_storage(buffer.name, array)
         self.memory[buffer.data] = Storage(buffer.name, flat.data, 0, [0], [array.size])
         if buffer.strides:

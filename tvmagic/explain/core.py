@@ -326,10 +326,15 @@ class Core:
         factors: dict[object, float] = {None: 1.0}
         begun_here = {self.place(s.target) for _, s in self.statements() if not s.accumulates}
         for made, s in self.statements():
-            if not s.accumulates or not self.runs(s):
+            turns = s.turns_before(self.rolled)
+            if not (s.accumulates or turns) or not self.runs(s):
                 continue
             latency = float(self.machine.fma_latency if s.floating else 1) * (EXTREME if s.extreme else 1)
             key = self.place(s.target)
+            if turns:  # a scan: what was stored is the next iteration's
+                waits[key] = latency * self.runs(s) / turns
+                factors[key] = self._ahead(begun * self.rolled.extent, work * self.rolled.extent)
+                continue
             if self.stays(s.target) and key not in begun_here:
                 latency /= self.together(made) * self._beside(made, s)
                 waits[key] = waits.get(key, 0.0) + latency * self.runs(s) / self.copies(s.target)

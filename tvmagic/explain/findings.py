@@ -51,7 +51,7 @@ def _shapes(machine: Machine) -> list[tuple[int, int]]:
 @rule
 def _sharing(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view, loop = case.view(nest), next((x for x in nest.nest.loops if x.parallel), None)
-    if view is None or loop is None or nest.sharing < 0.1 * nest.time:
+    if view is None or loop is None or nest.sharing < 0.2 * nest.time:
         return
     edits = [*remedies.parallel_rows(view, case.lanes(nest)), *remedies.parallel_lines(view, loop.extent, case.machine, case.lanes(nest))]  # fmt: skip
     text = (
@@ -127,6 +127,9 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
         yield Suspect(
             "strided-access", nest, text, edits + remedies.parallel_rows(view, lanes) * (view is not None), True
         )
+    elif nest.reason == "recurrence":
+        text = f"each iteration of `{loop.name}` takes what one before it has stored in `{case.name(nest)}`, so that they run one after the other"
+        yield Suspect("not-vectorized", nest, text, edits, True)
     elif nest.reason == "guard":
         return
     elif case.checked and "call instruction" in said:

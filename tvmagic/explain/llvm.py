@@ -19,7 +19,7 @@ from tvmagic.ir.deep import deep
 
 __all__ = ["Body", "Facts", "facts_of", "inner_loops", "loop_of_lines"]
 
-OPTIONS = ("-pass-remarks-analysis=loop-vectorize", "-pass-remarks=loop-vectorize")
+OPTIONS = ("-pass-remarks-analysis=loop-vectorize", "-pass-remarks=loop-vectorize|loop-idiom")
 _REMARK = re.compile(r"remark: lowered\.py:(\d+):\d+: (.*)")
 _WITHOUT_TOOL = "cycles are those of a simple model of the core; LLVM's tool llvm-mca, or the package `osaca`, if one is installed, counts them with the tables of the processor"  # fmt: skip
 
@@ -147,8 +147,8 @@ def _read_remarks(facts: Facts, said: str, loops: Mapping[int, For]) -> None:
         loop = loops.get(int(remark.group(1))) if remark else None
         if remark is None or loop is None:
             continue
-        text = remark.group(2)
-        if text.startswith("vectorized loop"):
+        text = remark.group(2).split(". Use #pragma")[0]  # a way out that C has alone
+        if text.startswith(("vectorized loop", "Formed a call to llvm.mem")):  # memcpy, memset: vectors inside
             facts.vectorized[loop] = True
             facts.remarks.pop(loop, None)
         elif text.startswith("loop not vectorized: ") and not facts.vectorized.get(loop):

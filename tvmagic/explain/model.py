@@ -382,6 +382,8 @@ def _obstacle(made: NestModel, loop: Loop, machine: Machine, held: set[Var]) -> 
         if s.accumulates and not s.target.address.uses(loop.var):
             if s.floating and not s.any_order:
                 return "reduction"
+        elif 0 < s.turns_before(loop) < _lanes(made, machine):
+            return "recurrence"
         elif step is None:
             return "scattered"
         elif abs(step) != 1 and not (s.target.data in held and loop is made.rolled):

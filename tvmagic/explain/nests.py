@@ -168,6 +168,18 @@ class Statement:
             for a in self.loads
         )
 
+    def turns_before(self, loop: Loop) -> int:
+        """How many iterations of a loop before the store something was stored that it reads now; 0 if none was."""
+        target = self.target.address
+        step, turns = target.stride(loop.var), loop.extent
+        if not step or not target.known:
+            return 0
+        for load in self.loads:
+            back = target.offset - load.address.offset
+            if load.data is self.target.data and load.address.known and load.address.signature == target.signature:
+                turns = min(turns, back // step if back % step == 0 and back // step > 0 else turns)
+        return turns if turns < loop.extent else 0
+
 
 @dataclass(eq=False)
 class Nest:

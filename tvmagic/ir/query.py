@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from tvmagic.ir.expr import IntImm, Var
-from tvmagic.ir.functor import Visitor, handles
+from tvmagic.ir.functor import Visitor, handles, pre_order_visit
 from tvmagic.ir.iteration import IterVar
 from tvmagic.ir.node import Node
 from tvmagic.ir.operators import Add, BinaryOp, Call, Mul, Sub
@@ -14,6 +14,7 @@ from tvmagic.ir.values import PrimExpr
 
 __all__ = [
     "callee",
+    "contains",
     "is_access_ptr",
     "is_call",
     "is_one",
@@ -46,6 +47,19 @@ def variables_in(expr: Node) -> list[Var]:
     if not isinstance(expr, IntImm):
         finder.visit(expr)
     return finder.found
+
+
+def contains(root: Node, *kinds: type[Node]) -> bool:
+    """Whether a node is of one of these classes, or one below it is."""
+    found = False
+
+    def look(node: Node) -> bool:
+        nonlocal found
+        found = found or isinstance(node, kinds)
+        return not found
+
+    pre_order_visit(root, look)
+    return found
 
 
 def is_zero(value: Any) -> bool:

@@ -211,6 +211,8 @@ def _picture(version: Version) -> str:
 def _kernel(version: Version, arrays: _Arrays) -> dict[str, Any]:
     """The compiled function for the page: its module, and how it is called."""
     op = version.operator
+    if strided := next((t for t in op.args if getattr(t, "strides", ())), None):
+        raise TVMagicError(f"`{strided.name}` has strides, and the arrays of a page have none")
     _refuse_too_much(op, arrays)  # before there is any array
     built = version.build(TARGET)
     module = linked(built)

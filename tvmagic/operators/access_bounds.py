@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvmagic import te
 from tvmagic.arith import ProofStrength
 from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
     BlockRealize,
+    Buffer,
     BufferLoad,
     BufferStore,
+    Call,
     Cast,
+    DataType,
     IntImm,
     PrimExpr,
     PrimFunc,
     ProducerLoad,
     Range,
+    Var,
     handles,
     ops,
 )
+from tvmagic.ir.query import is_call
+from tvmagic.operators.analysis import without_views
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor
 
@@ -40,7 +49,12 @@ class Accesses(AnalyzerVisitor):
         super().__init__()
         self.open: list[Any] = []
         self.limits: dict[int, list[PrimExpr]] = {}
+        self.memory: dict[Var, _Memory] = {}  # by its pointer
+        self.fitting: dict[Buffer, bool] = {}
         if func is not None:
+            func = without_views(func)
+            for buffer in func.buffer_map.values():
+                self._own(buffer)
             self.visit(func.body)
             return
         operations = _operations(outputs)
@@ -66,6 +80,8 @@ class Accesses(AnalyzerVisitor):
             for expr in operation.body:
                 self.visit(expr)
         elif isinstance(operation, te.ExternOp):
+            for buffer in (*operation.input_placeholders, *operation.output_placeholders):
+                self._own(buffer)
             self.visit(operation.body)
 
     # ------------------------------------------------------------------------ what bounds a variable
@@ -77,10 +93,34 @@ class Accesses(AnalyzerVisitor):
             self.visit(value)
         for iv, value in zip(node.block.iter_vars, node.iter_values):
             self.analyzer.bind(iv.var, value, True)
+        for buffer in node.block.alloc_buffers:
+            self._own(buffer)
         with self.holds(node.predicate):
             for part in (node.block.init, node.block.body):
                 if part is not None:
                     self.visit(part)
+
+    # ------------------------------------------------------------------------ memory
+
+    @handles(Allocate, AllocateConst)
+    def allocate(self, node: Any) -> None:
+        self.memory[node.buffer_var] = _Memory(_elements(node.extents, ()), node.dtype)
+        self.visit_children(node)
+
+    def _own(self, buffer: Buffer) -> None:
+        """Note that a buffer is the whole of its memory."""
+        self.memory[buffer.data] = _Memory(_elements(buffer.shape, buffer.strides), buffer.dtype)
+        self.fitting[buffer] = True
+
+    def _fits(self, buffer: Buffer) -> bool:
+        """Whether a buffer ends where the memory that it is on ends, or before."""
+        if buffer not in self.fitting:
+            memory = self.memory.get(buffer.data)
+            end = buffer.elem_offset + _elements(buffer.shape, buffer.strides)
+            self.fitting[buffer] = memory is None or self._proved(
+                ops.less_equal(end * _bits(buffer.dtype), memory.elements * _bits(memory.dtype))
+            )
+        return self.fitting[buffer]
 
     # ------------------------------------------------------------------------ accesses
 
@@ -88,6 +128,18 @@ class Accesses(AnalyzerVisitor):
     def access(self, node: Any) -> None:
         self.visit_children(node)
         self._check(node, node.indices, node.buffer.shape)
+        if not self._fits(node.buffer) and node not in self.open:
+            self.open.append(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        super().call(node)
+        if is_call(node, "tir.tvm_access_ptr") and (memory := self.memory.get(node.args[1])) is not None:
+            kind, _, first, count, _ = node.args
+            end = (first + count) * _bits(kind.dtype)
+            inside = ops.less_equal(end, memory.elements * _bits(memory.dtype))
+            if not all(map(self._proved, (ops.greater_equal(first, 0), ops.greater_equal(count, 0), inside))):
+                self.open.append(node)
 
     @handles(ProducerLoad)
     def read(self, node: ProducerLoad) -> None:
@@ -109,8 +161,10 @@ class Accesses(AnalyzerVisitor):
             bound = self.analyzer.const_int_bound(index)
             if bound.min_value >= 0 and bound.max_value < size.value:
                 return True
-        prove = lambda claim: self.analyzer.can_prove(claim, ProofStrength.SYMBOLIC_BOUND)  # noqa: E731
-        return prove(ops.greater_equal(index, 0)) and prove(ops.less(index, size))
+        return self._proved(ops.greater_equal(index, 0)) and self._proved(ops.less(index, size))
+
+    def _proved(self, claim: PrimExpr) -> bool:
+        return self.analyzer.can_prove(claim, ProofStrength.SYMBOLIC_BOUND)
 
     def _note_limit(self, index: PrimExpr, size: Any) -> None:
         while isinstance(index, Cast):
@@ -118,6 +172,31 @@ class Accesses(AnalyzerVisitor):
         if isinstance(index, (ProducerLoad, BufferLoad)):
             key = id(_key(index.producer if isinstance(index, ProducerLoad) else index.buffer))
             self.limits.setdefault(key, []).append(size)
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """How many elements there are behind a pointer, and of which type."""
+
+    elements: PrimExpr
+    dtype: DataType
+
+
+def _elements(shape: Iterable[PrimExpr], strides: Iterable[PrimExpr]) -> PrimExpr:
+    """How many elements of memory a buffer spans."""
+    total: PrimExpr = IntImm("int64", 1)
+    strides = list(strides)
+    if not strides:
+        for size in shape:
+            total = total * size
+        return total
+    for size, stride in zip(shape, strides):
+        total = total + (size - 1) * stride
+    return total
+
+
+def _bits(dtype: DataType) -> int:
+    return dtype.bits * dtype.lanes
 
 
 def _key(tensor: Any) -> Any:

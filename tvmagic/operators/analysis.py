@@ -23,11 +23,12 @@ from tvmagic.ir import (
 from tvmagic.ir.query import callee, is_call
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
+from tvmagic.tir.transform.blocks.lower_match_buffer import MatchLower
 
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
 
-__all__ = ["check_loops_end", "iterations", "read_before_written", "written_buffers"]
+__all__ = ["check_loops_end", "iterations", "read_before_written", "without_views", "written_buffers"]
 
 
 def iterations(op: Operator, sizes: Mapping[Any, int]) -> Iterator[int]:
@@ -63,6 +64,14 @@ def check_loops_end(func: PrimFunc) -> None:
             )
 
     post_order_visit(func.body, check)
+
+
+def without_views(func: PrimFunc) -> PrimFunc:
+    """A function whose accesses of buffers that blocks match are accesses of what they are views of.
+
+    Raises a TVMagicError for a view that cannot be one, as of another dtype.
+    """
+    return func.with_body(MatchLower(func).visit(func.body))
 
 
 class _Writes(Visitor):

@@ -21,6 +21,7 @@ __all__ = [
     "chosen_sizes",
     "empty_outputs",
     "evaluate_size",
+    "laid_out",
     "random_inputs",
     "shapes_of",
     "size_values",
@@ -135,7 +136,16 @@ def evaluate_size(size: Any, values: Mapping[Any, int]) -> int:
 
 def empty_outputs(tensors: Sequence[Any], values: Mapping[Any, int]) -> list[np.ndarray]:
     """Fresh arrays without content for tensors such as the outputs, aligned to 64 bytes."""
-    return [_fresh(shape, array_dtype(t)) for t, shape in zip(tensors, shapes_of(tensors, values))]
+    return [laid_out(t, shape, values, array_dtype(t)) for t, shape in zip(tensors, shapes_of(tensors, values))]
+
+
+def laid_out(tensor: Any, shape: tuple[int, ...], values: Mapping[Any, int], dtype: np.dtype[Any]) -> np.ndarray:
+    """An array without content for a tensor, with the strides that a buffer asks for."""
+    try:
+        strides = [evaluate_size(s, values) for s in getattr(tensor, "strides", ())]
+    except TVMagicError:  # any stride is right: it is a variable that nothing else says
+        strides = []
+    return _fresh(shape, dtype, strides)
 
 
 def shapes_of(tensors: Sequence[Any], values: Mapping[Any, int]) -> list[tuple[int, ...]]:
@@ -152,12 +162,12 @@ def shapes_of(tensors: Sequence[Any], values: Mapping[Any, int]) -> list[tuple[i
     return shapes
 
 
-def _fresh(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+def _fresh(shape: tuple[int, ...], dtype: np.dtype[Any], strides: Sequence[int] = ()) -> np.ndarray:
     """An array without content, aligned; TVMagicError if it is larger than the memory that is free."""
     size = math.prod(shape) * dtype.itemsize
     if size >= _SMALL:
         require_memory(size, f"an array of shape ({', '.join(map(str, shape))}) and dtype `{dtype}`")
-    return aligned_empty(shape, dtype)
+    return aligned_empty(shape, dtype, strides)
 
 
 def require_memory(size: int, what: str) -> None:
@@ -215,11 +225,16 @@ def random_inputs(
     shapes = shapes_of(tensors, values)
     total = sum(math.prod(shape) * array_dtype(t).itemsize for t, shape in zip(tensors, shapes))
     require_memory(total, "the inputs")
-    return [_random_array(t, s, generator, limit(t, values), coarse) for t, s in zip(tensors, shapes)]
+    return [_random_array(t, s, generator, limit(t, values), coarse, values) for t, s in zip(tensors, shapes)]
 
 
 def _random_array(
-    tensor: Any, shape: tuple[int, ...], generator: np.random.Generator, limit: int | None, coarse: bool
+    tensor: Any,
+    shape: tuple[int, ...],
+    generator: np.random.Generator,
+    limit: int | None,
+    coarse: bool,
+    values: Mapping[Any, int],
 ) -> np.ndarray:
     dtype = array_dtype(tensor)
     result = _fresh(shape, dtype)
@@ -238,4 +253,8 @@ def _random_array(
             part[...] = (generator.integers(-steps, steps + 1, part.size) / steps).astype(dtype)
         else:
             part[...] = generator.uniform(-1, 1, part.size).astype(dtype)
+    if getattr(tensor, "strides", ()):
+        placed = laid_out(tensor, shape, values, dtype)
+        placed[...] = result
+        return placed
     return result

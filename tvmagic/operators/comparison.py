@@ -134,7 +134,7 @@ def compare(got: Sequence[Any], expected: Evaluation | Sequence[Value], names: S
     values, notes = (expected.values, expected.notes) if isinstance(expected, Evaluation) else (expected, [])
     worst = CheckResult(True, 0.0, 0.0, "", 0.0, 0.0, 0)
     elements = wrong = unknown = 0
-    for array, value, name in zip(got, values, names):
+    for array, value, name in zip(got, values, names, strict=True):
         one = _compare_array(np.asarray(array), value, name)
         elements, wrong, unknown = elements + one.elements, wrong + one.wrong, unknown + one.open
         worst = one if _is_worse(one, worst) else worst

@@ -31,11 +31,11 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.operators.arrays import evaluate_size, size_values
+from tvmagic.operators.arrays import evaluate_size, laid_out, size_values
 from tvmagic.te.error_bound import Approximate, Value, binary, cast, choose, parts
 from tvmagic.te.error_evaluator import constant, reinterpreted, widened
 from tvmagic.te.error_functions import call
-from tvmagic.te.error_memory import added_term, cells, extended, loaded
+from tvmagic.te.error_memory import added_term, cells, cells_dtype, extended, loaded
 from tvmagic.te.error_reference import Evaluation
 
 if TYPE_CHECKING:
@@ -55,14 +55,16 @@ def run_with_errors(op: Operator, inputs: Sequence[np.ndarray], seconds: float |
     func = op.prim_func
     assert func is not None
     sizes = size_values(op.inputs, inputs)
-    outputs = [np.zeros([evaluate_size(s, sizes) for s in b.shape]) for b in op.outputs]
-    memory = [cells(widened(a, b.dtype), b.dtype) for a, b in zip([*inputs, *outputs], op.args)]
+    fresh = [np.zeros([evaluate_size(s, sizes) for s in b.shape]) for b in op.args[len(inputs) :]]
+    memory: dict[Any, np.ndarray] = {}
     machine = _ErrorMachine(seconds)
-    for param, array in zip(func.params, memory, strict=True):
-        machine.bind_buffer(func.buffer_map[param], array)
+    for buffer, array in zip(op.args, [*inputs, *fresh], strict=True):
+        memory[buffer] = laid_out(buffer, array.shape, sizes, cells_dtype(buffer.dtype))
+        memory[buffer][...] = cells(widened(array, buffer.dtype), buffer.dtype)
+        machine.bind_buffer(buffer, memory[buffer])
     with np.errstate(all="ignore"):
         machine.visit(func.body)
-        return Evaluation([loaded(a, b.dtype) for a, b in zip(memory[len(inputs) :], op.outputs)])
+        return Evaluation([loaded(memory[b], b.dtype) for b in op.outputs])
 
 
 class _ErrorMachine(Machine):
@@ -153,7 +155,7 @@ class _ErrorMachine(Machine):
         return super()._flat(buffer, places)
 
     def _read(self, storage: Storage, indices: list[Array], dtype: Any) -> Array:
-        found = np.asarray(self._elements(storage, indices, dtype.lanes))
+        found = np.asarray(self._elements(storage, indices, dtype.lanes).copy())  # one record alone is a view of memory
         return loaded(found, dtype)
 
     @handles(BufferStore)

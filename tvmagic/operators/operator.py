@@ -86,17 +86,18 @@ class Operator:
 
         What it reads before it writes it is both: a call copies the array that it is given, and updates the copy.
         """
-        from tvmagic.operators.analysis import check_loops_end, read_before_written, written_buffers
+        from tvmagic.operators.analysis import check_loops_end, read_before_written, without_views, written_buffers
 
         check_loops_end(func)
-        written = written_buffers(func)
+        bare = without_views(func)
+        written = written_buffers(bare)
         buffers = [func.buffer_map[p] for p in func.params if p in func.buffer_map]
         if len(buffers) != len(func.params):
             raise TVMagicError(f"`{name}` takes a scalar; an operator takes and gives buffers only")
         outputs = [b for b in buffers if any(b is w for w in written)]
         if not outputs:
             raise TVMagicError(f"the function `{name}` writes none of its buffers")
-        updated = read_before_written(func, outputs)
+        updated = read_before_written(bare, outputs)
         fresh = [b for b in outputs if all(b is not u for u in updated)]
         inputs = [b for b in buffers if all(b is not f for f in fresh)]
         if any(b is not p for b, p in zip(buffers, [*inputs, *fresh])):
@@ -129,9 +130,11 @@ class Operator:
     @cached_property
     def left_unwritten(self) -> tuple[bool, ...]:
         """For each output, whether elements of it may be left without a value; True of a TensorIR function's alone."""
+        from tvmagic.operators.analysis import without_views
         from tvmagic.operators.unwritten import left_unwritten
 
-        return left_unwritten(self.prim_func, self.inputs, self.outputs)
+        func = None if self.prim_func is None else without_views(self.prim_func)
+        return left_unwritten(func, self.inputs, self.outputs)
 
     def start(self, values: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Copy the inputs that are updated into the arrays of the outputs."""
@@ -217,7 +220,9 @@ class Operator:
         if isinstance(schedule, Edited):
             return schedule.lower()
         if hasattr(schedule, "mod"):
-            return lower(schedule.mod, name=self.name, **options)
+            schedule = schedule.mod
+        if isinstance(schedule, IRModule) and len(schedule.functions) == 1:  # a call keeps its arrays apart
+            schedule = next(iter(schedule.functions.values()))
         if isinstance(schedule, (PrimFunc, IRModule)):
             return lower(schedule, name=self.name, **options)
         return lower(schedule, self.args, name=self.name, **options)

@@ -79,7 +79,7 @@ def quick_call(version: Version, checked: bool) -> QuickCall:
     for tensor, left in zip(op.outputs, op.left_unwritten):
         sizes = [size.value if isinstance(size, IntImm) else places.get(size) for size in tensor.shape]
         known = tuple(size for size in sizes if size is not None)
-        if left or len(known) < len(sizes):
+        if left or len(known) < len(sizes) or getattr(tensor, "strides", ()):
             outputs = None
             break
         outputs.append((known, array_dtype(tensor)))

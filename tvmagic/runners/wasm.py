@@ -12,6 +12,7 @@ from tvmagic.codegen.support import ERROR_SLOTS
 from tvmagic.errors import TVMagicError
 from tvmagic.runners.families import runner
 from tvmagic.runners.tools import need_package
+from tvmagic.runtime.arguments import memory_of
 from tvmagic.runtime.kernel import checker_of, failure
 from tvmagic.runtime.wasm import STACK, WasmModule
 from tvmagic.runtime.wasm_host import c_function, linked
@@ -26,7 +27,7 @@ def run(built: Any, arrays: Sequence[Any]) -> None:
     """Run the entry function of a module built for `wasm32` on arrays, as `built(*arrays)` does on this machine.
 
     `arrays`: all of its arguments in order, outputs too; what the function writes is in them afterwards. Strides are
-    those of contiguous arrays.
+    those of contiguous arrays where a buffer says none.
     Raises MissingTool if the package `wasmtime` is missing, TVMagicError if an argument does not fit, or if the function stops.
     """
     need_package("wasmtime")
@@ -34,21 +35,29 @@ def run(built: Any, arrays: Sequence[Any]) -> None:
 
     module = linked(built)
     abi = next(a for a in built.abis if a.name == built.entry_name)
-    copies = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) and a.ndim else a for a in arrays]
+    strided = [p.buffer is not None and bool(p.buffer.strides) for p in abi.params]
+    copies = [
+        np.ascontiguousarray(a) if isinstance(a, np.ndarray) and a.ndim and not keep else a
+        for a, keep in zip(arrays, strided)
+    ]
     values, checked, _ = checker_of(abi).check(tuple(copies))
-    places, end = _places(checked, module.heap)
+    parts = [memory_of(array) for array in checked]  # with what is between the elements
+    places, end = _places([memory for memory, _ in parts], module.heap)
     host = _Instance(wasmtime, module, end)
-    for array, place in zip(checked, places):
-        host.write(place, array)
-    pointers = iter(places)
+    for (memory, _), place in zip(parts, places):
+        host.write(place, memory)
+    pointers = iter(place + first for (_, first), place in zip(parts, places))
     given = [next(pointers) if p.buffer is not None else v for p, v in zip(abi.params, values)]
     given += values[len(abi.params) :]
     status = host.call(abi.symbol, [*given, *([end] if abi.result is not None else [])])
     if status:
         raise _failure(built, module, host, status)
-    for original, array, place, param in zip(_arrays(arrays), checked, places, [p for p in abi.params if p.buffer]):
+    buffers = [p for p in abi.params if p.buffer]
+    for original, array, (memory, _), place, param in zip(_arrays(arrays), checked, parts, places, buffers):
         if param.buffer.data in abi.written or param.var in abi.written:
-            original[...] = host.read(place, array)
+            memory[...] = host.read(place, memory)
+            if original is not array:
+                original[...] = array
 
 
 def _arrays(values: Sequence[Any]) -> list[np.ndarray]:

@@ -80,7 +80,8 @@ class ArrayParam:
         self.sizes = tuple([s.value if isinstance(s, IntImm) else None for s in self.shape])
         self.broadcasts = buffer.buffer_type == "auto" and bool(buffer.strides)
         self.index = max((s.dtype for s in self.shape), key=lambda dtype: dtype.bits, default=_INT32)
-        self.static = None if None in self.sizes or self.strides else self.sizes
+        self.offset: PrimExpr | None = None if _begins(buffer.elem_offset) else buffer.elem_offset
+        self.static = None if None in self.sizes or self.strides or self.offset is not None else self.sizes
 
     def text_of_shape(self) -> str:
         return "(" + ", ".join(str(s) for s in self.shape) + ("," if len(self.shape) == 1 else "") + ")"
@@ -166,14 +167,19 @@ class ArrayParam:
             self._bind(expected, stride // item, sizes, f"has stride {stride // item} in dimension {axis}", array)
 
     def check_rest(self, array: np.ndarray, sizes: dict[Var, int]) -> None:
-        """Compare the sizes that are expressions of others."""
-        for axis, (expected, size) in enumerate(zip(self.shape, array.shape)):
-            if isinstance(expected, (IntImm, Var)):
-                continue
-            wanted = evaluate(expected, sizes)
-            if wanted != size:
+        """Compare the sizes and strides that are expressions of others; an array begins at the first element of its memory."""
+        if self.offset is not None and evaluate(self.offset, sizes) != 0:
+            raise TVMagicError(
+                f"the buffer of parameter `{self.name}` begins at element {self.offset} of its memory, an array at element 0",
+                hint="leave `elem_offset` out, and pass a part of an array",
+            )
+        strides = [stride // array.itemsize for stride in array.strides]
+        found = [("size", n, *pair) for n, pair in enumerate(zip(self.shape, array.shape))]
+        found += [("stride", n, *pair) for n, pair in enumerate(zip(self.strides, strides)) if array.shape[n] > 1]
+        for what, axis, expected, has in found:
+            if not isinstance(expected, (IntImm, Var)) and (wanted := evaluate(expected, sizes)) != has:
                 raise TVMagicError(
-                    f"parameter `{self.name}` has size {size} in dimension {axis}, but `{expected}` = {wanted} is expected"
+                    f"parameter `{self.name}` has {what} {has} in dimension {axis}, but `{expected}` = {wanted} is expected"
                 )
 
     def allocate(self, sizes: dict[Var, int]) -> np.ndarray:
@@ -187,10 +193,18 @@ class ArrayParam:
                 f"dimension {below} of the output `{self.name}`, `{self.shape[below]}`, is {shape[below]}"
             )
         check_reach(self.name, math.prod(shape), self.index)  # type: ignore[arg-type]
-        array = aligned_empty(shape, self.dtype)
+        strides = [evaluate(s, sizes) for s in self.strides]
+        if None in strides or len(strides) != len(shape) or min(strides) < 0:  # type: ignore[type-var]
+            strides = []
+        array = aligned_empty(shape, self.dtype, strides)  # type: ignore[arg-type]
         if self.strides:
             self._check_strides(array, sizes)
         return array
+
+
+def _begins(offset: PrimExpr) -> bool:
+    """Whether a buffer with this offset can be at the begin of its memory whatever the sizes are."""
+    return isinstance(offset, Var) or (isinstance(offset, IntImm) and offset.value == 0)
 
 
 def _kind(value: Any) -> str:

@@ -293,7 +293,7 @@ def fast_call(address: int, params: list[Any], sizes: tuple[Any, ...], noalias: 
 
 
 def _record(param: Any, numbers: dict[Any, int], noalias: bool) -> list[int] | None:
-    if not hasattr(param, "shape") or len(param.shape) > _MOST_DIMS:
+    if not hasattr(param, "shape") or len(param.shape) > _MOST_DIMS or param.offset is not None:
         return None
     rows = []
     for extents in (param.shape, param.strides):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,19 @@ __all__ = ["NDArray", "aligned_empty", "array", "empty", "from_dlpack"]
 _ALIGNMENT = 64
 
 
-def aligned_empty(shape: Any, dtype: Any) -> np.ndarray:
-    """An array whose first element is at a multiple of 64 bytes, with no values set."""
+def aligned_empty(shape: Any, dtype: Any, strides: Sequence[int] = ()) -> np.ndarray:
+    """An array whose first element is at a multiple of 64 bytes, with no values set.
+
+    `strides`: elements from each index of an axis to the next, none below 0; by default those of rows side by side.
+    """
     dtype = np.dtype(dtype)
     shape = tuple(int(s) for s in shape)
-    raw = np.empty(math.prod(shape) * dtype.itemsize + _ALIGNMENT, np.uint8)
-    return np.ndarray(shape, dtype, raw, -raw.__array_interface__["data"][0] % _ALIGNMENT)
+    elements = math.prod(shape)
+    if strides and elements:
+        elements = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
+    raw = np.empty(elements * dtype.itemsize + _ALIGNMENT, np.uint8)
+    steps = [stride * dtype.itemsize for stride in strides] or None
+    return np.ndarray(shape, dtype, raw, -raw.__array_interface__["data"][0] % _ALIGNMENT, steps)
 
 
 class NDArray(Identified):

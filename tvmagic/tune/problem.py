@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,15 +21,16 @@ import numpy as np
 from tvmagic.codegen.target import Target, resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, PrimFunc, load_json, save_json, structural_hash
+from tvmagic.operators.arrays import array_dtype, laid_out, size_values
 from tvmagic.operators.comparison import CheckResult, compare, expected_values
 from tvmagic.operators.operator import Operator
-from tvmagic.runtime.ndarray import aligned_empty
 from tvmagic.te.error_bound import Approximate, Value, parts
 
 __all__ = ["Problem", "program_key"]
 
 _PLACES = 1 << 17  # of an output at which a worker compares; the version that is kept is compared everywhere
 _COARSE_BYTES = 1 << 26  # of inputs up to which a second set of them travels
+_COARSE_SECONDS = 2.0  # that the first one may have taken
 _VERSION = 1
 
 
@@ -74,9 +76,11 @@ class Problem:
                 f"code for `{chosen}` cannot be measured on this machine", hint="tune for a CPU of its kind"
             )
         cases, whole = [], []
+        start = time.perf_counter()
         for coarse in (False, True):
-            inputs = [_aligned(a) for a in op.random_inputs(seed, sizes, coarse=coarse)]
-            if coarse and sum(a.nbytes for a in inputs) > _COARSE_BYTES:
+            inputs = _aligned(op, op.random_inputs(seed, sizes, coarse=coarse))
+            late = time.perf_counter() - start > _COARSE_SECONDS
+            if coarse and (late or sum(a.nbytes for a in inputs) > _COARSE_BYTES):
                 break
             expected = expected_values(op, inputs)
             whole.append((inputs, expected))
@@ -185,10 +189,8 @@ def _plain(array: Any) -> np.ndarray:
 
 
 def _load_case(arrays: Any, n: int, counts: Sequence[int], op: Operator) -> Case:
-    from tvmagic.operators.arrays import array_dtype
-
     inputs = [arrays[f"input{n}.{i}"] for i in range(counts[0])]
-    inputs = [_aligned(_as_dtype(a, array_dtype(t))) for a, t in zip(inputs, op.inputs)]
+    inputs = _aligned(op, [_as_dtype(a, array_dtype(t)) for a, t in zip(inputs, op.inputs)])
     places = [arrays[f"place{n}.{i}"] for i in range(counts[1])]
     expected: list[Value] = []
     for i in range(counts[1]):
@@ -201,8 +203,10 @@ def _as_dtype(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     return array if array.dtype == dtype else array.view(dtype)
 
 
-def _aligned(array: np.ndarray) -> np.ndarray:
-    """A copy that begins at a cache line, as outputs do: where an array begins changes times by more than schedules do."""
-    copy = aligned_empty(array.shape, array.dtype)
-    copy[...] = array
-    return copy
+def _aligned(op: Operator, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Copies that begin at a cache line, as outputs do: where an array begins changes times by more than schedules do."""
+    sizes = size_values(op.inputs, inputs)
+    copies = [laid_out(tensor, array.shape, sizes, array.dtype) for tensor, array in zip(op.inputs, inputs)]
+    for copy, array in zip(copies, inputs):
+        copy[...] = array
+    return copies

@@ -28,6 +28,7 @@ from tvmagic.ir import (
     handles,
     structural_equal,
 )
+from tvmagic.operators.analysis import without_views
 from tvmagic.operators.javascript.expressions import EXACT, Value
 from tvmagic.operators.javascript.program import ProgramWriter
 
@@ -47,7 +48,7 @@ class StatementWriter(ProgramWriter):
             if any(tensor is t for t in op.outputs):
                 self.memory(tensor, f"{self.arrays[tensor]}.slice()" if op.is_input(tensor) else "")
             self.arrays[tensor.data] = self.arrays[tensor]
-        self.visit(op.prim_func.body)
+        self.visit(without_views(op.prim_func).body)
 
     def extern(self, op: Any) -> None:
         for buffer, tensor in zip(op.input_placeholders, op.inputs):
@@ -165,8 +166,6 @@ class StatementWriter(ProgramWriter):
     @handles(BlockRealize)
     def block(self, node: BlockRealize) -> None:
         block: Block = node.block
-        if block.match_buffers:
-            raise TVMagicError(f"block `{block.name_hint}` matches buffers, which has no form in JavaScript", node=node)
         always = isinstance(node.predicate, IntImm) and node.predicate.value
         values = [self.value(v) for v in node.iter_values]
         with self.scope():

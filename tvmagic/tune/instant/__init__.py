@@ -15,6 +15,7 @@ from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant import contraction, elementwise, factors, few, joined, pairs, rows, scans, stencil
 from tvmagic.tune.instant.plainly import plain_loops
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
+from tvmagic.tune.instant.tiles import join_tiles
 
 __all__ = ["Instant", "auto", "decide", "decide_for"]
 
@@ -101,6 +102,8 @@ class _Attempt:
         self.finished: set[str] = set()  # of these, what no other rule may take, although its loops look as written
 
     def run(self) -> Instant:
+        for block in blocks_of(self.sch):
+            join_tiles(self.sch, block, self.notes)
         self._each(self._inline)
         self._each(self._few)
         self._each(self._factors)

@@ -19,7 +19,8 @@ def cell_text(program: PrimFunc | IRModule, trace: Trace, decisions: Sequence[tu
     """The trace of a program's schedule as a cell; `decisions` have the number of calls in the trace before each."""
     writer = _Writer(program)
     trace.apply_to_schedule(writer)
-    used = {rv for _, inputs, *_ in writer.calls for value in inputs for rv in _variables(value)}
+    asked = [inputs for kind, inputs, *_ in writer.calls if kind.method not in _NEARBY]
+    used = {rv for inputs in asked for value in inputs for rv in _variables(value)}
     lines: list[str] = []
     for number, call in enumerate(writer.calls):
         lines += [f"# {text}" for place, text in decisions if place == number]
@@ -43,6 +44,7 @@ class _Writer(Schedule):
         self.names: dict[Any, str] = {}
         self.blocks: dict[Any, str] = {}
         self.taken: dict[str, Any] = {"sch": None}
+        self.written: set[str] = set()  # names that a line above has given
 
     def run_instruction(
         self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any = None
@@ -77,9 +79,14 @@ class _Writer(Schedule):
         self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], outputs: list[Any], decision: Any,
         used: set[Any],
     ) -> list[str]:  # fmt: skip
-        """An instruction as lines of the cell."""
+        """An instruction as lines of the cell; none if it only finds what has its name already, or what nothing uses."""
+        wanted = {self.names[rv] for rv in outputs if rv in used}
+        if kind.is_pure and not kind.samples and wanted <= self.written:
+            return []
+        new = {rv for rv in outputs if rv in used and self.names[rv] not in self.written}
+        self.written |= wanted
         if kind.method in _NEARBY:
-            return [f'{self.names[rv]} = sch.get_block("{self.blocks[rv]}")' for rv in outputs if rv in used]
+            return [f'{self.names[rv]} = sch.get_block("{self.blocks[rv]}")' for rv in outputs if rv in new]
         drawn = [] if decision is None else [f"decision={argument_text(decision, self.names.__getitem__)}"]
         call = f"sch.{kind.method}({', '.join([*self._arguments(kind, inputs, attrs), *drawn])})"
         if not outputs or not any(rv in used for rv in outputs):

@@ -151,7 +151,8 @@ def _flat(info: BlockInfo) -> bool:
     """Whether all axes together run through each array once from begin to end."""
     places = [a.var for a in info.axes]
     plain = [info.store, *info.loads]
-    return all(a.is_at(places) or not a.variables for a in plain) and info.constant and not info.alone
+    compact = not any(a.buffer.strides for a in plain)
+    return compact and all(a.is_at(places) or not a.variables for a in plain) and info.constant and not info.alone
 
 
 def _on_cores(

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.target.machine import Machine
-from tvmagic.ir import BufferStore, LetStmt, SeqStmt
+from tvmagic.ir import Buffer, BufferStore, CmpOp, LetStmt, Select, SeqStmt, post_order_visit
+from tvmagic.ir.query import is_call
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import extent_of, fused, hint_partition, own_loops
 from tvmagic.tune.instant.program import Access, Axis, Decisions, axes_of, loads_in
@@ -53,7 +54,8 @@ def pairs_of(sch: Schedule, rv: Any, machine: Machine) -> Pairs | None:
         return None
     lanes = min(machine.lanes(b.dtype) for b in written)
     contiguous = any(a.step(over[0].var) == 1 for a in loads)
-    if contiguous:
+    parted = contiguous and _any_order(block.body, written)
+    if parted:
         width, vector = _dividing(over[0], lanes)
         if 2 * vector >= lanes:
             return Pairs(rv, block.name_hint, axes, over[0], over[0], width, vector)
@@ -65,7 +67,25 @@ def pairs_of(sch: Schedule, rv: Any, machine: Machine) -> Pairs | None:
             if own and read and (axis.extent is None or axis.extent >= (_ROWS if contiguous else lanes)):
                 width = _ROWS if contiguous else _neighbours(axis, lanes)
                 return Pairs(rv, block.name_hint, axes, over[0], axis, width, width)
-    return Pairs(rv, block.name_hint, axes, over[0], over[0], width, vector) if contiguous and width else None
+    return Pairs(rv, block.name_hint, axes, over[0], over[0], width, vector) if parted and width else None
+
+
+def _any_order(body: Any, written: set[Buffer]) -> bool:
+    """Whether the results are the same in whichever order values are taken in: of equal ones a choice between what is kept and
+    what comes would else keep another one, so it has to compare two parts of what is kept, as a value and its place."""
+    compared: set[Buffer] = set()
+    chosen = False
+
+    def look(node: Any) -> None:
+        nonlocal chosen
+        if isinstance(node, Select) or is_call(node, "tir.if_then_else"):
+            condition = node.condition if isinstance(node, Select) else node.args[0]
+            chosen = chosen or any(a.buffer in written for a in loads_in(condition))
+        elif isinstance(node, CmpOp):
+            compared.update(a.buffer for a in loads_in(node) if a.buffer in written)
+
+    post_order_visit(body, look)
+    return not chosen or len(compared) > 1
 
 
 def _dividing(axis: Axis, lanes: int) -> tuple[int, int]:

@@ -7,10 +7,11 @@ from typing import Any
 
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IterVar
+from tvmagic.ir import Block, BufferStore, IterVar, SeqStmt, While
+from tvmagic.ir.query import contains
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune.instant.loops import extent_of, own_loops
-from tvmagic.tune.instant.program import Decisions
+from tvmagic.tune.instant.loops import any_order, extent_of, own_loops
+from tvmagic.tune.instant.program import Decisions, combined, loads_in
 
 __all__ = ["ENOUGH", "plain_loops"]
 
@@ -32,16 +33,31 @@ def plain_loops(sch: Schedule, block: Any, machine: Machine, notes: Decisions) -
             vector = sch.split(inner, [None, lanes])[1] if extent > lanes else inner
             if _tried(sch.vectorize, vector):
                 done.append(f"{sch.get(vector).loop_var.name} in vectors of {lanes}")
+    elif _sums(sch.get(block)):
+        any_order(sch, block, 0)
+        done.append("its sums in any order, so that LLVM makes vectors of them")
     if done:
         notes.items.append((at, f"no rule fits {name}: its plain loops, {' and '.join(done)}"))
     else:
         notes.say(f"no rule fits {name}: its plain loops, as nothing of them may run in parallel or in vectors")
 
 
+def _sums(block: Block) -> bool:
+    """Whether a block is several reductions side by side: each adds to an element of its own, or takes what is larger."""
+    stores = list(block.body.seq) if isinstance(block.body, SeqStmt) else []
+    written = {s.buffer for s in stores if isinstance(s, BufferStore)}
+    for store in stores:
+        parts = combined(store) if isinstance(store, BufferStore) else None
+        if parts is None or any(a.buffer in written for a in loads_in(parts[1])):
+            return False
+    return block.init is not None and len(written) == len(stores) > 0
+
+
 def _innermost(sch: Schedule, block: Any) -> Any:
-    """The innermost loop, if one variable of the block follows it, and that is not reduced over."""
+    """The innermost loop, if one variable of the block follows it, and that is not reduced over; lanes of a `while` would
+    leave it at different times."""
     loops = sch.get_loops(block)
-    if not loops or not sch.get(block).writes:
+    if not loops or not sch.get(block).writes or contains(sch.get(block).body, While):
         return None
     followers = [var for var, loop in own_loops(sch, block).items() if sch.get_sref(loop) is sch.get_sref(loops[-1])]
     kinds = {iv.var: iv.iter_type for iv in sch.get(block).iter_vars}

@@ -32,7 +32,18 @@ from tvmagic.ir import (
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 
-__all__ = ["Access", "Axis", "BlockInfo", "Decisions", "axes_of", "blocks_of", "constant", "loads_in", "look"]
+__all__ = [
+    "Access",
+    "Axis",
+    "BlockInfo",
+    "Decisions",
+    "axes_of",
+    "blocks_of",
+    "combined",
+    "constant",
+    "loads_in",
+    "look",
+]
 
 
 class Decisions:
@@ -114,6 +125,10 @@ class Access:
         return {}  # found before: each way to tile a block asks again
 
     def _step(self, var: Var) -> int | None:
+        if self.buffer.strides:
+            parts = [(self.coefficient(n, var), constant(s)) for n, s in enumerate(self.buffer.strides)]
+            sizes = [0 if size == 0 else None if None in (size, s) else size * s for size, s in parts]
+            return None if None in sizes else sum(sizes)
         total, stride = 0, 1
         known = True
         for dimension in reversed(range(len(self.indices))):
@@ -244,7 +259,7 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
     info = BlockInfo(rv, block, axes, Access(store.buffer, tuple(store.indices)), store.value, None)
     value: Any = store.value
     if block.init is not None:
-        parts = _combined(store)
+        parts = combined(store)
         if parts is None:
             return None
         info.combine, info.value = parts
@@ -257,7 +272,7 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
     return info
 
 
-def _combined(store: BufferStore) -> tuple[type, PrimExpr] | None:
+def combined(store: BufferStore) -> tuple[type, PrimExpr] | None:
     """How a reduction's update combines what it stored with a new value, and that value."""
     value = store.value
     if not isinstance(value, (Add, Mul, Min, Max)):

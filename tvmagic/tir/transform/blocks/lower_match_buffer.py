@@ -30,7 +30,9 @@ from tvmagic.tir.transform.memory.bind_buffer import bind_view
 from tvmagic.tir.transform.memory.checked_indices import checked_indices, checks_wanted
 
 
-class _MatchLower(Facts, Mutator):
+class MatchLower(Facts, Mutator):
+    """Rewrites a function's statements to ones without views."""
+
     def __init__(self, func: PrimFunc) -> None:
         self.analyzer = Analyzer()
         self.checks = checks_wanted()
@@ -106,4 +108,4 @@ class _MatchLower(Facts, Mutator):
 @tir_pass("tir.LowerMatchBuffer")
 def LowerMatchBuffer(func: PrimFunc) -> PrimFunc:
     """Replace the buffers that blocks match by what they match, and their variables by values."""
-    return func.with_body(_MatchLower(func).visit(func.body))
+    return func.with_body(MatchLower(func).visit(func.body))
