@@ -133,7 +133,11 @@ def test_a_prediction_says_which_value_is_wrong_but_not_what_is_right() -> None:
     )  # fmt: skip
     assert subject.start == "a = ...  # A\nb = ...  # B"
     half = subject.judge("a = 4321\nb = ...")
-    assert (half.fault, half.hint, [row.right for row in half.rows]) == ("unanswered", "Write a value for each `...`.", [True, False])
+    assert (half.fault, half.hint, [row.right for row in half.rows]) == (
+        "unanswered",
+        "Write a value for each `...`.",
+        [True, False],
+    )
     assert subject.judge("b = 3").hint == "look at b" and subject.judge("b = ...\na = ...  # later").hint
     assert subject.judge("a = 4321\nb = 2").solved
     verdict = subject.judge("a = 3\nb = 2")
