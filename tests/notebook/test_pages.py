@@ -258,6 +258,12 @@ CELLS = {
     "bools": "B: bool[n]\nX: uint8[n]\nY[i] = X[i] * X[i] > 9 and B[i]\nZ[i] = X[i] + 250",
     "update": "A: float32[n]\nA[i] = A[i] * 2 + 1",
     "library": "X: float32[n]\nY[i] = tan(X[i]) + sinh(X[i]) + atan2(X[i], 2) + cos(X[i] * 60000) * 0 + hypot(X[i], 3)",
+    "edges": "X: float16[n, 20]\nY[i] *= X[i, k]\nZ[i] += X[i, k] * X[i, k] * 30000\nW[i, k] = exp(X[i, k] * 20)\nV[i, k] = exp(X[i, k] * 200) * 0",
+    "names": """@T.prim_func
+def f(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for i in range(16):
+        x: T.float32 = T.max(A[i], T.float32(0))
+        B[i] = x * x""",
     "argmax": "X: float32[6, 30]\nM[i] = argmax(X[i, k], over=k)",
     "heap": "X: float32[n, 200, 100]\nY[m, i, j] = X[m, i, j] + 1\nZ[m, i] += Y[m, i, j] * Y[m, i, j]",
 }
