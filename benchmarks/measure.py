@@ -14,12 +14,12 @@ from benchmarks.kernels import KERNELS, Kernel
 from benchmarks.more_kernels import MORE_KERNELS
 from benchmarks.sides import SIDES, Instant, NotThere, Ours, TVMSide, aligned
 from tvmagic.operators.peaks import copy_bandwidth, peak_flops
+from tvmagic.operators.quiet import rest
 
 # A side's time is the best of this many rounds or more: other work on the machine comes and goes.
 ROUNDS, LEAST_SECONDS = 9, 2.0
-# With several threads each side has this pause before its calls, and several of them: the threads of the side before wait for
-# more work on the processors that it needs (those of OpenMP and of BLAS for milliseconds), and its own have to wake up.
-SETTLING, CALLS = 0.03, 4
+# With several threads each side waits until those of the side before rest, and has several calls: its own have to wake up.
+CALLS = 4
 
 
 def start_sides(threads: int) -> tuple[list[Any], dict[str, str]]:
@@ -63,7 +63,7 @@ def measure(kernel: Kernel, sides: list[Any], rng: np.random.Generator, threads:
         rounds += 1
         for name, run in runs.items():
             if threads > 1:
-                time.sleep(SETTLING)
+                rest()
             for _ in range(CALLS if threads > 1 else 1):
                 begin = time.perf_counter()
                 run()

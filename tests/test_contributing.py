@@ -120,7 +120,9 @@ import numpy as np
 import tvmagic
 from tvmagic.ir import structural_equal
 from tvmagic.eval.cost import count
+from tvmagic.cinn.text.printer import cinn_text
 from tvmagic.eval.machine import run_function
+from tvmagic.te.numpy_stmt import run_statement
 from tvmagic.script import classic, from_source
 from tvmagic.tir.analysis import estimate_tir_flops
 
@@ -134,7 +136,10 @@ func = from_source(
 )
 assert isinstance(func.body, Repeat) and "with T.repeat(3):" in func.script()
 assert structural_equal(from_source(func.script()), func)
-assert "repeat (3) {" in classic(func)
+assert "repeat (3) {" in classic(func) and "repeat (3)\\n" in cinn_text(func)
+array = np.ones(4, "float32")
+run_statement(func.body, {func.buffer_map[func.params[0]]: array}, {})
+assert array.tolist() == [8.0] * 4
 start = np.arange(4, dtype="float32")
 ran, built = start.copy(), start.copy()
 run_function(func, [ran])

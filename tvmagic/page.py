@@ -7,6 +7,7 @@ with a button that runs it (`tvmagic.notebook.page`). It is one file and needs n
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -55,7 +56,7 @@ def _executed(path: Path) -> Any:
     try:
         import nbformat
         from nbclient import NotebookClient
-        from nbclient.exceptions import CellExecutionError
+        from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
     except ImportError as error:
         raise TVMagicError(
             f"a page of a notebook needs the package `{error.name}`", hint="pip install tvmagic[notebooks]"
@@ -64,7 +65,9 @@ def _executed(path: Path) -> Any:
         content = nbformat.read(path, as_version=4)
     except (OSError, ValueError, nbformat.ValidationError) as error:
         raise TVMagicError(f"`{path}` cannot be read as a notebook: {str(error).splitlines()[0]}") from None
+    _refuse_other_languages(path, content.metadata)
     content.cells.append(nbformat.v4.new_code_cell(_OPERATORS, metadata={"tvmagic": "operators"}))
+    begun: list[str] = []  # the code cells that ran, the last of which failed if one did
     client = NotebookClient(
         content,
         timeout=_SECONDS,
@@ -73,12 +76,27 @@ def _executed(path: Path) -> Any:
         coalesce_streams=True,
         extra_arguments=["--log-level=40"],  # errors only: the kernel talks to nobody but this process
         resources={"metadata": {"path": str(path.parent)}},
+        on_cell_execute=lambda cell, cell_index: begun.append(cell.source),
     )
     try:
         return client.execute()
     except CellExecutionError as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise TVMagicError(f"a cell of `{path.name}` fails: {lines[-1]}") from None
+        why = f"fails: {error.ename}: {error.evalue}".strip().splitlines()[0]
+        hint = "tag the cell `raises-exception` if that is what it shows"
+    except CellTimeoutError:
+        why, hint = f"takes more than {_SECONDS} seconds", "a page is made of cells that come to an end"
+    except DeadKernelError:
+        why, hint = "ends the kernel", "run it in a notebook to see what it does"
+    first = next((line for line in begun[-1].splitlines() if line.strip()), "") if begun else ""
+    raise TVMagicError(f"cell {len(begun)} of `{path.name}` (`{first.strip()}`) {why}", hint=hint)
+
+
+def _refuse_other_languages(path: Path, metadata: Any) -> None:
+    """Refuse a notebook that says that it is in another language than Python."""
+    said = [metadata.get("kernelspec", {}).get("language"), metadata.get("language_info", {}).get("name")]
+    other = next((str(name) for name in said if name and str(name).lower() not in ("python", "ipython")), None)
+    if other is not None:
+        raise TVMagicError(f"`{path.name}` is a notebook in {other}", hint="pages are made of notebooks in Python")
 
 
 # ---------------------------------------------------------------------------- cells
@@ -122,8 +140,11 @@ def _output(output: Any) -> str:
         if kind in data:
             words = escape(data.get("text/plain", "picture"))
             return f'<img alt="{words}" src="data:{kind};base64,{str(data[kind]).strip()}">'
-    if "text/markdown" in data:
-        return markdown(str(data["text/markdown"]), Path())
+    for kind in ("text/markdown", "text/latex"):
+        if kind in data:
+            return markdown(str(data[kind]), Path())
+    if "application/json" in data:
+        return f"<pre>{escape(json.dumps(data['application/json'], indent=2, ensure_ascii=False))}</pre>"
     return f"<pre>{ansi2html(str(data['text/plain']))}</pre>" if "text/plain" in data else ""
 
 

@@ -258,6 +258,12 @@ CELLS = {
     "bools": "B: bool[n]\nX: uint8[n]\nY[i] = X[i] * X[i] > 9 and B[i]\nZ[i] = X[i] + 250",
     "update": "A: float32[n]\nA[i] = A[i] * 2 + 1",
     "library": "X: float32[n]\nY[i] = tan(X[i]) + sinh(X[i]) + atan2(X[i], 2) + cos(X[i] * 60000) * 0 + hypot(X[i], 3)",
+    "edges": "X: float16[n, 20]\nY[i] *= X[i, k]\nZ[i] += X[i, k] * X[i, k] * 30000\nW[i, k] = exp(X[i, k] * 20)\nV[i, k] = exp(X[i, k] * 200) * 0",
+    "names": """@T.prim_func
+def f(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    for i in range(16):
+        x: T.float32 = T.max(A[i], T.float32(0))
+        B[i] = x * x""",
     "argmax": "X: float32[6, 30]\nM[i] = argmax(X[i, k], over=k)",
     "heap": "X: float32[n, 200, 100]\nY[m, i, j] = X[m, i, j] + 1\nZ[m, i] += Y[m, i, j] * Y[m, i, j]",
 }
@@ -325,6 +331,7 @@ def test_a_notebook_becomes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any
         nbformat.v4.new_markdown_cell("# Title\n\n![a](dot.svg) ![b](https://example.com/x.png)"),
         nbformat.v4.new_code_cell("%load_ext tvmagic\nprint('<i>')"),
         nbformat.v4.new_code_cell("%%tensor double\nX: float32[8]\nY[i] = X[i] * 2"),
+        nbformat.v4.new_code_cell("from IPython.display import JSON, Latex\ndisplay(Latex('$x^2$'), JSON({'a': '<'}))"),
     ]
     cells[0].attachments = {"a b.png": {"image/png": "iVBORw0K"}}
     cells[
@@ -338,8 +345,41 @@ def test_a_notebook_becomes_a_page(tmp_path: Path, monkeypatch: Any, capsys: Any
     assert "Title" in text and "&lt;i&gt;" in text and "data:image/svg+xml;base64," in text
     assert 'src="data:image/png;base64,iVBORw0K"' in text and 'alt="d"' in text and "<code>attachment:x</code>" in text
     assert 'aria-label="double, computed in this page"' in text
+    assert "<msup><mi>x</mi><mn>2</mn></msup>" in text and "&quot;a&quot;: &quot;&lt;&quot;" in text
     assert re.findall(r"https?://(?!www\.w3\.org)[\w./]+", text) == []
     assert main([str(tmp_path / "none.ipynb")]) == 1 and "cannot be read as a notebook" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (("CellExecutionError", "traceback", "ValueError", "a\nb"), "`n.ipynb` (`x = 1`) fails: ValueError: a\n"),
+        (("CellTimeoutError",), "`n.ipynb` (`x = 1`) takes more than 600 seconds\n"),
+        (("DeadKernelError",), "`n.ipynb` (`x = 1`) ends the kernel\n"),
+        ((), "`n.ipynb` is a notebook in R\n"),
+    ],
+)
+def test_a_notebook_that_does_not_run_is_told_with_its_cell(
+    tmp_path: Path, monkeypatch: Any, capsys: Any, error: tuple[str, ...], said: str
+) -> None:
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    from tvmagic.page import main
+
+    class Client:
+        def __init__(self, content: Any, on_cell_execute: Any, **options: Any) -> None:
+            self.content, self.begin = content, on_cell_execute
+
+        def execute(self) -> None:
+            self.begin(cell=self.content.cells[0], cell_index=0)
+            raise getattr(nbclient.exceptions, error[0])(*error[1:])
+
+    monkeypatch.setattr(nbclient, "NotebookClient", Client)
+    language = {} if error else {"kernelspec": {"name": "ir", "display_name": "R", "language": "R"}}
+    cells = [nbformat.v4.new_code_cell("\n x = 1\ny = 2")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=language), tmp_path / "n.ipynb")
+    assert main([str(tmp_path / "n.ipynb"), "-o", str(tmp_path / "n.html")]) == 1
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tvmagic.operators import operator
 from tvmagic.operators.arrays import require_memory
 from tvmagic.operators.covered_elements import check_tensors_reached
 from tvmagic.operators.measure import Timing, bench, check, compare, measure, measure_in_turns
+from tvmagic.operators.quiet import rest
 from tvmagic.operators.scheduling import CellError, schedule
 from tvmagic.passes import Record
 
@@ -213,10 +214,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Callable[[str, fl
     """Calls that take the time they say, by a clock of their own; what is called or slept is listed in order."""
     now, order = [0.0], list[str]()
 
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-        order.append("pause")
-
     def taking(name: str, seconds: float, more: float = 0.0) -> Callable[[], None]:
         def call() -> None:
             order.append(name)
@@ -224,7 +221,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], Callable[[str, fl
 
         return call
 
-    monkeypatch.setattr("tvmagic.operators.measure.time", SimpleNamespace(perf_counter=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr("tvmagic.operators.measure.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("tvmagic.operators.measure.rest", lambda most: order.append("pause"))
     return order, taking
 
 
@@ -247,6 +245,22 @@ def test_slow_calls_are_measured_less_often(monkeypatch: pytest.MonkeyPatch) -> 
     order.clear()
     assert measure(taking("alone", 0.5), seconds=7.0) == Timing(0.5, 0.5, 14)
     assert "pause" not in order
+
+
+@pytest.mark.parametrize(("spinning", "slept", "rests"), [(0.0, 0.02, True), (0.11, 0.12, True), (9.0, 0.4, False)])
+def test_what_is_measured_waits_for_threads_that_compute(
+    monkeypatch: pytest.MonkeyPatch, spinning: float, slept: float, rests: bool
+) -> None:
+    # a thread of this process computes for the first `spinning` seconds, as those of a BLAS do after a call
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    clocks = SimpleNamespace(sleep=sleep, perf_counter=lambda: now[0], process_time=lambda: min(now[0], spinning))
+    monkeypatch.setattr("tvmagic.operators.quiet.time", clocks)
+    assert rest(0.4) is rests
+    assert now[0] == pytest.approx(slept, abs=0.021)
 
 
 def test_costs_are_counted_exactly() -> None:

@@ -132,7 +132,13 @@ def test_a_prediction_says_which_value_is_wrong_but_not_what_is_right() -> None:
         truth=lambda: {"a": 4321, "b": 2},
     )  # fmt: skip
     assert subject.start == "a = ...  # A\nb = ...  # B"
-    assert subject.judge("a = 4321").fault == "unanswered"
+    half = subject.judge("a = 4321\nb = ...")
+    assert (half.fault, half.hint, [row.right for row in half.rows]) == (
+        "unanswered",
+        "Write a value for each `...`.",
+        [True, False],
+    )
+    assert subject.judge("b = 3").hint == "look at b" and subject.judge("b = ...\na = ...  # later").hint
     assert subject.judge("a = 4321\nb = 2").solved
     verdict = subject.judge("a = 3\nb = 2")
     assert (verdict.fault, verdict.hint) == ("a", "look at a") and "4321" not in str(verdict.rows)

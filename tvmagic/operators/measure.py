@@ -18,6 +18,7 @@ from tvmagic.operators.comparison import CheckResult, as_list, compare, expected
 from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.numpy_code import numpy_code
 from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.quiet import rest
 from tvmagic.operators.races import races_of
 from tvmagic.te.error_bound import parts
 from tvmagic.te.error_reference import Evaluation
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 _WAKING = 0.01  # seconds above which a first call is no misleading one
-_PAUSE = 0.03  # seconds between two turns of a benchmark
+_REST = 0.4  # seconds that other threads get at most to come to rest before a turn
 
 
 def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16, target: Any = None) -> CheckResult:
@@ -114,9 +115,8 @@ def measure_in_turns(
 ) -> list[Timing]:
     """Time each of `calls` for about `seconds`, in `turns` of `repeats` runs, so that all meet the same machine.
 
-    Before each turn is a pause: the threads of NumPy's BLAS wait for more work for some 30 ms after a call, and
-    would take processors from what is measured next. A call that is slow is made once a run, and no more after
-    four times `seconds`.
+    Before each turn is a pause until the threads of the one before rest (`quiet.py`): they would take processors from
+    what is measured next. A call that is slow is made once a run, and no more after four times `seconds`.
     """
     numbers: list[int] = []
     for call in calls:
@@ -128,7 +128,7 @@ def measure_in_turns(
             if sum(times) * number > 4 * seconds:
                 continue
             if len(calls) > 1:
-                time.sleep(min(_PAUSE, seconds / turns))
+                rest(min(_REST, 15 * seconds / turns))
             times += _turn(call, number, repeats, 4 * seconds / turns)
     return [Timing(statistics.median(t), min(t), n * len(t)) for n, t in zip(numbers, runs)]
 

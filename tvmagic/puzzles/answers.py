@@ -45,7 +45,7 @@ class _Asked(Puzzle):
             object.__setattr__(self, "start", self.cell)
 
     def values(self, answer: str) -> dict[str, Any]:
-        """The values that an answer gives, by name; names that it does not give, or gives as `...`, are left out.
+        """The values that an answer gives, by name; names that it does not give, or gives as `...` or None, are left out.
 
         Raises `TVMagicError` for what is not `NAME = VALUE` with one of the names, and a value that is written out or calculated from numbers.
         """
@@ -53,7 +53,7 @@ class _Asked(Puzzle):
         found: dict[str, Any] = {}
         for statement in parse(source).body:
             name, value = self._assigned(statement, source)
-            if value is not ...:
+            if value is not ... and value is not None:
                 found[name] = value
         return found
 
@@ -79,6 +79,10 @@ class _Asked(Puzzle):
     @property
     def _form(self) -> str:
         return ", ".join(f"`{name} = ...`" for name in self.asks) + " with a value for each `...`"
+
+    def general_hint(self, fault: str) -> str:
+        """That a value is missing."""
+        return "Write a value for each `...`." if fault == OPEN else ""
 
     def unanswered(self, values: Mapping[str, Any]) -> list[Row]:
         """A row for each name without a value."""
@@ -115,7 +119,7 @@ def _refused(error: TVMagicError) -> Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionPuzzle(_Asked):
-    """The answer is what the compiler finds itself: `truth()` computes it, by the names in `asks`."""
+    """The answer is what the compiler finds itself: `truth()` computes it, by the names in `asks`. Values may be given one by one."""
 
     truth: Callable[[], Mapping[str, Any]]
 
@@ -134,14 +138,19 @@ class PredictionPuzzle(_Asked):
             values = self.values(answer)
         except TVMagicError as error:
             return _refused(error)
-        if missing := self.unanswered(values):
-            return Verdict(missing, OPEN)
+        if not values:
+            return Verdict(self.unanswered(values), OPEN)
         verdict, truth = Verdict(), self.truth()
         for name, what in self.asks.items():
+            if name not in values:
+                continue
             right = _same(values[name], truth[name])
             verdict.rows.append(Row(what, "what the compiler finds", number_text(values[name]), right))
             if not right and verdict.fault is None:
                 verdict.fault = name
+        if missing := self.unanswered(values):
+            verdict.rows += missing
+            verdict.fault = verdict.fault or OPEN
         return verdict
 
 

@@ -159,8 +159,12 @@ class Puzzle:
         verdict = self.grade(answer, namespace or {})
         verdict.begun = code_of(answer) != code_of(self.start)
         if verdict.fault is not None and verdict.begun:
-            verdict.hint = self.hints.get(verdict.fault, "")
+            verdict.hint = self.hints.get(verdict.fault) or self.general_hint(verdict.fault)
         return verdict
+
+    def general_hint(self, fault: str) -> str:
+        """The hint for a fault that the puzzle has none of its own for; empty if there is nothing to say."""
+        return ""
 
 
 def code_of(cell: str) -> list[str]:

@@ -11,6 +11,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.operators.comparison import as_list, compare
 from tvmagic.operators.measure import numpy_baseline
 from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.quiet import rest
 from tvmagic.operators.races import refuse_races
 from tvmagic.passes import Record, recording
 from tvmagic.tune.alone import alone
@@ -23,7 +24,6 @@ __all__ = ["Choice", "Finish", "Standing", "checked_version"]
 
 _FASTER = 0.99  # of the user's time that a schedule may take to replace it
 _TURN = 0.25  # seconds that each version is measured
-_PAUSE = 0.04  # seconds before and after NumPy
 _FAR = 2.5  # times the fastest, above which a version is not measured any more
 _SHORT = 1e-3  # seconds that do not matter
 
@@ -135,9 +135,9 @@ class Finish:
             least = interleaved(calls, seconds / 3)
             if not numpy.interpreted:
                 self.compared_with = numpy.words
-                time.sleep(_PAUSE)
+                rest()
                 times = interleaved([numpy.call], seconds / 3)
                 self.numpy = [Standing("NumPy", t) for t in times if t is not None]
-                time.sleep(_PAUSE)  # the threads of its BLAS wait for more work for a while
+                rest()
             again = interleaved(calls, seconds / 3)
         return {id(v): min(a or 0.0, b or 0.0) for v, a, b in zip(versions, least, again)}

@@ -96,43 +96,55 @@ function makeArithmetic() {
 
   // ---- errors: how far the result may be from what is computed here
 
-  /** Of rounding a value; what is not finite is what it is. */
-  const err = (x, unit) => (Math.abs(x) < Infinity ? Math.abs(x) * unit + 1e-44 : 0);
+  /** Of rounding a value, at least `least`, as among subnormal numbers; what is not finite is what it is. */
+  const err = (x, unit, least = 1e-44) => (Math.abs(x) < Infinity ? Math.abs(x) * unit + least : 0);
+
+  /** The least numbers that are rounded to infinity, by what rounds. */
+  const edges = { fround: 2 ** 128 - 2 ** 103, half: 65520, brain: 2 ** 128 - 2 ** 119 };
+
+  /** A number that may be beyond the edge of its type, with its error: infinite if it is so for certain, else nothing is known. */
+  const beyond = (x, error, edge) => {
+    if (!Number.isFinite(x)) return [x, error];
+    return Math.abs(x) - error > edge ? [Math.sign(x) * Infinity, 0] : [x, Infinity];
+  };
+
+  /** A sum of terms whose magnitudes have the sum `size`: if that is beyond the edge, so may be what is summed first. */
+  const summed = (x, size, error, edge) => (size + error < edge ? [x, error] : beyond(x, error + size - Math.abs(x), edge));
 
   /** How far apart two numbers are; they may be equal infinities. */
   const apart = (x, y) => (x === y ? 0 : Math.abs(Number(x) - Number(y)));
 
-  const divideError = (x, y, ex, ey, unit) => {
+  const divideError = (x, y, ex, ey, unit, least) => {
     const quotient = x / y, rest = Math.abs(y) - ey;
-    if (ex === 0 && ey === 0) return err(quotient, unit);
-    return rest > 0 ? (ex + Math.abs(quotient) * ey) / rest + err(quotient, unit) : Infinity;
+    if (ex === 0 && ey === 0) return err(quotient, unit, least);
+    return rest > 0 ? (ex + Math.abs(quotient) * ey) / rest + err(quotient, unit, least) : Infinity;
   };
-  const stepped = (x, y, ex, ey, unit, whole) => (ex === 0 && ey === 0 ? err(whole, unit) : Infinity);
-  const remainError = (x, y, ex, ey, unit) => stepped(x, y, ex, ey, unit, y);
+  const stepped = (x, y, ex, ey, unit, least, whole) => (ex === 0 && ey === 0 ? err(whole, unit, least) : Infinity);
+  const remainError = (x, y, ex, ey, unit, least) => stepped(x, y, ex, ey, unit, least, y);
   const floorRemainError = remainError;
-  const floorDivideError = (x, y, ex, ey, unit) => {
-    const exact = divideError(x, y, ex, ey, unit);
+  const floorDivideError = (x, y, ex, ey, unit, least) => {
+    const exact = divideError(x, y, ex, ey, unit, least);
     return Math.floor(x / y - exact) === Math.floor(x / y + exact) ? 0 : exact + 1;
   };
 
   /** Of a function that rises or falls all the way: at the ends of where its operand may be. */
-  const riseError = (f, x, ex, unit) => {
+  const riseError = (f, x, ex, unit, least) => {
     const y = f(x);
-    if (!(ex > 0)) return err(y, unit);
+    if (!(ex > 0)) return err(y, unit, least);
     if (ex === Infinity) return Infinity;
     const below = f(x - ex), above = f(x + ex);
-    return (Number.isNaN(below) ? Infinity : apart(below, y)) + (Number.isNaN(above) ? Infinity : apart(above, y)) + err(y, unit);
+    return (Number.isNaN(below) ? Infinity : apart(below, y)) + (Number.isNaN(above) ? Infinity : apart(above, y)) + err(y, unit, least);
   };
 
-  const coshError = (x, ex, unit) => riseError(Math.cosh, Math.abs(x), ex, unit);
-  const tanError = (x, ex, unit) => (ex === 0 || (ex < 1 && Math.cos(x - ex) * Math.cos(x + ex) > 0) ? riseError(Math.tan, x, ex, unit) : Infinity);
+  const coshError = (x, ex, unit, least) => riseError(Math.cosh, Math.abs(x), ex, unit, least);
+  const tanError = (x, ex, unit, least) => (ex === 0 || (ex < 1 && Math.cos(x - ex) * Math.cos(x + ex) > 0) ? riseError(Math.tan, x, ex, unit, least) : Infinity);
 
-  const powError = (x, y, ex, ey, unit) => {
+  const powError = (x, y, ex, ey, unit, least) => {
     const z = functions.pow(x, y);
-    if (ex === 0 && ey === 0) return err(z, unit);
-    if (!(x > ex)) return Number.isInteger(y) && ey === 0 && y >= 0 ? Math.abs((Math.abs(x) + ex) ** y - Math.abs(x) ** y) + err(z, unit) : Infinity;
+    if (ex === 0 && ey === 0) return err(z, unit, least);
+    if (!(x > ex)) return Number.isInteger(y) && ey === 0 && y >= 0 ? Math.abs((Math.abs(x) + ex) ** y - Math.abs(x) ** y) + err(z, unit, least) : Infinity;
     const ends = [functions.pow(x - ex, y - ey), functions.pow(x - ex, y + ey), functions.pow(x + ex, y - ey), functions.pow(x + ex, y + ey)];
-    return Math.max(...ends.map((end) => apart(end, z))) + err(z, unit);
+    return Math.max(...ends.map((end) => apart(end, z))) + err(z, unit, least);
   };
 
   /** Of a function that is constant between whole numbers. */
@@ -141,7 +153,7 @@ function makeArithmetic() {
   const names = {
     fround, rint, half, brain, wholeDivide, wholeRemain, wholeFloorDivide, wholeFloorRemain, bigDivide, bigRemain,
     bigFloorDivide, bigFloorRemain, bigMin, bigMax, shiftLeft, shiftRight, shiftLeftBig, shiftRightBig, toWhole, toBig,
-    leadingZeros, onBits, copySign, divide, remain, floorDivide, floorRemain, functions, err, apart, divideError,
+    leadingZeros, onBits, copySign, divide, remain, floorDivide, floorRemain, functions, err, edges, beyond, summed, apart, divideError,
     remainError, floorDivideError, floorRemainError, riseError, coshError, tanError, powError, stepError,
   };
 

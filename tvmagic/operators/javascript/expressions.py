@@ -60,6 +60,9 @@ __all__ = ["ExpressionWriter", "Value"]
 
 EXACT = "0"
 _SMALL = 1 << 52
+# What rounds to a type that float64 is wider than, in arithmetic.js.
+_NUMBER = {"float32": "fround", "float16": "half", "bfloat16": "brain"}
+_LEAST = 1e-44  # what `err` in arithmetic.js takes by default
 _COMPARE = {EQ: "===", NE: "!==", LT: "<", LE: "<=", GT: ">", GE: ">="}
 # Functions of one float that rise or fall all the way.
 _MONOTONE = frozenset(
@@ -124,7 +127,7 @@ class ExpressionWriter(Visitor):
         if dtype.is_float and not self.bounds:
             text = self.rounded(dtype, text)
         name = self.name()
-        self.lines.append(f"const {name} = {text};")
+        self.lines.append(f"{'let' if self._may_overflow(dtype) else 'const'} {name} = {text};")
         if error == EXACT or not self.bounds:
             return Value(name, EXACT, big)
         self.lines.append(f"const e{name} = {error};")
@@ -133,20 +136,33 @@ class ExpressionWriter(Visitor):
     @staticmethod
     def rounded(dtype: DataType, text: str) -> str:
         """The float `text` rounded to `dtype`."""
-        if dtype.bits == 64:
-            return text
-        return f"{'fround' if dtype.bits == 32 else 'brain' if dtype.code == 'bfloat' else 'half'}({text})"
+        return text if dtype.bits == 64 else f"{_NUMBER[str(dtype)]}({text})"
+
+    def _may_overflow(self, dtype: DataType) -> bool:
+        """Whether what is infinite in `dtype` may be a number here."""
+        return self.bounds and dtype.is_float and dtype.bits < 64
 
     # ------------------------------------------------------------------ errors
 
     @staticmethod
-    def unit(dtype: DataType, times: float = 2) -> str:
+    def relative(dtype: DataType, times: float = 2) -> float:
         """The relative error of so many roundings, with a rest for what comes of errors of errors."""
-        return repr(format_of(dtype).unit * times)
+        return format_of(dtype).unit * times
+
+    def unit(self, dtype: DataType, times: float = 2) -> str:
+        """The last arguments of `err` and of what calls it: the relative error of so many roundings, and the absolute one
+        that they have among subnormal numbers, unless it is that of a few float32."""
+        least = format_of(dtype).tiny / 2 * times
+        return f"{self.relative(dtype, times)!r}{f', {least!r}' if least > _LEAST else ''}"
 
     def rounding(self, dtype: DataType, text: str, times: float = 2) -> str:
         """The error of rounding the value `text`."""
         return f"err({text}, {self.unit(dtype, times)})"
+
+    @staticmethod
+    def edge(dtype: DataType) -> str:
+        """The least number that `dtype` rounds to infinity."""
+        return f"edges.{_NUMBER[str(dtype)]}"
 
     def unknown(self, *values: Value) -> str:
         """The error of what nothing is known of unless the values are exact."""
@@ -218,23 +234,31 @@ class ExpressionWriter(Visitor):
             return self.bind(dtype, f"Math.{'min' if op is Min else 'max'}({x}, {y})", self.either(a.error, b.error))
         if op in (Add, Sub):
             result = self.bind(dtype, f"{x} {'+' if op is Add else '-'} {y}")
-            return self._erring(result, self.both(a.error, b.error, self.rounding(dtype, result.text)))
+            return self._erring(dtype, result, self.both(a.error, b.error, self.rounding(dtype, result.text)))
         if op is Mul:
             result = self.bind(dtype, f"{x} * {y}")
             parts = [f"Math.abs({x}) * {b.error}"] if b.error != EXACT else []
             parts += [f"Math.abs({y}) * {a.error}"] if a.error != EXACT else []
             parts += [f"{a.error} * {b.error}"] if len(parts) == 2 else []
-            return self._erring(result, self.both(*parts, self.rounding(dtype, result.text)))
+            return self._erring(dtype, result, self.both(*parts, self.rounding(dtype, result.text)))
         word = {Div: "divide", Mod: "remain", FloorDiv: "floorDivide", FloorMod: "floorRemain"}[op]
         result = self.bind(dtype, f"{x} / {y}" if op is Div else f"{word}({x}, {y})")
-        return self._erring(result, f"{word}Error({x}, {y}, {a.error}, {b.error}, {self.unit(dtype, 4)})")
+        return self._erring(dtype, result, f"{word}Error({x}, {y}, {a.error}, {b.error}, {self.unit(dtype, 4)})")
 
-    def _erring(self, value: Value, error: str) -> Value:
-        """`value` with its error as a constant."""
+    def with_error(self, value: Value, error: str) -> Value:
+        """`value` with its error as a name."""
         if not self.bounds or error == EXACT:
             return value
-        self.lines.append(f"const e{value.text} = {error};")
+        self.lines.append(f"let e{value.text} = {error};")
         return Value(value.text, f"e{value.text}", value.big)
+
+    def _erring(self, dtype: DataType, value: Value, error: str) -> Value:
+        """`value`, which `bind` made of floats of type `dtype`, with its error; infinite if it has to be so in that type."""
+        value = self.with_error(value, error)
+        if value.error != EXACT and self._may_overflow(dtype):
+            x, ex, edge = value.text, value.error, self.edge(dtype)
+            self.lines.append(f"if (!(Math.abs({x}) + {ex} < {edge})) [{x}, {ex}] = beyond({x}, {ex}, {edge});")
+        return value
 
     def _bool_operation(self, node: BinaryOp, a: Value, b: Value) -> Value:
         word = {Add: "||", Max: "||", Sub: "!==", Mul: "&&", Min: "&&", Div: "&&", FloorDiv: "&&"}.get(type(node))
@@ -328,9 +352,14 @@ class ExpressionWriter(Visitor):
 
     @handles(Let)
     def let(self, node: Let) -> Value:
-        self.env[node.var] = self.value(node.value)
-        self.intervals.known[node.var] = self.intervals.of(node.value)
+        self.let_be(node.var, node.value)
         return self.value(node.body)
+
+    def let_be(self, var: Var, value: PrimExpr) -> None:
+        """Give a variable the value of an expression."""
+        self.env[var] = self.value(value)
+        if not var.dtype.is_float:
+            self.intervals.known[var] = self.intervals.of(value)
 
     # ------------------------------------------------------------------ conversions
 
@@ -347,7 +376,9 @@ class ExpressionWriter(Visitor):
             result = self.bind(target, f"Number({a.text})" if a.big else a.text)
             exact = source.is_float and target.bits >= source.bits and target.code == source.code
             exact = exact or not source.is_float and source.bits < target.bits - 8
-            return self._erring(result, self.both(a.error, EXACT if exact else self.rounding(target, result.text)))
+            return self._erring(
+                target, result, self.both(a.error, EXACT if exact else self.rounding(target, result.text))
+            )
         if source.is_float:
             return self._to_integer(target, a)
         big = target.bits > 32 and (a.big or max(map(abs, self.intervals.of(node))) > _SMALL)
@@ -386,13 +417,13 @@ class ExpressionWriter(Visitor):
         if name in _MONOTONE:
             result = self.bind(dtype, f"functions.{name}({a.text})")
             unit = self.unit(dtype, units_of(name, dtype) + 1)
-            return self._erring(result, f"riseError(functions.{name}, {a.text}, {a.error}, {unit})")
+            return self._erring(dtype, result, f"riseError(functions.{name}, {a.text}, {a.error}, {unit})")
         if name in _WAVES:
             result = self.bind(dtype, f"Math.{name}({a.text})")
-            return self._erring(result, self.both(a.error, self.unit(dtype, _WAVES[name])))
+            return self._erring(dtype, result, self.both(a.error, repr(self.relative(dtype, _WAVES[name]))))
         if name in ("tan", "cosh"):
             result = self.bind(dtype, f"Math.{name}({a.text})")
-            return self._erring(result, f"{name}Error({a.text}, {a.error}, {self.unit(dtype, 16)})")
+            return self._erring(dtype, result, f"{name}Error({a.text}, {a.error}, {self.unit(dtype, 16)})")
         if name in _ROUNDINGS:
             function = _ROUNDINGS[name] if name in ("round", "nearbyint") else f"Math.{_ROUNDINGS[name]}"
             error = EXACT if a.error == EXACT else f"stepError({function}, {a.text}, {a.error})"
@@ -411,13 +442,15 @@ class ExpressionWriter(Visitor):
         a, b = args
         if name == "pow":
             result = self.bind(dtype, f"functions.pow({a.text}, {b.text})")
-            return self._erring(result, f"powError({a.text}, {b.text}, {a.error}, {b.error}, {self.unit(dtype, 16)})")
+            return self._erring(
+                dtype, result, f"powError({a.text}, {b.text}, {a.error}, {b.error}, {self.unit(dtype, 16)})"
+            )
         if name == "hypot":
             result = self.bind(dtype, f"Math.hypot({a.text}, {b.text})")
-            return self._erring(result, self.both(a.error, b.error, self.rounding(dtype, result.text, 8)))
+            return self._erring(dtype, result, self.both(a.error, b.error, self.rounding(dtype, result.text, 8)))
         if name == "atan2" and a.error == b.error == EXACT:
             result = self.bind(dtype, f"Math.atan2({a.text}, {b.text})")
-            return self._erring(result, self.rounding(dtype, result.text, 8))
+            return self._erring(dtype, result, self.rounding(dtype, result.text, 8))
         if name == "copysign":
             error = self.both(a.error, self.unknown(b))
             return self.bind(dtype, f"copySign({a.text}, {b.text})", error)

@@ -95,7 +95,7 @@ class ProgramWriter(ExpressionWriter):
             self.lines.append(f"const {name} = {array}[{at}];")
             value = Value(name, EXACT, dtype.bits == 64 and not dtype.is_float)
         errors = self.errors.get(array)
-        return self._erring(value, f"{errors}[{at}]") if errors else value
+        return self.with_error(value, f"{errors}[{at}]") if errors else value
 
     @handles(ProducerLoad)
     def load(self, node: ProducerLoad) -> Value:
@@ -213,8 +213,10 @@ class ProgramWriter(ExpressionWriter):
             for axis in reduce.axis:
                 low, high = self.ends(axis.dom)
                 steps *= high - low
-            slot = slots[0].text
-            self.lines.append(f"e{slot} += err(m{slot}, {self.unit(reduce.source[0].dtype, 1.01 * (steps + 2))});")
+            slot, dtype = slots[0].text, reduce.source[0].dtype
+            self.lines.append(f"e{slot} += err(m{slot}, {self.unit(dtype, 1.01 * (steps + 2))});")
+            if dtype.bits < 64:
+                self.lines.append(f"[{slot}, e{slot}] = summed({slot}, m{slot}, e{slot}, {self.edge(dtype)});")
         return (
             slots if good and all(s.error == EXACT or slots[n].error != EXACT for n, s in enumerate(starts)) else None
         )

@@ -97,6 +97,8 @@ class StatementWriter(ProgramWriter):
                 self.lines.append(f"m{array}[{at}] += Math.abs({added.text});")
                 before = f"e{array}[{at}]"  # of the sum so far, which the value's own error counts as well
                 error = self.both(before, added.error, self.rounding(dtype, f"m{array}[{at}]", 4))
+                if dtype.bits < 64:
+                    error = f"summed({value.text}, m{array}[{at}], {error}, {self.edge(dtype)})[1]"
                 self.lines.append(f"e{array}[{at}] = {error};")
             elif self.bounds and dtype.is_float:
                 self.lines.append(f"e{array}[{at}] = {value.error}; m{array}[{at}] = Math.abs({value.text});")
@@ -128,8 +130,7 @@ class StatementWriter(ProgramWriter):
 
     @handles(LetStmt)
     def let_statement(self, node: LetStmt) -> None:
-        self.env[node.var] = self.value(node.value)
-        self.intervals.known[node.var] = self.intervals.of(node.value)
+        self.let_be(node.var, node.value)
         self.visit(node.body)
 
     @handles(For)
