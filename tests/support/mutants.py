@@ -5,8 +5,9 @@ usage: mutants.py [--count 300] [--seed 0] [--jobs 1] [--package arith ...] [--o
 A mutant is one change in one file: an operator (`+` for `-`, `//` for `*`), a comparison (`<=` for `<`), `and` for
 `or`, a dropped `not`, a number that is one more, `True` for `False`. The mutants are drawn at random from the
 packages below, the same number from each. Each runs in a copy of the tree, against the tests of its package that call
-the changed function (found by one run with coverage), the quickest first, and is killed by the first that fails or by
-taking ten times as long as usual. Survivors are printed, with the line before and after. Needs pytest-cov.
+the changed function (`covering.py` keeps what they execute from one call of this command to the next), the quickest
+first, and is killed by the first that fails or by taking ten times as long as usual. Survivors are printed, with the
+line before and after. Needs pytest-cov.
 """
 
 from __future__ import annotations
@@ -15,19 +16,15 @@ import argparse
 import ast
 import concurrent.futures
 import json
-import os
 import pathlib
 import random
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ET
 from collections import defaultdict
 from dataclasses import dataclass
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from covering import ROOT, copy_tree, covered, pytest
 
 # What is mutated, and the tests that are to notice it.
 PACKAGES = {
@@ -41,7 +38,6 @@ PACKAGES = {
     "cinn": (("tvmagic/cinn", "tvmagic/cinn/text/printer*"), ("tests/cinn",)),
     "ascend": (("tvmagic/ascend",), ("tests/ascend",)),
 }
-SAID = "pytest.txt"  # in a tree: what its last run of pytest wrote
 SWAPS = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*", ast.Mod: "//", ast.Pow: "*",
     ast.LShift: ">>", ast.RShift: "<<", ast.BitAnd: "|", ast.BitOr: "&", ast.BitXor: "&",
@@ -164,101 +160,11 @@ def mutants_of(package: str) -> list[Mutant]:
     return found
 
 
-def copy_tree(place: pathlib.Path) -> pathlib.Path:
-    """The tree as links, so that a copy takes neither time nor memory."""
-    tree = place / "tree"
-    for name in ("tvmagic", "tests", "benchmarks", "notebooks", "docs"):
-        shutil.copytree(ROOT / name, tree / name, copy_function=os.link, ignore=shutil.ignore_patterns(".*"))
-    for path in ROOT.iterdir():
-        if path.is_file() and path.name != ".git":
-            os.link(path, tree / path.name)
-    return tree
-
-
-def pytest(tree: pathlib.Path, arguments: list[str], seconds: float | None = None) -> int:
-    """The exit code of pytest in `tree`; -1 if it took longer than `seconds`. What it says is in the file `SAID`."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not soak and not browser"]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "HYPOTHESIS_STORAGE_DIRECTORY": str(tree / ".hypothesis")}
-    with open(tree / SAID, "w") as said:
-        process = subprocess.Popen(
-            [*command, *arguments], cwd=tree, env=environment, stdout=said, stderr=said, start_new_session=True
-        )
-    try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return -1
-    finally:
-        try:
-            os.killpg(process.pid, 9)
-        except ProcessLookupError:
-            pass
-
-
-@dataclass
-class Covered:
-    """The tests that execute each line of a file, and how long each test takes, in seconds."""
-
-    tests: dict[str, dict[int, set[str]]]
-    seconds: dict[str, float]
-
-    def of(self, mutant: Mutant, functions: dict[str, list[tuple[int, int]]]) -> list[str]:
-        """The tests that run the line of a mutant, else those that enter its function; the quickest first.
-
-        A fault outside functions is met by whoever imports the file: all tests of the package.
-        """
-        lines = self.tests.get(mutant.path, {})
-        chosen = set(lines.get(mutant.line, set()))
-        if mutant.function and not chosen:
-            first, last = next(f for f in functions[mutant.path] if f[0] == mutant.function)
-            for line in range(first, last + 1):
-                chosen |= lines.get(line, set())
-        if not mutant.function:
-            chosen = set(self.seconds)
-        return sorted(chosen, key=lambda t: self.seconds.get(t, 0.0))
-
-
-def coverage_of(package: str) -> Covered:
-    """One run of the package's tests, with what each of them executes."""
-    with tempfile.TemporaryDirectory() as place:
-        tree = copy_tree(pathlib.Path(place))
-        sources = sorted({str(p.parent.relative_to(ROOT)) for p in files_of(package)})
-        arguments = [a for s in sources for a in ("--cov", s)]
-        arguments += ["--cov-context=test", "--cov-report=", "--junitxml=times.xml", *PACKAGES[package][1]]
-        if pytest(tree, arguments) != 0:
-            said = (tree / SAID).read_text()[-4000:]
-            sys.exit(f"the tests of {package} fail without any fault:\n{said}")
-        import coverage
-
-        data = coverage.CoverageData(str(tree / ".coverage"))
-        data.read()
-        tests: dict[str, dict[int, set[str]]] = {}
-        for name in data.measured_files():
-            by_line: dict[int, set[str]] = {}
-            for line, contexts in data.contexts_by_lineno(name).items():
-                by_line[line] = {c.split("|")[0] for c in contexts if c}
-            tests[str(pathlib.Path(name).relative_to(tree))] = by_line
-        seconds: dict[str, float] = {}
-        for case in ET.parse(tree / "times.xml").iter("testcase"):
-            name = "::".join([*_file_of(case.get("classname", ""), tree), case.get("name", "")])
-            seconds[name] = float(case.get("time", "0"))
-        return Covered(tests, seconds)
-
-
-def _file_of(classname: str, tree: pathlib.Path) -> list[str]:
-    """A test's class as JUnit's report writes it, as the file and the classes inside it."""
-    parts = classname.split(".")
-    for count in range(len(parts), 0, -1):
-        path = pathlib.Path(*parts[:count]).with_suffix(".py")
-        if (tree / path).exists():
-            return [str(path), *parts[count:]]
-    return [classname]
-
-
-def functions_in(path: str) -> list[tuple[int, int]]:
+def functions_in(path: str) -> dict[int, tuple[int, int]]:
+    """The first and last line of each function of a file, by the first."""
     nodes = ast.walk(ast.parse((ROOT / path).read_text()))
-    return [
-        (n.lineno, n.end_lineno or n.lineno) for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
-    ]
+    functions = [n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return {n.lineno: (n.lineno, n.end_lineno or n.lineno) for n in functions}
 
 
 def survives(mutant: Mutant, tests: list[str], seconds: float) -> bool:
@@ -272,7 +178,7 @@ def survives(mutant: Mutant, tests: list[str], seconds: float) -> bool:
         path.unlink()
         path.write_text(mutant.apply(text))
         (tree / "chosen.txt").write_text("\n".join(tests))
-        return pytest(tree, ["@chosen.txt"], seconds) == 0
+        return pytest(tree, ["-x", "@chosen.txt"], seconds) == 0
 
 
 def show(mutant: Mutant) -> str:
@@ -310,13 +216,13 @@ def main() -> int:
     tally: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     survivors: list[Mutant] = []
     for package in dict.fromkeys(m.package for m in mutants):
-        covered = coverage_of(package)
+        found = covered(files_of(package), PACKAGES[package][1], options.jobs)
         mine = [m for m in mutants if m.package == package]
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             waiting = {}
             for mutant in mine:
-                tests = covered.of(mutant, functions)
-                usual = sum(covered.seconds.get(t, 0.0) for t in tests)
+                tests = found.of(mutant.path, mutant.line, functions[mutant.path].get(mutant.function))
+                usual = sum(found.seconds[t] for t in tests)
                 waiting[pool.submit(survives, mutant, tests, 60 + 10 * usual)] = mutant
             for done in concurrent.futures.as_completed(waiting):
                 mutant = waiting[done]
