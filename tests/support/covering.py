@@ -55,7 +55,7 @@ def pytest(tree: pathlib.Path, arguments: list[str], seconds: float | None = Non
 
 @dataclass
 class Covered:
-    """The tests that execute each line of a file, and how long each test takes, in seconds."""
+    """The tests that execute each line of a file, "" if it runs before the first test; each test's time, in seconds."""
 
     tests: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -69,8 +69,13 @@ class Covered:
             chosen = set(self.seconds)
         else:
             lines = self.tests.get(path, {})
-            chosen = lines.get(line) or set().union(*(lines.get(n, ()) for n in range(function[0], function[1] + 1)))
+            chosen = lines.get(line, set()) - {""}
+            chosen = chosen or set().union(*(lines.get(n, ()) for n in range(function[0], function[1] + 1)))
         return sorted(chosen & self.seconds.keys(), key=self.seconds.__getitem__)
+
+    def before(self, path: str, line: int) -> bool:
+        """Whether a line runs before the first test, so that a fault there has to be planted before."""
+        return "" in self.tests.get(path, {}).get(line, ())
 
 
 def covered(sources: list[pathlib.Path], tests: Iterable[str], jobs: int = 1) -> Covered:
@@ -88,7 +93,7 @@ def covered(sources: list[pathlib.Path], tests: Iterable[str], jobs: int = 1) ->
         for path, by_line in kept["lines"].items():
             lines = found.tests.setdefault(path, {})
             for line, names in by_line.items():
-                lines.setdefault(int(line), set()).update(names)
+                lines.setdefault(int(line), set()).update(kept["names"][number] for number in names)
     return found
 
 
@@ -101,17 +106,21 @@ def _run(sources: list[pathlib.Path], keys: dict[str, str], jobs: int) -> None:
         arguments += ["--cov-context=test", "--cov-report=", "--junitxml=times.xml", *keys]
         if pytest(tree, [*arguments, *(("-n", str(jobs)) if jobs > 1 else ())]) not in (0, 1):
             sys.exit(f"the tests do not run:\n{(tree / SAID).read_text()[-4000:]}")
-        kept: dict[str, dict[str, Any]] = {name: {"seconds": {}, "lines": {}} for name in keys}
+        kept: dict[str, dict[str, Any]] = {name: {"names": [], "seconds": {}, "lines": {}} for name in keys}
         for case in ET.parse(tree / "times.xml").iter("testcase"):
             name = "::".join([*_file_of(case.get("classname", ""), tree), case.get("name", "")])
             if case.find("failure") is None and case.find("error") is None:
                 kept[name.split("::")[0]]["seconds"][name] = float(case.get("time", "0"))
             else:
                 print(f"left out, fails without any fault: {name}", flush=True)
+        numbers: dict[str, dict[str, int]] = {name: {} for name in keys}
         for path, line, test in _lines(tree):
-            kept[test.split("::")[0]]["lines"].setdefault(path, {}).setdefault(line, []).append(test)
+            for name in (test.split("::")[0],) if test else keys:
+                number = numbers[name].setdefault(test, len(numbers[name]))
+                kept[name]["lines"].setdefault(path, {}).setdefault(line, []).append(number)
         KEPT.mkdir(parents=True, exist_ok=True)
         for name, key in keys.items():
+            kept[name]["names"] = list(numbers[name])
             (KEPT / f"{key}.json").write_text(json.dumps(kept[name]))
 
 
@@ -123,7 +132,7 @@ def _lines(tree: pathlib.Path) -> Iterable[tuple[str, int, str]]:
     for name in data.measured_files():
         path = str(pathlib.Path(name).relative_to(tree))
         for line, contexts in data.contexts_by_lineno(name).items():
-            yield from ((path, line, test) for test in {c.split("|")[0] for c in contexts if c})
+            yield from ((path, line, test) for test in {c.split("|")[0] for c in contexts})
 
 
 def _file_of(classname: str, tree: pathlib.Path) -> list[str]:

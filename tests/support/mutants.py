@@ -16,12 +16,13 @@ import argparse
 import ast
 import concurrent.futures
 import json
+import os
 import pathlib
 import random
 import re
+import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from dataclasses import dataclass
 
 from covering import ROOT, copy_tree, covered, pytest
@@ -161,24 +162,87 @@ def mutants_of(package: str) -> list[Mutant]:
 
 
 def functions_in(path: str) -> dict[int, tuple[int, int]]:
-    """The first and last line of each function of a file, by the first."""
+    """The first line (of a decorator, if there is one) and the last of each function of a file, by its `def`'s line."""
     nodes = ast.walk(ast.parse((ROOT / path).read_text()))
     functions = [n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    return {n.lineno: (n.lineno, n.end_lineno or n.lineno) for n in functions}
+    return {n.lineno: (min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.end_lineno or 0) for n in functions}
 
 
-def survives(mutant: Mutant, tests: list[str], seconds: float) -> bool:
-    """Whether all `tests` pass with the fault in place; running ten times as long as usual counts as a failure."""
-    if not tests:
+@dataclass
+class Trial:
+    """A mutant, the tests that are to notice it and the time after which it is killed, in seconds."""
+
+    mutant: Mutant
+    tests: list[str]
+    seconds: float
+
+
+def survives(trial: Trial) -> bool:
+    """Whether all tests of a trial pass in a process of their own with the fault in place from its start."""
+    if not trial.tests:
         return True
     with tempfile.TemporaryDirectory() as place:
         tree = copy_tree(pathlib.Path(place))
-        path = tree / mutant.path
-        text = path.read_text()
-        path.unlink()
-        path.write_text(mutant.apply(text))
-        (tree / "chosen.txt").write_text("\n".join(tests))
-        return pytest(tree, ["-x", "@chosen.txt"], seconds) == 0
+        plant(tree, trial.mutant)
+        (tree / "chosen.txt").write_text("\n".join(trial.tests))
+        return pytest(tree, ["-x", "@chosen.txt"], 50 + trial.seconds) == 0
+
+
+def plant(tree: pathlib.Path, mutant: Mutant) -> None:
+    path = tree / mutant.path
+    text = path.read_text()
+    path.unlink()
+    path.write_text(mutant.apply(text))
+
+
+def survive_in_forks(trials: list[Trial], folders: tuple[str, ...]) -> list[bool | None]:
+    """`survives` for many at once, without starting pytest again; None if that cannot say."""
+    with tempfile.TemporaryDirectory() as place:
+        tree = copy_tree(pathlib.Path(place))
+        questions = []
+        for trial in trials:
+            mutant = trial.mutant
+            line = functions_in(mutant.path)[mutant.function][0]
+            text = mutant.apply((ROOT / mutant.path).read_text())
+            questions.append(
+                {"path": mutant.path, "text": text, "function": line, "tests": trial.tests, "seconds": trial.seconds}
+            )
+        (tree / "questions.json").write_text(json.dumps(questions))
+        answers = tree / "answers.txt"
+        answers.touch()
+        with open(tree / "said.txt", "w") as said:
+            command = [sys.executable, "tests/support/forks.py", "questions.json", "answers.txt", *folders]
+            environment = {
+                **os.environ,
+                "PYTHONPATH": str(tree),
+                "HYPOTHESIS_STORAGE_DIRECTORY": str(tree / ".hypothesis"),
+            }
+            subprocess.run(command, cwd=tree, stdout=said, stderr=said, env=environment)
+        found: list[bool | None] = [None] * len(trials)
+        for line in answers.read_text().splitlines():
+            number, answer = line.split()
+            found[int(number)] = {"True": True, "False": False}.get(answer)
+        return found
+
+
+def survivors_of(package: str, mutants: list[Mutant], jobs: int) -> list[Mutant]:
+    found = covered(files_of(package), PACKAGES[package][1], jobs)
+    functions = {path: functions_in(path) for path in {m.path for m in mutants}}
+    in_forks: list[Trial] = []
+    alone: list[Trial] = []
+    for mutant in mutants:
+        tests = found.of(mutant.path, mutant.line, functions[mutant.path].get(mutant.function))
+        trial = Trial(mutant, tests, 10 + 10 * sum(found.seconds[t] for t in tests))
+        forked = mutant.function and tests and not found.before(mutant.path, mutant.line)
+        (in_forks if forked else alone).append(trial)
+    survived: list[Mutant] = []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        parts = [in_forks[n::jobs] for n in range(jobs) if in_forks[n::jobs]]
+        for part, answers in zip(parts, pool.map(survive_in_forks, parts, [PACKAGES[package][1]] * len(parts))):
+            survived += [t.mutant for t, answer in zip(part, answers) if answer]
+            alone += [t for t, answer in zip(part, answers) if answer is None]
+        survived += [t.mutant for t, answer in zip(alone, pool.map(survives, alone)) if answer]
+    return survived
 
 
 def show(mutant: Mutant) -> str:
@@ -212,25 +276,15 @@ def main() -> int:
     options = parser.parse_args()
 
     mutants = draw(options.package, options.count, options.seed, options.only)
-    functions = {path: functions_in(path) for path in {m.path for m in mutants}}
-    tally: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    tally: dict[str, list[int]] = {}
     survivors: list[Mutant] = []
     for package in dict.fromkeys(m.package for m in mutants):
-        found = covered(files_of(package), PACKAGES[package][1], options.jobs)
         mine = [m for m in mutants if m.package == package]
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            waiting = {}
-            for mutant in mine:
-                tests = found.of(mutant.path, mutant.line, functions[mutant.path].get(mutant.function))
-                usual = sum(found.seconds[t] for t in tests)
-                waiting[pool.submit(survives, mutant, tests, 60 + 10 * usual)] = mutant
-            for done in concurrent.futures.as_completed(waiting):
-                mutant = waiting[done]
-                tally[package][0] += not done.result()
-                tally[package][1] += 1
-                if done.result():
-                    survivors.append(mutant)
-                    print(show(mutant), flush=True)
+        survived = survivors_of(package, mine, options.jobs)
+        for mutant in survived:
+            print(show(mutant), flush=True)
+        survivors += survived
+        tally[package] = [len(mine) - len(survived), len(mine)]
         print(f"{package}: {tally[package][0]} of {tally[package][1]} killed", flush=True)
     killed, total = (sum(column) for column in zip(*tally.values()))
     print(f"{killed} of {total} killed, {100 * killed / max(total, 1):.1f}%")
