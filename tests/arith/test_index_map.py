@@ -142,11 +142,12 @@ def check_inverts(seed):
     for mapped in itertools.product(*map(range, sizes)):
         there = dict(zip(back.initial_indices, mapped))
         assert evaluate(padding, there) == (mapped not in seen), (seed, index_map, mapped)
+    return len(str(back)) + len(str(padding))
 
 
 def test_inverse_maps_invert():
-    for seed in range(100):
-        check_inverts(seed)
+    """And in as few words as before: a change that takes more must say why."""
+    assert sum(check_inverts(seed) for seed in range(100)) == 7889
 
 
 @pytest.mark.soak
