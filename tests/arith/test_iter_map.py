@@ -391,3 +391,21 @@ def test_random_shifted_quotients(first):
                 for split in (s for i in found.indices for s in i.args):
                     count *= evaluate(split.extent, {})
                 assert len(set(values)) == count, (seed, level)
+
+
+@pytest.mark.parametrize("index", [X + 3, X * 6 + Y + 5, X * 6 + Y - 4, 7 - X])
+def test_an_inverse_takes_the_base_away(index):
+    extents = {"x": 4, "y": 6} if "y" in str(index) else {"x": 4}
+    out = Var("out")
+    back = arith.inverse_affine_iter_map(detect(index, level="bijective", **extents).indices, [out])
+    for place in itertools.product(*map(range, extents.values())):
+        point = dict(zip((X, Y), place))
+        at = {out: evaluate(index, point)}
+        assert {v: evaluate(e, at) for v, e in back.items()} == point
+
+
+def test_a_map_that_holds_without_its_predicate_is_simplified():
+    fused = X * 16 + Y
+    for level in ("surjective", "bijective"):
+        (found,) = arith.iter_map_simplify([FLD(fused, 16) * 16 + FLM(fused, 16)], domains(x=4, y=16), X * 3 < Y, level)
+        assert (str(found) == "x * 16 + y") == (level == "surjective")
