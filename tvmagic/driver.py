@@ -31,6 +31,7 @@ from tvmagic.ir import (
 from tvmagic.ir.values import MAPPINGS, SEQUENCES
 from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
 from tvmagic.tir import transform
+from tvmagic.tir.analysis.least_sizes import with_least_sizes
 
 __all__ = ["build", "default_passes", "get_binds", "lower", "schedule_to_module", "with_checks"]
 
@@ -227,8 +228,13 @@ def build(
 
     def make() -> Any:
         program = _threads_as_loops(inputs, name)
+        if _is_schedule(program) and args is not None:
+            program = schedule_to_module(program, args, name, binds)
         with with_checks(check_bounds):
-            mod = lower(program) if isinstance(program, IRModule) else lower(program, args, name, binds)
+            mod = lower(program, args, name, binds)
+        if isinstance(program, PrimFunc):
+            program = IRModule({name: program})
+        mod = with_least_sizes(program, mod)
         if PassContext.current().option("tir.disable_assert", False):
             mod = transform.SkipAssert()(mod)
         return codegen.compile_module(mod, target, check_bounds)

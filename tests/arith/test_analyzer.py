@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import random
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+from arith_evaluate import evaluate
 
 from tvmagic import ir, tir
 from tvmagic.arith import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength, narrow_predicate_expression
@@ -447,3 +451,121 @@ def test_what_is_known_inside_a_scope_is_not_known_of_equals_outside() -> None:
     with analyzer.constraint_scope(x < 4):
         assert str(analyzer.simplify(ir.Min(x, ir.IntImm("int32", 9)))) == "x"
     assert str(analyzer.simplify(ir.Min(x, ir.IntImm("int32", 9)))) == "T.min(x, 9)"
+
+
+# ---------------------------------------------------------------------------- small parts
+
+
+@pytest.mark.parametrize("strength", list(ProofStrength))
+def test_what_is_not_known_is_not_proved(strength: ProofStrength) -> None:
+    analyzer = analyzer_with(x=ir.Range(0, 4))
+    flag = ir.Var("flag", "bool")
+    for e in (x.equal(y), ir.NE(x, y), x.equal(3), flag, ir.Or(x > 0, flag), x * n < y, x < n, n <= m):
+        assert not analyzer.can_prove(e, strength)
+    for e in (x <= n + 3, x - 3 <= n, x * 4 < 13, ir.NE(x, 4), n * 2 >= n, ir.Not(x < 0)):
+        assert analyzer.can_prove(e, strength)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "e", "expected"),
+    [
+        ([flm(x, 4).equal(1), flm(x, 6).equal(3)], x, (12, 9)),
+        ([flm(x, 5).equal(2), flm(x, 3).equal(1)], x * 2, (30, 14)),
+        ([flm(x, 4).equal(2), flm(y, 6).equal(4)], x + y, (2, 0)),
+        ([flm(x, 4).equal(2), flm(y, 6).equal(4)], x * y, (4, 0)),
+        ([flm(x, 4).equal(2), flm(y, 6).equal(4)], x - y, (2, 0)),
+        ([flm(x, 12).equal(8)], fld(x, 4), (3, 2)),
+        ([flm(x, 12).equal(8)], flm(x, 8), (4, 0)),
+        ([flm(x, 8).equal(4)], ops.shift_right(x, 2), (2, 1)),
+        ([flm(x, 8).equal(4)], ops.maximum(x, 12), (8, 4)),
+        ([flm(x, 8).equal(4)], ops.bitwise_and(x, 7), (8, 4)),
+    ],
+    ids=str,
+)
+def test_modular_sets_of_what_holds(conditions: list[Any], e: Any, expected: tuple[int, int]) -> None:
+    analyzer = Analyzer()
+    with contextlib.ExitStack() as scopes:
+        for condition in conditions:
+            scopes.enter_context(analyzer.constraint_scope(condition))
+        coeff, base = analyzer.modular_set(e)
+        assert (coeff, base % coeff if coeff else base) == expected
+
+
+@pytest.mark.parametrize(
+    ("e", "text"),
+    [
+        (ir.Call("int32", "tir.shift_left", [3, 2]), "12"),
+        (ir.Call("int32", "tir.shift_right", [-13, 2]), "-4"),
+        (ir.Call("int32", "tir.shift_left", [x, 2]), "T.shift_left(x, 2)"),
+        (ir.Call("bool", "tir.likely", [ir.IntImm("bool", 1)]), "T.bool(True)"),
+        (ir.Call("bool", "tir.likely", [x < 3]), "T.likely(x < 3)"),
+        (ir.Call("float32", "tir.ceil", [ir.FloatImm("float32", 2.5)]), "T.float32(3.0)"),
+        (ir.Call("float32", "tir.ceil", [ir.FloatImm("float32", -2.5)]), "T.float32(-2.0)"),
+    ],
+    ids=str,
+)
+def test_calls_of_constants_are_folded(e: Any, text: str) -> None:
+    assert str(Analyzer().simplify(e)) == text
+
+
+def test_random_booleans_as_conjunctions() -> None:
+    """A condition that becomes a conjunction of disjunctions holds where it did, in as few words as before."""
+    words = 0
+    points = [dict(zip((x, y, z), p)) for p in itertools.product(range(4), range(4), (False, True))]
+    for seed in range(40):
+        draw = random.Random(seed)
+        flag = ir.Var("z", "bool")
+
+        def condition(depth: int) -> Any:
+            if depth == 0:
+                number = ir.IntImm("int32", draw.randint(0, 3))
+                return draw.choice([flag, draw.choice([ir.LT, ir.GE, ir.EQ, ir.NE])(draw.choice([x, y]), number)])
+            return draw.choice([ir.And, ir.Or])(condition(depth - 1), condition(draw.randrange(depth)))
+
+        e = condition(draw.randint(2, 3))
+        analyzer = Analyzer()
+        analyzer.enabled_extensions = Extension.ConvertBooleanToAndOfOrs
+        simple = analyzer.rewrite_simplify(e)
+        for point in points:
+            at = {**point, flag: point[z]}
+            assert bool(evaluate(simple, at)) == bool(evaluate(e, at)), (seed, e, simple)
+        words += len(str(simple))
+    assert words == 671
+
+
+def test_random_narrow_casts() -> None:
+    """What is taken out of a cast to fewer bits fits: the value is kept at the ends of the type."""
+    words = 0
+    for seed in range(60):
+        draw = random.Random(seed)
+        low = draw.choice([-130, -128, -64, 0, 60, 120])
+        high = draw.choice([low + 1, 63, 127, 128, 129, 140])
+        if high < low:
+            continue
+        analyzer = analyzer_with(x=ir.Range(low, high + 1), y=ir.Range(0, 3))
+        inner = x + draw.choice([0, 0, 1, -1, 128]) if draw.random() < 0.5 else x * draw.choice([1, 2, -1])
+        inner = draw.choice([inner, inner + y, fld(inner, 2) * 2, flm(x, 256), inner - x])
+        e = ir.Cast("int8", inner) + ir.Cast("int8", y) - draw.choice([ir.Cast("int8", x), ir.IntImm("int8", 1)])
+        simple = analyzer.canonical_simplify(e)
+        for value in {low, low + 1, high - 1, high}:
+            for other in range(3):
+                point = {x: value, y: other}
+                assert evaluate(simple, point) == evaluate(e, point), (seed, e, simple, point)
+        words += len(str(simple))
+    assert words == 3275
+
+
+def test_a_reduction_keeps_the_components_that_its_value_needs() -> None:
+    a, b, c, d = (ir.Var(name) for name in "abcd")
+    k = ir.IterVar(ir.Range(0, 8), ir.Var("k"), ir.IterVar.CommReduce)
+    zero = ir.IntImm("int32", 0)
+    apart = tir.CommReducer([a, b], [c, d], [a + c, ops.maximum(b, d)], [zero, zero])
+    together = tir.CommReducer([a, b], [c, d], [a + c, ops.maximum(b, a + d)], [zero, zero])
+    for combiner, index, count in ((apart, 0, 1), (apart, 1, 1), (together, 0, 1), (together, 1, 2)):
+        e = tir.Reduce(combiner, [x, y], [k], ir.IntImm("bool", 1), index, [])
+        new: Any = Analyzer().canonical_simplify(e)
+        assert len(new.source) == count
+        assert new.source[new.value_index] is (x, y)[index]
+    for init, expected in (([], "T.Select(z < 3, x, 0)"), ([n, m], "T.Select(z < 3, n + x, n)")):
+        e = tir.Reduce(apart, [x, y], [], z < 3, 0, init)
+        assert str(Analyzer().canonical_simplify(e)) == expected

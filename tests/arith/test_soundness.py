@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def value_at(e: Any, point: Any) -> Any:
         return None
 
 
-def check_laws(choice: random.Random, limit: int = 24) -> None:
+def check_laws(choice: random.Random, limit: int = 24) -> dict[str, int]:
     source = RandomExpressions(choice)
     is_condition = choice.randrange(3) == 0
     e = source.condition(2) if is_condition else source.index(choice.choice([2, 3, 4]))
@@ -39,17 +40,17 @@ def check_laws(choice: random.Random, limit: int = 24) -> None:
         analyzer.enabled_extensions = Extension(choice.randrange(16))
     points = source.points(limit)
     if holds is None:
-        check_at(analyzer, e, is_condition, points)
-    else:
-        try:
-            points = [p for p in points if value_at(holds, p)]
-            with analyzer.constraint_scope(holds):
-                check_at(analyzer, e, is_condition, points)
-        except TVMagicError as error:
-            assert "division by" in error.message
+        return check_at(analyzer, e, is_condition, points)
+    try:
+        points = [p for p in points if value_at(holds, p)]
+        with analyzer.constraint_scope(holds):
+            return check_at(analyzer, e, is_condition, points)
+    except TVMagicError as error:
+        assert "division by" in error.message
+        return {}
 
 
-def check_at(analyzer: Analyzer, e: Any, is_condition: bool, points: list[dict[Any, int]]) -> None:
+def check_at(analyzer: Analyzer, e: Any, is_condition: bool, points: list[dict[Any, int]]) -> dict[str, int]:
     try:
         results = [analyzer.rewrite_simplify(e), analyzer.canonical_simplify(e), analyzer.simplify(e)]
         proved = is_condition and analyzer.can_prove(e)
@@ -57,7 +58,7 @@ def check_at(analyzer: Analyzer, e: Any, is_condition: bool, points: list[dict[A
         bound, modular = analyzer.const_int_bound(e), analyzer.modular_set(e)
     except TVMagicError as error:
         assert "division by" in error.message
-        return
+        return {}
     for point in points:
         value = value_at(e, point)
         if value is None:
@@ -71,6 +72,9 @@ def check_at(analyzer: Analyzer, e: Any, is_condition: bool, points: list[dict[A
             assert value == modular.base, f"{e} is {value} at {point}, not in {modular}"
         assert not (proved and not value), f"{e} was proved, but does not hold at {point}"
         assert not (refuted and value), f"{e} was refuted, but holds at {point}"
+    lengths = {name: len(str(result)) for name, result in zip(("rewrite", "canonical", "simplify"), results)}
+    known = {"bound": len(str(bound)), "modular": len(str(modular)), "proved": int(proved), "refuted": int(refuted)}
+    return {**lengths, **known}
 
 
 def check_vectors(choice: random.Random) -> None:
@@ -95,10 +99,14 @@ def check_vectors(choice: random.Random) -> None:
         assert bound.min_value <= min(value) and max(value) <= bound.max_value, f"{e} is {value}, outside {bound}"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(st.randoms(use_true_random=False))
-def test_laws_hold(choice: random.Random) -> None:
-    check_laws(choice)
+def test_laws_hold() -> None:
+    """And as much is known as before: a change that knows less must say why."""
+    found: Counter[str] = Counter()
+    for seed in range(300):
+        found.update(check_laws(random.Random(seed)))
+    assert found == Counter(
+        proved=24, refuted=21, rewrite=6614, canonical=7000, simplify=6162, bound=6547, modular=8117
+    )
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

@@ -5,8 +5,9 @@ usage: mutants.py [--count 300] [--seed 0] [--jobs 1] [--package arith ...] [--o
 A mutant is one change in one file: an operator (`+` for `-`, `//` for `*`), a comparison (`<=` for `<`), `and` for
 `or`, a dropped `not`, a number that is one more, `True` for `False`. The mutants are drawn at random from the
 packages below, the same number from each. Each runs in a copy of the tree, against the tests of its package that call
-the changed function (found by one run with coverage), the quickest first, and is killed by the first that fails or by
-taking ten times as long as usual. Survivors are printed, with the line before and after. Needs pytest-cov.
+the changed function (`covering.py` keeps what they execute from one call of this command to the next), the quickest
+first, and is killed by the first that fails or by taking ten times as long as usual. Survivors are printed, with the
+line before and after. Needs pytest-cov.
 """
 
 from __future__ import annotations
@@ -19,15 +20,12 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ET
-from collections import defaultdict
 from dataclasses import dataclass
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from covering import ROOT, copy_tree, covered, pytest
 
 # What is mutated, and the tests that are to notice it.
 PACKAGES = {
@@ -41,7 +39,6 @@ PACKAGES = {
     "cinn": (("tvmagic/cinn", "tvmagic/cinn/text/printer*"), ("tests/cinn",)),
     "ascend": (("tvmagic/ascend",), ("tests/ascend",)),
 }
-SAID = "pytest.txt"  # in a tree: what its last run of pytest wrote
 SWAPS = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*", ast.Mod: "//", ast.Pow: "*",
     ast.LShift: ">>", ast.RShift: "<<", ast.BitAnd: "|", ast.BitOr: "&", ast.BitXor: "&",
@@ -164,115 +161,88 @@ def mutants_of(package: str) -> list[Mutant]:
     return found
 
 
-def copy_tree(place: pathlib.Path) -> pathlib.Path:
-    """The tree as links, so that a copy takes neither time nor memory."""
-    tree = place / "tree"
-    for name in ("tvmagic", "tests", "benchmarks", "notebooks", "docs"):
-        shutil.copytree(ROOT / name, tree / name, copy_function=os.link, ignore=shutil.ignore_patterns(".*"))
-    for path in ROOT.iterdir():
-        if path.is_file() and path.name != ".git":
-            os.link(path, tree / path.name)
-    return tree
-
-
-def pytest(tree: pathlib.Path, arguments: list[str], seconds: float | None = None) -> int:
-    """The exit code of pytest in `tree`; -1 if it took longer than `seconds`. What it says is in the file `SAID`."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not soak and not browser"]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "HYPOTHESIS_STORAGE_DIRECTORY": str(tree / ".hypothesis")}
-    with open(tree / SAID, "w") as said:
-        process = subprocess.Popen(
-            [*command, *arguments], cwd=tree, env=environment, stdout=said, stderr=said, start_new_session=True
-        )
-    try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return -1
-    finally:
-        try:
-            os.killpg(process.pid, 9)
-        except ProcessLookupError:
-            pass
+def functions_in(path: str) -> dict[int, tuple[int, int]]:
+    """The first line (of a decorator, if there is one) and the last of each function of a file, by its `def`'s line."""
+    nodes = ast.walk(ast.parse((ROOT / path).read_text()))
+    functions = [n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return {n.lineno: (min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.end_lineno or 0) for n in functions}
 
 
 @dataclass
-class Covered:
-    """The tests that execute each line of a file, and how long each test takes, in seconds."""
+class Trial:
+    """A mutant, the tests that are to notice it and the time after which it is killed, in seconds."""
 
-    tests: dict[str, dict[int, set[str]]]
-    seconds: dict[str, float]
-
-    def of(self, mutant: Mutant, functions: dict[str, list[tuple[int, int]]]) -> list[str]:
-        """The tests that run the line of a mutant, else those that enter its function; the quickest first.
-
-        A fault outside functions is met by whoever imports the file: all tests of the package.
-        """
-        lines = self.tests.get(mutant.path, {})
-        chosen = set(lines.get(mutant.line, set()))
-        if mutant.function and not chosen:
-            first, last = next(f for f in functions[mutant.path] if f[0] == mutant.function)
-            for line in range(first, last + 1):
-                chosen |= lines.get(line, set())
-        if not mutant.function:
-            chosen = set(self.seconds)
-        return sorted(chosen, key=lambda t: self.seconds.get(t, 0.0))
+    mutant: Mutant
+    tests: list[str]
+    seconds: float
 
 
-def coverage_of(package: str) -> Covered:
-    """One run of the package's tests, with what each of them executes."""
-    with tempfile.TemporaryDirectory() as place:
-        tree = copy_tree(pathlib.Path(place))
-        sources = sorted({str(p.parent.relative_to(ROOT)) for p in files_of(package)})
-        arguments = [a for s in sources for a in ("--cov", s)]
-        arguments += ["--cov-context=test", "--cov-report=", "--junitxml=times.xml", *PACKAGES[package][1]]
-        if pytest(tree, arguments) != 0:
-            said = (tree / SAID).read_text()[-4000:]
-            sys.exit(f"the tests of {package} fail without any fault:\n{said}")
-        import coverage
-
-        data = coverage.CoverageData(str(tree / ".coverage"))
-        data.read()
-        tests: dict[str, dict[int, set[str]]] = {}
-        for name in data.measured_files():
-            by_line: dict[int, set[str]] = {}
-            for line, contexts in data.contexts_by_lineno(name).items():
-                by_line[line] = {c.split("|")[0] for c in contexts if c}
-            tests[str(pathlib.Path(name).relative_to(tree))] = by_line
-        seconds: dict[str, float] = {}
-        for case in ET.parse(tree / "times.xml").iter("testcase"):
-            name = "::".join([*_file_of(case.get("classname", ""), tree), case.get("name", "")])
-            seconds[name] = float(case.get("time", "0"))
-        return Covered(tests, seconds)
-
-
-def _file_of(classname: str, tree: pathlib.Path) -> list[str]:
-    """A test's class as JUnit's report writes it, as the file and the classes inside it."""
-    parts = classname.split(".")
-    for count in range(len(parts), 0, -1):
-        path = pathlib.Path(*parts[:count]).with_suffix(".py")
-        if (tree / path).exists():
-            return [str(path), *parts[count:]]
-    return [classname]
-
-
-def functions_in(path: str) -> list[tuple[int, int]]:
-    nodes = ast.walk(ast.parse((ROOT / path).read_text()))
-    return [
-        (n.lineno, n.end_lineno or n.lineno) for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
-    ]
-
-
-def survives(mutant: Mutant, tests: list[str], seconds: float) -> bool:
-    """Whether all `tests` pass with the fault in place; running ten times as long as usual counts as a failure."""
-    if not tests:
+def survives(trial: Trial) -> bool:
+    """Whether all tests of a trial pass in a process of their own with the fault in place from its start."""
+    if not trial.tests:
         return True
     with tempfile.TemporaryDirectory() as place:
         tree = copy_tree(pathlib.Path(place))
-        path = tree / mutant.path
-        text = path.read_text()
-        path.unlink()
-        path.write_text(mutant.apply(text))
-        (tree / "chosen.txt").write_text("\n".join(tests))
-        return pytest(tree, ["@chosen.txt"], seconds) == 0
+        plant(tree, trial.mutant)
+        (tree / "chosen.txt").write_text("\n".join(trial.tests))
+        return pytest(tree, ["-x", "@chosen.txt"], 50 + trial.seconds) == 0
+
+
+def plant(tree: pathlib.Path, mutant: Mutant) -> None:
+    path = tree / mutant.path
+    text = path.read_text()
+    path.unlink()
+    path.write_text(mutant.apply(text))
+
+
+def survive_in_forks(trials: list[Trial], folders: tuple[str, ...]) -> list[bool | None]:
+    """`survives` for many at once, without starting pytest again; None if that cannot say."""
+    with tempfile.TemporaryDirectory() as place:
+        tree = copy_tree(pathlib.Path(place))
+        questions = []
+        for trial in trials:
+            mutant = trial.mutant
+            line = functions_in(mutant.path)[mutant.function][0]
+            text = mutant.apply((ROOT / mutant.path).read_text())
+            questions.append(
+                {"path": mutant.path, "text": text, "function": line, "tests": trial.tests, "seconds": trial.seconds}
+            )
+        (tree / "questions.json").write_text(json.dumps(questions))
+        answers = tree / "answers.txt"
+        answers.touch()
+        with open(tree / "said.txt", "w") as said:
+            command = [sys.executable, "tests/support/forks.py", "questions.json", "answers.txt", *folders]
+            environment = {
+                **os.environ,
+                "PYTHONPATH": str(tree),
+                "HYPOTHESIS_STORAGE_DIRECTORY": str(tree / ".hypothesis"),
+            }
+            subprocess.run(command, cwd=tree, stdout=said, stderr=said, env=environment)
+        found: list[bool | None] = [None] * len(trials)
+        for line in answers.read_text().splitlines():
+            number, answer = line.split()
+            found[int(number)] = {"True": True, "False": False}.get(answer)
+        return found
+
+
+def survivors_of(package: str, mutants: list[Mutant], jobs: int) -> list[Mutant]:
+    found = covered(files_of(package), PACKAGES[package][1], jobs)
+    functions = {path: functions_in(path) for path in {m.path for m in mutants}}
+    in_forks: list[Trial] = []
+    alone: list[Trial] = []
+    for mutant in mutants:
+        tests = found.of(mutant.path, mutant.line, functions[mutant.path].get(mutant.function))
+        trial = Trial(mutant, tests, 10 + 10 * sum(found.seconds[t] for t in tests))
+        forked = mutant.function and tests and not found.before(mutant.path, mutant.line)
+        (in_forks if forked else alone).append(trial)
+    survived: list[Mutant] = []
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        parts = [in_forks[n::jobs] for n in range(jobs) if in_forks[n::jobs]]
+        for part, answers in zip(parts, pool.map(survive_in_forks, parts, [PACKAGES[package][1]] * len(parts))):
+            survived += [t.mutant for t, answer in zip(part, answers) if answer]
+            alone += [t for t, answer in zip(part, answers) if answer is None]
+        survived += [t.mutant for t, answer in zip(alone, pool.map(survives, alone)) if answer]
+    return survived
 
 
 def show(mutant: Mutant) -> str:
@@ -306,25 +276,15 @@ def main() -> int:
     options = parser.parse_args()
 
     mutants = draw(options.package, options.count, options.seed, options.only)
-    functions = {path: functions_in(path) for path in {m.path for m in mutants}}
-    tally: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    tally: dict[str, list[int]] = {}
     survivors: list[Mutant] = []
     for package in dict.fromkeys(m.package for m in mutants):
-        covered = coverage_of(package)
         mine = [m for m in mutants if m.package == package]
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-            waiting = {}
-            for mutant in mine:
-                tests = covered.of(mutant, functions)
-                usual = sum(covered.seconds.get(t, 0.0) for t in tests)
-                waiting[pool.submit(survives, mutant, tests, 60 + 10 * usual)] = mutant
-            for done in concurrent.futures.as_completed(waiting):
-                mutant = waiting[done]
-                tally[package][0] += not done.result()
-                tally[package][1] += 1
-                if done.result():
-                    survivors.append(mutant)
-                    print(show(mutant), flush=True)
+        survived = survivors_of(package, mine, options.jobs)
+        for mutant in survived:
+            print(show(mutant), flush=True)
+        survivors += survived
+        tally[package] = [len(mine) - len(survived), len(mine)]
         print(f"{package}: {tally[package][0]} of {tally[package][1]} killed", flush=True)
     killed, total = (sum(column) for column in zip(*tally.values()))
     print(f"{killed} of {total} killed, {100 * killed / max(total, 1):.1f}%")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from guarded import assert_right
 from te_execution import largest_difference
 
+import tvmagic
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 
@@ -139,3 +141,29 @@ def test_a_part_of_a_scan_with_a_stage_inside_of_a_split_loop(size: int) -> None
     _, inner = s[update].split(update.op.axis[1], nparts=4)
     s[mid].compute_at(s[update], inner)
     assert_right(s, [X, D])
+
+
+@pytest.mark.parametrize(("dtype", "rows", "split"), [("int32", 1, False), ("int64", 2, True)])
+def test_an_output_too_small_for_the_first_rows_is_refused(dtype: str, rows: int, split: bool) -> None:
+    """A scan writes its first rows whatever the size is; with too few rows they would be outside of the array."""
+    n, m = te.var("n", dtype), te.var("m", dtype)
+    X, state = te.placeholder((n, m), name="X"), te.placeholder((n, m), name="s")
+    init = te.compute((rows, m), lambda t, i: X[t, i], name="init")
+    update = te.compute((n, m), lambda t, i: state[t - rows, i] + X[t, i], name="update")
+    S = te.scan(init, update, state, inputs=[X])
+    s = te.create_schedule(S.op)
+    if split:
+        s[init].split(init.op.axis[1], 4)
+        s[init].unroll(init.op.axis[0])
+    run = tvmagic.build(s, [X, S])
+    for size, width in ((rows - 1, 3), (0, 1), (0, 0), (rows, 3), (rows + 2, 5)):
+        x, memory = np.ones((size, width), "float32"), np.full((size + 4, width), 7, "float32")
+        y = memory[2 : 2 + size]
+        if size < rows and width:
+            with pytest.raises(TVMagicError, match=r"is accessed at \d of axis 0: its size there has to be more than"):
+                run(x, y)
+            assert (memory == 7).all()
+        else:
+            run(x, y)
+            assert (memory[:2] == 7).all() and (memory[2 + size :] == 7).all()
+            assert (y == (np.arange(size) // rows + 1)[:, None]).all()

@@ -1,0 +1,205 @@
+"""What follows from conditions: nothing that is not so, and as much as before."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from arith_evaluate import evaluate
+
+from tvmagic import ir
+from tvmagic.arith.integer_logic import TRUE, Condition, IntegerLogic, Linear, TooMuchWork
+from tvmagic.arith.transitive import EQ, GE, GT, LE, LT, NE, TransitiveComparisons
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import And, IntImm, Not, Or, Range, Var
+
+X, Y, Z = (Var(name) for name in "xyz")
+FLAG = Var("flag", "bool")
+EXTENTS = {X: 5, Y: 4}
+COMPARE = (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE)
+POINTS = [{X: x, Y: y, FLAG: f} for x, y, f in itertools.product(range(5), range(4), (False, True))]
+
+
+def _sum(draw: random.Random) -> Any:
+    total: Any = IntImm("int32", draw.randint(-6, 6))
+    for var in (X, Y):
+        part = draw.choice([var, var, ir.FloorDiv(var + draw.randint(0, 3), IntImm("int32", draw.randint(2, 4)))])
+        part = draw.choice([part, part, ir.FloorMod(var, IntImm("int32", draw.randint(2, 4))), X * Y])
+        total = total + part * draw.randint(-3, 3)
+    return total
+
+
+def _condition(draw: random.Random, depth: int) -> Any:
+    kind = draw.choice("caon" if depth else "cccf")
+    if kind == "f":
+        return FLAG
+    if kind == "c":
+        return draw.choice(COMPARE)(_sum(draw), _sum(draw))
+    a = _condition(draw, depth - 1)
+    return Not(a) if kind == "n" else (And if kind == "a" else Or)(a, _condition(draw, depth - 1))
+
+
+def _points(e: Any) -> set[int]:
+    """The numbers of the points where an expression holds."""
+    return {n for n, point in enumerate(POINTS) if evaluate(e, point)}
+
+
+def _again(logic: IntegerLogic, condition: Condition) -> set[int]:
+    """The numbers of the points where a union of cases holds."""
+    found = set()
+    for case in condition.cases:
+        held = set(range(len(POINTS)))
+        for literal in case:
+            if literal.sum is not None:
+                held &= _points(logic.expression(literal.sum, "int32") >= 0)
+            else:
+                held &= _points(logic.opaque[literal.number] if literal.holds else Not(logic.opaque[literal.number]))
+        found |= held
+    return found
+
+
+def test_random_conditions() -> None:
+    """Everything that is proved is so, and not less is proved: a change that proves less must say why."""
+    found: Counter[str] = Counter()
+    for seed in range(60):
+        draw = random.Random(seed)
+        logic = IntegerLogic({v: Range.from_min_extent(0, e) for v, e in EXTENTS.items()})
+        e, f = _condition(draw, draw.randint(0, 2)), _condition(draw, draw.randint(0, 1))
+        a, b = logic.condition(e), logic.condition(f)
+        inside, other = _points(e), _points(f)
+        assert _again(logic, a) == inside and _again(logic, logic.opposite(a)) == set(range(len(POINTS))) - inside
+        both, without, reduced = logic.both(a, b), logic.without(a, b), logic.reduced(a)
+        assert _again(logic, both) == inside & other and _again(logic, without) == inside - other
+        assert _again(logic, logic.either(a, b)) == inside | other and _again(logic, reduced) == inside
+        moved = logic.replaced(a, {X: Linear({Y: 1}, 1)}, {X: Y + 1})
+        assert _again(logic, moved) == {n for n, p in enumerate(POINTS) if evaluate(e, {**p, X: p[Y] + 1})}
+        for name, proved, so in (
+            ("impossible", logic.impossible(a, b), not inside & other),
+            ("implies", logic.implies(a, b), inside <= other),
+            ("equivalent", logic.equivalent(a, reduced), True),
+            ("true", logic.implies(TRUE, a), inside == set(range(len(POINTS)))),
+        ):
+            assert so or not proved, (seed, name)
+            found.update({name: proved, f"{name} is": so})
+        found.update(cases=len(both.cases) + len(without.cases), reduced=sum(map(len, reduced.cases)))
+    assert found.pop("cases") <= 175 and found.pop("reduced") <= 84  # of literals that say the same any may go
+    is_so = {"impossible is": 25, "implies is": 24, "equivalent is": 60, "true is": 15}
+    assert found == Counter(impossible=14, implies=13, equivalent=60, true=5) + Counter(is_so)
+
+
+def test_work_and_steps_are_bounded() -> None:
+    logic = IntegerLogic({X: Range(0, 9)}, max_steps=3)
+    with pytest.raises(TVMagicError, match="exceeded maximum number of rewrites"):
+        logic.both(*[logic.condition(Or(X < n, X > n + 3)) for n in range(5)])
+    logic = IntegerLogic({X: Range(0, 9)})
+    logic.work = 149_999
+    with pytest.raises(TooMuchWork):
+        logic.impossible(logic.condition(X < 0))
+    logic.work = 149_000
+    assert logic.impossible(logic.condition(X < 0))
+
+
+def test_what_says_nothing_of_a_variable_has_none() -> None:
+    logic = IntegerLogic()
+    assert logic.condition((X + Y) // 4 * 3 + Z * Z > 5).variables == {X, Y}
+    assert logic.condition(FLAG).variables == set()
+    assert str(logic.expression(logic.linear((X * 8 + Y + 9) // 4), "int32")) == "x * 2 + (y + 1) // 4 + 2"
+
+
+# ---------------------------------------------------------------------------- chains of comparisons
+
+
+def _closure(known: list[tuple[int, int, int]]) -> dict[tuple[int, int], float]:
+    """The least c of `v[i] <= v[j] + c` for each pair, from some such (i, j, c): the shortest paths."""
+    least = {(i, j): 0.0 if i == j else float("inf") for i in range(5) for j in range(5)}
+    for i, j, c in known:
+        least[i, j] = min(least[i, j], c)
+    for k, i, j in itertools.product(range(5), repeat=3):
+        least[i, j] = min(least[i, j], least[i, k] + least[k, j])
+    return least
+
+
+def _outcomes(least: dict[tuple[int, int], float], i: int, j: int, c: int) -> int:
+    """What `v[i]` may be against `v[j] + c`: a bit each for equal, less and greater."""
+    high, low = least[i, j], -least[j, i]
+    return (EQ if low <= c <= high else 0) | (LT if low < c else 0) | (GT if high > c else 0)
+
+
+def test_random_chains() -> None:
+    """Chains say what the shortest paths say, but for a few; directly, at least what was said."""
+    exact = missed = direct = 0
+    for seed in range(150):
+        draw = random.Random(seed)
+        values = [Var(name) for name in "abcd"]
+        place = [draw.randint(-4, 4) for _ in values] + [0]  # where everything known holds
+        chains, known = TransitiveComparisons(lambda e: False), []
+        for _ in range(draw.randint(2, 6)):
+            i, j = draw.sample(range(5), 2)
+            gap, slack = place[i] - place[j], draw.randint(0, 2)
+            left: Any = values[i] if i < 4 else IntImm("int32", 0)
+            right: Any = values[j] if j < 4 else IntImm("int32", 0)
+            kind = draw.choice([ir.LE, ir.LT, ir.GE, ir.GT, ir.EQ])
+            if kind in (ir.LE, ir.LT):
+                known.append((i, j, gap + slack))
+                condition = kind(left, right + (gap + slack + (kind is ir.LT)))
+            elif kind in (ir.GE, ir.GT):
+                known.append((j, i, -(gap - slack)))
+                condition = kind(left, right + (gap - slack - (kind is ir.GT)))
+            else:
+                known += [(i, j, gap), (j, i, -gap)]
+                condition = kind(left, right + gap)
+            assert chains.enter_constraint(condition) is not None
+        least = _closure(known)
+        for i, j in itertools.permutations(range(5), 2):
+            c = place[i] - place[j] + draw.randint(-3, 3)
+            left = values[i] if i < 4 else IntImm("int32", 0)
+            right = (values[j] if j < 4 else IntImm("int32", 0)) + c
+            said, all_that = chains.compare(left, right, True), _outcomes(least, i, j, c)
+            assert said & all_that == all_that, (seed, i, j, c)
+            exact, missed = exact + (said == all_that), missed + (said != all_that)
+            near = chains.compare(left, right)
+            assert near & all_that == all_that
+            direct += near != LT | EQ | GT
+    assert (exact, missed, direct) == (2947, 53, 611)
+
+
+@pytest.mark.parametrize(
+    ("known", "question", "answer"),
+    [
+        (ir.NE(X, Y), (X, Y), NE),
+        (ir.NE(X, Y + 2), (X, Y), LT | EQ | GT),
+        (X <= Y + 3, (X, Y + 3), LE),
+        (X <= Y + 3, (X, Y + 4), LT),
+        (X <= Y + 3, (Y + 3, X), GE),
+        (X > Y - 1, (X, Y), GE),
+        (ir.EQ(X, Y + 1), (X, Y), GT),
+        (ir.EQ(X, Y + 1), (Y + 1, X), EQ),
+        (X < 4, (X, IntImm("int32", 4)), LT),
+        (X < 4, (IntImm("int32", 5), X), GT),
+        (X * 2 <= Y // 3, (X * 2 + 1, Y // 3 + 2), LT),
+    ],
+    ids=str,
+)
+def test_one_comparison(known: Any, question: tuple[Any, Any], answer: int) -> None:
+    chains = TransitiveComparisons(lambda e: False)
+    end = chains.enter_constraint(known)
+    assert end is not None
+    assert chains.compare(*question) == answer and chains.compare(*question, True) == answer
+    end()
+    assert chains.compare(*question, True) == LT | EQ | GT
+
+
+def test_ranges_are_comparisons_until_another_comes() -> None:
+    chains = TransitiveComparisons(lambda e: isinstance(e, ir.Add) and e.a is Z)
+    chains.bind(X, Range.from_min_extent(Y, 4))
+    assert chains.compare(X, Y) == GE and chains.compare(X, Y + 4) == LT and chains.compare(X, Y + 3) == LE
+    chains.bind(X, Range.from_min_extent(Y, 1))
+    assert chains.compare(X, Y) == EQ
+    chains.bind(X, Range.from_min_extent(0, 8))
+    assert chains.compare(X, Y) == LT | EQ | GT and chains.compare(X, IntImm("int32", -1)) == GT
+    assert chains.enter_constraint(Z + 1 < Y) is not None  # wraps: a whole of its own
+    assert chains.compare(Z, Y) == LT | EQ | GT and chains.compare(Z + 1, Y) == LT
+    assert chains.enter_constraint(FLAG) is None and chains.enter_constraint(IntImm("int32", 1) < 2) is None

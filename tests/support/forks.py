@@ -1,0 +1,109 @@
+"""Runs chosen tests with a fault planted, each time in a fork of a process that has imported and collected them all.
+
+usage: forks.py QUESTIONS.json ANSWERS.txt FOLDER ... with questions `[{path, text, function, tests, seconds}]`
+
+Starting pytest takes seconds and most faults are noticed in a tenth of one. The fault is in the code of a function:
+`text` is the file's text with the fault, `function` the first line of the outermost function around it. A line of the
+answers has the number of a question and `True` if all its tests passed.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import pathlib
+import resource
+import signal
+import sys
+import time
+import types
+from typing import Any
+
+import pytest
+
+MEMORY = 8 << 30  # in bytes, of a fork: a fault may build something without end
+
+
+def code_at(code: types.CodeType, line: int) -> types.CodeType | None:
+    """The outermost function of a compiled file whose first line, that of its decorators or its own, is `line`."""
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            inside = inner if inner.co_firstlineno == line else code_at(inner, line)
+            if inside is not None:
+                return inside
+    return None
+
+
+def plant(path: str, text: str, line: int) -> bool:
+    """Give each function that was made at `line` of a file the code that it has in `text`; whether there is one."""
+    new = code_at(compile(text, path, "exec"), line)
+    if new is None:
+        return False
+    found = False
+    for thing in gc.get_objects():
+        if isinstance(thing, types.FunctionType):
+            old = thing.__code__
+            if old.co_firstlineno == line and old.co_name == new.co_name and old.co_filename == path:
+                if old.co_freevars != new.co_freevars:
+                    return False
+                thing.__code__ = new
+                found = True
+    return found
+
+
+class Forks:
+    """Instead of pytest's loop over the tests."""
+
+    def __init__(self, questions: list[dict[str, Any]], answers: pathlib.Path) -> None:
+        self.questions, self.answers = questions, answers
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        gc.unfreeze()
+        items = {item.nodeid: item for item in session.items}
+        for number, question in enumerate(self.questions):
+            child = os.fork()
+            if child == 0:
+                os.setsid()
+                self._in_fork(session, question, items)
+            answer = _wait(child, time.monotonic() + question["seconds"])
+            with self.answers.open("a") as out:
+                print(number, {0: True, 1: False, 2: None}[answer], file=out)
+        return True
+
+    def _in_fork(self, session: pytest.Session, question: dict[str, Any], items: dict[str, pytest.Item]) -> None:
+        status = 1
+        try:
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            path = str(pathlib.Path(question["path"]).resolve())
+            if not plant(path, question["text"], question["function"]):
+                os._exit(2)
+            chosen = [items[name] for name in question["tests"] if name in items]
+            status = 0
+            for item, after in zip(chosen, [*chosen[1:], None]):
+                session.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                if session.testsfailed:
+                    status = 1
+                    break
+        finally:
+            os._exit(status)
+
+
+def _wait(child: int, end: float) -> int:
+    """0 if the tests passed, 1 if one failed or they took too long, 2 if the fault could not be planted."""
+    pause = 0.005
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1
+        time.sleep(pause)
+        pause = min(2 * pause, 0.2)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return 1
+
+
+if __name__ == "__main__":
+    asked, answered, *folders = sys.argv[1:]
+    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not soak and not browser", *folders]
+    pytest.main(arguments, plugins=[Forks(json.loads(pathlib.Path(asked).read_text()), pathlib.Path(answered))])
