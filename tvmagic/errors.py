@@ -19,6 +19,11 @@ __all__ = [
     "DefectError",
     "DiagnosticError",
     "InternalError",
+    "OpAttributeInvalid",
+    "OpAttributeRequired",
+    "OpAttributeUnImplemented",
+    "OpError",
+    "OpNotImplemented",
     "ScheduleError",
     "TVMError",
     "TVMagicError",
@@ -253,6 +258,26 @@ class WrongNameError(TVMagicError, AttributeError):
 
 class AssertionFailedError(TVMagicError, AssertionError):
     """A requirement on arguments that does not hold."""
+
+
+class OpError(TVMagicError):
+    """An operator of a model that cannot be taken over."""
+
+
+class OpNotImplemented(OpError, NotImplementedError):
+    """An operator that there is not."""
+
+
+class OpAttributeRequired(OpError, AttributeError):
+    """An operator without an attribute that it needs."""
+
+
+class OpAttributeInvalid(OpError, AttributeError):
+    """An operator with a wrong value of an attribute."""
+
+
+class OpAttributeUnImplemented(OpError, NotImplementedError):
+    """An operator with an attribute that is not supported."""
 
 
 class DefectError(TVMagicError):
