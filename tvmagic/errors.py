@@ -28,6 +28,7 @@ __all__ = [
     "TVMError",
     "TVMagicError",
     "WrongIndexError",
+    "WrongOptionError",
     "WrongTypeError",
     "WrongValueError",
     "closest",
@@ -254,6 +255,10 @@ class WrongIndexError(TVMagicError, IndexError):
 
 class WrongNameError(TVMagicError, AttributeError):
     """A name that an object does not have."""
+
+
+class WrongOptionError(TVMagicError, AttributeError, TypeError):
+    """An option that there is not, or of another kind."""
 
 
 class AssertionFailedError(TVMagicError, AssertionError):
