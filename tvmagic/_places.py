@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.machinery
+import importlib.util
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-__all__ = ["PLACES", "install"]
+__all__ = ["PLACES", "install", "submodule"]
 
 PLACES: dict[str, str] = {
     "arith.iter_affine_map": "arith",
@@ -22,6 +23,7 @@ PLACES: dict[str, str] = {
     "_ffi.runtime_ctypes": "ir runtime",
     "driver.build_module": "driver",
     "ir.instrument": "instrument",
+    "ndarray": "nd",
     "ir.tensor_type": "ir",
     "ir.transform": "transform",
     "ir.type": "ir",
@@ -94,6 +96,17 @@ class _Finder:
 
     def exec_module(self, module: ModuleType) -> None:
         """There is nothing to run."""
+
+
+def submodule(package: str, name: str) -> ModuleType:
+    """The module `name` of a package of ours, imported when it is first asked for, as TVM's are attributes from the start.
+
+    Raises AttributeError if there is no such module.
+    """
+    path = f"{package}.{name}"
+    if name.startswith("__") or importlib.util.find_spec(path) is None:
+        raise AttributeError(f"module `{package}` has no name `{name}`")
+    return importlib.import_module(path)
 
 
 def install() -> None:

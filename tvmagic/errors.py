@@ -19,10 +19,16 @@ __all__ = [
     "DefectError",
     "DiagnosticError",
     "InternalError",
+    "OpAttributeInvalid",
+    "OpAttributeRequired",
+    "OpAttributeUnImplemented",
+    "OpError",
+    "OpNotImplemented",
     "ScheduleError",
     "TVMError",
     "TVMagicError",
     "WrongIndexError",
+    "WrongOptionError",
     "WrongTypeError",
     "WrongValueError",
     "closest",
@@ -251,8 +257,32 @@ class WrongNameError(TVMagicError, AttributeError):
     """A name that an object does not have."""
 
 
+class WrongOptionError(TVMagicError, AttributeError, TypeError):
+    """An option that there is not, or of another kind."""
+
+
 class AssertionFailedError(TVMagicError, AssertionError):
     """A requirement on arguments that does not hold."""
+
+
+class OpError(TVMagicError):
+    """An operator of a model that cannot be taken over."""
+
+
+class OpNotImplemented(OpError, NotImplementedError):
+    """An operator that there is not."""
+
+
+class OpAttributeRequired(OpError, AttributeError):
+    """An operator without an attribute that it needs."""
+
+
+class OpAttributeInvalid(OpError, AttributeError):
+    """An operator with a wrong value of an attribute."""
+
+
+class OpAttributeUnImplemented(OpError, NotImplementedError):
+    """An operator with an attribute that is not supported."""
 
 
 class DefectError(TVMagicError):

@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeVar
 
-from tvmagic.errors import TVMagicError, did_you_mean
+from tvmagic.errors import TVMagicError, WrongOptionError, did_you_mean
 from tvmagic.ir import IRModule, Mutator, PrimFunc, Span
 from tvmagic.ir.deep import deep
 from tvmagic.ir.hooks import provided
+from tvmagic.pass_options import options_of
 
 __all__ = [
     "ModulePass",
@@ -239,6 +240,7 @@ class PassContext:
     """
 
     _keys: dict[str, str] = {}
+    _groups: dict[str, Mapping[str, Any]] = {}
     _current: contextvars.ContextVar[PassContext | None] = contextvars.ContextVar("pass_context", default=None)
 
     def __init__(
@@ -256,15 +258,19 @@ class PassContext:
         self.config: dict[str, Any] = dict(config or {})
         if not self._keys.keys() >= self.config.keys():
             provided("pass options")()
-        for key in self.config:
+        for key, value in self.config.items():
             if key not in self._keys:
                 hint = did_you_mean(key, self._keys) or "see PassContext.list_configs()"
-                raise TVMagicError(f"there is no option `{key}`", hint=hint)
+                raise WrongOptionError(f"there is no option `{key}`", hint=hint)
+            if key in self._groups:
+                self.config[key] = options_of(key, {} if value is None else value, self._groups[key])
 
     @staticmethod
-    def register_config_option(key: str, description: str) -> None:
-        """Make an option known."""
+    def register_config_option(key: str, description: str, options: Mapping[str, Any] | None = None) -> None:
+        """Make an option known; `options` are the defaults, by name, of one that is a group of options."""
         PassContext._keys[key] = description
+        if options is not None:
+            PassContext._groups[key] = options
 
     @staticmethod
     def list_configs() -> dict[str, str]:
@@ -408,13 +414,8 @@ class Pass:
         return f"Pass({self.info.name})"
 
 
-class ModulePass(Pass):
-    """A pass that `module_pass` makes of a function from module to module."""
-
-
-class PrimFuncPass(Pass):
-    """A pass that `prim_func_pass` makes of a function from function to function; or of an object, whose attributes it
-    has too."""
+class _MadePass(Pass):
+    """A pass made of a user's function; or of an object, whose attributes it has too."""
 
     made_of: Any = None
 
@@ -423,6 +424,14 @@ class PrimFuncPass(Pass):
         if made_of is None or name.startswith("__"):
             raise AttributeError(f"pass `{type(self).__name__}` has no attribute `{name}`")
         return getattr(made_of, name)
+
+
+class ModulePass(_MadePass):
+    """A pass that `module_pass` makes of a function from module to module, or of a class."""
+
+
+class PrimFuncPass(_MadePass):
+    """A pass that `prim_func_pass` makes of a function from function to function, or of a class."""
 
 
 class Sequential(Pass):
@@ -483,12 +492,35 @@ def module_pass(
     required: Sequence[str] | None = None,
     traceable: bool = False,
 ) -> Any:
-    """A pass from a function `(mod, ctx) -> mod`."""
+    """A pass from a function `(mod, ctx) -> mod`.
 
-    def create(function: Any) -> Pass:
+    Used plainly or as a decorator with arguments. A class becomes what makes the pass: its objects'
+    `transform_module` is called.
+    """
+
+    def create(function: Any) -> Any:
+        if isinstance(function, type):
+            return _module_pass_class(function, opt_level, name, required)
         return ModulePass(name or _pass_name(function), function, opt_level, required or (), None, function.__doc__)
 
     return create if pass_func is None else create(pass_func)
+
+
+def _module_pass_class(cls: type, opt_level: int, name: str | None, required: Sequence[str] | None) -> Any:
+    run = "transform_module"
+    if not hasattr(cls, run):
+        raise TVMagicError(
+            f"the class `{cls.__name__}` of a pass has no method `{run}`", hint=f"give it {run}(self, mod, ctx)"
+        )
+
+    def construct(*args: Any, **kwargs: Any) -> Pass:
+        made = cls(*args, **kwargs)
+        new = module_pass(getattr(made, run), opt_level, name or cls.__name__, required)
+        new.made_of = made
+        return new
+
+    construct.__name__, construct.__doc__ = cls.__name__, cls.__doc__
+    return construct
 
 
 def _pass_class(cls: type, opt_level: int, name: str | None, required: Sequence[str] | None) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvmagic import ir, tir
+from tvmagic import ir, te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import load_json, save_json, structural_equal
 from tvmagic.ir.constants import neutral_of_max, neutral_of_min
@@ -173,7 +173,15 @@ def test_nodes_by_the_name_of_their_class() -> None:
     node = ir.make_node("IntImm", dtype="int32", value=10)
     assert isinstance(node, ir.IntImm) and str(node) == "10"
     assert str(ir.make_node("tir.Add", a=node, b=ir.Var("x"))) == "10 + x"
-    for key, fields in (("Nothing", {}), ("IntImm", {"value": 1}), ("IntImm", {"dtype": "int32", "value": "x"})):
+    tensor = te.placeholder((4,))
+    made = ir.make_node("Tensor", shape=tensor.shape, dtype="float32", op=tensor.op, value_index=0)
+    assert made.op == tensor.op and made.value_index == 0
+    for key, fields in (
+        ("Nothing", {}),
+        ("Tensor", {"op": tensor.op}),
+        ("IntImm", {"value": 1}),
+        ("IntImm", {"dtype": "int32", "value": "x"}),
+    ):
         with pytest.raises(TVMagicError):
             ir.make_node(key, **fields)
 

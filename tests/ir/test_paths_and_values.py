@@ -118,6 +118,20 @@ def test_classes_of_passes() -> None:
     made = tvm.transform.module_pass(lambda mod, context: mod, opt_level=2, name="same")
     assert isinstance(made, tvm.transform.ModulePass) and made.info.opt_level == 2
 
+    @tvm.transform.module_pass(opt_level=2)
+    class Marked:
+        def __init__(self, key: str) -> None:
+            self.key = key
+
+        def transform_module(self, mod: tvm.IRModule, context: Any) -> tvm.IRModule:
+            return mod.with_attr(self.key, 1)
+
+    marking = Marked("seen")
+    assert isinstance(marking, tvm.transform.ModulePass) and marking.key == "seen" and marking.info.name == "Marked"
+    assert marking(tvm.IRModule({})).get_attr("seen") == 1
+    with pytest.raises(tvm.TVMError, match="has no method `transform_module`"):
+        tvm.transform.module_pass(dict)
+
 
 def test_access_masks() -> None:
     buffer = tir.decl_buffer((4,))

@@ -325,6 +325,16 @@ def test_a_wrong_program_is_shown(tmp_path: pathlib.Path) -> None:
     assert "raised no ValueError" in out
 
 
+def test_gradients_are_compared_with_differences() -> None:
+    x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    tvm.testing.check_numerical_grads(lambda a, b: (a * a * b).sum(), [x, y], [2 * x * y, x * x])
+    tvm.testing.check_numerical_grads(lambda a: a * a, {"a": x}, {"a": 2 * x})
+    with pytest.raises(AssertionError, match="the gradient of `0` is off by"):
+        tvm.testing.check_numerical_grads(lambda a: (a * a).sum(), [x], [x])
+    with pytest.raises(ValueError, match="has shape"):
+        tvm.testing.check_numerical_grads(lambda a: (a * a).sum(), [x], [x[:1]])
+
+
 def test_small_helpers() -> None:
     assert tvm.testing.identity_after(3, 0.0) == 3
     assert tvm.testing.strtobool("Yes") == 1 and tvm.testing.strtobool("off") == 0

@@ -221,3 +221,57 @@ def test_114_copies_keep_apart() -> None:
         again.get(i)
     assert len(loops(again, "B")) == 2
     assert expect(copy, PLAIN, PLAIN) is None
+
+
+PRODUCERS = """
+def main(d: T.Buffer((16, 16), "float32")):
+    a = T.alloc_buffer((16, 16))
+{}
+    for i, j in T.grid(16, 16):
+        with T.block("C"):
+            v, w = T.axis.remap("SS", [i, j])
+            d[v, w] = a[v, w]
+"""
+PRODUCER = """
+    for i, j in T.grid({rows}, {columns}):
+        with T.block("p{row}_{column}"):
+            v, w = T.axis.remap("SS", [i, j])
+            a[v + {row}, w + {column}] = T.float32(1)
+"""
+
+
+def producers(*parts: tuple[int, int, int, int]) -> str:
+    """A program whose block C reads what several blocks write: parts of so many rows and columns, and their places."""
+    return PRODUCERS.format(
+        "".join(PRODUCER.format(rows=r, columns=c, row=row, column=column) for r, c, row, column in parts)
+    )
+
+
+@pytest.mark.parametrize(
+    "text, covered",
+    [
+        (producers((9, 16, 0, 0), (7, 16, 9, 0)), True),
+        (producers((8, 16, 0, 0), (7, 16, 9, 0)), False),
+        (producers((10, 9, 6, 7), (6, 7, 0, 0), (10, 7, 6, 0), (6, 9, 0, 7)), True),
+        (producers((8, 8, 0, 0), (8, 8, 8, 8)), False),
+        (producers((8, 8, 0, 0), (8, 8, 8, 8), (16, 9, 0, 0)), False),
+    ],
+)
+def test_14_several_producers_cover_together(text: str, covered: bool) -> None:
+    assert flags(text) == (covered, covered)
+
+
+def test_15_what_a_later_block_writes_is_read() -> None:
+    text = """
+    def main(a: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        b = T.alloc_buffer((8,))
+        for i in range(8):
+            with T.block("C"):
+                v = T.axis.spatial(8, i)
+                C[v] = b[v]
+        for i in range(8):
+            with T.block("b"):
+                v = T.axis.spatial(8, i)
+                b[v] = a[v]
+    """
+    assert flags(text) == (True, False)

@@ -73,10 +73,13 @@ def test_unroll_of_an_unknown_extent_names_the_loop() -> None:
 
 
 def test_an_unknown_option_of_a_pass_is_named() -> None:
-    mod = module('def main(A: T.Buffer((8,), "int32")):\n    A[0] = 1')
-    with PassContext(config={"tir.UnrollLoop": {"auto_max_steps": 4}}):
-        with pytest.raises(TVMagicError, match="`tir.UnrollLoop` has no option `auto_max_steps`"):
-            UnrollLoop()(mod)
+    with pytest.raises(TVMagicError, match="`tir.UnrollLoop` has no option `auto_max_steps`"):
+        PassContext(config={"tir.UnrollLoop": {"auto_max_steps": 4}})
+    for wrong in ({"tir.UnrollLoop": 1}, {"tir.UnrollLoop": {"steps": 1}}, {"tir.NoPass": True}):
+        with pytest.raises(AttributeError):
+            PassContext(config=wrong)
+    options = PassContext(config={"tir.UnrollLoop": {"auto_max_step": 4}}).config["tir.UnrollLoop"]
+    assert options.auto_max_step == 4 and options.explicit_unroll and not hasattr(options, "steps")
 
 
 def test_every_copy_of_a_definition_gets_a_variable_of_its_own() -> None:

@@ -287,3 +287,55 @@ def test_a_pass_made_of_a_class_has_its_attributes() -> None:
     assert made.new is new and made(tvm.IRModule({"f": function("", "T.evaluate(2)")}))["f"] is new
     with pytest.raises(AttributeError, match="other"):
         made.other
+
+
+# ---------------------------------------------------------------------------- refusals, and buffers by name
+
+
+def test_003_a_loop_that_a_spatial_and_a_reduced_variable_share() -> None:
+    body = """
+for io, m, ki in T.grid(3, 20, 2):
+    with T.block("B"):
+        vi = T.axis.S(12, io * 4 + m // 5)
+        vk = T.axis.R(10, m % 5 * 2 + ki)
+        with T.init():
+            B[vi] = T.float32(0)
+        B[vi] = B[vi] + A[vi, vk]
+"""
+    with pytest.raises(ScheduleError):
+        factored('A: T.Buffer((12, 10), "float32"), B: T.Buffer((12,), "float32")', body, "B")
+
+
+def test_005_a_buffer_that_is_read_through_a_pointer_is_not_inlined() -> None:
+    body = """
+B = T.alloc_buffer((8,))
+for i in range(8):
+    with T.block("B"):
+        v = T.axis.S(8, i)
+        B[v] = A[v]
+for i in range(8):
+    with T.block("C"):
+        v = T.axis.S(8, i)
+        T.reads(B[0:8]); T.writes(C[v])
+        T.evaluate(T.call_extern("int32", "peek", B.access_ptr("r"))); C[v] = B[v]
+"""
+    params = 'A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")'
+    with pytest.raises(ScheduleError):
+        tir.Schedule(function(params, body)).compute_inline("B")
+    with pytest.raises(ScheduleError):
+        tir.Schedule(function(params, body)).reverse_compute_inline("C")
+
+
+def test_008_a_buffer_by_name_is_what_the_block_writes() -> None:
+    body = """
+for i, k in T.grid(4, 5):
+    with T.block("B"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            B[vi] = T.float32(0)
+        B[vi] = B[vi] + A[vi, vk]
+"""
+    sch = tir.Schedule(function('A: T.Buffer((4, 5), "float32"), B: T.Buffer((4,), "float32")', body))
+    sch.reindex("B", "B")
+    assert [str(r) for r in sch.get(sch.get_block("B")).writes] == ["B_reindex[vi]"]
+    assert [str(r) for r in sch.get(sch.get_block("B_reindex")).writes] == ["B[v0]"]

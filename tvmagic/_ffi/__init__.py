@@ -1,6 +1,14 @@
 """Names that TVM's users reach at `tvm._ffi`."""
 
-from tvmagic._ffi import base
-from tvmagic.ir.registry import get_global_func, register_func
+from typing import Any as _Any
 
-__all__ = ["base", "get_global_func", "register_func"]
+from tvmagic._ffi import base
+from tvmagic._places import submodule as _submodule
+from tvmagic.errors import TVMError
+from tvmagic.ir.registry import get_global_func, list_global_func_names, register_func, remove_global_func
+
+__all__ = ["TVMError", "base", "get_global_func", "list_global_func_names", "register_func", "remove_global_func"]
+
+
+def __getattr__(name: str) -> _Any:
+    return _submodule("tvmagic._ffi", name)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
+from tvmagic._places import submodule as _submodule
+
 # where each public name is defined
 _EXPORTS: dict[str, str] = {
     "Analyzer": "tvm_analyzer",
@@ -48,7 +50,7 @@ def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
         return importlib.import_module(f"tvmagic.arith.{name}")
     if module is None:
-        raise AttributeError(f"module `tvmagic.arith` has no name `{name}`")
+        return _submodule("tvmagic.arith", name)
     value = getattr(importlib.import_module(f"tvmagic.arith.{module}"), name)
     globals()[name] = value
     return value

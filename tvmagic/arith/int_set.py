@@ -361,6 +361,50 @@ def union_region_lower_bound(regions: Sequence[Sequence[IntSet]]) -> list[IntSet
     )
 
 
+def joined(boxes: Sequence[Sequence[IntSet]], analyzer: Analyzer) -> list[list[IntSet]]:
+    """Boxes that cover together just what `boxes` do, fewer where two of them make one.
+
+    Two make one if they are provably the same in all dimensions but one, and touch or overlap in that one.
+    """
+    found: list[list[IntSet]] = []
+    pending = [list(box) for box in boxes]
+    while pending:
+        box = pending.pop()
+        for i, other in enumerate(found):
+            both = _as_one_box(other, box, analyzer)
+            if both is not None:  # which may make one with those that `box` did not
+                del found[i]
+                pending.append(both)
+                break
+        else:
+            found.append(box)
+    return found
+
+
+def _as_one_box(a: list[IntSet], b: list[IntSet], analyzer: Analyzer) -> list[IntSet] | None:
+    """The box that two boxes are together; None if they are not provably one."""
+    other = [axis for axis, (x, y) in enumerate(zip(a, b)) if not _same_ends(x, y, analyzer)]
+    if len(other) > 1:
+        return None
+    both = list(a)
+    for axis in other:
+        x, y = a[axis], b[axis]
+        if not all(s.has_lower_bound() and s.has_upper_bound() for s in (x, y)):
+            return None
+        if not (_reaches(analyzer, y.min(), x.max()) and _reaches(analyzer, x.min(), y.max())):
+            return None
+        both[axis] = IntSet.interval(
+            analyzer.simplify(min_of(x.min(), y.min())), analyzer.simplify(max_of(x.max(), y.max()))
+        )
+    return both
+
+
+def _same_ends(a: IntSet, b: IntSet, analyzer: Analyzer) -> bool:
+    if not all(s.has_lower_bound() and s.has_upper_bound() for s in (a, b)):
+        return a.min() is b.min() and a.max() is b.max()
+    return analyzer.can_prove_equal(a.min(), b.min()) and analyzer.can_prove_equal(a.max(), b.max())
+
+
 def intersect(sets: Sequence[IntSet]) -> IntSet:
     """What every set of `sets` holds."""
     if len(sets) < 2:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
+from tvmagic.codegen.masks import with_plain_mask
 from tvmagic.codegen.types import (
     constant,
     flags_type,
@@ -179,6 +180,9 @@ class MemoryEmitter(ExpressionEmitter):
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> str:
+        plain = with_plain_mask(node)
+        if plain is not node:
+            return self.visit(plain)
         buffer = node.buffer
         predicate = self._lane_mask(node.predicate, node.dtype.lane_code // buffer.dtype.lane_code)
         if predicate is not None and self.context.check_bounds and node.dtype.lane_code != 1:

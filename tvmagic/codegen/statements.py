@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.emit import FunctionText
+from tvmagic.codegen.masks import with_plain_mask
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.odd_vectors import parts_of
 from tvmagic.codegen.scattered import SCATTERS
@@ -253,6 +254,10 @@ class FunctionEmitter(MemoryEmitter):
 
     @handles(BufferStore)
     def store(self, stmt: BufferStore) -> None:
+        plain = with_plain_mask(stmt)
+        if plain is not stmt:
+            self.statement(plain)
+            return
         parts = [stmt] if self.context.check_bounds else parts_of(stmt)
         if len(parts) > 1:
             values = [self.visit(part.value) for part in parts]

@@ -10,6 +10,7 @@ through `hooks`.
 import importlib
 from typing import Any as _Any
 
+from tvmagic._places import submodule as _submodule
 from tvmagic.ir import base, container, diagnostics, module, ops
 from tvmagic.ir.attrs import Attrs, DictAttrs
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
@@ -80,7 +81,7 @@ from tvmagic.ir.expr import (
     expr,
     exprs,
 )
-from tvmagic.ir.function import IRModule, PrimFunc, TensorIntrin, pointer_var
+from tvmagic.ir.function import CallingConv, IRModule, PrimFunc, TensorIntrin, pointer_var
 from tvmagic.ir.functor import (
     BufferRemapper,
     Mutator,
@@ -137,7 +138,7 @@ from tvmagic.ir.wellformed import Problem, WellFormednessError, find_problems, v
 def __getattr__(name: str) -> _Any:
     if name == "transform":  # TVM's passes are reached here too
         return importlib.import_module("tvmagic.transform")
-    raise AttributeError(f"module `tvmagic.ir` has no name `{name}`")
+    return _submodule("tvmagic.ir", name)
 
 
 __all__ = [name for name in dir() if not name.startswith("_")]  # pyright: ignore[reportUnsupportedDunderAll]

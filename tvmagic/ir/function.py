@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from tvmagic.ir.node import Node, Span
 from tvmagic.ir.stmt import Block, BlockRealize, Stmt
 from tvmagic.ir.values import MAPPINGS
 
-__all__ = ["IRModule", "PrimFunc", "TensorIntrin", "name_as_python", "pointer_var"]
+__all__ = ["CallingConv", "IRModule", "PrimFunc", "TensorIntrin", "name_as_python", "pointer_var"]
 
 # the names of the Python functions and classes from which functions and modules were read
 _python_names: weakref.WeakKeyDictionary[Node, str] = weakref.WeakKeyDictionary()
@@ -34,6 +35,14 @@ def _python_name(node: Any) -> str:
     if name is None:
         raise AttributeError(f"this {type(node).__name__} has no name")
     return str(name)
+
+
+class CallingConv(enum.IntEnum):
+    """How a function is called: the attribute `calling_conv`."""
+
+    DEFAULT = 0
+    C_PACKED_FUNC = 1
+    DEVICE_KERNEL_LAUNCH = 2
 
 
 @node

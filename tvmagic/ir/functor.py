@@ -17,6 +17,7 @@ from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.deep import deep
 from tvmagic.ir.expr import CommReducer, PrimExpr, Var
 from tvmagic.ir.node import Field, Node
+from tvmagic.ir.stmt import AttrStmt
 
 __all__ = [
     "Mutator",
@@ -231,6 +232,17 @@ class BufferRemapper(Mutator):
         return found
 
     visit_buffer_def = visit_buffer_use
+
+    @handles(AttrStmt)
+    def attribute(self, node: AttrStmt) -> Any:
+        """A fact about a pointer is one about the pointer in its place; so is one about a buffer."""
+        new = self.visit_children(node)
+        subject: Any = node.node
+        if isinstance(subject, Var):
+            subject = self.visit(subject)
+        elif isinstance(subject, Buffer):
+            subject = self.visit_buffer_use(subject)
+        return new if subject is node.node or not isinstance(subject, (Var, Buffer)) else new.with_(node=subject)
 
     def remap(self, buffer: Buffer) -> Buffer:
         """`buffer` with its data, shape, strides and offset mutated; itself where none changed."""

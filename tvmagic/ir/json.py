@@ -289,6 +289,13 @@ def make_node(type_key: str, **fields: Any) -> Node:
     cls = NODE_CLASSES.get(type_key.rsplit(".", 1)[-1])
     if cls is None:
         raise TVMagicError(f"there is no class of nodes `{type_key}`")
+    if cls.__module__.startswith("tvmagic.te.") and not _records:
+        provided("te records")()
+    if (record := _records.get(cls)) is not None:  # an object of te, made of the parts that are saved of it
+        try:
+            return record.build(fields)
+        except KeyError as error:
+            raise TVMagicError(f"a `{cls.__name__}` needs {error}") from error
     if issubclass(cls, Attrs):  # takes any names
         fields = {"values_by_name": fields}
     names = [f.name for f in cls.FIELDS]

@@ -1,5 +1,8 @@
 """Targets, at the place where TVM has them."""
 
+from typing import Any as _Any
+
+from tvmagic._places import submodule as _submodule
 from tvmagic.codegen.target import Target, default_target
 from tvmagic.codegen.target.tags import list_tags
 from tvmagic.codegen.target.target import TargetKind
@@ -46,3 +49,7 @@ __all__ = [
     "rocm",
     "vta",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    return _submodule("tvmagic.target", name)

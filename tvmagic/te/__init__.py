@@ -3,6 +3,9 @@
 Names and behaviour are those of `tvm.te`.
 """
 
+from typing import Any as _Any
+
+from tvmagic._places import submodule as _submodule
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.ir.ops import (
     abs,
@@ -95,3 +98,7 @@ from tvmagic.te.tensor import (
 )
 
 AXIS_SEPARATOR = IndexMap.AXIS_SEPARATOR
+
+
+def __getattr__(name: str) -> _Any:
+    return _submodule("tvmagic.te", name)

@@ -57,4 +57,14 @@ from tvmagic.testing.requirements import (
     slow,
     uses_gpu,
 )
-from tvmagic.testing.utils import get_dtype_range, identity_after, main, strtobool, terminate_self
+from tvmagic.testing.utils import (
+    check_numerical_grads,
+    echo,
+    get_dtype_range,
+    identity_after,
+    main,
+    nop,
+    object_use_count,
+    strtobool,
+    terminate_self,
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
+from tvmagic._places import submodule as _submodule
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import (
     EQ,
@@ -184,6 +185,7 @@ _LAZY = {
     "max": "tvmagic.te.reduction",
     "min": "tvmagic.te.reduction",
     "sum": "tvmagic.te.reduction",
+    **dict.fromkeys(("add", "multiply", "subtract"), "tvmagic.ir.ops"),
 }
 _PACKAGES = (
     "tensor_intrin",
@@ -213,7 +215,7 @@ def __getattr__(name: str) -> _Any:
 
     if name in OPERATORS:  # operators that are mostly written in scripts
         return OPERATORS[name]
-    raise AttributeError(f"module `tvmagic.tir` has no name `{name}`")
+    return _submodule("tvmagic.tir", name)
 
 
 __all__ = [name for name in dir() if not name.startswith("_")] + list(_LAZY) + ["schedule", "transform", "analysis"]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
+from tvmagic._places import submodule as _submodule
 from tvmagic.script.parser.entry import from_source, parse
 from tvmagic.script.parser.macro import ScriptMacro
 
@@ -16,4 +17,4 @@ def __getattr__(name: str) -> _Any:
         return importlib.import_module(f"tvmagic.script.{name}")
     if name == "ir_module":
         return importlib.import_module("tvmagic.script.ir").ir_module
-    raise AttributeError(f"module `tvmagic.script.parser` has no name `{name}`")
+    return _submodule("tvmagic.script.parser", name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
+from tvmagic._places import submodule as _submodule
+
 _NAMES = {
     "OOBChecker": "tvmagic.tir.analysis.oob_checker",
     "assert_pure_function": "tvmagic.tir.analysis.purity",
@@ -35,7 +37,7 @@ def __getattr__(name: str) -> _Any:
         value = getattr(importlib.import_module(_NAMES[name]), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module `tvmagic.tir.analysis` has no name `{name}`")
+    return _submodule("tvmagic.tir.analysis", name)
 
 
 def __dir__() -> list[str]:

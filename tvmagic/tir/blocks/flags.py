@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.arith.int_set import IntSet, intersect, union_region
+from tvmagic.arith.int_set import IntSet, intersect, joined
 from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
 from tvmagic.arith.sums import Sum, Sums
@@ -46,7 +46,7 @@ _LIMIT = 20_000
 class CachedFlags(NamedTuple):
     """`affine_binding`: the block's variables are bound to affine expressions of its loops, each
     value once. `region_cover`: all that it reads was written before. `stage_pipeline`: its scope is a
-    chain of stages, each covering what the next reads."""
+    chain of stages, each covering what the next reads; none writes what one before it reads."""
 
     affine_binding: bool
     region_cover: bool
@@ -99,7 +99,8 @@ class FlagCache:
         if block_sref.parent is not None:
             scope_root = state.scope_of(block_sref)
             covered = self.region_cover(state, scope_root, block_sref)
-        return CachedFlags(self.affine_binding(state, block_sref), covered, self.stage_pipeline(state, block_sref))
+        pipeline = self.stage_pipeline(state, block_sref) and not self.scope(state, block_sref).has_overwriters
+        return CachedFlags(self.affine_binding(state, block_sref), covered, pipeline)
 
     def affine_binding(self, state: ScheduleState, block_sref: StmtSRef) -> bool:
         """Whether the bindings of a block are affine in the loops of its scope."""
@@ -216,11 +217,11 @@ def _covered_at(
         produced = written.get(region.buffer)
         if produced is None or region.buffer in whole:
             continue
-        union = produced[0] if len(produced) == 1 else union_region(produced)
+        boxes = joined(produced, analyzer)
         domains = domains_between(consumer.parent, meeting, region.buffer.scope())
-        if not produced or not _covers(region.buffer, union, eval_sets(region.region, domains), analyzer):
+        if not _some_covers(region.buffer, boxes, eval_sets(region.region, domains), analyzer):
             plain = _as_iterators(state, region, consumer)
-            if not produced or plain is None or not _covers(region.buffer, union, eval_sets(plain, domains), analyzer):
+            if plain is None or not _some_covers(region.buffer, boxes, eval_sets(plain, domains), analyzer):
                 return False
     return True
 
@@ -396,6 +397,10 @@ def _is_from_zero_to(domain: Range, size: PrimExpr) -> bool:
 
 def _number(value: PrimExpr) -> int | None:
     return value.value if isinstance(value, IntImm) else None
+
+
+def _some_covers(buffer: Buffer, boxes: list[list[IntSet]], consumed: list[IntSet], analyzer: Analyzer) -> bool:
+    return any(_covers(buffer, box, consumed, analyzer) for box in boxes)
 
 
 def _covers(buffer: Buffer, produced: list[IntSet], consumed: list[IntSet], analyzer: Analyzer) -> bool:

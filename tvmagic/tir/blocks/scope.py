@@ -79,6 +79,11 @@ class BlockScope(Identified):
         """The dependencies that end at `block`."""
         return list(self.dst2deps.get(block, ()))
 
+    @property
+    def has_overwriters(self) -> bool:
+        """Whether some child writes what one before it reads."""
+        return any(d.kind is DepKind.WAR for found in self.dst2deps.values() for d in found)
+
     def producers(self, block: StmtSRef) -> list[StmtSRef]:
         """The children whose results `block` reads, each once."""
         return _unique([d.src for d in self.dst2deps.get(block, ()) if d.kind is DepKind.RAW])

@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimFunc
 from tvmagic.passes import Pass, PassContext, prim_func_pass
 
@@ -39,7 +38,7 @@ def tir_pass(
     """
     key = key or name
     if options is not None:
-        PassContext.register_config_option(key, f"options of {key.removeprefix('tir.')} by name")
+        PassContext.register_config_option(key, f"options of {key.removeprefix('tir.')} by name", options)
 
     def declare(function: Callable[..., Any]) -> Callable[..., Pass]:
         if isinstance(function, type):
@@ -96,14 +95,6 @@ def _is_shown(value: Any) -> bool:
 
 
 def _options_in(context: PassContext, key: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of one pass: those given under `key` in the context, else `defaults`.
-
-    Raises `TVMagicError` for an option that the pass does not have.
-    """
+    """The options of one pass: those given under `key` in the context, else `defaults`."""
     given: Mapping[str, Any] = context.config.get(key) or {}
-    unknown = [name for name in given if name not in defaults]
-    if unknown:
-        raise TVMagicError(
-            f"`{key}` has no option `{unknown[0]}`", hint="its options are " + ", ".join(f"`{d}`" for d in defaults)
-        )
     return {name: getattr(given.get(name, value), "value", given.get(name, value)) for name, value in defaults.items()}

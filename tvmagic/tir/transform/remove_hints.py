@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     AssertStmt,
+    BufferLoad,
     BufferStore,
     Call,
+    CallEffectKind,
     Evaluate,
     For,
     ForKind,
@@ -22,6 +25,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.remove_no_op import remove_no_op
 
@@ -65,10 +69,15 @@ class _ThreadLoops(_Statements):
 
 
 class _Undefined(Visitor):
-    """Whether an expression has an undefined value in it, or a variable that does."""
+    """Whether an expression has an undefined value in it, or a variable that does; by default not in indices."""
 
-    def __init__(self, undefined: set[Var]) -> None:
-        self.undefined, self.found = undefined, False
+    def __init__(self, undefined: set[Var], in_indices: bool = False) -> None:
+        self.undefined, self.in_indices, self.found = undefined, in_indices, False
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        if self.in_indices:
+            self.visit_children(node)
 
     @handles(Var)
     def var(self, var: Var) -> None:
@@ -85,8 +94,18 @@ class _UndefStoreRemover(_Statements):
         self.undefined: set[Var] = set()
 
     def _is_undefined(self, value: PrimExpr) -> bool:
-        finder = _Undefined(self.undefined)
-        finder.visit(value)
+        if not self.uses_undefined(value, in_indices=False):
+            return False
+        if side_effect(value) > CallEffectKind.ReadState:
+            raise TVMagicError(
+                "an undefined value is stored or named together with a call that has effects", node=value
+            )
+        return True
+
+    def uses_undefined(self, node: Any, in_indices: bool = True) -> bool:
+        """Whether an undefined value is in a program or an expression, or a variable that has one."""
+        finder = _Undefined(self.undefined, in_indices)
+        finder.visit(node)
         return finder.found
 
     @handles(LetStmt)
@@ -115,8 +134,19 @@ def RemoveAssume(func: PrimFunc) -> PrimFunc:
 
 @tir_pass("tir.RemoveStoreUndef")
 def RemoveStoreUndef(func: PrimFunc) -> PrimFunc:
-    """Leave out stores of values that were never defined."""
-    return _cleaned(func, _UndefStoreRemover())
+    """Leave out stores of values that were never defined.
+
+    Raises `TVMagicError` if such a value is used for anything else, such as an index, or beside a call with effects.
+    """
+    remover = _UndefStoreRemover()
+    new = _cleaned(func, remover)
+    if remover.uses_undefined(new.body):
+        raise TVMagicError(
+            "an undefined value (`T.undef()`) is used as an index, a condition or an argument",
+            node=new.body,
+            hint="it may be stored, and what is stored is left out then",
+        )
+    return new
 
 
 @tir_pass("tir.SkipAssert")

@@ -10,6 +10,7 @@ from tvmagic.ir import (
     AssertStmt,
     AttrStmt,
     Call,
+    CallingConv,
     DeclBuffer,
     Evaluate,
     IntImm,
@@ -24,7 +25,6 @@ from tvmagic.ir import (
 Nest = Callable[[Stmt], Stmt]
 
 NOTHING = Evaluate(0)
-DEFAULT_CALL = 0  # the calling convention of a function that no pass has given one
 CPU = 1
 
 
@@ -82,7 +82,7 @@ def device_chosen(device_type: int, device_id: PrimExpr) -> list[Nest]:
 
 def symbol_to_lower(func: PrimFunc) -> str | None:
     """The name under which `func` is called from outside; None if it has none, or a calling convention already."""
-    if int(func.attrs.get("calling_conv", DEFAULT_CALL)) != DEFAULT_CALL or "global_symbol" not in func.attrs:
+    if int(func.attrs.get("calling_conv", 0)) != CallingConv.DEFAULT or "global_symbol" not in func.attrs:
         return None
     return str(func.attrs["global_symbol"])
 

@@ -14,6 +14,7 @@ from tvmagic.ir import (
     BufferLoad,
     BufferStore,
     Call,
+    CallingConv,
     Cast,
     DataType,
     Evaluate,
@@ -57,7 +58,6 @@ from tvmagic.tir.transform.declaration import tir_pass
 # Codes of the types of packed values.
 INT, FLOAT, HANDLE, NULL, ARRAY, TEXT, NDARRAY, BOOL = 0, 2, 3, 4, 7, 11, 13, 15
 
-_PACKED = 1  # the calling convention of a packed function
 _SUCCESS = Evaluate(ret(IntImm("int32", 0)))
 
 
@@ -186,7 +186,7 @@ def _packed(func: PrimFunc, name: str, target: Any) -> PrimFunc:
             f"function `{name}` uses the variable `{missing[0].name}`, which is not passed in as an argument", node=func
         )
     note("arguments", f"`{name}` unpacks and checks {len(func.params)} arguments", node=func)
-    attrs = {**func.attrs, "calling_conv": _PACKED, "target": target.host}
+    attrs = {**func.attrs, "calling_conv": int(CallingConv.C_PACKED_FUNC), "target": target.host}
     return PrimFunc(arguments.params, body, PrimType("int32"), None, attrs, func.span)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import (
     Allocate,
+    AttrStmt,
     Buffer,
     BufferLoad,
     BufferStore,
@@ -40,6 +41,7 @@ class _Use:
     element: DataType
     extent: PrimExpr
     accessed: set[DataType] = field(default_factory=set[DataType])
+    masked: bool = False
 
 
 def _is_dense_ramp(index: PrimExpr) -> bool:
@@ -69,12 +71,17 @@ class _UseCollector(Visitor):
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
-        self._access(node.buffer.data, node.dtype, node.indices)
-        self.visit_children(node)
+        self._buffer_access(node, node.dtype)
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> None:
-        self._access(node.buffer.data, node.value.dtype, node.indices)
+        self._buffer_access(node, node.value.dtype)
+
+    def _buffer_access(self, node: BufferLoad | BufferStore, dtype: DataType) -> None:
+        self._access(node.buffer.data, dtype, node.indices)
+        use = self.uses.get(node.buffer.data)
+        if use is not None and node.predicate is not None:  # a mask has a lane for each element: they stay as they are
+            use.masked = True
         self.visit_children(node)
 
     @handles(Call)
@@ -109,7 +116,7 @@ class _UseCollector(Visitor):
 
 def _preferred(use: _Use, analyzer: Analyzer) -> DataType:
     bases = {d.element_of for d in use.accessed}
-    if len(bases) != 1:
+    if len(bases) != 1 or use.masked:
         return use.element
     lanes = use.element.lanes
     if lanes == 1 and len(use.accessed) == 1:
@@ -183,6 +190,12 @@ class _VectorTypes(Mutator):
         new = self.visit_children(node)
         found = self.types.get(node.var)
         return new if found is None else new.replace(var=found[0])
+
+    @handles(AttrStmt)
+    def attr(self, node: AttrStmt) -> Stmt:
+        new = self.visit_children(node)
+        found = self.types.get(node.node) if isinstance(node.node, Var) else None
+        return new if found is None else new.replace(node=found[0])
 
     @handles(Allocate)
     def allocate(self, node: Allocate) -> Stmt:

@@ -17,6 +17,7 @@ from tvmagic.ir import (
     AttrStmt,
     Buffer,
     Call,
+    CallingConv,
     DataType,
     DeclBuffer,
     Evaluate,
@@ -50,7 +51,6 @@ from tvmagic.tir.transform.uses import callees
 _ON_DEVICE = ("thread_extent", "pipeline_exec_scope", "device_scope")
 _CPU, _EXT_DEV, _HEXAGON = 1, 12, 16
 _RETURNS_STATUS = (_CPU, _EXT_DEV, _HEXAGON)  # their code is called as a host's, and says whether it failed
-_KERNEL_LAUNCH = 2  # the calling convention of what a GPU runs
 _DYNAMIC = "tir.use_dyn_shared_memory"
 
 
@@ -272,7 +272,10 @@ def LowerDeviceKernelLaunch(mod: IRModule) -> IRModule:
     for var in launched | external:
         attrs: dict[str, Any] = {"global_symbol": kernels[var].symbol}
         if var in launched:
-            attrs |= {"calling_conv": _KERNEL_LAUNCH, "tir.kernel_launch_params": tuple(kernels[var].launch_params)}
+            attrs |= {
+                "calling_conv": int(CallingConv.DEVICE_KERNEL_LAUNCH),
+                "tir.kernel_launch_params": tuple(kernels[var].launch_params),
+            }
         changed[var] = changed[var].with_attr({**attrs, "tir.is_global_func": True})
     if all(changed[var] is func for var, func in mod.functions.items()):
         return mod
