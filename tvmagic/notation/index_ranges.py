@@ -263,6 +263,7 @@ class IndexRanges:
                 self.source, node, f"the extent of `{name}` cannot be inferred{why}",
                 self._said_below(name)
                 or self._from_the_end(name)
+                or self._beside(name)
                 or f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
             )  # fmt: skip
 
@@ -272,6 +273,22 @@ class IndexRanges:
         if line <= self.target.lineno:
             return None
         return f"the range of `{name}` in line {line} holds for the statements below it; move it above this one"
+
+    def _beside(self, name: str) -> str | None:
+        """The hint for a sum of two names that no other access bounds, such as the place and the window in `X[2 * i + r]`."""
+        for access, _ in self.accesses:
+            for item in index_items(access):
+                affine = affine_of(item, self.names, self._numbers)
+                other = next((n for n in affine.factors if n != name), None) if affine is not None else None
+                if (
+                    affine is not None
+                    and name in affine.factors
+                    and other is not None
+                    and other not in self.scope.ranges
+                ):
+                    inner = other if name in self.axes else name
+                    return f"`{ast.unparse(item)}` fits as soon as one of the two is known: write `{inner}: range(...)` above"
+        return None
 
     def _from_the_end(self, name: str) -> str | None:
         """The hint for `X[-i]`: what Python reads from the end is written with the size."""
@@ -328,8 +345,18 @@ class IndexRanges:
                     self.source, item,
                     f"the index `{ast.unparse(item)}` of `{ast.unparse(access.value)}` reaches {reached}, "
                     f"outside 0 to {last}",
-                    self._inside(item, size, below, ranges) or f"shorten the range, or {_PADDING}",
+                    self._behind_a_condition(access) or self._inside(item, size, below, ranges) or f"shorten the range, or {_PADDING}",
                 )  # fmt: skip
+
+    def _behind_a_condition(self, access: ast.Subscript) -> str | None:
+        """The hint for an access on the right of `or` or `and`: all sides of them are evaluated."""
+        for node in ast.walk(self.value):
+            if isinstance(node, ast.BoolOp) and any(access in ast.walk(side) for side in node.values[1:]):
+                first, rest = ast.unparse(node.values[0]), ast.unparse(node.values[-1])
+                either = isinstance(node.op, ast.Or)
+                said = f"True if {first} else {rest}" if either else f"{rest} if {first} else False"
+                return f"all sides of `{'or' if either else 'and'}` are evaluated; a branch not taken is not: `{said}`"
+        return None
 
     def _inside(self, item: ast.expr, size: Any, below: bool, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:
         """A hint for an index `i + constant` that leaves a dimension: what keeps it inside."""

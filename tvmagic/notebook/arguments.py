@@ -152,6 +152,8 @@ class Arguments(argparse.ArgumentParser):
             return did_you_mean(word, self.flags)
         if ":" in word and getattr(read, "name", None):
             return f"; `%compare {read.name} {word}` shows two"
+        if "--passes" in self.flags and _is_pass(word.split(",")[0]):
+            return f"; did you mean `--passes {word}`?"
         return f"; did you mean `--name {word}`?" if "--name" in self.flags and word.isidentifier() else ""
 
     def _check_given(self, words: Sequence[str]) -> None:
@@ -194,6 +196,13 @@ class Arguments(argparse.ArgumentParser):
     def doc(self) -> str:
         """The help that `%name?` shows."""
         return self.format_help().replace("usage: ", "")
+
+
+def _is_pass(word: str) -> bool:
+    """Whether a word is the name of a pass, with or without its package."""
+    from tvmagic.tir import transform
+
+    return word.rpartition(".")[2] in {*dir(transform), "InferBound", "ScheduleOps"}
 
 
 def _collects(action: argparse.Action) -> bool:
