@@ -7,6 +7,7 @@
     Y[i] *= X[i, k]                    a product over them
     Y[i] = max(X[i, k], over=k)        a reduction by name: sum, prod, max, min, mean, argmax, argmin
     Y[i, k] = softmax(X[i, k], over=k) along an index that stays: softmax, cumsum, cumprod, cummax, cummin
+    H[t] = X[t] if t == 0 else H[t - 1] + X[t]    a recurrence; one index is earlier wherever it reads itself
     Z[i] = exp(Y[i]) if i > 0 else 0   the untaken side is not computed
     for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
 
