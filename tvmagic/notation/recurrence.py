@@ -88,23 +88,22 @@ class _Steps:
         begin, self.extent = made.ranges[self.time]
         if not (isinstance(begin, int) and begin == 0):
             made.fail(made.target, f"the range of `{self.time}`, which is on the left side, begins at 0")
-        if isinstance(self.extent, int) and self.extent <= self.lag:
-            made.fail(
-                made.target, f"`{self.time}` runs over {self.extent}, and no step reads one that is {self.lag} earlier"
-            )
         self.begins = self._beginnings()
 
     def _beginnings(self) -> list[ast.expr]:
         """The values at the first steps, as far as these read no earlier one; every later step reads what there is."""
         found: list[ast.expr] = []
-        for step in range(min(self.lag, _CHECKED)):
+        steps = min(self.lag, _CHECKED, self.extent if isinstance(self.extent, int) else self.lag)
+        for step in range(steps):
             value = _Taken(self.made, {**self.made.ranges, self.time: (step, 1)}).visit(copy.deepcopy(self.made.value))
             own = [n for n in ast.walk(value) if isinstance(n, ast.Subscript) and _base(n) == self.made.name]
             for access in own:
                 self._check_earlier(access, step)
             if not own and len(found) == step:
                 found.append(value)
-        return found
+        return (
+            found[: max(self.extent - 1, 1)] if isinstance(self.extent, int) else found
+        )  # a scan has a step after them
 
     def _check_earlier(self, access: ast.Subscript, step: int) -> None:
         """Refuse an access that is taken at a step before which there is no such value."""
@@ -161,6 +160,9 @@ class _Steps:
         return te.compute((len(self.begins), *self._shape()[1:]), body, name=f"{self.made.name}_first")
 
     def build(self) -> Any:
+        """The tensor: a scan, or a stage of its own where time is not the first dimension; of one step no scan is needed."""
+        if isinstance(self.extent, int) and self.extent == 1:
+            return self.made.stage(self.made.name, self.made.axes, lambda at: self.made.expression(self.begins[0], at))
         made, dtype = self.made, self.dtype()
         order, shape = [self.time, *self.others], self._shape()
         state = te.placeholder(shape, dtype, name=f"{made.name}_state")

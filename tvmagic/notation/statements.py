@@ -136,6 +136,8 @@ class Notation(Scope):
                 hint = None
                 if any(isinstance(n, ast.Subscript) for n in ast.walk(item)):
                     hint = f"compare with each place instead, as in `H[b] += 1 if {ast.unparse(item)} == b else 0`"
+                elif isinstance(item, ast.Slice) or (isinstance(item, ast.Constant) and item.value is ...):
+                    hint = f"each dimension has an index name, which runs over it: `{ast.unparse(target.value)}[i, j] = ...`"
                 elif isinstance(item, ast.Constant):
                     name = ast.unparse(target.value)
                     hint = (

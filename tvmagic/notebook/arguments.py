@@ -52,9 +52,22 @@ def duration(text: str) -> float:
     return seconds
 
 
+# What flags are called elsewhere.
+_ELSEWHERE = {
+    "--target": ("arch", "march", "mcpu", "device", "gpu", "cuda", "backend"),
+    "--check": ("test", "verify", "validate", "assert"),
+    "--trials": ("iterations", "iters", "number"),
+    "--against": ("baseline", "numpy", "ref", "reference"),
+    "--passes": ("only", "pass", "filter"),
+    "--text": ("diff", "plain", "print"),
+}
+
+
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """`; did you mean X?` where some known word is near."""
-    close = closest(word, known)
+    close = closest(word, known) or next(
+        (k for k in known if word.lstrip("-").split("=")[0] in _ELSEWHERE.get(k, ())), None
+    )
     return f"; did you mean `{close}`?" if close else ""
 
 

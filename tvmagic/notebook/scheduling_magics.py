@@ -136,6 +136,10 @@ class SchedulingMagics(MagicNames):
         self._schedule(op, source, arguments)
 
     def _check_name(self, version: str, magic: str) -> None:
+        if magic == "%tune" and version.isdigit():
+            raise UsageError(
+                f"{magic}: `{version}` cannot be the name of a schedule; `--trials {version}` is how many to try"
+            )
         if not re.fullmatch(r"[\w.-]+", version):
             raise UsageError(f"{magic}: `{version}` cannot be the name of a schedule (see {magic}?)")
 
