@@ -48,6 +48,81 @@ def test_the_value_is_that_of_numpy(line: str, numpy: Any) -> None:
         assert op.check().ok
 
 
+def stepped(lag: int, step: Any) -> Any:
+    """A function of `x` whose columns follow each other: the first `lag` are those of `x`."""
+
+    def run(x: Any) -> Any:
+        y = x.copy()
+        for t in range(lag, x.shape[1]):
+            y[:, t] = step(x, y, t)
+        return y
+
+    return run
+
+
+HALF = "X[i, t] if t == 0 else 0.5 * Y[i, t - 1] + X[i, t]"
+RECURRENT = [
+    (f"Y[i, t] = {HALF}", stepped(1, lambda x, y, t: 0.5 * y[:, t - 1] + x[:, t])),
+    (f"Y[t, i] = {HALF.replace('Y[i, t - 1]', 'Y[t - 1, i]')}", lambda x: RECURRENT[0][1](x).T),
+    (f"Y[i, t] = {HALF}\nZ[i, t] = Y[i, 9 - t]", lambda x: RECURRENT[0][1](x)[:, ::-1]),
+    (
+        "Y[i, t] = X[i, t] if t < 2 else Y[i, t - 1] - Y[i, t - 2]",
+        stepped(2, lambda x, y, t: y[:, t - 1] - y[:, t - 2]),
+    ),
+    (
+        "Y[i, t] = where(t > 0, max(Y[i, t - 1], X[i, t]), X[i, t])",
+        stepped(1, lambda x, y, t: np.maximum(y[:, t - 1], x[:, t])),
+    ),
+    ("Y[i, t] = 1 if t < 1 else Y[i, t - 1] + X[i, t]", lambda x: np.cumsum(np.c_[np.ones(6), x[:, 1:]], 1)),
+    (
+        "Y[t, i] = X[i, 0] if not t > 0 else sum(Y[t - 1, j], over=j) / 6 + X[i, t]",
+        lambda x: stepped(1, lambda x, y, t: y[:, t - 1].sum() / 6 + x[:, t])(x).T,
+    ),
+    (
+        "Y[i, t] = X[i, t] if t == 0 else 0.1 * Y[i, t - 1] * Y[i, t - 1] + (Y[i, t - 7] if t >= 7 else 1)",
+        stepped(1, lambda x, y, t: np.float32(0.1) * y[:, t - 1] ** 2 + (y[:, t - 7] if t >= 7 else 1)),
+    ),
+]
+
+
+@pytest.mark.parametrize("line, numpy", RECURRENT, ids=lambda v: v if isinstance(v, str) else "")
+def test_a_definition_may_read_itself_at_earlier_places(line: str, numpy: Any) -> None:
+    op = operator("f", f"X: float32[6, 10]\n{line}")
+    np.testing.assert_allclose(op(X), numpy(X), rtol=2e-5, atol=1e-5)
+    np.testing.assert_allclose(op.reference(X), numpy(X), rtol=2e-5, atol=1e-5)
+    assert op.check().ok
+
+
+def test_a_recurrence_of_a_symbolic_size_may_be_shorter_than_its_beginning() -> None:
+    op = operator("f", "X: int32[n]\nY[t] = X[t] if t < 2 else Y[t - 1] + Y[t - 2]")
+    for size in range(4):
+        assert op(np.ones(size, "int32")).tolist() == [1, 1, 2][:size]
+        if size:
+            fixed = operator("f", f"X: int32[{size}]\nt: range({size})\nY[t] = X[t] if t < 2 else Y[t - 1] + Y[t - 2]")
+            assert fixed(np.ones(size, "int32")).tolist() == [1, 1, 2][:size]
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "hint"),
+    [
+        (
+            "Y[i, t] = Y[i, t - 1] + X[i, t]",
+            "`Y[i, t - 1]` is read at `t = 0`",
+            "... if t == 0 else Y[i, t - 1] + X[i, t]",
+        ),
+        ("Y[i, t] = X[i, t] if t < 2 else Y[i, t - 5]", "`Y[i, t - 5]` is read at `t = 2`", "... if t < 5 else"),
+        ("Y[i, t] = X[i, t] if t == 9 else Y[i, t + 1]", "before it is computed", "one index is earlier"),
+        ("Y[i, t] = X[i, t] if t == 0 else Y[t - 1]", "2 indices on the left and 1 here", None),
+        ("Y[i, t] += Y[i, t - 1] * X[i, t] * X[k, t]", "before it is computed", "a sum inside is `sum(..., over=k)`"),
+        ("t: range(2, 9)\nY[i, t] = X[i, t] if t == 2 else Y[i, t - 1]", "begins at 0", None),
+    ],
+)
+def test_a_recurrence_that_cannot_be_computed_is_refused(line: str, said: str, hint: str | None) -> None:
+    with pytest.raises(TVMagicError) as caught:
+        operator("f", f"X: float32[6, 10]\n{line}")
+    assert said in caught.value.message and (hint or "") in (caught.value.hint or "") and caught.value.span is not None
+
+
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_places_of_special_values_are_those_of_numpy(name: str) -> None:
     rows = np.array(

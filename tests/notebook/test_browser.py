@@ -880,6 +880,21 @@ def test_a_program_is_edited_in_place(lab_page: Any, axe: str, theme: str, width
     page.set_viewport_size({"width": 1280, "height": 1000})
 
 
+def test_an_edit_that_no_kernel_answers_says_so(page: Any, record: Record) -> None:
+    page.clock.install()
+    stepper = show(page, record)
+    page.evaluate("""() => {
+        const model = { on(_, told) { this.told = told; }, send(asked) { if (asked.step === undefined) this.told({ key: asked.key, steps: [0] }); } };
+        globalThis.tvmagicModels = new Map([["tvmagic-editor", model]]);
+        dispatchEvent(new CustomEvent("tvmagic-model"));
+    }""")
+    stepper.get_by_role("button", name="Edit", exact=True).click()
+    said = stepper.locator(".tm-tools [role=status]").first
+    assert said.inner_text() == ""
+    page.clock.fast_forward(4000)
+    assert said.inner_text().startswith("The kernel does not answer")
+
+
 def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, lab_page: Any, screenshot: Any) -> None:
     page = lab_page
     stepper = outermost(page)

@@ -68,11 +68,24 @@ def test_a_tensor_cell_makes_an_operator(shell: Any, capsys: pytest.CaptureFixtu
     np.testing.assert_allclose(op(x, w, b), np.maximum(x @ w.T + b, 0), rtol=1e-4, atol=1e-5)
 
 
+def test_a_tensor_cell_is_checked_and_its_axes_have_their_names(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(shell, "%%tensor one -q --check --size 5\nX: float32[n]\nY[i] = X[i]")
+    out = capsys.readouterr().out
+    assert "one (plain): equal to NumPy" in out and "     5  " in out
+    run(shell, "%%tensor two -q\nA = te.placeholder((8, 4))\nr = te.reduce_axis((0, 4))\n"
+        "C = te.compute((8,), lambda i: te.sum(A[i, r], axis=r))")  # fmt: skip
+    run(shell, "%%schedule two -q --check\nro, ri = s[C].split(r, factor=2)")
+    assert "two (default): equal to NumPy" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ("%passes dense:plain dense:tiled", "`%compare dense:plain dense:tiled` shows two"),
         ("%passes dense tiled", "did you mean `--name tiled`?"),
+        ("%passes dense InferBound,tir.VectorizeLoop", "did you mean `--passes InferBound,tir.VectorizeLoop`?"),
+        ("%asm dense --march=aarch64", "did you mean `--target`?"),
+        ("%tune dense -n 100", "`--trials 100` is how many to try"),
         ("%%schedule dense other\ns", "did you mean `--name other`?"),
         ("%bounds dense 7", "there is no argument `7` (see"),
     ],

@@ -283,6 +283,16 @@ def test_costs_are_counted_exactly() -> None:
         ("s[YY].split(1)", "did you mean `Y`?"),
         ("s[Y].qqqq", None),
         ("s[Q].split(1)", "the tensors are `X`, `Y`"),
+        ("sch.vectorize('i')", "`get_loops(BLOCK)` gives the loops around a block"),
+        (
+            "sch.tile(1, 4)",
+            "`tile` is of a stage of the TE schedule: `s[TENSOR].tile`; here `split` both loops, then `reorder`",
+        ),
+        ("s[Y].blockize()", "`blockize` is of the TensorIR schedule: `sch.blockize`, in a cell that uses `sch` alone"),
+        (
+            "s[Y].split(Y.op.axis[0], 2)\ns[Y].parallel(inner)",
+            "the loops of `Y` are `i.outer`, `i.inner`; a call gives those that it makes, as in `fused = s[Y].fuse(...)`",
+        ),
         ("s[Y].parallel(inner)", "the loops of `Y` are `s[Y].op.axis`"),
         ("rows, = s[Y].op.axis\ns[Y].parallel(inner)", "the loops of `Y` are `rows`"),
         ("s[Y].parallel(i)", "`i` is a loop of `Y`, and has no name here yet: `s[Y].op.axis[0]`"),

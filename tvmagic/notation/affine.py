@@ -122,6 +122,9 @@ def _compared(op: ast.cmpop, a: Affine | None, b: Affine | None, ranges: Mapping
     if bounds is None:
         return None
     low, high = bounds
+    if isinstance(op, (ast.Eq, ast.NotEq)):
+        equal, apart = is_proved(low >= 0) and is_proved(high <= 0), is_proved(low > 0) or is_proved(high < 0)
+        return isinstance(op, ast.Eq) if equal else isinstance(op, ast.NotEq) if apart else None
     match op:
         case ast.Lt() | ast.GtE():
             below, above = high < 0, low >= 0

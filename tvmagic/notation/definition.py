@@ -12,6 +12,7 @@ from tvmagic.ir import PrimExpr
 from tvmagic.notation.derived import DERIVED, refuse_sum_of_bools
 from tvmagic.notation.expressions import Expressions, NotationError, fail_at
 from tvmagic.notation.index_ranges import IndexRanges
+from tvmagic.notation.recurrence import EXAMPLE, recurrence
 from tvmagic.notation.scope import Layered
 from tvmagic.notation.suggestions import reduction_hint
 from tvmagic.notation.syntax import over_names, reduction_name
@@ -22,9 +23,15 @@ __all__ = ["Definition"]
 class Definition(IndexRanges):
     """One definition, from whose value `build` makes stages."""
 
+    _own: Any = None  # in a recurrence: what its name stands for in the expression that is built
+
     def build(self, reduction: str | None, previous: Any) -> Any:
         """The tensor that the statement defines."""
         value = self.value
+        if self.reads_itself:
+            if reduction is not None:
+                self._refuse_recurrent_sum(reduction)
+            return recurrence(self)
         free = [n for n in self.index_names(value) if n not in self.axes]
         if reduction is not None:
             if not free:
@@ -43,6 +50,14 @@ class Definition(IndexRanges):
         bound = {n for node in ast.walk(value) if isinstance(node, ast.Call) for n in over_names(node, self.source)}
         self._check_free(free, bound)
         return self._stage(self.name, self.axes, value, None, [])
+
+    def _refuse_recurrent_sum(self, reduction: str) -> NoReturn:
+        over = [n for n in self.index_names(self.value) if n not in self.axes]
+        names = over[0] if len(over) == 1 else f"({', '.join(over)})"
+        fail_at(
+            self.source, self.target, f"`{self.name}` is read before it is computed",
+            f"with `=` it may read itself earlier, as in {EXAMPLE}; a {reduction} inside is `{reduction}(..., over={names})`",
+        )  # fmt: skip
 
     def index_names(self, node: ast.AST) -> list[str]:
         """The index names in `node`, in the order in which they are first read."""
@@ -133,7 +148,8 @@ class Definition(IndexRanges):
 
     def _expressions(self, bound: Mapping[str, Any]) -> Expressions:
         """What builds expressions with the names that the statement sees."""
-        return Expressions(self.source, bound, self.scope.tensors, self._values(), self._lift, self.scope.values)
+        tensors = self.scope.tensors if self._own is None else {**self.scope.tensors, self.name: self._own}
+        return Expressions(self.source, bound, tensors, self._values(), self._lift, self.scope.values)
 
     def _values(self) -> Mapping[str, Any]:
         return Layered(self.scope.numbers, self.scope.sizes.symbols, self.scope.values)
@@ -159,9 +175,23 @@ class Definition(IndexRanges):
         """A stage named after the statement, of the elements `body(index names to variables)`."""
         return self._compute(self._fresh(f"{self.name}_{suffix}"), axes, lambda *at: body(dict(zip(axes, at))))
 
-    def expression(self, node: ast.expr, bound: Mapping[str, Any]) -> PrimExpr:
-        """An expression of the notation."""
-        return self._expressions(bound).build(node)
+    def expression(self, node: ast.expr, bound: Mapping[str, Any], own: Any = None) -> PrimExpr:
+        """An expression of the notation; `own` is what the definition's name stands for in one that reads itself."""
+        before, self._own = self._own, own or self._own
+        try:
+            return self._expressions(bound).build(node)
+        finally:
+            self._own = before
+
+    # what `recurrence` makes its stages with
+
+    def stage(self, name: str, axes: list[str], body: Callable[[Mapping[str, Any]], Any]) -> Any:
+        """A stage of the elements `body(index names to variables)`."""
+        return self._compute(name, axes, lambda *at: body(dict(zip(axes, at))))
+
+    def numbers_of_indices(self) -> Mapping[str, Any]:
+        """What is a number in an index, by name."""
+        return self._numbers
 
     def _fresh(self, name: str) -> str:
         taken, candidate, count = {*self.scope.tensors, *self.scope.made}, name, 0

@@ -347,7 +347,21 @@ class Expressions:
             return ops.cast(name, self.build(node.args[0]))
         if isinstance(node.func, ast.Attribute) and name == "astype":
             return ops.cast(ast.literal_eval(node.args[0]), self.build(node.func.value))
+        if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, (ast.Name, ast.Attribute)):
+            self._refuse_method(name, node, node.func.value)
         return self._function(name, node)
+
+    def _refuse_method(self, name: str, node: ast.Call, owner: ast.expr) -> None:
+        """An element has no methods: `X[i].exp()` is `exp(X[i])`, and `X[i].sum()` says over what."""
+        arguments = ", ".join(ast.unparse(a) for a in (owner, *node.args))
+        last = next(
+            (n.id for n in reversed(list(ast.walk(owner))) if isinstance(n, ast.Name) and n.id in self.indices), "k"
+        )
+        written = (
+            f"{name}({ast.unparse(owner)}, over={last})" if name in (*REDUCTIONS, *OVER) else f"{name}({arguments})"
+        )
+        if name in FUNCTIONS or name in (*REDUCTIONS, *OVER):
+            fail_at(self.source, node, f"an element has no method `{name}`", f"write `{written}`")
 
     def _function(self, name: str, node: ast.Call) -> Any:
         if name in ("sum", "prod", *OVER):

@@ -48,9 +48,32 @@ class IndexRanges:
                 self._check_name(node, id(node) in bases)
         for access, _ in self.accesses:
             assert isinstance(access.value, ast.Name)
+            if self.reads_itself and access.value.id == self.name:
+                self._check_own_rank(access)
+                continue
             if access.value.id not in self.scope.tensors:
                 self._fail_unknown(access.value)
             check_rank(self.source, access, self.scope.tensors[access.value.id])
+
+    @cached_property
+    def reads_itself(self) -> bool:
+        """Whether elements of the tensor are made of others of it; a tensor of that name above is read instead."""
+        bases = {a.value.id for a, _ in self.accesses if isinstance(a.value, ast.Name)}
+        return self.name in bases and self.name in self.scope.assigned and self.name not in self.scope.tensors
+
+    @property
+    def _own_accesses(self) -> list[ast.Subscript]:
+        own = [a for a, _ in self.accesses if isinstance(a.value, ast.Name) and a.value.id == self.name]
+        return own if self.reads_itself else []
+
+    def _check_own_rank(self, access: ast.Subscript) -> None:
+        rank, given = len(self.axes), len(index_items(access))
+        if rank != given:
+            fail_at(
+                self.source,
+                access,
+                f"`{self.name}` has {rank} {'index' if rank == 1 else 'indices'} on the left and {given} here",
+            )
 
     def _check_text(self, node: ast.Constant, is_type: bool) -> None:
         """A text is the name of a data type."""
@@ -67,9 +90,9 @@ class IndexRanges:
         if node.id in tensors and len(tensors[node.id].shape) and not indexed:
             fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", tensor_hint(node, self.value, tensors))
         if node.id in self.scope.assigned and node.id not in tensors:
-            scan = "a value made of those before it is a `cumsum(..., over=i)` or the like, or a `te.scan`"
-            hint = scan if node.id == self.name else "define it in a line above"
-            fail_at(self.source, node, f"`{node.id}` is read before it is computed", hint)
+            if node.id == self.name and indexed and self.reads_itself:
+                return
+            fail_at(self.source, node, f"`{node.id}` is read before it is computed", "define it in a line above")
 
     def _fail_unknown(self, base: ast.Name) -> NoReturn:
         """An error for the access of something that is no tensor of the cell."""
@@ -202,6 +225,10 @@ class IndexRanges:
                     guessed[item.id] = access
         ranges.update(solve_extents(sums, ranges, used - set(ranges)))
         ranges.update(shrunk(sums, ranges, {*self.axes} - given))
+        for access in self._own_accesses:  # `Y[t - 1, k]` of `Y[t, i]`: `k` runs as far as `i`
+            for item, axis in zip(index_items(access), self.axes):
+                if isinstance(item, ast.Name) and item.id in self.names and axis in ranges:
+                    ranges.setdefault(item.id, ranges[axis])
         self._complete(ranges, used)
         self._check_conditions(ranges, guessed)
         self._check_bounds(ranges)
@@ -263,6 +290,7 @@ class IndexRanges:
                 self.source, node, f"the extent of `{name}` cannot be inferred{why}",
                 self._said_below(name)
                 or self._from_the_end(name)
+                or self._beside(name)
                 or f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
             )  # fmt: skip
 
@@ -272,6 +300,22 @@ class IndexRanges:
         if line <= self.target.lineno:
             return None
         return f"the range of `{name}` in line {line} holds for the statements below it; move it above this one"
+
+    def _beside(self, name: str) -> str | None:
+        """The hint for a sum of two names that no other access bounds, such as the place and the window in `X[2 * i + r]`."""
+        for access, _ in self.accesses:
+            for item in index_items(access):
+                affine = affine_of(item, self.names, self._numbers)
+                other = next((n for n in affine.factors if n != name), None) if affine is not None else None
+                if (
+                    affine is not None
+                    and name in affine.factors
+                    and other is not None
+                    and other not in self.scope.ranges
+                ):
+                    inner = other if name in self.axes else name
+                    return f"`{ast.unparse(item)}` fits as soon as one of the two is known: write `{inner}: range(...)` above"
+        return None
 
     def _from_the_end(self, name: str) -> str | None:
         """The hint for `X[-i]`: what Python reads from the end is written with the size."""
@@ -328,8 +372,18 @@ class IndexRanges:
                     self.source, item,
                     f"the index `{ast.unparse(item)}` of `{ast.unparse(access.value)}` reaches {reached}, "
                     f"outside 0 to {last}",
-                    self._inside(item, size, below, ranges) or f"shorten the range, or {_PADDING}",
+                    self._behind_a_condition(access) or self._inside(item, size, below, ranges) or f"shorten the range, or {_PADDING}",
                 )  # fmt: skip
+
+    def _behind_a_condition(self, access: ast.Subscript) -> str | None:
+        """The hint for an access on the right of `or` or `and`: all sides of them are evaluated."""
+        for node in ast.walk(self.value):
+            if isinstance(node, ast.BoolOp) and any(access in ast.walk(side) for side in node.values[1:]):
+                first, rest = ast.unparse(node.values[0]), ast.unparse(node.values[-1])
+                either = isinstance(node.op, ast.Or)
+                said = f"True if {first} else {rest}" if either else f"{rest} if {first} else False"
+                return f"all sides of `{'or' if either else 'and'}` are evaluated; a branch not taken is not: `{said}`"
+        return None
 
     def _inside(self, item: ast.expr, size: Any, below: bool, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:
         """A hint for an index `i + constant` that leaves a dimension: what keeps it inside."""

@@ -7,6 +7,7 @@
     Y[i] *= X[i, k]                    a product over them
     Y[i] = max(X[i, k], over=k)        a reduction by name: sum, prod, max, min, mean, argmax, argmin
     Y[i, k] = softmax(X[i, k], over=k) along an index that stays: softmax, cumsum, cumprod, cummax, cummin
+    H[t] = X[t] if t == 0 else H[t - 1] + X[t]    a recurrence; one index is earlier wherever it reads itself
     Z[i] = exp(Y[i]) if i > 0 else 0   the untaken side is not computed
     for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
 
@@ -135,6 +136,8 @@ class Notation(Scope):
                 hint = None
                 if any(isinstance(n, ast.Subscript) for n in ast.walk(item)):
                     hint = f"compare with each place instead, as in `H[b] += 1 if {ast.unparse(item)} == b else 0`"
+                elif isinstance(item, ast.Slice) or (isinstance(item, ast.Constant) and item.value is ...):
+                    hint = f"each dimension has an index name, which runs over it: `{ast.unparse(target.value)}[i, j] = ...`"
                 elif isinstance(item, ast.Constant):
                     name = ast.unparse(target.value)
                     hint = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -240,12 +241,36 @@ def _indexed(name: str, value: ast.expr, tensors: Mapping[str, Any]) -> str | No
             return (
                 f"a product of matrices is a sum with an index for each dimension: `{name}[i, j] += {left} * {right}`"
             )
+    match value:
+        case ast.Attribute(value=ast.Name(id=whole), attr="T") if whole in tensors:
+            indices = list(_INDICES[: len(tensors[whole].shape)])
+            return f"the indices say it: `{name}[{', '.join(reversed(indices))}] = {whole}[{', '.join(indices)}]`"
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=whole), attr="reshape" | "view" | "flatten" | "ravel")):
+            if whole in tensors and len(tensors[whole].shape) == 2:
+                columns = tensors[whole].shape[1]
+                return f"each element says where it comes from: `{name}[i] = {whole}[i // {columns}, i % {columns}]` is flat"
     inner = (_whole_reduction("M", c, tensors) for c in ast.walk(value) if isinstance(c, ast.Call) and c is not value)
     return next((hint for hint in inner if hint), None) or _elementwise(name, value, tensors)
 
 
+class _Plain(ast.NodeTransformer):
+    """`np.exp(X)` and `torch.relu(X)` as `exp(X)` and `relu(X)`: functions without the module that they are of."""
+
+    def __init__(self, tensors: Mapping[str, Any]) -> None:
+        self.tensors = tensors
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        owner = node.func
+        while isinstance(owner, ast.Attribute):
+            owner = owner.value
+        if isinstance(node.func, ast.Attribute) and isinstance(owner, ast.Name) and owner.id not in self.tensors:
+            node.func = ast.copy_location(ast.Name(node.func.attr, ast.Load()), node.func)
+        return self.generic_visit(node)
+
+
 def _elementwise(name: str, value: ast.expr, tensors: Mapping[str, Any]) -> str | None:
-    """`Z = X + b` or `Z = exp(X)` with the indices that NumPy's broadcasting gives, counted from the last dimension."""
+    """`Z = X + b` or `Z = np.exp(X)` with the indices that NumPy's broadcasting gives, counted from the last dimension."""
+    value = _Plain(tensors).visit(copy.deepcopy(value))
     whole = [n for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in tensors]
     calls = [_called(c) for c in ast.walk(value) if isinstance(c, ast.Call)]
     if not whole or not isinstance(value, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call)):

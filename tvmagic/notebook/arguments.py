@@ -52,9 +52,22 @@ def duration(text: str) -> float:
     return seconds
 
 
+# What flags are called elsewhere.
+_ELSEWHERE = {
+    "--target": ("arch", "march", "mcpu", "device", "gpu", "cuda", "backend"),
+    "--check": ("test", "verify", "validate", "assert"),
+    "--trials": ("iterations", "iters", "number"),
+    "--against": ("baseline", "numpy", "ref", "reference"),
+    "--passes": ("only", "pass", "filter"),
+    "--text": ("diff", "plain", "print"),
+}
+
+
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """`; did you mean X?` where some known word is near."""
-    close = closest(word, known)
+    close = closest(word, known) or next(
+        (k for k in known if word.lstrip("-").split("=")[0] in _ELSEWHERE.get(k, ())), None
+    )
     return f"; did you mean `{close}`?" if close else ""
 
 
@@ -152,6 +165,8 @@ class Arguments(argparse.ArgumentParser):
             return did_you_mean(word, self.flags)
         if ":" in word and getattr(read, "name", None):
             return f"; `%compare {read.name} {word}` shows two"
+        if "--passes" in self.flags and _is_pass(word.split(",")[0]):
+            return f"; did you mean `--passes {word}`?"
         return f"; did you mean `--name {word}`?" if "--name" in self.flags and word.isidentifier() else ""
 
     def _check_given(self, words: Sequence[str]) -> None:
@@ -194,6 +209,13 @@ class Arguments(argparse.ArgumentParser):
     def doc(self) -> str:
         """The help that `%name?` shows."""
         return self.format_help().replace("usage: ", "")
+
+
+def _is_pass(word: str) -> bool:
+    """Whether a word is the name of a pass, with or without its package."""
+    from tvmagic.tir import transform
+
+    return word.rpartition(".")[2] in {*dir(transform), "InferBound", "ScheduleOps"}
 
 
 def _collects(action: argparse.Action) -> bool:

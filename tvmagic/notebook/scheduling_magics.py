@@ -53,9 +53,12 @@ class SchedulingMagics(MagicNames):
         argument("-q", "--quiet", action="store_true", help="show nothing"),
         argument("--code", action="store_true", help="show the plain loops, unfolded"),
         argument("--auto", action="store_true", help="go on with %%auto NAME --check --time"),
+        CHECK,
+        TIME,
+        SIZE,
         cell=True,
         example="%%tensor dense",
-        idle=[Idle(("--code",), ("--quiet",))],
+        idle=[Idle(("--code",), ("--quiet",)), Idle(("--size",), ("--check", "--time", "--auto"), without=True)],
     )
     def tensor(self, arguments: Namespace, cell: str) -> None:
         name = arguments.name
@@ -71,7 +74,20 @@ class SchedulingMagics(MagicNames):
             display(self._operator_view(op, arguments.code))
         if arguments.auto:
             assert self.shell is not None
-            self.shell.run_line_magic("auto", f"{name} --check --time{' --quiet' * arguments.quiet}")
+            size = f" --size {arguments.size}" if arguments.size else ""
+            self.shell.run_line_magic("auto", f"{name} --check --time{size}{' --quiet' * arguments.quiet}")
+        elif arguments.check or arguments.time:
+            self._show_plain(op, arguments)
+
+    def _show_plain(self, op: Operator, arguments: Namespace) -> None:
+        """Check and measure an operator before anything is scheduled."""
+        size = self._size_for(arguments, "%%tensor", op)
+        parts: list[Shown] = [commands.check_result(op.plain, sizes=size)] if arguments.check else []
+        if arguments.time:
+            parts.append(commands.bench(op.plain, seconds=self.bench_seconds, size=size))
+        shown = Parts(*parts, title=op.name)
+        shown.of = self.definition_of(op.name)
+        display(shown)
 
     def _hidden_by(self, name: str) -> str:
         """What of the user's an operator of this name would replace, in words; a name that cells need is refused."""
@@ -120,6 +136,10 @@ class SchedulingMagics(MagicNames):
         self._schedule(op, source, arguments)
 
     def _check_name(self, version: str, magic: str) -> None:
+        if magic == "%tune" and version.isdigit():
+            raise UsageError(
+                f"{magic}: `{version}` cannot be the name of a schedule; `--trials {version}` is how many to try"
+            )
         if not re.fullmatch(r"[\w.-]+", version):
             raise UsageError(f"{magic}: `{version}` cannot be the name of a schedule (see {magic}?)")
 

@@ -432,6 +432,7 @@ def note_views(notes: Iterable[Note]) -> list[NoteView]:
         row = [plain(v) for v in note.facts.values()]
         last = views[-1] if views else None
         topic = note.topic.rsplit(".", 1)[-1]  # `vectorize.access` heads a column as `access`
+        topic = "expression" if topic in columns else topic  # `vectorize.rule` has its rule in another one
         if last is not None and last.topic == topic and last.columns == columns:
             last.texts.append(note.text)
             last.rows.append(row)

@@ -14,7 +14,7 @@ from tvmagic import te, tir
 from tvmagic.cinn.form import to_tensorir
 from tvmagic.cinn.text.parser import from_cinn, is_cinn_text
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IRModule, PrimFunc, Span
+from tvmagic.ir import IRModule, IterVar, PrimFunc, Span
 from tvmagic.notation.source import Source
 from tvmagic.notation.statements import Notation
 from tvmagic.notation.suggestions import meant, meant_function, syntax_meant
@@ -236,7 +236,9 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
         )
     inputs = _inputs(computed, tensors, written)
     notation.sizes.check(name, inputs, computed)
-    return Operator(name, inputs, computed, source=source, tensors={**tensors, **_made(computed, tensors)})
+    op = Operator(name, inputs, computed, source=source, tensors={**tensors, **_made(computed, tensors)})
+    op.axes = {n: scope[n] for n in scope.own if isinstance(scope.get(n), IterVar)}
+    return op
 
 
 def _made(outputs: list[Any], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -109,7 +109,11 @@ def _loops_taken(name: str, scope: Mapping[str, Any], statement: str) -> str | N
         return None
     leaves = {id(iv) for iv in stage.leaf_iter_vars}
     named = [f"`{n}`" for n, value in scope.items() if id(value) in leaves and not n.startswith("_")]
-    fresh = [f"`s[{taken[1]}].op.{axes}`" for axes in ("axis", "reduce_axis") if getattr(stage.op, axes, ())]
+    kinds = [axes for axes in ("axis", "reduce_axis") if getattr(stage.op, axes, ())]
+    fresh = [f"`s[{taken[1]}].op.{axes}`" for axes in kinds]
+    if not named and not any(id(iv) in leaves for axes in kinds for iv in getattr(stage.op, axes)):
+        loops = ", ".join(f"`{iv.var.name}`" for iv in stage.leaf_iter_vars)
+        return f"the loops of `{taken[1]}` are {loops}; a call gives those that it makes, as in `fused = s[{taken[1]}].fuse(...)`"
     if not named and not fresh:
         return None
     return f"the loops of `{taken[1]}` are {', '.join(named) if named else ' and '.join(fresh)}"
@@ -139,6 +143,11 @@ def _of_another(owner: Any, name: str) -> str | None:
         return f"`{name}` is of the schedule, which takes the {'loop' if isinstance(owner, LoopRV) else 'block'}: `sch.{name}`"
     if isinstance(owner, TeSchedule) and hasattr(Stage, name):
         return f"`{name}` is of a stage of the schedule: `s[TENSOR].{name}`"
+    if isinstance(owner, TirSchedule) and hasattr(Stage, name):
+        instead = "; here `split` both loops, then `reorder`" if name == "tile" else ""
+        return f"`{name}` is of a stage of the TE schedule: `s[TENSOR].{name}`{instead}"
+    if isinstance(owner, (Stage, TeSchedule)) and hasattr(TirSchedule, name) and not hasattr(TeSchedule, name):
+        return f"`{name}` is of the TensorIR schedule: `sch.{name}`, in a cell that uses `sch` alone"
     if isinstance(owner, Stage) and hasattr(TeSchedule, name):
         return f"`{name}` is of the schedule, which takes the tensor: `s.{name}({owner.op.name}, ...)`"
     return None

@@ -47,6 +47,7 @@ class Operator:
     inputs, outputs: tensors (or buffers, if it was written as a `prim_func`). A buffer that is read and then
         written is both; a call copies its array and gives the updated copy.
     tensors: all tensors of its cell by name.
+    axes: the axes of `te.reduce_axis` that its cell names.
     versions: the schedules given so far, by name.
     notation: what it was written in, `cinn` for CINN's text, else `tvmscript`: its steps are shown in it.
     attempt: the last schedule tried; if its cell failed, as it was before the failing call.
@@ -70,6 +71,7 @@ class Operator:
                 raise TVMagicError(f"`{tensor.name}` of `{name}` holds no numbers, its dtype is `{tensor.dtype}`")
         self.source = source
         self.tensors = dict(tensors or {t.name: t for t in (*inputs, *outputs)})
+        self.axes: dict[str, Any] = {}
         self.prim_func = prim_func
         self.notation = "cinn" if prim_func is not None and "cinn.form" in (prim_func.attrs or {}) else "tvmscript"
         self.versions: dict[str, Version] = {}

@@ -160,7 +160,7 @@ def _scope(
     op: Operator, used: set[str], tree: ast.AST, namespace: Mapping[str, Any], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     outer = {k: v for k, v in namespace.items() if not k.startswith("_")}
-    scope = {**outer, **cell_names(tree), "knob": plain_knob, **op.tensors, **given, op.name: op}
+    scope = {**outer, **cell_names(tree), "knob": plain_knob, **op.axes, **op.tensors, **given, op.name: op}
     if "s" in used:
         scope["s"] = op.te_schedule()
     if "sch" in used:

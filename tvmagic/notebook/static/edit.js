@@ -12,7 +12,10 @@ class Edits {
     this.link();
   }
 
-  end() { this.heard.abort(); }
+  end() {
+    this.heard.abort();
+    clearTimeout(this.waiting);
+  }
 
   /** Ask the kernel's model, if the page has it, which steps can be edited. */
   link() {
@@ -24,10 +27,20 @@ class Edits {
   }
 
   ask(more) {
+    clearTimeout(this.waiting);
+    this.waiting = setTimeout(() => this.unheard(), more.text === undefined ? 3000 : 20000);
     this.model.send({ key: this.stepper.data.key, step: this.stepper.state.step, ...more });
   }
 
+  /** A kernel that has stopped does not answer, nor does one that runs another cell. */
+  unheard() {
+    const place = this.box.hidden ? this.stepper.said : this.said;
+    place.textContent = "The kernel does not answer; it is busy, or was stopped: then run the cell again.";
+  }
+
   told(told) {
+    clearTimeout(this.waiting);
+    if (this.stepper.said.textContent.startsWith("The kernel")) this.stepper.said.textContent = "";
     if (told.steps) this.steps = told.steps;
     else if (told.text !== undefined) this.open(told);
     else if (told.step === this.at) this.result(told);

@@ -337,7 +337,8 @@ class Schedule(Identified):
         expected = _EXPECTED.get(p.role or "", (BlockRV, LoopRV))
         if not isinstance(value, expected):
             wanted = " or ".join({BlockRV: "a block", LoopRV: "a loop"}[c] for c in expected)
-            raise TVMagicError(f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}")
+            hint = "`get_loops(BLOCK)` gives the loops around a block" if isinstance(value, (str, int)) else None
+            raise TVMagicError(f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}", hint=hint)
         return value
 
     def _value(self, p: Parameter, value: Any) -> Any:

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from tvmagic.errors import DefectError, TVMagicError
+from tvmagic.errors import DefectError, TVMagicError, a_thing
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -124,7 +124,11 @@ class ScheduleState(Identified):
         if isinstance(mod, PrimFunc):
             mod = IRModule({"main": mod})
         if not isinstance(mod, IRModule):
-            raise TVMagicError(f"a schedule works on a PrimFunc or an IRModule, not on {type(mod).__name__}")
+            own = getattr(mod, "schedule", None)  # an operator makes one of itself
+            raise TVMagicError(
+                f"a schedule works on a PrimFunc or an IRModule, not on {a_thing(mod)}",
+                hint="it has one: `NAME.schedule()`, or `sch` in a `%%schedule NAME` cell" if callable(own) else None,
+            )
         self.mod: IRModule = mod
         self.debug_mask = _debug_mask(debug_mask)
         self.enable_check = enable_check
