@@ -68,6 +68,7 @@ CELLS = {
     "softmax of columns": "X: float32[17, 40]\nM[j] = max(X[i, j], over=i)\nE[i, j] = exp(X[i, j] - M[j])\n"
     "S[j] = sum(E[i, j], over=i)\nY[i, j] = E[i, j] / S[j]",
     "column sums": "X: float32[50, 77]\nS[j] = sum(X[i, j], over=i)",
+    "column sums that no stretch divides": "X: float32[11, 1003]\nS[j] = sum(X[i, j], over=i)",
     "sums of a prime length": "X: float32[7, 101]\nS[i] = sum(X[i, j], over=j)",
     "transpose": "X: float32[70, 90]\nY[i, j] = X[j, i]",
     "gather": "T: float32[40, 33]\nI: int32[20]\nY[i, j] = T[I[i], j]",

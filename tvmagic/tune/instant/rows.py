@@ -22,6 +22,7 @@ from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions
 __all__ = ["Chain", "apply", "chain_before", "schedule_row"]
 
 _WINDOW = 32  # steps of a reduction that are written out
+_ADDED = 8  # steps of a long reduction that are added to a vector of results before it is stored
 _TILES = 8  # from which on one more for what does not fill a tile costs little
 
 
@@ -140,6 +141,19 @@ def _window(info: BlockInfo) -> list[Axis]:
             break
         found.insert(0, axis)
     return found
+
+
+def _stretch(extent: int, most: int, lanes: int) -> int:
+    """How many of `extent` results belong together, at most `most` if that is a vector: a divisor of whole vectors if
+    one is near, else whole vectors, so many that few results are left beyond the last full stretch."""
+    if extent <= max(most, lanes):
+        return extent
+    vectors, near = extent // lanes, most // lanes
+    if extent % lanes == 0:
+        found = next((n for n in range(near, near // 2, -1) if vectors % n == 0), 0)
+        if found:
+            return found * lanes
+    return max(1, vectors // -(-extent // most)) * lanes
 
 
 def _by_elements(chain: Chain) -> bool:
@@ -331,33 +345,32 @@ class _Rows:
         rest = math.prod(self.chain_extent(a) for a in self.chain.shared if a is not across)
         if rest < self.machine.cores:
             most = min(most, -(-extent // self.machine.cores))
-        unit = lanes if extent % lanes == 0 else 1
-        width = unit * max(
-            d for d in range(1, extent // unit + 1) if extent // unit % d == 0 and d * unit <= max(most, unit)
-        )
-        if width < 4 * lanes:
-            width = extent
+        width = _stretch(extent, most, lanes)
         last = out.reduced[-1]
-        steps = next((d for d in (8, 7, 6, 5, 4, 3, 2) if last.extent is not None and last.extent % d == 0), 1)
+        steps = next((d for d in range(_ADDED, 3, -1) if last.extent is not None and last.extent % d == 0), _ADDED)
+        steps = min(steps, last.extent or steps)
         self.notes.say(
             f"{out.name}: {width} results at a time stay in the first cache, {steps} values are added to each at once"
         )
         far, near = sch.split(loops[across], [None, width])
         reduced = [loops[a] for a in out.reduced]
         reduced[-1], some = sch.split(reduced[-1], [None, steps])
-        vector = None
-        if unit > 1 and width > lanes:
-            near, vector = sch.split(near, [None, lanes])
-        order = [near, some, vector] if vector is not None else [near, some]
-        sch.reorder(*outer, far, *inside, *reduced, *order)
+        *parts, vector = sch.split(near, [None, lanes]) if width > lanes else [near]
+        sch.reorder(*outer, far, *inside, *reduced, *parts, some, vector)
         sch.reverse_compute_at(store, far)
-        share(sch, [*outer, far], self.machine)
+        uneven = extent % width != 0
+        share(sch, outer if outer and uneven else [*outer, far], self.machine)
+        if uneven:
+            hint_partition(sch, far)
+        if last.extent is None or last.extent % steps:
+            hint_partition(sch, reduced[-1], some)
+        if uneven or width % lanes:
+            hint_partition(sch, *parts, vector)
         sch.unroll(some)
-        if vector is not None:
-            sch.vectorize(vector)
+        sch.vectorize(vector)
         sch.decompose_reduction(out.rv, reduced[0])
         loop = sch.get_loops(store)[-1]
-        vector_parts(sch, loop, lanes, False)
+        vector_parts(sch, loop, lanes, uneven)
 
     @staticmethod
     def chain_extent(axis: Axis) -> int:
