@@ -126,9 +126,7 @@ class Access:
 
     def _step(self, var: Var) -> int | None:
         if self.buffer.strides:
-            parts = [(self.coefficient(n, var), constant(s)) for n, s in enumerate(self.buffer.strides)]
-            sizes = [0 if size == 0 else None if None in (size, s) else size * s for size, s in parts]
-            return None if None in sizes else sum(sizes)
+            return self._strided_step(var)
         total, stride = 0, 1
         known = True
         for dimension in reversed(range(len(self.indices))):
@@ -139,6 +137,15 @@ class Access:
             extent = constant(self.buffer.shape[dimension])
             known = known and extent is not None
             stride *= extent or 1
+        return total
+
+    def _strided_step(self, var: Var) -> int | None:
+        total = 0
+        for dimension, stride in enumerate(map(constant, self.buffer.strides)):
+            size = self.coefficient(dimension, var)
+            if size is None or (size and stride is None):
+                return None
+            total += size * (stride or 0)
         return total
 
     def elements(self, extents: dict[Var, int]) -> int:
