@@ -259,6 +259,21 @@ CELLS = {
     "update": "A: float32[n]\nA[i] = A[i] * 2 + 1",
     "library": "X: float32[n]\nY[i] = tan(X[i]) + sinh(X[i]) + atan2(X[i], 2) + cos(X[i] * 60000) * 0 + hypot(X[i], 3)",
     "edges": "X: float16[n, 20]\nY[i] *= X[i, k]\nZ[i] += X[i, k] * X[i, k] * 30000\nW[i, k] = exp(X[i, k] * 20)\nV[i, k] = exp(X[i, k] * 200) * 0",
+    "rounds": """@T.prim_func
+def f(A: T.Buffer((32,), "float32"), Q: T.Buffer((32,), "int8"), B: T.Buffer((32,), "float32"), N: T.Buffer((1,), "int64")):
+    for i in range(32):
+        Q[i] = T.Cast("int8", T.round(A[i] * T.float32(0.3) * T.float32(100)))
+    N[0] = T.int64(0)
+    for i in range(32):
+        B[i] = T.Cast("float32", Q[i]) * T.float32(0.01) - A[i]
+        N[0] = N[0] + T.Cast("int64", Q[i]) * T.int64(3)""",
+    "decided": """@T.prim_func
+def f(A: T.Buffer((8,), "float32"), I: T.Buffer((8,), "int32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        I[i] = T.Cast("int32", T.abs(A[i]) * T.float32(7))
+        B[i] = A[I[i]] * T.float32(3)
+        while B[i] > T.float32(0.01):
+            B[i] = B[i] * T.float32(0.7)""",
     "names": """@T.prim_func
 def f(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
     for i in range(16):

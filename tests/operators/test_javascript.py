@@ -128,6 +128,19 @@ def test_what_a_comparison_leaves_open_is_not_decided() -> None:
     assert value[1:] == [-1, 1, -1] and error[0] == 2 and error[1:] == [0, 0, 0]
 
 
+def test_if_rounding_may_decide_what_runs_all_results_are_open() -> None:
+    text = """@T.prim_func
+def f(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32"), C: T.Buffer((1,), "int32")):
+    B[0] = A[0] * T.float32(3)
+    C[0] = 1
+    if B[0] > T.float32(1):
+        C[0] = 2"""
+    op, third = operator("f", text), np.float32(1) / np.float32(3)
+    close, far = evaluated({n: (op, [np.array([x], "float32")]) for n, x in (("close", third), ("far", 2))}).values()
+    assert [error for _, error in close[1]] == [["Infinity"]] * 2
+    assert [value for value, _ in far[1]] == [[6], [2]] and far[1][1][1] is None
+
+
 def test_what_has_no_form_is_refused() -> None:
     A = te.placeholder((4,), name="A", dtype="float32x4")
     B = te.compute((4,), lambda i: A[i] + A[i], name="B")

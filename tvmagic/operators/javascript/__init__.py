@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tvmagic.ir import Var
 from tvmagic.operators.javascript.program import array_type
-from tvmagic.operators.javascript.statements import StatementWriter
+from tvmagic.operators.javascript.statements import InexactIntegers, StatementWriter
 
 __all__ = ["array_type", "javascript"]
 
@@ -27,7 +28,17 @@ def javascript(op: Any, sizes: Mapping[Any, int], bounds: bool = False) -> str:
 
     Raises TVMagicError if the operator does something that has no form in JavaScript.
     """
-    writer = StatementWriter(bounds, sizes)
+    inexact: set[Var] = (
+        set()
+    )  # pointers to integers that rounding may change, of which some are known by their uses alone
+    while True:
+        try:
+            return _written(StatementWriter(bounds, sizes, inexact), op)
+        except InexactIntegers as found:
+            inexact.add(found.pointer)
+
+
+def _written(writer: StatementWriter, op: Any) -> str:
     for number, tensor in enumerate(op.inputs):
         writer.declare(tensor, f"inputs[{number}]")
     if op.prim_func is not None:

@@ -41,6 +41,7 @@ class ProgramWriter(ExpressionWriter):
             self.intervals.known[var] = (size, size)
         self.arrays: dict[Any, str] = {}  # of tensors and of the pointers of buffers
         self.errors: dict[str, str] = {}  # the arrays of errors by the name of the array
+        self.may_be_open = False  # whether rounding may decide what runs: the variable `open` says whether it did
 
     # ------------------------------------------------------------------ arrays
 
@@ -75,7 +76,12 @@ class ProgramWriter(ExpressionWriter):
 
     def result(self, tensor: Any) -> str:
         name = self.arrays[tensor]
-        return f"{{ value: {name}, error: {self.errors.get(name, 'null')} }}" if self.bounds else name
+        if not self.bounds:
+            return name
+        error = self.errors.get(name, "null")
+        if self.may_be_open:
+            error = f"open ? new Float32Array({name}.length).fill(Infinity) : {error}"
+        return f"{{ value: {name}, error: {error} }}"
 
     def flat(self, tensor: Any, indices: Sequence[str]) -> str:
         """The place of an element, row by row."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -24,6 +25,7 @@ from tvmagic.ir import (
     PrimExpr,
     SeqStmt,
     Stmt,
+    Var,
     While,
     handles,
     structural_equal,
@@ -32,15 +34,29 @@ from tvmagic.operators.analysis import without_views
 from tvmagic.operators.javascript.expressions import EXACT, Value
 from tvmagic.operators.javascript.program import ProgramWriter
 
-__all__ = ["StatementWriter"]
+__all__ = ["InexactIntegers", "StatementWriter"]
+
+
+class InexactIntegers(Exception):
+    """Integers that rounding may change are stored: `pointer` is that of their buffer."""
+
+    def __init__(self, pointer: Var) -> None:
+        super().__init__(pointer.name)
+        self.pointer = pointer
 
 
 class StatementWriter(ProgramWriter):
     """Writes statements; an array of a buffer is known by the buffer's pointer.
 
     With bounds, an array of floats that is written has its errors beside it (`ea` for `a`), and the sizes of the terms
-    that were added up in each element (`ma`).
+    that were added up in each element (`ma`); an array of integers has errors if its pointer is in `inexact`.
     """
+
+    def __init__(self, bounds: bool, sizes: Mapping[Var, int], inexact: Collection[Var] = ()) -> None:
+        super().__init__(bounds, sizes)
+        self.inexact = inexact
+        if bounds:
+            self.lines.append("let open = false;")
 
     def function(self, op: Any) -> None:
         """The function of an operator; an input that it updates is copied first."""
@@ -61,12 +77,20 @@ class StatementWriter(ProgramWriter):
         """An array that statements write."""
         name = self.declare(buffer, text)
         self.arrays[buffer.data] = name
-        if self.bounds and buffer.dtype.is_float:
+        if self.bounds and (buffer.dtype.is_float or buffer.data in self.inexact):
             self.errors[name] = f"e{name}"
             self.lines.append(
                 f"const e{name} = new Float32Array({name}.length), m{name} = new Float32Array({name}.length);"
             )
         return name
+
+    def decided(self, expr: PrimExpr) -> Value:
+        """The value of an expression that says what runs, or where. If rounding may decide it, all results are open."""
+        value = self.value(expr)
+        if value.error != EXACT:
+            self.may_be_open = True
+            self.lines.append(f"if ({value.error} > 0) open = true;")
+        return value
 
     # ------------------------------------------------------------------ accesses
 
@@ -77,6 +101,8 @@ class StatementWriter(ProgramWriter):
             raise TVMagicError(f"buffer `{buffer.name}` has no array", node=node)
         if buffer.strides or not (isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0):
             raise TVMagicError(f"buffer `{buffer.name}` with strides or an offset has no form in JavaScript", node=node)
+        for index in node.indices:
+            self.decided(index)
         return self.arrays[buffer.data], self.flat(buffer, [self.number(i) for i in node.indices])
 
     @handles(BufferLoad)
@@ -102,8 +128,10 @@ class StatementWriter(ProgramWriter):
                 self.lines.append(f"e{array}[{at}] = {error};")
             elif self.bounds and dtype.is_float:
                 self.lines.append(f"e{array}[{at}] = {value.error}; m{array}[{at}] = Math.abs({value.text});")
+            elif array in self.errors:
+                self.lines.append(f"e{array}[{at}] = {value.error};")
             elif self.bounds and value.error != EXACT:
-                raise TVMagicError("integers made from rounded floats have no bound in JavaScript", node=node)
+                raise InexactIntegers(node.buffer.data)
             self.lines.append(f"{array}[{at}] = {self.stored(value, dtype)};")
             self.lines.append("}")
 
@@ -146,15 +174,14 @@ class StatementWriter(ProgramWriter):
     def while_loop(self, node: While) -> None:
         self.lines.append("while (true) {")
         with self.scope():
-            self.lines.append(f"if (!({self.value(node.condition).text})) break;")
+            condition = self.decided(node.condition)
+            self.lines.append(f"if (!({condition.text})) break;")
             self.visit(node.body)
         self.lines.append("}")
 
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
-        condition = self.value(node.condition)
-        if condition.error != EXACT:
-            raise TVMagicError("a branch on floats that were rounded has no form in JavaScript", node=node)
+        condition = self.decided(node.condition)
         self.lines.append(f"if ({condition.text}) {{")
         with self.scope():
             self.visit(node.then_case)
@@ -170,7 +197,7 @@ class StatementWriter(ProgramWriter):
         always = isinstance(node.predicate, IntImm) and node.predicate.value
         values = [self.value(v) for v in node.iter_values]
         with self.scope():
-            self.lines.append("{" if always else f"if ({self.value(node.predicate).text}) {{")
+            self.lines.append("{" if always else f"if ({self.decided(node.predicate).text}) {{")
             for axis, value, given in zip(block.iter_vars, values, node.iter_values):
                 self.env[axis.var] = value
                 self.intervals.known[axis.var] = self.intervals.of(given)
