@@ -27,7 +27,7 @@ def axis_levels(axes: Sequence[IterVar], analyzer: Analyzer) -> list[list[IterVa
     def depth_of(axis: IterVar) -> int:
         found = depth.get(axis.var)
         if found is None:
-            ends = [analyzer.simplify(end) for end in (axis.dom.min, axis.dom.extent)]
+            ends = [analyzer.simplify(end) for end in _ends(axis)]
             named = [by_var[v] for end in ends for v in variables_in(end) if v in by_var]
             found = depth[axis.var] = max((depth_of(other) + 1 for other in named), default=0)
         return found
@@ -36,6 +36,11 @@ def axis_levels(axes: Sequence[IterVar], analyzer: Analyzer) -> list[list[IterVa
     for axis in axes:
         levels[depth[axis.var]].append(axis)
     return levels
+
+
+def _ends(axis: IterVar) -> tuple[PrimExpr, PrimExpr]:
+    assert axis.dom is not None
+    return axis.dom.min, axis.dom.extent
 
 
 @dataclass
@@ -62,7 +67,7 @@ def _levels(axes: Sequence[Sequence[IterVar]], analyzer: Analyzer) -> list[_Leve
             outer = above[axis.var]
             level.add(axis, Range.from_min_extent(outer, const(1, outer.dtype)), outer)
         for axis in new_axes:
-            ends = [analyzer.simplify(substitute(end, above)) for end in (axis.dom.min, axis.dom.extent)]
+            ends = [analyzer.simplify(substitute(end, above)) for end in _ends(axis)]
             loop, domain = Var(axis.var.name, axis.dtype), Range.from_min_extent(*ends)
             level.loops.append((loop, domain))
             level.add(axis, domain, loop)
