@@ -43,7 +43,8 @@ def program(store: Callable[[tir.Buffer, tir.Buffer, tir.Var], tir.Stmt]) -> tir
 )
 def test_elements_that_are_vectors(store: Any, row: list[int]) -> None:
     source, result = tvm.nd.empty((4,), "float32x4"), tvm.nd.empty((4,), "float32x4")
-    source.copyfrom(VALUES), result.copyfrom(np.zeros((4, 4), "float32"))
+    source.copyfrom(VALUES)
+    result.copyfrom(np.zeros((4, 4), "float32"))
     tvm.build(program(store))(source, result, 3)
     expected = np.zeros((4, 4))
     expected[2] = row
@@ -67,13 +68,14 @@ def test_memory_that_is_accessed_with_masks_keeps_its_elements() -> None:
     body += [tir.BufferStore(B, A.vload([index]), [index])]
     loop = tir.For(i, 0, 4, tir.ForKind.SERIAL, tir.SeqStmt(body))
     attr = tir.AttrStmt(A.data, "some_fact", 1, tir.DeclBuffer(A, loop))
-    func = tir.PrimFunc([C, B], tir.Allocate(A.data, "float32", [16], tir.const(True), attr))
+    allocation = tir.Allocate(A.data, "float32", [16], tir.const(True), attr)
+    func = tir.PrimFunc([C, B], allocation)
     result = np.zeros(16, "float32")
     tvm.build(func.with_attr("global_symbol", "f"))(VALUES.ravel(), result)
     assert result.tolist() == [1, 2, 3, 4, 7, 6, 7, 8, 7, 7, 11, 12, 7, 7, 7, 16]
     # what is said of a pointer is said of the one in its place
     pointer = tir.Var("p", tvm.ir.PointerType(tvm.ir.PrimType("float32")))
-    other = tir.stmt_functor.substitute(func.body.body, {A.data: pointer})
+    other = tir.stmt_functor.substitute(allocation.body, {A.data: pointer})
     assert other.node is pointer
     plain = tir.PrimFunc(
         [B], tir.Allocate(A.data, "float32", [16], tir.const(True), tir.AttrStmt(A.data, "some_fact", 1, B.vstore(

@@ -174,7 +174,7 @@ def test_nodes_by_the_name_of_their_class() -> None:
     assert isinstance(node, ir.IntImm) and str(node) == "10"
     assert str(ir.make_node("tir.Add", a=node, b=ir.Var("x"))) == "10 + x"
     tensor = te.placeholder((4,))
-    made = ir.make_node("Tensor", shape=tensor.shape, dtype="float32", op=tensor.op, value_index=0)
+    made: Any = ir.make_node("Tensor", shape=tensor.shape, dtype="float32", op=tensor.op, value_index=0)
     assert made.op == tensor.op and made.value_index == 0
     for key, fields in (
         ("Nothing", {}),

@@ -257,3 +257,25 @@ def test_no_int32_is_left_by_the_override() -> None:
     found: list[str] = []
     post_order_visit(func.body, lambda x: found.append(str(x.dtype)) if isinstance(x, Var) else None)
     assert "int32" not in found
+
+
+def test_reduced_axes_that_depend_on_others_are_nested_blocks() -> None:
+    x = te.placeholder((6, 7, 6, 7), "int32", name="x")
+
+    def element(i: tir.Var, j: tir.Var) -> tir.PrimExpr:
+        ri = te.reduce_axis((0, i + 1), "ri")
+        rj = te.reduce_axis((ri, j + 1), "rj")
+        return te.sum(x[i, j, ri, rj], axis=[ri, rj])
+
+    y = te.compute((6, 7), element, name="y")
+    func = te.create_prim_func([x, y])
+    assert tir.analysis.verify_well_formed(func)
+    sch = tir.Schedule(func)
+    assert [len(sch.get(sch.get_block(name)).iter_vars) for name in ("y_2", "y_1", "y")] == [2, 3, 4]
+    inits = [sch.get(sch.get_block(name)).init is not None for name in ("y_2", "y_1", "y")]
+    assert inits == [False, True, False]
+    values = np.random.default_rng(3).integers(0, 9, (6, 7, 6, 7)).astype("int32")
+    result = np.zeros((6, 7), "int32")
+    tvmagic.build(func)(values, result)
+    expected = [[sum(values[i, j, r, r : j + 1].sum() for r in range(i + 1)) for j in range(7)] for i in range(6)]
+    assert result.tolist() == np.array(expected).tolist()

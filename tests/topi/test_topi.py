@@ -122,8 +122,17 @@ def test_pooling() -> None:
     pooled = topi.nn.pool2d(D, [3, 3], [1, 1], [1, 1], [1] * 4, "avg", count_include_pad=False)
     near(pooled, [D], [d], windows(np.pad(d, border)).sum((-1, -2)) / counts)
     near(topi.nn.global_pool(D, "avg"), [D], [d], d.mean((2, 3), keepdims=True))
-    with pytest.raises(ValueError, match="`sum` is not a kind of pooling"):
-        topi.nn.global_pool(D, "sum")
+    rows, columns = ([slice(i * n // 3, -(-(i + 1) * n // 3)) for i in range(3)] for n in (7, 8))
+    expected = np.array([[d[:, :, r, c].mean((2, 3)) for c in columns] for r in rows]).transpose(2, 3, 0, 1)
+    pooled, result = topi.nn.adaptive_pool(D, 3, "avg"), np.zeros(expected.shape, "float32")
+    tvmagic.build(te.create_prim_func([D, pooled]))(d, result)
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
+    near(topi.nn.adaptive_pool(D, [1, 1], "max"), [D], [d], d.max((2, 3), keepdims=True))
+    for wrong in (lambda: topi.nn.global_pool(D, "sum"), lambda: topi.nn.adaptive_pool(D, 2, "sum")):
+        with pytest.raises(ValueError, match="`sum` is not a kind of pooling"):
+            wrong()
+    with pytest.raises(ValueError, match="there are 2 axes for windows, and 1 sizes"):
+        topi.nn.adaptive_pool(D, [2], "max")
 
 
 def test_schedule_of_injective_operators() -> None:

@@ -37,6 +37,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep import deep
 from tvmagic.ir.index_dtype import with_index_dtype
+from tvmagic.te.nested_domains import axis_levels, nested_blocks
 from tvmagic.te.reduction import combine
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.schedule.relations import is_const
@@ -194,6 +195,7 @@ class _CompleteRegions(Mutator):
 
     @handles(Block)
     def block(self, node: Block) -> Any:
+        node = self.visit_children(node)
         if node.reads or node.writes:
             return node
         reads, writes = block_read_write_regions(node, self.outside)
@@ -214,6 +216,9 @@ def _make_placeholder(maker: _Maker, op: PlaceholderOp) -> None:
 
 def _make_compute(maker: _Maker, op: ComputeOp) -> Stmt:
     axes = op.root_iter_vars()
+    levels = axis_levels(axes, maker.analyzer)
+    if len(levels) > 1:
+        return _make_nested(maker, op, levels)
     loops = [Var(iv.var.name, iv.dtype) for iv in axes]
     if isinstance(op.body[0], Reduce):
         blocks = [_compute_block(maker, op, op.outputs, op.body[0], loops)]
@@ -256,6 +261,19 @@ def _compute_block(
     annotations = {k: _on_buffers(maker, v) for k, v in op.attrs.items()}
     block = Block(iter_vars, (), (), name, body, init, annotations=annotations, span=op.span)
     return BlockRealize(bindings, _TRUE, block, op.span)
+
+
+def _make_nested(maker: _Maker, op: ComputeOp, levels: Sequence[Sequence[IterVar]]) -> Stmt:
+    """The blocks of a reduction some of whose axes depend on others."""
+    reduce = op.body[0]
+    assert isinstance(reduce, Reduce)  # the size of a result does not depend on its own axes
+    buffers = [maker.define(t) for t in op.outputs]
+
+    def reduction(values: dict[Var, PrimExpr]) -> tuple[Stmt, Stmt]:
+        return _reduction(maker, op, reduce, buffers, [values[iv.var] for iv in op.axis], values)
+
+    annotations = {k: _on_buffers(maker, v) for k, v in op.attrs.items()}
+    return nested_blocks(levels, maker.analyzer, reduction, lambda: maker.fresh_name(op.name), annotations, op.span)
 
 
 def _on_buffers(maker: _Maker, value: Any) -> Any:

@@ -5,6 +5,6 @@
 
 from tvmagic.topi.nn import pooling
 from tvmagic.topi.nn.layers import dense, pad, relu, softmax
-from tvmagic.topi.nn.pooling import global_pool, pool2d
+from tvmagic.topi.nn.pooling import adaptive_pool, global_pool, pool2d
 
-__all__ = ["dense", "global_pool", "pad", "pool2d", "pooling", "relu", "softmax"]
+__all__ = ["adaptive_pool", "dense", "global_pool", "pad", "pool2d", "pooling", "relu", "softmax"]

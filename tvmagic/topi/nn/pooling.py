@@ -8,12 +8,12 @@ from typing import Any
 from tvmagic import te
 from tvmagic.arith import Analyzer
 from tvmagic.errors import WrongValueError
-from tvmagic.ir import PrimExpr, ops
+from tvmagic.ir import PrimExpr, Select, ops
 from tvmagic.te.tensor import Tensor
 from tvmagic.topi.nn.layers import pad
 from tvmagic.topi.utils import axis_of
 
-__all__ = ["global_pool", "pool2d"]
+__all__ = ["adaptive_pool", "global_pool", "pool2d"]
 
 
 def _window_axes(layout: str) -> tuple[int, int]:
@@ -121,3 +121,54 @@ def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Any:
         tag="elemwise",
         varargs_names=axis_names,
     )
+
+
+def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = "NCHW") -> Any:
+    """`pool_type` (`max` or `avg`) of windows along the axes H and W of `layout`, so many that `output_size` remain.
+
+    output_size: one size for both axes, or two. Window i of n on an axis of m elements goes from `i * m // n` up to
+    `(i + 1) * m / n`, rounded up; neighbours may overlap.
+    """
+    if pool_type not in ("max", "avg"):
+        raise WrongValueError(f"`{pool_type}` is not a kind of pooling", hint="write `max` or `avg`")
+    axes = _window_axes(layout)
+    sizes = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * 2
+    if len(sizes) != len(axes):
+        raise WrongValueError(f"there are {len(axes)} axes for windows, and {len(sizes)} sizes")
+    shape: list[Any] = list(data.shape)
+    for axis, size in zip(axes, sizes):
+        shape[axis] = size
+
+    def windows(indices: Sequence[PrimExpr]) -> tuple[list[PrimExpr], list[Any]]:
+        """The first element of each window, and the axes that run over it."""
+        starts, reduced = [], []
+        for i, (axis, size) in enumerate(zip(axes, sizes)):
+            total, index = data.shape[axis], indices[axis]
+            start, end = ops.floordiv(index * total, size), ops.floordiv((index + 1) * total, size)
+            exact = ops.floormod((index + 1) * total, size).equal(0)
+            reduced.append(te.reduce_axis((0, Select(exact, end, end + 1) - start), name=f"rv{i}"))
+            starts.append(start)
+        return starts, reduced
+
+    def reduced(indices: Sequence[PrimExpr], combine: Any) -> Any:
+        starts, window = windows(indices)
+        place = list(indices)
+        for axis, start, step in zip(axes, starts, window):
+            place[axis] = start + step
+        return combine(data(*place), axis=window)
+
+    given: dict[str, Any] = {"varargs_names": [f"ax{i}" for i in range(len(shape))]}
+    rule = {"schedule_rule": f"meta_schedule.adaptive_pool_{pool_type}"}
+    if pool_type == "max":
+        name = "adaptive_pool_max"
+        return te.compute(shape, lambda *i: reduced(i, te.max), name=name, tag=name, attrs=rule, **given)
+    name = "adaptive_pool_sum"
+    total = te.compute(shape, lambda *i: reduced(i, te.sum), name=name, tag=name, **given)
+
+    def mean(*indices: PrimExpr) -> Any:
+        count: Any = ops.cast(data.dtype, 1)
+        for window in windows(indices)[1]:
+            count = count * ops.cast(data.dtype, window.dom.extent)
+        return ops.div(total(*indices), count)
+
+    return te.compute(shape, mean, name="adaptive_pool_avg", tag="elemwise", attrs=rule, **given)
