@@ -1,6 +1,6 @@
 """The sizes that an argument must have at least: a scan writes its first rows however few there are.
 
-TVM compiles such a program, and a call with too small an array writes outside of it. The functions that are built here
+TVM compiles such a program, and a call with too small an array writes outside its memory. The functions that are built here
 say so in a call instead.
 """
 
