@@ -17,6 +17,7 @@ from tvmagic.ascend.machine import this_machine
 from tvmagic.ascend.sizes import Size, ceiling, parse_size, to_expr
 from tvmagic.ascend.te_axes import Dimension
 from tvmagic.ascend.tiling import _ladder
+from tvmagic.ascend.transforms import are_neighbours
 
 
 def test_three_quarters_of_the_second_cache_are_for_a_tile() -> None:
@@ -192,3 +193,20 @@ def test_sizes_as_expressions(text: str, values: dict[str, int], whole: int) -> 
 def test_the_least_whole_size(value: int | str, least: int | str) -> None:
     size = parse_size(value) if isinstance(value, str) else value
     assert str(ceiling(size)) == str(least)
+
+
+def test_axes_that_may_merge_stand_side_by_side() -> None:
+    graph = AscGraph("neighbours")
+    order = [graph.create_axis(name, 4) for name in ("z0", "z1", "z2")]
+    a, b, c = order
+    for axes, wanted in (
+        ([a, b], True),
+        ([b, c], True),
+        (order, True),
+        ([a, c], False),
+        ([b, a], False),
+        ([c, a], False),
+    ):
+        assert are_neighbours(order, axes) is wanted
+    assert are_neighbours(order, [c]) and not are_neighbours(order, []) and not are_neighbours([a, b], [c])
+    assert not are_neighbours([a, b], [b, c])
