@@ -569,3 +569,50 @@ def test_a_reduction_keeps_the_components_that_its_value_needs() -> None:
     for init, expected in (([], "T.Select(z < 3, x, 0)"), ([n, m], "T.Select(z < 3, n + x, n)")):
         e = tir.Reduce(apart, [x, y], [], z < 3, 0, init)
         assert str(Analyzer().canonical_simplify(e)) == expected
+
+
+def test_data_keep_only_the_powers_of_two_of_a_factor() -> None:
+    """A product of what is loaded may wrap around: modulo 2 to the 32."""
+    data = ir.decl_buffer((8,), "int32", "data")
+    for analyzer, wraps in ((CompilingAnalyzer(), True), (CompilingAnalyzer(), False)):
+        value = data[x] if wraps else x
+        for factor, coeff in ((12, 4), (7, 1), (8, 8)):
+            found = analyzer.modular_set(value * factor + 3)
+            assert tuple(found) == ((coeff, 3 % coeff) if wraps else (factor, 3 % factor))
+
+
+@pytest.mark.parametrize(("divisor", "exact"), [(2.0, True), (0.25, True), (-8.0, True), (3.0, False), (0.75, False)])
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_quotient_is_a_product_if_the_factor_is_exact(divisor: float, exact: bool, fast: bool) -> None:
+    f = ir.Var("f", "float32")
+    simple = CompilingAnalyzer(fast_math=fast).rewrite_simplify(f / ir.FloatImm("float32", divisor))
+    assert isinstance(simple, ir.Mul if exact or fast else ir.Div)
+
+
+@pytest.mark.parametrize(
+    ("greatest", "factor", "answer"),
+    [(1023, 1024, True), (1024, 1024, True), (2046, 1024, True), (4096, 1024, None), (None, 1024, None)],
+)
+def test_a_product_against_a_sum_needs_bounds(greatest: int | None, factor: int, answer: bool | None) -> None:
+    analyzer = Analyzer()
+    analyzer.enabled_extensions = Extension.ComparisonOfProductAndSum
+    for var in (x, y):
+        analyzer.update(var, ConstIntBound(1, ConstIntBound.POS_INF if greatest is None else greatest))
+    simple = analyzer.rewrite_simplify(x * y < (x + y) * factor)
+    assert (simple.value != 0 if isinstance(simple, ir.IntImm) else None) == answer
+
+
+def test_what_cannot_be_simplified_is_the_same_node() -> None:
+    """Also after another expression of the same form, whose answer is kept."""
+    flag = ir.Var("flag", "bool")
+    for e in (
+        x + y,
+        fld(x, y),
+        ir.And(flag, x < y),
+        ir.Or(x < y, flag),
+        ir.Select(flag, x, y),
+        ops.minimum(x, y),
+        ir.Not(flag),
+    ):
+        analyzer = Analyzer()
+        assert analyzer.rewrite_simplify(e) is e and analyzer.rewrite_simplify(e) is e

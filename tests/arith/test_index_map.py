@@ -220,3 +220,11 @@ def test_the_text_of_a_map_has_its_separators(layout: str) -> None:
     separated = SeparatedIndexMap(index_map.initial_indices, index_map.final_indices, None, separators)
     expected = layout.replace("AXIS", "IndexMap.AXIS_SEPARATOR")
     assert separated.to_python_string() == f"lambda i, j: ({expected},)"
+
+
+@pytest.mark.parametrize(
+    ("layout", "extent"), [(lambda i, j: i + j * 4, 32), (lambda i, j: i * 8 + j, 32), (lambda i, j: i, 4)]
+)
+def test_the_extent_of_a_sum_is_that_of_its_largest_term(layout, extent: int) -> None:
+    (found,) = IndexMap.from_func(layout).map_ranges([Range(0, 4), Range(0, 8)])
+    assert (int(found.min), int(found.extent)) == (0, extent)

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from arith_evaluate import evaluate
 from arith_random import RandomExpressions
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tvmagic import ir
 from tvmagic.arith import Analyzer, Extension
+from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
 from tvmagic.arith.const_int_bound import NEG_INF, POS_INF
 from tvmagic.arith.wrapping import fit
 from tvmagic.errors import TVMagicError
@@ -77,11 +76,11 @@ def check_at(analyzer: Analyzer, e: Any, is_condition: bool, points: list[dict[A
     return {**lengths, **known}
 
 
-def check_vectors(choice: random.Random) -> None:
-    """Simplified vectors are equal in every lane."""
+def check_vectors(choice: random.Random) -> int:
+    """Simplified vectors are equal in every lane, as the compiler simplifies them; `arith.Analyzer` divides as TVM's does."""
     source = RandomExpressions(choice)
     e = source.vector(choice.choice([1, 2, 3]), choice.choice([2, 4, 8]))
-    analyzer = Analyzer()
+    analyzer = CompilingAnalyzer()
     for var, (low, extent) in source.ranges.items():
         analyzer.bind(var, ir.Range.from_min_extent(low, extent))
     try:
@@ -89,7 +88,7 @@ def check_vectors(choice: random.Random) -> None:
         bound = analyzer.const_int_bound(e)
     except TVMagicError as error:
         assert "division by" in error.message
-        return
+        return 0
     for point in source.points(16):
         value = value_at(e, point)
         if value is None:
@@ -97,6 +96,7 @@ def check_vectors(choice: random.Random) -> None:
         for result in results:
             assert evaluate(result, point) == value, f"{e} became {result}, which differs at {point}"
         assert bound.min_value <= min(value) and max(value) <= bound.max_value, f"{e} is {value}, outside {bound}"
+    return sum(len(str(result)) for result in results) + len(str(bound))
 
 
 def test_laws_hold() -> None:
@@ -109,10 +109,8 @@ def test_laws_hold() -> None:
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(st.randoms(use_true_random=False))
-def test_laws_hold_for_vectors(choice: random.Random) -> None:
-    check_vectors(choice)
+def test_laws_hold_for_vectors() -> None:
+    assert sum(check_vectors(random.Random(seed)) for seed in range(150)) == 35593, "other forms than before"
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,21 @@ def test_compiled_code_at_the_ends_of_a_formula(name: str, values: list[float], 
     np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
 
 
+def test_the_series_of_digamma() -> None:
+    """In float64, and on both sides of 1/2."""
+    x = np.array([1.0, 0.5, 0.25, -0.5, 1.5])
+    graph = AscGraph("series")
+    graph.create_axis("z0", len(x))
+    ops.Output(ops.Store(ops.Digamma(ops.Load(ops.Data(graph, "x", dtype="float64")))), "out")
+    out = np.zeros_like(x)
+    tvmagic.build(ascend.lower_graph(graph))(x, out)
+    gamma, log2 = 0.5772156649015329, math.log(2)
+    half = -gamma - 2 * log2
+    np.testing.assert_allclose(
+        out, [-gamma, half, -gamma - math.pi / 2 - 3 * log2, half + 2, half + 2], atol=5e-11, rtol=0
+    )
+
+
 def one(name: str, *inputs: np.ndarray, **attrs: object) -> list[np.ndarray]:
     graph = AscGraph("one")
     for axis, length in enumerate(inputs[0].shape):

@@ -227,3 +227,18 @@ def test_what_calls_in_the_loop_of_another_stage_read_is_computed_for_all_iterat
     n = s.normalize()
     assert "E[0:6, 0:16]" in str(te.schedule.ScheduleOps(n, te.schedule.InferBound(n), False))
     assert largest_difference(s, [A, D]) < 1e-6
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_threads_are_outside_of_what_is_tensorized(inside: bool) -> None:
+    A, C = vectors()
+    s = te.create_schedule(C.op)
+    outer, inner = s[C].split(C.op.axis[1], 8)
+    s[C].bind(inner if inside else C.op.axis[0], te.thread_axis("threadIdx.x"))
+    s[C].tensorize(outer if inside else inner, increment(8))
+    if inside:
+        with pytest.raises(ScheduleError, match="thread loop `.*` inside a tensorized one"):
+            tvmagic.lower(s, [A, C])
+    else:
+        assert "increment" in str(s[C].iter_var_attrs[inner].tensor_intrin.name)
+        assert largest_difference(s, [A, C]) == 0

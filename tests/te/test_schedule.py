@@ -593,3 +593,35 @@ def test_a_stage_moved_to_the_root_has_left_its_loop() -> None:
         getattr(s[B], move)()
         assert s[B].attach_stage is None and s[B].attach_ivar is None
         tvmagic.lower(s, [A, C])
+
+
+@pytest.mark.parametrize(("place", "inner"), [(0, True), (1, False), (2, True), (-1, False), (-2, True), (-3, False)])
+def test_where_rfactor_puts_its_axis(place: int, inner: bool) -> None:
+    A, k = te.placeholder((6, 5, 12), name="A"), te.reduce_axis((0, 12), name="k")
+    B = te.compute((6, 5), lambda i, j: te.sum(A[i, j, k], axis=k), name="B")
+    s = te.create_schedule(B.op)
+    parts = s[B].split(k, 3)
+    factor = s.rfactor(B, parts[inner], place)
+    shape = [6, 5]
+    shape.insert(place % 3, 3 if inner else 4)
+    assert [int(n) for n in factor.shape] == shape
+    assert [iv.var.name for iv in factor.op.axis][place] == parts[inner].var.name
+    assert place != -1 or largest_difference(s, [A, B]) <= 1e-5
+
+
+def test_a_new_copy_of_what_was_split_before() -> None:
+    """The loops over data come along, those of the reduction stay."""
+    A, k = te.placeholder((6, 12), name="A"), te.reduce_axis((0, 12), name="k")
+    B = te.compute((6,), lambda i: te.sum(A[i, k], axis=k), name="B")
+    s = te.create_schedule(B.op)
+    outer, inner = s[B].split(B.op.axis[0], 4)
+    s[B].reorder(inner, outer)
+    copy = s.cache_write(B, "local")
+    assert [iv.var.name for iv in s[copy].leaf_iter_vars] == ["i.inner.c", "i.outer.c", "k"]
+    assert largest_difference(s, [A, B]) <= 1e-5
+
+
+def test_the_numbers_of_attach_types_are_tvms() -> None:
+    names = ["kGroupRoot", "kInline", "kInlinedAlready", "kScope", "kScanUpdate"]
+    kinds = te.schedule.AttachType
+    assert [f"k{kind.name.title().replace('_', '')}" for kind in kinds] == names and list(kinds) == [1, 2, 3, 4, 5]
