@@ -13,6 +13,7 @@ from te_execution import largest_difference
 import tvmagic
 from tvmagic import te
 from tvmagic.errors import TVMagicError
+from tvmagic.script import tir as T
 
 
 def ops_text(s: Any) -> str:
@@ -167,3 +168,21 @@ def test_an_output_too_small_for_the_first_rows_is_refused(dtype: str, rows: int
             run(x, y)
             assert (memory[:2] == 7).all() and (memory[2 + size :] == 7).all()
             assert (y == (np.arange(size) // rows + 1)[:, None]).all()
+
+
+def test_a_row_that_a_function_always_writes_has_to_be_there() -> None:
+    @T.prim_func
+    def first(a: T.handle, b: T.handle) -> None:
+        n = T.int32()
+        A, B = T.match_buffer(a, (4,)), T.match_buffer(b, (n,))
+        for i in range(2):
+            with T.block("x"):
+                v = T.axis.spatial(2, i)
+                B[v] = A[v]
+
+    run, memory = tvmagic.build(first), np.full(8, 7, "float32")
+    with pytest.raises(TVMagicError, match="`B` is accessed at 1 of axis 0"):
+        run(np.ones(4, "float32"), memory[2:3])
+    assert (memory == 7).all()
+    run(np.ones(4, "float32"), memory[2:4])
+    assert memory.tolist() == [7, 7, 1, 1, 7, 7, 7, 7]

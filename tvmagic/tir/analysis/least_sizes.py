@@ -58,18 +58,18 @@ def least_sizes(func: PrimFunc) -> list[tuple[PrimExpr, str]]:
 
 def with_least_sizes(program: IRModule, lowered: IRModule) -> IRModule:
     """`lowered` with assertions on the sizes that the functions of `program`, before the passes, need."""
-    for var, func in program.functions.items():
-        needed = least_sizes(func)
-        if not needed or var.name_hint not in {v.name_hint for v in lowered.functions}:
-            continue
-        made = lowered[var.name_hint]
-        sizes = {v for b in made.buffer_map.values() for e in b.shape for v in variables_in(e)} | set(made.params)
-        body = made.body
-        for condition, message in reversed(needed):
+    needed = {var.name_hint: least_sizes(func) for var, func in program.functions.items()}
+    if not any(needed.values()):
+        return lowered
+    functions = dict(lowered.functions)
+    for var, func in functions.items():
+        sizes = {v for b in func.buffer_map.values() for e in b.shape for v in variables_in(e)} | set(func.params)
+        body = func.body
+        for condition, message in reversed(needed.get(var.name_hint, [])):
             if set(variables_in(condition)) <= sizes:
                 body = AssertStmt(condition, StringImm(message), body)
-        lowered = IRModule({**lowered.functions, var: made.with_(body=body)})
-    return lowered
+        functions[var] = func.with_(body=body)
+    return IRModule(functions)
 
 
 class _Accesses(Visitor):
