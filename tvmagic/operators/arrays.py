@@ -24,6 +24,7 @@ __all__ = [
     "laid_out",
     "random_inputs",
     "shapes_of",
+    "share_memory",
     "size_values",
 ]
 
@@ -160,6 +161,12 @@ def shapes_of(tensors: Sequence[Any], values: Mapping[Any, int]) -> list[tuple[i
                 hint="pass larger arrays",
             )
     return shapes
+
+
+def share_memory(values: Sequence[np.ndarray], outputs: Sequence[Any]) -> bool:
+    """Whether some array of `outputs` may be on the memory of one of `values`."""
+    arrays = [o for o in outputs if isinstance(o, np.ndarray)]
+    return any(np.may_share_memory(a, b) for a in arrays for b in values)
 
 
 def _fresh(shape: tuple[int, ...], dtype: np.dtype[Any], strides: Sequence[int] = ()) -> np.ndarray:

@@ -17,7 +17,7 @@ from tvmagic.errors import TVMagicError, WrongTypeError, a_thing, visible
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
-from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, shapes_of, size_values
+from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, shapes_of, share_memory, size_values
 from tvmagic.operators.code_steps import add_code_steps
 from tvmagic.operators.covered_elements import check_tensors_reached
 from tvmagic.operators.midway import Edited
@@ -132,11 +132,9 @@ class Operator:
     @cached_property
     def left_unwritten(self) -> tuple[bool, ...]:
         """For each output, whether elements of it may be left without a value; True of a TensorIR function's alone."""
-        from tvmagic.operators.analysis import without_views
         from tvmagic.operators.unwritten import left_unwritten
 
-        func = None if self.prim_func is None else without_views(self.prim_func)
-        return left_unwritten(func, self.inputs, self.outputs)
+        return left_unwritten(self.prim_func, self.inputs, self.outputs)
 
     def start(self, values: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Copy the inputs that are updated into the arrays of the outputs."""
@@ -521,7 +519,7 @@ class Version:
         """Compute into the arrays of the caller; what shares memory with another argument gets its values at the end."""
         op = self.operator
         arrays: list[np.ndarray] | None = None
-        if any(map(op.is_input, op.outputs)) or _overlap(values, outputs):
+        if any(map(op.is_input, op.outputs)) or share_memory(values, outputs):
             arrays = [as_array(o, t.name) for o, t in zip(outputs, op.outputs)]
             check_inputs(op.name, [*op.inputs, *op.outputs], [*values, *arrays])
         if arrays is None:
@@ -581,11 +579,6 @@ def as_operator(value: Any, name: str | None = None) -> Operator:
             "ascend.Tiling are taken, too",
         )
     return Operator.from_prim_func(name or str(func.attrs.get("global_symbol", "main")), func)
-
-
-def _overlap(values: Sequence[np.ndarray], outputs: Sequence[Any]) -> bool:
-    arrays = [o for o in outputs if isinstance(o, np.ndarray)]
-    return any(np.may_share_memory(a, b) for a in arrays for b in values)
 
 
 def _arrays(count: int) -> str:

@@ -27,6 +27,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.query import launches_thread, variables_in
+from tvmagic.operators.analysis import without_views
 from tvmagic.tir.blocks.conditions import all_of
 
 __all__ = ["left_unwritten"]
@@ -40,7 +41,7 @@ def left_unwritten(func: PrimFunc | None, inputs: Sequence[Any], outputs: Sequen
     if func is None:
         return (False,) * len(outputs)
     stores = _Stores()
-    stores.visit(func.body)
+    stores.visit(without_views(func).body)
     return tuple([b.data not in stores.whole and all(b is not i for i in inputs) for b in outputs])
 
 

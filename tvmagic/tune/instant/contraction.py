@@ -26,12 +26,11 @@ from tvmagic.ir import (
     PrimExpr,
     Var,
     post_order_visit,
-    structural_equal,
 )
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant.loops import chunks, copy_block, fused, hint_partition
-from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, loads_in, look
+from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, distinct, loads_in, look, same_element
 
 __all__ = ["Application", "Plan", "apply", "plan_contraction"]
 
@@ -87,7 +86,7 @@ def plan_contraction(info: BlockInfo, machine: Machine, whole: bool = False) -> 
     """
     if info.combine not in (Add, Max, Min, Mul) or not info.store.plain or not info.reduced:
         return None
-    operands = _distinct([a for a in info.loads if a.variables])
+    operands = distinct([a for a in info.loads if a.variables])
     if len(operands) < 2 or any(a.extent == 0 for a in info.axes):
         return None
     best: Plan | None = None
@@ -105,22 +104,9 @@ def plan_contraction(info: BlockInfo, machine: Machine, whole: bool = False) -> 
 
 def _multiplied(info: BlockInfo, operands: list[Access]) -> list[Access]:
     """The operands without those that only conditions read, such as masks, if two others are left."""
-    asked = _distinct([load for c in info.conditions for load in loads_in(c)])
-    others = [a for a in operands if not any(_same_element(a, b) for b in asked)]
+    asked = distinct([load for c in info.conditions for load in loads_in(c)])
+    others = [a for a in operands if not any(same_element(a, b) for b in asked)]
     return others if len(others) > 1 else operands
-
-
-def _same_element(a: Access, b: Access) -> bool:
-    return a.buffer is b.buffer and structural_equal(a.indices, b.indices)
-
-
-def _distinct(loads: list[Access]) -> list[Access]:
-    """The accesses, those that read the same element once: `(A[i, k] - B[j, k]) * (A[i, k] - B[j, k])` has two."""
-    found: list[Access] = []
-    for load in loads:
-        if not any(_same_element(a, load) for a in found):
-            found.append(load)
-    return found
 
 
 def _divides(value: PrimExpr) -> bool:
@@ -157,7 +143,7 @@ def _plans(
     for row, lanes in product(rows, widths):
         # Rounding up needs accesses at plain variables, each of a buffer of its own. What is computed of the zeros there is
         # not stored, whatever it is; but integers cannot be divided by them, and conditions would be asked for them too.
-        own = len({a.buffer for a in info.loads}) == len(_distinct(info.loads))
+        own = len({a.buffer for a in info.loads}) == len(distinct(info.loads))
         padding = own and all(a.plain for a in info.loads) and not info.conditions and not _divides(info.value)
         for count, vectors in machine.tiles():
             plan = _planned(

@@ -11,13 +11,14 @@ from tvmagic.ir import And, Not, Or, PrimExpr, structural_equal
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import hint_partition, in_vectors, share
-from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, loads_in, look
+from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, distinct, loads_in, look
 
 __all__ = ["inline_cheap", "spread", "vector_axis"]
 
 _ENOUGH = 1 << 18  # elements from which threads pay: they take some 20 microseconds, as waking a thread does
 _LONG = 8  # elements that take as long as one with a long call, or with one that is read across the lines of the cache
 _COMPUTED = 4  # elements that take as long as one that is read at a place that is computed, as of `X[i // 2]`
+_SHORT = 8  # loads of an expression that may be repeated in its reader, as what is alike is computed once
 _COSTLY = {
     "tir.exp",
     "tir.tanh",
@@ -32,17 +33,20 @@ _COSTLY = {
 
 
 def inline_cheap(sch: Schedule, info: BlockInfo, notes: Decisions) -> bool:
-    """Compute an elementwise block in the elementwise blocks that read it, if that repeats no work; whether it was done."""
+    """Compute an elementwise block in the elementwise blocks that read it, if that repeats no work; whether it was done.
+
+    A block that reads the same element several times, as in `d * d`, computes it once; calls are repeated.
+    """
     consumers = sch.get_consumers(info.rv)
     if info.reduced or not consumers:
         return False
-    total = 0
+    total, short = 0, len(info.loads) <= _SHORT and not info.calls & _COSTLY
     for consumer in consumers:
         reader = look(sch, consumer)
         if reader is None or reader.reduced:
             return False
         loads = [a for a in reader.loads if a.buffer is info.store.buffer]
-        total += len(loads)
+        total += len(distinct(loads) if short else loads)
         if _size(reader.axes) > _size(info.axes) and not _trivial(info):
             return False
     if total > 1 and not _trivial(info):
@@ -161,9 +165,15 @@ def _on_cores(
     """The outer loops in parallel; each core gets stretches of what is left of the innermost if there are none."""
     outer = order or inner
     computed = axis is not None and any(a.step(axis.var) is None for a in info.loads)
-    weight = _LONG if info.calls & _COSTLY else _COMPUTED if computed else 1
+    weight = _LONG if info.calls & _COSTLY else _COMPUTED if computed else _moved(info)
     if outer and _size(info.axes) * weight >= _ENOUGH:
         share(sch, outer, machine)
+
+
+def _moved(info: BlockInfo) -> int:
+    """How many times as long as for one of 32 bits, read and written once, the loads and stores for an element take."""
+    wide = max(1, info.store.buffer.dtype.bits // 32)
+    return wide * max(1, len(distinct(info.loads)) // 2)
 
 
 def _crossed(info: BlockInfo, axis: Axis) -> Axis | None:

@@ -28,6 +28,7 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
+    structural_equal,
 )
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
@@ -41,8 +42,10 @@ __all__ = [
     "blocks_of",
     "combined",
     "constant",
+    "distinct",
     "loads_in",
     "look",
+    "same_element",
 ]
 
 
@@ -291,9 +294,21 @@ def combined(store: BufferStore) -> tuple[type, PrimExpr] | None:
 
 
 def _same(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
-    from tvmagic.ir import structural_equal
-
     return len(a) == len(b) and all(x is y or structural_equal(x, y) for x, y in zip(a, b))
+
+
+def same_element(a: Access, b: Access) -> bool:
+    """Whether two accesses are of the same element in each iteration."""
+    return a.buffer is b.buffer and _same(a.indices, b.indices)
+
+
+def distinct(loads: Sequence[Access]) -> list[Access]:
+    """The accesses, those that read the same element once: `(A[i, k] - B[j, k]) * (A[i, k] - B[j, k])` has two."""
+    found: list[Access] = []
+    for load in loads:
+        if not any(same_element(a, load) for a in found):
+            found.append(load)
+    return found
 
 
 def blocks_of(sch: Schedule) -> list[Any]:
