@@ -338,3 +338,21 @@ def test_memory_of_a_warp_is_shared_by_its_threads() -> None:
         stage.bind(stage.op.axis[1], thread)
     text = str(te.schedule.ScheduleOps(s, te.schedule.InferBound(s)))
     assert "T.ProducerRealize(B[i, 0:32], T.bool(True))" in text and '"double_buffer_scope", 1)' in text
+
+
+@pytest.mark.parametrize("outside", ["blockIdx.x", "threadIdx.y"])
+def test_blocks_are_outside_of_the_threads_that_compute_there(outside: str) -> None:
+    A = te.placeholder((4, 8), name="A")
+    B = te.compute((4, 8), lambda i, j: A[i, j] + 1.0, name="B")
+    C = te.compute((4, 8), lambda i, j: B[i, j] * 2.0, name="C")
+    s, inside = te.create_schedule(C.op), "threadIdx.y" if outside == "blockIdx.x" else "blockIdx.x"
+    s[C].bind(C.op.axis[0], te.thread_axis(outside))
+    s[C].bind(C.op.axis[1], te.thread_axis(inside))
+    s[B].compute_at(s[C], C.op.axis[1])
+    if inside == "blockIdx.x":
+        with pytest.raises(ScheduleError, match="stage `B`: it is computed inside `blockIdx.x`, which is inside `thr"):
+            tvmagic.lower(s, [A, C])
+        s[B].set_scope("local")
+    a, c = np.arange(32, dtype="float32").reshape(4, 8), np.zeros((4, 8), "float32")
+    tvmagic.build(s, [A, C])(a, c)
+    assert (c == (a + 1) * 2).all()

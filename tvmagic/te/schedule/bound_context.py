@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tvmagic.errors import ScheduleError
 from tvmagic.ir import IterVar, Range
 from tvmagic.te.schedule.graph import create_attach_path, create_feed_graph, create_read_graph
+from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import Stage
 from tvmagic.te.schedule.thread import ThreadScope, default_storage_rank, storage_rank
 from tvmagic.te.schedule.thread_memory import is_serial_reduction, threads_around_reduction
@@ -49,7 +51,32 @@ class BoundContext:
         if stage.scope:
             return storage_rank(stage.scope)
         tags = [self.thread_tag(iv) for iv in self.paths[stage.op]]
+        self._check_innermost_thread(stage)
         return default_storage_rank(max([ThreadScope.of(t).rank for t in tags if t and t != "pipeline"], default=-1))
+
+    def _check_innermost_thread(self, stage: Stage) -> None:
+        """Blocks are launched outside threads: memory without a scope is that of the innermost thread axis around it.
+
+        With the blocks inside, the threads of a block would share the memory, and each writes there what it reads.
+        """
+        launched: dict[str, IterVar] = {}  # from outside; launched again inside, the same threads go on
+        for iv in reversed(self.paths[stage.op]):
+            if ThreadScope.launched(self.thread_tag(iv)):
+                launched.setdefault(self.thread_tag(iv), iv)
+        shared_by = [t for t, iv in launched.items() if ThreadScope.of(t).rank == 1 and not self._runs_once(iv)]
+        if not shared_by or ThreadScope.of(block := list(launched)[-1]).rank == 1:
+            return
+        thread = shared_by[-1]
+        raise ScheduleError(
+            f"stage `{stage.origin_op.name}`: it is computed inside `{block}`, which is inside `{thread}`; its memory would "
+            f"be the block's, but each `{thread}` writes there what it alone reads",
+            span=stage.span,
+            hint=f'bind `{block}` to a loop outside that of `{thread}`, or give each thread its own: set_scope("local")',
+        )
+
+    def _runs_once(self, iv: IterVar) -> bool:
+        range_ = self.ranges.get(iv, iv.dom)
+        return range_ is not None and is_const(range_.extent, 1)
 
     @cached_property
     def memory_ranks(self) -> dict[Stage, int]:

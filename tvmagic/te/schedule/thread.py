@@ -29,6 +29,11 @@ class ThreadScope(NamedTuple):
     dim_index: int
 
     @staticmethod
+    def launched(tag: str) -> bool:
+        """Whether the tag is one of a block or thread that the device launches, not of a virtual one."""
+        return tag.startswith(("blockIdx.", "threadIdx."))
+
+    @staticmethod
     def of(tag: str) -> ThreadScope:
         """The scope of a tag such as `threadIdx.x`, `blockIdx.y`, `vthread`."""
         if tag == "cthread" or tag.startswith("vthread"):
