@@ -36,7 +36,21 @@ CASES = [
     ("Y[i, j] = cumprod(X[i, j], over=i)", lambda x: x.cumprod(0)),
     ("Y[i, j] = cummax(X[i, j], over=j) - X[i, j]", lambda x: np.maximum.accumulate(x, 1) - x),
     ("Y[i, j] = cummin(X[i, j], over=j)", lambda x: np.minimum.accumulate(x, 1)),
-]
+    # reductions inside reductions
+    ("Y[i] += max(X[i, j] * X[k, j], over=j)", lambda x: (x[:, None] * x[None]).max(2).sum(1)),
+    ("Y[i] = max(X[i, j] - mean(X[i, k], over=k), over=j)", lambda x: (x - x.mean(1, keepdims=True)).max(1)),
+    ("Y[i] = max(X[i, j] - mean(X[i, j], over=j), over=j)", lambda x: (x - x.mean(1, keepdims=True)).max(1)),
+    ("Y[i] = argmin(sum(X[i, j] * X[k, j], over=j), over=k)", lambda x: (x @ x.T).argmin(1)),
+    ("Y[i] += softmax(X[i, j], over=j) * X[i, j]", lambda x: (softmax(x, 1) * x).sum(1)),
+    ("Y[i] = max(softmax(X[i, j], over=j), over=j)", lambda x: softmax(x, 1).max(1)),
+    # generators, as in Python
+    ("Y[i, j] = max(X[2 * i + r, 5 * j + q] for r in range(2) for q in range(5))",
+     lambda x: x.reshape(3, 2, 2, 5).max((1, 3))),
+    ("Y[i] = sum([X[i, k] for k in range(2, 9)]) / mean(X[i, j] for j in range(3))",
+     lambda x: x[:, 2:9].sum(1) / x[:, :3].mean(1)),
+    ("Y[i] = sum(max(X[i, k] * X[d, k] for k in range(10)) for d in range(6))",
+     lambda x: (x[:, None] * x[None]).max(2).sum(1)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("line, numpy", CASES, ids=lambda v: v if isinstance(v, str) else "")

@@ -185,6 +185,22 @@ MISTAKES = [
     ("X: float32[4]\nY: int32[4]\nY[i] = X[i]", "declared as `int32`", "Y[i]"),
     ("X: float32[4]\nY[i] = max(X[i])", "takes 2 or more arguments", "max(X[i])"),
     ("X: float32[4]\nY[i] = sum(X[i])", "does not say over what", "sum(X[i])"),
+    ("X: float32[4, 4]\nY[i] = sum(X[i, k] for k in range(4) if k > 1)", "has no condition after its `for`", "k > 1"),
+    ("X: float32[4, 4]\nY[i] = sum(x for x in X)", "runs over `range(...)`, not over `X`", "X"),
+    ("X: float32[4, 4]\nY[i] = sum(X[i, k] for i in range(4))", "`i` is an index of the left side", "i"),
+    ("X: float32[4]\nY[()] = sum(X[k] for k in range(4)) - sum(X[k] for k in range(2))", "has another range", "k"),
+    (
+        "X: float32[4, 4]\nY[i] = exp(X[i, k] for k in range(2))",
+        "is what a reduction runs over",
+        "(X[i, k] for k in range(2))",
+    ),
+    (
+        "X: float32[4, 4]\nY[i] = sum(max(X[i, k], over=k), over=k)",
+        "`k` is reduced inside already",
+        "sum(max(X[i, k], over=k), over=k)",
+    ),
+    ("X: float32[4, 4]\nY[t] = X[t, 0] if t == 0 else Y[t - 1] + X[t, k]", "`k` is on the right side only", "k"),
+    ("X: float32[4, 4]\nY[i] = max(X[i, k], over=(k in 2))", "takes index names, not `k in 2`", "k in 2"),
     ("X: float32[4]\ni: range(3, 1)\nY[i] = X[i]", "is empty", "range(3, 1)"),
 ]
 

@@ -15,7 +15,7 @@ from tvmagic.notation.index_ranges import IndexRanges
 from tvmagic.notation.recurrence import EXAMPLE, recurrence
 from tvmagic.notation.scope import Layered
 from tvmagic.notation.suggestions import reduction_hint
-from tvmagic.notation.syntax import over_names, reduction_name
+from tvmagic.notation.syntax import over_names, reduces, reduction_name
 
 __all__ = ["Definition"]
 
@@ -28,11 +28,13 @@ class Definition(IndexRanges):
     def build(self, reduction: str | None, previous: Any) -> Any:
         """The tensor that the statement defines."""
         value = self.value
+        free = [n for n in self.index_names(value) if n not in self.axes]
+        kept = {n for node in ast.walk(value) if isinstance(node, ast.Call) for n in self._kept(node)}
         if self.reads_itself:
             if reduction is not None:
                 self._refuse_recurrent_sum(reduction)
+            self._check_free(free, kept)
             return recurrence(self)
-        free = [n for n in self.index_names(value) if n not in self.axes]
         if reduction is not None:
             if not free:
                 self._check_ranges(value)
@@ -44,11 +46,9 @@ class Definition(IndexRanges):
             if previous is not None:
                 return self._accumulate(reduction, free, previous)
             return self._stage(self.name, self.axes, value, reduction, free)
+        self._check_free(free, kept)
         if isinstance(value, ast.Call) and reduction_name(value) is not None:
-            self._check_free(free, over_names(value, self.source))
             return self._reduction(self.name, self.axes, value)
-        bound = {n for node in ast.walk(value) if isinstance(node, ast.Call) for n in over_names(node, self.source)}
-        self._check_free(free, bound)
         return self._stage(self.name, self.axes, value, None, [])
 
     def _refuse_recurrent_sum(self, reduction: str) -> NoReturn:
@@ -60,15 +60,21 @@ class Definition(IndexRanges):
         )  # fmt: skip
 
     def index_names(self, node: ast.AST) -> list[str]:
-        """The index names in `node`, in the order in which they are first read."""
-        found: dict[str, int] = {}
-        names = sorted(
-            (n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in self.ranges),
-            key=lambda n: (n.lineno, n.col_offset),
-        )
-        for name in names:
-            found.setdefault(name.id, len(found))
-        return list(found)
+        """The index names in `node`, in the order in which they are first read; not those over which a reduction in it runs."""
+        found: list[ast.Name] = []
+        pending: list[tuple[ast.AST, frozenset[str]]] = [(node, frozenset())]
+        while pending:
+            part, reduced = pending.pop()
+            if isinstance(part, ast.Name) and part.id in self.ranges and part.id not in reduced:
+                found.append(part)
+            elif isinstance(part, ast.Call) and reduces(part):
+                reduced |= over_names(part, self.source)
+            pending += [(child, reduced) for child in ast.iter_child_nodes(part)]
+        return list(dict.fromkeys(n.id for n in sorted(found, key=lambda n: (n.lineno, n.col_offset))))
+
+    def _kept(self, call: ast.Call) -> set[str]:
+        """The names that follow `over=` in a call with a value for each of them, such as `softmax`."""
+        return set() if reduces(call) else over_names(call, self.source)
 
     def _check_free(self, free: list[str], bound: set[str]) -> None:
         loose = [n for n in free if n not in bound]
@@ -111,7 +117,13 @@ class Definition(IndexRanges):
                 fail_at(self.source, call, f"`{name_over}` is reduced and on the left side, too")
             if name_over not in self.ranges:
                 fail_at(self.source, call, f"nothing is indexed by `{name_over}`, over which `{kind}` runs")
-        return self._stage(name, axes, call.args[0], kind, [n for n in self.index_names(call) if n in over])
+        inside = self.index_names(call.args[0])
+        for name_over in sorted(over.difference(inside)):
+            fail_at(
+                self.source, call, f"`{name_over}` is reduced inside already, so that nothing is left over which `{kind}` runs",
+                "give one of the two indices another name",
+            )  # fmt: skip
+        return self._stage(name, axes, call.args[0], kind, [n for n in inside if n in over])
 
     def _stage(self, name: str, axes: list[str], value: ast.expr, reduction: str | None, over: list[str]) -> Any:
         reduced = {n: te.reduce_axis((self.ranges[n][0], self.ranges[n][0] + self.ranges[n][1]), name=n) for n in over}
@@ -159,8 +171,8 @@ class Definition(IndexRanges):
         derived = DERIVED.get(ast.unparse(call.func))
         if derived is not None:
             return derived(self, call, bound)
-        over = over_names(call, self.source)
-        free = [n for n in self.index_names(call) if n not in over]
+        free = self.index_names(call)
+        self._check_free(free, set(bound))
         name = self._fresh(f"{self.name}_{reduction_name(call)}")
         tensor = self._reduction(name, free, call)
         return tensor(*[bound[n] for n in free])

@@ -17,6 +17,7 @@ __all__ = [
     "DTYPES",
     "FUNCTIONS",
     "OVER",
+    "REDUCING",
     "REDUCTIONS",
     "Expressions",
     "NotationError",
@@ -59,6 +60,7 @@ BY_OTHERS = {
     "var": "write `mean((X[i, k] - m[i]) ** 2, over=k)`, with the mean `m[i]` in a line above",
     "std": "write `sqrt(mean((X[i, k] - m[i]) ** 2, over=k))`, with the mean `m[i]` in a line above",
 }
+REDUCING = (*REDUCTIONS, "mean", "argmax", "argmin")  # one value for all of what they run over
 OVER = ("mean", "softmax", "argmax", "argmin", "cumsum", "cumprod", "cummax", "cummin")
 
 

@@ -38,12 +38,6 @@ class IndexRanges:
         for node in ast.walk(self.value):
             if isinstance(node, ast.Constant) and (id(node) in casts or isinstance(node.value, str)):
                 self._check_text(node, id(node) in casts)
-            elif isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
-                loop = node.generators[0]
-                fail_at(
-                    self.source, node, "`for` in an expression is not part of the index notation",
-                    f"write `{ast.unparse(loop.target)}: {ast.unparse(loop.iter)}` above and `over={ast.unparse(loop.target)}`",
-                )  # fmt: skip
             elif isinstance(node, ast.Name):
                 self._check_name(node, id(node) in bases)
         for access, _ in self.accesses:

@@ -6,6 +6,7 @@
     Y[i, j] += X[i, k] * W[j, k]       a sum over the names on the right only
     Y[i] *= X[i, k]                    a product over them
     Y[i] = max(X[i, k], over=k)        a reduction by name: sum, prod, max, min, mean, argmax, argmin
+    Y[i] = max(X[2 * i + r] for r in range(2))    the same, with the range of the index
     Y[i, k] = softmax(X[i, k], over=k) along an index that stays: softmax, cumsum, cumprod, cummax, cummin
     H[t] = X[t] if t == 0 else H[t - 1] + X[t]    a recurrence; one index is earlier wherever it reads itself
     Z[i] = exp(Y[i]) if i > 0 else 0   the untaken side is not computed
@@ -26,6 +27,7 @@ from tvmagic import te
 from tvmagic.ir.deep import with_deep_stack
 from tvmagic.notation.definition import Definition
 from tvmagic.notation.expressions import DTYPES, fail_at, index_items
+from tvmagic.notation.generators import without_generators
 from tvmagic.notation.scope import Scope
 from tvmagic.notation.suggestions import declaration_hint
 from tvmagic.notation.syntax import declaration
@@ -123,7 +125,11 @@ class Notation(Scope):
         previous = self.tensors.get(name) if reduction else None
         if previous is not None and isinstance(previous.op, te.PlaceholderOp) and name not in self.carried:
             previous = None
+        outer = self.ranges
+        value, own = with_deep_stack(lambda: without_generators(value, axes, self))
+        self.ranges = {**outer, **own}
         tensor = with_deep_stack(lambda: Definition(self, name, axes, target, value).build(reduction, previous))
+        self.ranges = outer
         self._check_declared(name, tensor, target, value)
         self.tensors[name] = tensor
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from tvmagic import te
-from tvmagic.notation.expressions import DTYPES, REDUCTIONS, fail_at, index_items
+from tvmagic.notation.expressions import DTYPES, REDUCING, REDUCTIONS, fail_at, index_items
 from tvmagic.notation.source import Source
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "is_notation",
     "over_names",
     "python_names",
+    "reduces",
     "reduction_name",
 ]
 
@@ -76,6 +77,11 @@ def reduction_name(call: ast.Call) -> str | None:
     return call.func.id if is_reduction and any(k.arg == "over" for k in call.keywords) else None  # type: ignore[union-attr]
 
 
+def reduces(call: ast.Call) -> bool:
+    """Whether the call has one value for all of the indices that follow its `over=`."""
+    return isinstance(call.func, ast.Name) and call.func.id in REDUCING
+
+
 def over_names(call: ast.Call, source: Source) -> set[str]:
     """The index names after `over=` of a call."""
     names: set[str] = set()
@@ -95,6 +101,8 @@ def _over_hint(item: ast.expr) -> str:
     match item:
         case ast.Compare(left=ast.Name(id=name), ops=[ast.In()], comparators=[ast.Call() as within]):
             return f"write `{name}: {ast.unparse(within)}` above, and `over={name}`"
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.In()], comparators=[ast.Constant(value=int(n))]):
+            return f"write `{name}: range({n})` above, and `over={name}`"
         case ast.Constant(value=int()):
             return "an axis has no number here: name the index that is reduced, as in `max(X[i, k], over=k)`"
     return "write `over=k`, or `over=(k, l)` for several"
