@@ -378,3 +378,17 @@ def test_what_python_functions_give_is_told_where_it_is_no_number(line: str, mes
     with pytest.raises(NotationError) as caught:
         operator("f", f"X: float32[5]\n{line}", namespace=names)
     assert message in str(caught.value) and caught.value.span is not None and caught.value.span.line == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "remarks"),
+    [
+        ("Y[t] = X[t] if t == 0 else Y[t - 1] + X[t]", ["`Y[t - 1]` is its old value"]),
+        ("Y[t] = Y[t] * 2 + X[t]", []),
+        ("Y[t] = Y[t - 1] + Y[t + 1] if 0 < t and t < 3 else X[t]", []),
+    ],
+)
+def test_what_looks_like_a_recurrence_of_an_input_is_remarked_on(line: str, remarks: list[str]) -> None:
+    found = operator("f", f"X: float32[4]\nY: float32[4]\n{line}").remarks
+    assert len(found) == len(remarks) and all(r in f for r, f in zip(remarks, found))
+    assert not operator("f", f"X: float32[4]\nZ[t] = X[t] / 2\n{line.replace('Y', 'Z')}").remarks

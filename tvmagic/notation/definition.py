@@ -114,7 +114,10 @@ class Definition(IndexRanges):
             fail_at(self.source, call, f"`{kind}(..., over=...)` takes one expression, not {len(call.args)}")
         for name_over in over:
             if name_over in axes and axes is self.axes:
-                fail_at(self.source, call, f"`{name_over}` is reduced and on the left side, too")
+                fail_at(
+                    self.source, call, f"`{name_over}` is reduced and on the left side, too",
+                    "give the index over which it runs a name of its own",
+                )  # fmt: skip
             if name_over not in self.ranges:
                 fail_at(self.source, call, f"nothing is indexed by `{name_over}`, over which `{kind}` runs")
         inside = self.index_names(call.args[0])

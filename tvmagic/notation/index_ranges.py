@@ -117,8 +117,9 @@ class IndexRanges:
                     )  # fmt: skip
 
     def _check_reductions(self) -> None:
-        """What follows `over=` indexes something, and no other keyword is in its place."""
+        """What follows `over=` indexes something or has a range, and no other keyword is in its place."""
         indexing = {n.id for a, _ in self.accesses for n in ast.walk(a.slice) if isinstance(n, ast.Name)}
+        indexing |= self._used() & set(self.scope.ranges)
         for node in ast.walk(self.value):
             if (
                 not isinstance(node, ast.Call)

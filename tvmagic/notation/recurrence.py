@@ -20,7 +20,7 @@ from tvmagic.notation.expressions import index_items
 if TYPE_CHECKING:
     from tvmagic.notation.definition import Definition
 
-__all__ = ["EXAMPLE", "recurrence"]
+__all__ = ["EXAMPLE", "earlier_access", "recurrence"]
 
 Bound = Mapping[str, Any]
 _CHECKED = 32  # first steps that are looked at; what later ones read is checked while the operator runs
@@ -64,14 +64,30 @@ def _base(access: ast.Subscript) -> str:
     return access.value.id if isinstance(access.value, ast.Name) else ""
 
 
-def _time(made: Definition) -> tuple[str, int]:
-    """The index name along which the definition reads itself earlier, and by how many steps at most."""
-    own = [access for access, _ in made.accesses if _base(access) == made.name]
+def _earlier(made: Definition, own: list[ast.Subscript]) -> tuple[str, int] | None:
+    """The index name along which all of the accesses are earlier, and by how many steps at most."""
     for place, name in enumerate(made.axes):
         sums = [affine_of(index_items(access)[place], made.names, made.numbers_of_indices()) for access in own]
         lags = [-s.constant if s is not None and s.factors == {name: 1} else None for s in sums]
         if all(isinstance(lag, int) and lag > 0 for lag in lags):
             return name, max(lag for lag in lags if lag is not None)
+    return None
+
+
+def earlier_access(made: Definition) -> ast.Subscript | None:
+    """An access of the tensor itself, if the statement is written as a recurrence is: each is earlier, under a condition."""
+    own = [(access, guarded) for access, guarded in made.accesses if _base(access) == made.name]
+    if not own or not all(guarded for _, guarded in own) or _earlier(made, [access for access, _ in own]) is None:
+        return None
+    return own[0][0]
+
+
+def _time(made: Definition) -> tuple[str, int]:
+    """The index name along which the definition reads itself earlier, and by how many steps at most."""
+    own = [access for access, _ in made.accesses if _base(access) == made.name]
+    found = _earlier(made, own)
+    if found is not None:
+        return found
     made.fail(
         own[0].value, f"`{made.name}` is read before it is computed",
         f"one index is earlier by a number wherever `{made.name}` itself is read, as in {EXAMPLE}",

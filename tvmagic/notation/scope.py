@@ -30,9 +30,11 @@ class Scope:
             str, int
         ] = {}  # the lines of the cell that say `j: range(5)`, also those not reached yet
         self.declared: dict[str, tuple[Any, str]] = {}
-        self.assigned: set[str] = set()
+        self.assigned: set[str] = set()  # by any statement of the cell
+        self.defined: set[str] = set()  # by the statements so far
         self.read: set[str] = set()
         self.made: set[str] = set()  # the names of stages that statements need besides their own
+        self.remarks: list[str] = []  # what may be meant otherwise, in sentences
         self.carried: set[str] = set()  # tensors that are read before they are assigned: inputs that get a new value
 
 

@@ -28,6 +28,7 @@ from tvmagic.ir.deep import with_deep_stack
 from tvmagic.notation.definition import Definition
 from tvmagic.notation.expressions import DTYPES, fail_at, index_items
 from tvmagic.notation.generators import without_generators
+from tvmagic.notation.recurrence import earlier_access
 from tvmagic.notation.scope import Scope
 from tvmagic.notation.suggestions import declaration_hint
 from tvmagic.notation.syntax import declaration
@@ -128,10 +129,23 @@ class Notation(Scope):
         outer = self.ranges
         value, own = with_deep_stack(lambda: without_generators(value, axes, self))
         self.ranges = {**outer, **own}
-        tensor = with_deep_stack(lambda: Definition(self, name, axes, target, value).build(reduction, previous))
+        made = with_deep_stack(lambda: Definition(self, name, axes, target, value))
+        tensor = with_deep_stack(lambda: made.build(reduction, previous))
         self.ranges = outer
+        if name in self.carried and reduction is None and name not in self.defined:
+            self._remark_on_old_values(made)
+        self.defined.add(name)
         self._check_declared(name, tensor, target, value)
         self.tensors[name] = tensor
+
+    def _remark_on_old_values(self, made: Definition) -> None:
+        """Say what an input that is assigned reads, if the statement looks as a recurrence does."""
+        access = earlier_access(made)
+        if access is not None:
+            self.remarks.append(
+                f"`{made.name}` is declared and read, so it is an input: `{ast.unparse(access)}` is its old value. Without the "
+                f"line that declares it, the statement is a recurrence, and reads what it has computed before"
+            )
 
     def _axes(self, target: ast.Subscript) -> list[str]:
         axes: list[str] = []

@@ -70,6 +70,8 @@ class SchedulingMagics(MagicNames):
         self.namespace[name] = op
         if hidden:
             print(f"`{name}` was {hidden}; now it is this operator", file=sys.stderr)
+        for remark in op.remarks:
+            print(remark, file=sys.stderr)
         if not arguments.quiet:
             display(self._operator_view(op, arguments.code))
         if arguments.auto:

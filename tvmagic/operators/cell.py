@@ -238,6 +238,7 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
     notation.sizes.check(name, inputs, computed)
     op = Operator(name, inputs, computed, source=source, tensors={**tensors, **_made(computed, tensors)})
     op.axes = {n: scope[n] for n in scope.own if isinstance(scope.get(n), IterVar)}
+    op.remarks = notation.remarks
     return op
 
 

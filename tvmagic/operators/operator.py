@@ -49,6 +49,7 @@ class Operator:
     tensors: all tensors of its cell by name.
     axes: the axes of `te.reduce_axis` that its cell names.
     versions: the schedules given so far, by name.
+    remarks: what of the cell may be meant otherwise.
     notation: what it was written in, `cinn` for CINN's text, else `tvmscript`: its steps are shown in it.
     attempt: the last schedule tried; if its cell failed, as it was before the failing call.
     check_bounds: whether compiled accesses are checked while they run. True unless all are proved to be inside their tensors; those that depend on data, as in `X[I[i]]`, are not. Set it to False for speed, if
@@ -73,6 +74,7 @@ class Operator:
         self.tensors = dict(tensors or {t.name: t for t in (*inputs, *outputs)})
         self.axes: dict[str, Any] = {}
         self.prim_func = prim_func
+        self.remarks: list[str] = []
         self.notation = "cinn" if prim_func is not None and "cinn.form" in (prim_func.attrs or {}) else "tvmscript"
         self.versions: dict[str, Version] = {}
         self.attempt: Version | None = None

@@ -208,7 +208,7 @@ def _check_prefetch(stage: Stage, iv: IterVar, tensor: Tensor, context: LoopCont
     """What is prefetched at a loop has its memory there: it is not computed at that loop or inside it."""
     leaves = stage.leaf_iter_vars
     for other, place in context.inside.get(stage, {}).items():
-        if tensor in other.op.outputs and leaves.index(place) >= leaves.index(iv):
+        if any(t is tensor for t in other.op.outputs) and leaves.index(place) >= leaves.index(iv):
             raise ScheduleError(
                 f"stage `{stage.name}`: prefetch of `{tensor.name}` at `{iv.var.name}`, but it is computed at "
                 f"`{place.var.name}` inside that loop",

@@ -80,7 +80,7 @@ def _named(op: Operator, *tensors: Tensor) -> bool:
 
 
 def _readers(tensor: Tensor, order: list[Operation]) -> list[Operation]:
-    return [o for o in order if tensor in o.input_tensors]
+    return [o for o in order if any(t is tensor for t in o.input_tensors)]
 
 
 def _reader(scan: ScanOp, op: Operator, order: list[Operation]) -> _Reader | None:
@@ -155,7 +155,7 @@ def _terms(scan: ScanOp, op: Operator, order: list[Operation]) -> list[Tensor]:
         for t in taken
         if isinstance(t.op, ComputeOp)
         and _named(op, t)
-        and t not in op.outputs
+        and not any(t is output for output in op.outputs)
         and set(_readers(t, order)) <= steps
         and not any(isinstance(value, Reduce) for value in t.op.body)
     ]
