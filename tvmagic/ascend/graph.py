@@ -353,7 +353,7 @@ class AscGraph:
             raise AscendError(
                 "unique-name",
                 f"the size `{name}` is already there",
-                hint="give it another name, or use the one that `create_size` gave",
+                hint="give it another name, or use what `create_size` gave for it",
             )
         self.sizes[name] = None if value is None else _positive(value)
         return Size.of(name) if value is None else Size.of(value)
@@ -364,7 +364,7 @@ class AscGraph:
             raise AscendError(
                 "unique-name",
                 f"the axis `{name}` is already there",
-                hint="give it another name, or use the one that `create_axis` gave",
+                hint="give it another name, or use what `create_axis` gave for it",
             )
         if isinstance(size, int):
             _positive(size)
