@@ -17,6 +17,7 @@ __all__ = ["ABSENT", "AbsentName", "install"]
 _TUNING = "{} searches for schedules in TVM; here `tvmagic.tune` does"
 _GRAPHS = "{} describes networks as graphs of operators; here operators are written with `te`, `topi` or TVMScript"
 _REMOTE = "{} runs code on other machines; here code runs on this one, or in an emulator of another"
+_PYTHON = "{} is a tool of Python in TVM; Python's own libraries do the same"
 _LIBRARY = "{} needs a library or a device that is not used here"
 
 ABSENT: dict[str, str] = {
@@ -24,6 +25,7 @@ ABSENT: dict[str, str] = {
         ("relay", "relax", "script.relax", "script.parser.relax", "script.ir_builder.relax", "contrib.graph_executor"), _GRAPHS
     ),
     **dict.fromkeys(("meta_schedule", "auto_scheduler", "autotvm", "dlight"), _TUNING),
+    **dict.fromkeys(("contrib.pickle_memoize", "contrib.popen_pool", "contrib.tar"), _PYTHON),
     **dict.fromkeys(("rpc", "micro", "contrib.ndk", "contrib.xcode"), _REMOTE),
     **dict.fromkeys(
         tuple(f"contrib.{name}" for name in ("cublas", "cudnn", "emcc", "hexagon", "mkl", "mps", "random", "rocblas", "rocm")),
