@@ -13,6 +13,7 @@ from tvmagic import te, tir, topi
 from tvmagic.errors import TVMagicError
 from tvmagic.te.index_equations import solved
 from tvmagic.te.reference import evaluate, evaluate_all
+from tvmagic.topi.utils import get_const_tuple
 
 A, B = (te.placeholder((4, 5), "float64", name=name) for name in "AB")
 X, W = te.placeholder((1, 2, 4, 4), "float64", name="X"), te.placeholder((3, 2, 3, 3), "float64", name="W")
@@ -68,7 +69,7 @@ VALUE = tir.Var("value", "float64")
 def test_a_gradient_is_the_slope(case: str) -> None:
     out, rng = CASES[case](), np.random.default_rng(3)
     inputs = [t for t in (A, B, X, W, V) if any(t is r for r in _read(out))]
-    arrays = {t: rng.uniform(-1, 1, [6 if size is N else int(size) for size in t.shape]) for t in inputs}
+    arrays = {t: rng.uniform(-1, 1, get_const_tuple(t.shape) if t is not V else 6) for t in inputs}
     head = te.placeholder(out.shape, "float64", name="head")
     value = evaluate(out, arrays)
     weights = rng.uniform(-1, 1, value.shape)
@@ -93,7 +94,7 @@ def _read(out: Any) -> set[Any]:
 def test_a_gradient_compiles_and_does_not_go_over_all_pairs() -> None:
     product = te.compute((4, 4), lambda i, j: te.sum(A[i, k] * B[j, k], axis=k), name="C")
     [grad] = te.gradient(product, A, topi.full_like(product, 1.0))
-    assert [int(axis.dom.extent) for axis in grad.op.reduce_axis] == [4]
+    assert [str(axis.dom) for axis in grad.op.reduce_axis] == ["I.Range(0, 4)"]
     a, b, result = np.ones((4, 5)), np.random.default_rng(0).normal(size=(4, 5)), np.zeros((4, 5))
     tvmagic.build(te.create_schedule(grad.op), [A, B, grad])(a, b, result)
     np.testing.assert_allclose(result, np.tile(b.sum(0), (4, 1)))
@@ -103,7 +104,7 @@ def test_jacobians_prefixes_and_inputs_on_the_way() -> None:
     double = te.compute(SHAPE, lambda i, j: A[i, j] * 2.0, name="double")
     out = te.compute((4,), lambda i: te.sum(double[i, k], axis=k))
     jacobian, middle, none = te.gradient(out, [A, double, B])
-    assert [int(n) for n in jacobian.shape] == [4, 4, 5] and none.op.name == "B_grad"
+    assert get_const_tuple(jacobian.shape) == (4, 4, 5) and none.op.name == "B_grad"
     a = np.ones((4, 5))
     expected = np.repeat(np.eye(4)[:, :, None], 5, axis=2)
     for tensor, factor in ((jacobian, 2), (middle, 1), (none, 0)):

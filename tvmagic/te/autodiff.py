@@ -1,7 +1,7 @@
 """Gradients of tensors by tensors that they are computed from, as tensors: `te.gradient`.
 
 Reverse mode: from the output to the inputs, each tensor gets the gradient of the output by it, the sum of what each of
-its readers adds. A reader computes `T[o] = sum over r of e`; where `e` reads `X[f(o, r)]` it adds
+its readers adds. A reader computes `T[o] = sum over r of e`. If `e` reads `X[f(o, r)]` it adds
 
     grad_X[x] = sum over o, r with f(o, r) = x  of  grad_T[o] * (derivative of e by that element)
 
@@ -46,7 +46,7 @@ def gradient(output: Tensor, inputs: Sequence[Tensor] | Tensor, head: Tensor | N
         A = te.placeholder((4, 4)); B = te.compute((4, 4), lambda i, j: A[i, j] * A[i, j])
         [dA] = te.gradient(B, A, head=topi.full_like(B, 1.0))    # 2 * A
     """
-    wanted = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    wanted: list[Tensor] = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     seed = _identity(output) if head is None else head
     prefix = _prefix(output, seed)
     order = _on_the_way(output, wanted)
@@ -173,7 +173,7 @@ class _Step:
         return isinstance(e, ProducerLoad) and e.producer is self.read
 
     def of(self, value: PrimExpr, axes: Sequence[IterVar], condition: PrimExpr | None = None) -> list[Tensor]:
-        """What the sum of `value` over `axes`, where the condition holds, adds."""
+        """What the sum of `value` over `axes`, of the terms for which the condition holds, adds."""
         places = partials(value, self.is_read)
         return [self.sum_at(value, number, axes, condition) for number in range(len(places))]
 
@@ -246,7 +246,7 @@ class _Step:
 
 
 def _summed(term: PrimExpr, solution: Solution, domains: Mapping[Var, Range], condition: PrimExpr | None) -> PrimExpr:
-    """The sum of a term over the axes that were not solved for, where the conditions hold."""
+    """The sum of a term over the axes that were not solved for, if the conditions hold."""
     axes = [reduce_axis((domains[v].min, domains[v].min + domains[v].extent), v.name) for v in solution.left]
     fresh: dict[Any, Any] = {v: axis.var for v, axis in zip(solution.left, axes)}
     values = {**{v: substitute(value, fresh) for v, value in solution.values.items()}, **fresh}

@@ -160,7 +160,7 @@ class _Walk:
 
 
 class _Guard(NamedTuple):
-    """A derivative that counts only where a condition has a value."""
+    """A derivative that counts if a condition has a value."""
 
     condition: PrimExpr
     wanted: bool
