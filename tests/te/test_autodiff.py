@@ -152,5 +152,7 @@ def test_equations_of_indices() -> None:
     assert str(split.values[i]) == "x * 4 + y" and not split.left and not split.conditions
     steps = solved([i * 2 + r], [x], [tir.const(9)], {i: span(0, 8), r: span(0, 2)})
     assert str(steps.values[i]) == "(x - r) // 2" and "(x - r) % 2 == 0" in map(str, steps.conditions)
+    gaps = solved([i * 3 % 9], [x], [tir.const(9)], {i: span(0, 3)})
+    assert str(gaps.values[i]) == "x // 3" and [str(c) for c in gaps.conditions] == ["x % 3 == 0"]
     both = solved([i * i], [x], [tir.const(9)], {i: span(0, 3)})
     assert both.left == [i] and [str(c) for c in both.conditions] == ["i * i == x"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tvmagic.arith import Analyzer, detect_iter_map, detect_linear_equation, inverse_affine_iter_map
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var, expr, ops, substitute
 from tvmagic.ir.query import contains, variables_in
 
@@ -60,6 +61,10 @@ class _Solver:
         self, indices: list[PrimExpr], wanted: list[PrimExpr], domains: dict[Var, Range], analyzer: Analyzer
     ) -> None:
         self.indices, self.wanted, self.domains, self.analyzer = indices, wanted, domains, analyzer
+        self.plain = Analyzer()  # keeps an axis of one iteration, which is to be solved for
+        for var, domain in domains.items():
+            if not (isinstance(domain.extent, IntImm) and domain.extent.value == 1):
+                self.plain.bind(var, domain)
         self.values: dict[Var, PrimExpr] = {}
         self.conditions: list[PrimExpr] = []
         self.left = list(domains)
@@ -72,7 +77,10 @@ class _Solver:
         found = detect_iter_map(self.indices, used, check_level="bijective")
         if not found.indices:
             return False
-        inverse = inverse_affine_iter_map(found.indices, self.wanted)
+        try:
+            inverse = inverse_affine_iter_map(found.indices, self.wanted)
+        except TVMagicError:  # the map has gaps
+            return False
         if set(inverse) != set(used):
             return False
         for var, value in inverse.items():
@@ -81,6 +89,7 @@ class _Solver:
 
     def eliminate(self) -> None:
         """Solve one equation after the other for a variable with a constant factor, those of large domains first."""
+        self.indices = [self.plain.simplify(index) for index in self.indices]
         while True:
             candidates = [
                 c for k in range(len(self.indices)) for v in self.left if (c := self.candidate(k, v)) is not None
@@ -119,8 +128,7 @@ class _Solver:
         self.left.remove(var)
         self.values = {v: substitute(old, {var: value}) for v, old in self.values.items()}
         self.conditions = [substitute(c, {var: value}) for c in self.conditions]
-        # not with the domains, by which an axis of one iteration would be lost
-        self.indices = [Analyzer().simplify(substitute(index, {var: value})) for index in self.indices]
+        self.indices = [self.plain.simplify(substitute(index, {var: value})) for index in self.indices]
         self.values[var] = value
         self.require(value >= domain.min)
         self.require(value < domain.min + domain.extent)
