@@ -25,7 +25,7 @@ ABSENT: dict[str, str] = {
         ("relay", "relax", "script.relax", "script.parser.relax", "script.ir_builder.relax", "contrib.graph_executor"), _GRAPHS
     ),
     **dict.fromkeys(("meta_schedule", "auto_scheduler", "autotvm", "dlight"), _TUNING),
-    **dict.fromkeys(("contrib.pickle_memoize", "contrib.popen_pool", "contrib.tar"), _PYTHON),
+    **dict.fromkeys(("contrib.pickle_memoize", "contrib.popen_pool"), _PYTHON),
     **dict.fromkeys(("rpc", "micro", "contrib.ndk", "contrib.xcode"), _REMOTE),
     **dict.fromkeys(
         tuple(f"contrib.{name}" for name in ("cublas", "cudnn", "emcc", "hexagon", "mkl", "mps", "random", "rocblas", "rocm")),
