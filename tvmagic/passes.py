@@ -266,6 +266,16 @@ class PassContext:
             if key in self._groups:
                 self.config[key] = options_of(key, {} if value is None else value, self._groups[key])
 
+    def __repr__(self) -> str:
+        parts = {
+            "opt_level": self.opt_level,
+            "required passes": list(self.required_pass),
+            "disabled passes": list(self.disabled_pass),
+            "instruments": list(self.instruments),
+            "config": self.config,
+        }
+        return "Pass context information: \n" + "".join(f"\t{name}: {value}\n" for name, value in parts.items())
+
     @staticmethod
     def register_config_option(key: str, description: str, options: Mapping[str, Any] | None = None) -> None:
         """Make an option known; `options` are the defaults, by name, of one that is a group of options."""
