@@ -38,6 +38,16 @@ def convolved(data: np.ndarray, filters: np.ndarray, groups: int, pads: Any, ste
     return np.concatenate([np.einsum("nchwyx,fcyx->nfhw", part, some) for part, some in parts], 1)
 
 
+def transposed(data: np.ndarray, filters: np.ndarray, step: int, padding: int, more: int) -> np.ndarray:
+    """What each element of the data adds: the filters times it, at `step` times its place."""
+    rows, columns = ((n - 1) * step + 3 + more for n in data.shape[2:])
+    result = np.zeros((len(data), filters.shape[1], rows, columns), "float32")
+    for y, x in np.ndindex(*data.shape[2:]):
+        part = np.einsum("nc,cfij->nfij", data[:, :, y, x], filters)
+        result[:, :, y * step : y * step + 3, x * step : x * step + 3] += part
+    return result[:, :, padding : rows - padding, padding : columns - padding]
+
+
 LN = (a - a.mean(1, keepdims=True)) / np.sqrt(a.var(1, keepdims=True) + 1e-5)
 CASES: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     "split": (lambda: topi.split(A, 3, axis=1)[1], a[:, 2:4]),
@@ -83,6 +93,18 @@ CASES: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     ),
     "group_conv2d_nchw": (
         lambda: nn.group_conv2d_nchw(X, W, 1, "SAME", 1, 2), convolved(x, w, 2, [1] * 4, (1, 1), (1, 1))
+    ),
+    "conv2d_transpose_nchw": (
+        lambda: nn.conv2d_transpose_nchw(topi.split(X, (1,), 1)[0], topi.strided_slice(W, [0], [1]), 2, 1, None, 1),
+        transposed(x[:, :1], w[:1], 2, 1, 1),
+    ),
+    "pool1d": (
+        lambda: nn.pool1d(P, [2], [3], [1], [1, 0], "avg", count_include_pad=False),
+        np.stack([p[..., 0], p[..., 2:4].mean(-1)], -1),
+    ),
+    "pool3d": (
+        lambda: nn.pool3d(topi.expand_dims(X, 1), [2, 7, 1], [2, 1, 1], [1, 1, 1], [0] * 6, "max"),
+        x.reshape(2, 1, 2, 2, 7, 8).max((3, 4))[:, :, :, None],
     ),
     "conv2d_nhwc": (
         lambda: nn.conv2d_nhwc(H, V, 1, "VALID", 1),

@@ -11,6 +11,7 @@ from tvmagic.topi.nn.convolution import (
     conv2d_hwcn,
     conv2d_nchw,
     conv2d_nhwc,
+    conv2d_transpose_nchw,
     conv3d,
     depthwise_conv2d_nchw,
     depthwise_conv2d_nhwc,
@@ -32,6 +33,6 @@ from tvmagic.topi.nn.layers import (
     relu,
     softmax,
 )
-from tvmagic.topi.nn.pooling import adaptive_pool, global_pool, pool2d
+from tvmagic.topi.nn.pooling import adaptive_pool, global_pool, pool1d, pool2d, pool3d
 
 __all__ = [*convolution.__all__, *layers.__all__, *pooling.__all__, "pooling"]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -10,11 +10,11 @@ from tvmagic.arith import Analyzer
 from tvmagic.errors import WrongValueError
 from tvmagic.ir import PrimExpr, ops
 from tvmagic.te.tensor import Tensor
-from tvmagic.topi.nn.layers import pad
+from tvmagic.topi.nn.layers import dilate, pad
 from tvmagic.topi.utils import get_const_int
 
 __all__ = [
-    "conv", "conv1d", "conv2d", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc", "conv3d", "depthwise_conv2d_nchw",
+    "conv", "conv1d", "conv2d", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "conv3d", "depthwise_conv2d_nchw",
     "depthwise_conv2d_nhwc", "get_pad_tuple", "group_conv2d_nchw",
 ]  # fmt: skip
 
@@ -210,3 +210,39 @@ def depthwise_conv2d_nhwc(
 ) -> Any:
     """Each channel with its own filters, of the axes H, W, channel, number; the results are channels again."""
     return _depthwise(Input, Filter, stride, padding, dilation, out_dtype, False)
+
+
+def conv2d_transpose_nchw(
+    Input: Tensor, Filter: Tensor, strides: Any, padding: Any, out_dtype: Any = None, output_padding: Any = 0
+) -> Any:
+    """The convolution that goes back: each element of NCHW data times the filters (of the axes IOHW), added up where the
+    results overlap.
+
+    strides: how far apart the results of neighbours are; padding: what is left out at the border of the sum;
+    output_padding: rows and columns that are added at the bottom and on the right.
+    """
+    analyzer, steps, extra = Analyzer(), _each(strides, 2), _each(output_padding, 2)
+    batch, channels, *_ = Input.shape
+    inner, filters, *window = Filter.shape
+    if not analyzer.can_prove_equal(channels, inner):
+        raise WrongValueError(f"data of {channels} channels, and filters of {inner}")
+    before, behind = _padding(padding, [get_const_int(size) for size in window])
+    spread = dilate(Input, [1, 1, *steps], name="data_dilate")
+    front = [analyzer.simplify(size - 1 - a) for size, a in zip(window, before)]
+    back = [analyzer.simplify(size - 1 - b + more) for size, b, more in zip(window, behind, extra)]
+    padded = pad(spread, [0, 0, *front], [0, 0, *back], name="data_pad")
+
+    def turned(o: PrimExpr, i: PrimExpr, h: PrimExpr, w: PrimExpr) -> Any:
+        return Filter(i, o, window[0] - 1 - h, window[1] - 1 - w)
+
+    kernel = te.compute((filters, channels, *window), turned, name="kernel_transform")
+    outer = [analyzer.simplify(size - reach + 1) for size, reach in zip(padded.shape[2:], window)]
+    dc, dh, dw = (te.reduce_axis((0, n), name=name) for n, name in zip((channels, *window), ("dc", "dh", "dw")))
+    kind = Input.dtype if out_dtype is None else out_dtype
+
+    def value(b: PrimExpr, c: PrimExpr, h: PrimExpr, w: PrimExpr) -> Any:
+        return te.sum(
+            padded(b, dc, h + dh, w + dw).astype(kind) * kernel(c, dc, dh, dw).astype(kind), axis=[dc, dh, dw]
+        )
+
+    return te.compute((batch, filters, *outer), value, tag="conv2d_transpose_nchw")
