@@ -36,6 +36,13 @@ def test_variables_of_types_are_what_they_are_by_identity() -> None:
     assert not ir.structural_equal(pair, same, map_free_vars=True)
 
 
+def test_types_as_text() -> None:
+    assert str(TENSOR) == "TensorType([1, 2, 3], float16)"
+    assert str(ir.FuncType([A], ir.TupleType([TENSOR]), [A])).startswith(
+        "FuncType([TypeVar(a)], [TypeVar(a)], T.Tuple("
+    )
+
+
 def test_types_of_tensors() -> None:
     assert TENSOR.concrete_shape == (1, 2, 3) and TENSOR.dtype == "float16"
     assert ir.TensorType([ir.Var("n")], "int8") != ir.TensorType([ir.Var("n")], "int8")
