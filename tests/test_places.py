@@ -80,3 +80,10 @@ def test_parts_that_are_not_here_are_imported_as_in_files_for_tvm() -> None:
     register_alter_op_layout = importlib.import_module("tvmagic.relay.op").register_alter_op_layout
     assert tvmagic.relay is relay and callable(register_alter_op_layout) and callable(R.function)
     assert not hasattr(tvmagic, "relays")
+
+
+def test_what_the_installation_has(capsys: pytest.CaptureFixture[str]) -> None:
+    info = tvmagic.support.libinfo()
+    assert info["USE_LLVM"] == "ON" and info.get("USE_CUDA") == "OFF" and info["LLVM_VERSION"].split(".")[0].isdigit()
+    tvmagic.support.describe()
+    assert f"LLVM {info['LLVM_VERSION']}" in capsys.readouterr().out

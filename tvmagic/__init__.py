@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "arith", "ascend", "cinn", "codegen", "container", "contrib", "driver", "errors", "instrument", "ir", "nd", "notebook",
-    "operators", "passes", "runtime", "script", "target", "te", "testing", "tir", "topi", "transform", "tune",
+    "operators", "passes", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "transform", "tune",
 )  # fmt: skip
 _NAMES = {
     "IRModule": "tvmagic.ir",

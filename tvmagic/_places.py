@@ -42,6 +42,7 @@ PLACES: dict[str, str] = {
     "script.parser.core.doc_core": "script.parser.python_trees",
     "script.parser.core.entry": "script.parser",
     "script.parser.core.evaluator": "script.parser.python_source",
+    "target.tag": "codegen.target.tags",
     "target.target": "target",
     "te._ffi_api": "te te.schedule",
     "te.hybrid.runtime": "te.hybrid",
