@@ -64,6 +64,22 @@ def _in_order(values: Sequence[Any], places: Sequence[int]) -> list[Any]:
     return ordered
 
 
+def _windows(
+    data: Tensor, of_data: list[int], kernel: Sequence[Any], strides: Sequence[Any], padding: Any, dilations: Sequence[Any],
+    name: str,
+) -> tuple[Any, list[Any]]:  # fmt: skip
+    """The data with its border, and how many windows there are along each axis.
+
+    of_data: the places of the axes of the batch and the channels, then of those that windows move along.
+    """
+    analyzer = Analyzer()
+    reaches = [analyzer.simplify((size - 1) * d + 1) for size, d in zip(kernel, dilations)]
+    before, behind = _padding(padding, [get_const_int(r) if padding == "SAME" else r for r in reaches])
+    padded = pad(data, _in_order([0, 0, *before], of_data), _in_order([0, 0, *behind], of_data), name=name)
+    steps = zip([data.shape[i] for i in of_data[2:]], reaches, before, behind, strides)
+    return padded, [analyzer.simplify((size - reach + a + b) // s + 1) for size, reach, a, b, s in steps]
+
+
 def conv(
     inp: Tensor,
     filt: Tensor,
@@ -91,16 +107,12 @@ def conv(
     of_data = _places(data_layout, "NC" + "".join(letters))
     order = kernel_layout or data_layout.replace("N", "O").replace("C", "I")
     of_filter = _places(order, "OI" + "".join(letters))
-    batch, channels, *sizes = [inp.shape[i] for i in of_data]
+    batch, channels = [inp.shape[i] for i in of_data[:2]]
     filters, depth, *kernel = [filt.shape[i] for i in of_filter]
-    strides, dilations, analyzer = _each(stride, dim), _each(dilation, dim), Analyzer()
-    if not analyzer.can_prove_equal(depth * groups, channels):
+    strides, dilations = _each(stride, dim), _each(dilation, dim)
+    if not Analyzer().can_prove_equal(depth * groups, channels):
         raise WrongValueError(f"data of {channels} channels in {groups} groups, and filters of {depth} channels")
-    reaches = [analyzer.simplify((size - 1) * d + 1) for size, d in zip(kernel, dilations)]
-    before, behind = _padding(padding, [get_const_int(r) if padding == "SAME" else r for r in reaches])
-    padded = pad(inp, _in_order([0, 0, *before], of_data), _in_order([0, 0, *behind], of_data), name="pad_temp")
-    steps = zip(sizes, reaches, before, behind, strides)
-    outer = [analyzer.simplify((size - reach + a + b) // s + 1) for size, reach, a, b, s in steps]
+    padded, outer = _windows(inp, of_data, kernel, strides, padding, dilations, "pad_temp")
     rc = te.reduce_axis((0, depth), name="rc")
     window = [te.reduce_axis((0, size), name=f"r{'zyx'[3 - dim + i]}") for i, size in enumerate(kernel)]
     kind = inp.dtype if out_dtype is None else out_dtype
@@ -170,14 +182,10 @@ def _depthwise(
 ) -> Any:
     of_data = _places("NCHW" if nchw else "NHWC", "NCHW")
     of_filter = [0, 1, 2, 3] if nchw else [2, 3, 0, 1]  # channel, number, y, x
-    batch, channels, *sizes = [data.shape[i] for i in of_data]
+    batch, channels = [data.shape[i] for i in of_data[:2]]
     _, times, *window = [kernel.shape[i] for i in of_filter]
-    strides, dilations, analyzer = _each(stride, 2), _each(dilation, 2), Analyzer()
-    reaches = [analyzer.simplify((size - 1) * d + 1) for size, d in zip(window, dilations)]
-    before, behind = _padding(padding, [get_const_int(r) if padding == "SAME" else r for r in reaches])
-    padded = pad(data, _in_order([0, 0, *before], of_data), _in_order([0, 0, *behind], of_data), name="PaddedInput")
-    steps = zip(sizes, reaches, before, behind, strides)
-    outer = [analyzer.simplify((size - reach + a + b) // s + 1) for size, reach, a, b, s in steps]
+    strides, dilations = _each(stride, 2), _each(dilation, 2)
+    padded, outer = _windows(data, of_data, window, strides, padding, dilations, "PaddedInput")
     over = [te.reduce_axis((0, size), name=name) for size, name in zip(window, ("di", "dj"))]
     kind = data.dtype if out_dtype is None else out_dtype
 
@@ -188,7 +196,7 @@ def _depthwise(
         weight = kernel(*_in_order([ops.floordiv(c, times), ops.floormod(c, times), *over], of_filter)).astype(kind)
         return te.sum(pixel * weight, axis=over)
 
-    shape = _in_order([batch, analyzer.simplify(channels * times), *outer], of_data)
+    shape = _in_order([batch, Analyzer().simplify(channels * times), *outer], of_data)
     return te.compute(
         shape,
         value,
