@@ -31,7 +31,7 @@ TYPES = ("int8", "float16", "float32", "float64")
 def answers(row: dict[str, Any]) -> dict[str, str]:
     target = Target(row["source"])
     found = {"text": answer(lambda: f"{target} {json.dumps(target.export(), sort_keys=True)} {target.tag}")}
-    found["is"] = "\n".join(f"{name}: {answer(lambda: _shown(getattr(target, name)))}" for name in NAMES)  # noqa: B023
+    found["is"] = "\n".join(f"{name}: {answer(lambda: _shown(getattr(target, name)))}" for name in NAMES)
     if "num-cores" in str(target):  # else it is that of the machine that asks
         found["machine"] = answer(lambda: _machine(target))
     return found
