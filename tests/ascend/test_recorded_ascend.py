@@ -8,12 +8,34 @@ import pytest
 from random_graphs import Maker
 from recorded import PARTS, answer, check
 
-from tvmagic import ascend
+from tvmagic import ascend, ir
+from tvmagic.ascend.optypes import op_type, reduce_identity
 
-MACHINES = (ascend.Npu("small", 7, 10**5), "atlas_a2", ascend.Npu("wide", 40, 10**6))
+MACHINES = (
+    ascend.Npu("small", 7, 10**5),
+    "atlas_a2",
+    ascend.Machine(threads=3, l1=32 << 10, l2=512 << 10, l3=8 << 20),
+    ascend.Machine(threads=1, l1=16 << 10, l2=48 << 10, l3=1 << 20),
+)
+FIELDS = (
+    "inputs",
+    "kind",
+    "takes",
+    "result",
+    "cost",
+    "conditions",
+    "outputs",
+    "refused",
+    "known",
+    "compute_type",
+    "unit",
+    "is_buffer",
+)
 
 
 def answers(row: dict[str, Any]) -> dict[str, str]:
+    if not row["source"].isdigit():
+        return _type(row["source"])
     seed = int(row["source"])
     maker = Maker(seed)
     graph = maker.build()
@@ -31,6 +53,21 @@ def answers(row: dict[str, Any]) -> dict[str, str]:
     machine: Any = MACHINES[seed % len(MACHINES)]
     found["tiling"] = answer(lambda: _tiling(ascend.auto_tiling(results, sizes, machine)))
     found["lowered"] = answer(lambda: ascend.compile_graph(graph, sizes, machine).script())
+    return found
+
+
+def _type(name: str) -> dict[str, str]:
+    """What is known of a type of nodes, and what it computes of variables."""
+    made = op_type(name)
+    found = {"fields": "\n".join(f"{field}: {getattr(made, field)}" for field in FIELDS) + f"\n{dict(made.attrs)}"}
+    for dtype in ("float32", "float16", "int32", "uint8", "bool"):
+        if dtype[0] not in made.takes:
+            continue
+        values = [ir.Var(f"x{n}", "bool" if n in made.conditions else dtype) for n in range(max(made.inputs, 1))]
+        if made.compute is not None and made.kind == "elewise":
+            found[dtype] = answer(lambda: made.compute(*values, **made.attrs))  # type: ignore[misc]
+        if made.kind == "reduce":
+            found[dtype] = answer(lambda: reduce_identity(name, dtype))
     return found
 
 
