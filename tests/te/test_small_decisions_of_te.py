@@ -65,7 +65,7 @@ def test_a_schedule_keeps_no_record_by_itself() -> None:
     _, b, s = sums()
     assert Schedule.keep_record is False
     s[b].parallel(b.op.axis[0])
-    assert not s.keep_record
+    assert not s.keep_record and s.primitive_record == [] and s.schedule_record == []
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_schedule_keeps_no_record_by_itself() -> None:
 )
 def test_first_elements_are_told_if_they_are_numbers(low: Any, extent: Any, ends: tuple[int, int]) -> None:
     size = SizeVar("n")
-    domain = Range.from_min_extent(*(size if v == "n" else IntImm("int32", v) for v in (low, extent)))
+    domain = Range.from_min_extent(size if low == "n" else low, size if extent == "n" else extent)
     number, two, three = Range.from_min_extent(1, 2), IntImm("int32", 2), IntImm("int32", 3)
     found = _first(domain, number, [IntSet.interval(two, three)])
     assert found == {"domain": ends, "computed": (1, 2), "asked": [(2, 3)]}
