@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pass_checks import module, script
 
+import tvmagic
 from tvmagic import ir, tir
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet
@@ -164,3 +165,56 @@ def test_strides_with_few_conflicts(sizes: list[int], bits: int, step: int, stri
     rows = [[0] * (len(sizes) - 2) + [n % sizes[-2], 0] for n in range(32)]
     accesses: Any = [[[row[k] for row in rows] for k in range(len(sizes))]]
     assert _strides(sizes, bits, step, accesses) == strides
+
+
+COPY = """from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((4, 6), 'float32'), C: T.Buffer((4, 6), 'float32')):
+    B = T.alloc_buffer((4, 6))
+    for i, j in T.grid(4, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+    for i, j in T.grid(4, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj]
+"""
+
+
+@pytest.mark.parametrize(
+    ("places", "fits"),
+    [([], True), ([0], True), ([1], True), ([2], True), ([0, 2], True), ([3], False), ([-1], False), ([2, 1], False)],
+)
+def test_where_separators_of_a_matrix_may_be(places: list[int], fits: bool) -> None:
+    sch = tir.Schedule(from_source(COPY))
+    if not fits:
+        with pytest.raises(ScheduleError):
+            sch.set_axis_separator("B", ("write", 0), places)
+    else:
+        sch.set_axis_separator("B", ("write", 0), places)
+        assert [int(p) for p in sch.get(sch.get_block("B")).writes[0].buffer.axis_separators] == places
+
+
+@pytest.mark.parametrize("read", ["v // 2", "v // 3", "v % 4", "v * 2", "11 - v", "(v + 1) % 6"])
+def test_what_a_reader_needs_of_a_quotient(read: str) -> None:
+    """Moved to its reader, a block runs over all that is read there."""
+    text = f"""from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((12,), 'float32'), C: T.Buffer((6,), 'float32')):
+    B = T.alloc_buffer((12,))
+    for i in range(12):
+        with T.block("B"):
+            v = T.axis.spatial(12, i)
+            B[v] = A[v] * T.float32(2)
+    for i in range(6):
+        with T.block("C"):
+            v = T.axis.spatial(6, i)
+            C[v] = B[{read}]
+"""
+    sch = tir.Schedule(from_source(text))
+    sch.compute_at("B", sch.get_loops("C")[0])
+    array, out = np.arange(12, dtype="float32"), np.zeros(6, "float32")
+    tvmagic.build(sch.mod, check_bounds=True)(array, out)
+    index = eval(read, {"v": np.arange(6)})
+    np.testing.assert_array_equal(out, array[index] * 2)
