@@ -171,7 +171,7 @@ def _relayout_compute(stage: Stage, op: ComputeOp, scope: str) -> _Rewritten:
 def _earlier_rows(stage: Stage, op: ComputeOp, to_loops: dict[Var, Any]) -> list[PrimExpr]:
     """The rows of a scan's states that a step's stage reads at a loop that is now several.
 
-    What is computed for a step is rounded down to whole tiles then, below the first step, whose row before is none.
+    What is computed for a step is then rounded down to whole tiles, below the first step, which has no row before it.
     """
     rows: list[PrimExpr] = []
     assert stage.schedule is not None
