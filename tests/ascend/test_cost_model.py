@@ -18,6 +18,7 @@ from tvmagic.ascend.sizes import Size, ceiling, parse_size, to_expr
 from tvmagic.ascend.te_axes import Dimension
 from tvmagic.ascend.tiling import _ladder
 from tvmagic.ascend.transforms import are_neighbours
+from tvmagic.errors import TVMagicError
 
 
 def test_three_quarters_of_the_second_cache_are_for_a_tile() -> None:
@@ -102,6 +103,18 @@ def rows(columns: Any = 3) -> AscGraph:
     graph.create_axis("z0", graph.create_size("n")), graph.create_axis("z1", columns)
     ops.Output(ops.Store(ops.Abs(ops.Load(ops.Data(graph, "x")))), "out")
     return graph
+
+
+def test_a_size_without_a_value_is_named() -> None:
+    graph = AscGraph("open")
+    graph.create_axis("z0", graph.create_size("rows"))
+    graph.create_size("beside")
+    ops.Output(ops.Store(ops.Exp(ops.Load(ops.Data(graph, "x", graph.axes)))), "y")
+    with pytest.raises(TVMagicError, match="`rows` has no value"):
+        ascend.auto_tiling(ascend.auto_schedule(graph), machine="atlas_a2")
+    tiling = ascend.auto_tiling(ascend.auto_schedule(graph), {"rows": 40}, "atlas_a2")
+    with pytest.raises(TVMagicError, match="`beside` has no value"):
+        tiling.ascend_c()
 
 
 def test_sizes_follow_from_the_arguments() -> None:

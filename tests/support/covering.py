@@ -63,14 +63,15 @@ class Covered:
     def of(self, path: str, line: int, function: tuple[int, int] | None) -> list[str]:
         """The tests that run a line, else those that enter its function (first and last line); the quickest first.
 
-        What is outside functions is met by whoever imports the file: all tests of the package.
+        What runs as the file is imported is met by whoever imports it: all tests of the package, first those that run
+        something in the file.
         """
-        if function is None:
-            chosen = set(self.seconds)
-        else:
-            lines = self.tests.get(path, {})
-            chosen = lines.get(line, set()) - {""}
-            chosen = chosen or set().union(*(lines.get(n, ()) for n in range(function[0], function[1] + 1)))
+        lines = self.tests.get(path, {})
+        if function is None or self.before(path, line):
+            inside = set().union(*lines.values())
+            return sorted(self.seconds, key=lambda name: (name not in inside, self.seconds[name]))
+        chosen = lines.get(line, set())
+        chosen = chosen or set().union(*(lines.get(n, ()) for n in range(function[0], function[1] + 1)))
         return sorted(chosen & self.seconds.keys(), key=self.seconds.__getitem__)
 
     def before(self, path: str, line: int) -> bool:

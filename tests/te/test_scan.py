@@ -186,3 +186,25 @@ def test_a_row_that_a_function_always_writes_has_to_be_there() -> None:
     assert (memory == 7).all()
     run(np.ones(4, "float32"), memory[2:4])
     assert memory.tolist() == [7, 7, 1, 1, 7, 7, 7, 7]
+
+
+@pytest.mark.parametrize(("rows", "tile"), [(5, 3), (6, 3), (7, 2), (4, 8)])
+def test_a_step_written_in_tiles_reads_no_row_before_the_first(rows: int, tile: int) -> None:
+    x = te.placeholder((rows, 12), name="X")
+    state = te.placeholder((rows, 12), name="state")
+    first = te.compute((1, 12), lambda _, i: x[0, i], name="first")
+    mid = te.compute((rows, 12), lambda t, i: state[t - 1, i] * 2.0, name="mid")
+    update = te.compute((rows, 12), lambda t, i: mid[t, i] + x[t, i], name="update")
+    scan = te.scan(first, update, state, inputs=[x], name="scan")
+    s = te.create_schedule(scan.op)
+    s[mid].tile(*s[mid].op.axis, tile, 6)
+    s.cache_write(mid, "shared")
+    copy = s.cache_read(mid, "shared", [update])
+    s[copy].bind(s[copy].split(copy.op.axis[0], 4)[1], te.thread_axis("threadIdx.y"))
+    s[mid].compute_at(s[copy], s[copy].leaf_iter_vars[2])
+    values, out = np.arange(rows * 12, dtype="float32").reshape(rows, 12), np.zeros((rows, 12), "float32")
+    tvmagic.build(s, [x, scan], check_bounds=True)(values, out)
+    wanted = values.copy()
+    for t in range(1, rows):
+        wanted[t] += 2 * wanted[t - 1]
+    np.testing.assert_array_equal(out, wanted)

@@ -295,6 +295,7 @@ _MOVED = [
     _case("steps", "sch.reverse_compute_inline('C')", "the body of block `C` must be one store", "block C"),
     _case("neighbours", "sch.reverse_compute_inline('C')", "must read `B` at one place", "block C"),
     _case("folded", "sch.reverse_compute_inline('C')", "cannot be inverted", "block C"),
+    _case("read_twice", "sch.reverse_compute_inline('C')", "cannot be inverted", "block C"),
     _case("wider", "sch.reverse_compute_inline('C')", "is not covered by its producer", "block C"),
 ]  # fmt: skip
 

@@ -211,6 +211,8 @@ for i in range(8):
     "neighbours": function(ALLOC + FILL + block("C", "C[vi, vj] = B[vi, vj] + B[vj, vi]")),
     # C reads B where it cannot be inverted
     "folded": function(ALLOC + FILL + block("C", "C[vi, vj] = B[vi // 2 * 2, vj]")),
+    # two rows of C read one of B
+    "read_twice": function(ALLOC + FILL + block("C", "C[vi, vj] = B[vi // 2, vj]")),
     # C runs over its first row alone, which it writes at a number
     "one_row": function(
         """

@@ -198,6 +198,8 @@ def auto_tiling(
 
     def solve() -> Tiling:
         known = {n: v for n, v in results[0].hint.sizes.items() if v is not None} | dict(values or {})
+        for axis in results[0].hint.axes:
+            axis.size.evaluate(known)  # says which size has no value
         considered: list[tuple[tuple[int, ...], Choice]] = []
         best: tuple[tuple[bool, float], int, list[int], list[Choice]] | None = None
         for number, result in enumerate(results):

@@ -9,6 +9,7 @@ from tvmagic.ascend.autoschedule import ScheduleResult
 from tvmagic.ascend.graph import AscNode
 from tvmagic.ascend.machine import AnyMachine, Npu
 from tvmagic.ascend.npu import local_sizes
+from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
 
 __all__ = ["TilingData", "tiling_data"]
@@ -52,7 +53,7 @@ def tiling_data(
         data[f"workspace{number}"] = offset
         offset += -(-node.y.elements.evaluate(values) * dtype_of(node.y.dtype).bytes // 32) * 32
     data |= {f"{prefix[i]}tiling_key": key for i, key in enumerate(keys)}
-    data |= {name: values[name] for name, value in result.hint.sizes.items() if value is None}
+    data |= {name: Size.of(name).evaluate(values) for name, value in result.hint.sizes.items() if value is None}
     for lead, choice in zip(prefix, choices, strict=True):
         data |= {f"{lead}{name}": size for name, size in choice.sizes.items()}
     block = machine.block if isinstance(machine, Npu) else 32

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import ScheduleError
-from tvmagic.ir import IterVar, PrimExpr, Range, Reduce, Select, Var, substitute
+from tvmagic.ir import IterVar, PrimExpr, ProducerLoad, Range, Reduce, Select, Var, post_order_visit, substitute
+from tvmagic.ir.equal import structural_equal
 from tvmagic.ir.ops import logical_and, make_zero
 from tvmagic.passes import user_span
 from tvmagic.te.schedule.dataflow import insert_stage, join_group, replace_dataflow, restart_loops
@@ -151,6 +153,7 @@ class _Relayout:
 def _relayout_compute(stage: Stage, op: ComputeOp, scope: str) -> _Rewritten:
     layout = _Relayout(stage, op)
     predicates = [substitute(p, layout.to_axes) for p in layout.predicates]
+    predicates += [layout.moved(row) >= 0 for row in _earlier_rows(stage, op, layout.to_loops)]
     body: list[PrimExpr] = []
     first: Reduce | None = None
     for index, value in enumerate(op.body):
@@ -163,6 +166,26 @@ def _relayout_compute(stage: Stage, op: ComputeOp, scope: str) -> _Rewritten:
     cache = ComputeOp(f"{op.name}.{scope}", op.tag, op.attrs, layout.axes, body, op.span)
     indices = layout.reader_indices()
     return _Rewritten(cache, op.with_body([t(*indices) for t in cache.outputs]))
+
+
+def _earlier_rows(stage: Stage, op: ComputeOp, to_loops: dict[Var, Any]) -> list[PrimExpr]:
+    """The rows of a scan's states that a step's stage reads at a loop that is now several.
+
+    What is computed for a step is then rounded down to whole tiles, below the first step, which has no row before it.
+    """
+    rows: list[PrimExpr] = []
+    assert stage.schedule is not None
+
+    def look(node: Any) -> None:
+        if isinstance(node, ProducerLoad) and _is_state(stage.schedule, node.producer.op):  # type: ignore[arg-type]
+            row = node.indices[0]
+            if uses_var(row, {v for v, value in to_loops.items() if not isinstance(value, Var)}):
+                if not any(structural_equal(row, known) for known in rows):
+                    rows.append(row)
+
+    for value in op.body:
+        post_order_visit(value, look)
+    return rows
 
 
 def _guarded(predicates: Sequence[PrimExpr], value: PrimExpr) -> PrimExpr:

@@ -20,7 +20,6 @@ from tvmagic.ir import (
     PrimExpr,
     PrimFunc,
     Range,
-    SeqStmt,
     Var,
     post_order_visit,
 )
@@ -118,8 +117,7 @@ def get_tensorize_loop_mapping(
         loop_map[loops[value]] = desc_loop
         at -= 1
     ordered = {s: loop_map[s] for s in sch.state.loops_of(sref) if s in loop_map}
-    padded = any((_size(s.loop.extent) or 0) % (_size(d.extent) or 1) for s, d in ordered.items())
-    return TensorizeInfo(ordered, desc_loops, paddings if padded else None)
+    return TensorizeInfo(ordered, desc_loops, paddings if any(p > 1 for p in paddings) else None)
 
 
 # ---------------------------------------------------------------------------- by the shape of accesses
@@ -144,7 +142,7 @@ class AutoTensorizeMappingInfo:
 def _accesses(block: Any) -> dict[Buffer, tuple[PrimExpr, ...]] | None:
     """How a block with one store indexes each buffer, the stored one first; None if it is not that simple."""
     body = block.body
-    if not isinstance(body, BufferStore) or isinstance(body, SeqStmt):
+    if not isinstance(body, BufferStore):
         return None
     found: dict[Buffer, tuple[PrimExpr, ...]] = {body.buffer: body.indices}
     post_order_visit(body.value, lambda n: found.setdefault(n.buffer, n.indices) if isinstance(n, BufferLoad) else None)

@@ -289,9 +289,11 @@ class _ReverseInliner(_Inliner):
         )
         try:
             inverse = inverse_affine_iter_map(found.indices, produced.indices) if found.indices else None
+            back = inverse_affine_iter_map(found.indices, loads[0].indices) if found.indices else {}
         except TVMagicError:
-            inverse = None
-        if inverse is None:
+            inverse, back = None, {}
+        # `B[v // 2]` is read by two iterations, of which the inverse gives one
+        if inverse is None or not all(self.analyzer.can_prove_equal(var, value) for var, value in back.items()):
             raise ScheduleError(
                 f"the indices at which {self.label} reads `{self.buffer.name}` cannot be inverted", consumer
             )
