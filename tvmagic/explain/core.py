@@ -12,6 +12,7 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.nests import Access, Statement
 from tvmagic.explain.traffic import PAGE, patterns
 from tvmagic.explain.unrolling import CALL, parts
+from tvmagic.ir import structural_hash
 
 if TYPE_CHECKING:
     from tvmagic.explain.model import NestModel
@@ -64,7 +65,8 @@ class Core:
     def place(self, access: Access) -> object:
         """What accesses of the same place have in common."""
         keys = [(self.order.get(k[0], id(k[0])), k[1], k[2], stride) for k, stride in access.address.strides.items()]
-        return access.data, access.address.offset, access.lanes, frozenset(keys), access.address.loose
+        own = None if access.address.known else structural_hash(access.node)  # its place is not known
+        return access.data, access.address.offset, access.lanes, frozenset(keys), access.address.loose, own
 
     def copies(self, access: Access) -> int:
         """Different places of an access in one iteration, by the loops that are unrolled."""
@@ -210,10 +212,10 @@ class Core:
 
     def _again(self, made: NestModel, access: Access) -> int:
         """How often a place is loaded or stored again in an iteration, as the loops outside those that move it were written out
-        too late for LLVM to see that it is the same. Sums go on in registers, if there are enough."""
+        too late for LLVM to see that it is the same. Sums go on in registers, if there are enough, and are stored each time."""
         if not self.apart:
             return 1
-        summed = any(s.accumulates and s.target.data is access.data for s in made.nest.statements)
+        summed = not access.store and any(s.accumulates and s.target.data is access.data for s in made.nest.statements)
         vectors = self.copies(access) * parts(access.lanes, access.bits, self.machine) / self._shared(made, access)
         return 1 if summed and vectors < self.machine.vector_registers - 1 else self._outside(made, access)
 
@@ -231,16 +233,31 @@ class Core:
         keys = {self.place(a): a for a in loads}
         return max([parts(a.lanes, a.bits, self.machine) for a in keys.values()], default=0) + 1
 
-    def _held(self) -> int:
-        """Registers for what is the same in each iteration, beside sums."""
-        sums = {self.place(s.target) for _, s in self.statements()}
-        found: dict[object, float] = {}
+    def _same(self) -> Iterator[tuple[NestModel, Access]]:
+        """What is loaded at the same place in each iteration, beside sums, with its nest."""
+        seen = {self.place(s.target) for _, s in self.statements()}
         for made, s in self.statements():
             for access in s.loads:
-                if self.stays(access) and self.place(access) not in sums:
-                    count = self.copies(access) / self._shared(made, access)
-                    found[self.place(access)] = count * parts(access.lanes, access.bits, self.machine)
-        return math.ceil(sum(found.values()))
+                if self.stays(access) and (key := self.place(access)) not in seen:
+                    seen.add(key)
+                    yield made, access
+
+    def _held(self) -> int:
+        """Registers for what is the same in each iteration, beside sums."""
+        return math.ceil(sum(self._vectors(made, access) for made, access in self._same()))
+
+    def _vectors(self, made: NestModel, access: Access) -> float:
+        """Registers that the copies of an access take."""
+        return self.copies(access) / self._shared(made, access) * parts(access.lanes, access.bits, self.machine)
+
+    def before(self) -> float:
+        """Cycles to load what is the same in each iteration, before the loop; vectors of what is apart are put together."""
+        cycles = 0.0
+        for made, access in self._same():
+            step = access.address.stride(made.lanes_of.var) if made.lanes_of is not None else 0
+            apart = made.by_llvm and made.lanes_of in made.unrolled and step not in (0, 1)
+            cycles += self.copies(access) if apart else self._vectors(made, access) / self.machine.loads_per_cycle
+        return cycles
 
     def _kept(self) -> int:
         """Registers for what is loaded in an iteration and used again after other loads."""

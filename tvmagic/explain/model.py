@@ -216,11 +216,13 @@ def _with_cycles(found: list[NestModel], machine: Machine, traffic: Traffic) -> 
     for made in found:
         outer = made.nest.loops[: made.nest.loops.index(made.rolled) + 1]
         made.iterations = math.prod(loop.extent for loop in outer)
-    Core(found, machine).fill()
+    core = Core(found, machine)
+    core.fill()
+    before = core.before()
     for made in found:
         nest = made.nest
         entries = made.iterations / max(made.rolled.extent, 1)
-        made.core = made.iterations * made.cycles + entries * entry(made) / len(found)
+        made.core = made.iterations * made.cycles + entries * (entry(made) + before) / len(found)
         made.flops = sum(s.operations.flops() * s.lanes * (s.floating or 0) for s in nest.statements) * nest.iterations
         made.bytes, made.transfers = traffic.bytes(nest), traffic.cycles(nest)
         made.time = in_one_core(made.core, made.transfers)
@@ -326,18 +328,22 @@ def _beside(found: list[NestModel], machine: Machine) -> int:
             groups.setdefault((s.target.data, frozenset(keys), len(s.loads)), []).append(s)
     if any(s.lanes > 1 for group in groups.values() for s in group):
         return 1
-    found_lanes = [_run(group) for group in groups.values()]
+    found_lanes = [_run(group, found[0].rolled) for group in groups.values()]
     least = min(found_lanes, default=1)
     return min(1 << least.bit_length() - 1, min(_lanes(made, machine) for made in found)) if least >= _BESIDE else 1
 
 
-def _run(statements: list[Statement]) -> int:
-    """The length of the shortest run of places beside each other, if what is loaded for them is so, too, or is the same."""
+def _run(statements: list[Statement], rolled: Loop) -> int:
+    """The length of the shortest run of places beside each other, if what is loaded for them is so, too, or is the same, or stays the
+    same in all iterations, so that it is put together before."""
     first = min(statements, key=lambda s: s.target.address.offset)
     shifts = {s.target.address.offset - first.target.address.offset: s for s in statements}
     run = next(n for n in range(len(shifts) + 1) if n not in shifts)
     steps = [
-        b.address.offset - a.address.offset for n in range(1, run) for a, b in zip(shifts[n - 1].loads, shifts[n].loads)
+        b.address.offset - a.address.offset
+        for n in range(1, run)
+        for a, b in zip(shifts[n - 1].loads, shifts[n].loads)
+        if a.address.uses(rolled.var)
     ]
     if len(statements) % run or any(step not in (0, 1) for step in steps):
         return 1
@@ -390,8 +396,8 @@ def _obstacle(made: NestModel, loop: Loop, machine: Machine, held: set[Var]) -> 
             return "strided" if step else "same place"
         for load in s.loads:
             stride = load.address.stride(loop.var)
-            if stride is None or abs(stride) > 1:
-                return "strided"
+            if (stride is None or abs(stride) > 1) and (loop is made.rolled or load.address.uses(made.rolled.var)):
+                return "strided"  # else it is put together before the loop that stays one
         if s.operations.calls and loop.extent < 4:
             return "call"
     return ""
