@@ -31,6 +31,7 @@ MASKED_STORE = 3  # stores that one of some lanes takes more
 PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stored in registers
 PLACES = 2  # cycles to take the place of a lane out of a vector of places
 EXTREME = 3  # a maximum of floats waits so many times longer than a sum, as a NaN goes through
+BEGUN = 4  # sums in registers from which code is taken to leave them in memory if they begin below a condition inside
 SIDE_BY_SIDE = 4  # vectors of sums that code makes of a sum in any order, at least
 _PAGES_AT_HAND = 64  # pages whose places a core has at hand
 
@@ -49,6 +50,7 @@ class Core:
         self.free = {loop.var: loop.extent for made in nests for loop in made.unrolled}
         # Copies of a loop are the same loop, and what they access the same place.
         self.order = {loop.var: (n, loop.name) for made in nests for n, loop in enumerate(made.unrolled)}
+        self.begun = {s.target.data for made, s in self.statements() if self._begun_inside(made, s)}
         moves = [self.copies(a) / self._shared(made, a) * self._outside(made, a) for made, s in self.statements() for a in (*s.loads, s.target)]  # fmt: skip
         self.masked = any(made.masked for made in nests)
         self.stored = {s.target.data for _, s in self.statements()}
@@ -83,10 +85,25 @@ class Core:
     def stays(self, access: Access) -> bool:
         """Whether an access is at the same place in each iteration, so that a register holds it: none that is stored lane by lane, and
         none that is stored to with a mask, or if there are too many in a loop that was written out late."""
+        if access.data in self.begun:
+            return False
         if access.data in self.stored and (self.masked or self.many and any(made.late for made in self.nests)):
             return False
         apart = access.kind in ("strided", "gathered")
         return not access.address.uses(self.rolled.var) and not (apart and (access.store or access.data in self.stored))
+
+    def _begun_inside(self, made: NestModel, s: Statement) -> bool:
+        """Whether code asks in each iteration whether a sum begins, so that it goes through memory. LLVM takes the condition out of
+        loops that it makes vectors of, if it does not write them out, and that are not in the condition; often the first iteration, too,
+        if sums are few."""
+        if not s.begun or not s.accumulates:
+            return False
+        if made.begun is not None:
+            return made.begun
+        if made.by_llvm:
+            return made.lanes_of is not self.rolled
+        places = sum(self.copies(x.target) for n, x in self.statements() if x.begun)
+        return self.rolled.var in s.begun and places >= BEGUN
 
     # ------------------------------------------------------------------ what is busy
 
@@ -110,6 +127,7 @@ class Core:
             loads += held  # it comes from the stack
         index = self._index()
         guards = sum(GUARD * made.asked(s) / made.lanes for made, s in self.statements())
+        guards += sum(GUARD * self.runs(s) / made.lanes for made, s in self.statements() if s.target.data in self.begun and made.by_llvm)  # fmt: skip
         own = 1.5 * sum(1 / self.together(made) for made in self.nests) / len(self.nests)  # to count and to go on
         begun = work + loads / 2 + stores + 2 * spills + shuffles + guards + index + own
         latency, chains = self._latency(begun, work)
@@ -356,6 +374,9 @@ class Core:
                 latency /= self.together(made) * self._beside(made, s)
                 waits[key] = waits.get(key, 0.0) + latency * self.runs(s) / self.copies(s.target)
                 factors[key] = self._overlap(s, begun, work)
+            elif s.target.data in self.begun and not s.target.address.uses(self.rolled.var):
+                waits[key] = (latency + FORWARD) * self.runs(s) / self.copies(s.target)
+                factors[key] = 1.0
             elif (
                 not self.stays(s.target)
                 and not s.target.address.uses(s.loops[s.loops.index(self.rolled) - 1].var)

@@ -20,7 +20,7 @@ from tvmagic.explain.nests import Statement, nests_of
 from tvmagic.explain.traffic import BYTES_A_CYCLE, LEVELS, Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in, parallel_calls
 from tvmagic.explain.waste import inlined_in, waste_of
-from tvmagic.ir import AttrStmt, PrimFunc, post_order_visit
+from tvmagic.ir import AttrStmt, For, PrimFunc, post_order_visit
 from tvmagic.operators import Operator, Version
 
 __all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
@@ -170,12 +170,24 @@ class _Explainer:
         loops = _loops_by_line(self.func, self.lines, size)
         self.facts = facts_of(self.mod, target, loops) if llvm else Facts()
         self.model = model(self.func, self.machine, size, self.facts.vectorized)
+        if begun := self._begun():
+            self.model = model(self.func, self.machine, size, self.facts.vectorized, begun)
         self.guess = (
-            model(self.func, self.machine, size) if self.facts.vectorized else self.model
+            model(self.func, self.machine, size) if self.facts.vectorized or begun else self.model
         )  # as of what is tried
         self.traffic = Traffic([n.nest for n in self.model.nests], nests_of(self.func, size).top, self.machine)
         self.views = views_of(version, size)
         self.trials = Trials(version, self.machine, size, TRIALS, seconds)
+
+    def _begun(self) -> dict[For, bool]:
+        """For nests with sums that begin inside whether LLVM's code has them in memory, as far as that is known."""
+        found: dict[For, bool] = {}
+        for made in self.model.hot:
+            if any(s.begun for s in made.nest.statements) and made.iterations:
+                stored = self.facts.stored(self._nest_lines(made))
+                if stored is not None:
+                    found[made.nest.inner.node] = stored
+        return found
 
     def run(self) -> Explanation:
         case = self._case()
@@ -273,7 +285,7 @@ class _Explainer:
     def _before(self, edit: Edit) -> float:
         """Cycles to compare those of an edit with, of which nothing is known from LLVM: as it is if the vectors will be others,
         else by the same guess."""
-        if "vectorize(" in edit.text:
+        if "vectorize(" in edit.text or "decompose_reduction(" in edit.text:
             return self.model.time
         return min(self.model.time, self.guess.time) if "reorder(" in edit.text else self.guess.time
 

@@ -65,6 +65,7 @@ class NestModel:
     lanes_of: Loop | None = None  # the loop that LLVM makes vectors of
     alone: bool = False  # whether LLVM said that it makes no vectors
     masked: bool = False  # whether the vectors have lanes that are not used
+    begun: bool | None = None  # whether sums that begin inside go through memory, if code says so
     reason: str = ""
     flops: int = 0
     bytes: dict[str, int] = field(default_factory=dict)
@@ -159,17 +160,24 @@ def _origin(nest: NestModel) -> tuple[Any, ...]:
 
 
 def model(
-    func: PrimFunc, machine: Machine, sizes: int = 256, vectorized: Mapping[For, bool] | None = None
+    func: PrimFunc,
+    machine: Machine,
+    sizes: int = 256,
+    vectorized: Mapping[For, bool] | None = None,
+    begun: Mapping[For, bool] | None = None,
 ) -> ProgramModel:
     """The model of a lowered function; symbolic sizes become `sizes`.
 
-    `vectorized`: loops of which LLVM said whether it made vectors of them; of the others it is guessed.
+    `vectorized`: loops of which LLVM said whether it made vectors of them; of the others it is guessed. `begun`: innermost loops
+    with sums that begin inside of which code shows whether they go through memory.
     """
     nests, top, bare = nests_of(func, sizes)
     traffic = Traffic(nests, top, machine)
     found: dict[Nest, NestModel] = {}
     bodies = bodies_of(nests, machine, vectorized or {})
     groups = [_with_vectors(body, machine, vectorized or {}) for body in bodies]
+    for made in (made for group in groups for made in group):
+        made.begun = (begun or {}).get(made.nest.inner.node)
     for group in _written_out(groups, bodies[0].copied if bodies else set(), machine):
         found |= {made.nest: made for made in _with_cycles(group, machine, traffic)}
     return ProgramModel([found[n] for n in nests if found[n].iterations], machine, traffic.whole, bare)
