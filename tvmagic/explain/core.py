@@ -137,7 +137,7 @@ class Core:
             "multiply-adds": work / machine.fma_per_cycle,
             "loads": (loads + spills) / machine.loads_per_cycle,
             "stores": stores + 2 * whole * spills,
-            "shuffles": shuffles,
+            "shuffles": shuffles / machine.shuffles_per_cycle,
             "latency": latency,
             "addresses": index / 2,
             "pages": self._pages(),
@@ -189,6 +189,8 @@ class Core:
                 shuffles += count * access.lanes * (1 + PLACES * (access.address.lane is None))
             else:
                 shuffles += count * PLACES * self._lane_by_lane(made, access)
+                if made.reason == "lanes apart" and access.address.uses(self.rolled.var):
+                    shuffles += count * (1 if access.store else 1 + PLACES)
                 moves, shuffles = (
                     moves + count * self._between(made, access),
                     shuffles + count * self._picked(made, access),

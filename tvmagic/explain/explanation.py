@@ -26,12 +26,16 @@ from tvmagic.operators import Operator, Version
 __all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
 
 WORTH = 1.15  # the least gain, by the model, of a call that is proposed
+WORTH_MOVING = 1.35  # that of one that changes what memory moves, of which a model is less sure
 WORTH_REWRITING = 2.5  # that of another schedule
+BESIDE = 0.4  # of the best finding's gain, as a power: a call that gains less leaves what takes most of the time, and is for later
 MOST = 5  # findings
 TRIED = 8  # edits of a finding
 TRIALS = 32  # edits tried in all
 COMPILED = 3  # edits of a finding of which LLVM's code is looked at
 FEW_SPILLS = 2  # vectors that a loop may store to the stack
+# What numbers of the model alone tell, which are others as soon as loops are in another order or of other sizes.
+_BY_NUMBERS = {"small-tile", "few-accumulators", "short-loop", "streamed-operand", "cache-conflicts", "strided-access", "narrow-vectors"}  # fmt: skip
 CALLED = 1000  # cycles that calling a compiled operator takes at least
 
 
@@ -253,8 +257,11 @@ class _Explainer:
         if not any(f.call and f.code != "not-parallel" for f in found):
             found += self._rewritten(ranked)
         found.sort(key=_badness)
+        best = max((f.gain for f in found if f.code != "not-parallel"), default=1.0)
         kept: list[Finding] = []
         for finding in found:
+            if finding.call and finding.code in _BY_NUMBERS and finding.gain < best**BESIDE:
+                continue
             if not any(f.code == finding.code or (f.call and f.call == finding.call) for f in kept):
                 kept.append(finding)
         kept = kept[:MOST]
@@ -273,7 +280,7 @@ class _Explainer:
             if result is None or not self.model.like(result[1]):
                 continue
             gain = self._before(edit) / max(result[1].time, 1e-9)
-            if gain >= WORTH:
+            if gain >= (WORTH_MOVING if suspect.code == "streamed-operand" else WORTH):
                 found.append((gain, edit))
         best = self._best(found)
         fixed = self.trials.cell is None or not self.views  # loops that no call is known for
