@@ -53,6 +53,7 @@ class Finding:
     gain: how many times faster the whole program is then, by the model; 1 if not known.
     replaces: whether `call` replaces the statement at `cell_line`; `lines`: how many lines it replaces.
     cell: the whole `%%schedule` cell with the call in it.
+    measured: how many times faster it was when both were run, as `%why` does; 0 if they were not.
     """
 
     code: str
@@ -64,6 +65,7 @@ class Finding:
     replaces: bool = False
     cell: str = ""
     lines: int = 0
+    measured: float = 0.0
 
 
 @dataclass(frozen=True)
