@@ -12,7 +12,7 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.nests import Access, Statement
 from tvmagic.explain.traffic import PAGE, patterns
 from tvmagic.explain.unrolling import CALL, parts
-from tvmagic.ir import structural_hash
+from tvmagic.ir import Var, structural_hash
 
 if TYPE_CHECKING:
     from tvmagic.explain.model import NestModel
@@ -184,6 +184,9 @@ class Core:
             if shuffled(access):
                 moves += count * whole * abs(access.address.lane or 1)
                 shuffles += count * whole * (abs(access.address.lane or 1) - 1)
+            elif self._between(made, access) and self._with_gaps(made):
+                moves += count * made.lanes
+                shuffles += count * made.lanes * (1 + PLACES)
             elif access.kind in ("strided", "gathered"):
                 moves += count * access.lanes
                 shuffles += count * access.lanes * (1 + PLACES * (access.address.lane is None))
@@ -213,6 +216,19 @@ class Core:
             and self.machine.vector_bits >= SCATTERS
             and loop.extent > 16
         )
+
+    def _with_gaps(self, made: NestModel) -> bool:
+        """Whether LLVM's vectors store every second or third element and leave the others, lane by lane, as machines with scatters do."""
+        loop = made.lanes_of
+        if not made.by_llvm or loop is None or self.machine.vector_bits < SCATTERS:
+            return False
+        inside = made.unrolled[made.unrolled.index(loop) + 1 :] if loop in made.unrolled else made.unrolled
+        stored: dict[Var, int] = {}
+        for s in made.nest.statements:
+            count = math.prod(x.extent for x in inside if s.target.address.uses(x.var))
+            stored[s.target.data] = stored.get(s.target.data, 0) + count
+        steps = [(s.target.data, abs(s.target.address.stride(loop.var) or 0)) for s in made.nest.statements]
+        return any(stored[data] < step for data, step in steps)
 
     def _between(self, made: NestModel, access: Access) -> int:
         """Vectors that LLVM loads or stores for one of its own, beside that one, as it takes every second or third element."""
@@ -358,8 +374,7 @@ class Core:
 
     def _latency(self, begun: float, work: float) -> tuple[float, int]:
         """Cycles that the longest chain of sums waits for itself in an iteration, and how many sums do not wait for each other."""
-        stalls = sum(self.runs(s) / made.lanes for made, s in self.statements() if made.masked and s.accumulates)
-        waits: dict[object, float] = {None: stalls * MASKED}
+        waits: dict[object, float] = {None: MASKED * self._stalls()}
         factors: dict[object, float] = {None: 1.0}
         begun_here = {self.place(s.target) for _, s in self.statements() if not s.accumulates}
         for made, s in self.statements():
@@ -391,6 +406,12 @@ class Core:
                 waits[key] = waits.get(key, 0.0) + latency * row / together / self._beside(made, s)
                 factors[key] = self._ahead(begun * together, work * together)
         return max((wait / factors[key] for key, wait in waits.items()), default=0.0), self._sums()
+
+    def _stalls(self) -> float:
+        """How often in an iteration a load waits for a store of some lanes: once if the next iteration goes to the same place, however
+        many such places there are."""
+        stored = [s.target for made, s in self.statements() if made.masked and s.accumulates]
+        return max((1 / self.rolled.extent if a.address.uses(self.rolled.var) else 1.0 for a in stored), default=0.0)
 
     def _overlap(self, s: Statement, begun: float, work: float) -> float:
         """How many sums are in flight at once, as a core begins the next ones before one is finished."""
