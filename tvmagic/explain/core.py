@@ -52,7 +52,7 @@ class Core:
         self.order = {loop.var: (n, loop.name) for made in nests for n, loop in enumerate(made.unrolled)}
         self.begun = {s.target.data for made, s in self.statements() if self._begun_inside(made, s)}
         moves = [self.copies(a) / self._shared(made, a) * self._outside(made, a) for made, s in self.statements() for a in (*s.loads, s.target)]  # fmt: skip
-        self.masked = any(made.masked for made in nests)
+        self.masked = any(made.partly for made in nests)
         self.stored = {s.target.data for _, s in self.statements()}
         self.many = sum(moves) > PROMOTED
         # What a body stores elsewhere than in registers keeps LLVM from knowing what it loaded before.
@@ -408,10 +408,10 @@ class Core:
         return max((wait / factors[key] for key, wait in waits.items()), default=0.0), self._sums()
 
     def _stalls(self) -> float:
-        """How often in an iteration a load waits for a store of some lanes: once if the next iteration goes to the same place, however
-        many such places there are."""
-        stored = [s.target for made, s in self.statements() if made.masked and s.accumulates]
-        return max((1 / self.rolled.extent if a.address.uses(self.rolled.var) else 1.0 for a in stored), default=0.0)
+        """How often in an iteration a load waits for a store of some lanes, as vectors beside each other share the lanes that are not
+        used: once for each place, but only those that are asked for if conditions are what tells lanes."""
+        found = ((made, s, made.masked) for made, s in self.statements() if made.partly and s.accumulates)
+        return sum((self.copies(s.target) if all_lanes else made.asked(s)) / made.lanes for made, s, all_lanes in found)
 
     def _overlap(self, s: Statement, begun: float, work: float) -> float:
         """How many sums are in flight at once, as a core begins the next ones before one is finished."""

@@ -20,6 +20,7 @@ from tvmagic.explain.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.explain.traffic import Traffic
 from tvmagic.explain.unrolling import UNROLLED, Body, bodies_of, instructions, vector_of
 from tvmagic.ir import For, IntImm, PrimFunc, Var
+from tvmagic.ir.query import variables_in
 
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "in_one_core", "model"]
 
@@ -65,6 +66,7 @@ class NestModel:
     lanes_of: Loop | None = None  # the loop that LLVM makes vectors of
     alone: bool = False  # whether LLVM said that it makes no vectors
     masked: bool = False  # whether the vectors have lanes that are not used
+    guarded: bool = False  # or lanes of which conditions say whether they are used
     begun: bool | None = None  # whether sums that begin inside go through memory, if code says so
     reason: str = ""
     flops: int = 0
@@ -78,9 +80,17 @@ class NestModel:
 
     def asked(self, s: Statement) -> int:
         """How many conditions an iteration of `rolled` asks for a statement of the nest."""
+        own = {x.var for x in self.unrolled}
+        if self.late and all(v in own for g in s.guards for v in variables_in(g)):
+            return 0  # known in each copy
         loop = self.late[-1] if self.late else self.rolled  # the innermost one when LLVM made vectors
         inside = self.unrolled[self.unrolled.index(loop) + 1 :] if self.late else self.unrolled
         return asked(s, loop, inside) * math.prod(x.extent for x in self.late)
+
+    @property
+    def partly(self) -> bool:
+        """Whether stores are of some lanes of a vector."""
+        return self.masked or self.guarded and any(self.asked(s) for s in self.nest.statements)
 
     @property
     def port(self) -> str:
@@ -301,7 +311,7 @@ def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, boo
             made.lanes_of = loops[obstacles.index("")] if "" in obstacles else made.rolled
             loop = made.lanes_of is made.rolled
             made.lanes, made.masked = vector_of(made.lanes_of.extent, _lanes(made, machine), loop, machine)
-            made.masked = made.masked or loop and any(made.asked(s) for s in made.nest.statements)
+            made.guarded = loop and any(made.asked(s) for s in made.nest.statements)
         elif beside > 1 and not any(made.asked(s) for s in made.nest.statements):
             made.reason, made.lanes = "", beside
         made.vectorized = made.by_llvm = not made.reason
