@@ -95,7 +95,7 @@ class Core:
     def _begun_inside(self, made: NestModel, s: Statement) -> bool:
         """Whether code asks in each iteration whether a sum begins, so that it goes through memory. LLVM takes the condition out of
         loops that it makes vectors of, if it does not write them out, and that are not in the condition; often the first iteration, too,
-        if sums are few."""
+        if sums are few or the condition is on one loop alone."""
         if not s.begun or not s.accumulates:
             return False
         if made.begun is not None:
@@ -103,7 +103,7 @@ class Core:
         if made.by_llvm:
             return made.lanes_of is not self.rolled
         places = sum(self.copies(x.target) for n, x in self.statements() if x.begun)
-        return self.rolled.var in s.begun and places >= BEGUN
+        return self.rolled.var in s.begun and len(s.begun) > 1 and places >= BEGUN
 
     # ------------------------------------------------------------------ what is busy
 
