@@ -66,9 +66,9 @@ def tiled(view: View, machine: Machine, lanes: int, shapes: Sequence[tuple[int, 
     if unit is None or not any(leaf.reduced for leaf in view.leaves):
         return []
     rows = [leaf for leaf in view.spatial if leaf is not unit and leaf.kind != "vectorized" and leaf.extent > 1]
-    row = max(rows, key=lambda leaf: leaf.extent, default=None)
     found: list[Edit] = []
     for count, vectors in shapes:
+        row = max(rows, key=lambda leaf: (2 * _divisor(leaf.extent, count) > count, leaf.extent), default=None)
         writer = Writer(view)
         inner: list[Leaf] = []
         if row is not None and (size := _divisor(row.extent, count)) > 1:
