@@ -103,7 +103,12 @@ SETS = {
         ("tir tn, begun in two loops",),
         ("tir tn in tiles",),
         "",
-        {("both ways with j inside", "avx2"): "this order costs 7%, as was measured; tiles would help, by less than another schedule is proposed for"},
+        {
+            (
+                "both ways with j inside",
+                "avx2",
+            ): "this order costs 7%, as was measured; tiles would help, by less than another schedule is proposed for"
+        },
     ),
 }
 

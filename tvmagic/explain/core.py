@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.codegen.target.machine import Machine
-from tvmagic.explain.nests import Access, Statement
+from tvmagic.explain.nest_model import NestModel
+from tvmagic.explain.nests import Access, Loop, Statement
 from tvmagic.explain.traffic import PAGE, patterns
 from tvmagic.explain.unrolling import CALL, parts
 from tvmagic.ir import Var, structural_hash
-
-if TYPE_CHECKING:
-    from tvmagic.explain.model import NestModel
 
 __all__ = ["Core", "shuffled"]
 
@@ -39,6 +36,12 @@ _PAGES_AT_HAND = 64  # pages whose places a core has at hand
 def shuffled(access: Access) -> bool:
     """Whether a vector with gaps is loaded with what is between its lanes, and put together by shuffles."""
     return access.kind == "strided" and not access.store and abs(access.address.lane or 0) <= WIDEST_SHUFFLE
+
+
+def _around(made: NestModel, access: Access) -> list[Loop]:
+    """The loops written out that do not move an access but are around one that does."""
+    moving = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
+    return [loop for loop in made.unrolled[: max(moving, default=0)] if not access.address.uses(loop.var)]
 
 
 class Core:
@@ -257,11 +260,10 @@ class Core:
 
     def _outside(self, made: NestModel, access: Access) -> int:
         """Copies of an access at one place, by the loops written out late that do not move it but are around one that does."""
-        used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
-        outside = [
-            loop for loop in made.late[: max(used, default=0)] if loop is not made.lanes_of
+        late = [
+            x for x in _around(made, access) if x in made.late and x is not made.lanes_of
         ]  # vectors' is a loop then
-        return math.prod(loop.extent for loop in outside if not access.address.uses(loop.var))
+        return math.prod(loop.extent for loop in late)
 
     def _operands(self, made: NestModel) -> int:
         """Registers for what an iteration loads once and uses several times."""
@@ -304,16 +306,9 @@ class Core:
                 if self.stays(access) or self.apart and made.late or made.lanes == 1 and access.lanes == 1:
                     continue
                 key = self.place(access)
-                used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
-                outside = [
-                    x for x in made.unrolled[: max(used, default=0)] if not access.address.uses(x.var) and x.extent > 1
-                ]
-                if used and outside or seen.setdefault(key, made) is not made:
-                    found[key] = (
-                        self.copies(access)
-                        * parts(access.lanes, access.bits, self.machine)
-                        / self._shared(made, access)
-                    )
+                again = any(loop.extent > 1 for loop in _around(made, access))
+                if again or seen.setdefault(key, made) is not made:
+                    found[key] = self._vectors(made, access)
         return math.ceil(max(found.values(), default=0))
 
     def _index(self) -> float:

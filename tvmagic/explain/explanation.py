@@ -26,7 +26,7 @@ from tvmagic.operators import Operator, Version
 __all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
 
 WORTH = 1.15  # the least gain, by the model, of a call that is proposed
-WORTH_MOVING = 1.35  # that of one that changes what memory moves, of which a model is less sure
+WORTH_MOVING = 1.3  # that of one that changes what memory moves, of which a model is less sure
 WORTH_REWRITING = 2.5  # that of another schedule
 BESIDE = 0.4  # of the best finding's gain, as a power: a call that gains less leaves what takes most of the time, and is for later
 MOST = 5  # findings

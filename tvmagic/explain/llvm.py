@@ -85,8 +85,12 @@ class Facts:
 
 # Stores of a vector register to the stack: x86-64, AArch64.
 _SPILL = re.compile(r"^\s*v?mov\w+\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)|^\s*stu?[rp]\s+q\d+.*\[(?:sp|x29)")
-_STORE = re.compile(r"^\s*v?mov\w+\s+%[xyz]mm\d+, [^%]*\(|^\s*stu?[rp]\s+[qds]\d+")  # of a register of floats or vectors
-_SUM = re.compile(r"^\s*(?:v?fn?m(?:add|sub|la|ls)|v?(?:f?add|f?max|f?min)(?:nm)?[ps]?[shd]?\s|v?p(?:add|max|min)|vpdp)\w*\b.*(?:%[xyz]mm|\b[qdshv]\d)")
+_STORE = re.compile(
+    r"^\s*v?mov\w+\s+%[xyz]mm\d+, [^%]*\(|^\s*stu?[rp]\s+[qds]\d+"
+)  # of a register of floats or vectors
+_SUM = re.compile(
+    r"^\s*(?:v?fn?m(?:add|sub|la|ls)|v?(?:f?add|f?max|f?min)(?:nm)?[ps]?[shd]?\s|v?p(?:add|max|min)|vpdp)\w*\b.*(?:%[xyz]mm|\b[qdshv]\d)"
+)
 _VECTOR = re.compile(r"%[yz]mm\d+|\.4s|\.2d|\.16b")
 _LABEL = re.compile(r"^([\w.$]+):")
 _JUMP = re.compile(r"^\s*(?:j\w+|b(?:\.\w+)?|cbn?z|tbn?z|b\w{2,4})\s+(?:.*[ ,])?([.\w$]+)\s*(?:#.*)?$")

@@ -160,7 +160,19 @@ def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | 
     line = (_host_line() if is_host else None) or known.line
     name = cpu or triple.split("-")[0]
     return Machine(
-        name, bits, registers, rate, latency, 2, line, caches, cores or _count(), source, generic, known.stored, known.shuffles
+        name,
+        bits,
+        registers,
+        rate,
+        latency,
+        2,
+        line,
+        caches,
+        cores or _count(),
+        source,
+        generic,
+        known.stored,
+        known.shuffles,
     )
 
 
