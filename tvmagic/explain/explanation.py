@@ -389,7 +389,9 @@ class _Explainer:
         return Finding("at-roof", text, line, span.line if span is not None else 0, "", 1.0)
 
     def _in_full(self, nest: NestModel) -> bool:
-        """Whether a nest's vectors fill registers, and its sums stay in them."""
+        """Whether a nest's vectors fill registers, and its sums stay in them; not known where conditions are around them."""
+        if any(s.guards for s in nest.nest.statements):
+            return False
         lanes = [s.lanes if s.lanes > 1 else nest.lanes for s in nest.nest.statements]
         widths = [n * max([s.target.bits, *(a.bits for a in s.loads)]) for n, s in zip(lanes, nest.nest.statements)]
         summed = any(s.accumulates for s in nest.nest.statements)
