@@ -389,7 +389,7 @@ class _Explainer:
         return Finding("at-roof", text, line, span.line if span is not None else 0, "", 1.0)
 
     def _in_full(self, nest: NestModel) -> bool:
-        """Whether a nest's vectors fill registers, and its sums stay in them; not known where conditions are around them."""
+        """Whether a nest's vectors fill registers, and its sums stay in them; not known below conditions."""
         if any(s.guards for s in nest.nest.statements):
             return False
         lanes = [s.lanes if s.lanes > 1 else nest.lanes for s in nest.nest.statements]
