@@ -89,8 +89,8 @@ def model(
 ) -> ProgramModel:
     """The model of a lowered function; symbolic sizes become `sizes`.
 
-    `vectorized`: loops of which LLVM said whether it made vectors of them; of the others it is guessed. `begun`: innermost loops
-    with sums that begin inside of which code shows whether they go through memory.
+    `vectorized`: loops of which LLVM said whether it made vectors of them; of the others it is guessed. `begun`: for innermost loops with
+    sums that begin there, whether code shows that they go through memory.
     """
     nests, top, bare = nests_of(func, sizes)
     traffic = Traffic(nests, top, machine)
