@@ -96,7 +96,13 @@ def schedules_of(op: Operator, count: int, draw: random.Random) -> list[Version]
 def measured_on(machine: Machine) -> Machine:
     """The processor that code is for, with what this machine decides if it runs it."""
     host = host_target().machine
-    return replace(machine, caches=host.caches, fma_latency=host.fma_latency, stored=host.stored)
+    return replace(
+        machine,
+        caches=host.caches,
+        fma_latency=host.fma_latency,
+        stored=host.stored,
+        shuffles_per_cycle=host.shuffles_per_cycle,
+    )
 
 
 def ranked(name: str, count: int, seed: int) -> tuple[float, list[tuple[float, float, str]]]:

@@ -12,6 +12,7 @@ from cells_in_shell import run
 
 from tvmagic.explain import explain
 from tvmagic.explain.explanation import Finding
+from tvmagic.explain.measured import measure_calls
 from tvmagic.notebook.display import shown
 from tvmagic.operators import operator, peaks
 
@@ -29,9 +30,20 @@ def test_why_shows_a_table_findings_and_pictures(shell: Any) -> None:
     assert "Roofline" in text and "Bytes moved by each level" in text
     assert page.count("<svg") == 2 and "<ol>" in page and "<pre>" in page
     data = json.loads(json.dumps(found.to_json()))
-    assert data["findings"][0]["code"] == "reduction-order"
+    assert data["findings"][0]["code"] == "reduction-order" and data["findings"][0]["measured"] > 1.5
+    assert "by the model, " in text and "times measured:" in text
     # what is proposed, pasted, runs
     run(shell, f"%%schedule mm -q --check\n{data['findings'][0]['call']}")
+
+
+def test_a_call_that_is_measured_to_be_no_help_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = operator("left", "A: float32[64, 64]\nB[i] += A[i, k]")
+    explanation = explain(op, "llvm -num-cores=1", llvm=False)
+    count, first = len(op.versions), explanation.findings[0]
+    monkeypatch.setattr("tvmagic.explain.measured._gain", lambda version, finding, inputs: 0.5)
+    measure_calls(explanation, op.current)
+    assert not any(f.call for f in explanation.findings) and len(op.versions) == count
+    assert f"`{first.code}` is left out: with its call it was measured to be 0.5 times as fast" in explanation.notes[-1]
 
 
 def test_why_of_a_version_and_without_a_run(shell: Any) -> None:

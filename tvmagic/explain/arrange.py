@@ -65,6 +65,7 @@ class View:
     attached: str = ""  # the stage that it runs inside
     shape: tuple[int, ...] = ()  # extents of its axes, 0 if symbolic
     line: int = 0  # of the cell that it is written in
+    begins: bool = False  # a block that stores what its sums begin with, too
     taken: set[str] = field(default_factory=set)
 
     @property
@@ -206,6 +207,7 @@ def _blocks(version: Version, sch: Any, sizes: int) -> dict[str, View]:
         view.leaves = leaves[shared.get(view.attached, 0) :]
         view.line = realize.block.span.line if realize.block.span is not None else 0
         view.shape = tuple(_size(iv.dom.extent, 0) for iv in realize.block.iter_vars if iv.dom is not None)
+        view.begins = realize.block.init is not None
         found[plain_name(buffer)] = view
     return found
 
@@ -312,6 +314,12 @@ class Writer:
             self.lines.append(f"{producer.text}.compute_at({self.view.text}, {leaf.text})")
         else:
             self.lines.append(f"sch.compute_at({producer.text}, {leaf.text})")
+
+    def begin_apart(self) -> None:
+        """Have a block of its own store what sums begin with, before the loops that add to them, if the block of the view does."""
+        first = next((leaf for leaf in self.leaves if leaf.reduced), None)
+        if self.view.begins and first is not None:
+            self.lines.append(f"sch.decompose_reduction({self.view.text}, {first.text})")
 
     def inline(self) -> None:
         """Put the stage into what reads it."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.codegen.target.machine import Machine
-from tvmagic.explain.nests import Access, Statement
+from tvmagic.explain.nest_model import NestModel
+from tvmagic.explain.nests import Access, Loop, Statement
 from tvmagic.explain.traffic import PAGE, patterns
 from tvmagic.explain.unrolling import CALL, parts
-
-if TYPE_CHECKING:
-    from tvmagic.explain.model import NestModel
+from tvmagic.ir import Var, structural_hash
 
 __all__ = ["Core", "shuffled"]
 
@@ -30,6 +28,7 @@ MASKED_STORE = 3  # stores that one of some lanes takes more
 PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stored in registers
 PLACES = 2  # cycles to take the place of a lane out of a vector of places
 EXTREME = 3  # a maximum of floats waits so many times longer than a sum, as a NaN goes through
+BEGUN = 4  # sums in registers from which code is taken to leave them in memory if they begin below a condition inside
 SIDE_BY_SIDE = 4  # vectors of sums that code makes of a sum in any order, at least
 _PAGES_AT_HAND = 64  # pages whose places a core has at hand
 
@@ -37,6 +36,12 @@ _PAGES_AT_HAND = 64  # pages whose places a core has at hand
 def shuffled(access: Access) -> bool:
     """Whether a vector with gaps is loaded with what is between its lanes, and put together by shuffles."""
     return access.kind == "strided" and not access.store and abs(access.address.lane or 0) <= WIDEST_SHUFFLE
+
+
+def _around(made: NestModel, access: Access) -> list[Loop]:
+    """The loops written out that do not move an access but are around one that does."""
+    moving = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
+    return [loop for loop in made.unrolled[: max(moving, default=0)] if not access.address.uses(loop.var)]
 
 
 class Core:
@@ -48,8 +53,9 @@ class Core:
         self.free = {loop.var: loop.extent for made in nests for loop in made.unrolled}
         # Copies of a loop are the same loop, and what they access the same place.
         self.order = {loop.var: (n, loop.name) for made in nests for n, loop in enumerate(made.unrolled)}
+        self.begun = {s.target.data for made, s in self.statements() if self._begun_inside(made, s)}
         moves = [self.copies(a) / self._shared(made, a) * self._outside(made, a) for made, s in self.statements() for a in (*s.loads, s.target)]  # fmt: skip
-        self.masked = any(made.masked for made in nests)
+        self.masked = any(made.partly for made in nests)
         self.stored = {s.target.data for _, s in self.statements()}
         self.many = sum(moves) > PROMOTED
         # What a body stores elsewhere than in registers keeps LLVM from knowing what it loaded before.
@@ -64,7 +70,8 @@ class Core:
     def place(self, access: Access) -> object:
         """What accesses of the same place have in common."""
         keys = [(self.order.get(k[0], id(k[0])), k[1], k[2], stride) for k, stride in access.address.strides.items()]
-        return access.data, access.address.offset, access.lanes, frozenset(keys), access.address.loose
+        own = None if access.address.known else structural_hash(access.node)  # its place is not known
+        return access.data, access.address.offset, access.lanes, frozenset(keys), access.address.loose, own
 
     def copies(self, access: Access) -> int:
         """Different places of an access in one iteration, by the loops that are unrolled."""
@@ -81,10 +88,25 @@ class Core:
     def stays(self, access: Access) -> bool:
         """Whether an access is at the same place in each iteration, so that a register holds it: none that is stored lane by lane, and
         none that is stored to with a mask, or if there are too many in a loop that was written out late."""
+        if access.data in self.begun:
+            return False
         if access.data in self.stored and (self.masked or self.many and any(made.late for made in self.nests)):
             return False
         apart = access.kind in ("strided", "gathered")
         return not access.address.uses(self.rolled.var) and not (apart and (access.store or access.data in self.stored))
+
+    def _begun_inside(self, made: NestModel, s: Statement) -> bool:
+        """Whether code asks in each iteration whether a sum begins, so that it goes through memory. LLVM takes the condition out of
+        loops that it makes vectors of, if it does not write them out, and that are not in the condition; often the first iteration, too,
+        if sums are few or the condition is on one loop alone."""
+        if not s.begun or not s.accumulates:
+            return False
+        if made.begun is not None:
+            return made.begun
+        if made.by_llvm:
+            return made.lanes_of is not self.rolled
+        places = sum(self.copies(x.target) for n, x in self.statements() if x.begun)
+        return self.rolled.var in s.begun and len(s.begun) > 1 and places >= BEGUN
 
     # ------------------------------------------------------------------ what is busy
 
@@ -108,6 +130,7 @@ class Core:
             loads += held  # it comes from the stack
         index = self._index()
         guards = sum(GUARD * made.asked(s) / made.lanes for made, s in self.statements())
+        guards += sum(GUARD * self.runs(s) / made.lanes for made, s in self.statements() if s.target.data in self.begun and made.by_llvm)  # fmt: skip
         own = 1.5 * sum(1 / self.together(made) for made in self.nests) / len(self.nests)  # to count and to go on
         begun = work + loads / 2 + stores + 2 * spills + shuffles + guards + index + own
         latency, chains = self._latency(begun, work)
@@ -117,7 +140,7 @@ class Core:
             "multiply-adds": work / machine.fma_per_cycle,
             "loads": (loads + spills) / machine.loads_per_cycle,
             "stores": stores + 2 * whole * spills,
-            "shuffles": shuffles,
+            "shuffles": shuffles / machine.shuffles_per_cycle,
             "latency": latency,
             "addresses": index / 2,
             "pages": self._pages(),
@@ -164,11 +187,16 @@ class Core:
             if shuffled(access):
                 moves += count * whole * abs(access.address.lane or 1)
                 shuffles += count * whole * (abs(access.address.lane or 1) - 1)
+            elif self._between(made, access) and self._with_gaps(made):
+                moves += count * made.lanes
+                shuffles += count * made.lanes * (1 + PLACES)
             elif access.kind in ("strided", "gathered"):
                 moves += count * access.lanes
                 shuffles += count * access.lanes * (1 + PLACES * (access.address.lane is None))
             else:
                 shuffles += count * PLACES * self._lane_by_lane(made, access)
+                if made.reason == "lanes apart" and access.address.uses(self.rolled.var):
+                    shuffles += count * (1 if access.store else 1 + PLACES)
                 moves, shuffles = (
                     moves + count * self._between(made, access),
                     shuffles + count * self._picked(made, access),
@@ -192,6 +220,19 @@ class Core:
             and loop.extent > 16
         )
 
+    def _with_gaps(self, made: NestModel) -> bool:
+        """Whether LLVM's vectors store every second or third element and leave the others, lane by lane, as machines with scatters do."""
+        loop = made.lanes_of
+        if not made.by_llvm or loop is None or self.machine.vector_bits < SCATTERS:
+            return False
+        inside = made.unrolled[made.unrolled.index(loop) + 1 :] if loop in made.unrolled else made.unrolled
+        stored: dict[Var, int] = {}
+        for s in made.nest.statements:
+            count = math.prod(x.extent for x in inside if s.target.address.uses(x.var))
+            stored[s.target.data] = stored.get(s.target.data, 0) + count
+        steps = [(s.target.data, abs(s.target.address.stride(loop.var) or 0)) for s in made.nest.statements]
+        return any(stored[data] < step for data, step in steps)
+
     def _between(self, made: NestModel, access: Access) -> int:
         """Vectors that LLVM loads or stores for one of its own, beside that one, as it takes every second or third element."""
         step = access.address.stride(made.lanes_of.var) if made.by_llvm and made.lanes_of is not None else None
@@ -210,20 +251,19 @@ class Core:
 
     def _again(self, made: NestModel, access: Access) -> int:
         """How often a place is loaded or stored again in an iteration, as the loops outside those that move it were written out
-        too late for LLVM to see that it is the same. Sums go on in registers, if there are enough."""
+        too late for LLVM to see that it is the same. Sums go on in registers, if there are enough, and are stored each time."""
         if not self.apart:
             return 1
-        summed = any(s.accumulates and s.target.data is access.data for s in made.nest.statements)
+        summed = not access.store and any(s.accumulates and s.target.data is access.data for s in made.nest.statements)
         vectors = self.copies(access) * parts(access.lanes, access.bits, self.machine) / self._shared(made, access)
         return 1 if summed and vectors < self.machine.vector_registers - 1 else self._outside(made, access)
 
     def _outside(self, made: NestModel, access: Access) -> int:
         """Copies of an access at one place, by the loops written out late that do not move it but are around one that does."""
-        used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
-        outside = [
-            loop for loop in made.late[: max(used, default=0)] if loop is not made.lanes_of
+        late = [
+            x for x in _around(made, access) if x in made.late and x is not made.lanes_of
         ]  # vectors' is a loop then
-        return math.prod(loop.extent for loop in outside if not access.address.uses(loop.var))
+        return math.prod(loop.extent for loop in late)
 
     def _operands(self, made: NestModel) -> int:
         """Registers for what an iteration loads once and uses several times."""
@@ -231,16 +271,31 @@ class Core:
         keys = {self.place(a): a for a in loads}
         return max([parts(a.lanes, a.bits, self.machine) for a in keys.values()], default=0) + 1
 
-    def _held(self) -> int:
-        """Registers for what is the same in each iteration, beside sums."""
-        sums = {self.place(s.target) for _, s in self.statements()}
-        found: dict[object, float] = {}
+    def _same(self) -> Iterator[tuple[NestModel, Access]]:
+        """What is loaded at the same place in each iteration, beside sums, with its nest."""
+        seen = {self.place(s.target) for _, s in self.statements()}
         for made, s in self.statements():
             for access in s.loads:
-                if self.stays(access) and self.place(access) not in sums:
-                    count = self.copies(access) / self._shared(made, access)
-                    found[self.place(access)] = count * parts(access.lanes, access.bits, self.machine)
-        return math.ceil(sum(found.values()))
+                if self.stays(access) and (key := self.place(access)) not in seen:
+                    seen.add(key)
+                    yield made, access
+
+    def _held(self) -> int:
+        """Registers for what is the same in each iteration, beside sums."""
+        return math.ceil(sum(self._vectors(made, access) for made, access in self._same()))
+
+    def _vectors(self, made: NestModel, access: Access) -> float:
+        """Registers that the copies of an access take."""
+        return self.copies(access) / self._shared(made, access) * parts(access.lanes, access.bits, self.machine)
+
+    def before(self) -> float:
+        """Cycles to load what is the same in each iteration, before the loop; vectors of what is apart are put together."""
+        cycles = 0.0
+        for made, access in self._same():
+            step = access.address.stride(made.lanes_of.var) if made.lanes_of is not None else 0
+            apart = made.by_llvm and made.lanes_of in made.unrolled and step not in (0, 1)
+            cycles += self.copies(access) if apart else self._vectors(made, access) / self.machine.loads_per_cycle
+        return cycles
 
     def _kept(self) -> int:
         """Registers for what is loaded in an iteration and used again after other loads."""
@@ -251,16 +306,9 @@ class Core:
                 if self.stays(access) or self.apart and made.late or made.lanes == 1 and access.lanes == 1:
                     continue
                 key = self.place(access)
-                used = [n for n, loop in enumerate(made.unrolled) if access.address.uses(loop.var)]
-                outside = [
-                    x for x in made.unrolled[: max(used, default=0)] if not access.address.uses(x.var) and x.extent > 1
-                ]
-                if used and outside or seen.setdefault(key, made) is not made:
-                    found[key] = (
-                        self.copies(access)
-                        * parts(access.lanes, access.bits, self.machine)
-                        / self._shared(made, access)
-                    )
+                again = any(loop.extent > 1 for loop in _around(made, access))
+                if again or seen.setdefault(key, made) is not made:
+                    found[key] = self._vectors(made, access)
         return math.ceil(max(found.values(), default=0))
 
     def _index(self) -> float:
@@ -321,8 +369,7 @@ class Core:
 
     def _latency(self, begun: float, work: float) -> tuple[float, int]:
         """Cycles that the longest chain of sums waits for itself in an iteration, and how many sums do not wait for each other."""
-        stalls = sum(self.runs(s) / made.lanes for made, s in self.statements() if made.masked and s.accumulates)
-        waits: dict[object, float] = {None: stalls * MASKED}
+        waits: dict[object, float] = {None: MASKED * self._stalls()}
         factors: dict[object, float] = {None: 1.0}
         begun_here = {self.place(s.target) for _, s in self.statements() if not s.accumulates}
         for made, s in self.statements():
@@ -339,6 +386,9 @@ class Core:
                 latency /= self.together(made) * self._beside(made, s)
                 waits[key] = waits.get(key, 0.0) + latency * self.runs(s) / self.copies(s.target)
                 factors[key] = self._overlap(s, begun, work)
+            elif s.target.data in self.begun and not s.target.address.uses(self.rolled.var):
+                waits[key] = (latency + FORWARD) * self.runs(s) / self.copies(s.target)
+                factors[key] = 1.0
             elif (
                 not self.stays(s.target)
                 and not s.target.address.uses(s.loops[s.loops.index(self.rolled) - 1].var)
@@ -351,6 +401,12 @@ class Core:
                 waits[key] = waits.get(key, 0.0) + latency * row / together / self._beside(made, s)
                 factors[key] = self._ahead(begun * together, work * together)
         return max((wait / factors[key] for key, wait in waits.items()), default=0.0), self._sums()
+
+    def _stalls(self) -> float:
+        """How often in an iteration a load waits for a store of some lanes, as vectors beside each other share the lanes that are not
+        used: once for each place, but only those that are asked for if conditions are what tells lanes."""
+        found = ((made, s, made.masked) for made, s in self.statements() if made.partly and s.accumulates)
+        return sum((self.copies(s.target) if all_lanes else made.asked(s)) / made.lanes for made, s, all_lanes in found)
 
     def _overlap(self, s: Statement, begun: float, work: float) -> float:
         """How many sums are in flight at once, as a core begins the next ones before one is finished."""

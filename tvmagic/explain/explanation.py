@@ -20,18 +20,22 @@ from tvmagic.explain.nests import Statement, nests_of
 from tvmagic.explain.traffic import BYTES_A_CYCLE, LEVELS, Traffic, patterns, touched
 from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in, parallel_calls
 from tvmagic.explain.waste import inlined_in, waste_of
-from tvmagic.ir import AttrStmt, PrimFunc, post_order_visit
+from tvmagic.ir import AttrStmt, For, PrimFunc, post_order_visit
 from tvmagic.operators import Operator, Version
 
 __all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
 
 WORTH = 1.15  # the least gain, by the model, of a call that is proposed
+WORTH_MOVING = 1.3  # that of one that changes what memory moves, of which a model is less sure
 WORTH_REWRITING = 2.5  # that of another schedule
+BESIDE = 0.4  # of the best finding's gain, as a power: a call that gains less leaves what takes most of the time, and is for later
 MOST = 5  # findings
 TRIED = 8  # edits of a finding
 TRIALS = 32  # edits tried in all
 COMPILED = 3  # edits of a finding of which LLVM's code is looked at
 FEW_SPILLS = 2  # vectors that a loop may store to the stack
+# What numbers of the model alone tell, which are others as soon as loops are in another order or of other sizes.
+_BY_NUMBERS = {"small-tile", "few-accumulators", "short-loop", "streamed-operand", "cache-conflicts", "strided-access", "narrow-vectors"}  # fmt: skip
 CALLED = 1000  # cycles that calling a compiled operator takes at least
 
 
@@ -49,6 +53,7 @@ class Finding:
     gain: how many times faster the whole program is then, by the model; 1 if not known.
     replaces: whether `call` replaces the statement at `cell_line`; `lines`: how many lines it replaces.
     cell: the whole `%%schedule` cell with the call in it.
+    measured: how many times faster it was when both were run, as `%why` does; 0 if they were not.
     """
 
     code: str
@@ -60,6 +65,7 @@ class Finding:
     replaces: bool = False
     cell: str = ""
     lines: int = 0
+    measured: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -170,12 +176,24 @@ class _Explainer:
         loops = _loops_by_line(self.func, self.lines, size)
         self.facts = facts_of(self.mod, target, loops) if llvm else Facts()
         self.model = model(self.func, self.machine, size, self.facts.vectorized)
+        if begun := self._begun():
+            self.model = model(self.func, self.machine, size, self.facts.vectorized, begun)
         self.guess = (
-            model(self.func, self.machine, size) if self.facts.vectorized else self.model
+            model(self.func, self.machine, size) if self.facts.vectorized or begun else self.model
         )  # as of what is tried
         self.traffic = Traffic([n.nest for n in self.model.nests], nests_of(self.func, size).top, self.machine)
         self.views = views_of(version, size)
         self.trials = Trials(version, self.machine, size, TRIALS, seconds)
+
+    def _begun(self) -> dict[For, bool]:
+        """For nests with sums that begin inside whether LLVM's code has them in memory, as far as that is known."""
+        found: dict[For, bool] = {}
+        for made in self.model.hot:
+            if any(s.begun for s in made.nest.statements) and made.iterations:
+                stored = self.facts.stored(self._nest_lines(made))
+                if stored is not None:
+                    found[made.nest.inner.node] = stored
+        return found
 
     def run(self) -> Explanation:
         case = self._case()
@@ -241,8 +259,11 @@ class _Explainer:
         if not any(f.call and f.code != "not-parallel" for f in found):
             found += self._rewritten(ranked)
         found.sort(key=_badness)
+        best = max((f.gain for f in found if f.code != "not-parallel"), default=1.0)
         kept: list[Finding] = []
         for finding in found:
+            if finding.call and finding.code in _BY_NUMBERS and finding.gain < best**BESIDE:
+                continue
             if not any(f.code == finding.code or (f.call and f.call == finding.call) for f in kept):
                 kept.append(finding)
         kept = kept[:MOST]
@@ -261,7 +282,7 @@ class _Explainer:
             if result is None or not self.model.like(result[1]):
                 continue
             gain = self._before(edit) / max(result[1].time, 1e-9)
-            if gain >= WORTH:
+            if gain >= (WORTH_MOVING if suspect.code == "streamed-operand" else WORTH):
                 found.append((gain, edit))
         best = self._best(found)
         fixed = self.trials.cell is None or not self.views  # loops that no call is known for
@@ -273,7 +294,7 @@ class _Explainer:
     def _before(self, edit: Edit) -> float:
         """Cycles to compare those of an edit with, of which nothing is known from LLVM: as it is if the vectors will be others,
         else by the same guess."""
-        if "vectorize(" in edit.text:
+        if "vectorize(" in edit.text or "decompose_reduction(" in edit.text:
             return self.model.time
         return min(self.model.time, self.guess.time) if "reorder(" in edit.text else self.guess.time
 
@@ -368,7 +389,9 @@ class _Explainer:
         return Finding("at-roof", text, line, span.line if span is not None else 0, "", 1.0)
 
     def _in_full(self, nest: NestModel) -> bool:
-        """Whether a nest's vectors fill registers, and its sums stay in them."""
+        """Whether a nest's vectors fill registers, and its sums stay in them; not known below conditions."""
+        if any(s.guards for s in nest.nest.statements):
+            return False
         lanes = [s.lanes if s.lanes > 1 else nest.lanes for s in nest.nest.statements]
         widths = [n * max([s.target.bits, *(a.bits for a in s.loads)]) for n, s in zip(lanes, nest.nest.statements)]
         summed = any(s.accumulates for s in nest.nest.statements)

@@ -340,6 +340,21 @@ def _sums_in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 
 @rule
+def _begun_inside(case: Case, nest: NestModel) -> Iterable[Suspect]:
+    """Sums that go through memory, as what they begin with is stored inside the loops that add to them."""
+    view = case.view(nest)
+    used = next((s.begun for s in nest.nest.statements if s.begun and s.accumulates), frozenset())
+    if view is None or not used or nest.sums or not nest.in_core:
+        return
+    names = " and ".join(f"`{loop.name}`" for loop in nest.nest.loops if loop.var in used)
+    text = (
+        f"what the sums of `{case.name(nest)}` begin with is stored inside the loops that add to them, if {names} begin{'s' * (len(used) == 1)}: "
+        "each step asks for that, and loads and stores the sums; stored before these loops, they would stay in registers"
+    )
+    yield Suspect("guards", nest, text, remedies.begun_apart(view))
+
+
+@rule
 def _widened(case: Case, nest: NestModel) -> Iterable[Suspect]:
     """A constant that makes the result wider than all that it is computed from, if memory is what takes time."""
     if nest.limit not in BYTES_A_CYCLE:

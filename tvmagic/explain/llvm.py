@@ -51,6 +51,12 @@ class Facts:
         rows = self.loop(lines)
         return sum(bool(_SPILL.search(row)) for row, _ in rows) if rows else None
 
+    def stored(self, lines: set[int]) -> bool | None:
+        """Whether each second sum or more of the innermost loop of some lines is stored, not to the stack; None if that is not known."""
+        rows = [row for row, _ in self.loop(lines)]
+        sums = sum(bool(_SUM.search(row)) for row in rows)
+        return 2 * sum(bool(_STORE.search(row) and not _SPILL.search(row)) for row in rows) > sums if sums else None
+
     def loop(self, lines: set[int]) -> list[tuple[str, int]]:
         """The innermost loop of the assembly with most instructions of some lines of the program."""
         if self.assembly is None or (number := loop_of_lines(self.assembly, lines)) is None:
@@ -79,6 +85,12 @@ class Facts:
 
 # Stores of a vector register to the stack: x86-64, AArch64.
 _SPILL = re.compile(r"^\s*v?mov\w+\s+%[xyz]mm\d+, -?\d*\(%r[sb]p\)|^\s*stu?[rp]\s+q\d+.*\[(?:sp|x29)")
+_STORE = re.compile(
+    r"^\s*v?mov\w+\s+%[xyz]mm\d+, [^%]*\(|^\s*stu?[rp]\s+[qds]\d+"
+)  # of a register of floats or vectors
+_SUM = re.compile(
+    r"^\s*(?:v?fn?m(?:add|sub|la|ls)|v?(?:f?add|f?max|f?min)(?:nm)?[ps]?[shd]?\s|v?p(?:add|max|min)|vpdp)\w*\b.*(?:%[xyz]mm|\b[qdshv]\d)"
+)
 _VECTOR = re.compile(r"%[yz]mm\d+|\.4s|\.2d|\.16b")
 _LABEL = re.compile(r"^([\w.$]+):")
 _JUMP = re.compile(r"^\s*(?:j\w+|b(?:\.\w+)?|cbn?z|tbn?z|b\w{2,4})\s+(?:.*[ ,])?([.\w$]+)\s*(?:#.*)?$")
@@ -86,7 +98,8 @@ _JUMP = re.compile(r"^\s*(?:j\w+|b(?:\.\w+)?|cbn?z|tbn?z|b\w{2,4})\s+(?:.*[ ,])?
 
 @lru_cache(maxsize=4)
 def inner_loops(assembly: tuple[str, ...]) -> list[tuple[int, int]]:
-    """The first and last rows of the loops without loops inside: from a label to the last jump back to it.
+    """The first and last rows of the loops without loops inside: from a label to the last jump back to it. A loop that begins in
+    another one is inside, even if it ends after it, as the last part of a loop may be before its first.
 
     In WebAssembly they are from `loop` to `end_loop`.
     """
@@ -106,7 +119,7 @@ def inner_loops(assembly: tuple[str, ...]) -> list[tuple[int, int]]:
     return [
         (a, b)
         for a, b in loops
-        if not any(a <= c and d <= b and (a, b) != (c, d) for c, d in loops)
+        if not any(a < c <= b for c, _ in loops)
     ]  # fmt: skip
 
 

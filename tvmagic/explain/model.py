@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.core import Core
-from tvmagic.explain.guards import asked, depending
+from tvmagic.explain.guards import depending
+from tvmagic.explain.nest_model import NestModel, in_one_core
 from tvmagic.explain.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.explain.traffic import Traffic
 from tvmagic.explain.unrolling import UNROLLED, Body, bodies_of, instructions, vector_of
@@ -26,7 +27,6 @@ __all__ = ["LAUNCH", "NestModel", "ProgramModel", "in_one_core", "model"]
 LAUNCH = 3_000  # cycles to start threads on a parallel loop and to wait for them
 PARTS = 4  # of a parallel loop, for each thread
 TRANSFER = 100  # cycles for a cache line that another core has written
-OVERLAP = 0.5  # share of what is shorter, of computing and moving and of what memories move, that does not hide behind the longest
 ENTRY, SHORT_ENTRY = 10, 4  # cycles to enter and leave a loop, with a branch that was not foreseen if it is not short
 _SHORT = 32  # iterations of a loop whose end is foreseen
 _FIELDS = 16  # elements between the fields that LLVM loads and stores together
@@ -34,84 +34,6 @@ _BESIDE = 4  # values beside each other of which LLVM makes vectors
 _FEW_BYTES = 256  # of memory that LLVM keeps in registers, at most
 _FEWEST = 8  # iterations of which it makes vectors of lanes that are apart
 _FEW = 64  # elements more that another schedule may store outside loops
-
-
-@dataclass
-class NestModel:
-    """What the model finds for a nest; cycles are for an iteration of `rolled`, of all threads together.
-
-    `registers`: vector registers for sums and what stays the same; `spills`: sums that find no register; `chains`: sums
-    that wait for none of the others; `vectorized`: whether the statements are vectors or LLVM makes them so; `reason`: why
-    not; `ports`: cycles by what is busy.
-    """
-
-    nest: Nest
-    rolled: Loop
-    unrolled: tuple[Loop, ...]
-    late: tuple[Loop, ...] = ()  # of the unrolled loops those that LLVM writes out after it made vectors
-    iterations: int = 0
-    ports: dict[str, float] = field(default_factory=dict)
-    conversions: float = 0.0
-    work: float = 0.0  # operations of an iteration, in vectors
-    cycles: float = 0.0  # of an iteration
-    registers: int = 0
-    sums: int = 0
-    spills: int = 0
-    chains: int = 0
-    latency: float = 0.0
-    vectorized: bool = True
-    by_llvm: bool = False
-    lanes: float = 1  # of the vectors that LLVM makes, on average; if their lanes are apart, too
-    lanes_of: Loop | None = None  # the loop that LLVM makes vectors of
-    alone: bool = False  # whether LLVM said that it makes no vectors
-    masked: bool = False  # whether the vectors have lanes that are not used
-    reason: str = ""
-    flops: int = 0
-    bytes: dict[str, int] = field(default_factory=dict)
-    transfers: dict[str, float] = field(default_factory=dict)  # cycles for them in one thread, by level of memory
-    width: float = 1.0
-    launches: int = 0
-    sharing: float = 0.0  # cycles of lines that go from core to core, as threads write parts of them
-    core: float = 0.0  # cycles in the core, of the whole nest in one thread
-    time: float = 0.0  # cycles of the whole nest
-
-    def asked(self, s: Statement) -> int:
-        """How many conditions an iteration of `rolled` asks for a statement of the nest."""
-        loop = self.late[-1] if self.late else self.rolled  # the innermost one when LLVM made vectors
-        inside = self.unrolled[self.unrolled.index(loop) + 1 :] if self.late else self.unrolled
-        return asked(s, loop, inside) * math.prod(x.extent for x in self.late)
-
-    @property
-    def port(self) -> str:
-        """What is busiest in an iteration."""
-        return max(self.ports, key=lambda name: self.ports[name]) if self.ports else ""
-
-    @property
-    def moving(self) -> float:
-        """Cycles that the memories need, in one thread."""
-        return _moving(self.transfers)
-
-    @property
-    def in_core(self) -> bool:
-        """Whether the core is what limits the nest, or close to it."""
-        return self.core >= 0.7 * self.moving
-
-    @property
-    def limit(self) -> str:
-        """What limits the nest: a port of the core or a level of memory."""
-        worst = max(self.transfers, key=lambda name: self.transfers[name])
-        return worst if self.transfers[worst] > self.core else self.port
-
-
-def _moving(transfers: Mapping[str, float]) -> float:
-    longest = max(transfers.values(), default=0.0)
-    return longest + OVERLAP * (sum(transfers.values()) - longest)
-
-
-def in_one_core(core: float, transfers: Mapping[str, float]) -> float:
-    """Cycles of one thread that computes for `core` cycles, while each level of memory moves for as many as `transfers` says."""
-    moving = _moving(transfers)
-    return max(core, moving) + OVERLAP * min(core, moving)
 
 
 @dataclass
@@ -159,17 +81,24 @@ def _origin(nest: NestModel) -> tuple[Any, ...]:
 
 
 def model(
-    func: PrimFunc, machine: Machine, sizes: int = 256, vectorized: Mapping[For, bool] | None = None
+    func: PrimFunc,
+    machine: Machine,
+    sizes: int = 256,
+    vectorized: Mapping[For, bool] | None = None,
+    begun: Mapping[For, bool] | None = None,
 ) -> ProgramModel:
     """The model of a lowered function; symbolic sizes become `sizes`.
 
-    `vectorized`: loops of which LLVM said whether it made vectors of them; of the others it is guessed.
+    `vectorized`: loops of which LLVM said whether it made vectors of them; of the others it is guessed. `begun`: for innermost loops with
+    sums that begin there, whether code shows that they go through memory.
     """
     nests, top, bare = nests_of(func, sizes)
     traffic = Traffic(nests, top, machine)
     found: dict[Nest, NestModel] = {}
     bodies = bodies_of(nests, machine, vectorized or {})
     groups = [_with_vectors(body, machine, vectorized or {}) for body in bodies]
+    for made in (made for group in groups for made in group):
+        made.begun = (begun or {}).get(made.nest.inner.node)
     for group in _written_out(groups, bodies[0].copied if bodies else set(), machine):
         found |= {made.nest: made for made in _with_cycles(group, machine, traffic)}
     return ProgramModel([found[n] for n in nests if found[n].iterations], machine, traffic.whole, bare)
@@ -216,11 +145,13 @@ def _with_cycles(found: list[NestModel], machine: Machine, traffic: Traffic) -> 
     for made in found:
         outer = made.nest.loops[: made.nest.loops.index(made.rolled) + 1]
         made.iterations = math.prod(loop.extent for loop in outer)
-    Core(found, machine).fill()
+    core = Core(found, machine)
+    core.fill()
+    before = core.before()
     for made in found:
         nest = made.nest
         entries = made.iterations / max(made.rolled.extent, 1)
-        made.core = made.iterations * made.cycles + entries * entry(made) / len(found)
+        made.core = made.iterations * made.cycles + entries * (entry(made) + before) / len(found)
         made.flops = sum(s.operations.flops() * s.lanes * (s.floating or 0) for s in nest.statements) * nest.iterations
         made.bytes, made.transfers = traffic.bytes(nest), traffic.cycles(nest)
         made.time = in_one_core(made.core, made.transfers)
@@ -291,7 +222,7 @@ def _vectors_of(found: list[NestModel], machine: Machine, told: Mapping[For, boo
             made.lanes_of = loops[obstacles.index("")] if "" in obstacles else made.rolled
             loop = made.lanes_of is made.rolled
             made.lanes, made.masked = vector_of(made.lanes_of.extent, _lanes(made, machine), loop, machine)
-            made.masked = made.masked or loop and any(made.asked(s) for s in made.nest.statements)
+            made.guarded = loop and any(made.asked(s) for s in made.nest.statements)
         elif beside > 1 and not any(made.asked(s) for s in made.nest.statements):
             made.reason, made.lanes = "", beside
         made.vectorized = made.by_llvm = not made.reason
@@ -326,18 +257,22 @@ def _beside(found: list[NestModel], machine: Machine) -> int:
             groups.setdefault((s.target.data, frozenset(keys), len(s.loads)), []).append(s)
     if any(s.lanes > 1 for group in groups.values() for s in group):
         return 1
-    found_lanes = [_run(group) for group in groups.values()]
+    found_lanes = [_run(group, found[0].rolled) for group in groups.values()]
     least = min(found_lanes, default=1)
     return min(1 << least.bit_length() - 1, min(_lanes(made, machine) for made in found)) if least >= _BESIDE else 1
 
 
-def _run(statements: list[Statement]) -> int:
-    """The length of the shortest run of places beside each other, if what is loaded for them is so, too, or is the same."""
+def _run(statements: list[Statement], rolled: Loop) -> int:
+    """The length of the shortest run of places beside each other, if what is loaded for them is so, too, or is the same, or stays the
+    same in all iterations, so that it is put together before."""
     first = min(statements, key=lambda s: s.target.address.offset)
     shifts = {s.target.address.offset - first.target.address.offset: s for s in statements}
     run = next(n for n in range(len(shifts) + 1) if n not in shifts)
     steps = [
-        b.address.offset - a.address.offset for n in range(1, run) for a, b in zip(shifts[n - 1].loads, shifts[n].loads)
+        b.address.offset - a.address.offset
+        for n in range(1, run)
+        for a, b in zip(shifts[n - 1].loads, shifts[n].loads)
+        if a.address.uses(rolled.var)
     ]
     if len(statements) % run or any(step not in (0, 1) for step in steps):
         return 1
@@ -390,8 +325,8 @@ def _obstacle(made: NestModel, loop: Loop, machine: Machine, held: set[Var]) -> 
             return "strided" if step else "same place"
         for load in s.loads:
             stride = load.address.stride(loop.var)
-            if stride is None or abs(stride) > 1:
-                return "strided"
+            if (stride is None or abs(stride) > 1) and (loop is made.rolled or load.address.uses(made.rolled.var)):
+                return "strided"  # else it is put together before the loop that stays one
         if s.operations.calls and loop.extent < 4:
             return "call"
     return ""

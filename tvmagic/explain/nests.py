@@ -140,7 +140,8 @@ class Operations:
 class Statement:
     """A store with what it loads; `lanes` of its vector, `guards` around it that change with the loops inside.
 
-    `any_order`: sums of floats may be added in any order, as `pragma_any_order` says.
+    `any_order`: sums of floats may be added in any order, as `pragma_any_order` says. `begun`: the variables of the condition
+    below which the loops that add to a sum store what it begins with; empty if it is stored before them.
     """
 
     node: BufferStore
@@ -152,6 +153,7 @@ class Statement:
     guards: list[PrimExpr]
     floating: bool
     any_order: bool = False
+    begun: frozenset[Var] = frozenset()
 
     @property
     def extreme(self) -> bool:
@@ -317,6 +319,7 @@ class _Walk(Visitor):
         self.extents: dict[Var, int] = {LANE: 1}
         self.guards: list[PrimExpr] = []
         self.any_order = False
+        self.begun: dict[Var, frozenset[Var]] = {}  # variables of conditions below which sums begin, by their memory
         self.bare = 0
         self.lets: dict[Var, PrimExpr] = {}
         self.allocated: dict[Var, int] = {}
@@ -424,9 +427,18 @@ class _Walk(Visitor):
         place = self.linear(value) if value is not None else Address({}, 0)
         return bool(place.strides) and place.known and not place.offset and all(s > 0 for s in place.strides.values())
 
+    def _loops_of(self, var: Var) -> frozenset[Var]:
+        """The loops' variables that a variable depends on."""
+        return Linear(self.values, self.extents).variables(var)
+
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
         if self._first_alone(node.condition) and node.else_case is None:
+            used = frozenset(v for part in variables_in(node.condition) for v in self._loops_of(part))
+            post_order_visit(
+                node.then_case,
+                lambda n: self.begun.update({n.buffer.data: used}) if isinstance(n, BufferStore) else None,
+            )
             return
         self.guards.append(substitute(node.condition, self.lets))
         self.visit(node.then_case)
@@ -445,10 +457,15 @@ class _Walk(Visitor):
         guards = [*self.guards, *values.guards]
         made = Statement(
             node, target, values.loads, values.found, node.value.dtype.lanes, tuple(self.loops), guards,
-            node.value.dtype.is_float, self.any_order,
+            node.value.dtype.is_float, self.any_order, self._begun_inside(target.data),
         )  # fmt: skip
         inner = self.loops[-1].node
         self.nests.setdefault(inner, Nest(tuple(self.loops), [])).statements.append(made)
+
+    def _begun_inside(self, data: Var) -> frozenset[Var]:
+        """The variables of the condition below which the loops around store what a sum in some memory begins with."""
+        used, around = self.begun.get(data, frozenset()), {loop.var for loop in self.loops}
+        return used if used <= around else frozenset()
 
     @handles(Evaluate)
     def evaluate(self, node: Evaluate) -> None:

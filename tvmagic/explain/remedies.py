@@ -66,9 +66,9 @@ def tiled(view: View, machine: Machine, lanes: int, shapes: Sequence[tuple[int, 
     if unit is None or not any(leaf.reduced for leaf in view.leaves):
         return []
     rows = [leaf for leaf in view.spatial if leaf is not unit and leaf.kind != "vectorized" and leaf.extent > 1]
-    row = max(rows, key=lambda leaf: leaf.extent, default=None)
     found: list[Edit] = []
     for count, vectors in shapes:
+        row = max(rows, key=lambda leaf: (2 * _divisor(leaf.extent, count) > count, leaf.extent), default=None)
         writer = Writer(view)
         inner: list[Leaf] = []
         if row is not None and (size := _divisor(row.extent, count)) > 1:
@@ -84,6 +84,7 @@ def tiled(view: View, machine: Machine, lanes: int, shapes: Sequence[tuple[int, 
             writer.mark("unroll", inner[0])
         if inner[-1].kind != "vectorized":
             writer.mark("vectorize", inner[-1])
+        writer.begin_apart()
         found += _edit(writer)
     return found
 
@@ -314,11 +315,8 @@ def inlined(view: View) -> list[Edit]:
 
 def begun_apart(view: View) -> list[Edit]:
     """What a block's sums begin with stored by a block of its own, before the loops that add to them."""
-    first = next((leaf for leaf in view.leaves if leaf.reduced), None)
-    if view.is_te or first is None:
-        return []
     writer = Writer(view)
-    writer.lines.append(f"sch.decompose_reduction({view.text}, {first.text})")
+    writer.begin_apart()
     return _edit(writer)
 
 

@@ -15,7 +15,7 @@ from tvmagic.operators import Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
 
-__all__ = ["Edit", "Number", "Trials", "attachments", "inlinings", "numbers_in", "parallel_calls"]
+__all__ = ["Edit", "Number", "Trials", "attachments", "inlinings", "numbers_in", "parallel_calls", "tried"]
 
 
 @dataclass(frozen=True)
@@ -62,20 +62,16 @@ class Trials:
         return self.known[edit]
 
     def _run(self, edit: Edit) -> tuple[Version, ProgramModel] | None:
-        text, op = self.text(edit), self.version.operator
+        text = self.text(edit)
         if text is None:
             return None
-        attempt = op.attempt
         try:
-            source = Source(f"schedule {op.name} (tried)", text)
-            made = schedule_from_cell(op, source, "tried", self.version.scope)
+            made = tried(self.version, text)
             func = next(iter(made.lower().functions.values()))
             found = model(func, self.machine, self.sizes)
             return None if any(sum(x.parallel for x in n.nest.loops) > 1 for n in found.nests) else (made, found)
         except TVMagicError:
             return None
-        finally:
-            op.attempt = attempt
 
     def accepted(self, edit: Edit) -> bool:
         """Whether a change that ran is free of races, as a cell has to be."""
@@ -87,6 +83,16 @@ class Trials:
         except TVMagicError:
             return False
         return True
+
+
+def tried(version: Version, cell: str) -> Version:
+    """A version's operator scheduled by another cell, the magic's line first, without a trace of it in the operator."""
+    op = version.operator
+    attempt = op.attempt
+    try:
+        return schedule_from_cell(op, Source(f"schedule {op.name} (tried)", cell), "tried", version.scope)
+    finally:
+        op.attempt = attempt
 
 
 def _cell_of(version: Version) -> str | None:

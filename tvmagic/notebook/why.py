@@ -9,6 +9,7 @@ from tvmagic.codegen.target import resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain import Explanation, Finding, LoopRow, explain
+from tvmagic.explain.measured import measure_calls
 from tvmagic.explain.roof import HERTZ, bandwidths, hertz_of
 from tvmagic.explain.traffic import LEVELS
 from tvmagic.notebook.commands import target_text
@@ -29,6 +30,7 @@ _FAR = 4  # times the modelled time from which on the model misses something
 _TWICE = 2.0  # times the modelled time from which on nothing is called at its roof
 _CALL = 50e-6  # seconds that a call with its threads may take whatever it computes
 _LONGEST = 2.0  # seconds of a call by the model up to which it is measured
+_SHORT = 0.25  # seconds of a call up to which the calls of findings are measured
 _ROWS = 60  # instructions that are shown
 
 
@@ -45,12 +47,13 @@ class Why(Parts):
 
 
 def why(version: Version, target: str | None = None, size: int = 256, run: bool = True) -> Why:
-    """Where the time of a version goes and what would help, with its time measured if it runs on this machine.
+    """Where the time of a version goes and what would help; if it runs on this machine, its time and what each call gains are measured.
 
     Parameters
     ----------
     size: the value of symbolic sizes.
-    run: measure the version, in all its threads; without it the table has shares of the modelled time alone.
+    run: measure the version, in all its threads, and the calls of findings, of which those that are no help are left out; without it
+        the table has shares of the modelled time alone.
     """
     chosen = target_text(target)
     explanation = explain(version, chosen, size)
@@ -68,6 +71,8 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
             explanation.notes.append(f"not measured: {reason}")
     if seconds is not None:
         _doubt(explanation, seconds, chosen)
+        if seconds < _SHORT:
+            measure_calls(explanation, version, size)
     return explanation_view(explanation, seconds, chosen)
 
 
@@ -176,7 +181,8 @@ def _advice(finding: Finding) -> str:
     first, last = finding.cell_line, finding.cell_line + finding.lines - 1
     lines = f"line {first}" if last <= first else f"lines {first} to {last}"
     where = f"in the place of {lines}" if finding.replaces else "at the end of the %%schedule cell"
-    return f"{where}, about {finding.gain:.3g} times as fast by the model:"
+    measured = f", {finding.measured:.3g} times measured" if finding.measured else ""
+    return f"{where}, about {finding.gain:.3g} times as fast by the model{measured}:"
 
 
 def _finding_html(finding: Finding) -> str:

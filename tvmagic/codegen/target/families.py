@@ -21,7 +21,8 @@ K, M = 1 << 10, 1 << 20
 class Processors:
     """Processors that schedules take for one: vector bits and registers, multiply-adds begun in a cycle and their latency,
     bytes of the data caches and of a cache line. `names`: a regular expression for LLVM's names; empty is all.
-    `stored`: bytes that two stores begun in a cycle may have together; 0 if there is one store in a cycle."""
+    `stored`: bytes that two stores begun in a cycle may have together; 0 if there is one store in a cycle. `shuffles`: vectors shuffled
+    in a cycle."""
 
     names: str = ""
     vector: tuple[int, int] = (128, 16)
@@ -29,6 +30,7 @@ class Processors:
     caches: tuple[int, ...] = (32 * K, 512 * K)
     line: int = 64
     stored: int = 0
+    shuffles: int = 1
 
 
 _FAMILIES: list[type[Family]] = []
@@ -123,9 +125,9 @@ class X86(Family):
         "avx512": "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512",
     }
     processors: ClassVar[list[Processors]] = [
-        Processors("znver[5-9]", (512, 32), (2, 4), (48 * K, M, 32 * M), stored=64),
+        Processors("znver[5-9]", (512, 32), (2, 4), (48 * K, M, 32 * M), stored=64, shuffles=2),
         Processors("znver4", (512, 32), (1, 4), (32 * K, M, 32 * M), stored=32),
-        Processors("znver[23]", (256, 16), (2, 4), (32 * K, 512 * K, 16 * M)),
+        Processors("znver[23]", (256, 16), (2, 4), (32 * K, 512 * K, 16 * M), shuffles=2),
         Processors("znver1|bdver.*|btver.*", (256, 16), (1, 5), (32 * K, 512 * K, 8 * M)),
         Processors("sapphirerapids|emeraldrapids|graniterapids.*|diamondrapids", (512, 32), (2, 4), (48 * K, 2 * M, 32 * M), stored=64),
         Processors("icelake.*|tigerlake|rocketlake|cannonlake", (512, 32), (2, 4), (48 * K, 1280 * K, 24 * M), stored=64),

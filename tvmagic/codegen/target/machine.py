@@ -70,6 +70,7 @@ class Machine:
     source: where the numbers are from, in words.
     generic: whether nothing is known of the processor, and the numbers are those of a common one.
     stored: bytes that two stores begun in a cycle may have together; 0 if there is one store in a cycle.
+    shuffles_per_cycle: vectors shuffled in a cycle.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Machine:
     source: str
     generic: bool = False
     stored: int = 0
+    shuffles_per_cycle: int = 1
 
     def lanes(self, dtype: DataType | str) -> int:
         """Elements of a data type in a vector register, at least 1."""
@@ -158,7 +160,19 @@ def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | 
     line = (_host_line() if is_host else None) or known.line
     name = cpu or triple.split("-")[0]
     return Machine(
-        name, bits, registers, rate, latency, 2, line, caches, cores or _count(), source, generic, known.stored
+        name,
+        bits,
+        registers,
+        rate,
+        latency,
+        2,
+        line,
+        caches,
+        cores or _count(),
+        source,
+        generic,
+        known.stored,
+        known.shuffles,
     )
 
 
