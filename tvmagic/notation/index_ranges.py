@@ -234,6 +234,10 @@ class IndexRanges:
         sizes = self.scope.sizes
         return {**sizes.symbols, **sizes.outside, **self.scope.numbers}
 
+    def used(self) -> set[str]:
+        """The index names in the value."""
+        return self.names & self._used()
+
     def _used(self) -> set[str]:
         return {n.id for n in ast.walk(self.value) if isinstance(n, ast.Name)}
 

@@ -168,7 +168,7 @@ class Notation(Scope):
 
     def _note_ranges(self, made: Definition) -> None:
         """Note what later hints and remarks say of this statement's indices."""
-        self.reduced |= made.names - set(made.axes)
+        self.reduced |= made.used() - set(made.axes)
         for index, (begin, extent) in made.ranges.items():
             if isinstance(begin, int) and begin == 0:
                 self.ran.setdefault(index, (extent, made.target.lineno))
