@@ -9,6 +9,7 @@
     Y[i] = max(X[2 * i + r] for r in range(2))    the same, with the range of the index
     Y[i, k] = softmax(X[i, k], over=k) along an index that stays: softmax, cumsum, cumprod, cummax, cummin
     H[t] = X[t] if t == 0 else H[t - 1] + X[t]    a recurrence; one index is earlier wherever it reads itself
+    L[i, j] = 0 if i < 1 or j < 1 else max(L[i - 1, j], L[i, j - 1])    a table; its elements are computed row by row
     Z[i] = exp(Y[i]) if i > 0 else 0   the untaken side is not computed
     for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
 
@@ -151,9 +152,10 @@ class Notation(Scope):
         """Say what an input that is assigned reads, if the statement looks as a recurrence does."""
         access = earlier_access(made)
         if access is not None:
+            ranges = " and ".join(f"`{axis}: range({made.ranges[axis][1]})`" for axis in made.axes)
             self.remarks.append(
-                f"`{made.name}` is declared and read, so it is an input: `{ast.unparse(access)}` is its old value. Without the "
-                f"line that declares it, the statement is a recurrence, and reads what it has computed before"
+                f"`{made.name}` is declared and read, so it is an input: `{ast.unparse(access)}` is its old value. With {ranges} in "
+                f"place of the line that declares it, the statement is a recurrence, and reads what it has computed before"
             )
 
     def _remark_on_parts(self, made: Definition) -> None:
