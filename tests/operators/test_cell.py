@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from typing import Any
@@ -329,3 +330,20 @@ def test_the_formula_of_a_function_that_is_not_there_computes_it(name: str, expe
     op = operator("f", "X: float32[4]\nY[i] = " + re.sub(r"\bx\b", "X[i]", found[1]))
     x = np.array([-2, -0.5, 0, 3], "float32")
     np.testing.assert_allclose(op(x), expected(x.astype("float64")), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "said"),
+    [
+        ("asm", "`%asm f` shows"),
+        ("Y", '`f.tensors["Y"]`'),
+        ("buidl", "did you mean `f.build`?"),
+        ("run", "`f(...)`"),
+        ("xyzzy", "has no attribute"),
+    ],
+)
+def test_an_attribute_that_an_operator_does_not_have_is_answered(attribute: str, said: str) -> None:
+    op = operator("f", X + "Y[i] = X[i] + 1")
+    with pytest.raises(AttributeError, match=re.escape(said)):
+        getattr(op, attribute)
+    assert not hasattr(op, "_repr_png_") and copy.copy(op).name == "f"
