@@ -118,6 +118,11 @@ MEANT = [
     ),
     ("V: float32[4, 8]\nY[i] = max(V[i, k] * V[r, k])", "over=(k, r))`", "k"),
     (
+        "V: float32[4, 8]\nS[i, k] = V[i, k] + 1\nY[k] += S[i, 0] == k",
+        "above for both, and `int32(S[i, 0] == k)` for a sum that counts",
+        "k",
+    ),
+    (
         "V: float32[4, 8]\nS[i, k] = V[i, k] + 1\nY[k] += 1 if S[i, 0] == k else 0",
         "over 8 in line 4; write `k: range(8)` above",
         "k",

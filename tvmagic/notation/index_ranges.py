@@ -326,7 +326,11 @@ class IndexRanges:
     def _ran(self, name: str) -> str | None:
         """The hint for a name that has a range in a statement above: each statement infers its own."""
         extent, line = self.scope.ran.get(name, (None, 0))
-        return f"it runs over {extent} in line {line}; write `{name}: range({extent})` above for both" if line else None
+        if not line:
+            return None
+        counted = isinstance(self.value, ast.Compare) and self.used() - set(self.axes)
+        count = f", and `int32({ast.unparse(self.value)})` for a sum that counts" if counted else ""
+        return f"it runs over {extent} in line {line}; write `{name}: range({extent})` above for both{count}"
 
     def _as_long_as(self, name: str, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:
         """The hint for indices that are read under a condition or through a function: as far as the dimensions that they index."""
