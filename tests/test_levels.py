@@ -21,7 +21,20 @@ LEVEL = {
 }  # fmt: skip
 BESIDE = {"errors", "ir"}  # at one level, and allowed to import each other
 # Modules that only give names at the places where TVM's users, or older notebooks, look for them.
-NAMES_ONLY = {"", "_ffi", "_places", "contrib", "transform", "target", "container", "nd", "script", "tir"}
+NAMES_ONLY = {
+    "",
+    "_absent",
+    "_ffi",
+    "_places",
+    "contrib",
+    "transform",
+    "target",
+    "container",
+    "nd",
+    "script",
+    "support",
+    "tir",
+}
 # What `ir/hooks.py` may load from below, each because a call that users make on a node needs it.
 HOOKS = {
     "tvmagic.script.printer", "tvmagic.script",  # str(node), node.show()

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import tvmagic
+from tvmagic._absent import ABSENT
 from tvmagic._places import PLACES
 
 
@@ -55,3 +56,34 @@ def test_all_names_of_a_place_can_be_imported_at_once() -> None:
     code += "; import tvmagic as t; t.ir.type.PointerType, t.arith.iter_affine_map, t._ffi.registry, t.tir.schedule.block_scope"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert not hasattr(tvmagic.ir, "no_module") and not hasattr(tvmagic.te, "no_module")
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_a_part_that_is_not_here_is_refused_when_it_is_used(name: str) -> None:
+    module = importlib.import_module(f"tvmagic.{name}.inside")
+    function = importlib.import_module(f"tvmagic.{name}").some.function
+    assert not isinstance(1, module.Class) and f"{name}.some.function" in repr(function)
+    for use in (lambda: function(1), lambda: module.table[0], lambda: type("C", (), {})(function[0])):
+        with pytest.raises(tvmagic.TVMError, match=rf"`{name}\..*` is not here.*\n.*`{name.split('.')[0]}`"):
+            use()
+    with pytest.raises(tvmagic.TVMError, match="is not here"):
+
+        class _Derived(module.Base):  # pyright: ignore[reportUntypedBaseClass]
+            pass
+
+
+def test_parts_that_are_not_here_are_imported_as_in_files_for_tvm() -> None:
+
+    from tvmagic import relay
+    from tvmagic.script import relax as R
+
+    register_alter_op_layout = importlib.import_module("tvmagic.relay.op").register_alter_op_layout
+    assert tvmagic.relay is relay and callable(register_alter_op_layout) and callable(R.function)
+    assert not hasattr(tvmagic, "relays")
+
+
+def test_what_the_installation_has(capsys: pytest.CaptureFixture[str]) -> None:
+    info = tvmagic.support.libinfo()
+    assert info["USE_LLVM"] == "ON" and info.get("USE_CUDA") == "OFF" and info["LLVM_VERSION"].split(".")[0].isdigit()
+    tvmagic.support.describe()
+    assert f"LLVM {info['LLVM_VERSION']}" in capsys.readouterr().out

@@ -87,9 +87,6 @@ ABSENT = {
         ),
         RELAY,
     ),
-    **dict.fromkeys(
-        ("UseAssumeToReduceBranches",), "not done yet"
-    ),
 }  # fmt: skip
 
 

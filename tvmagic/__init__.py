@@ -12,13 +12,13 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
-from tvmagic import _places
+from tvmagic import _absent, _places
 
 __version__ = "0.1.0"
 
 _MODULES = (
     "arith", "ascend", "cinn", "codegen", "container", "contrib", "driver", "errors", "instrument", "ir", "nd", "notebook",
-    "operators", "passes", "runtime", "script", "target", "te", "testing", "tir", "topi", "transform", "tune",
+    "operators", "passes", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "transform", "tune",
 )  # fmt: skip
 _NAMES = {
     "IRModule": "tvmagic.ir",
@@ -44,6 +44,7 @@ _NAMES = {
 _ALIASES = {"error": "tvmagic.errors", "ndarray": "tvmagic.nd", "_ffi": "tvmagic._ffi"}
 
 _places.install()
+_absent.install()
 
 
 def __getattr__(name: str) -> _Any:
@@ -53,6 +54,8 @@ def __getattr__(name: str) -> _Any:
         return value
     if name in _MODULES or name in _ALIASES:
         return importlib.import_module(_ALIASES.get(name, f"tvmagic.{name}"))
+    if name in _absent.ABSENT:
+        return importlib.import_module(f"tvmagic.{name}")
     raise AttributeError(f"module `tvmagic` has no name `{name}`")
 
 

@@ -27,6 +27,7 @@ from tvmagic.ir.hooks import provided
 from tvmagic.pass_options import options_of
 
 __all__ = [
+    "ApplyPassToFunction",
     "ModulePass",
     "Note",
     "Pass",
@@ -265,6 +266,16 @@ class PassContext:
             if key in self._groups:
                 self.config[key] = options_of(key, {} if value is None else value, self._groups[key])
 
+    def __repr__(self) -> str:
+        parts = {
+            "opt_level": self.opt_level,
+            "required passes": list(self.required_pass),
+            "disabled passes": list(self.disabled_pass),
+            "instruments": list(self.instruments),
+            "config": self.config,
+        }
+        return "Pass context information: \n" + "".join(f"\t{name}: {value}\n" for name, value in parts.items())
+
     @staticmethod
     def register_config_option(key: str, description: str, options: Mapping[str, Any] | None = None) -> None:
         """Make an option known; `options` are the defaults, by name, of one that is a group of options."""
@@ -453,6 +464,36 @@ class Sequential(Pass):
         mod = IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
         context = PassContext.current()
         return context.instrumented(self.info, mod, functools.partial(self._run_all, mod, context))
+
+
+class ApplyPassToFunction(Pass):
+    """A pass run on the functions of a module whose names match a regular expression from end to end.
+
+    The others stay as they are, and no function is added or taken away but those that the pass adds or takes.
+
+    transform: the pass.
+    func_name_regex: the names, as in Python's `re`.
+    error_if_no_function_matches_regex: whether it is an error, TVMagicError, that no name matches.
+    """
+
+    def __init__(self, transform: Pass, func_name_regex: str, error_if_no_function_matches_regex: bool = False) -> None:
+        self.transform = transform
+        self.names = re.compile(func_name_regex)
+        self.must_match = error_if_no_function_matches_regex
+        super().__init__(f"ApplyPassTo{func_name_regex}", self._run_on_chosen, transform.info.opt_level)
+
+    def _run_on_chosen(self, mod: IRModule, context: PassContext) -> IRModule:
+        chosen = {var: func for var, func in mod.functions.items() if self.names.fullmatch(var.name_hint)}
+        if not chosen and self.must_match:
+            raise TVMagicError(
+                f"no function of the module has a name that matches `{self.names.pattern}`",
+                hint=f"its functions are {', '.join(f'`{var.name_hint}`' for var in mod.functions)}",
+            )
+        if not chosen:
+            return mod
+        after = self.transform(IRModule(chosen, mod.attrs, mod.global_infos))
+        left = {var: func for var, func in mod.functions.items() if var not in chosen or var in after}
+        return IRModule({**left, **after.functions}, mod.attrs, mod.global_infos)
 
 
 PassFunction = Callable[[PrimFunc, IRModule, PassContext], PrimFunc]

@@ -1,6 +1,7 @@
 """Passes and their context, at the place where TVM has them."""
 
 from tvmagic.passes import (
+    ApplyPassToFunction,
     ModulePass,
     Pass,
     PassContext,
@@ -10,4 +11,13 @@ from tvmagic.passes import (
 )
 from tvmagic.tir.transform.print_ir import PrintIR
 
-__all__ = ["ModulePass", "Pass", "PassContext", "PassInfo", "PrintIR", "Sequential", "module_pass"]
+__all__ = [
+    "ApplyPassToFunction",
+    "ModulePass",
+    "Pass",
+    "PassContext",
+    "PassInfo",
+    "PrintIR",
+    "Sequential",
+    "module_pass",
+]

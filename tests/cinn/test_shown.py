@@ -8,10 +8,12 @@ from step_programs import program
 import tvmagic
 from tvmagic import passes
 from tvmagic.cinn.text.limits import left_out
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimFunc
 from tvmagic.notebook.commands import passes as shown_passes
 from tvmagic.notebook.comparing import compare
 from tvmagic.notebook.display import operator_view
+from tvmagic.notebook.errors import error_lines
 from tvmagic.notebook.view import View, make_view
 from tvmagic.operators import Operator, as_operator, operator
 from tvmagic.operators.scheduling import schedule
@@ -128,3 +130,37 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
 def test_what_the_text_leaves_out(lines: list[str], missing: str) -> None:
     func = from_source(FUNCTION.format("\n    ".join(lines)))
     assert isinstance(func, PrimFunc) and left_out(func) == missing
+
+
+def test_a_schedule_cell_by_cinns_calls() -> None:
+    op = cell()
+    text = "loops = ir_sch.get_loops('C')\nouter, inner = ir_sch.split(loops[1], factors=[-1, 4])\nir_sch.vectorize(inner, 4)"
+    version = schedule(op, text, "vectors")
+    assert version.record is not None and [s.name.split(".")[1][:5] for s in version.record] == ["split", "vecto"]
+    assert "vectorize[4] for (" in texts(make_view(version.record))["ir_sch.vectorize"]
+    assert op.check().ok
+    rows = operator("rows", "A: float32[8, 16]\nB[i] += A[i, j]")
+    schedule(rows, "rf = ir_sch.rfactor(ir_sch.split('B', 1, [-1, 4])[1], 0)", "parts")
+    assert rows.check().ok and rows.current.name == "parts"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "ir_sch.split('C', 0, [2, 3])",
+            ["the product 6 of the factors is less", "serial for (i, 0, 8)\n", "^^^^^^^^\n"],
+        ),
+        ("ir_sch.compute_inline('C')", ["ScheduleBlock(C)\n", "^^^^^^^^^^^^^^^^\n"]),
+        ("ir_sch.compute_at('B', 0)\nsch.get_block('B')", ["the cell uses both `ir_sch` and `sch`"]),
+        ("ir_sch = 1", ["the cell gives `ir_sch` another value"]),
+        ("ir_sch.ComputeInline('B')", ["did you mean `compute_inline`?"]),
+        ("ir_sch.split('C', 0, factor=[2, 3])", ["it is called as `split(loop, *args, factors=None)`"]),
+    ],
+)
+def test_an_error_of_such_a_cell_is_shown_in_cinns_text(text: str, lines: list[str]) -> None:
+    with pytest.raises(TVMagicError) as caught:
+        schedule(cell(), text)
+    shown = "\n".join(error_lines(caught.value, colour=False))
+    assert all(line in shown for line in lines), shown
+    assert "T.grid" not in shown

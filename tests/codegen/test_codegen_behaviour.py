@@ -54,6 +54,25 @@ def test_a_library_is_exported_and_loaded(tmp_path: pathlib.Path) -> None:
 
 
 @needs_a_compiler
+@pytest.mark.parametrize("name", ["lib.tar", "lib.a"])
+def test_an_archive_is_exported_and_loaded(tmp_path: pathlib.Path, name: str) -> None:
+    from tvmagic.contrib import cc, tar, utils
+
+    tvm.build(ir.IRModule({"inc": inc})).export_library(tmp_path / name)
+    check_inc(tvm.runtime.load_module(tmp_path / name))
+    if name.endswith(".tar"):
+        folder = utils.tempdir(str(tmp_path / "parts"))
+        parts = tar.normalize_file_list_by_unpacking_tars(folder, [tmp_path / name, "other.o"])
+        assert [pathlib.Path(part).name for part in parts] == ["builtins.o", "module.o", "other.o"]
+        with pytest.raises(tvm.TVMError, match="have the same name"):
+            tar.tar(tmp_path / "twice.tar", ["a/x.o", "b/x.o"])
+        compiler = cc.cross_compiler(cc.get_cc(), options=["-O1"], add_files=parts[:1])
+        assert compiler.output_format == "so" and compiler.get_target_triple()
+        compiler(str(tmp_path / "made.so"), parts[1])
+        check_inc(tvm.runtime.load_module(tmp_path / "made.so"))
+
+
+@needs_a_compiler
 def test_objects_and_archives_are_for_c_linkers(tmp_path: pathlib.Path) -> None:
     from tvmagic.contrib import cc
 

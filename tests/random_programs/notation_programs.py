@@ -162,7 +162,10 @@ class Case:
         if kind < 0.1 and left and "recurrences" not in self.without:
             along = rng.choice(left)
             before = ", ".join(f"{n} - 1" if n == along else n for n in left)
-            first, rest = self.expression(left, 2), self.expression(left, 2)
+            first, rest = (
+                self.expression(left, 2),
+                f"{self.expression(left, 2)} + X0[{', '.join('0' * len(self.shapes['X0']))}]",
+            )
             self.lines.append(f"{target} = {first} if {along} == 0 else {name}[{before}] * 0.5 + {rest}")
         elif kind < 0.2 and left:
             function = rng.choice((*RUNNING, "softmax"))

@@ -267,3 +267,17 @@ def test_quotient_and_remainder_at_once():
         for x, y, q, r in zip(left, right, found, _unsigned(rests)):
             x, y, q, r = (_signed(v) if signed else v for v in (x, y, q, r))
             assert (q, r) == wanted(x, y)
+
+
+def test_values_with_a_tag() -> None:
+    import copy
+    import pickle
+
+    from tvmagic.runtime.container import ADT, tuple_object
+
+    value = ADT(3, [1, "two"])
+    assert (value.tag, value[1], len(value), list(value)) == (3, "two", 2, [1, "two"])
+    assert value != ADT(2, [1, "two"]) and value != (1, "two") and tuple_object([1]) == ADT(0, [1])
+    assert copy.copy(value) == pickle.loads(pickle.dumps(value)) == value and hash(copy.copy(value)) == hash(value)
+    with pytest.raises(IndexError):
+        value[2]

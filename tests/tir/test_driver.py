@@ -126,6 +126,19 @@ def test_print_ir_and_module_passes(capsys: pytest.CaptureFixture[str]) -> None:
     mod = module('def main(A: T.Buffer((4,), "float32")):\n    A[0] = T.float32(1)')
     same = Sequential([tvmagic.transform.PrintIR("here"), module_pass(lambda m, ctx: m, opt_level=0)])(mod)
     assert same is mod and capsys.readouterr().out.startswith("PrintIR(here):")
+    context = PassContext(opt_level=3, disabled_pass=["tir.Simplify"])
+    assert str(context).startswith("Pass context information: \n\topt_level: 3\n\trequired passes: []\n")
+
+
+def test_a_pass_of_the_functions_with_a_name() -> None:
+    body = module('def main(A: T.Buffer((4,), "int32")):\n    A[0] = A[1] + A[2] - A[2]')["main"]
+    mod = IRModule({"one": body, "two": body, "one_more": body})
+    after = tvmagic.transform.ApplyPassToFunction(tir.transform.Simplify(), "one.*")(mod)
+    assert [var.name_hint for var in after.functions] == ["one", "two", "one_more"] and after["two"] is body
+    assert "A[0] = A[1]\n" in script(after["one"]) + "\n" and after["one_more"] is not body
+    assert tvmagic.transform.ApplyPassToFunction(tir.transform.Simplify(), "on")(mod) is mod
+    with pytest.raises(TVMagicError, match="no function of the module has a name that matches `on`"):
+        tvmagic.transform.ApplyPassToFunction(tir.transform.Simplify(), "on", True)(mod)
 
 
 @pytest.mark.parametrize(

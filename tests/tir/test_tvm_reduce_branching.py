@@ -138,3 +138,33 @@ def test_results_are_the_same(programs: int) -> None:
             results.append([a.tolist(), b.tolist()])
         assert results[0] == results[1], func.script() + new.script()
     assert gone
+
+
+PADDING = "for i in range(16):\n    T.evaluate(T.assume(i < 12 or A[i] == {}))\n"
+CHOICE = "for i in range(16):\n    B[i] = T.if_then_else({}, {}, {})"
+# what is stored, the padding of A, and the value that is computed everywhere (None: it stays guarded)
+ASSUMED: dict[str, tuple[str, int, str | None]] = {
+    "zeros stay zeros": (CHOICE.format("12 <= i", "0", "A[i] * 7"), 0, "A[i] * 7"),
+    "the condition is the other way round": (CHOICE.format("i < 12", "A[i] + A[i]", "4"), 2, "A[i] + A[i]"),
+    "written in another way": (CHOICE.format("i // 4 == 3", "5", "T.max(A[i], 5)"), 1, "T.max(A[i], 5)"),
+    "statements": ("for i in range(16):\n    if i < 12:\n        B[i] = A[i]\n    else:\n        B[i] = 3", 3, "A[i]"),
+    "another value": (CHOICE.format("12 <= i", "1", "A[i] * 7"), 0, None),
+    "less is assumed": (CHOICE.format("11 <= i", "0", "A[i] * 7"), 0, None),
+    "it would read outside": (CHOICE.format("12 <= i", "0", "A[i] * A[i + 4]"), 0, None),
+    "it would divide by zero": (CHOICE.format("12 <= i", "0", "A[i] * (5 // (12 - i))"), 0, None),
+}
+
+
+@pytest.mark.parametrize("case", ASSUMED)
+def test_values_that_assumptions_make_the_same(case: str) -> None:
+    text, padding, value = ASSUMED[case]
+    func = function(f"{A16}, {B16}", PADDING.format(padding) + text)
+    use = tir.transform.UseAssumeToReduceBranches()
+    assert use(tvm.IRModule.from_expr(func))["f"] is func  # not said to be elementwise
+    func = func.with_attr("op_pattern", 1)
+    after = use(tvm.IRModule.from_expr(func))["f"]
+    if value is None:
+        assert after is func
+    else:
+        expected = function(f"{A16}, {B16}", PADDING.format(padding) + f"for i in range(16):\n    B[i] = {value}")
+        tvm.ir.assert_structural_equal(after, expected.with_attr("op_pattern", 1))

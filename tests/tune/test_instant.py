@@ -664,3 +664,33 @@ def test_a_scan_has_a_te_schedule(name: str) -> None:
     made = schedule(op, instant.cell, "again")
     assert check(made, sizes=70).ok
     assert str(made.lower()) == str(op.lower(instant.schedule)) != str(op.version("plain").lower())
+
+
+PARTS = {
+    "last row": ("C[i, j] += A[i, k] * B[k, j]\nD[j] = max(C[127, j], 0)", lambda a, b: np.maximum(a[127] @ b, 0)),
+    "last scores": (
+        "S[i, j] += A[i, d] * B[j, d]\nP[i, j] = softmax(S[i, j], over=j)\nO[j] = P[127, j]",
+        lambda a, b: np.exp(a[127] @ b.T - (a[127] @ b.T).max()) / np.exp(a[127] @ b.T - (a[127] @ b.T).max()).sum(),
+    ),
+    "a window": (
+        "C[i, j] += A[i, k] * B[k, j]\nfor i in range(40):\n  for j in range(30): D[i, j] = C[i + 9, j + 70]",
+        lambda a, b: (a @ b)[9:49, 70:100],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_only_the_part_of_a_sum_that_is_read_is_computed(name: str) -> None:
+    text, numpy = PARTS[name]
+    op = operator("f", f"A: float32[128, 128]\nB: float32[128, 128]\n{text}")
+    found = decide(op)
+    a, b = op.random_inputs(0)
+    version = Version(op, found.schedule, "auto")
+    np.testing.assert_allclose(version(a, b), numpy(a, b), rtol=1e-4, atol=1e-4)
+    assert any("of it is needed, and nothing else is computed" in t for t in found.texts)
+    assert schedule(op, found.cell, "again").schedule is not None and op.check().ok
+
+
+def test_a_sum_that_is_needed_whole_stays_with_its_tiles() -> None:
+    op = operator("f", "A: float32[128, 128]\nB: float32[128, 128]\nC[i, j] += A[i, k] * B[k, j]\nT[()] += C[i, i]")
+    assert not decide(op).te_cell

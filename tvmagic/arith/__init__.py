@@ -33,6 +33,7 @@ _SETS_AND_MAPS: dict[str, str] = {
     " inverse_affine_iter_map iter_map_simplify iter_map_simplify_with_context normalize_iter_map_to_expr"
     " normalize_to_iter_sum subspace_divide",
     "index_map": "IndexMap",
+    "common_subexpr": "detect_common_subexpr",
     "linear": "detect_clip_bound detect_linear_equation",
     "bound": "deduce_bound",
     "int_constraints": "IntConstraints IntConstraintsTransform IntGroupBounds",

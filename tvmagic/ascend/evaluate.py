@@ -22,11 +22,19 @@ def bind_sizes(graph: AscGraph, inputs: Sequence[np.ndarray]) -> dict[str, int]:
     data, numbers = graph.of_type("Data"), graph.of_type("ScalarData")
     if len(data) + len(numbers) != len(inputs):
         count = f"{len(data)} inputs" + (f" and {len(numbers)} numbers" if numbers else "")
-        raise AscendError("arguments", f"graph `{graph.name}` takes {count}, not {len(inputs)}")
+        raise AscendError(
+            "arguments",
+            f"graph `{graph.name}` takes {count}, not {len(inputs)}",
+            hint="give an array for each Data node, and a number for each ScalarData, in the order in which they were created",
+        )
     shapes = [n.array_shape() for n in data]
     for node, sizes, array in zip(data, shapes, inputs, strict=False):
         if array.ndim != len(sizes):
-            raise AscendError("arguments", f"`{node.name}` has {len(sizes)} axes, not {array.ndim}")
+            raise AscendError(
+                "arguments",
+                f"`{node.name}` has {len(sizes)} axes, not {array.ndim}",
+                hint=f"a tensor of a graph has all of its axes, of size 1 along those that it does not depend on: the shape ({', '.join(map(str, sizes))})",
+            )
         for size, length in zip(sizes, array.shape, strict=True):
             if size.constant is None and str(size) in graph.sizes:
                 values.setdefault(str(size), length)

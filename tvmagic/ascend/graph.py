@@ -350,14 +350,22 @@ class AscGraph:
         if isinstance(name, int):
             return Size.of(_positive(name))
         if name in self.sizes:
-            raise AscendError("unique-name", f"the size `{name}` is already there")
+            raise AscendError(
+                "unique-name",
+                f"the size `{name}` is already there",
+                hint="give it another name, or use what `create_size` gave for it",
+            )
         self.sizes[name] = None if value is None else _positive(value)
         return Size.of(name) if value is None else Size.of(value)
 
     def create_axis(self, name: str, size: SizeLike, type: AxisType = AxisType.ORIGINAL, **facts: Any) -> Axis:
         """An axis of a size; an original axis takes its place after the others round new nodes."""
         if any(a.name == name for a in self.axes):
-            raise AscendError("unique-name", f"the axis `{name}` is already there")
+            raise AscendError(
+                "unique-name",
+                f"the axis `{name}` is already there",
+                hint="give it another name, or use what `create_axis` gave for it",
+            )
         if isinstance(size, int):
             _positive(size)
         elif not isinstance(size, Size):
@@ -380,7 +388,11 @@ class AscGraph:
             if axis is known or axis == known.name:
                 return known
         if not isinstance(axis, (Axis, str)):
-            raise AscendError("axis-known", f"an axis is given as it was created or by its name, not {a_thing(axis)}")
+            raise AscendError(
+                "axis-known",
+                f"an axis is given as it was created or by its name, not {a_thing(axis)}",
+                hint="`create_axis(name, size)` gives one",
+            )
         name = axis if isinstance(axis, str) else axis.name
         hint = did_you_mean(name, [known.name for known in self.axes])
         raise AscendError("axis-known", f"graph `{self.name}` has no axis `{name}`", hint=hint)
@@ -396,7 +408,11 @@ class AscGraph:
         node = self._named.get(name)
         if node is not None and node in self.nodes:
             return node
-        raise AscendError("node-known", f"graph `{self.name}` has no node `{name}`")
+        raise AscendError(
+            "node-known",
+            f"graph `{self.name}` has no node `{name}`",
+            hint=f"its nodes are {', '.join(n.name for n in self.nodes) or 'none yet'}",
+        )
 
     def add_node(self, type: str, inputs: Sequence[AscTensor] = (), name: str | None = None, **attrs: Any) -> AscNode:
         """A new node after those that are there; `tvmagic.ascend.ops` gives its tensor attributes too.
@@ -414,7 +430,11 @@ class AscGraph:
                 count += 1
             self._counts[type] = count + 1
         if name in self._named and self._named[name] in self.nodes:
-            raise AscendError("unique-name", f"the node `{name}` is already there")
+            raise AscendError(
+                "unique-name",
+                f"the node `{name}` is already there",
+                hint="give it another name, or none: nodes are numbered by themselves",
+            )
         node = AscNode(self, type, name, inputs, **attrs)
         node.sched.exec_order = len(self.nodes)
         self.nodes.append(node)

@@ -43,7 +43,11 @@ def _tensor(value: Operand) -> AscTensor:
     if isinstance(value, AscNode):
         return value.y
     if not isinstance(value, AscTensor):
-        raise AscendError("operand", f"an operand is a tensor or a node of a graph, not `{type(value).__name__}`")
+        raise AscendError(
+            "operand",
+            f"an operand is a tensor or a node of a graph, not `{type(value).__name__}`",
+            hint="a number is a node too: `ops.Scalar(graph, 2.5)`, and a Broadcast of it along each axis",
+        )
     return value
 
 
@@ -145,7 +149,11 @@ def _global(y: AscTensor) -> AscTensor:
 def _part_of(y: AscTensor, sizes: Sequence[SizeLike] | None) -> AscTensor:
     if sizes is not None:
         if len(sizes) != len(y.axis):
-            raise AscendError("tensor-rank", f"`{y}` has {len(y.axis)} axes, not {len(sizes)}")
+            raise AscendError(
+                "tensor-rank",
+                f"`{y}` has {len(y.axis)} axes, not {len(sizes)}",
+                hint="give a size for each axis, in their order",
+            )
         y.repeats = [Size.of(s) for s in sizes]
         y.strides = dense_strides(y.repeats)
     return y
@@ -226,7 +234,11 @@ def Transpose(x: Operand, axes: Sequence[Axis | str], name: str | None = None) -
     order = x.node.graph.find_axes(axes)
     y = _new(x.node.graph, "Transpose", [x], x, name=name)
     if len(order) != len(x.axis) or set(order) != set(x.axis):
-        raise AscendError("transpose-permutation", f"{order} is not an order of the axes {x.axis} of `{x}`")
+        raise AscendError(
+            "transpose-permutation",
+            f"{order} is not an order of the axes {x.axis} of `{x}`",
+            hint="give each axis of the input once, in the order of the result",
+        )
     y.axis, y.repeats = order, [x.repeat(a) for a in order]
     y.strides = dense_strides(y.repeats)
     return y
@@ -251,7 +263,9 @@ def Gather(
     along = x.node.graph.find_axis(axis)
     place = next((i for i, a in enumerate(x.axis) if a is along), -1)
     if place < 0:
-        raise AscendError("node-axis", f"`{x}` has no axis `{along.name}`")
+        raise AscendError(
+            "node-axis", f"`{x}` has no axis `{along.name}`", hint=f"it has {', '.join(a.name for a in x.axis)}"
+        )
     attrs = {"axis": place, "negative_index_support": negative_index_support}
     y = _new(x.node.graph, "Gather", [x, at], x, name=name, **attrs)
     y.repeats = [at.repeat(a) if a is along or r.is_one else r for a, r in zip(x.axis, x.repeats, strict=True)]

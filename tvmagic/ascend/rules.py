@@ -214,7 +214,11 @@ def _same_sizes(x: AscTensor, y: AscTensor, skip: Callable[[Axis], bool] = lambd
 def _same_type(node: AscNode, inputs: list[AscTensor], dtype: str) -> None:
     for x in inputs:
         if x.dtype != dtype:
-            raise AscendError("edge-dtype", f"`{node.name}` takes `{dtype}`, `{x}` is `{x.dtype}`")
+            raise AscendError(
+                "edge-dtype",
+                f"`{node.name}` takes `{dtype}`, `{x}` is `{x.dtype}`",
+                hint=f'cast one of them, as in `ops.Cast({x.node.name}, "{dtype}")`',
+            )
 
 
 def _check_move(node: AscNode, local: AscTensor, array: AscTensor) -> None:
@@ -246,17 +250,33 @@ def _check_copy(node: AscNode) -> None:
     elif node.type == "Store":
         _check_move(node, node.inputs[0], node.y)
     if node.type == "Load" and not node.inputs[0].node.op.is_buffer:
-        raise AscendError("load-from-global", f"`{node.name}` loads `{node.inputs[0]}`, which is not in global memory")
+        raise AscendError(
+            "load-from-global",
+            f"`{node.name}` loads `{node.inputs[0]}`, which is not in global memory",
+            hint="a Load takes a Data node; what was computed is in local memory already",
+        )
     if node.type in ("Output", "Workspace") and any(x.node.type != "Store" for x in node.inputs):
-        raise AscendError("output-from-store", f"`{node.name}` takes what a Store has written")
+        raise AscendError(
+            "output-from-store",
+            f"`{node.name}` takes what a Store has written",
+            hint="write `ops.Output(ops.Store(result), name)`",
+        )
     if node.type == "Store" and node.inputs[0].node.op.is_buffer:
-        raise AscendError("store-from-local", f"`{node.name}` stores `{node.inputs[0]}`, which is in global memory")
+        raise AscendError(
+            "store-from-local",
+            f"`{node.name}` stores `{node.inputs[0]}`, which is in global memory",
+            hint="a Store takes what was computed or loaded",
+        )
 
 
 def _check_local_inputs(node: AscNode) -> None:
     for x in node.inputs:
         if x.node.op.is_buffer or x.node.type == "Store":
-            raise AscendError("compute-on-local", f"`{node.name}` computes on `{x}`, which is in global memory")
+            raise AscendError(
+                "compute-on-local",
+                f"`{node.name}` computes on `{x}`, which is in global memory",
+                hint=f"load it first: `ops.Load({x.node.name})`",
+            )
 
 
 def _check_elementwise(node: AscNode) -> None:
@@ -284,7 +304,9 @@ def _check_kind(node: AscNode, x: AscTensor) -> None:
     if kind not in node.op.takes:
         taken = ", ".join(_KINDS[k] for k in node.op.takes)
         raise AscendError(
-            "op-dtype", f"`{node.name}` is a `{node.type}`, which takes {taken}, and `{x}` is `{x.dtype}`"
+            "op-dtype",
+            f"`{node.name}` is a `{node.type}`, which takes {taken}, and `{x}` is `{x.dtype}`",
+            hint=f'cast it first, as in `ops.Cast({x.node.name}, "float32")`',
         )
 
 
@@ -313,7 +335,11 @@ def _check_reduce(node: AscNode) -> None:
             hint="a reduced axis stays, with size 1",
         )  # fmt: skip
     if not any(not r.is_one and s.is_one for r, s in zip(x.repeats, y.repeats, strict=True)):
-        raise AscendError("reduce-keeps-dimension", f"`{node.name}` reduces no axis: its sizes are {y.repeats}")
+        raise AscendError(
+            "reduce-keeps-dimension",
+            f"`{node.name}` reduces no axis: its sizes are {y.repeats}",
+            hint="name one of the axes along which the input has more than one element",
+        )
     _same_edge(node, x, lambda axis: y.repeat(axis).is_one)
     if (
         node.type == "ArgMax"
@@ -352,7 +378,11 @@ def _check_gather(node: AscNode) -> None:
             hint="what is computed is in local memory, a tile at a time",
         )  # fmt: skip
     if at.node.op.is_buffer or at.node.type == "Store":
-        raise AscendError("compute-on-local", f"`{node.name}` has the indices `{at}`, which are in global memory")
+        raise AscendError(
+            "compute-on-local",
+            f"`{node.name}` has the indices `{at}`, which are in global memory",
+            hint=f"load them first: `ops.Load({at.node.name})`",
+        )
     _same_type(node, [x], y.dtype)
     if not (dtype_of(at.dtype).is_int or at.dtype == "uint8"):
         raise AscendError("gather-indices", f"`{node.name}` has indices of the type `{at.dtype}`", hint="cast them")
@@ -380,6 +410,11 @@ def _check_concat(node: AscNode) -> None:
     for x in node.inputs:
         _same_edge(node, x, lambda a: a is axis)
         total = total + x.repeat(axis)
+    if all(x.repeat(a) == node.y.repeat(a) for x in node.inputs for a in x.axis) and len(node.inputs) > 1:
+        raise AscendError(
+            "concat-size", f"the inputs of `{node.name}` have the size of its result along every axis",
+            hint="an axis has the size of the result: give each Data its own `sizes` along it",
+        )  # fmt: skip
     if total != node.y.repeat(axis):
         raise AscendError(
             "concat-size", f"the inputs of `{node.name}` have the size `{total}` along `{axis.name}`, "
@@ -439,7 +474,10 @@ def check_hint(graph: AscGraph) -> None:
         with in_node(node):
             _check_hint_node(node, graph, order)
     if not graph.of_type("Output"):
-        raise AscendError("has-output", f"graph `{graph.name}` has no Output")
+        raise AscendError(
+            "has-output", f"graph `{graph.name}` has no Output",
+            hint="end with `ops.Output(ops.Store(result), name)` for each result",
+        )  # fmt: skip
 
 
 def _check_hint_node(node: AscNode, graph: AscGraph, order: list[int]) -> None:

@@ -221,7 +221,9 @@ def auto_tiling(
         if too_much:
             least = min(c.cost.local_bytes for c in chosen if not c.fits)
             raise AscendError(
-                "ub-size", f"no tile of `{results[0].hint.name}` fits {machine.local_memory} bytes: one takes {least}"
+                "ub-size",
+                f"no tile of `{results[0].hint.name}` fits {machine.local_memory} bytes: one takes {least}",
+                hint="compute in more graphs than one, or in a narrower type",
             )
         return Tiling(results[number], (number, *keys), chosen, considered, machine, known)
 

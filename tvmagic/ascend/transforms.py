@@ -52,7 +52,11 @@ def block_split(graph: AscGraph, axis: Axis | str, size: SizeLike | None = None)
     """
     there = next((a for a in graph.axes if a.type is AxisType.BLOCK_OUT), None)
     if there is not None:
-        raise AscendError("one-block-outer", f"graph `{graph.name}` has the block-outer axis `{there.name}` already")
+        raise AscendError(
+            "one-block-outer",
+            f"graph `{graph.name}` has the block-outer axis `{there.name}` already",
+            hint="merge the loops that are spread over the cores, then split once",
+        )
     return _split(graph, axis, size, "Bb", (AxisType.BLOCK_OUT, AxisType.BLOCK_IN))
 
 
@@ -196,7 +200,9 @@ def apply_sched_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: Ax
         if not are_neighbours(order, parts):
             names, loops = (", ".join(a.name for a in s) for s in (parts, order))
             raise AscendError(
-                "merge-neighbours", f"[{names}] are not neighbours in the loops [{loops}] of `{node.name}`"
+                "merge-neighbours",
+                f"[{names}] are not neighbours in the loops [{loops}] of `{node.name}`",
+                hint="reorder them first, so that they follow each other",
             )
         place = next(i for i, a in enumerate(order) if a is parts[0])
         node.sched.axis = [*order[:place], merged, *order[place + len(parts) :]]
@@ -282,4 +288,8 @@ def apply_reorder(target: AscGraph | AscNode | Iterable[AscNode], order: Sequenc
 def _check_permutation(name: str, axes: Sequence[Axis], order: Sequence[Axis]) -> None:
     if sorted(a.id for a in axes) != sorted(a.id for a in order):
         old, new = (", ".join(a.name for a in s) for s in (axes, order))
-        raise AscendError("reorder-permutation", f"[{new}] is not an order of the axes [{old}] of `{name}`")
+        raise AscendError(
+            "reorder-permutation",
+            f"[{new}] is not an order of the axes [{old}] of `{name}`",
+            hint="give each of its loops once",
+        )

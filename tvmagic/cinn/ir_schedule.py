@@ -296,7 +296,7 @@ class IRSchedule:
 
     # ------------------------------------------------------------------ loops
 
-    def split(self, loop: Any, *args: Any) -> list[LoopRV]:
+    def split(self, loop: Any, *args: Any, factors: Sequence[Any] | None = None) -> list[LoopRV]:
         """Split a loop: `split(loop, factors)` or `split(name, index, factors)`; the new loops, outermost first.
 
         Requires: the loop begins at 0 and its extent is a number. One factor may be -1: what is left, rounded up;
@@ -306,16 +306,17 @@ class IRSchedule:
 
             >>> s.split("B", 0, [-1, 4])
         """
+        args = args if factors is None else (*args, factors)
         if len(args) not in (1, 2) or not isinstance(args[-1], (list, tuple)) or not args[-1]:
             raise TVMagicError(
                 "`split` takes a loop and one factor or more, as a list",
                 hint='write `split(loop, [-1, 4])`, or `split("B", 0, [-1, 4])`',
             )
-        place, factors = args if len(args) == 2 else (None, *args)
+        place, wanted = args if len(args) == 2 else (None, *args)
 
         def run() -> list[LoopRV]:
             target = loop if place is None else self._at(loop, place)
-            sizes: Any = list(factors)
+            sizes: Any = list(wanted)
             if all(isinstance(f, (int, IntImm)) for f in sizes) and isinstance(target, LoopRV):
                 numbers = [int(f) if isinstance(f, int) else f.value for f in sizes]
                 extent = getattr(self.schedule.get_sref(target).loop.extent, "value", 1)

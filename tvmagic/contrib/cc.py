@@ -2,18 +2,81 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["create_shared", "create_staticlib", "get_cc"]
+__all__ = [
+    "create_executable", "create_shared", "create_staticlib", "cross_compiler", "get_cc", "get_cplus_cc",
+    "get_target_by_dump_machine",
+]  # fmt: skip
 
 
 def get_cc() -> str | None:
     """The name of the C compiler; None if there is none."""
     return next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
+
+
+def get_cplus_cc() -> str | None:
+    """The name of the C++ compiler; None if there is none."""
+    return next((name for name in ("c++", "g++", "clang++") if shutil.which(name)), None)
+
+
+def get_target_by_dump_machine(compiler: str) -> Callable[[], str | None]:
+    """A function that gives the triple that a compiler makes code for; None if it does not say."""
+
+    def get_target_triple() -> str | None:
+        try:
+            done = subprocess.run([compiler, "-dumpmachine"], capture_output=True, text=True, check=False)
+        except OSError:
+            return None
+        return done.stdout.strip() or None
+
+    return get_target_triple
+
+
+def cross_compiler(
+    compile_func: Callable[..., Any] | str,
+    options: Sequence[str] | None = None,
+    output_format: str | None = None,
+    get_target_triple: Callable[[], str | None] | None = None,
+    add_files: Sequence[str] | None = None,
+) -> Callable[..., Any]:
+    """A function for the argument `fcompile` of `export_library`: a compiler with options and further files.
+
+    compile_func: the name of a C compiler, or a function that is called as `create_shared` is.
+    output_format: the ending of the files that it makes, by default `so`.
+    """
+    if not callable(compile_func):
+        name = str(compile_func)
+        get_target_triple = get_target_triple or get_target_by_dump_machine(name)
+        call: Callable[..., Any] = functools.partial(create_shared, cc=name)
+    else:
+        call = compile_func
+
+    def compile_with(outputs: str, objects: Sequence[str] | str, options: Sequence[str] | None = None) -> None:
+        given = [objects] if isinstance(objects, str) else list(objects)
+        call(outputs, [*given, *(add_files or ())], options=[*always, *(options or ())])
+
+    always = list(options or ())
+    compile_with.output_format = output_format or getattr(compile_func, "output_format", "so")  # type: ignore[attr-defined]
+    compile_with.get_target_triple = get_target_triple  # type: ignore[attr-defined]
+    return compile_with
+
+
+def create_executable(
+    output: str, objects: Sequence[str] | str, options: Sequence[str] = (), cc: str | None = None
+) -> None:
+    """Link object files, one of which has the function `main`, to the program `output`."""
+    compiler = cc or get_cc()
+    if compiler is None:
+        raise TVMagicError("there is no C compiler to link with", hint="install one, or pass cc=...")
+    given = [objects] if isinstance(objects, str) else list(objects)
+    _run([str(compiler), "-o", str(output), *map(str, given), *options, "-lm"])
 
 
 def create_shared(
@@ -25,6 +88,9 @@ def create_shared(
     if compiler is None:
         raise TVMagicError("there is no C compiler to link with", hint="install one, or pass cc=...")
     _run([str(compiler), "-shared", "-fPIC", "-o", str(output), *map(str, given), *options, "-lm"])
+
+
+create_shared.output_format = "so"  # type: ignore[attr-defined]
 
 
 def create_staticlib(output: str, inputs: Sequence[str] | str, ar: str = "ar") -> None:

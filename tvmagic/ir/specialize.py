@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import WrongTypeError, WrongValueError
 from tvmagic.ir import ops
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.deep import deep
@@ -73,15 +73,15 @@ def specialize(function: PrimFunc, param_map: Mapping[Var, Any]) -> PrimFunc:
     buffers: dict[Buffer, Buffer] = {}
     for param, value in param_map.items():
         if not any(param is p for p in function.params):
-            raise TVMagicError(f"the function has no parameter `{getattr(param, 'name', param)}`")
+            raise WrongValueError(f"the function has no parameter `{getattr(param, 'name', param)}`")
         own = function.buffer_map.get(param)
         if isinstance(value, Buffer):
             if own is None:
-                raise TVMagicError(f"parameter `{param.name}` holds no buffer", hint="give it a number")
+                raise WrongValueError(f"parameter `{param.name}` holds no buffer", hint="give it a number")
             _match_buffer(own, value, values)
             buffers[own] = value
         elif own is not None:
-            raise TVMagicError(f"parameter `{param.name}` holds a buffer", hint="give it a buffer")
+            raise WrongValueError(f"parameter `{param.name}` holds a buffer", hint="give it a buffer")
         else:
             _match(param, ops.cast(param.dtype, expr(value)), values, param.name)
     return _apply(function, values, buffers)
@@ -111,13 +111,13 @@ def _match_buffer(own: Buffer, given: Buffer, values: dict[Var, PrimExpr]) -> No
     """Find what the variables in the fields of `own` are in those of `given`."""
     for trait in ("dtype", "data_alignment", "offset_factor", "buffer_type"):
         if getattr(own, trait) != getattr(given, trait):
-            raise TVMagicError(f"buffers `{own.name}` and `{given.name}` differ in their `{trait}`")
+            raise WrongValueError(f"buffers `{own.name}` and `{given.name}` differ in their `{trait}`")
     if own.scope() != given.scope():
-        raise TVMagicError(f"buffers `{own.name}` and `{given.name}` live in different memories")
+        raise WrongValueError(f"buffers `{own.name}` and `{given.name}` live in different memories")
     for trait in ("shape", "strides"):
         first, second = getattr(own, trait), getattr(given, trait)
         if len(first) != len(second):
-            raise TVMagicError(f"buffers `{own.name}` and `{given.name}` differ in the length of their `{trait}`")
+            raise WrongValueError(f"buffers `{own.name}` and `{given.name}` differ in the length of their `{trait}`")
         for a, b in zip(first, second):
             _match(a, b, values, f"{own.name}.{trait}")
     _match(own.data, given.data, values, f"{own.name}.data")
@@ -129,6 +129,6 @@ def _match(old: PrimExpr, new: PrimExpr, values: dict[Var, PrimExpr], place: str
     if isinstance(old, Var) and old is not new:
         known = values.setdefault(old, new)
         if known is not new and not expr_deep_equal(known, new):
-            raise TVMagicError(f"`{old.name}` cannot be both `{known}` and `{new}`")
+            raise WrongValueError(f"`{old.name}` cannot be both `{known}` and `{new}`")
     elif not expr_deep_equal(old, new):
-        raise TVMagicError(f"`{place}` is `{old}` and cannot become `{new}`")
+        raise WrongTypeError(f"`{place}` is `{old}` and cannot become `{new}`")

@@ -402,10 +402,13 @@ class TupleType(Type):
 
 @node
 class FuncType(Type):
-    """The type of a function: those of its arguments and of its result."""
+    """The type of a function: those of its arguments and of its result, the variables of types in them, and what these
+    types have to fulfil."""
 
     arg_types: tuple[Type, ...]
-    ret_type: Type
+    ret_type: Type | None
+    type_params: tuple[Type, ...] = ()
+    type_constraints: tuple[Type, ...] = ()
 
 
 # ---------------------------------------------------------------------------- constants

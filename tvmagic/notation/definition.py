@@ -36,6 +36,11 @@ class Definition(IndexRanges):
             self._check_free(free, kept)
             return recurrence(self)
         if reduction is not None:
+            if not free and previous is not None:
+                old = ast.copy_location(ast.Subscript(self.target.value, self.target.slice, ast.Load()), self.target)
+                operator = ast.Add() if reduction == "sum" else ast.Mult()
+                changed = ast.copy_location(ast.BinOp(old, operator, value), value)
+                return self._stage(self.name, self.axes, changed, None, [])
             if not free:
                 self._check_ranges(value)
                 fail_at(

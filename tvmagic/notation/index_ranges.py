@@ -15,16 +15,22 @@ from tvmagic.notation.derived import DERIVED
 from tvmagic.notation.expressions import DTYPES, REDUCTIONS, check_rank, fail_at, fail_undefined, index_items
 from tvmagic.notation.scope import Scope
 from tvmagic.notation.suggestions import dtype_hint, tensor_hint
-from tvmagic.notation.syntax import cast_types, is_dtype, is_fraction, over_names
+from tvmagic.notation.syntax import cast_types, is_dtype, is_fraction, is_number, over_names
 
 __all__ = ["IndexRanges"]
 
 
 class IndexRanges:
-    """A definition: `names` has its index names, `ranges` their ranges (first value, extent)."""
+    """A definition: `names` has its index names, `ranges` their ranges (first value, extent).
 
-    def __init__(self, scope: Scope, name: str, axes: list[str], target: ast.Subscript, value: ast.expr) -> None:
+    `previous`: the tensor whose elements the statement adds to or multiplies, if there is one.
+    """
+
+    def __init__(
+        self, scope: Scope, name: str, axes: list[str], target: ast.Subscript, value: ast.expr, previous: Any = None
+    ) -> None:
         self.scope, self.name, self.axes, self.target, self.value = scope, name, axes, target, value
+        self.previous = previous
         self.source = scope.source
         self._check_uses()
         self.names = self._index_names()
@@ -223,6 +229,9 @@ class IndexRanges:
             for item, axis in zip(index_items(access), self.axes):
                 if isinstance(item, ast.Name) and item.id in self.names and axis in ranges:
                     ranges.setdefault(item.id, ranges[axis])
+        if self.previous is not None and len(self.previous.shape) == len(self.axes):
+            for axis, size in zip(self.axes, self.previous.shape):
+                ranges.setdefault(axis, (0, size.value if isinstance(size, IntImm) else size))
         self._complete(ranges, used)
         self._check_conditions(ranges, guessed)
         self._check_bounds(ranges)
@@ -401,7 +410,7 @@ class IndexRanges:
                     self.source, item,
                     f"the index `{ast.unparse(item)}` of `{ast.unparse(access.value)}` reaches {reached}, "
                     f"outside 0 to {last}",
-                    self._behind_a_condition(access) or self._inside(item, size, below, ranges) or f"shorten the range, or {self._padding(ranges)}",
+                    self._behind_a_condition(access) or self._inside(item, size, below, ranges) or self._from_the_last(access, item) or f"shorten the range, or {self._padding(ranges)}",
                 )  # fmt: skip
 
     def _padding(self, ranges: Mapping[str, tuple[Any, Any]]) -> str:
@@ -446,6 +455,15 @@ class IndexRanges:
                 either = isinstance(node.op, ast.Or)
                 said = f"True if {first} else {rest}" if either else f"{rest} if {first} else False"
                 return f"all sides of `{'or' if either else 'and'}` are evaluated; a branch not taken is not: `{said}`"
+        return None
+
+    def _from_the_last(self, access: ast.Subscript, item: ast.expr) -> str | None:
+        """A hint for `X[-1]`, which counts from the end in Python."""
+        for index, size in self._dimensions(access):
+            if index is item and is_number(item) and ast.unparse(item).startswith("-"):
+                place = Analyzer().simplify(size + int(ast.unparse(item)))
+                items = [str(place) if i is item else ast.unparse(i) for i in index_items(access)]
+                return f"an index counts from the front: write `{ast.unparse(access.value)}[{', '.join(items)}]`"
         return None
 
     def _inside(self, item: ast.expr, size: Any, below: bool, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:

@@ -28,11 +28,11 @@ from tvmagic import te
 from tvmagic.ir.deep import with_deep_stack
 from tvmagic.notation.definition import Definition
 from tvmagic.notation.expressions import DTYPES, fail_at, index_items
-from tvmagic.notation.generators import without_generators
+from tvmagic.notation.python_spellings import in_the_notation
 from tvmagic.notation.recurrence import earlier_access
 from tvmagic.notation.scope import Scope
 from tvmagic.notation.suggestions import declaration_hint, gathered
-from tvmagic.notation.syntax import declaration
+from tvmagic.notation.syntax import declaration, is_number
 
 __all__ = ["Notation"]
 
@@ -81,9 +81,16 @@ class Notation(Scope):
             case ast.Assign(targets=[ast.Subscript() as target], value=value):
                 self._define(target, value, None)
             case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value):
-                if type(op) not in _AUGMENTED:
-                    fail_at(self.source, statement, "a reduction is written `+=`, `*=` or `max(..., over=k)`")
-                self._define(target, value, _AUGMENTED[type(op)])
+                if type(op) in _AUGMENTED:
+                    self._define(target, value, _AUGMENTED[type(op)])
+                    return
+                again = ast.copy_location(ast.BinOp(_as_read(target), op, value), statement)
+                if ast.unparse(target.value) not in self.defined:
+                    fail_at(
+                        self.source, statement, "a reduction is written `+=`, `*=` or `max(..., over=k)`",
+                        f"of a tensor above, `{ast.unparse(target)} = {ast.unparse(again)}` changes each element",
+                    )  # fmt: skip
+                self._define(target, again, None)
 
     # ------------------------------------------------------------------------ declarations
 
@@ -94,7 +101,7 @@ class Notation(Scope):
             fail_at(self.source, node.value, "a declaration has no value", f"write `{name}: {ast.unparse(annotation)}`")
         if declaration(annotation) == "range":
             assert isinstance(annotation, ast.Call)
-            self.ranges[name] = self.sizes.range(annotation)
+            self.ranges[name] = self.sizes.range(self._spelled(annotation))
             return
         if isinstance(annotation, ast.List):
             dtype, items = self.dtype, annotation.elts
@@ -104,7 +111,7 @@ class Notation(Scope):
             if dtype not in DTYPES:
                 fail_at(self.source, dtype_node, f"`{dtype}` is not a data type", declaration_hint(name, annotation))
             items = index_items(annotation) if isinstance(annotation, ast.Subscript) else []
-        shape = [self.sizes.size(item) for item in items]
+        shape = [self.sizes.size(self._spelled(item)) for item in items]
         if name in self.tensors and getattr(self.tensors[name].op, "span", None) is not None:
             earlier = self.tensors[name].op.span
             if earlier.source == self.source.name and name in self.declared:
@@ -114,12 +121,16 @@ class Notation(Scope):
             self.tensors[name] = te.placeholder(shape, dtype, name=name)
             self.tensors[name].op.span = self.source.span(node)
 
+    def _spelled(self, node: ast.expr) -> Any:
+        """The sizes in a range or a shape, in terms of the notation."""
+        return in_the_notation(node, [], self)[0]
+
     def _for(self, node: ast.For) -> None:
         assert isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Call)
         if node.orelse:
             fail_at(self.source, node.orelse[0], "`else` after `for` has no meaning in the index notation")
         name, outer = node.target.id, dict(self.ranges)
-        self.ranges[name] = self.sizes.range(node.iter)
+        self.ranges[name] = self.sizes.range(self._spelled(node.iter))
         for statement in node.body:
             self.run(statement)
         self.ranges = outer
@@ -134,10 +145,12 @@ class Notation(Scope):
         previous = self.tensors.get(name) if reduction else None
         if previous is not None and isinstance(previous.op, te.PlaceholderOp) and name not in self.carried:
             previous = None
+        if name in self.declared and is_number(value):
+            value = _converted(value, self.declared[name][1])
         outer = self.ranges
-        value, own = with_deep_stack(lambda: without_generators(value, axes, self))
+        value, own = with_deep_stack(lambda: in_the_notation(value, axes, self))
         self.ranges = {**outer, **own}
-        made = with_deep_stack(lambda: Definition(self, name, axes, target, value))
+        made = with_deep_stack(lambda: Definition(self, name, axes, target, value, previous))
         tensor = with_deep_stack(lambda: made.build(reduction, previous))
         self.ranges = outer
         if name in self.carried and reduction is None and name not in self.defined and not made.reads_itself:
@@ -217,6 +230,18 @@ class Notation(Scope):
             )  # fmt: skip
         if len(shape) != len(tensor.shape):
             fail_at(self.source, target, f"`{name}` is declared with {len(shape)} dimensions, not {len(tensor.shape)}")
+
+
+def _as_read(target: ast.Subscript) -> ast.Subscript:
+    return ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target)
+
+
+def _converted(value: ast.expr, dtype: str) -> ast.expr:
+    """A number as one of the declared data type, if that holds it."""
+    is_whole = not any(isinstance(n, ast.Constant) and isinstance(n.value, float) for n in ast.walk(value))
+    if not (is_whole or "float" in dtype):
+        return value
+    return ast.copy_location(ast.Call(ast.copy_location(ast.Name(dtype, ast.Load()), value), [value], []), value)
 
 
 def _conversion(dtype: str, given: str, value: ast.expr) -> str:

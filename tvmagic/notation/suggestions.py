@@ -123,12 +123,18 @@ def meant(statement: ast.stmt, tensors: Mapping[str, Any]) -> str | None:
             return f"a tensor is defined by one `=`: `{ast.unparse(left)} = {ast.unparse(right)}`"
         case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=place)], value=value) if _constant(place):
             return f"the left side has index names: `{name}[i] = ...`; a single value is `{name}[()] = {ast.unparse(value)}`"
+        case ast.Assign(targets=[ast.Subscript(value=ast.Subscript()) as target], value=value):
+            return (
+                f"an element has its indices in one pair of brackets: `{_in_one_pair(target)} = {_in_one_pair(value)}`"
+            )
         case ast.Assign(targets=[ast.Subscript(), *_] | [ast.Tuple(elts=[ast.Subscript(), *_])]):
             return "write a statement for each tensor"
         case ast.For(target=ast.Tuple(elts=names), iter=ast.Tuple(elts=ranges)) if len(names) == len(ranges):
             return _ranges_above([(ast.unparse(n), ast.unparse(r)) for n, r in zip(names, ranges)])
         case ast.If(test=test, body=[ast.Assign(targets=[ast.Subscript() as target], value=then)], orelse=orelse):
             return _choice(target, test, then, orelse)
+        case ast.For() if _kept_sum(statement) is not None:
+            return f"a sum has no variable of its own: `{_kept_sum(statement)}`"
         case ast.If() | ast.While() | ast.With() | ast.For() | ast.Try():
             if _assigns_elements(statement):
                 return "index notation belongs at the top of a cell or in `for i in range(...):`, beside nothing else"
@@ -145,6 +151,22 @@ def meant(statement: ast.stmt, tensors: Mapping[str, Any]) -> str | None:
 def _root(node: ast.expr) -> str:
     """The first name in `numba.njit(parallel=True)`."""
     return re.split(r"[.(]", ast.unparse(node))[0]
+
+
+def _in_one_pair(node: ast.expr) -> str:
+    """The text of an expression with `X[i, j]` for `X[i][j]`."""
+    return re.sub(r"(?<=\w)\]\[(?=[^\]])", ", ", ast.unparse(node))
+
+
+def _kept_sum(loop: ast.For) -> str | None:
+    """`Y[i] += X[i, k]` for loops that add to a variable, which an element is set to afterwards."""
+    added = {n.target.id: n.value for n in ast.walk(loop) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
+             and isinstance(n.op, ast.Add)}  # fmt: skip
+    for node in ast.walk(loop):
+        match node:
+            case ast.Assign(targets=[ast.Subscript() as target], value=ast.Name(id=name)) if name in added:
+                return f"{ast.unparse(target)} += {ast.unparse(added[name])}"
+    return None
 
 
 def _constant(place: ast.expr) -> bool:

@@ -16,6 +16,7 @@ __all__ = [
     "is_dtype",
     "is_fraction",
     "is_notation",
+    "is_number",
     "over_names",
     "python_names",
     "reduces",
@@ -106,6 +107,14 @@ def _over_hint(item: ast.expr) -> str:
         case ast.Constant(value=int()):
             return "an axis has no number here: name the index that is reduced, as in `max(X[i, k], over=k)`"
     return "write `over=k`, or `over=(k, l)` for several"
+
+
+def is_number(value: ast.expr) -> bool:
+    """Whether the value is a number as it is written, perhaps with a sign."""
+    inner = value.operand if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub) else value
+    return (
+        isinstance(inner, ast.Constant) and isinstance(inner.value, (int, float)) and not isinstance(inner.value, bool)
+    )
 
 
 def is_fraction(item: ast.expr) -> bool:

@@ -17,7 +17,7 @@ from tvmagic.notation.expressions import DTYPES, FUNCTIONS, OVER, REDUCTIONS
 from tvmagic.notebook.arguments import PARSERS, Argument, Arguments
 from tvmagic.notebook.cursor import Cursor, cursor_in
 from tvmagic.notebook.magics import TensorMagics
-from tvmagic.operators.scheduling import SCHEDULE_CALLS, STAGE_CALLS, block_names
+from tvmagic.operators.scheduling import SCHEDULE_CALLS, SCHEDULES, STAGE_CALLS, block_names
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tir.schedule.instruction import BlockRV, InstructionKind, LoopRV
 
@@ -173,14 +173,14 @@ def _schedule_words(cursor: Cursor) -> Iterator[Word]:
     """The names of a schedule's cell; in a call those first that suit the argument, and its keywords."""
     names = cursor.names
     wanted, keywords = _wanted(cursor)
-    own = [n for n, v in names.items() if not inspect.ismodule(v) and n not in ("knob", "s", "sch", "root")]
+    own = [n for n, v in names.items() if not inspect.ismodule(v) and n not in ("knob", "root", *SCHEDULES)]
     suits = [n for n in own if wanted and isinstance(names[n], wanted)]
     given = cursor.op.tensors if cursor.op is not None else {}
     yield from (Word(n) for n in sorted(suits, key=lambda n: n in given))  # what the cell itself named before that
     if suits and cursor.before.rstrip().endswith("["):
         return  # `s[` takes a tensor, and nothing else
     yield from (Word(f"{k}=", "keyword") for k in keywords)
-    yield from (Word(n) for n in (*reversed(own), "s", "sch", "knob") if n in names)
+    yield from (Word(n) for n in (*reversed(own), *SCHEDULES, "knob") if n in names)
 
 
 def _wanted(cursor: Cursor) -> tuple[tuple[type, ...], list[str]]:

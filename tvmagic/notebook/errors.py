@@ -9,7 +9,7 @@ import traceback
 from typing import Any
 
 from tvmagic.errors import DefectError, TVMagicError
-from tvmagic.ir import Span
+from tvmagic.ir import Block, BlockRealize, For, Span
 from tvmagic.notation.source import excerpt, find_source
 
 __all__ = ["error_lines", "install", "uninstall"]
@@ -79,13 +79,50 @@ def program_lines(error: TVMagicError) -> list[str]:
     root = error.root if error.root is not None else getattr(error, "mod", None)
     if not nodes or root is None:
         return []
+    from tvmagic.cinn.form import is_cinn_form
     from tvmagic.script import script
 
+    if is_cinn_form(root):
+        return _cinn_lines(root, nodes)
     try:
         text = script(root, obj_to_underline=nodes, num_context_lines=_CONTEXT)
     except (TVMagicError, AttributeError, KeyError):
         return []
     return ["in the program:", *("    " + line for line in headers_underlined(text.rstrip("\n").split("\n")))]
+
+
+def _cinn_lines(root: Any, nodes: list[Any]) -> list[str]:
+    """The part of a program of CINN that is about `nodes`, in CINN's text, its first lines underlined."""
+    from tvmagic.cinn.text.printer import cinn_with_nodes
+
+    lines, statements = cinn_with_nodes(root, regions=False)
+    marked = [n for n, s in enumerate(statements) if any(_is_same(s, node) for node in nodes)]
+    first = [n for n in marked if n - 1 not in marked and lines[n].strip() not in "{}"]
+    if not first:
+        return []
+    near = {n for n in range(len(lines)) if any(-_CONTEXT <= n - f <= _CONTEXT + 2 for f in first)}
+    shown = [n for n in range(len(lines)) if n in near or (n - 1 in near and n + 1 in near)]
+    text: list[str] = []
+    for last, n in zip([-1, *shown], shown):
+        if n > last + 1:
+            text.append(f"    (... {n - last - 1} lines skipped ...)")
+        text.append(f"    {lines[n]}")
+        if n in first:
+            code = lines[n].strip()
+            text.append("    " + " " * (len(lines[n]) - len(lines[n].lstrip())) + "^" * len(code))
+    if shown[-1] < len(lines) - 1:
+        text.append(f"    (... {len(lines) - 1 - shown[-1]} lines skipped ...)")
+    return ["in the program:", *text]
+
+
+def _is_same(printed: Any, node: Any) -> bool:
+    """Whether a statement that is printed is `node`, or what the printer made of it: a loop of its variable, a block of its name."""
+    if isinstance(printed, For) and isinstance(node, For):
+        return printed.loop_var is node.loop_var
+    if isinstance(printed, BlockRealize):
+        block = node.block if isinstance(node, BlockRealize) else node
+        return isinstance(block, Block) and printed.block.name_hint == block.name_hint
+    return printed is node
 
 
 def wrapped(line: str) -> list[str]:

@@ -39,7 +39,19 @@ from tvmagic.passes import Record
 
 __all__ = ["SchedulingMagics"]
 
-_TAKEN = ("s", "sch", "T", "I", "te", "tir", "np", "tvmagic", "tvm", "knob")  # what cells have without an import
+_TAKEN = (
+    "s",
+    "sch",
+    "ir_sch",
+    "T",
+    "I",
+    "te",
+    "tir",
+    "np",
+    "tvmagic",
+    "tvm",
+    "knob",
+)  # what cells have without an import
 
 
 class SchedulingMagics(MagicNames):
@@ -108,7 +120,7 @@ class SchedulingMagics(MagicNames):
         return operator_view(op, graph=self.show_graph, unfolded=unfolded)
 
     @magic(
-        "Schedule an operator by calls on `s` (TE) or `sch` (TensorIR), and compile it.",
+        "Schedule an operator by calls on `s` (TE), `sch` (TensorIR) or `ir_sch` (CINN), and compile it.",
         NAME,
         ONLY,
         kept("default"),

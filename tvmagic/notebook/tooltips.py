@@ -160,7 +160,8 @@ def _value_text(name: str, value: Any, cursor: Cursor, colour: bool) -> str | No
     if isinstance(value, Schedule):
         return "\n".join(_short(paint_lines(script(value.mod).split("\n"), "tvmscript", colour)))
     if isinstance(value, (BlockRV, LoopRV)):
-        return _reference_text(name, value, cursor.names["sch"], colour)
+        own = getattr(cursor.names.get("ir_sch"), "schedule", cursor.names["sch"])  # a cell has one of the two
+        return _reference_text(name, value, own, colour)
     if isinstance(value, (list, tuple)) and value and len(value) <= _LONGEST:
         return "\n".join(_value_text(f"{name}[{i}]", v, cursor, colour) or repr(v) for i, v in enumerate(value))
     return f"{name} = {value!r}" if isinstance(value, (int, float, str)) else None

@@ -14,7 +14,7 @@ from tvmagic import te, tir
 from tvmagic.cinn.form import to_tensorir
 from tvmagic.cinn.text.parser import from_cinn, is_cinn_text
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IRModule, IterVar, PrimFunc, Span
+from tvmagic.ir import IRModule, IterVar, PrimExpr, PrimFunc, Span, Var
 from tvmagic.notation.source import Source
 from tvmagic.notation.statements import Notation
 from tvmagic.notation.suggestions import meant, meant_function, syntax_meant
@@ -207,6 +207,14 @@ def _returned(node: ast.expr, scope: _Scope, source: Source) -> list[Any]:
     return values
 
 
+def _single_value(scope: _Scope) -> str | None:
+    """A hint for a cell whose Python made an expression of elements, and no tensor."""
+    for name in scope.own:
+        if isinstance(scope.get(name), PrimExpr) and not isinstance(scope.get(name), (Var, te.Tensor)):
+            return f"`{name}` is an expression, which Python made; a tensor of a single value is `{name}[()] = ...`"
+    return None
+
+
 def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, outputs: list[Any] | None) -> Operator:
     functions = [f for n, v in scope.items() if n in scope.own for f in _functions(v)]
     tensors = dict(scope.tensors)
@@ -232,7 +240,8 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
         raise TVMagicError(
             f"the cell of `{name}` defines no tensor that is computed",
             span=Span(source.name, 1, 1, 1, len(source.lines[0]) + 1 if source.lines else 1),
-            hint="write for example `Y[i] = X[i] + 1`, a call of `te.compute`, or a `@T.prim_func` function",
+            hint=_single_value(scope)
+            or "write for example `Y[i] = X[i] + 1`, a call of `te.compute`, or a `@T.prim_func` function",
         )
     inputs = _inputs(computed, tensors, written)
     notation.sizes.check(name, inputs, computed)

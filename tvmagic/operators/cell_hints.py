@@ -48,9 +48,11 @@ def _with_owner(name: str, scope: Mapping[str, Any]) -> str | None:
     module = next((m for m in ("te", "tir", "T") if callable(getattr(scope.get(m), name, None))), None)
     if module is not None:
         return f"write `{module}.{name}`"
-    owners = (
-        (("sch", TirSchedule),) if "sch" in scope else (("s", TeSchedule), ("s[TENSOR]", Stage), ("sch", TirSchedule))
-    )
+    owners: tuple[tuple[str, type], ...] = (("s", TeSchedule), ("s[TENSOR]", Stage), ("sch", TirSchedule))
+    if "ir_sch" in scope:
+        owners = (("ir_sch", type(scope["ir_sch"])),)
+    elif "sch" in scope:
+        owners = (("sch", TirSchedule),)
     owner = next((text for text, of in owners if hasattr(of, name)), None)
     return f"`{name}` is a call of a schedule: `{owner}.{name}`" if owner and not name.startswith("_") else None
 
@@ -156,7 +158,7 @@ def _of_another(owner: Any, name: str) -> str | None:
 def _parameters(called: str, scope: Mapping[str, Any]) -> str | None:
     """How something is called, by its name as errors have it: `Stage.compute_at`, or `compute`."""
     owner, _, name = called.rpartition(".")
-    owners = [Stage, *(type(v) for v in map(scope.get, ("s", "sch")) if v is not None)]
+    owners = [Stage, *(type(v) for v in map(scope.get, ("s", "sch", "ir_sch")) if v is not None)]
     known = [o for o in owners if o.__name__ == owner] if owner else [scope.get("te"), scope.get("tir"), scope.get("T")]
     function = next((f for f in (getattr(o, name, None) for o in known) if callable(f)), None)
     try:

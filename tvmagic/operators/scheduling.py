@@ -22,6 +22,7 @@ from tvmagic.operators.running import CellError, instruction_span, run_python
 from tvmagic.passes import Record, Step, recording, run_step
 
 __all__ = [
+    "SCHEDULES",
     "SCHEDULE_CALLS",
     "STAGE_CALLS",
     "CellError",
@@ -37,6 +38,7 @@ STAGE_CALLS = (
     "prefetch", "reorder", "rolling_buffer", "set_scope", "set_store_predicate", "split", "storage_align", "tensorize",
     "tile", "transform_layout", "unroll", "vectorize",
 )  # fmt: skip
+SCHEDULES = {"s": "TE's", "sch": "TensorIR's", "ir_sch": "CINN's"}  # the schedules that a cell has by name
 SCHEDULE_CALLS = ("cache_read", "cache_write", "create_group", "rfactor")
 
 
@@ -62,8 +64,8 @@ def schedule_from_cell(
 ) -> Version:
     """Run the cell on fresh schedules of `op` and make the version of what it arranged.
 
-    The cell has `s` (a TE schedule), `sch` (a TensorIR schedule; use one of them), the tensors of
-    the operator and the names in `given` and `namespace`. Every call on a schedule becomes a step
+    The cell has `s` (a TE schedule), `sch` (a TensorIR schedule) and `ir_sch` (CINN's `IRSchedule`; use one of them), the
+    tensors of the operator and the names in `given` and `namespace`. Every call on a schedule becomes a step
     of `record`. Where a call fails its error is raised; the record then ends with that step, and
     `op.attempt` is the version as it was before the call.
     """
@@ -82,6 +84,7 @@ def schedule_from_cell(
         _attach_program(error, record)
         raise
     finally:
+        _leave_out_lookups(record)
         _name_steps(record, source)
         op.add_sources(record)
         record.sources[source.name] = source.text
@@ -97,25 +100,25 @@ def _mentioned(tree: ast.AST) -> set[str]:
 
 
 def _schedule_uses(tree: ast.AST) -> list[ast.Name]:
-    """Where a cell names `s` or `sch`, in the order of its text."""
-    uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in ("s", "sch")]
+    """Where a cell names `s`, `sch` or `ir_sch`, in the order of its text."""
+    uses = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in SCHEDULES]
     return sorted(uses, key=lambda n: (n.lineno, n.col_offset))
 
 
 def _plain_names(tree: ast.AST) -> set[str]:
-    """Which of `s` and `sch` is no schedule, in a cell that has both, because it gets a value before it is read.
+    """Which of `s`, `sch` and `ir_sch` are no schedules, in a cell that has several: those that get a value before they are read.
 
     An axis may be called `s`, as the columns of a filter often are: `r, s = sch.get_loops(block)` names its loop.
     """
     first = {use.id: use for use in reversed(_schedule_uses(tree))}
     given = {name for name, node in first.items() if isinstance(node.ctx, ast.Store)}
-    return given if len(first) == 2 and len(given) == 1 else set()
+    return given if len(given) == len(first) - 1 else set()
 
 
 def _check_kept(statement: ast.stmt, chosen: Any, scope: Mapping[str, Any], used: set[str], source: Source) -> None:
     """The schedule that the cell arranges keeps its name: calls on another one would be lost."""
-    name = "s" if isinstance(chosen, te.schedule.Schedule) else "sch"
-    if name not in used or scope.get(name) is chosen:
+    name = next((n for n in SCHEDULES if n in used), "")
+    if not name or getattr(scope.get(name), "schedule", None) is chosen or scope.get(name) is chosen:
         return
     stored = [
         n for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
@@ -167,6 +170,10 @@ def _scope(
         scope["sch"] = op.schedule()
         for name in block_names(scope["sch"]) & used:
             scope[name] = scope["sch"].get_block(name)
+    if "ir_sch" in used:
+        from tvmagic.cinn import IRSchedule
+
+        scope["ir_sch"] = IRSchedule(op.schedule())
     return scope
 
 
@@ -181,14 +188,16 @@ def block_names(sch: Any) -> set[str]:
 
 def _chosen(op: Operator, used: set[str], scope: Mapping[str, Any], source: Source, tree: ast.AST) -> Any:
     """The schedule that the cell works on."""
-    if "s" in used and "sch" in used:
-        first, *rest = _schedule_uses(tree)
-        other = next(n for n in rest if n.id != first.id)
+    uses = [use for use in _schedule_uses(tree) if use.id in used]
+    other = next((use for use in uses if use.id != uses[0].id), None)
+    if other is not None:
         raise TVMagicError(
-            "the cell uses both `s` and `sch`",
+            f"the cell uses both `{uses[0].id}` and `{other.id}`",
             span=source.span(other),
-            hint="arrange loops by the TE schedule `s` or by the TensorIR schedule `sch`, not by both",
+            hint=f"arrange loops by one of the schedules, not by both: {', '.join(f'`{name}` is {what}' for name, what in SCHEDULES.items())}",
         )
+    if "ir_sch" in used:
+        return scope["ir_sch"].schedule
     if "sch" in used:
         return scope["sch"]
     if "s" in used:
@@ -266,6 +275,12 @@ def _name_steps(record: Record, source: Source) -> None:
         found = next((n for n in statements if (n.lineno, n.col_offset) <= at < (n.end_lineno, n.end_col_offset)), None)
         line = source.lines[step.span.line - 1].split("#")[0].strip()
         step.name = source_text(source, source.span(found)) if found is not None else line or step.name
+
+
+def _leave_out_lookups(record: Record) -> None:
+    """CINN's `get_loops` may give a block a loop; otherwise it looks only, which is no step of the cell."""
+    looks = ("get_loops", "get_loops_with_name")
+    record.steps[:] = [s for s in record if s.kind != "schedule" or s.before is not s.after or s.name not in looks]
 
 
 def source_text(source: Source, span: Span) -> str:

@@ -42,6 +42,7 @@ def schedule_names(op: Operator, text: str, namespace: Mapping[str, Any]) -> dic
 
     `s` and `sch`, the tensors and the blocks are among them; a block's name has the block if the cell uses `sch`.
     """
+    from tvmagic.cinn import IRSchedule
     from tvmagic.tir.schedule import Schedule
 
     statements = list(complete_statements(text))
@@ -50,9 +51,11 @@ def schedule_names(op: Operator, text: str, namespace: Mapping[str, Any]) -> dic
     if op.prim_func is None:
         names["s"] = op.te_schedule()
     names["sch"] = sch = op.schedule()
+    if "ir_sch" in used or op.notation == "cinn":
+        names["ir_sch"] = IRSchedule(op.schedule())
     if op.prim_func is not None or "sch" in used:
         names.update({name: sch.get_block(name) for name in block_names(sch) if name.isidentifier()})
-    _try(statements, names, {*STAGE_CALLS, *SCHEDULE_CALLS, *_public(Schedule)}, namespace)
+    _try(statements, names, {*STAGE_CALLS, *SCHEDULE_CALLS, *_public(Schedule), *_public(IRSchedule)}, namespace)
     return names
 
 

@@ -35,7 +35,39 @@ class ShapeTuple(tuple[int, ...]):
         return f"ShapeTuple({list(self)})"
 
 
+class ADT(tuple[_typing.Any, ...]):
+    """Several values together with a number, the tag, that says which kind of thing they are."""
+
+    tag: int
+
+    def __new__(cls, tag: int, fields: _typing.Iterable[_typing.Any] = ()) -> ADT:
+        made = super().__new__(cls, fields)
+        made.tag = int(tag)
+        return made
+
+    def __getnewargs__(self) -> tuple[int, tuple[_typing.Any, ...]]:  # for copies and pickles
+        return self.tag, tuple(self)
+
+    def __repr__(self) -> str:
+        return f"ADT({self.tag}, {list(self)})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ADT) and self.tag == other.tag and tuple(self) == tuple(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.tag, tuple(self)))
+
+
+def tuple_object(fields: _typing.Iterable[_typing.Any] = ()) -> ADT:
+    """Several values together: an `ADT` with the tag 0."""
+    return ADT(0, fields)
+
+
 __all__ = [
+    "ADT",
     "DataType",
     "DataTypeCode",
     "Kernel",
@@ -55,6 +87,7 @@ __all__ = [
     "num_threads",
     "register_func",
     "set_num_threads",
+    "tuple_object",
 ]
 __all__ += _device_names.__all__
 

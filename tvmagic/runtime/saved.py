@@ -125,13 +125,14 @@ def _descriptions_in(data: bytes) -> list[str]:
 
 
 def export_library(module: Module, file_name: Any, fcompile: Any = None, **options: Any) -> None:
-    """Write a module for linkers of C and for `load_module`: a shared library, by its ending an object file (`.o`), or an
-    archive (`.a`, `.tar` is not made).
+    """Write a module for linkers of C and for `load_module`: a shared library, or by its ending an object file (`.o`) or an
+    archive of object files (`.a`, `.tar`).
 
     fcompile: what makes a library of object files, as `contrib.cc.create_shared` does (the default); options: its own,
     such as `cc`, the C compiler.
     """
     from tvmagic.contrib import cc
+    from tvmagic.contrib.tar import tar
     from tvmagic.runtime.jit import builtins_code
 
     path, code = pathlib.Path(file_name), _self_contained(module)
@@ -142,10 +143,9 @@ def export_library(module: Module, file_name: Any, fcompile: Any = None, **optio
         parts = [pathlib.Path(folder) / name for name in ("module.o", "builtins.o")]
         for part, content in zip(parts, (code, builtins_code())):
             part.write_bytes(content)
-        if path.suffix == ".a":
-            cc.create_staticlib(str(path), [str(part) for part in parts])
-        else:
-            (fcompile or cc.create_shared)(str(path), [str(part) for part in parts], **options)
+        makers = {".a": cc.create_staticlib, ".tar": tar}
+        make = fcompile or makers.get(path.suffix, cc.create_shared)
+        make(str(path), [str(part) for part in parts], **options)
 
 
 class _Library:
@@ -228,11 +228,31 @@ def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
 
 
 def load_module(path: Any, fmt: str = "") -> Module:
-    """The module saved as an object file, or exported or linked as a shared library, at `path`."""
+    """The module saved as an object file, or exported or linked as a shared library, at `path`.
+
+    An archive (`.tar`, `.a`) is linked by the C compiler first.
+    """
     path = pathlib.Path(path)
     if not path.exists():
         raise TVMagicError(f"there is no file `{path}`", hint="save a module with `module.save` or `export_library`")
+    if path.suffix in (".tar", ".a"):
+        return _load_archive(path)
     return read_saved(path) if path.suffix in (".o", ".obj") else _load_library(path)
+
+
+def _load_archive(path: pathlib.Path) -> Module:
+    """The module of an archive of object files."""
+    from tvmagic.contrib import cc
+    from tvmagic.contrib.tar import untar
+
+    with tempfile.TemporaryDirectory() as folder:
+        library = pathlib.Path(folder) / f"{path.stem}.so"
+        if path.suffix == ".a":
+            cc.create_shared(str(library), ["-Wl,--whole-archive", str(path), "-Wl,--no-whole-archive"])
+        else:
+            untar(path, pathlib.Path(folder) / "parts")
+            cc.create_shared(str(library), [str(part) for part in sorted((pathlib.Path(folder) / "parts").iterdir())])
+        return _load_library(library)
 
 
 def c_header(module: Module, name: str) -> str:

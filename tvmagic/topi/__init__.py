@@ -11,6 +11,9 @@ They broadcast and name their results as TVM's do: `T_add`, `A_red`, `T_reshape`
 # pyright: reportUnusedImport=false
 # What is imported here is what the package offers.
 
+from typing import Any as _Any
+
+from tvmagic._places import submodule as _submodule
 from tvmagic.topi import nn, tag, utils
 from tvmagic.topi.broadcast import (
     add,
@@ -26,8 +29,10 @@ from tvmagic.topi.broadcast import (
     left_shift,
     less,
     less_equal,
+    log_add_exp,
     logical_and,
     logical_or,
+    logical_xor,
     maximum,
     minimum,
     mod,
@@ -45,6 +50,7 @@ from tvmagic.topi.elementwise import (
     asinh,
     atan,
     atanh,
+    bitwise_not,
     cast,
     ceil,
     clip,
@@ -56,9 +62,13 @@ from tvmagic.topi.elementwise import (
     full,
     full_like,
     identity,
+    isfinite,
+    isinf,
+    isnan,
     log,
     log2,
     log10,
+    logical_not,
     negative,
     round,
     rsqrt,
@@ -70,6 +80,22 @@ from tvmagic.topi.elementwise import (
     tan,
     tanh,
     trunc,
+)
+from tvmagic.topi.nn import batch_matmul
+from tvmagic.topi.pieces import (
+    arange,
+    elemwise_sum,
+    flip,
+    gather,
+    gather_nd,
+    one_hot,
+    repeat,
+    split,
+    strided_slice,
+    tensordot,
+    tile,
+    trilu,
+    where,
 )
 from tvmagic.topi.reduction import all, any, argmax, argmin, max, min, prod, sum
 from tvmagic.topi.transform import (
@@ -84,5 +110,10 @@ from tvmagic.topi.transform import (
     take,
     transpose,
 )
+
+
+def __getattr__(name: str) -> _Any:
+    return _submodule("tvmagic.topi", name)
+
 
 __all__ = [name for name in dir() if not name.startswith("_")]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -10,7 +10,7 @@ from tvmagic.te.tensor_operators import elementwise
 
 __all__ = [
     "add", "bitwise_and", "bitwise_or", "bitwise_xor", "divide", "equal", "floor_divide", "floor_mod", "greater",
-    "greater_equal", "left_shift", "less", "less_equal", "logical_and", "logical_or", "maximum", "minimum", "mod", "multiply",
+    "greater_equal", "left_shift", "less", "less_equal", "log_add_exp", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "mod", "multiply",
     "not_equal", "power", "right_shift", "subtract",
 ]  # fmt: skip
 
@@ -47,3 +47,11 @@ less = _operator("less", ops.less)
 less_equal = _operator("less_equal", ops.less_equal)
 greater = _operator("greater", ops.greater)
 greater_equal = _operator("greater_equal", ops.greater_equal)
+logical_xor = _operator(
+    "logical_xor",
+    lambda a, b: ops.logical_or(ops.logical_and(a, ops.logical_not(b)), ops.logical_and(ops.logical_not(a), b)),
+)
+log_add_exp = _operator(
+    "log_add_exp",
+    lambda a, b: ops.maximum(a, b) + ops.log(ops.exp(a - ops.maximum(a, b)) + ops.exp(b - ops.maximum(a, b))),
+)

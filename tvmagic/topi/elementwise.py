@@ -12,8 +12,8 @@ from tvmagic.topi import tag
 from tvmagic.topi.utils import names, size_list
 
 __all__ = [
-    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "cast", "ceil", "clip", "cos", "cosh", "erf", "exp", "floor",
-    "full", "full_like", "identity", "log", "log10", "log2", "negative", "round", "rsqrt", "sigmoid", "sign", "sin",
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_not", "cast", "ceil", "clip", "cos", "cosh", "erf", "exp", "floor",
+    "full", "full_like", "identity", "isfinite", "isinf", "isnan", "log", "logical_not", "log10", "log2", "negative", "round", "rsqrt", "sigmoid", "sign", "sin",
     "sinh", "sqrt", "tan", "tanh", "trunc",
 ]  # fmt: skip
 
@@ -41,6 +41,14 @@ acos, acosh, asin, asinh, atan, atanh = map(_operator, ("acos", "acosh", "asin",
 ceil, cos, cosh, erf, exp, floor = map(_operator, ("ceil", "cos", "cosh", "erf", "exp", "floor"))
 log, log2, log10, round, rsqrt = map(_operator, ("log", "log2", "log10", "round", "rsqrt"))
 sigmoid, sin, sinh, sqrt, tan, tanh, trunc = map(_operator, ("sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc"))
+
+
+isfinite, isinf, isnan, bitwise_not = map(_operator, ("isfinite", "isinf", "isnan", "bitwise_not"))
+
+
+def logical_not(x: Any) -> Any:
+    """Whether each element, a bool, is false."""
+    return each(x, ops.logical_not)
 
 
 def identity(x: Any) -> Any:

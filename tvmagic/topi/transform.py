@@ -11,7 +11,7 @@ from tvmagic.errors import WrongValueError
 from tvmagic.ir import PrimExpr, ops
 from tvmagic.te.tensor import Tensor
 from tvmagic.topi import tag
-from tvmagic.topi.utils import axes_of, axis_of, names, prod, size_list
+from tvmagic.topi.utils import axes_of, axis_of, names, prod, size_list, unravelled
 
 __all__ = [
     "broadcast_to", "concatenate", "expand_dims", "flatten", "matmul", "reshape", "squeeze", "stack", "take", "transpose",
@@ -68,24 +68,15 @@ def reshape(a: Tensor, newshape: Sequence[Any]) -> Any:
         place: Any = 0
         for number, (index, size) in enumerate(zip(indices, shape)):
             place = place * size + index if number else index
-        return a(*_unravelled(place, a.shape))
+        return a(*unravelled(place, a.shape))
 
     return _moved(shape, value, "T_reshape")
-
-
-def _unravelled(place: Any, shape: Sequence[PrimExpr]) -> list[Any]:
-    """The indices of an element that is at `place` in memory, the last axis the fastest."""
-    found: list[Any] = []
-    for size in reversed(shape):
-        found.append(ops.floormod(place, size))
-        place = ops.floordiv(place, size)
-    return found[::-1]
 
 
 def flatten(a: Tensor) -> Any:
     """All axes but the first as one."""
     width = prod(list(a.shape[1:]))
-    return _moved([a.shape[0], width], lambda i, j: a(i, *_unravelled(j, a.shape[1:])), "T_flatten")
+    return _moved([a.shape[0], width], lambda i, j: a(i, *unravelled(j, a.shape[1:])), "T_flatten")
 
 
 def broadcast_to(a: Tensor, shape: Sequence[Any]) -> Any:
@@ -150,7 +141,7 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
         return ops.minimum(ops.maximum(0, index), sizes - 1)
 
     if axis is None:
-        return _moved(indices.shape, lambda *i: a(*_unravelled(inside(indices(*i)), a.shape)), "T_take")
+        return _moved(indices.shape, lambda *i: a(*unravelled(inside(indices(*i)), a.shape)), "T_take")
     place, count = axis_of(axis, len(a.shape)), len(indices.shape)
     shape = [*a.shape[:place], *indices.shape, *a.shape[place + 1 :]]
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tvmagic.arith import Analyzer
 from tvmagic.errors import WrongValueError
-from tvmagic.ir import IntImm, PrimExpr, Var, expr
+from tvmagic.ir import IntImm, PrimExpr, Var, expr, ops
 from tvmagic.te.tensor import Tensor
+from tvmagic.topi import tag
 
-__all__ = ["axes_of", "axis_of", "get_const_int", "get_const_tuple", "names", "prod", "size_list", "tensor"]
+__all__ = [
+    "axes_of", "axis_of", "equal_const_int", "get_const_int", "get_const_tuple", "names", "prod", "ravel_index", "simplify",
+    "size_list", "tensor", "traverse_inline", "unravel_index", "unravelled",
+]  # fmt: skip
 
 
 def get_const_int(value: Any) -> int:
@@ -32,6 +36,15 @@ def prod(sizes: Sequence[Any]) -> Any:
     for size in sizes[1:]:
         result = result * size
     return result
+
+
+def unravelled(place: Any, shape: Sequence[PrimExpr]) -> list[Any]:
+    """The indices of an element that is at `place` in memory, the last axis the fastest."""
+    found: list[Any] = []
+    for size in reversed(shape):
+        found.append(ops.floormod(place, size))
+        place = ops.floordiv(place, size)
+    return found[::-1]
 
 
 def size_list(shape: Any) -> list[PrimExpr]:
@@ -66,3 +79,46 @@ def axes_of(axis: Any, rank: int) -> list[int]:
     if axis is not None and len(found) != len(list(given)):
         raise WrongValueError(f"an axis is given twice: {list(given)}")
     return found
+
+
+def simplify(value: Any) -> Any:
+    """An expression in a simpler form; a number is itself."""
+    return Analyzer().simplify(value) if isinstance(value, PrimExpr) else value
+
+
+def equal_const_int(value: Any, number: int) -> bool:
+    """Whether a number or a constant expression is `number`."""
+    found = simplify(value)
+    return (found.value if isinstance(found, IntImm) else found) == number
+
+
+def ravel_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
+    """The place in memory of an element, the last axis the fastest."""
+    place: Any = None
+    for index, size in zip(indices, shape):
+        place = index if place is None else place * size + index
+    return place
+
+
+def unravel_index(idx: Any, shape: Sequence[Any]) -> list[Any]:
+    """The indices of the element at a place in memory, the last axis the fastest."""
+    return unravelled(idx, [expr(size) for size in shape])
+
+
+def traverse_inline(s: Any, final_op: Any, callback: Callable[[Any], Any]) -> None:
+    """Compute what is injective inside what reads it, from an operation back, and call `callback` on each operation."""
+    seen: set[Any] = set()
+
+    def visit(op: Any) -> None:
+        if op in seen:
+            return
+        seen.add(op)
+        if tag.is_injective(op.tag):
+            if op not in s.outputs:
+                s[op].compute_inline()
+            for read in op.input_tensors:
+                if read.op.input_tensors:
+                    visit(read.op)
+        callback(op)
+
+    visit(final_op)

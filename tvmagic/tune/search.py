@@ -251,7 +251,7 @@ class _Search:
         if any(not t.error.startswith(TOO_LONG) for t in self.trials):
             return []
         self.notes.append("there was no time for a trial: this is the instant schedule; `--seconds` gives it more")
-        trace = auto(self.op, self.problem.code_target).trace
+        trace = auto(self.op.to_prim_func(), self.problem.code_target).trace
         return [Trial(1, "instant", Candidate.of_trace(trace), None)]
 
     def times_of_versions(self) -> dict[str, float]:
@@ -317,7 +317,7 @@ class _Search:
 
     def seeds(self) -> list[_Proposal]:
         """What is tried first: the instant schedule, those of the database, the versions that the operator has."""
-        found = [_Proposal("instant", Candidate.of_trace(auto(self.op, self.problem.code_target).trace))]
+        found = [_Proposal("instant", Candidate.of_trace(auto(self.op.to_prim_func(), self.problem.code_target).trace))]
         if self.database is not None:
             known = self.database.entries(self.problem.key, self.problem.target)
             self.notes += self.database.notes()

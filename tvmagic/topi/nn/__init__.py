@@ -3,8 +3,36 @@
 # pyright: reportUnusedImport=false
 # What is imported here is what the package offers.
 
-from tvmagic.topi.nn import pooling
-from tvmagic.topi.nn.layers import dense, pad, relu, softmax
-from tvmagic.topi.nn.pooling import adaptive_pool, global_pool, pool2d
+from tvmagic.topi.nn import convolution, layers, pooling
+from tvmagic.topi.nn.convolution import (
+    conv,
+    conv1d,
+    conv2d,
+    conv2d_hwcn,
+    conv2d_nchw,
+    conv2d_nhwc,
+    conv2d_transpose_nchw,
+    conv3d,
+    depthwise_conv2d_nchw,
+    depthwise_conv2d_nhwc,
+    get_pad_tuple,
+    group_conv2d_nchw,
+)
+from tvmagic.topi.nn.layers import (
+    batch_matmul,
+    batch_norm,
+    dense,
+    dilate,
+    flatten,
+    layer_norm,
+    leaky_relu,
+    log_softmax,
+    matmul,
+    pad,
+    prelu,
+    relu,
+    softmax,
+)
+from tvmagic.topi.nn.pooling import adaptive_pool, global_pool, pool1d, pool2d, pool3d
 
-__all__ = ["adaptive_pool", "dense", "global_pool", "pad", "pool2d", "pooling", "relu", "softmax"]
+__all__ = [*convolution.__all__, *layers.__all__, *pooling.__all__, "pooling"]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -13,36 +13,52 @@ from tvmagic.te.tensor import Tensor
 from tvmagic.topi.nn.layers import pad
 from tvmagic.topi.utils import axis_of
 
-__all__ = ["adaptive_pool", "global_pool", "pool2d"]
+__all__ = ["adaptive_pool", "global_pool", "pool1d", "pool2d", "pool3d"]
 
 
-def _window_axes(layout: str) -> tuple[int, int]:
-    if "H" not in layout or "W" not in layout:
-        raise WrongValueError(f"the layout `{layout}` has no axes H and W")
-    return layout.index("H"), layout.index("W")
+def _window_axes(layout: str, letters: str = "HW") -> list[int]:
+    if any(letter not in layout for letter in letters):
+        raise WrongValueError(f"the layout `{layout}` has not the axes {' and '.join(letters)}")
+    return [layout.index(letter) for letter in letters]
+
+
+def pool1d(
+    data: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Sequence[int],
+    pool_type: str, ceil_mode: bool = False, layout: str = "NCW", count_include_pad: bool = True,
+) -> Any:  # fmt: skip
+    """As `pool2d`, along the axis W of `layout`; the border is that on the left and on the right."""
+    return _pool("W", data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad)
 
 
 def pool2d(
-    data: Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    padding: Sequence[int],
-    pool_type: str,
-    ceil_mode: bool = False,
-    layout: str = "NCHW",
-    count_include_pad: bool = True,
-) -> Any:
+    data: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Sequence[int],
+    pool_type: str, ceil_mode: bool = False, layout: str = "NCHW", count_include_pad: bool = True,
+) -> Any:  # fmt: skip
     """`pool_type` (`max` or `avg`) of each window of `kernel` elements along the axes H and W of `layout`.
 
     stride: how far a window moves; dilation: the distance of its elements; padding: the border at the top, left, bottom
     and right. With `ceil_mode` a last window may reach behind the border. A mean counts the border if `count_include_pad`.
     """
+    return _pool("HW", data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad)
+
+
+def pool3d(
+    data: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Sequence[int],
+    pool_type: str, ceil_mode: bool = False, layout: str = "NCDHW", count_include_pad: bool = True,
+) -> Any:  # fmt: skip
+    """As `pool2d`, along the axes D, H and W of `layout`; the border is that in front of the three, then behind them."""
+    return _pool("DHW", data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad)
+
+
+def _pool(
+    letters: str, data: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
+    padding: Sequence[int], pool_type: str, ceil_mode: bool, layout: str, count_include_pad: bool,
+) -> Any:  # fmt: skip
     if pool_type not in ("max", "avg"):
         raise WrongValueError(f"`{pool_type}` is not a kind of pooling", hint="write `max` or `avg`")
-    axes, analyzer = _window_axes(layout), Analyzer()
+    axes, analyzer = _window_axes(layout, letters), Analyzer()
     front = {axis: padding[i] for i, axis in enumerate(axes)}
-    behind = {axis: padding[i + 2] + (stride[i] - 1 if ceil_mode else 0) for i, axis in enumerate(axes)}
+    behind = {axis: padding[i + len(axes)] + (stride[i] - 1 if ceil_mode else 0) for i, axis in enumerate(axes)}
     rank = range(len(data.shape))
     filling = ops.min_value(data.dtype) if pool_type == "max" else ops.const(0, data.dtype)
     padded = data

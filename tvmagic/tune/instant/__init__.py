@@ -12,7 +12,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.operators import Operator
 from tvmagic.tir.schedule import Schedule, ScheduleError
-from tvmagic.tune.instant import contraction, elementwise, factors, few, joined, pairs, rows, scans, stencil
+from tvmagic.tune.instant import contraction, elementwise, factors, few, joined, pairs, parts, rows, scans, stencil
 from tvmagic.tune.instant.plainly import plain_loops
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
 from tvmagic.tune.instant.tiles import join_tiles
@@ -24,7 +24,8 @@ __all__ = ["Instant", "auto", "decide", "decide_for"]
 class Instant:
     """A schedule by the rules, and why: sentences, each with the number of calls in the trace before it.
 
-    An operator with a scan has a TE schedule, made by the calls in `te_cell`; `program` is then the operator.
+    An operator with a scan, or with sums of which a part is needed, has a TE schedule, made by the calls in `te_cell`;
+    `program` is then the operator.
     """
 
     program: Any
@@ -50,7 +51,8 @@ class Instant:
 def auto(func: Any, target: Any = None) -> Any:
     """A schedule of a function, a module of one function or an operator for `target`, by rules and a model.
 
-    It is a TensorIR schedule; that of an operator with a scan, which has no TensorIR function, is one of TE.
+    It is a TensorIR schedule; that of an operator with a scan, which has no TensorIR function, is one of TE, and so is that of
+    one which needs only a part of its sums.
 
     Nothing is measured. `target` is a Target or its text; by default what is compiled for. See `decide` for the reasons.
 
@@ -63,6 +65,9 @@ def decide(func: Any, target: Any = None) -> Instant:
     """`auto`'s schedule together with a sentence for each decision."""
     if isinstance(func, Operator) and scans.has_scan(func):
         schedule, cell, texts = scans.schedule_scans(func, resolved(target).machine)
+        return Instant(func, schedule, [(0, text) for text in texts], cell)
+    if isinstance(func, Operator) and parts.computes_parts(func):
+        schedule, cell, texts = parts.schedule_parts(func, resolved(target).machine)
         return Instant(func, schedule, [(0, text) for text in texts], cell)
     program = func.to_prim_func() if hasattr(func, "to_prim_func") else func
     if not isinstance(program, (PrimFunc, IRModule)):

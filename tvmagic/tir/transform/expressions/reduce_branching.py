@@ -91,6 +91,13 @@ class _MayRunAnywhere(AnalyzerVisitor):
         self.safe = False
 
 
+def may_run_anywhere(stmt: Stmt, analyzer: Analyzer) -> bool:
+    """Whether a statement, run when it would not have been, stays in its buffers, divides by nothing and ends."""
+    check = _MayRunAnywhere(analyzer)
+    check.visit(stmt)
+    return check.safe
+
+
 class _Replaced(Mutator):
     """`old` replaced by `new`."""
 
@@ -134,9 +141,7 @@ class _Trial(AnalyzerMutator):
             return super().branch(node)
         fact = strip_likely(node.condition)
         with self.holds(fact) if self.copy is node.then_case else self.fails(fact):
-            check = _MayRunAnywhere(self.analyzer)
-            check.visit(self.copy)
-            if check.safe:
+            if may_run_anywhere(self.copy, self.analyzer):
                 left = self.remover(self.analyzer).visit(self.copy)
                 self.agrees = is_no_op(left) and is_no_op(self.special) or _same(left, self.special)
         return node

@@ -202,7 +202,7 @@ class StmtSimplifier(AnalyzerMutator):
     def store(self, node: BufferStore) -> Stmt:
         new = self.visit_children(node)
         value = new.value
-        if isinstance(value, BufferLoad) and new.predicate is value.predicate and _same_place(value, new):
+        if isinstance(value, BufferLoad) and new.predicate is value.predicate and same_place(value, new):
             return Evaluate(0, node.span)
         return new
 
@@ -213,7 +213,8 @@ def _can_inline(value: PrimExpr) -> bool:
     return value.dtype.is_int and side_effect(value) <= CallEffect.PURE
 
 
-def _same_place(load: BufferLoad, store: BufferStore) -> bool:
+def same_place(load: BufferLoad | BufferStore, store: BufferStore) -> bool:
+    """Whether both access the same element of the same memory."""
     a, b = load.buffer, store.buffer
     if a.data is not b.data or len(load.indices) != len(store.indices):
         return False

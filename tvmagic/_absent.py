@@ -1,0 +1,113 @@
+"""Parts of TVM that are not here: imported by name, refused when something of them is used.
+
+A file written for TVM often imports such a part for one function of many. The others run; what uses the part ends in
+one sentence that says what is missing.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+__all__ = ["ABSENT", "AbsentName", "install"]
+
+_TUNING = "{} searches for schedules in TVM; here `tvmagic.tune` does"
+_GRAPHS = "{} describes networks as graphs of operators; here operators are written with `te`, `topi` or TVMScript"
+_REMOTE = "{} runs code on other machines; here code runs on this one, or in an emulator of another"
+_PYTHON = "{} is a tool of Python in TVM; Python's own libraries do the same"
+_LIBRARY = "{} needs a library or a device that is not used here"
+
+ABSENT: dict[str, str] = {
+    **dict.fromkeys(
+        ("relay", "relax", "script.relax", "script.parser.relax", "script.ir_builder.relax", "contrib.graph_executor"), _GRAPHS
+    ),
+    **dict.fromkeys(("meta_schedule", "auto_scheduler", "autotvm", "dlight"), _TUNING),
+    **dict.fromkeys(("contrib.pickle_memoize", "contrib.popen_pool"), _PYTHON),
+    **dict.fromkeys(("rpc", "micro", "contrib.ndk", "contrib.xcode"), _REMOTE),
+    **dict.fromkeys(
+        tuple(f"contrib.{name}" for name in ("cublas", "cudnn", "emcc", "hexagon", "mkl", "mps", "random", "rocblas", "rocm")),
+        _LIBRARY,
+    ),
+}  # fmt: skip
+
+
+class AbsentName:
+    """A name of a part that is not here. It may be imported and stored; a use of it raises an error."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self._name, self._reason = name, reason
+
+    def _refuse(self) -> NoReturn:
+        from tvmagic.errors import TVMagicError
+
+        raise TVMagicError(f"`{self._name}` is not here", hint=self._reason.format(f"`{self._name.split('.')[0]}`"))
+
+    def __getattr__(self, name: str) -> AbsentName:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return AbsentName(f"{self._name}.{name}", self._reason)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._refuse()
+
+    def __getitem__(self, key: Any) -> Any:
+        self._refuse()
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        self._refuse()
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return False  # no object here is one
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, which is not here>"
+
+
+class _Module(ModuleType):
+    """A module of a part that is not here."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(name, f"A part of TVM that is not here. {reason.format('It')}.")
+        self.__dict__["_reason"] = reason
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return []
+        if name.startswith("_"):
+            raise AttributeError(f"module `{self.__name__}` has no name `{name}`")
+        return AbsentName(f"{self.__name__.removeprefix('tvmagic.')}.{name}", self.__dict__["_reason"])
+
+
+class _Finder:
+    """Finds the modules of `ABSENT` and those inside them, and makes them."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if _reason(fullname) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return _Module(spec.name, _reason(spec.name) or "")
+
+    def exec_module(self, module: ModuleType) -> None:
+        """There is nothing to run."""
+
+
+def _reason(fullname: str) -> str | None:
+    """Why a module is not here; None if it is none of these."""
+    if not fullname.startswith("tvmagic."):
+        return None
+    name = fullname.removeprefix("tvmagic.")
+    return next((reason for absent, reason in ABSENT.items() if f"{name}.".startswith(f"{absent}.")), None)
+
+
+def install() -> None:
+    """Let `import` find the modules of `ABSENT`, after those that have files."""
+    if not any(type(finder).__name__ == "_Finder" and type(finder).__module__ == __name__ for finder in sys.meta_path):
+        sys.meta_path.append(_Finder())

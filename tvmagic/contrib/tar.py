@@ -1,0 +1,49 @@
+"""Archives of object files, which `export_library` makes of a name that ends in `.tar`."""
+
+from __future__ import annotations
+
+import pathlib
+import tarfile
+from collections.abc import Sequence
+from typing import Any
+
+from tvmagic.errors import TVMagicError
+
+__all__ = ["normalize_file_list_by_unpacking_tars", "tar", "untar"]
+
+
+def tar(output: Any, files: Sequence[Any] | str) -> None:
+    """Put files into the archive `output`, each by its name without its folder."""
+    given = [files] if isinstance(files, (str, pathlib.Path)) else list(files)
+    names = [pathlib.Path(file).name for file in given]
+    if len(set(names)) < len(names):
+        raise TVMagicError(f"two files of an archive have the same name: {', '.join(names)}")
+    with tarfile.open(output, "w") as archive:
+        for file, name in zip(given, names):
+            archive.add(str(file), arcname=name)
+
+
+tar.output_format = "tar"  # type: ignore[attr-defined]
+
+
+def untar(tar_file: Any, directory: Any) -> None:
+    """Write the files of an archive to a folder; what would be written elsewhere is refused."""
+    with tarfile.open(tar_file) as archive:
+        try:
+            archive.extractall(str(directory), filter="data")
+        except tarfile.FilterError as error:
+            raise TVMagicError(f"the archive `{tar_file}` holds what does not belong into a folder: {error}") from error
+
+
+def normalize_file_list_by_unpacking_tars(temp: Any, file_list: Sequence[Any]) -> list[str]:
+    """The files of a list, with those inside in place of an archive, which are written to the folder `temp`."""
+    found: list[str] = []
+    for number, file in enumerate(map(str, file_list)):
+        if not file.endswith(".tar"):
+            found.append(file)
+            continue
+        folder = pathlib.Path(temp.relpath(f"archive{number}"))
+        folder.mkdir(parents=True, exist_ok=True)
+        untar(file, folder)
+        found += [str(path) for path in sorted(folder.iterdir())]
+    return found

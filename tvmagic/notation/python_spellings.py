@@ -1,0 +1,165 @@
+"""What Python says otherwise than the index notation does, in its terms.
+
+max(X[2 * i + r] for r in range(2))    is  max(X[2 * i + r], over=r), with the range of `r`
+sum(X[k] for k in range(9) if k > i)   is  sum(X[k] if k > i else 0, over=k)
+any(X[k] > 0 for k in range(9))        is  max(bool(X[k] > 0), over=k); `all` is the minimum
+X.shape[1], len(X)                     are the sizes of the tensor `X`
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, NoReturn
+
+from tvmagic.ir import IntImm, Var
+from tvmagic.notation.derived import DERIVED
+from tvmagic.notation.expressions import REDUCTIONS, fail_at
+from tvmagic.notation.scope import Scope
+
+__all__ = ["in_the_notation"]
+
+_OF_BOOLS = {"any": "max", "all": "min"}
+_FAR = {
+    "max": "-1e30",
+    "argmax": "-1e30",
+    "min": "1e30",
+    "argmin": "1e30",
+}  # in hints: what is never the largest, or the smallest
+_STARTS = {"sum": 0, "prod": 1}  # what changes nothing, for elements that a condition leaves out
+
+
+def in_the_notation(value: ast.expr, axes: list[str], scope: Scope) -> tuple[ast.expr, dict[str, tuple[Any, Any]]]:
+    """`value` in terms of the notation, and the range (first value, extent) of each index that a generator names.
+
+    Raises NotationError for a generator that is not all that a reduction takes, runs over something else than
+    `range(...)`, leaves elements out of a maximum, or names an index that means something else already.
+    """
+    if not any(_is_spelled(node) for node in ast.walk(value)):
+        return value, {}
+    spellings = _Spellings(axes, scope)
+    return spellings.visit(value), spellings.ranges
+
+
+def _is_spelled(node: ast.AST) -> bool:
+    """Whether the node may be something that is said otherwise in the notation."""
+    if isinstance(node, ast.Name):
+        return node.id in ("len", *_OF_BOOLS)
+    return isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.Attribute))
+
+
+class _Spellings(ast.NodeTransformer):
+    def __init__(self, axes: list[str], scope: Scope) -> None:
+        self.axes, self.scope, self.source = axes, scope, scope.source
+        self.ranges: dict[str, tuple[Any, Any]] = {}
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        match node:
+            case ast.Call(func=ast.Name(id=("any" | "all") as name), args=[whole]) if self._is_reduction(node):
+                loops = whole if isinstance(whole, (ast.GeneratorExp, ast.ListComp)) else None
+                inner = whole if loops is None else loops.elt
+                element = ast.copy_location(ast.Call(ast.Name("bool", ast.Load()), [inner], []), inner)
+                argument = (
+                    element if loops is None else ast.copy_location(type(loops)(element, loops.generators), loops)
+                )
+                function = ast.copy_location(ast.Name(_OF_BOOLS[name], ast.Load()), node.func)
+                return self.visit(ast.copy_location(ast.Call(function, [argument], node.keywords), node))
+            case ast.Call(func=ast.Name(id=name), args=[ast.GeneratorExp() | ast.ListComp() as loops], keywords=[]):
+                if name in REDUCTIONS or name in DERIVED:
+                    over: list[ast.expr] = [self._index(loop) for loop in loops.generators]
+                    items = over[0] if len(over) == 1 else ast.copy_location(ast.Tuple(over, ast.Load()), over[0])
+                    keyword = ast.copy_location(ast.keyword("over", items), over[0])
+                    element = self._where(name, loops, over)
+                    return ast.copy_location(ast.Call(node.func, [self.visit(element)], [keyword]), node)
+            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)], keywords=[]):
+                return self._size(node, name, 0)
+        return self.generic_visit(node)  # type: ignore[return-value]
+
+    @staticmethod
+    def _is_reduction(call: ast.Call) -> bool:
+        """Whether `over=` or a `for` says over what a call with one argument runs."""
+        return any(k.arg == "over" for k in call.keywords) or isinstance(call.args[0], (ast.GeneratorExp, ast.ListComp))
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        match node:
+            case ast.Subscript(
+                value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=ast.Constant(value=int(axis))
+            ):
+                return self._size(node, name, axis)
+            case ast.Subscript(
+                value=ast.Attribute(value=ast.Name(id=name), attr="shape"),
+                slice=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(axis))),
+            ):
+                return self._size(node, name, -axis)
+        return self.generic_visit(node)  # type: ignore[return-value]
+
+    def _size(self, node: ast.expr, name: str, axis: int) -> ast.expr:
+        """The size of a dimension of the tensor called `name`: a number, or the name of a symbolic size."""
+        tensor = self.scope.tensors.get(name)
+        if tensor is None or not -len(tensor.shape) <= axis < len(tensor.shape):
+            return node
+        size = tensor.shape[axis]
+        if isinstance(size, Var):
+            return ast.copy_location(ast.Name(size.name, ast.Load()), node)
+        return ast.copy_location(ast.Constant(int(size)), node) if isinstance(size, IntImm) else node
+
+    def _where(self, reduction: str, loops: ast.GeneratorExp | ast.ListComp, over: list[ast.expr]) -> ast.expr:
+        """The element of a generator if its conditions hold, else what changes nothing."""
+        conditions = [condition for loop in loops.generators for condition in loop.ifs]
+        if not conditions:
+            return loops.elt
+        if reduction not in _STARTS:
+            names = ", ".join(ast.unparse(n) for n in over)
+            fail_at(
+                self.source, conditions[0], f"`{reduction}` over an index has no condition after its `for`",
+                f"write it at the value, as in `{reduction}({ast.unparse(loops.elt)} if {ast.unparse(conditions[0])} else {_FAR.get(reduction, 0)}, "
+                f"over={names if len(over) == 1 else f'({names})'})`",
+            )  # fmt: skip
+        test = conditions[0] if len(conditions) == 1 else ast.copy_location(ast.BoolOp(ast.And(), conditions), loops)
+        start = ast.copy_location(ast.Constant(_STARTS[reduction]), loops.elt)
+        return ast.copy_location(ast.IfExp(test, loops.elt, start), loops.elt)
+
+    def _index(self, loop: ast.comprehension) -> ast.Name:
+        """The index name of `for NAME in range(...)`; its range is noted."""
+        if not isinstance(loop.target, ast.Name):
+            fail_at(
+                self.source,
+                loop.target,
+                f"`{ast.unparse(loop.target)}` is no index name",
+                "write a `for` for each index",
+            )
+        name = loop.target.id
+        if not (
+            isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Name) and loop.iter.func.id == "range"
+        ):
+            fail_at(
+                self.source, loop.iter, f"an index runs over `range(...)`, not over `{ast.unparse(loop.iter)}`",
+                f"write `for {name} in range(10)`, and index the tensor by `{name}`",
+            )  # fmt: skip
+        range_ = self.scope.sizes.range(self.visit(loop.iter))
+        if name in self.axes:
+            fail_at(
+                self.source,
+                loop.target,
+                f"`{name}` is an index of the left side already",
+                "give this `for` a name of its own",
+            )
+        if self.ranges.setdefault(name, range_) != range_:
+            fail_at(
+                self.source,
+                loop.target,
+                f"`{name}` has another range to the left of this",
+                "give this `for` a name of its own",
+            )
+        return ast.copy_location(ast.Name(name, ast.Load()), loop.target)
+
+    def _stray(self, node: ast.GeneratorExp | ast.ListComp | ast.SetComp) -> NoReturn:
+        loop = ast.unparse(node.generators[0].target)
+        fail_at(
+            self.source, node, "a `for` in an expression is what a reduction runs over",
+            f"write `sum(... for {loop} in {ast.unparse(node.generators[0].iter)})`; others are {_OTHERS}",
+        )  # fmt: skip
+
+    visit_GeneratorExp = visit_ListComp = visit_SetComp = _stray
+
+
+_OTHERS = ", ".join(f"`{name}`" for name in (*REDUCTIONS[1:], "mean"))
