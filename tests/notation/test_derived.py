@@ -107,7 +107,24 @@ RECURRENT = [
         "Y[i, t] = X[i, t] if t == 0 else 0.1 * Y[i, t - 1] * Y[i, t - 1] + (Y[i, t - 7] if t >= 7 else 1)",
         stepped(1, lambda x, y, t: np.float32(0.1) * y[:, t - 1] ** 2 + (y[:, t - 7] if t >= 7 else 1)),
     ),
+    (
+        "Y[i, j] = X[i, j] + (Y[i - 1, j] if i > 0 else 0) + (Y[i, j - 1] if j > 0 else 0) - (Y[i - 1, j - 1] if i > 0 and j > 0 else 0)",
+        lambda x: x.cumsum(0).cumsum(1),
+    ),
+    (
+        "k: range(2)\nY[j, k, i] = X[i, j] + k if i == 0 or j == 9 else max(Y[j + 1, 1 - k, i - 1], Y[j, k, i - 1])",
+        lambda x: by_rows(x),
+    ),
 ]
+
+
+def by_rows(x: np.ndarray) -> np.ndarray:
+    """The second table of `RECURRENT`, whose rows are `i`."""
+    y = x.T[:, None, :] + np.arange(2, dtype="float32")[None, :, None]
+    for i in range(1, 6):
+        for j in range(9):
+            y[j, :, i] = np.maximum(y[j + 1, ::-1, i - 1], y[j, :, i - 1])
+    return y
 
 
 @pytest.mark.parametrize("line, numpy", RECURRENT, ids=lambda v: v if isinstance(v, str) else "")
@@ -134,6 +151,16 @@ def test_a_recurrence_of_a_symbolic_size_may_be_shorter_than_its_beginning() -> 
             "Y[i, t] = Y[i, t - 1] + X[i, t]",
             "`Y[i, t - 1]` is read at `t = 0`",
             "... if t == 0 else Y[i, t - 1] + X[i, t]",
+        ),
+        (
+            "Y[i, t] = X[i, t] if t == 0 else Y[i - 1, t] + Y[i, t - 1]",
+            "at `i = 0` and `t = 1`",
+            "... if i == 0 else X",
+        ),
+        (
+            "Y[i, t] = X[i, t] if i == 0 else Y[i - 1, t + 1] + (Y[i, t - 1] if t > 0 else 0)",
+            "at `i = 1` and `t = 9`",
+            "or t == 9",
         ),
         ("Y[i, t] = X[i, t] if t < 2 else Y[i, t - 5]", "`Y[i, t - 5]` is read at `t = 2`", "... if t < 5 else"),
         ("Y[i, t] = X[i, t] if t == 9 else Y[i, t + 1]", "before it is computed", "one index is earlier"),

@@ -392,3 +392,20 @@ def test_what_looks_like_a_recurrence_of_an_input_is_remarked_on(line: str, rema
     found = operator("f", f"X: float32[4]\nY: float32[4]\n{line}").remarks
     assert len(found) == len(remarks) and all(r in f for r, f in zip(remarks, found))
     assert not operator("f", f"X: float32[4]\nZ[t] = X[t] / 2\n{line.replace('Y', 'Z')}").remarks
+
+
+@pytest.mark.parametrize(
+    ("text", "remarks"),
+    [
+        ("Y[t] = X[t, 0] if t == 0 else Y[t - 1] + X[t, 0]", []),
+        (
+            "c: range(2)\nM[k] = mean(X[2 * k + c, j], over=(c, j))\nY[c, j] = X[c, j] - M[c // 2]",
+            ["`Y` has 2 of the 6"],
+        ),
+        ("c: range(2)\nM[k] = mean(X[2 * k + r, j] for r in range(2) for j in range(3))\nY[c, j] = X[c, j]", []),
+        ("for c in range(2):\n    M[k] = max(X[2 * k + c, j], over=(c, j))\nY[c, j] = X[c, j] - M[c // 2]", []),
+    ],
+)
+def test_the_range_of_a_window_that_cuts_a_result_is_remarked_on(text: str, remarks: list[str]) -> None:
+    found = operator("f", f"X: float32[6, 3]\n{text}").remarks
+    assert len(found) == len(remarks) and all(r in f for r, f in zip(remarks, found))

@@ -84,13 +84,15 @@ def test_the_table_of_magics_has_a_row_and_the_declared_example_of_each() -> Non
 
 def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
     lines = block("X: float32[n, 256]").splitlines()
-    x, y, m, s, h, shape, p, c, u, g, e, d, i, a = [re.split(r" {2,}", line)[0] for line in lines]
+    x, y, m, q, s, h, table, shape, p, c, u, g, e, d, i, a = [re.split(r" {2,}", line)[0] for line in lines]
     vector = "A: float32[33]"
     cells = {
         "matrix": [x, "W: float32[256, 8]", y],
         "largest": [x, m],
         "shares": [x, s],
+        "paired": ["X: float32[8]", q],
         "halved": [vector, h],
+        "table": ["X: float32[9, 33]", table],
         "padded": ["X: float32[64]", shape, p],
         "strided": [vector, "K: float32[5]", c],
         "repeated": [vector, u],
@@ -105,7 +107,9 @@ def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
         assert result.success, (name, result.error_in_exec)
     shapes = {name: [int(n) for n in shell.user_ns[name].outputs[0].shape] for name in list(cells)[3:]}
     assert shapes == {
+        "paired": [4],
         "halved": [33],
+        "table": [9, 33],
         "padded": [66],
         "strided": [15],
         "repeated": [99],

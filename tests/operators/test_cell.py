@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from typing import Any
@@ -110,6 +111,47 @@ MEANT = [
         "`2 * i + r` fits as soon as one of the two is known: write `r: range(...)`",
         "i",
     ),
+    (
+        "V: float32[4, 8]\nY[i, j] = max(V[2 * i + r, 2 * j + s], over=(r, s))",
+        "`r: range(...)` and `s: range(...)` above",
+        "i",
+    ),
+    (
+        "V: float32[8, 4]\nM[i] = mean(V[2 * i + c, k], over=(c, k))\nY[c] += V[c, k]",
+        "`for c in range(...):` around it",
+        "i",
+    ),
+    ("V: float32[4, 8]\nY[i] = max(V[i, k] * V[r, k])", "over=(k, r))`", "k"),
+    (
+        "V: float32[4, 8]\nS[i, k] = V[i, k] + 1\nY[k] += S[i, 0] == k",
+        "above for both, and `int32(S[i, 0] == k)` for a sum that counts",
+        "k",
+    ),
+    (
+        "V: float32[4, 8]\nS[i, k] = V[i, k] + 1\nY[k] += 1 if S[i, 0] == k else 0",
+        "over 8 in line 4; write `k: range(8)` above",
+        "k",
+    ),
+    (
+        "V: float32[4, 8]\nY[i] = sum(V[(i + p) % 4, (i + q) % 8], over=(p, q)) - X[i]",
+        "write `p: range(...)` and `q: range(...)` above",
+        "sum",
+    ),
+    ("Y[i] = X[max(i - 1, 0)]", "for example `i: range(4)` above", "i"),
+    (
+        "W: float32[3]\nY[i] += X[i + r - 1] * W[r]",
+        "`... if 0 <= i + r - 1 < 4 else 0` for padding, and declare the shape of `Y`",
+        "i + r - 1",
+    ),
+    ("Y[i] = X[i] - X[i - 1]", "`... if i - 1 >= 0 else 0` for padding", "i - 1"),
+    (
+        "W: float32[3]\nY[2 * i + r] += X[i] * W[r]",
+        "`Y[p] += X[(p - r) // 2] * W[r] if (p - r) % 2 == 0 and 0 <= (p - r) // 2 < 4 else 0`",
+        "2 * i + r",
+    ),
+    ("Y = concat(X, X)", "`A[i] if i < 10 else B[i - 10]`", "concat"),
+    ("Y[i] = pad(X, 1)", "`X[i - 1] if 1 <= i < 65 else 0`", "X"),
+    ("@njit\ndef g(A, B):\n    B[0] = A[0]", "a loop over elements is one statement", "njit"),
     ("Y[i] = X[i].exp()", "write `exp(X[i])`", "X[i].exp()"),
     ("Y[i] = X[i].sum()", "write `sum(X[i], over=i)`", "X[i].sum()"),
     ("Y[...] = X[...]", "`Y[i, j] = ...`", "..."),
@@ -298,3 +340,20 @@ def test_the_formula_of_a_function_that_is_not_there_computes_it(name: str, expe
     op = operator("f", "X: float32[4]\nY[i] = " + re.sub(r"\bx\b", "X[i]", found[1]))
     x = np.array([-2, -0.5, 0, 3], "float32")
     np.testing.assert_allclose(op(x), expected(x.astype("float64")), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "said"),
+    [
+        ("asm", "`%asm f` shows"),
+        ("Y", '`f.tensors["Y"]`'),
+        ("buidl", "did you mean `f.build`?"),
+        ("run", "`f(...)`"),
+        ("xyzzy", "has no attribute"),
+    ],
+)
+def test_an_attribute_that_an_operator_does_not_have_is_answered(attribute: str, said: str) -> None:
+    op = operator("f", X + "Y[i] = X[i] + 1")
+    with pytest.raises(AttributeError, match=re.escape(said)):
+        getattr(op, attribute)
+    assert not hasattr(op, "_repr_png_") and copy.copy(op).name == "f"

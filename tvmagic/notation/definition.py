@@ -87,7 +87,7 @@ class Definition(IndexRanges):
             name = loose[0]
             fail_at(
                 self.source, self._first_use(name), f"`{name}` is on the right side only",
-                reduction_hint(name, self.value),
+                reduction_hint(loose, self.value),
             )  # fmt: skip
 
     def _check_ranges(self, value: ast.expr) -> None:
@@ -117,14 +117,17 @@ class Definition(IndexRanges):
         assert kind is not None
         if len(call.args) != 1:
             fail_at(self.source, call, f"`{kind}(..., over=...)` takes one expression, not {len(call.args)}")
-        for name_over in over:
+        for name_over in sorted(over):
             if name_over in axes and axes is self.axes:
                 fail_at(
                     self.source, call, f"`{name_over}` is reduced and on the left side, too",
                     "give the index over which it runs a name of its own",
                 )  # fmt: skip
             if name_over not in self.ranges:
-                fail_at(self.source, call, f"nothing is indexed by `{name_over}`, over which `{kind}` runs")
+                fail_at(
+                    self.source, call, f"nothing says how far `{name_over}` runs, over which `{kind}` is",
+                    f"write {' and '.join(f'`{n}: range(...)`' for n in sorted(over.difference(self.ranges)))} above",
+                )  # fmt: skip
         inside = self.index_names(call.args[0])
         for name_over in sorted(over.difference(inside)):
             fail_at(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NoReturn
@@ -11,14 +12,12 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import IntImm
 from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, quotient_of, shrunk, solve_extents
 from tvmagic.notation.derived import DERIVED
-from tvmagic.notation.expressions import DTYPES, FUNCTIONS, REDUCTIONS, check_rank, fail_at, fail_undefined, index_items
+from tvmagic.notation.expressions import DTYPES, REDUCTIONS, check_rank, fail_at, fail_undefined, index_items
 from tvmagic.notation.scope import Scope
 from tvmagic.notation.suggestions import dtype_hint, tensor_hint
 from tvmagic.notation.syntax import cast_types, is_dtype, is_fraction, is_number, over_names
 
 __all__ = ["IndexRanges"]
-
-_PADDING = "write `... if CONDITION else 0` for padding"
 
 
 class IndexRanges:
@@ -176,7 +175,7 @@ class IndexRanges:
             names.update(over_names(node, self.source) if isinstance(node, ast.Call) else ())
         called = {n.func.id for n in ast.walk(self.value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         numbers, symbols = set(self.scope.numbers), set(self.scope.sizes.symbols)
-        found = names - numbers - symbols - self._sizes_from_outside() - (called & set(FUNCTIONS)) - DTYPES
+        found = names - numbers - symbols - self._sizes_from_outside() - called - DTYPES
         for axis in self.axes:
             if axis not in found:
                 what = "a number" if axis in numbers else "a size" if axis in symbols else "a function"
@@ -244,6 +243,10 @@ class IndexRanges:
         sizes = self.scope.sizes
         return {**sizes.symbols, **sizes.outside, **self.scope.numbers}
 
+    def used(self) -> set[str]:
+        """The index names in the value."""
+        return self.names & self._used()
+
     def _used(self) -> set[str]:
         return {n.id for n in ast.walk(self.value) if isinstance(n, ast.Name)}
 
@@ -286,7 +289,9 @@ class IndexRanges:
             if name in self.axes and name not in self._used():
                 fail_at(
                     self.source, node, f"the extent of `{name}` cannot be inferred: the right side does not use it",
-                    self._said_below(name) or f"write `{name}: range(...)` above, or declare the shape of `{self.name}`",
+                    self._said_below(name)
+                    or self._ran(name)
+                    or f"write `{name}: range(...)` above, or declare the shape of `{self.name}`",
                 )  # fmt: skip
             under = [is_guarded for access, is_guarded in self.accesses if name in _names_in(access)]
             why = ": what it indexes is read only under a condition" if under and all(under) else ""
@@ -294,7 +299,9 @@ class IndexRanges:
                 self.source, node, f"the extent of `{name}` cannot be inferred{why}",
                 self._said_below(name)
                 or self._from_the_end(name)
-                or self._beside(name)
+                or self._beside(name, ranges)
+                or self._ran(name)
+                or self._as_long_as(name, ranges)
                 or f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
             )  # fmt: skip
 
@@ -305,21 +312,48 @@ class IndexRanges:
             return None
         return f"the range of `{name}` in line {line} holds for the statements below it; move it above this one"
 
-    def _beside(self, name: str) -> str | None:
-        """The hint for a sum of two names that no other access bounds, such as the place and the window in `X[2 * i + r]`."""
+    def _beside(self, name: str, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:
+        """The hint for sums of two names that no other access bounds, such as the place and the window in `X[2 * i + r]`."""
+        windows: dict[str, str] = {}  # the name whose range is asked for, and the sum it is in
         for access, _ in self.accesses:
             for item in index_items(access):
                 affine = affine_of(item, self.names, self._numbers)
-                other = next((n for n in affine.factors if n != name), None) if affine is not None else None
-                if (
-                    affine is not None
-                    and name in affine.factors
-                    and other is not None
-                    and other not in self.scope.ranges
-                ):
-                    inner = other if name in self.axes else name
-                    return f"`{ast.unparse(item)}` fits as soon as one of the two is known: write `{inner}: range(...)` above"
-        return None
+                open_names = [n for n in affine.factors if n not in ranges] if affine is not None else []
+                if len(open_names) == 2:
+                    inner = next((n for n in open_names if n not in self.axes), open_names[1])
+                    windows.setdefault(inner, ast.unparse(item))
+        first = next((n for n, item in windows.items() if re.search(rf"\b{name}\b", item)), None)
+        if first is None:
+            return None
+        inside = [first, *(n for n in windows if n != first)]
+        again = [n for n in inside if n in self.scope.left]  # a line above would hold for the other statement, too
+        said = f"`{windows[first]}` fits as soon as one of the two is known: "
+        if again:
+            return f"{said}write `for {again[0]} in range(...):` around it, as `{again[0]}` is another index elsewhere"
+        return f"{said}write {' and '.join(f'`{n}: range(...)`' for n in inside)} above"
+
+    def _ran(self, name: str) -> str | None:
+        """The hint for a name that has a range in a statement above: each statement infers its own."""
+        extent, line = self.scope.ran.get(name, (None, 0))
+        if not line:
+            return None
+        counted = isinstance(self.value, ast.Compare) and self.used() - set(self.axes)
+        count = f", and `int32({ast.unparse(self.value)})` for a sum that counts" if counted else ""
+        return f"it runs over {extent} in line {line}; write `{name}: range({extent})` above for both{count}"
+
+    def _as_long_as(self, name: str, ranges: Mapping[str, tuple[Any, Any]]) -> str | None:
+        """The hint for indices that are read under a condition or through a function: as far as the dimensions that they index."""
+        sizes: dict[str, Any] = {}
+        for access, _ in self.accesses:
+            for item, size in self._dimensions(access):
+                for n in sorted(_names_in(item) & self.names - set(ranges)):
+                    sizes.setdefault(n, size)
+        if name not in sizes:
+            return None
+        inside = {n: size if n in self.axes else "..." for n, size in sizes.items()}
+        said = ", ".join(f"`{n}: range({inside[n]})`" for n in sorted(inside, key=lambda n: n != name))
+        shape = f", or declare the shape of `{self.name}`" if {*sizes} <= {*self.axes} else ""
+        return f"say how far, for example {said} above{shape}"
 
     def _from_the_end(self, name: str) -> str | None:
         """The hint for `X[-i]`: what Python reads from the end is written with the size."""
@@ -376,8 +410,42 @@ class IndexRanges:
                     self.source, item,
                     f"the index `{ast.unparse(item)}` of `{ast.unparse(access.value)}` reaches {reached}, "
                     f"outside 0 to {last}",
-                    self._behind_a_condition(access) or self._inside(item, size, below, ranges) or self._from_the_last(access, item) or f"shorten the range, or {_PADDING}",
+                    self._behind_a_condition(access) or self._inside(item, size, below, ranges) or self._from_the_last(access, item) or f"shorten the range, or {self._padding(ranges)}",
                 )  # fmt: skip
+
+    def _padding(self, ranges: Mapping[str, tuple[Any, Any]]) -> str:
+        """How zeros are read wherever an index leaves its dimension, for all that do."""
+        plain = {i.id for a, guarded in self.accesses if not guarded for i in index_items(a) if isinstance(i, ast.Name)}
+        cut = {*self.axes} - set(self.scope.ranges) - plain  # as far as accesses such as these allow
+        conditions: dict[str, None] = {}
+        for access, guarded in self.accesses:
+            for item, size in self._dimensions(access):
+                affine = affine_of(item, self.names, self._numbers)
+                bounds = affine.bounds(ranges) if affine is not None and not guarded else None
+                if bounds is None:
+                    continue
+                text, size = ast.unparse(item), Analyzer().simplify(size)
+                below, above = is_proved(bounds[0] < 0), is_proved(bounds[1] >= size)
+                if below and (above or _names_in(item) & cut):
+                    conditions[f"0 <= {text} < {size}"] = None
+                elif below or above:
+                    conditions[f"{text} >= 0" if below else f"{text} < {size}"] = None
+        condition = " and ".join(conditions) or "CONDITION"
+        unknown = self.name not in self.scope.declared and any(re.search(rf"\b{n}\b", condition) for n in cut)
+        shape = f", and declare the shape of `{self.name}`" if unknown else ""
+        return f"write `... if {condition} else 0` for padding{shape}"
+
+    def part_of(self, axis: str) -> tuple[str, Any] | None:
+        """A tensor of which the range of `axis`, of the left side, reads only a part, and the size of that dimension."""
+        plain = [
+            (ast.unparse(access.value), size)
+            for access, _ in self.accesses
+            for item, size in self._dimensions(access)
+            if isinstance(item, ast.Name) and item.id == axis
+        ]
+        extent = self.ranges[axis][1]
+        whole = any(not is_proved(size > extent) for _, size in plain)
+        return plain[0] if plain and not whole else None
 
     def _behind_a_condition(self, access: ast.Subscript) -> str | None:
         """The hint for an access on the right of `or` or `and`: all sides of them are evaluated."""
@@ -410,12 +478,12 @@ class IndexRanges:
         if name in self.axes:
             if not below or begin != 0:
                 return None
-            return (
-                f"a result begins at 0: add {-affine.constant} to `{name}` wherever the right side reads, or {_PADDING}"
-            )
+            return f"a result begins at 0: add {-affine.constant} to `{name}` wherever the right side reads, or {self._padding(ranges)}"
         first, end = max(begin, -affine.constant), min(begin + extent, int(size) - affine.constant)
         return (
-            f"write `{name}: range({f'{first}, ' if first else ''}{end})` above, or {_PADDING}" if first < end else None
+            f"write `{name}: range({f'{first}, ' if first else ''}{end})` above, or {self._padding(ranges)}"
+            if first < end
+            else None
         )
 
 

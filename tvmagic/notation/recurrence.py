@@ -1,7 +1,9 @@
 """Definitions that read themselves at earlier places, such as `Y[t] = X[t] if t == 0 else 0.5 * Y[t - 1] + X[t]`.
 
 One index name of the left side is time: every access of the tensor itself is earlier along it, by a number of steps that is
-written in the index. Such a definition is a `te.scan`, whose first dimension is time.
+written in the index. Such a definition is a `te.scan`, whose first dimension is time. In a table, such as
+`L[i, j] = 0 if i == 0 or j == 0 else max(L[i - 1, j], L[i, j - 1])`, two index names are time together: its elements are computed
+row by row, one after another.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Mapping
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from tvmagic import te
@@ -23,21 +26,21 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLE", "earlier_access", "recurrence"]
 
 Bound = Mapping[str, Any]
+_BORDER = 128  # elements along each border of a table that are looked at
 _CHECKED = 32  # first steps that are looked at; what later ones read is checked while the operator runs
 EXAMPLE = "`Y[t] = X[t] if t == 0 else 0.5 * Y[t - 1] + X[t]`"
 
 
 class _Earlier:
-    """The tensor of a recurrence inside its own definition: `read(indices)` of the time and the other axes."""
+    """The tensor of a recurrence inside its own definition: `read(indices)` of the step and the other axes."""
 
-    def __init__(self, made: Definition, time: str, read: Callable[..., Any]) -> None:
-        self.name, self.read = made.name, read
-        self.shape = tuple(made.ranges[axis][1] for axis in made.axes)
-        self.at = made.axes.index(time)
+    def __init__(self, steps: _Steps, read: Callable[..., Any]) -> None:
+        self.name, self.steps, self.read = steps.made.name, steps, read
+        self.shape = tuple(steps.made.ranges[axis][1] for axis in steps.made.axes)
 
     def __call__(self, *indices: Any) -> PrimExpr:
-        others = [index for number, index in enumerate(indices) if number != self.at]
-        return self.read(indices[self.at], *others)
+        at = dict(zip(self.steps.made.axes, indices))
+        return self.read(self.steps.step_read(at), *[at[axis] for axis in self.steps.others])
 
 
 class _Taken(ast.NodeTransformer):
@@ -64,13 +67,22 @@ def _base(access: ast.Subscript) -> str:
     return access.value.id if isinstance(access.value, ast.Name) else ""
 
 
-def _earlier(made: Definition, own: list[ast.Subscript]) -> tuple[str, int] | None:
-    """The index name along which all of the accesses are earlier, and by how many steps at most."""
-    for place, name in enumerate(made.axes):
-        sums = [affine_of(index_items(access)[place], made.names, made.numbers_of_indices()) for access in own]
-        lags = [-s.constant if s is not None and s.factors == {name: 1} else None for s in sums]
-        if all(isinstance(lag, int) and lag > 0 for lag in lags):
-            return name, max(lag for lag in lags if lag is not None)
+def _offset(made: Definition, access: ast.Subscript, name: str) -> int | None:
+    """The number that an access adds to the index `name` of the left side; None if it is not of that form."""
+    found = affine_of(index_items(access)[made.axes.index(name)], made.names, made.numbers_of_indices())
+    return (
+        found.constant if found is not None and found.factors == {name: 1} and isinstance(found.constant, int) else None
+    )
+
+
+def _earlier(made: Definition, own: list[ast.Subscript]) -> tuple[tuple[str, ...], list[tuple[int, ...]]] | None:
+    """The index name, or the row and the column, along which all of the accesses are earlier, and by how much each is."""
+    for count in (1, 2):
+        for names in permutations(made.axes, count):
+            offsets = [tuple(_offset(made, access, name) for name in names) for access in own]
+            known = [offset for offset in offsets if None not in offset]
+            if len(known) == len(own) and all(offset < (0,) * count for offset in known):  # type: ignore[operator]
+                return names, known  # type: ignore[return-value]
     return None
 
 
@@ -82,29 +94,32 @@ def earlier_access(made: Definition) -> ast.Subscript | None:
     return own[0][0]
 
 
-def _time(made: Definition) -> tuple[str, int]:
-    """The index name along which the definition reads itself earlier, and by how many steps at most."""
-    own = [access for access, _ in made.accesses if _base(access) == made.name]
-    found = _earlier(made, own)
-    if found is not None:
-        return found
-    made.fail(
-        own[0].value, f"`{made.name}` is read before it is computed",
-        f"one index is earlier by a number wherever `{made.name}` itself is read, as in {EXAMPLE}",
-    )  # fmt: skip
+def _check_zero(made: Definition, name: str) -> None:
+    begin = made.ranges[name][0]
+    if not (isinstance(begin, int) and begin == 0):
+        made.fail(made.target, f"the range of `{name}`, which is on the left side, begins at 0")
 
 
 class _Steps:
-    """The stages of one recurrence."""
+    """The stages of one recurrence along the index name `time`."""
 
-    def __init__(self, made: Definition) -> None:
-        self.made = made
-        self.time, self.lag = _time(made)
-        self.others = [axis for axis in made.axes if axis != self.time]
-        begin, self.extent = made.ranges[self.time]
-        if not (isinstance(begin, int) and begin == 0):
-            made.fail(made.target, f"the range of `{self.time}`, which is on the left side, begins at 0")
+    def __init__(self, made: Definition, time: str, lag: int) -> None:
+        self.made, self.time, self.lag = made, time, lag
+        self.others = [axis for axis in made.axes if axis != time]
+        self.extent = made.ranges[time][1]
         self.begins = self._beginnings()
+
+    def step_of(self, at: Bound) -> Any:
+        """The step at which the element at these indices is computed."""
+        return at[self.time]
+
+    def step_read(self, at: Bound) -> Any:
+        """The step that an access with these indices reads."""
+        return self.step_of(at)
+
+    def places(self, step: Any) -> Bound:
+        """The indices of the step."""
+        return {self.time: step}
 
     def _beginnings(self) -> list[ast.expr]:
         """The values at the first steps, as far as these read no earlier one; every later step reads what there is."""
@@ -135,7 +150,7 @@ class _Steps:
 
     def first(self, step: int, others: Any) -> PrimExpr:
         """The value at one of the first steps, `others` being the other indices."""
-        bound = {**dict(zip(self.others, others)), self.time: const(step, "int32")}
+        bound = {**dict(zip(self.others, others)), **self.places(const(step, "int32"))}
         return self.made.expression(self.begins[step], bound)
 
     def dtype(self) -> Any:
@@ -145,7 +160,7 @@ class _Steps:
         found = self.first(0, zeros).dtype
         for _ in range(2):
             state = te.placeholder(self._shape(), found, name=made.name)
-            value = self._later(state, {self.time: const(self.lag, "int32"), **dict(zip(self.others, zeros))})
+            value = self._later(state, {**self.places(const(self.lag, "int32")), **dict(zip(self.others, zeros))})
             if value.dtype == found:
                 break
             found = value.dtype
@@ -156,7 +171,7 @@ class _Steps:
         return found
 
     def _later(self, state: Any, bound: Bound) -> PrimExpr:
-        return self.made.expression(self.made.value, bound, _Earlier(self.made, self.time, state))
+        return self.made.expression(self.made.value, bound, _Earlier(self, state))
 
     def _shape(self) -> tuple[Any, ...]:
         """Time, which has at least the first steps, and the others."""
@@ -183,7 +198,9 @@ class _Steps:
         order, shape = [self.time, *self.others], self._shape()
         state = te.placeholder(shape, dtype, name=f"{made.name}_state")
         made.ranges[self.time] = (0, shape[0])
-        update = made.stage(f"{made.name}_update", order, lambda at: self._later(state, at))
+        update = made.stage(
+            f"{made.name}_update", order, lambda at: self._later(state, {**at, **self.places(at[self.time])})
+        )
         first = self._begun(dtype)
         bases = dict.fromkeys(_base(access) for access, _ in made.accesses)
         inputs = [made.scope.tensors[name] for name in bases if name in made.scope.tensors]
@@ -194,7 +211,71 @@ class _Steps:
         if alone:
             return states
         made.ranges[self.time] = (0, self.extent)
-        return made.stage(made.name, made.axes, lambda at: states(*[at[axis] for axis in order]))
+        return made.stage(
+            made.name, made.axes, lambda at: states(self.step_of(at), *[at[axis] for axis in self.others])
+        )
+
+
+class _Table(_Steps):
+    """The stages of a recurrence along a row and a column: its steps are the elements, row by row."""
+
+    def __init__(self, made: Definition, row: str, column: str, offsets: list[tuple[int, int]]) -> None:
+        self.row, self.column, self.offsets = row, column, offsets
+        self.rows, self.columns = made.ranges[row][1], made.ranges[column][1]
+        self.inside = self._check_borders(made)
+        flat = f"{row}_{column}"
+        made.ranges[flat] = (0, self.rows * self.columns)
+        super().__init__(made, flat, 1)
+        self.others = [axis for axis in made.axes if axis not in (row, column)]
+
+    def step_of(self, at: Bound) -> Any:
+        return at[self.row] * self.columns + at[self.column]
+
+    def step_read(self, at: Bound) -> Any:
+        """As `step_of`; of an element beside the table, which is not looked for everywhere, one that the operator's own check finds."""
+        if self.inside:
+            return self.step_of(at)
+        column = at[self.column]
+        beside = ops.logical_or(ops.less(column, 0), ops.greater_equal(column, self.columns))
+        return ops.if_then_else(beside, const(-1, "int32"), self.step_of(at))
+
+    def places(self, step: Any) -> Bound:
+        return {self.row: ops.floordiv(step, self.columns), self.column: ops.floormod(step, self.columns)}
+
+    def _beginnings(self) -> list[ast.expr]:
+        """The value of the first element, which reads no other."""
+        return [self._taken(self.made, 0, 0)]
+
+    def _taken(self, made: Definition, row: int, column: int) -> ast.expr:
+        ranges = {**made.ranges, self.row: (row, 1), self.column: (column, 1)}
+        return _Taken(made, ranges).visit(copy.deepcopy(made.value))
+
+    def _check_borders(self, made: Definition) -> bool:
+        """Refuse an access that is taken where it is outside the table; whether all elements at its borders were looked at."""
+        rows, columns = (n if isinstance(n, int) else _CHECKED for n in (self.rows, self.columns))
+        reach = [max(abs(offset[place]) for offset in self.offsets) for place in (0, 1)]
+        points = {(r, c) for r in range(min(reach[0], rows)) for c in range(min(columns, _BORDER))}
+        edges = {c for c in range(columns) if c < reach[1] or c >= columns - reach[1]}
+        points |= {
+            (r, c) for r in range(min(rows, _BORDER)) for c in edges if c < reach[1] or isinstance(self.columns, int)
+        }
+        for row, column in sorted(points):
+            for access in ast.walk(self._taken(made, row, column)):
+                if isinstance(access, ast.Subscript) and _base(access) == made.name:
+                    self._check_inside(made, access, row, column, columns)
+        return rows is self.rows and columns is self.columns and max(rows, columns) <= _BORDER
+
+    def _check_inside(self, made: Definition, access: ast.Subscript, row: int, column: int, columns: int) -> None:
+        up, left = (_offset(made, access, name) or 0 for name in (self.row, self.column))
+        if row + up >= 0 and 0 <= column + left < columns:
+            return
+        outside = [f"{n} < {-o}" if o < -1 else f"{n} == 0" for n, o in ((self.row, up), (self.column, left)) if o < 0]
+        last = columns - 1 if isinstance(self.columns, int) else f"{self.columns} - 1"
+        outside += [f"{self.column} == {last}" if left == 1 else f"{self.column} + {left} > {last}"] if left > 0 else []
+        made.fail(
+            access, f"`{ast.unparse(access)}` is read at `{self.row} = {row}` and `{self.column} = {column}`: it is outside `{made.name}`",
+            f"say what is there: `{ast.unparse(made.target)} = ... if {' or '.join(outside)} else {ast.unparse(made.value)}`",
+        )  # fmt: skip
 
 
 def recurrence(made: Definition) -> Any:
@@ -204,4 +285,18 @@ def recurrence(made: Definition) -> Any:
     ------
     NotationError: no index is earlier in all of these accesses, or nothing says how the tensor begins.
     """
-    return _Steps(made).build()
+    own = [access for access, _ in made.accesses if _base(access) == made.name]
+    found = _earlier(made, own)
+    if found is None:
+        made.fail(
+            own[0].value, f"`{made.name}` is read before it is computed",
+            f"one index is earlier by a number wherever `{made.name}` itself is read, as in {EXAMPLE}, or the row or, in the same "
+            f"row, the column is",
+        )  # fmt: skip
+    names, offsets = found
+    for name in names:
+        _check_zero(made, name)
+    if len(names) == 1:
+        return _Steps(made, names[0], max(-offset[0] for offset in offsets)).build()
+    row, column = names
+    return _Table(made, row, column, [(up, left) for up, left in offsets]).build()

@@ -33,6 +33,9 @@ class Scope:
         self.assigned: set[str] = set()  # by any statement of the cell
         self.defined: set[str] = set()  # by the statements so far
         self.read: set[str] = set()
+        self.left: set[str] = set()  # the index names of all left sides
+        self.reduced: set[str] = set()  # the index names that statements so far reduce over
+        self.ran: dict[str, tuple[Any, int]] = {}  # extents of index names in statements so far, and their lines
         self.made: set[str] = set()  # the names of stages that statements need besides their own
         self.remarks: list[str] = []  # what may be meant otherwise, in sentences
         self.carried: set[str] = set()  # tensors that are read before they are assigned: inputs that get a new value

@@ -9,6 +9,7 @@
     Y[i] = max(X[2 * i + r] for r in range(2))    the same, with the range of the index
     Y[i, k] = softmax(X[i, k], over=k) along an index that stays: softmax, cumsum, cumprod, cummax, cummin
     H[t] = X[t] if t == 0 else H[t - 1] + X[t]    a recurrence; one index is earlier wherever it reads itself
+    L[i, j] = 0 if i < 1 or j < 1 else max(L[i - 1, j], L[i, j - 1])    a table; its elements are computed row by row
     Z[i] = exp(Y[i]) if i > 0 else 0   the untaken side is not computed
     for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
 
@@ -30,7 +31,7 @@ from tvmagic.notation.expressions import DTYPES, fail_at, index_items
 from tvmagic.notation.python_spellings import in_the_notation
 from tvmagic.notation.recurrence import earlier_access
 from tvmagic.notation.scope import Scope
-from tvmagic.notation.suggestions import declaration_hint
+from tvmagic.notation.suggestions import declaration_hint, gathered
 from tvmagic.notation.syntax import declaration, is_number
 
 __all__ = ["Notation"]
@@ -55,6 +56,13 @@ class Notation(Scope):
             read = {n.value.id for n in subscripts if isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
             stored = {n.value.id for n in subscripts if isinstance(n.ctx, ast.Store)}  # type: ignore[attr-defined]
             self.read |= read
+            self.left |= {
+                n.id
+                for s in subscripts
+                if isinstance(s.ctx, ast.Store)
+                for n in ast.walk(s.slice)
+                if isinstance(n, ast.Name)
+            }
             if isinstance(statement, ast.AnnAssign):
                 if isinstance(statement.target, ast.Name) and declaration(statement.annotation) == "range":
                     self.range_lines.setdefault(statement.target.id, statement.lineno)
@@ -131,7 +139,7 @@ class Notation(Scope):
 
     def _define(self, target: ast.Subscript, value: ast.expr, reduction: str | None) -> None:
         assert isinstance(target.value, ast.Name)
-        name, axes = target.value.id, with_deep_stack(lambda: self._axes(target))
+        name, axes = target.value.id, with_deep_stack(lambda: self._axes(target, value))
         if name in self.declared and name in self.tensors and name not in self.assigned:
             fail_at(self.source, target, f"`{name}` is an input and cannot be assigned")
         previous = self.tensors.get(name) if reduction else None
@@ -145,8 +153,10 @@ class Notation(Scope):
         made = with_deep_stack(lambda: Definition(self, name, axes, target, value, previous))
         tensor = with_deep_stack(lambda: made.build(reduction, previous))
         self.ranges = outer
-        if name in self.carried and reduction is None and name not in self.defined:
+        if name in self.carried and reduction is None and name not in self.defined and not made.reads_itself:
             self._remark_on_old_values(made)
+        self._remark_on_parts(made)
+        self._note_ranges(made)
         self.defined.add(name)
         self._check_declared(name, tensor, target, value)
         self.tensors[name] = tensor
@@ -155,12 +165,30 @@ class Notation(Scope):
         """Say what an input that is assigned reads, if the statement looks as a recurrence does."""
         access = earlier_access(made)
         if access is not None:
+            ranges = " and ".join(f"`{axis}: range({made.ranges[axis][1]})`" for axis in made.axes)
             self.remarks.append(
-                f"`{made.name}` is declared and read, so it is an input: `{ast.unparse(access)}` is its old value. Without the "
-                f"line that declares it, the statement is a recurrence, and reads what it has computed before"
+                f"`{made.name}` is declared and read, so it is an input: `{ast.unparse(access)}` is its old value. With {ranges} in "
+                f"place of the line that declares it, the statement is a recurrence, and reads what it has computed before"
             )
 
-    def _axes(self, target: ast.Subscript) -> list[str]:
+    def _remark_on_parts(self, made: Definition) -> None:
+        """Say which index of the left side has the range that a window of an earlier statement was given in a line above."""
+        for axis in made.axes:
+            part = made.part_of(axis) if axis in self.reduced and axis in self.range_lines else None
+            if part is not None:
+                self.remarks.append(
+                    f"`{made.name}` has {made.ranges[axis][1]} of the {part[1]} elements that `{part[0]}` has along `{axis}`: the range of "
+                    f"`{axis}` in line {self.range_lines[axis]} holds here, too. Give the index that is reduced above another name"
+                )
+
+    def _note_ranges(self, made: Definition) -> None:
+        """Note what later hints and remarks say of this statement's indices."""
+        self.reduced |= made.used() - set(made.axes)
+        for index, (begin, extent) in made.ranges.items():
+            if isinstance(begin, int) and begin == 0:
+                self.ran.setdefault(index, (extent, made.target.lineno))
+
+    def _axes(self, target: ast.Subscript, value: ast.expr) -> list[str]:
         axes: list[str] = []
         for item in index_items(target):
             if isinstance(item, ast.Tuple) and not item.elts:
@@ -179,7 +207,9 @@ class Notation(Scope):
                         else "for a dimension of one element write `z: range(1)` above, and `z` here"
                     )
                 else:
-                    hint = "let the right side say which elements are taken, as in `Y[j] += X[10 * j + r]` below `r: range(10)`"
+                    hint = gathered(target, value, self.tensors) or (
+                        "let the right side say which elements are taken, as in `Y[j] += X[10 * j + r]` below `r: range(10)`"
+                    )
                 fail_at(self.source, item, f"the left side takes plain index names, not `{ast.unparse(item)}`", hint)
             if item.id in axes:
                 fail_at(

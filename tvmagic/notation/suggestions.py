@@ -28,6 +28,21 @@ _INPUTS = (
     "empty",
     "ones",
 )
+# The decorators, or their modules, of functions that other compilers take.
+_OTHER_COMPILERS = (
+    "njit",
+    "jit",
+    "numba",
+    "nb",
+    "vectorize",
+    "guvectorize",
+    "cuda",
+    "triton",
+    "jax",
+    "torch",
+    "tilelang",
+    "cython",
+)
 # The short and the C names of data types.
 _COMMON = {
     "float": "float32", "int": "int32", "double": "float64", "half": "float16", "long": "int64", "char": "int8", "byte": "uint8",
@@ -123,12 +138,19 @@ def meant(statement: ast.stmt, tensors: Mapping[str, Any]) -> str | None:
         case ast.If() | ast.While() | ast.With() | ast.For() | ast.Try():
             if _assigns_elements(statement):
                 return "index notation belongs at the top of a cell or in `for i in range(...):`, beside nothing else"
+        case ast.FunctionDef(decorator_list=[decorator, *_]) if _root(decorator) in _OTHER_COMPILERS:
+            return "a loop over elements is one statement, `B[i] = A[i] + 1` below `A: float32[128]`; how it is run is said by its schedule"
         case ast.AugAssign(target=ast.Name(id=name), value=value):
             if _indexed(name, value, tensors):
                 return f"a single value has an empty index: `{ast.unparse(statement).replace(name, f'{name}[()]', 1)}`"
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         return _indexed(statement.targets[0].id, statement.value, tensors)
     return None
+
+
+def _root(node: ast.expr) -> str:
+    """The first name in `numba.njit(parallel=True)`."""
+    return re.split(r"[.(]", ast.unparse(node))[0]
 
 
 def _in_one_pair(node: ast.expr) -> str:
@@ -215,14 +237,76 @@ def syntax_meant(line: str) -> str | None:
 # ---------------------------------------------------------------------------- values
 
 
-def reduction_hint(name: str, value: ast.expr) -> str:
-    """A hint for an index `name` that is in `value` only: what reduces over it."""
+def reduction_hint(names: list[str], value: ast.expr) -> str:
+    """A hint for index `names` that are in `value` only: what reduces over them."""
     for node in ast.walk(value):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {*REDUCTIONS, *OVER}:
-            reduced = [a for a in node.args if _names(a, name) and not isinstance(a, ast.Name)]
+        if isinstance(node, ast.Call) and _called(node) in {*REDUCTIONS, *OVER}:
+            reduced = [a for a in node.args if _names(a, names[0]) and not isinstance(a, ast.Name)]
             if reduced:
-                return f"say over what, as in `{node.func.id}({ast.unparse(reduced[0])}, over={name})`"
-    return f"write `+=` to sum over it, `max(..., over={name})`, or put it on the left"
+                over = [
+                    ast.unparse(n)
+                    for k in node.keywords
+                    if k.arg == "over"
+                    for n in getattr(k.value, "elts", [k.value])
+                ]
+                over += [n for n in names if _names(reduced[0], n) and n not in over]
+                return f"say over what, as in `{_called(node)}({ast.unparse(reduced[0])}, over={_over(over)})`"
+    pronoun = "it, " if len(names) == 1 else "them, "
+    return f"write `+=` to sum over {pronoun}`max(..., over={_over(names)})`, or put {pronoun[:-2]} on the left"
+
+
+def _over(names: list[str]) -> str:
+    """What follows `over=`."""
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+def gathered(target: ast.Subscript, value: ast.expr, tensors: Mapping[str, Any]) -> str | None:
+    """`Y[2 * t + r] += X[t] * W[r]`, which says where a value goes, as a sum at each place over what comes there."""
+    text, conditions, left = ast.unparse(value), [], []
+    free = iter([n for n in "pquvw" if not _names(target, n) and not _names(value, n)])
+    for item in target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]:
+        if isinstance(item, ast.Name):
+            left.append(item.id)
+            continue
+        found, place = _window(item), next(free, None)
+        size = _dimension(found[0], value, tensors) if found else None
+        if found is None or place is None or size is None:
+            return None
+        name, factor, rest = found
+        distance = f"{place} - {rest}"
+        inner = f"({distance}) // {factor}" if factor != 1 else distance
+        text = re.sub(
+            rf"\b{name}\b", inner if re.search(rf"\[([^\[\]]*, )?{name}(, [^\[\]]*)?\]", text) else f"({inner})", text
+        )
+        conditions += [f"({distance}) % {factor} == 0"] if factor != 1 else []
+        conditions.append(f"0 <= {inner} < {size}")
+        left.append(place)
+    written = f"{ast.unparse(target.value)}[{', '.join(left)}] += {text} if {' and '.join(conditions)} else 0"
+    return f"say which values come to a place, and how far the places run: `{written}`"
+
+
+def _window(item: ast.expr) -> tuple[str, int, str] | None:
+    """The name, its factor and the other term in `2 * t + r` and `t + r`."""
+    match item:
+        case ast.BinOp(left=ast.Name(id=name), op=ast.Add(), right=ast.Name(id=rest)):
+            return name, 1, rest
+        case (
+            ast.BinOp(left=ast.BinOp(left=ast.Constant(value=int(factor)), op=ast.Mult(), right=ast.Name(id=name)), op=ast.Add(), right=ast.Name(id=rest))
+            | ast.BinOp(left=ast.BinOp(left=ast.Name(id=name), op=ast.Mult(), right=ast.Constant(value=int(factor))), op=ast.Add(), right=ast.Name(id=rest))
+        ):  # fmt: skip
+            return name, factor, rest
+    return None
+
+
+def _dimension(name: str, value: ast.expr, tensors: Mapping[str, Any]) -> Any:
+    """The size of the dimension over which the index `name` alone runs in `value`."""
+    for access in ast.walk(value):
+        if isinstance(access, ast.Subscript) and isinstance(access.value, ast.Name) and access.value.id in tensors:
+            items = access.slice.elts if isinstance(access.slice, ast.Tuple) else [access.slice]
+            for item, size in zip(items, tensors[access.value.id].shape):
+                if isinstance(item, ast.Name) and item.id == name:
+                    return size
+    return None
 
 
 def tensor_hint(tensor: ast.Name, value: ast.expr, tensors: Mapping[str, Any]) -> str:
@@ -230,6 +314,8 @@ def tensor_hint(tensor: ast.Name, value: ast.expr, tensors: Mapping[str, Any]) -
     shape = tensors[tensor.id].shape
     for node in ast.walk(value):
         match node:
+            case ast.Call(func=ast.Name(id=called), args=args) if tensor in args and called in BY_OTHERS:
+                return BY_OTHERS[called]
             case (
                 ast.Call(func=ast.Name(id="len"), args=[ast.Name() as owner])
                 | ast.Attribute(value=ast.Name() as owner, attr="shape")

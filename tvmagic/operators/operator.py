@@ -18,6 +18,7 @@ from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, shapes_of, share_memory, size_values
+from tvmagic.operators.asked import Asked
 from tvmagic.operators.code_steps import add_code_steps
 from tvmagic.operators.covered_elements import check_tensors_reached
 from tvmagic.operators.midway import Edited
@@ -34,12 +35,11 @@ MOST_ITERATIONS = 1 << 22
 SLOW_SECONDS = 1.0  # of a call of the plain loops, from which a line says that they can be scheduled at once
 
 
-class Operator:
+class Operator(Asked):
     """A computation from input arrays to output arrays.
 
-    Made by a `%%tensor` cell or by `tvmagic.operators.operator(name, text)`. Calling it with
-    NumPy arrays (or anything with `__dlpack__` or `__array__`) computes with the version that was
-    scheduled last; without any, with the plain loops.
+    Made by a `%%tensor` cell or by `tvmagic.operators.operator(name, text)`. Calling it with NumPy arrays (or anything with
+    `__dlpack__` or `__array__`) computes with the version that was scheduled last; without any, with the plain loops.
 
     Attributes
     ----------
