@@ -96,4 +96,6 @@ ext_dev = _elsewhere("ext_dev", "A device of another kind")
 
 def enabled(target: str) -> bool:
     """Whether code for a target can be run here."""
-    return target.split()[0].split(":")[0] in ("llvm", "cpu")
+    from tvmagic.codegen.target import has_llvm
+
+    return target.split()[0].split(":")[0] in ("llvm", "cpu") and has_llvm()
