@@ -10,6 +10,7 @@ import importlib
 import platform
 import sys
 
+from tvmagic.codegen.target.families import family_naming
 from tvmagic.errors import BuildError
 
 __all__ = ["has_llvm", "host_cpu", "host_triple", "require_llvm"]
@@ -38,9 +39,15 @@ def require_llvm() -> None:
 
 
 @functools.cache
-def host_triple() -> str:
-    """The triple of this process, such as `x86_64-unknown-linux-gnu`."""
+def host_triple(processor: str = "") -> str:
+    """The triple of this process, such as `x86_64-unknown-linux-gnu`.
+
+    Without LLVM, which runs nothing, it is that of the architecture that has the processor, if one is named.
+    """
     if not has_llvm():
+        named = family_naming(processor)
+        if named is not None:
+            return f"{named.triples.split('|')[0]}-unknown-linux-gnu"
         machine = platform.machine().lower()
         return f"{_ARCHITECTURES.get(machine, machine)}-{_SYSTEMS.get(sys.platform, 'unknown-linux-gnu')}"
     import llvmlite.binding as llvm

@@ -476,7 +476,7 @@ def cpu_and_features(target: Target) -> tuple[str, str, str]:
     features = ",".join([*filter(None, [family.tuning]), *target.mattr])
     if family.triple:
         return target.mtriple or family.triple, target.arch or target.mcpu or family.processor, features
-    triple = target.mtriple or host_triple()
+    triple = target.mtriple or host_triple(target.mcpu)
     if target.mtriple or target.mcpu:
         return triple, target.mcpu, features
     cpu, own = host_cpu()
