@@ -47,7 +47,7 @@ for needs_code in (lambda: op(*op.random_inputs()), lambda: notebook.tune(op, se
         raise AssertionError("it ran without code")
 
 # Processors are described without LLVM, and schedules made for them; OpenCL C needs none either.
-assert not tvmagic.runtime.enabled("llvm") and tvmagic.target.default_target().tile().lanes >= 2
+assert tvmagic.target.default_target().tile().lanes >= 2
 named = [("haswell", 256), ("skylake-avx512", 512), ("apple-m1", 128), ("z15", 128)]
 assert [Target(f"llvm -mcpu={name}").machine.vector_bits for name, _ in named] == [bits for _, bits in named]
 assert "T.vectorized(8)" in str(auto(op, "llvm -mcpu=haswell").mod)

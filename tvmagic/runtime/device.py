@@ -96,6 +96,4 @@ ext_dev = _elsewhere("ext_dev", "A device of another kind")
 
 def enabled(target: str) -> bool:
     """Whether code for a target can be run here."""
-    from tvmagic.codegen.target import has_llvm
-
-    return target.split()[0].split(":")[0] in ("llvm", "cpu") and has_llvm()
+    return target.split()[0].split(":")[0] in ("llvm", "cpu")
