@@ -26,19 +26,30 @@ def output(*command: str) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.soak
-def test_the_tutorials_are_lowered_to_the_same_programs_as_outside() -> None:
+def inside(program: str) -> dict[str, Any]:
+    """What a program prints inside Pyodide."""
     folder = os.environ.get("TVMAGIC_PYODIDE")
     if not folder or not shutil.which("node"):
         pytest.skip("TVMAGIC_PYODIDE does not name Pyodide's folder, or there is no node")
     run = str(ROOT / "tests/support/pyodide/run.mjs")
-    inside = output("node", run, folder, str(ROOT), sysconfig.get_path("purelib"), PROGRAM)
-    outside = output(sys.executable, PROGRAM)
-    assert not outside["failed"] and all(WITHOUT_ARRAYS in message for message in inside["failed"].values())
-    missing = set(outside["lowered"]) - set(inside["lowered"])
-    assert len(inside["lowered"]) >= 56 and len(missing) <= len(inside["failed"])
-    different = [name for name, steps in inside["lowered"].items() if steps != outside["lowered"][name]]
+    return output("node", run, folder, str(ROOT), sysconfig.get_path("purelib"), program)
+
+
+@pytest.mark.soak
+def test_what_is_nested_too_deeply_is_refused_before_the_stack_of_the_browser_ends() -> None:
+    ended = inside("tests/support/pyodide/deep_sums.py")
+    assert [ended[n] for n in ("8", "40")] == ["lowered"] * 2
+    assert all("nested too deeply" in ended[n] for n in ("300", "1000", "3000")), ended
+
+
+@pytest.mark.soak
+def test_the_tutorials_are_lowered_to_the_same_programs_as_outside() -> None:
+    within, outside = inside(PROGRAM), output(sys.executable, PROGRAM)
+    assert not outside["failed"] and all(WITHOUT_ARRAYS in message for message in within["failed"].values())
+    missing = set(outside["lowered"]) - set(within["lowered"])
+    assert len(within["lowered"]) >= 56 and len(missing) <= len(within["failed"])
+    different = [name for name, steps in within["lowered"].items() if steps != outside["lowered"][name]]
     # tiled for the cores and caches that the system tells of
     assert all(name.endswith(" ascend") for name in different), different
-    steps = sum(map(len, inside["lowered"].values()))
-    print(f"\n{len(inside['lowered'])} programs of {len(outside['lowered'])}, {steps} steps; without NumPy: {missing}")
+    steps = sum(map(len, within["lowered"].values()))
+    print(f"\n{len(within['lowered'])} programs of {len(outside['lowered'])}, {steps} steps; without NumPy: {missing}")
