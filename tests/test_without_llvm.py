@@ -22,7 +22,10 @@ class Blocked(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Blocked())
 """
 LOWERED = """
+import tvmagic
 from tvmagic import notebook
+from tvmagic.codegen.target import Target
+from tvmagic.tune import auto
 from tvmagic.errors import BuildError
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
@@ -35,41 +38,28 @@ assert names[:3] == ["z.tile(*z.axis, 8, 4)", "y.compute_at(z, jo)", "z.vectoriz
 assert not any(name.startswith("codegen") for name in names)
 assert "tm-live" in shown.html() and notebook.graph(op).html() and notebook.bounds(op).html()
 assert op.reference(*op.random_inputs()).shape == (16, 8)
-try:
-    op(*op.random_inputs())
-except BuildError as error:
-    assert "has no LLVM" in str(error) and "notebook.page" in error.hint
-else:
-    raise AssertionError("it ran without code")
+for needs_code in (lambda: op(*op.random_inputs()), lambda: notebook.tune(op, seconds=1), lambda: notebook.asm(op)):
+    try:
+        needs_code()
+    except BuildError as error:
+        assert "has no LLVM" in str(error) and "notebook.page" in error.hint
+    else:
+        raise AssertionError("it ran without code")
+
+# Processors are described without LLVM, and schedules made for them; OpenCL C needs none either.
+assert tvmagic.target.default_target().tile().lanes >= 2
+named = [("haswell", 256), ("skylake-avx512", 512), ("apple-m1", 128), ("z15", 128)]
+assert [Target(f"llvm -mcpu={name}").machine.vector_bits for name, _ in named] == [bits for _, bits in named]
+assert "T.vectorized(8)" in str(auto(op, "llvm -mcpu=haswell").mod)
+assert "__kernel" in str(notebook.asm(op, target="opencl"))
 print("done")
 """
 TUTORIALS = """
-import contextlib, io, os, pathlib
-import nbformat
-from IPython.core.interactiveshell import InteractiveShell
-from tvmagic.operators import Operator
+from tests.support.tutorials_lowered import lowered
 
-os.environ["MPLBACKEND"] = "agg"
-count = 0
-for path in sorted(pathlib.Path("notebooks").resolve().glob("*.ipynb")):
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance(colors="nocolor")
-    os.chdir(path.parent)
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        for cell in nbformat.read(path, as_version=4).cells:
-            source = cell.source
-            if cell.cell_type != "code" or source.startswith(("%tune", "%bench", "%machine", "%auto", "%asm", "%llvm", "%why")):
-                continue
-            if source.startswith("%%schedule"):
-                head, _, body = source.partition("\\n")
-                source = " ".join(head.split()[:2]) + " -q\\n" + body  # without --check and --time
-            shell.run_cell(source)
-    for name, value in shell.user_ns.items():
-        if isinstance(value, Operator) and not name.startswith("_"):
-            for version in (value.version("plain"), *value.versions.values()):
-                assert len(value.passes(version).steps) > 5 and str(version.lower()), name
-                count += 1
-assert count > 30, count
+programs, failed = lowered()
+assert not failed, failed
+assert len(programs) >= 58 and all(len(steps) > 5 for steps in programs.values()), sorted(programs)
 print("done")
 """
 
@@ -95,6 +85,4 @@ def test_operators_are_scheduled_lowered_and_shown() -> None:
 
 @pytest.mark.soak
 def test_all_operators_and_schedules_of_the_tutorials_are_lowered() -> None:
-    pytest.importorskip("sklearn")
-    pytest.importorskip("matplotlib")
     run_blocked(TUTORIALS, 600)

@@ -162,5 +162,5 @@ class DumpIR(PassInstrument):
     def run_after_pass(self, mod: Any, info: Any) -> None:
         self.dump_dir.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"[^\w.-]", "_", info.name)
-        (self.dump_dir / f"{self.counter:03d}_{name}.py").write_text(mod.script())
+        (self.dump_dir / f"{self.counter:03d}_{name}.py").write_text(mod.script(), encoding="utf-8")
         self.counter += 1

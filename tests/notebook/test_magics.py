@@ -394,6 +394,14 @@ WRONG = [
 ]
 
 
+def test_a_backslash_divides_folders_on_windows() -> None:
+    from tvmagic.notebook.arguments import words_of
+
+    line = r'dense --html C:\Users\me\a.html -p "x y"'
+    assert words_of(line, windows=True) == ["dense", "--html", r"C:\Users\me\a.html", "-p", "x y"]
+    assert words_of(r"dense --html a\ b.html", windows=False) == ["dense", "--html", "a b.html"]
+
+
 @pytest.mark.parametrize(("cell", "message"), WRONG, ids=[c.split("\n")[0] for c, _ in WRONG])
 def test_wrong_arguments_are_told_in_a_line(
     loaded: Any, capsys: pytest.CaptureFixture[str], cell: str, message: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -221,3 +222,22 @@ def test_functions_of_c_on_blocks_of_memory_are_instructions_of_webassembly(size
     with tools_there():
         run(built, [a, b, 4])
     assert b.tolist() == [1, 2, 1, 2, 3, 4, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("import time; time.sleep(60)", "python did not answer within 0.2 s"),
+        ("import sys; sys.exit(3)", "the code ended python with status 3"),
+        ("import sys; sys.stdout.write('abc')", "the code ended python with status 0"),
+    ],
+    ids=["hangs", "fails", "ends within an answer"],
+)
+def test_a_process_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch, program: str, message: str) -> None:
+    from tvmagic.runners import connection
+
+    monkeypatch.setattr(connection, "_SECONDS", 0.2 if "sleep" in program else 20.0)
+    other = connection.Connection([sys.executable, "-c", program], "python")
+    with pytest.raises(TVMagicError, match=message):
+        other.receive(8)
+    assert not other.alive

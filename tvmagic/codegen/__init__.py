@@ -6,10 +6,9 @@ text = codegen.assembly(mod, "llvm -mtriple=aarch64-linux-gnu")
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-from tvmagic.codegen.target import Target, default_target, host_target, resolved
+from tvmagic.codegen.target import Target, default_target, has_llvm, host_target, require_llvm, resolved
 from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.ir.deep import deep
@@ -25,6 +24,7 @@ __all__ = [
     "has_llvm",
     "host_target",
     "llvm_ir",
+    "require_llvm",
     "resolved",
     "with_threads",
 ]
@@ -34,16 +34,6 @@ def _module_of(mod: Any) -> IRModule:
     return IRModule.from_expr(mod) if isinstance(mod, PrimFunc) else mod
 
 
-@functools.cache
-def has_llvm() -> bool:
-    """Whether there is LLVM, without which programs can be scheduled and lowered, and no code can be made."""
-    try:
-        import llvmlite.binding  # pyright: ignore[reportUnusedImport]
-    except ImportError:
-        return False
-    return True
-
-
 @deep
 def with_threads(mod: Any, target: Any = None) -> IRModule:
     """The lowered module with what it needs before code is made of it.
@@ -51,15 +41,12 @@ def with_threads(mod: Any, target: Any = None) -> IRModule:
     Users' rules for operators are applied. Launches of threads get barriers and, for a CPU, loops in the place of
     threads that wait for each other. The other functions do this themselves; `code_texts` takes what this gives.
     """
-    if not has_llvm():
-        raise BuildError(
-            "this Python has no LLVM (the package `llvmlite`), so no machine code can be made",
-            hint="programs are scheduled and lowered without it; code for a browser is made beforehand: notebook.page(op, file)",
-        )
     from tvmagic.codegen.threads import prepare_threads
     from tvmagic.tir.transform.expressions.lower_intrin import lower_by_rules
 
     target = resolved(target)
+    if not target.is_opencl:
+        require_llvm()
     return prepare_threads(lower_by_rules(_module_of(mod), target.kind.name), target)
 
 

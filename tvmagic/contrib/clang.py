@@ -38,7 +38,7 @@ def create_llvm(
         source, text = Path(codes[0]), Path(folder) / "code.ll"
         if "\n" in codes[0] or "{" in codes[0]:
             source = Path(folder) / "code.cc"
-            source.write_text(codes[0])
+            source.write_text(codes[0], encoding="utf-8")
         command = [
             compiler,
             *(["-O3"] if options is None else options),
@@ -51,7 +51,7 @@ def create_llvm(
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode:
             raise TVMagicError(f"clang does not take the code:\n{result.stderr.strip()}")
-        found = text.read_text()
+        found = text.read_text(encoding="utf-8")
     if output is not None:
-        Path(output).write_text(found)
+        Path(output).write_text(found, encoding="utf-8")
     return found

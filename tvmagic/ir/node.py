@@ -14,8 +14,12 @@ from tvmagic.ir.hooks import provided
 
 __all__ = ["NODE_CLASSES", "Field", "Identified", "Kind", "Name", "Node", "Object", "Operands", "Span"]
 
-# An expression 1,000 levels deep takes some six Python frames a level in the deepest pass.
-sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
+if sys.platform == "emscripten":
+    # A browser's stack ends after some 500 frames of calls through C, and takes the kernel with it.
+    sys.setrecursionlimit(min(sys.getrecursionlimit(), 400))
+else:
+    # An expression 1,000 levels deep takes some six Python frames a level in the deepest pass.
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
 
 
 class Kind(enum.Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -147,7 +148,7 @@ class Arguments(argparse.ArgumentParser):
         whole = line
         line = line.split("#", 1)[0] if " #" in line else line
         try:
-            words = shlex.split(line)
+            words = words_of(line)
         except ValueError as error:
             self.error(f"the line cannot be read: {error}")
         if "--help" in words or "-h" in words:
@@ -209,6 +210,18 @@ class Arguments(argparse.ArgumentParser):
     def doc(self) -> str:
         """The help that `%name?` shows."""
         return self.format_help().replace("usage: ", "")
+
+
+def words_of(line: str, windows: bool = sys.platform == "win32") -> list[str]:
+    """The words of a magic's line, by a shell's rules; on Windows a backslash divides folders, and escapes nothing.
+
+    Raises ValueError for quotes that do not end.
+    """
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    if windows:
+        lexer.escape = ""
+    return list(lexer)
 
 
 def _is_pass(word: str) -> bool:

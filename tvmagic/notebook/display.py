@@ -40,7 +40,7 @@ class _Operator(Shown):
         bundle = super()._repr_mimebundle_(include, exclude)
         if "text/html" not in bundle or self.op.source is None:
             return bundle
-        script = (files("tvmagic.notebook") / "static" / "stale.js").read_text()
+        script = (files("tvmagic.notebook") / "static" / "stale.js").read_text(encoding="utf-8")
         page = about(bundle["text/html"], definition(self.op.name, self.op.source.text), "data-defines")
         return {**bundle, "text/html": f"{page}<script>{script}</script>"}
 

@@ -14,13 +14,14 @@ __all__ = ["add_code_steps"]
 def add_code_steps(record: Record, module: IRModule, target: Any, llvm: str) -> None:
     """What threads need, LLVM's passes if they are asked for, then LLVM IR and assembly, as steps of the open record.
 
-    Without LLVM there are none.
+    Without LLVM there is only OpenCL C.
     """
     from tvmagic import codegen
 
-    if not codegen.has_llvm():
+    chosen = codegen.resolved(target)
+    if not codegen.has_llvm() and not chosen.is_opencl:
         return
-    mod, chosen = codegen.with_threads(module, target), codegen.resolved(target)
+    mod = codegen.with_threads(module, target)
     if chosen.is_opencl:
         run_step("codegen.opencl", lambda: codegen.assembly(mod, chosen), before=mod, kind="codegen")
         return

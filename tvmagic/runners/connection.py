@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pickle
-import select
 import signal
 import struct
 import subprocess
 import tempfile
-import time
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
@@ -73,21 +72,30 @@ class Connection:
     def receive(self, size: int) -> bytearray:
         """The next bytes that come."""
         assert self._process.stdout is not None
-        result, place, limit = bytearray(size), 0, time.monotonic() + _SECONDS
+        result, place, late = bytearray(size), 0, threading.Event()
         view, source = memoryview(result), self._process.stdout
+
+        def give_up() -> None:  # a pipe cannot be waited for with a limit on every system
+            late.set()
+            self._process.kill()
+
+        timer = threading.Timer(_SECONDS, give_up)
+        timer.daemon = True
+        timer.start()
         try:
             while place < size:
-                ready, _, _ = select.select([source], [], [], max(0.0, limit - time.monotonic()))
-                if not ready:
-                    self.kill()
-                    raise TVMagicError(f"{self.name} did not answer within {_SECONDS:.0f} s", hint="take smaller sizes")
                 count = source.readinto(view[place:])  # type: ignore[attr-defined]
+                if not count and late.is_set():
+                    self.kill()
+                    raise TVMagicError(f"{self.name} did not answer within {_SECONDS:g} s", hint="take smaller sizes")
                 if not count:
                     self._ended()
                 place += count
         except KeyboardInterrupt:
             self.kill()
             raise
+        finally:
+            timer.cancel()
         return result
 
     def _ended(self) -> None:

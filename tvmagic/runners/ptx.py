@@ -71,7 +71,7 @@ def needs_of(text: str, target: Target) -> list[KernelNeeds]:
 def _assembled(assembler: str, arch: str, text: str) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryDirectory(prefix="tvmagic-") as folder:
         source = pathlib.Path(folder) / "module.ptx"
-        source.write_text(text)
+        source.write_text(text, encoding="utf-8")
         command = [assembler, "-v", f"-arch={arch}", "-o", f"{folder}/module.cubin", str(source)]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -218,7 +218,7 @@ def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
         write_saved(module, path)
         if module.recompiled is not None:
             path.write_bytes(_self_contained(module))
-        path.with_suffix(".h").write_text(c_header(module, path.stem))
+        path.with_suffix(".h").write_text(c_header(module, path.stem), encoding="utf-8")
     elif kind == "wasm":
         from tvmagic.runtime.wasm_host import linked
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.codegen.target import host_cpu, require_llvm
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import structural_hash
 from tvmagic.runtime.threads import num_threads, set_num_threads
@@ -45,10 +46,12 @@ _TOLD = 8  # runs, the least ones, that are told
 
 
 def machine_kind() -> str:
-    """What times depend on, of the machine that this process runs on: the processor and the number of threads."""
-    import llvmlite.binding as llvm
+    """What times depend on, of the machine that this process runs on: the processor and the number of threads.
 
-    return f"{llvm.get_host_cpu_name()}, {num_threads()} threads"
+    Raises BuildError if there is no LLVM, without which nothing is measured.
+    """
+    require_llvm()
+    return f"{host_cpu()[0]}, {num_threads()} threads"
 
 
 class Bench:

@@ -12,6 +12,7 @@ import sys
 from functools import lru_cache
 
 from tvmagic.codegen.target.families import Family, family_of_triple
+from tvmagic.codegen.target.host import has_llvm
 from tvmagic.errors import BuildError
 
 __all__ = ["check_architecture", "check_features_of_host", "check_machine", "why_refused"]
@@ -67,8 +68,8 @@ def check_machine(triple: str, cpu: str, features: str) -> None:
 
 
 def _probe(triple: str, cpu: str, features: str, text: str) -> subprocess.CompletedProcess[str] | None:
-    """LLVM making code of `text` in a process of its own; None if no other process can be had."""
-    if not sys.executable:
+    """LLVM making code of `text` in a process of its own; None without LLVM or if no other process can be had."""
+    if not sys.executable or not has_llvm():
         return None
     try:
         return subprocess.run(

@@ -92,6 +92,11 @@ class Family:
         return processors.fma
 
 
+def family_naming(processor: str) -> type[Family] | None:
+    """The family that has a processor by one of LLVM's names, if one names it."""
+    return next((f for f in _FAMILIES for p in f.processors if p.names and re.fullmatch(p.names, processor)), None)
+
+
 def families() -> list[type[Family]]:
     """All families, in the order in which they were declared."""
     return list(_FAMILIES)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tvmagic.codegen.target.families import Family, K, M, family_of_triple
+from tvmagic.codegen.target.host import has_llvm
 from tvmagic.ir import DataType, dtype_of
 
 __all__ = ["Cache", "Machine", "Tile", "described", "host_caches"]
@@ -154,7 +155,9 @@ def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | 
         source = f"a common processor, as nothing is known of {cpu or triple.split('-')[0]}"
     if is_host:
         found = host_caches()
-        source = "LLVM's features" + (" and the operating system's caches" if found else ", the caches of its family")
+        source = ("LLVM's features" if has_llvm() else "what Python says") + (
+            " and the operating system's caches" if found else ", the caches of its family"
+        )
         caches = found or caches
     rate, latency = family.fma(known, bits)
     line = (_host_line() if is_host else None) or known.line

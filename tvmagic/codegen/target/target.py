@@ -12,6 +12,7 @@ from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
 from tvmagic.codegen.target.families import NVPTX, AArch64, Family, OpenCL, RiscV, families, family_of_triple
+from tvmagic.codegen.target.host import host_cpu, host_triple
 from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
 from tvmagic.codegen.target.tags import tagged_target
 from tvmagic.errors import BuildError, TVMagicError, did_you_mean
@@ -238,7 +239,7 @@ class Target(Identified):
         """Whether the code can run in this process."""
         if self.has_kernels:
             return False
-        own, asked = _host_triple().split("-"), self.mtriple.split("-")
+        own, asked = host_triple().split("-"), self.mtriple.split("-")
         return not self.mtriple or asked[0] == own[0] and bool(set(asked[1:]) & set(own[1:]) - {"unknown", "gnu"})
 
     @property
@@ -457,21 +458,6 @@ def resolved(target: Any = None) -> Target:
     return result
 
 
-@lru_cache(maxsize=1)
-def _host_triple() -> str:
-    import llvmlite.binding as llvm
-
-    return llvm.get_process_triple()
-
-
-@lru_cache(maxsize=1)
-def _host_cpu() -> tuple[str, str]:
-    """The name and the features of this machine's CPU, which LLVM takes a millisecond to find."""
-    import llvmlite.binding as llvm
-
-    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-
-
 @lru_cache(maxsize=2)
 def _initialize(every_target: bool) -> None:
     import llvmlite.binding as llvm
@@ -490,10 +476,10 @@ def cpu_and_features(target: Target) -> tuple[str, str, str]:
     features = ",".join([*filter(None, [family.tuning]), *target.mattr])
     if family.triple:
         return target.mtriple or family.triple, target.arch or target.mcpu or family.processor, features
-    triple = target.mtriple or _host_triple()
+    triple = target.mtriple or host_triple(target.mcpu)
     if target.mtriple or target.mcpu:
         return triple, target.mcpu, features
-    cpu, own = _host_cpu()
+    cpu, own = host_cpu()
     return triple, cpu, f"{own},{features}" if features else own
 
 
@@ -501,7 +487,7 @@ def cpu_and_features(target: Target) -> tuple[str, str, str]:
 def _machine(triple: str, cpu: str, features: str, level: int) -> Any:
     import llvmlite.binding as llvm
 
-    _initialize(triple != _host_triple())
+    _initialize(triple != host_triple())
     try:
         chosen = llvm.Target.from_triple(triple)
     except RuntimeError as error:
