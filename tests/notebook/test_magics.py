@@ -85,6 +85,7 @@ def test_a_tensor_cell_is_checked_and_its_axes_have_their_names(shell: Any, caps
         ("%passes dense tiled", "did you mean `--name tiled`?"),
         ("%passes dense InferBound,tir.VectorizeLoop", "did you mean `--passes InferBound,tir.VectorizeLoop`?"),
         ("%asm dense --march=aarch64", "did you mean `--target`?"),
+        ("%tune dense --time 2", "did you mean `--seconds`?"),
         ("%tune dense -n 100", "`--trials 100` is how many to try"),
         ("%%schedule dense other\ns", "did you mean `--name other`?"),
         ("%bounds dense 7", "there is no argument `7` (see"),

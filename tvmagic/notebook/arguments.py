@@ -60,7 +60,8 @@ _ELSEWHERE = {
     "--trials": ("iterations", "iters", "number"),
     "--against": ("baseline", "numpy", "ref", "reference"),
     "--passes": ("only", "pass", "filter"),
-    "--text": ("diff", "plain", "print"),
+    "--text": ("diff", "plain", "print", "list"),
+    "--seconds": ("time", "timeout", "t", "budget", "duration"),
 }
 
 
