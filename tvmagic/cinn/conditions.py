@@ -17,7 +17,8 @@ from tvmagic.cinn.form import SUFFIX, parts_of
 from tvmagic.cinn.inliner import distinct_plain_variables
 from tvmagic.cinn.steps.coverage import changing_input
 from tvmagic.cinn.steps.tree import leaves, runs_for_all
-from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, IterVar, Stmt, Var, post_order_visit
+from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, IterVar, Stmt, Var
+from tvmagic.ir.query import nodes_of
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -58,10 +59,10 @@ class Candidate:
     @cached_property
     def loads_of_tensor(self) -> list[BufferLoad]:
         """For the reverse direction: the loads, in the store, of what another block stores."""
-        loads: list[BufferLoad] = []
-        post_order_visit(self.store, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
         writers = scope(self.root).writers_of
-        return [x for x in loads if any(f.block is not self.block for f in writers(x.buffer))]
+        return [
+            x for x in nodes_of(self.store, BufferLoad) if any(f.block is not self.block for f in writers(x.buffer))
+        ]
 
     @cached_property
     def producer(self) -> BlockAccesses | None:

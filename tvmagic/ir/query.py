@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from tvmagic.ir.expr import IntImm, Var
-from tvmagic.ir.functor import Visitor, handles, pre_order_visit
+from tvmagic.ir.functor import Visitor, handles, post_order_visit, pre_order_visit
 from tvmagic.ir.iteration import IterVar
 from tvmagic.ir.node import Node
 from tvmagic.ir.operators import Add, BinaryOp, Call, Mul, Sub
 from tvmagic.ir.stmt import AttrStmt
 from tvmagic.ir.values import PrimExpr
+
+_Kind = TypeVar("_Kind", bound=Node)
 
 __all__ = [
     "callee",
@@ -21,6 +23,7 @@ __all__ = [
     "is_zero",
     "launches_thread",
     "linear_terms",
+    "nodes_of",
     "operands",
     "strip_likely",
     "variables_in",
@@ -59,6 +62,13 @@ def contains(root: Node, *kinds: type[Node]) -> bool:
         return not found
 
     pre_order_visit(root, look)
+    return found
+
+
+def nodes_of(root: Node, kind: type[_Kind]) -> list[_Kind]:
+    """The nodes of a class in a node and below it, operands first: `[A[i], B[A[i]]]` for the loads of `B[A[i]]`."""
+    found: list[_Kind] = []
+    post_order_visit(root, lambda node: found.append(node) if isinstance(node, kind) else None)
     return found
 
 

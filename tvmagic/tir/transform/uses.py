@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tvmagic.ir import Buffer, BufferLoad, Call, GlobalVar, PrimExpr, PrimFunc, Var, Visitor, handles, post_order_visit
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import contains, is_call
 
 
 class _Found(Exception):
@@ -113,9 +113,7 @@ def free_vars(node: Any) -> list[Var]:
 
 def loads_memory(value: PrimExpr) -> bool:
     """Whether an expression loads from a buffer."""
-    found: list[BufferLoad] = []
-    post_order_visit(value, lambda node: found.append(node) if isinstance(node, BufferLoad) else None)
-    return bool(found)
+    return contains(value, BufferLoad)
 
 
 def callees(func: PrimFunc) -> set[GlobalVar]:

@@ -10,6 +10,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.integer_logic import Condition, IntegerLogic, Linear
 from tvmagic.ir import Buffer, BufferLoad, FloatImm, Node, PrimExpr, Var, post_order_visit, substitute
 from tvmagic.ir.deep_equal import deep_equal
+from tvmagic.ir.query import nodes_of
 from tvmagic.tir.analysis.contents.graph import Step
 from tvmagic.tir.analysis.contents.touches import Axes
 
@@ -47,9 +48,7 @@ def same_value(a: PrimExpr, b: PrimExpr) -> bool:
 
 def first_load(e: PrimExpr) -> BufferLoad | None:
     """A load in `e` with indices that load nothing."""
-    found: list[BufferLoad] = []
-    post_order_visit(e, lambda n: found.append(n) if isinstance(n, BufferLoad) else None)
-    return found[0] if found else None
+    return next(iter(nodes_of(e, BufferLoad)), None)
 
 
 class Knowledge:

@@ -27,11 +27,10 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
-    post_order_visit,
     structural_equal,
     substitute,
 )
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.blocks.conditions import runs_everywhere
 from tvmagic.tir.blocks.domains import loop_domains
@@ -148,9 +147,7 @@ def cache_factor(state: ScheduleState, block: BlockRef, number: int, storage_sco
 
 def _read(factor: PrimExpr) -> list[Buffer]:
     """The buffers that a factor reads, in order."""
-    found: list[Buffer] = []
-    post_order_visit(factor, lambda n: found.append(n.buffer) if isinstance(n, BufferLoad) else None)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(load.buffer for load in nodes_of(factor, BufferLoad)))
 
 
 class _Nest(Visitor):

@@ -39,7 +39,7 @@ from tvmagic.ir import (
     within_loops,
 )
 from tvmagic.ir.ops import assume, if_then_else, logical_not, logical_or
-from tvmagic.ir.query import is_one, is_zero
+from tvmagic.ir.query import is_one, is_zero, nodes_of
 from tvmagic.tir.blocks.domains import iter_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import with_detected_regions
@@ -76,7 +76,7 @@ class Padding:
 
     def loads_itself(self) -> bool:
         """Whether the value of the padding is made of elements of the buffer."""
-        return bool(_loads(self.pad_value.final_indices[0]))
+        return bool(nodes_of(self.pad_value.final_indices[0], BufferLoad))
 
 
 class _ToNewBuffer(BufferReplacer):
@@ -91,12 +91,6 @@ class _ToNewBuffer(BufferReplacer):
         return tuple(self.index_map.map_indices(indices, self.analyzer))
 
 
-def _loads(value: PrimExpr) -> list[BufferLoad]:
-    found: list[BufferLoad] = []
-    post_order_visit(value, lambda n: found.append(n) if isinstance(n, BufferLoad) else None)
-    return found
-
-
 def checked_pad_value(pad_value: IndexMap, old: Buffer, ndim: int, block: Any) -> IndexMap:
     """The padding value as a map to one value of the buffer's dtype; refused if it is not that."""
     if len(pad_value.initial_indices) != ndim or len(pad_value.final_indices) != 1:
@@ -106,7 +100,7 @@ def checked_pad_value(pad_value: IndexMap, old: Buffer, ndim: int, block: Any) -
             block,
         )
     value = pad_value.final_indices[0]
-    for load in _loads(value):
+    for load in nodes_of(value, BufferLoad):
         if load.buffer is not old:
             raise ScheduleError(f"pad_value loads buffer `{load.buffer.name}`: it may load `{old.name}` only", block)
     if value.dtype is not old.dtype:

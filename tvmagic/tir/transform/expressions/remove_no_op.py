@@ -26,9 +26,9 @@ from tvmagic.ir import (
     Stmt,
     Var,
     handles,
-    post_order_visit,
 )
 from tvmagic.ir.ops import equal, less_equal
+from tvmagic.ir.query import nodes_of
 from tvmagic.passes import note
 from tvmagic.tir.analysis.contents.analysis import BufferContents
 from tvmagic.tir.analysis.effects import side_effect
@@ -138,9 +138,7 @@ class NoOpRemover(AnalyzerMutator):
 
     def _stores_what_is_there(self, node: BufferStore) -> bool:
         # nothing but a load of the same buffer can be proved equal to what is there
-        loads: list[BufferLoad] = []
-        post_order_visit(node.value, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
-        if not any(load.buffer.data is node.buffer.data for load in loads):
+        if not any(load.buffer.data is node.buffer.data for load in nodes_of(node.value, BufferLoad)):
             return False
         there = BufferLoad(node.buffer, node.indices)
         return there.dtype is node.value.dtype and self.analyzer.can_prove(equal(node.value, there))
