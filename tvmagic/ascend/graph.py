@@ -350,22 +350,14 @@ class AscGraph:
         if isinstance(name, int):
             return Size.of(_positive(name))
         if name in self.sizes:
-            raise AscendError(
-                "unique-name",
-                f"the size `{name}` is already there",
-                hint="give it another name, or use what `create_size` gave for it",
-            )
+            raise _taken("size", name, "`create_size`")
         self.sizes[name] = None if value is None else _positive(value)
         return Size.of(name) if value is None else Size.of(value)
 
     def create_axis(self, name: str, size: SizeLike, type: AxisType = AxisType.ORIGINAL, **facts: Any) -> Axis:
         """An axis of a size; an original axis takes its place after the others round new nodes."""
         if any(a.name == name for a in self.axes):
-            raise AscendError(
-                "unique-name",
-                f"the axis `{name}` is already there",
-                hint="give it another name, or use what `create_axis` gave for it",
-            )
+            raise _taken("axis", name, "`create_axis`")
         if isinstance(size, int):
             _positive(size)
         elif not isinstance(size, Size):
@@ -430,11 +422,7 @@ class AscGraph:
                 count += 1
             self._counts[type] = count + 1
         if name in self._named and self._named[name] in self.nodes:
-            raise AscendError(
-                "unique-name",
-                f"the node `{name}` is already there",
-                hint="give it another name, or none: nodes are numbered by themselves",
-            )
+            raise _taken("node", name, "the call")
         node = AscNode(self, type, name, inputs, **attrs)
         node.sched.exec_order = len(self.nodes)
         self.nodes.append(node)
@@ -570,6 +558,12 @@ def the_dtype(dtype: str, said: str | None = None) -> str:
     if dtype not in _DTYPES:
         raise AscendError("dtype", said or f"`{dtype}` is not a type of tensors", hint="one of " + ", ".join(_DTYPES))
     return dtype
+
+
+def _taken(what: str, name: str, by: str) -> AscendError:
+    """The error for a second size, axis or node of a name, which `by` made."""
+    hint = f"give it another name, or use what {by} gave for it"
+    return AscendError("unique-name", f"the {what} `{name}` is already there", hint=hint)
 
 
 def _positive(value: int) -> int:
