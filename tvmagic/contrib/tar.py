@@ -27,12 +27,16 @@ tar.output_format = "tar"  # type: ignore[attr-defined]
 
 
 def untar(tar_file: Any, directory: Any) -> None:
-    """Write the files of an archive to a folder; what would be written elsewhere is refused."""
+    """Write the files of an archive to a folder; links, and what would be written elsewhere, are refused."""
+    folder = pathlib.Path(directory).resolve()
     with tarfile.open(tar_file) as archive:
-        try:
-            archive.extractall(str(directory), filter="data")
-        except tarfile.FilterError as error:
-            raise TVMagicError(f"the archive `{tar_file}` holds what does not belong into a folder: {error}") from error
+        for member in archive.getmembers():
+            path = (folder / member.name).resolve()
+            content = archive.extractfile(member) if member.isfile() else None
+            if content is None or folder not in path.parents:
+                raise TVMagicError(f"the archive `{tar_file}` holds `{member.name}`, which is no file of a folder")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.read())
 
 
 def normalize_file_list_by_unpacking_tars(temp: Any, file_list: Sequence[Any]) -> list[str]:
