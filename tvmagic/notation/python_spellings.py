@@ -1,9 +1,11 @@
 """What Python says otherwise than the index notation does, in its terms.
 
-max(X[2 * i + r] for r in range(2))    is  max(X[2 * i + r], over=r), with the range of `r`
-sum(X[k] for k in range(9) if k > i)   is  sum(X[k] if k > i else 0, over=k)
-any(X[k] > 0 for k in range(9))        is  max(bool(X[k] > 0), over=k); `all` is the minimum
-X.shape[1], len(X)                     are the sizes of the tensor `X`
+    max(X[2 * i + r] for r in range(2))    is  max(X[2 * i + r], over=r), with the range of `r`
+    sum(X[k] for k in range(9) if k > i)   is  sum(X[k] if k > i else 0, over=k)
+    any(X[k] > 0 for k in range(9))        is  max(bool(X[k] > 0), over=k); `all` is the minimum
+    X.shape[1], len(X)                     are the sizes of the tensor `X`
+
+What is none of these stays as it is.
 """
 
 from __future__ import annotations
