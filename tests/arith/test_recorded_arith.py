@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from recorded import PARTS, answer, check
+from recorded import PARTS, answer, check, pass_answer
 
 from tvmagic import tir
-from tvmagic.passes import PassContext
-from tvmagic.script import from_source
 
 
 def answers(row: dict[str, Any]) -> dict[str, str]:
@@ -17,10 +15,7 @@ def answers(row: dict[str, Any]) -> dict[str, str]:
         scope: dict[str, Any] = {"tir": tir}
         exec(row["source"], scope)
         return {"scheduled": answer(scope["sch"].mod.script)}
-    mod = from_source(row["source"])
-    make = getattr(tir.transform, row["pass"].removeprefix("tir."))
-    with PassContext(config=row["config"]):
-        return {row["pass"]: answer(lambda: make(**row["options"])(mod).script(show_meta=True))}
+    return pass_answer(row)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

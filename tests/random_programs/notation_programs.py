@@ -219,7 +219,7 @@ class Case:
         return f"{rng.choice(functions)}({inner}, over={over[0] if len(over) == 1 else f'({over[0]}, {over[1]})'})"
 
     def access(self, names: Sequence[str]) -> str:
-        """An element of a tensor, at places inside of it."""
+        """An element of a tensor, at places inside it."""
         rng = self.rng
         name = rng.choice(list(self.shapes))
         indices: list[str] = []

@@ -19,9 +19,12 @@ from typing import Any
 
 from golden import PLACE, rows
 
+from tvmagic import tir
 from tvmagic.errors import DefectError, TVMagicError
+from tvmagic.passes import PassContext
+from tvmagic.script import from_source
 
-__all__ = ["answer", "check"]
+__all__ = ["answer", "check", "pass_answer"]
 
 RECORD = bool(os.environ.get("TVMAGIC_RECORD"))
 PARTS = 8
@@ -36,6 +39,14 @@ def answer(make: Callable[[], Any]) -> str:
         raise
     except TVMagicError as error:
         return type(error).__name__
+
+
+def pass_answer(row: dict[str, Any]) -> dict[str, str]:
+    """What the pass of a row makes of its module, with the row's options and configuration."""
+    mod = from_source(row["source"])
+    make = getattr(tir.transform, row["pass"].removeprefix("tir."))
+    with PassContext(config=row["config"]):
+        return {row["pass"]: answer(lambda: make(**row["options"])(mod).script(show_meta=True))}
 
 
 def check(name: str, part: int, answers: Callable[[dict[str, Any]], dict[str, str]]) -> None:

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from recorded import PARTS, answer, check
-
-from tvmagic import tir
-from tvmagic.passes import PassContext
-from tvmagic.script import from_source
-
-
-def answers(row: dict[str, Any]) -> dict[str, str]:
-    mod = from_source(row["source"])
-    make = getattr(tir.transform, row["pass"].removeprefix("tir."))
-    with PassContext(config=row["config"]):
-        return {row["pass"]: answer(lambda: make(**row["options"])(mod).script(show_meta=True))}
+from recorded import PARTS, check, pass_answer
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_passes(part: int) -> None:
-    check("passes", part, answers)
+    check("passes", part, pass_answer)

@@ -15,7 +15,7 @@ from tvmagic.notation.index_ranges import IndexRanges
 from tvmagic.notation.recurrence import EXAMPLE, recurrence
 from tvmagic.notation.scope import Layered
 from tvmagic.notation.suggestions import reduction_hint
-from tvmagic.notation.syntax import over_names, reduces, reduction_name
+from tvmagic.notation.syntax import as_read, over_names, reduces, reduction_name
 
 __all__ = ["Definition"]
 
@@ -37,9 +37,8 @@ class Definition(IndexRanges):
             return recurrence(self)
         if reduction is not None:
             if not free and previous is not None:
-                old = ast.copy_location(ast.Subscript(self.target.value, self.target.slice, ast.Load()), self.target)
                 operator = ast.Add() if reduction == "sum" else ast.Mult()
-                changed = ast.copy_location(ast.BinOp(old, operator, value), value)
+                changed = ast.copy_location(ast.BinOp(as_read(self.target), operator, value), value)
                 return self._stage(self.name, self.axes, changed, None, [])
             if not free:
                 self._check_ranges(value)

@@ -32,7 +32,7 @@ from tvmagic.notation.python_spellings import in_the_notation
 from tvmagic.notation.recurrence import earlier_access
 from tvmagic.notation.scope import Scope
 from tvmagic.notation.suggestions import declaration_hint, gathered
-from tvmagic.notation.syntax import declaration, is_number
+from tvmagic.notation.syntax import as_read, declaration, is_number
 
 __all__ = ["Notation"]
 
@@ -84,7 +84,7 @@ class Notation(Scope):
                 if type(op) in _AUGMENTED:
                     self._define(target, value, _AUGMENTED[type(op)])
                     return
-                again = ast.copy_location(ast.BinOp(_as_read(target), op, value), statement)
+                again = ast.copy_location(ast.BinOp(as_read(target), op, value), statement)
                 if ast.unparse(target.value) not in self.defined:
                     fail_at(
                         self.source, statement, "a reduction is written `+=`, `*=` or `max(..., over=k)`",
@@ -230,10 +230,6 @@ class Notation(Scope):
             )  # fmt: skip
         if len(shape) != len(tensor.shape):
             fail_at(self.source, target, f"`{name}` is declared with {len(shape)} dimensions, not {len(tensor.shape)}")
-
-
-def _as_read(target: ast.Subscript) -> ast.Subscript:
-    return ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target)
 
 
 def _converted(value: ast.expr, dtype: str) -> ast.expr:

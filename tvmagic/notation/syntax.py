@@ -11,6 +11,7 @@ from tvmagic.notation.expressions import DTYPES, REDUCING, REDUCTIONS, fail_at, 
 from tvmagic.notation.source import Source
 
 __all__ = [
+    "as_read",
     "cast_types",
     "declaration",
     "is_dtype",
@@ -107,6 +108,11 @@ def _over_hint(item: ast.expr) -> str:
         case ast.Constant(value=int()):
             return "an axis has no number here: name the index that is reduced, as in `max(X[i, k], over=k)`"
     return "write `over=k`, or `over=(k, l)` for several"
+
+
+def as_read(target: ast.Subscript) -> ast.Subscript:
+    """The element that a statement assigns, as what its right side reads."""
+    return ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target)
 
 
 def is_number(value: ast.expr) -> bool:

@@ -13,12 +13,12 @@ from tvmagic import te
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Call, IntImm, IterVar, ProducerLoad, Reduce, post_order_visit
-from tvmagic.notation.source import Source
+from tvmagic.ir import Call, IntImm, IterVar, ProducerLoad
+from tvmagic.ir.query import contains, nodes_of
 from tvmagic.operators import Operator
-from tvmagic.operators.scheduling import schedule_from_cell
 from tvmagic.te.tensor import ComputeOp
 from tvmagic.tune.instant.plainly import ENOUGH
+from tvmagic.tune.instant.te_cell import named, schedule_by_calls
 
 __all__ = ["computes_parts", "schedule_parts"]
 
@@ -65,21 +65,14 @@ def computes_parts(op: Operator) -> bool:
 
 def schedule_parts(op: Operator, machine: Machine) -> tuple[te.schedule.Schedule, str, list[str]]:
     """The TE schedule of such an operator, the text of its cell, and a sentence for each decision."""
-    needed = _Needed(op)
-    texts, lines = [], []
-    for text, calls in _decisions(op, needed, machine):
-        texts.append(text)
-        lines += [f"# {text}", *calls]
-    cell = "\n".join(lines)
-    made = schedule_from_cell(op, Source(f"auto {op.name}", f"%%schedule {op.name}\n{cell}"), "auto", {})
-    return made.schedule, cell, texts
+    return schedule_by_calls(op, _decisions(op, _Needed(op), machine))
 
 
 def _decisions(op: Operator, needed: _Needed, machine: Machine) -> Iterator[tuple[str, list[str]]]:
     """A sentence for each decision, and its calls."""
     for stage in needed.stages:
         name = stage.name
-        if op.tensors.get(name) is not stage.output(0) or not name.isidentifier():
+        if not named(op, stage.output(0)):
             continue
         if _is_inlined(op, stage, needed):
             yield f"{name} is computed where it is read", [f"s[{name}].compute_inline()"]
@@ -121,10 +114,7 @@ def _loops(stage: ComputeOp, needed: _Needed, machine: Machine | None) -> Iterat
 
 def _runs_along(stage: ComputeOp) -> bool:
     """Whether what a sum reads lies side by side along the stage's last axis, and not along the reduced one."""
-    found: list[ProducerLoad] = []
-    for value in stage.body:
-        post_order_visit(value, lambda n: found.append(n) if isinstance(n, ProducerLoad) else None)
-    inner = [load.indices[-1] for load in found if load.indices]
+    inner = [load.indices[-1] for value in stage.body for load in nodes_of(value, ProducerLoad) if load.indices]
     along = [i for i in inner if uses_var(i, (stage.axis[-1].var,))]
     return bool(along) and not any(uses_var(i, tuple(a.var for a in stage.reduce_axis)) for i in along)
 
@@ -134,7 +124,4 @@ def _is_inlined(op: Operator, stage: ComputeOp, needed: _Needed) -> bool:
     readers = needed.readers[stage]
     if stage.reduce_axis or len(readers) != 1 or any(t.op is stage for t in op.outputs):
         return False
-    calls: list[Call | Reduce] = []
-    for value in stage.body:
-        post_order_visit(value, lambda n: calls.append(n) if isinstance(n, (Call, Reduce)) else None)
-    return not calls or not readers[0].reduce_axis
+    return not any(contains(value, Call) for value in stage.body) or not readers[0].reduce_axis

@@ -12,14 +12,13 @@ from typing import Any
 
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import Add, IterVar, Mul, ProducerLoad, Reduce, Sub, Var, post_order_visit
-from tvmagic.notation.source import Source
 from tvmagic.operators import Operator
-from tvmagic.operators.scheduling import schedule_from_cell
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.schedule.scan import scan_fix_point_analysis
 from tvmagic.te.tensor import ComputeOp, Operation, ScanOp, Tensor
 from tvmagic.tune.instant.plainly import ENOUGH
 from tvmagic.tune.instant.program import constant
+from tvmagic.tune.instant.te_cell import named, schedule_by_calls
 
 __all__ = ["has_scan", "schedule_scans"]
 
@@ -50,7 +49,7 @@ def schedule_scans(op: Operator, machine: Machine) -> tuple[Any, str, list[str]]
     What is neither a scan, nor computed for one or from one, keeps its plain loops.
     """
     groups: dict[_Reader, list[ScanOp]] = {}
-    texts: list[str] = []
+    plain: list[tuple[str, list[str]]] = []
     order = _operations(op)
     for scan in order:
         if isinstance(scan, ScanOp):
@@ -58,25 +57,14 @@ def schedule_scans(op: Operator, machine: Machine) -> tuple[Any, str, list[str]]
             if reader is not None and all(r == reader or r.op is not reader.op for r in groups):
                 groups.setdefault(reader, []).append(scan)
             else:
-                texts.append(f"{scan.name}: its steps follow each other, in plain loops")
-    lines = [f"# {text}" for text in texts]
-    for reader, scans in groups.items():
-        text, calls = _arranged(reader, scans, op, order, machine)
-        texts.append(text)
-        lines += [f"# {text}", *calls]
-    cell = "\n".join(lines)
-    made = schedule_from_cell(op, Source(f"auto {op.name}", f"%%schedule {op.name}\n{cell}"), "auto", {})
-    return made.schedule, cell, texts
+                plain.append((f"{scan.name}: its steps follow each other, in plain loops", []))
+    arranged = [_arranged(reader, scans, op, order, machine) for reader, scans in groups.items()]
+    return schedule_by_calls(op, [*plain, *arranged])
 
 
 def _operations(op: Operator) -> list[Operation]:
     roots = [t.op for t in op.outputs]
     return list(post_dfs_order(roots, create_read_graph(roots)))
-
-
-def _named(op: Operator, *tensors: Tensor) -> bool:
-    """Whether a `%%schedule` cell has these tensors by their names."""
-    return all(op.tensors.get(t.op.name) is t and t.op.name.isidentifier() for t in tensors)
 
 
 def _readers(tensor: Tensor, order: list[Operation]) -> list[Operation]:
@@ -90,7 +78,7 @@ def _reader(scan: ScanOp, op: Operator, order: list[Operation]) -> _Reader | Non
     readers = _readers(scan.outputs[0], order)
     if len(readers) != 1 or not isinstance(found := readers[0], ComputeOp):
         return None
-    if len(found.outputs) != 1 or not _named(op, found.outputs[0], scan.outputs[0]):
+    if len(found.outputs) != 1 or not named(op, found.outputs[0], scan.outputs[0]):
         return None
     loads: list[ProducerLoad] = []
     for value in found.body:
@@ -154,7 +142,7 @@ def _terms(scan: ScanOp, op: Operator, order: list[Operation]) -> list[Tensor]:
         t
         for t in taken
         if isinstance(t.op, ComputeOp)
-        and _named(op, t)
+        and named(op, t)
         and not any(t is output for output in op.outputs)
         and set(_readers(t, order)) <= steps
         and not any(isinstance(value, Reduce) for value in t.op.body)
