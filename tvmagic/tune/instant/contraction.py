@@ -96,9 +96,7 @@ def plan_contraction(info: BlockInfo, machine: Machine, whole: bool = False) -> 
             if column.var in wide.variables and column.var not in narrow.variables and column.extent != 1:
                 if any(a.step(column.var) not in (0, 1) for a in others):  # whose vectors would have to be gathered
                     continue
-                for plan in _plans(info, machine, wide, narrow, column, others, whole):
-                    if best is None or plan.cost < best.cost:
-                        best = plan
+                best = _cheaper(best, info, machine, wide, narrow, column, others, whole)
     return best
 
 
@@ -118,7 +116,8 @@ def _divides(value: PrimExpr) -> bool:
     return any(not node.dtype.is_float for node in found)
 
 
-def _plans(
+def _cheaper(
+    best: Plan | None,
     info: BlockInfo,
     machine: Machine,
     wide: Access,
@@ -126,8 +125,8 @@ def _plans(
     column: Axis,
     others: list[Access],
     whole: bool,
-) -> list[Plan]:
-    """The ways with vectors along `column` of the operand `wide`.
+) -> Plan | None:
+    """The cheapest of `best` and the ways with vectors along `column` of the operand `wide`.
 
     `others` are further operands, such as a mask or weights of the reduced axis: they are read as they are, in vectors if
     they have the column, else one element at a time. None of them has a row and a column, as it would be read for each sum.
@@ -139,19 +138,20 @@ def _plans(
     bits = info.store.buffer.dtype.bits
     if column.extent is not None and column.extent < most and column.extent * bits == _NARROWER:
         widths.insert(0, column.extent)  # a narrower vector that is full
-    found: list[Plan] = []
+    steps = math.prod(extent_or_guess(a) for a in info.axes)
     for row, lanes in product(rows, widths):
         # Rounding up needs accesses at plain variables, each of a buffer of its own. What is computed of the zeros there is
         # not stored, whatever it is; but integers cannot be divided by them, and conditions would be asked for them too.
         own = len({a.buffer for a in info.loads}) == len(distinct(info.loads))
         padding = own and all(a.plain for a in info.loads) and not info.conditions and not _divides(info.value)
         for count, vectors in machine.tiles():
-            plan = _planned(
-                info, machine, wide, narrow, column, row, Tile(count, vectors, lanes, machine.vector_registers), padding
-            )
+            tile = Tile(count, vectors, lanes, machine.vector_registers)
+            if best is not None and steps / (tile.rows * tile.columns) * machine.tile_cost(count, vectors) >= best.cost:
+                continue  # its steps alone cost more
+            plan = _planned(info, machine, wide, narrow, column, row, tile, padding)
             if plan is not None and not (whole and (plan.uneven(column) or plan.uneven(row))):
-                found.append(plan)
-    return found
+                best = plan if best is None or plan.cost < best.cost else best
+    return best
 
 
 def _planned(
