@@ -30,7 +30,17 @@ from tvmagic.ir import (
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant.loops import chunks, copy_block, fused, hint_partition
-from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, distinct, loads_in, look, same_element
+from tvmagic.tune.instant.program import (
+    Access,
+    Axis,
+    BlockInfo,
+    Decisions,
+    blocks_of,
+    distinct,
+    loads_in,
+    look,
+    same_element,
+)
 
 __all__ = ["Application", "Plan", "apply", "plan_contraction"]
 
@@ -280,7 +290,11 @@ class Application:
         if buffer is not access.buffer:
             copy = next(p for p in sch.get_producers(self.block) if sch.get(p).writes[0].buffer is buffer)
         else:
-            copy = sch.cache_read(self.block, number, "global")
+            reading = [b for b in blocks_of(sch) if any(r.buffer is buffer for r in sch.get(b).reads)]
+            own = (
+                [self.block] if len(reading) > 1 else []
+            )  # what else reads the array may be what the copy must not wait for
+            copy = sch.cache_read(self.block, number, "global", own)
         place = {v: n for n, v in enumerate(access.indices) if isinstance(v, Var)}
         others = [a for a in plan.info.axes if a.var in place and a is not axis]
         batch = [a for a in others if not a.reduced and a.var in plan.wide.variables and a.var in plan.narrow.variables]
