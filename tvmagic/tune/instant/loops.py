@@ -66,7 +66,9 @@ def any_order(sch: Schedule, block: Any, below: int) -> None:
     if not dtype.is_float and dtype.bits in (8, 16):
         return
     own = own_loops(sch, block, below)
-    steps = [own[iv.var] for iv in sch.get(block).iter_vars if iv.iter_type == IterVar.CommReduce and iv.var in own]
+    reduced = [iv.var for iv in sch.get(block).iter_vars if iv.iter_type == IterVar.CommReduce and iv.var in own]
+    which = {sch.get_sref(own[var]) for var in reduced}
+    steps = [loop for loop in sch.get_loops(block) if sch.get_sref(loop) in which]
     if steps:
         sch.decompose_reduction(block, steps[0])
         sch.annotate(steps[-1], "pragma_any_order", 1)

@@ -187,10 +187,20 @@ class BlockInfo:
         """The axes that are not reduced over."""
         return [a for a in self.axes if not a.reduced]
 
+    @cached_property
+    def along(self) -> Axis | None:
+        """The reduced axis along which what a block reads is contiguous, if there is one."""
+        most = max((len(a.variables) for a in self.loads), default=0)
+        widest = [a for a in self.loads if len(a.variables) == most]
+        return next((x for x in reversed(self.axes) if x.reduced and any(a.step(x.var) == 1 for a in widest)), None)
+
     @property
     def reduced(self) -> list[Axis]:
-        """The axes that are reduced over."""
-        return [a for a in self.axes if a.reduced]
+        """The axes that are reduced over, in the order of their loops: the contiguous one last."""
+        found = [a for a in self.axes if a.reduced]
+        if self.along is not None:
+            found.sort(key=lambda a: a is self.along)
+        return found
 
     @property
     def branches(self) -> bool:
@@ -274,7 +284,7 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
             return None
         info.combine, info.value = parts
         value = info.value
-    elif info.reduced:
+    elif any(a.reduced for a in axes):
         return None
     finder = _Loads()
     finder.visit(value)

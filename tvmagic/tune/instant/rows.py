@@ -102,22 +102,13 @@ def _mapped(info: BlockInfo, readers: list[BlockInfo], places: dict[BlockInfo, d
     return found
 
 
-def _along(info: BlockInfo) -> Axis | None:
-    """The reduced axis along which what a block reads is contiguous."""
-    most = max((len(a.variables) for a in info.loads), default=0)
-    for axis in reversed(info.reduced):
-        if any(a.step(axis.var) == 1 for a in info.loads if len(a.variables) == most):
-            return axis
-    return None
-
-
 def _across(chain: Chain) -> Axis | None:
     """The shared axis along which the results of the last block are contiguous and its reductions do not run."""
     axis = vector_axis(chain.out)
     if axis is None or axis not in chain.shared:
         return None
     for info in chain.blocks:
-        along = _along(info) if info.reduced else None
+        along = info.along
         if along is not None and not (info is chain.out and _slides(chain.out, axis, along)):
             return None
     return axis
@@ -259,10 +250,12 @@ class _Rows:
             if loop is not None:
                 vector_parts(sch, loop, self.machine.lanes(info.store.buffer.dtype), bool(info.calls))
             return
-        axis = _along(info)
-        if axis is not None and axis is info.reduced[-1]:
+        if info.along is not None:
             self.notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
             own = own_loops(sch, info.rv, below)
+            steps = [own[a.var] for a in info.reduced if a.var in own]
+            if info.reduced != [a for a in info.axes if a.reduced] and len(steps) > 1:
+                sch.reorder(*steps)
             run = [own[a.var] for a in _run_on(info) if a.var in own]
             if len(run) > 1:
                 sch.fuse(*run)
@@ -275,7 +268,7 @@ class _Rows:
         sch, chain, out = self.sch, self.chain, self.chain.out
         lanes = self.machine.lanes(out.store.buffer.dtype)
         reduced = [loops[a] for a in out.reduced]
-        window, along = _window(out), _along(out)
+        window, along = _window(out), out.along
         if len(window) < len(reduced) and (along is None or not _slides(out, across, along)):
             window = []
         if store is not None and not window and not chain.members and across.extent is not None:
