@@ -200,7 +200,9 @@ class _Attempt:
 
     def _turn(self, info: BlockInfo) -> None:
         name = turned.turn_sums(self.sch, info, self.machine, self.notes) if info.name not in self.handled else None
-        self.handled |= {name} if name is not None else set()
+        if name is not None:
+            self.handled.add(name)
+            self.finished.add(name)
 
     def _pairs(self) -> None:
         for block in blocks_of(self.sch):

@@ -36,6 +36,7 @@ from tvmagic.tune.instant.program import (
     BlockInfo,
     Decisions,
     blocks_of,
+    constant,
     distinct,
     loads_in,
     look,
@@ -107,7 +108,10 @@ def plan_contraction(info: BlockInfo, machine: Machine, whole: bool = False) -> 
                 if any(a.step(column.var) not in (0, 1) for a in others):  # whose vectors would have to be gathered
                     continue
                 best = _cheaper(best, info, machine, wide, narrow, column, others, whole)
-    return best
+    alone = math.prod(
+        extent_or_guess(a) for a in info.axes
+    )  # a cycle for each term: copies may cost more than the terms
+    return best if best is not None and best.cost < alone else None
 
 
 def _multiplied(info: BlockInfo, operands: list[Access]) -> list[Access]:
@@ -175,18 +179,24 @@ def _planned(
     rows = math.prod(
         extent_or_guess(a) for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables
     )
-    packable = wide.plain and (plan.pad or not plan.uneven(column))
+    packable = wide.plain and (plan.pad or not plan.uneven(column)) and _whole(plan, wide, column)
     # A copy has whole cache lines for each step of the tile, even where there is one panel; read once, it is not worth it.
     again = rows >= _PACK_ROWS and rows > tile.rows
     plan.pack_wide = packable and (plan.pad or wide.step(column.var) != 1 or again)
     if wide.step(column.var) != 1 and not plan.pack_wide:
         return None
     streams = narrow.step(info.reduced[-1].var) in (0, 1)
-    even = plan.pad or not plan.uneven(row)
+    even = (plan.pad or not plan.uneven(row)) and _whole(plan, narrow, row)
     once = plan.pack_wide and narrow.buffer is wide.buffer  # one copy takes all that is read of a buffer
     plan.pack_narrow = narrow.plain and even and not once and (plan.uneven(row) or not streams)
     plan.cost = _cost(plan, machine)
     return plan
+
+
+def _whole(plan: Plan, access: Access, axis: Axis) -> bool:
+    """Whether the dimension of an operand along an axis is in panels without a rest: of some arrays only a part is read."""
+    size = next((constant(n) for n, i in zip(access.buffer.shape, access.indices) if i is axis.var), None)
+    return size is None or size == axis.extent or size % plan.unit(axis) == 0
 
 
 def _cost(plan: Plan, machine: Machine) -> float:
@@ -200,13 +210,18 @@ def _cost(plan: Plan, machine: Machine) -> float:
             cycles *= 1 + share * (_REST if axis.extent is not None else 1)
     if plan.pack_wide:
         contiguous = plan.wide.step(plan.column.var) == 1
-        cycles += plan.wide.elements(extents) * (2 / tile.lanes if contiguous else 1.5)
+        cycles += _copied(plan.wide, extents) * (2 / tile.lanes if contiguous else 1.5)
     if plan.pack_narrow:
-        cycles += plan.narrow.elements(extents) * 1.2
+        cycles += _copied(plan.narrow, extents) * 1.2
     stored = math.prod(e for a, e in zip(info.axes, extents.values()) if not a.reduced)
     contiguous = info.store.step(plan.column.var) == 1
     whole = contiguous and plan.column.extent is not None and not plan.column.extent % tile.lanes
     return cycles + stored * (1 / tile.lanes if whole else 1.0 if contiguous else 3.0)
+
+
+def _copied(access: Access, extents: dict[Var, int]) -> int:
+    """How many elements a copy of an operand has: all of its array, of which the loops may read a part."""
+    return max(access.elements(extents), math.prod(constant(size) or 1 for size in access.buffer.shape))
 
 
 # ---------------------------------------------------------------------------- applying it
@@ -424,6 +439,7 @@ class Application:
         each = (
             wide is not None
             and plan.info.constant
+            and self._read_once(plan.wide)
             and bool(panel)
             and {sch.get_sref(loop) for loop in together} == batches
         )
@@ -433,7 +449,7 @@ class Application:
         elif stretch:
             sch.compute_at(wide, stretch[0])
         near = (
-            narrow is not None and plan.info.constant and not stretch
+            narrow is not None and plan.info.constant and not stretch and self._read_once(plan.narrow)
         )  # else it would be copied again for each stretch
         if near:
             sch.compute_at(narrow, everywhere)
@@ -456,6 +472,10 @@ class Application:
             self.notes.say("what does not fill a tile gets loops of its own, so that no full tile asks")
         for loop in rests:
             hint_partition(sch, loop)
+
+    def _read_once(self, access: Access) -> bool:
+        """Whether the block reads the array of an operand at no other place, so that a part of it has what a part of the loops needs."""
+        return len([a for a in distinct(self.plan.info.loads) if a.buffer is access.buffer]) == 1
 
     def _stretches(self, wide: Any, panel: list[Any]) -> tuple[list[Any], list[Any]]:
         """A loop over stretches of columns and one over the panels of each, so that a packed stretch stays in the last cache

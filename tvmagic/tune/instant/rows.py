@@ -23,6 +23,7 @@ __all__ = ["Chain", "apply", "chain_before", "schedule_row"]
 
 _WINDOW = 32  # steps of a reduction that are written out
 _ADDED = 8  # steps of a long reduction that are added to a vector of results before it is stored
+_SMALL = 1 << 14  # elements that stay in the second cache
 _TILES = 8  # from which on one more for what does not fill a tile costs little
 
 
@@ -64,8 +65,10 @@ def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> 
         shared = [a for a in chain.shared if a in mapped.values()]
         if not shared:
             continue
+        if not info.reduced and shared != chain.shared and _elements(info) <= _SMALL:
+            continue  # in the cache anyway
         longer = Chain(out, [info, *chain.members], shared, {**chain.places, info: mapped})
-        if _across(longer) is None and (_by_columns(longer) or _by_elements(longer)):
+        if _by_elements(longer) or (_across(longer) is None and _by_columns(longer)):
             continue
         chain, by_name[info.name] = longer, info
     if followed is not None and chain.members in ([], [followed]):
@@ -149,11 +152,18 @@ def _stretch(extent: int, most: int, lanes: int) -> int:
 
 def _by_elements(chain: Chain) -> bool:
     """Whether a loop over what is shared would compute one result at a time of a reduction that alone has vectors of them."""
+    across = _across(chain)
     for info in chain.blocks:
         axis = vector_axis(info) if info.reduced else None
-        if axis is not None and chain.places[info].get(axis.var) in chain.shared and _across(_alone(info)) is not None:
+        place = chain.places[info].get(axis.var) if axis is not None else None
+        if place is not across and place in chain.shared and _across(_alone(info)) is not None:
             return True
     return False
+
+
+def _elements(info: BlockInfo) -> float:
+    """How many elements a block computes; a symbolic number counts as many."""
+    return math.prod(a.extent or math.inf for a in info.axes)
 
 
 def _by_columns(chain: Chain) -> bool:
