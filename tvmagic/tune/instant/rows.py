@@ -16,13 +16,14 @@ from tvmagic.codegen.target.machine import K, Machine
 from tvmagic.ir import Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
-from tvmagic.tune.instant.loops import any_order, fused, hint_partition, own_loops, share, vector_parts
+from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, share, vector_parts
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions
 
 __all__ = ["Chain", "apply", "chain_before", "schedule_row"]
 
 _WINDOW = 32  # steps of a reduction that are written out
 _ADDED = 8  # steps of a long reduction that are added to a vector of results before it is stored
+_FEW = 4  # steps of a contiguous reduction, from which vectors of partial results pay
 _SMALL = 1 << 14  # elements that stay in the second cache
 _TILES = 8  # from which on one more for what does not fill a tile costs little
 
@@ -230,15 +231,14 @@ class _Rows:
         if not outer:
             return
         sch.reorder(*outer, *inside, *[loops[a] for a in out.reduced])
-        row = fused(sch, outer)
         names = ", ".join(i.name for i in chain.blocks)
         self.notes.say(f"{names}: a row at a time, which stays in the first cache; rows in parallel")
-        sch.parallel(row)
+        around = share(sch, outer, self.machine)
         # From the last block back, as each is moved to where it is read.
         for info in reversed(chain.blocks):
             if info is not out:
-                sch.compute_at(info.rv, row)
-            self.row_block(info)
+                sch.compute_at(info.rv, around[-1])
+            self.row_block(info, len(around))
 
     def _store(self) -> Any:
         """The block that stores the last block's results, which are kept in registers."""
@@ -251,7 +251,7 @@ class _Rows:
 
     # ------------------------------------------------------------------------ along rows
 
-    def row_block(self, info: BlockInfo, below: int = 1) -> None:
+    def row_block(self, info: BlockInfo, below: int) -> None:
         """Vectors for one block of a row, below `below` loops: of elements, or of partial sums."""
         sch = self.sch
         if not info.reduced:
@@ -260,7 +260,7 @@ class _Rows:
             if loop is not None:
                 vector_parts(sch, loop, self.machine.lanes(info.store.buffer.dtype), bool(info.calls))
             return
-        if info.along is not None:
+        if info.along is not None and math.prod(a.extent or _FEW for a in _run_on(info)) >= _FEW:
             self.notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
             own = own_loops(sch, info.rv, below)
             steps = [own[a.var] for a in info.reduced if a.var in own]
