@@ -63,12 +63,19 @@ def _order(info: BlockInfo, lanes: int) -> list[Axis] | None:
         return None
     extents = {a.var: extent_or_guess(a) for a in info.axes}
     largest = max(info.loads, key=lambda a: a.elements(extents))
-    steps = {a: largest.step(a.var) for a in info.axes}
-    if any(step is None for step in steps.values()):
+    terms = math.prod(extents[a.var] for a in info.reduced if a.var in largest.variables)
+    if terms < _TERMS or len(stored) != len(info.spatial) or any(largest.step(a.var) is None for a in info.axes):
         return None
-    lead = next((a for a in info.axes if steps[a] == 1 and extents[a.var] > 1), None)
-    if lead is None or lead.reduced or extents[lead.var] < lanes // 2 or info.store.step(lead.var) == 1:
+    contiguous = {a: _contiguous(info, a, extents) for a in info.axes}
+    lead = max(contiguous, key=lambda a: contiguous[a])
+    if lead.reduced or extents[lead.var] < lanes // 2 or largest.step(lead.var) != 1:
         return None
-    if math.prod(extents[a.var] for a in info.reduced) < _TERMS or len(stored) != len(info.spatial):
+    if any(contiguous[a] == contiguous[lead] and info.store.step(a.var) == 1 for a in info.spatial):
         return None
-    return sorted(info.spatial, key=lambda a: -(steps[a] or math.inf))
+    return sorted(info.spatial, key=lambda a: -(largest.step(a.var) or math.inf))
+
+
+def _contiguous(info: BlockInfo, axis: Axis, extents: dict[Var, int]) -> int:
+    """How many elements are read along an axis one after another."""
+    along = [a for a in info.loads if a.step(axis.var) == 1 and extents[axis.var] > 1]
+    return sum(a.elements(extents) for a in along)
