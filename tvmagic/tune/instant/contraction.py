@@ -220,8 +220,9 @@ def _cost(plan: Plan, machine: Machine) -> float:
 
 
 def _copied(access: Access, extents: dict[Var, int]) -> int:
-    """How many elements a copy of an operand has: all of its array, of which the loops may read a part."""
-    return max(access.elements(extents), math.prod(constant(size) or 1 for size in access.buffer.shape))
+    """How many elements a copy of an operand has: along the axes, all of its array, of which the loops may read a part."""
+    sizes = [constant(n) or 1 for n, i in zip(access.buffer.shape, access.indices) if i in extents]
+    return max(access.elements(extents), math.prod(sizes))
 
 
 # ---------------------------------------------------------------------------- applying it

@@ -24,7 +24,7 @@ __all__ = ["Chain", "apply", "chain_before", "schedule_row"]
 _WINDOW = 32  # steps of a reduction that are written out
 _ADDED = 8  # steps of a long reduction that are added to a vector of results before it is stored
 _FEW = 4  # steps of a contiguous reduction, from which vectors of partial results pay
-_SMALL = 1 << 14  # elements that stay in the second cache
+_SMALL = 1 << 12  # elements that stay in the first cache
 _TILES = 8  # from which on one more for what does not fill a tile costs little
 
 
