@@ -31,6 +31,7 @@ from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant.loops import chunks, copy_block, fused, hint_partition
 from tvmagic.tune.instant.program import (
+    SYMBOLIC,
     Access,
     Axis,
     BlockInfo,
@@ -38,6 +39,7 @@ from tvmagic.tune.instant.program import (
     blocks_of,
     constant,
     distinct,
+    extent_or_guess,
     loads_in,
     look,
     same_element,
@@ -45,7 +47,6 @@ from tvmagic.tune.instant.program import (
 
 __all__ = ["Application", "Plan", "apply", "plan_contraction"]
 
-_SYMBOLIC = 512  # the size that a symbolic one is taken to have
 _REST = 6.0  # how much slower the elements are that do not fill a tile
 _LAST = 4 << 20  # bytes of a packed operand in the last cache at most, as others use that cache too
 _NARROWER = 256  # bits of the vectors that are worth it where wider ones would not be full; shorter ones are not
@@ -83,11 +84,6 @@ class Plan:
     def uneven(self, axis: Axis) -> bool:
         """Whether the tile does not divide an axis."""
         return axis.extent is None or axis.extent % self.unit(axis) != 0
-
-
-def extent_or_guess(axis: Axis) -> int:
-    """The extent of an axis; a symbolic one is taken to be of middle size."""
-    return axis.extent if axis.extent is not None else _SYMBOLIC
 
 
 def plan_contraction(info: BlockInfo, machine: Machine, whole: bool = False) -> Plan | None:
@@ -562,7 +558,7 @@ class Application:
 
     def _extent(self, loop: Any) -> int:
         extent = self.sch.get(loop).extent
-        return extent.value if isinstance(extent, IntImm) else _SYMBOLIC
+        return extent.value if isinstance(extent, IntImm) else SYMBOLIC
 
     def _store(self, last: Any, tiles: Any) -> None:
         """Vectors for the block that stores the tile, in the loop `tiles`, along the axis in which its result is contiguous."""

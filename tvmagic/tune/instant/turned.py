@@ -12,12 +12,12 @@ from typing import Any
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import Var
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune.instant.contraction import extent_or_guess
 from tvmagic.tune.instant.elementwise import spread
-from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions, look
+from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions, extent_or_guess, look
 
 __all__ = ["turn_sums"]
 
+_NARROW = 4  # neighbours, from which they are worth vectors
 _TERMS = 4  # of each result, from which a pass over the results costs less than reading across lines of the cache
 
 
@@ -68,7 +68,7 @@ def _order(info: BlockInfo, lanes: int) -> list[Axis] | None:
         return None
     contiguous = {a: _contiguous(info, a, extents) for a in info.axes}
     lead = max(contiguous, key=lambda a: contiguous[a])
-    if lead.reduced or extents[lead.var] < lanes // 2 or largest.step(lead.var) != 1:
+    if lead.reduced or extents[lead.var] < max(_NARROW, lanes // 2) or largest.step(lead.var) != 1:
         return None
     if any(contiguous[a] == contiguous[lead] and info.store.step(a.var) == 1 for a in info.spatial):
         return None
