@@ -111,6 +111,10 @@ RECURRENT = [
         "Y[i, j] = X[i, j] + (Y[i - 1, j] if i > 0 else 0) + (Y[i, j - 1] if j > 0 else 0) - (Y[i - 1, j - 1] if i > 0 and j > 0 else 0)",
         lambda x: x.cumsum(0).cumsum(1),
     ),
+    (  # the sum runs over all of `t`, whatever the step is
+        "Y[i, t] = sum((X[i, t] if t == 1 else X[0, t]), over=t) if t == 0 else Y[i, t - 1] + 1",
+        lambda x: (x[0].sum() - x[0, 1] + x[:, 1])[:, None] + np.arange(10, dtype="float32"),
+    ),
     (
         "k: range(2)\nY[j, k, i] = X[i, j] + k if i == 0 or j == 9 else max(Y[j + 1, 1 - k, i - 1], Y[j, k, i - 1])",
         lambda x: by_rows(x),

@@ -19,6 +19,7 @@ from tvmagic.ir import PrimExpr, ops
 from tvmagic.ir.constants import const
 from tvmagic.notation.affine import affine_of, holds
 from tvmagic.notation.expressions import index_items
+from tvmagic.notation.syntax import over_names
 
 if TYPE_CHECKING:
     from tvmagic.notation.definition import Definition
@@ -44,7 +45,7 @@ class _Earlier:
 
 
 class _Taken(ast.NodeTransformer):
-    """A value without the branches that are not taken for the `ranges` of index names."""
+    """A value without the branches that are not taken for the `ranges` of index names; `over=` gives a name all of its range."""
 
     def __init__(self, made: Definition, ranges: Mapping[str, tuple[Any, Any]]) -> None:
         self.made, self.ranges = made, ranges
@@ -59,7 +60,12 @@ class _Taken(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id in ("where", "select") and len(node.args) == 3:
             return self._chosen(node, *node.args)
-        return self.generic_visit(node)
+        inside = {name: self.made.ranges[name] for name in over_names(node, self.made.source) if name in self.made.ranges}
+        around, self.ranges = self.ranges, {**self.ranges, **inside}
+        try:
+            return self.generic_visit(node)
+        finally:
+            self.ranges = around
 
 
 def _base(access: ast.Subscript) -> str:

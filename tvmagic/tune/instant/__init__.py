@@ -12,7 +12,19 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.operators import Operator
 from tvmagic.tir.schedule import Schedule, ScheduleError
-from tvmagic.tune.instant import contraction, elementwise, factors, few, joined, pairs, parts, rows, scans, stencil
+from tvmagic.tune.instant import (
+    contraction,
+    elementwise,
+    factors,
+    few,
+    joined,
+    pairs,
+    parts,
+    rows,
+    scans,
+    stencil,
+    turned,
+)
 from tvmagic.tune.instant.plainly import plain_loops
 from tvmagic.tune.instant.program import BlockInfo, Decisions, blocks_of, look
 from tvmagic.tune.instant.tiles import join_tiles
@@ -114,6 +126,7 @@ class _Attempt:
         self._each(self._factors)
         self._join()
         self._each(self._contract)
+        self._each(self._turn)
         self._pairs()
         self._chains()
         self._each(self._spread)
@@ -184,6 +197,12 @@ class _Attempt:
         if plan is not None:
             self.handled.add(info.name)
             contraction.apply(self.sch, plan, self.machine, self.notes)
+
+    def _turn(self, info: BlockInfo) -> None:
+        name = turned.turn_sums(self.sch, info, self.machine, self.notes) if info.name not in self.handled else None
+        if name is not None:
+            self.handled.add(name)
+            self.finished.add(name)
 
     def _pairs(self) -> None:
         for block in blocks_of(self.sch):

@@ -30,11 +30,23 @@ from tvmagic.ir import (
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant.loops import chunks, copy_block, fused, hint_partition
-from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, distinct, loads_in, look, same_element
+from tvmagic.tune.instant.program import (
+    SYMBOLIC,
+    Access,
+    Axis,
+    BlockInfo,
+    Decisions,
+    blocks_of,
+    constant,
+    distinct,
+    extent_or_guess,
+    loads_in,
+    look,
+    same_element,
+)
 
 __all__ = ["Application", "Plan", "apply", "plan_contraction"]
 
-_SYMBOLIC = 512  # the size that a symbolic one is taken to have
 _REST = 6.0  # how much slower the elements are that do not fill a tile
 _LAST = 4 << 20  # bytes of a packed operand in the last cache at most, as others use that cache too
 _NARROWER = 256  # bits of the vectors that are worth it where wider ones would not be full; shorter ones are not
@@ -74,11 +86,6 @@ class Plan:
         return axis.extent is None or axis.extent % self.unit(axis) != 0
 
 
-def extent_or_guess(axis: Axis) -> int:
-    """The extent of an axis; a symbolic one is taken to be of middle size."""
-    return axis.extent if axis.extent is not None else _SYMBOLIC
-
-
 def plan_contraction(info: BlockInfo, machine: Machine, whole: bool = False) -> Plan | None:
     """The cheapest way to compute a block as a contraction; None if it is not one.
 
@@ -96,10 +103,11 @@ def plan_contraction(info: BlockInfo, machine: Machine, whole: bool = False) -> 
             if column.var in wide.variables and column.var not in narrow.variables and column.extent != 1:
                 if any(a.step(column.var) not in (0, 1) for a in others):  # whose vectors would have to be gathered
                     continue
-                for plan in _plans(info, machine, wide, narrow, column, others, whole):
-                    if best is None or plan.cost < best.cost:
-                        best = plan
-    return best
+                best = _cheaper(best, info, machine, wide, narrow, column, others, whole)
+    alone = math.prod(
+        extent_or_guess(a) for a in info.axes
+    )  # a cycle for each term: copies may cost more than the terms
+    return best if best is not None and best.cost < alone else None
 
 
 def _multiplied(info: BlockInfo, operands: list[Access]) -> list[Access]:
@@ -118,7 +126,8 @@ def _divides(value: PrimExpr) -> bool:
     return any(not node.dtype.is_float for node in found)
 
 
-def _plans(
+def _cheaper(
+    best: Plan | None,
     info: BlockInfo,
     machine: Machine,
     wide: Access,
@@ -126,8 +135,8 @@ def _plans(
     column: Axis,
     others: list[Access],
     whole: bool,
-) -> list[Plan]:
-    """The ways with vectors along `column` of the operand `wide`.
+) -> Plan | None:
+    """The cheapest of `best` and the ways with vectors along `column` of the operand `wide`.
 
     `others` are further operands, such as a mask or weights of the reduced axis: they are read as they are, in vectors if
     they have the column, else one element at a time. None of them has a row and a column, as it would be read for each sum.
@@ -139,19 +148,20 @@ def _plans(
     bits = info.store.buffer.dtype.bits
     if column.extent is not None and column.extent < most and column.extent * bits == _NARROWER:
         widths.insert(0, column.extent)  # a narrower vector that is full
-    found: list[Plan] = []
+    steps = math.prod(extent_or_guess(a) for a in info.axes)
     for row, lanes in product(rows, widths):
         # Rounding up needs accesses at plain variables, each of a buffer of its own. What is computed of the zeros there is
         # not stored, whatever it is; but integers cannot be divided by them, and conditions would be asked for them too.
         own = len({a.buffer for a in info.loads}) == len(distinct(info.loads))
         padding = own and all(a.plain for a in info.loads) and not info.conditions and not _divides(info.value)
         for count, vectors in machine.tiles():
-            plan = _planned(
-                info, machine, wide, narrow, column, row, Tile(count, vectors, lanes, machine.vector_registers), padding
-            )
+            tile = Tile(count, vectors, lanes, machine.vector_registers)
+            if best is not None and steps / (tile.rows * tile.columns) * machine.tile_cost(count, vectors) >= best.cost:
+                continue  # its steps alone cost more
+            plan = _planned(info, machine, wide, narrow, column, row, tile, padding)
             if plan is not None and not (whole and (plan.uneven(column) or plan.uneven(row))):
-                found.append(plan)
-    return found
+                best = plan if best is None or plan.cost < best.cost else best
+    return best
 
 
 def _planned(
@@ -165,18 +175,24 @@ def _planned(
     rows = math.prod(
         extent_or_guess(a) for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables
     )
-    packable = wide.plain and (plan.pad or not plan.uneven(column))
+    packable = wide.plain and (plan.pad or not plan.uneven(column)) and _whole(plan, wide, column)
     # A copy has whole cache lines for each step of the tile, even where there is one panel; read once, it is not worth it.
     again = rows >= _PACK_ROWS and rows > tile.rows
     plan.pack_wide = packable and (plan.pad or wide.step(column.var) != 1 or again)
     if wide.step(column.var) != 1 and not plan.pack_wide:
         return None
     streams = narrow.step(info.reduced[-1].var) in (0, 1)
-    even = plan.pad or not plan.uneven(row)
+    even = (plan.pad or not plan.uneven(row)) and _whole(plan, narrow, row)
     once = plan.pack_wide and narrow.buffer is wide.buffer  # one copy takes all that is read of a buffer
     plan.pack_narrow = narrow.plain and even and not once and (plan.uneven(row) or not streams)
     plan.cost = _cost(plan, machine)
     return plan
+
+
+def _whole(plan: Plan, access: Access, axis: Axis) -> bool:
+    """Whether the dimension of an operand along an axis is in panels without a rest: of some arrays only a part is read."""
+    size = next((constant(n) for n, i in zip(access.buffer.shape, access.indices) if i is axis.var), None)
+    return size is None or size == axis.extent or size % plan.unit(axis) == 0
 
 
 def _cost(plan: Plan, machine: Machine) -> float:
@@ -190,13 +206,19 @@ def _cost(plan: Plan, machine: Machine) -> float:
             cycles *= 1 + share * (_REST if axis.extent is not None else 1)
     if plan.pack_wide:
         contiguous = plan.wide.step(plan.column.var) == 1
-        cycles += plan.wide.elements(extents) * (2 / tile.lanes if contiguous else 1.5)
+        cycles += _copied(plan.wide, extents) * (2 / tile.lanes if contiguous else 1.5)
     if plan.pack_narrow:
-        cycles += plan.narrow.elements(extents) * 1.2
+        cycles += _copied(plan.narrow, extents) * 1.2
     stored = math.prod(e for a, e in zip(info.axes, extents.values()) if not a.reduced)
     contiguous = info.store.step(plan.column.var) == 1
     whole = contiguous and plan.column.extent is not None and not plan.column.extent % tile.lanes
     return cycles + stored * (1 / tile.lanes if whole else 1.0 if contiguous else 3.0)
+
+
+def _copied(access: Access, extents: dict[Var, int]) -> int:
+    """How many elements a copy of an operand has: along the axes, all of its array, of which the loops may read a part."""
+    sizes = [constant(n) or 1 for n, i in zip(access.buffer.shape, access.indices) if i in extents]
+    return max(access.elements(extents), math.prod(sizes))
 
 
 # ---------------------------------------------------------------------------- applying it
@@ -280,7 +302,11 @@ class Application:
         if buffer is not access.buffer:
             copy = next(p for p in sch.get_producers(self.block) if sch.get(p).writes[0].buffer is buffer)
         else:
-            copy = sch.cache_read(self.block, number, "global")
+            reading = [b for b in blocks_of(sch) if any(r.buffer is buffer for r in sch.get(b).reads)]
+            own = (
+                [self.block] if len(reading) > 1 else []
+            )  # what else reads the array may be what the copy must not wait for
+            copy = sch.cache_read(self.block, number, "global", own)
         place = {v: n for n, v in enumerate(access.indices) if isinstance(v, Var)}
         others = [a for a in plan.info.axes if a.var in place and a is not axis]
         batch = [a for a in others if not a.reduced and a.var in plan.wide.variables and a.var in plan.narrow.variables]
@@ -410,6 +436,7 @@ class Application:
         each = (
             wide is not None
             and plan.info.constant
+            and self._read_once(plan.wide)
             and bool(panel)
             and {sch.get_sref(loop) for loop in together} == batches
         )
@@ -419,7 +446,7 @@ class Application:
         elif stretch:
             sch.compute_at(wide, stretch[0])
         near = (
-            narrow is not None and plan.info.constant and not stretch
+            narrow is not None and plan.info.constant and not stretch and self._read_once(plan.narrow)
         )  # else it would be copied again for each stretch
         if near:
             sch.compute_at(narrow, everywhere)
@@ -442,6 +469,10 @@ class Application:
             self.notes.say("what does not fill a tile gets loops of its own, so that no full tile asks")
         for loop in rests:
             hint_partition(sch, loop)
+
+    def _read_once(self, access: Access) -> bool:
+        """Whether the block reads the array of an operand at no other place, so that a part of it has what a part of the loops needs."""
+        return len([a for a in distinct(self.plan.info.loads) if a.buffer is access.buffer]) == 1
 
     def _stretches(self, wide: Any, panel: list[Any]) -> tuple[list[Any], list[Any]]:
         """A loop over stretches of columns and one over the panels of each, so that a packed stretch stays in the last cache
@@ -527,7 +558,7 @@ class Application:
 
     def _extent(self, loop: Any) -> int:
         extent = self.sch.get(loop).extent
-        return extent.value if isinstance(extent, IntImm) else _SYMBOLIC
+        return extent.value if isinstance(extent, IntImm) else SYMBOLIC
 
     def _store(self, last: Any, tiles: Any) -> None:
         """Vectors for the block that stores the tile, in the loop `tiles`, along the axis in which its result is contiguous."""

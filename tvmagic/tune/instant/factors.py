@@ -12,8 +12,7 @@ from tvmagic.ir import BufferLoad, Cast, PrimExpr, structural_equal
 from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tir.schedule.primitives.cache_factor import factors_of
-from tvmagic.tune.instant.contraction import extent_or_guess
-from tvmagic.tune.instant.program import Access, BlockInfo, Decisions, loads_in
+from tvmagic.tune.instant.program import Access, BlockInfo, Decisions, extent_or_guess, loads_in
 
 __all__ = ["compute_factors"]
 

@@ -13,7 +13,7 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import Add, Max, Min
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import any_order
-from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions
+from tvmagic.tune.instant.program import BlockInfo, Decisions
 
 __all__ = ["apply", "is_few"]
 
@@ -37,7 +37,7 @@ def _size(info: BlockInfo) -> int:
 def apply(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -> None:
     """Partial results of stretches in parallel, then the rest."""
     loops = dict(zip(info.axes, sch.get_loops(info.rv)))
-    order = [*info.spatial, *sorted(info.reduced, key=lambda a: _along(info, a))]
+    order = [*info.spatial, *info.reduced]
     if len(order) > 1:
         sch.reorder(*[loops[a] for a in order])
     first = order[len(info.spatial)]
@@ -64,11 +64,6 @@ def _flat(info: BlockInfo) -> bool:
     places = [a.var for a in info.axes]
     whole = all(a.is_at(places) for a in info.loads if a.variables)
     return len(places) > 1 and not info.spatial and info.constant and not info.alone and whole
-
-
-def _along(info: BlockInfo, axis: Axis) -> int:
-    """Whether an axis is the one along which what is read is contiguous: it is the innermost."""
-    return sum(a.step(axis.var) == 1 for a in info.loads)
 
 
 def _stretches(extent: int | None, machine: Machine) -> int:

@@ -66,7 +66,9 @@ def any_order(sch: Schedule, block: Any, below: int) -> None:
     if not dtype.is_float and dtype.bits in (8, 16):
         return
     own = own_loops(sch, block, below)
-    steps = [own[iv.var] for iv in sch.get(block).iter_vars if iv.iter_type == IterVar.CommReduce and iv.var in own]
+    reduced = [iv.var for iv in sch.get(block).iter_vars if iv.iter_type == IterVar.CommReduce and iv.var in own]
+    which = {sch.get_sref(own[var]) for var in reduced}
+    steps = [loop for loop in sch.get_loops(block) if sch.get_sref(loop) in which]
     if steps:
         sch.decompose_reduction(block, steps[0])
         sch.annotate(steps[-1], "pragma_any_order", 1)
@@ -167,11 +169,14 @@ def fused(sch: Schedule, loops: list[Any]) -> Any:
     return sch.fuse(*loops) if len(loops) > 1 else loops[0]
 
 
-def share(sch: Schedule, outer: list[Any], machine: Machine) -> None:
+def share(sch: Schedule, outer: list[Any], machine: Machine) -> list[Any]:
     """Loops in parallel, of nested ones as many as give each core some parts: others stay as they are, as the places of
-    a fused loop are divided by sizes in each of its iterations."""
+    a fused loop are divided by sizes in each of its iterations, and what only one of them changes is no longer kept while
+    the others run. The loops that there are then, outermost first."""
     parts, count = 1, 0
     while count < len(outer) and parts < _PARTS * machine.cores:
         parts *= extent_of(sch, outer[count]) or 256
         count += 1
-    sch.parallel(fused(sch, outer[: max(count, 1)]))
+    first = fused(sch, outer[: max(count, 1)])
+    sch.parallel(first)
+    return [first, *outer[max(count, 1) :]]

@@ -34,6 +34,7 @@ from tvmagic.ir.query import variables_in
 from tvmagic.tir.schedule import Schedule
 
 __all__ = [
+    "SYMBOLIC",
     "Access",
     "Axis",
     "BlockInfo",
@@ -43,10 +44,14 @@ __all__ = [
     "combined",
     "constant",
     "distinct",
+    "extent_or_guess",
     "loads_in",
     "look",
     "same_element",
 ]
+
+
+SYMBOLIC = 512  # the size that a symbolic one is taken to have
 
 
 class Decisions:
@@ -83,6 +88,11 @@ class Axis:
     def name(self) -> str:
         """The name of the variable, without the prefix that blocks give it."""
         return self.var.name.removeprefix("v_")
+
+
+def extent_or_guess(axis: Axis) -> int:
+    """The extent of an axis; a symbolic one is taken to be of middle size."""
+    return axis.extent if axis.extent is not None else SYMBOLIC
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,10 +197,32 @@ class BlockInfo:
         """The axes that are not reduced over."""
         return [a for a in self.axes if not a.reduced]
 
+    @cached_property
+    def along(self) -> Axis | None:
+        """The reduced axis along which what a block reads is contiguous; None if there is none, or more is read one after another
+        along the axis of the results."""
+        most = max((len(a.variables) for a in self.loads), default=0)
+        widest = [a for a in self.loads if len(a.variables) == most]
+        found = [x for x in reversed(self.axes) if x.reduced and any(a.step(x.var) == 1 for a in widest)]
+        if not found:
+            return None
+        best = next((x for x in found if x.extent != 1), found[0])
+        own = [x for x in self.spatial if x.extent != 1 and self.store.step(x.var) == 1]
+        return best if all(self._scattered(best) <= self._scattered(x) for x in own) else None
+
+    def _scattered(self, axis: Axis) -> tuple[int, int]:
+        """How many loads are of elements apart along an axis; and of those that are not, less the elements they read."""
+        steps = [(a, a.step(axis.var)) for a in self.loads]
+        extents = {x.var: extent_or_guess(x) for x in self.axes}
+        return sum(s not in (0, 1) for _, s in steps), -sum(a.elements(extents) for a, s in steps if s == 1)
+
     @property
     def reduced(self) -> list[Axis]:
-        """The axes that are reduced over."""
-        return [a for a in self.axes if a.reduced]
+        """The axes that are reduced over, in the order of their loops: the contiguous one last."""
+        found = [a for a in self.axes if a.reduced]
+        if self.along is not None:
+            found.sort(key=lambda a: a is self.along)
+        return found
 
     @property
     def branches(self) -> bool:
@@ -274,7 +306,7 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
             return None
         info.combine, info.value = parts
         value = info.value
-    elif info.reduced:
+    elif any(a.reduced for a in axes):
         return None
     finder = _Loads()
     finder.visit(value)

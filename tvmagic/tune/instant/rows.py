@@ -16,13 +16,15 @@ from tvmagic.codegen.target.machine import K, Machine
 from tvmagic.ir import Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
-from tvmagic.tune.instant.loops import any_order, fused, hint_partition, own_loops, share, vector_parts
+from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, share, vector_parts
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions
 
 __all__ = ["Chain", "apply", "chain_before", "schedule_row"]
 
 _WINDOW = 32  # steps of a reduction that are written out
 _ADDED = 8  # steps of a long reduction that are added to a vector of results before it is stored
+_FEW = 4  # steps of a contiguous reduction, from which vectors of partial results pay
+_SMALL = 1 << 12  # elements that stay in the first cache
 _TILES = 8  # from which on one more for what does not fill a tile costs little
 
 
@@ -64,8 +66,10 @@ def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> 
         shared = [a for a in chain.shared if a in mapped.values()]
         if not shared:
             continue
+        if not info.reduced and shared != chain.shared and _elements(info) <= _SMALL:
+            continue  # in the cache anyway
         longer = Chain(out, [info, *chain.members], shared, {**chain.places, info: mapped})
-        if _across(longer) is None and (_by_columns(longer) or _by_elements(longer)):
+        if _by_elements(longer) or (_across(longer) is None and _by_columns(longer)):
             continue
         chain, by_name[info.name] = longer, info
     if followed is not None and chain.members in ([], [followed]):
@@ -102,22 +106,13 @@ def _mapped(info: BlockInfo, readers: list[BlockInfo], places: dict[BlockInfo, d
     return found
 
 
-def _along(info: BlockInfo) -> Axis | None:
-    """The reduced axis along which what a block reads is contiguous."""
-    most = max((len(a.variables) for a in info.loads), default=0)
-    for axis in reversed(info.reduced):
-        if any(a.step(axis.var) == 1 for a in info.loads if len(a.variables) == most):
-            return axis
-    return None
-
-
 def _across(chain: Chain) -> Axis | None:
     """The shared axis along which the results of the last block are contiguous and its reductions do not run."""
     axis = vector_axis(chain.out)
     if axis is None or axis not in chain.shared:
         return None
     for info in chain.blocks:
-        along = _along(info) if info.reduced else None
+        along = info.along
         if along is not None and not (info is chain.out and _slides(chain.out, axis, along)):
             return None
     return axis
@@ -158,11 +153,18 @@ def _stretch(extent: int, most: int, lanes: int) -> int:
 
 def _by_elements(chain: Chain) -> bool:
     """Whether a loop over what is shared would compute one result at a time of a reduction that alone has vectors of them."""
+    across = _across(chain)
     for info in chain.blocks:
         axis = vector_axis(info) if info.reduced else None
-        if axis is not None and chain.places[info].get(axis.var) in chain.shared and _across(_alone(info)) is not None:
+        place = chain.places[info].get(axis.var) if axis is not None else None
+        if place is not across and place in chain.shared and _across(_alone(info)) is not None:
             return True
     return False
+
+
+def _elements(info: BlockInfo) -> float:
+    """How many elements a block computes; a symbolic number counts as many."""
+    return math.prod(a.extent or math.inf for a in info.axes)
 
 
 def _by_columns(chain: Chain) -> bool:
@@ -229,15 +231,14 @@ class _Rows:
         if not outer:
             return
         sch.reorder(*outer, *inside, *[loops[a] for a in out.reduced])
-        row = fused(sch, outer)
         names = ", ".join(i.name for i in chain.blocks)
         self.notes.say(f"{names}: a row at a time, which stays in the first cache; rows in parallel")
-        sch.parallel(row)
+        around = share(sch, outer, self.machine)
         # From the last block back, as each is moved to where it is read.
         for info in reversed(chain.blocks):
             if info is not out:
-                sch.compute_at(info.rv, row)
-            self.row_block(info)
+                sch.compute_at(info.rv, around[-1])
+            self.row_block(info, len(around))
 
     def _store(self) -> Any:
         """The block that stores the last block's results, which are kept in registers."""
@@ -250,7 +251,7 @@ class _Rows:
 
     # ------------------------------------------------------------------------ along rows
 
-    def row_block(self, info: BlockInfo, below: int = 1) -> None:
+    def row_block(self, info: BlockInfo, below: int) -> None:
         """Vectors for one block of a row, below `below` loops: of elements, or of partial sums."""
         sch = self.sch
         if not info.reduced:
@@ -259,10 +260,12 @@ class _Rows:
             if loop is not None:
                 vector_parts(sch, loop, self.machine.lanes(info.store.buffer.dtype), bool(info.calls))
             return
-        axis = _along(info)
-        if axis is not None and axis is info.reduced[-1]:
+        if info.along is not None and math.prod(a.extent or _FEW for a in _run_on(info)) >= _FEW:
             self.notes.say(f"{info.name}: its values are taken in any order, so that LLVM makes vectors of the loop")
             own = own_loops(sch, info.rv, below)
+            steps = [own[a.var] for a in info.reduced if a.var in own]
+            if info.reduced != [a for a in info.axes if a.reduced] and len(steps) > 1:
+                sch.reorder(*steps)
             run = [own[a.var] for a in _run_on(info) if a.var in own]
             if len(run) > 1:
                 sch.fuse(*run)
@@ -275,7 +278,7 @@ class _Rows:
         sch, chain, out = self.sch, self.chain, self.chain.out
         lanes = self.machine.lanes(out.store.buffer.dtype)
         reduced = [loops[a] for a in out.reduced]
-        window, along = _window(out), _along(out)
+        window, along = _window(out), out.along
         if len(window) < len(reduced) and (along is None or not _slides(out, across, along)):
             window = []
         if store is not None and not window and not chain.members and across.extent is not None:
