@@ -104,10 +104,8 @@ def plan_contraction(info: BlockInfo, machine: Machine, whole: bool = False) -> 
                 if any(a.step(column.var) not in (0, 1) for a in others):  # whose vectors would have to be gathered
                     continue
                 best = _cheaper(best, info, machine, wide, narrow, column, others, whole)
-    alone = math.prod(
-        extent_or_guess(a) for a in info.axes
-    )  # a cycle for each term: copies may cost more than the terms
-    return best if best is not None and best.cost < alone else None
+    terms = math.prod(extent_or_guess(a) for a in info.axes)
+    return best if best is not None and best.cost < terms else None  # copies may cost more than a cycle for each term
 
 
 def _multiplied(info: BlockInfo, operands: list[Access]) -> list[Access]:
@@ -302,11 +300,9 @@ class Application:
         if buffer is not access.buffer:
             copy = next(p for p in sch.get_producers(self.block) if sch.get(p).writes[0].buffer is buffer)
         else:
-            reading = [b for b in blocks_of(sch) if any(r.buffer is buffer for r in sch.get(b).reads)]
-            own = (
-                [self.block] if len(reading) > 1 else []
-            )  # what else reads the array may be what the copy must not wait for
-            copy = sch.cache_read(self.block, number, "global", own)
+            # What else reads the array does not wait for the copy: it may be what the other operand is made by.
+            readers = [b for b in blocks_of(sch) if any(r.buffer is buffer for r in sch.get(b).reads)]
+            copy = sch.cache_read(self.block, number, "global", [self.block] if len(readers) > 1 else [])
         place = {v: n for n, v in enumerate(access.indices) if isinstance(v, Var)}
         others = [a for a in plan.info.axes if a.var in place and a is not axis]
         batch = [a for a in others if not a.reduced and a.var in plan.wide.variables and a.var in plan.narrow.variables]
@@ -445,9 +441,8 @@ class Application:
             sch.compute_at(wide, everywhere)
         elif stretch:
             sch.compute_at(wide, stretch[0])
-        near = (
-            narrow is not None and plan.info.constant and not stretch and self._read_once(plan.narrow)
-        )  # else it would be copied again for each stretch
+        # With stretches it would be copied again for each of them.
+        near = narrow is not None and plan.info.constant and not stretch and self._read_once(plan.narrow)
         if near:
             sch.compute_at(narrow, everywhere)
         count = self._count([everywhere])
