@@ -60,7 +60,9 @@ class _Taken(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if isinstance(node.func, ast.Name) and node.func.id in ("where", "select") and len(node.args) == 3:
             return self._chosen(node, *node.args)
-        inside = {name: self.made.ranges[name] for name in over_names(node, self.made.source) if name in self.made.ranges}
+        inside = {
+            name: self.made.ranges[name] for name in over_names(node, self.made.source) if name in self.made.ranges
+        }
         around, self.ranges = self.ranges, {**self.ranges, **inside}
         try:
             return self.generic_visit(node)
