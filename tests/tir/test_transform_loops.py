@@ -185,6 +185,29 @@ def test_a_condition_on_a_let_that_stays_is_not_hoisted() -> None:
     assert text.index("v:") < text.index("if v <")
 
 
+def test_a_condition_on_one_side_of_a_branch_stays_in_the_loops_around_the_branch() -> None:
+    """Around them it would leave out what the other side does; around a loop inside its own side it leaves out nothing."""
+    before = """
+        def main(A: T.Buffer((8, 4), "int32"), B: T.Buffer((8,), "int32"), n: T.int32):
+            for i in range(8):
+                if B[i] < 3:
+                    for j in range(4):
+                        if n < 3:
+                            A[i, j] = 1
+                else:
+                    A[i, 0] = 2
+        """
+    after = before.replace(
+        """for j in range(4):
+                        if n < 3:""",
+        """if n < 3:
+                        for j in range(4):""",
+    )
+    check(HoistIfThenElse(), before, after)
+    straight = before.replace("for j in range(4):", "if n < 5:").replace("A[i, j]", "A[i, 1]")
+    check(HoistIfThenElse(), straight, straight)
+
+
 def test_expressions_and_lets_are_hoisted() -> None:
     text = script(
         HoistExpression()(

@@ -196,6 +196,11 @@ def test_a_kept_loop_of_one_iteration_counts_as_its_value():
     body = "        if 15 <= k * 20 + i: A[i] = 1\n        else: A[i] = 2"
     found = text(t.Simplify()(t.LoopPartition()(module(loops + body, "A: T.Buffer((20,), 'int32')"))))
     assert loop(15, "A[i] = 2").split("\n")[0] in found and "A[i + 15] = 1" in found and "if" not in found
+    body = (
+        "        if 15 <= k * 20 + i: A[i] = 3\n        if 4 <= k + i and i < 15: A[i] = 2\n        if i < 4: A[i] = 1"
+    )
+    found = text(t.Simplify()(t.LoopPartition()(module(loops + body, "A: T.Buffer((20,), 'int32')"))))
+    assert textwrap.indent(THREE, "    ") in found
 
 
 # ---------------------------------------------------------------------------- views, blocks, intrinsics
@@ -268,7 +273,7 @@ def test_the_domain_of_a_vector_is_that_of_all_lanes():
     (buffer,) = f.buffer_map.values()
     (touched,) = arith.DomainTouched(f.body.body, buffer, True, True)
     assert touched.extent == 16 and str(touched.min) == "i * 16"
-    assert list(arith.DomainTouched(f.body, buffer, True, False)) == []
+    assert arith.DomainTouched(f.body, buffer, True, False) == ()
 
 
 def test_suggest_index_map_of_columns_read_one_after_the_other():

@@ -108,18 +108,18 @@ class _Touches(Visitor):
 
 def domain_touched(
     stmt: Stmt, buffer: Buffer, consider_loads: bool = True, consider_stores: bool = True
-) -> list[Range | None]:
+) -> tuple[Range | None, ...]:
     """For each axis of `buffer` the range of the indices that `stmt` accesses it at.
 
-    An axis whose indices have no bound gives None; a buffer that is not accessed an empty list.
+    An axis whose indices have no bound gives None; a buffer that is not accessed an empty tuple.
     """
     if not (consider_loads or consider_stores):
         raise TVMagicError("`DomainTouched` considers loads, stores or both, not neither")
     touches = _Touches(buffer, consider_loads, consider_stores)
     touches.visit(stmt)
     if not any(touches.axes):
-        return []
-    return [_range_of(union(sets)) for sets in touches.axes]
+        return ()
+    return tuple(_range_of(union(sets)) for sets in touches.axes)
 
 
 def _range_of(touched: IntSet) -> Range | None:

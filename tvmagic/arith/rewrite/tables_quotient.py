@@ -114,6 +114,7 @@ x * c1 % c2 -> x * (c1 % c2) % c2 if c2 != 0
 (x + c1) % c2 -> (x + c1 % c2) % c2 if c2 > 0 and (c1 >= c2 or c1 < 0)
 (x + y * c1) % c2 -> (x + y * (c1 % c2)) % c2 if c2 > 0
 (x * c1) % (x * c2) -> x * (c1 % c2) if c2 != 0
+(x * c1 + c2) % (x * c3 + c4) -> zero(x) if c3 != 0 and c1 % c3 == 0 and c2 == c1 // c3 * c4
 x * y % y | y * x % y -> zero(y)
 (x + z % y) % y | (z % y + x) % y -> zero(x) if iszero((x + z) % y)
 (x - x % z) % y | (x % z - x) % y -> zero(x) if iszero(y - z) or iszero(y + z)

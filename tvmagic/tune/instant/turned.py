@@ -22,7 +22,7 @@ _TERMS = 4  # of each result, from which a pass over the results costs less than
 
 
 def turn_sums(sch: Schedule, info: BlockInfo, machine: Machine, notes: Decisions) -> str | None:
-    """Compute a block's sums in the order of what it reads, and turn them afterwards, where that pays; the name of the
+    """Compute a block's sums in the order of what it reads, and turn them afterwards if that pays; the name of the
     block that turns them, which is scheduled."""
     lanes = machine.lanes(info.store.buffer.dtype)
     order = _order(info, lanes)

@@ -84,19 +84,20 @@ class _Collector(Visitor):
         self.conditionals = conditionals
         self.active: list[_Loop] = []
         self.done: list[_Loop] = []
+        self.beside = 0  # how many of the active loops are around an `if` with an else, one of whose sides is visited
         self.block_vars: set[Var] = set()
         self.loops_of_let: dict[Var, set[Var]] = {}
         self.lets_of_let: dict[Var, set[Var]] = {}  # those that its value names itself
 
-    def _destination(self, expr: PrimExpr) -> _Loop | None:
-        """The outermost loop around which `expr` can stand."""
+    def _destination(self, expr: PrimExpr, first: int = 0) -> _Loop | None:
+        """The outermost of the active loops from `first` on around which `expr` can stand."""
         used: set[Var] = set()
         for var in free_vars(expr):
             used.add(var)
             used |= self.loops_of_let.get(var, set())
         found: _Loop | None = None
         across = HoistedConditionals.UsingBlockVar in self.conditionals
-        for loop in reversed(self.active):
+        for loop in reversed(self.active[first:]):
             if loop.in_sequence or loop.var in used or not (across or isinstance(loop.node, For)):
                 return found
             found = loop
@@ -105,7 +106,8 @@ class _Collector(Visitor):
     def _condition(self, value: PrimExpr, kind: HoistedConditionals, has_else: bool = True) -> None:
         if side_effect(value) > CallEffect.PURE:
             return
-        loop = self._destination(value)
+        # Around a loop in which another side of an `if` runs, a condition without an else would leave that side out.
+        loop = self._destination(value, 0 if has_else else self.beside)
         if loop is None or loop.in_sequence:
             return
         variables = free_vars(value)
@@ -128,7 +130,11 @@ class _Collector(Visitor):
     @handles(IfThenElse)
     def branch(self, node: IfThenElse) -> None:
         self._condition(node.condition, HoistedConditionals.IfElseStmt, node.else_case is not None)
+        beside = self.beside
+        if node.else_case is not None:
+            self.beside = len(self.active)
         self.visit_children(node)
+        self.beside = beside
 
     @handles(Call)
     def call(self, node: Call) -> None:

@@ -212,15 +212,16 @@ class _Partitions(Visitor):
 
 
 def constant_runs(
-    var: Var, found: Sequence[tuple[PrimExpr, bool, Any]], low: int, high: int
+    var: Var, found: Sequence[tuple[PrimExpr, bool, Any]], low: int, high: int, analyzer: Analyzer
 ) -> list[tuple[int, int, dict[PrimExpr, bool]]]:
     """The values from `low` to `high` as runs, each with its first and last value and the conditions known in it.
 
     found: conditions, each with an interval of values for which it has a known truth.
+    analyzer: knows the loops around, of which those of one iteration count as their value.
     """
     known: list[tuple[PrimExpr, bool, int, int]] = []
     for condition, holds, interval in found:
-        ends = _constant_ends(interval, low, high)
+        ends = _constant_ends(interval, low, high, analyzer)
         if ends is None:
             continue
         known.append((condition, holds, *ends))
@@ -245,9 +246,8 @@ def mentions_others(condition: PrimExpr, var: Var) -> bool:
     return any(v is not var for v in variables_in(condition))
 
 
-def _constant_ends(interval: Any, low: int, high: int) -> tuple[int, int] | None:
+def _constant_ends(interval: Any, low: int, high: int, analyzer: Analyzer) -> tuple[int, int] | None:
     """The ends of an interval within `low` and `high`; None if one is not a constant."""
-    analyzer = Analyzer()
     ends: list[int] = []
     for bounded, value, limit in (
         (interval.has_lower_bound(), interval.min_value, low),
@@ -357,7 +357,7 @@ class _Partitioner(StmtMutator):
         if not finder.found:
             return None
         if hinted and not thread and isinstance(low, IntImm) and isinstance(high, IntImm):
-            runs = constant_runs(var, finder.found, low.value, high.value)
+            runs = constant_runs(var, finder.found, low.value, high.value, self.analyzer)
             if len(runs) > 1:
                 return self._in_runs(node, runs, body)
         middle, conditions, holds = self._middle(finder.found, low, high)
