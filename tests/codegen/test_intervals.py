@@ -6,7 +6,7 @@ import random
 from itertools import product
 
 from tvmagic.codegen.intervals import Intervals
-from tvmagic.ir import And, IntImm, PrimExpr, Ramp, Var
+from tvmagic.ir import And, Call, IntImm, PrimExpr, Ramp, Var
 
 
 def known(*extents: int) -> tuple[Intervals, list[Var]]:
@@ -67,3 +67,10 @@ def test_no_value_is_outside_the_bounds() -> None:
             for size in range(1, 60, 7):
                 if values and intervals.inside(terms[1], size):
                     assert 0 <= min(values) and max(values) < size
+
+
+def test_a_shift_by_less_than_nothing_has_the_limits_of_its_type() -> None:
+    intervals, i = known(8)
+    x = i[0]
+    assert intervals.of(x >> 1) == (0, 3)
+    assert intervals.of(Call("int32", "tir.shift_right", [x, IntImm("int32", -1)])) == (-(2**31), 2**31 - 1)

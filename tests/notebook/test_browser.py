@@ -186,6 +186,9 @@ def test_copies_are_followed_and_relatives_are_named_only_where_that_helps(page:
     hits.nth(3).click()
     assert hits.count() == 1 and stepper.locator(".tm-view .tm-hit").count() == 2, "a copy and what it was made of"
     stepper.locator("li", has_text="codegen.llvm").click()
+    page.wait_for_function(
+        "() => document.querySelectorAll('.tm-view .tm-cell').length > 500"
+    )  # the rest of a long step
     lines = stepper.locator(".tm-view .tm-cell").count()
     assert 0 < stepper.locator(".tm-view .tm-hit").count() < lines / 3, "one copy of eight"
     assert kin.count() == 0, "most lines come from this line of the cell, so that says nothing"

@@ -143,7 +143,7 @@ def _cast(bounds: Intervals, expr: Cast, depth: int) -> Interval:
 
 def _call(bounds: Intervals, expr: Call, depth: int) -> Interval:
     name = callee(expr)
-    if name == "tir.shift_right" and isinstance(expr.args[1], IntImm):
+    if name == "tir.shift_right" and isinstance(expr.args[1], IntImm) and expr.args[1].value >= 0:
         low, high = bounds.of(expr.args[0], depth)
         return low >> expr.args[1].value, high >> expr.args[1].value
     if name == "tir.likely":
