@@ -5,7 +5,8 @@
 ; still asleep. A worker that finds nothing to do spins for some 50 microseconds (3000 rounds, each with a pause of
 ; some 40 cycles), then sleeps on a condition variable. Two orders make it safe: a worker counts itself in `active`
 ; before it looks whether the region is open, and the caller closes the region before it looks at `active` (all
-; sequentially consistent). While a region runs, a second caller runs its loop alone.
+; sequentially consistent). While a region runs, a second caller runs its loop alone. Where the system can be told, workers
+; run on other processors than the caller (`processors_*.ll`; `place` is the caller's at its last region).
 
 @generation = global i64 0
 @open = global i64 0
@@ -20,6 +21,8 @@
 @sleepers = global i32 0
 @quit = global i32 0
 @limit = global i32 0
+@threads = global [1023 x i64] zeroinitializer
+@place = global i32 -1
 @mutex = global [16 x i64] zeroinitializer, align 64
 @condition = global [16 x i64] zeroinitializer, align 64
 declare i32 @pthread_mutex_init(ptr, ptr)
@@ -32,6 +35,8 @@ declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(i64, ptr)
 declare i32 @sched_yield()
 declare void @pause()
+declare void @keep_apart(ptr, i32)
+declare i32 @llvm.umin.i32(i32, i32)
 
 define i32 @pool_init() {
   store atomic i32 0, ptr @busy seq_cst, align 4
@@ -48,10 +53,20 @@ define i32 @pool_init() {
 define i32 @pool_start(ptr %thread, i64 %number) {
   %arg = inttoptr i64 %number to ptr
   %r = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %arg)
+  %index = sub i64 %number, 1
+  %known = icmp ult i64 %index, 1023
+  br i1 %known, label %keep, label %done
+keep:
+  %handle = load i64, ptr %thread, align 8
+  %at = getelementptr [1023 x i64], ptr @threads, i64 0, i64 %index
+  store i64 %handle, ptr %at, align 8
+  br label %done
+done:
   ret i32 %r
 }
 
 define void @pool_limit(i32 %workers) {
+  store i32 -1, ptr @place, align 4
   store atomic i32 %workers, ptr @limit seq_cst, align 4
   ret void
 }
@@ -178,6 +193,8 @@ region:
   store ptr %body, ptr @body, align 8
   store ptr %closure, ptr @closure, align 8
   store i64 %extent, ptr @extent, align 8
+  %known = call i32 @llvm.umin.i32(i32 %workers, i32 1023)
+  call void @keep_apart(ptr @threads, i32 %known)
   %w1 = add i32 %workers, 1
   %w2 = zext i32 %w1 to i64
   %parts = mul i64 %w2, 4
@@ -194,8 +211,8 @@ region:
   br i1 %any, label %wake, label %work
 wake:
   %l = call i32 @pthread_mutex_lock(ptr @mutex)
-  %b = call i32 @pthread_cond_broadcast(ptr @condition)
   %u = call i32 @pthread_mutex_unlock(ptr @mutex)
+  %b = call i32 @pthread_cond_broadcast(ptr @condition)
   br label %work
 work:
   call void @run_chunks(i32 0)
