@@ -2,7 +2,9 @@
 ;
 ; A region is a parallel loop that runs. Its caller publishes body, closure and extent, opens the region, takes
 ; chunks itself, closes the region when no chunk is left and waits for the workers that joined, not for those
-; still asleep. A worker that finds nothing to do spins for some 50 microseconds (3000 rounds, each with a pause of
+; still asleep. A chunk is what is left over twice the number of threads (guided self-scheduling, Polychronopoulos and Kuck
+; 1987), and never less than the extent over 32 times that number: threads that began late, or have slower iterations, end
+; at the same time. A worker that finds nothing to do spins for some 50 microseconds (3000 rounds, each with a pause of
 ; some 40 cycles), then sleeps on a condition variable. Two orders make it safe: a worker counts itself in `active`
 ; before it looks whether the region is open, and the caller closes the region before it looks at `active` (all
 ; sequentially consistent). While a region runs, a second caller runs its loop alone. Where the system can be told, workers
@@ -13,7 +15,8 @@
 @active = global i32 0
 @next = global i64 0
 @extent = global i64 0
-@chunk = global i64 0
+@least = global i64 0
+@share = global i64 0
 @body = global ptr null
 @closure = global ptr null
 @status = global i32 0
@@ -37,6 +40,8 @@ declare i32 @sched_yield()
 declare void @pause()
 declare void @keep_apart(ptr, i32)
 declare i32 @llvm.umin.i32(i32, i32)
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.umax.i64(i64, i64)
 
 define i32 @pool_init() {
   store atomic i32 0, ptr @busy seq_cst, align 4
@@ -90,20 +95,31 @@ entry:
   %body = load ptr, ptr @body, align 8
   %closure = load ptr, ptr @closure, align 8
   %extent = load i64, ptr @extent, align 8
-  %chunk = load i64, ptr @chunk, align 8
+  %least = load i64, ptr @least, align 8
+  %share = load i64, ptr @share, align 8
   br label %more
 more:
   %status = load atomic i32, ptr @status monotonic, align 4
   %stopped = icmp ne i32 %status, 0
-  br i1 %stopped, label %done, label %take
+  br i1 %stopped, label %done, label %look
+look:
+  %first = load atomic i64, ptr @next seq_cst, align 8
+  br label %take
 take:
-  %begin = atomicrmw add ptr @next, i64 %chunk seq_cst
+  %begin = phi i64 [ %first, %look ], [ %there, %size ]
   %none = icmp sge i64 %begin, %extent
-  br i1 %none, label %done, label %run
+  br i1 %none, label %done, label %size
+size:
+  %rest = sub i64 %extent, %begin
+  %part = udiv i64 %rest, %share
+  %fair = call i64 @llvm.umax.i64(i64 %part, i64 %least)
+  %chunk = call i64 @llvm.umin.i64(i64 %fair, i64 %rest)
+  %end = add i64 %begin, %chunk
+  %pair = cmpxchg ptr @next, i64 %begin, i64 %end seq_cst seq_cst
+  %there = extractvalue { i64, i1 } %pair, 0
+  %taken = extractvalue { i64, i1 } %pair, 1
+  br i1 %taken, label %run, label %take
 run:
-  %far = add i64 %begin, %chunk
-  %over = icmp sgt i64 %far, %extent
-  %end = select i1 %over, i64 %extent, i64 %far
   %r = call i32 %body(i64 %begin, i64 %end, ptr %closure, i32 %worker)
   %bad = icmp ne i32 %r, 0
   br i1 %bad, label %fail, label %more
@@ -197,11 +213,12 @@ region:
   call void @keep_apart(ptr @threads, i32 %known)
   %w1 = add i32 %workers, 1
   %w2 = zext i32 %w1 to i64
-  %parts = mul i64 %w2, 4
-  %up = add i64 %extent, %parts
-  %up1 = sub i64 %up, 1
-  %chunk = udiv i64 %up1, %parts
-  store i64 %chunk, ptr @chunk, align 8
+  %share = mul i64 %w2, 2
+  store i64 %share, ptr @share, align 8
+  %parts = mul i64 %w2, 32
+  %smallest = udiv i64 %extent, %parts
+  %least = call i64 @llvm.umax.i64(i64 %smallest, i64 1)
+  store i64 %least, ptr @least, align 8
   store atomic i32 0, ptr @status seq_cst, align 4
   store atomic i64 0, ptr @next seq_cst, align 8
   store atomic i64 1, ptr @open seq_cst, align 8
