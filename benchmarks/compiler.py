@@ -84,7 +84,11 @@ def measured() -> dict[str, float]:
 
 def of_tree(folder: pathlib.Path) -> dict[str, float]:
     """The times of the `tvmagic` in a folder, in a process of its own."""
-    env = {**os.environ, "PYTHONPATH": str(folder)}
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "PYTHONDONTWRITEBYTECODE": "",
+    }  # the import is that of compiled modules
     command = [sys.executable, __file__, "--here"]
     done = subprocess.run(command, env=env, cwd=folder, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])

@@ -10,9 +10,12 @@ import itself is quick and loads neither LLVM nor widgets.
 from __future__ import annotations
 
 import importlib
-from typing import Any as _Any
 
 from tvmagic import _absent, _places
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any as _Any
 
 __version__ = "0.1.0"
 

@@ -6,11 +6,14 @@ one sentence that says what is missing.
 
 from __future__ import annotations
 
-import importlib.machinery
 import sys
-from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `import tvmagic` loads none of these: they take longer than all of it
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
 
 __all__ = ["ABSENT", "AbsentName", "install"]
 
@@ -87,12 +90,12 @@ class _Finder:
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    ) -> ModuleSpec | None:
         if _reason(fullname) is None:
             return None
-        return importlib.machinery.ModuleSpec(fullname, self)  # type: ignore[arg-type]
+        return ModuleSpec(fullname, self)  # type: ignore[arg-type]
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _Module(spec.name, _reason(spec.name) or "")
 
     def exec_module(self, module: ModuleType) -> None:

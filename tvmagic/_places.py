@@ -6,12 +6,14 @@ Such a module has no file: it gives the names of the modules that `PLACES` says,
 from __future__ import annotations
 
 import importlib
-import importlib.machinery
-import importlib.util
 import sys
-from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `import tvmagic` loads none of these: they take longer than all of it
+    from collections.abc import Sequence
+    from typing import Any
 
 __all__ = ["PLACES", "install", "submodule"]
 
@@ -96,12 +98,12 @@ class _Finder:
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    ) -> ModuleSpec | None:
         if fullname.removeprefix("tvmagic.") not in PLACES or not fullname.startswith("tvmagic."):
             return None
-        return importlib.machinery.ModuleSpec(fullname, self)  # type: ignore[arg-type]
+        return ModuleSpec(fullname, self)  # type: ignore[arg-type]
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _Module(spec.name, [f"tvmagic.{name}" for name in PLACES[spec.name.removeprefix("tvmagic.")].split()])
 
     def exec_module(self, module: ModuleType) -> None:
@@ -113,6 +115,8 @@ def submodule(package: str, name: str) -> ModuleType:
 
     Raises AttributeError if there is no such module.
     """
+    import importlib.util
+
     path = f"{package}.{name}"
     if name.startswith("__") or importlib.util.find_spec(path) is None:
         raise AttributeError(f"module `{package}` has no name `{name}`")

@@ -283,6 +283,10 @@ def test_the_kernel_of_a_tiling_is_its_own(loaded: Any) -> None:
     assert "npu:plain" in run(loaded, "%compare npu cpu").text()
 
 
+def test_a_version_is_checked_by_its_name(loaded: Any) -> None:
+    assert "dense (plain): equal to NumPy" in str(run(loaded, "%check dense:plain --seed 2"))
+
+
 def test_benchmarks_compare_all_versions(loaded: Any) -> None:
     run(loaded, SCHEDULE.replace("tiled", "second"))
     table = run(loaded, "%bench dense --seconds 0.01")
@@ -344,6 +348,7 @@ WRONG = [
     ("%%schedule dense --size 0\ns[Y]", "is not a whole number"),
     ("%%schedule dense --size 8\ns[Y]", "`--size` would do nothing without `--check` or `--time`"),
     ("%%schedule dense -c --size 8\ns[Y]", "`dense` has no symbolic size, so that --size would do nothing"),
+    ("%check dense --size 100", "`dense` has no symbolic size, so that --size would do nothing"),
     ("%bench dense --size 100", "`dense` has no symbolic size, so that --size would do nothing"),
     ("%%tensor np\nX: float32[4]\nY[i] = X[i]", "`np` is a name that cells have; give the operator another name"),
     ("%%tensor s\nX: float32[4]\nY[i] = X[i]", "`s` is a name that cells have"),

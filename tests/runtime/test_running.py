@@ -1,5 +1,6 @@
 """Running kernels: bounds checks, stopping, threads, timing, registered functions."""
 
+import ast
 import os
 import signal
 import subprocess
@@ -15,6 +16,11 @@ from tvmagic import codegen, runtime, tir
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc, Ramp, decl_buffer
 from tvmagic.ir.expr import Var
+
+
+def environment():
+    """The environment of a process that imports this tvmagic."""
+    return {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(tvmagic.__file__))}
 
 
 def build(body, *params, **options):
@@ -109,9 +115,9 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="needs POSIX signals")
 @pytest.mark.parametrize("kind", ["SERIAL", "PARALLEL"])
 def test_ctrl_c_stops_a_long_loop(kind):
-    root = os.path.dirname(os.path.dirname(tvmagic.__file__))
-    env = {**os.environ, "PYTHONPATH": root}
-    done = subprocess.run([sys.executable, "-c", ENDLESS, kind], capture_output=True, text=True, timeout=60, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", ENDLESS, kind], capture_output=True, text=True, timeout=60, env=environment()
+    )
     assert done.stdout.strip() == "stopped True", done.stderr
 
 
@@ -151,6 +157,34 @@ def test_parallel_loops_run_every_iteration_once(threads):
         runtime.set_num_threads(before)
 
 
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux") or len(os.sched_getaffinity(0)) < 2, reason="Linux with 2 processors"
+)
+@pytest.mark.parametrize("extra", [0, 2])
+def test_workers_run_where_the_caller_is_not(extra):
+    """With more threads than processors they may run where the caller is, too."""
+    allowed = os.sched_getaffinity(0)
+    script = f"""
+import os, numpy as np
+import tvmagic
+from tvmagic import runtime, te
+runtime.set_num_threads({len(allowed) + extra})
+x = te.placeholder((4096,), name="X")
+y = te.compute((4096,), lambda i: x[i] + 1, name="Y")
+s = te.create_schedule(y.op)
+s[y].parallel(y.op.axis[0])
+others = set(os.listdir("/proc/self/task"))
+built = tvmagic.build(s, [x, y])
+built(np.zeros(4096, "float32"), np.zeros(4096, "float32"))
+print([sorted(os.sched_getaffinity(int(t))) for t in set(os.listdir("/proc/self/task")) - others])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=environment())
+    places = [set(p) for p in ast.literal_eval(done.stdout)]
+    assert len(places) == len(allowed) - 1 + extra, done.stderr
+    for there in places:
+        assert there == places[0] <= allowed and len(there) == len(allowed) - (extra == 0)
+
+
 def test_kernels_may_be_called_from_several_threads():
     (x,) = buffers("X", shape=(4096,), dtype="int32")
     built = build(loop(4096, lambda i: tir.BufferStore(x, x[i] + 1, [i]), ForKind.PARALLEL), x)
@@ -188,9 +222,8 @@ if pid == 0:
     os._exit(0 if (a == 2).all() else 1)
 print(os.waitpid(pid, 0)[1], (a == 2).all())
 """
-    env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(tvmagic.__file__))}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=60, env=env
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=60, env=environment()
     )
     assert done.stdout.strip() == "0 True", done.stderr
 
@@ -235,6 +268,5 @@ def test_an_unknown_extern_function_is_refused():
 
 def test_importing_loads_no_llvm():
     code = "import sys, tvmagic, tvmagic.runtime, tvmagic.codegen; print('llvmlite' in sys.modules)"
-    env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(tvmagic.__file__))}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment())
     assert done.stdout.strip() == "False", done.stderr

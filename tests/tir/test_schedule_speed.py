@@ -41,7 +41,7 @@ def test_many_primitives_on_one_function(calls: Count) -> None:
 
 
 def test_compute_at_keeps_what_is_known(calls: Count) -> None:
-    """A block that joins others under a loop costs as much as the number of blocks, not as their square."""
+    """A block that joins others under a loop costs so much for each of them, not as their square."""
 
     def last_call(blocks: int) -> int:
         sch = Schedule(primitives.chain(blocks))
@@ -50,7 +50,7 @@ def test_compute_at_keeps_what_is_known(calls: Count) -> None:
             sch.compute_at(f"B{i}", loop)
         return calls(lambda: sch.compute_at("B0", loop))
 
-    assert last_call(96) < 2 * last_call(24)
+    assert last_call(96) - last_call(24) < 160 * 72
 
 
 def test_a_condition_that_doubles_with_each_step_is_refused() -> None:

@@ -261,7 +261,26 @@ class IndexMap(Node):
         """
         ranges = _ranges(shape)
         self._check_rank(len(ranges))
-        if self._proves_injective(ranges):
+        self._decide_injective(ranges, self._back(ranges))
+
+    def injective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
+        """`non_surjective_inverse` of a map that `check_injective` accepts; its errors."""
+        ranges = _ranges(shape)
+        self._check_rank(len(ranges))
+        back = self._back(ranges)
+        self._decide_injective(ranges, back)
+        return self._inverse(ranges, IterMapLevel.NoCheck) if back is None else back
+
+    def _back(self, ranges: Sequence[Range]) -> tuple[IndexMap, PrimExpr] | None:
+        """The map back and where there is padding, if they are known."""
+        try:
+            return self._inverse(ranges, IterMapLevel.NoCheck)
+        except TVMagicError:
+            return None
+
+    def _decide_injective(self, ranges: Sequence[Range], back: tuple[IndexMap, PrimExpr] | None) -> None:
+        """What `check_injective` says, by the map back."""
+        if back is not None and self._comes_back(ranges, back[0]):
             return
         clash = self._clash(ranges)
         if clash:
@@ -275,12 +294,8 @@ class IndexMap(Node):
                 f"`{self}` is not known to be injective: the indices cannot be computed from the new ones"
             )
 
-    def _proves_injective(self, ranges: Sequence[Range]) -> bool:
+    def _comes_back(self, ranges: Sequence[Range], back: IndexMap) -> bool:
         """Whether the map back gives each index again."""
-        try:
-            back = self.non_surjective_inverse(ranges)[0]
-        except TVMagicError:
-            return False
         analyzer = new_analyzer()
         for var, range_ in zip(self.initial_indices, ranges):
             analyzer.bind(var, range_)

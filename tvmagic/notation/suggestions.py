@@ -225,6 +225,9 @@ def syntax_meant(line: str) -> str | None:
         return f"an element has its indices in square brackets: `{called[1]}[{called[2].strip()}]`"
     if re.match(r"\s*\w+\s*\[.*?\]\s*:=", line):
         return f"a tensor is defined by `=`: `{line.strip().replace(':=', '=', 1)}`"
+    single = re.match(r"\s*(\w+)\s*:\s*(\w+)\s*\[\s*\]\s*$", line)
+    if single:
+        return f"a single value is declared by its type alone: `{single[1]}: {single[2]}`"
     declared = re.match(r"\s*(\w+)\s+(\w+\s*\[.*\])\s*;?$", line)
     if declared and re.match(r"\w+", declared[2])[0] in DTYPES:  # type: ignore[index]
         return f"declare an input as `{declared[1]}: {declared[2]}`"
@@ -337,6 +340,14 @@ def _indexed(name: str, value: ast.expr, tensors: Mapping[str, Any]) -> str | No
     indices = dict.fromkeys(n.id for a in accesses for n in ast.walk(a.slice) if isinstance(n, ast.Name))
     over = {n.id for c in ast.walk(value) if isinstance(c, ast.keyword) for n in ast.walk(c) if isinstance(n, ast.Name)}
     if accesses:
+        if (
+            isinstance(value, ast.Call)
+            and _called(value) in ("sum", "max", "min", "prod", "mean")
+            and not value.keywords
+        ):
+            all_of = next(iter(indices)) if len(indices) == 1 else f"({', '.join(indices)})"
+            inside = ", ".join(map(ast.unparse, value.args))
+            return f"a reduction says over what: `{name}[()] = {ast.unparse(value.func)}({inside}, over={all_of})` of all elements"
         left = ", ".join(n for n in indices if n not in over) or "()"
         return f"index notation has the indices on the left too: `{name}[{left}] = {ast.unparse(value)}`"
     if isinstance(value, ast.Call):
@@ -344,11 +355,10 @@ def _indexed(name: str, value: ast.expr, tensors: Mapping[str, Any]) -> str | No
         if found is not None:
             return found
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.MatMult):
-        left, right = _matrix(value.left, "i", "k", tensors), _matrix(value.right, "k", "j", tensors)
+        left, right = _factor(value.left, ("i", "k"), tensors), _factor(value.right, ("k", "j"), tensors)
         if left and right:
-            return (
-                f"a product of matrices is a sum with an index for each dimension: `{name}[i, j] += {left} * {right}`"
-            )
+            place = ", ".join([index for index in ("i", "j") if index in left[1] + right[1]]) or "()"
+            return f"a product of matrices is a sum with an index for each dimension: `{name}[{place}] += {left[0]} * {right[0]}`"
     match value:
         case ast.Attribute(value=ast.Name(id=whole), attr="T") if whole in tensors:
             indices = list(_INDICES[: len(tensors[whole].shape)])
@@ -419,13 +429,19 @@ def _called(call: ast.Call) -> str:
     return ast.unparse(call.func).rsplit(".", 1)[-1]
 
 
-def _matrix(operand: ast.expr, row: str, column: str, tensors: Mapping[str, Any]) -> str | None:
-    """A matrix or its transpose with its indices; None for what is neither."""
+def _factor(
+    operand: ast.expr, indices: tuple[str, str], tensors: Mapping[str, Any]
+) -> tuple[str, tuple[str, ...]] | None:
+    """A matrix, its transpose or a vector, which has the index `k` alone, with its indices; None for what is none of them."""
     match operand:
+        case ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name), attr="T") if (
+            name in tensors and len(tensors[name].shape) == 1
+        ):
+            return f"{name}[k]", ("k",)
         case ast.Name(id=name) if name in tensors:
-            return f"{name}[{row}, {column}]"
+            return f"{name}[{', '.join(indices)}]", indices
         case ast.Attribute(value=ast.Name(id=name), attr="T") if name in tensors:
-            return f"{name}[{column}, {row}]"
+            return f"{name}[{', '.join(reversed(indices))}]", indices
     return None
 
 

@@ -16,8 +16,8 @@ from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator
 
 __all__ = [
-    "ASM_TARGET", "CHECK", "CHECK_TARGET", "CODE_TARGET", "HIDE", "IDLE", "NAME", "ONLY", "SHOWS", "SIZE", "TARGET", "TIME", "VERIFY", "VERSION",
-    "kept", "knob", "operator_names", "pass_names", "puzzle_numbers", "target_names", "version_names",
+    "ASM_TARGET", "CHECK", "CHECK_TARGET", "CODE_TARGET", "HIDE", "IDLE", "NAME", "ONLY", "RUN_TARGET", "SHOWS", "SIZE", "TARGET", "TIME", "VERIFY",
+    "VERSION", "kept", "knob", "operator_names", "pass_names", "puzzle_numbers", "target_names", "version_names",
 ]  # fmt: skip
 
 
@@ -64,6 +64,12 @@ CHECK_TARGET = argument(
     metavar="T",
     help="what to compile for (this machine): aarch64, aarch64-sve, riscv64, ... With --check it is run, by an emulator "
     "if need be (docs/targets.md)",
+    completes=target_names,
+)
+RUN_TARGET = argument(
+    "--target",
+    metavar="T",
+    help="what to compile for (this machine): aarch64, riscv64, ...; it is run by an emulator if need be (docs/targets.md)",
     completes=target_names,
 )
 CODE_TARGET = argument(

@@ -19,6 +19,7 @@ from tvmagic.notebook.magic_arguments import (
     HIDE,
     NAME,
     ONLY,
+    RUN_TARGET,
     SIZE,
     TARGET,
     TIME,
@@ -235,6 +236,20 @@ class TensorMagics(SchedulingMagics):
     def llvm(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%llvm")
         return commands.llvm(version, self._target(arguments.target), optimize=not arguments.raw)
+
+    @magic(
+        "Compare an operator with NumPy on random inputs, by a bound on rounding errors, and look for races in its loops.",
+        NAME,
+        VERSION,
+        argument("--seed", type=int, default=0, metavar="N", help="which random inputs (0)"),
+        SIZE,
+        RUN_TARGET,
+        example="%check dense:auto",
+    )
+    def check(self, arguments: Namespace) -> Shown:
+        version = self._version(arguments, "%check")
+        size = self._size_for(arguments, "%check", version.operator)
+        return commands.check_result(version, arguments.seed, size, arguments.target or self.target)
 
     @magic(
         "Measure the schedules of an operator beside NumPy: times and ratios, GFLOP/s or GB/s, and the share of this "

@@ -7,10 +7,19 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-__all__ = ["PARTS", "is_windows", "machine_part", "needs_builtins", "read_ll", "support_module", "system_part"]
+__all__ = [
+    "PARTS",
+    "is_windows",
+    "machine_part",
+    "needs_builtins",
+    "processors_part",
+    "read_ll",
+    "support_module",
+    "system_part",
+]
 
-# The parts that every machine has. One more, by machine, has the pause of spin loops and the speed of the counter, and one, by
-# system, what its C library lacks.
+# The parts that every machine has. One more, by machine, has the pause of spin loops and the speed of the counter, and two, by
+# system, what its C library lacks and on which processors workers run.
 PARTS = ("pool", "memory", "questions")
 
 
@@ -43,11 +52,16 @@ def system_part(triple: str) -> str:
     return "system_windows" if is_windows(triple) else "system_posix"
 
 
+def processors_part(triple: str) -> str:
+    """The name of the part that says where the workers run, by the operating system of a target triple."""
+    return "processors_linux" if "linux" in triple else "processors_any"
+
+
 def support_module(triple: str) -> Any:
     """The module of LLVM with all parts linked, for the machine of `triple`."""
     import llvmlite.binding as llvm
 
-    names = (machine_part(triple), system_part(triple), *PARTS)
+    names = (machine_part(triple), system_part(triple), processors_part(triple), *PARTS)
     linked, *others = (llvm.parse_assembly(read_ll(name)) for name in names)
     linked.triple = triple
     for part in others:

@@ -2,17 +2,21 @@
 ;
 ; A region is a parallel loop that runs. Its caller publishes body, closure and extent, opens the region, takes
 ; chunks itself, closes the region when no chunk is left and waits for the workers that joined, not for those
-; still asleep. A worker that finds nothing to do spins for some 50 microseconds (3000 rounds, each with a pause of
+; still asleep. A chunk is what is left over twice the number of threads (guided self-scheduling, Polychronopoulos and Kuck
+; 1987), and never less than the extent over 32 times that number: threads that began late, or have slower iterations, end
+; at the same time. A worker that finds nothing to do spins for some 50 microseconds (3000 rounds, each with a pause of
 ; some 40 cycles), then sleeps on a condition variable. Two orders make it safe: a worker counts itself in `active`
 ; before it looks whether the region is open, and the caller closes the region before it looks at `active` (all
-; sequentially consistent). While a region runs, a second caller runs its loop alone.
+; sequentially consistent). While a region runs, a second caller runs its loop alone. Where the system can be told, workers
+; run on other processors than the caller (`processors_*.ll`; `place` is the caller's at its last region).
 
 @generation = global i64 0
 @open = global i64 0
 @active = global i32 0
 @next = global i64 0
 @extent = global i64 0
-@chunk = global i64 0
+@least = global i64 0
+@share = global i64 0
 @body = global ptr null
 @closure = global ptr null
 @status = global i32 0
@@ -20,6 +24,8 @@
 @sleepers = global i32 0
 @quit = global i32 0
 @limit = global i32 0
+@threads = global [1023 x i64] zeroinitializer
+@place = global i32 -1
 @mutex = global [16 x i64] zeroinitializer, align 64
 @condition = global [16 x i64] zeroinitializer, align 64
 declare i32 @pthread_mutex_init(ptr, ptr)
@@ -32,6 +38,10 @@ declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(i64, ptr)
 declare i32 @sched_yield()
 declare void @pause()
+declare void @keep_apart(ptr, i32)
+declare i32 @llvm.umin.i32(i32, i32)
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.umax.i64(i64, i64)
 
 define i32 @pool_init() {
   store atomic i32 0, ptr @busy seq_cst, align 4
@@ -48,10 +58,20 @@ define i32 @pool_init() {
 define i32 @pool_start(ptr %thread, i64 %number) {
   %arg = inttoptr i64 %number to ptr
   %r = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %arg)
+  %index = sub i64 %number, 1
+  %known = icmp ult i64 %index, 1023
+  br i1 %known, label %keep, label %done
+keep:
+  %handle = load i64, ptr %thread, align 8
+  %at = getelementptr [1023 x i64], ptr @threads, i64 0, i64 %index
+  store i64 %handle, ptr %at, align 8
+  br label %done
+done:
   ret i32 %r
 }
 
 define void @pool_limit(i32 %workers) {
+  store i32 -1, ptr @place, align 4
   store atomic i32 %workers, ptr @limit seq_cst, align 4
   ret void
 }
@@ -75,20 +95,31 @@ entry:
   %body = load ptr, ptr @body, align 8
   %closure = load ptr, ptr @closure, align 8
   %extent = load i64, ptr @extent, align 8
-  %chunk = load i64, ptr @chunk, align 8
+  %least = load i64, ptr @least, align 8
+  %share = load i64, ptr @share, align 8
   br label %more
 more:
   %status = load atomic i32, ptr @status monotonic, align 4
   %stopped = icmp ne i32 %status, 0
-  br i1 %stopped, label %done, label %take
+  br i1 %stopped, label %done, label %look
+look:
+  %first = load atomic i64, ptr @next seq_cst, align 8
+  br label %take
 take:
-  %begin = atomicrmw add ptr @next, i64 %chunk seq_cst
+  %begin = phi i64 [ %first, %look ], [ %there, %size ]
   %none = icmp sge i64 %begin, %extent
-  br i1 %none, label %done, label %run
+  br i1 %none, label %done, label %size
+size:
+  %rest = sub i64 %extent, %begin
+  %part = udiv i64 %rest, %share
+  %fair = call i64 @llvm.umax.i64(i64 %part, i64 %least)
+  %chunk = call i64 @llvm.umin.i64(i64 %fair, i64 %rest)
+  %end = add i64 %begin, %chunk
+  %pair = cmpxchg ptr @next, i64 %begin, i64 %end seq_cst seq_cst
+  %there = extractvalue { i64, i1 } %pair, 0
+  %taken = extractvalue { i64, i1 } %pair, 1
+  br i1 %taken, label %run, label %take
 run:
-  %far = add i64 %begin, %chunk
-  %over = icmp sgt i64 %far, %extent
-  %end = select i1 %over, i64 %extent, i64 %far
   %r = call i32 %body(i64 %begin, i64 %end, ptr %closure, i32 %worker)
   %bad = icmp ne i32 %r, 0
   br i1 %bad, label %fail, label %more
@@ -178,13 +209,16 @@ region:
   store ptr %body, ptr @body, align 8
   store ptr %closure, ptr @closure, align 8
   store i64 %extent, ptr @extent, align 8
+  %known = call i32 @llvm.umin.i32(i32 %workers, i32 1023)
+  call void @keep_apart(ptr @threads, i32 %known)
   %w1 = add i32 %workers, 1
   %w2 = zext i32 %w1 to i64
-  %parts = mul i64 %w2, 4
-  %up = add i64 %extent, %parts
-  %up1 = sub i64 %up, 1
-  %chunk = udiv i64 %up1, %parts
-  store i64 %chunk, ptr @chunk, align 8
+  %share = mul i64 %w2, 2
+  store i64 %share, ptr @share, align 8
+  %parts = mul i64 %w2, 32
+  %smallest = udiv i64 %extent, %parts
+  %least = call i64 @llvm.umax.i64(i64 %smallest, i64 1)
+  store i64 %least, ptr @least, align 8
   store atomic i32 0, ptr @status seq_cst, align 4
   store atomic i64 0, ptr @next seq_cst, align 8
   store atomic i64 1, ptr @open seq_cst, align 8
@@ -194,8 +228,8 @@ region:
   br i1 %any, label %wake, label %work
 wake:
   %l = call i32 @pthread_mutex_lock(ptr @mutex)
-  %b = call i32 @pthread_cond_broadcast(ptr @condition)
   %u = call i32 @pthread_mutex_unlock(ptr @mutex)
+  %b = call i32 @pthread_cond_broadcast(ptr @condition)
   br label %work
 work:
   call void @run_chunks(i32 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvmagic.codegen.target import resolved
@@ -11,6 +11,7 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.operators import Operator
+from tvmagic.runtime.threads import num_threads
 from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant import (
     contraction,
@@ -66,7 +67,8 @@ def auto(func: Any, target: Any = None) -> Any:
     It is a TensorIR schedule; that of an operator with a scan, which has no TensorIR function, is one of TE, and so is that of
     one which needs only a part of its sums.
 
-    Nothing is measured. `target` is a Target or its text; by default what is compiled for. See `decide` for the reasons.
+    Nothing is measured. `target` is a Target or its text; by default what is compiled for. The loops are for as many cores as
+    parallel loops have threads (`num_threads()`), or as the target names (`-num-cores=8`). See `decide` for the reasons.
 
     Raises TVMagicError if `func` is none of these or the target is not a CPU.
     """
@@ -76,17 +78,23 @@ def auto(func: Any, target: Any = None) -> Any:
 def decide(func: Any, target: Any = None) -> Instant:
     """`auto`'s schedule together with a sentence for each decision."""
     if isinstance(func, Operator) and scans.has_scan(func):
-        schedule, cell, texts = scans.schedule_scans(func, resolved(target).machine)
+        schedule, cell, texts = scans.schedule_scans(func, _machine(target))
         return Instant(func, schedule, [(0, text) for text in texts], cell)
     if isinstance(func, Operator) and parts.computes_parts(func):
-        schedule, cell, texts = parts.schedule_parts(func, resolved(target).machine)
+        schedule, cell, texts = parts.schedule_parts(func, _machine(target))
         return Instant(func, schedule, [(0, text) for text in texts], cell)
     program = func.to_prim_func() if hasattr(func, "to_prim_func") else func
     if not isinstance(program, (PrimFunc, IRModule)):
         raise TVMagicError(
             f"a schedule is made for a PrimFunc, an IRModule or an operator, not for `{type(func).__name__}`"
         )
-    return decide_for(program, resolved(target).machine)
+    return decide_for(program, _machine(target))
+
+
+def _machine(target: Any) -> Machine:
+    """The processor of a target, with as many cores as it names or as there are threads in this process."""
+    chosen = resolved(target)
+    return chosen.machine if chosen.attrs.get("num-cores") else replace(chosen.machine, cores=num_threads())
 
 
 def decide_for(program: PrimFunc | IRModule, machine: Machine) -> Instant:

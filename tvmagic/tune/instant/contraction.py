@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import permutations, product
 from typing import Any
 
@@ -152,14 +153,20 @@ def _cheaper(
         # not stored, whatever it is; but integers cannot be divided by them, and conditions would be asked for them too.
         own = len({a.buffer for a in info.loads}) == len(distinct(info.loads))
         padding = own and all(a.plain for a in info.loads) and not info.conditions and not _divides(info.value)
-        for count, vectors in machine.tiles():
+        for count, vectors in _by_cost(machine):
             tile = Tile(count, vectors, lanes, machine.vector_registers)
             if best is not None and steps / (tile.rows * tile.columns) * machine.tile_cost(count, vectors) >= best.cost:
-                continue  # its steps alone cost more
+                break  # its steps alone cost more, as do those of the tiles after it
             plan = _planned(info, machine, wide, narrow, column, row, tile, padding)
             if plan is not None and not (whole and (plan.uneven(column) or plan.uneven(row))):
                 best = plan if best is None or plan.cost < best.cost else best
     return best
+
+
+@lru_cache(maxsize=16)
+def _by_cost(machine: Machine) -> list[tuple[int, int]]:
+    """The tiles of a machine from the one whose steps cost the least for an element."""
+    return sorted(machine.tiles(), key=lambda shape: machine.tile_cost(*shape) / (shape[0] * shape[1]))
 
 
 def _planned(

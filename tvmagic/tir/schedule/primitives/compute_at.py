@@ -30,7 +30,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
 from tvmagic.ir.ops import floordiv, logical_and, maximum
-from tvmagic.ir.query import is_one
+from tvmagic.ir.query import is_one, is_zero
 from tvmagic.tir.blocks.conditions import all_of, conditions_on_variables, runs_everywhere
 from tvmagic.tir.blocks.domains import domains_between, iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -267,6 +267,11 @@ def _solve_affine(
     if not all(s.has_lower_bound() and s.has_upper_bound() for s in wants):
         return False
     own = iter_domains(iter_vars)
+    if _are_variables(gives, own):  # each is its own inverse
+        for give, want, size in zip(gives, wants, buffer.shape):
+            bound = IntSet.interval(IntImm(size.dtype, 0), _last(size))
+            domains[give.min()].join(_ordered(want.min(), want.max(), analyzer), bound)
+        return True
     known = Analyzer(own)
     indices = [known.simplify(s.min()) for s in gives]
     # an index that is the same all over the domain says nothing of a variable
@@ -291,6 +296,16 @@ def _solve_affine(
         dom, bound = _ordered(low[var], high[var], analyzer), _ordered(first[var], last[var], analyzer)
         domains[var].join(dom, bound)
     return True
+
+
+def _are_variables(gives: list[IntSet], own: dict[Var, Range]) -> bool:
+    """Whether the points are the variables of a block, each once, which begin at zero and have more than one value."""
+    points = [s.min() for s in gives]
+    return (
+        len(set(points)) == len(points) == len(own)
+        and all(isinstance(p, Var) and p in own for p in points)
+        and all(is_zero(r.min) and not is_one(r.extent) for r in own.values())
+    )
 
 
 def _is_place(index: PrimExpr, want: IntSet, analyzer: Analyzer) -> bool:

@@ -161,8 +161,7 @@ def replace_interface_buffer(state: ScheduleState, block: StmtSRef, old: Buffer,
 def _inverse_of(index_map: IndexMap, buffer: Buffer, block: StmtSRef) -> tuple[IndexMap, PrimExpr]:
     """The map back, and where the new indices are padding; no two elements may go to one place."""
     try:
-        index_map.check_injective(buffer.shape)
-        return index_map.non_surjective_inverse(buffer.shape)
+        return index_map.injective_inverse(buffer.shape)
     except TVMagicError as error:
         raise ScheduleError(
             f"buffer `{buffer.name}` cannot be stored so: {error.message}", block, hint=error.hint
