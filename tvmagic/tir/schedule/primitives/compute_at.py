@@ -267,10 +267,10 @@ def _solve_affine(
     if not all(s.has_lower_bound() and s.has_upper_bound() for s in wants):
         return False
     own = iter_domains(iter_vars)
-    if _are_variables(gives, own):  # each is its own inverse
-        for give, want, size in zip(gives, wants, buffer.shape):
+    if variables := _as_variables(gives, own):  # each is its own inverse
+        for var, want, size in zip(variables, wants, buffer.shape):
             bound = IntSet.interval(IntImm(size.dtype, 0), _last(size))
-            domains[give.min()].join(_ordered(want.min(), want.max(), analyzer), bound)
+            domains[var].join(_ordered(want.min(), want.max(), analyzer), bound)
         return True
     known = Analyzer(own)
     indices = [known.simplify(s.min()) for s in gives]
@@ -298,14 +298,12 @@ def _solve_affine(
     return True
 
 
-def _are_variables(gives: list[IntSet], own: dict[Var, Range]) -> bool:
-    """Whether the points are the variables of a block, each once, which begin at zero and have more than one value."""
-    points = [s.min() for s in gives]
-    return (
-        len(set(points)) == len(points) == len(own)
-        and all(isinstance(p, Var) and p in own for p in points)
-        and all(is_zero(r.min) and not is_one(r.extent) for r in own.values())
-    )
+def _as_variables(gives: list[IntSet], own: dict[Var, Range]) -> list[Var]:
+    """The points as the variables of a block, if they are all of them, each once, which begin at zero and have more than one
+    value; else nothing."""
+    found = [p for s in gives if isinstance(p := s.min(), Var) and p in own]
+    plain = all(is_zero(r.min) and not is_one(r.extent) for r in own.values())
+    return found if plain and len(set(found)) == len(found) == len(gives) == len(own) else []
 
 
 def _is_place(index: PrimExpr, want: IntSet, analyzer: Analyzer) -> bool:
