@@ -214,6 +214,20 @@ def test_a_condition_on_data_does_not_say_which_iterations_run() -> None:
     assert {row.recomputed for row in found.loops} == {1}
 
 
+def test_a_sum_of_tensorir_that_runs_for_each_lane_of_its_reader_is_recomputed() -> None:
+    op = operator(
+        "two",
+        "A: float32[32, 40]\nB: float32[40, 48]\nD: float32[48, 32]\nC[i, j] += A[i, k] * B[k, j]\nE[i, j] += C[i, k] * D[k, j]",
+    )
+    cell = """i, j, k = sch.get_loops(sch.get_block("E"))
+sch.reorder(k, i, j)
+sch.vectorize(j)
+sch.compute_at(sch.get_block("C"), j)"""
+    found = explain(schedule(op, cell), WIDE, llvm=False)
+    assert found.loops[0].nest == "C" and found.loops[0].recomputed == 32
+    assert found.findings[0].code == "recomputed"
+
+
 def test_a_stage_is_named_by_itself_if_it_shares_memory() -> None:
     """`R` is in the memory of `P`, as that is not read any more."""
     text = "X: float32[2000, 1500]\nP[i, j] = X[i, j] * 3\nQ[i, j] = P[j, i] + 1\nR[i, j] = Q[j, i] * 2\nS[i, j] = R[j, i] + 5"

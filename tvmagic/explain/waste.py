@@ -93,13 +93,13 @@ def _stage(s: Statement, lines: Mapping[int, Sequence[str]]) -> str:
 
 
 def _elements(nests: Iterable[Nest], lines: Mapping[int, Sequence[str]]) -> dict[str, int]:
-    """How many elements are stored of each stage, updates of sums aside."""
+    """How many elements are stored of each stage, updates of sums aside but for what they begin with."""
     found: dict[str, int] = {}
     for nest in nests:
         for s in nest.statements:
             name = _stage(s, lines)
-            if not s.accumulates:
-                once = _fixed(s.guards)
+            if not s.accumulates or s.begun:
+                once = _fixed(s.guards) | set(s.begun)
                 times = math.prod(loop.extent for loop in nest.loops if loop.var not in once)
                 found[name] = found.get(name, 0) + times * s.lanes
     return found
