@@ -16,6 +16,7 @@ from tvmagic import _absent, _places
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any as _Any
+del TYPE_CHECKING  # the name of a module is a name that users see
 
 __version__ = "0.1.0"
 

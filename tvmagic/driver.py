@@ -26,8 +26,8 @@ from tvmagic.ir import (
     PrimType,
     Var,
     dtype_of,
-    post_order_visit,
 )
+from tvmagic.ir.query import has_node
 from tvmagic.ir.values import MAPPINGS, SEQUENCES
 from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
 from tvmagic.tir import transform
@@ -298,14 +298,7 @@ def _threads_as_loops(inputs: Any, name: str) -> Any:
 
 
 def _has_thread_loop(body: Any) -> bool:
-    found: list[For] = []
-
-    def look(node: Any) -> None:
-        if isinstance(node, For) and node.kind is ForKind.THREAD_BINDING:
-            found.append(node)
-
-    post_order_visit(body, look)
-    return bool(found)
+    return has_node(body, lambda node: isinstance(node, For) and node.kind is ForKind.THREAD_BINDING)
 
 
 def _plain_options() -> tuple[Any, ...] | None:

@@ -175,17 +175,27 @@ def test_a_span_is_followed_through_all_passes() -> None:
         assert body.span == place, step.name
 
 
-def test_a_body_of_1500_statements_and_an_expression_of_1000_levels(calls) -> None:
+def statements_and_levels(statements: int, levels: int) -> PrimFunc:
+    """A function of so many stores, and a loop with a store whose value has so many levels."""
     a, b, i = decl_buffer((6000,), "float32", "A"), decl_buffer((6000,), "float32", "B"), Var("i")
-    stores = [BufferStore(b, BufferLoad(a, [n]) * 2.0, [n]) for n in range(1500)]
+    stores = [BufferStore(b, BufferLoad(a, [n]) * 2.0, [n]) for n in range(statements)]
     deep = BufferLoad(a, [i])
-    for n in range(1000):
+    for n in range(levels):
         deep = Add(deep, BufferLoad(a, [i + n % 7]))
-    loop = For(i, 0, 16, 0, BufferStore(b, deep, [i]))
-    less, more = (
-        calls(lambda: tvmagic.lower(PrimFunc([a, b], SeqStmt([*stores[:count], loop])))) for count in (300, 1500)
-    )
-    assert more < 5.5 * less
+    return PrimFunc([a, b], SeqStmt([*stores, For(i, 0, 16, 0, BufferStore(b, deep, [i]))]))
+
+
+def test_1500_statements_and_an_expression_of_1000_levels_are_lowered() -> None:
+    text = script(tvmagic.lower(statements_and_levels(1500, 1000)))
+    assert text.count("\n") > 1500 and text.count("A_1[") == 2501
+
+
+@pytest.mark.parametrize(("less", "more"), [((200, 0), (1000, 0)), ((1, 50), (1, 250))])
+def test_lowering_takes_time_linear_in_statements_and_in_levels(
+    calls, less: tuple[int, int], more: tuple[int, int]
+) -> None:
+    few, many = (calls(lambda: tvmagic.lower(statements_and_levels(*size))) for size in (less, more))
+    assert many < 5.5 * few
 
 
 def test_5000_nested_lets() -> None:

@@ -35,7 +35,7 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
-from tvmagic.ir.query import strip_likely
+from tvmagic.ir.query import contains, strip_likely
 from tvmagic.tir.analysis.choice import choice
 
 __all__ = [
@@ -223,11 +223,7 @@ def gathered_place(load: ProducerLoad) -> int | None:
 
 def reads_something(index: PrimExpr) -> bool:
     """Whether an index is itself read from a tensor."""
-    if isinstance(index, (Var, IntImm)):
-        return False
-    found: list[PrimExpr] = []
-    post_order_visit(index, lambda n: found.append(n) if isinstance(n, ProducerLoad) else None)
-    return bool(found)
+    return not isinstance(index, (Var, IntImm)) and contains(index, ProducerLoad)
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,10 @@ from tvmagic.ir import (
     Stmt,
     Var,
     handles,
-    post_order_visit,
     substitute,
 )
 from tvmagic.ir.ops import make_zero
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import is_call, nodes_of
 from tvmagic.passes import Pass, note, prim_func_pass
 from tvmagic.tir.transform.expressions.remove_no_op import is_no_op
 
@@ -109,9 +108,7 @@ def _unroll_step(block: Block, before: int) -> int:
 
 
 def _holds_vectors(body: Stmt) -> bool:
-    found: list[Any] = []
-    post_order_visit(body, lambda n: found.append(n) if isinstance(n, For) and n.kind is ForKind.VECTORIZED else None)
-    return bool(found)
+    return any(loop.kind is ForKind.VECTORIZED for loop in nodes_of(body, For))
 
 
 def _statements(body: Stmt) -> int:

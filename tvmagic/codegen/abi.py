@@ -8,9 +8,9 @@ from typing import Any
 from tvmagic.codegen.rules import LIBRARY
 from tvmagic.codegen.statement_chains import ChainVisitor
 from tvmagic.errors import BuildError
-from tvmagic.ir import Buffer, BufferStore, Call, DataType, PrimFunc, PrimType, Var, post_order_visit
+from tvmagic.ir import Buffer, BufferStore, Call, DataType, PrimFunc, PrimType, Var
 from tvmagic.ir.functor import handles
-from tvmagic.ir.query import callee
+from tvmagic.ir.query import callee, variables_in
 from tvmagic.runtime.abi import ABI, Param
 
 __all__ = ["ABI", "Param", "abi_of", "symbol_of"]
@@ -29,7 +29,7 @@ def abi_of(name: str, func: PrimFunc) -> ABI:
     sizes: list[Var] = []
     for param in params:
         for part in _parts(param.buffer):
-            for var in variables_of(part):
+            for var in variables_in(part):
                 if var not in known:
                     known.add(var)
                     sizes.append(var)
@@ -66,15 +66,6 @@ def symbol_of(name: str) -> str:
 
 def _parts(buffer: Buffer | None) -> list[Any]:
     return [] if buffer is None else [*buffer.shape, *buffer.strides, buffer.elem_offset]
-
-
-def variables_of(expr: Any) -> list[Var]:
-    """The variables in `expr`, in order of appearance."""
-    if isinstance(expr, Var):
-        return [expr]
-    found: list[Var] = []
-    post_order_visit(expr, lambda node: found.append(node) if isinstance(node, Var) else None)
-    return found
 
 
 class _Written(ChainVisitor):

@@ -62,8 +62,9 @@ from tvmagic.ir import (
     Var,
 )
 from tvmagic.ir.expr import INT32
-from tvmagic.ir.functor import Visitor, handles, post_order_visit
+from tvmagic.ir.functor import Visitor, handles
 from tvmagic.ir.meaning import plain
+from tvmagic.ir.query import contains
 
 if TYPE_CHECKING:
     from tvmagic.codegen.module import ModuleContext
@@ -80,9 +81,7 @@ _COMPARISON = {  # signed, unsigned, float (NE holds for NaN, as in C and NumPy)
 
 def _counts(node: PrimExpr) -> bool:
     """Whether an expression is made of variables and numbers alone, as indices are."""
-    found: list[PrimExpr] = []
-    post_order_visit(node, lambda n: found.append(n) if isinstance(n, (BufferLoad, Call)) else None)
-    return not found
+    return not contains(node, BufferLoad, Call)
 
 
 # Scalars that are put into a vector one after the other; LLVM's time for a chain grows with the third power of its length.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.codegen.abi import variables_of
 from tvmagic.codegen.statement_chains import ChainVisitor
 from tvmagic.codegen.types import place_type
 from tvmagic.errors import BuildError
@@ -22,6 +21,7 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.functor import handles
+from tvmagic.ir.query import variables_in
 
 __all__ = ["GpuThreads"]
 
@@ -105,7 +105,7 @@ class _SharedAccesses(ChainVisitor):
         self.stores: dict[Var, list[Any]] = {}
 
     def _differs(self, parts: Any) -> bool:
-        return any(var in self.dependent for part in parts for var in variables_of(part))
+        return any(var in self.dependent for part in parts for var in variables_in(part))
 
     @handles(LetStmt)
     def let(self, node: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeGuard, TypeVar
 
 from tvmagic.ir.expr import IntImm, Var
@@ -17,6 +18,7 @@ _Kind = TypeVar("_Kind", bound=Node)
 __all__ = [
     "callee",
     "contains",
+    "has_node",
     "is_access_ptr",
     "is_call",
     "is_one",
@@ -54,21 +56,26 @@ def variables_in(expr: Node) -> list[Var]:
 
 def contains(root: Node, *kinds: type[Node]) -> bool:
     """Whether a node is of one of these classes, or one below it is."""
+    return has_node(root, lambda node: isinstance(node, kinds))
+
+
+def has_node(root: Node, holds: Callable[[Any], bool]) -> bool:
+    """Whether `holds` is true of a node or of one below it. Parents come first; nothing is asked after the first hit."""
     found = False
 
     def look(node: Node) -> bool:
         nonlocal found
-        found = found or isinstance(node, kinds)
+        found = found or holds(node)
         return not found
 
     pre_order_visit(root, look)
     return found
 
 
-def nodes_of(root: Node, kind: type[_Kind]) -> list[_Kind]:
-    """The nodes of a class in a node and below it, operands first: `[A[i], B[A[i]]]` for the loads of `B[A[i]]`."""
+def nodes_of(root: Node, *kinds: type[_Kind]) -> list[_Kind]:
+    """The nodes of some classes in a node and below it, operands first: `[A[i], B[A[i]]]` for the loads of `B[A[i]]`."""
     found: list[_Kind] = []
-    post_order_visit(root, lambda node: found.append(node) if isinstance(node, kind) else None)
+    post_order_visit(root, lambda node: found.append(node) if isinstance(node, kinds) else None)
     return found
 
 

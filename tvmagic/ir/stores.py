@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.expr import PrimExpr, Var
-from tvmagic.ir.functor import post_order_visit
 from tvmagic.ir.operators import BufferLoad
+from tvmagic.ir.query import nodes_of
 from tvmagic.ir.stmt import BufferStore, LetStmt, SeqStmt, Stmt
 
 __all__ = ["stored_together"]
@@ -33,6 +32,4 @@ def stored_together(stores: Sequence[BufferStore]) -> Stmt:
 
 
 def _reads(value: PrimExpr, buffers: set[Buffer]) -> bool:
-    found: list[Any] = []
-    post_order_visit(value, lambda n: found.append(n) if isinstance(n, BufferLoad) and n.buffer in buffers else None)
-    return bool(found)
+    return any(load.buffer in buffers for load in nodes_of(value, BufferLoad))

@@ -11,7 +11,8 @@ import numpy as np
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import PrimExpr, Var, post_order_visit
+from tvmagic.ir import PrimExpr, Var
+from tvmagic.ir.query import variables_in
 from tvmagic.ir.values import number_text
 from tvmagic.notation.expressions import fail_at
 from tvmagic.notation.source import Source
@@ -123,9 +124,7 @@ def _variables(outputs: Iterable[Any]) -> Iterator[Var]:
             continue
         seen.add(id(tensor.op))
         pending += tensor.op.input_tensors
-        found: list[Var] = []
         body = tensor.op.body if isinstance(tensor.op, te.ComputeOp) else ()
         for expr in (*tensor.shape, *body):
             if isinstance(expr, PrimExpr):
-                post_order_visit(expr, lambda node: found.append(node) if isinstance(node, Var) else None)
-        yield from found
+                yield from variables_in(expr)

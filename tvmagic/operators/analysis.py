@@ -20,7 +20,7 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
-from tvmagic.ir.query import callee, is_call
+from tvmagic.ir.query import callee, contains, is_call
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.tir.transform.blocks.lower_match_buffer import MatchLower
@@ -54,9 +54,7 @@ def check_loops_end(func: PrimFunc) -> None:
     def check(node: Any) -> None:
         if not isinstance(node, While) or (isinstance(node.condition, IntImm) and not node.condition.value):
             return
-        changing: list[Any] = []
-        post_order_visit(node.condition, lambda n: changing.append(n) if isinstance(n, (BufferLoad, Call)) else None)
-        if not changing:
+        if not contains(node.condition, BufferLoad, Call):
             raise TVMagicError(
                 f"`while {node.condition}` never ends: nothing changes its condition",
                 node=node,

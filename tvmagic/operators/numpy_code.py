@@ -53,7 +53,7 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.meaning import plain
-from tvmagic.ir.query import callee, operands
+from tvmagic.ir.query import callee, contains, operands
 from tvmagic.operators.numpy_stages import Chosen, chosen, running_values, scan_parts
 from tvmagic.operators.numpy_syntax import (
     call_of,
@@ -563,9 +563,7 @@ class _Stage(Visitor):
 
 def _reads_tensor(node: PrimExpr) -> bool:
     """Whether an expression reads a tensor, so that its value has a type of NumPy's and not of Python's."""
-    found: list[Any] = []
-    post_order_visit(node, lambda n: found.append(n) if isinstance(n, ProducerLoad) else None)
-    return bool(found)
+    return contains(node, ProducerLoad)
 
 
 def _into(code: ast.expr, place: str) -> ast.expr:

@@ -13,6 +13,7 @@ from typing import Any
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import For, ProducerStore, Span, pre_order_visit
+from tvmagic.ir.query import nodes_of
 from tvmagic.notation.source import Source
 from tvmagic.operators.cell import cell_names, parse
 from tvmagic.operators.knobs import plain_knob
@@ -154,9 +155,7 @@ def _attach_program(error: TVMagicError, record: Record) -> None:
 
 def _computed(loop: For) -> set[str]:
     """The names of the stages that are computed inside a loop."""
-    names: set[str] = set()
-    pre_order_visit(loop.body, lambda n: names.add(n.producer.op.name) if isinstance(n, ProducerStore) else None)
-    return names
+    return {store.producer.op.name for store in nodes_of(loop.body, ProducerStore)}
 
 
 def _scope(
@@ -178,12 +177,9 @@ def _scope(
 
 
 def block_names(sch: Any) -> set[str]:
-    from tvmagic.ir import Block, post_order_visit
+    from tvmagic.ir import Block
 
-    found: set[str] = set()
-    for function in sch.mod.functions.values():
-        post_order_visit(function.body, lambda n: found.add(n.name_hint) if isinstance(n, Block) else None)
-    return found
+    return {block.name_hint for function in sch.mod.functions.values() for block in nodes_of(function.body, Block)}
 
 
 def _chosen(op: Operator, used: set[str], scope: Mapping[str, Any], source: Source, tree: ast.AST) -> Any:

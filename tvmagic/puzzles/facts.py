@@ -35,7 +35,7 @@ from tvmagic.ir import (
     pre_order_visit,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.ir.query import callee, variables_in
+from tvmagic.ir.query import callee, nodes_of, variables_in
 from tvmagic.operators import Version
 
 __all__ = ["FACTS", "MACHINE", "Facts"]
@@ -156,14 +156,7 @@ class Facts:
 
 
 def _loops(stmt: Any) -> int:
-    found = 0
-
-    def look(node: Any) -> None:
-        nonlocal found
-        found += isinstance(node, For)
-
-    pre_order_visit(stmt, look)
-    return found
+    return len(nodes_of(stmt, For))
 
 
 @dataclass(frozen=True)

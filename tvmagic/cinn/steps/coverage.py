@@ -37,11 +37,10 @@ from tvmagic.ir import (
     Range,
     Stmt,
     Var,
-    post_order_visit,
     structural_equal,
     substitute,
 )
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 
@@ -70,14 +69,7 @@ def loads_of(leaf: Leaf, buffer: Buffer | None = None) -> list[BufferLoad]:
 
 
 def _loads(node: Stmt | PrimExpr, buffer: Buffer | None) -> list[BufferLoad]:
-    found: list[BufferLoad] = []
-
-    def look(node: object) -> None:
-        if isinstance(node, BufferLoad) and (buffer is None or node.buffer is buffer):
-            found.append(node)
-
-    post_order_visit(node, look)
-    return found
+    return [load for load in nodes_of(node, BufferLoad) if buffer is None or load.buffer is buffer]
 
 
 def among(condition: PrimExpr, others: Iterable[PrimExpr]) -> bool:
@@ -96,9 +88,7 @@ def relaxed(index: PrimExpr, leaf: Leaf, inside: Iterable[For], analyzer: Analyz
 
 def _inner_loops(leaf: Leaf) -> list[For]:
     """The loops inside the block's body."""
-    found: list[For] = []
-    post_order_visit(leaf.block.body, lambda n: found.append(n) if isinstance(n, For) else None)
-    return found
+    return nodes_of(leaf.block.body, For)
 
 
 def stored_box(

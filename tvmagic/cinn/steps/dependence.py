@@ -23,10 +23,9 @@ from tvmagic.ir import (
     SeqStmt,
     Stmt,
     handles,
-    post_order_visit,
     substitute,
 )
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.tir.analysis.race_accesses import Access
 from tvmagic.tir.analysis.races import Race, find_carried
 from tvmagic.tir.blocks.conditions import all_of
@@ -89,9 +88,7 @@ def takes_values_on(body: Stmt, inside: For, buffer: Buffer) -> bool:
 
 
 def _accesses(stmt: Stmt) -> list[BufferLoad | BufferStore]:
-    found: list[BufferLoad | BufferStore] = []
-    post_order_visit(stmt, lambda n: found.append(n) if isinstance(n, (BufferLoad, BufferStore)) else None)
-    return found
+    return nodes_of(stmt, BufferLoad, BufferStore)
 
 
 def carried(body: Stmt, loop: For, *, order_alone: bool = True, without: Iterable[Buffer] = ()) -> Race | None:

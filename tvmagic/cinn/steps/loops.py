@@ -49,10 +49,9 @@ from tvmagic.ir import (
     Stmt,
     Var,
     handles,
-    post_order_visit,
     substitute,
 )
-from tvmagic.ir.query import is_zero, variables_in
+from tvmagic.ir.query import is_zero, nodes_of, variables_in
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, Loops, Sizes
@@ -489,9 +488,7 @@ def _flattened(realize: BlockRealize, loops: Sequence[For], sizes: Sequence[int]
 
 def _check_in_order(body: Stmt, var: Var, total: int, block: Block) -> None:
     """All accesses to tensors of as many elements must be to the element whose number is the flat variable."""
-    accesses: list[BufferLoad | BufferStore] = []
-    post_order_visit(body, lambda n: accesses.append(n) if isinstance(n, (BufferLoad, BufferStore)) else None)
-    for access in accesses:
+    for access in nodes_of(body, BufferLoad, BufferStore):
         sizes = [s.value if isinstance(s, IntImm) else 0 for s in access.buffer.shape]
         if math.prod(sizes) == total and flat_index(access, var) is not var:
             raise ScheduleError(

@@ -29,11 +29,11 @@ from tvmagic.ir import (
     Visitor,
     decl_buffer,
     handles,
-    post_order_visit,
     structural_equal,
     substitute,
 )
 from tvmagic.ir.expr import LE, LT, And, Max
+from tvmagic.ir.query import has_node
 
 __all__ = ["CinnShapes", "finish_function"]
 
@@ -149,12 +149,8 @@ class CinnShapes:
 
 def _keep(axis: list[PrimExpr], end: PrimExpr, scope: Mapping[Var, Range]) -> None:
     """Add an end that is made of numbers and sizes alone, once."""
-    open_parts: list[Any] = []
-    post_order_visit(
-        end,
-        lambda n: open_parts.append(n) if isinstance(n, BufferLoad) or (isinstance(n, Var) and n in scope) else None,
-    )
-    if not open_parts and not any(structural_equal(end, other) for other in axis):
+    is_open = has_node(end, lambda n: isinstance(n, BufferLoad) or (isinstance(n, Var) and n in scope))
+    if not is_open and not any(structural_equal(end, other) for other in axis):
         axis.append(end)
 
 

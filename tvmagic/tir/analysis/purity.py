@@ -18,8 +18,8 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
-    post_order_visit,
 )
+from tvmagic.ir.query import nodes_of
 from tvmagic.ir.values import scope_of
 
 __all__ = [
@@ -123,14 +123,8 @@ def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int) -> 
 
 def calculate_constant_bytes(func: PrimFunc, constant_byte_alignment: int) -> int:
     """The bytes of the constants of a function, each rounded up to the alignment."""
-    sizes: list[int] = []
-
-    def look(node: Node) -> None:
-        if isinstance(node, AllocateConst):
-            sizes.append(aligned(known_bytes(node), int(constant_byte_alignment)))
-
-    post_order_visit(func.body, look)
-    return sum(sizes)
+    constants = nodes_of(func.body, AllocateConst)
+    return sum(aligned(known_bytes(constant), int(constant_byte_alignment)) for constant in constants)
 
 
 def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dict[str, int]]:

@@ -25,10 +25,9 @@ from tvmagic.ir import (
     PrimExpr,
     Range,
     Var,
-    post_order_visit,
     substitute,
 )
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import contains, variables_in
 from tvmagic.tir.blocks.domains import domains_between, iter_domains, loop_domains
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.scope import BlockScope
@@ -284,10 +283,7 @@ def _as_iterators(state: ScheduleState, region: BufferRegion, block: StmtSRef) -
     """
     from tvmagic.arith.iter_map import detect_iter_map
 
-    divided: list[object] = []
-    for side in region.region:
-        post_order_visit(side.min, lambda n: divided.append(n) if isinstance(n, (FloorDiv, FloorMod)) else None)
-    if not divided:
+    if not any(contains(side.min, FloorDiv, FloorMod) for side in region.region):
         return None
     domains = loop_domains(state.loops_of(block))
     lows = [side.min for side in region.region]

@@ -21,8 +21,8 @@ from tvmagic.ir import (
     PrimFunc,
     Range,
     Var,
-    post_order_visit,
 )
+from tvmagic.ir.query import nodes_of
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.primitives.tensorize import description_block
 from tvmagic.tir.schedule.requirements import is_output, scope_root
@@ -145,7 +145,8 @@ def _accesses(block: Any) -> dict[Buffer, tuple[PrimExpr, ...]] | None:
     if not isinstance(body, BufferStore):
         return None
     found: dict[Buffer, tuple[PrimExpr, ...]] = {body.buffer: body.indices}
-    post_order_visit(body.value, lambda n: found.setdefault(n.buffer, n.indices) if isinstance(n, BufferLoad) else None)
+    for load in nodes_of(body.value, BufferLoad):
+        found.setdefault(load.buffer, load.indices)
     return found
 
 

@@ -318,11 +318,10 @@ def argument_text(value: Any, names: Callable[[Any], str]) -> str:
 
 def expression_text(value: PrimExpr, names: Callable[[Any], str]) -> str:
     """An expression over random variables, with their names in the trace."""
-    from tvmagic.ir import Var, post_order_visit, substitute
+    from tvmagic.ir import Var, substitute
+    from tvmagic.ir.query import variables_in
 
-    used: list[Var] = []
-    post_order_visit(value, lambda n: used.append(n) if isinstance(n, Var) else None)
-    return str(substitute(value, {v: Var(names(v), v.dtype) for v in used}))
+    return str(substitute(value, {v: Var(names(v), v.dtype) for v in variables_in(value)}))
 
 
 def is_random_variable(value: Any) -> bool:

@@ -18,7 +18,6 @@ from tvmagic.ir import (
     Range,
     Stmt,
     Var,
-    post_order_visit,
     pre_order_visit,
 )
 from tvmagic.ir.query import is_one, is_zero, variables_in
@@ -171,9 +170,7 @@ def check_not_output(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> N
 def check_loops_unused(state: ScheduleState, block: StmtSRef) -> None:
     """What is in the block must know its loops through its variables only, or it could not leave them."""
     loop_vars = {s.loop.loop_var for s in state.loops_of(block)}
-    found: list[Var] = []
-    if loop_vars:
-        post_order_visit(block.block, lambda n: found.append(n) if isinstance(n, Var) and n in loop_vars else None)
+    found = [var for var in variables_in(block.block) if var in loop_vars] if loop_vars else []
     if found:
         raise ScheduleError(
             f"{block.label} uses the loop variable `{found[0].name}` inside, not through a binding", block

@@ -10,6 +10,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Block, BlockRealize, For, Mutator, PrimExpr, Range, SeqStmt, Stmt, Var, handles, substitute
 from tvmagic.ir.deep import check_written_size
 from tvmagic.ir.ops import logical_and
+from tvmagic.ir.query import nodes_of
 from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -32,16 +33,8 @@ class BlockReuse(dict[Block, Block]):
 
     def follow(self, before: Stmt, after: Stmt) -> None:
         """Match the blocks of a statement before and after a rewrite that kept their order."""
-        for old, new in zip(_blocks(before), _blocks(after)):
+        for old, new in zip(nodes_of(before, Block), nodes_of(after, Block)):
             self.note(old, new)
-
-
-def _blocks(stmt: Stmt) -> list[Block]:
-    from tvmagic.ir import pre_order_visit
-
-    found: list[Block] = []
-    pre_order_visit(stmt, lambda n: found.append(n) if isinstance(n, Block) else None)
-    return found
 
 
 def substitute_loops(stmt: Stmt, values: Mapping[Var, PrimExpr], reuse: BlockReuse) -> Stmt:

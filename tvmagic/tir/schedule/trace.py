@@ -8,7 +8,8 @@ from typing import Any
 
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Identified, IntImm, PrimExpr, Var, post_order_visit, substitute
+from tvmagic.ir import Identified, IntImm, PrimExpr, Var, substitute
+from tvmagic.ir.query import variables_in
 from tvmagic.script.printer.shown import show_text
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 from tvmagic.tir.schedule.instruction import (
@@ -194,12 +195,9 @@ def _variables(value: Any) -> list[Any]:
         return [rv for v in value for rv in _variables(v)]
     if is_mapping(value):
         return _variables(list(value.values()))
-    found: list[Any] = []
     if isinstance(value, IndexMap):
         return list(value.free_variables())
-    if isinstance(value, PrimExpr):
-        post_order_visit(value, lambda n: found.append(n) if isinstance(n, Var) else None)
-    return found
+    return list(variables_in(value)) if isinstance(value, PrimExpr) else []
 
 
 def _translate(value: Any, mapping: dict[Any, Any]) -> Any:

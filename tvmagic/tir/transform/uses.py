@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from tvmagic.ir import Buffer, BufferLoad, Call, GlobalVar, PrimExpr, PrimFunc, Var, Visitor, handles, post_order_visit
-from tvmagic.ir.query import contains, is_call
+from tvmagic.ir import Buffer, BufferLoad, Call, GlobalVar, PrimExpr, PrimFunc, Var, Visitor, handles
+from tvmagic.ir.query import contains, is_call, nodes_of
 
 
 class _Found(Exception):
@@ -118,11 +118,4 @@ def loads_memory(value: PrimExpr) -> bool:
 
 def callees(func: PrimFunc) -> set[GlobalVar]:
     """The functions of its module that a function calls."""
-    found: set[GlobalVar] = set()
-
-    def look(node: Any) -> None:
-        if isinstance(node, Call) and isinstance(node.op, GlobalVar):
-            found.add(node.op)
-
-    post_order_visit(func.body, look)
-    return found
+    return {call.op for call in nodes_of(func.body, Call) if isinstance(call.op, GlobalVar)}

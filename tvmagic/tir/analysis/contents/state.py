@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.integer_logic import Condition, IntegerLogic, Linear
-from tvmagic.ir import Buffer, BufferLoad, FloatImm, Node, PrimExpr, Var, post_order_visit, substitute
+from tvmagic.ir import Buffer, BufferLoad, FloatImm, PrimExpr, Var, substitute
 from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.query import nodes_of
 from tvmagic.tir.analysis.contents.graph import Step
@@ -31,14 +31,7 @@ Contents = Mapping[Buffer, tuple[Fact, ...]]
 
 
 def _floats(e: PrimExpr) -> list[tuple[float, float]]:
-    found: list[tuple[float, float]] = []
-
-    def look(node: Node) -> None:
-        if isinstance(node, FloatImm):
-            found.append((node.value, math.copysign(1.0, node.value)))
-
-    post_order_visit(e, look)
-    return found
+    return [(number.value, math.copysign(1.0, number.value)) for number in nodes_of(e, FloatImm)]
 
 
 def same_value(a: PrimExpr, b: PrimExpr) -> bool:

@@ -32,7 +32,6 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
-    post_order_visit,
     structural_equal,
     structural_hash,
     substitute,
@@ -168,8 +167,7 @@ class _UseComputed(Mutator):
 
 def _stage(number: int, index: _Computation, block: Block, storage_scope: str) -> tuple[Buffer, Stmt, Block, list[Var]]:
     """The buffer of an index's values, the loops that fill it, their block, and the variables it is at."""
-    variables: set[Var] = set()
-    post_order_visit(index.value, lambda n: variables.add(n) if isinstance(n, Var) else None)
+    variables = set(variables_in(index.value))
     used = [v for v in block.iter_vars if v.var in variables]
     name = f"index_var_{number}"
     dtype = index.value.dtype

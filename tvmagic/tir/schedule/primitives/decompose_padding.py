@@ -22,11 +22,10 @@ from tvmagic.ir import (
     SeqStmt,
     Stmt,
     Var,
-    post_order_visit,
     substitute,
 )
 from tvmagic.ir.ops import less, less_equal, logical_and
-from tvmagic.ir.query import is_call, is_one
+from tvmagic.ir.query import contains, is_call, is_one
 from tvmagic.tir.blocks.domains import iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import with_detected_regions
@@ -46,9 +45,7 @@ def padding_parts(block: StmtSRef) -> tuple[BufferStore, PrimExpr, PrimExpr, Pri
     if not is_call(value, "tir.if_then_else"):
         raise ScheduleError(f"what {block.label} stores must be chosen by an if_then_else on its variables", block)
     condition, inside, outside = value.args
-    variables: list[Var] = []
-    post_order_visit(outside, lambda n: variables.append(n) if isinstance(n, Var) else None)
-    if variables:
+    if contains(outside, Var):
         raise ScheduleError(f"the padding of {block.label} must be a constant, not `{outside}`", block)
     return store, condition, inside, outside
 

@@ -19,12 +19,11 @@ from tvmagic.ir import (
     Stmt,
     Var,
     handles,
-    post_order_visit,
     structural_equal,
     substitute,
 )
 from tvmagic.ir.ops import logical_and
-from tvmagic.ir.query import is_one
+from tvmagic.ir.query import is_one, nodes_of
 from tvmagic.tir.blocks.domains import iter_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import detected_regions, used_buffers
@@ -271,10 +270,7 @@ class _ReverseInliner(_Inliner):
     def _invert(self, consumer: StmtSRef) -> dict[Var, PrimExpr]:
         from tvmagic.arith.iter_map import detect_iter_map, inverse_affine_iter_map
 
-        loads: list[BufferLoad] = []
-        post_order_visit(
-            self.store, lambda n: loads.append(n) if isinstance(n, BufferLoad) and n.buffer is self.buffer else None
-        )
+        loads = [load for load in nodes_of(self.store, BufferLoad) if load.buffer is self.buffer]
         produced = _store_of(self.producer)
         same = loads and all(
             structural_equal(a, b) for other in loads[1:] for a, b in zip(loads[0].indices, other.indices)

@@ -39,7 +39,7 @@ from tvmagic.ir import (
     within_loops,
 )
 from tvmagic.ir.ops import assume, if_then_else, logical_not, logical_or
-from tvmagic.ir.query import is_one, is_zero, nodes_of
+from tvmagic.ir.query import has_node, is_one, is_zero, nodes_of
 from tvmagic.tir.blocks.domains import iter_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import with_detected_regions
@@ -113,15 +113,12 @@ def checked_pad_value(pad_value: IndexMap, old: Buffer, ndim: int, block: Any) -
 
 
 def _writes(stmt: Stmt, buffer: Buffer) -> bool:
-    found: list[bool] = []
+    def writes(node: Any) -> bool:
+        if isinstance(node, BufferStore):
+            return node.buffer is buffer
+        return isinstance(node, Block) and any(region.buffer is buffer for region in node.writes)
 
-    def look(node: Any) -> None:
-        stores = isinstance(node, BufferStore) and node.buffer is buffer
-        if stores or (isinstance(node, Block) and any(w.buffer is buffer for w in node.writes)):
-            found.append(True)
-
-    post_order_visit(stmt, look)
-    return bool(found)
+    return has_node(stmt, writes)
 
 
 def write_padding(scope: Block, padding: Padding, is_parameter: bool, reuse: BlockReuse) -> Block:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     Block,
     For,
@@ -19,12 +20,11 @@ from tvmagic.ir import (
     Stmt,
     Var,
     loop_nest,
-    post_order_visit,
     within_loops,
 )
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.ops import cast, floordiv, floormod, multiply
-from tvmagic.ir.query import is_one, variables_in
+from tvmagic.ir.query import is_one, nodes_of, variables_in
 from tvmagic.ir.values import number_text
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -178,9 +178,8 @@ def check_independent_bounds(loops: Sequence[StmtSRef], what: str) -> None:
     """No loop's extent may depend on another loop of the list."""
     variables = {loop.loop.loop_var for loop in loops}
     for loop in loops:
-        used: list[Var] = []
-        for part in (loop.loop.min, loop.loop.extent):
-            post_order_visit(part, lambda n: used.append(n) if isinstance(n, Var) and n in variables else None)
+        bounds = (loop.loop.min, loop.loop.extent)
+        used = [var for part in bounds for var in variables_in(part) if var in variables]
         if used:
             raise ScheduleError(
                 f"the loops cannot be {what}: the bounds of {loop.label} depend on `{used[0].name}`", loop
@@ -327,9 +326,7 @@ def _check_init_stays_first(
     """A reduction must still initialize before it adds up, and add up each element once, if `chain` becomes `order`."""
     kinds: dict[Var, set[int]] = {}
     for var, value in zip(block.block.iter_vars, state.realize_of(block).iter_values):
-        used: list[Var] = []
-        post_order_visit(value, lambda n: used.append(n) if isinstance(n, Var) else None)
-        for loop_var in used:
+        for loop_var in variables_in(value):
             kinds.setdefault(loop_var, set()).add(var.iter_type)
     # loops that count both kinds of variables keep their order
     mixed = [loop for loop in chain if len(kinds.get(loop.loop.loop_var, ())) > 1]
@@ -401,10 +398,8 @@ def _check_parallelizable(state: ScheduleState, loop: StmtSRef, kind: str, threa
         check_affine(state, block)
         realize = state.realize_of(block)
         for iter_var, value in zip(block.block.iter_vars, realize.iter_values):
-            used: list[Var] = []
-            post_order_visit(value, lambda n: used.append(n) if n is variable else None)
             reduces = iter_var.iter_type == IterVar.CommReduce and thread_tag.startswith("threadIdx")
-            if used and iter_var.iter_type != IterVar.DataPar and not reduces:
+            if uses_var(value, {variable}) and iter_var.iter_type != IterVar.DataPar and not reduces:
                 raise ScheduleError(
                     f"{loop.label} cannot be {kind}: the variable `{iter_var.var.name}` of {block.label} depends on it "
                     "and is not data parallel",
@@ -477,8 +472,7 @@ def _check_thread_free(state: ScheduleState, loop: StmtSRef, thread_axis: str) -
     Unless the inner loop does the same for each iteration of the outer one, and for all of its threads together: then
     each thread does its part, as when a block's threads load a tile into shared memory.
     """
-    inside: list[For] = []
-    post_order_visit(loop.loop.body, lambda n: inside.append(n) if isinstance(n, For) else None)
+    inside = nodes_of(loop.loop.body, For)
     above = [s.loop for s in loop.ancestors() if s.is_loop]
     for other in [*above, *inside]:
         if other.thread_binding is None or other.thread_binding.thread_tag != thread_axis:

@@ -26,10 +26,10 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
-    post_order_visit,
     structural_equal,
     substitute,
 )
+from tvmagic.ir.query import variables_in
 from tvmagic.tir.blocks.conditions import condition_of_some, runs_everywhere
 from tvmagic.tir.blocks.domains import iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -259,9 +259,7 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
         check_writes_all(state, block, old, scope)
         _check_all_copied_back(state, block, old, scope)
     indices = [_simplified(i, analyzer) for i in indices]
-    used: set[Var] = set()
-    for index in indices:
-        post_order_visit(index, lambda n: used.add(n) if isinstance(n, Var) else None)
+    used = {var for index in indices for var in variables_in(index)}
     shape = [v.dom.min + v.dom.extent for v in block.block.iter_vars if v.var in used and v.dom is not None]
     new = reordered_buffer(old, "reindex", shape)
     place = _place_beside(state, block, scope, old, read) + (0 if read else 1)

@@ -25,10 +25,9 @@ from tvmagic.ir import (
     Stmt,
     Var,
     handles,
-    post_order_visit,
     substitute,
 )
-from tvmagic.ir.query import is_one
+from tvmagic.ir.query import is_one, variables_in
 from tvmagic.tir.blocks.conditions import condition_of_some, conjuncts
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -136,10 +135,8 @@ def _partial_iters(realize: BlockRealize, loops: list[StmtSRef], loop: For) -> _
         if var.iter_type == IterVar.DataPar or not uses_var(value, {loop.loop_var}):
             result.keep(var, value)
             continue
-        inside: list[Var] = []
-        post_order_visit(value, lambda n: inside.append(n) if isinstance(n, Var) and n in by_var else None)
-        for loop_var in inside:
-            if loop_var not in result.by_loop:
+        for loop_var in variables_in(value):
+            if loop_var in by_var and loop_var not in result.by_loop:
                 result.add_loop(by_var[loop_var], IterVar.CommReduce)
         result.old[var.var] = substitute(value, result.by_loop)
     return result

@@ -11,8 +11,7 @@ from typing import Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import BufferStore, Call, Evaluate, IfThenElse, Not, PrimExpr, PrimFunc, Select, Stmt, handles
 from tvmagic.ir.deep_equal import expr_deep_equal
-from tvmagic.ir.functor import post_order_visit
-from tvmagic.ir.query import is_call, strip_likely
+from tvmagic.ir.query import has_node, is_call, strip_likely
 from tvmagic.passes import note
 from tvmagic.tir.analysis.contents.analysis import BufferContents
 from tvmagic.tir.transform.declaration import tir_pass
@@ -80,9 +79,7 @@ class _Chooser(AnalyzerMutator):
 
 
 def _assumes(func: PrimFunc) -> bool:
-    found: list[Any] = []
-    post_order_visit(func.body, lambda n: found.append(n) if is_call(n, "tir.assume") else None)
-    return bool(found)
+    return has_node(func.body, lambda node: is_call(node, "tir.assume"))
 
 
 @tir_pass("tir.UseAssumeToReduceBranches")

@@ -33,12 +33,11 @@ from tvmagic.ir import (
     Visitor,
     While,
     handles,
-    post_order_visit,
     structural_equal,
     substitute,
 )
 from tvmagic.ir.ops import cast, logical_and
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import has_node, is_call
 from tvmagic.ir.values import scope_of
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
@@ -123,14 +122,7 @@ class _Uses(Visitor):
 
 
 def _has_blocks(kernel: Stmt) -> bool:
-    found: list[Any] = []
-
-    def look(node: Any) -> None:
-        if is_launch(node) and node.node.thread_tag.startswith("blockIdx"):
-            found.append(node)
-
-    post_order_visit(kernel, look)
-    return bool(found)
+    return has_node(kernel, lambda node: is_launch(node) and node.node.thread_tag.startswith("blockIdx"))
 
 
 class _Places(Mutator):

@@ -23,10 +23,10 @@ from tvmagic.ir import (
     Var,
     While,
     handles,
-    post_order_visit,
 )
 from tvmagic.ir.memory_scope import is_of_threads
 from tvmagic.ir.ops import logical_and
+from tvmagic.ir.query import nodes_of
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.threads.kernel_threads import is_launch
 from tvmagic.tir.transform.uses import used_vars
@@ -108,11 +108,4 @@ def _by_first(node: BufferStore, axes: Iterable[Var]) -> Stmt:
 
 
 def _loads_own(expr: PrimExpr) -> bool:
-    found: list[BufferLoad] = []
-
-    def look(node: object) -> None:
-        if isinstance(node, BufferLoad) and is_of_threads(node.buffer.scope()):
-            found.append(node)
-
-    post_order_visit(expr, look)
-    return bool(found)
+    return any(is_of_threads(load.buffer.scope()) for load in nodes_of(expr, BufferLoad))
