@@ -81,19 +81,30 @@ def code(text: str) -> str:
     return llvm_ir(tvmagic.lower(from_source(text)), optimize=False)
 
 
-def test_a_loop_of_many_branches_is_built_at_once(cpu_seconds) -> None:
-    """LLVM's register allocator would take 10 s for 700 of them, each with constants of its own."""
+def branches(count: int, of_index: bool = False) -> tvmagic.IRModule:
+    """A loop whose value is chosen by so many conditions, one inside the other, on what is read or on the loop variable."""
     X = te.placeholder((64,), name="X")
 
     def body(i):
-        value = X[i]
-        for k in range(700):
-            value = tir.if_then_else(X[i] > float(k), X[i] + float(k), value)
+        value, asked = X[i], i.astype("float32") if of_index else X[i]
+        for k in range(count):
+            value = tir.if_then_else(asked > float(k), asked + float(k), value)
         return value
 
     Y = te.compute((64,), body, name="Y")
-    mod, built = tvmagic.lower(te.create_schedule(Y.op), [X, Y]), []
-    assert cpu_seconds(lambda: built.append(tvmagic.codegen.compile_module(mod))) < 6
+    return tvmagic.lower(te.create_schedule(Y.op), [X, Y])
+
+
+def test_a_loop_of_many_branches_is_built_at_once(cpu_seconds) -> None:
+    """LLVM's register allocator would take 10 s for 700 of them, each with constants of its own."""
+    mod, built = branches(700), []
+    assert cpu_seconds(lambda: built.append(tvmagic.codegen.compile_module(mod))) < 3
     x, y = np.arange(64, dtype="float32") * 10, np.zeros(64, "float32")
     built[0](x, y)
     assert (y == np.where(x > 0, x + np.minimum(np.maximum(x - 1, 0), 699), x)).all()
+
+
+@pytest.mark.parametrize("of_index", [False, True])
+def test_what_is_asked_of_each_branch_takes_time_linear_in_their_number(calls, of_index: bool) -> None:
+    few, many = (branches(count, of_index) for count in (20, 100))
+    assert calls(lambda: llvm_ir(many, optimize=False)) < 5.5 * calls(lambda: llvm_ir(few, optimize=False))

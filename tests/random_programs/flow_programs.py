@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 from outcomes import TARGETS, Argument, check_call, guarded_call
 
-HEAD = """from tvmagic.script import tir as T
-
-@T.prim_func
+HEAD = """@T.prim_func
 def main(X: T.Buffer((16,), "int32"), Y: T.Buffer((16,), "int32"), Z: T.Buffer((32,), "int32"), n: T.int32):
     T.func_attr({"global_symbol": "main", "tir.noalias": T.bool(True)})
 """
@@ -196,9 +194,14 @@ class Case:
 
     # ------------------------------------------------------------------ the check
 
-    def text(self) -> str:
-        """The function, as a file that makes it."""
+    @property
+    def source(self) -> str:
+        """The function in TVMScript."""
         return "\n".join([HEAD.rstrip("\n"), *self.lines]) + "\n"
+
+    def text(self) -> str:
+        """A file that makes the function."""
+        return f'from tvmagic.script import from_source\n\nmain = from_source("""\\\n{self.source}""")\n'
 
     def make(self) -> Any:
         """The function after the passes of its choice, and the switches."""
@@ -208,7 +211,7 @@ class Case:
         from tvmagic.transform import PassContext
 
         name, switches = self.choice
-        mod = tvmagic.IRModule({"main": from_source(self.text().split("\n", 2)[2])})
+        mod = tvmagic.IRModule({"main": from_source(self.source)})
         with PassContext(config=switches):
             return getattr(tir.transform, name)()(mod) if name else mod
 
@@ -221,7 +224,7 @@ class Case:
         x, n = numbers.integers(0, 10, 16), int(numbers.integers(0, 6))
         y, z = list(range(16)), [0] * 32
         names: dict[str, Any] = {"T": meaning()}
-        exec(self.text().split("\n", 2)[2], names)
+        exec(self.source, names)
         names["main"](x.tolist(), y, z, n)
         arguments = [
             Argument(x.astype("int32"), False),

@@ -149,6 +149,11 @@ class Analyzer:
             raise TVMagicError(f"`{info!r}` says nothing of a variable", hint="give a ConstIntBound or a ModularSet")
         self.changed()
 
+    @property
+    def has_constraints(self) -> bool:
+        """Whether conditions hold at present, as inside a branch."""
+        return bool(self._constraints)
+
     def constraint_scope(self, constraint: Any) -> ConstraintScope:
         """A context in which `constraint` holds."""
         return ConstraintScope(lambda: self.enter_constraint(_expr(constraint)))

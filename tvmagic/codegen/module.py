@@ -68,7 +68,7 @@ class ModuleContext:
     elements: set[For] = field(default_factory=set[For])  # loops of which LLVM is to make no vectors
     _names: int = 0
     _nodes: dict[str, str] = field(default_factory=dict)
-    _guarded: dict[PrimExpr, bool] = field(default_factory=dict)
+    _reads_or_calls: _ReadsOrCalls = field(default_factory=lambda: _ReadsOrCalls())
     sizes: dict[Any, Any] = field(default_factory=dict)
     volatile: set[Any] = field(default_factory=set)  # pointers whose accesses are neither joined nor left out
 
@@ -180,10 +180,7 @@ class ModuleContext:
 
     def is_guarded(self, expr: PrimExpr) -> bool:
         """Whether `expr` may only be computed if a condition holds: it reads memory or calls."""
-        known = self._guarded.get(expr)
-        if known is None:
-            known = self._guarded[expr] = _ReadsOrCalls.test(expr)
-        return known
+        return self._reads_or_calls.test(expr)
 
     # ------------------------------------------------------------------ what stops a function
 
@@ -296,24 +293,36 @@ def from_machine(emitter: Any, value: str, dtype: DataType) -> str:
 
 
 class _ReadsOrCalls(Visitor):
-    found = False
+    """Which expressions read memory or call: known of each part of one, so that all sides of a chain are looked at once."""
 
-    @staticmethod
-    def test(expr: PrimExpr) -> bool:
-        visitor = _ReadsOrCalls()
-        visitor.visit(expr)
-        return visitor.found
+    def __init__(self) -> None:
+        self.known: dict[PrimExpr, bool] = {}
+        self.found = False  # in the parts visited so far of the expression around
+
+    def test(self, expr: PrimExpr) -> bool:
+        if expr not in self.known:
+            self.found = False
+            self.visit(expr)
+        return self.known[expr]
+
+    @handles(PrimExpr)
+    def other(self, node: PrimExpr) -> None:
+        if node not in self.known:
+            before, self.found = self.found, False
+            self.visit_children(node)
+            self.known[node], self.found = self.found, before
+        self.found |= self.known[node]
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
-        self.found = True
+        self.known[node] = self.found = True
 
     @handles(Call)
     def call(self, node: Call) -> None:
         if isinstance(node.op, GlobalVar) or node.op.effect > 2:
-            self.found = True
+            self.known[node] = self.found = True
         else:
-            self.visit_children(node)
+            self.other(node)
 
 
 def quoted(name: str) -> str:

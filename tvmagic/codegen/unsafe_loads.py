@@ -6,6 +6,8 @@ LLVM makes vectors of loops without branches.
 
 from __future__ import annotations
 
+import math
+
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.ir import (
     And,
@@ -48,27 +50,33 @@ def is_harmless(expr: PrimExpr, intervals: Intervals, stored: set[Var]) -> bool:
     A scalar is not read so from what the function stores to, the pointers `stored`: the next value would wait for it,
     while a branch is foreseen, as in a search for the largest.
     """
-    found = _Unsafe(expr.dtype.lane_code, intervals)
+    scalar = expr.dtype.lane_code == 1
+    found = _Unsafe(expr.dtype.lane_code, intervals, _FEW if scalar else math.inf)
     found.visit(expr)
     if found.unsafe or found.calls:
         return False
-    return expr.dtype.lane_code != 1 or found.count <= _FEW and not found.pointers & stored
+    return not scalar or found.count <= _FEW and not found.pointers & stored
 
 
 class _Unsafe(Visitor):
-    """Collects the loads of lanes that are not provably inside their buffers."""
+    """Collects the loads of lanes that are not provably inside their buffers.
 
-    def __init__(self, lanes: int, intervals: Intervals) -> None:
-        self.lanes, self.intervals = lanes, intervals
+    It looks at `most` expressions and no further: of a chain of conditions, each of which is asked about, not at all the rest.
+    """
+
+    def __init__(self, lanes: int, intervals: Intervals, most: float = math.inf) -> None:
+        self.lanes, self.intervals, self.most = lanes, intervals, most
         self.unsafe: list[BufferLoad] = []
         self.pointers: set[Var] = set()  # to what is read
         self.calls = False  # of anything that is not short
         self.count = 0  # of expressions, those of indices not counted
+        self.in_index = False
 
     @handles(PrimExpr)
     def other(self, node: PrimExpr) -> None:
-        self.count += 1
-        self.visit_children(node)
+        self.count += not self.in_index
+        if self.count <= self.most:
+            self.visit_children(node)
 
     @handles(Call)
     def call(self, node: Call) -> None:
@@ -77,9 +85,10 @@ class _Unsafe(Visitor):
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
-        outside = self.count + 1
+        self.count += not self.in_index
+        outer, self.in_index = self.in_index, True
         self.visit_children(node)
-        self.count = outside
+        self.in_index = outer
         self.pointers.add(node.buffer.data)
         lanes = node.indices[-1].dtype.lane_code if node.indices else 1
         if lanes in (1, self.lanes) and not all(map(self._inside, node.indices, node.buffer.shape)):

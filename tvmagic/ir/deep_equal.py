@@ -13,7 +13,7 @@ from tvmagic.ir.deep import deep
 from tvmagic.ir.derive import deep_comparison
 from tvmagic.ir.node import Kind, Node
 from tvmagic.ir.operators import BinaryOp
-from tvmagic.ir.values import IntImm, Var
+from tvmagic.ir.values import FloatImm, IntImm, Var
 
 __all__ = ["as_node", "deep_equal", "expr_deep_equal"]
 
@@ -69,7 +69,9 @@ def _may_be_equal(a: Any, b: Any) -> bool:
     x, y = a.b, b.b
     if type(x) is not type(y) or type(a.a) is not type(b.a):
         return False
-    return type(x) is not IntImm or x.value == y.value
+    if type(x) is IntImm:
+        return x.value == y.value
+    return type(x) is not FloatImm or x.value == y.value or x.value != x.value  # a NaN is left to the comparison
 
 
 _LARGEST = 1024

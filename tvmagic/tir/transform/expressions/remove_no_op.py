@@ -7,18 +7,22 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import (
+    Add,
     Allocate,
     AttrStmt,
+    Broadcast,
     BufferLoad,
     BufferRealize,
     BufferStore,
     CallEffect,
+    Cast,
     DeclBuffer,
     Evaluate,
     For,
     IfThenElse,
     IntImm,
     LetStmt,
+    Mul,
     PrimExpr,
     PrimFunc,
     ProducerRealize,
@@ -140,6 +144,8 @@ class NoOpRemover(AnalyzerMutator):
         # nothing but a load of the same buffer can be proved equal to what is there
         if not any(load.buffer.data is node.buffer.data for load in nodes_of(node.value, BufferLoad)):
             return False
+        if not self.analyzer.has_constraints and _adds_other_loads(node):
+            return False
         there = BufferLoad(node.buffer, node.indices)
         return there.dtype is node.value.dtype and self.analyzer.can_prove(equal(node.value, there))
 
@@ -151,6 +157,23 @@ class NoOpRemover(AnalyzerMutator):
         if any(is_no_op(s) or isinstance(s, SeqStmt) for s in new.seq):
             return SeqStmt.flatten(*[s for s in new.seq if not is_no_op(s)])
         return new
+
+
+def _adds_other_loads(store: BufferStore) -> bool:
+    """Whether a store adds a product of what is in other buffers, of which nothing is known: that is never proved to be 0."""
+
+    def from_others(value: PrimExpr) -> bool:
+        match value:
+            case Mul(a=a, b=b):
+                return from_others(a) and from_others(b)
+            case Broadcast(value=inner) | Cast(value=inner):
+                return from_others(inner)
+            case BufferLoad(buffer=buffer):
+                return buffer.data is not store.buffer.data
+            case _:
+                return False
+
+    return isinstance(store.value, Add) and (from_others(store.value.a) or from_others(store.value.b))
 
 
 def remove_no_op(stmt: Stmt) -> Stmt:
