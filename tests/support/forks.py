@@ -35,20 +35,36 @@ def code_at(code: types.CodeType, line: int) -> types.CodeType | None:
     return None
 
 
+def with_inner(code: types.CodeType) -> list[types.CodeType]:
+    """A function's code and that of the functions in it, in the order of the text."""
+    return [code, *(c for inner in code.co_consts if isinstance(inner, types.CodeType) for c in with_inner(inner))]
+
+
+def place_of(code: types.CodeType) -> Any:
+    """What tells a function of a file from all others in it, two lambdas of one line too."""
+    return code.co_firstlineno, code.co_qualname, tuple(code.co_positions())
+
+
 def plant(path: str, text: str, line: int) -> bool:
-    """Give each function that was made at `line` of a file the code that it has in `text`; whether there is one."""
-    new = code_at(compile(text, path, "exec"), line)
-    if new is None:
+    """Give the functions that were made at `line` of a file the code that they have in `text`; whether there is one.
+
+    Those that they made when the file was imported, as a decorator does, get it too.
+    """
+    before = code_at(compile(pathlib.Path(path).read_text(), path, "exec"), line)
+    after = code_at(compile(text, path, "exec"), line)
+    if before is None or after is None:
         return False
+    new = {place_of(old): code for old, code in zip(with_inner(before), with_inner(after))}
     found = False
     for thing in gc.get_objects():
         if isinstance(thing, types.FunctionType):
             old = thing.__code__
-            if old.co_firstlineno == line and old.co_name == new.co_name and old.co_filename == path:
-                if old.co_freevars != new.co_freevars:
-                    return False
-                thing.__code__ = new
-                found = True
+            if old.co_filename != path or (code := new.get(place_of(old))) is None:
+                continue
+            if old.co_freevars != code.co_freevars:
+                return False
+            thing.__code__ = code
+            found = True
     return found
 
 
