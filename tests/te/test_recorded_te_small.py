@@ -43,7 +43,7 @@ def _refused(calls: list[str], scope: dict[str, Any]) -> list[str]:
 
 
 def _message(error: TVMagicError) -> str:
-    return f"{type(error).__name__}: {error.message}"
+    return f"{type(error).__name__}: {error.message}" + (f" ({error.hint})" if error.hint else "")
 
 
 def _outcome(make: Callable[[], Any]) -> str:
