@@ -1,0 +1,181 @@
+"""Decisions of the analyzer at the ends of ranges and types, each as a table or against brute force."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from tvmagic import ir
+from tvmagic.arith import Analyzer, ConstIntBound, Extension, IntervalSet, eval_set
+from tvmagic.arith.analyzer import BUDGET
+from tvmagic.arith.int_set import neg_inf, pos_inf
+from tvmagic.arith.transitive import EQ, GT, LT, TransitiveComparisons
+from tvmagic.ir import ops
+
+X, Y, Z = ir.Var("x"), ir.Var("y"), ir.Var("z")
+P = ir.Var("p", "int64")
+LAST = (1 << 31) - 1
+
+
+def wide(value: int) -> Any:
+    return ir.IntImm("int64", value)
+
+
+def known(**bounds: tuple[int, int]) -> Analyzer:
+    analyzer = Analyzer()
+    for var in (X, Y, Z, P):
+        if var.name in bounds:
+            analyzer.update(var, ConstIntBound(*bounds[var.name]))
+    return analyzer
+
+
+# ---------------------------------------------------------------------------- casts
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "offset", "fits"),
+    [
+        (0, LAST - 5, 5, True),
+        (0, LAST - 4, 5, False),
+        (-LAST + 4, 0, -5, True),
+        (-LAST + 3, 0, -5, False),
+        (LAST, LAST + 1, -5, False),
+    ],
+)
+def test_a_cast_goes_into_a_sum_that_fits_on_the_way(low: int, high: int, offset: int, fits: bool) -> None:
+    difference = ir.Sub(ir.Cast("int32", P + wide(offset)), ir.Cast("int32", P))
+    assert (str(known(p=(low, high)).canonical_simplify(difference)) == str(offset)) == fits
+
+
+@pytest.mark.parametrize("scale", [-4, -1, 2, 3])
+@pytest.mark.parametrize("divisor", [1, 3])
+def test_a_cast_goes_into_a_product_that_fits(scale: int, divisor: int) -> None:
+    """`int32(p // divisor * scale) - int32(p // divisor) * scale` is 0 where all of it, the index too, is an int32."""
+    for edge in (LAST // abs(scale), LAST // abs(scale) + 1, (LAST + 1) // abs(scale) + 2):
+        for end in (edge, edge * divisor, edge * divisor + divisor - 1):
+            analyzer = known(p=(0, end))
+            part = ir.FloorDiv(P, wide(divisor)) if divisor > 1 else P
+            e = ir.Sub(
+                ir.Cast("int32", ir.Mul(part, wide(scale))), ir.Mul(ir.Cast("int32", part), ir.IntImm("int32", scale))
+            )
+            value = end // divisor * scale
+            fits = -LAST - 1 <= value <= LAST and end <= LAST
+            found = str(analyzer.canonical_simplify(e))
+            assert (found == "0") == fits, (end, found)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high", "fits"),
+    [
+        ("int8", -128, 127, True),
+        ("int8", -129, 127, False),
+        ("int8", -128, 128, False),
+        ("uint8", 0, 255, True),
+        ("uint8", -1, 255, False),
+        ("uint8", 0, 256, False),
+        ("int16", -32768, 32767, True),
+        ("int16", -32768, 32768, False),
+    ],
+)
+def test_the_set_of_a_cast_that_may_cut_something_off(dtype: str, low: int, high: int, fits: bool) -> None:
+    found = eval_set(ir.Cast(dtype, X), {X: IntervalSet(low, high)})
+    assert found.is_everything() != fits
+    if fits:
+        assert (found.min_value.value, found.max_value.value) == (low, high) and found.min_value.dtype == dtype
+    for half in (IntervalSet(low, pos_inf()), IntervalSet(neg_inf(), high)):
+        assert eval_set(ir.Cast(dtype, X), {X: half}).is_everything()
+    assert eval_set(ir.Cast(dtype, ir.Cast("float32", X)), {X: IntervalSet(low, high)}).is_everything()
+
+
+# ---------------------------------------------------------------------------- sets
+
+
+def test_products_with_what_has_no_known_sign() -> None:
+    ends = IntervalSet(1, 3), IntervalSet(1, pos_inf()), IntervalSet(neg_inf(), 3), IntervalSet(neg_inf(), pos_inf())
+    for factor, divide in itertools.product((Y, ir.IntImm("int32", 2), ir.IntImm("int32", -2)), (False, True)):
+        for interval in ends:
+            found = eval_set(ir.FloorDiv(X, factor) if divide else ir.Mul(X, factor), {X: interval})
+            low, high = interval.has_lower_bound(), interval.has_upper_bound()
+            if factor is Y:
+                assert found.is_everything() != (low and high)
+            elif factor.value < 0:
+                assert (found.has_upper_bound(), found.has_lower_bound()) == (low, high)
+            else:
+                assert (found.has_lower_bound(), found.has_upper_bound()) == (low, high)
+    never = ir.SizeVar("n")
+    assert eval_set(X * never, {X: IntervalSet(1, pos_inf())}).has_lower_bound()
+    zero = eval_set(X * 0, {X: IntervalSet(neg_inf(), 3)})
+    assert str(zero.min_value) == str(zero.max_value) == "0"
+
+
+# ---------------------------------------------------------------------------- comparisons
+
+
+def test_one_expression_against_itself() -> None:
+    chains = TransitiveComparisons(lambda e: False)
+    assert chains.enter_constraint(Z < Y) is not None
+    for a, b in itertools.product(range(-2, 3), repeat=2):
+        for expr in (Y, Y * 2):
+            if expr is not Y:
+                chains.enter_constraint(expr < Z)
+            assert chains.compare(expr + a, expr + b) == (EQ if a == b else LT if a < b else GT)
+            assert chains.compare(expr + a, expr + b, True) == (EQ if a == b else LT if a < b else GT)
+
+
+def test_sums_against_products() -> None:
+    """`x * y * d < (x + y) * c` is proved only where it holds of all values, and as often as before."""
+    proved = holding = 0
+    spans = [(0, 2), (1, 1), (1, 2), (1, 4), (2, 3), (-1, 2)]
+    for x, y, d in itertools.product(spans, spans, (1, 2)):
+        for c in (0, 1, 2, 3, 4, 8):
+            analyzer = known(x=x, y=y)
+            analyzer.enabled_extensions = Extension.ComparisonOfProductAndSum
+            e = ir.LT(
+                ir.Mul(ir.Mul(X, Y), ir.IntImm("int32", d)) if d > 1 else ir.Mul(X, Y),
+                ir.Mul(ir.Add(X, Y), ir.IntImm("int32", c)),
+            )
+            values = {a * b * d < (a + b) * c for a in range(x[0], x[1] + 1) for b in range(y[0], y[1] + 1)}
+            found = str(analyzer.rewrite_simplify(e))
+            if found in ("T.bool(True)", "T.bool(False)"):
+                assert values == {found == "T.bool(True)"}, (x, y, d, c)
+                proved += 1
+            holding += len(values) == 1
+    assert (proved, holding) == (180, 308)
+
+
+# ---------------------------------------------------------------------------- sharing
+
+
+def shared(depth: int) -> Any:
+    """An expression of `depth` levels, each of which has the one below in it twice: 2 ** depth paths."""
+    e: Any = ir.Add(ir.FloorDiv(X, ir.IntImm("int32", 3)), Y)
+    for n in range(depth):
+        e = ir.Max(ir.FloorMod(e, ir.IntImm("int32", 1000 + n)), ir.Sub(ir.FloorDiv(e, Z), ir.IntImm("int32", n)))
+    return e
+
+
+@pytest.mark.parametrize("ask", ["rewrite_simplify", "canonical_simplify", "simplify"])
+def test_what_is_shared_is_simplified_once(ask: str) -> None:
+    analyzer, e = Analyzer(), shared(10)
+    simplify = getattr(analyzer, ask)
+    simplify(e)
+    assert BUDGET - analyzer.budget < 1_000  # of some thousands of paths
+    first = simplify(e)
+    assert simplify(e) is first and BUDGET - analyzer.budget < 10  # from memory
+    assert str(simplify(shared(10))) == str(first) and BUDGET - analyzer.budget < 10  # of the same structure
+    analyzer.bind(X, ir.Range(0, 3))
+    simplify(e)
+    assert BUDGET - analyzer.budget > 20  # what is known changed
+
+
+@pytest.mark.parametrize("ask", ["const_int_bound", "modular_set", "int_set"])
+def test_what_is_shared_is_looked_at_once(ask: str) -> None:
+    analyzer = Analyzer()
+    analyzer.bind(X, ir.Range(0, 8))
+    e: Any = X
+    for n in range(200):
+        e = ir.Sub(ir.Add(e, e), ir.Add(e, ir.IntImm("int32", n % 2)))
+    assert getattr(analyzer, ask)(e) is not None
+    assert str(getattr(analyzer, ask)(ir.Add(e, ops.maximum(X, Y)))) != ""
