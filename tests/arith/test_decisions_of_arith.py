@@ -6,13 +6,18 @@ import itertools
 from typing import Any
 
 import pytest
+from arith_evaluate import BINARY
 
 from tvmagic import ir
-from tvmagic.arith import Analyzer, ConstIntBound, Extension, IntervalSet, eval_set
+from tvmagic.arith import Analyzer, ConstIntBound, Extension, IntervalSet, eval_set, narrow_predicate_expression
 from tvmagic.arith.analyzer import BUDGET
+from tvmagic.arith.corners import ENDS_OF
 from tvmagic.arith.int_set import neg_inf, pos_inf
+from tvmagic.arith.modular_set import _widens
+from tvmagic.arith.rewrite.compile import Rule, parse_rules
 from tvmagic.arith.transitive import EQ, GT, LT, TransitiveComparisons
 from tvmagic.ir import ops
+from tvmagic.ir.dtype import integer_limits
 
 X, Y, Z = ir.Var("x"), ir.Var("y"), ir.Var("z")
 P = ir.Var("p", "int64")
@@ -179,3 +184,132 @@ def test_what_is_shared_is_looked_at_once(ask: str) -> None:
         e = ir.Sub(ir.Add(e, e), ir.Add(e, ir.IntImm("int32", n % 2)))
     assert getattr(analyzer, ask)(e) is not None
     assert str(getattr(analyzer, ask)(ir.Add(e, ops.maximum(X, Y)))) != ""
+
+
+# ---------------------------------------------------------------------------- small helpers
+
+
+def test_which_types_hold_all_values_of_others() -> None:
+    types = [ir.DataType(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+    for source, target in itertools.product(types, types):
+        (low, high), (least, most) = integer_limits(source), integer_limits(target)
+        assert _widens(source, target) == (least <= low and high <= most), (source, target)
+    assert not _widens(ir.DataType("float32"), ir.DataType("int64"))
+
+
+@pytest.mark.parametrize("op", list(ENDS_OF), ids=lambda op: op.__name__)
+def test_ends_of_one_operation(op: Any) -> None:
+    spans = [(low, high) for low in range(-3, 4) for high in range(low, 4)]
+    divides = op in (ir.FloorDiv, ir.FloorMod)
+    for a, b in itertools.product(spans, spans):
+        if divides and b[0] <= 0:
+            continue
+        values = [BINARY[op](x, y) for x in range(a[0], a[1] + 1) for y in range(b[0], b[1] + 1)]
+        found = ENDS_OF[op](a, b)
+        if op is not ir.FloorMod:
+            assert found == (min(values), max(values))
+        else:
+            assert found == (0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1) and found[1] >= max(values)
+
+
+def test_questions_about_what_is_no_number() -> None:
+    pointer, other = ir.Var("a", "handle"), ir.Var("b", "handle")
+    analyzer = Analyzer()
+    assert analyzer.can_prove_equal(pointer, pointer)
+    assert not analyzer.can_prove_equal(pointer, other) and not analyzer.can_prove_equal(pointer, X)
+    size = ir.SizeVar("n")
+    below = analyzer.can_prove_less_equal_than_symbolic_shape_value
+    assert below(ir.IntImm("int32", 32), size * 32) and not below(ir.IntImm("int32", 33), size * 32)
+    assert below(ir.IntImm("int32", 7), ir.IntImm("int32", 7)) and not below(
+        ir.IntImm("int32", 8), ir.IntImm("int32", 7)
+    )
+    assert below(X, X + 0 * size) and below(ir.IntImm("int32", 6), size * 2 * 3)
+
+
+def test_long_sums_join_their_terms() -> None:
+    """Sums of many terms are put together by a table: the same coefficients as of term by term, in any order."""
+    variables = [ir.Var(f"v{n}") for n in range(9)]
+    atoms = [*variables, *(ir.FloorDiv(v, ir.IntImm("int32", 3)) for v in variables[:5]), X * Y, X * Z]
+    analyzer = Analyzer()
+    for left, right, sign in itertools.product((3, 9, 13), (3, 5, 13), (1, -1)):
+        first = [(atoms[n % len(atoms)], n % 4 - 1) for n in range(left)]
+        second = [(atoms[(3 * n + 1) % len(atoms)], n % 3 - 1) for n in range(right)]
+
+        def total(terms: Any) -> Any:
+            found: Any = ir.IntImm("int32", 0)
+            for atom, factor in terms:
+                found = ir.Add(found, ir.Mul(atom, ir.IntImm("int32", factor)))
+            return found
+
+        whole = (ir.Add if sign > 0 else ir.Sub)(total(first), total(second))
+        expected: dict[int, int] = {}
+        for terms, times in ((first, 1), (second, sign)):
+            for atom, factor in terms:
+                expected[id(atom)] = expected.get(id(atom), 0) + times * factor
+        difference = whole
+        for atom in atoms:
+            difference = ir.Sub(difference, ir.Mul(atom, ir.IntImm("int32", expected.get(id(atom), 0))))
+        assert str(analyzer.canonical_simplify(difference)) == "0"
+
+
+def test_conditions_that_are_integers_and_negated_ones() -> None:
+    analyzer = Analyzer()
+    flag, number = ir.Var("flag", "bool"), ir.Var("number", "int32")
+    with analyzer.constraint_scope(number):
+        assert str(analyzer.rewrite_simplify(ir.EQ(number, ir.IntImm("int32", 0)))) == "T.bool(False)"
+    with analyzer.constraint_scope(flag):
+        assert str(analyzer.rewrite_simplify(flag)) == "T.bool(True)"
+        assert str(analyzer.rewrite_simplify(ir.Not(flag))) == "T.bool(False)"
+    with analyzer.constraint_scope(ir.Not(flag)):
+        assert str(analyzer.rewrite_simplify(flag)) == "T.bool(False)"
+        assert str(analyzer.rewrite_simplify(ir.Not(flag))) == "T.bool(True)"
+
+
+def test_the_text_of_rules() -> None:
+    text = """
+    x + 0 -> x          # behind it is a comment
+    [index]
+    # a line of its own
+    x + y | \\
+        y + x => x if c1 > 0 and ge(x, 3)
+
+    @step
+    [other]
+    x - x -> 0
+    """
+    step = object()
+    first, second, third, fourth = parse_rules(ir.Add, text, {"step": step})  # type: ignore[dict-item]
+    assert (first.section, first.patterns, first.result, first.condition, first.recursive) == (
+        "any",
+        ("x + 0",),
+        "x",
+        None,
+        False,
+    )
+    assert (second.section, second.patterns, second.result) == ("index", ("x + y", "y + x"), "x")
+    assert second.condition == "c1 > 0 and ge(x, 3)" and second.recursive
+    assert (third.section, third.text, third.patterns) == ("index", "step", ()) and third.function is step
+    assert (fourth.section, fourth.name) == ("other", "Add: x - x -> 0")
+    types = {"int32": "index", "int64": "index", "int8": "other", "float32": "other", "int32x4": "vector"}
+    for name, kind in types.items():
+        dtype = ir.DataType(name)
+        for wraps, fast in itertools.product((False, True), (False, True)):
+            holds = {
+                s: Rule(ir.Add, s, "").holds_for(dtype, wraps, fast)
+                for s in ("index", "integer", "ramp", "vector", "other", "exact", "any")
+            }
+            laws = fast or name != "float32"
+            assert holds == {
+                "index": kind == "index" and not wraps, "integer": kind == "index", "ramp": kind == "vector" and not wraps,
+                "vector": kind == "vector", "other": kind != "index" and laws, "exact": laws, "any": True,
+            }  # fmt: skip
+
+
+def test_narrowed_products_with_the_constant_in_front() -> None:
+    n = ir.SizeVar("n")
+    ranges = {X: ir.Range(0, 8)}
+    for factor, text in ((3, "21 < n"), (-3, "0 < n"), (0, "0 < n")):
+        for product in (ir.Mul(ir.IntImm("int32", factor), X), ir.Mul(X, ir.IntImm("int32", factor))):
+            assert str(Analyzer().simplify(narrow_predicate_expression(ir.LT(product, n), ranges))) == text
+    assert str(narrow_predicate_expression(ir.LT(ir.FloorDiv(X, ir.IntImm("int32", 2)), n), ranges)) == "3 < n"
+    assert str(narrow_predicate_expression(ir.LT(ir.FloorDiv(X, ir.IntImm("int32", -2)), n), ranges)) == "T.bool(False)"
