@@ -313,3 +313,30 @@ def test_narrowed_products_with_the_constant_in_front() -> None:
             assert str(Analyzer().simplify(narrow_predicate_expression(ir.LT(product, n), ranges))) == text
     assert str(narrow_predicate_expression(ir.LT(ir.FloorDiv(X, ir.IntImm("int32", 2)), n), ranges)) == "3 < n"
     assert str(narrow_predicate_expression(ir.LT(ir.FloorDiv(X, ir.IntImm("int32", -2)), n), ranges)) == "T.bool(False)"
+
+
+@pytest.mark.parametrize("kinds", [(ir.FloorDiv, ir.FloorMod), (ir.Div, ir.Mod)], ids=["floor", "truncate"])
+def test_parts_of_an_index_are_joined_again(kinds: Any) -> None:
+    """`x % upper // lower * lower + x % lower` is `x % upper`, and what is above is joined likewise."""
+    div, mod = kinds
+
+    def number(value: int) -> Any:
+        return ir.IntImm("int32", value)
+
+    analyzer = known(x=(0, 1000))
+    for lower, upper in ((2, 4), (2, 8), (4, 8), (4, 16), (3, 12), (5, 20)):
+        inner, rest = div(mod(X, number(upper)), number(lower)), mod(X, number(lower))
+        joined = ir.Add(ir.Mul(inner, number(lower)), rest)
+        assert str(analyzer.canonical_simplify(joined)) == str(mod(X, number(upper)))
+        whole = ir.Add(ir.Mul(div(X, number(upper)), number(upper)), joined)
+        assert analyzer.canonical_simplify(whole) is X
+        assert str(analyzer.canonical_simplify(div(mod(X, number(lower)), number(upper)))) == "0"
+        assert str(analyzer.canonical_simplify(mod(div(X, number(lower)), number(upper // lower)))) == str(
+            analyzer.canonical_simplify(inner)
+        )
+        product = ir.Mul(X, number(lower))
+        assert str(analyzer.canonical_simplify(mod(product, number(upper)))) == str(
+            ir.Mul(mod(X, number(upper // lower)), number(lower))
+        )
+        assert str(analyzer.canonical_simplify(div(product, number(upper)))) == str(div(X, number(upper // lower)))
+        assert str(analyzer.canonical_simplify(mod(ir.Mul(X, number(upper)), number(lower)))) == "0"
