@@ -340,3 +340,16 @@ def test_parts_of_an_index_are_joined_again(kinds: Any) -> None:
         )
         assert str(analyzer.canonical_simplify(div(product, number(upper)))) == str(div(X, number(upper // lower)))
         assert str(analyzer.canonical_simplify(mod(ir.Mul(X, number(upper)), number(lower)))) == "0"
+
+
+def test_factors_that_no_index_holds_are_not_multiplied() -> None:
+    analyzer = known(x=(0, LAST))
+    for first, second in itertools.product((3, 10, 20, 29, 30), (1, 2, 10, 11, 12, 20)):
+        a, b = ir.IntImm("int32", 1 << first), ir.IntImm("int32", 1 << second)
+        fits = first + second < 31
+        quotient = str(analyzer.canonical_simplify(ir.FloorDiv(ir.FloorDiv(X, a), b)))
+        assert quotient in (f"x // {1 << first + second}" if fits else f"x // {a} // {b}", "0"), (first, second)
+        remainder = str(analyzer.canonical_simplify(ir.FloorMod(ir.FloorDiv(X, a), b)))
+        assert remainder in (
+            f"x % {1 << first + second} // {a}" if fits else f"x // {a} % {b}", f"x // {a}"
+        ), (first, second)  # fmt: skip
