@@ -100,7 +100,7 @@ class Size:
         """Whether this is known to be at least `other`; variables are at least 1."""
         rest = (self - other).terms
         whole = all(c >= 0 and all(p > 0 for _, p in m) for m, c in rest if m)
-        return whole and sum(c for _, c in rest) >= 0
+        return whole and sum(c for m, c in rest if all(_is_positive(atom) for atom, _ in m)) >= 0
 
     def names(self) -> set[str]:
         """The variables in it."""
@@ -198,6 +198,15 @@ def _term_text(monomial: _Monomial, factor: Fraction) -> str:
     if under:
         return f"({text} / ({' * '.join(under)}))"
     return text if len(over) == 1 else f"({text})"
+
+
+def _is_positive(atom: Any) -> bool:
+    """Whether an atom is known to be at least 1; a `Floor` or a `Mod` may be 0."""
+    if not isinstance(atom, _Function):
+        return True
+    terms = atom.arguments[0].terms
+    rounded_up = atom.name in ("Ceiling", "Align") and all(c > 0 for _, c in terms)
+    return rounded_up and any(all(_is_positive(a) for a, _ in m) for m, _ in terms)
 
 
 def _denominator(size: Size) -> Size:
