@@ -18,6 +18,7 @@ import signal
 import sys
 import time
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -35,20 +36,32 @@ def code_at(code: types.CodeType, line: int) -> types.CodeType | None:
     return None
 
 
+def all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A function's code and that of all functions inside it."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            yield from all_codes(inner)
+
+
 def plant(path: str, text: str, line: int) -> bool:
-    """Give each function that was made at `line` of a file the code that it has in `text`; whether there is one."""
+    """Give each function that was made at `line` of a file the code that it has in `text`; whether there is one.
+
+    So for the functions inside it, which others hold that were made as the file was imported: what a decorator gave.
+    """
+    before = code_at(compile(pathlib.Path(path).read_text(), path, "exec"), line)
     new = code_at(compile(text, path, "exec"), line)
-    if new is None:
+    if before is None or new is None:
         return False
+    codes = dict(zip(all_codes(before), all_codes(new), strict=True))
     found = False
     for thing in gc.get_objects():
-        if isinstance(thing, types.FunctionType):
-            old = thing.__code__
-            if old.co_firstlineno == line and old.co_name == new.co_name and old.co_filename == path:
-                if old.co_freevars != new.co_freevars:
-                    return False
-                thing.__code__ = new
-                found = True
+        if isinstance(thing, types.FunctionType) and thing.__code__.co_filename == path and thing.__code__ in codes:
+            old, code = thing.__code__, codes[thing.__code__]
+            if old.co_freevars != code.co_freevars:
+                return False
+            thing.__code__ = code
+            found |= code is new
     return found
 
 
