@@ -97,7 +97,7 @@ def test_a_size_covers_what_is_never_larger() -> None:
         ("s0", "2 * s0", False), ("s0 + s1", "s1", True), ("s0", "s1", False), ("7", "7", True), ("7", "8", False), ("8", "7", True),
         ("s0 * s1", "s1", False), ("s0 * s1", "1", True), ("8 / s0", "1", False), ("s0", "s0 - 1", True), ("s0 - 1", "s0", False),
         ("s0 * s0 / s1", "0", False), ("3 * s0 - 1", "2", True), ("3 * s0 - 1", "3", False),
-        ("Ceiling(s0 / t)", "1", True), ("Floor(s0 / t)", "1", False), ("Floor(s0 / t)", "0", True), ("Align(s0, 8)", "1", True),
+        ("s0 / 2", "0", True), ("s0 / 2", "1", False), ("s0 / 2 + 1", "1", True), ("Ceiling(s0 / t)", "1", True), ("Floor(s0 / t)", "1", False), ("Floor(s0 / t)", "0", True), ("Align(s0, 8)", "1", True),
         ("s0 + Floor(s0 / t)", "1", True), ("Mod(s0, 8)", "1", False), ("Ceiling((s0 - 1) / t)", "1", False),
         ("Ceiling(Floor(s0 / t) / 2)", "1", False), ("Ceiling(Ceiling(s0 / t) / 2)", "1", True), ("Min(s0, s1)", "1", False),
     ],
@@ -119,6 +119,17 @@ def test_what_is_known_to_be_larger(a: str, b: str, covers: bool) -> None:
 )  # fmt: skip
 def test_sizes_in_their_normal_form(text: str, printed: str) -> None:
     assert str(parse_size(text)) == printed
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [("s0 / t", "(s0 + t - 1) // t"), ("s0 / 3", "(s0 + 3 - 1) // 3"), ("s0 / t / t", "(s0 + t * t - 1) // (t * t)"), ("Align(s0, 8)", "(s0 + 8 - 1) // 8 * 8"),
+     ("2 * s0 * t + 4", "4 + 2 * s0 * t"), ("Floor(s0 / t)", "s0 // t"), ("Ceiling(s0 / t) * 5", "5 * ((s0 + t - 1) // t)"), ("Mod(s0, 4)", "s0 % 4"),
+     ("s0 / 2 + t / 3", "(3 * s0 + 2 * t + 6 - 1) // 6"), ("Max(s0, t) - 1", "-1 + T.max(s0, t)")],
+)  # fmt: skip
+def test_sizes_as_expressions(text: str, expression: str) -> None:
+    """Of the least denominators."""
+    assert str(to_expr(parse_size(text), {name: SizeVar(name, "int32") for name in NAMES})) == expression
 
 
 @pytest.mark.parametrize(
