@@ -10,7 +10,11 @@ import pytest
 
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, Axis, AxisType, Size, ops
+from tvmagic.ascend.places import Places, by_axis, coefficient, seen_from
+from tvmagic.ascend.sizes import to_expr
 from tvmagic.ascend.transforms import in_order, mergeable
+from tvmagic.eval.integers import evaluate
+from tvmagic.ir import IntImm, PrimExpr, SizeVar
 
 SIZES = {"z0": 4, "z1": 6, "z2": 1, "z3": 8}
 Index = dict[Axis, int]
@@ -95,7 +99,7 @@ def reorder(graph: AscGraph, rng: random.Random) -> None:
 STEPS: list[Callable[[AscGraph, random.Random], None]] = [split, merge, merge, reorder]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(24), 42, 67])  # the last two merged axes of which a part has one element
 def test_random_steps_move_no_element(seed: int) -> None:
     rng = random.Random(seed)
     graph = graph_of([rng.random() < 0.7 for _ in SIZES])
@@ -104,6 +108,7 @@ def test_random_steps_move_no_element(seed: int) -> None:
         rng.choice(STEPS)(graph, rng)
         for name, wanted in before.items():
             assert (addresses(graph, name), elements(graph, name)) == wanted, seed
+    check_places(graph)
     for name in ("x", "store_0", "out"):  # what callers rely on stays
         assert [a.name for a in graph.find_node(name).y.axis] == list(SIZES)
 
@@ -163,3 +168,96 @@ def test_a_split_of_what_has_one_element() -> None:
         ascend.apply_split(graph, *ascend.tile_split(graph, axis, size))
     assert part.repeats == [1, 1, 1, 1] and part.strides == [0, 0, 0, 0]
     assert whole.repeats == [2, 4, 1, 1] and whole.strides[:2] == [4, 1]
+
+
+# ---------------------------------------------------------------------------- where an element is, from the loops around
+
+
+def to_ir(size: Size) -> PrimExpr:
+    return to_expr(size, {name: VARIABLES.setdefault(name, SizeVar(name, "int32")) for name in size.names()})
+
+
+VARIABLES: dict[str, PrimExpr] = {}
+ZERO = IntImm("int32", 0)
+
+
+def check_places(graph: AscGraph) -> None:
+    """From the loops around them, moves find each element where it is in global memory: as strides and as indices."""
+    original = graph.axes[: len(SIZES)]
+    for move, array in (("load_0", "x"), ("store_0", "out")):
+        node, y = graph.find_node(move), graph.find_node(array).y
+        loops = node.sched.axis
+        places = Places(graph, to_ir, ZERO)
+        places.open = {id(a): SizeVar(a.name, "int32") for a in loops}
+        offset = places.offset(y.axis, y.strides)
+        steps = [coefficient(by_axis(node, y), a).evaluate({}) for a in loops]
+        axes, repeats, strides = seen_from(node, y)
+        for numbers in itertools.product(*(range(a.size.evaluate({})) for a in original)):
+            at = dict(zip(original, numbers))
+            wanted = sum(at[a] * s.evaluate({}) for a, s in zip(y.axis, y.strides, strict=True))
+            assert sum(index_of(a, at) * s.evaluate({}) for a, s in zip(axes, strides, strict=True)) == wanted
+            assert sum(index_of(a, at) * step for a, step in zip(loops, steps)) == wanted
+            assert evaluate(offset, {places.open[id(a)]: index_of(a, at) for a in loops}) == wanted  # type: ignore[misc]
+        assert all(r == 1 or a.size == r for a, r in zip(axes, repeats, strict=True))
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@pytest.mark.parametrize(
+    ("whole", "tiles"),
+    [(7, [3]), (6, [3]), (1, [1]), (5, [5]), (5, [8]), (24, [7, 2]), (24, [8, 3]), (24, [8, 4]), (13, [13, 2]), (13, [20, 3]), (9, [1, 4])],
+)  # fmt: skip
+def test_loops_with_tails_reach_each_element_once(whole: int, tiles: list[int], symbolic: bool) -> None:
+    """An axis that is split, and its outer half once more: extents follow the loops that are open, as do indices."""
+    graph = AscGraph("tails")
+    axis = graph.create_axis("z", graph.create_size("n") if symbolic else whole)
+    sizes, rest, loops = {"n": whole}, axis, []
+    for number, tile in enumerate(tiles):
+        made = graph.create_size(f"t{number}") if symbolic else tile
+        sizes[f"t{number}"] = tile
+        rest, inner = ascend.tile_split(graph, rest, made)
+        loops.insert(0, inner)
+    places = Places(graph, to_ir, ZERO)
+    reached: list[int] = []
+    values: dict[PrimExpr, int] = {
+        VARIABLES.setdefault(name, SizeVar(name, "int32")): size for name, size in sizes.items()
+    }
+
+    def run(remaining: list[Axis]) -> None:
+        if not remaining:
+            reached.append(evaluate(places.index(axis), values))  # type: ignore[arg-type]
+            return
+        loop = remaining[0]
+        extent, size = places.extent(loop)
+        count = evaluate(extent, values)  # type: ignore[arg-type]
+        assert size is None or size.evaluate(sizes) == count
+        var = SizeVar(loop.name, "int32")
+        places.open[id(loop)] = var
+        for number in range(count):
+            values[var] = number
+            run(remaining[1:])
+        del places.open[id(loop)]
+
+    run([rest, *loops])
+    assert reached == list(range(whole))
+    even = not symbolic and all(w % t == 0 for w, t in zip([whole, whole // tiles[0]], tiles))
+    if even:  # what is known to have no shorter tail says so
+        assert all(places.extent(loop)[1] == loop.size for loop in loops)
+
+
+def test_where_a_part_of_a_merged_axis_is() -> None:
+    graph = AscGraph("merged")
+    a, b, c = (graph.create_axis(name, size) for name, size in (("a", 4), ("b", 5), ("c", 6)))
+    merged = ascend.merge_axis(graph, [a, b, c])
+    places = Places(graph, to_ir, ZERO)
+    assert all(str(places.index(axis)) == "0" for axis in (a, b, c, merged))  # no loop is open
+    places.open[id(merged)] = m = SizeVar("m", "int32")
+    for number in range(120):
+        found = [evaluate(places.index(axis), {m: number}) for axis in (a, b, c)]
+        assert found == [number // 30, number // 6 % 5, number % 6]
+    strides = {id(a): Size.of(100), id(b): Size.of(10), id(c): Size.of(1)}
+    assert coefficient(strides, merged) == 1 and coefficient(strides, b) == 10 and coefficient({}, a) == 0
+    outer, inner = ascend.tile_split(graph, merged, 8)
+    assert (coefficient(strides, outer), coefficient(strides, inner)) == (8, 1)
+    outer.split_pair = None
+    with pytest.raises(AscendError, match="`abcT` has no other half"):
+        coefficient(strides, outer)
