@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from tvmagic.codegen.target import Target
+from tvmagic.codegen.target import Target, host
+from tvmagic.codegen.target.check import why_refused
 from tvmagic.codegen.target.families import X86, AArch64, Processors, RiscV, family_of_triple
 from tvmagic.codegen.target.machine import Cache, Machine, Tile, at_width, described
+from tvmagic.codegen.target.machine import _mac_caches as mac_caches
 from tvmagic.codegen.target.tags import list_tags, tagged_target
-from tvmagic.errors import TVMagicError
+from tvmagic.codegen.target.target import cpu_and_features, has_feature
+from tvmagic.errors import BuildError, TVMagicError
 
 X86_64, ARM_64, RISCV_64 = ("llvm -mtriple=" + arch + "-linux-gnu" for arch in ("x86_64", "aarch64", "riscv64"))
 
@@ -235,3 +238,159 @@ def test_options_of_targets(text: str, values: dict[str, Any]) -> None:
 def test_levels_that_there_are_not(level: int) -> None:
     with pytest.raises(TVMagicError, match="`opt-level` is 0, 1, 2 or 3"):
         Target({"kind": "llvm", "opt-level": level})
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "here"),
+    [
+        ("", "x86_64-unknown-linux-gnu", True), ("x86_64-linux-gnu", "x86_64-unknown-linux-gnu", True), ("x86_64-unknown-linux-gnu", "x86_64-unknown-linux-gnu", True),
+        ("x86_64-pc-windows-msvc", "x86_64-unknown-linux-gnu", False), ("aarch64-linux-gnu", "x86_64-unknown-linux-gnu", False), ("x86_64-unknown-freebsd", "x86_64-unknown-linux-gnu", False),
+        ("x86_64-gnu", "x86_64-unknown-linux-gnu", False), ("x86_64", "x86_64-unknown-linux-gnu", False), ("arm64-apple-darwin", "arm64-apple-darwin23", True), ("linux-x86_64", "x86_64-unknown-linux-gnu", False),
+    ],
+)  # fmt: skip
+def test_code_that_can_run_in_this_process(asked: str, own: str, here: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the same architecture and system; the vendor and `gnu` do not count."""
+    monkeypatch.setattr("tvmagic.codegen.target.target.host_triple", lambda: own)
+    assert Target(f"llvm -mtriple={asked}" if asked else "llvm").is_host is here
+    assert not Target("nvptx").is_host and not Target("opencl").is_host
+
+
+def test_targets_and_their_hosts() -> None:
+    gpu, cpu = Target("cuda"), Target("llvm -mcpu=haswell")
+    assert [Target(t).get_target_device_type() for t in ("llvm", "cuda", "nvptx", "opencl", "c")] == [1, 2, 2, 4, 1]
+    assert Target.canon_target(None) is None and Target.canon_target(cpu) is cpu and Target.canon_target("cuda") == gpu
+    assert Target.canon_target_and_host(None, cpu) == (None, None) and Target.canon_target_and_host("cuda", cpu) == (
+        Target(gpu, cpu),
+        cpu,
+    )
+    assert Target.canon_target_and_host(Target(gpu, cpu)) == (Target(gpu, cpu), cpu) and Target.canon_target_and_host(
+        gpu
+    ) == (gpu, None)
+    both = gpu.with_host(cpu)
+    assert (
+        both.host == cpu
+        and both != gpu
+        and both.without_host() == gpu
+        and gpu.without_host() is gpu
+        and gpu.host is None
+    )
+    assert (
+        both != Target(gpu, "llvm")
+        and gpu != "cuda"
+        and gpu == Target("cuda")
+        and hash(gpu) == hash(Target("cuda"))
+        and gpu != cpu
+    )
+    assert both.export()["host"]["kind"] == "llvm" and "host" not in gpu.export() and Target(both.export()) == both
+    assert Target(both).host == cpu and Target({"kind": "cuda", "host": "llvm -mcpu=haswell"}) == both
+    with gpu:
+        assert Target.current() is gpu and Target.current(allow_none=False) is gpu
+    assert Target.current() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [("llvm", ["cpu"]), (ARM_64, ["arm_cpu", "cpu"]), (X86_64, ["cpu"]), ("llvm -device=arm_cpu", ["arm_cpu", "cpu"]), ("cuda", ["cuda", "gpu"]),
+     ("llvm -keys=a,b -device=c", ["a", "b"]), ("opencl -device=mali", ["mali", "opencl", "gpu"]), ("c -mtriple=armv7a-linux", ["cpu"])],
+)  # fmt: skip
+def test_keys_of_targets(text: str, keys: list[str]) -> None:
+    assert Target(text).keys == keys
+
+
+def test_what_else_options_say() -> None:
+    assert (
+        Target("llvm -mattr=+dotprod").supports_integer_dot_product and not Target("llvm").supports_integer_dot_product
+    )
+    assert (
+        not Target("llvm -mattr=-dotprod").supports_integer_dot_product
+        and Target("vulkan -supports_integer_dot_product=1").supports_integer_dot_product
+    )
+    assert [Target(text).model for text in ("llvm", "cuda -model=a100")] == ["unknown", "a100"]
+    assert (
+        Target("cuda -tag=x").tag == "x"
+        and "tag" not in Target({"kind": "cuda", "tag": ""}).attrs
+        and Target({"kind": "cuda", "tag": "nvidia/nvidia-a100"}).arch == ""
+    )
+    assert Target("llvm").get("mcpu", "none") == "none" and Target("llvm -mcpu=x").get("mcpu") == "x"
+    for refused in ("nvptx", "rocm", "opencl"):
+        with pytest.raises(TVMagicError, match="no CPU|no code is made"):
+            _ = Target(refused).machine
+    with pytest.raises(TVMagicError, match="needs the key `kind`"):
+        Target({"mcpu": "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "feature", "has"),
+    [(f"{X86_64} -mattr=+a", "a", True), (f"{X86_64} -mattr=-a", "a", False), (f"{X86_64} -mattr=+a,-a", "a", False), (f"{X86_64} -mattr=-a,+a", "a", True),
+     (X86_64, "a", False), (f"{X86_64} -mattr=+aa", "a", False), (f"{ARM_64} -mattr=+a", "a", False), (X86_64, "prefer-no-gather", True),
+     (f"{X86_64} -mattr=-prefer-no-gather", "prefer-no-gather", False)],
+)  # fmt: skip
+def test_features_that_are_given(text: str, feature: str, has: bool) -> None:
+    assert has_feature(Target(text), feature) is has
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [("nvptx", ("nvptx64-nvidia-cuda", "sm_70", "")), ("cuda -arch=sm_90", ("nvptx64-nvidia-cuda", "sm_90", "")), ("nvptx -mcpu=sm_61", ("nvptx64-nvidia-cuda", "sm_61", "")),
+     ("nvptx -mtriple=nvptx-nvidia-cuda", ("nvptx-nvidia-cuda", "sm_70", "")), (f"{X86_64} -mcpu=haswell", ("x86_64-linux-gnu", "haswell", "+prefer-no-gather")),
+     (f"{ARM_64} -mattr=+sve,+a", ("aarch64-linux-gnu", "", "+sve,+a"))],
+)  # fmt: skip
+def test_what_llvm_is_told(text: str, parts: tuple[str, str, str]) -> None:
+    assert cpu_and_features(Target(text)) == parts
+
+
+def test_caches_as_macos_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the fast cores where it tells those apart; what it does not know is left out."""
+    told = {
+        "hw.l1dcachesize": "65536\n",
+        "hw.perflevel0.l2cachesize": "4194304\n",
+        "hw.l2cachesize": "99\n",
+        "hw.l3cachesize": "unknown\n",
+    }
+
+    def run(command: list[str], **_: Any) -> Any:
+        assert command[:2] == ["sysctl", "-n"]
+        return type("Done", (), {"stdout": told.get(command[2], "")})
+
+    monkeypatch.setattr("subprocess.run", run)
+    assert mac_caches() == ()
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert mac_caches() == (Cache(1, 65536), Cache(2, 4194304))
+    told["hw.l3cachesize"] = "8388608\n"
+    assert mac_caches()[2:] == (Cache(3, 8388608),)
+
+
+def test_without_llvm_the_machine_is_what_python_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "has_llvm", lambda: False)
+    for machine_name, platform_name, triple in (
+        ("AMD64", "win32", "x86_64-pc-windows-msvc"), ("arm64", "darwin", "aarch64-apple-darwin"), ("wasm32", "emscripten", "wasm32-unknown-emscripten"),
+        ("ppc64le", "linux", "ppc64le-unknown-linux-gnu"),
+    ):  # fmt: skip
+        monkeypatch.setattr("platform.machine", lambda name=machine_name: name)
+        monkeypatch.setattr("sys.platform", platform_name)
+        assert host.host_triple.__wrapped__() == triple
+        monkeypatch.setattr(host, "host_triple", host.host_triple.__wrapped__)
+        assert host.host_cpu.__wrapped__() == ("", "+simd128" if triple.startswith("wasm") else "")
+        monkeypatch.undo()
+        monkeypatch.setattr(host, "has_llvm", lambda: False)
+    assert host.host_triple.__wrapped__("haswell") == "x86_64-unknown-linux-gnu"
+    assert host.host_triple.__wrapped__("cortex-a53") == "aarch64-unknown-linux-gnu"
+    with pytest.raises(BuildError, match="this Python has no LLVM"):
+        host.require_llvm()
+
+
+def test_with_llvm_it_is_there() -> None:
+    assert host.has_llvm() is True and host.require_llvm() is None
+
+
+@pytest.mark.parametrize(
+    ("call", "refused"),
+    [
+        (("llvm.sqrt.f64", "double", ["double"], ["double %x"]), False), (("llvm.trap", "void", [], []), False), (("llvm.x86.avx512.sqrt.ps.512", "<16 x float>", ["<16 x float>", "i32"], ["<16 x float> %x", "i32 4"]), True),
+        (("llvm.ctlz.i32", "i32", ["i32", "i1"], ["i32 %x", "i1 true"]), False),
+    ],
+)  # fmt: skip
+def test_intrinsics_that_llvm_takes(call: tuple[str, str, list[str], list[str]], refused: bool) -> None:
+    """What is constant in the call must be so where LLVM is asked, too."""
+    why = why_refused(("x86_64-linux-gnu", "haswell", ""), *call)
+    assert (why is not None) is refused
