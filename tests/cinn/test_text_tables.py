@@ -17,7 +17,7 @@ from tvmagic.cinn.text.parser import is_cinn_text
 from tvmagic.cinn.text.syntax import INFIX, Expr, Statement, Text, parse_programs
 from tvmagic.cinn.text.types import cast_type
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import FloatImm, For, IntImm, LetStmt, PrimFunc, post_order_visit
+from tvmagic.ir import Block, FloatImm, For, IntImm, IterVar, LetStmt, PrimFunc, post_order_visit
 from tvmagic.script import cinn_text, from_cinn, from_source
 
 # ---------------------------------------------------------------------------- numbers
@@ -335,7 +335,7 @@ def notes(func: PrimFunc) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("word", "printed"),
     [("serial", "serial"), ("default", "default"), ("for", "for"), ("thread_bind[invalid info]", "thread_bind[invalid info]"), ("unroll", "unroll"), ("vectorize[2]", "vectorize[2]"),
-     ("vectorize(8)", "vectorize[8]"), ("parallel", "parallel"), ("thread_bind[blockIdx.y]", "thread_bind[blockIdx.y]")],
+     ("vectorize(8)", "vectorize[8]"), ("vectorize", "vectorize[8]"), ("parallel", "parallel"), ("thread_bind[blockIdx.y]", "thread_bind[blockIdx.y]")],
 )  # fmt: skip
 def test_kinds_of_loops(word: str, printed: str) -> None:
     text = B.replace("{}", "A[i0]").replace("serial for", "for" if word == "for" else f"{word} for")
@@ -383,3 +383,75 @@ HEAD = "from tvm.script import tir as T\n\n@T.prim_func\ndef main(A: T.Buffer((8
 )  # fmt: skip
 def test_what_the_text_does_not_say(body: str, said: str) -> None:
     assert left_out(from_source(HEAD + body)) == said
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["Reduce(sum, A[i0],1.00000000f)", "Reduce(Max, (A[i0] * 2.00000000f),A[0])", "(0.00000000f - A[i0])", "(0 - A[i0])", "-(A[i0])", "(-(A[i0]) - 1.00000000f)",
+     "cinn_own_function(A[i0], 2)", "cinn_own_function()", "select((i0 < 3), A[i0], -1.00000000f)", "call_extern(\"f\", A[i0])", "abs(A[i0])", "left_shift(A[i0], 2)",
+     "(A[(i0 / 2)] % 3)", "(!(i0 == 1) and true)", "float64(A[i0])", "cinn_min(A[i0], cinn_max(A[0], 2))", "(let x = A[i0] in (x * (x + 1.00000000f)))",
+     "inf", "(A[i0] + -inf)", "-7", "5ll", "(uint8_t)7", "true", "(A[i0] >= 3ull)"],
+)  # fmt: skip
+def test_values_there_and_back(value: str) -> None:
+    text = B.replace("{}", value)
+    printed = cinn_text(from_cinn(text), regions=False, head=False)
+    assert f"B[i0] = {value}\n" in printed and cinn_text(from_cinn(printed), regions=False, head=False) == printed
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ["__syncthreads()\nB[i0] = A[i0]", "alloc(_T, 32, 16)\nB[i0] = A[i0]\nfree(_T)", "call_extern(\"f\", A[i0])", "while ((A[i0] < 3)) {\nB[i0] = A[i0]\n}",
+     "int64 v = 5ll\nB[i0] = (A[i0] + v)", "float32 v\nB[i0] = v", "if ((i0 < 3)) {\nB[i0] = 1.00000000f\n} else {\nB[i0] = A[i0]\n}"],
+)  # fmt: skip
+def test_statements_there_and_back(lines: str) -> None:
+    text = B.replace("    B[i0] = {}", lines)
+    printed = cinn_text(from_cinn(text), regions=False, head=False)
+    assert cinn_text(from_cinn(printed), regions=False, head=False) == printed
+    words, wanted = (" ".join(part.replace("{", " ").replace("}", " ").split()) for part in (printed, lines))
+    assert wanted in words
+
+
+@pytest.mark.parametrize(
+    ("regions", "sizes"),
+    [
+        ("read_buffers(_A[i0(0:8)])\n    write_buffers(_B[i0(0:8)])", (8, 8)), ("read_buffers(_A[i0(0:20)])", (20, 20)), ("read_buffers(_A[i0(undefined:undefined)])", (8, 8)),
+        ("read_buffers(_A[i0(2:9)])", (9, 9)), ("read_buffers(_A[i0(undefined:30)])", (8, 8)), ("", (8, 8)),
+    ],
+)  # fmt: skip
+def test_sizes_follow_from_regions(regions: str, sizes: tuple[int, int]) -> None:
+    """A variable has the ends that regions give it; without them those of what it is bound to."""
+    func = from_cinn(B.replace("    B[i0] = {}", f"    {regions}\n    B[i0] = A[i0]"))
+    assert tuple(int(b.shape[0]) for b in func.buffer_map.values()) == sizes
+
+
+def test_what_regions_say_of_tensors_that_indices_say_nothing_of() -> None:
+    text = B.replace("    B[i0] = {}", "    read_buffers(_A[(0:50)], _I[i0(0:8)])\n    B[i0] = A[I[i0]]")
+    assert {b.name: int(b.shape[0]) for b in from_cinn(text).buffer_map.values()} == {"A": 50, "I": 8, "B": 8}
+
+
+def test_buffers_that_are_called_otherwise() -> None:
+    text = B.replace(
+        "    B[i0] = {}", "    read_buffers(_A_7[i0(0:8)])\n    write_buffers(_B[i0(0:8)])\n    B[i0] = A[i0]"
+    )
+    func = from_cinn(text)
+    assert [(b.name, b.data.name) for b in func.buffer_map.values()] == [("A", "_A_7"), ("B", "B")]
+    assert "read_buffers(_A_7[i0(0:8)])" in cinn_text(func)
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("B[i0] = (B[i0] + A[i0, i1])", "SR"), ("B[i0] = A[i0, i1]", "SS"), ("B[i0] = (C[i0] + A[i0, i1])", "SS"), ("B[i0, i1] = (B[i0, i1] + A[i0, i1])", "SS"),
+        ("init\n{\nB[i0] = 0.0f\n}\nB[i0] = A[i0, i1]", "SR"), ("B[0] = (B[0] + A[i0, i1])", "RR"),
+    ],
+)  # fmt: skip
+def test_axes_that_reduce(body: str, kinds: str) -> None:
+    """A block that loads what it stores, or has an init, reduces along what its store has no index of."""
+    func = from_cinn(
+        "serial for (i, 0, 4)\n{\nserial for (k, 0, 6)\n{\nScheduleBlock(B)\n{\ni0, i1 = axis.bind(i, k)\n"
+        + body
+        + "\n}\n}\n}"
+    )
+    found: list[Block] = []
+    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, Block) and n.name_hint == "B" else None)
+    assert "".join("R" if v.iter_type == IterVar.CommReduce else "S" for v in found[0].iter_vars) == kinds
