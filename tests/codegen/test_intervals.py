@@ -11,7 +11,7 @@ import pytest
 
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.eval.machine import Machine
-from tvmagic.ir import And, Broadcast, Call, IntImm, Max, Min, PrimExpr, Ramp, SizeVar, Var
+from tvmagic.ir import And, Broadcast, Call, IntImm, Max, Min, PrimExpr, Ramp, Select, SizeVar, Var
 
 
 def known(*extents: int) -> tuple[Intervals, list[Var]]:
@@ -144,7 +144,7 @@ INT8, UINT8 = (-128, 127), (0, 255)
         (lambda x, y: call("bitwise_or", x, x), INT8), (lambda x, y: call("shift_right", x, x), INT8), (lambda x, y: x << 1, INT8),
         (lambda x, y: y >> 1, (-2, 1)), (lambda x, y: x.astype("uint8"), (0, 7)), (lambda x, y: y.astype("uint8"), UINT8),
         (lambda x, y: y.astype("int32"), (-3, 3)), (lambda x, y: x.astype("float32").astype("int8"), INT8),
-        (lambda x, y: i8(-7), (-7, -7)), (lambda x, y: Var("z", "int8"), INT8), (lambda x, y: SizeVar("n", "int8"), (0, 127)),
+        (lambda x, y: i8(-7), (-7, -7)), (lambda x, y: call("shift_right", x, i8(0)), (0, 7)), (lambda x, y: Select(x < y, x, y), INT8), (lambda x, y: Var("z", "int8"), INT8), (lambda x, y: SizeVar("n", "int8"), (0, 127)),
         (lambda x, y: checked(7, False), (0, 6)), (lambda x, y: checked(7, True), (0, 6)), (lambda x, y: checked(1, False), (0, 0)),
         (lambda x, y: checked(1, True), (-(2**31), 2**31 - 1)), (lambda x, y: Var("b", "bool"), (0, 1)),
         (lambda x, y: checked(2, True), (0, 1)), (lambda x, y: Ramp(x, y, 3), (-6, 13)), (lambda x, y: Ramp(y, i8(-70), 3), INT8),
@@ -181,7 +181,7 @@ def checked(extent: int, repeats: bool) -> PrimExpr:
         (lambda a, b: And(a + b < 9, a + b < 4), lambda a, b: a + b, 3), (lambda a, b: And(b < 3, a < 1), lambda a, b: a + b, 6),
         (lambda a, b: call("likely", a + b < 5), lambda a, b: a + b, 4), (lambda a, b: a - b < 3, lambda a, b: a - b, 2),
         (lambda a, b: a + b < 5, lambda a, b: Ramp((a + b) * 4, 1, 4), 19), (lambda a, b: a + b < 5, lambda a, b: Broadcast(a + b, 4), 4),
-        (lambda a, b: a + b < 5, lambda a, b: Ramp(a + b, -1, 4), 12), (lambda a, b: a + b < 5, lambda a, b: 20 - (a + b), 20),
+        (lambda a, b: a + b < 5, lambda a, b: Ramp(a + b, -1, 4), 12), (lambda a, b: a + b < 5, lambda a, b: Ramp(a + b, 0, 4), 4), (lambda a, b: a + b < 5, lambda a, b: 20 - (a + b), 20),
         (lambda a, b: a * 0 + b * 0 < 5, lambda a, b: a + b, 12), (lambda a, b: a // 2 + b < 5, lambda a, b: a // 2 + b, 9),
     ],
 )  # fmt: skip
@@ -199,3 +199,18 @@ def test_what_a_condition_says_of_an_index(
             intervals.define(row, value)
             assert intervals.of(row)[1] == largest
     assert not intervals.given
+
+
+@pytest.mark.parametrize(
+    ("times", "more", "bound", "largest"),
+    [(18, 1, 100, 98), (18, 2, 100, 126), (18, 0, 100, 99), (18, 1, 127, 125), (17, 8, 60, 51), (17, 9, 60, 119), (-18, -2, -9, -8), (-18, -3, -9, 0)],
+)  # fmt: skip
+def test_a_condition_on_a_sum_that_may_wrap_says_nothing(times: int, more: int, bound: int, largest: int) -> None:
+    """With `x` from 0 to 7, int8: what may leave the type wraps around, and is below any bound."""
+    intervals, x = Intervals(), Var("x", "int8")
+    intervals.known[x] = (0, 7)
+    with intervals.where(x * i8(times) + i8(more) < i8(bound)):
+        assert bool(intervals.given) is (-128 <= min(0, 7 * times) + more and max(0, 7 * times) + more <= 127)
+        row = Var("row", "int8")
+        intervals.define(row, x * i8(times))
+        assert intervals.of(row)[1] == largest
