@@ -115,6 +115,11 @@ class Sites(ast.NodeVisitor):
         if "TYPE_CHECKING" not in ast.unparse(node.test):
             self.generic_visit(node)
 
+    def visit_keyword(self, node: ast.keyword) -> None:
+        """But `strict=True` of a `zip`, an assertion: without it nothing is different where it holds."""
+        if node.arg != "strict" or not isinstance(node.value, ast.Constant) or node.value.value is not True:
+            self.generic_visit(node)
+
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """The parts of a text have no places of their own."""
 
