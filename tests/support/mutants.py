@@ -207,11 +207,8 @@ def survive_in_forks(trials: list[Trial], folders: tuple[str, ...]) -> list[bool
         questions = []
         for trial in trials:
             mutant = trial.mutant
-            line = functions_in(mutant.path)[mutant.function][0]
             text = mutant.apply((ROOT / mutant.path).read_text())
-            questions.append(
-                {"path": mutant.path, "text": text, "function": line, "tests": trial.tests, "seconds": trial.seconds}
-            )
+            questions.append({"path": mutant.path, "text": text, "tests": trial.tests, "seconds": trial.seconds})
         (tree / "questions.json").write_text(json.dumps(questions))
         answers = tree / "answers.txt"
         answers.touch()
