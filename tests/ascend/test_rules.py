@@ -10,7 +10,16 @@ import pytest
 
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AscNode, AscTensor, AxisType, Size, ops
-from tvmagic.ascend.rules import axis_of, calls_axes, domain_of, held_axes, reduced_axes, split_before, split_group
+from tvmagic.ascend.rules import (
+    axis_of,
+    calls_axes,
+    domain_of,
+    held_axes,
+    moved_parts,
+    reduced_axes,
+    split_before,
+    split_group,
+)
 
 Change = Callable[[AscGraph, Callable[[str], AscNode]], Any]
 
@@ -67,9 +76,10 @@ CHANGES: list[tuple[Change, str, str]] = [
     (lambda g, n: n("add").inputs.reverse() or g.nodes.remove(n("br")), "acyclic", "`add` reads `br.y`, which is not before it"),
     (lambda g, n: setattr(n("add"), "inputs", [n("lx").y, AscTensor(n("lr"))]), "output-known", "`add` reads `lr.y`, which its node does not have"),
     (lambda g, n: n("add").inputs.append(n("lx").y), "input-count", "`add: Add` takes 2 inputs, not 3"),
-    (lambda g, n: n("cat").inputs.clear(), "input-count", "`cat: Concat` takes 1 inputs, not 0"),
-    (lambda g, n: n("o0").inputs.clear(), "input-count", "`o0: Output` takes 1 inputs, not 0"),
+    (lambda g, n: n("cat").inputs.clear(), "input-count", "`cat: Concat` takes one or more inputs, not 0"),
+    (lambda g, n: n("o0").inputs.clear(), "input-count", "`o0: Output` takes one or more inputs, not 0"),
     (lambda g, n: n("x").inputs.append(n("x").y), "acyclic", "`x` reads `x.y`, which is not before it"),
+    (lambda g, n: setattr(n("t"), "inputs", [n("lx").y]), "input-count", "`t: Data` takes 0 inputs, not 1"),
     (lambda g, n: n("add").y.axis.append(g.axes[0]), "axis-once", "`add` has an axis twice"),
     (lambda g, n: n("add").y.vectorized_axis.extend(g.axes[:1] * 2), "axis-once", "`add` has an axis twice"),
     (lambda g, n: setattr(n("add").sched, "loop_axis", AscGraph("o").create_axis("q", 2)), "loop-axis", "the loop axis of `add` is not one of its axes"),
@@ -120,6 +130,7 @@ CHANGES: list[tuple[Change, str, str]] = [
     (lambda g, n: sizes(n("get").y, 3, 6, 1), "edge-repeats", "`li.y` has the size `4` along `z0`, `get.y` has `3`"),
     (lambda g, n: n("get").attrs.update(axis=3), "node-axis", "`get` has no axis number 3"),
     (lambda g, n: n("get").attrs.update(axis=-1), "node-axis", "`get` has no axis number -1"),
+    (lambda g, n: setattr(n("cat"), "inputs", [n("lx").y, n("lx").y]), "concat-size", "the inputs of `cat` have the size of its result along every axis"),
     (lambda g, n: sizes(n("cat").y, 4, 5, 1), "concat-size", "the inputs of `cat` have the size `6` along `z1`, the output has `5`"),
     (lambda g, n: setattr(n("l2").y, "dtype", "float16") or setattr(n("p2").y, "dtype", "float16"), "edge-dtype", "`cat` takes `float32`, `l2.y` is `float16`"),
     (lambda g, n: sizes(n("l4").y, 3, 4, 1) or sizes(n("p4").y, 3, 4, 1), "edge-repeats", "`l4.y` has the size `3` along `z0`, `cat.y` has `4`"),
@@ -151,6 +162,7 @@ KEPT: list[Change] = [
     lambda g, n: setattr(n("x").y, "strides", [Size.of(12), Size.of(2), Size.of(0)]),  # with gaps in global memory
     lambda g, n: setattr(n("lt").y, "dtype", "bool"),
     lambda g, n: n("get").attrs.update(axis=0),
+    lambda g, n: setattr(n("cat"), "inputs", [n("lx").y]),  # a concat of one input
     lambda g, n: setattr(n("li").y, "dtype", "uint8") or setattr(n("i").y, "dtype", "uint8"),
     lambda g, n: setattr(
         n("x").y, "strides", [Size.of(6), Size.of(1), Size.of(1)]
@@ -262,3 +274,70 @@ def test_rules_of_what_is_scheduled() -> None:
         change(next(a for a in graph.axes if a.is_inner))
         with pytest.raises(AscendError, match=re.escape(said)):
             ascend.check_impl(graph)
+
+
+def test_parts_that_are_moved() -> None:
+    graph = AscGraph("parts")
+    axes = [graph.create_axis("z0", 4), graph.create_axis("z1", 6)]
+    x = ops.Data(graph, "x", sizes=[8, 6])
+    ops.Load(x), ops.Load(x, offset=6), ops.Load(x, sizes=[4, 6]), ops.Load(x, offset=7, sizes=[2, 3])
+    sizes(ops.Nddma(x), 4, 6), sizes(ops.Nddma(x, offset=3), 4, 6)
+    ops.Output(ops.Store(ops.Load(x), offset=5), "y", sizes=[9, 6])
+    found = [(node.name, str(offset), part, whole) for node, _, offset, part, whole in moved_parts(graph)]
+    assert found == [
+        ("load_1", "6", 48, 48),
+        ("load_2", "0", 24, 48),
+        ("load_3", "7", 9, 48),
+        ("nddma_1", "3", 24, 48),
+        ("store_0", "5", 48, 54),
+    ]
+    assert axes[0].size == 4
+
+
+def test_kinds_of_dtypes() -> None:
+    graph = AscGraph("kinds")
+    graph.create_axis("z0", 4)
+    half = ops.Load(ops.Data(graph, "x", dtype="bfloat16"))
+    ops.Output(ops.Store(ops.Exp(half)), "y")
+    ascend.check_hint(graph)
+    ops.Output(ops.Store(ops.BitwiseNot(half)), "z")
+    with pytest.raises(
+        AscendError, match=r"op-dtype.*takes signed integers, unsigned integers, and `load_0.y` is `bfloat16`"
+    ):
+        ascend.check_hint(graph)
+
+
+@pytest.mark.parametrize(
+    ("places", "refused"), [([0], False), ([1], False), ([0, 1], True), ([0, 1, 2], True), ([1, 2], False)]
+)
+def test_an_argmax_reduces_one_axis(places: list[int], refused: bool) -> None:
+    """An axis of one element does not count."""
+    graph = AscGraph("greatest")
+    axes = [graph.create_axis(name, size) for name, size in (("z0", 4), ("z1", 6), ("z2", 1))]
+    y = ops.ArgMax(ops.Load(ops.Data(graph, "x")), [axes[p] for p in places])
+    ops.Output(ops.Store(y), "y")
+    if not refused:
+        ascend.check_hint(graph)
+        return
+    with pytest.raises(AscendError, match="argmax-one-axis.*`argmax_0` reduces several axes"):
+        ascend.check_hint(graph)
+
+
+def test_the_block_outer_axis_is_outermost() -> None:
+    graph, node = tiled()
+    first, second, *rest = node("abs_0").sched.axis
+    assert first.bind_block
+    node("abs_0").sched.axis = [second, first, *rest]
+    with pytest.raises(AscendError, match="block-outermost"):
+        ascend.check_impl(graph)
+    graph, node = tiled()
+    outer = next(a for a in graph.axes if a.bind_block)
+    graph.axes.append(ascend.Axis(99, "q", Size.of(2), AxisType.BLOCK_OUT, outer.from_, outer.split_pair))
+    with pytest.raises(AscendError, match=f"one-block-outer.*has the block-outer axes {outer.name}, q"):
+        ascend.check_graph(graph)
+
+
+def test_a_concat_of_one_input_goes_along_the_first_axis() -> None:
+    graph = every_kind()
+    graph.find_node("cat").inputs = [graph.find_node("lx").y]
+    assert axis_of(graph.find_node("cat")) is graph.axes[0]
