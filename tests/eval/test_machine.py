@@ -12,6 +12,7 @@ from tvmagic.notebook.commands import record_of
 from tvmagic.operators import Operator, operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.operators.verify import EQUAL, NOT_RUN, verify
+from tvmagic.script import from_source
 
 DENSE = "X: float32[12, 20]\nW: float32[16, 20]\nb: float32[16]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = max(Y[i, j] + b[j], 0)"
 SOFTMAX = "X: float32[n, 10]\nE[i, j] = exp(X[i, j] - max(X[i, q], over=q))\nP[i, j] = E[i, j] / sum(E[i, q], over=q)"
@@ -114,3 +115,22 @@ def test_verifying_comes_to_an_end() -> None:
     op = operator("mm", "A: float32[256, 256]\nB: float32[256, 256]\nC[i, j] += A[i, k] * B[k, j]")
     verdicts = verify(op.passes(code=False), op, seconds=0.05)
     assert {v.ok for v in verdicts} == {None} and any(v.text.startswith(NOT_RUN) for v in verdicts)
+
+
+@pytest.mark.parametrize(
+    "outer", ["T.serial(2)", 'T.thread_binding(2, thread="blockIdx.x")', 'T.thread_binding(2, thread="vthread")']
+)
+def test_threads_run_each_time_that_they_are_launched(outer: str) -> None:
+    func = from_source(
+        f"""from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((8,), "int32")):
+    for i in {outer}:
+        with T.launch_thread("threadIdx.x", 4) as t:
+            A[i * 4 + t] = A[i * 4 + t] + i * 10 + t
+    with T.launch_thread("threadIdx.x", 4) as t:
+        A[t] = A[t] + 1"""
+    )
+    array = np.zeros(8, "int32")
+    run_function(func, [array])
+    assert array.tolist() == [1, 2, 3, 4, 10, 11, 12, 13]
