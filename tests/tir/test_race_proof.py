@@ -111,6 +111,29 @@ def test_begins_of_loops_count() -> None:
     assert proved([domain("x", 4, 100)], [], access([ZERO], [outer])) is False
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "free"),
+    [
+        ([0], [1], True), ([0], [-1], True), ([1], [0], True), ([0], [0], False), ([p], [p + 1], False), ([p * 2], [p * 2 + 1], True),
+        ([p * 2 + 1], [p * 2], True), ([p * 2], [p * 2 + 2], False), ([p], [p + 23], False), ([p], [p + 24], True), ([p], [p - 24], True),
+        ([p * 4 + i], [p * 4 + i + 1], False), ([p * 8 + i], [p * 8 + i + 4], True), ([p * 8 + i], [p * 8 + i + 5], False),
+        ([p, 0], [p + 1, 1], True), ([p, 0], [p + 1, 0], False), ([i, p], [j, p], True), ([p * 24], [i], False), ([p], [23 - p], False),
+        ([p * 2], [47 - p * 2], True), ([n + p], [n + p], True), ([n], [n + 1], True), ([n], [n], False), ([p * 6 + q], [p * 6 + 5 - q], True),
+        ([p], [p * 2], False), ([p // 4, p % 4], [p // 4, p % 4], True), ([p // 4 * 4 + p % 4], [p], True), ([p // 4], [p // 4 + 6], True),
+        ([p // 4], [p // 4 + 5], False), ([p % 4], [p % 4 + 4], True), ([p % 4], [p % 4 + 3], False), ([s * 24 + p], [s * 24 + p], True),
+    ],
+)  # fmt: skip
+def test_two_accesses_that_never_meet(first: list[Any], second: list[Any], free: bool) -> None:
+    around = [S, P, Q, I, J]
+    assert proved([P], [S, Q], access(first, around), access(second, around), sizes=[n]) is free
+    if not any(isinstance(v, SizeVar) for index in (*first, *second) for v in variables_in(ZERO + index)):
+        assert meets(first, second, [S, Q], [P], [I, J]) is not free
+
+
+def test_accesses_of_different_ranks_may_meet() -> None:
+    assert proved([P], [], access([p], [P]), access([p, ZERO], [P])) is False
+
+
 def test_conditions_that_are_equalities_count() -> None:
     one = access([ZERO], [P], [EQ(p, IntImm("int32", 3))])
     assert proved([P], [], one) is True
