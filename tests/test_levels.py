@@ -14,7 +14,7 @@ LEVEL = {
     "arith": 2,
     "script": 3,
     "te": 4, "tir": 4, "topi": 4.1,
-    "cinn": 5, "ascend": 5, "runtime": 5, "codegen": 5.1, "runners": 5.2,
+    "cinn": 5, "ascend": 5, "codegen.target": 4.9, "runtime": 5, "codegen": 5.1, "runners": 5.2,
     "driver": 6,
     "notation": 7, "operators": 7.1, "tune.instant": 7.15, "explain": 7.2, "tune": 7.3, "testing": 7.3, "puzzles": 7.4,
     "notebook": 8, "page": 8.1,
