@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from tvmagic.errors import DiagnosticError, TVMagicError
@@ -83,7 +84,8 @@ class Parser(Evaluator):
         for arg in args.args:
             self.builder.span = self.span(arg)
             value = self.parameter(arg, annotations)
-            self.guard(arg, lambda: self.scope.define(arg.arg, stmts.arg(arg.arg, value)))
+            made = self.guard(arg, partial(stmts.arg, arg.arg, value))
+            self.guard(arg, partial(self.scope.define, arg.arg, made))
 
     def parameter(self, arg: ast.arg, annotations: Mapping[str, Any]) -> Any:
         """The variable or buffer that the annotation of a parameter stands for."""
@@ -174,7 +176,7 @@ class Parser(Evaluator):
                     item.context_expr,
                     f"`with` takes a part of a program such as `T.block(...)`, not {operators.describe(frame)}",
                 )
-            value = self.guard(item.context_expr, lambda: self.open(frame))
+            value = self.guard(item.context_expr, partial(self.open, frame))
             opened.append(frame)
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, value, self.name_with)
