@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -25,14 +24,13 @@ from tvmagic.script.ir_builder.tir import stmts
 from tvmagic.script.ir_builder.tir.values import DTypeFunction, HandleFunction, as_value, meta_var
 from tvmagic.script.parser import operators
 from tvmagic.script.parser.evaluator import Evaluator, Lambda
-from tvmagic.script.parser.macro import ScriptMacro, bind_arguments
+from tvmagic.script.parser.macro import ScriptMacro, active, bind_arguments
 from tvmagic.script.parser.scope import Scope
 from tvmagic.script.parser.source import Source
 
-__all__ = ["Parser", "expand_here"]
+__all__ = ["Parser"]
 
 _DEEPEST_MACRO = 100
-_active = threading.local()
 
 
 class Parser(Evaluator):
@@ -64,12 +62,12 @@ class Parser(Evaluator):
             if returned is not None:
                 self.guard(node.returns, lambda: stmts.func_ret(returned))
         self.parameters(node, annotations or {})
-        previous = getattr(_active, "parser", None)
-        _active.parser = self
+        previous = getattr(active, "parser", None)
+        active.parser = self
         try:
             self.body(node.body)
         finally:
-            _active.parser = previous
+            active.parser = previous
         self.guard(node, lambda: self.builder.close(frame))
         self.scope.pop()
 
@@ -398,14 +396,6 @@ class Parser(Evaluator):
                 self.scope.pop()
             self.scope = scope
             self.builder.span = span
-
-
-def expand_here(macro: ScriptMacro, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """Put a macro in where a script is being read; Python code that the script calls may do so."""
-    parser = getattr(_active, "parser", None)
-    if parser is None:
-        raise TVMagicError(f"the macro `{macro.__name__}` is called outside a script")
-    parser.expand(macro, args, kwargs, macro.node)
 
 
 def _has_both_ends(node: ast.expr) -> bool:
