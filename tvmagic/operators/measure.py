@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, compare, expected_values, worse
 from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.numpy_code import numpy_code
-from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.quiet import Sharing, rest
 from tvmagic.operators.races import races_of
 from tvmagic.te.error_bound import parts
 from tvmagic.te.error_reference import Evaluation
+
+if TYPE_CHECKING:
+    from tvmagic.operators.operator import Operator, Version
 
 __all__ = [
     "Baseline",
