@@ -43,10 +43,21 @@ def check_access(context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr,
             ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, position, before)}, {extent}")
             inside = ok if inside == "true" else emitter.out.op(f"and i1 {inside}, {ok}")
     if inside != "true":
+        inside = _or_idle(emitter, inside, predicate, lanes)
         site = context.site("bounds", node, buffer=buffer, values=(len(first), len(last), len(extents)))
         emitter.fail_unless(inside, site, [*first, *last, *extents])
     if memory is not None and moved:
         _check_place(context, emitter, node, indices, active, memory)
+
+
+def _or_idle(emitter: Any, inside: str, predicate: str | None = None, lanes: int = 1) -> str:
+    """Whether an access that is done in the lanes of a mask is `inside`, or is not done as no lane of it is on."""
+    if predicate is None or lanes == 1:
+        predicate, lanes = emitter.mask, emitter.mask_lanes
+    if predicate is None:
+        return inside
+    idle = emitter.out.op(f"xor i1 {emitter.some_lane(predicate, lanes)}, true")
+    return emitter.out.op(f"or i1 {inside}, {idle}")
 
 
 def _is_inside(emitter: Any, index: PrimExpr, extent: str) -> bool:
@@ -76,6 +87,7 @@ def _check_place(
     what = f"{'store to' if isinstance(node, BufferStore) else 'load from'} buffer `{node.buffer.name}`"
     for place, _ in _ends(emitter, index, active if index.dtype.lanes > 1 else None):
         ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, place, before)}, {memory}")
+        ok = _or_idle(emitter, ok)
         emitter.fail_unless(ok, context.site("region", node, what), [place, "1", memory])
 
 
@@ -96,6 +108,7 @@ def check_index(context: Any, emitter: Any, call: Any, value: str) -> None:
         ok = emitter.out.op(f"icmp ult i64 {place}, {extent}")
         if repeats.value:
             ok = emitter.out.op(f"or i1 {ok}, {emitter.out.op(f'icmp eq i64 {extent}, 1')}")
+        ok = _or_idle(emitter, ok)
         emitter.fail_unless(ok, context.site("index", call, what.value, values=(int(axis),)), [place, extent])
 
 
@@ -112,6 +125,7 @@ def check_pointer(context: Any, emitter: Any, call: Any) -> None:
     inside = "true"
     for part in parts:
         inside = emitter.out.op(f"and i1 {inside}, {emitter.out.op(part)}")
+    inside = _or_idle(emitter, inside)
     what = f"a pointer into `{data.name}`"
     emitter.fail_unless(inside, context.site("region", call, what), [first, count, memory])
 
