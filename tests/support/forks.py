@@ -1,16 +1,17 @@
 """Runs chosen tests with a fault planted, each time in a fork of a process that has imported and collected them all.
 
-usage: forks.py QUESTIONS.json ANSWERS.txt FOLDER ... with questions `[{path, text, function, tests, seconds}]`
+usage: forks.py QUESTIONS.json ANSWERS.txt FOLDER ... with questions `[{path, text, tests, seconds}]`
 
 Starting pytest takes seconds and most faults are noticed in a tenth of one. The fault is in the code of a function:
-`text` is the file's text with the fault, `function` the first line of the outermost function around it. A line of the
-answers has the number of a question and `True` if all its tests passed.
+`text` is the file's text with the fault. A line of the answers has the number of a question and `True` if all its tests
+passed.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
+import inspect
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ import signal
 import sys
 import time
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,46 +28,30 @@ import pytest
 MEMORY = 8 << 30  # in bytes, of a fork: a fault may build something without end
 
 
-def code_at(code: types.CodeType, line: int) -> types.CodeType | None:
-    """The outermost function of a compiled file whose first line, that of its decorators or its own, is `line`."""
+def all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code of a file or function, and that of all functions and classes inside it."""
+    yield code
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
-            inside = inner if inner.co_firstlineno == line else code_at(inner, line)
-            if inside is not None:
-                return inside
-    return None
+            yield from all_codes(inner)
 
 
-def with_inner(code: types.CodeType) -> list[types.CodeType]:
-    """A function's code and that of the functions in it, in the order of the text."""
-    return [code, *(c for inner in code.co_consts if isinstance(inner, types.CodeType) for c in with_inner(inner))]
+def plant(path: str, text: str) -> bool:
+    """Give each function of a file the code that it has in `text`; whether the outermost one that differs was there.
 
-
-def place_of(code: types.CodeType) -> Any:
-    """What tells a function of a file from all others in it, two lambdas of one line too."""
-    return code.co_firstlineno, code.co_qualname, tuple(code.co_positions())
-
-
-def plant(path: str, text: str, line: int) -> bool:
-    """Give the functions that were made at `line` of a file the code that they have in `text`; whether there is one.
-
-    Those that they made when the file was imported, as a decorator does, get it too.
+    So for the functions inside it, which others hold that were made as the file was imported: what a decorator gave.
     """
-    before = code_at(compile(pathlib.Path(path).read_text(), path, "exec"), line)
-    after = code_at(compile(text, path, "exec"), line)
-    if before is None or after is None:
-        return False
-    new = {place_of(old): code for old, code in zip(with_inner(before), with_inner(after))}
+    before, after = (compile(source, path, "exec") for source in (pathlib.Path(path).read_text(), text))
+    codes = {old: new for old, new in zip(all_codes(before), all_codes(after), strict=True) if old != new}
+    outermost = next((old for old in codes if old.co_flags & inspect.CO_OPTIMIZED), None)  # of no class, nor the file
     found = False
     for thing in gc.get_objects():
-        if isinstance(thing, types.FunctionType):
-            old = thing.__code__
-            if old.co_filename != path or (code := new.get(place_of(old))) is None:
-                continue
-            if old.co_freevars != code.co_freevars:
+        if isinstance(thing, types.FunctionType) and thing.__code__.co_filename == path and thing.__code__ in codes:
+            old, new = thing.__code__, codes[thing.__code__]
+            if old.co_freevars != new.co_freevars:
                 return False
-            thing.__code__ = code
-            found = True
+            thing.__code__ = new
+            found |= old == outermost
     return found
 
 
@@ -95,7 +81,7 @@ class Forks:
             path = str(pathlib.Path(question["path"]).resolve())
             module = question["path"].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
             importlib.import_module(module)  # some are loaded when they are first used
-            if not plant(path, question["text"], question["function"]):
+            if not plant(path, question["text"]):
                 os._exit(2)
             chosen = [items[name] for name in question["tests"] if name in items]
             status = 0
