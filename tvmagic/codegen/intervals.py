@@ -1,4 +1,10 @@
-"""Constant bounds of index expressions, as far as cheap division and extension need them."""
+"""What integers the code of an index expression computes, as far as cheap division and extension need it.
+
+`arith.const_int_bound` answers another question. It serves proofs, which take indices not to overflow, as TVM does: with an
+`x` of int32 `x * 4` reaches beyond int32. Here a value that may wrap is any of its type; what a condition says of a sum
+bounds the multiples of the sum; and an index that is checked as the code runs lies in its buffer. Both move the ends of
+operands by the same table, `arith.corners`.
+"""
 
 from __future__ import annotations
 
