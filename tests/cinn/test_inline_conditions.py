@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tvmagic.cinn import IRSchedule
+from tvmagic.cinn.accesses import accesses, scope
 from tvmagic.cinn.conditions import COMPUTE_INLINE, REVERSE_COMPUTE_INLINE, Candidate, first_failure
 from tvmagic.script import from_cinn
 
@@ -113,3 +114,56 @@ def test_each_condition_is_named_and_worded() -> None:
         assert len(set(names)) == len(names) and all(c.text for c in conditions)
     failing = {row[3] for row in FORWARD} | {row[3] for row in BACK}
     assert {c.name for c in (*COMPUTE_INLINE, *REVERSE_COMPUTE_INLINE)} - failing <= {"no_predicate"}
+
+
+def test_what_blocks_access() -> None:
+    """In the order of the text; a condition counts for what is inside it, or in the block, and for nothing behind it."""
+    blocks = [
+        nest("P", "P[i0, i1] = A[i0, i1]", guard="(i < n)"),
+        nest("Q", "if ((i0 < 3)) {", "Q[i0, i1] = exp(P[i0, i1])", "}"),
+        nest("R", "R[i0, i1] = (P[i0, i1] + Q[i0, i1])"),
+        nest("S", "if ((i0 < 3)) {", "if ((i1 < 3)) {", "S[i0, i1] = R[i0, i1]", "}", "}"),
+        nest("T", "T[(i0 + m), 0] = A[0, i1]"),
+    ]
+    schedule = IRSchedule(from_cinn("\n".join(blocks), {"A": ((8, 6), "float32")}))
+    root = next(s.block for s in schedule.schedule.state.srefs.values() if s.is_block and s.block.name_hint == "root")
+    around = scope(root)
+    leaves = {found.block.name_hint: found for found in around.leaves}
+    assert list(leaves) == list("PQRST")
+    assert {name: found.branch for name, found in leaves.items()} == {
+        "P": True,
+        "Q": True,
+        "R": False,
+        "S": True,
+        "T": False,
+    }
+    assert {name: sorted(b.name for b in found.loads) for name, found in leaves.items()} == {
+        "P": ["A"],
+        "Q": ["P"],
+        "R": ["P", "Q"],
+        "S": ["R"],
+        "T": ["A"],
+    }
+    assert {name: [s.buffer.name for s in found.stores] for name, found in leaves.items()} == {
+        name: [name] for name in "PQRST"
+    }
+    assert sorted(v.name for v in leaves["T"].variables) == ["i0", "i1", "m"] and not any(
+        found.inner for found in leaves.values()
+    )
+    whole = accesses(root.body)
+    assert sorted(b.name for b in whole.loads) == list("APQR") and sorted(b.name for b in whole.stores) == list("PQRST")
+    assert [around.place[found.block] for found in leaves.values()] == [0, 1, 2, 3, 4]
+    p = leaves["P"].stores[0].buffer
+    assert [f.block.name_hint for f in around.writers_of(p)] == ["P"] and [
+        f.block.name_hint for f in around.readers_of(p)
+    ] == ["Q", "R"]
+    assert len({around.part[found.block] for found in leaves.values()}) == 5
+
+
+def test_blocks_beside_a_condition_are_not_in_it() -> None:
+    first, second = (nest(name, f"{name}[i0, i1] = A[i0, i1]") for name in "PQ")
+    inner = [part.split("\n{\n", 2)[2].rsplit("\n}\n}", 1)[0] for part in (first, second)]
+    text = f"serial for (i, 0, 8)\n{{\nserial for (j, 0, 6)\n{{\nif ((i < n)) {{\nif ((j < n)) {{\n{inner[0]}\n}}\n}}\n{inner[1]}\n}}\n}}"
+    function = from_cinn(text, {"A": ((8, 6), "float32")})
+    found = accesses(function.body.block.body).blocks  # type: ignore[attr-defined]
+    assert [(f.block.name_hint, f.branch) for f in found] == [("P", True), ("Q", False)]
