@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from data_classes import data_classes
 
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AscNode, AscTensor, AxisType, Size, ops
@@ -374,3 +375,10 @@ def test_indices_are_repeated_only_along_axes_that_the_table_lacks(columns: int,
     sunk = sink_broadcasts(graph)
     gather = sunk.of_type("Gather")[0]
     assert (gather.inputs[1].node.type == "Broadcast") is kept
+
+
+def test_data_classes_are_values_but_for_graphs_and_what_is_gathered() -> None:
+    found = data_classes("tvmagic.ascend")
+    assert {name for name, frozen in found.items() if frozen} == {
+        "Cost", "_Call", "Machine", "Npu", "OpType", "Template", "Stage", "Part", "Read", "Choice", "Tiling"
+    }  # fmt: skip
