@@ -188,7 +188,7 @@ def _span(emitter: Any, shape: Any, strides: Any) -> str:
 
 
 def _before(context: Any, emitter: Any, data: Var) -> str:
-    """How many elements of an argument with strides are before the one that its pointer points to: strides below 0."""
+    """How many elements of an argument lie before its pointer: those that strides below 0 lead to."""
     known = context.sizes.get(data)
     total = "0"
     for extent, stride in zip(known.shape, known.strides) if isinstance(known, Buffer) else ():
@@ -199,7 +199,7 @@ def _before(context: Any, emitter: Any, data: Var) -> str:
 
 
 def _moved(emitter: Any, place: str, before: str) -> str:
-    """A place counted from the first element in memory, if there are elements before the one that is pointed to."""
+    """A place counted from the first element in memory, of which `before` are in front of the pointer."""
     return place if before == "0" else emitter.out.op(f"add i64 {place}, {before}")
 
 

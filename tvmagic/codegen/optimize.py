@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from tvmagic.codegen.interruptible import interruptible
-from tvmagic.codegen.target import Target, cpu_and_features, has_feature, target_machine
+from tvmagic.codegen.target import Target, has_feature, target_machine
 from tvmagic.errors import BuildError, DefectError
 
 __all__ = ["assembly_of", "object_of", "optimized"]
@@ -177,6 +177,6 @@ def _may_fold_signs(target: Target) -> bool:
     """Whether LLVM's code generator is one that does so, for a machine that may have AVX-512."""
     import llvmlite.binding as llvm
 
-    if llvm.llvm_version_info[0] < 22 or not cpu_and_features(target)[0].startswith("x86_64"):
+    if llvm.llvm_version_info[0] < 22 or not target.family.folds_signs:
         return False
     return bool(target.mcpu or target.mtriple) or has_feature(target, _SHORT_VECTORS)

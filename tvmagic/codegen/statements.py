@@ -11,6 +11,7 @@ from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.masks import with_plain_mask
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.odd_vectors import parts_of
+from tvmagic.codegen.parallel import emit_parallel
 from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.codegen.size_counts import allocated_bytes
 from tvmagic.codegen.types import llvm_type, place_type
@@ -144,6 +145,10 @@ class FunctionEmitter(MemoryEmitter):
             self.void = parent.void
         else:
             self.void = False
+
+    def child(self, text: FunctionText) -> FunctionEmitter:
+        """The emitter of a function that this one calls, for the body of a parallel loop."""
+        return FunctionEmitter(self.context, text, self)
 
     # ------------------------------------------------------------------ variables of the parent
 
@@ -311,8 +316,6 @@ class FunctionEmitter(MemoryEmitter):
                 hint="let the inner loop be serial, or fuse both and mark the result parallel",
             )
         if stmt.kind is ForKind.PARALLEL and self.context.family.has_threads:
-            from tvmagic.codegen.parallel import emit_parallel
-
             emit_parallel(self, stmt)
             return None
         if (

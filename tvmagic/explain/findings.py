@@ -20,7 +20,8 @@ from tvmagic.explain.nests import Access, Loop
 from tvmagic.explain.traffic import BYTES_A_CYCLE, patterns, touched
 from tvmagic.explain.trial import Edit
 from tvmagic.explain.unrolling import parts
-from tvmagic.ir import FloatImm, IntImm, post_order_visit
+from tvmagic.ir import FloatImm, IntImm
+from tvmagic.ir.query import nodes_of
 
 __all__ = ["CODES", "Case", "Suspect", "suspects"]
 
@@ -365,10 +366,7 @@ def _widened(case: Case, nest: NestModel) -> Iterable[Suspect]:
             continue  # integers have to become floats
         bits = [a.bits for a in loaded]
         wide = s.node.value.dtype.element_of
-        numbers: list[FloatImm] = []
-        post_order_visit(
-            s.node.value, lambda n: numbers.append(n) if isinstance(n, FloatImm) and n.dtype == wide else None
-        )
+        numbers = [n for n in nodes_of(s.node.value, FloatImm) if n.dtype == wide]
         if s.floating and bits and max(bits) < wide.bits == s.target.bits and numbers:
             text = (
                 f"`{case.name(nest)}` is {wide}, as the constant `{numbers[0]}` is, though all that it is computed from has "

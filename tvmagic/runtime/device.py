@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.codegen.target.kinds import DEVICE_TYPES
 from tvmagic.errors import TVMagicError
 
 __all__ = [
@@ -26,10 +27,8 @@ __all__ = [
     "webgpu",
 ]
 
-_TYPES = {
-    "cpu": 1, "llvm": 1, "c": 1, "cuda": 2, "nvptx": 2, "opencl": 4, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10,
-    "ext_dev": 12, "hexagon": 14, "webgpu": 15,
-}  # fmt: skip
+# DLPack's numbers of the names: those of the kinds of targets, and of two that no target has.
+_TYPES = {"cpu": 1, **DEVICE_TYPES, "vpi": 9}
 
 
 class Device:

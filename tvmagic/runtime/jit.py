@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.errors import BuildError
+from tvmagic.runtime.callbacks import packed_callback
 from tvmagic.runtime.support_code import read_ll, support_module
 
 __all__ = ["LoadedObject", "builtins_code", "runtime_table", "support"]
@@ -157,8 +158,6 @@ def _builtins_in(code: bytes) -> list[tuple[str, int]]:
 @lru_cache(maxsize=1)
 def runtime_table() -> int:
     """The address of the table that compiled code finds the runtime's functions in."""
-    from tvmagic.runtime.callbacks import packed_callback
-
     loaded = support()
     init = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address("init_table"))
     init(ctypes.cast(packed_callback(), ctypes.c_void_p))

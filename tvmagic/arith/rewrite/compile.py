@@ -373,9 +373,7 @@ class _Generator:
                 return ast.Name(key)
 
         text = ast.unparse(Replace().visit(node))
-        for key, question in asked.items():
-            text = re.sub(rf"\b{key}\b", lambda _: question, text)
-        return text
+        return re.sub(r"\bquestion_\d+\b", lambda found: asked[found[0]], text)
 
 
 # for a dtype, whether integers wrap around, and whether the laws of rings hold

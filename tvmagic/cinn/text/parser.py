@@ -25,12 +25,6 @@ from tvmagic.cinn.text.syntax import Expr, Program, Statement, Text, parse_progr
 from tvmagic.cinn.text.types import CinnTypes, cast_type
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
     Add,
     And,
     AssertStmt,
@@ -80,6 +74,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.meaning import round_float
 from tvmagic.ir.op import Op
+from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.query import is_zero
 from tvmagic.tir.blocks.conditions import all_of
 
@@ -93,8 +88,8 @@ _BEGINNING = re.compile(
 _LONGEST = 400  # characters of a number: the digits of the largest float64, and more
 
 _INFIX: dict[str, type] = {
-    "+": Add, "-": Sub, "*": Mul, "==": EQ, "!=": NE, "<": LT,
-    "<=": LE, ">": GT, ">=": GE, "and": And, "or": Or,
+    "+": Add, "-": Sub, "*": Mul, "and": And, "or": Or,
+    **{sign: op for op, sign in COMPARISON_SIGNS.items()},
 }  # fmt: skip
 _KINDS = {
     "serial": ForKind.SERIAL,

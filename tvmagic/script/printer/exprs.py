@@ -6,12 +6,6 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
     Add,
     And,
     Broadcast,
@@ -49,6 +43,7 @@ from tvmagic.ir import (
     VDevice,
 )
 from tvmagic.ir.fold import FOLDERS
+from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.ops import add
 from tvmagic.ir.unknown import Any as UnknownSize
 from tvmagic.script.printer.core import (
@@ -78,12 +73,7 @@ _OPERATORS: dict[type, tuple[str, int]] = {
     Div: ("/", MUL),
     FloorDiv: ("//", MUL),
     FloorMod: ("%", MUL),
-    LT: ("<", COMPARE),
-    LE: ("<=", COMPARE),
-    EQ: ("==", COMPARE),
-    NE: ("!=", COMPARE),
-    GT: (">", COMPARE),
-    GE: (">=", COMPARE),
+    **{op: (sign, COMPARE) for op, sign in COMPARISON_SIGNS.items()},
     And: ("and", AND),
     Or: ("or", OR),
 }

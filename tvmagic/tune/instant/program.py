@@ -46,6 +46,7 @@ __all__ = [
     "distinct",
     "extent_or_guess",
     "loads_in",
+    "loads_one_to_one",
     "look",
     "same_element",
 ]
@@ -286,6 +287,15 @@ def loads_in(node: Node) -> list[Access]:
     finder = _Loads()
     finder.visit(node)
     return finder.found
+
+
+def loads_one_to_one(info: BlockInfo, result: Buffer) -> list[Access]:
+    """The loads by which an elementwise block follows the block that makes `result`: each of its iterations reads elements
+    of its own and writes one. Empty if it reads others too, or is a reduction."""
+    loads = [a for a in info.loads if a.buffer is result]
+    varying = {a.var for a in info.axes if a.extent != 1}
+    own = not info.reduced and info.store.plain and all(a.plain and varying <= a.variables for a in loads)
+    return loads if own else []
 
 
 def look(sch: Schedule, rv: Any) -> BlockInfo | None:
