@@ -55,7 +55,7 @@ CALLS: dict[str, tuple[str, Call, Call, str]] = {
     "reverse_compute_at": ("matmul", lambda s: s.reverse_compute_at("C", loop("B", 1)(s)),
                            lambda s: s.reverse_compute_at("C", loop("B", 2)(s)), "adds up over|not under loop"),
     "cache_read": ("matmul", lambda s: s.cache_read("B", 1, "local"), lambda s: s.cache_read("B", 3, "local"), "3 loads"),
-    "cache_write": ("matmul", lambda s: s.cache_write("B", 0, "local"), lambda s: s.cache_write("B", 0, "near"), "no memory"),
+    "cache_write": ("matmul", lambda s: s.cache_write("B", 0, "local"), lambda s: s.cache_write("B", 0, "near"), "not a kind of memory"),
     "sync_threads": ("chain", lambda s: s.sync_threads(loop("B", 0)(s)), lambda s: s.sync_threads(s.get_root_block("B")), "root"),
     "set_buffer": ("chain", lambda s: s.set_buffer("B", "local"), lambda s: s.set_buffer("D", "local"), "argument"),
     "get_device_api": ("chain", lambda s: s.get_device_api(), lambda s: s.mutate_for_type(loop("B", 0)(s), "Device"), "kind of loop"),

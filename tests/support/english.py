@@ -36,6 +36,7 @@ INSTEAD = {
     r"\banew\b": "again",
     r"\b(?:in|out)side of\b": "inside, outside",
     r"\bthe ones? that\b": "the X that",
+    r"(?<!there )\b(?:is|was|are|were) no (?!longer|more|less|better|larger|wider|such|help|iteration|slip|one\b)[a-z]": "is not a",
 }
 PATTERNS = {re.compile(words, re.IGNORECASE): instead for words, instead in INSTEAD.items()}
 AREAS = ("messages", "docstrings", "pages")

@@ -222,7 +222,7 @@ class IndexMap(Node):
         """The map back, for indices before in `shape` (sizes, or ranges); an error unless bijective."""
         result, padding = self._inverse(_ranges(shape), IterMapLevel.Bijective)
         if not new_analyzer().can_prove(ops.logical_not(padding)):
-            raise TVMagicError(f"`{self}` pads the indices, so it is no bijection and has no inverse")
+            raise TVMagicError(f"`{self}` pads the indices, so it is not a bijection and has no inverse")
         return result
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:

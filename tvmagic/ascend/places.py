@@ -31,7 +31,7 @@ class Places:
                 self.inner_of[id(axis.from_[0])] = axis
 
     def index(self, axis: Axis) -> PrimExpr:
-        """The index along an axis; 0 along one that is no loop here."""
+        """The index along an axis; 0 along one that is not a loop here."""
         if id(axis) in self.open:
             return self.open[id(axis)]
         if axis.size.is_one:

@@ -37,7 +37,7 @@ class IndexRanges:
         self.ranges = self._infer()
 
     def _check_uses(self) -> None:
-        """A whole tensor is no number, a tensor is not read before it is computed, a text is no index."""
+        """A whole tensor is not a number, a tensor is not read before it is computed, a text is not an index."""
         bases = {id(a.value) for a, _ in self.accesses}
         casts = cast_types(self.value)
         for node in ast.walk(self.value):
@@ -94,7 +94,7 @@ class IndexRanges:
             fail_at(self.source, node, f"`{node.id}` is read before it is computed", "define it in a line above")
 
     def _fail_unknown(self, base: ast.Name) -> NoReturn:
-        """An error for the access of something that is no tensor of the cell."""
+        """An error for the access of something that is not a tensor of the cell."""
         outside: Any = self.scope.values.get(base.id)
         if hasattr(outside, "shape") and hasattr(outside, "dtype"):
             declared = f"{base.id}: {outside.dtype}[{', '.join(map(str, outside.shape))}]"

@@ -43,7 +43,7 @@ class Notation(Scope):
     """Reads the statements of one cell in order and builds their tensors."""
 
     def prepare(self, statements: list[ast.stmt]) -> None:
-        """Note which tensors the cell computes: a declaration of one of them is no input, unless it is read first. And which it reads."""
+        """Note which tensors the cell computes: a declaration of one of them is not an input, unless it is read first. And which it reads."""
         pending = list(reversed(statements))
         while pending:
             statement = pending.pop()

@@ -232,7 +232,7 @@ class Target(Identified):
         Raises TVMagicError for targets that are not CPUs.
         """
         if self.has_kernels:
-            raise TVMagicError(f"`{self}` is no CPU, of which alone vectors and caches are known")
+            raise TVMagicError(f"`{self}` is not a CPU: vectors and caches are known for CPUs only")
         if self.kind.name not in _WITH_CODE:
             raise TVMagicError(
                 f"no code is made for `{self.kind.name}`, and its vectors and caches are not known",

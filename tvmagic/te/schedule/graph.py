@@ -164,7 +164,7 @@ def _loops_around(stage: Stage, spec: Stage, parent: Stage) -> tuple[IterVar, ..
         if iv is spec.attach_ivar:
             return tuple(reversed(leaves[: position + 1]))
     raise TVMagicError(
-        f"stage `{stage.name}` is computed at `{spec.attach_ivar.var.name}`, which is no loop of stage "
+        f"stage `{stage.name}` is computed at `{spec.attach_ivar.var.name}`, which is not a loop of stage "
         f"`{parent.name}` any more",
         span=stage.span,
     )

@@ -262,7 +262,7 @@ def root_sets(
     roots: RootSets = {}
     for iv in consumer.op.root_iter_vars():
         assert iv.dom is not None
-        # an opaque axis is no loop: what was gathered for it is needed
+        # an opaque axis is not a loop: what was gathered for it is needed
         range_ = sets[iv].cover_range(iv.dom) if iv in sets else context.ranges.get(iv, iv.dom)
         if relaxed:
             low = eval_set(range_.min, relaxed, analyzer).min()

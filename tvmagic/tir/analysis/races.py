@@ -205,7 +205,7 @@ def _thread_groups(accesses: Sequence[Access], outside: int, program: Program) -
 
 
 class _Redundant:
-    """The stores by which all threads store the same values in the same places, which is no race.
+    """The stores by which all threads store the same values in the same places, which is not a race.
 
     What differs from thread to thread follows from the threads' indices, through memory too.
     """

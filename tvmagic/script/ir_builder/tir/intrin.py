@@ -290,7 +290,7 @@ def llvm_lookup_intrinsic_id(name: str) -> PrimExpr:
 def truncmod(a: Any, b: Any) -> PrimExpr:
     """The remainder of `truncdiv`, with the sign of `a`; of constants too the node itself, which prints like this."""
     a, b = ops.match_types(expr(as_value(a)), expr(as_value(b)))
-    result = ops.truncmod(a, b)  # refuses what are no integers
+    result = ops.truncmod(a, b)  # refuses what are not integers
     return result if isinstance(result, _nodes.Mod) else _nodes.Mod(a, b)
 
 

@@ -52,7 +52,7 @@ TRUE = IntImm("bool", 1)
 def factors_of(block: Block) -> list[PrimExpr]:
     """The factors of the product that a block sums up: its largest parts that do not follow all variables of the block.
 
-    Empty if the block is no sum of products, stored by one store.
+    Empty if the block is not a sum of products, stored by one store.
     """
     store = block.body
     if block.init is None or not isinstance(store, BufferStore) or not isinstance(store.value, Add):
