@@ -73,6 +73,7 @@ def test_map_ndarray():
     assert padded.tolist() == [[1, 2, 3, 4], [5, 6, 0, 0]]
     flipped = IndexMap.from_func(lambda i: tir.Select(i < 2, i + 2, i - 2)).map_ranges([Range(0, 4)])
     assert flipped
+    assert IndexMap.from_func(lambda i: [0]).map_ndarray(np.array([7])).tolist() == [7]
     by_truncation = IndexMap.from_func(lambda i: (tir.truncdiv(i, 2), tir.truncmod(i, 2))).map_ndarray(np.arange(4))
     assert by_truncation.tolist() == [[0, 1], [2, 3]]
     with pytest.raises(TVMagicError, match="have no known bounds"):

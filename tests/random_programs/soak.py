@@ -102,7 +102,7 @@ def _process(
 
 def load_case(kind: str, seed: int, without: str = "") -> Any:
     """The case of a seed; its modules are imported."""
-    sys.path.insert(0, str(HERE))
+    sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
     return importlib.import_module(f"{kind}_programs").Case(seed, frozenset(without.split(",")))
 
 

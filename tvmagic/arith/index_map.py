@@ -205,7 +205,8 @@ class IndexMap(Node):
         shape = [int(size) for size in self.map_shape(list(source.shape))]  # type: ignore[call-overload]
         target = np.zeros(shape, source.dtype)
         places = dict(zip(self.initial_indices, np.indices(source.shape)))
-        target[tuple([_evaluate(index, places) for index in self.final_indices])] = source
+        # a constant index has no axes of its own
+        target[tuple([np.broadcast_to(_evaluate(i, places), source.shape) for i in self.final_indices])] = source
         if isinstance(arr_src, np.ndarray):
             return target
         from tvmagic import nd

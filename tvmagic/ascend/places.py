@@ -93,7 +93,9 @@ def coefficient(strides: Mapping[int, Size], axis: Axis) -> Size:
     if id(axis) in strides:
         return strides[id(axis)]
     if axis.is_merged:
-        return coefficient(strides, axis.from_[-1])
+        return coefficient(
+            strides, next((part for part in reversed(axis.from_) if not part.size.is_one), axis.from_[0])
+        )
     if not axis.from_:
         return Size.of(0)
     step = coefficient(strides, axis.from_[0])

@@ -223,10 +223,9 @@ def apply_tensor_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: A
         end = place + len(parts)
         if not mergeable(y, parts):
             raise AscendError("merge-contiguous", f"`{y}` does not hold the parts of `{merged.name}` contiguously")
-        repeat = Size.of(1)
-        for r in y.repeats[place:end]:
-            repeat = repeat * r
-        stride = next((s for s in reversed(y.strides[place:end]) if s != 0), Size.of(0))
+        repeat, stride = Size.of(1), Size.of(0)
+        for r, s in zip(y.repeats[place:end], y.strides[place:end], strict=True):
+            repeat, stride = repeat * r, stride if r.is_one else s
         y.axis[place:end], y.repeats[place:end], y.strides[place:end] = [merged], [repeat], [stride]
 
 

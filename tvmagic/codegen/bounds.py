@@ -43,10 +43,21 @@ def check_access(context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr,
             ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, position, before)}, {extent}")
             inside = ok if inside == "true" else emitter.out.op(f"and i1 {inside}, {ok}")
     if inside != "true":
+        inside = _or_idle(emitter, inside, predicate, lanes)
         site = context.site("bounds", node, buffer=buffer, values=(len(first), len(last), len(extents)))
         emitter.fail_unless(inside, site, [*first, *last, *extents])
     if memory is not None and moved:
         _check_place(context, emitter, node, indices, active, memory)
+
+
+def _or_idle(emitter: Any, inside: str, predicate: str | None = None, lanes: int = 1) -> str:
+    """Whether an access that is done in the lanes of a mask is `inside`, or is not done as no lane of it is on."""
+    if predicate is None or lanes == 1:
+        predicate, lanes = emitter.mask, emitter.mask_lanes
+    if predicate is None:
+        return inside
+    idle = emitter.out.op(f"xor i1 {emitter.some_lane(predicate, lanes)}, true")
+    return emitter.out.op(f"or i1 {inside}, {idle}")
 
 
 def _is_inside(emitter: Any, index: PrimExpr, extent: str) -> bool:
@@ -76,6 +87,7 @@ def _check_place(
     what = f"{'store to' if isinstance(node, BufferStore) else 'load from'} buffer `{node.buffer.name}`"
     for place, _ in _ends(emitter, index, active if index.dtype.lanes > 1 else None):
         ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, place, before)}, {memory}")
+        ok = _or_idle(emitter, ok)
         emitter.fail_unless(ok, context.site("region", node, what), [place, "1", memory])
 
 
@@ -96,6 +108,7 @@ def check_index(context: Any, emitter: Any, call: Any, value: str) -> None:
         ok = emitter.out.op(f"icmp ult i64 {place}, {extent}")
         if repeats.value:
             ok = emitter.out.op(f"or i1 {ok}, {emitter.out.op(f'icmp eq i64 {extent}, 1')}")
+        ok = _or_idle(emitter, ok)
         emitter.fail_unless(ok, context.site("index", call, what.value, values=(int(axis),)), [place, extent])
 
 
@@ -112,6 +125,7 @@ def check_pointer(context: Any, emitter: Any, call: Any) -> None:
     inside = "true"
     for part in parts:
         inside = emitter.out.op(f"and i1 {inside}, {emitter.out.op(part)}")
+    inside = _or_idle(emitter, inside)
     what = f"a pointer into `{data.name}`"
     emitter.fail_unless(inside, context.site("region", call, what), [first, count, memory])
 
@@ -167,7 +181,7 @@ def _span(emitter: Any, shape: Any, strides: Any) -> str:
 
 
 def _before(context: Any, emitter: Any, data: Var) -> str:
-    """How many elements of an argument with strides are before the one that its pointer points to: strides below 0."""
+    """How many elements of an argument lie before its pointer: those that strides below 0 lead to."""
     known = context.sizes.get(data)
     total = "0"
     for extent, stride in zip(known.shape, known.strides) if isinstance(known, Buffer) else ():
@@ -178,7 +192,7 @@ def _before(context: Any, emitter: Any, data: Var) -> str:
 
 
 def _moved(emitter: Any, place: str, before: str) -> str:
-    """A place counted from the first element in memory, if there are elements before the one that is pointed to."""
+    """A place counted from the first element in memory, of which `before` are in front of the pointer."""
     return place if before == "0" else emitter.out.op(f"add i64 {place}, {before}")
 
 

@@ -70,7 +70,7 @@ class Intervals:
                 part = part.args[0]
             if isinstance(part, (LT, LE)) and isinstance(part.b, IntImm):
                 terms = _multiples(part.a)
-                if terms is not None and all(terms[0].values()) and self._stays(part.a, *terms):
+                if terms is not None and min(map(abs, terms[0].values()), default=0) and self._stays(part.a, *terms):
                     self.given.append((terms[0], part.b.value - isinstance(part, LT) - terms[1]))
         yield
         del self.given[before:]
@@ -82,8 +82,8 @@ class Intervals:
             return high
         terms, constant = found
         for known, most in self.given:
-            first = next(iter(known), None)
-            times, rest = divmod(terms.get(first, 0), known[first]) if first is not None else (0, 0)
+            first = next(iter(known))
+            times, rest = divmod(terms.get(first, 0), known[first])
             if times <= 0 or rest or any(terms.get(var) != times * size for var, size in known.items()):
                 continue
             others = [self.of(var * IntImm(var.dtype, size))[1] for var, size in terms.items() if var not in known]

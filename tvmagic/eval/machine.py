@@ -113,6 +113,7 @@ class Machine(Values):
         if launches_thread(node):
             if node.node.var not in self.values:
                 self._iterations(node.node.var, 0, self._uniform(node.value), node.body)
+                self.values.pop(node.node.var, None)  # the next launch, perhaps by the same variable, runs again
                 return
         self.visit(node.body)
 

@@ -118,7 +118,7 @@ def family_of_triple(triple: str) -> Family:
 
 
 def family_of(kind: str, triple: str) -> Family:
-    """The family of a target of TVM's kind `kind`: that of the kind if it names one, else that of the triple."""
+    """The family of a target: what TVM's kind `kind` names, else the triple's."""
     named = next((f for f in _FAMILIES if kind in f.kinds), None)
     return named() if named is not None else family_of_triple(triple)
 

@@ -115,9 +115,7 @@ class Forms:
 
     def _variable(self, var: Var) -> _Sum:
         domain = self.domains.get(var)
-        if domain is None:
-            return {("v", var, 1, 0): 1}, 0
-        terms, constant = self._sum(domain.begin)
+        terms, constant = ({}, 0) if domain is None else self._sum(domain.begin)
         return _plus(terms, {("v", var, 1, 0): 1}, 1), constant
 
     def _opaque(self, node: PrimExpr) -> _Atom:
