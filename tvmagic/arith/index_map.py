@@ -86,7 +86,7 @@ class IndexMap(Node):
     initial_indices: the variables that stand for the indices before.
     final_indices: the indices after, as expressions of those.
     inverse_index_map: the map back (a map, or a function to make one of), which is taken to be
-        right; without it, `inverse` finds the map back where there is one.
+        right; without it, `inverse` finds the map back if there is one.
     """
 
     AXIS_SEPARATOR: ClassVar[_Separator] = _Separator()

@@ -56,7 +56,7 @@ class Places:
     def extent(self, axis: Axis) -> tuple[PrimExpr, Size | None]:
         """How long an axis is inside the loops that are open: shorter in the tail of a split.
 
-        The second value is the size where there is no shorter tail.
+        The second value is the size if there is no shorter tail.
         """
         if not axis.is_inner:
             return self.to_expr(axis.size), axis.size

@@ -136,7 +136,7 @@ class Dimensions:
     def ordered(self, tensors: Iterable[te.Tensor]) -> list[Dimension]:
         """All axes in an order that most of `tensors` keep: of those of the most dimensions, then of the others.
 
-        Reduced axes stand behind the others where no tensor says otherwise.
+        Reduced axes come after the others if no tensor says otherwise.
         """
         lists = [self._axes(self._with_indices(t.op)) for t in tensors]
         votes = Counter(map(tuple, lists))

@@ -218,7 +218,7 @@ class IndexRanges:
                     sums.append((affine, size * by))
         used = self.names & ({*self.axes} | self._used())
         guessed: dict[str, ast.Subscript] = {}
-        for access, _ in self.accesses:  # under a condition: where nothing else says how far
+        for access, _ in self.accesses:  # under a condition: if nothing else says how far
             for item, size in self._dimensions(access):
                 if isinstance(item, ast.Name) and item.id in used and item.id not in ranges:
                     ranges[item.id], where[item.id] = (0, size), access
@@ -261,7 +261,7 @@ class IndexRanges:
     def _agree(
         self, ranges: dict[str, tuple[Any, Any]], where: dict[str, ast.AST], name: str, size: Any, access: ast.Subscript
     ) -> None:
-        """Take in that `name` runs over a dimension of `size`; both must be the same where given twice."""
+        """Note that `name` runs over a dimension of `size`; a second dimension must have the same size."""
         known = ranges.get(name)
         if known is None:
             ranges[name], where[name] = (0, size), access

@@ -83,7 +83,7 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
 
 
 def _run_notation(statement: ast.stmt, source: Source, notation: Notation) -> None:
-    """Take in one statement of the index notation; an error without a place of its own is at the statement."""
+    """Read one statement of the index notation; an error without a place of its own is at the statement."""
     try:
         notation.run(statement)
     except TVMagicError as error:

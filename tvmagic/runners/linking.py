@@ -91,7 +91,7 @@ def _object(text: str, target: Target) -> bytes:
 
 @lru_cache(maxsize=8)
 def _builtins(target: Target) -> bytes:
-    """What LLVM calls where the machine has no instruction."""
+    """What LLVM calls if the machine has no instruction."""
     return _object(read_ll("builtins"), target)
 
 

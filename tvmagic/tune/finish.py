@@ -80,7 +80,7 @@ class Finish:
         """The fastest of the first `most` finalists that are right becomes the operator's version `name`, if it is faster than what calls use now.
 
         `known` are seconds of the versions that the operator has, from workers: what is far slower than the finalists is
-        not called in this process, where nothing could stop it. One that is slower is kept beside the user's own versions,
+        not called in this process, if nothing could stop it. One that is slower is kept beside the user's own versions,
         but not instead of the plain loops or of an earlier version of that name.
         """
         new = self.checked(finalists, most)

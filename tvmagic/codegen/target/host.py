@@ -1,6 +1,6 @@
 """The machine that this process runs on: its triple, processor and features.
 
-LLVM is asked. Where there is none, as in Pyodide, schedules are made for what Python says of the machine.
+LLVM is asked. If there is none, as in Pyodide, schedules are made for what Python says of the machine.
 """
 
 from __future__ import annotations

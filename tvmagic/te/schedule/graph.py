@@ -40,7 +40,7 @@ def create_read_graph(roots: Sequence[Operation]) -> ReadGraph:
 
 
 def post_dfs_order(roots: Sequence[Operation], graph: Mapping[Operation, Sequence[Tensor]]) -> list[Operation]:
-    """The operations of `graph` so that each stands behind what it reads."""
+    """The operations of `graph`, in an order in which each comes after what it reads."""
     order: list[Operation] = []
     seen: set[Operation] = set()
     for root in roots:

@@ -357,7 +357,7 @@ def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], context: Bo
 
 
 def _cover(stage: Stage, iv: IterVar, wanted: list[IntSet]) -> Range:
-    """The range that covers the union of `wanted`; the domain of `iv` where it has no end."""
+    """The range that covers the union of `wanted`; the domain of `iv` if it has no end."""
     assert iv.dom is not None
     result = union(wanted).cover_range(iv.dom)
     if is_recording():

@@ -201,7 +201,7 @@ class LoopMarks(StageState):
         self.thread_env = axes
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
-        """Say something of a loop to the passes: a key, with a value where it takes one.
+        """Tell the passes something about a loop: a key, with a value if it takes one.
 
         Parameters
         ----------

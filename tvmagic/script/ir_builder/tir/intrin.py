@@ -274,7 +274,7 @@ def large_uint_imm(dtype: Any, low: Any, high: Any) -> Call:
 def dp4a(*args: Any) -> Call:
     """`dp4a(vec1, vec2, acc=0)`: the dot product of four int8 values, added to `acc`.
 
-    A dtype may stand first, as TVM prints it.
+    A dtype may come first, as TVM prints it.
     """
     dtype = dtype_from(args[0]) if args and isinstance(args[0], str) else None
     rest = args[1:] if dtype is not None else args

@@ -110,7 +110,7 @@ class Form(enum.Enum):
 
 
 class Warps(NamedTuple):
-    """`size`: how many threads run in step; `most`: how many threads a block may have, 0 where that is not known.
+    """`size`: how many threads run in step; `most`: how many threads a block may have, 0 if that is not known.
 
     `shuffle`: whether the threads of a warp can read each other's registers.
     """
