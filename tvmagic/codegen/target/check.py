@@ -12,7 +12,7 @@ import sys
 from functools import lru_cache
 
 from tvmagic.codegen.target.families import Family, family_of_triple
-from tvmagic.codegen.target.host import has_llvm
+from tvmagic.codegen.target.host import has_llvm, host_features
 from tvmagic.errors import BuildError
 
 __all__ = ["check_architecture", "check_features_of_host", "check_machine", "why_refused"]
@@ -123,9 +123,7 @@ def check_features_of_host(features: list[str]) -> list[str]:
 
     Raises BuildError if one of `features` is asked for that it does not have.
     """
-    import llvmlite.binding as llvm
-
-    own = llvm.get_host_cpu_features()
+    own = host_features()
     for feature in features:
         if feature.startswith("+") and own.get(feature[1:]) is False:
             raise BuildError(
