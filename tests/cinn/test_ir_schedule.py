@@ -70,7 +70,7 @@ CALLS: dict[str, tuple[str, Call, Call, str]] = {
                                lambda s: s.reverse_compute_inline("B"), "reduction"),
     "copy_transform_and_loop_info": ("chain", lambda s: (s.split("B", 0, [3, 4]), s.copy_transform_and_loop_info("C", "B")),
                                      lambda s: s.copy_transform_and_loop_info("C", "C__x"), "no block"),
-    "rfactor": ("matmul", lambda s: s.rfactor(loop("B", 2)(s), 0), lambda s: s.rfactor(loop("B", 1)(s), 0), "no loop over which|holds"),
+    "rfactor": ("matmul", lambda s: s.rfactor(loop("B", 2)(s), 0), lambda s: s.rfactor(loop("B", 1)(s), 0), "not a loop over which|holds"),
     "annotate": ("chain", lambda s: s.annotate("B", "k", 1), lambda s: s.annotate("B", "k", [1]), "an int, a bool"),
     "unannotate": ("chain", lambda s: (s.annotate("B", "k", 1), s.unannotate("B", "k")), lambda s: s.unannotate("X", "k"), "no block"),
     "flatten_loops": ("chain", lambda s: s.flatten_loops(s.get_loops("D")), lambda s: s.flatten_loops([loop("D", 0)(s)]), "more loops|in their order"),
