@@ -171,6 +171,24 @@ def test_imports_make_no_circles() -> None:
         joined[one].remove(other)
 
 
+# The packages that import what is large or not always there, and nobody else.
+LIBRARIES = {
+    "llvmlite": {"codegen", "runtime"},
+    **dict.fromkeys(("IPython", "ipywidgets", "anywidget", "traitlets", "pygments"), {"notebook"}),
+}
+
+
+def test_libraries_are_imported_by_their_packages_alone() -> None:
+    for path in ROOT.rglob("*.py"):
+        package = module_of(path).split(".")[1:2]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                allowed = LIBRARIES.get(name.split(".")[0])
+                assert allowed is None or set(package) & allowed, f"{path.name}:{node.lineno} imports {name}"
+
+
 def lazy_names(path: pathlib.Path) -> dict[str, str]:
     """The names that a package loads when they are first asked for, with the modules that have them."""
     found: dict[str, str] = {}

@@ -162,7 +162,7 @@ class Arguments(argparse.ArgumentParser):
         return namespace
 
     def _meant(self, word: str, read: argparse.Namespace) -> str:
-        """What a word that is no argument was probably meant to be, as the end of a sentence."""
+        """What a word that is not an argument was probably meant to be, as the end of a sentence."""
         if word.startswith("-"):
             return did_you_mean(word, self.flags)
         if ":" in word and getattr(read, "name", None):

@@ -48,7 +48,7 @@ class Family:
     kinds: TVM's kinds of targets that name it without a triple.
     short_names: targets by the names that users may give instead.
     processors: what schedules depend on; the first whose names match is taken.
-    triple, processor: LLVM's names where a target does not give them.
+    triple, processor: LLVM's names if a target does not give them.
     relocations, code_model: how code finds its data, in LLVM's words.
     launches: threads and blocks are launched, as GPUs do; other targets run them as loops.
     has_threads: parallel loops run on several threads.
