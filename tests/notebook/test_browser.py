@@ -18,8 +18,9 @@ from tvmagic import ascend
 from tvmagic.notebook import display
 from tvmagic.notebook.commands import passes
 from tvmagic.notebook.html import page as whole_page
-from tvmagic.notebook.html import style, view_html
+from tvmagic.notebook.html import view_html
 from tvmagic.notebook.live import script
+from tvmagic.notebook.sheets import style
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import make_view
 from tvmagic.operators import operator
