@@ -10,7 +10,7 @@ from IPython.core.error import UsageError
 
 from tvmagic.codegen.target.names import TARGETS
 from tvmagic.notebook import commands
-from tvmagic.notebook.arguments import Argument, Idle, argument, positive
+from tvmagic.notebook.arguments import Argument, Idle, argument, size
 from tvmagic.notebook.magic_names import MagicNames
 from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator
@@ -52,7 +52,7 @@ VERSION = argument(
 CHECK = argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races")
 TIME = argument("-t", "--time", action="store_true", help="measure, with NumPy beside it")
 SIZE = argument(
-    "--size", type=positive, metavar="N",
+    "--size", type=size, metavar="N",
     help="the value of symbolic sizes, by default 256, or less if that is more than 4 million iterations",
 )  # fmt: skip
 ONLY = argument(

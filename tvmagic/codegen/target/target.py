@@ -347,7 +347,11 @@ class TargetKind(Identified):
         if name not in _KINDS:
             known = ", ".join(f"`{k}`" for k in _KINDS)
             short = {n: text for family in families() for n, text in family.short_names.items()}
-            hint = f"the kinds are {known}; short names for `--target` are {', '.join(f'`{n}`' for n in short)}"
+            hint = (
+                f"short names for `--target` are {', '.join(f'`{n}`' for n in short)}; a processor is written as in "
+                "`llvm -mcpu=znver4`, of another machine as in `llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72`; "
+                f"the kinds are {known}"
+            )
             if name in short:
                 hint = f"`{name}` is what `--target` calls `{short[name]}`: write that"
             raise TVMagicError(f"there is no kind of target `{name}`", hint=hint)
