@@ -206,8 +206,28 @@ def _choice(target: ast.Subscript, test: ast.expr, then: ast.expr, orelse: list[
     return f"a condition is within the value: `{left} = {ast.unparse(then)} if {ast.unparse(test)} else {other}`"
 
 
+# Characters that look like one of Python's, or like nothing, as texts are pasted from elsewhere.
+_LOOKALIKES = {
+    "\u2212": "-", "\u2013": "-", "\u2014": "-", "\u00d7": "*", "\u00b7": "*", "\u22c5": "*", "\u00f7": "/", "\u2264": "<=",
+    "\u2265": ">=", "\u2260": "!=", "\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2026": "...", "\u2211": "+=",
+    "\u221e": "inf", "\u00b2": "** 2", "\u00b3": "** 3", "\u221a": "sqrt",
+}  # fmt: skip
+
+
+def _strange(line: str) -> str | None:
+    """What a character of a line is in Python, which its syntax does not have."""
+    for char in line:
+        if char in _LOOKALIKES:
+            return f"write `{_LOOKALIKES[char]}` for `{char}`"
+        if not char.isprintable() and char not in "\t\f" or char == "\u200b":
+            return f"the line has a character that is not seen (U+{ord(char):04X}): write it again"
+    return None
+
+
 def syntax_meant(line: str) -> str | None:
     """What a line that is not Python's syntax would be in the index notation."""
+    if strange := _strange(line):
+        return strange
     if re.match(r"\s*[%!]", line):
         return "a magic or a command of the shell belongs in a cell of its own"
     loops = re.findall(r"\bfor\s+(\w+)\s+in\s+(range\([^()]*\))\s*(?::|$)", line)

@@ -14,6 +14,7 @@ from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.ir import Block, BlockRealize, For, Span
 from tvmagic.notation.source import excerpt, find_source
 from tvmagic.notebook.arguments import PARSERS
+from tvmagic.notebook.escaping import visible
 from tvmagic.notebook.mistakes import instead_of_magic
 
 __all__ = ["error_lines", "install", "uninstall"]
@@ -27,15 +28,15 @@ _STOPS = (KeyboardInterrupt, MemoryError)
 def error_lines(error: TVMagicError, traceback_: Any = None, colour: bool = True) -> list[str]:
     """The lines that tell an error, without a stack frame of ours."""
     red, cyan, reset = (_RED, _CYAN, _RESET) if colour else ("", "", "")
-    lines = [f"{red}{type(error).__name__}{reset}: {error.message}"]
+    lines = [f"{red}{type(error).__name__}{reset}: {visible(error.message)}"]
     span = error.span
     if span is None or find_source(span.source) is None:
         span = user_place(traceback_) or span
     if span is not None:
-        lines += place_lines(span)
-    lines += program_lines(error)
+        lines += map(visible, place_lines(span))
+    lines += map(visible, program_lines(error))
     if error.hint:
-        lines.append(f"{cyan}hint{reset}: {error.hint}")
+        lines.append(f"{cyan}hint{reset}: {visible(error.hint)}")
     if isinstance(error, DefectError):
         lines.append("this is a defect of tvmagic, not of your program")
     return lines
@@ -175,7 +176,7 @@ def install(shell: Any) -> None:
         elif isinstance(error, TVMagicError):
             lines = error_lines(error, traceback_, colour)
         elif isinstance(error, UsageError) and not isinstance(error, before[0]):
-            self.show_usage_error(_with_our_magic(error))
+            self.show_usage_error(UsageError(visible(_with_our_magic(error))))
             return []
         else:
             return before[1](kind, error, traceback_, tb_offset=tb_offset)
