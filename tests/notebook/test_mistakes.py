@@ -14,7 +14,7 @@ from tvmagic.notebook.arguments import PARSERS, Arguments, Choice, duration, pos
 
 WAY_OUT = re.compile(
     r"did you mean `|it takes |an example is `|there are |there is |ha(s|ve) it|write |needs a value: `|leave it out"
-    r"|such as|is not one of |`%|is a function|whole number from 1 on|name one|`--name "
+    r"|such as|is not one of |`%|is a function|whole number from 1 on|name one"
 )
 LINE_MAGICS = [p for p in PARSERS.values() if not p.magic.startswith("%%")]
 PARSER_LIST = list(PARSERS.values())

@@ -133,8 +133,11 @@ class Arguments(argparse.ArgumentParser):
         found = [flag for action in self._actions for flag in action.option_strings]
         return sorted([*found, "--help"], key=lambda f: (not f.startswith("--"), f == "--help", f))
 
-    def read(self, line: str) -> argparse.Namespace | None:
-        """The arguments in a magic's line, and the line itself as `line`; None if its help is asked for."""
+    def read(self, line: str, versions: Callable[[str], Iterable[str]] = lambda _: ()) -> argparse.Namespace | None:
+        """The arguments in a magic's line, and the line itself as `line`; None if its help is asked for.
+
+        `versions(name)` gives those that an operator has, for what is said about a word too many.
+        """
         whole = line
         line = line.split("#", 1)[0] if " #" in line else line
         try:
@@ -146,19 +149,23 @@ class Arguments(argparse.ArgumentParser):
         namespace, unknown = self.parse_known_args(words)
         if unknown:
             wrong = next(filter(is_filler, words), unknown[0])
-            self.error(f"there is no argument `{wrong}`{self._meant(wrong, namespace)}")
+            self.error(f"there is no argument `{wrong}`{self._meant(wrong, namespace, versions)}")
         self._check_given(words)
         namespace.line = whole
         return namespace
 
-    def _meant(self, word: str, read: argparse.Namespace) -> str:
+    def _meant(self, word: str, read: argparse.Namespace, versions: Callable[[str], Iterable[str]]) -> str:
         """What would work in place of a word that is no argument, as the end of a sentence."""
         if word.startswith("-"):
             others = [(p.magic, p.flags) for p in PARSERS.values() if p is not self]
             meant = instead_of_flag(word, self.flags, others)
         else:
-            named = word.split(",")[0]
-            meant = instead_of_word(word, self.flags, getattr(read, "name", None), _is_pass(named), "." in word)
+            name = getattr(read, "name", None)
+            makes = "--name" in self.flags and self._option_string_actions["--name"].default is not None
+            meant = instead_of_word(
+                word, self.flags, name,
+                is_pass=_is_pass(word.split(",")[0]), is_version=makes or word in versions(name or ""),
+            )  # fmt: skip
         return meant or f"; it takes {takes(self)}"
 
     def _check_given(self, words: Sequence[str]) -> None:
@@ -258,7 +265,7 @@ def magic(
         @functools.wraps(function)
         def run(self: Any, line: str, *text: str) -> Any:
             try:
-                arguments = parser.read(line)
+                arguments = parser.read(line, self.versions_of)
                 if arguments is None:
                     print(parser.doc.rstrip())
                     return None

@@ -68,6 +68,11 @@ class MagicNames(Magics):
         """The operators among the user's names."""
         return {n: v for n, v in self.namespace.items() if isinstance(v, Operator) and not n.startswith("_")}
 
+    def versions_of(self, name: str) -> list[str]:
+        """The versions of the operator `name`; none if there is no such operator."""
+        op = self.operators().get(name)
+        return [] if op is None else ["plain", *op.versions]
+
     def definition_of(self, name: str | None) -> str:
         """What tells the present definition of the operator `name` from others; empty if it was not made by a cell."""
         op = self.namespace.get(name or "")

@@ -113,10 +113,10 @@ def instead_of_flag(word: str, flags: Sequence[str], others: Collection[tuple[st
     return ""
 
 
-def instead_of_word(word: str, flags: Sequence[str], name: str | None, is_pass: bool, is_function: bool) -> str:
+def instead_of_word(word: str, flags: Sequence[str], name: str | None, is_pass: bool, is_version: bool) -> str:
     """The end of the sentence that there is no argument `word`: what would work; empty if nothing is known.
 
-    `name` is the operator that the line names; `is_pass` and `is_function` say what the word is the name of.
+    `name` is the operator that the line names; `is_pass` and `is_version` say what the word is, or may become, the name of.
     """
     if is_filler(word):
         return "; leave it out"
@@ -126,16 +126,13 @@ def instead_of_word(word: str, flags: Sequence[str], name: str | None, is_pass: 
         return f"; did you mean `--passes {word}`?"
     if "--target" in flags and (word in TARGETS or closest(word, list(TARGETS))):
         return f"; did you mean `--target {word}`?"
-    if "--against" in flags and is_function:
+    if "--against" in flags and "." in word:
         return f"; did you mean `--against {word}`?"
     if word.replace(".", "", 1).isdigit():
         numbers = [flag for flag in ("--seconds", "--trials", "--size", "--seed") if flag in flags]
         return f"; did you mean `{numbers[0]} {word}`?" if numbers else ""
-    if word.isidentifier():
-        if "--stage" in flags:
-            return f"; did you mean `--stage {word}`?"
-        return f"; `--name {word}` is for a schedule of that name" if "--name" in flags else ""
-    return ""
+    flag = "--name" if is_version and "--name" in flags else "--stage"
+    return f"; did you mean `{flag} {word}`?" if word.isidentifier() and flag in flags else ""
 
 
 def instead_of_magic(name: str, known: Collection[str]) -> str:
