@@ -47,7 +47,7 @@ class _Numbers:
 def differences(first: Version, second: Version, target: Any = None, size: int = 256) -> list[str]:
     """Sentences on how much less the better of two versions does, the most important first; empty if there is nothing to say.
 
-    By the model of `explain`, without a run. `size` is the value of symbolic sizes. A target that is no CPU has no model,
+    By the model of `explain`, without a run. `size` is the value of symbolic sizes. A target that is not a CPU has no model,
     and no sentences.
     """
     try:

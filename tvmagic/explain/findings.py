@@ -22,7 +22,8 @@ from tvmagic.explain.nests import Access, Loop
 from tvmagic.explain.traffic import BYTES_A_CYCLE
 from tvmagic.explain.trial import Edit
 from tvmagic.explain.unrolling import parts
-from tvmagic.ir import FloatImm, IntImm, post_order_visit
+from tvmagic.ir import FloatImm, IntImm
+from tvmagic.ir.query import nodes_of
 
 __all__ = ["CODES", "Case", "Suspect", "suspects"]
 
@@ -104,7 +105,7 @@ def _conflicts(case: Case, nest: NestModel) -> Iterable[Suspect]:
         edits = [*remedies.square(view), *edits, *vectors, *remedies.blocked(view)]
     text = (
         f"lines of `{case.read(nest, pattern.access)}` are {apart} bytes apart and belong to the same few places of the "
-        f"{'first' if level == 1 else 'second'} cache, where they push each other out; fewer of them at a time would stay, as would rows of another length"
+        f"{'first' if level == 1 else 'second'} cache, from which they push each other out; fewer of them at a time would stay, as would rows of another length"
     )
     yield Suspect("cache-conflicts", nest, text, edits, True, share >= 0.5)
 
@@ -375,10 +376,7 @@ def _widened(case: Case, nest: NestModel) -> Iterable[Suspect]:
             continue  # integers have to become floats
         bits = [a.bits for a in loaded]
         wide = s.node.value.dtype.element_of
-        numbers: list[FloatImm] = []
-        post_order_visit(
-            s.node.value, lambda n: numbers.append(n) if isinstance(n, FloatImm) and n.dtype == wide else None
-        )
+        numbers = [n for n in nodes_of(s.node.value, FloatImm) if n.dtype == wide]
         if s.floating and bits and max(bits) < wide.bits == s.target.bits and numbers:
             text = (
                 f"`{case.name(nest)}` is {wide}, as the constant `{numbers[0]}` is, though all that it is computed from has "

@@ -8,8 +8,8 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.html import escape, frame
+from tvmagic.notebook.programs import program_of
 from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table, about, definition
-from tvmagic.notebook.text import program_of
 from tvmagic.operators import Operator, Version
 from tvmagic.script.printer.shown import set_show_hook
 
@@ -34,7 +34,7 @@ class _Operator(Shown):
         parts.append(f"<details{state}><summary>Plain loops</summary>{self.loops.html(styled=False)}</details>")
         if self.op.versions:
             parts.append(f'<div class="tm-meta">schedules: {escape(", ".join(self.op.versions))}</div>')
-        return frame("".join(parts), f"Operator {self.op.name}", styled)
+        return frame("".join(parts), f"Operator {self.op.name}", styled, added=["tm-stale"])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         bundle = super()._repr_mimebundle_(include, exclude)

@@ -19,8 +19,9 @@ from tvmagic.notebook.pictures.svg import drawing, rectangle, text
 from tvmagic.notebook.results import Listing, Parts, Picture, Shown, Table
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Version
-from tvmagic.operators.measure import measure
+from tvmagic.operators.measure import Timing, measure
 from tvmagic.operators.peaks import Peaks, measured_peaks
+from tvmagic.operators.quiet import shared
 
 __all__ = ["explanation_view", "why"]
 
@@ -57,23 +58,24 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
     """
     chosen = target_text(target)
     explanation = explain(version, chosen, size)
-    seconds = None
+    timing = None
     if run:
         own = resolved(chosen) == resolved(None) and resolved(None).is_host
         reason = (
             _obstacle(explanation) if own else f"it is explained for `{target}`, which is not what is compiled for here"
         )
         try:
-            seconds = _measured(version, size) if not reason else None
+            timing = _measured(version, size) if not reason else None
         except TVMagicError as error:
             reason = error.message
         if reason:
             explanation.notes.append(f"not measured: {reason}")
-    if seconds is not None:
-        _doubt(explanation, seconds, chosen)
-        if seconds < _SHORT:
+    if timing is not None:
+        _doubt(explanation, timing.best, chosen)
+        explanation.notes += shared({version.name: timing.waited})
+        if timing.best < _SHORT:
             measure_calls(explanation, version, size)
-    return explanation_view(explanation, seconds, chosen)
+    return explanation_view(explanation, timing.best if timing is not None else None, chosen)
 
 
 def _slower(explanation: Explanation, seconds: float, peaks: Peaks) -> float:
@@ -102,11 +104,11 @@ def _obstacle(explanation: Explanation) -> str:
     )
 
 
-def _measured(version: Version, size: int) -> float:
-    """Seconds of a call on random inputs."""
+def _measured(version: Version, size: int) -> Timing:
+    """The time of a call on random inputs."""
     inputs = version.operator.random_inputs(0, size)
     outputs = version(*inputs)
-    return measure(lambda: version(*inputs, out=outputs), seconds=0.1).best
+    return measure(lambda: version(*inputs, out=outputs), seconds=0.1)
 
 
 def explanation_view(explanation: Explanation, seconds: float | None = None, target: str | None = None) -> Why:
