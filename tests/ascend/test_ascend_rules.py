@@ -127,7 +127,7 @@ CHANGES: list[tuple[Change, str, str]] = [
     (lambda g, n: setattr(n("turn").y, "axis", [g.axes[1], g.axes[0], g.axes[0]]), "axis-once", "`turn` has an axis twice"),
     (lambda g, n: sizes(n("turn").y, 4, 6, 1), "edge-repeats", "`where.y` has the size `6` along `z1`, `turn.y` has `4`"),
     (lambda g, n: setattr(n("turn").y, "dtype", "float16"), "edge-dtype", "`turn` takes `float16`, `where.y` is `float32`"),
-    (lambda g, n: setattr(n("get"), "inputs", [n("lx").y, n("li").y]), "gather-from-global", "`get` reads `lx.y` at indices, which is no input of the graph"),
+    (lambda g, n: setattr(n("get"), "inputs", [n("lx").y, n("li").y]), "gather-from-global", "`get` reads `lx.y` at indices, which is not an input of the graph"),
     (lambda g, n: setattr(n("get"), "inputs", [n("t").y, n("i").y]), "compute-on-local", "`get` has the indices `i.y`, which are in global memory"),
     (lambda g, n: setattr(n("li").y, "dtype", "float32") or setattr(n("i").y, "dtype", "float32"), "gather-indices", "`get` has indices of the type `float32`"),
     (lambda g, n: setattr(n("get").y, "dtype", "float16"), "edge-dtype", "`get` takes `float16`, `t.y` is `float32`"),

@@ -157,8 +157,8 @@ def test_templates() -> None:
     assert names(lambda g, x: ops.ArgMax(x, "z1"), 4, 6) == ["row_local"]
 
     def parts(g: AscGraph, place: int, n: int) -> list[Any]:
-        shape = [s if i != place else n for i, s in enumerate((4, 6))]
-        return [ops.Load(ops.Data(g, f"p{k}", sizes=shape)) for k in range(2)]
+        sizes = [s if i != place else n for i, s in enumerate((4, 6))]
+        return [ops.Load(ops.Data(g, f"p{k}", sizes=sizes)) for k in range(2)]
 
     assert names(lambda g, x: ops.Concat(parts(g, 1, 3), "z1"), 4, 6) == ["row_local", "row_global"]
     assert names(lambda g, x: ops.Concat(parts(g, 0, 2), "z0"), 4, 6) == ["row_global"]

@@ -200,7 +200,9 @@ def test_how_a_loop_runs(name: str) -> None:
     assert f"{printed} (" in schedule.text()
     if name != "serial":
         refused(
-            schedule, lambda s: s.parallel(s.get_loops("Y")[1]), "is not a serial loop any more; a loop's kind is set once"
+            schedule,
+            lambda s: s.parallel(s.get_loops("Y")[1]),
+            "is not a serial loop any more; a loop's kind is set once",
         )
 
 

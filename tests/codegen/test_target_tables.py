@@ -313,7 +313,7 @@ def test_what_else_options_say() -> None:
     )
     assert Target("llvm").get("mcpu", "none") == "none" and Target("llvm -mcpu=x").get("mcpu") == "x"
     for refused in ("nvptx", "rocm", "opencl"):
-        with pytest.raises(TVMagicError, match="no CPU|no code is made"):
+        with pytest.raises(TVMagicError, match="not a CPU|no code is made"):
             _ = Target(refused).machine
     with pytest.raises(TVMagicError, match="needs the key `kind`"):
         Target({"mcpu": "x"})

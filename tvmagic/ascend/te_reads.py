@@ -67,7 +67,7 @@ def size_of(op: te.Operation, size: PrimExpr) -> Size:
     try:
         return parse_size(str(size))
     except TVMagicError:
-        raise refuse(op, size, "is no size of an axis", "a number, a variable, sums and products of them") from None
+        raise refuse(op, size, "is not a size of an axis", "a number, a variable, sums and products of them") from None
 
 
 @dataclass(frozen=True)
