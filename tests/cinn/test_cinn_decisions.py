@@ -225,7 +225,7 @@ def test_states_are_ordered_by_cost_and_equal_by_program() -> None:
     named = SearchState(IRSchedule(program("chain").function))
     named.ir_schedule.split("B", 0, [-1, 4])
     assert named != one
-    with pytest.raises(TVMagicError, match="`odd` is no way to make sketches"):
+    with pytest.raises(TVMagicError, match="`odd` is not a way to make sketches"):
         SearchSpace(program("chain").schedule()).generate_sketches(1, "odd")
 
 
