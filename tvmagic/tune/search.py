@@ -132,7 +132,8 @@ def tune_operator(
     workforce: who measures, instead of processes on this machine.
     progress: called after each trial with it and the best so far.
 
-    An interrupt ends the search with the best schedule so far; before one is right it goes through.
+    An interrupt ends the search with the best schedule so far, which is checked but not measured again; before one is
+    right it goes through.
 
     Raises `TVMagicError` if the arguments are out of range or no schedule gave the right result.
     """
@@ -155,7 +156,8 @@ def tune_operator(
     if not finalists:
         raise search.failure()
     finish = Finish(op, problem, name, started + seconds)
-    choice = finish.choose(finalists, search.times_of_versions(), 1 if search.compared else _FINALISTS)
+    most = 1 if search.compared else _FINALISTS
+    choice = finish.choose(finalists, search.times_of_versions(), most, at_once=interrupted)
     if search.compared:
         search.keep_best(next(t for t in finalists if t.number not in finish.wrong))
     notes = [*search.notes, *finish.notes, *([search.model.note] if search.model.note else [])]

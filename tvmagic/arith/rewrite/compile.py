@@ -126,7 +126,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     Not: ("a",),
 }
 _INT_OPERATORS = {Add: "({} + {})", Sub: "({} - {})", Mul: "({} * {})", FloorDiv: "({} // {})", FloorMod: "({} % {})"}
-_INT_FUNCTIONS = {Min: "min({}, {})", Max: "max({}, {})", Div: "truncdiv({}, {})", Mod: "truncmod({}, {})"}
+_INT_FUNCTIONS = {Min: "min({}, {})", Max: "max({}, {})", Div: "truncdiv({}, {})"}
 
 
 def _builder(cls: type[Any]) -> Callable[[PrimExpr, PrimExpr], PrimExpr]:
@@ -162,10 +162,6 @@ def integer_constant(dtype: DataType, value: int) -> PrimExpr:
     return IntImm(dtype, value) if dtype.is_scalar and not dtype.is_float else make_const(dtype, value)
 
 
-def _truncmod(a: int, b: int) -> int:
-    return a - truncate_divide(a, b) * b
-
-
 def _reads_only(e: PrimExpr) -> bool:
     return side_effect(e) <= CallEffect.READ_STATE
 
@@ -174,7 +170,6 @@ _SCOPE: dict[str, Any] = {
     "equal": deep_equal,
     "constant": integer_constant,
     "truncdiv": truncate_divide,
-    "truncmod": _truncmod,
     "reads_only": _reads_only,
     "IntImm": IntImm,
     "FloatImm": FloatImm,
