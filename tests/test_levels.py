@@ -17,7 +17,7 @@ LEVEL = {
     "cinn": 5, "ascend": 5, "codegen.target": 4.9, "runtime": 5, "codegen": 5.1, "runners": 5.2,
     "driver": 6,
     "notation": 7, "operators": 7.1, "tune.instant": 7.15, "explain": 7.2, "tune": 7.3, "testing": 7.3, "puzzles": 7.4,
-    "notebook": 8, "page": 8.1,
+    "notebook": 8, "share": 8.1, "page": 8.2,
 }  # fmt: skip
 BESIDE = {"errors", "ir"}  # at one level, and allowed to import each other
 # Modules that only give names at the places where TVM's users, or older notebooks, look for them.

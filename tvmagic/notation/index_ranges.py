@@ -14,7 +14,7 @@ from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, quotien
 from tvmagic.notation.derived import DERIVED
 from tvmagic.notation.expressions import DTYPES, REDUCTIONS, check_rank, fail_at, fail_undefined, index_items
 from tvmagic.notation.scope import Scope
-from tvmagic.notation.suggestions import dtype_hint, tensor_hint
+from tvmagic.notation.suggestions import dtype_hint, slice_hint, tensor_hint
 from tvmagic.notation.syntax import cast_types, is_dtype, is_fraction, is_number, over_names
 
 __all__ = ["IndexRanges"]
@@ -81,7 +81,9 @@ class IndexRanges:
             return
         if is_type:
             fail_at(self.source, node, f"`{text}` is not a data type", dtype_hint(text))
-        fail_at(self.source, node, f"`{node.value!r}` is not a number")
+        letters = "->" in text and re.fullmatch(r"[A-Za-z., >-]+", text)
+        hint = "einsum's letters are the indices here, as in `Y[i, j] += A[i, k] * B[k, j]`" if letters else None
+        fail_at(self.source, node, f"`{node.value!r}` is not a number", hint)
 
     def _check_name(self, node: ast.Name, indexed: bool) -> None:
         """A tensor is indexed, and computed above."""
@@ -113,7 +115,7 @@ class IndexRanges:
                     if isinstance(node, ast.Slice):
                         fail_at(
                             self.source, item, f"`{ast.unparse(item)}` is a slice, an index is one element",
-                            "index names run over a dimension by themselves, as in `Y[i] = max(X[i, k], over=k)`",
+                            slice_hint(node),
                         )  # fmt: skip
                 if is_fraction(item):
                     fail_at(

@@ -108,6 +108,9 @@ def parse(source: Source) -> ast.Module:
         span = Span(source.name, line, column, error.end_lineno or line, error.end_offset or column + 1)
         text = source.lines[line - 1] if line <= len(source.lines) else ""
         message = f"the cell is not valid Python syntax: {error.msg}"
+        if "null bytes" in error.msg:
+            line = next(n for n, part in enumerate(source.text.split("\n"), 1) if "\0" in part)
+            span, text = Span(source.name, line, 1), "\0"
         hint = "begin the line without blanks" if error.msg == "unexpected indent" else syntax_meant(text)
         raise TVMagicError(message, span=span, hint=hint) from None
 

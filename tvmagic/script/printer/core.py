@@ -11,6 +11,7 @@ import keyword
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, SeqStmt, Var
@@ -114,7 +115,7 @@ class Names:
 
     def take(self, hint: str) -> str:
         """A free name like `hint`, which is taken from then on."""
-        if not (hint.isascii() and hint.isidentifier()):
+        if not (hint.isidentifier() and normalize("NFKC", hint) == hint):  # Python reads names in that form
             hint = "".join(c if c == "_" or (c.isascii() and c.isalnum()) else "_" for c in hint)
             hint = f"_{hint}" if hint[:1].isdigit() else hint
         name = hint

@@ -217,9 +217,23 @@ def leaf_sets(
             f"stage `{stage.name}` is computed at {at}, but stage `{consumer.name}`, which reads it, does not run "
             "inside that loop",
             span=stage.span,
-            hint=f"compute `{consumer.name}` inside that loop too, or `{stage.name}` at the root",
+            hint=f"compute {_outside(stage, context)} inside that loop too, or `{stage.name}` at the root",
         )
     return sets, relaxed
+
+
+def _outside(stage: Stage, context: BoundContext) -> str:
+    """All stages between `stage` and the stage that it is computed in which do not run in that loop, as words."""
+    place = context.paths[stage.op][0]
+    found: dict[str, None] = {}
+    reached = [stage]
+    while reached:
+        for reader in context.consumers(reached.pop()):
+            if place not in (*reader.leaf_iter_vars, *context.paths[reader.op]) and reader.name not in found:
+                found[reader.name] = None
+                reached.append(reader)
+    *names, last = [f"`{s.name}`" for s in context.stages if s.name in found]
+    return f"{', '.join(names)} and {last}" if names else last
 
 
 def _value_of(consumer: Stage, iv: IterVar, range_: Range, context: BoundContext) -> PrimExpr:
