@@ -156,7 +156,7 @@ def test_templates() -> None:
     assert names(lambda g, x: ops.Sum(x, "z1"), 4, 6) == ["row_local", "loop_local"]
     assert names(lambda g, x: ops.ArgMax(x, "z1"), 4, 6) == ["row_local"]
 
-    def parts(g, place, n):
+    def parts(g: AscGraph, place: int, n: int) -> list[Any]:
         sizes = [s if i != place else n for i, s in enumerate((4, 6))]
         return [ops.Load(ops.Data(g, f"p{k}", sizes=sizes)) for k in range(2)]
 
