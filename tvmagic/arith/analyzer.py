@@ -225,7 +225,7 @@ class Analyzer:
 
     @deep
     def const_int_bound(self, expr: Any, bound: dict[PrimExpr, ConstIntBound] | None = None) -> ConstIntBound:
-        """The constant bound of `expr`; those of its parts go into `bound` where it is given."""
+        """The constant bound of `expr`; those of its parts go into `bound` if it is given."""
         e = _expr(expr)
         result = ConstIntBound(*self.bounds.visit(e))
         if bound is not None:

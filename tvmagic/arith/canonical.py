@@ -508,7 +508,7 @@ _MOST_FACTORS = 64  # a square of a square of ... has exponentially many
 
 
 def factors_of(e: PrimExpr) -> tuple[list[PrimExpr], int]:
-    """The factors of a product that are no constants, from left to right, and its constant.
+    """The factors of a product that are not constants, from left to right, and its constant.
 
     A product of too many factors counts as one factor.
     """

@@ -85,7 +85,7 @@ class Finish:
         `at_once`: by the times that the workers measured, as nobody waits for better ones.
 
         `known` are seconds of the versions that the operator has, from workers: what is far slower than the finalists is
-        not called in this process, where nothing could stop it. One that is slower is kept beside the user's own versions,
+        not called in this process, if nothing could stop it. One that is slower is kept beside the user's own versions,
         but not instead of the plain loops or of an earlier version of that name.
         """
         new = self.checked(finalists, 1 if at_once else most)

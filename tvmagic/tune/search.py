@@ -282,7 +282,7 @@ class _Search:
         return False
 
     def run(self, most: int | None, deadline: float, reserve: float) -> None:
-        """Try schedules until there were `most`, there is nothing new, or `reserve` seconds are left until `deadline`."""
+        """Try schedules until `most` were tried, there is nothing new, or `reserve` seconds are left until `deadline`."""
         self.deadline, left = deadline - reserve, most if most is not None else 1 << 30
         first, *others = self.seeds()
         left -= self.measure([first])  # alone, so that the others can be stopped at three times its time
@@ -435,13 +435,13 @@ class _Search:
         return tried
 
     def inform(self, tasks: Iterable[tuple[Task, _Proposal]]) -> None:
-        """Hold the tasks that did not begin yet to what is known now."""
+        """Update the tasks that have not begun with what is known now."""
         bests, known = self.bests(), sorted(self.tried)
         for task, proposal in tasks:
             task["best"], task["known"] = bests, known if proposal.candidate.is_seed else []
 
     def add(self, proposal: _Proposal, result: Result) -> None:
-        """Take in a trial, and tell of it; one whose seed turned out to give the program of another trial does not count,
+        """Add a trial, and report it; one whose seed turned out to give the program of another trial does not count,
         nor one of which no schedule could be made."""
         right = "error" not in result
         if proposal.candidate.is_seed and (

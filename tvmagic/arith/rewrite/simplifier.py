@@ -357,7 +357,7 @@ class RewriteSimplifier(Mutator):
     # ------------------------------------------------------------------ comparisons
 
     def comparison(self, e: Any) -> tuple[Any, PrimExpr | None]:
-        """A comparison with simplified operands, and its value where that is a constant."""
+        """A comparison with simplified operands, and its value if that is a constant."""
         e = self.children(e)
         folded = FOLDERS[type(e)](e.a, e.b)
         if folded is None and self.literals:
