@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
 import math
 import pathlib
@@ -16,8 +17,8 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
 from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS
 from tvmagic.notation.source import Source, excerpt, find_source, known_sources
+from tvmagic.operators import Operator, operator, peaks
 from tvmagic.operators import arrays as arrays_of
-from tvmagic.operators import operator, peaks
 from tvmagic.operators.arrays import (
     as_array,
     check_inputs,
@@ -404,3 +405,40 @@ def test_how_deeply_expressions_nest() -> None:
     negated(10, " + ".join(["X[i]"] * 3000))  # terms are side by side
     negated(998, "X[i] * X[i]")
     assert "nest more" in str(refused(lambda: negated(997, "(X[i] * (X[i] + X[i]))")))
+
+
+# ---------------------------------------------------------------------------- operators and their versions
+
+
+def test_versions_by_their_names() -> None:
+    op = operator("f", "X: float32[4]\nY[i] = X[i]")
+    assert op.version() is op.current is op.plain is op.version("plain")
+    first = schedule(op, "s[Y].unroll(Y.op.axis[0])", "first")
+    assert op.version("first") is first and op.version("plain") is op.plain and op.version() is op.current
+    error = refused(lambda: op.version("second"))
+    assert str(error).startswith("`f` has no version `second`") and error.hint == "there are `plain`, `first`"
+    named = schedule(op, "s[Y].vectorize(Y.op.axis[0])", "plain")
+    assert op.version("plain") is named is not op.plain
+
+
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        ("A B", True),
+        ("A self_", True),
+        ("A for", False),
+        ("A out", False),
+        ("A A", False),
+        ("A b.c", False),
+        ("A None", False),
+    ],
+)
+def test_inputs_are_parameters_if_they_have_names_for_it(names: str, named: bool) -> None:
+    inputs = [te.placeholder((4,), "float32", name=name) for name in names.split()]
+    total = te.compute((4,), lambda i: inputs[0][i] + inputs[1][i], name="S")
+    op = Operator("f", inputs, [total])
+    parameters = list(inspect.signature(op).parameters)
+    assert parameters == [*names.split(), "out"] if named else parameters == ["arrays", "out", "named"]
+    first, second = names.split()
+    assert op.signature == f"f({first}: float32[4], {second}: float32[4]) -> S: float32[4]"
+    assert op.call_text == f"f({first}, {second})" and repr(op) == f"<Operator {op.signature}>"
