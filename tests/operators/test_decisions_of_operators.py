@@ -30,6 +30,7 @@ from tvmagic.operators.arrays import (
 )
 from tvmagic.operators.cell import _check_nesting
 from tvmagic.operators.comparison import CheckResult, compare, worse
+from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.knobs import Knobs
 from tvmagic.operators.scheduling import schedule
 from tvmagic.te.error_bound import Approximate
@@ -442,3 +443,37 @@ def test_inputs_are_parameters_if_they_have_names_for_it(names: str, named: bool
     first, second = names.split()
     assert op.signature == f"f({first}: float32[4], {second}: float32[4]) -> S: float32[4]"
     assert op.call_text == f"f({first}, {second})" and repr(op) == f"<Operator {op.signature}>"
+
+
+@pytest.mark.parametrize(
+    ("size", "factor", "wraps"),
+    [
+        (2, (1 << 31) - 1, False),
+        (3, 1 << 30, True),
+        (3, -(1 << 30), False),
+        (4, -(1 << 30), True),
+        (2, -(1 << 30) * 2 + 1, False),
+    ],
+)
+def test_index_arithmetic_at_the_ends_of_its_type(size: int, factor: int, wraps: bool) -> None:
+    op = operator("f", f"A: int32[{size}]\nC[i] = A[i] + i * ({factor})")
+    said = wrapping_indices(op, {})
+    assert bool(said) == wraps and all("wraps around in int32" in text and "write it in int64" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "inputs", "outputs"),
+    [(1, 2, "A", "B"), (1, 3, "A B", "B"), (3, 3, "A B", "A B"), (2, 2, "", "A B"), (1, 1, "", "")],
+)
+def test_pointers_say_what_is_written(first: int, second: int, inputs: str, outputs: str) -> None:
+    pointers = ", ".join(
+        f"T.tvm_access_ptr(T.type_annotation('float32'), {name}.data, 0, 8, {mask})"
+        for name, mask in (("A", first), ("B", second))
+    )
+    text = f"@T.prim_func\ndef f(A: T.Buffer((8,)), B: T.Buffer((8,))):\n    T.evaluate(T.call_extern('int32', 'g', {pointers}))"
+    if not outputs:
+        assert "writes none of its buffers" in str(refused(lambda: operator("f", text)))
+        return
+    op = operator("f", text)
+    assert " ".join(t.name for t in op.outputs) == outputs
+    assert " ".join(t.name for t in op.inputs) == inputs
