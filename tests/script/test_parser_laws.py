@@ -195,3 +195,21 @@ def test_slices_have_as_many_lanes_as_in_python(start: int, stop: int, step: int
     func = from_source("from tvm.script import tir as T\n" + text)
     assert func.body.value.dtype.lanes == len(range(start, stop, step))
     assert structural_equal(from_source(func.script()), func)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(n < 3) == (m < 4)",
+        "(n < 3) == True",
+        "True != (n == m)",
+        "((n < 3) == (m < 4)) != (n > m)",
+        "(n == 3) and (m < 4) == (n < m)",
+    ],
+)
+def test_comparisons_of_comparisons_are_no_chains(text: str) -> None:
+    text = text.replace("True", "T.bool(True)")
+    func = from_source(
+        f"from tvm.script import tir as T\n@T.prim_func\ndef f(A: T.Buffer((4,), 'bool'), n: T.int32, m: T.int32):\n    A[0] = {text}"
+    )
+    assert structural_equal(from_source(func.script()), func), func.script()

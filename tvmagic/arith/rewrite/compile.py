@@ -156,7 +156,7 @@ BUILDERS: dict[type, Callable[..., PrimExpr]] = {
 
 
 def integer_constant(dtype: DataType, value: int) -> PrimExpr:
-    """A constant; an `OverflowError` where the type does not hold it, so that the rule does not fire."""
+    """A constant; an `OverflowError` if the type does not hold it, so that the rule does not fire."""
     if wrap_int(value, dtype) != value:
         raise OverflowError
     return IntImm(dtype, value) if dtype.is_scalar and not dtype.is_float else make_const(dtype, value)
@@ -304,7 +304,7 @@ class _Generator:
             self.lines.append(extra)
 
     def fail_unless(self, test: str) -> None:
-        """Leave the function where `test` does not hold."""
+        """Leave the function if `test` does not hold."""
         self.lines.append(f"if not ({test}): return None")
 
     # ------------------------------------------------------------------ values
@@ -327,7 +327,7 @@ class _Generator:
         return None
 
     def build(self, shape: _Shape, dtype: str) -> str:
-        """Text that builds the value; `dtype` is the type of numbers that stand alone."""
+        """Text that builds the value; `dtype` is the type of numbers without other operands."""
         if shape.value is True or shape.value is False:
             return f"make_const(e.dtype, {int(shape.value)})"
         if shape.is_int():

@@ -96,7 +96,7 @@ def _operator(cls: type, symbol: str, level: int) -> Handler:
         right, right_level = printer.expr(b)
         if (isinstance(b, ConstExpr) or isinstance(a, ConstExpr)) and _folds(node):
             return f"{printer.tir(cls.__name__)}({left}, {right})", ATOM
-        if left_level < level:
+        if left_level < level or left_level == level == COMPARE:  # `a < b == c` would be a chain
             left = f"({left})"
         if right_level <= level:
             right = f"({right})"
