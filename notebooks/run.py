@@ -96,6 +96,9 @@ def main() -> int:
     parser.add_argument("--in-place", action="store_true", help="save the outputs in the notebooks")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore", category=DeprecationWarning)
+    sys.path.insert(0, str(ROOT))
+    from tvmagic.share import share_scripts
+
     for path in arguments.notebooks:
         path = path.resolve()
         try:
@@ -104,6 +107,7 @@ def main() -> int:
         except CellExecutionError as error:
             print(f"{path.name} failed:\n{error}", file=sys.stderr)
             return 1
+        share_scripts(notebook)  # as `python -m tvmagic.share` does
         if arguments.in_place:
             nbformat.write(without_volatile(notebook), path)
         if arguments.results:

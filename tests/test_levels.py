@@ -17,7 +17,7 @@ LEVEL = {
     "cinn": 5, "ascend": 5, "codegen.target": 4.9, "runtime": 5, "codegen": 5.1, "runners": 5.2,
     "driver": 6,
     "notation": 7, "operators": 7.1, "tune.instant": 7.15, "explain": 7.2, "tune": 7.3, "testing": 7.3, "puzzles": 7.4,
-    "notebook": 8, "page": 8.1,
+    "notebook": 8, "share": 8.1, "page": 8.2,
 }  # fmt: skip
 BESIDE = {"errors", "ir"}  # at one level, and allowed to import each other
 # Modules that only give names at the places where TVM's users, or older notebooks, look for them.
@@ -169,6 +169,24 @@ def test_imports_make_no_circles() -> None:
         joined[one].add(other)
         assert circles(joined), f"the import of {other} in {one} closes no circle any more: take it off the list"
         joined[one].remove(other)
+
+
+# The packages that import what is large or not always there, and nobody else.
+LIBRARIES = {
+    "llvmlite": {"codegen", "runtime"},
+    **dict.fromkeys(("IPython", "ipywidgets", "anywidget", "traitlets", "pygments"), {"notebook"}),
+}
+
+
+def test_libraries_are_imported_by_their_packages_alone() -> None:
+    for path in ROOT.rglob("*.py"):
+        package = module_of(path).split(".")[1:2]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                allowed = LIBRARIES.get(name.split(".")[0])
+                assert allowed is None or set(package) & allowed, f"{path.name}:{node.lineno} imports {name}"
 
 
 def lazy_names(path: pathlib.Path) -> dict[str, str]:

@@ -48,7 +48,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     in ten may be wrong, missing, too many or swapped with their neighbour; one may if it has three letters, and the
     first letter of a short one is right. Of several that are as near, one with the same letters comes before others,
     then one with the same first letter. Else it may be the beginning of one name alone, or a whole part of it:
-    `riscv` of `riscv64`, `loops` of `get_loops`.
+    `riscv` of `riscv64`, `loops` of `get_loops`; a long one with a slip: `Vectorise` of `VectorizeLoop`.
     """
     names = [k for k in dict.fromkeys(known) if not k.startswith("_") or name.startswith("_")]
     same = [k for k in names if k.lower() == name.lower() and k != name]
@@ -60,6 +60,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     if slips:
         return min(slips)[2]
     parts = [k for k in names if k.startswith(name) or f"_{name}_" in f"_{k}_"] if len(name) > 3 else []
+    parts = parts or [k for k in names if len(name) > 5 and _slip(name, k[: len(name)]) is not None]
     return parts[0] if len(parts) == 1 else None
 
 

@@ -18,6 +18,7 @@ from tvmagic.arith.modular_set import EVERYTHING, NOTHING, _entry, _intersect, _
 from tvmagic.arith.transitive import EQ, GE, GT, LE, LT, NE, UNKNOWN, Known, _chained, _known, _merge
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ops
+from tvmagic.ir.fold import wrap_int
 
 X, Y = ir.Var("x"), ir.Var("y")
 ENDS = range(-3, 4)
@@ -264,6 +265,21 @@ def test_one_of_two_modular_sets() -> None:
 def test_a_modular_set_in_its_normal_form() -> None:
     assert _entry(4, 9) == (4, 1) and _entry(4, -1) == (4, 3) and _entry(0, -7) == (0, -7) and _entry(1, 5) == (1, 0)
     assert _entry(-3, 2) == (3, 1) and _entry(-3, 0) == (3, 0)  # the remainder of division by a negative number
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("uint8", 8), ("int8", 8), ("uint16", 16)])
+def test_modular_sets_of_what_wraps_around(dtype: str, bits: int) -> None:
+    """Of all data, through a product, a sum and another product."""
+    data = ir.BufferLoad(ir.decl_buffer((4,), dtype, "D"), [X])
+    for factor, offset, times in itertools.product((1, 3, 12, 64, 96), (0, 1, 33, 100), (1, 6, 8, 64)):
+        first, second, third = (ir.IntImm(dtype, v) for v in (factor, offset, times))
+        e = ir.Mul(ir.Add(ir.Mul(data, first), second), third)
+        found = tuple(Analyzer().modular_set(e))
+        values = {wrap_int((v * factor + offset) * times, e.dtype) for v in range(1 << min(bits, 9))}
+        assert values <= members(found, -(1 << bits), 1 << bits), (factor, offset, times, found)
+        assert found[0] == gcd(factor * times, 1 << bits)
+        constant = ir.Add(ir.Mul(second, third), second)
+        assert tuple(Analyzer().modular_set(constant)) == (0, wrap_int(offset * times + offset, e.dtype))
 
 
 def test_modular_sets_under_conditions_end_with_them() -> None:

@@ -313,7 +313,7 @@ def test_what_else_options_say() -> None:
     )
     assert Target("llvm").get("mcpu", "none") == "none" and Target("llvm -mcpu=x").get("mcpu") == "x"
     for refused in ("nvptx", "rocm", "opencl"):
-        with pytest.raises(TVMagicError, match="no CPU|no code is made"):
+        with pytest.raises(TVMagicError, match="not a CPU|no code is made"):
             _ = Target(refused).machine
     with pytest.raises(TVMagicError, match="needs the key `kind`"):
         Target({"mcpu": "x"})
@@ -322,7 +322,7 @@ def test_what_else_options_say() -> None:
 @pytest.mark.parametrize(
     ("text", "feature", "has"),
     [(f"{X86_64} -mattr=+a", "a", True), (f"{X86_64} -mattr=-a", "a", False), (f"{X86_64} -mattr=+a,-a", "a", False), (f"{X86_64} -mattr=-a,+a", "a", True),
-     (X86_64, "a", False), (f"{X86_64} -mattr=+aa", "a", False), (f"{ARM_64} -mattr=+a", "a", False), (X86_64, "prefer-no-gather", True),
+     (X86_64, "a", False), (f"{X86_64} -mattr=+aa", "a", False), (f"{ARM_64} -mattr=+a", "a", True), (X86_64, "prefer-no-gather", True),
      (f"{X86_64} -mattr=-prefer-no-gather", "prefer-no-gather", False)],
 )  # fmt: skip
 def test_features_that_are_given(text: str, feature: str, has: bool) -> None:

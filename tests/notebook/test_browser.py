@@ -18,8 +18,9 @@ from tvmagic import ascend
 from tvmagic.notebook import display
 from tvmagic.notebook.commands import passes
 from tvmagic.notebook.html import page as whole_page
-from tvmagic.notebook.html import style, view_html
+from tvmagic.notebook.html import view_html
 from tvmagic.notebook.live import script
+from tvmagic.notebook.sheets import style
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import make_view
 from tvmagic.operators import operator
@@ -854,7 +855,9 @@ def test_a_program_is_edited_in_place(lab_page: Any, axe: str, theme: str, width
     page.set_viewport_size({"width": width, "height": 1000})
     page.evaluate(f"document.body.dataset.jpThemeLight = '{str(theme == 'light').lower()}'")
     stepper = outermost(page)
-    page.wait_for_function("() => globalThis.tvmagicModels?.has('tvmagic-editor')")
+    page.wait_for_function(
+        "() => [...(globalThis.tvmagicModels?.keys() ?? [])].some(k => k.startsWith('tvmagic-editor'))"
+    )
     stepper.locator("li", has_text="te.InferBound").first.click()
     assert stepper.get_by_role("button", name="Edit", exact=True).first.is_hidden(), "its sets are not a program"
     stepper.locator("li", has_text="tir.UnrollLoop").first.click()
@@ -896,6 +899,23 @@ def test_an_edit_that_no_kernel_answers_says_so(page: Any, record: Record) -> No
     assert said.inner_text() == ""
     page.clock.fast_forward(4000)
     assert said.inner_text().startswith("The kernel does not answer")
+
+
+def test_each_stepper_is_edited_by_the_kernel_that_knows_it(page: Any, record: Record) -> None:
+    """A page of JupyterLab may have two notebooks, each with a kernel; one that is restarted has a model more."""
+    stepper = show(page, record)
+    page.evaluate("""key => {
+        const made = (number, steps) => ({
+            heard: [], on(_, told) { this.told = told; },
+            send(asked) { this.heard.push(asked); this.told(asked.step === undefined ? { key: asked.key, steps } : { key: asked.key, step: asked.step, text: `of kernel ${number}` }); },
+        });
+        window.kernels = [made(0, []), made(1, [0, 1, 2]), made(2, [])];
+        globalThis.tvmagicModels = new Map();
+        kernels.forEach((model, n) => { tvmagicModels.set(`tvmagic-editor-${n}`, model); dispatchEvent(new CustomEvent("tvmagic-model")); });
+    }""")
+    stepper.get_by_role("button", name="Edit", exact=True).click()
+    assert stepper.locator(".tm-edit textarea").input_value() == "of kernel 1"
+    assert page.evaluate("kernels.map(model => model.heard.length)") == [1, 2, 1]
 
 
 def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, lab_page: Any, screenshot: Any) -> None:

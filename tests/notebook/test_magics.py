@@ -88,7 +88,9 @@ def test_a_tensor_cell_is_checked_and_its_axes_have_their_names(shell: Any, caps
         ("%tune dense --time 2", "did you mean `--seconds`?"),
         ("%tune dense -n 100", "`--trials 100` is how many to try"),
         ("%%schedule dense other\ns", "did you mean `--name other`?"),
-        ("%bounds dense 7", "there is no argument `7` (see"),
+        ("%bounds dense 7", "there is no argument `7`; it takes NAME, --version V, --ranges (see"),
+        ("%bounds dense Y", "there is no argument `Y`; it takes NAME, --version V, --ranges (see"),
+        ("%graph dense Y", "did you mean `--stage Y`?"),
     ],
 )
 def test_a_word_too_many_is_told_what_it_may_mean(

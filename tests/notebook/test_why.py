@@ -113,7 +113,7 @@ def test_why_and_compare_of_a_version_that_is_a_program(shell: Any) -> None:
         ("%why mm --target hexagon", "no code is made for `hexagon`, and its vectors and caches are not known"),
         ("%auto mm --target hexagon", "no code is made for `hexagon`"),
         ("%machine --target metal", "no code is made for `metal`"),
-        ("%machine --target opencl", "is no CPU"),
+        ("%machine --target opencl", "is not a CPU"),
         ("%why mm --target ascend", "`ascend` is an NPU, for which there is the source of a kernel"),
         ("%auto mm --target atlas_a2", "`%asm NAME --target atlas_a2`"),
         ("%auto mm:plain", "`mm` is one; %auto makes a version of it and takes none"),

@@ -67,7 +67,7 @@ def test_calls_inside_loops_and_helpers_are_steps_too() -> None:
         op, "for axis, factor in zip(list(s[Y].axis), (8, 16)):\n    s[Y].split(axis, factor=factor)"
     ).record
     assert record is not None
-    assert [s.name for s in record] == ["s[Y].split(axis, factor=factor)"] * 2
+    assert [s.name for s in record] == ["s[Y].split(i, factor=8)", "s[Y].split(j, factor=16)"]
 
 
 def test_calls_on_another_schedule_and_calls_of_calls_are_no_steps() -> None:

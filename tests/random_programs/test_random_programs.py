@@ -22,7 +22,18 @@ from tir_schedules import CALLS
 
 from tvmagic.tir.schedule.instruction import InstructionKind
 
-SHORT = {"te": 50, "beyond": 20, "tir": 40, "cell": 60, "calls": 6, "notation": 12, "flow": 8, "magic": 2}
+SHORT = {
+    "te": 50,
+    "beyond": 20,
+    "tir": 40,
+    "cell": 60,
+    "calls": 6,
+    "notation": 12,
+    "flow": 8,
+    "magic": 2,
+    "tiny": 20,
+    "inplace": 10,
+}
 LONG = dict.fromkeys(KINDS, 20_000) | {"notation": 5_000, "flow": 5_000, "magic": 2_000}  # a session takes some seconds
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {
@@ -96,6 +107,9 @@ SEEDS: dict[str, dict[int, str]] = {
     "notation": {105: "two results without dimensions, one read by a scan"},
     "flow": {},
     "magic": {},
+    "tiny": {},
+    "inplace": {},
+    "float8": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}

@@ -6,6 +6,7 @@ Where the result can be compiled, it was that of the program without the calls w
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from recorded import PARTS, check
 
 from tvmagic import te, tir
 from tvmagic.errors import DefectError, TVMagicError
-from tvmagic.passes import recording
+from tvmagic.passes import Record, recording, run_step
 
 
 def answers(row: dict[str, Any]) -> dict[str, str]:
@@ -21,10 +22,11 @@ def answers(row: dict[str, Any]) -> dict[str, str]:
     exec(row["source"], scope)
     found = {"refused": "\n".join(_refused(row["calls"], scope))}
     s = scope["s"]
-    with recording() as record:
-        found["bounds"] = _outcome(lambda: _bounds(s.normalize()))
-    found["statement"] = _outcome(lambda: _statement(s.normalize()))
-    if row.get("notes"):
+    record = Record() if row.get("notes") else None
+    with recording(record=record) if record is not None else nullcontext():
+        found["bounds"] = _outcome(lambda: run_step("bounds", lambda: _bounds(s.normalize())))
+        found["statement"] = _outcome(lambda: run_step("statement", lambda: _statement(s.normalize())))
+    if record is not None:
         found["notes"] = "\n".join(f"{note.topic}: {note.text} {note.facts}" for note in record.notes())
     return found
 

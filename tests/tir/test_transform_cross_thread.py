@@ -261,7 +261,7 @@ PLAIN = "B[vi] = B[vi] + A[vi, vk]"
     ("text", "message"),
     [
         (reduction(PLAIN, loops='for k in T.thread_binding(16, thread="threadIdx.x"):\n        for i in range(8)'),
-         "the loops of its reduction stand innermost"),
+         "the loops of its reduction are innermost"),
         (reduction(PLAIN, thread="blockIdx.x"), "reduces over loop `k`, which is bound to `blockIdx.x`"),
         (reduction(PLAIN + "\nC[vi] = A[vi, vk]"), "are not stores to the same places"),
         (reduction("B[vi] = B[vi] - A[vi, vk]"), "how block `B` combines its values"),

@@ -375,7 +375,7 @@ def _check_gather(node: AscNode) -> None:
     (x, at), y = node.inputs, node.y
     if x.node.type != "Data":
         raise AscendError(
-            "gather-from-global", f"`{node.name}` reads `{x}` at indices, which is no input of the graph",
+            "gather-from-global", f"`{node.name}` reads `{x}` at indices, which is not an input of the graph",
             hint="what is computed is in local memory, a tile at a time",
         )  # fmt: skip
     if at.node.op.is_buffer or at.node.type == "Store":

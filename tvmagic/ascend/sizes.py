@@ -221,7 +221,7 @@ def _denominator(size: Size) -> Size:
 
 
 def ceiling(value: SizeLike) -> Size:
-    """The least whole size that is not smaller; the size itself where it has no quotients."""
+    """The least whole size that is not smaller; the size itself if it has no quotients."""
     size = Size.of(value)
     if not size.names():
         return Size.of(math.ceil(size.terms[0][1]) if size.terms else 0)

@@ -86,7 +86,7 @@ def _leaves(axis: Axis) -> tuple[Axis, ...]:
 
 
 def are_neighbours(order: Sequence[Axis], axes: Sequence[Axis]) -> bool:
-    """Whether `axes` stand one after the other in the loops `order` and may become one loop.
+    """Whether `axes` follow one another in the loops `order` and may become one loop.
 
     Halves of a split whose order a reorder changed may not: after `[z0, z1T, z2, z1t, z3]`,
     `z1t` was moved from behind `z1T` to behind `z2`, so it merges with neither neighbour. An axis

@@ -115,7 +115,7 @@ def check_index(context: Any, emitter: Any, call: Any, value: str) -> None:
 def check_pointer(context: Any, emitter: Any, call: Any) -> None:
     """Stop where the region that `tvm_access_ptr` hands on goes beyond the memory of its buffer."""
     kind, data, offset, extent, _ = call.args
-    memory = memory_size(context, emitter, data, kind) if isinstance(data, Var) else None
+    memory = memory_size(context, emitter, data, kind, whole_rows=True) if isinstance(data, Var) else None
     if emitter.void or memory is None or offset.dtype.lanes > 1:
         return
     first, count = _wide(emitter, offset), _wide(emitter, extent)
@@ -148,8 +148,12 @@ def _least(emitter: Any, a: str, b: str | None) -> str:
     return emitter.intrinsic("smin", INT64, a, b)
 
 
-def memory_size(context: Any, emitter: Any, data: Var, element: Any) -> str | None:
-    """How many elements of the dtype of `element` the memory behind `data` holds; None if that is not known."""
+def memory_size(context: Any, emitter: Any, data: Var, element: Any, whole_rows: bool = False) -> str | None:
+    """How many elements of the dtype of `element` the memory behind `data` holds; None if that is not known.
+
+    `whole_rows`: the last row of a strided buffer counts with what is between it and a next one, as the region that
+    `access_ptr` tells of such a buffer does.
+    """
     known = context.sizes.get(data)
     if known is None:
         return None
@@ -157,6 +161,9 @@ def memory_size(context: Any, emitter: Any, data: Var, element: Any) -> str | No
     strides = known.strides if isinstance(known, Buffer) else ()
     if len(strides) == len(shape) > 0:
         total = _span(emitter, shape, strides)
+        if whole_rows:
+            rows = _multiplied(emitter, _wide(emitter, shape[0]), _wide(emitter, strides[0]))
+            total = emitter.intrinsic("smax", INT64, total, rows)
     else:
         total = "1"
         for extent in shape:

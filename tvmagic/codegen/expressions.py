@@ -217,7 +217,7 @@ class ExpressionEmitter(LaneMasks, Visitor):
         return self.out.op(f"extractelement {llvm_type(dtype)} {vector}, i32 {lane}")
 
     def join(self, scalars: list[str], dtype: DataType) -> str:
-        """The vector of the scalars; the scalar itself where there is one."""
+        """The vector of the scalars; the scalar itself if there is one."""
         if len(scalars) == 1:
             return scalars[0]
         if len(scalars) <= _JOINED:

@@ -113,7 +113,7 @@ def _limits(expr: PrimExpr) -> Interval:
 
 
 def _multiples(expr: PrimExpr) -> tuple[dict[Var, int], int] | None:
-    """An expression as multiples of variables and a number, the largest one for lanes; None if it is no such sum."""
+    """An expression as multiples of variables and a number, the largest one for lanes; None if it is not such a sum."""
     if isinstance(expr, Broadcast):
         return _multiples(expr.value)
     if isinstance(expr, Ramp) and isinstance(expr.stride, IntImm) and expr.stride.value >= 0:

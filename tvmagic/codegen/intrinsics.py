@@ -61,7 +61,7 @@ def _math(emitter: Any, call: Call) -> str:
             values = ", ".join(f"{kind} {a}" for a in args)
             return emitter.out.op(f"call {kind} {emitter.context.vector_math(name, dtype)}({values})")
         if name == "sigmoid":
-            raise BuildError(f"`sigmoid` is not there for `{dtype}`", node=call)
+            raise BuildError(f"`sigmoid` has no code for values of type `{dtype}`", node=call)
         return libm_call(emitter, name, dtype, args)
 
     return _in_float32(emitter, call, _args(emitter, call), compute)

@@ -54,7 +54,7 @@ STOPPED, FAILED = -1, 1
 _STACK_BYTES = 32 * 1024
 # Operations of an unrolled loop that LLVM agrees to.
 _LARGEST_UNROLLED = 4096
-# Operations of a function in which LLVM may write loops out where nobody asked for it. Each is short, but a schedule may
+# Operations of a function in which LLVM may write loops out if nobody asked for it. Each is short, but a schedule may
 # have made hundreds of them, and the time to emit a function grows faster than the function.
 _LARGEST_WRITTEN = 16384
 _INT64 = DataType("int64")
@@ -187,7 +187,7 @@ class FunctionEmitter(MemoryEmitter):
         self.out.start(go_on)
 
     def fail_unless(self, condition: str, site: int, values: list[str]) -> None:
-        """Stop with the error of `site` and the i64 `values` where `condition` does not hold."""
+        """Stop with the error of `site` and the i64 `values` if `condition` does not hold."""
         bad, go_on = self.out.new_block("bad"), self.out.new_block("on")
         self.out.branch(condition, go_on, bad, self.context.likely())
         self.out.start(bad)

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 # Lanes of the widest vector that is compiled: LLVM's time grows with their square, 8 s for these, and it ends
-# the process where the bits of a vector are no integer type any more.
+# the process where the bits of a vector are not an integer type any more.
 _MOST_LANES = 1 << 14
 # bfloat16 is its bits: on LLVM's own type its passes would round a value twice, call a function for each lane, or use
 # instructions that make subnormal numbers zero, depending on the machine.

@@ -59,7 +59,7 @@ def is_harmless(expr: PrimExpr, intervals: Intervals, stored: set[Var]) -> bool:
 
 
 class _Unsafe(Visitor):
-    """Collects the loads that are not provably inside their buffers, or that stop the program where they are not.
+    """Collects the loads that are not provably inside their buffers, or that stop the program if they are not.
 
     It looks at `most` expressions and no further: of a chain of conditions, each of which is asked about, not at all the rest.
     """

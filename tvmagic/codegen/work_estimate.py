@@ -42,7 +42,7 @@ class Work(ChainVisitor):
 
     `reach` is the largest constant size in bytes of the buffers over each pointer. `written` is the number of
     operations that there are once LLVM has written out every loop that is short enough. `stored` are the pointers to
-    what is stored to. `symbolic` are the loops whose extents are no constants.
+    what is stored to. `symbolic` are the loops whose extents are not constants.
     """
 
     def __init__(self, body: Any) -> None:

@@ -200,7 +200,7 @@ class Machine(Values):
         return [self.visit(r.min) for r in bounds], [self._uniform(r.extent) for r in bounds]
 
     def _uniform(self, node: PrimExpr) -> int:
-        """A size that all lanes agree on; the largest where they do not."""
+        """A size that all lanes agree on; the largest if they do not."""
         value = np.asarray(self.deciding(node))
         return int(value.max()) if value.ndim else int(value)
 

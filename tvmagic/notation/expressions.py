@@ -81,6 +81,14 @@ BY_OTHERS = {
     "flip": "write `X[63 - i]`, for 64 elements",
     "repeat": "write `X[i // 3]`, for each element three times",
     "var": "write `mean((X[i, k] - m[i]) ** 2, over=k)`, with the mean `m[i]` in a line above",
+    "layer_norm": "write `(X[i, k] - m[i]) / sqrt(v[i] + 1e-5)` below `m[i] = mean(X[i, k], over=k)` and "
+    "`v[i] = mean((X[i, k] - m[i]) ** 2, over=k)`",
+    "batch_norm": "write `(X[n, c] - mean[c]) / sqrt(var[c] + 1e-5) * gamma[c] + beta[c]`, with the four as inputs",
+    "rms_norm": "write `X[i, k] * rsqrt(q[i] + 1e-5)` below `q[i] = mean(X[i, k] ** 2, over=k)`",
+    "dropout": "random numbers are an argument: declare a tensor of them, and write `X[i] / 0.9 if R[i] < 0.9 else 0`",
+    "trace": "write `Y[b] += X[b, i, i]`",
+    "diag": "write `Y[i] = X[i, i]`",
+    "diagonal": "write `Y[i] = X[i, i]`",
     "std": "write `sqrt(mean((X[i, k] - m[i]) ** 2, over=k))`, with the mean `m[i]` in a line above",
 }
 REDUCING = (*REDUCTIONS, "mean", "argmax", "argmin")  # one value for all of what they run over

@@ -14,7 +14,7 @@ from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, quotien
 from tvmagic.notation.derived import DERIVED
 from tvmagic.notation.expressions import DTYPES, REDUCTIONS, check_rank, fail_at, fail_undefined, index_items
 from tvmagic.notation.scope import Scope
-from tvmagic.notation.suggestions import dtype_hint, tensor_hint
+from tvmagic.notation.suggestions import dtype_hint, slice_hint, tensor_hint
 from tvmagic.notation.syntax import cast_types, is_dtype, is_fraction, is_number, over_names
 
 __all__ = ["IndexRanges"]
@@ -37,7 +37,7 @@ class IndexRanges:
         self.ranges = self._infer()
 
     def _check_uses(self) -> None:
-        """A whole tensor is no number, a tensor is not read before it is computed, a text is no index."""
+        """A whole tensor is not a number, a tensor is not read before it is computed, a text is not an index."""
         bases = {id(a.value) for a, _ in self.accesses}
         casts = cast_types(self.value)
         for node in ast.walk(self.value):
@@ -81,7 +81,9 @@ class IndexRanges:
             return
         if is_type:
             fail_at(self.source, node, f"`{text}` is not a data type", dtype_hint(text))
-        fail_at(self.source, node, f"`{node.value!r}` is not a number")
+        letters = "->" in text and re.fullmatch(r"[A-Za-z., >-]+", text)
+        hint = "einsum's letters are the indices here, as in `Y[i, j] += A[i, k] * B[k, j]`" if letters else None
+        fail_at(self.source, node, f"`{node.value!r}` is not a number", hint)
 
     def _check_name(self, node: ast.Name, indexed: bool) -> None:
         """A tensor is indexed, and computed above."""
@@ -94,7 +96,7 @@ class IndexRanges:
             fail_at(self.source, node, f"`{node.id}` is read before it is computed", "define it in a line above")
 
     def _fail_unknown(self, base: ast.Name) -> NoReturn:
-        """An error for the access of something that is no tensor of the cell."""
+        """An error for the access of something that is not a tensor of the cell."""
         outside: Any = self.scope.values.get(base.id)
         if hasattr(outside, "shape") and hasattr(outside, "dtype"):
             declared = f"{base.id}: {outside.dtype}[{', '.join(map(str, outside.shape))}]"
@@ -113,7 +115,7 @@ class IndexRanges:
                     if isinstance(node, ast.Slice):
                         fail_at(
                             self.source, item, f"`{ast.unparse(item)}` is a slice, an index is one element",
-                            "index names run over a dimension by themselves, as in `Y[i] = max(X[i, k], over=k)`",
+                            slice_hint(node),
                         )  # fmt: skip
                 if is_fraction(item):
                     fail_at(
@@ -218,7 +220,7 @@ class IndexRanges:
                     sums.append((affine, size * by))
         used = self.names & ({*self.axes} | self._used())
         guessed: dict[str, ast.Subscript] = {}
-        for access, _ in self.accesses:  # under a condition: where nothing else says how far
+        for access, _ in self.accesses:  # under a condition: if nothing else says how far
             for item, size in self._dimensions(access):
                 if isinstance(item, ast.Name) and item.id in used and item.id not in ranges:
                     ranges[item.id], where[item.id] = (0, size), access
@@ -261,7 +263,7 @@ class IndexRanges:
     def _agree(
         self, ranges: dict[str, tuple[Any, Any]], where: dict[str, ast.AST], name: str, size: Any, access: ast.Subscript
     ) -> None:
-        """Take in that `name` runs over a dimension of `size`; both must be the same where given twice."""
+        """Note that `name` runs over a dimension of `size`; a second dimension must have the same size."""
         known = ranges.get(name)
         if known is None:
             ranges[name], where[name] = (0, size), access

@@ -11,7 +11,16 @@ from typing import Any
 from tvmagic.errors import closest
 from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS, OVER, REDUCTIONS
 
-__all__ = ["declaration_hint", "dtype_hint", "meant", "meant_function", "reduction_hint", "syntax_meant", "tensor_hint"]
+__all__ = [
+    "declaration_hint",
+    "dtype_hint",
+    "meant",
+    "meant_function",
+    "reduction_hint",
+    "slice_hint",
+    "syntax_meant",
+    "tensor_hint",
+]
 
 _INDICES = "ijklmnop"
 # What calls that make a tensor of a shape are named elsewhere.
@@ -197,8 +206,28 @@ def _choice(target: ast.Subscript, test: ast.expr, then: ast.expr, orelse: list[
     return f"a condition is within the value: `{left} = {ast.unparse(then)} if {ast.unparse(test)} else {other}`"
 
 
+# Characters that look like one of Python's, or like nothing, as texts are pasted from elsewhere.
+_LOOKALIKES = {
+    "\u2212": "-", "\u2013": "-", "\u2014": "-", "\u00d7": "*", "\u00b7": "*", "\u22c5": "*", "\u00f7": "/", "\u2264": "<=",
+    "\u2265": ">=", "\u2260": "!=", "\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2026": "...", "\u2211": "+=",
+    "\u221e": "inf", "\u00b2": "** 2", "\u00b3": "** 3", "\u221a": "sqrt",
+}  # fmt: skip
+
+
+def _strange(line: str) -> str | None:
+    """What a character of a line is in Python, which its syntax does not have."""
+    for char in line:
+        if char in _LOOKALIKES:
+            return f"write `{_LOOKALIKES[char]}` for `{char}`"
+        if not char.isprintable() and char not in "\t\f" or char == "\u200b":
+            return f"the line has a character that is not seen (U+{ord(char):04X}): write it again"
+    return None
+
+
 def syntax_meant(line: str) -> str | None:
     """What a line that is not Python's syntax would be in the index notation."""
+    if strange := _strange(line):
+        return strange
     if re.match(r"\s*[%!]", line):
         return "a magic or a command of the shell belongs in a cell of its own"
     loops = re.findall(r"\bfor\s+(\w+)\s+in\s+(range\([^()]*\))\s*(?::|$)", line)
@@ -231,6 +260,13 @@ def syntax_meant(line: str) -> str | None:
     declared = re.match(r"\s*(\w+)\s+(\w+\s*\[.*\])\s*;?$", line)
     if declared and re.match(r"\w+", declared[2])[0] in DTYPES:  # type: ignore[index]
         return f"declare an input as `{declared[1]}: {declared[2]}`"
+    if re.match(r"\s*(Func|Var|RVar|RDom|Expr|ImageParam|Input|Output|Buffer)\b", line):
+        return "names of tensors and indices need no declaration but that of an input, `X: float32[8, 8]`: `Y[i, j] = X[i, j] + 1`"
+    over = re.search(r"(\w+)\((.*)\sfor\s+(\w+)\s*\)", line)
+    if over:
+        return f"say how far, `for {over[3]} in range(8)`, or let it follow: `{over[1]}({over[2].strip()}, over={over[3]})`"
+    if re.search(r"([-+*/%=,<>&|]|\b(and|or|not|if|else))\s*$", line):
+        return "an expression that goes on in the next line is in parentheses"
     as_in_c = re.match(r"\s*(\w+)\s+(\w+)\s*(\[.*\])\s*;?$", line)
     if as_in_c and (as_in_c[1] in DTYPES or as_in_c[1] in _COMMON):
         return f"declare an input as `{as_in_c[2]}: {_COMMON.get(as_in_c[1], as_in_c[1])}{as_in_c[3]}`"
@@ -319,6 +355,12 @@ def tensor_hint(tensor: ast.Name, value: ast.expr, tensors: Mapping[str, Any]) -
         match node:
             case ast.Call(func=ast.Name(id=called), args=args) if tensor in args and called in BY_OTHERS:
                 return BY_OTHERS[called]
+            case ast.Call(func=ast.Attribute(value=owner, attr=called)) if owner is tensor and called in (
+                *REDUCTIONS,
+                *OVER,
+            ):
+                over = _over([_INDICES[axis] for axis in _axes(node, len(shape))])
+                return f"write `{called}({tensor.id}[{', '.join(_INDICES[: len(shape)])}], over={over})`"
             case (
                 ast.Call(func=ast.Name(id="len"), args=[ast.Name() as owner])
                 | ast.Attribute(value=ast.Name() as owner, attr="shape")
@@ -326,6 +368,25 @@ def tensor_hint(tensor: ast.Name, value: ast.expr, tensors: Mapping[str, Any]) -
                 if owner is tensor:
                     return f"write the size itself, a number or a name: `{tensor.id}` has the sizes {', '.join(map(str, shape))}"
     return f"write `{tensor.id}[{', '.join(_INDICES[: len(shape)])}]`"
+
+
+def _axes(call: ast.Call, dimensions: int) -> list[int]:
+    """The axes that a reduction of NumPy or PyTorch names by numbers; the last one if it names none."""
+    values = [*call.args, *(k.value for k in call.keywords if k.arg in ("axis", "dim"))]
+    found = [n.value for value in values for n in ast.walk(value) if isinstance(n, ast.Constant)]
+    return [n for n in found if isinstance(n, int) and 0 <= n < dimensions] or [dimensions - 1]
+
+
+def slice_hint(part: ast.Slice) -> str:
+    """What a slice as an index would be."""
+    if part.step is not None:
+        step = ast.unparse(part.step)
+        if step == "-1":
+            return BY_OTHERS["flip"]
+        return f"every n-th element is `X[{step} * i]`"
+    if part.lower is not None and part.upper is not None and any(isinstance(n, ast.Name) for n in ast.walk(part)):
+        return f"a window is an index more: `X[{ast.unparse(part.lower)} + r]` below `r: range(2)`, for two elements"
+    return "index names run over a dimension by themselves, as in `Y[i] = max(X[i, k], over=k)`"
 
 
 def _names(node: ast.AST, name: str) -> bool:

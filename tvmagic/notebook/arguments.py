@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic import cell_magic, line_cell_magic, line_magic
 
-from tvmagic.errors import DefectError, TVMagicError, closest
+from tvmagic.errors import DefectError, TVMagicError
+from tvmagic.notebook.mistakes import did_you_mean, instead_of_flag, instead_of_word, is_filler, takes
 from tvmagic.notebook.results import Shown
 
 __all__ = [
     "PARSERS", "Argument", "Arguments", "Choice", "Idle", "argument", "did_you_mean", "duration", "magic",
-    "positive",
+    "positive", "size",
 ]  # fmt: skip
 
 
@@ -42,6 +43,14 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def size(text: str) -> int:
+    """An argument's type: the one value of all symbolic sizes."""
+    name, equals, value = text.partition("=")
+    if equals and name.isidentifier() and value.split(",")[0].isdigit():
+        raise argparse.ArgumentTypeError(f"one number is for all symbolic sizes; write `--size {value.split(',')[0]}`")
+    return positive(text)
+
+
 def duration(text: str) -> float:
     """An argument's type: seconds, more than none."""
     try:
@@ -51,26 +60,6 @@ def duration(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"`{text}` is not a time in seconds, such as 0.5")
     return seconds
-
-
-# What flags are called elsewhere.
-_ELSEWHERE = {
-    "--target": ("arch", "march", "mcpu", "device", "gpu", "cuda", "backend"),
-    "--check": ("test", "verify", "validate", "assert"),
-    "--trials": ("iterations", "iters", "number"),
-    "--against": ("baseline", "numpy", "ref", "reference"),
-    "--passes": ("only", "pass", "filter"),
-    "--text": ("diff", "plain", "print", "list"),
-    "--seconds": ("time", "timeout", "t", "budget", "duration"),
-}
-
-
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """`; did you mean X?` where some known word is near."""
-    close = closest(word, known) or next(
-        (k for k in known if word.lstrip("-").split("=")[0] in _ELSEWHERE.get(k, ())), None
-    )
-    return f"; did you mean `{close}`?" if close else ""
 
 
 class Argument(NamedTuple):
@@ -144,8 +133,11 @@ class Arguments(argparse.ArgumentParser):
         found = [flag for action in self._actions for flag in action.option_strings]
         return sorted([*found, "--help"], key=lambda f: (not f.startswith("--"), f == "--help", f))
 
-    def read(self, line: str) -> argparse.Namespace | None:
-        """The arguments in a magic's line, and the line itself as `line`; None if its help is asked for."""
+    def read(self, line: str, versions: Callable[[str], Iterable[str]] = lambda _: ()) -> argparse.Namespace | None:
+        """The arguments in a magic's line, and the line itself as `line`; None if its help is asked for.
+
+        `versions(name)` gives those that an operator has, for what is said about a word too many.
+        """
         whole = line
         line = line.split("#", 1)[0] if " #" in line else line
         try:
@@ -156,20 +148,25 @@ class Arguments(argparse.ArgumentParser):
             return None
         namespace, unknown = self.parse_known_args(words)
         if unknown:
-            self.error(f"there is no argument `{unknown[0]}`{self._meant(unknown[0], namespace)}")
+            wrong = next(filter(is_filler, words), unknown[0])
+            self.error(f"there is no argument `{wrong}`{self._meant(wrong, namespace, versions)}")
         self._check_given(words)
         namespace.line = whole
         return namespace
 
-    def _meant(self, word: str, read: argparse.Namespace) -> str:
-        """What a word that is no argument was probably meant to be, as the end of a sentence."""
+    def _meant(self, word: str, read: argparse.Namespace, versions: Callable[[str], Iterable[str]]) -> str:
+        """What would work in place of a word that is not an argument, as the end of a sentence."""
         if word.startswith("-"):
-            return did_you_mean(word, self.flags)
-        if ":" in word and getattr(read, "name", None):
-            return f"; `%compare {read.name} {word}` shows two"
-        if "--passes" in self.flags and _is_pass(word.split(",")[0]):
-            return f"; did you mean `--passes {word}`?"
-        return f"; did you mean `--name {word}`?" if "--name" in self.flags and word.isidentifier() else ""
+            others = [(p.magic, p.flags) for p in PARSERS.values() if p is not self]
+            meant = instead_of_flag(word, self.flags, others)
+        else:
+            name = getattr(read, "name", None)
+            makes = "--name" in self.flags and self._option_string_actions["--name"].default is not None
+            meant = instead_of_word(
+                word, self.flags, name,
+                is_pass=_is_pass(word.split(",")[0]), is_version=makes or word in versions(name or ""),
+            )  # fmt: skip
+        return meant or f"; it takes {takes(self)}"
 
     def _check_given(self, words: Sequence[str]) -> None:
         """No option is ignored: a value is given once, and none does nothing beside the others."""
@@ -201,7 +198,12 @@ class Arguments(argparse.ArgumentParser):
         return found
 
     def error(self, message: str) -> NoReturn:
-        text = message.replace("the following arguments are required: ", "missing ")
+        text = message
+        if (missing := message.removeprefix("the following arguments are required: ")) != message:
+            text = f"missing {missing}; an example is `{self.example}`"
+        elif message.startswith("argument ") and message.endswith("expected one argument"):
+            flag = message.split()[1].rstrip(":").split("/")[-1]
+            text = f"`{flag}` needs a value: `{flag} {self._option_string_actions[flag].metavar}`"
         raise UsageError(f"{self.magic}: {text} (see {self.magic}?)")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
@@ -263,7 +265,7 @@ def magic(
         @functools.wraps(function)
         def run(self: Any, line: str, *text: str) -> Any:
             try:
-                arguments = parser.read(line)
+                arguments = parser.read(line, self.versions_of)
                 if arguments is None:
                     print(parser.doc.rstrip())
                     return None

@@ -34,7 +34,7 @@ class _Operator(Shown):
         parts.append(f"<details{state}><summary>Plain loops</summary>{self.loops.html(styled=False)}</details>")
         if self.op.versions:
             parts.append(f'<div class="tm-meta">schedules: {escape(", ".join(self.op.versions))}</div>')
-        return frame("".join(parts), f"Operator {self.op.name}", styled)
+        return frame("".join(parts), f"Operator {self.op.name}", styled, added=["tm-stale"])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         bundle = super()._repr_mimebundle_(include, exclude)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,11 @@ class Editor(anywidget.AnyWidget):
     """
 
     _esm = Path(__file__).parent / "static" / "link.js"
-    key = traitlets.Unicode("tvmagic-editor").tag(sync=True)
+    key = traitlets.Unicode().tag(sync=True)
 
     def __init__(self) -> None:
         self.known: dict[str, tuple[Version, list[int], Record]] = {}
-        super().__init__()
+        super().__init__(key=f"tvmagic-editor-{uuid.uuid4().hex}")  # a page may have those of several kernels
         self.on_msg(lambda _, content, __: self.send(self.answer(content)))
 
     def answer(self, asked: Any) -> dict[str, Any]:

@@ -8,9 +8,14 @@ import textwrap
 import traceback
 from typing import Any
 
+from IPython.core.error import UsageError
+
 from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.ir import Block, BlockRealize, For, Span
 from tvmagic.notation.source import excerpt, find_source
+from tvmagic.notebook.arguments import PARSERS
+from tvmagic.notebook.escaping import visible
+from tvmagic.notebook.mistakes import instead_of_magic
 
 __all__ = ["error_lines", "install", "uninstall"]
 
@@ -23,15 +28,15 @@ _STOPS = (KeyboardInterrupt, MemoryError)
 def error_lines(error: TVMagicError, traceback_: Any = None, colour: bool = True) -> list[str]:
     """The lines that tell an error, without a stack frame of ours."""
     red, cyan, reset = (_RED, _CYAN, _RESET) if colour else ("", "", "")
-    lines = [f"{red}{type(error).__name__}{reset}: {error.message}"]
+    lines = [f"{red}{type(error).__name__}{reset}: {visible(error.message)}"]
     span = error.span
     if span is None or find_source(span.source) is None:
         span = user_place(traceback_) or span
     if span is not None:
-        lines += place_lines(span)
-    lines += program_lines(error)
+        lines += map(visible, place_lines(span))
+    lines += map(visible, program_lines(error))
     if error.hint:
-        lines.append(f"{cyan}hint{reset}: {error.hint}")
+        lines.append(f"{cyan}hint{reset}: {visible(error.hint)}")
     if isinstance(error, DefectError):
         lines.append("this is a defect of tvmagic, not of your program")
     return lines
@@ -170,6 +175,9 @@ def install(shell: Any) -> None:
             lines = stopped_lines(error, traceback_, colour)
         elif isinstance(error, TVMagicError):
             lines = error_lines(error, traceback_, colour)
+        elif isinstance(error, UsageError) and not isinstance(error, before[0]):
+            self.show_usage_error(UsageError(visible(_with_our_magic(error))))
+            return []
         else:
             return before[1](kind, error, traceback_, tb_offset=tb_offset)
         if hasattr(self, "kernel"):  # notebooks show these colours on red
@@ -180,8 +188,15 @@ def install(shell: Any) -> None:
         self._showtraceback(kind, error, lines)
         return lines
 
-    shell.set_custom_exc((TVMagicError, *_STOPS, *before[0]), handler)
+    shell.set_custom_exc((TVMagicError, UsageError, *_STOPS, *before[0]), handler)
     shell._tvmagic_before = before
+
+
+def _with_our_magic(error: UsageError) -> UsageError:
+    """The error that there is no magic of some name, with the one of ours that was probably meant; else the error itself."""
+    found = re.match(r"(?:Line|Cell) magic (?:function )?`(%%?\w+)` not found\.", str(error))
+    meant = instead_of_magic(found[1], [parser.magic for parser in PARSERS.values()]) if found else ""
+    return UsageError(f"{str(error).rstrip('.')}; {meant}") if meant else error
 
 
 def uninstall(shell: Any) -> None:

@@ -20,8 +20,10 @@ def install(shell: Any, magics: TensorMagics) -> Callable[[], None]:
     def magic_first(lines: list[str]) -> list[str]:
         """The cell with the line of our magic first, if only comments and empty lines are above it.
 
-        They go below it, so that the lines of the body keep their numbers.
+        They go below it, so that the lines of the body keep their numbers. A byte order mark, with which a text from a file may
+        begin, says nothing.
         """
+        lines = [line.removeprefix("\ufeff") if n == 0 else line for n, line in enumerate(lines)]
         for number, line in enumerate(lines):
             if (found := _MAGIC.match(line)) is not None:
                 if getattr(table.get(found[1]), "__self__", None) is not magics:

@@ -5,19 +5,17 @@ Every text that comes from a user is escaped by `escape`; nothing else puts text
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from importlib.resources import files
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.diff import Row
 from tvmagic.notebook.escaping import escape, sentence
+from tvmagic.notebook.sheets import style, style_for
 from tvmagic.notebook.view import NoteView, StepView, View, format_seconds
 from tvmagic.operators.verify import EQUAL, NOT_RUN
 
-__all__ = ["escape", "frame", "notes_html", "page", "sentence", "style", "table", "view_html"]
+__all__ = ["escape", "frame", "notes_html", "page", "sentence", "table", "view_html"]
 
 CONTEXT = 3
 # Characters of markup: for all unchanged parts that are folded, and for all steps together.
@@ -28,14 +26,6 @@ _LONG = 120
 # Columns of a table that fits everywhere.
 _NARROW = 8
 _GUTTER = {"same": "  ", "added": "+ ", "removed": "- "}
-
-
-@cache
-def style(*names: str) -> str:
-    """The style sheets of those names in `static/`, without comments and blanks that say nothing."""
-    folder = files("tvmagic.notebook") / "static"
-    sheets = "\n".join((folder / name).read_text(encoding="utf-8") for name in names or ("view.css",))
-    return re.sub(r"\s*([{};,])\s*", r"\1", re.sub(r"/\*.*?\*/\s*", "", sheets, flags=re.S)).strip()
 
 
 _theme = "auto"
@@ -52,14 +42,15 @@ def theme_attribute() -> str:
     return "" if _theme == "auto" else f' data-theme="{_theme}"'
 
 
-def frame(body: str, label: str, styled: bool = True) -> str:
-    """`body` inside the element that carries our colours, with its accessible name.
+def frame(body: str, label: str, styled: bool = True, added: Collection[str] = ()) -> str:
+    """`body` inside the element that carries our colours, with its accessible name and the style that it needs.
 
-    `styled=False` is for a part of another frame: no style sheet, and no group of its own.
+    `styled=False` is for a part of another frame: no style sheet, and no group of its own. `added` are classes that a
+    script gives to elements of any output later.
     """
     if not styled:
         return f"<div>{body}</div>"
-    sheet = f"<style>{style()}</style>"
+    sheet = f"<style>{style_for(body, added)}</style>"
     return f'<div class="tvmagic"{theme_attribute()} role="group" aria-label="{escape(label)}">{sheet}{body}</div>'
 
 

@@ -2,7 +2,9 @@
 
 An output is one element: first what is read where scripts do not run (GitHub, a notebook that is not trusted),
 then a script that puts the live form in its place. Whatever opens the notebook shows one or the other. The code
-is in every output, compressed, and a page runs it once; the data of each output are compressed in the same way.
+is in every output, compressed, and a page runs it once; the data of each output are compressed in the same way. So an
+output depends on no other, which may be deleted, run again, or in another frame. In a notebook that is finished `share`
+leaves the code in one output (`python -m tvmagic.share`).
 """
 
 from __future__ import annotations
@@ -12,13 +14,15 @@ import hashlib
 import json
 import re
 import zlib
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from tvmagic.notebook.html import escape, style, theme_attribute
+from tvmagic.notebook.html import escape, theme_attribute
+from tvmagic.notebook.sheets import style
 
-__all__ = ["live_html"]
+__all__ = ["live_html", "share"]
 
 _STEPPER = (("lines.js", "memory.js", "tools.js", "edit.js", "stepper.js"), ("view.css", "stepper.css"))
 _PLAYER = (("lines.js", "player.js"), ("view.css", "player.css"))
@@ -44,12 +48,12 @@ def live_html(kind: str, data: dict[str, Any], static: str, label: str) -> str:
     label: the accessible name.
     """
     key, code = _code(kind)
-    boot = (
-        _BOOT.replace("KEY", key).replace("KIND", kind).replace("DATA", packed(json.dumps(data, separators=(",", ":"))))
-    )
+    kept = _OWN.replace("KEY", key).replace("CODE", code)
+    text = packed(json.dumps(data, separators=(",", ":")))
+    boot = _BOOT.replace("KEPT", kept).replace("KIND", kind).replace("DATA", text)
     return (
         f'<div class="tvmagic tm-live"{theme_attribute()} role="group" aria-label="{escape(label)}">'
-        f"<div>{static}</div><script>{boot.replace('CODE', code)}</script></div>"
+        f"<div>{static}</div><script>{boot}</script></div>"
     )
 
 
@@ -58,9 +62,42 @@ _BOOT = """(() => {
 const me = document.currentScript, box = me.closest(".tm-live") ?? me.parentElement.querySelector(".tm-live:not([data-awake])");
 box.dataset.awake = "";
 const unpack = (text) => new Response(new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
-window.KEY ??= unpack("CODE").then((code) => new Function(code)());
-Promise.all([window.KEY, unpack("DATA")]).then(([kinds, data]) => kinds.KIND(box, JSON.parse(data))).catch(console.warn);
+const code = KEPT;
+Promise.all([code, unpack("DATA")]).then(([kinds, data]) => kinds.KIND(box, JSON.parse(data))).catch(console.warn);
 })();"""
+# The code, from this output: the page keeps it, and tells outputs that wait for it.
+_OWN = """(window.KEY ??= unpack("CODE").then((code) => new Function(code)()), dispatchEvent(new Event("KEY")), window.KEY)"""
+# The code, from another output of the page, which may come later; if it does not come soon, the reader is told.
+_SHARED = """window.KEY ?? new Promise((found) => {
+const line = Object.assign(document.createElement("div"), { className: "tm-meta", role: "status", textContent: "MISSING" });
+const late = setTimeout(() => box.prepend(line), PATIENCE);
+addEventListener("KEY", () => { clearTimeout(late); found(window.KEY); }, { once: true });
+})"""
+_MISSING = (
+    "These are the steps as text. The script of the live view is in an output that is not on this page: "
+    "run this cell again, or open the notebook in which it was saved."
+)
+_PATIENCE = 3000  # milliseconds
+_CARRIES = re.compile(
+    re.escape(_OWN).replace("KEY", "(tvmagic[0-9a-f]{12})", 1).replace("KEY", r"\1").replace("CODE", '[^"]*')
+)
+
+
+def share(pages: Iterable[str]) -> list[str]:
+    """The outputs of one notebook, in their order, with each script in the first output alone that needs it.
+
+    The others find it in the page, and are live when it is there, in whatever order the outputs come. Without it (its cell is
+    deleted, or each output is in a frame of its own) they stay what they are without scripts, with a line that says why.
+    """
+    seen: set[str] = set()
+
+    def shared(found: re.Match[str]) -> str:
+        if found[1] not in seen:
+            seen.add(found[1])
+            return found[0]
+        return _SHARED.replace("KEY", found[1]).replace("MISSING", _MISSING).replace("PATIENCE", str(_PATIENCE))
+
+    return [_CARRIES.sub(shared, page) for page in pages]
 
 
 def packed(text: str) -> str:

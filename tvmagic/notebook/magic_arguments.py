@@ -9,8 +9,9 @@ from typing import Any
 from IPython.core.error import UsageError
 
 from tvmagic.codegen.target.names import TARGETS
+from tvmagic.driver import default_passes
 from tvmagic.notebook import commands
-from tvmagic.notebook.arguments import Argument, Idle, argument, positive
+from tvmagic.notebook.arguments import Argument, Idle, argument, size
 from tvmagic.notebook.magic_names import MagicNames
 from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator
@@ -30,8 +31,10 @@ def version_names(_: MagicNames, op: Operator | None) -> Iterable[str]:
 
 
 def pass_names(_: MagicNames, op: Operator | None) -> Iterable[str]:
+    """Those of the last schedule; before there is one, those that every operator goes through."""
     record = op.current.record if op is not None else None
-    return {CALLS, *(step.name.rsplit(".", 1)[-1] for step in record or () if step.kind == "pass")}
+    known = [step.name for step in record or () if step.kind == "pass"] or [p.info.name for p in default_passes()]
+    return {CALLS, "InferBound", "ScheduleOps", *(name.rsplit(".", 1)[-1] for name in known)}
 
 
 def target_names(_magics: MagicNames, _op: Operator | None) -> Iterable[str]:
@@ -52,7 +55,7 @@ VERSION = argument(
 CHECK = argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races")
 TIME = argument("-t", "--time", action="store_true", help="measure, with NumPy beside it")
 SIZE = argument(
-    "--size", type=positive, metavar="N",
+    "--size", type=size, metavar="N",
     help="the value of symbolic sizes, by default 256, or less if that is more than 4 million iterations",
 )  # fmt: skip
 ONLY = argument(

@@ -68,6 +68,11 @@ class MagicNames(Magics):
         """The operators among the user's names."""
         return {n: v for n, v in self.namespace.items() if isinstance(v, Operator) and not n.startswith("_")}
 
+    def versions_of(self, name: str) -> list[str]:
+        """The versions of the operator `name`; none if there is no such operator."""
+        op = self.operators().get(name)
+        return [] if op is None else ["plain", *op.versions]
+
     def definition_of(self, name: str | None) -> str:
         """What tells the present definition of the operator `name` from others; empty if it was not made by a cell."""
         op = self.namespace.get(name or "")
@@ -89,6 +94,10 @@ class MagicNames(Magics):
             else "; write %%tensor first"
         )
         first, _, version = name.partition(":")
+        if (owner := name.split(".")[0]) in known and owner != name:
+            hint = f"; `{owner}` is one"
+        elif "," in name and set(name.split(",")) <= set(known):
+            hint = "; write one name"
         if version and first in known:
             makes = "takes no version" if magic == "%machine" else "makes a version of it and takes none"
             hint = f": `{first}` is one; {magic} {makes}"
@@ -118,10 +127,16 @@ class MagicNames(Magics):
         if ":" in arguments.name and arguments.version is None:
             return self._version_text(arguments.name, None, magic)
         op = self._operator(arguments.name, magic)
+        return self._version_of(op, arguments.version, magic)
+
+    def _version_of(self, op: Operator, name: str | None, magic: str) -> Version:
         try:
-            return op.version(arguments.version)
+            return op.version(name)
         except TVMagicError as error:
-            raise UsageError(f"{magic}: {error.message}; {error.hint}") from None
+            made = {"auto": f"%auto {op.name}", "tuned": f"%tune {op.name}"}.get(
+                str(name), f"%%schedule {op.name} -n {name}"
+            )
+            raise UsageError(f"{magic}: {error.message}; {error.hint}; `{made}` makes it") from None
 
     def _coded(self, name: str, version: Version, target: str | None) -> Any:
         """What has the code for a target: for an NPU a tiling itself, whose kernel it is, else the version."""
@@ -130,16 +145,25 @@ class MagicNames(Magics):
 
     def _function(self, text: str) -> tuple[str, Any]:
         """A function of the user by its name, such as `f` or `np.dot`."""
-        first, *rest = text.split(".")
-        value = np if first == "np" else self.namespace.get(first)
-        for name in rest:
-            value = getattr(value, name, None)
+        value = self._value(text)
         if not callable(value):
             hidden = self.shell.user_ns_hidden if self.shell is not None else {}
             known = [n for n, v in self.namespace.items() if callable(v) and n not in hidden]
             near = did_you_mean(text, known) or "; name one of your own, or one of NumPy's such as np.dot"
             raise UsageError(f"%bench: there is no function `{text}`{near}")
         return text, value
+
+    def _value(self, text: str) -> Any:
+        """What a name such as `f` or `np.dot` is for the user; None if it is nothing."""
+        first, *rest = text.split(".")
+        value = np if first == "np" else self.namespace.get(first)
+        for name in rest:
+            value = getattr(value, name, None)
+        return value
+
+    def _is_function(self, text: str) -> bool:
+        """Whether a word is the name of a function of the user."""
+        return callable(self._value(text)) and not isinstance(self._value(text), Operator)
 
     def _version_text(self, text: str, default: Operator | None, magic: str = "%compare") -> Version:
         """`OPERATOR`, `OPERATOR:VERSION`, or a version of `default`."""
@@ -153,11 +177,7 @@ class MagicNames(Magics):
             if owners:
                 known = " and ".join(f"`{op.name}:{text}`" for op in owners.values())
                 raise UsageError(f"{magic}: there are {known}; write one of them")
-        op = self._operator(name, magic)
-        try:
-            return op.version(version or None)
-        except TVMagicError as error:
-            raise UsageError(f"{magic}: {error.message}; {error.hint}") from None
+        return self._version_of(self._operator(name, magic), version or None, magic)
 
     def _target(self, text: str | None) -> str | None:
         if text in commands.KERNELS:

@@ -11,7 +11,7 @@ from IPython.core.magic import magics_class
 from IPython.display import display
 
 from tvmagic.notebook import commands, editing, pages
-from tvmagic.notebook.arguments import PARSERS, Choice, Idle, argument, duration, magic, positive
+from tvmagic.notebook.arguments import PARSERS, Choice, Idle, argument, duration, magic, positive, size
 from tvmagic.notebook.magic_arguments import (
     ASM_TARGET,
     CHECK,
@@ -89,7 +89,7 @@ class TensorMagics(SchedulingMagics):
             metavar="K=A,B",
             help="with --html: a slider with these values for a knob of the schedule's cell",
         ),
-        argument("--size", type=positive, metavar="N", help=f"with --html: the value of symbolic sizes ({pages.SIZE})"),
+        argument("--size", type=size, metavar="N", help=f"with --html: the value of symbolic sizes ({pages.SIZE})"),
         argument(
             "--llvm",
             type=Choice("loops", "all", "none"),
@@ -274,6 +274,9 @@ class TensorMagics(SchedulingMagics):
         chosen = self._version(arguments, "%bench")
         op = chosen.operator
         named = bool(arguments.version or ":" in arguments.name or arguments.others)
+        for text in arguments.others:
+            if text not in self.operators() and self._is_function(text):
+                raise UsageError(f"%bench: `{text}` is a function; write `%bench {arguments.name} --against {text}`")
         others = [self._version_text(text, op, "%bench") for text in arguments.others]
         if (strange := next((v for v in others if v.operator is not op), None)) is not None:
             raise UsageError(

@@ -143,7 +143,7 @@ def _row(row: LoopRow, seconds: float | None, slower: float) -> list[Any]:
     time = f"{row.share:.0%}" + (f", {format_seconds(seconds * row.share)}" if seconds is not None else "")
     return [
         f"{row.nest}: {' > '.join(row.loops)}", time, row.roof, f"{row.roof_share / slower:.0%}", human(row.flops),
-        *(human(row.bytes[level]) for level in LEVELS), f"{row.cycles:.3g}", row.port,
+        *(human(row.bytes[level], "B") for level in LEVELS), f"{row.cycles:.3g} of {row.loop}", row.port,
         f"{row.registers} of {row.registers_there}", row.spills, row.vectorized, f"{row.recomputed:.3g}",
     ]  # fmt: skip
 
@@ -238,7 +238,7 @@ def _bytes_bar(rows: Sequence[LoopRow]) -> Picture:
                 ink = "#ffffff" if level == "memory" else "#111111"
                 parts.append(text(x + part / 2, y + 13, human(size, "B"), text_anchor="middle", fill=ink))
             x += part
-        words.append(f"{row.nest}: " + ", ".join(f"{level} {human(row.bytes[level])}" for level in LEVELS))
+        words.append(f"{row.nest}: " + ", ".join(f"{level} {human(row.bytes[level], 'B')}" for level in LEVELS))
     bottom = 12 + len(rows) * height
     for number, (level, colour) in enumerate(zip(LEVELS, _COLOURS)):
         parts.append(rectangle(left + 90 * number, bottom, 12, 12, fill=colour))

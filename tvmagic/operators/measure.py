@@ -38,7 +38,7 @@ __all__ = [
     "work_of",
 ]
 
-_WAKING = 0.01  # seconds above which a first call is no misleading one
+_WAKING = 0.01  # seconds above which a first call is not a misleading one
 _REST = 0.4  # seconds that other threads get at most to come to rest before a turn
 
 

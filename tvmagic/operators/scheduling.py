@@ -107,7 +107,7 @@ def _schedule_uses(tree: ast.AST) -> list[ast.Name]:
 
 
 def _plain_names(tree: ast.AST) -> set[str]:
-    """Which of `s`, `sch` and `ir_sch` are no schedules, in a cell that has several: those that get a value before they are read.
+    """Which of `s`, `sch` and `ir_sch` are not schedules, in a cell that has several: those that get a value before they are read.
 
     An axis may be called `s`, as the columns of a filter often are: `r, s = sch.get_loops(block)` names its loop.
     """
@@ -229,6 +229,8 @@ def recorded_calls(schedule: Any, source: Source) -> Iterator[None]:
 class _CallRecorder:
     def __init__(self, schedule: Any, source: Source) -> None:
         self.schedule, self.source = schedule, source
+        self.turning = {n.id for loop in ast.walk(source.parse()) if isinstance(loop, (ast.For, ast.comprehension))
+                        for n in ast.walk(loop.target) if isinstance(n, ast.Name)}  # fmt: skip
         self.depth = 0
         self.state = schedule.copy()
 
@@ -239,23 +241,40 @@ class _CallRecorder:
             if self.depth or not mine:
                 return method(owner, *args, **kwargs)
             frame = sys._getframe(1)
-            span = None
+            span, turn = None, {}
             if frame.f_code.co_filename == self.source.name:
                 span = instruction_span(frame.f_code, frame.f_lasti, self.source)
+                turn = self.turn(span, frame.f_locals)
             self.depth += 1
             try:
-                return self.step(method.__name__, lambda: method(owner, *args, **kwargs), span)
+                return self.step(method.__name__, lambda: method(owner, *args, **kwargs), span, turn)
             finally:
                 self.depth -= 1
 
         return call
 
-    def step(self, name: str, run: Callable[[], Any], span: Span | None) -> Any:
+    def turn(self, span: Span | None, values: Mapping[str, Any]) -> dict[str, str]:
+        """The variables of the cell's loops in the text of a call, with their values: they tell one call from the next."""
+        if span is None or not self.turning:
+            return {}
+        names = [
+            n for n in re.findall(r"[^\W\d]\w*", source_text(self.source, span)) if n in self.turning and n in values
+        ]
+        return {name: _value_text(values[name]) for name in names}
+
+    def step(self, name: str, run: Callable[[], Any], span: Span | None, turn: Mapping[str, str] | None = None) -> Any:
         def after(_: Any) -> Any:
             self.state = self.schedule.copy()
             return self.state
 
-        return run_step(name, run, before=self.state, after=after, kind="schedule", span=span)
+        return run_step(name, run, before=self.state, after=after, kind="schedule", options=turn, span=span)
+
+
+def _value_text(value: Any) -> str:
+    """A tensor, a stage or a loop by its name; anything else as Python writes it, in a few letters."""
+    name = getattr(getattr(value, "var", value), "name", None)
+    text = name if isinstance(name, str) else repr(value)
+    return text if len(text) <= 24 else text[:23] + "\u2026"
 
 
 def _name_steps(record: Record, source: Source) -> None:
@@ -266,6 +285,8 @@ def _name_steps(record: Record, source: Source) -> None:
             continue
         if step.span.end_line:
             step.name = source_text(source, step.span)
+            for name, value in step.options.items():  # what a variable of a loop was then, unless it names a parameter
+                step.name = re.sub(rf"(?<![\w.]){name}(?!\w|\s*=[^=])", lambda _, value=value: value, step.name)
             continue
         at = (step.span.line, step.span.column - 1)
         found = next((n for n in statements if (n.lineno, n.col_offset) <= at < (n.end_lineno, n.end_col_offset)), None)
@@ -274,7 +295,7 @@ def _name_steps(record: Record, source: Source) -> None:
 
 
 def _leave_out_lookups(record: Record) -> None:
-    """CINN's `get_loops` may give a block a loop; otherwise it looks only, which is no step of the cell."""
+    """CINN's `get_loops` may give a block a loop; otherwise it looks only, which is not a step of the cell."""
     looks = ("get_loops", "get_loops_with_name")
     record.steps[:] = [s for s in record if s.kind != "schedule" or s.before is not s.after or s.name not in looks]
 

@@ -32,7 +32,10 @@ def load(path: str | Path) -> Puzzle:
     try:
         found = runpy.run_path(str(path)).get("PUZZLE")
     except OSError as error:
-        raise TVMagicError(f"the file `{path}` of a puzzle cannot be read: {error.strerror or error}") from error
+        raise TVMagicError(
+            f"the file `{path}` of a puzzle cannot be read: {error.strerror or error}",
+            hint="a puzzle of the package has a number, such as 7; `%puzzle` lists them",
+        ) from error
     except TVMagicError:
         raise
     except Exception as error:

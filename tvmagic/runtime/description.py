@@ -52,7 +52,7 @@ def describe(module: Module) -> str:
 
 
 def read_description(text: str) -> tuple[list[ABI], list[Site], set[str]]:
-    """How the functions of a described module are called, where they may stop, and what else it defines."""
+    """How the functions of a described module are called, at which places they may stop, and what else it defines."""
     content = json.loads(text)
     if content.get("format") != _FORMAT:
         raise TVMagicError("the saved module is of another version of its format", hint="save it again")
@@ -76,7 +76,7 @@ def read_description(text: str) -> tuple[list[ABI], list[Site], set[str]]:
 
 
 def embedded(module: Module) -> bytes:
-    """The description of a module as an object file holds it, where `descriptions_in` finds it."""
+    """The description of a module as an object file holds it: `descriptions_in` finds it there."""
     return f"{_BEGIN}{describe(module)}{_END}".encode() + b"\0"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-from tvmagic.codegen.target.kinds import DEVICE_TYPES
 from tvmagic.errors import TVMagicError
 
 __all__ = [
@@ -27,8 +27,13 @@ __all__ = [
     "webgpu",
 ]
 
-# DLPack's numbers of the names: those of the kinds of targets, and of two that no target has.
-_TYPES = {"cpu": 1, **DEVICE_TYPES, "vpi": 9}
+
+@cache
+def _types() -> dict[str, int]:
+    """DLPack's numbers by name: those of the kinds of targets, which are read when one is asked for, and of two more."""
+    from tvmagic.codegen.target.kinds import DEVICE_TYPES
+
+    return {"cpu": 1, **DEVICE_TYPES, "vpi": 9}
 
 
 class Device:
@@ -54,7 +59,7 @@ class Device:
         return hash((self.device_type, self.device_id))
 
     def __repr__(self) -> str:
-        name = next((n for n, t in _TYPES.items() if t == self.device_type), "unknown")
+        name = next((n for n, t in _types().items() if t == self.device_type), "unknown")
         return f"{name}({self.device_id})"
 
 
@@ -69,14 +74,14 @@ def device(dev_type: Any, dev_id: int = 0) -> Device:
         return Device(dev_type, dev_id)
     name = (str(dev_type).split() or [""])[0]
     name, _, number = name.partition(":")
-    if name not in _TYPES:
+    if name not in _types():
         raise TVMagicError(f"there is no device `{dev_type}`", hint="kernels run on `cpu`")
-    return Device(_TYPES[name], int(number) if number else dev_id)
+    return Device(_types()[name], int(number) if number else dev_id)
 
 
 def _elsewhere(name: str, what: str) -> Callable[[int], Device]:
     def make(dev_id: int = 0) -> Device:
-        return Device(_TYPES[name], dev_id)
+        return Device(_types()[name], dev_id)
 
     make.__name__, make.__doc__ = name, f"{what}; kernels do not run on it."
     return make

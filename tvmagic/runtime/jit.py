@@ -130,7 +130,7 @@ def _builtins_names() -> list[str]:
 
 @lru_cache(maxsize=1)
 def builtins_code() -> bytes:
-    """The object file of what LLVM calls where the machine has no instruction (`ll/builtins.ll`)."""
+    """The object file of what LLVM calls if the machine has no instruction (`ll/builtins.ll`)."""
     import llvmlite.binding as llvm
 
     _linkers.take()

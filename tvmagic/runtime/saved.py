@@ -20,7 +20,7 @@ def read_saved(path: pathlib.Path) -> Module:
     beside, code = path.with_suffix(".json"), path.read_bytes()
     texts = [beside.read_text(encoding="utf-8")] if beside.exists() else descriptions_in(code)
     if not texts:
-        raise TVMagicError(f"`{path}` is no object file of tvmagic", hint="save a module with `module.save`")
+        raise TVMagicError(f"`{path}` is not an object file of tvmagic", hint="save a module with `module.save`")
     abis, sites, symbols = read_description(texts[0])
     return Module(code, abis, sites, {}, symbols)
 
@@ -54,7 +54,7 @@ def _load_library(path: pathlib.Path) -> Module:
     texts = descriptions_in(path.read_bytes())
     if not texts:
         raise TVMagicError(
-            f"`{path}` is no library of tvmagic",
+            f"`{path}` is not a library of tvmagic",
             hint="export it with `module.export_library`, or link what `save` wrote",
         )
     library = _Library(path)

@@ -43,9 +43,13 @@ def _broadcast_shape(name: str, shapes: Sequence[Sequence[PrimExpr]]) -> list[Pr
     return result
 
 
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, TensorOperators)
+
+
 def _element(operand: Any, indices: Sequence[PrimExpr]) -> Any:
     """The element of an operand at the indices of the result; a number is itself."""
-    if not isinstance(operand, TensorOperators):
+    if not _is_tensor(operand):
         return operand
     own = indices[len(indices) - len(operand.shape) :]
     return operand(*[0 if Analyzer().can_prove_equal(size, 1) else i for size, i in zip(operand.shape, own)])
@@ -56,9 +60,9 @@ def elementwise(name: str, *operands: Any, combine: Callable[..., PrimExpr] | No
     from tvmagic.te.operation import compute
 
     operation = combine or _COMBINE[name]
-    shapes = [operand.shape for operand in operands if isinstance(operand, TensorOperators)]
+    shapes = [operand.shape for operand in operands if _is_tensor(operand)]
     if not any(shapes):
-        return operation(*[operand() if isinstance(operand, TensorOperators) else operand for operand in operands])
+        return operation(*[operand() if _is_tensor(operand) else operand for operand in operands])
     shape = _broadcast_shape(name, shapes)
 
     def value(*indices: PrimExpr) -> PrimExpr:

@@ -120,7 +120,7 @@ def from_cinn(
     buffers: tensors known from elsewhere, by name: a `Buffer`, or a shape and a dtype.
     outputs: tensors that callers see though blocks of the text read them too.
     params: the names of the parameters in order; by default those of the text's head, and without one inputs, then
-        outputs, in the order of the text. A size that is no tensor's dimension is a parameter too, at the end.
+        outputs, in the order of the text. A size that is not a tensor's dimension is a parameter too, at the end.
     name: what the function is called, if the text has no head; of several the next ones `NAME_0`, `NAME_1`, ...
     source: what places in the text are called in spans and errors.
 

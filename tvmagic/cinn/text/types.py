@@ -44,7 +44,7 @@ class Cell:
 
 
 def cast_type(name: str) -> DataType | None:
-    """The type that a call `float32(x)` or `float32x4(x)` casts to, or None if the name is no type."""
+    """The type that a call `float32(x)` or `float32x4(x)` casts to, or None if the name is not a type."""
     head, _, lanes = name.partition("x")
     if TYPE_NAME.match(head) and head not in ("void", "string") and (not lanes or lanes.isdigit()):
         return dtype_of(name)

@@ -154,11 +154,7 @@ class ExpressionWriter(Visitor):
 
     @handles(Broadcast)
     def broadcast(self, node: Broadcast) -> Lanes:
-        return self.visit(node.value) * _lanes(node.dtype) if node.value.dtype.lanes == 1 else self._repeated(node)
-
-    def _repeated(self, node: Broadcast) -> Lanes:
-        value = self.visit(node.value)
-        return value * (_lanes(node.dtype) // len(value))
+        return self.visit(node.value) * _lanes(node.dtype)
 
     @handles(Ramp)
     def ramp(self, node: Ramp) -> Lanes:

@@ -24,7 +24,7 @@ class Processors:
     """Processors that schedules take for one: vector bits and registers, multiply-adds begun in a cycle and their latency,
     bytes of the data caches and of a cache line. `names`: a regular expression for LLVM's names; empty is all.
     `stored`: bytes that two stores begun in a cycle may have together; 0 if there is one store in a cycle. `shuffles`: vectors shuffled
-    in a cycle."""
+    in a cycle. `inserts`: elements put into a vector in a cycle; 0 if as many."""
 
     names: str = ""
     vector: tuple[int, int] = (128, 16)
@@ -33,6 +33,7 @@ class Processors:
     line: int = 64
     stored: int = 0
     shuffles: int = 1
+    inserts: int = 0
 
 
 _FAMILIES: list[type[Family]] = []
@@ -48,7 +49,7 @@ class Family:
     kinds: TVM's kinds of targets that name it without a triple.
     short_names: targets by the names that users may give instead.
     processors: what schedules depend on; the first whose names match is taken.
-    triple, processor: LLVM's names where a target does not give them.
+    triple, processor: LLVM's names if a target does not give them.
     relocations, code_model: how code finds its data, in LLVM's words.
     launches: threads and blocks are launched, as GPUs do; other targets run them as loops.
     has_threads: parallel loops run on several threads.
@@ -147,7 +148,7 @@ class X86(Family):
     }
     processors: ClassVar[list[Processors]] = [
         Processors("znver[5-9]", (512, 32), (2, 4), (48 * K, M, 32 * M), stored=64, shuffles=2),
-        Processors("znver4", (512, 32), (1, 4), (32 * K, M, 32 * M), stored=32),
+        Processors("znver4", (512, 32), (1, 4), (32 * K, M, 32 * M), stored=32, inserts=2),
         Processors("znver[23]", (256, 16), (2, 4), (32 * K, 512 * K, 16 * M), shuffles=2),
         Processors("znver1|bdver.*|btver.*", (256, 16), (1, 5), (32 * K, 512 * K, 8 * M)),
         Processors("sapphirerapids|emeraldrapids|graniterapids.*|diamondrapids", (512, 32), (2, 4), (48 * K, 2 * M, 32 * M), stored=64),

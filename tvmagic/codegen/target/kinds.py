@@ -34,7 +34,11 @@ class TargetKind(Identified):
     def __init__(self, name: str) -> None:
         if name not in KINDS:
             known = ", ".join(f"`{k}`" for k in KINDS)
-            hint = f"the kinds are {known}; short names for `--target` are {', '.join(f'`{n}`' for n in TARGETS)}"
+            hint = (
+                f"short names for `--target` are {', '.join(f'`{n}`' for n in TARGETS)}; a processor is written as in "
+                "`llvm -mcpu=znver4`, of another machine as in `llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72`; "
+                f"the kinds are {known}"
+            )
             if name in TARGETS:
                 hint = f"`{name}` is what `--target` calls `{TARGETS[name]}`: write that"
             raise TVMagicError(f"there is no kind of target `{name}`", hint=hint)

@@ -232,7 +232,7 @@ class Target(Identified):
         Raises TVMagicError for targets that are not CPUs.
         """
         if self.has_kernels:
-            raise TVMagicError(f"`{self}` is no CPU, of which alone vectors and caches are known")
+            raise TVMagicError(f"`{self}` is not a CPU: vectors and caches are known for CPUs only")
         if self.kind.name not in _WITH_CODE:
             raise TVMagicError(
                 f"no code is made for `{self.kind.name}`, and its vectors and caches are not known",
@@ -252,7 +252,7 @@ class Target(Identified):
         return self.machine.tile(dtype, rows, columns)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The option `name`, or `default` where it is not set."""
+        """The option `name`, or `default` if it is not set."""
         return self.attrs.get(name, default)
 
     def export(self) -> dict[str, Any]:
@@ -380,7 +380,7 @@ def default_target() -> Target:
     """The target of what is compiled without one: what the environment variable `TVMAGIC_TARGET` names
     (`llvm -mcpu=haswell`), else the machine that this process runs on.
 
-    Raises TVMagicError where the variable does not name a target.
+    Raises TVMagicError if the variable does not name a target.
     """
     return _named_target(os.environ.get(VARIABLE, "").strip())
 
@@ -431,7 +431,7 @@ def _initialize(every_target: bool) -> None:
 
 
 def cpu_and_features(target: Target) -> tuple[str, str, str]:
-    """Triple, CPU and features of `target`, with the host's where none are given."""
+    """Triple, CPU and features of `target`, with the host's if none are given."""
     family = target.family
     features = ",".join([*filter(None, [family.tuning]), *target.mattr])
     if family.triple:

@@ -1,10 +1,12 @@
 // Editing the program after a step in place. The kernel runs the passes that are left; it is reached by a model that it makes
-// in the page (`link.js`), which knows the steppers of this kernel by their keys. Without one nothing can be edited.
+// in the page (`link.js`), which knows the steppers of this kernel by their keys. Without one nothing can be edited. A page
+// may have the notebooks of several kernels: the one that knows the stepper is asked.
 
 class Edits {
   constructor(stepper) {
     this.stepper = stepper;
     this.steps = [];
+    this.linked = new Set(); // the models of all kernels that were asked whether they know the stepper
     this.button = element("button", { type: "button", hidden: true, title: "Edit the program after this step, and run the passes that are left (e)", onclick: () => this.ask({}) }, "Edit");
     this.box = element("div", { class: "tm-edit", hidden: true });
     this.heard = new AbortController();
@@ -17,13 +19,20 @@ class Edits {
     clearTimeout(this.waiting);
   }
 
-  /** Ask the kernel's model, if the page has it, which steps can be edited. */
+  /** Ask each kernel's model that the page has which steps can be edited. */
   link() {
-    const model = globalThis.tvmagicModels?.get("tvmagic-editor");
-    if (!model || model === this.model) return;
-    this.model = model;
-    model.on("msg:custom", (told) => { if (told.key === this.stepper.data.key) this.told(told); });
-    model.send({ key: this.stepper.data.key });
+    for (const [key, model] of globalThis.tvmagicModels ?? []) {
+      if (!key.startsWith("tvmagic-editor") || this.linked.has(model)) continue;
+      this.linked.add(model);
+      model.on("msg:custom", (told) => { if (told.key === this.stepper.data.key) this.heardFrom(model, told); });
+      model.send({ key: this.stepper.data.key });
+    }
+  }
+
+  /** What a kernel says; one that has no step of the stepper is another notebook's, or was restarted. */
+  heardFrom(model, told) {
+    if (told.steps?.length) this.model = model;
+    if (model === this.model) this.told(told);
   }
 
   ask(more) {

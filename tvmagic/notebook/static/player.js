@@ -50,7 +50,11 @@ class Player {
     return { ...grid, cell, tall, canvas, figure };
   }
 
-  colour(name) { return getComputedStyle(this.root).getPropertyValue(name).trim(); }
+  /** A colour of the style sheet as it is here: in it are the one for a light and the one for a dark page. */
+  colour(name) {
+    this.root.style.outlineColor = `var(${name})`; // there is no outline
+    return getComputedStyle(this.root).outlineColor;
+  }
 
   toggle() {
     if (this.timer) return this.stop();

@@ -10,6 +10,9 @@ const KIN = 1 / 3; // of a text's lines; more relatives than that say nothing
 const SLICE = 6; // milliseconds of work before the page may draw again
 let serial = 0;
 
+/** A call without the names that its results get: a list has room for the one alone. */
+const callOf = (text) => text.replace(/^[^=()"']+=\s*(?=[^=\s])/, "");
+
 class Stepper {
   constructor(root, data, kept = {}) {
     this.data = data = unpackData(data);
@@ -185,7 +188,7 @@ class Stepper {
       const sign = s.error || verdict(s) === "tm-error" ? "\u2717" : verdict(s) === "tm-ok" ? "\u2713" : s.changed ? "\u25cf" : "\u25cb";
       const has = this.touched.has(i) ? element("span", { class: "tm-sr" }, this.state.follow ? " (the followed line is here)" : " (found here)") : null;
       const item = element("li", { role: "option", id: `${this.id}-o${i}`, "data-step": i, "aria-selected": String(chosen), class: classes.join(" "), title: `${i + 1}. ${s.name}: ${s.time}, ${change}${s.mark ? ", " + s.mark : ""}` },
-        element("span", { "aria-hidden": "true" }, sign), element("span", { class: "tm-label" }, s.name, has), element("span", { class: "tm-counts" }, ...counts), element("span", { class: "tm-where" }, s.time));
+        element("span", { "aria-hidden": "true" }, sign), element("span", { class: "tm-label" }, s.kind === "schedule" ? callOf(s.name) : s.name, has), element("span", { class: "tm-counts" }, ...counts), element("span", { class: "tm-where" }, s.time));
       return item;
     });
     this.list.replaceChildren(...items);

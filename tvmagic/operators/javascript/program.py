@@ -255,7 +255,7 @@ class ProgramWriter(ExpressionWriter):
     def scan(self, op: ScanOp) -> None:
         """A recurrence, step by step: all updates of a step read the states of those before.
 
-        States that are no floats are exact unless a comparison of floats chooses them.
+        States that are not floats are exact unless a comparison of floats chooses them.
         """
         for tensor, first, state in zip(op.outputs, op.init, op.state_placeholder):
             if first not in self.arrays:

@@ -358,7 +358,7 @@ class Parser(Evaluator):
 
     def returned(self, node: ast.Return) -> None:
         if node.value is None:
-            raise self.error(node, "`return` gives a value in TVMScript", "leave it out where nothing is returned")
+            raise self.error(node, "`return` gives a value in TVMScript", "leave it out if nothing is returned")
         value = self.eval(node.value)
         if isinstance(value, (tuple, list, str, dict, Buffer, type(None))):
             raise self.error(node.value, f"a function cannot return {operators.describe(value)}")

@@ -11,6 +11,7 @@ import keyword
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, SeqStmt, Var
@@ -114,7 +115,7 @@ class Names:
 
     def take(self, hint: str) -> str:
         """A free name like `hint`, which is taken from then on."""
-        if not (hint.isascii() and hint.isidentifier()):
+        if not (hint.isidentifier() and normalize("NFKC", hint) == hint):  # Python reads names in that form
             hint = "".join(c if c == "_" or (c.isascii() and c.isalnum()) else "_" for c in hint)
             hint = f"_{hint}" if hint[:1].isdigit() else hint
         name = hint
@@ -159,7 +160,7 @@ class Printer:
         return HANDLERS[type(node)](self, node)
 
     def text(self, node: Any) -> str:
-        """The text of an expression where it needs no parentheses."""
+        """The text of an expression if it needs no parentheses."""
         return self.expr(node)[0]
 
     def stmt(self, node: Any) -> Any:

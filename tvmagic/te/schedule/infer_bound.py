@@ -217,9 +217,23 @@ def leaf_sets(
             f"stage `{stage.name}` is computed at {at}, but stage `{consumer.name}`, which reads it, does not run "
             "inside that loop",
             span=stage.span,
-            hint=f"compute `{consumer.name}` inside that loop too, or `{stage.name}` at the root",
+            hint=f"compute {_outside(stage, context)} inside that loop too, or `{stage.name}` at the root",
         )
     return sets, relaxed
+
+
+def _outside(stage: Stage, context: BoundContext) -> str:
+    """All stages between `stage` and the stage that it is computed in which do not run in that loop, as words."""
+    place = context.paths[stage.op][0]
+    found: dict[str, None] = {}
+    reached = [stage]
+    while reached:
+        for reader in context.consumers(reached.pop()):
+            if place not in (*reader.leaf_iter_vars, *context.paths[reader.op]) and reader.name not in found:
+                found[reader.name] = None
+                reached.append(reader)
+    *names, last = [f"`{s.name}`" for s in context.stages if s.name in found]
+    return f"{', '.join(names)} and {last}" if names else last
 
 
 def _value_of(consumer: Stage, iv: IterVar, range_: Range, context: BoundContext) -> PrimExpr:
@@ -262,7 +276,7 @@ def root_sets(
     roots: RootSets = {}
     for iv in consumer.op.root_iter_vars():
         assert iv.dom is not None
-        # an opaque axis is no loop: what was gathered for it is needed
+        # an opaque axis is not a loop: what was gathered for it is needed
         range_ = sets[iv].cover_range(iv.dom) if iv in sets else context.ranges.get(iv, iv.dom)
         if relaxed:
             low = eval_set(range_.min, relaxed, analyzer).min()
@@ -357,7 +371,7 @@ def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], context: Bo
 
 
 def _cover(stage: Stage, iv: IterVar, wanted: list[IntSet]) -> Range:
-    """The range that covers the union of `wanted`; the domain of `iv` where it has no end."""
+    """The range that covers the union of `wanted`; the domain of `iv` if it has no end."""
     assert iv.dom is not None
     result = union(wanted).cover_range(iv.dom)
     if is_recording():

@@ -79,7 +79,7 @@ class _Accesses(Visitor):
         self.arguments = arguments
         self.needed: dict[PrimExpr, str] = {}
         self.analyzer = Analyzer()
-        self.bound: dict[Var, PrimExpr] = {}  # the variables that are no loops'
+        self.bound: dict[Var, PrimExpr] = {}  # the variables that are not loops'
         self.loops: list[tuple[Var, PrimExpr, PrimExpr]] = []
         self.conditions: list[PrimExpr] = []
 

@@ -286,7 +286,7 @@ class _Equations:
         return atom
 
     def equate(self, terms: Iterable[tuple[_Atom, int]], constant: int) -> None:
-        """Take in that a sum of digits is 0."""
+        """Learn that a sum of digits is 0."""
         merged: dict[_Atom, int] = {}
         for atom, factor in terms:
             value = self.value(atom)

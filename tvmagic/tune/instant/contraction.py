@@ -182,7 +182,7 @@ def _planned(
         extent_or_guess(a) for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables
     )
     packable = wide.plain and (plan.pad or not plan.uneven(column)) and _whole(plan, wide, column)
-    # A copy has whole cache lines for each step of the tile, even where there is one panel; read once, it is not worth it.
+    # A copy has whole cache lines for each step of the tile, even if there is one panel; read once, it is not worth it.
     again = rows >= _PACK_ROWS and rows > tile.rows
     plan.pack_wide = packable and (plan.pad or wide.step(column.var) != 1 or again)
     if wide.step(column.var) != 1 and not plan.pack_wide:

@@ -31,6 +31,7 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.query import variables_in
+from tvmagic.ir.stores import update_term
 from tvmagic.tir.schedule import Schedule
 
 __all__ = [
@@ -326,13 +327,8 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
 
 def combined(store: BufferStore) -> tuple[type, PrimExpr] | None:
     """How a reduction's update combines what it stored with a new value, and that value."""
-    value = store.value
-    if not isinstance(value, (Add, Mul, Min, Max)):
-        return None
-    for mine, other in ((value.a, value.b), (value.b, value.a)):
-        if isinstance(mine, BufferLoad) and mine.buffer is store.buffer and _same(mine.indices, store.indices):
-            return type(value), other
-    return None
+    added = update_term(store, Add, Mul, Min, Max)
+    return (type(store.value), added) if added is not None else None
 
 
 def _same(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:

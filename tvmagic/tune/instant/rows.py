@@ -1,4 +1,4 @@
-"""The rule for reductions that are no contractions, and for chains of them that share rows: sums, softmax, norms.
+"""The rule for reductions that are not contractions, and for chains of them that share rows: sums, softmax, norms.
 
 The blocks of a chain are computed row by row, so that a row stays in the first cache from its first block to its last.
 A reduction along the contiguous axis takes its values in any order, so that LLVM makes vectors of partial results; one

@@ -441,7 +441,7 @@ class _Move(Mutator):
 
 
 def _check_serial_reduction(state: ScheduleState, block: Block, domains: Sequence[Domain], loop: StmtSRef) -> None:
-    """The loops that run at once must not reduce."""
+    """A loop whose iterations run at the same time must not reduce."""
     for sref in [*state.loops_of(loop), loop]:
         if sref.loop.kind not in (ForKind.PARALLEL, ForKind.VECTORIZED):
             continue
@@ -449,7 +449,7 @@ def _check_serial_reduction(state: ScheduleState, block: Block, domains: Sequenc
             assert var.dom is not None
             if var.iter_type != IterVar.DataPar and uses_var(domain.dom.cover_range(var.dom).min, {sref.loop.loop_var}):
                 raise ScheduleError(
-                    f"{sref.label} runs at once, and block `{block.name_hint}` would reduce `{var.var.name}` over it",
+                    f"the iterations of {sref.label} run at the same time, and block `{block.name_hint}` would reduce `{var.var.name}` over them",
                     sref,
                     hint="move the block first, then mark the loops that it does not reduce over",
                 )

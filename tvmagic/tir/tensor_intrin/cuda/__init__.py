@@ -16,5 +16,16 @@ from tvmagic.tir.tensor_intrin.dot_product import (
     DP4A_U8U8U32_INTRIN,
 )
 
+__all__ = [
+    "DP4A_S8S8S32_INTRIN",
+    "DP4A_S8U8S32_INTRIN",
+    "DP4A_U8S8S32_INTRIN",
+    "DP4A_U8U8U32_INTRIN",
+    "get_wmma_fill_intrin",
+    "get_wmma_load_intrin",
+    "get_wmma_store_intrin",
+]
+__all__ += mma.__all__
+__all__ += wmma.__all__
+
 INTRINSICS = {**wmma.INTRINSICS, **mma.INTRINSICS}
-__all__ = [name for name in dir() if name.endswith(("_INTRIN", "_layout")) or name.startswith("get_")]

@@ -13,6 +13,42 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import IntImm, PrimFunc
 from tvmagic.script import tir as T
 
+__all__ = [
+    "LDMATRIX_f16_A_DYN_INTRIN",
+    "LDMATRIX_f16_A_INTRIN",
+    "LDMATRIX_f16_B_DYN_INTRIN",
+    "LDMATRIX_f16_B_INTRIN",
+    "LDMATRIX_f16_B_TRANS_DYN_INTRIN",
+    "LDMATRIX_f16_B_TRANS_INTRIN",
+    "LDMATRIX_i8_A_DYN_INTRIN",
+    "LDMATRIX_i8_A_INTRIN",
+    "LDMATRIX_i8_B_DYN_INTRIN",
+    "LDMATRIX_i8_B_INTRIN",
+    "LDMATRIX_i8_B_TRANS_DYN_INTRIN",
+    "LDMATRIX_i8_B_TRANS_INTRIN",
+    "MMA_f16f16f16_INTRIN",
+    "MMA_f16f16f16_TRANS_B_INTRIN",
+    "MMA_f16f16f32_INTRIN",
+    "MMA_f16f16f32_TRANS_B_INTRIN",
+    "MMA_fill_16x16_f16_INTRIN",
+    "MMA_fill_16x16_f32_INTRIN",
+    "MMA_fill_16x16_i32_INTRIN",
+    "MMA_i8i8i32_INTRIN",
+    "MMA_i8i8i32_TRANS_B_INTRIN",
+    "MMA_store_16x16_f16_global_INTRIN",
+    "MMA_store_16x16_f32_global_INTRIN",
+    "MMA_store_16x16_i32_global_INTRIN",
+    "get_ldmatrix_intrin",
+    "get_mma_fill_intrin",
+    "get_mma_intrin",
+    "get_mma_intrin_group",
+    "get_mma_store_intrin",
+    "ldmatrix_32x8_to_shared_16x16_layout",
+    "shared_16x16_to_ldmatrix_32x8_layout",
+    "shared_16x32_to_ldmatrix_32x16_layout",
+    "shared_32x16_to_ldmatrix_32x16_layout",
+]
+
 N = 16  # rows and columns of a tile of sums
 WARP = 32
 _SHORT = {"float16": "f16", "float32": "f32", "int8": "i8", "int32": "i32"}
@@ -43,7 +79,7 @@ def shared_32x16_to_ldmatrix_32x16_layout(i: Any, j: Any) -> tuple[Any, Any]:
     return (i % 16) // 4 + 4 * (j % 8), 8 * (j // 8) + (i // 16) * 4 + i % 4
 
 
-def _layout_of(dtype: str, by_columns: bool) -> _Layout:
+def _layout(dtype: str, by_columns: bool) -> _Layout:
     """The layout of a tile of an input, whose reduced axis is the first one with `by_columns`."""
     if dtype == "float16":
         return shared_16x16_to_ldmatrix_32x8_layout
@@ -84,7 +120,7 @@ def get_ldmatrix_intrin(
         raise TVMagicError(f"`ldmatrix` loads `A`, `B`, or `B` transposed, not `{matrix_name}` that way")
     by_columns = matrix_name == "B" and not transposed
     rows, columns = (k_dim, N) if by_columns else (N, k_dim)
-    size, layout = N * k_dim // WARP, _layout_of(dtype, by_columns)
+    size, layout = N * k_dim // WARP, _layout(dtype, by_columns)
 
     @T.prim_func
     def desc(warp_handle: T.handle, shared_handle: T.handle) -> None:  # type: ignore
@@ -131,7 +167,7 @@ def get_mma_intrin(k_dim: int, in_dtype: str, out_dtype: str, b_transposed: bool
     """
     _check_input(k_dim, in_dtype)
     size, out_size, instruction = N * k_dim // WARP, N * N // WARP, f"m16n8k{k_dim}"
-    of_a, of_b, of_c = _layout_of(in_dtype, False), _layout_of(in_dtype, not b_transposed), _layout_of("float16", False)
+    of_a, of_b, of_c = _layout(in_dtype, False), _layout(in_dtype, not b_transposed), _layout("float16", False)
     source, result = _OF_PTX[in_dtype], _OF_PTX[out_dtype]
 
     def swapped(row: Any, column: Any) -> tuple[Any, Any]:
@@ -347,6 +383,3 @@ def get_mma_intrin_group(
         wrong = f"intrinsic `{missing[0]}`" if missing else f"load from `{load_scope}`"
         raise TVMagicError(f"there is no {wrong}", hint="the types and scopes are those of the help")
     return group
-
-
-__all__ = [name for name in dir() if name.endswith(("_INTRIN", "_layout")) or name.startswith("get_")]

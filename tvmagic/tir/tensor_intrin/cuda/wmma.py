@@ -8,6 +8,45 @@ from tvmagic.script import tir as T
 from tvmagic.tir.tensor_intrin.cuda import wmma_memory
 from tvmagic.tir.tensor_intrin.cuda.wmma_memory import fragment_number
 
+__all__ = [
+    "WMMA_FILL_16x16x16_F16_INTRIN",
+    "WMMA_FILL_16x16x16_F32_INTRIN",
+    "WMMA_FILL_16x16x16_S32_INTRIN",
+    "WMMA_LOAD_16x16x16_F16_A_DYN_INTRIN",
+    "WMMA_LOAD_16x16x16_F16_A_INTRIN",
+    "WMMA_LOAD_16x16x16_F16_A_TRANS_DYN_INTRIN",
+    "WMMA_LOAD_16x16x16_F16_A_TRANS_INTRIN",
+    "WMMA_LOAD_16x16x16_F16_B_DYN_INTRIN",
+    "WMMA_LOAD_16x16x16_F16_B_INTRIN",
+    "WMMA_LOAD_16x16x16_F16_B_TRANS_DYN_INTRIN",
+    "WMMA_LOAD_16x16x16_F16_B_TRANS_INTRIN",
+    "WMMA_LOAD_16x16x16_S8_A_DYN_INTRIN",
+    "WMMA_LOAD_16x16x16_S8_A_INTRIN",
+    "WMMA_LOAD_16x16x16_S8_A_TRANS_DYN_INTRIN",
+    "WMMA_LOAD_16x16x16_S8_A_TRANS_INTRIN",
+    "WMMA_LOAD_16x16x16_S8_B_DYN_INTRIN",
+    "WMMA_LOAD_16x16x16_S8_B_INTRIN",
+    "WMMA_LOAD_16x16x16_S8_B_TRANS_DYN_INTRIN",
+    "WMMA_LOAD_16x16x16_S8_B_TRANS_INTRIN",
+    "WMMA_STORE_16x16x16_F16_GLOBAL_INTRIN",
+    "WMMA_STORE_16x16x16_F16_SHARED_DYN_INTRIN",
+    "WMMA_STORE_16x16x16_F16_SHARED_INTRIN",
+    "WMMA_STORE_16x16x16_F32_GLOBAL_INTRIN",
+    "WMMA_STORE_16x16x16_F32_SHARED_DYN_INTRIN",
+    "WMMA_STORE_16x16x16_F32_SHARED_INTRIN",
+    "WMMA_STORE_16x16x16_S32_GLOBAL_INTRIN",
+    "WMMA_STORE_16x16x16_S32_SHARED_DYN_INTRIN",
+    "WMMA_STORE_16x16x16_S32_SHARED_INTRIN",
+    "WMMA_SYNC_16x16x16_f16f16f16_INTRIN",
+    "WMMA_SYNC_16x16x16_f16f16f16_TRANS_INTRIN",
+    "WMMA_SYNC_16x16x16_f16f16f32_INTRIN",
+    "WMMA_SYNC_16x16x16_f16f16f32_TRANS_INTRIN",
+    "WMMA_SYNC_16x16x16_s8s8s32_INTRIN",
+    "WMMA_SYNC_16x16x16_s8s8s32_TRANS_INTRIN",
+    "get_wmma_intrin_group",
+    "get_wmma_sync_intrin",
+]
+
 
 def get_wmma_sync_intrin(
     m_dim: int, n_dim: int, k_dim: int, in_dtype: str, out_dtype: str, b_transposed: bool
@@ -142,5 +181,3 @@ INTRINSICS = {
     WMMA_SYNC_16x16x16_s8s8s32_INTRIN: get_wmma_sync_intrin(16, 16, 16, "int8", "int32", False),
     WMMA_SYNC_16x16x16_s8s8s32_TRANS_INTRIN: get_wmma_sync_intrin(16, 16, 16, "int8", "int32", True),
 }
-
-__all__ = [name for name in dir() if name.endswith("_INTRIN") or name.startswith("get_")]

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from data_classes import data_classes
 
 from tvmagic.codegen import descriptors, types
 from tvmagic.codegen.abi import machine_type, symbol_of
@@ -344,3 +345,13 @@ def test_all_of_the_tables_are_used() -> None:
     named = set(itertools.chain(*(names.split() for names in TAKEN.values())))
     missing = {name.removeprefix("tir.") for name in _CHECKS} - named
     assert missing <= {"large_uint_imm", *"asin acos atan asinh acosh atanh cosh exp2 log log2 log10 sin".split()}
+
+
+def test_data_classes_are_values_but_for_what_is_gathered() -> None:
+    found = data_classes("tvmagic.codegen")
+    assert {name for name, frozen in found.items() if not frozen} == {
+        "_Divider",
+        "LLVMPass",
+        "ModuleContext",
+        "_Inside",
+    } and len(found) > 12

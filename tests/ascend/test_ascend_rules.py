@@ -6,10 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from data_classes import data_classes
 
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AscNode, AscTensor, AxisType, Size, ops
+from tvmagic.ascend.delayed_broadcasts import sink_broadcasts
 from tvmagic.ascend.rules import (
     axis_of,
     calls_axes,
@@ -20,6 +23,8 @@ from tvmagic.ascend.rules import (
     split_before,
     split_group,
 )
+from tvmagic.ir import BufferLoad
+from tvmagic.ir.query import nodes_of
 
 Change = Callable[[AscGraph, Callable[[str], AscNode]], Any]
 
@@ -122,7 +127,7 @@ CHANGES: list[tuple[Change, str, str]] = [
     (lambda g, n: setattr(n("turn").y, "axis", [g.axes[1], g.axes[0], g.axes[0]]), "axis-once", "`turn` has an axis twice"),
     (lambda g, n: sizes(n("turn").y, 4, 6, 1), "edge-repeats", "`where.y` has the size `6` along `z1`, `turn.y` has `4`"),
     (lambda g, n: setattr(n("turn").y, "dtype", "float16"), "edge-dtype", "`turn` takes `float16`, `where.y` is `float32`"),
-    (lambda g, n: setattr(n("get"), "inputs", [n("lx").y, n("li").y]), "gather-from-global", "`get` reads `lx.y` at indices, which is no input of the graph"),
+    (lambda g, n: setattr(n("get"), "inputs", [n("lx").y, n("li").y]), "gather-from-global", "`get` reads `lx.y` at indices, which is not an input of the graph"),
     (lambda g, n: setattr(n("get"), "inputs", [n("t").y, n("i").y]), "compute-on-local", "`get` has the indices `i.y`, which are in global memory"),
     (lambda g, n: setattr(n("li").y, "dtype", "float32") or setattr(n("i").y, "dtype", "float32"), "gather-indices", "`get` has indices of the type `float32`"),
     (lambda g, n: setattr(n("get").y, "dtype", "float16"), "edge-dtype", "`get` takes `float16`, `t.y` is `float32`"),
@@ -341,3 +346,39 @@ def test_a_concat_of_one_input_goes_along_the_first_axis() -> None:
     graph = every_kind()
     graph.find_node("cat").inputs = [graph.find_node("lx").y]
     assert axis_of(graph.find_node("cat")) is graph.axes[0]
+
+
+@pytest.mark.parametrize(
+    ("strides", "span"), [([20, 3], 76), ([6, 1], 24), ([1, 4], 24), ([7, 1], 27), ([100, 10], 351)]
+)
+def test_an_array_with_gaps_takes_as_much_memory_as_from_its_first_to_its_last_element(
+    strides: list[int], span: int
+) -> None:
+    graph = AscGraph("gaps")
+    graph.create_axis("z0", 4), graph.create_axis("z1", 6)
+    ops.Output(ops.Store(ops.Abs(ops.Load(ops.Data(graph, "x", strides=strides)))), "y")
+    loads = nodes_of(ascend.lower_graph(graph).body, BufferLoad)
+    assert {str(load.buffer.shape) for load in loads if load.buffer.name == "x_flat"} == {f"({span},)"}
+    x = np.arange(span, dtype="float32")
+    (found,) = ascend.evaluate(graph, [np.lib.stride_tricks.as_strided(-x, (4, 6), [4 * s for s in strides])])
+    assert [found[0, 0], found[3, 5]] == [0, span - 1]
+
+
+@pytest.mark.parametrize(("columns", "kept"), [(6, False), (1, True)])
+def test_indices_are_repeated_only_along_axes_that_the_table_lacks(columns: int, kept: bool) -> None:
+    graph = AscGraph("table")
+    z0, z1 = graph.create_axis("z0", 4), graph.create_axis("z1", 6)
+    at = ops.Broadcast(ops.Load(ops.Data(graph, "at", [z0], dtype="int32")), z1)
+    y = ops.Gather(ops.Data(graph, "t", sizes=[9, columns]), at, z0)
+    ops.Output(ops.Store(ops.Exp(y)), "y")
+    ascend.check_hint(graph)
+    sunk = sink_broadcasts(graph)
+    gather = sunk.of_type("Gather")[0]
+    assert (gather.inputs[1].node.type == "Broadcast") is kept
+
+
+def test_data_classes_are_values_but_for_graphs_and_what_is_gathered() -> None:
+    found = data_classes("tvmagic.ascend")
+    assert {name for name, frozen in found.items() if frozen} == {
+        "Cost", "_Call", "Machine", "Npu", "OpType", "Template", "Stage", "Part", "Read", "Choice", "Tiling"
+    }  # fmt: skip
