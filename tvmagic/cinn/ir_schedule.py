@@ -24,7 +24,7 @@ from tvmagic.cinn.steps.inlining import (
     check_compute_inline_validation_and_get_store,
     check_reverse_compute_inline_validation_and_get_exprs,
 )
-from tvmagic.cinn.steps.tree import names_of, set_names
+from tvmagic.cinn.steps.tree import leaves, names_of, set_names
 from tvmagic.cinn.text.parser import from_cinn
 from tvmagic.cinn.text.printer import cinn_text, numbered_root
 from tvmagic.cinn.trace import ScheduleDesc
@@ -262,7 +262,8 @@ class IRSchedule:
 
     def get_device_api(self) -> str:
         """The device of the first loop: `UNK`; `GPU` if it is bound to threads."""
-        first = next((s.loop for s in self.schedule.state.srefs.values() if s.is_loop), None)
+        bodies = [root.block.body for root in self.schedule.state.functions]
+        first = next((leaf.loops[0] for body in bodies for leaf in leaves(body) if leaf.loops), None)
         return "GPU" if first is not None and first.kind is ForKind.THREAD_BINDING else "UNK"
 
     # ------------------------------------------------------------------ blocks and loops
