@@ -102,6 +102,7 @@ def measured_on(machine: Machine) -> Machine:
         fma_latency=host.fma_latency,
         stored=host.stored,
         shuffles_per_cycle=host.shuffles_per_cycle,
+        inserts_per_cycle=host.inserts_per_cycle,
     )
 
 

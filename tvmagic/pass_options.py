@@ -26,7 +26,7 @@ class PassOptions(dict[str, Any]):
 def options_of(key: str, given: Any, defaults: Mapping[str, Any]) -> PassOptions:
     """The options `given` of the pass with the key `key`, which has those of `defaults` and no others.
 
-    Raises `WrongOptionError` for one that it does not have, and for what is no mapping of names to values.
+    Raises `WrongOptionError` for one that it does not have, and for what is not a mapping of names to values.
     """
     known = ", ".join(f"`{name}`" for name in defaults)
     if not isinstance(given, Mapping):

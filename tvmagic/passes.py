@@ -124,7 +124,7 @@ class Record:
         raise TVMagicError(f"no step `{key}` ran", hint=hint or known)
 
     def notes(self, topic: str | None = None) -> list[Note]:
-        """The notes of all steps; those of one topic where it is given."""
+        """The notes of all steps; those of one topic if it is given."""
         return [n for s in self.steps for n in s.notes if topic is None or n.topic == topic]
 
 
@@ -198,7 +198,7 @@ def run_step(
     options: Mapping[str, Any] | None = None,
     span: Any = None,
 ) -> _T:
-    """Run one step of a pipeline; kept in the record where somebody records.
+    """Run one step of a pipeline; kept in the record if somebody records.
 
     `before` is the program it starts from; `after` makes the program to show from the result
     (the result itself by default); `changed` tells whether anything changed (`before is not

@@ -16,9 +16,9 @@ _ABSENT = (
 
 def libinfo() -> dict[str, str]:
     """The facts of the installation: `USE_LLVM` and the like are `ON` or `OFF`, `LLVM_VERSION` is a version."""
-    import llvmlite.binding as llvm
+    from tvmagic.codegen.target.host import llvm_version
 
-    version = ".".join(map(str, llvm.llvm_version_info))
+    version = ".".join(map(str, llvm_version()))
     return {
         "LLVM_VERSION": version,
         "USE_LLVM": "ON",

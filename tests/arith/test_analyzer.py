@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from arith_evaluate import evaluate
 
-from tvmagic import ir, tir
+from tvmagic import ir, te, tir
 from tvmagic.arith import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength, narrow_predicate_expression
 from tvmagic.arith.analyzer import BUDGET
 from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
@@ -300,7 +300,7 @@ def test_calls_and_casts() -> None:
     assert str(analyzer.rewrite_simplify(ops.clz(ir.IntImm("int32", 1)))) == "31"
     f = ir.Var("f", "float32")
     assert str(analyzer.rewrite_simplify(f - f)) == "T.float32(0.0)"
-    load = tir.decl_buffer((4,), "float32", name="A")
+    load = tir.tir.decl_buffer((4,), "float32", name="A")
     value = ir.BufferLoad(load, [x + 1 - 1])
     assert str(analyzer.simplify(value - value)) == "T.float32(0.0)"
 
@@ -434,6 +434,51 @@ def test_equal_parts_are_simplified_once() -> None:
         analyzer.simplify(repeated_sizes(depth))
         visited.append(BUDGET - analyzer.budget)
     assert visited[2] - visited[1] <= 1.2 * (visited[1] - visited[0]) < 200, visited
+
+
+def visits(e: ir.PrimExpr) -> int:
+    """How many nodes are visited to simplify `e` for an `x` in [0, 8)."""
+    analyzer = Analyzer({x: ir.Range(0, 8)})
+    analyzer.simplify(e)
+    return BUDGET - analyzer.budget
+
+
+def _chosen_by(first: ir.PrimExpr, depth: int) -> ir.PrimExpr:
+    """Absolute values of absolute values: each is in the condition and in both values of the next."""
+    for _ in range(depth):
+        first = ir.Select(first > 5, first, 3 - first)
+    return first
+
+
+@pytest.mark.parametrize("first", [x * 2 + 1, tir.decl_buffer((64,), "int32", name="A")[x]], ids=["an index", "data"])
+def test_choices_inside_conditions_and_values_take_linear_time(first: ir.PrimExpr) -> None:
+    counts = [visits(_chosen_by(first, depth)) for depth in (6, 8, 10)]
+    assert counts[2] - counts[1] <= 1.2 * (counts[1] - counts[0]) < 3000, counts
+
+
+def _chosen_by_data(index: ir.PrimExpr) -> ir.PrimExpr:
+    A = tir.decl_buffer((64,), "int32", name="A")
+    value = A[index]
+    for step in range(4):
+        value = ir.Select(A[index] > step, value + step, A[index] - value)
+    return value
+
+
+def test_indices_are_simplified_once_under_all_conditions_on_data() -> None:
+    index = ir.Min(x * 4 + y, ir.Max(x + 5, y)) - ir.Min(0, x - y * 7) + fld(x * 8 + y, 4)
+    more = visits(_chosen_by_data(index)) - visits(_chosen_by_data(x))
+    assert more < 12 * visits(index), (more, visits(index))
+
+
+def test_a_condition_on_data_holds_of_this_data() -> None:
+    A = te.placeholder((64,), "int32", name="A")
+    analyzer = Analyzer({x: ir.Range(0, 8)})
+    with analyzer.constraint_scope(ir.And(A[x] >= 0, A[x] < 4)):
+        assert analyzer.can_prove(A[x] >= 0) and analyzer.simplify(ir.Select(A[x] >= 0, x, y)) is x
+        with analyzer.constraint_scope(x >= 6):
+            assert analyzer.can_prove(x >= 6) and analyzer.can_prove(A[x] >= 0)
+        assert not analyzer.can_prove(x >= 6)
+    assert not analyzer.can_prove(A[x] >= 0)
 
 
 def test_equal_parts_at_different_places_keep_their_places() -> None:
@@ -573,7 +618,7 @@ def test_a_reduction_keeps_the_components_that_its_value_needs() -> None:
 
 def test_data_keep_only_the_powers_of_two_of_a_factor() -> None:
     """A product of what is loaded may wrap around: modulo 2 to the 32."""
-    data = ir.decl_buffer((8,), "int32", "data")
+    data = ir.tir.decl_buffer((8,), "int32", "data")
     for analyzer, wraps in ((CompilingAnalyzer(), True), (CompilingAnalyzer(), False)):
         value = data[x] if wraps else x
         for factor, coeff in ((12, 4), (7, 1), (8, 8)):

@@ -125,3 +125,57 @@ def test_a_buffer_that_a_reduction_writes_is_not_read() -> None:
     assert shown(block_of(text)[0].reads) == "A[v, w]"
     without = text.replace("            with T.init():\n                C[v] = 0.0\n", "")
     assert shown(block_of(without)[0].reads) == "C[v], A[v, w]"
+
+
+WINDOW = """    for i in range(4):
+        with T.block("b"):
+            v = T.axis.spatial(4, i)
+            T.reads(A[v * 8:v * 8 + 8, 3:19])
+            T.writes(C[v])
+            W = T.match_buffer(A[v * 8:v * 8 + 8, 3:19], (8, 16), strides=[128, 1], offset_factor=1)
+            R = T.match_buffer(A[v * 8 + 2, 3:19], (16,), strides=[1], offset_factor=1)
+            for x in range(2, 5):
+                C[v] = {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "regions"),
+    [
+        ("W[x, x + 1]", "A[v * 8 + 2:v * 8 + 2 + 3, 6:9]"),
+        ("W[1, 2]", "A[v * 8 + 1, 5]"),
+        ("W[7 - x, 0]", "A[v * 8 + 3:v * 8 + 3 + 3, 3]"),
+        ("R[x * 2]", "A[v * 8 + 2, 7:12]"),
+        ("A[x, 0]", "A[2:5, 0]"),
+    ],
+)
+def test_what_is_read_through_a_window_is_read_in_its_source(read: str, regions: str) -> None:
+    block, func = block_of(WINDOW.format(read))
+    reads, writes, _ = block_access_regions(block, {b.data: b for b in func.buffer_map.values()})
+    assert (shown(reads), shown(writes)) == (regions, "C[v]")
+    assert block_access_regions(block, {}) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("mask", "found"),
+    [
+        ("1", ("A[0:128, 0:128]", "", "")),
+        ("2", ("", "A[0:128, 0:128]", "")),
+        ("3", ("", "", "A[0:128, 0:128]")),
+        ("0", ("", "", "")),
+        ("5", ("A[0:128, 0:128]", "", "")),
+        ("v", ("", "", "A[0:128, 0:128]")),
+    ],
+)
+def test_a_pointer_says_whether_it_is_read_or_written(mask: str, found: tuple[str, str, str]) -> None:
+    text = f"""    for i in range(4):
+        with T.block("b"):
+            v = T.axis.spatial(4, i)
+            T.reads()
+            T.writes()
+            T.evaluate(T.tvm_access_ptr(T.type_annotation("float32"), A.data, 0, 64, {mask}))
+"""
+    block, func = block_of(text)
+    regions = block_access_regions(block, {b.data: b for b in func.buffer_map.values()})
+    assert tuple(map(shown, regions)) == found
+    assert block_access_regions(block, {}) == ((), (), ())

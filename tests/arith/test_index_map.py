@@ -73,6 +73,7 @@ def test_map_ndarray():
     assert padded.tolist() == [[1, 2, 3, 4], [5, 6, 0, 0]]
     flipped = IndexMap.from_func(lambda i: tir.Select(i < 2, i + 2, i - 2)).map_ranges([Range(0, 4)])
     assert flipped
+    assert IndexMap.from_func(lambda i: [0]).map_ndarray(np.array([7])).tolist() == [7]
     by_truncation = IndexMap.from_func(lambda i: (tir.truncdiv(i, 2), tir.truncmod(i, 2))).map_ndarray(np.arange(4))
     assert by_truncation.tolist() == [[0, 1], [2, 3]]
     with pytest.raises(TVMagicError, match="have no known bounds"):
@@ -228,3 +229,36 @@ def test_the_text_of_a_map_has_its_separators(layout: str) -> None:
 def test_the_extent_of_a_sum_is_that_of_its_largest_term(layout, extent: int) -> None:
     (found,) = IndexMap.from_func(layout).map_ranges([Range(0, 4), Range(0, 8)])
     assert (int(found.min), int(found.extent)) == (0, extent)
+
+
+def test_sizes_that_a_map_does_not_know() -> None:
+    n, other = Var("n"), Var("other")
+    index_map = IndexMap.from_func(lambda i: [i // n, i % n], inverse_index_map=lambda a, b: [a * n + b + other])
+    assert index_map.free_variables() == [n, other]
+    known = index_map.with_values({n: tir.const(4)})
+    assert known.free_variables() == [other] and known.with_values({n: tir.const(3)}) is known
+    assert known.to_python_string() == (
+        "tvm.tir.IndexMap.from_func(lambda i: (i // 4, i % 4,), inverse_index_map=lambda a, b: (a * 4 + b + other,))"
+    )
+    renamed = index_map.rename_variables(lambda v: "size" if v is n else "row" if v.name == "a" else None)
+    assert (
+        str(renamed.final_indices[0]) == "i // size"
+        and str(renamed.inverse_index_map.final_indices[0]) == "row * size + b + other"
+    )
+
+
+@pytest.mark.parametrize(("size", "whole"), [(16, True), (12, True), (14, False), (15, False)])
+def test_what_pads_has_no_inverse_and_says_where_it_pads(size: int, whole: bool) -> None:
+    index_map = IndexMap.from_func(lambda i: [i // 4, i % 4])
+    back, padding = index_map.non_surjective_inverse([size])
+    places = list(itertools.product(range(-(-size // 4)), range(4)))
+    outside = [p for p in places if evaluate(padding, dict(zip(back.initial_indices, p)))]
+    assert outside == [p for p in places if p[0] * 4 + p[1] >= size]
+    if whole:
+        assert index_map.inverse([size]).map_indices([2, 3])[0].value == 11
+    else:
+        with pytest.raises(TVMagicError):
+            index_map.inverse([size])
+    assert index_map.injective_inverse([Range.from_min_extent(0, size)])[0].is_equivalent_to(back)
+    given = IndexMap.from_func(lambda i: [i // 4, i % 4], inverse_index_map=lambda a, b: [a * 4 + b])
+    assert given.injective_inverse([size])[0] is given.inverse_index_map

@@ -9,6 +9,7 @@ from arith_evaluate import evaluate
 
 from tvmagic import arith, tir
 from tvmagic.arith import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr
+from tvmagic.arith.iter_map.constraints import match_bound_constraints
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Range, Var, structural_equal
 
@@ -409,3 +410,37 @@ def test_a_map_that_holds_without_its_predicate_is_simplified():
     for level in ("surjective", "bijective"):
         (found,) = arith.iter_map_simplify([FLD(fused, 16) * 16 + FLM(fused, 16)], domains(x=4, y=16), X * 3 < Y, level)
         assert (str(found) == "x * 16 + y") == (level == "surjective")
+
+
+def test_a_predicate_is_taken_apart_into_bounds_that_say_the_same():
+    choice, kinds = random.Random(5), (tir.LT, tir.LE, tir.GT, tir.GE)
+    box = {X: Range(0, 5), Y: Range.from_min_extent(-1, 4), Z: Range(0, 3)}
+    sides = [X, Y, Z, X + Y, X - Y, X * 2 - Z, 3 - X, Y + Z * 2 - X, tir.const(2), tir.const(0), X * 2 + 1]
+    single = several = 0
+    for _ in range(300):
+        terms = [choice.choice(kinds)(choice.choice(sides), choice.choice(sides)) for _ in range(choice.randint(1, 4))]
+        predicate = terms[0]
+        for term in terms[1:]:
+            predicate = tir.And(predicate, term) if choice.random() < 0.7 else tir.And(term, predicate)
+        if not any(isinstance(v, Var) for t in terms for v in (t.a, t.b)) and all(
+            isinstance(v, tir.IntImm) for t in terms for v in (t.a, t.b)
+        ):
+            continue
+        narrowed, constraints = match_bound_constraints(predicate, box)
+        known = [t for t in terms if not all(isinstance(v, tir.IntImm) for v in (t.a, t.b))]
+        for values in itertools.product(*[range(int(r.min), int(r.min) + int(r.extent)) for r in box.values()]):
+            point = dict(zip(box, values))
+            inside = all(
+                evaluate(r.min, point) <= point[v] < evaluate(r.min + r.extent, point) for v, r in narrowed.items()
+            )
+            for value, low, high in constraints:
+                inside = inside and (low is None or evaluate(low, point) <= evaluate(value, point))
+                inside = inside and (high is None or evaluate(value, point) < evaluate(high, point))
+            assert inside == all(evaluate(t, point) for t in known), (predicate, narrowed, constraints, point)
+        single, several = single + (narrowed != box), several + len(constraints)
+    assert single > 60 and several > 200
+    assert (
+        match_bound_constraints(tir.EQ(X, Y), box) is None
+        and match_bound_constraints(tir.Or(X < 1, Y < 1), box) is None
+    )
+    assert match_bound_constraints(Var("f", "float32") < tir.const(1.0, "float32"), box) is None

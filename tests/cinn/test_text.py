@@ -169,7 +169,7 @@ ERRORS = [
     (block("B[i0] = nosuch(A[i0])"), "no function `nosuch`", 8),
     (block("B[i0] = (A[i0] + A)"), "has no indices here", 8),
     (block("B[i0] = A[i0]", "B[i0, i0] = A[i0]"), "has 1 dimensions, not 2", 9),
-    (block("(A[i0] + 1.0f)"), "no statement", 8),
+    (block("(A[i0] + 1.0f)"), "not a statement", 8),
     (block("B[i0] = A[(i0 == 1)]"), "an index is an integer, not `bool`", 8),
     (block("B[i0] = A[i0]").replace("(i)", "(1.0f)"), "an index is an integer, not `float32`", 7),
     (block("B[i0] = A[i0]")[:-2], "never closed", 1),

@@ -6,6 +6,7 @@ import pytest
 from handmade import matmul, module
 
 from tvmagic import codegen, tir
+from tvmagic.codegen.debug import lines_of_assembly, lines_of_llvm
 from tvmagic.ir import Ramp, decl_buffer
 
 
@@ -39,3 +40,78 @@ def test_llvm_knows_its_lines_and_is_the_text_that_is_made_without_them():
     fused = [i for i, row in enumerate(rows) if re.search(r"\bf(mul|ma)|llvm.fm", row) and "declare" not in row]
     assert fused and all(text.line_of[i] == update for i in fused)
     assert len(text.line_of) == len(rows) and texts.assembly().source == text.source
+
+
+ASSEMBLY = """\
+\t.file\t1 "." "lowered.py"
+\t.section\t.text,"ax",@progbits
+\t.globl\tmain
+main:
+.Lfunc_begin0:
+\t.loc\t1 3 0
+\t.cfi_startproc
+\tpushq\t%rbp
+# a remark
+\t.loc\t1 7 5 prologue_end
+
+.LBB0_1:
+\tvmovups\t(%rdi), %ymm0
+\t.loc\t1 8 1
+\tvaddps\t%ymm0, %ymm0, %ymm0
+other:
+\tretq
+\t.section\t.debug_info,"",@progbits
+\t.byte\t1
+\tnop
+\t.text
+\t.p2align\t4
+\tnop
+.data
+_word:
+\t.long\t7
+"""
+
+
+def test_the_lines_of_an_assembly_text():
+    """A location holds up to the next one, through the labels of loops; another function's label or a section ends it."""
+    found = lines_of_assembly("source", ASSEMBLY)
+    assert dict(zip(found.assembly, found.line_of)) == {
+        '\t.section\t.text,"ax",@progbits': 0, "\t.globl\tmain": 0, "main:": 0, "\tpushq\t%rbp": 3, ".LBB0_1:": 0, "\tvmovups\t(%rdi), %ymm0": 7,
+        "\tvaddps\t%ymm0, %ymm0, %ymm0": 8, "other:": 0, "\tretq": 0, "\t.text": 0, "\t.p2align\t4": 0, "\tnop": 0, ".data": 0, "_word:": 0, "\t.long\t7": 0,
+    }  # fmt: skip
+    assert found.of_line(7) == [5] and found.of_line(3) == [3] and found.of_line(99) == [] and found.source == "source"
+
+
+LLVM = """\
+define i32 @f(ptr %p) !dbg !4 {
+  %x = load i32, ptr %p, align 4, !dbg !7, !tbaa !9
+  %y = add i32 %x, 1
+  %z = add i32 %y, 2, !dbg !8, !range !10
+  ret i32 %z, !dbg !8
+}
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!1}
+!other = !{!11}
+
+!0 = distinct !DICompileUnit(language: DW_LANG_C)
+!1 = !{i32 7}
+!4 = distinct !DISubprogram(name: "f", line: 2)
+!7 = !DILocation(line: 5, column: 1, scope: !4)
+!8 = distinct !DILocation(line: 6, column: 1, scope: !4)
+!9 = !{!12, !12}
+!10 = !{i32 0, i32 9}
+!11 = !{!10}
+!12 = !{!"root"}
+"""
+
+
+def test_the_lines_of_llvm_text():
+    """What is there for debugging alone is gone; the rest has numbers from 0 on, in the order of its use."""
+    found = lines_of_llvm("source", LLVM)
+    assert found.splitlines() == [
+        "define i32 @f(ptr %p) {", "  %x = load i32, ptr %p, align 4, !tbaa !0", "  %y = add i32 %x, 1", "  %z = add i32 %y, 2, !range !2", "  ret i32 %z", "}", "!other = !{!3}",
+        "", "!0 = !{!1, !1}", '!1 = !{!"root"}', "!2 = !{i32 0, i32 9}", "!3 = !{!2}",
+    ]  # fmt: skip
+    assert found.line_of == (0, 5, 0, 6, 6, 0, 0, 0, 0, 0, 0, 0) and found.source == "source"
+    plain = lines_of_llvm("", "define void @f() {\n  ret void\n}\n\n")
+    assert plain == "define void @f() {\n  ret void\n}\n" and plain.line_of == (0, 0, 0)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from guard_pages import between_guard_pages
 
 import tvmagic
 from tvmagic import te, tir
+from tvmagic.script import from_source
 
 N = 64
 
@@ -125,3 +127,54 @@ def test_a_search_for_the_largest_branches() -> None:
     B, C = te.compute((1,), lambda z: pair((k, A[k]), axis=k), name="B")
     text = tvmagic.build(te.create_schedule(B.op), [A, B, C]).get_source("ll")
     assert "br i1" in text
+
+
+# What is read for lane `l` of vector `i`, the condition under which that is in the array, and the place that it has in it.
+READS = {
+    "next to each other": ("A[T.Ramp(i * 4 - 2, 1, 4)]", "T.Ramp(i * 4 - 2, 1, 4)", lambda i, l: 4 * i - 2 + l),
+    "backwards": ("A[T.Ramp(i * 4 + 1, -1, 4)]", "T.Ramp(i * 4 + 1, -1, 4)", lambda i, l: 4 * i + 1 - l),
+    "every second": ("A[T.Ramp(i * 4 - 4, 2, 4)]", "T.Ramp(i * 4 - 4, 2, 4)", lambda i, l: 4 * i - 4 + 2 * l),
+    "far apart": ("A[T.Ramp(i * 4 - 7, 5, 4)]", "T.Ramp(i * 4 - 7, 5, 4)", lambda i, l: 4 * i - 7 + 5 * l),
+    "one for all": ("T.Broadcast(A[i * 4 - 4], 4)", "T.Broadcast(i * 4 - 4, 4)", lambda i, l: 4 * i - 4 + 0 * l),
+    "reversed": (
+        "T.Shuffle([A[T.Ramp(i * 4 - 2, 1, 4)]], [3, 2, 1, 0])", "T.Ramp(i * 4 + 1, -1, 4)", lambda i, l: 4 * i + 1 - l
+    ),
+    "two halves": (
+        "T.Shuffle([A[T.Ramp(i * 4, 1, 2)], A[T.Ramp(i * 4 - 2, 1, 2)]], [2, 3, 0, 1])",
+        "T.Ramp(i * 4 - 2, 1, 4)",
+        lambda i, l: 4 * i - 2 + l,
+    ),
+    "pairs": ("P[T.Ramp(i * 2 - 1, 1, 2)]", "T.Ramp(i * 4 - 2, 1, 4)", lambda i, l: 4 * i - 2 + l),
+    "pairs backwards": ("P[T.Ramp(i * 2, -1, 2)]", "T.Ramp(i * 4 + 1, -1, 4)", lambda i, l: 4 * i - 2 * (l // 2) + l % 2),
+    "a whole element": ("Q[i - 1]", "T.Broadcast(i * 4 - 4, 4)", lambda i, l: 4 * i - 4 + l),
+}  # fmt: skip
+SIDES = {
+    "select": "T.Select({taken}, {read}, {other})",
+    "the other side": "T.Select(T.Not({taken}), {other}, {read})",
+    "if_then_else": "T.if_then_else({taken}, {read}, {other})",
+    "nested": "T.Select({places} >= T.Broadcast(0, 4), T.Select({places} < T.Broadcast({n}, 4), {read}, {other}), {other})",
+    "below a sum": "T.Select({taken}, T.Broadcast(T.float32(0), 4) + T.Select({taken}, {read}, {other}), {other})",
+}
+
+
+@pytest.mark.parametrize("check_bounds", [False, True])
+@pytest.mark.parametrize("reads", READS)
+def test_nothing_outside_an_array_is_read_for_a_lane_that_is_off(reads: str, check_bounds: bool) -> None:
+    memory = between_guard_pages(1).view("float32")  # whoever reads beside it dies
+    memory[:] = np.arange(memory.size)
+    n, (read, places, at) = memory.size, READS[reads]
+    taken = f"T.And({places} >= T.Broadcast(0, 4), {places} < T.Broadcast({n}, 4))"
+    words = {"read": read, "places": places, "taken": taken, "n": n, "other": "T.Broadcast(T.float32(-1), 4)"}
+    place = at(np.arange(n // 4 + 1)[:, None], np.arange(4))
+    wanted = np.where((place >= 0) & (place < n), place, -1).astype("float32")
+    for side in SIDES.values():
+        f = from_source(f"""@T.prim_func
+def main(A: T.Buffer(({n},), "float32"), out: T.Buffer(({n + 4},), "float32")):
+    P = T.Buffer(({n // 2},), "float32x2", data=A.data)
+    Q = T.Buffer(({n // 4},), "float32x4", data=A.data)
+    for i in range({n // 4 + 1}):
+        out[T.Ramp(i * 4, 1, 4)] = {side.format(**words)}
+""")
+        out = np.zeros(n + 4, "float32")
+        tvmagic.build(f, check_bounds=check_bounds)(memory, out)
+        np.testing.assert_array_equal(out.reshape(-1, 4), wanted)

@@ -12,6 +12,7 @@ from tvmagic.notebook.commands import record_of
 from tvmagic.operators import Operator, operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.operators.verify import EQUAL, NOT_RUN, verify
+from tvmagic.script import from_source
 
 DENSE = "X: float32[12, 20]\nW: float32[16, 20]\nb: float32[16]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = max(Y[i, j] + b[j], 0)"
 SOFTMAX = "X: float32[n, 10]\nE[i, j] = exp(X[i, j] - max(X[i, q], over=q))\nP[i, j] = E[i, j] / sum(E[i, q], over=q)"
@@ -114,3 +115,18 @@ def test_verifying_comes_to_an_end() -> None:
     op = operator("mm", "A: float32[256, 256]\nB: float32[256, 256]\nC[i, j] += A[i, k] * B[k, j]")
     verdicts = verify(op.passes(code=False), op, seconds=0.05)
     assert {v.ok for v in verdicts} == {None} and any(v.text.startswith(NOT_RUN) for v in verdicts)
+
+
+@pytest.mark.parametrize("outer", ["for i in range(2)", 'with T.launch_thread("blockIdx.x", 2) as i'])
+def test_threads_run_each_time_that_they_are_launched(outer: str) -> None:
+    func = from_source(
+        f"""from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((4,), "int32")):
+    {outer}:
+        with T.launch_thread("threadIdx.x", 4) as t:
+            A[t] = A[t] * 2 + i + t"""
+    )
+    array = np.zeros(4, "int32")
+    run_function(func, [array])
+    assert array.tolist() == [1, 4, 7, 10]

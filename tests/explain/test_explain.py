@@ -18,10 +18,10 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain import CODES, Explanation, body_cycles, explain
 from tvmagic.explain import llvm as facts_module
 from tvmagic.explain.body_cycles import _read_mca, count_cycles, has_osaca, mca_command
+from tvmagic.explain.footprints import footprint, patterns
 from tvmagic.explain.llvm import Facts, facts_of, inner_loops
 from tvmagic.explain.model import model
 from tvmagic.explain.nests import nests_of
-from tvmagic.explain.traffic import footprint, patterns
 from tvmagic.notebook.machine import auto_source
 from tvmagic.operators import Operator, Version, operator
 from tvmagic.operators.scheduling import schedule
@@ -478,7 +478,7 @@ def test_a_quotient_and_a_remainder_are_variables_of_their_own() -> None:
 def test_accesses_that_differ_by_constants_are_one_pattern() -> None:
     op = operator("three", "X: float32[66]\nfor i in range(64): Y[i] = X[i] + X[i + 1] + X[i + 2]")
     (nest,) = nests_of(first(op.version("plain")))[0]
-    found = {p[0].name: p[1] for p in patterns(nest.accesses)}
+    found = {p.access.name: p.offsets for p in patterns(nest.accesses)}
     assert found == {"X": (0, 1, 2), "Y": (0,)}
 
 

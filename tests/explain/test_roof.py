@@ -69,7 +69,7 @@ def test_what_a_cache_holds_is_measured_against_that_cache(cache: pathlib.Path) 
 
 
 def test_a_target_that_is_no_cpu_has_no_roof() -> None:
-    with pytest.raises(TVMagicError, match="is no CPU"):
+    with pytest.raises(TVMagicError, match="is not a CPU"):
         roof_of(Work(1, 1, 32), "cuda")
 
 

@@ -114,7 +114,7 @@ def test_schedules_of_cinn_and_results_of_ascend_show_themselves(rows: Operator,
         (lambda op: ascend.auto_tiling([]), "a list is not what `auto_schedule` gives"),
         (
             lambda op: ascend.auto_tiling(ascend.auto_schedule(ascend.hint_graph(op)), machine=48),
-            "an int is no machine",
+            "an int is not a machine",
         ),
         (lambda op: ascend.hint_graph("rows"), "`rows` is not made of tensor expressions"),
         (lambda op: ascend.parse_graph(op), "a dump is a text, not an Operator"),

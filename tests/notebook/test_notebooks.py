@@ -20,8 +20,9 @@ def runner() -> Any:
     return load(FOLDER / "run.py")
 
 
-# sentences of `%bench` that depend on the times and on the machine, and the unit of its rates
+# sentences of `%bench` that depend on the times, on the machine and on what else it does, and the unit of its rates
 OPEN = re.compile(
+    r"\n?the processors were shared: [^\n]*? when nothing else runs|"
     r"\S+ against [^;\n]*; which of them is faster is open[^\n]*\n?|(?:GFLOP/s|GB/s): [^\n]*\n?|GFLOP/s|GB/s"
 )
 NUMBER = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?(?: ?(?:s|ms|us|ns)\b)?")

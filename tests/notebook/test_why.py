@@ -15,6 +15,7 @@ from tvmagic.explain.explanation import Finding
 from tvmagic.explain.measured import measure_calls
 from tvmagic.notebook.display import shown
 from tvmagic.operators import operator, peaks
+from tvmagic.operators.measure import Timing
 
 CELL = "%%tensor mm -q\nA: float32[64, 96]\nB: float32[96, 80]\nC[i, j] += A[i, k] * B[k, j]\n"
 
@@ -75,12 +76,13 @@ def test_a_time_that_the_model_does_not_explain_is_told(shell: Any, monkeypatch:
     run(shell, "%auto e -q")
     told = "what takes most of the time is not in it"
     why_module = importlib.import_module("tvmagic.notebook.why")  # not the function of that name
-    monkeypatch.setattr(why_module, "_measured", lambda version, size: 40e-6)
+    monkeypatch.setattr(why_module, "_measured", lambda version, size: Timing(40e-6, 40e-6, 9))
     found = run(shell, "%why e")
-    assert told not in found.text(False)
-    monkeypatch.setattr(why_module, "_measured", lambda version, size: 1.0)
+    assert told not in found.text(False) and "shared" not in found.text(False)
+    monkeypatch.setattr(why_module, "_measured", lambda version, size: Timing(1.0, 1.0, 9, waited=0.4))
     found = run(shell, "%why e")
     assert "at-roof" not in found.text(False) and told in found.text(False)
+    assert "a thread waited for one during 40% of the time;" in found.text(False)
     limit = Finding("at-roof", "`B` is at the roof", 1, 1, "", 1.0)
     for seconds, findings in ((40e-6, [limit]), (1.0, [])):
         found.explanation.findings[:] = [limit]
@@ -111,7 +113,7 @@ def test_why_and_compare_of_a_version_that_is_a_program(shell: Any) -> None:
         ("%why mm --target hexagon", "no code is made for `hexagon`, and its vectors and caches are not known"),
         ("%auto mm --target hexagon", "no code is made for `hexagon`"),
         ("%machine --target metal", "no code is made for `metal`"),
-        ("%machine --target opencl", "is no CPU"),
+        ("%machine --target opencl", "is not a CPU"),
         ("%why mm --target ascend", "`ascend` is an NPU, for which there is the source of a kernel"),
         ("%auto mm --target atlas_a2", "`%asm NAME --target atlas_a2`"),
         ("%auto mm:plain", "`mm` is one; %auto makes a version of it and takes none"),

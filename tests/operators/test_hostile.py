@@ -261,13 +261,13 @@ def test_an_operator_that_ran_can_be_pickled_and_copied(again: Callable[[Operato
 
 
 def test_a_module_can_be_pickled_for_this_cpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tvmagic.runtime import saved
+    from tvmagic.runtime import description
 
     module = ran().build()
     text, out = pickle.dumps(module), np.empty(16, "float32")
     pickle.loads(text)(ONES, out)
     assert (out == 16).all() and copy.deepcopy(module) is module
-    monkeypatch.setattr(saved, "this_cpu", lambda: "another")
+    monkeypatch.setattr(description, "this_cpu", lambda: "another")
     with pytest.raises(TVMagicError, match="was compiled for"):
         pickle.loads(text)
 

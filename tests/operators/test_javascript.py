@@ -39,6 +39,8 @@ CELLS = {
     "double": "X: float64[n]\nY[i] = floor(X[i] * 10) / 3 + log1p(abs(X[i]))",
     "norm": "X: float32[20, 30]\nM[i] = mean(X[i, k], over=k)\nV[i] += (X[i, k] - M[i]) * (X[i, k] - M[i])\nN[i, k] = (X[i, k] - M[i]) / sqrt(V[i] / 30 + 1e-5)",
     "update": "A: float32[n]\nA[i] = A[i] + 1",
+    "chosen": "X: float32[9, 8]\nfor t in range(9): Y[t, i] = X[t, i] * 3 > (1 if Y[t - 1, i] else 0) if t > 0 else False",
+    "places": "X: float32[9]\nfor i in range(8): Y[i] = X[i] + X[i < 3]",
     "casts": "X: float32[n]\nY[i] = int32(X[i] * 100) + int8(X[i] * 1000)\nZ[i] = float32(int32(X[i] * 8)) / 2",
 }  # fmt: skip
 

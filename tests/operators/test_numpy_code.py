@@ -42,6 +42,7 @@ CASES = [
     ("I: int32[10]\nT: float32[20, 4]\nZ[i, j] = T[I[i], j]", "Z = T[I]"),
     ("I: int32[10]\nT: float32[10, 5]\nL[i] = -log(abs(T[i, I[i]]) + 1.0)", "T[np.arange(0, 10, dtype=np.int32), I]"),
     ("I: int32[9]\nT: float32[7, 4]\nZ[i, j] = T[I[i], j] if I[i] >= 0 else 0.0", "np.where(I[:, None] >= 0, T[np.clip(I, 0, 6)]"),
+    ("X: float32[7]\nfor i in range(5): Z[i] = X[i] + X[i < 1]", "X[(np.arange(0, 5, dtype=np.int32) < 1).astype(np.int32)]"),
     ("X: float32[8, 6]\nfor i in range(20): Z[i, j] = X[(i + 7) % 8, j]", "X[(np.arange(0, 20, dtype=np.int32) + 7) % 8]"),
 ]  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +18,7 @@ from tvmagic.operators import operator
 from tvmagic.operators.arrays import require_memory
 from tvmagic.operators.covered_elements import check_tensors_reached
 from tvmagic.operators.measure import Timing, bench, check, compare, measure, measure_in_turns
-from tvmagic.operators.quiet import rest
+from tvmagic.operators.quiet import Sharing, rest, shared
 from tvmagic.operators.scheduling import CellError, schedule
 from tvmagic.passes import Record
 
@@ -261,6 +263,47 @@ def test_what_is_measured_waits_for_threads_that_compute(
     monkeypatch.setattr("tvmagic.operators.quiet.time", clocks)
     assert rest(0.4) is rests
     assert now[0] == pytest.approx(slept, abs=0.021)
+
+
+def test_processors_that_others_use_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # the first thread waits for half of the time that is measured, and for more of the time between; another one has just begun
+    now, waits = [0.0], {"1": 5_000_000}
+    monkeypatch.setattr("tvmagic.operators.quiet.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("tvmagic.operators.quiet._waits", lambda: dict(waits))
+    sharing = Sharing()
+    assert sharing.share == 0.0
+    for _ in range(3):
+        with sharing:
+            now[0] += 0.002
+            waits["1"] += 1_000_000
+            waits["2"] = 2_000_000_000
+        now[0] += 1.0
+        waits["1"] += 900_000_000
+        waits.pop("2")
+    assert sharing.share == pytest.approx(0.5)
+    assert shared({"V": 0.05, "NumPy": 0.0}) == [] == shared({})
+    assert "during 50% of the time; measure again" in shared({"V": 0.5})[0]
+    assert "during 62% of the time, most for NumPy; measure again" in shared({"V": 0.1, "NumPy": 0.62})[0]
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="what is counted is Linux's")
+def test_two_programs_on_one_processor_wait_for_each_other() -> None:
+    code = """if True:
+        import os, subprocess, sys, time
+        from tvmagic.operators.quiet import Sharing
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        try:
+            with Sharing() as sharing:
+                begun = time.perf_counter()
+                while time.perf_counter() - begun < 0.6:
+                    pass
+        finally:
+            other.kill()
+        print(sharing.share)
+    """
+    share = float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    assert share > 0.2
 
 
 def test_costs_are_counted_exactly() -> None:

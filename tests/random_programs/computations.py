@@ -39,12 +39,7 @@ class RandomProgram:
 
     def __init__(self, rng: random.Random, without: frozenset[str]) -> None:
         self.rng, self.without = rng, without
-        self.sizes: dict[str, int] = {}
-        if rng.random() < 0.35 and "symbolic" not in without:
-            for name in rng.choice((("n",), ("n", "m"))):
-                self.sizes[name] = rng.choice((1, 2, 3, 5, 8, 13, 20))
-                if rng.random() < 0.08 and "empty" not in without:
-                    self.sizes[name] = 0
+        self.sizes = self.random_sizes()
         wrap = rng.random() < 0.3 and "wrap" not in without
         self.special = rng.random() < 0.15 and "special" not in without
         self.values = Values(rng, self.sizes, wrap, without)
@@ -53,6 +48,16 @@ class RandomProgram:
         self.tensors: list[TensorInfo] = list(self.inputs)
 
     # ------------------------------------------------------------------ parts
+
+    def random_sizes(self) -> dict[str, int]:
+        """The values of the symbolic sizes by name."""
+        rng, sizes = self.rng, {}
+        if rng.random() < 0.35 and "symbolic" not in self.without:
+            for name in rng.choice((("n",), ("n", "m"))):
+                sizes[name] = rng.choice((1, 2, 3, 5, 8, 13, 20))
+                if rng.random() < 0.08 and "empty" not in self.without:
+                    sizes[name] = 0
+        return sizes
 
     def some_dtype(self) -> str:
         return self.dtype if self.rng.random() < 0.7 else self.rng.choice(sl.DTYPES)
@@ -195,7 +200,7 @@ class RandomProgram:
         try:
             return self.evaluate(arrays)
         except sl.OutsideError:
-            if 0 in self.sizes.values():
+            if any(0 in self.concrete(t.shape) for t in self.tensors):
                 raise Refused("an array without elements is read") from None
             raise
 

@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
+from guard_pages import between_guard_pages
 
 ZONE = 512  # bytes on each side
+EDGES = (None, "first", "last")
 PATTERN = np.random.default_rng(1).integers(1, 256, 1 << 16, dtype="uint8")
 
 
@@ -16,7 +18,8 @@ class Guarded:
 
     `strided`: the last dimension takes every second element. `filled` false leaves the pattern in the array, for
     what is to be written. `changes`: whether the array itself may be written. `steps`: from one element to the next, for
-    each dimension (backwards if negative); `order`: the dimensions as they lie in memory, the innermost last.
+    each dimension (backwards if negative); `order`: the dimensions as they lie in memory, the innermost last. `edge`: the end of
+    the array, `"first"` or `"last"`, beyond which memory cannot even be read: whoever does dies.
     """
 
     def __init__(
@@ -27,14 +30,20 @@ class Guarded:
         changes: bool = False,
         order: tuple[int, ...] | None = None,
         steps: tuple[int, ...] | None = None,
+        edge: str | None = None,
     ) -> None:
         order = tuple(range(values.ndim)) if order is None else order
         if steps is None:
             steps = (1,) * (values.ndim - 1) + (2 if strided else 1,) if values.ndim else ()
         shape = tuple(values.shape[axis] * abs(steps[axis]) for axis in order)
         size = math.prod(shape) * values.dtype.itemsize
-        self.memory = np.resize(PATTERN, size + 2 * ZONE + 64)
-        start = ZONE + (-(self.memory.ctypes.data + ZONE)) % 64
+        if edge is None:
+            self.memory = np.resize(PATTERN, size + 2 * ZONE + 64)
+            start = ZONE + (-(self.memory.ctypes.data + ZONE)) % 64
+        else:
+            self.memory = between_guard_pages(size + ZONE)
+            self.memory[:] = np.resize(PATTERN, self.memory.size)
+            start = 0 if edge == "first" else self.memory.size - size
         inner = self.memory[start : start + size].view(values.dtype).reshape(shape)
         self.array = inner[(..., *[slice(None, None, steps[axis]) for axis in order])].transpose(np.argsort(order))
         if filled:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from guarded_arrays import Guarded, difference
+from guarded_arrays import EDGES, Guarded, difference
 
 TARGETS = ("llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64-v2")
 # relative and absolute, for what ends in a function such as exp; everything else is exact
@@ -93,11 +93,11 @@ class Argument:
     def __init__(self, value: Any, written: bool, inexact: bool = False, known: Any = None, start: Any = None) -> None:
         self.value, self.written, self.inexact, self.known, self.start = value, written, inexact, known, start
 
-    def guarded(self, strided: bool) -> Guarded:
+    def guarded(self, strided: bool, edge: str | None) -> Guarded:
         """The array for the call."""
         if self.start is not None:
-            return Guarded(self.start, strided, changes=True)
-        return Guarded(self.value, strided, not self.written, self.written)
+            return Guarded(self.start, strided, changes=True, edge=edge)
+        return Guarded(self.value, strided, not self.written, self.written, edge=edge)
 
 
 def tolerance(given: Argument) -> tuple[float, float]:
@@ -105,14 +105,23 @@ def tolerance(given: Argument) -> tuple[float, float]:
     return TOLERANCES.get(str(given.value.dtype), (0, 0)) if given.inexact else (0, 0)
 
 
-def check_call(function: Callable[..., Any], arguments: list[Any], rng: random.Random, strided: bool = False) -> None:
+def check_call(
+    function: Callable[..., Any],
+    arguments: list[Any],
+    rng: random.Random,
+    strided: bool = False,
+    edges: tuple[str | None, ...] = EDGES,
+) -> None:
     """Call `function` on guarded arrays; raise `Wrong` unless it does what `arguments` say.
 
-    Integers among the arguments are passed as they are.
+    Integers among the arguments are passed as they are. `edges`: those of the arrays, in turn.
     """
     from tvmagic.errors import BoundsError
 
-    arrays = [a if isinstance(a, int) else a.guarded(strided and rng.random() < 0.5) for a in arguments]
+    arrays = [
+        a if isinstance(a, int) else a.guarded(strided and rng.random() < 0.5, edges[(n + a.value.size) % len(edges)])
+        for n, a in enumerate(arguments)
+    ]
     try:
         function(*[a if isinstance(a, int) else a.array for a in arrays])
     except Unavailable:

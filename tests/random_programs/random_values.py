@@ -96,7 +96,7 @@ class Values:
         const = lambda n: sl.constant(n, sl.INDEX)  # noqa: E731
         bound = size.expr(self.sizes)
         if not axes or rng.random() < 0.06:
-            return const(rng.randrange(size.least))
+            return const(rng.randrange(max(size.least, 1)))
         axis = rng.choice(axes)
         var = axis.var(self.sizes)
         chance = rng.random()

@@ -514,11 +514,12 @@ class Case:
     """
 
     schedules = Schedules
+    program_class: type[Program] = Program
 
     def __init__(self, seed: int, without: frozenset[str] = frozenset()) -> None:
         self.rng = random.Random(seed)
         self.seed = seed
-        self.program = Program(self.rng, without)
+        self.program = self.program_class(self.rng, without)
         self.outputs: list[Stage | Group] = [self.program.stages[-1]]
         if len(self.program.stages) > 1 and self.rng.random() < 0.15:
             self.outputs.insert(0, self.rng.choice(self.program.stages[:-1]))

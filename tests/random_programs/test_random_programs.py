@@ -22,7 +22,18 @@ from tir_schedules import CALLS
 
 from tvmagic.tir.schedule.instruction import InstructionKind
 
-SHORT = {"te": 50, "beyond": 20, "tir": 40, "cell": 60, "calls": 6, "notation": 12, "flow": 8, "magic": 2}
+SHORT = {
+    "te": 50,
+    "beyond": 20,
+    "tir": 40,
+    "cell": 60,
+    "calls": 6,
+    "notation": 12,
+    "flow": 8,
+    "magic": 2,
+    "tiny": 20,
+    "inplace": 10,
+}
 LONG = dict.fromkeys(KINDS, 20_000) | {"notation": 5_000, "flow": 5_000, "magic": 2_000}  # a session takes some seconds
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {
@@ -53,6 +64,7 @@ SEEDS: dict[str, dict[int, str]] = {
         601894: "a loop split where its own result says",
         700013: "a view of a buffer that is bound to two parts",
         700081: "what calls of an intrinsic read in the loop of another stage",
+        992670: "a check of a row that a lane that is off would read",
         700158: "virtual threads of a layout that begins before 0",
     },
     "beyond": {},
@@ -95,6 +107,9 @@ SEEDS: dict[str, dict[int, str]] = {
     "notation": {105: "two results without dimensions, one read by a scan"},
     "flow": {},
     "magic": {},
+    "tiny": {},
+    "inplace": {},
+    "float8": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}
@@ -182,7 +197,7 @@ def fault(change: Any) -> str:
 
     values = np.arange(12, dtype="float32").reshape(3, 4)
     try:
-        check_call(run, [Argument(values, False), Argument(values * 2, True)], random.Random(0))
+        check_call(run, [Argument(values, False), Argument(values * 2, True)], random.Random(0), edges=(None,))
     except Wrong as error:
         return error.kind
     return "right"

@@ -97,7 +97,7 @@ class Program(RandomProgram):
         chance = rng.random()
         whole = [m for m in self.nests if len(m.outputs) == 1 and not m.inexact]
         if whole and rng.random() < 0.08 and "update" not in self.without:
-            return self.update_nest(name, rng.choice(whole))
+            return self.update_nest(name, rng.choice(whole).outputs[0].name)
         if chance < 0.3:
             self.make_reduction(nest)
         elif chance < 0.36 and "tuple" not in self.without:
@@ -117,9 +117,9 @@ class Program(RandomProgram):
         """Give a nest an axis to reduce over."""
         nest.reduced.append(Axis(name, extent))
 
-    def update_nest(self, name: str, earlier: Nest) -> Nest:
-        """Another value for each element of a buffer, from its old one."""
-        target = next(t for t in self.tensors if t.name == earlier.outputs[0].name)
+    def update_nest(self, name: str, changed: str) -> Nest:
+        """Another value for each element of the buffer called `changed`, from its old one."""
+        target = next(t for t in self.tensors if t.name == changed)
         nest = Nest(name, target.shape)
         old = sl.load(target, [axis.var(self.sizes) for axis in nest.axes])
         other = self.values.leaf(target.dtype, nest.axes, [t for t in self.tensors if t.name != target.name])
@@ -340,10 +340,12 @@ class Case:
     `calls` are the schedule calls that were accepted; with `replay` these are made and no random ones.
     """
 
+    program_class: type[Program] = Program
+
     def __init__(self, seed: int, without: frozenset[str] = frozenset()) -> None:
         self.rng = random.Random(seed)
         self.seed = seed
-        self.program = Program(self.rng, without)
+        self.program = self.program_class(self.rng, without)
         self.bounds = self.rng.random() < 0.5
         self.target = self.rng.choice(TARGETS)
         self.debug_mask = "all" if self.rng.random() < 0.25 else "none"

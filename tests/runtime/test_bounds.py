@@ -164,6 +164,26 @@ def test_a_pointer_reaches_no_further_than_its_buffer():
             built(SIX, result, first)
 
 
+@pytest.mark.parametrize("strides", ["[s, 1]", "[8, 1]", "[s, t]"])
+def test_the_region_of_a_pointer_into_rows_with_gaps_has_a_last_gap(strides):
+    """`access_ptr` tells the region of strides[0] * shape[0] elements, which ends behind the last row's gap."""
+    text = (
+        f"a: T.handle, B: T.Buffer((4,)), n: T.int32):\n    s, t = T.int32(), T.int32()\n"
+        f"    A = T.match_buffer(a, (3, 4), strides={strides})\n"
+        "    T.evaluate(T.call_extern('int32', 'memcpy', B.access_ptr('w'), A.access_ptr('r', offset=n), 16))\n"
+    )
+    built, result = tvm.build(program(text), check_bounds=True), np.zeros(4, "float32")
+    wide = np.arange(20, dtype="float32")[:20]
+    rows = np.lib.stride_tricks.as_strided(wide, (3, 4), (32, 4))  # of 20 elements, the last gap is not there
+    for first in (0, 8, 16):
+        built(rows, result, first)
+        np.testing.assert_array_equal(result, wide[first : first + 4])
+    with pytest.raises(BoundsError):
+        built(rows, result, -1)
+    with pytest.raises(BoundsError, match="of 24 elements"):
+        built(rows, result, 25)
+
+
 def test_what_is_proved_is_not_checked():
     A = te.placeholder((16, 16), name="A")
     B = te.compute((16, 16), lambda i, j: A[15 - i, j] + A[i, j // 2], name="B")

@@ -14,7 +14,7 @@ import tvmagic.codegen as codegen
 import tvmagic.runtime as runtime
 from tvmagic import te
 from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS
-from tvmagic.runtime.support_code import PARTS, machine_part, processors_part, support_module, system_part
+from tvmagic.runtime.support_code import PARTS, own_parts, support_module
 
 RUNTIME = pathlib.Path(runtime.__file__).parent / "ll"
 CODEGEN = pathlib.Path(codegen.__file__).parent / "ll"
@@ -55,7 +55,7 @@ def test_the_helpers_of_webassembly_assemble_together() -> None:
 
 
 def test_the_parts_of_the_runtime_define_what_they_use() -> None:
-    machines = {part(triple) for triple in [*POSIX, *WINDOWS] for part in (machine_part, system_part, processors_part)}
+    machines = {part for triple in [*POSIX, *WINDOWS] for part in own_parts(triple)}
     assert {p.stem for p in RUNTIME.glob("*.ll")} == {*machines, *PARTS, "builtins"}
     for triple in [*POSIX, *WINDOWS]:
         module = support_module(triple)

@@ -184,3 +184,32 @@ def test_a_thousand_lines_are_read_in_150_milliseconds(cpu_seconds) -> None:
 def test_work_grows_with_the_text(calls) -> None:
     small, large = _large_text(300), _large_text(3000)
     assert calls(lambda: from_source(large)) < 11 * calls(lambda: from_source(small))
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "step"),
+    [(0, 8, 1), (0, 8, 2), (0, 7, 2), (0, 7, 3), (8, 0, -2), (9, 0, -2), (7, 3, -1), (9, 2, -4)],
+)
+def test_slices_have_as_many_lanes_as_in_python(start: int, stop: int, step: int) -> None:
+    text = f"@T.prim_func\ndef f(A: T.Buffer((16,), 'int32')):\n    A[{start}:{stop}:{step}] = A[{start}:{stop}:{step}]"
+    func = from_source("from tvm.script import tir as T\n" + text)
+    assert func.body.value.dtype.lanes == len(range(start, stop, step))
+    assert structural_equal(from_source(func.script()), func)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(n < 3) == (m < 4)",
+        "(n < 3) == True",
+        "True != (n == m)",
+        "((n < 3) == (m < 4)) != (n > m)",
+        "(n == 3) and (m < 4) == (n < m)",
+    ],
+)
+def test_comparisons_of_comparisons_are_no_chains(text: str) -> None:
+    text = text.replace("True", "T.bool(True)")
+    func = from_source(
+        f"from tvm.script import tir as T\n@T.prim_func\ndef f(A: T.Buffer((4,), 'bool'), n: T.int32, m: T.int32):\n    A[0] = {text}"
+    )
+    assert structural_equal(from_source(func.script()), func), func.script()

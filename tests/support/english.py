@@ -21,7 +21,7 @@ PACKAGE = ROOT / "tvmagic"
 # what is counted (a regular expression), and what is written in its place
 INSTEAD = {
     r"(?:[,;(] |\b(?:None|raises?|error|empty|zero|nothing|one|true|false|only|also|even|except|refused|needed) )where\b": "if, when",
-    r"\bst(?:ands?|anding|ood) (?:in(?! for)|under|by|at|on|above|below|beside|inside|outside|before|after|between|there|here)\b": "is in, appears in, is below",
+    r"\bst(?:ands?|anding|ood) (?:in(?! for)|under|by|at|on|above|below|beside|inside|outside|before|after|between|there|here|behind|next|first|last|alone|innermost)\b": "is in, appears in, is below",
     r"\bby NumPy\b": "in NumPy, with NumPy",
     r"(?<!there )\b(?:is|are|was|be) (?-i:none)\b(?! of)": "is not one",
     r"\bnot taken is not read\b": "the branch not taken is not evaluated",
@@ -36,6 +36,7 @@ INSTEAD = {
     r"\banew\b": "again",
     r"\b(?:in|out)side of\b": "inside, outside",
     r"\bthe ones? that\b": "the X that",
+    r"(?<!there )\b(?:is|was|are|were) no (?!longer|more|less|better|larger|wider|such|help|iteration|slip|one\b)[a-z]": "is not a",
 }
 PATTERNS = {re.compile(words, re.IGNORECASE): instead for words, instead in INSTEAD.items()}
 AREAS = ("messages", "docstrings", "pages")

@@ -1,15 +1,17 @@
 """Runs chosen tests with a fault planted, each time in a fork of a process that has imported and collected them all.
 
-usage: forks.py QUESTIONS.json ANSWERS.txt FOLDER ... with questions `[{path, text, function, tests, seconds}]`
+usage: forks.py QUESTIONS.json ANSWERS.txt FOLDER ... with questions `[{path, text, tests, seconds}]`
 
 Starting pytest takes seconds and most faults are noticed in a tenth of one. The fault is in the code of a function:
-`text` is the file's text with the fault, `function` the first line of the outermost function around it. A line of the
-answers has the number of a question and `True` if all its tests passed.
+`text` is the file's text with the fault. A line of the answers has the number of a question and `True` if all its tests
+passed.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
+import inspect
 import json
 import os
 import pathlib
@@ -18,6 +20,7 @@ import signal
 import sys
 import time
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,30 +28,30 @@ import pytest
 MEMORY = 8 << 30  # in bytes, of a fork: a fault may build something without end
 
 
-def code_at(code: types.CodeType, line: int) -> types.CodeType | None:
-    """The outermost function of a compiled file whose first line, that of its decorators or its own, is `line`."""
+def all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code of a file or function, and that of all functions and classes inside it."""
+    yield code
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
-            inside = inner if inner.co_firstlineno == line else code_at(inner, line)
-            if inside is not None:
-                return inside
-    return None
+            yield from all_codes(inner)
 
 
-def plant(path: str, text: str, line: int) -> bool:
-    """Give each function that was made at `line` of a file the code that it has in `text`; whether there is one."""
-    new = code_at(compile(text, path, "exec"), line)
-    if new is None:
-        return False
+def plant(path: str, text: str) -> bool:
+    """Give each function of a file the code that it has in `text`; whether the outermost one that differs was there.
+
+    So for the functions inside it, which others hold that were made as the file was imported: what a decorator gave.
+    """
+    before, after = (compile(source, path, "exec") for source in (pathlib.Path(path).read_text(), text))
+    codes = {old: new for old, new in zip(all_codes(before), all_codes(after), strict=True) if old != new}
+    outermost = next((old for old in codes if old.co_flags & inspect.CO_OPTIMIZED), None)  # of no class, nor the file
     found = False
     for thing in gc.get_objects():
-        if isinstance(thing, types.FunctionType):
-            old = thing.__code__
-            if old.co_firstlineno == line and old.co_name == new.co_name and old.co_filename == path:
-                if old.co_freevars != new.co_freevars:
-                    return False
-                thing.__code__ = new
-                found = True
+        if isinstance(thing, types.FunctionType) and thing.__code__.co_filename == path and thing.__code__ in codes:
+            old, new = thing.__code__, codes[thing.__code__]
+            if old.co_freevars != new.co_freevars:
+                return False
+            thing.__code__ = new
+            found |= old == outermost
     return found
 
 
@@ -76,7 +79,9 @@ class Forks:
         try:
             resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             path = str(pathlib.Path(question["path"]).resolve())
-            if not plant(path, question["text"], question["function"]):
+            module = question["path"].removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            importlib.import_module(module)  # some are loaded when they are first used
+            if not plant(path, question["text"]):
                 os._exit(2)
             chosen = [items[name] for name in question["tests"] if name in items]
             status = 0

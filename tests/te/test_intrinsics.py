@@ -61,6 +61,24 @@ def test_a_reduction_over_several_calls(with_init: bool) -> None:
     assert largest_difference(s, [A, B, C]) < 1e-5
 
 
+def test_without_a_start_no_loop_is_of_data_and_reduction() -> None:
+    A = te.placeholder((3, 24), name="A")
+    B = te.placeholder((24,), name="B")
+    k = te.reduce_axis((0, 24), "k")
+    C = te.compute((3,), lambda i: te.sum(A[i, k] * B[k], axis=k), name="C")
+    for with_init in (True, False):
+        s = te.create_schedule(C.op)
+        outer, inner = s[C].split(k, 8)
+        s[C].fuse(C.op.axis[0], outer)
+        s[C].tensorize(inner, dot(8, with_init))
+        if with_init:
+            assert largest_difference(s, [A, B, C]) < 1e-5
+        else:
+            n = s.normalize()
+            bounds = te.schedule.InferBound(n)
+            assert "is fused of data and reduction" in refused(lambda: te.schedule.ScheduleOps(n, bounds, False))
+
+
 def test_a_stage_made_of_calls() -> None:
     A = te.placeholder((8, 16), name="A")
     call = increment(16)

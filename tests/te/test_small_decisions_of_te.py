@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
 
 from tvmagic import te
+from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import IntImm, Range, SizeVar
 from tvmagic.te.schedule import Schedule
 from tvmagic.te.schedule.attributes import AttachType
-from tvmagic.te.schedule.infer_bound import _first
+from tvmagic.te.schedule.auto_inline import is_broadcast, is_elem_wise, is_injective
+from tvmagic.te.schedule.infer_bound import _first, _inside_shape, needs_relax
 from tvmagic.te.schedule.rfactor import _connected
+from tvmagic.te.schedule.scan import scan_fix_point_analysis
+from tvmagic.te.schedule.thread import StorageRank, ThreadScope
+from tvmagic.te.schedule.thread_memory import has_memory_of_its_own
 
 
 def sums() -> tuple[Any, Any, Any]:
@@ -91,3 +97,162 @@ def test_what_is_said_of_layouts() -> None:
     s = s.normalize()
     text = str(te.schedule.ScheduleOps(s, te.schedule.InferBound(s), False))
     assert '"axis_separators", 1)' in text and '"layout_transforms", 1)' in text
+
+
+MATRIX = te.placeholder((8, 6), name="M")
+ROW, COLUMN, ONE = te.placeholder((6,), name="R"), te.placeholder((8, 1), name="K"), te.placeholder((1,), name="O")
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        (lambda i, j: MATRIX[i, j] + 1.0, "elementwise broadcast injective"),
+        (lambda i, j: MATRIX[i, j] * MATRIX[i, j], "elementwise broadcast injective"),
+        (lambda i, j: MATRIX[i, j] + MATRIX[0, j], "broadcast injective"),
+        (lambda i, j: ROW[j], "broadcast injective"),
+        (lambda i, j: MATRIX[i, j] + ROW[j], "broadcast injective"),
+        (lambda i, j: COLUMN[i, 0] * ONE[0], "broadcast injective"),
+        (lambda i, j: MATRIX[i, 1], "injective"),
+        (lambda i, j: MATRIX[j, i], "injective"),
+        (lambda i, j: MATRIX[i, i], "injective"),
+        (lambda i, j: MATRIX[j, j], "injective"),
+        (lambda i, j: MATRIX[i + 0 * j, j // 2], "injective"),
+        (lambda i, j: MATRIX[i, j] + MATRIX[7 - i, j], "injective"),
+        (lambda i, j: 1.0, "elementwise broadcast injective"),
+        (lambda i, j: (MATRIX[i, j], MATRIX[i, j]), ""),
+    ],
+)
+def test_which_computations_are_inlined_by_themselves(body: Any, kinds: str) -> None:
+    out = te.compute((6, 6), body, name="B")
+    first = out[0] if isinstance(out, (list, tuple)) else out
+    tests = {"elementwise": is_elem_wise, "broadcast": is_broadcast, "injective": is_injective}
+    assert " ".join(name for name, test in tests.items() if test(first.op)) == kinds
+    assert not any(test(MATRIX.op) for test in tests.values())
+
+
+def test_reductions_are_not_inlined_by_themselves() -> None:
+    k = te.reduce_axis((0, 6), "k")
+    total = te.compute((8,), lambda i: te.sum(MATRIX[i, k], k), name="S")
+    assert not is_injective(total.op) and not is_broadcast(total.op) and not is_elem_wise(total.op)
+
+
+class Tags:
+    """The part of bounds inference that knows the threads of loops."""
+
+    def thread_tag(self, iv: str) -> str:
+        return iv
+
+
+def test_which_loops_are_relaxed_for_which_memory() -> None:
+    """Outside the place of computation all loops; inside it, threads that share the memory."""
+    shared = {  # the memories that all iterations of a tag share, once what is computed is inside
+        "": (),
+        "pipeline": (),
+        "blockIdx.x": ("global",),
+        "threadIdx.x": ("global", "shared", "warp"),
+        "threadIdx.y": ("global", "shared"),
+        "vthread": ("global", "shared"),
+        "cthread": ("global", "shared"),
+    }
+    ranks = {
+        "global": StorageRank.GLOBAL,
+        "shared": StorageRank.SHARED,
+        "warp": StorageRank.WARP,
+        "local": StorageRank.LOCAL,
+    }
+    for tag, scopes in shared.items():
+        loop = tag in ("", "pipeline")
+        for name, rank in ranks.items():
+            inside, outside = (needs_relax(tag, found, rank, Tags()) for found in (True, False))  # type: ignore[arg-type]
+            assert inside == (name in scopes), (tag, name)
+            assert outside == (loop or tag in ("vthread", "cthread") or name in scopes), (tag, name)
+
+
+@pytest.mark.parametrize(
+    ("tag", "scope"),
+    [
+        ("threadIdx.x", (1, 0)),
+        ("threadIdx.z", (1, 2)),
+        ("blockIdx.y", (0, 1)),
+        ("vthread", (1, -1)),
+        ("cthread", (1, -1)),
+    ],
+)
+def test_threads_and_the_memory_they_have_of_their_own(tag: str, scope: tuple[int, int]) -> None:
+    assert ThreadScope.of(tag) == scope and ThreadScope.launched(tag) == (scope[1] >= 0)
+    _, b, s = sums()
+    data, axis = b.op.axis[0], te.thread_axis(tag)
+    for rank in (StorageRank.GLOBAL, StorageRank.SHARED, StorageRank.WARP, StorageRank.LOCAL):
+        own = {0: ("SHARED", "WARP", "LOCAL"), 1: ("WARP", "LOCAL")}[scope[0]]
+        expected = rank.name in own and not (rank.name == "WARP" and scope == (1, 0))
+        assert has_memory_of_its_own(s[b], data, axis, {s[b]: rank}) == expected, rank
+        assert not has_memory_of_its_own(s[b], b.op.reduce_axis[0], axis, {s[b]: rank})
+    assert not has_memory_of_its_own(s[b], data, axis, {})
+
+
+@pytest.mark.parametrize(
+    ("step", "apart"),
+    [
+        (lambda s, x, t, i, j: s[t - 1, i, j] + x[t, i, j], (True, True)),
+        (lambda s, x, t, i, j: s[t - 1, i, 0] + x[t, i, j], (True, False)),
+        (lambda s, x, t, i, j: s[t - 1, 7 - i, j] + x[t, i, j], (False, True)),
+        (lambda s, x, t, i, j: s[t - 1, j, i] + x[t, i, j], (False, False)),
+        (lambda s, x, t, i, j: s[t - 1, i, j] + s[t - 1, i, i], (False, False)),
+        (lambda s, x, t, i, j: s[t - 1, i, i] + s[t - 1, j, j], (False, False)),
+        (lambda s, x, t, i, j: x[t, i, j], (False, False)),
+    ],
+)
+def test_axes_of_a_scan_that_steps_keep_apart(step: Any, apart: tuple[bool, bool]) -> None:
+    x = te.placeholder((5, 8, 8), name="X")
+    state = te.placeholder((5, 8, 8), name="state")
+    first = te.compute((1, 8, 8), lambda t, i, j: x[0, i, j], name="first")
+    update = te.compute((5, 8, 8), lambda t, i, j: step(state, x, t, i, j), name="update")
+    scan = te.scan(first, update, state, inputs=[x], name="scan")
+    assert tuple(scan_fix_point_analysis(scan.op).values()) == apart
+
+
+def test_what_is_read_stays_in_the_shape_where_that_is_less() -> None:
+    size, n = IntImm("int32", 8), SizeVar("n")
+    everything, analyzer = IntSet.everything(), Analyzer()
+
+    def inside(low: Any, high: Any, extent: Any = size) -> str:
+        found = _inside_shape(IntSet.interval(low, high), extent, analyzer)
+        return f"{found.min_value} {analyzer.simplify(found.max_value) if found.has_upper_bound() else found.max_value}"
+
+    assert inside(0, 7) == inside(-1, 7) == inside(0, 8) == inside(-3, 20) == "0 7"
+    assert inside(1, 9) == "1 9" and inside(-1, 6) == "-1 6" and inside(2, 5) == "2 5"
+    assert inside(-1, n, n) == "0 n - 1" and inside(-1, n - 2, n) == "-1 n - 2"
+    assert inside(everything.min(), everything.max()) == "0 7"
+    assert inside(everything.min(), 3) == "neg_inf 3" and inside(3, everything.max()) == "3 pos_inf"
+
+
+def test_stages_by_tensor_operation_and_name() -> None:
+    a, b, s = sums()
+    assert s[b] is s[b.op] is s["B"] and s[a].op is a.op and b in s and b.op in s and "A" in s and "C" not in s
+    other = te.compute((2,), lambda i: 1.0, name="Z")
+    for key, message in ((other, "no stage `Z`"), ("Z", "no stage `Z`"), (3, "no stage `3`")):
+        with pytest.raises(ScheduleError, match=message) as caught:
+            s[key]
+        assert caught.value.hint == "its stages are `A`, `B`"
+    assert other not in s and repr(s) == "schedule(A, B)"
+    twin = te.compute((12, 9), lambda i, j: b[i, j], name="B")
+    with pytest.raises(ScheduleError, match="2 stages have the name `B`"):
+        te.create_schedule(twin.op)["B"]
+
+
+def _one_more(tensor: Any, i: Any) -> Any:
+    return tensor[i] + 1.0
+
+
+def test_groups_count_what_is_in_them() -> None:
+    a = te.placeholder((8,), name="A")
+    stages = [a]
+    for name in "BCDE":
+        stages.append(te.compute((8,), functools.partial(_one_more, stages[-1]), name=name))
+    _, b, c, d, e = stages
+    s = te.create_schedule(e.op)
+    outer = s.create_group(d, a)
+    assert outer.num_child_stages == 3 and s[b].group is outer and s[e].group is None
+    inner = s.create_group(c, b, include_inputs=True)
+    assert (inner.num_child_stages, outer.num_child_stages) == (2, 2)
+    assert inner.group is outer and s[b].group is inner and s[d].group is outer

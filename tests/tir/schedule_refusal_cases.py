@@ -331,7 +331,7 @@ _REDUCED = [
     _case("pad_after_read", "sch.decompose_padding('P', L('P')[0])", "in front of block `P`", "block R", "loop i"),
     _case("single", "sch.pad_einsum('C', [2])", "is a list of 2 positive integers, not [2]", "block C"),
     _case("opaque", "sch.pad_einsum('C', [3, 1])", "it is neither complete nor a reduction", "block C"),
-    _case("folded", "sch.pad_einsum('C', [3, 3])", "which is no plain variable", "block C"),
+    _case("folded", "sch.pad_einsum('C', [3, 3])", "which is not a plain variable", "block C"),
     _case("steps", "sch.pad_einsum('C', [3, 3])", "its body is not one store", "block C"),
     _case("largest", "sch.pad_einsum('C', [1, 8])", "zeros along `vk` would change its result", "block C"),
     _case("beside", "sch.pad_einsum('C', [3, 3])", "must hold block `C` alone", "block C", "loop i"),
@@ -405,7 +405,7 @@ _STORED = [
 
 _KEPT = [
     _case("whole_sum", "loop = L('B')[0]\nsch.parallel(loop)\nsch.reverse_compute_at('C', loop)",
-          "runs at once, and block `C` would reduce `vk` over it", "loop i"),
+          "run at the same time, and block `C` would reduce `vk` over them", "loop i"),
     _case("sum_chain", "sch.merge(L('B')[1], L('C')[1])",
           "would read buffer `B`, which block `B` has only reduced in part", "block C", "block B"),
     _case("running_sum", "sch.reverse_compute_at('C', L('B')[0])", "has only reduced in part", "block C", "block B"),

@@ -190,3 +190,83 @@ def test_many_random_loops(first: int) -> None:
 @pytest.mark.parametrize("first", range(1000, 2000, 100))
 def test_many_random_schedules(first: int) -> None:
     run_schedules(range(first, first + 100))
+
+
+VIEWS = {
+    # two shapes of one memory: elements by their number
+    "rows of a view": ("V = T.decl_buffer((4, 8), data=A.data)\nfor p in T.parallel(4):\n    for j in range(8):\n        V[p, j] = A[p * 8 + j]", []),
+    "a view of the next row": ("V = T.decl_buffer((4, 8), data=A.data)\nfor p in T.parallel(3):\n    for j in range(8):\n        V[p, j] = A[p * 8 + j + 8]", ["p = 1 and p = 0", "`A[8]`|`V[1, 0]`"]),
+    "two ranks": ("V = T.decl_buffer((2, 4, 4), data=A.data)\nW = T.decl_buffer((8, 4), data=A.data)\nfor p in T.parallel(8):\n    for j in range(4):\n        W[p, j] = V[p // 4, p % 4, j]", []),
+    "two ranks that meet": ("V = T.decl_buffer((2, 4, 4), data=A.data)\nW = T.decl_buffer((8, 4), data=A.data)\nfor p in T.parallel(8):\n    for j in range(4):\n        W[p, j] = V[p % 2, p // 2, j]", ["p = "]),
+    "strides": ("V = T.decl_buffer((4, 4), data=A.data, strides=(8, 2))\nW = T.decl_buffer((32,), data=A.data)\nfor p in T.parallel(4):\n    for j in range(4):\n        V[p, j] = W[p * 8 + j * 2 + 1]", []),
+    "strides that meet": ("V = T.decl_buffer((4, 4), data=A.data, strides=(8, 2))\nW = T.decl_buffer((32,), data=A.data)\nfor p in T.parallel(4):\n    for j in range(4):\n        V[p, j] = W[(p * 8 + j * 2 + 8) % 32]", ["p = "]),
+    "an offset": ("V = T.decl_buffer((8,), data=A.data, elem_offset=8)\nfor p in T.parallel(8):\n    V[p] = A[p] + 1.0", []),
+    "an offset that meets": ("V = T.decl_buffer((8,), data=A.data, elem_offset=3)\nfor p in T.parallel(8):\n    V[p] = A[p] + 1.0", ["p = 0 and p = 3", "`A[3]`|`V[3]`"]),
+    "one shape twice": ("V = T.decl_buffer((32,), data=A.data)\nfor p in T.parallel(31):\n    V[p] = A[p + 1]", ["p = "]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_one_memory(name: str) -> None:
+    body, texts = VIEWS[name]
+    races = found(body, "A(32)")
+    assert bool(races) is bool(texts), races
+    for text in texts:
+        assert any(part in races[0] for part in text.split("|")), races[0]
+
+
+KERNELS = {
+    "blocks apart": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        A[b * 8 + t] = 1.0", []),
+    "blocks that meet": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        A[b * 7 + t] = A[b * 7 + t] + 1.0", ["blockIdx.x"]),
+    "all store the same": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    A[0] = 1.0", []),
+    "all store the same value of data": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    A[0] = B[3]", []),
+    "they store what differs": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    A[0] = B[b]", ["blockIdx.x"]),
+    "it differs through memory": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    B[b] = T.Cast('float32', b)\n    A[0] = B[0]", ["blockIdx.x"]),
+    "it differs by a condition": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    if b < 2:\n        A[0] = 1.0", ["blockIdx.x"]),
+    "it differs by a loop": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    for i in range(b, b + 2):\n        A[i] = 1.0", ["blockIdx.x"]),
+    "two axes": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    for c in T.thread_binding(2, thread='blockIdx.y'):\n        A[b * 2 + c] = A[b * 2 + c] + 1.0", []),
+    "two axes that meet": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    for c in T.thread_binding(3, thread='blockIdx.y'):\n        A[b * 2 + c] = A[b * 2 + c] + 1.0", ["blockIdx.x, blockIdx.y"]),
+    "threads apart": ("for t in T.thread_binding(8, thread='threadIdx.x'):\n    A[t] = A[t] + 1.0", []),
+    "a neighbour in one statement": ("for t in T.thread_binding(8, thread='threadIdx.x'):\n    A[t] = A[t + 1]", ["threadIdx.x"]),
+    "a neighbour in the next statement": ("for t in T.thread_binding(8, thread='threadIdx.x'):\n    A[t] = 1.0\n    B[t] = A[t + 1]", []),
+    "memory of each thread": ("for t in T.thread_binding(8, thread='threadIdx.x'):\n    L = T.decl_buffer((1,), scope='local')\n    L[0] = A[t]\n    L[0] = L[0] + 1.0\n    B[t] = L[0]", []),
+    "memory of a block": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    S = T.decl_buffer((8,), scope='shared')\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        S[t // 2] = S[t // 2] + 1.0", ["threadIdx.x", "`S[0]`"]),
+    "memory of a block, each its own": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    S = T.decl_buffer((8,), scope='shared')\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        S[t] = S[t] + 1.0", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_blocks_and_threads(name: str) -> None:
+    body, texts = KERNELS[name]
+    races = found(body, "A(64); B(64)")
+    assert bool(races) is bool(texts), races
+    assert all(text in races[0] and not races[0].startswith("doubt") for text in texts), races
+
+
+def symbolic_races(body: str, sizes: Any) -> list[str]:
+    lines = "\n".join("    " + line for line in body.split("\n"))
+    func = from_source(
+        f"from tvm.script import tir as T\n@T.prim_func\ndef main(a: T.handle, n: T.int32):\n    A = T.match_buffer(a, (n,))\n{lines}"
+    )
+    return [str(race) for race in find_races(func, sizes)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [
+        (None, "(with n = 33)"), (12, "(with n = 12)"), ({"n": 13}, "(with n = 13)"), ({"m": 13}, "(with n = 33)"), ({}, "(with n = 33)"),
+        (5, "no two were found at small ones"), ({"n": 10}, "no two were found at small ones"),
+    ],
+)  # fmt: skip
+def test_sizes_to_look_at(sizes: Any, text: str) -> None:
+    """Iterations 0 and 10 meet, if there are so many."""
+    (race,) = symbolic_races("for p in T.parallel(n):\n    A[p % 10] = A[p % 10] + 1.0", sizes)
+    assert text in race and ("p = 0 and p = 10" in race) is ("with" in text)
+
+
+def test_the_place_of_an_element_behind_a_pointer() -> None:
+    body = "for p in T.parallel(4):\n    T.evaluate(T.call_extern('int32', 'f', T.tvm_access_ptr(T.type_annotation('float32'), A.data, p // 2 * 9, 1, 2)))"
+    (race,) = find_races(function(body, "A(4, 8)"))
+    assert race.certain and race.element == (0, 0) and "`A[0, 0]`" in race.text
+    (race,) = find_races(function(body.replace("p // 2 * 9", "p // 4 + 19"), "A(4, 8)"))
+    assert race.element == (2, 3) and race.iterations == ({"p": 0}, {"p": 1})

@@ -20,6 +20,7 @@ from tvmagic.target import Target
 from tvmagic.tir import transform
 from tvmagic.tir.analysis.race_search import _ranks
 from tvmagic.tir.analysis.races import find_carried
+from tvmagic.tir.schedule.instruction import BlockRef, Loop, Sizes, _output_role, _role
 from tvmagic.tir.schedule.primitives.compute_at import _counts_inside
 from tvmagic.tir.schedule.primitives.layout import _pad_constant
 from tvmagic.tir.transform.auto_copy.padding import _strides
@@ -218,3 +219,54 @@ def main(A: T.Buffer((12,), 'float32'), C: T.Buffer((6,), 'float32')):
     tvmagic.build(sch.mod, check_bounds=True)(array, out)
     index = eval(read, {"v": np.arange(6)})
     np.testing.assert_array_equal(out, array[index] * 2)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "role", "output"),
+    [
+        ("Loop", "Loop", "Loop"), (Loop, "Loop", "Loop"), (Loop | None, "Loop", "Loop"), ("Loop | None", "Loop", None), (BlockRef, "BlockRef", "BlockRef"),
+        (tuple[Loop, Any], "Loop", "Loop"), ("tuple[Loop, Any]", None, "Loop"), (tuple[Sizes, Any], "Sizes", "Sizes"), ("tuple[Loop, int]", None, None),
+        ("list[Any]", None, None), (int, None, None), (list[int], None, None), (None, None, None), ("None", None, None),
+    ],
+)  # fmt: skip
+def test_roles_of_annotations(annotation: Any, role: str | None, output: str | None) -> None:
+    """As text, as in a file that keeps annotations as text, or as what a cell of a notebook has."""
+    assert (_role(annotation), _output_role(annotation)) == (role, output)
+
+
+TWO_READERS = """from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((64,), 'float32'), C: T.Buffer((64,), 'float32'), D: T.Buffer((64,), 'float32')):
+    B = T.alloc_buffer((64,), scope="shared")
+    for i in range(64):
+        with T.block("B"):
+            v = T.axis.spatial(64, i)
+            B[v] = A[v] * T.float32(2)
+    for i in range(4):
+        for j in range(12):
+            with T.block("C"):
+                v = T.axis.spatial(48, i * 12 + j)
+                C[v] = B[v + 3]
+        for j in range(8):
+            with T.block("D"):
+                v = T.axis.spatial(32, i * 8 + j)
+                D[v] = B[{index}]
+"""
+
+
+@pytest.mark.parametrize("index", ["v", "v + 16", "v * 2", "63 - v", "v // 2 + 7"])
+def test_what_two_readers_in_a_loop_read_is_copied_at_once(index: str) -> None:
+    sch = tir.Schedule(from_source(TWO_READERS.replace("{index}", index)))
+    loop = sch.get_loops("C")[0]
+    sch.read_at(loop, sch.get_block("C"), 0, "shared")
+    array, c, d = np.arange(64, dtype="float32"), np.zeros(64, "float32"), np.zeros(64, "float32")
+    tvmagic.build(sch.mod, check_bounds=True)(array, c, d)
+    np.testing.assert_array_equal(c[:48], array[3:51] * 2)
+    np.testing.assert_array_equal(d[:32], array[eval(index, {"v": np.arange(32)})] * 2)
+
+
+def test_a_copy_of_what_is_written_leaves_its_readers_alone() -> None:
+    sch = tir.Schedule(from_source(COPY))
+    sch.cache_write("B", 0, "local")
+    text = sch.mod.script()
+    assert "C[vi, vj] = B[vi, vj]" in text and "B[v0, v1] = B_local[v0, v1]" in text  # who reads B still does

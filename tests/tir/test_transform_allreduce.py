@@ -187,9 +187,9 @@ def test_threads_without_a_part_have_the_neutral_value() -> None:
     [
         (("r[0], threadIdx_x)", "r[0], i)"), "a reduction over `i` is outside these threads"),
         (('launch_thread("threadIdx.x", 6)', 'launch_thread("threadIdx.x", T.Cast("int32", A[0, 0, 0]))'), "needs a constant extent"),
-        (("r[0], threadIdx_x)", "A[i, 0, 0] + r[0], threadIdx_x)"), "is no place for the result"),
+        (("r[0], threadIdx_x)", "A[i, 0, 0] + r[0], threadIdx_x)"), "is not a place for the result"),
         (("T.uint32(1)", "T.uint32(2)"), "of 1 values has other arguments"),
-        (("r[0], threadIdx_x)", "r[0], threadIdx_x + 1)"), "`threadIdx_x \\+ 1` is no thread to reduce over"),
+        (("r[0], threadIdx_x)", "r[0], threadIdx_x + 1)"), "`threadIdx_x \\+ 1` is not a thread to reduce over"),
     ],
 )  # fmt: skip
 def test_refused_reductions(change: tuple[str, str], message: str) -> None:

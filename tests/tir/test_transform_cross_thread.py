@@ -261,7 +261,7 @@ PLAIN = "B[vi] = B[vi] + A[vi, vk]"
     ("text", "message"),
     [
         (reduction(PLAIN, loops='for k in T.thread_binding(16, thread="threadIdx.x"):\n        for i in range(8)'),
-         "the loops of its reduction stand innermost"),
+         "the loops of its reduction are innermost"),
         (reduction(PLAIN, thread="blockIdx.x"), "reduces over loop `k`, which is bound to `blockIdx.x`"),
         (reduction(PLAIN + "\nC[vi] = A[vi, vk]"), "are not stores to the same places"),
         (reduction("B[vi] = B[vi] - A[vi, vk]"), "how block `B` combines its values"),
@@ -446,3 +446,28 @@ def test_threads_that_fetch_together_and_reduce_together() -> None:
     a, b = (np.random.default_rng(n).random((16 - 8 * n, 48), dtype="float32") for n in (0, 1))
     for built in (tvmagic.build(tvmagic.lower(mod), check_bounds=True), tvmagic.build(mod)):
         np.testing.assert_allclose(built(a, b), a @ b.T, rtol=1e-5)
+
+
+def test_what_two_blocks_write_is_no_reduction_of_threads() -> None:
+    two = """
+        def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+            for i in T.thread_binding(4, thread="blockIdx.x"):
+                for k in T.thread_binding(8, thread="threadIdx.x"):
+                    with T.block("B"):
+                        vi, vk = T.axis.remap("SR", [i, k])
+                        T.reads(A[vi, vk])
+                        T.writes(B[vi])
+                        with T.init():
+                            B[vi] = T.float32(0)
+                        B[vi] = B[vi] + A[vi, vk]
+            for i in range(4):
+                with T.block("C"):
+                    vi = T.axis.spatial(4, i)
+                    T.reads()
+                    T.writes({})
+                    {} = T.float32(1)
+        """
+    changed = script(LowerCrossThreadReduction()(module(two.format("A[vi, 0]", "A[vi, 0]"))))
+    assert "tvm_thread_allreduce" in changed
+    kept = module(two.format("B[vi]", "B[vi]"))
+    assert script(LowerCrossThreadReduction()(kept)) == script(kept)

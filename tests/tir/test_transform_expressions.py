@@ -177,3 +177,21 @@ def test_lets_follow_the_dtype_of_their_values() -> None:
     )
     assert 'v: T.float32 = T.Cast("float32", A[0]) + T.Cast("float32", A[1])' in text
     assert 'T.Cast("bfloat16", v + T.Let(w * w, where={w: T.Cast("float32", A[3])}))' in text
+
+
+def test_parts_of_equal_terms_are_not_taken_for_parts_of_the_program() -> None:
+    """`(n + m) * 2` is `n * 2 + m * 2`, but `n * 2` is in the program once."""
+    check(
+        CommonSubexprElimTIR(identify_equiv_terms=True),
+        """
+        def main(A: T.Buffer((4,), "int32"), n: T.int32, m: T.int32):
+            A[0] = (n + m) * 2 + n * 2 + m * 2
+            A[1] = n * 2 + 2 * m + (m + n) * 2
+        """,
+        """
+        def main(A: T.Buffer((4,), "int32"), n: T.int32, m: T.int32):
+            cse_var_1: T.int32 = (n + m) * 2 + n * 2 + m * 2
+            A[0] = cse_var_1
+            A[1] = cse_var_1
+        """,
+    )

@@ -354,3 +354,17 @@ def test_loops_over_threads_that_are_hoisted_apart_define_their_own_axes() -> No
     func = InsertHoistedExpression()(mod)["main"]
     assert verify_ssa(func)
     assert_structural_equal(parse(script(func)).body, func.body, map_free_vars=True)
+
+
+@pytest.mark.parametrize(("flags", "moved"), [(15, True), (7, False), (9, True), (1, False), (8, False)])
+def test_conditions_on_blocks_of_threads_move_if_asked_for(flags: int, moved: bool) -> None:
+    text = """
+        def main(A: T.Buffer((4, 4), "float32"), n: T.int32):
+            bx = T.launch_thread("blockIdx.x", 4)
+            for j in range(4):
+                if bx < n:
+                    A[bx, j] = T.float32(1)
+        """
+    with PassContext(config={"tir.HoistExpression": {"hoisted_conditionals": flags, "hoisted_let_bindings": 0}}):
+        new = script(HoistExpression()(module(text)))
+    assert (new.index("if bx < n") < new.index("for j")) is moved

@@ -9,6 +9,7 @@ import pytest
 from pass_checks import check, module, script
 
 import tvmagic as tvm
+from tvmagic import ir
 from tvmagic.errors import TVMagicError
 from tvmagic.tir.transform import (
     BF16ComputeLegalize,
@@ -17,6 +18,7 @@ from tvmagic.tir.transform import (
     FP8ComputeLegalize,
     FP8StorageLegalize,
 )
+from tvmagic.tir.transform.expressions.small_float_storage import constant_bits
 
 # ---------------------------------------------------------------------------- indices
 
@@ -154,6 +156,35 @@ def test_bits_of_small_floats_are_those_of_their_package(small: str) -> None:
         wanted = given.astype(kind)
     same = (narrow == wanted.view(bits)) | (np.isnan(narrow.view(kind)) & np.isnan(wanted))
     assert same.all(), given[~same][:5]
+
+
+@pytest.mark.parametrize("small", ["e4m3_float8", "e5m2_float8", "bfloat16"])
+def test_bits_of_constants_are_those_of_their_package(small: str) -> None:
+    types = pytest.importorskip("ml_dtypes")
+    kind = {"e4m3_float8": types.float8_e4m3fn, "e5m2_float8": types.float8_e5m2, "bfloat16": types.bfloat16}[small]
+    bits: Any = np.uint16 if small == "bfloat16" else np.uint8
+    given = numbers(kind, bits)
+    with np.errstate(all="ignore"):
+        wanted = given.astype(kind)
+    found = np.array([constant_bits(float(x), ir.DataType(small)) for x in given]).astype(bits)
+    same = (found == wanted.view(bits)) | (np.isnan(found.view(kind)) & np.isnan(wanted))
+    assert same.all(), given[~same][:5]
+
+
+def test_a_constant_is_stored_as_its_bits() -> None:
+    """The first value of a sum is one."""
+    A = tvm.te.placeholder((4, 6), "e5m2_float8", name="A")
+    k = tvm.te.reduce_axis((0, 6), "k")
+    B = tvm.te.compute((4,), lambda i: tvm.te.sum(A[i, k], axis=k), name="B")
+    mod = tvm.lower(tvm.te.create_schedule(B.op), [A, B])
+    built = tvm.build(tvm.transform.Sequential([FP8ComputeLegalize(), FP8StorageLegalize()])(mod), target="llvm")
+    types = pytest.importorskip("ml_dtypes")
+    a, b = np.arange(24).reshape(4, 6).astype(types.float8_e5m2), np.zeros(4, "uint8")
+    built(a.view("uint8"), b)
+    wanted = np.zeros(4, types.float8_e5m2)
+    for column in a.T:
+        wanted = (wanted.astype("float32") + column.astype("float32")).astype(types.float8_e5m2)
+    np.testing.assert_array_equal(b.view(types.float8_e5m2), wanted)
 
 
 def test_memory_of_small_floats_holds_bits() -> None:

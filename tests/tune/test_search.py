@@ -277,6 +277,29 @@ def test_a_space_that_is_exhausted_ends_the_search() -> None:
     assert len(result.trials) < 20 and any("ended early" in note for note in result.notes)
 
 
+def test_after_an_interrupt_the_best_so_far_is_checked_and_nothing_measured(
+    rows: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[int] = []
+    real = Finish.checked
+    monkeypatch.setattr(Finish, "measured", lambda *_: pytest.fail("the user waits"))
+    monkeypatch.setattr(Finish, "checked", lambda self, trials, most: checked.append(most) or real(self, trials, most))
+
+    def stop(trial: Trial, best: Trial | None) -> None:
+        if trial.number >= 5 and best is not None:
+            raise KeyboardInterrupt
+
+    result, _ = search(rows, 64, progress=stop)
+    assert checked == [1] and result.choice.current and rows.current is result.version
+    assert [s.name for s in result.choice.standings] == ["tuned", "plain"]
+
+    other = mine(rows)  # of a version that was not measured nobody knows whether it is slower
+    monkeypatch.setattr(_Search, "times_of_versions", lambda self: {})
+    result, _ = search(rows, 64, progress=stop)
+    assert rows.current is other and not result.choice.current
+    assert all(s.name != "mine" for s in result.choice.standings)
+
+
 def test_an_interrupt_keeps_the_best_so_far(rows: Operator) -> None:
     def stop(trial: Trial, best: Trial | None) -> None:
         if trial.number >= 5 and best is not None:

@@ -63,6 +63,18 @@ def test_results_come_back_with_times_features_and_the_kind_of_machine(op: Opera
     assert random["trace"][0], "the worker made the schedule"
 
 
+def test_tasks_that_are_abandoned_end_with_their_processes_and_others_can_follow(op: Operator) -> None:
+    with LocalWorkers(1) as workers:
+        workers.open(Problem.of(op, 0, 16, 1).to_bytes())
+        given = workers.run(tasks([calls(op, 0), calls(op, 1)]), time.monotonic() + 60)
+        next(given)
+        with pytest.raises(KeyboardInterrupt):
+            given.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
+        assert workers.processes[0].process.returncode is not None or workers.processes[0].task is None
+        ((task, result),) = workers.run([tasks([calls(op, 2)])[0] | {"id": 7}], time.monotonic() + 60)
+    assert task["id"] == 7 and "error" not in result
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signals")
 def test_a_crash_a_hang_or_a_defect_costs_one_candidate(op: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers_module, "_SLACK", 1.0)

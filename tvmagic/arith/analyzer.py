@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.arith.canonical import CanonicalSimplifier
 from tvmagic.arith.const_int_bound import POS_INF, ConstIntBound, ConstIntBoundAnalyzer
+from tvmagic.arith.effort import Effort
 from tvmagic.arith.extension import Extension, ProofStrength
 from tvmagic.arith.modular_set import ModularSet, ModularSetAnalyzer
 from tvmagic.arith.rewrite import RewriteSimplifier
@@ -79,6 +80,7 @@ class Analyzer:
         self.trusting = trusting
         self.wraps = Wrapping()
         self.structure = Structure()
+        self.effort = Effort()
         self.contains_vscale = ContainsVscale()
         self.bounds = ConstIntBoundAnalyzer(self)
         self.modular = ModularSetAnalyzer(self)
@@ -161,6 +163,8 @@ class Analyzer:
     def enter_constraint(self, constraint: PrimExpr) -> list[Callable[[], None]]:
         """Let `constraint` hold until the returned functions are called, the last one first."""
         memos = self._take_memos()
+        calm = _calm_of(memos) if self.effort.is_of_data(constraint) else (None, None)
+        self.rewriter.calm, self.canonical.calm = calm
         version = self._version
         parts = (self.bounds, self.modular, self.rewriter, self.transitive)
         self.proving += 1
@@ -170,6 +174,7 @@ class Analyzer:
             self.proving -= 1
         self._constraints.append(constraint)
         self._take_memos()
+        self.rewriter.calm, self.canonical.calm = calm
         sets = self._sets
         if sets is not None:
             recover.append(sets.enter_constraint(constraint))
@@ -189,13 +194,17 @@ class Analyzer:
         self._take_memos()
 
     def _take_memos(self) -> tuple[Any, ...]:
-        """Start with empty memos; gives those there were."""
-        old = self.bounds.memo, self.modular.memo, self.rewriter.memo, self.canonical.memo, self.canonical.forms
-        self._put_memos(({}, {}, {}, {}, {}))
+        """Start with empty memos; gives those there were, and last what conditions on data do not change of them."""
+        rewriter, canonical = self.rewriter, self.canonical
+        memos = self.bounds.memo, self.modular.memo, rewriter.memo, canonical.memo, canonical.forms
+        old = *memos, rewriter.calm, canonical.calm
+        self._put_memos(({}, {}, {}, {}, {}, None, None))
         return old
 
     def _put_memos(self, memos: tuple[Any, ...]) -> None:
-        self.bounds.memo, self.modular.memo, self.rewriter.memo, self.canonical.memo, self.canonical.forms = memos
+        *others, rules, forms = memos
+        self.bounds.memo, self.modular.memo, self.rewriter.memo, self.canonical.memo, self.canonical.forms = others
+        self.rewriter.calm, self.canonical.calm = rules, forms
 
     def mark_global_non_neg_value(self, value: Any) -> None:
         """Let `value`, a size such as `n`, `4 * n` or `n + 1`, be non-negative from now on."""
@@ -216,7 +225,7 @@ class Analyzer:
 
     @deep
     def const_int_bound(self, expr: Any, bound: dict[PrimExpr, ConstIntBound] | None = None) -> ConstIntBound:
-        """The constant bound of `expr`; those of its parts go into `bound` where it is given."""
+        """The constant bound of `expr`; those of its parts go into `bound` if it is given."""
         e = _expr(expr)
         result = ConstIntBound(*self.bounds.visit(e))
         if bound is not None:
@@ -387,6 +396,12 @@ class Analyzer:
         """Turn optional parts of the rewrite simplifier on."""
         self.rewriter.extensions = Extension(flags).value
         self.changed()
+
+
+def _calm_of(memos: tuple[Any, ...]) -> tuple[Any, Any]:
+    """What is known, by those memos, of expressions that read no data: by the rules, and as canonical forms."""
+    _, _, rules, _, forms, calm_rules, calm_forms = memos
+    return rules if calm_rules is None else calm_rules, forms if calm_forms is None else calm_forms
 
 
 def _expr(value: Any) -> PrimExpr:

@@ -89,7 +89,7 @@ class _Accesses:
     def only_at(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> bool:
         """Whether `buffer` was accessed before, and each time at these indices, which are variables.
 
-        Asked before an access where no variable is relaxed; the access then adds nothing.
+        Asked before an access if no variable is relaxed; the access then adds nothing.
         """
         known = self.points.get(buffer)
         if known is not None and len(known) == len(indices) and all(a is b for a, b in zip(known, indices)):

@@ -190,7 +190,7 @@ def deduce_bound(var: Any, cond: Any, hint_map: Mapping[Any, Any], relax_map: Ma
     hint_map: sets of variables; they tell the signs of factors.
     relax_map: sets of the variables that may take any value of their set.
 
-    Returns nothing (the empty set) where no bound can be deduced.
+    Returns nothing (the empty set) if no bound can be deduced.
     """
     target = var.var if hasattr(var, "var") else var
     try:

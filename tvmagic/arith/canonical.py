@@ -94,7 +94,7 @@ class CanonicalSimplifier(RewriteSimplifier):
 
     def __init__(self, parent: Any) -> None:
         super().__init__(parent)
-        self.forms: dict[int, tuple[PrimExpr, Form]] = {}
+        self.forms: dict[Any, tuple[PrimExpr, Form]] = {}
         self.nested = False
 
     def __call__(self, e: PrimExpr) -> PrimExpr:
@@ -110,9 +110,9 @@ class CanonicalSimplifier(RewriteSimplifier):
         known = self.memo.get(id(node))
         if known is not None and not self.observed():
             return known[1]
-        cut, memo = self.cut, self.memo
+        stops, memo = (self.cut, self.deep), self.memo
         result = normalize(self.form(node))
-        if cut == self.cut and memo is self.memo:
+        if stops == (self.cut, self.deep) and memo is self.memo:
             memo[id(node)] = (node, result)
         return result
 
@@ -126,18 +126,36 @@ class CanonicalSimplifier(RewriteSimplifier):
             return self._table[type(node)](self, node)
         number = self.parent.structure(node)
         known = forms.get(number)
+        if known is None and self.deep:
+            known = forms.get((number, self.depth))
         if known is not None and not self.observed():
             return node if known[1] is known[0] else known[1]
         parent = self.parent
+        if self.calm is not None and not parent.effort.reads(node):
+            return self.calm_form(node)
         if parent.budget <= 0:
             self.cut += 1
             return node
         parent.budget -= 1
-        cut = self.cut
+        cut, deep = self.cut, self.deep
         result = self._table[type(node)](self, node)
         if cut == self.cut and forms is self.forms:
-            forms[id(node)] = forms[number] = (node, result)
+            if deep == self.deep:
+                forms[id(node)] = forms[number] = (node, result)
+            else:
+                forms[number, self.depth] = (node, result)
         return result
+
+    def calm_form(self, node: PrimExpr) -> Form:
+        """The form of `node`, which reads no data, as if the conditions on data did not hold that say nothing of it."""
+        forms, calm = self.forms, self.calm
+        assert calm is not None
+        self.forms, self.calm = calm, None
+        try:
+            return self.form(node)
+        finally:
+            if self.forms is calm:  # or all that was remembered is forgotten
+                self.forms, self.calm = forms, calm
 
     # ------------------------------------------------------------------ sums and products
 
@@ -490,7 +508,7 @@ _MOST_FACTORS = 64  # a square of a square of ... has exponentially many
 
 
 def factors_of(e: PrimExpr) -> tuple[list[PrimExpr], int]:
-    """The factors of a product that are no constants, from left to right, and its constant.
+    """The factors of a product that are not constants, from left to right, and its constant.
 
     A product of too many factors counts as one factor.
     """

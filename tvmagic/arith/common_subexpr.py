@@ -28,7 +28,7 @@ __all__ = ["detect_common_subexpr"]
 def detect_common_subexpr(e: PrimExpr, threshold: int) -> dict[PrimExpr, int]:
     """The largest computations that are `threshold` times or more in `e`, each with how often it is there.
 
-    Variables, constants, vectors of indices, and what reads memory or has side effects are no computations. What is inside a computation
+    Variables, constants, vectors of indices, and what reads memory or has side effects are not computations. What is inside a computation
     that is reported is not counted for itself.
 
         x + y * z + (y * z)  with threshold 2:  {y * z: 2}

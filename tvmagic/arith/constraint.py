@@ -65,7 +65,7 @@ _OPPOSITE: dict[type, Callable[[Any], PrimExpr]] = {
 def extract_constraints(e: PrimExpr, keep_composite: bool = True) -> list[PrimExpr]:
     """The conditions that hold where `e` does: `e` itself and the terms of its conjunction.
 
-    Without `keep_composite` only the parts that are no conjunction themselves.
+    Without `keep_composite` only the parts that are not conjunctions themselves.
     """
     found: list[PrimExpr] = []
     _collect(e, found, keep_composite)

@@ -86,7 +86,7 @@ class IndexMap(Node):
     initial_indices: the variables that stand for the indices before.
     final_indices: the indices after, as expressions of those.
     inverse_index_map: the map back (a map, or a function to make one of), which is taken to be
-        right; without it, `inverse` finds the map back where there is one.
+        right; without it, `inverse` finds the map back if there is one.
     """
 
     AXIS_SEPARATOR: ClassVar[_Separator] = _Separator()
@@ -205,7 +205,8 @@ class IndexMap(Node):
         shape = [int(size) for size in self.map_shape(list(source.shape))]  # type: ignore[call-overload]
         target = np.zeros(shape, source.dtype)
         places = dict(zip(self.initial_indices, np.indices(source.shape)))
-        target[tuple([_evaluate(index, places) for index in self.final_indices])] = source
+        # a constant index has no axes of its own
+        target[tuple([np.broadcast_to(_evaluate(i, places), source.shape) for i in self.final_indices])] = source
         if isinstance(arr_src, np.ndarray):
             return target
         from tvmagic import nd
@@ -222,7 +223,7 @@ class IndexMap(Node):
         """The map back, for indices before in `shape` (sizes, or ranges); an error unless bijective."""
         result, padding = self._inverse(_ranges(shape), IterMapLevel.Bijective)
         if not new_analyzer().can_prove(ops.logical_not(padding)):
-            raise TVMagicError(f"`{self}` pads the indices, so it is no bijection and has no inverse")
+            raise TVMagicError(f"`{self}` pads the indices, so it is not a bijection and has no inverse")
         return result
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:

@@ -87,7 +87,7 @@ class IntGroupBounds:
 
 
 def _smaller(analyzer: Any, known: PrimExpr | None, new: PrimExpr) -> PrimExpr:
-    """`new` where there is no other, or it is proved to be the smaller one."""
+    """`new` if there is no other, or it is proved to be the smaller one."""
     return new if known is None or analyzer.can_prove(ops.less(new - known, 0)) else known
 
 

@@ -41,7 +41,7 @@ NEG_INF = Var("neg_inf", HANDLE)
 
 
 class SymbolicLimits:
-    """The two infinities that may stand as ends of an interval."""
+    """The two infinities, which may be the ends of an interval."""
 
     pos_inf_ = POS_INF
     neg_inf_ = NEG_INF
@@ -235,7 +235,7 @@ class IntSet(Identified):
     # ------------------------------------------------------------------ conversions
 
     def cover_range(self, max_range: Range) -> Range:
-        """The range of the set's elements, or `max_range` where the set has no end on a side."""
+        """The range of the set's elements, or `max_range` if the set has no end on a side."""
         if not (self.has_lower_bound() and self.has_upper_bound()):
             return max_range
         low, high = self.min(), self.max()

@@ -468,7 +468,7 @@ class _Rows:
             self.add(tuple(sorted(terms)), row.constant)
 
     def add(self, terms: tuple[tuple[int, int], ...], constant: int) -> None:
-        """Take in a row; of rows with equal terms the stronger one stays."""
+        """Add a row; of rows with equal terms the stronger one stays."""
         if not terms:
             self.contradiction = self.contradiction or constant < 0
             return
@@ -503,7 +503,7 @@ class _Rows:
         return self.contradiction
 
     def _combine(self, number: int, low: dict[int, int], first: int, high: dict[int, int], second: int) -> None:
-        """Take in the sum of two rows in which a term cancels."""
+        """Add the sum of two rows in which a term cancels."""
         a, b = low[number], -high[number]
         divisor = math.gcd(a, b)
         a, b = a // divisor, b // divisor

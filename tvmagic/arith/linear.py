@@ -171,7 +171,7 @@ def detect_clip_bound(condition: Any, variables: Sequence[Any]) -> list[PrimExpr
     """The least and the greatest value of each of `variables` that the conjunction allows.
 
     For each variable two values follow each other; None stands for no bound. Empty if a term
-    of the conjunction is no bound of a single variable.
+    of the conjunction is not a bound of a single variable.
     """
     names, analyzer = _variables(variables), new_analyzer()
     lows: dict[Var, PrimExpr] = {}

@@ -32,6 +32,7 @@ from tvmagic.ir import (
     Sub,
     Var,
 )
+from tvmagic.ir.fold import wrap_int
 from tvmagic.ir.query import callee
 
 __all__ = ["ModularSet", "ModularSetAnalyzer"]
@@ -81,6 +82,12 @@ def _intersect(a: Entry, b: Entry) -> Entry:
     return _entry(c1 // common * c2, b1 + k * c1)
 
 
+def _wrapped(entry: Entry, dtype: DataType) -> Entry:
+    """The set of values that wrap around modulo 2 to the number of bits."""
+    coeff, base = entry
+    return _entry(gcd(coeff, 1 << dtype.bits), base) if coeff else (0, wrap_int(base, dtype))
+
+
 class ModularSetAnalyzer:
     """Modular sets of expressions, from those of variables and from conditions that hold."""
 
@@ -106,9 +113,8 @@ class ModularSetAnalyzer:
         if known is None:
             handler = _HANDLERS.get(type(e))
             entry = handler(self, e) if handler is not None else EVERYTHING
-            if entry[0] & (entry[0] - 1) and self.may_wrap(e):
-                # modulo 2 to the number of bits, which only powers of two divide
-                entry = _entry(gcd(entry[0], 1 << e.dtype.bits), entry[1])
+            if (entry[0] == 0 or (1 << e.dtype.bits) % entry[0]) and self.may_wrap(e):
+                entry = _wrapped(entry, e.dtype)
             known = self.memo[id(e)] = (e, entry)
         return known[1]
 

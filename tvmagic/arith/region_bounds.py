@@ -49,7 +49,7 @@ def estimate_region_strict_bound(
     var_dom: the iterators and their domains.
     predicate: a condition that holds for the iterators.
 
-    Returns None if the union is no box, or cannot be shown to be one.
+    Returns None if the union is not a box, or cannot be shown to be one.
     """
     return _map_bound(region, var_dom, predicate, analyzer or new_analyzer(), exact=True)
 

@@ -192,7 +192,7 @@ class _Image(NamedTuple):
 
 
 def _joined_terms(value: PrimExpr) -> tuple[list[tuple[PrimExpr, int]], int]:
-    """`value` as factors times what is no sum, equal parts joined, plus a constant."""
+    """`value` as factors times what is not a sum, equal parts joined, plus a constant."""
     terms, constant = linear_terms(value)
     if len(terms) > 1:
         joined: dict[Any, tuple[PrimExpr, int]] = {}
@@ -370,7 +370,7 @@ def _joined_boxes(a: Box, b: Box) -> Box | None:
 
 
 def exact_union(regions: Sequence[Sequence[Any]], max_boxes: int = 256) -> BoxUnion | None:
-    """The exact union of boxes with constant ends; None if an end is no constant.
+    """The exact union of boxes with constant ends; None if an end is not a constant.
 
     Parameters
     ----------

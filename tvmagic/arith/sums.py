@@ -49,7 +49,7 @@ class _Part(NamedTuple):
 class Sums(Visitor):
     """Expressions as sums, with what is known of the variables.
 
-    domains: the ranges of variables. One whose ends are no numbers is a variable of which nothing is known.
+    domains: the ranges of variables. One whose ends are not numbers is a variable of which nothing is known.
     """
 
     def __init__(self, domains: Mapping[Var, Range]) -> None:

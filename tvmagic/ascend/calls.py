@@ -34,7 +34,7 @@ _ACCUMULATORS = 2  # vectors that a reduction along the innermost axis sums into
 
 @dataclass
 class Dim:
-    """A loop of a call: its extent, and the size where that is not shorter in a tail."""
+    """A loop of a call: its extent, and the size if that is not shorter in a tail."""
 
     name: str
     extent: PrimExpr

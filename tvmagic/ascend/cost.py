@@ -50,14 +50,17 @@ class Cost:
     cores: int
 
 
-@functools.lru_cache(1 << 12)
+_remembered = functools.lru_cache(1 << 12)
+
+
+@_remembered
 def number(size: Size) -> Number:
     """The size as a Python function of its variables; quotients stay fractions. Equal sizes have one function."""
     code = compile(str(size), "<size>", "eval")
     return lambda values: eval(code, {"__builtins__": {}, **{n: f for n, (_, f) in NUMBERS.items()}}, dict(values))
 
 
-@functools.lru_cache(1 << 10)
+@_remembered
 def _mean(whole: Size, count: Size) -> Number:
     """The mean length of an axis that is split into `count` parts, tails among them."""
     length, parts = number(whole), number(count)

@@ -41,7 +41,7 @@ def _wide(compute: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
 
     def wide(*values: PrimExpr) -> PrimExpr:
         dtype = values[0].dtype
-        if dtype.bits >= 32:
+        if dtype.bits == 64:
             return compute(*values)
         return ops.cast(dtype, compute(*(ops.cast("float32", v) for v in values)))
 

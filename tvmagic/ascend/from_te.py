@@ -104,7 +104,7 @@ def hint_graph(
 
     Functions compiled from the graph take arrays of the tensors' own shapes, inputs before outputs.
 
-    Raises AscendError where an expression has no node in a HintGraph; it is named, with its place.
+    Raises AscendError if an expression has no node in a HintGraph; it is named, with its place.
     """
     if isinstance(source, te.Tensor):
         outputs = [source]

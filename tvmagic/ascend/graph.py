@@ -234,7 +234,7 @@ class AscTensor:
         return total
 
     def repeat(self, axis: Axis) -> Size:
-        """The size along an axis; 1 where the tensor does not have it."""
+        """The size along an axis; 1 if the tensor does not have it."""
         return next((r for a, r in zip(self.axis, self.repeats, strict=False) if a is axis), Size.of(1))
 
     def local_length(self, axis: Axis) -> Size:
@@ -243,7 +243,7 @@ class AscTensor:
         return axis.size if axis.is_inner and not repeat.is_one else repeat
 
     def stride(self, axis: Axis) -> Size:
-        """The stride along an axis; 0 where the tensor does not have it."""
+        """The stride along an axis; 0 if the tensor does not have it."""
         return next((s for a, s in zip(self.axis, self.strides, strict=False) if a is axis), Size.of(0))
 
     def __repr__(self) -> str:
@@ -355,7 +355,7 @@ class AscGraph:
         return Size.of(name) if value is None else Size.of(value)
 
     def create_axis(self, name: str, size: SizeLike, type: AxisType = AxisType.ORIGINAL, **facts: Any) -> Axis:
-        """An axis of a size; an original axis takes its place after the others round new nodes."""
+        """An axis of a size; around new nodes an original axis is inside the others."""
         if any(a.name == name for a in self.axes):
             raise _taken("axis", name, "`create_axis`")
         if isinstance(size, int):

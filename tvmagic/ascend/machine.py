@@ -92,7 +92,7 @@ def machine_of(value: AnyMachine | str | None) -> AnyMachine:
             )
         return NPUS[value]
     if not isinstance(value, (Machine, Npu)):
-        raise TVMagicError(f"{a_thing(value)} is no machine", hint=f"a Machine, an Npu, or one of {', '.join(NPUS)}")
+        raise TVMagicError(f"{a_thing(value)} is not a machine", hint=f"a Machine, an Npu, or one of {', '.join(NPUS)}")
     return value
 
 

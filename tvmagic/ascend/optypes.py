@@ -23,7 +23,7 @@ class OpType:
     """A type of node.
 
     `inputs`, `outputs`: how many tensors it takes and gives (-1: one or more). `kind`: what sort of call it is
-    (`data` and `number` are no calls); it decides `compute_type` and `unit`, as they are in a dump. `compute`: of
+    (`data` and `number` are not calls); it decides `compute_type` and `unit`, as they are in a dump. `compute`: of
     elementwise types, from the
     inputs' elements (expressions of the IR) and the attributes to the element; of reductions, the combination of the result
     so far with one more element. `numpy`: a NumPy function of the same meaning. `takes`: kinds of dtype that it takes.
@@ -53,7 +53,7 @@ class OpType:
 
     @property
     def unit(self) -> str:
-        """The hardware unit that runs the call: MTE2 moves in, MTE3 moves out, `None` for what is no call."""
+        """The hardware unit that runs the call: MTE2 moves in, MTE3 moves out, `None` for what is not a call."""
         return _UNITS.get(self.kind, "Vector")
 
     @property

@@ -31,7 +31,7 @@ class Places:
                 self.inner_of[id(axis.from_[0])] = axis
 
     def index(self, axis: Axis) -> PrimExpr:
-        """The index along an axis; 0 along one that is no loop here."""
+        """The index along an axis; 0 along one that is not a loop here."""
         if id(axis) in self.open:
             return self.open[id(axis)]
         if axis.size.is_one:
@@ -56,7 +56,7 @@ class Places:
     def extent(self, axis: Axis) -> tuple[PrimExpr, Size | None]:
         """How long an axis is inside the loops that are open: shorter in the tail of a split.
 
-        The second value is the size where there is no shorter tail.
+        The second value is the size if there is no shorter tail.
         """
         if not axis.is_inner:
             return self.to_expr(axis.size), axis.size
@@ -93,7 +93,9 @@ def coefficient(strides: Mapping[int, Size], axis: Axis) -> Size:
     if id(axis) in strides:
         return strides[id(axis)]
     if axis.is_merged:
-        return coefficient(strides, axis.from_[-1])
+        return coefficient(
+            strides, next((part for part in reversed(axis.from_) if not part.size.is_one), axis.from_[0])
+        )
     if not axis.from_:
         return Size.of(0)
     step = coefficient(strides, axis.from_[0])

@@ -12,7 +12,7 @@ __all__ = ["call_sizes", "local_offset", "pseudo_code"]
 def pseudo_code(graph: AscGraph) -> str:
     """The loops of one core with their API calls: `for z0b in range(z0b_loop_size):`, `Abs(y_local[0], ...)`.
 
-    The block-outer axis is no loop: each core has one index of it. Raises AscendError if the graph refers to what it does not
+    The block-outer axis is not a loop: each core has one index of it. Raises AscendError if the graph refers to what it does not
     have.
     """
     check_structure(graph)

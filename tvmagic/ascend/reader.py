@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 from tvmagic.ascend.graph import (
@@ -65,17 +66,21 @@ def _uncommented(line: str) -> str:
 
 def _items(text: str) -> list[str]:
     """The parts of a list, which commas separate that are in no parentheses."""
-    items, depth, start = [], 0, 0
+    items, start = [], 0
     text = text.strip()
-    if text[:1] in "{(" and text[-1:] in "})":
+    if text[:1] in ("{", "(") and [*_depths(text), 0].index(0) == len(text) - 1:  # brackets around all of it
         text = text[1:-1]
-    for place, letter in enumerate(text):
-        depth += (letter in "({") - (letter in ")}")
-        if letter == "," and depth == 0:
+    for place, depth in enumerate(_depths(text)):
+        if text[place] == "," and depth == 0:
             items.append(text[start:place])
             start = place + 1
     items.append(text[start:])
     return [t.strip() for t in items if t.strip()]
+
+
+def _depths(text: str) -> list[int]:
+    """How many brackets are open behind each letter."""
+    return list(accumulate((letter in "({") - (letter in ")}") for letter in text))
 
 
 def _number(text: str) -> int:

@@ -128,7 +128,8 @@ def _check_inputs(node: AscNode) -> None:
     if not node.op.known:
         return
     if (wanted >= 0 and len(node.inputs) != wanted) or (wanted < 0 and not node.inputs and node.type != "Workspace"):
-        raise AscendError("input-count", f"`{node}` takes {max(wanted, 1)} inputs, not {len(node.inputs)}")
+        taken = wanted if wanted >= 0 else "one or more"
+        raise AscendError("input-count", f"`{node}` takes {taken} inputs, not {len(node.inputs)}")
 
 
 def _check_axes(node: AscNode, known: set[int]) -> None:
@@ -374,7 +375,7 @@ def _check_gather(node: AscNode) -> None:
     (x, at), y = node.inputs, node.y
     if x.node.type != "Data":
         raise AscendError(
-            "gather-from-global", f"`{node.name}` reads `{x}` at indices, which is no input of the graph",
+            "gather-from-global", f"`{node.name}` reads `{x}` at indices, which is not an input of the graph",
             hint="what is computed is in local memory, a tile at a time",
         )  # fmt: skip
     if at.node.op.is_buffer or at.node.type == "Store":

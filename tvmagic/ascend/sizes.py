@@ -48,7 +48,7 @@ class Size:
 
     def __init__(self, terms: Mapping[_Monomial, Fraction]) -> None:
         kept = [(m, c) for m, c in terms.items() if c != 0]
-        self.terms = tuple(sorted(kept, key=lambda t: (bool(t[0]), [(str(a), p) for a, p in t[0]])))
+        self.terms = tuple(sorted(kept, key=lambda t: [(str(a), p) for a, p in t[0]]))
         self.constant = _constant(self.terms)
         """The whole number that this is; None if it is not one."""
         self._hash = hash(self.terms)
@@ -100,7 +100,7 @@ class Size:
         """Whether this is known to be at least `other`; variables are at least 1."""
         rest = (self - other).terms
         whole = all(c >= 0 and all(p > 0 for _, p in m) for m, c in rest if m)
-        return whole and sum(c for _, c in rest) >= 0
+        return whole and sum(c for m, c in rest if all(_is_positive(atom) for atom, _ in m)) >= 0
 
     def names(self) -> set[str]:
         """The variables in it."""
@@ -147,14 +147,15 @@ class Size:
 
 
 # Graphs have few sizes, which every pass multiplies again: sums and products are remembered.
+_remembered = functools.lru_cache(1 << 14)
 
 
-@functools.lru_cache(1 << 12)
+@_remembered
 def _size_of(value: int | str | Fraction) -> Size:
     return Size({((value, 1),) if isinstance(value, str) else (): Fraction(1 if isinstance(value, str) else value)})
 
 
-@functools.lru_cache(1 << 14)
+@_remembered
 def _sum(a: Size, b: Size) -> Size:
     terms = dict(a.terms)
     for monomial, factor in b.terms:
@@ -162,7 +163,7 @@ def _sum(a: Size, b: Size) -> Size:
     return Size(terms)
 
 
-@functools.lru_cache(1 << 14)
+@_remembered
 def _times(a: Size, b: Size) -> Size:
     terms: dict[_Monomial, Fraction] = {}
     for left, x in a.terms:
@@ -200,22 +201,27 @@ def _term_text(monomial: _Monomial, factor: Fraction) -> str:
     return text if len(over) == 1 else f"({text})"
 
 
+def _is_positive(atom: Any) -> bool:
+    """Whether an atom is known to be at least 1; a `Floor` or a `Mod` may be 0."""
+    if not isinstance(atom, _Function):
+        return True
+    terms = atom.arguments[0].terms
+    rounded_up = atom.name in ("Ceiling", "Align") and all(c > 0 for _, c in terms)
+    return rounded_up and any(all(_is_positive(a) for a, _ in m) for m, _ in terms)
+
+
 def _denominator(size: Size) -> Size:
     """The least product by which the size has whole factors and no quotients."""
-    number, powers = 1, {}
+    number, powers = 1, dict[Any, int]()
     for monomial, factor in size.terms:
         number = math.lcm(number, factor.denominator)
         for atom, power in monomial:
             powers[atom] = max(powers.get(atom, 0), -power)
-    result = Size.of(number)
-    for atom, power in powers.items():
-        for _ in range(power):
-            result = result * Size({((atom, 1),): Fraction(1)})
-    return result
+    return Size({_product((), tuple(powers.items()), 1): Fraction(number)})
 
 
 def ceiling(value: SizeLike) -> Size:
-    """The least whole size that is not smaller; the size itself where it has no quotients."""
+    """The least whole size that is not smaller; the size itself if it has no quotients."""
     size = Size.of(value)
     if not size.names():
         return Size.of(math.ceil(size.terms[0][1]) if size.terms else 0)

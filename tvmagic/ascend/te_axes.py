@@ -89,7 +89,7 @@ class Dimensions:
     those that it reduces. `variables`: the dimension of each iteration variable. `reads(op)`: what it reads.
     `gathers`: of each input that is read at indices, the iteration variables of the first such indices.
 
-    Raises AscendError, with the expression named, if an access is no plain indexing.
+    Raises AscendError, with the expression named, if an access is not plain indexing.
     """
 
     def __init__(self, order: Sequence[te.Operation]) -> None:
@@ -136,7 +136,7 @@ class Dimensions:
     def ordered(self, tensors: Iterable[te.Tensor]) -> list[Dimension]:
         """All axes in an order that most of `tensors` keep: of those of the most dimensions, then of the others.
 
-        Reduced axes stand behind the others where no tensor says otherwise.
+        Reduced axes come after the others if no tensor says otherwise.
         """
         lists = [self._axes(self._with_indices(t.op)) for t in tensors]
         votes = Counter(map(tuple, lists))
@@ -229,7 +229,7 @@ class Dimensions:
         found = shifted(index)
         if found is None or found[0] not in parts or (found[1] != 0 and found[1] != parts[found[0]].start * -1):
             raise refuse(
-                op, load, f"reads at `{index}`, which is no axis of the graph", "index by iteration variables alone"
+                op, load, f"reads at `{index}`, which is not an axis of the graph", "index by iteration variables alone"
             )
         var, part = found[0], parts[found[0]]
         if part.start + found[1] != 0 or part.size != (dimension.size if dimension else Size.of(1)):

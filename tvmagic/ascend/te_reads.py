@@ -67,7 +67,7 @@ def size_of(op: te.Operation, size: PrimExpr) -> Size:
     try:
         return parse_size(str(size))
     except TVMagicError:
-        raise refuse(op, size, "is no size of an axis", "a number, a variable, sums and products of them") from None
+        raise refuse(op, size, "is not a size of an axis", "a number, a variable, sums and products of them") from None
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _where(condition: PrimExpr, var: Var, part: Part) -> Part | None:
     bounds = _bounds(condition, var, part)
     if bounds is None:
         return None
-    start, end = _larger(bounds[0], part.start), _smaller(bounds[1], part.end)
+    start, end = (_inside(bound, part) for bound in bounds)
     if start is None or end is None:
         return None
     end = _larger(start, end)
@@ -185,6 +185,12 @@ def _bounds(condition: PrimExpr, var: Var, part: Part) -> tuple[Size, Size] | No
     if kind is GT or kind is GE:
         return limit + (1 if kind is GT else 0), part.end
     return limit, limit + 1
+
+
+def _inside(bound: Size, part: Part) -> Size | None:
+    """A bound, moved to the nearest end of a part if it is outside."""
+    above = _larger(bound, part.start)
+    return None if above is None else _smaller(above, part.end)
 
 
 def _larger(a: Size, b: Size) -> Size | None:

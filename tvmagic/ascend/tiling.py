@@ -101,7 +101,7 @@ class Tiling:
 
 
 def _largest(high: int, fits: Callable[[int], bool]) -> int:
-    """The largest size up to `high` that fits, by bisection; 1 where none does."""
+    """The largest size up to `high` that fits, by bisection; 1 if none does."""
     low = 1
     if fits(high):
         return high

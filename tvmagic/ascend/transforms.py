@@ -86,7 +86,7 @@ def _leaves(axis: Axis) -> tuple[Axis, ...]:
 
 
 def are_neighbours(order: Sequence[Axis], axes: Sequence[Axis]) -> bool:
-    """Whether `axes` stand one after the other in the loops `order` and may become one loop.
+    """Whether `axes` follow one another in the loops `order` and may become one loop.
 
     Halves of a split whose order a reorder changed may not: after `[z0, z1T, z2, z1t, z3]`,
     `z1t` was moved from behind `z1T` to behind `z2`, so it merges with neither neighbour. An axis
@@ -223,10 +223,9 @@ def apply_tensor_merge(target: AscGraph | AscNode | Iterable[AscNode], merged: A
         end = place + len(parts)
         if not mergeable(y, parts):
             raise AscendError("merge-contiguous", f"`{y}` does not hold the parts of `{merged.name}` contiguously")
-        repeat = Size.of(1)
-        for r in y.repeats[place:end]:
-            repeat = repeat * r
-        stride = next((s for s in reversed(y.strides[place:end]) if s != 0), Size.of(0))
+        repeat, stride = Size.of(1), Size.of(0)
+        for r, s in zip(y.repeats[place:end], y.strides[place:end], strict=True):
+            repeat, stride = repeat * r, stride if r.is_one else s
         y.axis[place:end], y.repeats[place:end], y.strides[place:end] = [merged], [repeat], [stride]
 
 

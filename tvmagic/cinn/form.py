@@ -88,7 +88,7 @@ class StmtList(SeqStmt):
 
 
 def parts_of(body: Stmt) -> tuple[Stmt, ...]:
-    """The statements of a list; a statement that is no list alone."""
+    """The statements of a list; a statement that is not a list alone."""
     return tuple(body.seq) if isinstance(body, SeqStmt) else (body,)
 
 
@@ -142,7 +142,7 @@ class _Accesses(Visitor):
     @handles(BufferStore)
     def store(self, node: BufferStore) -> None:
         self.stores.append(node)
-        self.visit(node.value)  # as in the text, where the indices of a store are no loads of the block
+        self.visit(node.value)  # as in the text, where the indices of a store are not loads of the block
         for index in node.indices:
             self.visit(index)
 

@@ -233,7 +233,7 @@ class IRSchedule:
     # ------------------------------------------------------------------ the program
 
     def set_exprs(self, exprs: Sequence[Stmt]) -> None:
-        """Replace the bodies worked on, one for each function. It is no step of the trace."""
+        """Replace the bodies worked on, one for each function. It is not a step of the trace."""
         mod = with_bodies(self.mod, exprs)
         self._all_or_nothing(lambda: self.schedule.state.reset(mod))
 
@@ -366,7 +366,7 @@ class IRSchedule:
         """Say how a serial loop runs: Serial, Parallel, Vectorized, Unrolled, GPUThread, GPUBlock, GPULane, Default.
 
         `factor` is the vector length, or 0, 1, 2 for the axes x, y, z. Requires: the loop is serial; iterations that
-        run at the same time touch different elements. It is no step of the trace.
+        run at the same time touch different elements. It is not a step of the trace.
 
             >>> s.mutate_for_type(s.get_loops("B")[0], "Parallel")
         """
@@ -438,9 +438,9 @@ class IRSchedule:
     def compute_inline(self, block: Any) -> None:
         """Write a block into all its consumers and take it away.
 
-        Requires: it has exactly one store and is no reduction; it is the only writer of its tensor under
+        Requires: it has exactly one store and is not a reduction; it is the only writer of its tensor under
         the root and does not load it; the indices of the store are distinct plain variables and no other
-        variable occurs in it; the tensor is no output; it is not the only leaf.
+        variable occurs in it; the tensor is not an output; it is not the only leaf.
 
             >>> s.compute_inline("B")
         """
@@ -459,7 +459,7 @@ class IRSchedule:
     def copy_transform_and_loop_info(self, block: Any, block_target: Any) -> None:
         """Give a block the loops and bindings of another one, as far as their leading dimensions have the same sizes.
 
-        Requires: the first sizes are equal and constant; the block is alone in its nest. It is no step of the trace.
+        Requires: the first sizes are equal and constant; the block is alone in its nest. It is not a step of the trace.
 
             >>> s.copy_transform_and_loop_info("C", "B")
         """

@@ -65,7 +65,7 @@ class SearchSpace:
         `random_prune` leaves rules out at random, `random` applies one rule, chosen at random, to each block.
         """
         if strategy not in _STRATEGIES:
-            raise TVMagicError(f"`{strategy}` is no way to make sketches: {', '.join(_STRATEGIES)}")
+            raise TVMagicError(f"`{strategy}` is not a way to make sketches: {', '.join(_STRATEGIES)}")
         found: dict[SearchState, None] = {}
         for _ in range(max(num, 1) * 4):
             for state in self._once(strategy):

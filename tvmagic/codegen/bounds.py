@@ -43,10 +43,21 @@ def check_access(context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr,
             ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, position, before)}, {extent}")
             inside = ok if inside == "true" else emitter.out.op(f"and i1 {inside}, {ok}")
     if inside != "true":
+        inside = _or_idle(emitter, inside, predicate, lanes)
         site = context.site("bounds", node, buffer=buffer, values=(len(first), len(last), len(extents)))
         emitter.fail_unless(inside, site, [*first, *last, *extents])
     if memory is not None and moved:
         _check_place(context, emitter, node, indices, active, memory)
+
+
+def _or_idle(emitter: Any, inside: str, predicate: str | None = None, lanes: int = 1) -> str:
+    """Whether an access that is done in the lanes of a mask is `inside`, or is not done as no lane of it is on."""
+    if predicate is None or lanes == 1:
+        predicate, lanes = emitter.mask, emitter.mask_lanes
+    if predicate is None:
+        return inside
+    idle = emitter.out.op(f"xor i1 {emitter.some_lane(predicate, lanes)}, true")
+    return emitter.out.op(f"or i1 {inside}, {idle}")
 
 
 def _is_inside(emitter: Any, index: PrimExpr, extent: str) -> bool:
@@ -76,6 +87,7 @@ def _check_place(
     what = f"{'store to' if isinstance(node, BufferStore) else 'load from'} buffer `{node.buffer.name}`"
     for place, _ in _ends(emitter, index, active if index.dtype.lanes > 1 else None):
         ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, place, before)}, {memory}")
+        ok = _or_idle(emitter, ok)
         emitter.fail_unless(ok, context.site("region", node, what), [place, "1", memory])
 
 
@@ -96,13 +108,14 @@ def check_index(context: Any, emitter: Any, call: Any, value: str) -> None:
         ok = emitter.out.op(f"icmp ult i64 {place}, {extent}")
         if repeats.value:
             ok = emitter.out.op(f"or i1 {ok}, {emitter.out.op(f'icmp eq i64 {extent}, 1')}")
+        ok = _or_idle(emitter, ok)
         emitter.fail_unless(ok, context.site("index", call, what.value, values=(int(axis),)), [place, extent])
 
 
 def check_pointer(context: Any, emitter: Any, call: Any) -> None:
     """Stop where the region that `tvm_access_ptr` hands on goes beyond the memory of its buffer."""
     kind, data, offset, extent, _ = call.args
-    memory = memory_size(context, emitter, data, kind) if isinstance(data, Var) else None
+    memory = memory_size(context, emitter, data, kind, whole_rows=True) if isinstance(data, Var) else None
     if emitter.void or memory is None or offset.dtype.lanes > 1:
         return
     first, count = _wide(emitter, offset), _wide(emitter, extent)
@@ -112,6 +125,7 @@ def check_pointer(context: Any, emitter: Any, call: Any) -> None:
     inside = "true"
     for part in parts:
         inside = emitter.out.op(f"and i1 {inside}, {emitter.out.op(part)}")
+    inside = _or_idle(emitter, inside)
     what = f"a pointer into `{data.name}`"
     emitter.fail_unless(inside, context.site("region", call, what), [first, count, memory])
 
@@ -134,8 +148,12 @@ def _least(emitter: Any, a: str, b: str | None) -> str:
     return emitter.intrinsic("smin", INT64, a, b)
 
 
-def memory_size(context: Any, emitter: Any, data: Var, element: Any) -> str | None:
-    """How many elements of the dtype of `element` the memory behind `data` holds; None if that is not known."""
+def memory_size(context: Any, emitter: Any, data: Var, element: Any, whole_rows: bool = False) -> str | None:
+    """How many elements of the dtype of `element` the memory behind `data` holds; None if that is not known.
+
+    `whole_rows`: the last row of a strided buffer counts with what is between it and a next one, as the region that
+    `access_ptr` tells of such a buffer does.
+    """
     known = context.sizes.get(data)
     if known is None:
         return None
@@ -143,6 +161,9 @@ def memory_size(context: Any, emitter: Any, data: Var, element: Any) -> str | No
     strides = known.strides if isinstance(known, Buffer) else ()
     if len(strides) == len(shape) > 0:
         total = _span(emitter, shape, strides)
+        if whole_rows:
+            rows = _multiplied(emitter, _wide(emitter, shape[0]), _wide(emitter, strides[0]))
+            total = emitter.intrinsic("smax", INT64, total, rows)
     else:
         total = "1"
         for extent in shape:
@@ -167,7 +188,7 @@ def _span(emitter: Any, shape: Any, strides: Any) -> str:
 
 
 def _before(context: Any, emitter: Any, data: Var) -> str:
-    """How many elements of an argument with strides are before the one that its pointer points to: strides below 0."""
+    """How many elements of an argument lie before its pointer: those that strides below 0 lead to."""
     known = context.sizes.get(data)
     total = "0"
     for extent, stride in zip(known.shape, known.strides) if isinstance(known, Buffer) else ():
@@ -178,7 +199,7 @@ def _before(context: Any, emitter: Any, data: Var) -> str:
 
 
 def _moved(emitter: Any, place: str, before: str) -> str:
-    """A place counted from the first element in memory, if there are elements before the one that is pointed to."""
+    """A place counted from the first element in memory, of which `before` are in front of the pointer."""
     return place if before == "0" else emitter.out.op(f"add i64 {place}, {before}")
 
 

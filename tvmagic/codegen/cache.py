@@ -1,4 +1,4 @@
-"""Kernels that were compiled before: in memory by structure, and on disk where that is asked for.
+"""Kernels that were compiled before: in memory by structure, and on disk if that is asked for.
 
 In memory a lowered module is found by its structural hash, its target, the names that its errors
 would tell, and its constants to the bit. What was not asked for longest is forgotten when all takes more than `set_cache_limit` allows. On disk an object file is found by a digest of the LLVM text, of the machine and of LLVM's

@@ -22,7 +22,7 @@ class Lines:
         self.text, self.spans = script_with_spans(program)
 
     def line_of(self, node: Any) -> int:
-        """The first line that `node` is on, counted from 1; 0 where it is not in the text."""
+        """The first line that `node` is on, counted from 1; 0 if it is not in the text."""
         span = self.spans.get(node) if isinstance(node, Node) else None
         return 0 if span is None else span.line
 

@@ -19,9 +19,10 @@ from tvmagic.codegen.conversions import CONVERSIONS, family
 from tvmagic.codegen.divisions import float_division, integer_division, low_bits
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
+from tvmagic.codegen.lane_masks import LaneMasks
 from tvmagic.codegen.rules import RULES
 from tvmagic.codegen.signatures import check_call
-from tvmagic.codegen.types import constant, flags_type, llvm_type, splat, suffix, vector_type
+from tvmagic.codegen.types import constant, flags_type, llvm_type, splat, suffix
 from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
@@ -91,7 +92,7 @@ _JOINED = 16
 STEPVECTOR = "llvm.stepvector"
 
 
-class ExpressionEmitter(Visitor):
+class ExpressionEmitter(LaneMasks, Visitor):
     """Emits the instructions of expressions into one function.
 
     `visit(expr)` gives the name of the value. `values` holds what each variable is; `index_values`
@@ -105,8 +106,7 @@ class ExpressionEmitter(Visitor):
         self.values: dict[Var, str] = {}
         self.index_values: set[str] = set()
         self.intervals = Intervals()
-        self.mask: str | None = None
-        self.mask_lanes = 1
+        LaneMasks.__init__(self)
         self.any_order = False
 
     # ------------------------------------------------------------------ leaves
@@ -200,7 +200,9 @@ class ExpressionEmitter(Visitor):
     def shuffle(self, shuffle: Shuffle) -> str:
         lanes: list[tuple[str, DataType, int]] = []
         for vector in shuffle.vectors:
-            name = self.visit(vector)
+            code = vector.dtype.lane_code
+            with self.masked(self.mask_of_picked(shuffle, len(lanes), code), code):
+                name = self.visit(vector)
             lanes += [(name, vector.dtype, lane) for lane in range(vector.dtype.lane_code)]
         picked = []
         for index in shuffle.indices:
@@ -215,7 +217,7 @@ class ExpressionEmitter(Visitor):
         return self.out.op(f"extractelement {llvm_type(dtype)} {vector}, i32 {lane}")
 
     def join(self, scalars: list[str], dtype: DataType) -> str:
-        """The vector of the scalars; the scalar itself where there is one."""
+        """The vector of the scalars; the scalar itself if there is one."""
         if len(scalars) == 1:
             return scalars[0]
         if len(scalars) <= _JOINED:
@@ -370,11 +372,8 @@ class ExpressionEmitter(Visitor):
 
     def _in_lanes(self, lane: str, node: PrimExpr, lanes: int) -> str:
         """The value of `node`, which reads memory in the lanes that `lane` holds for only."""
-        outer, self.mask_lanes = self.mask, lanes
-        self.mask = lane if outer is None else self.out.op(f"and {vector_type('i1', lanes)} {outer}, {lane}")
-        value = self.visit(node)
-        self.mask = outer
-        return value
+        with self.masked(self.also_masked(lane, lanes), lanes):
+            return self.visit(node)
 
     def _short_circuit(self, word: str, a: str, right: PrimExpr) -> str:
         """The right side may read memory that is there only if the left side says so."""
@@ -466,4 +465,7 @@ class ExpressionEmitter(Visitor):
         if rule is None:
             raise BuildError(f"there is no machine code for the operator `{call.op.name}`", node=call)
         check_call(call)
-        return rule(self, call)
+        if self.mask is None or all(arg.dtype.lane_code in (1, call.dtype.lane_code) for arg in call.args):
+            return rule(self, call)
+        with self.masked(self.mask_of(1), 1):  # lanes of such arguments are not those of the result
+            return rule(self, call)

@@ -35,7 +35,7 @@ class GpuThreads:
         self.context = context
 
     def launch(self, emitter: Any, stmt: AttrStmt) -> Stmt:
-        """`AttrStmt(IterVar, "thread_extent", extent)`: a loop where there are no such threads."""
+        """`AttrStmt(IterVar, "thread_extent", extent)`: a loop if there are no such threads."""
         node = stmt.node
         if not isinstance(node, IterVar):
             return stmt.body

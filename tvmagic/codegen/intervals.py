@@ -1,4 +1,10 @@
-"""Constant bounds of index expressions, as far as cheap division and extension need them."""
+"""What integers the code of an index expression computes, as far as cheap division and extension need it.
+
+`arith.const_int_bound` answers another question. It serves proofs, which take indices not to overflow, as TVM does: with an
+`x` of int32 `x * 4` reaches beyond int32. Here a value that may wrap is any of its type; what a condition says of a sum
+bounds the multiples of the sum; and an index that is checked as the code runs lies in its buffer. Both move the ends of
+operands by the same table, `arith.corners`.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +70,7 @@ class Intervals:
                 part = part.args[0]
             if isinstance(part, (LT, LE)) and isinstance(part.b, IntImm):
                 terms = _multiples(part.a)
-                if terms is not None and all(terms[0].values()) and self._stays(part.a, *terms):
+                if terms is not None and min(map(abs, terms[0].values()), default=0) and self._stays(part.a, *terms):
                     self.given.append((terms[0], part.b.value - isinstance(part, LT) - terms[1]))
         yield
         del self.given[before:]
@@ -76,8 +82,8 @@ class Intervals:
             return high
         terms, constant = found
         for known, most in self.given:
-            first = next(iter(known), None)
-            times, rest = divmod(terms.get(first, 0), known[first]) if first is not None else (0, 0)
+            first = next(iter(known))
+            times, rest = divmod(terms.get(first, 0), known[first])
             if times <= 0 or rest or any(terms.get(var) != times * size for var, size in known.items()):
                 continue
             others = [self.of(var * IntImm(var.dtype, size))[1] for var, size in terms.items() if var not in known]
@@ -107,7 +113,7 @@ def _limits(expr: PrimExpr) -> Interval:
 
 
 def _multiples(expr: PrimExpr) -> tuple[dict[Var, int], int] | None:
-    """An expression as multiples of variables and a number, the largest one for lanes; None if it is no such sum."""
+    """An expression as multiples of variables and a number, the largest one for lanes; None if it is not such a sum."""
     if isinstance(expr, Broadcast):
         return _multiples(expr.value)
     if isinstance(expr, Ramp) and isinstance(expr.stride, IntImm) and expr.stride.value >= 0:

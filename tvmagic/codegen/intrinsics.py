@@ -11,7 +11,7 @@ from tvmagic.codegen.math_library import libm_call
 from tvmagic.codegen.rules import LIBRARY, OWN, RULES, large_uint, rule
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import why_refused
-from tvmagic.codegen.target.families import families
+from tvmagic.codegen.target.families import ELSEWHERE, families
 from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type, suffix
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
@@ -61,7 +61,7 @@ def _math(emitter: Any, call: Call) -> str:
             values = ", ".join(f"{kind} {a}" for a in args)
             return emitter.out.op(f"call {kind} {emitter.context.vector_math(name, dtype)}({values})")
         if name == "sigmoid":
-            raise BuildError(f"`sigmoid` is not there for `{dtype}`", node=call)
+            raise BuildError(f"`sigmoid` has no code for values of type `{dtype}`", node=call)
         return libm_call(emitter, name, dtype, args)
 
     return _in_float32(emitter, call, _args(emitter, call), compute)
@@ -437,9 +437,6 @@ def _foreign_type(dtype: DataType) -> str:
 
 # LLVM's intrinsics that every machine has for scalars alone.
 _SCALAR = frozenset(("lround", "llround"))
-# The prefixes of intrinsics of architectures for which no code is made here. LLVM ends the process on an intrinsic of another
-# architecture than the target's.
-_OF_OTHERS = ("amdgcn", "bpf", "dx", "r600", "spv", "ve", "xcore")
 
 
 @rule("call_llvm_intrin", "call_llvm_pure_intrin")
@@ -449,7 +446,8 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
         raise BuildError("the first argument of `call_llvm_intrin` is the intrinsic's name", node=call)
     prefix = name.value.removeprefix("llvm.").partition(".")[0]
     target = emitter.context.target
-    of_machine = prefix in _OF_OTHERS or any(prefix in f.intrinsics for f in families())
+    of_machine = prefix in ELSEWHERE or any(prefix in f.intrinsics for f in families())
+    # LLVM ends the process on an intrinsic of another architecture than the target's
     if of_machine and prefix not in target.family.intrinsics:
         triple = emitter.context.target_triple
         raise BuildError(f"the target `{triple}` has no instruction for the intrinsic `{name.value}`", node=call)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 
+from tvmagic.codegen.target.families import ELSEWHERE, families
 from tvmagic.errors import WrongValueError, closest
 
 __all__ = ["LlvmNames", "names"]
@@ -38,10 +39,8 @@ _TYPED_BY_RESULT = frozenset(
     roundeven sadd.sat sin sinh smax smin smul.fix smul.fix.sat sqrt sshl.sat ssub.sat tan tanh trunc uadd.sat umax umin
     umul.fix umul.fix.sat ushl.sat usub.sat""".split()
 )
-# Families of which any name is taken: those of machines, and what is new or many.
-_FAMILIES = frozenset(
-    """aarch64 amdgcn arm experimental hexagon loongarch mips nvvm ppc riscv s390 sparc ve vp wasm x86 xcore""".split()
-)
+# Families of which any name is taken: those of architectures, and what is new or many.
+_FAMILIES = frozenset(("experimental", "vp", *ELSEWHERE)).union(*(family.intrinsics for family in families()))
 
 
 class LlvmNames:

@@ -6,10 +6,12 @@ affine lanes are scalar accesses; lanes at unrelated places gather and scatter.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
+from tvmagic.codegen.lane_masks import BOOL
 from tvmagic.codegen.masks import with_plain_mask
 from tvmagic.codegen.types import (
     constant,
@@ -184,12 +186,12 @@ class MemoryEmitter(ExpressionEmitter):
         if plain is not node:
             return self.visit(plain)
         buffer = node.buffer
-        predicate = self._lane_mask(node.predicate, node.dtype.lane_code // buffer.dtype.lane_code)
+        predicate = self._lane_mask(
+            node.predicate, node.dtype.lane_code // buffer.dtype.lane_code, buffer.dtype.lane_code
+        )
         if predicate is not None and self.context.check_bounds and node.dtype.lane_code != 1:
-            outer, self.mask, self.mask_lanes = self.mask, predicate, node.dtype.lane_code // buffer.dtype.lane_code
-            value = self._load(node, predicate)
-            self.mask = outer
-            return value
+            with self.masked(predicate, node.dtype.lane_code // buffer.dtype.lane_code):
+                return self._load(node, predicate)
         return self._load(node, predicate)
 
     def volatile(self, buffer: Buffer, word: str, predicate: str | None) -> str:
@@ -208,7 +210,10 @@ class MemoryEmitter(ExpressionEmitter):
         lanes = index.dtype.lane_code
         if lanes == 1:
             if self.mask is not None:
-                return self._guarded(lambda: self._contiguous_load(buffer, self.wide_index(index), 1), buffer.dtype)
+                some = self.some_lane(self.mask, self.mask_lanes)
+                return self._guarded(
+                    some, lambda: self._contiguous_load(buffer, self.wide_index(index), 1), buffer.dtype
+                )
             return self._contiguous_load(buffer, self.wide_index(index), 1)
         if isinstance(index, Broadcast) and predicate is None:
             value = self._contiguous_load(buffer, self.wide_index(index.value), 1)
@@ -221,26 +226,24 @@ class MemoryEmitter(ExpressionEmitter):
                 return self._masked_load(buffer, base, lanes, predicate)
             return self._contiguous_load(buffer, base, lanes)
         if buffer.dtype.lane_code != 1:
-            return self._each_lane_load(buffer, index)
+            return self._each_lane_load(buffer, index, predicate)
         if stride is not None and predicate is None and lanes > 0:
             return self._strided_load(buffer, index, stride)  # type: ignore[arg-type]
         return self._gather(buffer, index, predicate)
 
-    def _lane_mask(self, predicate: PrimExpr | None, lanes: int) -> str | None:
+    def _lane_mask(self, predicate: PrimExpr | None, lanes: int, each: int = 1) -> str | None:
+        """The mask of an access of `lanes` elements, which have `each` lanes."""
         own = self.visit(predicate) if predicate is not None else None
         if self.mask is None or lanes == 1:
             return own
-        return self.mask if own is None else self.out.op(f"and {vector_type('i1', lanes)} {self.mask}, {own}")
+        outer = self.mask_of_elements(lanes, each)
+        return outer if own is None else self.out.op(f"and {vector_type('i1', lanes)} {outer}, {own}")
 
-    def _guarded(self, emit: Callable[[], str], dtype: DataType) -> str:
-        """A scalar load that is done only if some lane of the mask is on."""
-        assert self.mask is not None
-        lanes = self.mask_lanes
-        some = self.out.op(f"bitcast {vector_type('i1', lanes)} {self.mask} to i{lanes}")
-        some = self.out.op(f"icmp ne i{lanes} {some}, 0")
+    def _guarded(self, holds: str, emit: Callable[[], str], dtype: DataType) -> str:
+        """The load of an element that is done only if the condition `holds` does; 0 otherwise."""
         taken, done = self.out.new_block("guarded"), self.out.new_block("done")
         first = self.out.block
-        self.out.branch(some, taken, done)
+        self.out.branch(holds, taken, done)
         self.out.start(taken)
         value = emit()
         last = self.out.block
@@ -284,11 +287,13 @@ class MemoryEmitter(ExpressionEmitter):
         places = ", ".join(f"i32 {first + lane * stride}" for lane in range(lanes))
         return self.out.op(f"shufflevector {kind} {wide}, {kind} poison, <{lanes} x i32> <{places}>")
 
-    def _each_lane_load(self, buffer: Buffer, index: PrimExpr) -> str:
+    def _each_lane_load(self, buffer: Buffer, index: PrimExpr, predicate: str | None = None) -> str:
         values: list[str] = []
         held = _held_alone(buffer.dtype)
-        for position in self._lane_indices(index):
-            value = self._contiguous_load(buffer, position, 1, held)
+        flags = BOOL.with_lane_code(index.dtype.lane_code)
+        for lane, position in enumerate(self._lane_indices(index)):
+            load = functools.partial(self._contiguous_load, buffer, position, 1, held)
+            value = load() if predicate is None else self._guarded(self.lane(predicate, flags, lane), load, held)
             if buffer.dtype.lane_code == 1:
                 values.append(value)
             else:

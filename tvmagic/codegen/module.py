@@ -19,6 +19,7 @@ from tvmagic.codegen.size_counts import check_loop_counts
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, helper
 from tvmagic.codegen.target import Target, cpu_and_features, has_feature, has_fma
+from tvmagic.codegen.target.systems import system_of_triple
 from tvmagic.codegen.types import llvm_type, memory_type
 from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
@@ -41,7 +42,6 @@ from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.functor import Visitor, handles, pre_order_visit
 from tvmagic.passes import note
 from tvmagic.runtime.abi import Site
-from tvmagic.runtime.support_code import is_windows
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
 
@@ -151,8 +151,8 @@ class ModuleContext:
                 self.text.helpers.setdefault(part, helper(f"wasm/{part}"))
             return f"@tvm.{name}"
         self.text.globals.setdefault("runtime", GLOBALS["runtime"])
-        own = name in ("alloc", "free") and is_windows(self.target_triple)
-        self.text.helpers.setdefault(name, helper(f"{name}_windows" if own else name))
+        own = system_of_triple(self.target_triple).aligned_memory if name in ("alloc", "free") else ""
+        self.text.helpers.setdefault(name, helper(f"{name}{own}"))
         return f"@tvm.{name}"
 
     def text_constant(self, value: str) -> str:

@@ -1,4 +1,4 @@
-"""Vectors whose lanes are no power of two, stored in parts whose lanes are.
+"""Vectors whose lanes are not a power of two, stored in parts whose lanes are.
 
 LLVM keeps such a vector in one register a lane wherever it lives longer than a block, as the sums of a product do: 48 lanes
 of float32 took 30 times as long as 32 lanes and 16.

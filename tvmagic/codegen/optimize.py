@@ -9,10 +9,11 @@ from functools import cache
 from typing import Any, TypeVar
 
 from tvmagic.codegen.interruptible import interruptible
-from tvmagic.codegen.target import Target, cpu_and_features, has_feature, target_machine
+from tvmagic.codegen.target import Target, has_feature, layout_of, target_machine
+from tvmagic.codegen.target.host import llvm_version
 from tvmagic.errors import BuildError, DefectError
 
-__all__ = ["assembly_of", "object_of", "optimized"]
+__all__ = ["assembly_of", "object_of", "object_of_text", "optimized"]
 
 _Code = TypeVar("_Code", str, bytes)
 
@@ -128,6 +129,17 @@ def _parsed(source: str, context: Any) -> Any:
     return llvm.parse_assembly(pathlib.Path(name).read_text(encoding="utf-8") if is_file else source, context)
 
 
+def object_of_text(text: str, target: Target) -> bytes:
+    """The object file of LLVM text that names neither triple nor layout, for a target; no passes run on it."""
+    import llvmlite.binding as llvm
+
+    machine = target_machine(target)
+    triple, layout = layout_of(target)
+    module = llvm.parse_assembly(f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n{text}')
+    module.verify()
+    return machine.emit_object(module)
+
+
 def object_of(module: Any, target: Target) -> bytes:
     """The object file of an optimized module."""
     return _emitted(module, lambda machine, m: machine.emit_object(m), target, _SIGNS_IN_CODE)
@@ -175,8 +187,6 @@ def _without_short_vectors(module: Any) -> Any:
 
 def _may_fold_signs(target: Target) -> bool:
     """Whether LLVM's code generator is one that does so, for a machine that may have AVX-512."""
-    import llvmlite.binding as llvm
-
-    if llvm.llvm_version_info[0] < 22 or not cpu_and_features(target)[0].startswith("x86_64"):
+    if llvm_version()[0] < 22 or not target.family.folds_signs:
         return False
     return bool(target.mcpu or target.mtriple) or has_feature(target, _SHORT_VECTORS)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from tvmagic.codegen.emit import FunctionText
-from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.types import llvm_type
 from tvmagic.ir import DataType, For
+
+if TYPE_CHECKING:
+    from tvmagic.codegen.statements import FunctionEmitter
 
 __all__ = ["emit_parallel"]
 
@@ -28,7 +31,7 @@ def emit_parallel(emitter: FunctionEmitter, stmt: For) -> None:
         f"define internal i32 @{name}(i64 %begin, i64 %end, ptr noalias nocapture readonly %closure, "
         f"i32 %worker) {context.attributes()}{context.subprogram(stmt, name)}"
     )
-    child = FunctionEmitter(context, FunctionText(context.text, head), emitter)
+    child = emitter.child(FunctionText(context.text, head))
     context.at(child, stmt)
     _emit_chunk(child, stmt)
     child.leave("0")

@@ -1,7 +1,7 @@
 """Loops of which LLVM would make vectors whose lanes are apart in memory, as it wrote out the short loop inside them.
 
 On a processor that can store such lanes (AVX-512) LLVM thinks too well of it: the elements of a short row go to memory one by one,
-and the row is no vector any more. Without that LLVM makes vectors of the row, as far as it goes.
+and the row is not a vector any more. Without that LLVM makes vectors of the row, as far as it goes.
 """
 
 from __future__ import annotations

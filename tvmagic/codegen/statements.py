@@ -11,6 +11,7 @@ from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.masks import with_plain_mask
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.odd_vectors import parts_of
+from tvmagic.codegen.parallel import emit_parallel
 from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.codegen.size_counts import allocated_bytes
 from tvmagic.codegen.types import llvm_type, place_type
@@ -53,7 +54,7 @@ STOPPED, FAILED = -1, 1
 _STACK_BYTES = 32 * 1024
 # Operations of an unrolled loop that LLVM agrees to.
 _LARGEST_UNROLLED = 4096
-# Operations of a function in which LLVM may write loops out where nobody asked for it. Each is short, but a schedule may
+# Operations of a function in which LLVM may write loops out if nobody asked for it. Each is short, but a schedule may
 # have made hundreds of them, and the time to emit a function grows faster than the function.
 _LARGEST_WRITTEN = 16384
 _INT64 = DataType("int64")
@@ -145,6 +146,10 @@ class FunctionEmitter(MemoryEmitter):
         else:
             self.void = False
 
+    def child(self, text: FunctionText) -> FunctionEmitter:
+        """The emitter of a function that this one calls, for the body of a parallel loop."""
+        return FunctionEmitter(self.context, text, self)
+
     # ------------------------------------------------------------------ variables of the parent
 
     def missing(self, var: Var) -> str:
@@ -182,7 +187,7 @@ class FunctionEmitter(MemoryEmitter):
         self.out.start(go_on)
 
     def fail_unless(self, condition: str, site: int, values: list[str]) -> None:
-        """Stop with the error of `site` and the i64 `values` where `condition` does not hold."""
+        """Stop with the error of `site` and the i64 `values` if `condition` does not hold."""
         bad, go_on = self.out.new_block("bad"), self.out.new_block("on")
         self.out.branch(condition, go_on, bad, self.context.likely())
         self.out.start(bad)
@@ -311,8 +316,6 @@ class FunctionEmitter(MemoryEmitter):
                 hint="let the inner loop be serial, or fuse both and mark the result parallel",
             )
         if stmt.kind is ForKind.PARALLEL and self.context.family.has_threads:
-            from tvmagic.codegen.parallel import emit_parallel
-
             emit_parallel(self, stmt)
             return None
         if (

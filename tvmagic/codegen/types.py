@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 # Lanes of the widest vector that is compiled: LLVM's time grows with their square, 8 s for these, and it ends
-# the process where the bits of a vector are no integer type any more.
+# the process where the bits of a vector are not an integer type any more.
 _MOST_LANES = 1 << 14
 # bfloat16 is its bits: on LLVM's own type its passes would round a value twice, call a function for each lane, or use
 # instructions that make subnormal numbers zero, depending on the machine.
@@ -95,11 +95,11 @@ def splat(text: str, dtype: DataType) -> str:
 
 def constant(dtype: DataType, value: float) -> str:
     """`value` as a constant of type `dtype`; in every lane of a vector type."""
-    return _constant(dtype, value, value == 0 and math.copysign(1, value) < 0)
+    return _constant(dtype, value, math.copysign(1, value))
 
 
 @lru_cache(maxsize=4096)
-def _constant(dtype: DataType, value: float, _negative_zero: bool) -> str:
+def _constant(dtype: DataType, value: float, _sign: float) -> str:
     """The same; to Python both zeros are one key."""
     if dtype.is_float:
         return splat(_float_text(dtype, float(value)), dtype)

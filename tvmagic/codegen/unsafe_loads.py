@@ -23,7 +23,7 @@ from tvmagic.ir import (
     handles,
     structural_equal,
 )
-from tvmagic.ir.query import callee
+from tvmagic.ir.query import callee, is_call, nodes_of
 
 __all__ = ["is_harmless", "needs_mask"]
 
@@ -34,7 +34,7 @@ _SMALL = {"tir.if_then_else", "tir.likely", "tir.fabs", "tir.isnan"}
 
 def needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals) -> bool:
     """Whether `side`, taken in the lanes of `condition`, has a load that may be outside its buffer in other lanes."""
-    finder = _Unsafe(condition.dtype.lane_code, intervals)
+    finder = _Unsafe(intervals)
     finder.visit(side)
     if not finder.unsafe:
         return False
@@ -51,7 +51,7 @@ def is_harmless(expr: PrimExpr, intervals: Intervals, stored: set[Var]) -> bool:
     while a branch is foreseen, as in a search for the largest.
     """
     scalar = expr.dtype.lane_code == 1
-    found = _Unsafe(expr.dtype.lane_code, intervals, _FEW if scalar else math.inf)
+    found = _Unsafe(intervals, _FEW if scalar else math.inf)
     found.visit(expr)
     if found.unsafe or found.calls:
         return False
@@ -59,13 +59,13 @@ def is_harmless(expr: PrimExpr, intervals: Intervals, stored: set[Var]) -> bool:
 
 
 class _Unsafe(Visitor):
-    """Collects the loads of lanes that are not provably inside their buffers.
+    """Collects the loads that are not provably inside their buffers, or that stop the program if they are not.
 
     It looks at `most` expressions and no further: of a chain of conditions, each of which is asked about, not at all the rest.
     """
 
-    def __init__(self, lanes: int, intervals: Intervals, most: float = math.inf) -> None:
-        self.lanes, self.intervals, self.most = lanes, intervals, most
+    def __init__(self, intervals: Intervals, most: float = math.inf) -> None:
+        self.intervals, self.most = intervals, most
         self.unsafe: list[BufferLoad] = []
         self.pointers: set[Var] = set()  # to what is read
         self.calls = False  # of anything that is not short
@@ -90,12 +90,13 @@ class _Unsafe(Visitor):
         self.visit_children(node)
         self.in_index = outer
         self.pointers.add(node.buffer.data)
-        lanes = node.indices[-1].dtype.lane_code if node.indices else 1
-        if lanes in (1, self.lanes) and not all(map(self._inside, node.indices, node.buffer.shape)):
+        if not all(map(self._inside, node.indices, node.buffer.shape)):
             self.unsafe.append(node)
 
     def _inside(self, index: PrimExpr, size: PrimExpr) -> bool:
-        return isinstance(size, IntImm) and self.intervals.inside(index, size.value)
+        if not isinstance(size, IntImm) or not self.intervals.inside(index, size.value):
+            return False
+        return not any(is_call(part, "tir.checked_index") for part in nodes_of(index, Call))  # it stops
 
 
 class _Done(Visitor):

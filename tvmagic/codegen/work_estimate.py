@@ -42,7 +42,7 @@ class Work(ChainVisitor):
 
     `reach` is the largest constant size in bytes of the buffers over each pointer. `written` is the number of
     operations that there are once LLVM has written out every loop that is short enough. `stored` are the pointers to
-    what is stored to. `symbolic` are the loops whose extents are no constants.
+    what is stored to. `symbolic` are the loops whose extents are not constants.
     """
 
     def __init__(self, body: Any) -> None:
@@ -76,7 +76,7 @@ class Work(ChainVisitor):
         A loop without a loop inside never asks between iterations that are short: the question would
         keep LLVM from making vectors of it.
         """
-        work = max(self.bodies.get(loop, 0), 1)
+        work = self.bodies.get(loop) or 1
         if work >= _WORTH_A_POLL:
             return 1
         if work < _LEAST_TO_COUNT or loop not in self._outer:
@@ -87,12 +87,12 @@ class Work(ChainVisitor):
 
     def in_stretches(self, loop: For) -> For | None:
         """A loop that never asks and takes seconds, as a loop over stretches of it that asks after each; None for others."""
-        work, extent = max(self.bodies.get(loop, 0), 1), loop.extent
+        work, extent = self.bodies.get(loop) or 1, loop.extent
         if loop.kind is not ForKind.SERIAL or not isinstance(extent, IntImm) or work * extent.value < _SECONDS:
             return None
         if self.poll_every(loop):
             return None
-        size = max(_STRETCH // work, 1)
+        size = _STRETCH // work
         stretch = Var(f"{loop.loop_var.name}.stretch", loop.loop_var.dtype)
         begin = stretch * size
         inner = loop.replace(min=loop.min + begin, extent=minimum(IntImm(extent.dtype, size), extent - begin))

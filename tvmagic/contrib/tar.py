@@ -34,7 +34,7 @@ def untar(tar_file: Any, directory: Any) -> None:
             path = (folder / member.name).resolve()
             content = archive.extractfile(member) if member.isfile() else None
             if content is None or folder not in path.parents:
-                raise TVMagicError(f"the archive `{tar_file}` holds `{member.name}`, which is no file of a folder")
+                raise TVMagicError(f"the archive `{tar_file}` holds `{member.name}`, which is not a file of a folder")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content.read())
 

@@ -113,6 +113,7 @@ class Machine(Values):
         if launches_thread(node):
             if node.node.var not in self.values:
                 self._iterations(node.node.var, 0, self._uniform(node.value), node.body)
+                self.values.pop(node.node.var, None)  # the next launch, perhaps by the same variable, runs again
                 return
         self.visit(node.body)
 
@@ -199,7 +200,7 @@ class Machine(Values):
         return [self.visit(r.min) for r in bounds], [self._uniform(r.extent) for r in bounds]
 
     def _uniform(self, node: PrimExpr) -> int:
-        """A size that all lanes agree on; the largest where they do not."""
+        """A size that all lanes agree on; the largest if they do not."""
         value = np.asarray(self.deciding(node))
         return int(value.max()) if value.ndim else int(value)
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.codegen.target.machine import Machine
+from tvmagic.explain.footprints import patterns
 from tvmagic.explain.nest_model import NestModel
 from tvmagic.explain.nests import Access, Loop, Statement
-from tvmagic.explain.traffic import PAGE, patterns
+from tvmagic.explain.traffic import PAGE
 from tvmagic.explain.unrolling import CALL, parts
 from tvmagic.ir import Var, structural_hash
 
@@ -171,6 +172,8 @@ class Core:
         """Loads or stores of an iteration, and the shuffles that go with them."""
         moves = shuffles = 0.0
         seen: set[object] = set()
+        known: set[object] = set()
+        insert = self.machine.shuffles_per_cycle / self.machine.inserts_per_cycle
         for made, access in accesses:
             key = self.place(access), made.nest if made.late and self.apart else None
             if key in seen or self.stays(access):
@@ -187,19 +190,19 @@ class Core:
             if shuffled(access):
                 moves += count * whole * abs(access.address.lane or 1)
                 shuffles += count * whole * (abs(access.address.lane or 1) - 1)
-            elif self._between(made, access) and self._with_gaps(made):
+            elif made.apart(access) and (not access.store or self._with_gaps(made)):
                 moves += count * made.lanes
-                shuffles += count * made.lanes * (1 + PLACES)
+                shuffles += count * made.lanes * (1 + self._taken_apart(made, access, known)) * insert
             elif access.kind in ("strided", "gathered"):
                 moves += count * access.lanes
-                shuffles += count * access.lanes * (1 + PLACES * (access.address.lane is None))
+                shuffles += count * access.lanes * (1 + PLACES * (access.address.lane is None)) * insert
             else:
                 shuffles += count * PLACES * self._lane_by_lane(made, access)
                 if made.reason == "lanes apart" and access.address.uses(self.rolled.var):
                     shuffles += count * (1 if access.store else 1 + PLACES)
                 moves, shuffles = (
-                    moves + count * self._between(made, access),
-                    shuffles + count * self._picked(made, access),
+                    moves + count * made.apart(access),
+                    shuffles + count * made.apart(access),
                 )
                 vectors = 1 if access.kind in ("scalar", "broadcast") else whole
                 moves += count * vectors
@@ -233,15 +236,15 @@ class Core:
         steps = [(s.target.data, abs(s.target.address.stride(loop.var) or 0)) for s in made.nest.statements]
         return any(stored[data] < step for data, step in steps)
 
-    def _between(self, made: NestModel, access: Access) -> int:
-        """Vectors that LLVM loads or stores for one of its own, beside that one, as it takes every second or third element."""
-        step = access.address.stride(made.lanes_of.var) if made.by_llvm and made.lanes_of is not None else None
-        return max(0, abs(step) - 1) if step is not None else 0
-
-    def _picked(self, made: NestModel, access: Access) -> float:
-        """Shuffles that put together such a vector: those of small types are put together lane by lane."""
-        between = self._between(made, access)
-        return made.lanes / 2 if between and access.bits < 32 else between
+    def _taken_apart(self, made: NestModel, access: Access, known: set[object]) -> int:
+        """Operations to take the place of a lane out of a vector of places, if LLVM computes one, as it does where there are scatters.
+        What it loads at constants from there is `known` to be so, and takes none; lanes that it stores take one for themselves."""
+        if self._with_gaps(made):
+            return PLACES
+        key = access.data, access.address.signature
+        again = self.machine.vector_bits < SCATTERS or key in known
+        known.add(key)
+        return 0 if again else 1
 
     def _shared(self, made: NestModel, access: Access) -> float:
         """How many iterations share an access, as they are the lanes of a vector."""
@@ -319,7 +322,7 @@ class Core:
     def _pages(self) -> float:
         """Cycles for pages that are new in an iteration, if they are more than the core has at hand."""
         rolled, total = self.rolled, 0.0
-        for access, _ in patterns(a for made in self.nests for a in made.nest.accesses):
+        for access, *_ in patterns(a for made in self.nests for a in made.nest.accesses):
             pages = abs(access.address.stride(rolled.var) or 0) * access.bytes / PAGE
             if pages * rolled.extent > _PAGES_AT_HAND:
                 apart = [e for v, e in self.free.items() if abs(access.address.stride(v) or 0) * access.bytes >= PAGE]

@@ -11,9 +11,10 @@ from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain.arrange import plain_name
+from tvmagic.explain.footprints import patterns
 from tvmagic.explain.model import NestModel, ProgramModel, model
 from tvmagic.explain.nests import nests_of
-from tvmagic.explain.traffic import LEVELS, Traffic, patterns
+from tvmagic.explain.traffic import LEVELS, Traffic
 from tvmagic.explain.waste import waste_of
 from tvmagic.operators import Version
 
@@ -46,7 +47,7 @@ class _Numbers:
 def differences(first: Version, second: Version, target: Any = None, size: int = 256) -> list[str]:
     """Sentences on how much less the better of two versions does, the most important first; empty if there is nothing to say.
 
-    By the model of `explain`, without a run. `size` is the value of symbolic sizes. A target that is no CPU has no model,
+    By the model of `explain`, without a run. `size` is the value of symbolic sizes. A target that is not a CPU has no model,
     and no sentences.
     """
     try:
@@ -79,7 +80,7 @@ def _numbers(version: Version, name: str, machine: Machine, size: int) -> _Numbe
                 found.local.add(access.name)
         for pattern in patterns(made.nest.accesses):
             for number, level in enumerate(LEVELS[1:], 1):
-                _add(found.bytes[level], pattern[0].name, traffic.moved(made.nest, pattern, number))
+                _add(found.bytes[level], pattern.access.name, traffic.moved(made.nest, pattern, number))
     found.waste = waste_of(version, program, size)
     return found
 

@@ -14,10 +14,11 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.core import DIVISION
 from tvmagic.explain.findings import Case, Suspect, suspects
+from tvmagic.explain.footprints import footprint, patterns, touched
 from tvmagic.explain.llvm import Facts, facts_of, loop_of_lines
 from tvmagic.explain.model import NestModel, in_one_core, model
 from tvmagic.explain.nests import Statement, nests_of
-from tvmagic.explain.traffic import BYTES_A_CYCLE, LEVELS, Traffic, patterns, touched
+from tvmagic.explain.traffic import BYTES_A_CYCLE, LEVELS, Traffic
 from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in, parallel_calls
 from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import AttrStmt, For, PrimFunc, post_order_visit
@@ -403,19 +404,17 @@ class _Explainer:
         """The share of a nest's time that a core would need if each operation was useful, each element came in whole vectors, and
         each byte once from a memory that it comes from now."""
         machine, parts = self.machine, patterns(nest.nest.accesses)
-        size = [(p, touched(p, nest.nest.loops, machine.line)) for p in parts]
+        size = [(p, touched(p, 0, machine.line)) for p in parts]
         vector = machine.vector_bits // 8
         useful = nest.ports.get("multiply-adds", 0.0) * nest.iterations * (1 - nest.conversions / max(nest.work, 1e-9))
-        loads = sum(s for p, s in size if not p[0].store) / vector / machine.loads_per_cycle
-        stores = sum(s for p, s in size if p[0].store) / vector * machine.storing(vector)
+        loads = sum(s for p, s in size if not p.access.store) / vector / machine.loads_per_cycle
+        stores = sum(s for p, s in size if p.stored) / vector * machine.storing(vector)
         core = min(nest.core, max(useful, loads, stores))
         once = dict.fromkeys(nest.transfers, 0.0)
         for level, (name, width) in enumerate(BYTES_A_CYCLE.items(), 1):
-            moved = [
-                min(self.traffic.moved(nest.nest, p, level), s * (1 + (p[0].store and level == 3))) for p, s in size
-            ]
+            moved = [min(self.traffic.moved(nest.nest, p, level), s * (1 + (p.stored and level == 3))) for p, s in size]
             once[name] = sum(moved) / width
-        return in_one_core(core, once) / max(in_one_core(nest.core, nest.transfers), 1e-9)
+        return in_one_core(core, once) / max(in_one_core(nest.core, nest.transfers, nest.waits), 1e-9)
 
     def _row(self, case: Case, nest: NestModel) -> LoopRow:
         statements = nest.nest.statements
@@ -437,7 +436,7 @@ class _Explainer:
             {k: round(v, 3) for k, v in nest.ports.items()}, nest.registers, self.machine.vector_registers,
             spills if spills is not None else nest.spills, how,
             case.waste.get(plain_name(view.name), 1.0) if view is not None else 1.0,
-            nest.flops / max(1, moved["memory"], sum(touched(p, nest.nest.loops, self.machine.line) for p in patterns(nest.nest.accesses))),
+            nest.flops / max(1, moved["memory"], footprint(nest.nest.accesses, 0, self.machine.line)),
             nest.width,
         )  # fmt: skip
 

@@ -10,19 +10,24 @@ from tvmagic.explain import remedies
 from tvmagic.explain.arrange import View, plain_name
 from tvmagic.explain.cases import CODES, Case, Suspect
 from tvmagic.explain.core import shuffled
+from tvmagic.explain.footprints import patterns, touched
 from tvmagic.explain.guards import depending
 from tvmagic.explain.model import (
     LAUNCH,
     NestModel,
     entry,
+    in_one_core,
 )
 from tvmagic.explain.nests import Access, Loop
-from tvmagic.explain.traffic import BYTES_A_CYCLE, patterns, touched
+from tvmagic.explain.traffic import BYTES_A_CYCLE
 from tvmagic.explain.trial import Edit
 from tvmagic.explain.unrolling import parts
-from tvmagic.ir import FloatImm, IntImm, post_order_visit
+from tvmagic.ir import FloatImm, IntImm
+from tvmagic.ir.query import nodes_of
 
 __all__ = ["CODES", "Case", "Suspect", "suspects"]
+
+_CONFLICTS_COST = 1.15  # times that a nest takes longer by lines that push each other out, from which on it is said
 
 Rule = Callable[[Case, NestModel], Iterable[Suspect]]
 RULES: list[Rule] = []
@@ -84,16 +89,19 @@ def _conflicts(case: Case, nest: NestModel) -> Iterable[Suspect]:
     )
     way = case.traffic.ways[level - 1]
     share = 0.3 if level == 1 and waiting else case.traffic.pushed(nest.nest, pattern, level)
-    steps = [abs(s) * pattern[0].bytes for s in pattern[0].address.strides.values()]
+    steps = [abs(s) * pattern.access.bytes for s in pattern.access.address.strides.values()]
     apart = max((s for s in steps if s >= case.machine.line), key=lambda s: (math.gcd(s, way), -s), default=0)
     if share < 0.3 or not apart or (nest.reason == "strided" and any(_smooth(nest, x) for x in nest.nest.loops)):
         return  # or another order of the loops is what helps
+    now = in_one_core(nest.core, nest.transfers, nest.waits)
+    if now < _CONFLICTS_COST * in_one_core(nest.core, *case.traffic.cycles(nest.nest, conflicts=False)):
+        return  # computing hides it
     view = case.view(nest)
     edits = _smaller(case, 0.5)
     if view is not None:
         edits = [*remedies.square(view), *edits, *remedies.vectorized(view, case.lanes(nest)), *remedies.blocked(view)]
     text = (
-        f"lines of `{case.read(nest, pattern[0])}` are {apart} bytes apart and belong to the same few places of the "
+        f"lines of `{case.read(nest, pattern.access)}` are {apart} bytes apart and belong to the same few places of the "
         f"{'first' if level == 1 else 'second'} cache, where they push each other out; fewer of them at a time would stay, as would rows of another length"
     )
     yield Suspect("cache-conflicts", nest, text, edits, True, share >= 0.5)
@@ -305,7 +313,7 @@ def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
     parts = patterns(nest.nest.accesses)
     pattern = max(parts, key=lambda p: case.traffic.moved(nest.nest, p, level))
     moved = case.traffic.moved(nest.nest, pattern, level)
-    once = touched(pattern, nest.nest.loops, case.machine.line) * (1 + (pattern[0].store and level == 3))
+    once = touched(pattern, 0, case.machine.line) * (1 + (pattern.stored and level == 3))
     if moved < 3 * once:
         return
     view = case.view(nest)
@@ -317,7 +325,7 @@ def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
         edits = [*tiles, *remedies.blocked(view), *remedies.square(view)]
     where = {"L2": "the second cache", "L3": "the third cache", "memory": "memory"}[slowest]
     text = (
-        f"`{case.read(nest, pattern[0])}` ({_bytes(once)}) comes {moved / once:.0f} times from {where}, {_bytes(moved)}; a block of it "
+        f"`{case.read(nest, pattern.access)}` ({_bytes(once)}) comes {moved / once:.0f} times from {where}, {_bytes(moved)}; a block of it "
         f"would stay in the cache below, of {_bytes(case.traffic.sizes[level - 1])}"
     )
     yield Suspect("streamed-operand", nest, text, edits)
@@ -365,10 +373,7 @@ def _widened(case: Case, nest: NestModel) -> Iterable[Suspect]:
             continue  # integers have to become floats
         bits = [a.bits for a in loaded]
         wide = s.node.value.dtype.element_of
-        numbers: list[FloatImm] = []
-        post_order_visit(
-            s.node.value, lambda n: numbers.append(n) if isinstance(n, FloatImm) and n.dtype == wide else None
-        )
+        numbers = [n for n in nodes_of(s.node.value, FloatImm) if n.dtype == wide]
         if s.floating and bits and max(bits) < wide.bits == s.target.bits and numbers:
             text = (
                 f"`{case.name(nest)}` is {wide}, as the constant `{numbers[0]}` is, though all that it is computed from has "
@@ -546,7 +551,7 @@ def _threads(case: Case, nest: NestModel) -> Iterable[Suspect]:
             f"threads are started {nest.launches} times on the parallel loop `{loop.name}`, which costs more than "
             f"{nest.launches * LAUNCH / nest.time:.0%} of the time"
         )
-        yield Suspect("parallel-too-fine", nest, text, remedies.parallel_outside(view))
+        yield Suspect("parallel-too-fine", nest, text, remedies.parallel_outside(view, case.parallel_calls))
     elif nest.width < 0.8 * cores and isinstance(loop.node.extent, IntImm) and nest.time > 3 * LAUNCH:
         few = loop.extent < cores
         code = "parallel-too-coarse" if few else "parallel-uneven"

@@ -137,7 +137,9 @@ def _written_out(groups: list[list[NestModel]], copied: set[Loop], machine: Mach
 def _size(made: NestModel, machine: Machine) -> float:
     """Instructions of all iterations of a nest's loop, in the vectors that LLVM makes."""
     times = math.prod(loop.extent for loop in (made.rolled, *made.unrolled))
-    return instructions(made.nest.statements, machine).total * times / made.lanes
+    apart = [a for s in made.nest.statements for a in s.loads if made.apart(a)]
+    whole = instructions(made.nest.statements, machine).total * times / made.lanes
+    return whole + 2 * len(apart) * times  # each lane is loaded and put into the vector
 
 
 def _with_cycles(found: list[NestModel], machine: Machine, traffic: Traffic) -> list[NestModel]:
@@ -153,8 +155,9 @@ def _with_cycles(found: list[NestModel], machine: Machine, traffic: Traffic) -> 
         entries = made.iterations / max(made.rolled.extent, 1)
         made.core = made.iterations * made.cycles + entries * (entry(made) + before) / len(found)
         made.flops = sum(s.operations.flops() * s.lanes * (s.floating or 0) for s in nest.statements) * nest.iterations
-        made.bytes, made.transfers = traffic.bytes(nest), traffic.cycles(nest)
-        made.time = in_one_core(made.core, made.transfers)
+        made.bytes = traffic.bytes(nest)
+        made.transfers, made.waits = traffic.cycles(nest)
+        made.time = in_one_core(made.core, made.transfers, made.waits)
         _parallel(made, machine)
     return found
 

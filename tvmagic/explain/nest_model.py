@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tvmagic.explain.guards import asked
-from tvmagic.explain.nests import Loop, Nest, Statement
+from tvmagic.explain.nests import Access, Loop, Nest, Statement
 from tvmagic.ir.query import variables_in
 
 __all__ = ["NestModel", "in_one_core"]
@@ -50,6 +50,7 @@ class NestModel:
     flops: int = 0
     bytes: dict[str, int] = field(default_factory=dict)
     transfers: dict[str, float] = field(default_factory=dict)  # cycles for them in one thread, by level of memory
+    waits: float = 0.0  # cycles of these in which lines are waited for
     width: float = 1.0
     launches: int = 0
     sharing: float = 0.0  # cycles of lines that go from core to core, as threads write parts of them
@@ -64,6 +65,11 @@ class NestModel:
         loop = self.late[-1] if self.late else self.rolled  # the innermost one when LLVM made vectors
         inside = self.unrolled[self.unrolled.index(loop) + 1 :] if self.late else self.unrolled
         return asked(s, loop, inside) * math.prod(x.extent for x in self.late)
+
+    def apart(self, access: Access) -> int:
+        """How many elements lie between two lanes of an access in the vectors that LLVM makes; 0 if none or if that is not known."""
+        step = access.address.stride(self.lanes_of.var) if self.by_llvm and self.lanes_of is not None else None
+        return max(0, abs(step) - 1) if step is not None else 0
 
     @property
     def partly(self) -> bool:
@@ -97,7 +103,11 @@ def _moving(transfers: Mapping[str, float]) -> float:
     return longest + OVERLAP * (sum(transfers.values()) - longest)
 
 
-def in_one_core(core: float, transfers: Mapping[str, float]) -> float:
-    """Cycles of one thread that computes for `core` cycles, while each level of memory moves for as many as `transfers` says."""
+def in_one_core(core: float, transfers: Mapping[str, float], waits: float = 0.0) -> float:
+    """Cycles of one thread that computes for `core` cycles, while each level of memory moves for as many as `transfers` says.
+
+    In `waits` cycles of these it waits for lines, and computes meanwhile what needs none of them.
+    """
     moving = _moving(transfers)
-    return max(core, moving) + OVERLAP * min(core, moving)
+    busy = max(0.0, moving - waits)
+    return max(moving, max(core, busy) + OVERLAP * min(core, busy))

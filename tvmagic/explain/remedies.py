@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.arrange import Leaf, View, Writer
@@ -194,8 +194,9 @@ def parallel_lines(view: View, extent: int, machine: Machine, lanes: int) -> lis
     return found
 
 
-def parallel_outside(view: View) -> list[Edit]:
-    """The loops outside the parallel one fused with it, or the parallel loop moved outermost."""
+def parallel_outside(view: View, places: Mapping[str, tuple[int, int]]) -> list[Edit]:
+    """The outermost loop parallel in the place of the cell's call, the loops outside the parallel one fused with it, or the parallel
+    loop moved outermost. `places`: the lines of the cell's calls of `parallel`, and how many each has, by stage or loop."""
     leaf = next((x for x in view.leaves if x.kind == "parallel"), None)
     found: list[Edit] = []
     if leaf is None or view.leaves[0] is leaf:
@@ -203,6 +204,10 @@ def parallel_outside(view: View) -> list[Edit]:
     before = view.leaves[: view.leaves.index(leaf)]
     if any(x.reduced for x in before):
         return []
+    if place := places.get(view.text if view.is_te else leaf.text):
+        writer = Writer(view)
+        writer.mark("parallel", before[0])
+        found += in_place(_edit(writer), *place)
     writer = Writer(view)
     whole = before[0]
     for other in [*before[1:], leaf]:

@@ -174,12 +174,14 @@ def inlinings(version: Version) -> list[tuple[Edit, str]]:
 
 
 def parallel_calls(version: Version) -> dict[str, tuple[int, int]]:
-    """The lines of the cell's calls of a stage's `parallel`, by the text of the stage, and how many lines each has."""
-    return {
-        ast.unparse(call.func.value): _place(statement)
-        for statement, call, _ in _calls(version)
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "parallel"
-    }
+    """The lines of the cell's calls of `parallel`, by the text of the stage, or of the loop in `sch.parallel(loop)`, and how many lines
+    each has."""
+    found: dict[str, tuple[int, int]] = {}
+    for statement, call, _ in _calls(version):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "parallel":
+            stage = ast.unparse(call.func.value)
+            found["".join(map(ast.unparse, call.args)) if stage == "sch" else stage] = _place(statement)
+    return found
 
 
 def attachments(version: Version) -> list[tuple[Edit, str]]:

@@ -11,7 +11,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.model import ProgramModel
 from tvmagic.explain.nests import Nest, Statement, nests_of
-from tvmagic.ir import EQ, PrimExpr, Var
+from tvmagic.ir import EQ, BufferLoad, PrimExpr, Var
 from tvmagic.ir.query import variables_in
 from tvmagic.operators import Version
 from tvmagic.te.exact.waste_report import waste_report
@@ -93,15 +93,18 @@ def _stage(s: Statement, lines: Mapping[int, Sequence[str]]) -> str:
 
 
 def _elements(nests: Iterable[Nest], lines: Mapping[int, Sequence[str]]) -> dict[str, int]:
-    """How many elements are stored of each stage, updates of sums aside but for what they begin with."""
+    """How many elements are computed of each stage, updates of sums aside but for what they begin with."""
     found: dict[str, int] = {}
-    for nest in nests:
-        for s in nest.statements:
-            name = _stage(s, lines)
-            if not s.accumulates or s.begun:
-                once = _fixed(s.guards) | set(s.begun)
-                times = math.prod(loop.extent for loop in nest.loops if loop.var not in once)
-                found[name] = found.get(name, 0) + times * s.lanes
+    statements = [(nest, s, _stage(s, lines)) for nest in nests for s in nest.statements]
+    memory: dict[str, set[Var]] = {}  # that a stage is stored to, a tile of it in registers among it
+    for _, s, name in statements:
+        memory.setdefault(name, set()).add(s.target.data)
+    for nest, s, name in statements:
+        copied = isinstance(s.node.value, BufferLoad) and s.loads[0].data in memory[name]
+        if not copied and (not s.accumulates or s.begun):
+            once = _fixed(s.guards) | set(s.begun)
+            times = math.prod(loop.extent for loop in nest.loops if loop.var not in once)
+            found[name] = found.get(name, 0) + times * s.lanes
     return found
 
 

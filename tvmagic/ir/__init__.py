@@ -111,9 +111,9 @@ from tvmagic.ir.hash import structural_hash
 from tvmagic.ir.json import load_json, make_node, register_json, save_json
 from tvmagic.ir.memory_scope import MemoryInfo
 from tvmagic.ir.node import NODE_CLASSES, Field, Identified, Kind, Node, Span
-from tvmagic.ir.op import CallEffect, CallEffectKind, Op
+from tvmagic.ir.op import CallEffect, CallEffectKind, Op, register_intrin_lowering, register_op_attr
 from tvmagic.ir.path import ObjectPath
-from tvmagic.ir.registry import EnvFunc, register_intrin_lowering, register_op_attr
+from tvmagic.ir.registry import EnvFunc
 from tvmagic.ir.specialize import specialize
 from tvmagic.ir.stmt import (
     Allocate,

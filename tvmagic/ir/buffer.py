@@ -209,8 +209,11 @@ class Buffer(Node):
         return self.replace(shape=tuple(sizes), strides=(), axis_separators=separators)
 
     def _check_reach(self, dtype: DataType, shape: Sequence[PrimExpr]) -> None:
-        """An error if the product of constant sizes is more than the type of the indices has."""
-        sizes = [size.value for size in shape if isinstance(size, IntImm)]
+        """An error if the product of constant sizes is more than the type of the indices has.
+
+        A size below 0 is one of nothing: a part of a buffer that nobody reads, as the reader has no elements.
+        """
+        sizes = [max(size.value, 0) for size in shape if isinstance(size, IntImm)]
         check_reach(self.name, math.prod(sizes) if len(sizes) == len(shape) else 0, dtype, self.span)
 
     def access_ptr(

@@ -142,7 +142,7 @@ class IRModule(Node):
         return IRModule({str(name): func})
 
     def get_global_var(self, name: str) -> GlobalVar:
-        """The variable of the function called `name`; raises TVMagicError where there is none."""
+        """The variable of the function called `name`; raises TVMagicError if there is none."""
         for var in self.functions:
             if var.name_hint == name:
                 return var
@@ -172,7 +172,7 @@ class IRModule(Node):
         return sorted(self.functions.items(), key=lambda item: item[0].name_hint)
 
     def with_functions(self, functions: Mapping[GlobalVar, PrimFunc]) -> IRModule:
-        """The module with some functions replaced or added; itself where none differs."""
+        """The module with some functions replaced or added; itself if none differs."""
         if all(self.functions.get(var) is function for var, function in functions.items()):
             return self
         return self.replace(functions={**self.functions, **functions})

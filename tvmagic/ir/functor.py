@@ -133,7 +133,7 @@ def _generate_mutator(node_class: type[Any], hooks: frozenset[str]) -> Handler:
 
 
 def mutate_all(change: Callable[[Any], Any], items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`change` applied to each item; the same tuple where nothing changed."""
+    """`change` applied to each item; the same tuple if nothing changed."""
     new = [change(item) for item in items]
     for a, b in zip(new, items):
         if a is not b:
@@ -245,7 +245,7 @@ class BufferRemapper(Mutator):
         return new if subject is node.node or not isinstance(subject, (Var, Buffer)) else new.with_(node=subject)
 
     def remap(self, buffer: Buffer) -> Buffer:
-        """`buffer` with its data, shape, strides and offset mutated; itself where none changed."""
+        """`buffer` with its data, shape, strides and offset mutated; itself if none changed."""
         data = self.visit(buffer.data)
         shape = mutate_all(self.visit, buffer.shape)
         strides = mutate_all(self.visit, buffer.strides)

@@ -52,7 +52,7 @@ class VDevice(GlobalInfo):
 
 
 def global_infos_of(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Lists of global infos by name, with plain texts as names; what is no such info is refused."""
+    """Lists of global infos by name, with plain texts as names; what is not such an info is refused."""
     infos: dict[str, Any] = {}
     for name, items in (given or {}).items():
         if not isinstance(items, SEQUENCES) or not all(isinstance(item, GlobalInfo) for item in items):

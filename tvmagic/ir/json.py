@@ -241,7 +241,7 @@ class _Reader:
         if not isinstance(value, MAPPINGS):
             return value
         if len(value) != 1:
-            raise TVMagicError("the JSON text holds an object that is no node")
+            raise TVMagicError("the JSON text holds an object that is not a node")
         ((kind, content),) = value.items()
         decoder = _DECODERS.get(kind)
         if decoder is None:
@@ -325,13 +325,13 @@ def _mapping(reader: _Reader, items: Any) -> dict[Any, Any]:
 
 def _float(reader: _Reader, text: Any) -> float:
     if text not in ("inf", "-inf", "nan"):
-        raise TVMagicError(f"`{text}` is no float in the JSON text")
+        raise TVMagicError(f"`{text}` is not a float in the JSON text")
     return float(text)
 
 
 def _neutral(reader: _Reader, number: Any) -> Neutral:
     if not isinstance(number, float):
-        raise TVMagicError(f"`{number}` is no float in the JSON text")
+        raise TVMagicError(f"`{number}` is not a float in the JSON text")
     return Neutral(number)
 
 

@@ -17,7 +17,7 @@ NumPy leaves open, or refuses, the following; here it is
     bool               - is "differ"; x / y, truncdiv(x, y), x // y is `and`, % and truncmod are False
     and, or, Select, if_then_else
                        give the value that the conditions choose. What they do not choose is not used, so that an access
-                       outside an array, in the right side of `and` where the left is false, is no error
+                       outside an array, in the right side of `and` where the left is false, is not an error
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir.node import Identified
 
-__all__ = ["CallEffect", "CallEffectKind", "Op"]
+__all__ = ["CallEffect", "CallEffectKind", "Op", "register_intrin_lowering", "register_op_attr"]
 
 
 class CallEffect(enum.IntEnum):
@@ -181,9 +181,27 @@ _register(
 _register(CallEffect.EMBED_INFO, "end_of_function")
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("register_op_attr", "register_intrin_lowering"):  # where TVM has them
-        from tvmagic.ir import registry
+def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
+    """Set the attribute `attr_key` of the operator `op_name` to `value`; a decorator if `value` is left out.
 
-        return getattr(registry, name)
-    raise AttributeError(f"module `tvmagic.ir.op` has no name `{name}`")
+    If there is no such operator yet, it is made; with an empty `attr_key` that is all. Calls of one without a
+    `TCallEffectKind` count as opaque.
+
+    `TVectorizable` says whether a vector argument gives a vector result, `TCallEffectKind` is a `CallEffect`,
+    `TScriptPrinterName` the name that TVMScript prints; `llvm.FLowerIntrin` and `default.FLowerIntrin` are rules of the
+    pass LowerIntrin: from a `Call` to an expression. Of two values the one of the higher `level` stays.
+    """
+
+    def register(found: Any) -> Any:
+        op.set_attr(attr_key, found, level)
+        return found
+
+    op = Op.made(op_name)
+    if not attr_key:
+        return value
+    return register if value is None else register(value)
+
+
+def register_intrin_lowering(op_name: str, target: str, *, f: Callable[..., Any] | None = None, level: int = 10) -> Any:
+    """Let LowerIntrin rewrite calls of the operator `op_name` by `f(call)`, on a target or on all (`"default"`)."""
+    return register_op_attr(op_name, f"{target}.FLowerIntrin", f, level)

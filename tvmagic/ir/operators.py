@@ -131,6 +131,10 @@ class GE(CmpOp):
     """`a >= b`"""
 
 
+# The signs of comparisons, which scripts, the other notations and C have in common.
+COMPARISON_SIGNS: dict[type[CmpOp], str] = {EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
+
+
 @node
 class LogicalOp(BinaryOp):
     """`a` and `b` are bools."""

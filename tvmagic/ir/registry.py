@@ -9,7 +9,6 @@ from tvmagic.errors import TVMagicError, WrongValueError, did_you_mean
 from tvmagic.ir.derive import node
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Node
-from tvmagic.ir.op import Op
 
 __all__ = [
     "EnvFunc",
@@ -17,8 +16,6 @@ __all__ = [
     "get_global_func",
     "list_global_func_names",
     "register_func",
-    "register_intrin_lowering",
-    "register_op_attr",
     "remove_global_func",
 ]
 
@@ -94,32 +91,6 @@ class EnvFunc(Node):
 
     def __call__(self, *args: Any) -> Any:
         return self.func(*args)
-
-
-def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
-    """Set the attribute `attr_key` of the operator `op_name` to `value`; a decorator if `value` is left out.
-
-    If there is no such operator yet, it is made; with an empty `attr_key` that is all. Calls of one without a
-    `TCallEffectKind` count as opaque.
-
-    `TVectorizable` says whether a vector argument gives a vector result, `TCallEffectKind` is a `CallEffect`,
-    `TScriptPrinterName` the name that TVMScript prints; `llvm.FLowerIntrin` and `default.FLowerIntrin` are rules of the
-    pass LowerIntrin: from a `Call` to an expression. Of two values the one of the higher `level` stays.
-    """
-
-    def register(found: Any) -> Any:
-        op.set_attr(attr_key, found, level)
-        return found
-
-    op = Op.made(op_name)
-    if not attr_key:
-        return value
-    return register if value is None else register(value)
-
-
-def register_intrin_lowering(op_name: str, target: str, *, f: Callable[..., Any] | None = None, level: int = 10) -> Any:
-    """Let LowerIntrin rewrite calls of the operator `op_name` by `f(call)`, on a target or on all (`"default"`)."""
-    return register_op_attr(op_name, f"{target}.FLowerIntrin", f, level)
 
 
 @register_func("tvm.default_trace_action")

@@ -151,7 +151,7 @@ def _compared_with_none(value: ExprOp) -> bool:
 
 
 class _Comparison(ExprOp):
-    """`a == b`: an expression where one is asked for, else whether both are one object."""
+    """`a == b`: an expression if one is asked for, else whether both are one object."""
 
     __slots__ = ("a", "b", "span")
 
@@ -186,7 +186,7 @@ class NotEqualOp(_Comparison):
 
 
 class StandsFor(ExprOp, Node):
-    """A node that stands for an expression where one is asked for."""
+    """A node that stands for an expression if one is asked for."""
 
     __slots__ = ()
 

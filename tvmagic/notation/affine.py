@@ -200,7 +200,7 @@ def _longest(affine: Affine, name: str, size: Any, found: Mapping[str, tuple[Any
 
 
 def _smaller(a: Any, b: Any) -> Any:
-    """The smaller of two extents; the first where none is proved to be smaller."""
+    """The smaller of two extents; the first if none is proved to be smaller."""
     if a is None or (isinstance(a, int) and isinstance(b, int)):
         return b if a is None else min(a, b)
     return b if is_proved(b <= a) else a

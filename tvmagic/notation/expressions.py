@@ -268,9 +268,9 @@ class Expressions:
         return value
 
     def _constant(self, node: ast.Constant) -> Any:
-        if isinstance(node.value, (int, float)):
-            return node.value
-        fail_at(self.source, node, f"`{node.value!r}` is not a number")
+        if not isinstance(node.value, (int, float)):
+            fail_at(self.source, node, f"`{node.value!r}` is not a number")
+        return node.value
 
     def _name(self, node: ast.Name) -> Any:
         name = node.id
@@ -284,9 +284,9 @@ class Expressions:
             return tensor()
         if name in self.values:
             return self.values[name]
-        if name in _CONSTANTS:
-            return _CONSTANTS[name]
-        self.unknown(node, name)
+        if name not in _CONSTANTS:
+            self.unknown(node, name)
+        return _CONSTANTS[name]
 
     def unknown(self, node: ast.AST, name: str) -> NoReturn:
         """Raise the error for a name that is not known."""

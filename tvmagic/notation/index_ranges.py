@@ -37,7 +37,7 @@ class IndexRanges:
         self.ranges = self._infer()
 
     def _check_uses(self) -> None:
-        """A whole tensor is no number, a tensor is not read before it is computed, a text is no index."""
+        """A whole tensor is not a number, a tensor is not read before it is computed, a text is not an index."""
         bases = {id(a.value) for a, _ in self.accesses}
         casts = cast_types(self.value)
         for node in ast.walk(self.value):
@@ -96,7 +96,7 @@ class IndexRanges:
             fail_at(self.source, node, f"`{node.id}` is read before it is computed", "define it in a line above")
 
     def _fail_unknown(self, base: ast.Name) -> NoReturn:
-        """An error for the access of something that is no tensor of the cell."""
+        """An error for the access of something that is not a tensor of the cell."""
         outside: Any = self.scope.values.get(base.id)
         if hasattr(outside, "shape") and hasattr(outside, "dtype"):
             declared = f"{base.id}: {outside.dtype}[{', '.join(map(str, outside.shape))}]"
@@ -220,7 +220,7 @@ class IndexRanges:
                     sums.append((affine, size * by))
         used = self.names & ({*self.axes} | self._used())
         guessed: dict[str, ast.Subscript] = {}
-        for access, _ in self.accesses:  # under a condition: where nothing else says how far
+        for access, _ in self.accesses:  # under a condition: if nothing else says how far
             for item, size in self._dimensions(access):
                 if isinstance(item, ast.Name) and item.id in used and item.id not in ranges:
                     ranges[item.id], where[item.id] = (0, size), access
@@ -263,7 +263,7 @@ class IndexRanges:
     def _agree(
         self, ranges: dict[str, tuple[Any, Any]], where: dict[str, ast.AST], name: str, size: Any, access: ast.Subscript
     ) -> None:
-        """Take in that `name` runs over a dimension of `size`; both must be the same where given twice."""
+        """Note that `name` runs over a dimension of `size`; a second dimension must have the same size."""
         known = ranges.get(name)
         if known is None:
             ranges[name], where[name] = (0, size), access

@@ -126,7 +126,7 @@ class _Spellings(ast.NodeTransformer):
             fail_at(
                 self.source,
                 loop.target,
-                f"`{ast.unparse(loop.target)}` is no index name",
+                f"`{ast.unparse(loop.target)}` is not an index name",
                 "write a `for` for each index",
             )
         name = loop.target.id

@@ -14,7 +14,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimExpr, Var
 from tvmagic.ir.query import variables_in
 from tvmagic.ir.values import number_text
-from tvmagic.notation.expressions import fail_at
+from tvmagic.notation.expressions import NotationError, fail_at
 from tvmagic.notation.source import Source
 
 __all__ = ["Sizes"]
@@ -77,14 +77,17 @@ class Sizes:
                 return -self._value(operand)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 return self._combined(node, op, self._value(left), self._value(right))
-        fail_at(self.source, node, f"`{ast.unparse(node)}` is not a size", "write a whole number or a name")
+        raise self._no_size(node, "write a whole number or a name")
+
+    def _no_size(self, node: ast.expr, hint: str) -> NotationError:
+        return NotationError(f"`{ast.unparse(node)}` is not a size", span=self.source.span(node), hint=hint)
 
     def _combined(self, node: ast.expr, op: ast.operator, a: Any, b: Any) -> Any:
         numbers = isinstance(a, int) and isinstance(b, int)
         if numbers and a.bit_length() + b.bit_length() > _MOST_BITS:
-            fail_at(self.source, node, f"`{ast.unparse(node)}` is not a size", "it has too many digits")
+            raise self._no_size(node, "it has too many digits")
         if isinstance(op, (ast.LShift, ast.Pow)) and not (numbers and 0 <= b < 64 and abs(a) <= _LARGEST):
-            fail_at(self.source, node, f"`{ast.unparse(node)}` is not a size", "write a whole number or a name")
+            raise self._no_size(node, "write a whole number or a name")
         try:
             return _OPERATORS[type(op)](a, b)
         except (ZeroDivisionError, TVMagicError) as error:

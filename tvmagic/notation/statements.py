@@ -13,7 +13,7 @@
     Z[i] = exp(Y[i]) if i > 0 else 0   the untaken side is not computed
     for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
 
-It is Python's syntax; it means tensor expressions. An index that stands alone in an access runs
+It is Python's syntax; it means tensor expressions. An index that is alone in an access runs
 over that dimension; one in a sum (`A[2*i + r]`), or divided (`A[i // 2]`), runs as far as no access leaves its tensor. A
 name in a shape that neither the cell nor the notebook defines is a symbolic size. Accesses under
 a condition (`... if i > 0 else 0`) bound nothing and are not checked.
@@ -43,7 +43,7 @@ class Notation(Scope):
     """Reads the statements of one cell in order and builds their tensors."""
 
     def prepare(self, statements: list[ast.stmt]) -> None:
-        """Note which tensors the cell computes: a declaration of one of them is no input, unless it is read first. And which it reads."""
+        """Note which tensors the cell computes: a declaration of one of them is not an input, unless it is read first. And which it reads."""
         pending = list(reversed(statements))
         while pending:
             statement = pending.pop()
@@ -72,7 +72,7 @@ class Notation(Scope):
         self.carried &= self.assigned
 
     def run(self, statement: ast.stmt) -> None:
-        """Take in one statement."""
+        """Read one statement."""
         match statement:
             case ast.AnnAssign():
                 with_deep_stack(lambda: self._declare(statement))

@@ -155,7 +155,7 @@ class Arguments(argparse.ArgumentParser):
         return namespace
 
     def _meant(self, word: str, read: argparse.Namespace, versions: Callable[[str], Iterable[str]]) -> str:
-        """What would work in place of a word that is no argument, as the end of a sentence."""
+        """What would work in place of a word that is not an argument, as the end of a sentence."""
         if word.startswith("-"):
             others = [(p.magic, p.flags) for p in PARSERS.values() if p is not self]
             meant = instead_of_flag(word, self.flags, others)

@@ -21,6 +21,7 @@ from tvmagic.operators.comparison import CheckResult
 from tvmagic.operators.measure import Benchmark, Timing, check, measure_in_turns
 from tvmagic.operators.measure import bench as measure_versions
 from tvmagic.operators.operator import is_tiling
+from tvmagic.operators.quiet import shared
 from tvmagic.operators.verify import EQUAL, NOT_RUN
 from tvmagic.passes import Record, recording, run_step
 
@@ -363,7 +364,8 @@ class TimesTable(Table):
             [name, format_seconds(t.median), format_seconds(t.best), f"{base.best / t.best:.2f}"]
             for name, t in self.timings.items()
         ]
-        super().__init__(["function", "median", "best", f"times {last}'s speed"], rows, title)
+        notes = shared({name: t.waited for name, t in self.timings.items()})
+        super().__init__(["function", "median", "best", f"times {last}'s speed"], rows, title, notes)
         self.last = last
 
     def plot(self) -> Picture:
@@ -402,6 +404,7 @@ def bench_table(result: Benchmark) -> BenchmarkTable:
     times = [f"best, times {name}'s speed", "median, ratio"] if compared else ["best", "median"]
     columns = ["version", *times, *([roof.unit, "of peak"] if roof is not None else []), "calls"]
     notes = [*result.notes, *_limit(roof, result.rows), *(_open(result) if compared else [])]
+    notes += shared({version: t.waited for version, t in result.rows})
     return BenchmarkTable(replace(result, notes=notes), columns, rows)
 
 

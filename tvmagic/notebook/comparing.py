@@ -9,8 +9,8 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain import differences
 from tvmagic.notebook.commands import bench_table, record_of
 from tvmagic.notebook.costs import CostListing, cost_rows, program_cost
+from tvmagic.notebook.programs import program_of
 from tvmagic.notebook.results import Parts, Passes, Shown, Table
-from tvmagic.notebook.text import program_of
 from tvmagic.operators import Version
 from tvmagic.operators.measure import bench
 from tvmagic.passes import Record, Step

@@ -72,15 +72,16 @@ class CostListing(Shown):
 
     @staticmethod
     def _words(cost: Cost) -> str:
-        return f"{human(cost.arithmetic)} op, {human(cost.touched)}B" if cost.weight else ""
+        return f"{human(cost.arithmetic)} op, {human(cost.touched, 'B')}" if cost.weight else ""
 
     def html(self, styled: bool = True) -> str:
         rows = []
         for line, cost in zip(self.lines, self.costs):
             share = self._share(cost)
             width = f"{max(share * 100, 1 if share else 0):.0f}"
+            ground = ";background:var(--tm-panel)" * (share > 0)
             bar = (
-                '<span style="display:inline-block;width:8em;margin-right:.5em;background:var(--tm-panel)" aria-hidden="true">'
+                f'<span style="display:inline-block;width:8em;margin-right:.5em{ground}" aria-hidden="true">'
                 f'<span style="display:inline-block;height:.8em;width:{width}%;background:var(--tm-accent)"></span></span>'
                 f'<span style="display:inline-block;width:{_NUMBERS}ch;margin-right:1em;text-align:right;color:var(--tm-muted)">'
                 f"{escape(self._words(cost))}</span>"

@@ -22,7 +22,7 @@ _WITHOUT_NUMBERS = re.compile(r"\\(?:label|tag\*?)\s*\{[^{}]*\}|\\(?:nonumber|no
 
 
 class _UnknownError(Exception):
-    """What is no formula that a page can show; it is then shown as it is written."""
+    """What is not a formula that a page can show; it is then shown as it is written."""
 
 
 def mathml(text: str, display: bool = False) -> Element | None:

@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, Node, PrimFunc, Stmt
 
-__all__ = ["NOTATIONS", "LineOrigins", "Program", "in_cinn_form", "language_of", "node_program", "program_of"]
+__all__ = ["NOTATIONS", "LineOrigins", "Program", "in_cinn_form", "language_of", "node_program"]
 
 LineOrigins = tuple[tuple[str, int], ...]
 
@@ -28,31 +28,6 @@ class Program:
     made_of: Any = None
     made_of_lines: tuple[int, ...] = ()
     instead: str = ""
-
-
-def program_of(value: Any, notation: str | None = None, whole: bool = False) -> Program:
-    """The text of whatever a step holds: an IR node, a schedule, a built module, or a text.
-
-    `notation`: how programs are written, one of `NOTATIONS`; by default in TVMScript, in CINN's form in CINN's. `whole`:
-    in TVMScript if `notation` would leave anything out.
-    """
-    if isinstance(value, Program):
-        return value
-    if isinstance(value, str):
-        if (lines := getattr(value, "line_of", None)) is not None:
-            return Program(value.splitlines(), "llvm", made_of=getattr(value, "source"), made_of_lines=lines)
-        return Program(value.rstrip("\n").split("\n"), language_of(value))
-    if isinstance(value, Node):
-        return node_program(value, notation, whole)
-    if hasattr(value, "line_of") and hasattr(value, "assembly"):
-        return Program(list(value.assembly), "asm", made_of=value.source, made_of_lines=tuple(value.line_of))
-    if hasattr(value, "mod") and isinstance(value.mod, Node):
-        return node_program(value.mod, notation, whole)
-    from tvmagic.notebook.schedules import is_te_schedule, schedule_program
-
-    if is_te_schedule(value):
-        return schedule_program(value, notation)
-    return Program(str(value).rstrip("\n").split("\n"), "text")
 
 
 NOTATIONS = ("tvmscript", "classic", "cinn")

@@ -16,7 +16,8 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Node
 from tvmagic.notebook.bound_notes import PREFIX, phases, region_picture, stage_sentences
 from tvmagic.notebook.diff import LIKE, Row, diff_lines, likeness
-from tvmagic.notebook.text import LineOrigins, Program, in_cinn_form, node_program, program_of
+from tvmagic.notebook.programs import program_of
+from tvmagic.notebook.text import LineOrigins, Program, in_cinn_form, node_program
 from tvmagic.passes import Note, Record, Step
 
 __all__ = ["CALLS", "NoteView", "StepView", "Text", "View", "make_view", "plain", "selected"]

@@ -19,8 +19,9 @@ from tvmagic.notebook.pictures.svg import drawing, rectangle, text
 from tvmagic.notebook.results import Listing, Parts, Picture, Shown, Table
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Version
-from tvmagic.operators.measure import measure
+from tvmagic.operators.measure import Timing, measure
 from tvmagic.operators.peaks import Peaks, measured_peaks
+from tvmagic.operators.quiet import shared
 
 __all__ = ["explanation_view", "why"]
 
@@ -57,23 +58,24 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
     """
     chosen = target_text(target)
     explanation = explain(version, chosen, size)
-    seconds = None
+    timing = None
     if run:
         own = resolved(chosen) == resolved(None) and resolved(None).is_host
         reason = (
             _obstacle(explanation) if own else f"it is explained for `{target}`, which is not what is compiled for here"
         )
         try:
-            seconds = _measured(version, size) if not reason else None
+            timing = _measured(version, size) if not reason else None
         except TVMagicError as error:
             reason = error.message
         if reason:
             explanation.notes.append(f"not measured: {reason}")
-    if seconds is not None:
-        _doubt(explanation, seconds, chosen)
-        if seconds < _SHORT:
+    if timing is not None:
+        _doubt(explanation, timing.best, chosen)
+        explanation.notes += shared({version.name: timing.waited})
+        if timing.best < _SHORT:
             measure_calls(explanation, version, size)
-    return explanation_view(explanation, seconds, chosen)
+    return explanation_view(explanation, timing.best if timing is not None else None, chosen)
 
 
 def _slower(explanation: Explanation, seconds: float, peaks: Peaks) -> float:
@@ -102,11 +104,11 @@ def _obstacle(explanation: Explanation) -> str:
     )
 
 
-def _measured(version: Version, size: int) -> float:
-    """Seconds of a call on random inputs."""
+def _measured(version: Version, size: int) -> Timing:
+    """The time of a call on random inputs."""
     inputs = version.operator.random_inputs(0, size)
     outputs = version(*inputs)
-    return measure(lambda: version(*inputs, out=outputs), seconds=0.1).best
+    return measure(lambda: version(*inputs, out=outputs), seconds=0.1)
 
 
 def explanation_view(explanation: Explanation, seconds: float | None = None, target: str | None = None) -> Why:
@@ -141,7 +143,7 @@ def _row(row: LoopRow, seconds: float | None, slower: float) -> list[Any]:
     time = f"{row.share:.0%}" + (f", {format_seconds(seconds * row.share)}" if seconds is not None else "")
     return [
         f"{row.nest}: {' > '.join(row.loops)}", time, row.roof, f"{row.roof_share / slower:.0%}", human(row.flops),
-        *(human(row.bytes[level]) for level in LEVELS), f"{row.cycles:.3g}", row.port,
+        *(human(row.bytes[level], "B") for level in LEVELS), f"{row.cycles:.3g} of {row.loop}", row.port,
         f"{row.registers} of {row.registers_there}", row.spills, row.vectorized, f"{row.recomputed:.3g}",
     ]  # fmt: skip
 
@@ -236,7 +238,7 @@ def _bytes_bar(rows: Sequence[LoopRow]) -> Picture:
                 ink = "#ffffff" if level == "memory" else "#111111"
                 parts.append(text(x + part / 2, y + 13, human(size, "B"), text_anchor="middle", fill=ink))
             x += part
-        words.append(f"{row.nest}: " + ", ".join(f"{level} {human(row.bytes[level])}" for level in LEVELS))
+        words.append(f"{row.nest}: " + ", ".join(f"{level} {human(row.bytes[level], 'B')}" for level in LEVELS))
     bottom = 12 + len(rows) * height
     for number, (level, colour) in enumerate(zip(LEVELS, _COLOURS)):
         parts.append(rectangle(left + 90 * number, bottom, 12, 12, fill=colour))

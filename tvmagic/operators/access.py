@@ -328,7 +328,7 @@ class _Tracer(Visitor):
 
     @handles(PrimExpr)
     def expression(self, node: Any) -> Any:
-        """Of what is no operator on numbers the parts alone count, for what they access."""
+        """Of what is not an operator on numbers the parts alone count, for what they access."""
         operands = [self.visit(getattr(node, n)) for n in ("a", "b") if hasattr(node, n)]
         return _lanewise(node, *operands) if type(node) in NUMBERS else 0
 

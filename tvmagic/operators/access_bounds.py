@@ -63,7 +63,7 @@ class Accesses(AnalyzerVisitor):
             self._operation(operation, times.get(id(operation)))
 
     def limit(self, tensor: Any, sizes: Mapping[Any, int]) -> int | None:
-        """One more than the largest index that the elements of `tensor` may be; None if they are no indices.
+        """One more than the largest index that the elements of `tensor` may be; None if they are not indices.
 
         `sizes`: the values of symbolic sizes.
         """

@@ -83,7 +83,7 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
 
 
 def _run_notation(statement: ast.stmt, source: Source, notation: Notation) -> None:
-    """Take in one statement of the index notation; an error without a place of its own is at the statement."""
+    """Read one statement of the index notation; an error without a place of its own is at the statement."""
     try:
         notation.run(statement)
     except TVMagicError as error:
@@ -300,7 +300,7 @@ def _all_inputs(*tensors: Any) -> list[Any]:
 def _inputs(outputs: list[Any], tensors: Mapping[str, Any], written: list[Any]) -> list[Any]:
     """The placeholders that the outputs read, or that are among `written`, in the order in which the cell declares them.
 
-    The states of a recurrence are no inputs: its own steps fill them.
+    The states of a recurrence are not inputs: its own steps fill them.
     """
     read = [*(t for output in outputs for t in (output, *_all_inputs(output))), *written]
     own = {id(state.op) for t in read if isinstance(t.op, te.ScanOp) for state in t.op.state_placeholder}

@@ -84,7 +84,7 @@ def edit(version: Version, step: str | int, text: str, name: str = "edited", sou
     step: its place in the timeline, counted from 1, or its name (`step_number`).
     source: the cell that the text is from, for the places of errors.
 
-    Raises `TVMagicError` if the text is no program, or one that takes other arguments than the operator, or if a
+    Raises `TVMagicError` if the text is not a program, or one that takes other arguments than the operator, or if a
     pass does not accept it. The operator gets the version under `name`.
     """
     op, record = version.operator, version.operator.passes(version, code=False)

@@ -69,7 +69,7 @@ def _arithmetic(op: Operator, sizes: Mapping[Var, int]) -> Iterator[PrimExpr]:
 
 
 def _reads(node: PrimExpr) -> bool:
-    """Whether an expression holds what is no index: a value of an array, or of a call."""
+    """Whether an expression holds what is not an index: a value of an array, or of a call."""
     found: list[Any] = []
     post_order_visit(
         node, lambda n: found.append(n) if isinstance(n, (ProducerLoad, BufferLoad, Call)) else None

@@ -24,7 +24,7 @@ class Knob:
 
 
 def plain_knob(default: Any, choices: Sequence[Any] | None = None, name: str | None = None) -> Any:
-    """The value of a knob where nothing turns it: its default."""
+    """The value of a knob if nothing turns it: its default."""
     return default
 
 

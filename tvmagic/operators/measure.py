@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, compare, expected_values, worse
 from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.numpy_code import numpy_code
-from tvmagic.operators.operator import Operator, Version
-from tvmagic.operators.quiet import rest
+from tvmagic.operators.quiet import Sharing, rest
 from tvmagic.operators.races import races_of
 from tvmagic.te.error_bound import parts
 from tvmagic.te.error_reference import Evaluation
+
+if TYPE_CHECKING:
+    from tvmagic.operators.operator import Operator, Version
 
 __all__ = [
     "Baseline",
@@ -36,7 +38,7 @@ __all__ = [
     "work_of",
 ]
 
-_WAKING = 0.01  # seconds above which a first call is no misleading one
+_WAKING = 0.01  # seconds above which a first call is not a misleading one
 _REST = 0.4  # seconds that other threads get at most to come to rest before a turn
 
 
@@ -97,12 +99,14 @@ class Timing:
 
     They were made in runs of several, each timed as a whole: `median` and `best` are the median and the least of
     the runs' means. Other work on the machine only ever adds time, so `best` is the steadier of the two, and
-    ratios are made of it; `median` far above it tells of a busy machine.
+    ratios are made of it; `median` far above it tells of a busy machine. `waited` is the share of the time in which a
+    thread was ready and had no processor (0 on systems that do not say).
     """
 
     median: float
     best: float
     calls: int
+    waited: float = field(default=0.0, compare=False)
 
 
 def measure(call: Callable[[], Any], seconds: float = 0.2, repeats: int = 7) -> Timing:
@@ -123,14 +127,16 @@ def measure_in_turns(
         once = _once(call)
         numbers.append(max(1, int(seconds / turns / repeats / once)))
     runs: list[list[float]] = [[] for _ in calls]
+    waits = [Sharing() for _ in calls]
     for _ in range(turns):
-        for call, number, times in zip(calls, numbers, runs):
+        for call, number, times, waiting in zip(calls, numbers, runs, waits):
             if sum(times) * number > 4 * seconds:
                 continue
             if len(calls) > 1:
                 rest(min(_REST, 15 * seconds / turns))
-            times += _turn(call, number, repeats, 4 * seconds / turns)
-    return [Timing(statistics.median(t), min(t), n * len(t)) for n, t in zip(numbers, runs)]
+            with waiting:
+                times += _turn(call, number, repeats, 4 * seconds / turns)
+    return [Timing(statistics.median(t), min(t), n * len(t), w.share) for n, t, w in zip(numbers, runs, waits)]
 
 
 def _once(call: Callable[[], Any]) -> float:

@@ -108,7 +108,7 @@ class NumpyCode:
     """NumPy's way of computing an operator for inputs of certain shapes.
 
     `lines` are its statements, `run` takes the inputs, then arrays for the outputs, which it may write into or not, and
-    gives the output (a tuple where there are several). `elementwise` are the tensors that no NumPy call gives: the
+    gives the output (a tuple if there are several). `elementwise` are the tensors that no NumPy call gives: the
     reference evaluates them from their expression.
     """
 

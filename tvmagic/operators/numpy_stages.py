@@ -104,7 +104,7 @@ def chosen(node: Reduce) -> Chosen | None:
     """How NumPy's `argmax` or `argmin` gives the pairs of a reduction over one axis; None if it does not.
 
     A combiner that does nothing but compare its arguments and take one of them is known by what it gives for every order
-    of two places and of two values; of equal values the first place has to win. Values that are no numbers are left out.
+    of two places and of two values; of equal values the first place has to win. Values that are not numbers are left out.
     """
     if len(node.source) != 2 or len(node.axis) != 1 or not _only_compares(node.combiner):
         return None

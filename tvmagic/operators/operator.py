@@ -212,7 +212,7 @@ class Operator(Asked):
         return bool(self.accesses.open)
 
     def lower(self, schedule: Any = None, **options: Any) -> IRModule:
-        """The lowered module of a schedule (TE or TensorIR; the plain loops where left out)."""
+        """The lowered module of a schedule (TE or TensorIR; the plain loops if left out)."""
         from tvmagic.driver import lower
 
         if schedule is None:
@@ -267,7 +267,7 @@ class Operator(Asked):
         record.sources.update(known_sources(names))
 
     def add_version(self, version: Version) -> None:
-        """Take in a schedule; calls of the operator use it from now on."""
+        """Add a schedule; calls of the operator use it from now on."""
         self.versions.pop(version.name, None)
         self.versions[version.name] = version
 
@@ -307,7 +307,7 @@ class Operator(Asked):
         out: the array (or a tuple of them) to write into, instead of fresh ones; it may be one of `arrays`, which
             is then updated in place.
 
-        Returns the output array, or a tuple of them where there are several.
+        Returns the output array, or a tuple of them if there are several.
         """
         return self.current(*arrays, out=out, **named)
 

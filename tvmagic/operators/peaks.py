@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvmagic.codegen.target import Target, resolved
+from tvmagic.codegen.target.host import host_triple
 
 __all__ = ["Peaks", "cache_folder", "copy_bandwidth", "kept_peaks", "measured_peaks", "peak_flops"]
 
@@ -116,8 +117,6 @@ def peak_flops(repeat: int = 9, target: Target | None = None) -> float:
 
 def _fma_text(lanes: int, count: int) -> str:
     """A loop of `count` independent multiply-adds of vectors, as LLVM's text."""
-    import llvmlite.binding as llvm
-
     kind = f"<{lanes} x float>"
     phis = "\n".join(f"  %a{i} = phi {kind} [ zeroinitializer, %entry ], [ %b{i}, %loop ]" for i in range(count))
     steps = "\n".join(
@@ -127,7 +126,7 @@ def _fma_text(lanes: int, count: int) -> str:
     for i in range(1, count):
         sums.append(f"  %s{i} = fadd {kind} {total}, %b{i}")
         total = f"%s{i}"
-    return f"""target triple = "{llvm.get_process_triple()}"
+    return f"""target triple = "{host_triple()}"
 declare {kind} @llvm.fmuladd.v{lanes}f32({kind}, {kind}, {kind})
 define void @peak(i64 %n, ptr %p) {{
 entry:

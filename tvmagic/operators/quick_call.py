@@ -1,7 +1,7 @@
 """Calls with small plain arrays: what takes longer in Python than the kernel itself is worked out once.
 
 The checks of dtypes, shapes and overlaps are those that the kernel has as machine code. What does not pass them, and what
-is no plain array, takes the long way, which says what is wrong.
+is not a plain array, takes the long way, which says what is wrong.
 """
 
 from __future__ import annotations

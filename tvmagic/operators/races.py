@@ -25,7 +25,7 @@ _CALL_OF_TYPE = {IterVar.Parallelized: "parallel", IterVar.Vectorized: "vectoriz
 def races_of(version: Version, sizes: Mapping[str, int] | int | None = None) -> list[Race]:
     """The races of a version, and the doubts about it; empty if it is proved to have none.
 
-    `sizes` are those that races are looked for with where they are symbolic, by default several small ones.
+    `sizes` are those that races are looked for with if they are symbolic, by default several small ones.
     """
     func = loops_of(version)
     return find_races(func, sizes) if func is not None else []

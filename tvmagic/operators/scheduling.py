@@ -107,7 +107,7 @@ def _schedule_uses(tree: ast.AST) -> list[ast.Name]:
 
 
 def _plain_names(tree: ast.AST) -> set[str]:
-    """Which of `s`, `sch` and `ir_sch` are no schedules, in a cell that has several: those that get a value before they are read.
+    """Which of `s`, `sch` and `ir_sch` are not schedules, in a cell that has several: those that get a value before they are read.
 
     An axis may be called `s`, as the columns of a filter often are: `r, s = sch.get_loops(block)` names its loop.
     """
@@ -295,7 +295,7 @@ def _name_steps(record: Record, source: Source) -> None:
 
 
 def _leave_out_lookups(record: Record) -> None:
-    """CINN's `get_loops` may give a block a loop; otherwise it looks only, which is no step of the cell."""
+    """CINN's `get_loops` may give a block a loop; otherwise it looks only, which is not a step of the cell."""
     looks = ("get_loops", "get_loops_with_name")
     record.steps[:] = [s for s in record if s.kind != "schedule" or s.before is not s.after or s.name not in looks]
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from tvmagic.codegen.abi import ABI, machine_type
 from tvmagic.codegen.module import quoted
-from tvmagic.codegen.target import Target, layout_of, target_machine
+from tvmagic.codegen.optimize import object_of_text
+from tvmagic.codegen.target import Target
 from tvmagic.errors import BuildError
 from tvmagic.runners.tools import program, system_libraries
 from tvmagic.runtime.module import Module
@@ -46,7 +47,7 @@ def server_program(arch: str) -> str:
         _link(
             arch,
             path,
-            [_object(text, target)],
+            [object_of_text(text, target)],
             ["-pie", "-dynamic-linker", _LOADERS[arch], str(root / "lib/libc.so.6")],
         )
     return str(path)
@@ -60,7 +61,7 @@ def linked_library(built: Module, arch: str) -> str:
     root = system_libraries(arch) / "lib"
     path = _folder() / f"{next(_numbers)}.so"
     callers = "".join(_caller(n, abi) for n, abi in enumerate(built.abis))
-    objects = [built.code, _object(callers, built.target), _builtins(built.target)]
+    objects = [built.code, object_of_text(callers, built.target), _builtins(built.target)]
     _link(arch, path, objects, ["-shared", "-z", "defs", str(root / "libm.so.6"), str(root / "libc.so.6")])
     _LIBRARIES[built] = str(path)
     weakref.finalize(built, path.unlink, missing_ok=True)
@@ -78,21 +79,10 @@ def _caller(number: int, abi: ABI) -> str:
     return f"declare i32 @{quoted(abi.symbol)}({', '.join(types)})\n" + "\n".join(lines) + "\n"
 
 
-def _object(text: str, target: Target) -> bytes:
-    """The object file of LLVM text."""
-    import llvmlite.binding as llvm
-
-    machine = target_machine(target)
-    triple, layout = layout_of(target)
-    module = llvm.parse_assembly(f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n{text}')
-    module.verify()
-    return machine.emit_object(module)
-
-
 @lru_cache(maxsize=8)
 def _builtins(target: Target) -> bytes:
-    """What LLVM calls where the machine has no instruction."""
-    return _object(read_ll("builtins"), target)
+    """What LLVM calls if the machine has no instruction."""
+    return object_of_text(read_ll("builtins"), target)
 
 
 def _link(arch: str, path: pathlib.Path, objects: Sequence[bytes], options: Sequence[str]) -> None:

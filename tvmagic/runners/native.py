@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.codegen.target import Target
+from tvmagic.codegen.target.host import host_features
 from tvmagic.runners.families import runner
 from tvmagic.runners.tools import MissingTool
 
@@ -23,9 +24,7 @@ _FEATURES = {
 
 def lacking(target: Target) -> list[str]:
     """The features of the processor of `target` that this machine does not have, as far as they are known."""
-    import llvmlite.binding as llvm
-
-    own = llvm.get_host_cpu_features()
+    own = host_features()
     return sorted(name for name in _FEATURES.get(target.mcpu, ()) if not own.get(name, False))
 
 

@@ -90,7 +90,7 @@ def _read(stream: BinaryIO, size: int) -> bytes:
 def main() -> None:
     """Answer requests until the input ends."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what compilers print is no answer
+    os.dup2(2, 1)  # what compilers print is not an answer
     worker = None
     while True:
         (size,) = struct.unpack("<q", _read(sys.stdin.buffer, 8))

@@ -1,4 +1,4 @@
-"""What compiled code calls in Python: registered functions; and what was raised meanwhile."""
+"""What compiled code calls in Python: registered functions. What one raises is kept for `runtime/raised.py`."""
 
 from __future__ import annotations
 
@@ -12,42 +12,14 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 
-__all__ = ["packed_callback", "take_exception"]
+__all__ = ["packed_callback", "raised"]
 
 STOPPED = -1
-_raised = threading.local()
+raised = threading.local()
 
 _Packed = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int32), ctypes.c_int
 )
-
-
-def take_exception() -> BaseException | None:
-    """What was raised by a signal's handler or a registered function while compiled code ran on this
-    thread; forgotten hereby."""
-    error = getattr(_raised, "error", None)
-    _raised.error = None
-    return error if error is not None else _from_signal()
-
-
-def _object_at(address: int | None) -> Any:
-    return ctypes.cast(address, ctypes.py_object).value if address else None
-
-
-def _from_signal() -> BaseException | None:
-    from tvmagic.runtime.jit import support
-
-    slots = [ctypes.c_void_p.from_address(support().address(f"error_{part}")) for part in ("type", "value", "trace")]
-    if not slots[0].value:
-        return None
-    kind, value, _ = (_object_at(s.value) for s in slots)
-    for slot in slots:
-        if slot.value:
-            ctypes.pythonapi.Py_DecRef(ctypes.cast(slot.value, ctypes.py_object))
-            slot.value = None
-    if isinstance(value, BaseException):
-        return value
-    return kind() if value is None else kind(value)
 
 
 def _call_packed(name: bytes, values: Any, codes: Any, count: int) -> int:
@@ -65,7 +37,7 @@ def _call_packed(name: bytes, values: Any, codes: Any, count: int) -> int:
         elif result is not None:
             values[0] = int(result)
     except BaseException as error:
-        _raised.error = error
+        raised.error = error
         return STOPPED
     return 0
 

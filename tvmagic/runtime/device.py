@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -26,10 +27,13 @@ __all__ = [
     "webgpu",
 ]
 
-_TYPES = {
-    "cpu": 1, "llvm": 1, "c": 1, "cuda": 2, "nvptx": 2, "opencl": 4, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10,
-    "ext_dev": 12, "hexagon": 14, "webgpu": 15,
-}  # fmt: skip
+
+@cache
+def _types() -> dict[str, int]:
+    """DLPack's numbers by name: those of the kinds of targets, which are read when one is asked for, and of two more."""
+    from tvmagic.codegen.target.kinds import DEVICE_TYPES
+
+    return {"cpu": 1, **DEVICE_TYPES, "vpi": 9}
 
 
 class Device:
@@ -55,7 +59,7 @@ class Device:
         return hash((self.device_type, self.device_id))
 
     def __repr__(self) -> str:
-        name = next((n for n, t in _TYPES.items() if t == self.device_type), "unknown")
+        name = next((n for n, t in _types().items() if t == self.device_type), "unknown")
         return f"{name}({self.device_id})"
 
 
@@ -70,14 +74,14 @@ def device(dev_type: Any, dev_id: int = 0) -> Device:
         return Device(dev_type, dev_id)
     name = (str(dev_type).split() or [""])[0]
     name, _, number = name.partition(":")
-    if name not in _TYPES:
+    if name not in _types():
         raise TVMagicError(f"there is no device `{dev_type}`", hint="kernels run on `cpu`")
-    return Device(_TYPES[name], int(number) if number else dev_id)
+    return Device(_types()[name], int(number) if number else dev_id)
 
 
 def _elsewhere(name: str, what: str) -> Callable[[int], Device]:
     def make(dev_id: int = 0) -> Device:
-        return Device(_TYPES[name], dev_id)
+        return Device(_types()[name], dev_id)
 
     make.__name__, make.__doc__ = name, f"{what}; kernels do not run on it."
     return make

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.errors import BuildError
+from tvmagic.runtime.callbacks import packed_callback
 from tvmagic.runtime.support_code import read_ll, support_module
 
 __all__ = ["LoadedObject", "builtins_code", "runtime_table", "support"]
@@ -129,7 +130,7 @@ def _builtins_names() -> list[str]:
 
 @lru_cache(maxsize=1)
 def builtins_code() -> bytes:
-    """The object file of what LLVM calls where the machine has no instruction (`ll/builtins.ll`)."""
+    """The object file of what LLVM calls if the machine has no instruction (`ll/builtins.ll`)."""
     import llvmlite.binding as llvm
 
     _linkers.take()
@@ -157,8 +158,6 @@ def _builtins_in(code: bytes) -> list[tuple[str, int]]:
 @lru_cache(maxsize=1)
 def runtime_table() -> int:
     """The address of the table that compiled code finds the runtime's functions in."""
-    from tvmagic.runtime.callbacks import packed_callback
-
     loaded = support()
     init = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address("init_table"))
     init(ctypes.cast(packed_callback(), ctypes.c_void_p))

@@ -88,7 +88,7 @@ class Module:
 
     def __reduce__(self) -> tuple[Callable[..., Module], tuple[Any, ...]]:
         """A pickle holds the object file and how it is called, for a CPU like this one."""
-        from tvmagic.runtime.saved import describe, this_cpu, unpickled
+        from tvmagic.runtime.description import describe, this_cpu
 
         if not self.code:
             raise TVMagicError("a module loaded from a shared library cannot be pickled", hint="copy the library")
@@ -182,13 +182,26 @@ class Module:
 
     def save(self, file_name: Any, fmt: str = "") -> None:
         """Save as an object file with a C header (`.o`), as text (`.ll`, `.s`), or as a module for WebAssembly (`.wasm`):
-        `saved.save_module`."""
-        from tvmagic.runtime.saved import save_module
+        `saving.save_module`."""
+        from tvmagic.runtime.saving import save_module
 
         save_module(self, file_name, fmt)
 
     def export_library(self, file_name: Any, fcompile: Any = None, **options: Any) -> None:
-        """Write the module for C linkers and `load_module`: `saved.export_library`."""
-        from tvmagic.runtime.saved import export_library
+        """Write the module for C linkers and `load_module`: `saving.export_library`."""
+        from tvmagic.runtime.saving import export_library
 
         export_library(self, file_name, fcompile, **options)
+
+
+def unpickled(code: bytes, description: str, cpu: str) -> Module:
+    """The module that a pickle holds. Raises TVMagicError if it was made for another CPU."""
+    from tvmagic.runtime.description import read_description, this_cpu
+
+    if cpu != this_cpu():
+        raise TVMagicError(
+            f"the pickled module was compiled for `{cpu}`, this machine is `{this_cpu()}`",
+            hint="pickle the operator or the lowered IRModule, and build it here",
+        )
+    abis, sites, symbols = read_description(description)
+    return Module(code, abis, sites, {}, symbols)

@@ -7,25 +7,13 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-__all__ = [
-    "PARTS",
-    "is_windows",
-    "machine_part",
-    "needs_builtins",
-    "processors_part",
-    "read_ll",
-    "support_module",
-    "system_part",
-]
+from tvmagic.codegen.target.families import family_of_triple
+from tvmagic.codegen.target.systems import system_of_triple
 
-# The parts that every machine has. One more, by machine, has the pause of spin loops and the speed of the counter, and two, by
-# system, what its C library lacks and on which processors workers run.
+__all__ = ["PARTS", "needs_builtins", "own_parts", "read_ll", "support_module"]
+
+# The parts that every machine has.
 PARTS = ("pool", "memory", "questions")
-
-
-def is_windows(triple: str) -> bool:
-    """Whether a target triple names Windows, whose C library has other names for aligned memory, and no threads of POSIX."""
-    return any(word in triple for word in ("windows", "win32", "mingw"))
 
 
 @cache
@@ -40,29 +28,17 @@ def needs_builtins(names: Iterable[str]) -> bool:
     return any(f"@{name}(" in text for name in names)
 
 
-def machine_part(triple: str) -> str:
-    """The name of the part for the machine of a target triple."""
-    if triple.startswith(("x86_64", "i686")):
-        return "machine_x86"
-    return "machine_aarch64" if triple.startswith(("aarch64", "arm64")) else "machine_any"
-
-
-def system_part(triple: str) -> str:
-    """The name of the part for the operating system of a target triple."""
-    return "system_windows" if is_windows(triple) else "system_posix"
-
-
-def processors_part(triple: str) -> str:
-    """The name of the part that says where the workers run, by the operating system of a target triple."""
-    return "processors_linux" if "linux" in triple else "processors_any"
+def own_parts(triple: str) -> tuple[str, str, str]:
+    """The names of the parts for the architecture and the operating system of a target triple."""
+    system = system_of_triple(triple)
+    return family_of_triple(triple).runtime, system.library, system.processors
 
 
 def support_module(triple: str) -> Any:
     """The module of LLVM with all parts linked, for the machine of `triple`."""
     import llvmlite.binding as llvm
 
-    names = (machine_part(triple), system_part(triple), processors_part(triple), *PARTS)
-    linked, *others = (llvm.parse_assembly(read_ll(name)) for name in names)
+    linked, *others = (llvm.parse_assembly(read_ll(name)) for name in (*own_parts(triple), *PARTS))
     linked.triple = triple
     for part in others:
         part.triple = triple

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tvmagic.errors import BuildError
-from tvmagic.runtime.module import Module
+
+if TYPE_CHECKING:
+    from tvmagic.runtime.module import Module
 
 __all__ = ["C_FUNCTIONS", "c_function", "linked"]
 

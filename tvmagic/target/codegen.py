@@ -6,6 +6,7 @@ from typing import Any
 
 from tvmagic.codegen.llvm_names import names
 from tvmagic.codegen.target import Target, default_target, host_target
+from tvmagic.codegen.target.host import llvm_version
 from tvmagic.codegen.target.target import cpu_and_features
 
 __all__ = [
@@ -20,9 +21,7 @@ __all__ = [
 
 def llvm_version_major(allow_none: bool = False) -> int:
     """The version of LLVM."""
-    import llvmlite.binding as llvm
-
-    return llvm.llvm_version_info[0]
+    return llvm_version()[0]
 
 
 def llvm_lookup_intrinsic_id(name: str) -> int:

@@ -192,7 +192,7 @@ class _Step:
         return compute(self.shape, element, name=self.name)
 
     def through_reduction(self, body: Reduce) -> list[Tensor]:
-        """What a reduction that is no sum adds: its derivatives, reduced with it, times the gradient by its result."""
+        """What a reduction that is not a sum adds: its derivatives, reduced with it, times the gradient by its result."""
         source = body.source[0]
         places = partials(source, self.is_read)
         if not places:

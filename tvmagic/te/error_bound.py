@@ -149,7 +149,7 @@ def rounded(
 
 
 def bounded(value: Array, error: Array, before: Array | None, form: Format) -> Value:
-    """A result whose bound is `error` unless it overflows or is no number.
+    """A result whose bound is `error` unless it overflows or is not a number.
 
     `before` is the error that its operands cause: infinities and NaN that follow from exact operands are exact.
     """

@@ -330,7 +330,7 @@ class _Reduction:
         return sum_of_products([_aligned(v, len(domain)) for v in values], domain, rank, kind)
 
     def terms(self, box: Ends, reduced: Ends) -> list[Value]:
-        """What is combined, of parts of the axes; the neutral element where the condition does not hold."""
+        """What is combined, of parts of the axes; the neutral element if the condition does not hold."""
         reduce = self.reduce
         evaluator = self.plan.evaluator(self.op, (*box, *reduced), self.strict)
         condition: Any = None

@@ -173,7 +173,8 @@ class _Reader(Parser):
     def assign(self, node: ast.Assign) -> None:
         target = node.targets[0]
         if len(node.targets) != 1 or not isinstance(target, ast.Name):
-            return super().assign(node)
+            super().assign(node)
+            return
         value = self.eval(node.value)
         if isinstance(value, _Memory):
             self.scope.define(target.id, self.memory(target.id, value, target))
@@ -209,7 +210,8 @@ class _Reader(Parser):
     def augmented(self, node: ast.AugAssign) -> None:
         """`x += value` and `A[i] += value`"""
         if not isinstance(node.target, ast.Name):
-            return super().augmented(node)
+            super().augmented(node)
+            return
         if not isinstance(self.scope.find(node.target.id), _Scalar):
             raise self.error(node.target, f"`{node.target.id}` has no value that can be changed")
         load = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
@@ -219,7 +221,8 @@ class _Reader(Parser):
         """A loop; one over `const_range` is written out."""
         value = self.eval(node.iter)
         if not isinstance(value, range):
-            return super().loop(node)
+            super().loop(node)
+            return
         if not isinstance(node.target, ast.Name):
             raise self.error(node.target, "a loop over `const_range` has one variable")
         for number in value:

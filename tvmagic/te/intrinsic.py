@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Buffer, Evaluate, IterVar, PrimExpr, Range, Stmt, Var, decl_buffer, expr
-
-if TYPE_CHECKING:
-    from tvmagic.te.tensor import Operation, Tensor
+from tvmagic.te.tensor import Operation, PlaceholderOp, Tensor, TensorSlice
 
 __all__ = ["TensorIntrin", "TensorIntrinCall", "decl_tensor_intrin"]
 
@@ -62,8 +60,6 @@ class TensorIntrin:
 
     def __call__(self, *args: Any, reduce_axis: Any = ()) -> TensorIntrinCall:
         """The instruction on slices such as `A[i, 0:16]`, and on scalars, inside `te.compute`."""
-        from tvmagic.te.tensor import TensorSlice
-
         slices = [a for a in args if isinstance(a, TensorSlice)]
         scalars = [expr(a) for a in args if not isinstance(a, TensorSlice)]
         if len(slices) != len(self.inputs):
@@ -105,8 +101,6 @@ def decl_tensor_intrin(
         reduction, and its update.
     binds: buffers to use for some tensors; `default_buffer_params`: options of the others.
     """
-    from tvmagic.te.tensor import Operation, PlaceholderOp
-
     if not isinstance(op, Operation):
         raise TVMagicError(f"an intrinsic is declared of an operation, not of `{op!r}`", hint="give C.op")
     inputs = op.input_tensors

@@ -112,7 +112,7 @@ class Tensor(DataProducer, TensorOperators):
                 f"index {axis} of tensor `{self.name}` is a `{result.dtype}`, not an integer",
                 hint="cast it with astype",
             )
-        return result
+        return result.astype("int32") if result.dtype.is_bool else result  # NumPy takes bools for a choice of elements
 
     def __getitem__(self, indices: Any) -> TensorSlice:
         return TensorSlice(self, indices)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ExprOp, PrimExpr, ops
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["TensorOperators", "elementwise"]
 
@@ -46,11 +43,13 @@ def _broadcast_shape(name: str, shapes: Sequence[Sequence[PrimExpr]]) -> list[Pr
     return result
 
 
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, TensorOperators)
+
+
 def _element(operand: Any, indices: Sequence[PrimExpr]) -> Any:
     """The element of an operand at the indices of the result; a number is itself."""
-    from tvmagic.te.tensor import Tensor
-
-    if not isinstance(operand, Tensor):
+    if not _is_tensor(operand):
         return operand
     own = indices[len(indices) - len(operand.shape) :]
     return operand(*[0 if Analyzer().can_prove_equal(size, 1) else i for size, i in zip(operand.shape, own)])
@@ -59,12 +58,11 @@ def _element(operand: Any, indices: Sequence[PrimExpr]) -> Any:
 def elementwise(name: str, *operands: Any, combine: Callable[..., PrimExpr] | None = None) -> Any:
     """The tensor of an operation on each element; an expression if no operand has dimensions."""
     from tvmagic.te.operation import compute
-    from tvmagic.te.tensor import Tensor
 
     operation = combine or _COMBINE[name]
-    shapes = [operand.shape for operand in operands if isinstance(operand, Tensor)]
+    shapes = [operand.shape for operand in operands if _is_tensor(operand)]
     if not any(shapes):
-        return operation(*[operand() if isinstance(operand, Tensor) else operand for operand in operands])
+        return operation(*[operand() if _is_tensor(operand) else operand for operand in operands])
     shape = _broadcast_shape(name, shapes)
 
     def value(*indices: PrimExpr) -> PrimExpr:

@@ -62,9 +62,9 @@ class Database:
         self.damaged: list[tuple[int, str]] = []
 
     def entries(self, program: str | None = None, target: str | None = None, machine: str | None = None) -> list[Entry]:
-        """The entries of a program, a target and a kind of machine (of all where left out), the fastest first.
+        """The entries of a program, a target and a kind of machine (of all if left out), the fastest first.
 
-        Before all others are those that a search found to be its best, as their times are no lucky ones.
+        Before all others are those that a search found to be its best, as their times are not lucky ones.
 
         Raises `TVMagicError` if there is a file that cannot be read.
         """

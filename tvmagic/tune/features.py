@@ -58,7 +58,7 @@ def features_of(mod: IRModule, machine: Machine) -> list[float]:
 def rough(features: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
     """The logarithm of the modelled cycles of programs, from their features: it ranks schedules before any was measured.
 
-    0 for rows that are no features of programs.
+    0 for rows that are not features of programs.
     """
     rows = np.asarray(features, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != len(NAMES):

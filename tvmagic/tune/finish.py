@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,23 +77,26 @@ class Finish:
         self.numpy: list[Standing] = []
         self.compared_with = ""
 
-    def choose(self, finalists: Sequence[Trial], known: Mapping[str, float], most: int = 3) -> Choice:
+    def choose(
+        self, finalists: Sequence[Trial], known: Mapping[str, float], most: int = 3, at_once: bool = False
+    ) -> Choice:
         """The fastest of the first `most` finalists that are right becomes the operator's version `name`, if it is faster than what calls use now.
 
+        `at_once`: by the times that the workers measured, as nobody waits for better ones.
+
         `known` are seconds of the versions that the operator has, from workers: what is far slower than the finalists is
-        not called in this process, where nothing could stop it. One that is slower is kept beside the user's own versions,
+        not called in this process, if nothing could stop it. One that is slower is kept beside the user's own versions,
         but not instead of the plain loops or of an earlier version of that name.
         """
-        new = self.checked(finalists, most)
+        new = self.checked(finalists, 1 if at_once else most)
         if not new:
             raise TVMagicError(f"no schedule that was found for `{self.op.name}` is right: {self.notes[-1]}")
         previous, replaced = self.op.current, self.op.versions.get(self.name)
         old = [*self.op.versions.values()] or [previous]
-        best = min(t.seconds or 0.0 for t in finalists)
-        far = {id(v): known[v.name] for v in old if known.get(v.name, 0.0) > max(_FAR * best, _SHORT)}
-        times = far | self.measured([*new, *(v for v in old if id(v) not in far)])
+        times = (self.told if at_once else self.measured_beside)(new, old, finalists, known)
         best = min(new, key=lambda v: times[id(v)])
-        current = times[id(best)] < _FASTER * times[id(previous)]
+        before = times[id(previous)]
+        current = times[id(best)] < _FASTER * before or math.isnan(before) and previous.name == "plain"
         kept = current or replaced is None and bool(self.op.versions)
         if kept:
             self.op.add_version(best)
@@ -101,11 +105,28 @@ class Finish:
             if self.op.versions:
                 self.op.add_version(previous)
         rows = [
-            Standing(v.name, times[id(v)], v is previous and not current) for v in old if not kept or v is not replaced
+            Standing(v.name, times[id(v)], v is previous and not current)
+            for v in old
+            if (not kept or v is not replaced) and not math.isnan(times[id(v)])
         ]
         rows.append(Standing(best.name if kept else f"{best.name} (new)", times[id(best)], current))
         rows.sort(key=lambda s: s.seconds)
         return Choice(best if kept or replaced is None else replaced, kept, current, (*rows, *self.numpy))
+
+    def measured_beside(
+        self, new: Sequence[Version], old: Sequence[Version], finalists: Sequence[Trial], known: Mapping[str, float]
+    ) -> dict[int, float]:
+        """Seconds a call of new and old versions by identity, of those that are far slower as the workers measured them."""
+        best = min(t.seconds or 0.0 for t in finalists)
+        far = {id(v): known[v.name] for v in old if known.get(v.name, 0.0) > max(_FAR * best, _SHORT)}
+        return far | self.measured([*new, *(v for v in old if id(v) not in far)])
+
+    def told(
+        self, new: Sequence[Version], old: Sequence[Version], finalists: Sequence[Trial], known: Mapping[str, float]
+    ) -> dict[int, float]:
+        """The same as the workers measured them; NaN for a version that they did not."""
+        right = next(t for t in finalists if t.number not in self.wrong)
+        return {id(v): known.get(v.name, math.nan) for v in old} | {id(v): right.seconds or 0.0 for v in new}
 
     def checked(self, finalists: Sequence[Trial], most: int) -> list[Version]:
         """The first `most` finalists that are right everywhere; more than one only if there is time for it."""

@@ -132,7 +132,8 @@ def tune_operator(
     workforce: who measures, instead of processes on this machine.
     progress: called after each trial with it and the best so far.
 
-    An interrupt ends the search with the best schedule so far; before one is right it goes through.
+    An interrupt ends the search with the best schedule so far, which is checked but not measured again; before one is
+    right it goes through.
 
     Raises `TVMagicError` if the arguments are out of range or no schedule gave the right result.
     """
@@ -155,7 +156,8 @@ def tune_operator(
     if not finalists:
         raise search.failure()
     finish = Finish(op, problem, name, started + seconds)
-    choice = finish.choose(finalists, search.times_of_versions(), 1 if search.compared else _FINALISTS)
+    most = 1 if search.compared else _FINALISTS
+    choice = finish.choose(finalists, search.times_of_versions(), most, at_once=interrupted)
     if search.compared:
         search.keep_best(next(t for t in finalists if t.number not in finish.wrong))
     notes = [*search.notes, *finish.notes, *([search.model.note] if search.model.note else [])]
@@ -280,7 +282,7 @@ class _Search:
         return False
 
     def run(self, most: int | None, deadline: float, reserve: float) -> None:
-        """Try schedules until there were `most`, there is nothing new, or `reserve` seconds are left until `deadline`."""
+        """Try schedules until `most` were tried, there is nothing new, or `reserve` seconds are left until `deadline`."""
         self.deadline, left = deadline - reserve, most if most is not None else 1 << 30
         first, *others = self.seeds()
         left -= self.measure([first])  # alone, so that the others can be stopped at three times its time
@@ -433,13 +435,13 @@ class _Search:
         return tried
 
     def inform(self, tasks: Iterable[tuple[Task, _Proposal]]) -> None:
-        """Hold the tasks that did not begin yet to what is known now."""
+        """Update the tasks that have not begun with what is known now."""
         bests, known = self.bests(), sorted(self.tried)
         for task, proposal in tasks:
             task["best"], task["known"] = bests, known if proposal.candidate.is_seed else []
 
     def add(self, proposal: _Proposal, result: Result) -> None:
-        """Take in a trial, and tell of it; one whose seed turned out to give the program of another trial does not count,
+        """Add a trial, and report it; one whose seed turned out to give the program of another trial does not count,
         nor one of which no schedule could be made."""
         right = "error" not in result
         if proposal.candidate.is_seed and (

@@ -106,6 +106,12 @@ class _Process:
         """The time at which it is ended from outside."""
         return self.since + (_START if not self.ready else (self.task or {}).get("limit", _START) + _SLACK)
 
+    def give_up(self) -> None:
+        """End the process with its task; what it said meanwhile is not heard."""
+        self.end()
+        self.task, self.ready = None, False
+        self.generation += 1
+
     def end(self, patience: float = 0.0) -> int | None:
         """End the process, if it does not end by itself within `patience` seconds; its exit status."""
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -156,6 +162,9 @@ class LocalWorkers:
     def run(self, tasks: Iterable[Task], deadline: float) -> Iterator[tuple[Task, Result]]:
         """Each task with its result as it is ready; see `Workforce`."""
         waiting = list(reversed(list(tasks)))
+        for process in self.processes:
+            if process.process.returncode is not None:
+                process.start()
         open_tasks = len(waiting)
         try:
             while open_tasks and time.monotonic() < deadline:
@@ -165,10 +174,14 @@ class LocalWorkers:
                 for task, result in self._next(deadline):
                     open_tasks -= 1
                     yield task, result
-        finally:
+        except BaseException:  # an interrupt, after which nothing follows as a rule
             for process in self.processes:
-                if process.task is not None:  # nobody waits for it any more
-                    self._again(process)
+                if process.task is not None:
+                    process.give_up()
+            raise
+        for process in self.processes:
+            if process.task is not None:  # nobody waits for it any more
+                self._again(process)
 
     def _next(self, deadline: float) -> list[tuple[Task, Result]]:
         """Wait for a message, or for a limit; the results that it brings."""

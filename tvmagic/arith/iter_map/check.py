@@ -120,7 +120,7 @@ def _padded_problem(
 
 
 def _takes_all_values(prover: Prover, origin: IterMark, left: PrimExpr, split: IterSplitExpr) -> bool:
-    """Whether the first and the last value of a split come from what is no padding."""
+    """Whether the first and the last value of a split come from what is not padding."""
     last = (split.extent - 1) * split.lower_factor
     prove = prover.analyzer.can_prove
     return prove(ops.less(left, split.lower_factor)) and prove(ops.greater(left + origin.extent, last))

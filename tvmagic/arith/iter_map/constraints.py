@@ -55,7 +55,7 @@ def match_bound_constraints(
     """The bounds that the conjunction `predicate` says.
 
     Returns the domains of the iterators, made smaller by bounds of single ones, and the bounds of
-    other expressions; None if a term is no comparison of integers.
+    other expressions; None if a term is not a comparison of integers.
     """
     domains = dict(input_iters)
     constraints: list[IterConstraint] = []

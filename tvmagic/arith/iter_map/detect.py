@@ -63,7 +63,7 @@ def detect_iter_map(
 
     Returns
     -------
-    The sums, one an index; none if the indices are no such map, with the reasons in `errors`.
+    The sums, one an index; none if the indices are not such a map, with the reasons in `errors`.
     """
     level, report = IterMapLevel.of(check_level), Report()
     analyzer = analyzer or new_analyzer()
@@ -121,7 +121,7 @@ def normalize_to_iter_sum(
 ) -> IterSumExpr:
     """`index` as a sum of splits with symbolic scales, by falling scale; nothing is checked.
 
-    What is no part of the map is in the base.
+    What is not a part of the map is in the base.
     """
     domains = iterator_domains(input_iters)
     if not independent(domains):

@@ -153,7 +153,7 @@ class IterMapResult:
 
     Attributes
     ----------
-    indices: a sum for each index; empty if the indices are no iterator map.
+    indices: a sum for each index; empty if the indices are not an iterator map.
     padding_predicate: holds where the map leaves the domain of the iterators; may hold sums.
     takes_all_values: whether, of a map that was checked to be surjective, every index takes every
         value of its extent without padding too.
@@ -173,7 +173,7 @@ class IterMapResult:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Why the indices are no iterator map."""
+        """Why the indices are not an iterator map."""
         return self._report.texts()
 
     def __repr__(self) -> str:

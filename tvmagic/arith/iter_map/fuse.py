@@ -49,7 +49,7 @@ def _sum_key(total: IterSumExpr) -> tuple[object, ...]:
 class _Pool:
     """The splits of a sum that were not taken yet.
 
-    Searches run from the last to the first, since the smallest scale usually stands last.
+    Searches run from the last to the first, since the smallest scale is usually last.
     """
 
     def __init__(self, args: Sequence[IterSplitExpr], prover: Prover) -> None:
@@ -66,7 +66,7 @@ class _Pool:
         ]
 
     def base(self, source: IterMark | None = None, last: int | None = None) -> int | None:
-        """The split of the smallest scale; the one of the fewest factors where none is constant."""
+        """The split of the smallest scale; the one of the fewest factors if none is constant."""
         free = self._free(source, last)
         best: int | None = None
         for i in free:

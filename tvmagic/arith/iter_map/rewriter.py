@@ -290,7 +290,7 @@ class IterMapRewriter(Mutator):
             return None
         inner = padded[0]
         if not self.padder.collecting and not self.prover.divisible(inner.extent, divisor):
-            # `x % 4 % 3` is no part of `x`; an outermost part may have a larger remainder taken
+            # `x % 4 % 3` is not a part of `x`; an outermost part may have a larger remainder taken
             if not self.padder.covers_top(inner):
                 self.report.add("Cannot represent as IterMap: {} does not divide the extent of {}", divisor, inner)
                 return None

@@ -126,7 +126,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     Not: ("a",),
 }
 _INT_OPERATORS = {Add: "({} + {})", Sub: "({} - {})", Mul: "({} * {})", FloorDiv: "({} // {})", FloorMod: "({} % {})"}
-_INT_FUNCTIONS = {Min: "min({}, {})", Max: "max({}, {})", Div: "truncdiv({}, {})", Mod: "truncmod({}, {})"}
+_INT_FUNCTIONS = {Min: "min({}, {})", Max: "max({}, {})", Div: "truncdiv({}, {})"}
 
 
 def _builder(cls: type[Any]) -> Callable[[PrimExpr, PrimExpr], PrimExpr]:
@@ -156,14 +156,10 @@ BUILDERS: dict[type, Callable[..., PrimExpr]] = {
 
 
 def integer_constant(dtype: DataType, value: int) -> PrimExpr:
-    """A constant; an `OverflowError` where the type does not hold it, so that the rule does not fire."""
+    """A constant; an `OverflowError` if the type does not hold it, so that the rule does not fire."""
     if wrap_int(value, dtype) != value:
         raise OverflowError
     return IntImm(dtype, value) if dtype.is_scalar and not dtype.is_float else make_const(dtype, value)
-
-
-def _truncmod(a: int, b: int) -> int:
-    return a - truncate_divide(a, b) * b
 
 
 def _reads_only(e: PrimExpr) -> bool:
@@ -174,7 +170,6 @@ _SCOPE: dict[str, Any] = {
     "equal": deep_equal,
     "constant": integer_constant,
     "truncdiv": truncate_divide,
-    "truncmod": _truncmod,
     "reads_only": _reads_only,
     "IntImm": IntImm,
     "FloatImm": FloatImm,
@@ -309,7 +304,7 @@ class _Generator:
             self.lines.append(extra)
 
     def fail_unless(self, test: str) -> None:
-        """Leave the function where `test` does not hold."""
+        """Leave the function if `test` does not hold."""
         self.lines.append(f"if not ({test}): return None")
 
     # ------------------------------------------------------------------ values
@@ -332,7 +327,7 @@ class _Generator:
         return None
 
     def build(self, shape: _Shape, dtype: str) -> str:
-        """Text that builds the value; `dtype` is the type of numbers that stand alone."""
+        """Text that builds the value; `dtype` is the type of numbers without other operands."""
         if shape.value is True or shape.value is False:
             return f"make_const(e.dtype, {int(shape.value)})"
         if shape.is_int():
@@ -373,9 +368,7 @@ class _Generator:
                 return ast.Name(key)
 
         text = ast.unparse(Replace().visit(node))
-        for key, question in asked.items():
-            text = re.sub(rf"\b{key}\b", lambda _: question, text)
-        return text
+        return re.sub(r"\bquestion_\d+\b", lambda found: asked[found[0]], text)
 
 
 # for a dtype, whether integers wrap around, and whether the laws of rings hold

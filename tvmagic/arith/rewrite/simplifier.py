@@ -121,9 +121,13 @@ class RewriteSimplifier(Mutator):
         self.literals: list[tuple[PrimExpr, bool]] = []
         self.extensions = 0  # the value of an `Extension`
         self.depth = 0
-        self.cut: int = 0  # how often depth or budget stopped it
+        self.cut: int = 0  # how often the budget stopped it, or its result depended on its place
+        self.deep: int = 0  # how often `MAX_DEPTH` stopped it
         self.in_boolean = False
-        self.memo: dict[int, tuple[PrimExpr, PrimExpr]] = {}  # by identity, and by structure
+        self.calm: dict[Any, Any] | None = None  # what was known before conditions on data, if such hold
+        self.memo: dict[
+            Any, tuple[PrimExpr, PrimExpr]
+        ] = {}  # by identity, and by structure (with the depth, if it counts)
 
     def __call__(self, e: PrimExpr) -> PrimExpr:
         """`e` simplified, twice where the first time changed it."""
@@ -189,19 +193,37 @@ class RewriteSimplifier(Mutator):
         parent = self.parent
         if type(node) in ATOMS:
             return self._table[type(node)](self, node)
-        number = parent.structure(node)
-        known = self.memo.get(number)
+        number, memo = parent.structure(node), self.memo
+        known = memo.get(number)
+        if known is None and self.deep:
+            known = memo.get((number, self.depth))  # as far as it was simplified from there
         if known is not None and not self.observed():
             return node if known[1] is known[0] else known[1]
+        if self.calm is not None and not parent.effort.reads(node):
+            return self.calmly(node)
         if parent.budget <= 0:
             self.cut += 1
             return node
         parent.budget -= 1
-        cut, memo = self.cut, self.memo
+        cut, deep = self.cut, self.deep
         result = self._table[type(node)](self, node)
-        if cut == self.cut and memo is self.memo:
-            memo[id(node)] = memo[number] = (node, result)
+        if memo is self.memo:
+            if cut == self.cut and deep == self.deep:
+                memo[id(node)] = memo[number] = (node, result)
+            elif cut == self.cut:
+                memo[number, self.depth] = (node, result)
         return result
+
+    def calmly(self, node: PrimExpr) -> PrimExpr:
+        """`node`, which reads no data, simplified as if the conditions on data did not hold that say nothing of it."""
+        memo, calm = self.memo, self.calm
+        assert calm is not None
+        self.memo, self.calm = calm, None
+        try:
+            return self.visit(node)
+        finally:
+            if self.memo is calm:  # or all that was remembered is forgotten
+                self.memo, self.calm = memo, calm
 
     def observed(self) -> bool:
         """Whether somebody wants to see the rules fire, also those that fired before."""
@@ -210,7 +232,7 @@ class RewriteSimplifier(Mutator):
     def again(self, e: PrimExpr) -> PrimExpr:
         """`e` simplified as the result of a rule."""
         if self.depth >= MAX_DEPTH:
-            self.cut += 1
+            self.deep += 1
             return e
         self.depth += 1
         try:
@@ -335,7 +357,7 @@ class RewriteSimplifier(Mutator):
     # ------------------------------------------------------------------ comparisons
 
     def comparison(self, e: Any) -> tuple[Any, PrimExpr | None]:
-        """A comparison with simplified operands, and its value where that is a constant."""
+        """A comparison with simplified operands, and its value if that is a constant."""
         e = self.children(e)
         folded = FOLDERS[type(e)](e.a, e.b)
         if folded is None and self.literals:
@@ -445,8 +467,8 @@ class RewriteSimplifier(Mutator):
     # ------------------------------------------------------------------ selections, calls, variables
 
     def branch(self, condition: PrimExpr, value: PrimExpr) -> PrimExpr:
-        """`value` simplified where `condition` holds."""
-        if _tells_nothing(value):
+        """`value` simplified where `condition` holds; without it, if it would take too long."""
+        if _tells_nothing(value) or not (self.parent.effort.is_small(condition) and self.parent.effort.is_small(value)):
             return self.visit(value)
         with self.parent.constraint_scope(condition):
             return self.visit(value)

@@ -64,7 +64,7 @@ def _counted(number: int, what: str) -> str:
 
 def _check_memory(memory_type: str, block: StmtSRef) -> None:
     if memory_type not in _MEMORIES:
-        raise ScheduleError(f"`{memory_type}` is no memory: {', '.join(_MEMORIES)}", block)
+        raise ScheduleError(f"`{memory_type}` is not a kind of memory: {', '.join(_MEMORIES)}", block)
 
 
 def _cache_of(buffer: Buffer, memory_type: str, state: ScheduleState, block: StmtSRef) -> Buffer:
@@ -198,7 +198,7 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
         and _within(found, source, spans, path, order, writers)
     ]
     if leaf.block not in {found.block for found in readers}:
-        raise ScheduleError(f"what block `{leaf.name}` loads of `{source.name}` is no range of a known size", block)
+        raise ScheduleError(f"what block `{leaf.name}` loads of `{source.name}` is not a range of a known size", block)
     changes: dict[Stmt, Stmt | None] = {
         found.realize: _with_buffer(found, source, cache, stores=False) for found in readers
     }
@@ -325,12 +325,12 @@ def _stored_part(leaf: Leaf, target: Buffer, shared: Sequence[For]) -> list[Span
         span = spanned([relaxed(index, leaf, inner, analyzer)], domain, analyzer)
         if span.below is not None or (shared and not isinstance(span.extent, IntImm)):
             raise ScheduleError(
-                f"what block `{leaf.name}` stores in an iteration is no range of a known size", leaf.block
+                f"what block `{leaf.name}` stores in an iteration is not a range of a known size", leaf.block
             )
         if shared and not variables_in(span.low) and any(v in variables_in(substitute(index, leaf.values)) for v in
                                                         [n.loop_var for n in shared]):  # fmt: skip
             raise ScheduleError(
-                f"what block `{leaf.name}` stores in an iteration is no range of a known size", leaf.block
+                f"what block `{leaf.name}` stores in an iteration is not a range of a known size", leaf.block
             )
         spans.append(span)
     return spans

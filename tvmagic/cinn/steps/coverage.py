@@ -41,6 +41,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.query import nodes_of, variables_in
+from tvmagic.ir.stores import update_term
 from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 
@@ -143,19 +144,8 @@ def is_implied(condition: PrimExpr, places: Iterable[tuple[PrimExpr, Range]], do
 
 def is_update(store: Stmt) -> bool:
     """Whether a store adds to the element that it loads: sum, product, least, greatest, all, any."""
-    if not isinstance(store, BufferStore) or not isinstance(store.value, _COMMUTATIVE):
-        return False
-    value = store.value
-    return any(_same_element(store, part) and not _loads(other, store.buffer)
-               for part, other in ((value.a, value.b), (value.b, value.a)))  # fmt: skip
-
-
-def _same_element(store: BufferStore, part: PrimExpr) -> bool:
-    return (
-        isinstance(part, BufferLoad)
-        and part.buffer is store.buffer
-        and all(structural_equal(a, b) for a, b in zip(part.indices, store.indices))
-    )
+    added = update_term(store, *_COMMUTATIVE) if isinstance(store, BufferStore) else None
+    return added is not None and not _loads(added, store.buffer)
 
 
 def is_extreme(leaf: Leaf) -> bool:

@@ -45,9 +45,9 @@ def _inline(state: ScheduleState, candidate: Candidate, inliner: BaseInliner) ->
 def compute_inline(state: ScheduleState, block: BlockRef) -> None:
     """Write a block into all its consumers and take it away.
 
-    Requires: it has exactly one store and is no reduction; it is the only writer of its tensor under
+    Requires: it has exactly one store and is not a reduction; it is the only writer of its tensor under
     the root and does not load it; the indices of the store are distinct plain variables and no other
-    variable occurs in it; the tensor is no output; it is not the only leaf.
+    variable occurs in it; the tensor is not an output; it is not the only leaf.
     """
     candidate = Candidate(state, block)
     store = check_compute_inline_validation_and_get_store(candidate)

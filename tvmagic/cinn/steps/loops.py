@@ -146,7 +146,12 @@ def _fuse(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
     first, body_of_root = nodes[0], root_body(state, loops[0])
     if first.kind is not ForKind.SERIAL:
         for node in nodes[1:]:
-            check_at_once(body_of_root, node, arguments_of(state, loops[0]), "fused with one that runs at once")
+            check_at_once(
+                body_of_root,
+                node,
+                arguments_of(state, loops[0]),
+                "fused with one whose iterations run at the same time",
+            )
     var = Var("_".join(n.loop_var.name for n in nodes) + "_fused", first.loop_var.dtype)
     domain = Range.from_min_extent(IntImm(var.dtype, 0), IntImm(var.dtype, math.prod(sizes)))
     around = ranges_of(n for n in path_to(body_of_root, first) if isinstance(n, For))
@@ -350,7 +355,7 @@ def _set_kind(state: ScheduleState, loop: StmtSRef, for_type: str, factor: int) 
         raise ScheduleError(f"`{for_type}` is not a kind of loop: {', '.join(_KINDS)}", loop)
     node, kind = loop.loop, _KINDS[for_type]
     if node.kind is not ForKind.SERIAL or FOR_TYPE in node.annotations:
-        raise ScheduleError(f"{loop.label} is no serial loop any more; a loop's kind is set once", loop)
+        raise ScheduleError(f"{loop.label} is not a serial loop any more; a loop's kind is set once", loop)
     notes: dict[str, Any] = dict(node.annotations)
     binding = None
     if kind is ForKind.VECTORIZED:

@@ -69,10 +69,10 @@ def _found(state: ScheduleState, loop: StmtSRef) -> _Reduction:
         raise ScheduleError(f"{loop.label} holds {len(inside)} blocks; it must hold one, which reduces", loop)
     leaf = next(f for f in leaves(body) if f.block is inside[0].block)
     if node.loop_var not in leaf.reducing:
-        raise ScheduleError(f"{loop.label} is no loop over which `{leaf.name}` adds up", loop, leaf.block)
+        raise ScheduleError(f"{loop.label} is not a loop over which `{leaf.name}` adds up", loop, leaf.block)
     stores = leaf.stores
     if len(stores) != 1 or not is_update(stores[0]) or not isinstance(stores[0].value, (Add, Mul, Max, Min)):
-        raise ScheduleError(f"`{leaf.name}` is no sum, product, least or greatest value", leaf.block)
+        raise ScheduleError(f"`{leaf.name}` is not a sum, product, least or greatest value", leaf.block)
     first = twin_of(body, leaf)
     if first is None:
         raise ScheduleError(f"there is no block `{leaf.name}{SUFFIX}` with the first values", leaf.block)

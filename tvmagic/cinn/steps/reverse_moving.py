@@ -281,7 +281,7 @@ def _guard_to_enter(
 ) -> IfThenElse | None:
     """The condition that is all of the loop's body, if the block goes inside it; None if it goes after it.
 
-    Where no variable leaves its domain the conditions must hold, or else nothing may have been stored.
+    If no variable leaves its domain the conditions must hold, or else nothing may have been stored.
     """
     body = only(loop.body)
     guard = body if is_guard(body) else None

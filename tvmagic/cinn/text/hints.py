@@ -42,6 +42,6 @@ _FOREIGN = [
 
 
 def foreign_hint(text: str, offset: int) -> str | None:
-    """What would work in the place of what cannot be read at `offset`, or None if it is no other language's spelling."""
+    """What would work in the place of what cannot be read at `offset`, or None if it is not another language's spelling."""
     line = text[max(text.rfind("\n", 0, offset), 0) : offset]
     return next((hint for before, at, hint in _FOREIGN if before.search(line) and at.match(text, offset)), None)

@@ -25,12 +25,6 @@ from tvmagic.cinn.text.syntax import Expr, Program, Statement, Text, parse_progr
 from tvmagic.cinn.text.types import CinnTypes, cast_type
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
     Add,
     And,
     AssertStmt,
@@ -80,6 +74,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.meaning import round_float
 from tvmagic.ir.op import Op
+from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.query import is_zero
 from tvmagic.tir.blocks.conditions import all_of
 
@@ -93,8 +88,8 @@ _BEGINNING = re.compile(
 _LONGEST = 400  # characters of a number: the digits of the largest float64, and more
 
 _INFIX: dict[str, type] = {
-    "+": Add, "-": Sub, "*": Mul, "==": EQ, "!=": NE, "<": LT,
-    "<=": LE, ">": GT, ">=": GE, "and": And, "or": Or,
+    "+": Add, "-": Sub, "*": Mul, "and": And, "or": Or,
+    **{sign: op for op, sign in COMPARISON_SIGNS.items()},
 }  # fmt: skip
 _KINDS = {
     "serial": ForKind.SERIAL,
@@ -125,7 +120,7 @@ def from_cinn(
     buffers: tensors known from elsewhere, by name: a `Buffer`, or a shape and a dtype.
     outputs: tensors that callers see though blocks of the text read them too.
     params: the names of the parameters in order; by default those of the text's head, and without one inputs, then
-        outputs, in the order of the text. A size that is no tensor's dimension is a parameter too, at the end.
+        outputs, in the order of the text. A size that is not a tensor's dimension is a parameter too, at the end.
     name: what the function is called, if the text has no head; of several the next ones `NAME_0`, `NAME_1`, ...
     source: what places in the text are called in spans and errors.
 

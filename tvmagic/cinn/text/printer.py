@@ -31,12 +31,6 @@ from tvmagic.cinn.form import (
 from tvmagic.cinn.text.functions import CINN_NAMES, EXTERNAL
 from tvmagic.cinn.text.numbers import float_text, int_text, plain_float
 from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
     Add,
     Allocate,
     AllocateConst,
@@ -91,6 +85,7 @@ from tvmagic.ir import (
     While,
     structural_equal,
 )
+from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.ops import add
 from tvmagic.ir.query import is_call
 from tvmagic.script.printer.braces import BracesPrinter, infix, prefix
@@ -371,12 +366,7 @@ _Cinn.HANDLERS = {
     FloorMod: infix(" % "),
     Min: prefix("cinn_min", "a", "b"),
     Max: prefix("cinn_max", "a", "b"),
-    EQ: infix(" == "),
-    NE: infix(" != "),
-    LT: infix(" < "),
-    LE: infix(" <= "),
-    GT: infix(" > "),
-    GE: infix(" >= "),
+    **{op: infix(f" {sign} ") for op, sign in COMPARISON_SIGNS.items()},
     And: infix(" and "),
     Or: infix(" or "),
     Not: lambda p, n: f"!{p.text(n.a)}",

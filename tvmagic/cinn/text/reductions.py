@@ -127,7 +127,7 @@ def _joined(first: Stmt, second: Stmt) -> Stmt | None:
 
 
 def _init_of(first: BlockRealize, realize: BlockRealize, loops: set[Any]) -> Stmt | None:
-    """The body of the block `first` in the variables of the block that adds up; None if it is no init of it.
+    """The body of the block `first` in the variables of the block that adds up; None if it is not an init of it.
 
     TensorIR runs an init whenever the variables that reduce are at their least values. That is the first iteration
     of `loops` alone if each variable that reduces is one of these loops, and each of them is such a variable.

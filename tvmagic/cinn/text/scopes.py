@@ -257,7 +257,7 @@ def _parameters(body: Stmt, shapes: CinnShapes, outputs: Sequence[str], buffers:
 
 
 def _free_sizes(body: Stmt, interface: Sequence[Buffer | Var]) -> list[Var]:
-    """The sizes in a body that are no parameters and that no parameter's shape gives, in the order of their first use."""
+    """The sizes in a body that are not parameters and that no parameter's shape gives, in the order of their first use."""
     buffers = [p for p in interface if isinstance(p, Buffer)]
     given = {size for buffer in buffers for size in buffer.shape if isinstance(size, Var)}
     given |= {p for p in interface if isinstance(p, Var)}

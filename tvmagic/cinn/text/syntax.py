@@ -428,7 +428,7 @@ class _Parser:
                 f"`{self.token.text}=` means nothing in CINN's text", self.token.offset, len(self.token.text) + 1
             )
         if target.kind != "call":
-            raise self.source.error("an expression alone is no statement", begin.offset, len(begin.text))
+            raise self.source.error("an expression alone is not a statement", begin.offset, len(begin.text))
         return Statement("evaluate", begin.offset, exprs=[target])
 
     def declaration(self) -> Statement:

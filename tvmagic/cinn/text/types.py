@@ -12,11 +12,11 @@ from tvmagic.cinn.text.functions import EXTERNAL
 from tvmagic.cinn.text.numbers import number_type
 from tvmagic.cinn.text.syntax import TYPE_NAME, Expr, Statement, Text
 from tvmagic.ir import DataType, dtype_of
+from tvmagic.ir.operators import COMPARISON_SIGNS
 
 __all__ = ["CinnTypes", "cast_type"]
 
 _LITERAL, _DECLARED = 1, 2
-_COMPARISONS = {"==", "!=", "<", "<=", ">", ">="}
 _BOOLEAN = {"isnan", "isfinite", "isinf"}
 # calls whose arguments have types of their own
 _FREE = {"call_extern", "call_pure_extern", "call_packed", "call_cpacked", "reinterpret"}
@@ -44,7 +44,7 @@ class Cell:
 
 
 def cast_type(name: str) -> DataType | None:
-    """The type that a call `float32(x)` or `float32x4(x)` casts to, or None if the name is no type."""
+    """The type that a call `float32(x)` or `float32x4(x)` casts to, or None if the name is not a type."""
     head, _, lanes = name.partition("x")
     if TYPE_NAME.match(head) and head not in ("void", "string") and (not lanes or lanes.isdigit()):
         return dtype_of(name)
@@ -175,7 +175,7 @@ class CinnTypes:
                 self.join(cell, _bool(), node.offset)
             return _bool()
         self.join(args[0], args[1], node.offset)
-        return _bool() if node.text in _COMPARISONS else args[0]
+        return _bool() if node.text in COMPARISON_SIGNS.values() else args[0]
 
     def call(self, node: Expr, args: list[Cell]) -> Cell:
         external = node.text.startswith(EXTERNAL) and node.text not in ("cinn_min", "cinn_max")

@@ -55,11 +55,11 @@ from tvmagic.ir import (
     Var,
 )
 from tvmagic.ir.functor import Visitor, handles
+from tvmagic.ir.operators import COMPARISON_SIGNS
 
 __all__ = ["ExpressionWriter"]
 
 _ARITHMETIC = {Add: ("+", "|", "add"), Sub: ("-", "^", "sub"), Mul: ("*", "&", "mul")}
-_COMPARISON = {EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
 _DIVISION = {Div: "truncdiv", Mod: "truncmod", FloorDiv: "floordiv", FloorMod: "floormod"}
 FLOAT32, FLOAT64 = DataType("float32"), DataType("float64")
 
@@ -154,11 +154,7 @@ class ExpressionWriter(Visitor):
 
     @handles(Broadcast)
     def broadcast(self, node: Broadcast) -> Lanes:
-        return self.visit(node.value) * _lanes(node.dtype) if node.value.dtype.lanes == 1 else self._repeated(node)
-
-    def _repeated(self, node: Broadcast) -> Lanes:
-        value = self.visit(node.value)
-        return value * (_lanes(node.dtype) // len(value))
+        return self.visit(node.value) * _lanes(node.dtype)
 
     @handles(Ramp)
     def ramp(self, node: Ramp) -> Lanes:
@@ -230,7 +226,7 @@ class ExpressionWriter(Visitor):
 
     @handles(EQ, NE, LT, LE, GT, GE)
     def comparison(self, node: BinaryOp) -> Lanes:
-        sign = _COMPARISON[type(node)]
+        sign = COMPARISON_SIGNS[type(node)]
         return [_like(f"({a} {sign} {b})", a, b) for a, b in zip(self.visit(node.a), self.visit(node.b))]
 
     @handles(And, Or)

@@ -33,7 +33,7 @@ def _by_lane(writer: Any, call: Call) -> list[tuple[str, ...]]:
 
 # ---------------------------------------------------------------------------- floats
 
-# C's name, where it is not ours.
+# C's name, if it is not ours.
 _FLOATS = {"round": "rint", "nearbyint": "rint"} | dict.fromkeys(
     """acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh erf exp exp10 exp2 fabs floor fma fmod hypot ldexp log
     log10 log1p log2 nextafter pow sin sinh sqrt tan tanh trunc""".split()

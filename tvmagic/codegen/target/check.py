@@ -1,7 +1,7 @@
 """What LLVM says of a processor and its features before it makes code for them here.
 
-LLVM ends the process where they do not go together (32-bit processors for a 64-bit triple, say), and
-prints a line and goes on where it does not know a name. So it is tried in a process of its own.
+LLVM ends the process if they do not go together (32-bit processors for a 64-bit triple, say), and
+prints a line and goes on if it does not know a name. So it is tried in a process of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from functools import lru_cache
 
 from tvmagic.codegen.target.families import Family, family_of_triple
-from tvmagic.codegen.target.host import has_llvm
+from tvmagic.codegen.target.host import has_llvm, host_features
 from tvmagic.errors import BuildError
 
 __all__ = ["check_architecture", "check_features_of_host", "check_machine", "why_refused"]
@@ -45,7 +45,7 @@ define double @probe(ptr %p, i64 %n) {
 
 @lru_cache(maxsize=64)
 def check_machine(triple: str, cpu: str, features: str) -> None:
-    """Raise BuildError where LLVM does not know the processor or a feature, or cannot make code for them."""
+    """Raise BuildError if LLVM does not know the processor or a feature, or cannot make code for them."""
     for feature in filter(None, features.split(",")):
         if feature[0] not in "+-":
             raise BuildError(
@@ -121,11 +121,9 @@ def check_architecture(triple: str) -> None:
 def check_features_of_host(features: list[str]) -> list[str]:
     """The features to switch off so that no code is made that this machine cannot run.
 
-    Raises BuildError where one of `features` is asked for that it does not have.
+    Raises BuildError if one of `features` is asked for that it does not have.
     """
-    import llvmlite.binding as llvm
-
-    own = llvm.get_host_cpu_features()
+    own = host_features()
     for feature in features:
         if feature.startswith("+") and own.get(feature[1:]) is False:
             raise BuildError(

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-__all__ = ["NVPTX", "Family", "OpenCL", "Processors", "families", "family_of_triple"]
+__all__ = ["ELSEWHERE", "NVPTX", "Family", "OpenCL", "Processors", "families", "family_of", "family_of_triple"]
 
 K, M = 1 << 10, 1 << 20
+# The prefixes of LLVM's intrinsics of architectures for which no code is made here.
+ELSEWHERE = ("amdgcn", "bpf", "dx", "r600", "spv", "ve", "xcore")
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Processors:
     """Processors that schedules take for one: vector bits and registers, multiply-adds begun in a cycle and their latency,
     bytes of the data caches and of a cache line. `names`: a regular expression for LLVM's names; empty is all.
     `stored`: bytes that two stores begun in a cycle may have together; 0 if there is one store in a cycle. `shuffles`: vectors shuffled
-    in a cycle."""
+    in a cycle. `inserts`: elements put into a vector in a cycle; 0 if as many."""
 
     names: str = ""
     vector: tuple[int, int] = (128, 16)
@@ -31,6 +33,7 @@ class Processors:
     line: int = 64
     stored: int = 0
     shuffles: int = 1
+    inserts: int = 0
 
 
 _FAMILIES: list[type[Family]] = []
@@ -43,9 +46,10 @@ class Family:
     ----------
     name: what `tvmagic.runners` runs its code by; empty if nothing does.
     triples: a regular expression for the beginning of its triples.
+    kinds: TVM's kinds of targets that name it without a triple.
     short_names: targets by the names that users may give instead.
     processors: what schedules depend on; the first whose names match is taken.
-    triple, processor: LLVM's names where a target does not give them.
+    triple, processor: LLVM's names if a target does not give them.
     relocations, code_model: how code finds its data, in LLVM's words.
     launches: threads and blocks are launched, as GPUs do; other targets run them as loops.
     has_threads: parallel loops run on several threads.
@@ -54,10 +58,13 @@ class Family:
     tuning: LLVM's features that say what is slow; they change no result, and `-mattr` has the last word.
     keys: what kind of target it is, by TVM's names, before the keys that all CPUs have.
     intrinsics: the prefixes of LLVM's intrinsics that are instructions of this architecture (`x86` of `llvm.x86.*`).
+    runtime: the part of the runtime (`tvmagic/runtime/ll`) with the pause of its spin loops and the speed of its counter.
+    folds_signs: LLVM 22's code generator may take the signs of vectors wrongly there (`codegen/optimize.py`).
     """
 
     name: ClassVar[str] = ""
     triples: ClassVar[str] = ""
+    kinds: ClassVar[tuple[str, ...]] = ()
     short_names: ClassVar[dict[str, str]] = {}
     processors: ClassVar[list[Processors]] = [Processors("", caches=(32 * K, 256 * K))]
     triple: ClassVar[str] = ""
@@ -71,6 +78,8 @@ class Family:
     tuning: ClassVar[str] = ""
     keys: ClassVar[tuple[str, ...]] = ()
     intrinsics: ClassVar[tuple[str, ...]] = ()
+    runtime: ClassVar[str] = "machine_any"
+    folds_signs: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         _FAMILIES.append(cls)
@@ -109,6 +118,12 @@ def family_of_triple(triple: str) -> Family:
     return next((f for f in _FAMILIES if f.triples and re.match(f.triples, text)), Family)()
 
 
+def family_of(kind: str, triple: str) -> Family:
+    """The family of a target: what TVM's kind `kind` names, else the triple's."""
+    named = next((f for f in _FAMILIES if kind in f.kinds), None)
+    return named() if named is not None else family_of_triple(triple)
+
+
 # ---------------------------------------------------------------------------- CPUs
 
 
@@ -117,6 +132,8 @@ class X86(Family):
 
     triples = "x86_64|amd64|i[3-6]86"
     intrinsics = ("x86",)
+    runtime = "machine_x86"
+    folds_signs = True
     # LLVM's vectorizer takes gathers for every second element, at a fourth of the speed of two loads and a shuffle; those of AMD
     # are slow, and those of Intel since their microcode was mended in 2023.
     tuning = "+prefer-no-gather"
@@ -131,7 +148,7 @@ class X86(Family):
     }
     processors: ClassVar[list[Processors]] = [
         Processors("znver[5-9]", (512, 32), (2, 4), (48 * K, M, 32 * M), stored=64, shuffles=2),
-        Processors("znver4", (512, 32), (1, 4), (32 * K, M, 32 * M), stored=32),
+        Processors("znver4", (512, 32), (1, 4), (32 * K, M, 32 * M), stored=32, inserts=2),
         Processors("znver[23]", (256, 16), (2, 4), (32 * K, 512 * K, 16 * M), shuffles=2),
         Processors("znver1|bdver.*|btver.*", (256, 16), (1, 5), (32 * K, 512 * K, 8 * M)),
         Processors("sapphirerapids|emeraldrapids|graniterapids.*|diamondrapids", (512, 32), (2, 4), (48 * K, 2 * M, 32 * M), stored=64),
@@ -170,6 +187,7 @@ class AArch64(Family):
     triples = "aarch64|arm64"
     keys = ("arm_cpu",)
     intrinsics = ("aarch64",)
+    runtime = "machine_aarch64"
     short_names: ClassVar[dict[str, str]] = {
         "aarch64": "llvm -mtriple=aarch64-linux-gnu",
         "arm64": "llvm -mtriple=aarch64-linux-gnu",
@@ -262,7 +280,7 @@ class Others(Family):
     """Architectures whose code generators take all that is emitted, and of which no more is known here."""
 
     triples = "loongarch|mips|sparc|hexagon"
-    intrinsics = ("loongarch", "mips", "hexagon")
+    intrinsics = ("loongarch", "mips", "sparc", "hexagon")
 
 
 # ---------------------------------------------------------------------------- GPUs
@@ -273,6 +291,7 @@ class NVPTX(Family):
 
     name = "nvptx64"
     triples = "nvptx"
+    kinds = ("cuda", "nvptx")
     intrinsics = ("nvvm",)
     short_names: ClassVar[dict[str, str]] = {"nvptx64": "llvm -mtriple=nvptx64-nvidia-cuda"}
     triple = "nvptx64-nvidia-cuda"
@@ -286,5 +305,6 @@ class OpenCL(Family):
     """Devices for which OpenCL C is written; no triple names them."""
 
     name = "opencl"
+    kinds = ("opencl",)
     short_names: ClassVar[dict[str, str]] = {"opencl": "opencl"}
     launches = True

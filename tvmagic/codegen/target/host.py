@@ -1,6 +1,6 @@
 """The machine that this process runs on: its triple, processor and features.
 
-LLVM is asked. Where there is none, as in Pyodide, schedules are made for what Python says of the machine.
+LLVM is asked. If there is none, as in Pyodide, schedules are made for what Python says of the machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from tvmagic.codegen.target.families import family_naming
 from tvmagic.errors import BuildError
 
-__all__ = ["has_llvm", "host_cpu", "host_triple", "require_llvm"]
+__all__ = ["has_llvm", "host_cpu", "host_features", "host_triple", "llvm_version", "require_llvm"]
 
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}  # Python's names on Windows and macOS
 _SYSTEMS = {"darwin": "apple-darwin", "win32": "pc-windows-msvc", "emscripten": "unknown-emscripten"}
@@ -36,6 +36,13 @@ def require_llvm() -> None:
             "this Python has no LLVM (the package `llvmlite`), so no machine code can be made",
             hint="programs are scheduled and lowered without it; code for a browser is made beforehand: notebook.page(op, file)",
         )
+
+
+def llvm_version() -> tuple[int, ...]:
+    """The version of LLVM."""
+    import llvmlite.binding as llvm
+
+    return tuple(llvm.llvm_version_info)
 
 
 @functools.cache
@@ -66,3 +73,11 @@ def host_cpu() -> tuple[str, str]:
     import llvmlite.binding as llvm
 
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+@functools.cache
+def host_features() -> dict[str, bool]:
+    """For each feature that LLVM knows of this machine's architecture whether its processor has it."""
+    import llvmlite.binding as llvm
+
+    return dict(llvm.get_host_cpu_features())

@@ -72,6 +72,7 @@ class Machine:
     generic: whether nothing is known of the processor, and the numbers are those of a common one.
     stored: bytes that two stores begun in a cycle may have together; 0 if there is one store in a cycle.
     shuffles_per_cycle: vectors shuffled in a cycle.
+    inserts_per_cycle: elements put into a vector in a cycle.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Machine:
     generic: bool = False
     stored: int = 0
     shuffles_per_cycle: int = 1
+    inserts_per_cycle: int = 1
 
     def lanes(self, dtype: DataType | str) -> int:
         """Elements of a data type in a vector register, at least 1."""
@@ -176,6 +178,7 @@ def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | 
         generic,
         known.stored,
         known.shuffles,
+        known.inserts or known.shuffles,
     )
 
 

@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
-from tvmagic.codegen.target.families import NVPTX, AArch64, Family, OpenCL, RiscV, families, family_of_triple
+from tvmagic.codegen.target.families import NVPTX, AArch64, Family, OpenCL, RiscV, family_of, family_of_triple
 from tvmagic.codegen.target.host import host_cpu, host_triple
+from tvmagic.codegen.target.kinds import KINDS, TargetKind
 from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
 from tvmagic.codegen.target.tags import tagged_target
 from tvmagic.errors import BuildError, TVMagicError, did_you_mean
@@ -23,23 +24,6 @@ __all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "t
 # The environment variable that names the target of what is compiled without one.
 VARIABLE = "TVMAGIC_TARGET"
 
-_THREADS = {"max_num_threads": 1024, "thread_warp_size": 32}
-_KINDS: dict[str, dict[str, Any]] = {
-    "llvm": {"keys": ["cpu"], "device_type": 1},
-    "c": {"keys": ["cpu"], "device_type": 1},
-    "cuda": {"keys": ["cuda", "gpu"], "device_type": 2, "options": _THREADS},
-    "nvptx": {"keys": ["cuda", "gpu"], "device_type": 2, "options": _THREADS},
-    "ext_dev": {"keys": ["ext_dev"], "device_type": 12},
-    # targets that programs may name, for which no code is made
-    "rocm": {"keys": ["rocm", "gpu"], "device_type": 10, "options": {"max_num_threads": 256, "thread_warp_size": 64}},
-    "opencl": {"keys": ["opencl", "gpu"], "device_type": 4, "options": {"max_num_threads": 256, "thread_warp_size": 1}},
-    "metal": {"keys": ["metal", "gpu"], "device_type": 8, "options": {"max_num_threads": 256, "thread_warp_size": 16}},
-    "vulkan": {"keys": ["vulkan", "gpu"], "device_type": 7, "options": {"max_num_threads": 256, "thread_warp_size": 1}},
-    "webgpu": {"keys": ["webgpu", "gpu"], "device_type": 15, "options": {"max_num_threads": 256}},
-    "hexagon": {"keys": ["hexagon", "cpu"], "device_type": 16},
-}
-# Kinds that name a family; of the others the triple does.
-_FAMILY_OF_KIND: dict[str, type[Family]] = {"cuda": NVPTX, "nvptx": NVPTX, "opencl": OpenCL}
 _WITH_CODE = ("llvm", "c")  # kinds whose options are all known
 # What says that a processor for AArch64 has SVE.
 _SVE_FEATURES = frozenset(("sve", "sve2", "v9a", "v9.1a", "v9.2a", "v9.3a", "v9.4a", "v9.5a", "v9.6a"))
@@ -95,7 +79,7 @@ class Target(Identified):
     @staticmethod
     def list_kinds() -> list[str]:
         """The kinds of targets."""
-        return list(_KINDS)
+        return list(KINDS)
 
     @property
     def keys(self) -> list[str]:
@@ -216,8 +200,7 @@ class Target(Identified):
     @property
     def family(self) -> Family:
         """What the targets of its architecture have in common."""
-        kind = _FAMILY_OF_KIND.get(self.kind.name)
-        return kind() if kind is not None else family_of_triple(self.mtriple)
+        return family_of(self.kind.name, self.mtriple)
 
     @property
     def is_nvptx(self) -> bool:
@@ -249,7 +232,7 @@ class Target(Identified):
         Raises TVMagicError for targets that are not CPUs.
         """
         if self.has_kernels:
-            raise TVMagicError(f"`{self}` is no CPU, of which alone vectors and caches are known")
+            raise TVMagicError(f"`{self}` is not a CPU: vectors and caches are known for CPUs only")
         if self.kind.name not in _WITH_CODE:
             raise TVMagicError(
                 f"no code is made for `{self.kind.name}`, and its vectors and caches are not known",
@@ -269,7 +252,7 @@ class Target(Identified):
         return self.machine.tile(dtype, rows, columns)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The option `name`, or `default` where it is not set."""
+        """The option `name`, or `default` if it is not set."""
         return self.attrs.get(name, default)
 
     def export(self) -> dict[str, Any]:
@@ -340,33 +323,6 @@ class Target(Identified):
 register_json("Target", Target, Target.export, Target)
 
 
-class TargetKind(Identified):
-    """A kind of code generator, by its `name`."""
-
-    def __init__(self, name: str) -> None:
-        if name not in _KINDS:
-            known = ", ".join(f"`{k}`" for k in _KINDS)
-            short = {n: text for family in families() for n, text in family.short_names.items()}
-            hint = (
-                f"short names for `--target` are {', '.join(f'`{n}`' for n in short)}; a processor is written as in "
-                "`llvm -mcpu=znver4`, of another machine as in `llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72`; "
-                f"the kinds are {known}"
-            )
-            if name in short:
-                hint = f"`{name}` is what `--target` calls `{short[name]}`: write that"
-            raise TVMagicError(f"there is no kind of target `{name}`", hint=hint)
-        self.name = name
-        self.default_keys: list[str] = _KINDS[name]["keys"]
-        self.default_device_type: int = _KINDS[name]["device_type"]
-        self.default_options: dict[str, Any] = _KINDS[name].get("options", {})
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __repr__(self) -> str:
-        return self.name
-
-
 def _from_text(text: str) -> tuple[str, dict[str, Any], Target | None]:
     kind, *words = text.split() or [""]
     tagged = tagged_target(kind) if not words else None
@@ -424,7 +380,7 @@ def default_target() -> Target:
     """The target of what is compiled without one: what the environment variable `TVMAGIC_TARGET` names
     (`llvm -mcpu=haswell`), else the machine that this process runs on.
 
-    Raises TVMagicError where the variable does not name a target.
+    Raises TVMagicError if the variable does not name a target.
     """
     return _named_target(os.environ.get(VARIABLE, "").strip())
 
@@ -475,7 +431,7 @@ def _initialize(every_target: bool) -> None:
 
 
 def cpu_and_features(target: Target) -> tuple[str, str, str]:
-    """Triple, CPU and features of `target`, with the host's where none are given."""
+    """Triple, CPU and features of `target`, with the host's if none are given."""
     family = target.family
     features = ",".join([*filter(None, [family.tuning]), *target.mattr])
     if family.triple:
@@ -552,6 +508,5 @@ def _has_fma(triple: str, cpu: str, features: str) -> bool:
 
 def has_feature(target: Target, name: str) -> bool:
     """Whether the features of `target` that are given or the host's name `name`."""
-    triple, _, features = cpu_and_features(target)
-    said = [feature[0] for feature in features.split(",") if feature[1:] == name]
-    return triple.startswith("x86_64") and said[-1:] == ["+"]
+    features = cpu_and_features(target)[2]
+    return [feature[0] for feature in features.split(",") if feature[1:] == name][-1:] == ["+"]

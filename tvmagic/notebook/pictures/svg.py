@@ -109,7 +109,7 @@ class Vertex:
 
 @dataclass
 class Edge:
-    """An arrow between two boxes, by their keys; `dashed` marks what is no data flow."""
+    """An arrow between two boxes, by their keys; `dashed` marks what is not data flow."""
 
     start: str
     end: str

@@ -52,6 +52,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.meaning import plain, round_float
+from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.query import callee
 from tvmagic.te.error_bound import FORMATS, format_of
 from tvmagic.te.error_functions import units_of
@@ -63,7 +64,7 @@ _SMALL = 1 << 52
 # What rounds to a type that float64 is wider than, in arithmetic.js.
 _NUMBER = {"float32": "fround", "float16": "half", "bfloat16": "brain"}
 _LEAST = 1e-44  # what `err` in arithmetic.js takes by default
-_COMPARE = {EQ: "===", NE: "!==", LT: "<", LE: "<=", GT: ">", GE: ">="}
+_COMPARE = {**COMPARISON_SIGNS, EQ: "===", NE: "!=="}
 # Functions of one float that rise or fall all the way.
 _MONOTONE = frozenset(
     {"exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf", "sqrt", "rsqrt", "sinh",

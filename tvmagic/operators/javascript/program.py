@@ -253,14 +253,27 @@ class ProgramWriter(ExpressionWriter):
     # ------------------------------------------------------------------ recurrences
 
     def scan(self, op: ScanOp) -> None:
-        """A recurrence, step by step: all updates of a step read the states of those before."""
+        """A recurrence, step by step: all updates of a step read the states of those before.
+
+        States that are not floats are exact unless a comparison of floats chooses them.
+        """
         for tensor, first, state in zip(op.outputs, op.init, op.state_placeholder):
             if first not in self.arrays:
                 self.operations([first.op])
-            name = self.declare(tensor)
-            self.arrays[state] = name
-            self.lines.append(f"{name}.set({self.arrays[first]});")
-            if self.bounds and tensor.dtype.is_float:
+            self.arrays[state] = self.declare(tensor)
+            self.lines.append(f"{self.arrays[tensor]}.set({self.arrays[first]});")
+        mark, known, errors, arrays = len(self.lines), dict(self._known), dict(self.errors), dict(self.arrays)
+        inexact = {t for t in op.outputs if self.bounds and t.dtype.is_float}
+        while found := self._scan(op, inexact):
+            del self.lines[mark:]
+            self._known, self.errors, self.arrays = known.copy(), errors.copy(), arrays.copy()
+            inexact |= found
+
+    def _scan(self, op: ScanOp, inexact: set[Tensor]) -> set[Tensor]:
+        """The steps, with errors of the states `inexact`; the other states that turn out to have some."""
+        for tensor, first in zip(op.outputs, op.init):
+            name = self.arrays[tensor]
+            if tensor in inexact:
                 self.lines.append(f"const {self.declare_errors(name)} = new Float32Array({name}.length);")
                 if self.arrays[first] in self.errors:
                     self.lines.append(f"{self.errors[name]}.set({self.errors[self.arrays[first]]});")
@@ -275,9 +288,15 @@ class ProgramWriter(ExpressionWriter):
                         f"`{inner.name}` inside a scan is a {inner.kind}, which has no form in JavaScript"
                     )
                 self.compute(inner, (step, f"{step} + 1", known) if inner in updates else None)
-            for tensor, update in zip(op.outputs, op.update):
+            found = {
+                tensor
+                for tensor, *parts in zip(op.outputs, op.init, op.update)
+                if tensor not in inexact and any(self.arrays[part] in self.errors for part in parts)
+            }
+            for tensor, update in zip(op.outputs, op.update) if not found else ():
                 self._take_step(tensor, update, step)
             self.lines.append("}")
+        return found
 
     def _take_step(self, tensor: Tensor, update: Tensor, step: str) -> None:
         """Take a row of an update over into the state."""

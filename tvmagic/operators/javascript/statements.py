@@ -28,8 +28,8 @@ from tvmagic.ir import (
     Var,
     While,
     handles,
-    structural_equal,
 )
+from tvmagic.ir.stores import update_term
 from tvmagic.operators.analysis import without_views
 from tvmagic.operators.javascript.expressions import EXACT, Value
 from tvmagic.operators.javascript.program import ProgramWriter
@@ -117,7 +117,7 @@ class StatementWriter(ProgramWriter):
             at, dtype = self.name("p"), node.buffer.dtype
             self.lines.append(f"const {at} = {place};")
             value = self.value(node.value)
-            term = _term(node)
+            term = update_term(node, Add)
             if self.bounds and dtype.is_float and term is not None:
                 added = self.value(term)
                 self.lines.append(f"m{array}[{at}] += Math.abs({added.text});")
@@ -216,14 +216,3 @@ class StatementWriter(ProgramWriter):
         with self.scope():
             self.visit(init)
         self.lines.append("}")
-
-
-def _term(node: BufferStore) -> PrimExpr | None:
-    """What a store adds to its element, if it adds something."""
-    if not isinstance(node.value, Add):
-        return None
-    for load, term in ((node.value.a, node.value.b), (node.value.b, node.value.a)):
-        if isinstance(load, BufferLoad) and load.buffer is node.buffer:
-            if all(structural_equal(a, b) for a, b in zip(load.indices, node.indices)):
-                return term
-    return None

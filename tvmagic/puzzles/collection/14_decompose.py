@@ -31,7 +31,7 @@ zero = sch.decompose_reduction(c, k)
         "get them.",
         "stored <= 33_792": "Each element is set to zero more than once: before which loop does that belong?",
         "refused": "The zero has to be set before the sum begins: name the loop over `k`, or one around it. And vectorize first: the block "
-        "that only adds, after the decomposition, is no reduction of its own, so its loops stay as they are.",
+        "that only adds, after the decomposition, is not a reduction of its own, so its loops stay as they are.",
     },
     wrong=[
         ('c = sch.get_block("C")\ni, j, k = sch.get_loops(c)\nsch.reorder(k, j)\nsch.vectorize(j)', "guards == 0"),

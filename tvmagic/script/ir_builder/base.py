@@ -40,7 +40,7 @@ def current_builder() -> IRBuilder:
 
 
 class IRBuilder:
-    """What takes in the statements of a program that is built piece by piece.
+    """What collects the statements of a program that is built piece by piece.
 
         with IRBuilder() as ib:
             with T.prim_func():
@@ -144,7 +144,7 @@ class IRBuilderFrame:
         self.closed = False
 
     def add(self, stmt: Any) -> None:
-        """Take in a finished part."""
+        """Add a finished part."""
         raise TVMagicError(f"a statement cannot be directly inside `{type(self).__name__}`")
 
     def add_callback(self, callback: Callable[[], Any]) -> None:

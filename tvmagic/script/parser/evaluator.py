@@ -268,7 +268,7 @@ class Evaluator:
         try:
             return base[int(key) if isinstance(key, IntImm) else key]
         except (TypeError, LookupError) as error:
-            reason = "it has no such element" if isinstance(error, LookupError) else "this is no place in it"
+            reason = "it has no such element" if isinstance(error, LookupError) else "this is not a place in it"
             raise self.error(node.slice, f"{operators.describe(base)} cannot be indexed so: {reason}") from None
 
     # ------------------------------------------------------------------------ calls

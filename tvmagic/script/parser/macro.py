@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import copy
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.script.parser.source import Source
 
-__all__ = ["ScriptMacro", "bind_arguments"]
+__all__ = ["ScriptMacro", "active", "bind_arguments"]
+
+# `active.parser` reads a script on this thread: Python code that the script calls may call macros, which are put in there.
+active = threading.local()
 
 
 class ScriptMacro:
@@ -40,9 +44,10 @@ class ScriptMacro:
         return method
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from tvmagic.script.parser.parser import expand_here
-
-        return expand_here(self, list(args), kwargs)
+        parser = getattr(active, "parser", None)
+        if parser is None:
+            raise TVMagicError(f"the macro `{self.__name__}` is called outside a script")
+        return parser.expand(self, list(args), kwargs, self.node)
 
     def __repr__(self) -> str:
         return f"T.macro({self.__name__})"

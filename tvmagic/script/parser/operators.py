@@ -110,7 +110,7 @@ _KINDS = {
 
 
 def _computed(symbol: str, compute: Callable[..., Any], *values: Any) -> Any:
-    """What Python computes of values that are no expressions."""
+    """What Python computes of values that are not expressions."""
     try:
         return compute(*values)
     except TypeError:

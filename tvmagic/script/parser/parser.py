@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from tvmagic.errors import DiagnosticError, TVMagicError
@@ -24,14 +24,13 @@ from tvmagic.script.ir_builder.tir import stmts
 from tvmagic.script.ir_builder.tir.values import DTypeFunction, HandleFunction, as_value, meta_var
 from tvmagic.script.parser import operators
 from tvmagic.script.parser.evaluator import Evaluator, Lambda
-from tvmagic.script.parser.macro import ScriptMacro, bind_arguments
+from tvmagic.script.parser.macro import ScriptMacro, active, bind_arguments
 from tvmagic.script.parser.scope import Scope
 from tvmagic.script.parser.source import Source
 
-__all__ = ["Parser", "expand_here"]
+__all__ = ["Parser"]
 
 _DEEPEST_MACRO = 100
-_active = threading.local()
 
 
 class Parser(Evaluator):
@@ -63,12 +62,12 @@ class Parser(Evaluator):
             if returned is not None:
                 self.guard(node.returns, lambda: stmts.func_ret(returned))
         self.parameters(node, annotations or {})
-        previous = getattr(_active, "parser", None)
-        _active.parser = self
+        previous = getattr(active, "parser", None)
+        active.parser = self
         try:
             self.body(node.body)
         finally:
-            _active.parser = previous
+            active.parser = previous
         self.guard(node, lambda: self.builder.close(frame))
         self.scope.pop()
 
@@ -83,7 +82,8 @@ class Parser(Evaluator):
         for arg in args.args:
             self.builder.span = self.span(arg)
             value = self.parameter(arg, annotations)
-            self.guard(arg, lambda: self.scope.define(arg.arg, stmts.arg(arg.arg, value)))
+            made = self.guard(arg, partial(stmts.arg, arg.arg, value))
+            self.guard(arg, partial(self.scope.define, arg.arg, made))
 
     def parameter(self, arg: ast.arg, annotations: Mapping[str, Any]) -> Any:
         """The variable or buffer that the annotation of a parameter stands for."""
@@ -174,7 +174,7 @@ class Parser(Evaluator):
                     item.context_expr,
                     f"`with` takes a part of a program such as `T.block(...)`, not {operators.describe(frame)}",
                 )
-            value = self.guard(item.context_expr, lambda: self.open(frame))
+            value = self.guard(item.context_expr, partial(self.open, frame))
             opened.append(frame)
             if item.optional_vars is not None:
                 self.bind(item.optional_vars, value, self.name_with)
@@ -358,7 +358,7 @@ class Parser(Evaluator):
 
     def returned(self, node: ast.Return) -> None:
         if node.value is None:
-            raise self.error(node, "`return` gives a value in TVMScript", "leave it out where nothing is returned")
+            raise self.error(node, "`return` gives a value in TVMScript", "leave it out if nothing is returned")
         value = self.eval(node.value)
         if isinstance(value, (tuple, list, str, dict, Buffer, type(None))):
             raise self.error(node.value, f"a function cannot return {operators.describe(value)}")
@@ -396,14 +396,6 @@ class Parser(Evaluator):
                 self.scope.pop()
             self.scope = scope
             self.builder.span = span
-
-
-def expand_here(macro: ScriptMacro, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """Put a macro in where a script is being read; Python code that the script calls may do so."""
-    parser = getattr(_active, "parser", None)
-    if parser is None:
-        raise TVMagicError(f"the macro `{macro.__name__}` is called outside a script")
-    parser.expand(macro, args, kwargs, macro.node)
 
 
 def _has_both_ends(node: ast.expr) -> bool:

@@ -46,7 +46,7 @@ class BracesPrinter:
         """Write a statement. What goes on at the same level does not deepen the stack."""
         while node is not None:
             done = self.write(node)
-            if isinstance(done, str):  # what is no statement, or has no handler
+            if isinstance(done, str):  # what is not a statement, or has no handler
                 self.line(done)
                 return
             node = done

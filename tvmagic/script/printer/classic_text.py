@@ -16,12 +16,6 @@ from itertools import groupby
 from typing import Any
 
 from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
     Add,
     Allocate,
     AllocateConst,
@@ -77,6 +71,7 @@ from tvmagic.ir import (
     While,
     stmt_list,
 )
+from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.script.printer.braces import BracesPrinter, infix, prefix
 from tvmagic.script.printer.buffers import producer_name
 from tvmagic.script.printer.literals import quoted
@@ -326,12 +321,7 @@ _Classic.HANDLERS = {
     FloorMod: prefix("floormod", "a", "b"),
     Min: prefix("min", "a", "b"),
     Max: prefix("max", "a", "b"),
-    EQ: infix(" == "),
-    NE: infix(" != "),
-    LT: infix(" < "),
-    LE: infix(" <= "),
-    GT: infix(" > "),
-    GE: infix(" >= "),
+    **{op: infix(f" {sign} ") for op, sign in COMPARISON_SIGNS.items()},
     And: infix(" && "),
     Or: infix(" || "),
     Not: lambda p, n: f"!{p.text(n.a)}",

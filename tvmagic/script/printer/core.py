@@ -160,7 +160,7 @@ class Printer:
         return HANDLERS[type(node)](self, node)
 
     def text(self, node: Any) -> str:
-        """The text of an expression where it needs no parentheses."""
+        """The text of an expression if it needs no parentheses."""
         return self.expr(node)[0]
 
     def stmt(self, node: Any) -> Any:

@@ -6,12 +6,6 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
     Add,
     And,
     Broadcast,
@@ -49,6 +43,7 @@ from tvmagic.ir import (
     VDevice,
 )
 from tvmagic.ir.fold import FOLDERS
+from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.ops import add
 from tvmagic.ir.unknown import Any as UnknownSize
 from tvmagic.script.printer.core import (
@@ -78,12 +73,7 @@ _OPERATORS: dict[type, tuple[str, int]] = {
     Div: ("/", MUL),
     FloorDiv: ("//", MUL),
     FloorMod: ("%", MUL),
-    LT: ("<", COMPARE),
-    LE: ("<=", COMPARE),
-    EQ: ("==", COMPARE),
-    NE: ("!=", COMPARE),
-    GT: (">", COMPARE),
-    GE: (">=", COMPARE),
+    **{op: (sign, COMPARE) for op, sign in COMPARISON_SIGNS.items()},
     And: ("and", AND),
     Or: ("or", OR),
 }
@@ -106,7 +96,7 @@ def _operator(cls: type, symbol: str, level: int) -> Handler:
         right, right_level = printer.expr(b)
         if (isinstance(b, ConstExpr) or isinstance(a, ConstExpr)) and _folds(node):
             return f"{printer.tir(cls.__name__)}({left}, {right})", ATOM
-        if left_level < level:
+        if left_level < level or left_level == level == COMPARE:  # `a < b == c` would be a chain
             left = f"({left})"
         if right_level <= level:
             right = f"({right})"

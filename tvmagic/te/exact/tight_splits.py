@@ -1,4 +1,4 @@
-"""Tight splits: where the factor does not divide, the last block is shorter.
+"""Tight splits: if the factor does not divide, the last block is shorter.
 
 A split of 20 iterations by 16 gives two blocks. Instead of a guard in the innermost loop, the loop
 inside a block runs `min(16, 20 - outer * 16)` times.

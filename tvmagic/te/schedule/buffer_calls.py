@@ -129,7 +129,7 @@ class BufferCalls(StageState):
         self.is_double_buffered = True
 
     def rolling_buffer(self) -> None:
-        """Mark the buffer as one that keeps what the next iteration needs again, and is used in a circle.
+        """Mark the buffer as one that keeps what the next iteration needs again, and is used as a ring.
 
         The mark is for the pass `InjectRollingBuffer`, which is to run first: `PassContext(config={"tir.add_lower_pass":
         [(0, tvmagic.tir.transform.InjectRollingBuffer())]})`. Without it each iteration computes all that it needs.

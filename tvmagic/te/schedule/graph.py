@@ -40,7 +40,7 @@ def create_read_graph(roots: Sequence[Operation]) -> ReadGraph:
 
 
 def post_dfs_order(roots: Sequence[Operation], graph: Mapping[Operation, Sequence[Tensor]]) -> list[Operation]:
-    """The operations of `graph` so that each stands behind what it reads."""
+    """The operations of `graph`, in an order in which each comes after what it reads."""
     order: list[Operation] = []
     seen: set[Operation] = set()
     for root in roots:
@@ -164,7 +164,7 @@ def _loops_around(stage: Stage, spec: Stage, parent: Stage) -> tuple[IterVar, ..
         if iv is spec.attach_ivar:
             return tuple(reversed(leaves[: position + 1]))
     raise TVMagicError(
-        f"stage `{stage.name}` is computed at `{spec.attach_ivar.var.name}`, which is no loop of stage "
+        f"stage `{stage.name}` is computed at `{spec.attach_ivar.var.name}`, which is not a loop of stage "
         f"`{parent.name}` any more",
         span=stage.span,
     )

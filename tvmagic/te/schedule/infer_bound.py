@@ -276,7 +276,7 @@ def root_sets(
     roots: RootSets = {}
     for iv in consumer.op.root_iter_vars():
         assert iv.dom is not None
-        # an opaque axis is no loop: what was gathered for it is needed
+        # an opaque axis is not a loop: what was gathered for it is needed
         range_ = sets[iv].cover_range(iv.dom) if iv in sets else context.ranges.get(iv, iv.dom)
         if relaxed:
             low = eval_set(range_.min, relaxed, analyzer).min()
@@ -371,7 +371,7 @@ def gather_bound(stage: Stage, requests: Mapping[Tensor, TensorDom], context: Bo
 
 
 def _cover(stage: Stage, iv: IterVar, wanted: list[IntSet]) -> Range:
-    """The range that covers the union of `wanted`; the domain of `iv` where it has no end."""
+    """The range that covers the union of `wanted`; the domain of `iv` if it has no end."""
     assert iv.dom is not None
     result = union(wanted).cover_range(iv.dom)
     if is_recording():

@@ -74,7 +74,7 @@ class LoopCalls(StageState):
         return position, result
 
     def fuse(self, *args: IterVar) -> IterVar:
-        """Fuse loops that stand next to each other, outermost first, into one.
+        """Fuse adjacent loops, outermost first, into one.
 
         Without arguments: a new outermost loop of one iteration.
 
@@ -108,7 +108,7 @@ class LoopCalls(StageState):
         return fused
 
     def _check_fuse(self, loops: Sequence[IterVar]) -> None:
-        """Each loop stands next to those before it, all of them together on places without a gap."""
+        """Each loop is next to those before it, without a gap between them."""
         first = last = self.leaf_position(loops[0], "fuse")
         for before, iv in zip(loops, loops[1:]):
             position = self.leaf_position(iv, "fuse")
@@ -116,7 +116,7 @@ class LoopCalls(StageState):
             self.check_type(iv, _DIVISIBLE, "fuse")
             if position not in (first - 1, last + 1):
                 raise self.error(
-                    f"fuse of `{before.var.name}` and `{iv.var.name}`, which do not stand next to each other",
+                    f"fuse of `{before.var.name}` and `{iv.var.name}`, which are not adjacent",
                     "reorder the loops first",
                 )
             first, last = min(first, position), max(last, position)

@@ -128,7 +128,7 @@ class LoopMarks(StageState):
                 B[cse_var_1:cse_var_1 + 4] = A[cse_var_1:cse_var_1 + 4] + T.Broadcast(T.float32(1.0), 4)
         """
         if not hasattr(tensor_intrin, "reduce_init"):
-            raise self.error(f"tensorize by a `{type(tensor_intrin).__name__}`, which is no tensor intrinsic")
+            raise self.error(f"tensorize by a `{type(tensor_intrin).__name__}`, which is not a tensor intrinsic")
         self._annotate(var, IterVar.Tensorized, "tensorize")
         self.attr_of(var).tensor_intrin = tensor_intrin
 
@@ -201,7 +201,7 @@ class LoopMarks(StageState):
         self.thread_env = axes
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
-        """Say something of a loop to the passes: a key, with a value where it takes one.
+        """Tell the passes something about a loop: a key, with a value if it takes one.
 
         Parameters
         ----------

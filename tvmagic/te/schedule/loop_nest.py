@@ -299,9 +299,11 @@ class ComputeLoopNest:
     """The loops of a compute stage, and for a reduction those of its initialization.
 
     `common`: how many loops, from the outermost, initialization and update share.
+    `mixed`: the loops fused of data and reduction.
     """
 
     def __init__(self, op: BaseComputeOp, stage: Stage, context: LoopContext) -> None:
+        self.mixed: list[IterVar] = []
         self.main_values: Values = {}
         self.init_values: Values = {}
         self.init_nest: Nest = []
@@ -330,7 +332,8 @@ class ComputeLoopNest:
             self.init_values[iv] = self.main_values[iv]
         _check_start_values(op, stage, context, self.common)
         skip = {iv for iv, bits in masks.items() if bits == _REDUCE_BIT}
-        if any(masks[iv] == _DATA_BIT | _REDUCE_BIT for iv in stage.leaf_iter_vars):
+        self.mixed = [iv for iv in stage.leaf_iter_vars if masks[iv] == _DATA_BIT | _REDUCE_BIT]
+        if self.mixed:
             context = context.with_ranges(_without_empty_reductions(op, stage, context))
         tight: set[IterVarRelation] = set()
         self.init_nest = make_loop_nest(stage, context, self.init_values, self.common, True, skip, tight)

@@ -34,14 +34,18 @@ def rfactor(sch: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) 
 
     The partial results have a new dimension at `factor_axis` (negative: from the end).
     """
+    # 1. the reduction, and which of the stage's variables the factored loop touches
     stage = sch[tensor]
     op, reduce = _check(stage, tensor, axis)
     parts = _Parts(stage, op, axis)
     place = factor_axis if factor_axis >= 0 else len(op.axis) + 1 + factor_axis
     if not 0 <= place <= len(op.axis):
         raise stage.error(f"rfactor of `{axis.var.name}` to dimension {factor_axis}, which the result does not have")
+    # 2. an operation for the partial results, of which the factored loop is an axis
     factored = parts.factored_op(reduce, place)
+    # 3. one that reduces them over this axis
     final = _final_op(stage, op, reduce, factored, parts.ranges[axis], axis, place)
+    # 4. a stage for the first; the second replaces the reduction in its stage and in its readers
     insert_stage(sch, factored, stage, after=False)
     replace_dataflow(sch, dict(zip(stage.op.outputs, final.outputs)))
     restart_loops(stage, final)

@@ -32,7 +32,7 @@ def create_schedule(ops: Any) -> Schedule:
 
 
 class Schedule(Identified):
-    """Stages in an order in which each stands behind what it reads.
+    """The stages, in an order in which each comes after what it reads.
 
     `s[C]` is the stage of a tensor or operation, `s["C"]` that with a name. Attributes: `outputs` (operations), `stages`,
     `groups`, `stage_map` (also from operations that rewrites have replaced). With the option

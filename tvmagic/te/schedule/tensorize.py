@@ -145,6 +145,13 @@ class _IntrinsicCall:
             attr = self.stage.iter_var_attrs.get(iv)
             if attr is not None and attr.iter_type == IterVar.Tensorized:
                 break
+            if iv in loops.mixed:
+                raise ScheduleError(
+                    f"stage `{self.stage.name}`: `{iv.var.name}` is fused of data and reduction, so its first iteration is "
+                    f"not the first of each reduction, and intrinsic `{self.intrin.name}` declares no initialization",
+                    span=self.stage.span,
+                    hint="declare an initialization with the intrinsic, or fuse loops of the data alone",
+                )
             if iv.iter_type == IterVar.CommReduce:
                 later = logical_or(later, likely(iv.var > context.ranges[iv].min))
                 variables.add(iv.var)

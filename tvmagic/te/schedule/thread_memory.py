@@ -46,7 +46,7 @@ def has_memory_of_its_own(stage: Stage, iv: IterVar, axis: IterVar, ranks: Mappi
 
 
 def computed_by_each_thread(stage: Stage, iv: IterVar, axis: IterVar, ranks: Mapping[Stage, int]) -> bool:
-    """Whether loop `iv` is no loop: each thread of `axis` computes the one iteration that it reads itself.
+    """Whether loop `iv` is not a loop: each thread of `axis` computes the one iteration that it reads itself.
 
     Virtual threads are loops.
     """

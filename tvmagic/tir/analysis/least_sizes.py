@@ -79,7 +79,7 @@ class _Accesses(Visitor):
         self.arguments = arguments
         self.needed: dict[PrimExpr, str] = {}
         self.analyzer = Analyzer()
-        self.bound: dict[Var, PrimExpr] = {}  # the variables that are no loops'
+        self.bound: dict[Var, PrimExpr] = {}  # the variables that are not loops'
         self.loops: list[tuple[Var, PrimExpr, PrimExpr]] = []
         self.conditions: list[PrimExpr] = []
 
@@ -176,7 +176,7 @@ class _Accesses(Visitor):
         inside = self.analyzer.simplify(at < size)
         runs = [self.analyzer.simplify(substitute(c, values)) for c in self.conditions]
         runs = [c for c in runs if not (isinstance(c, IntImm) and c.value)]
-        if any(loads_memory(c) for c in (size, *runs)):
+        if any(loads_memory(c) or isinstance(c, IntImm) for c in (size, *runs)):  # a constant: it does not run
             return
         wanted = inside
         for condition in runs:

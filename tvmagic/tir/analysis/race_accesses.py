@@ -174,9 +174,10 @@ class _Collector(Visitor):
 
     # ------------------------------------------------------------------------ what is around
 
-    def visit(self, node: Any) -> Any:
+    def visit(self, node: Any) -> None:
         if not isinstance(node, Stmt):
-            return super().visit(node)
+            super().visit(node)
+            return
         before, outer = self.place, self.statement
         self.statement = node
         self.place = replace(before, path=(*before.path, Step(node)))

@@ -115,9 +115,7 @@ class Forms:
 
     def _variable(self, var: Var) -> _Sum:
         domain = self.domains.get(var)
-        if domain is None:
-            return {("v", var, 1, 0): 1}, 0
-        terms, constant = self._sum(domain.begin)
+        terms, constant = ({}, 0) if domain is None else self._sum(domain.begin)
         return _plus(terms, {("v", var, 1, 0): 1}, 1), constant
 
     def _opaque(self, node: PrimExpr) -> _Atom:
@@ -288,7 +286,7 @@ class _Equations:
         return atom
 
     def equate(self, terms: Iterable[tuple[_Atom, int]], constant: int) -> None:
-        """Take in that a sum of digits is 0."""
+        """Learn that a sum of digits is 0."""
         merged: dict[_Atom, int] = {}
         for atom, factor in terms:
             value = self.value(atom)

@@ -120,7 +120,7 @@ class Search:
 
     parallel: the domains whose values make an iteration.
     shared: the domains that are around both iterations.
-    sizes: values of variables that are no loops'.
+    sizes: values of variables that are not loops'.
     times: when an access happens as a number, for vectorized loops; else None.
     """
 

@@ -2,7 +2,7 @@
 
 A parallel loop runs its iterations in any order, and so do the blocks of a kernel. The lanes of a vectorized
 loop go through the body together, statement by statement, each statement reading before it writes. The threads
-of a block wait for each other between statements where that is needed, so only what one statement reads and
+of a block wait for each other between statements if that is needed, so only what one statement reads and
 writes counts. Two accesses of different iterations to one element, of which at least one is a write, are a race,
 unless a serial loop has that order. What an iteration allocates is its own.
 
@@ -39,7 +39,7 @@ from tvmagic.tir.transform.loops.vectorize_loop import lane_by_lane
 __all__ = ["Race", "find_carried", "find_races"]
 
 _MOST_FORMS = 48  # different accesses of a buffer that are proved pair by pair
-_SAMPLE = (33, 7)  # sizes to try where they are symbolic
+_SAMPLE = (33, 7)  # sizes to try if they are symbolic
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def _thread_groups(accesses: Sequence[Access], outside: int, program: Program) -
 
 
 class _Redundant:
-    """The stores by which all threads store the same values in the same places, which is no race.
+    """The stores by which all threads store the same values in the same places, which is not a race.
 
     What differs from thread to thread follows from the threads' indices, through memory too.
     """

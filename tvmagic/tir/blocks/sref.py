@@ -14,7 +14,7 @@ class StmtSRef(Identified):
 
     `stmt` is the `Block` or `For` as it is now (None once it is gone), `parent` the reference of
     the nearest block or loop around it (None at the root), `seq_index` its place in the sequence
-    that holds it directly (-1 where none does).
+    that holds it directly (-1 if none does).
     """
 
     __slots__ = ("parent", "seq_index", "stmt")

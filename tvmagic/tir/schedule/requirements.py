@@ -361,7 +361,7 @@ def _shared_buffers(first: Sequence[BufferRegion], second: Sequence[BufferRegion
 def _reads_of_partial_results(state: ScheduleState, scope: BlockScope) -> list[tuple[StmtSRef, StmtSRef]]:
     """The pairs of a producer and a consumer that reads what is not reduced to the end: a loop around both still reduces.
 
-    A consumer that does the same in each iteration of that loop is no such pair: the last one makes it right.
+    A consumer that does the same in each iteration of that loop is not such a pair: the last one makes it right.
     """
     if not any(v.iter_type == IterVar.CommReduce for b in scope.children for v in b.block.iter_vars):
         return []

@@ -17,7 +17,7 @@ def tile_with_tensor_intrin(
 ) -> LoopRV | None:
     """Tile the loops of a block so that `tensorize` fits below the loop that is the result.
 
-    None if the block does not compute what the intrinsic does. `allow_padding`: extents that are no multiple
+    None if the block does not compute what the intrinsic does. `allow_padding`: extents that are not a multiple
     of the intrinsic's are padded by `pad_einsum` first.
     """
     intrin = TensorIntrin.get(intrin_name)

@@ -32,11 +32,6 @@ def is_true(node: Any) -> bool:
     return isinstance(node, IntImm) and node.value != 0
 
 
-def is_false(node: Any) -> bool:
-    """Whether `node` is the constant 0."""
-    return isinstance(node, IntImm) and node.value == 0
-
-
 class AnalyzerMutator(Facts, Mutator):
     """Binds loop variables and lets, and opens a constraint scope in each branch.
 

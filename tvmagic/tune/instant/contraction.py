@@ -42,6 +42,7 @@ from tvmagic.tune.instant.program import (
     distinct,
     extent_or_guess,
     loads_in,
+    loads_one_to_one,
     look,
     same_element,
 )
@@ -181,7 +182,7 @@ def _planned(
         extent_or_guess(a) for a in info.spatial if a.var in narrow.variables and a.var not in wide.variables
     )
     packable = wide.plain and (plan.pad or not plan.uneven(column)) and _whole(plan, wide, column)
-    # A copy has whole cache lines for each step of the tile, even where there is one panel; read once, it is not worth it.
+    # A copy has whole cache lines for each step of the tile, even if there is one panel; read once, it is not worth it.
     again = rows >= _PACK_ROWS and rows > tile.rows
     plan.pack_wide = packable and (plan.pad or wide.step(column.var) != 1 or again)
     if wide.step(column.var) != 1 and not plan.pack_wide:
@@ -356,7 +357,7 @@ class Application:
             if len(consumers) != 1 or len(sch.get_producers(consumers[0])) != 1:
                 break  # a block with another producer waits for it, and cannot be computed on the tiles of this one
             info = look(sch, consumers[0])
-            if info is None or not self._follows(current, info):
+            if info is None or len(loads_one_to_one(info, sch.get(current).writes[0].buffer)) != 1:
                 break
             chain.append(consumers[0])
             current = consumers[0]
@@ -399,14 +400,6 @@ class Application:
         self.sch.transform_layout(
             self.block, ("write", 0), eval(f"lambda {', '.join(names)}: [{', '.join(far + near)}]")
         )
-
-    def _follows(self, producer: Any, info: BlockInfo) -> bool:
-        """Whether a block reads each element of the producer's result once, at the place that it writes."""
-        result = self.sch.get(producer).writes[0].buffer
-        loads = [a for a in info.loads if a.buffer is result]
-        if info.reduced or len(loads) != 1 or not loads[0].plain or not info.store.plain:
-            return False
-        return loads[0].variables == {a.var for a in info.axes if a.extent != 1} | loads[0].variables
 
     # ------------------------------------------------------------------------ loops
 

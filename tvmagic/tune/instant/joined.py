@@ -41,7 +41,7 @@ class Joined:
 
 
 def joined_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo], machine: Machine) -> Joined | None:
-    """The product that ends with a block and the rows that it reads; None if it is no such product, or if they stay in cache anyway."""
+    """The product that ends with a block and the rows that it reads; None if it is not such a product, or if they stay in cache anyway."""
     chain = chain_before(sch, out, candidates) if out.reduced and len(out.loads) > 1 and out.constant else None
     if chain is None or not chain.members or not all(m.constant for m in chain.members):
         return None

@@ -91,7 +91,7 @@ def _any_order(body: Any, written: set[Buffer]) -> bool:
 def _dividing(axis: Axis, lanes: int) -> tuple[int, int]:
     """How many partial results there are along an axis, and how many of them are a vector; (0, 0) if none divide it.
 
-    No lane may ask where the axis ends, and lanes that are no power of two would be kept one by one. Several vectors
+    No lane may ask where the axis ends, and lanes that are not a power of two would be kept one by one. Several vectors
     together hide how long each waits for its last result.
     """
     extent = axis.extent or 1

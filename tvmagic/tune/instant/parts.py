@@ -41,7 +41,7 @@ class _Needed:
         return extent.value if isinstance(extent, IntImm) else None
 
     def work(self, stage: ComputeOp, whole: bool) -> int | None:
-        """How often the stage's expression is computed; None if that is no number."""
+        """How often the stage's expression is computed; None if that is not a number."""
         sizes = [a.dom.extent if whole and a.dom is not None else self.extents[a] for a in stage.axis]
         sizes += [self.extents[a] for a in stage.reduce_axis]
         numbers = [s.value for s in sizes if isinstance(s, IntImm)]
@@ -120,7 +120,7 @@ def _runs_along(stage: ComputeOp) -> bool:
 
 
 def _is_inlined(op: Operator, stage: ComputeOp, needed: _Needed) -> bool:
-    """Whether a stage is no sum and one other stage reads it, for which it is as cheap to compute as to read."""
+    """Whether a stage is not a sum and one other stage reads it, for which it is as cheap to compute as to read."""
     readers = needed.readers[stage]
     if stage.reduce_axis or len(readers) != 1 or any(t.op is stage for t in op.outputs):
         return False

@@ -31,6 +31,7 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.query import variables_in
+from tvmagic.ir.stores import update_term
 from tvmagic.tir.schedule import Schedule
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "distinct",
     "extent_or_guess",
     "loads_in",
+    "loads_one_to_one",
     "look",
     "same_element",
 ]
@@ -288,6 +290,15 @@ def loads_in(node: Node) -> list[Access]:
     return finder.found
 
 
+def loads_one_to_one(info: BlockInfo, result: Buffer) -> list[Access]:
+    """The loads by which an elementwise block follows the block that makes `result`: each of its iterations reads elements
+    of its own and writes one. Empty if it reads others too, or is a reduction."""
+    loads = [a for a in info.loads if a.buffer is result]
+    varying = {a.var for a in info.axes if a.extent != 1}
+    own = not info.reduced and info.store.plain and all(a.plain and varying <= a.variables for a in loads)
+    return loads if own else []
+
+
 def look(sch: Schedule, rv: Any) -> BlockInfo | None:
     """What the rules know of a block; None if it is not one store with axes from 0 on, or not a known reduction."""
     block = sch.get(rv)
@@ -316,13 +327,8 @@ def look(sch: Schedule, rv: Any) -> BlockInfo | None:
 
 def combined(store: BufferStore) -> tuple[type, PrimExpr] | None:
     """How a reduction's update combines what it stored with a new value, and that value."""
-    value = store.value
-    if not isinstance(value, (Add, Mul, Min, Max)):
-        return None
-    for mine, other in ((value.a, value.b), (value.b, value.a)):
-        if isinstance(mine, BufferLoad) and mine.buffer is store.buffer and _same(mine.indices, store.indices):
-            return type(value), other
-    return None
+    added = update_term(store, Add, Mul, Min, Max)
+    return (type(store.value), added) if added is not None else None
 
 
 def _same(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:

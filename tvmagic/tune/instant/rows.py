@@ -1,4 +1,4 @@
-"""The rule for reductions that are no contractions, and for chains of them that share rows: sums, softmax, norms.
+"""The rule for reductions that are not contractions, and for chains of them that share rows: sums, softmax, norms.
 
 The blocks of a chain are computed row by row, so that a row stays in the first cache from its first block to its last.
 A reduction along the contiguous axis takes its values in any order, so that LLVM makes vectors of partial results; one
@@ -17,7 +17,7 @@ from tvmagic.ir import Var
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
 from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, share, vector_parts
-from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions
+from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, loads_one_to_one
 
 __all__ = ["Chain", "apply", "chain_before", "schedule_row"]
 
@@ -60,7 +60,7 @@ def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> 
         readers = [by_name.get(sch.get(c).name_hint) for c in sch.get_consumers(info.rv)]
         if not readers or None in readers:
             continue
-        if readers == [out] and _follows(out, info):
+        if readers == [out] and _follows_in_order(out, info):
             followed = info
         mapped = _mapped(info, [r for r in readers if r is not None], chain.places)
         shared = [a for a in chain.shared if a in mapped.values()]
@@ -85,10 +85,10 @@ def _alone(out: BlockInfo) -> Chain:
     return Chain(out, [], list(out.spatial), {out: {a.var: a for a in out.spatial}})
 
 
-def _follows(info: BlockInfo, before: BlockInfo) -> bool:
+def _follows_in_order(info: BlockInfo, before: BlockInfo) -> bool:
     """Whether an elementwise block reads each result of a reduction at the place that it writes alone, in the same order."""
-    loads = [a for a in info.loads if a.buffer is before.store.buffer]
-    if info.reduced or not before.reduced or not loads:
+    loads = loads_one_to_one(info, before.store.buffer)
+    if not before.reduced or not loads:
         return False
     places = [a.var for a in info.axes]
     same = [a.var for a in before.spatial]

@@ -135,7 +135,7 @@ def _arranged(
 
 
 def _terms(scan: ScanOp, op: Operator, order: list[Operation]) -> list[Tensor]:
-    """What a scan takes in, if nothing else reads it and it is no reduction."""
+    """What a scan takes in, if nothing else reads it and it is not a reduction."""
     taken = [t for first in scan.init for t in first.op.input_tensors]
     steps = {t.op for t in (*scan.init, *scan.update)}
     return [

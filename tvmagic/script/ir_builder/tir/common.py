@@ -35,7 +35,7 @@ def the_block(name: str) -> frames.BlockFrame:
 
 
 def as_condition(value: Any, name: str, or_integer: bool = False) -> PrimExpr:
-    """A condition; with `or_integer` a number too, which holds where it is not 0."""
+    """A condition; with `or_integer` a number too, which holds if it is not 0."""
     if isinstance(value, (bool, int)):
         return IntImm(BOOL, bool(value))
     value = expr(as_value(value))

@@ -384,7 +384,7 @@ class ThenFrame(_Branch):
 
 
 class ElseFrame(_Branch):
-    """What runs where the condition does not hold."""
+    """What runs if the condition does not hold."""
 
     FIELD, NAME = "else_stmts", "T.Else()"
 

@@ -274,7 +274,7 @@ def large_uint_imm(dtype: Any, low: Any, high: Any) -> Call:
 def dp4a(*args: Any) -> Call:
     """`dp4a(vec1, vec2, acc=0)`: the dot product of four int8 values, added to `acc`.
 
-    A dtype may stand first, as TVM prints it.
+    A dtype may come first, as TVM prints it.
     """
     dtype = dtype_from(args[0]) if args and isinstance(args[0], str) else None
     rest = args[1:] if dtype is not None else args
@@ -290,7 +290,7 @@ def llvm_lookup_intrinsic_id(name: str) -> PrimExpr:
 def truncmod(a: Any, b: Any) -> PrimExpr:
     """The remainder of `truncdiv`, with the sign of `a`; of constants too the node itself, which prints like this."""
     a, b = ops.match_types(expr(as_value(a)), expr(as_value(b)))
-    result = ops.truncmod(a, b)  # refuses what are no integers
+    result = ops.truncmod(a, b)  # refuses what are not integers
     return result if isinstance(result, _nodes.Mod) else _nodes.Mod(a, b)
 
 

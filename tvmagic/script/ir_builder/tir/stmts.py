@@ -415,7 +415,7 @@ def Then() -> frames.ThenFrame:
 
 
 def Else() -> frames.ElseFrame:
-    """What runs where the condition does not hold."""
+    """What runs if the condition does not hold."""
     return frames.ElseFrame()
 
 

@@ -363,7 +363,7 @@ def _ramp(buffer: Buffer, start: PrimExpr, stop: Any, step: int) -> PrimExpr:
         if not isinstance(simplified, IntImm):
             raise TVMagicError(f"a vector access of buffer `{buffer.name}` needs a constant number of lanes")
         distance = simplified.value
-    lanes = (distance + step - 1) // step
+    lanes = -(-distance // step)  # rounded up, whatever the sign of the step
     if lanes < 1:
         raise TVMagicError(f"a vector access of buffer `{buffer.name}` has one lane or more, not {lanes}")
     return start if lanes == 1 else Ramp(start, IntImm(start.dtype, step), lanes)

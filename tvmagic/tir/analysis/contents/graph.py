@@ -378,7 +378,7 @@ class _Builder(Visitor):
             self.visit(call)
 
     def _assume(self, fact: PrimExpr, from_user: bool) -> None:
-        """Take in one fact: without a load for the whole program, else as what an element of a buffer holds."""
+        """Add one fact: without a load for the whole program, else as what an element of a buffer holds."""
         loads: list[PrimExpr] = []
         conditions: list[PrimExpr] = []
         for part in _alternatives(fact):

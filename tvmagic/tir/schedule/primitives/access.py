@@ -35,7 +35,7 @@ def enter_postproc(state: ScheduleState) -> None:
     # from tvm import tir
     def apply_trace(sch: tir.Schedule) -> None:
       b0 = sch.get_block(name="B", func_name="main")
-      l1, = sch.get_loops(block=b0)
+      l1, l2 = sch.get_loops(block=b0)
       sch.parallel(loop=l1)
     """
 

@@ -335,7 +335,7 @@ class _Outer:
         self.values: list[PrimExpr] = []
 
     def join(self, division: Division, preserve_unit_iters: bool) -> dict[Var, PrimExpr]:
-        """Take in a block's outer variables; gives what replaces them in the joint block: its variables, or constants."""
+        """Add a block's outer variables; gives what replaces them in the joint block: its variables, or constants."""
         taken: set[int] = set()
         names: dict[Var, PrimExpr] = {}
         for var, value in zip(division.outer_iters, division.outer_values):

@@ -308,7 +308,7 @@ def cache_write(
     Of a block that writes through a pointer the region that it declares is copied.
 
     Requires: the block is the only writer of the buffer in its scope, does not update it in place, and writes all
-    of the region that is copied where the scope does not allocate the buffer.
+    of the region that is copied if the scope does not allocate the buffer.
 
     Example
     -------

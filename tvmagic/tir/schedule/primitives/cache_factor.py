@@ -27,10 +27,10 @@ from tvmagic.ir import (
     Var,
     Visitor,
     handles,
-    structural_equal,
     substitute,
 )
 from tvmagic.ir.query import nodes_of, variables_in
+from tvmagic.ir.stores import update_term
 from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.blocks.conditions import runs_everywhere
 from tvmagic.tir.blocks.domains import loop_domains
@@ -52,19 +52,13 @@ TRUE = IntImm("bool", 1)
 def factors_of(block: Block) -> list[PrimExpr]:
     """The factors of the product that a block sums up: its largest parts that do not follow all variables of the block.
 
-    Empty if the block is no sum of products, stored by one store.
+    Empty if the block is not a sum of products, stored by one store.
     """
     store = block.body
-    if block.init is None or not isinstance(store, BufferStore) or not isinstance(store.value, Add):
+    if block.init is None or not isinstance(store, BufferStore):
         return []
-    for mine, product in ((store.value.a, store.value.b), (store.value.b, store.value.a)):
-        if isinstance(mine, BufferLoad) and mine.buffer is store.buffer and _same(mine, store):
-            return _split(product, {v.var for v in block.iter_vars}) if isinstance(product, Mul) else []
-    return []
-
-
-def _same(load: BufferLoad, store: BufferStore) -> bool:
-    return all(structural_equal(a, b) for a, b in zip(load.indices, store.indices))
+    product = update_term(store, Add)
+    return _split(product, {v.var for v in block.iter_vars}) if isinstance(product, Mul) else []
 
 
 def _split(value: PrimExpr, variables: set[Var]) -> list[PrimExpr]:

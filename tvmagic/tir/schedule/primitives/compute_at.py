@@ -1,4 +1,4 @@
-"""Primitives that move a block under a loop of its consumers or producers."""
+"""Primitives that move a block below a loop of its consumers or producers."""
 
 from __future__ import annotations
 
@@ -441,7 +441,7 @@ class _Move(Mutator):
 
 
 def _check_serial_reduction(state: ScheduleState, block: Block, domains: Sequence[Domain], loop: StmtSRef) -> None:
-    """The loops that run at once must not reduce."""
+    """A loop whose iterations run at the same time must not reduce."""
     for sref in [*state.loops_of(loop), loop]:
         if sref.loop.kind not in (ForKind.PARALLEL, ForKind.VECTORIZED):
             continue
@@ -449,7 +449,7 @@ def _check_serial_reduction(state: ScheduleState, block: Block, domains: Sequenc
             assert var.dom is not None
             if var.iter_type != IterVar.DataPar and uses_var(domain.dom.cover_range(var.dom).min, {sref.loop.loop_var}):
                 raise ScheduleError(
-                    f"{sref.label} runs at once, and block `{block.name_hint}` would reduce `{var.var.name}` over it",
+                    f"the iterations of {sref.label} run at the same time, and block `{block.name_hint}` would reduce `{var.var.name}` over them",
                     sref,
                     hint="move the block first, then mark the loops that it does not reduce over",
                 )
@@ -458,6 +458,7 @@ def _check_serial_reduction(state: ScheduleState, block: Block, domains: Sequenc
 def _move_block(
     state: ScheduleState, block: StmtSRef, loop: StmtSRef, preserve_unit_loops: bool, index: int, reverse: bool
 ) -> None:
+    # 1. the block may be moved, and the loop is one to which it may be moved
     root = scope_root(state, block, stage_pipeline=True)
     scope = state.get_block_scope(root)
     producers, consumers = scope.producers(block), scope.consumers(block)
@@ -472,16 +473,23 @@ def _move_block(
         _check_runs_everywhere(state, block)
     if reverse and not producers:
         _check_loops_run(state, block, loop, analyzer)
+    # 2. the scope without the block, and its place among the statements of the loop: behind all producers, in front of all
+    #    consumers
     rest = remove_child(root.block.body, block.block)
     assert rest is not None  # the loop, which is not around the block, is left
     position = _insert_position(loop, producers, consumers, index, reverse)
+    # 3. the regions that the blocks below the loop need in one of its iterations, and those that one iteration of the
+    #    block provides, as functions of its variables
     stmt = block.block
     provided = _provided(stmt.reads if reverse else stmt.writes)
     needed = _required(state, producers if reverse else consumers, loop, provided, reverse)
+    # 4. solved for the variables of the block: the values that each must take there
     domains = _variable_domains(stmt.iter_vars, provided, needed, analyzer, block, reverse)
+    # 5. new loops over these values around the block
     around = loop_domains([*state.loops_of(loop), loop])
     nest = _make_nest(stmt, domains, conditions, analyzer, preserve_unit_loops, around)
     _check_serial_reduction(state, stmt, domains, loop)
+    # 6. the new nest at its place; the dependences between blocks stay as they were
     parts = list(_subtrees(loop.loop))
     parts.insert(position, nest)
     new_loop = loop.loop.replace(body=SeqStmt.flatten(*parts))

@@ -31,6 +31,11 @@ def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> 
     """The block called `name` in the function `func_name` (the one worked on by default).
 
     Refused if no block, or more than one, has that name.
+
+    Example
+    -------
+    >>> sch.get(sch.get_block("B")).name_hint
+    'B'
     """
     func_name = _function_named(state, func_name)
     roots = {var.name_hint: sref for sref, var in state.functions.items()}
@@ -55,25 +60,50 @@ def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> 
 
 @primitive("GetLoops", pure=True)
 def get_loops(state: ScheduleState, block: BlockRef) -> Loops:
-    """The loops of a block in its scope, from the outermost in."""
+    """The loops of a block in its scope, from the outermost in.
+
+    Example
+    -------
+    >>> i, j = sch.get_loops("B")
+    >>> sch.get(i).loop_var.name, sch.get(j).extent
+    ('i', 16)
+    """
     return state.loops_of(block)
 
 
 @primitive("GetChildBlocks", pure=True)
 def get_child_blocks(state: ScheduleState, block_or_loop: BlockOrLoop) -> Blocks:
-    """The blocks directly inside a block's scope or below a loop, in program order."""
+    """The blocks directly inside a block's scope or below a loop, in program order.
+
+    Example
+    -------
+    >>> [sch.get(block).name_hint for block in sch.get_child_blocks("root")]
+    ['B', 'C']
+    """
     return state.child_blocks(block_or_loop)
 
 
 @primitive("GetProducers", pure=True)
 def get_producers(state: ScheduleState, block: BlockRef) -> Blocks:
-    """The blocks of the same scope whose results `block` reads, as the blocks declare it."""
+    """The blocks of the same scope whose results `block` reads, as the blocks declare it.
+
+    Example
+    -------
+    >>> [sch.get(block).name_hint for block in sch.get_producers("C")]
+    ['B']
+    """
     return _declared_scope(state, block).producers(block)
 
 
 @primitive("GetConsumers", pure=True)
 def get_consumers(state: ScheduleState, block: BlockRef) -> Blocks:
-    """The blocks of the same scope that read what `block` writes, as the blocks declare it."""
+    """The blocks of the same scope that read what `block` writes, as the blocks declare it.
+
+    Example
+    -------
+    >>> [sch.get(block).name_hint for block in sch.get_consumers("B")]
+    ['C']
+    """
     return _declared_scope(state, block).consumers(block)
 
 
@@ -86,6 +116,11 @@ def get_output_blocks(state: ScheduleState, scope_block: BlockRef) -> Blocks:
     """The blocks inside `scope_block`, at any depth, that write what is seen outside their own scopes.
 
     A block comes before those inside it.
+
+    Example
+    -------
+    >>> [sch.get(block).name_hint for block in sch.get_output_blocks("root")]
+    ['C']
     """
     outputs: list[StmtSRef] = []
     stack = list(reversed(state.child_blocks(scope_block)))

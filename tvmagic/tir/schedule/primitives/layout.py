@@ -164,7 +164,7 @@ def _inverse_of(index_map: IndexMap, buffer: Buffer, block: StmtSRef) -> tuple[I
         return index_map.injective_inverse(buffer.shape)
     except TVMagicError as error:
         raise ScheduleError(
-            f"buffer `{buffer.name}` cannot be stored so: {error.message}", block, hint=error.hint
+            f"buffer `{buffer.name}` cannot be stored in this layout: {error.message}", block, hint=error.hint
         ) from error
 
 

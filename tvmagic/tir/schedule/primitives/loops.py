@@ -107,7 +107,7 @@ def split(
 ) -> Loops:
     """Split a loop into one for each factor, outermost first.
 
-    At most one factor is None and is worked out from the extent. Where the factors do not divide
+    At most one factor is None and is worked out from the extent. If the factors do not divide
     the extent, the blocks inside get a predicate, unless `disable_predication`. For a target with scalable
     vectors a factor may be a multiple of `vscale()`: `[T.ceildiv(n, T.vscale() * 4), T.vscale() * 4]`.
 

@@ -83,7 +83,7 @@ def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded:
     for access in (*loads, *stores):
         for index in access.indices:
             if not isinstance(index, (Var, IntImm)):
-                refuse(f"it accesses buffer `{access.buffer.name}` at `{index}`, which is no plain variable")
+                refuse(f"it accesses buffer `{access.buffer.name}` at `{index}`, which is not a plain variable")
     if not isinstance(block.block.body, BufferStore):
         refuse("its body is not one store")
     reduced = {v.var for v in block.block.iter_vars if v.iter_type == IterVar.CommReduce} & padded

@@ -276,17 +276,23 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
                     B[vi] = T.float32(0.0)
                 B[vi] = B[vi] + B_rf[vk, vi]
     """
+    # 1. the reduction below the loop, and how it combines values
     block = single_block_below(state, loop)
     root, loops = _check(state, loop, block, factor_axis)
     stmt = block.block
     pattern = match_reduction(block)
+    # 2. buffers for the partial results: a dimension more, over the factored loop
     axis = factor_axis if factor_axis >= 0 else factor_axis + len(stmt.writes[0].buffer.shape) + 1
     buffers = {s.buffer: _partial_buffer(s.buffer, axis, loop.loop.extent) for s in pattern.updates}
+    # 3. the block of the partial results, to which the factored loop is data parallel
     realize = state.realize_of(block)
     partial_iters = _partial_iters(realize, loops, loop.loop)
     partial = _partial_block(stmt, pattern, partial_iters, buffers, axis)
+    # 4. the block that combines them, which reduces over the factored loop alone
     final_iters = _final_iters(realize, loop.loop)
     final = _final_block(stmt, pattern, final_iters, buffers, axis)
+    # 5. loops for both: all for the first, those in its bindings for the second, which runs if some iteration of the
+    #    loops that it lacks does
     needed = _final_loops(realize, loops, final_iters.values)
     gone = loop_domains([s for s in loops if all(s.loop is not n for n in needed)])
     _check_each_part_runs(realize.predicate, loops, loop, set(gone))
@@ -296,6 +302,7 @@ def rfactor(state: ScheduleState, loop: Loop, factor_axis: int) -> BlockRef:
     own = loops[several[-1] + 1 :] if several else loops  # below the loops that hold more
     inside = [s for s in needed if any(s is o.loop for o in own)]
     second = _nest(BlockRealize(final_iters.values, predicate, final), inside, False)
+    # 6. the two nests, one behind the other, in the place of the old one
     top = loops[0]
     parent = top.parent
     assert parent is not None and parent.stmt is not None

@@ -82,7 +82,14 @@ def sample_categorical(
     probs: list[float],
     decision: int | None = None,
 ) -> tuple[Size, Any]:
-    """One of `candidates`, each as likely as its number in `probs` says; `decision` is its place."""
+    """One of `candidates`, each as likely as its number in `probs` says; `decision` is its place.
+
+    Example
+    -------
+    >>> factor = sch.sample_categorical([4, 8, 16], [0.25, 0.25, 0.5], decision=1)
+    >>> sch.get(factor)
+    8
+    """
     if len(candidates) != len(probs) or not candidates:
         raise ScheduleError("sample_categorical takes as many probabilities as candidates, one or more")
     choice = random.weighted([float(p) for p in probs]) if decision is None else int(decision)
@@ -124,6 +131,13 @@ def sample_perfect_tile(
     """`n` factors whose product is the loop's extent, the last at most `max_innermost_factor`.
 
     For a loop with a symbolic extent the factors are 1, and the first is to be inferred.
+
+    Example
+    -------
+    >>> i, j = sch.get_loops("B")
+    >>> outer, inner = sch.split(i, sch.sample_perfect_tile(i, 2, decision=[4, 4]))
+    >>> sch.get(outer).extent, sch.get(inner).extent
+    (4, 4)
     """
     if not 0 < n <= _MOST_FACTORS:
         raise ScheduleError(f"a tile has between 1 and {_MOST_FACTORS} factors, not {n}", loop)
@@ -158,7 +172,14 @@ def sample_partitioned_tile(
     """`n` factors of the loop's extent; those from `partition_pos` on multiply to a multiple of
     `innerpart_factor`.
 
-    Where `innerpart_factor` does not divide the extent, all the factors but the first are 1.
+    If `innerpart_factor` does not divide the extent, all the factors but the first are 1.
+
+    Example
+    -------
+    >>> i, j = sch.get_loops("B")
+    >>> factors = sch.sample_partitioned_tile(i, 3, 1, 4, decision=[2, 2, 4])
+    >>> [int(sch.get(factor)) for factor in factors]
+    [2, 2, 4]
     """
     extent = _constant_extent(loop)
     if extent is None:
@@ -208,6 +229,13 @@ def sample_compute_location(
     The decision is -2 for inlining, -1 for leaving it, else the place of the loop among those around its first
     consumer; one that is not possible here gives way to the next possible one before it. Loops of one iteration
     and trailing loops that reduce are left out.
+
+    Example
+    -------
+    >>> loop = sch.sample_compute_location("B", decision=0)
+    >>> sch.compute_at("B", loop)
+    >>> sch.get(sch.get_loops("B")[0]) is sch.get(sch.get_loops("C")[0])
+    True
     """
     places = _compute_places(state, block, scope_root(state, block))
     if decision is None:

@@ -111,7 +111,7 @@ class _LoadReplacer(Mutator):
 def _contiguous(value: PrimExpr, ranges: dict[Var, int]) -> tuple[list[PrimExpr], list[PrimExpr]] | None:
     """For a load, registers with a dimension for each of its indices: their shape, and the place of the element.
 
-    A strided index such as `x // 2 % 8 * 4` gets the 8 places that it takes. None if the value is no plain load, or if
+    A strided index such as `x // 2 % 8 * 4` gets the 8 places that it takes. None if the value is not a plain load, or if
     some index is not made of products, divisions and remainders by constants that fit each other.
     """
     if not isinstance(value, BufferLoad):

@@ -360,7 +360,7 @@ class _Aligned(StmtVisitor):
     @handles(Block)
     def block(self, node: Block) -> None:
         for index, axis, factor, offset in node.annotations.get("buffer_dim_align", ()):
-            if int(index) >= len(node.writes):  # nobody reads the buffer, so it is no output any more
+            if int(index) >= len(node.writes):  # nobody reads the buffer, so it is not an output any more
                 continue
             data = node.writes[int(index)].buffer.data
             self.found.setdefault(data, {})[int(axis)] = (int(factor), int(offset))

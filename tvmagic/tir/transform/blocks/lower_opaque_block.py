@@ -43,7 +43,7 @@ class _Alignments(StmtVisitor):
     @handles(Block)
     def block(self, node: Block) -> None:
         for entry in node.annotations.get("buffer_dim_align", ()):
-            if int(entry[0]) >= len(node.writes):  # nobody reads the buffer, so it is no output any more
+            if int(entry[0]) >= len(node.writes):  # nobody reads the buffer, so it is not an output any more
                 continue
             data = node.writes[int(entry[0])].buffer.data
             # the first number names a buffer of the block, which is gone now

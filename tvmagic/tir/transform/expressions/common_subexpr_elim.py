@@ -146,10 +146,11 @@ class _Occurrences(Visitor):
 
 
 class _Replacer(Mutator):
-    """Puts variables in the place of the computations with given keys."""
+    """Puts variables in the place of the computations with given keys; `uses` is how often each was met."""
 
     def __init__(self, keys: _Keys, variables: dict[int, Var]) -> None:
         self.keys, self.variables = keys, variables
+        self.uses: dict[int, int] = {}
 
     @handles(PrimExpr)
     def expression(self, node: PrimExpr) -> PrimExpr:
@@ -157,6 +158,7 @@ class _Replacer(Mutator):
             return node
         key = self.keys.key(node)
         if key in self.variables and self.keys.eligible(node, key):
+            self.uses[key] = self.uses.get(key, 0) + 1
             return self.variables[key]
         return self.visit_children(node)
 
@@ -293,10 +295,30 @@ class _Eliminator(Mutator):
 
     # ------------------------------------------------------------------ rewriting
 
+    def _met(self, node: Any, found: dict[int, Var | None]) -> dict[int, Var | None]:
+        """Of the computations to replace, those that a variable holds and those that `node` has twice or more.
+
+        What was counted as a part of a term may be a part of an equal one that is not in the program.
+        """
+        while True:
+            replacer = _Replacer(self.keys, {key: var or self._any_var(key) for key, var in found.items()})
+            replacer.visit(node)
+            for key in found:
+                if key in replacer.uses:
+                    replacer.visit_children(self.keys.example[key])
+            kept = {key: var for key, var in found.items() if var is not None or replacer.uses.get(key, 0) >= 2}
+            if len(kept) == len(found):
+                return found
+            found = kept
+
+    def _any_var(self, key: int) -> Var:
+        return Var("held", self.keys.example[key].dtype)
+
     def visit(self, node: Any) -> Any:
         if isinstance(node, _ATOMS):
             return node
         found = self.candidates(node) if isinstance(node, (Stmt, PrimExpr)) else {}
+        found = self._met(node, found) if found and self.keys.analyzer is not None else found
         if not found:
             return super().visit(node)
         held = {key: var for key, var in found.items() if var is not None}

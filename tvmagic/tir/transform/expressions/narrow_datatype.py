@@ -71,9 +71,10 @@ class _Needs(Visitor):
         self.iterated: dict[Var, DataType] = {}
         self.bits: dict[Any, int] = {}
 
-    def visit(self, node: Any) -> Any:
+    def visit(self, node: Any) -> None:
         if not isinstance(node, PrimExpr) or not node.dtype.is_int:
-            return super().visit(node)
+            super().visit(node)
+            return
         bits = self.target
         if node.dtype.bits > self.target:
             bound = self.analyzer.const_int_bound(node)

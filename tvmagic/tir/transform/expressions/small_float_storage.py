@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ from tvmagic.ir import (
     Call,
     Cast,
     DataType,
+    FloatImm,
+    IntImm,
     Let,
     PointerType,
     PrimExpr,
@@ -108,6 +111,20 @@ def _rounded(magnitude: Var, small: DataType) -> PrimExpr:
     return Select(magnitude > _const(0x7F800000, magnitude), _const(nan, magnitude), result)
 
 
+def constant_bits(value: float, small: DataType) -> int:
+    """The bits of the small float nearest to a number, as `bits_of` has them."""
+    fraction, least, nan = _format(small)
+    sign = 1 << (small.bits - 1) if math.copysign(1.0, value) < 0 else 0
+    if not value or math.isnan(value):
+        return sign | (nan if value else 0)
+    limit = nan if small.code == "e4m3_float" else _infinity(small)
+    if math.isinf(value):
+        return sign | limit
+    exponent = max(math.frexp(value)[1] - 1, least)
+    units = round(math.ldexp(abs(value), fraction - exponent))  # to even on a tie; a carry goes into the exponent
+    return sign | min(((exponent - least) << fraction) + units, limit)
+
+
 def _infinity(small: DataType) -> int:
     fraction, _, _ = _format(small)
     exponents = small.bits - 1 - fraction
@@ -122,7 +139,7 @@ def bits_type(small: DataType) -> DataType:
 # ---------------------------------------------------------------------------- programs
 
 
-_HELD = (Var, BufferLoad, Cast, Broadcast, Select, Shuffle)
+_HELD = (Var, FloatImm, BufferLoad, Cast, Broadcast, Select, Shuffle)
 _HANDED_ON = ("tir.if_then_else", "tir.likely", "tir.reinterpret")
 
 
@@ -183,6 +200,12 @@ class _Storage(BufferRemapper):
         if self.small(node.dtype):
             return bits_of(value, node.dtype)
         return value if value.dtype is node.dtype else node.with_(value=value)
+
+    @handles(FloatImm)
+    def constant(self, node: FloatImm) -> PrimExpr:
+        if not self.small(node.dtype):
+            return node
+        return IntImm(bits_type(node.dtype), constant_bits(float(node.value), node.dtype), node.span)
 
     @handles(Broadcast)
     def broadcast(self, node: Broadcast) -> PrimExpr:

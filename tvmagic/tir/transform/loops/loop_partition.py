@@ -1,8 +1,13 @@
-"""LoopPartition: loops with rarely false conditions split where the conditions are known.
+"""LoopPartition: loops whose conditions are rarely false are split where the conditions change.
 
-For a loop whose body asks `likely(condition on the loop variable)` the values of the variable for
-which the condition surely holds are found. The loop over those runs without the question; what is
-before and after stays in loops of its own.
+For each loop whose body has a condition `likely(...)` on the loop variable:
+
+1. `_Candidates` selects it;
+2. `_Partitions` finds, for each condition, the values of the variable for which it holds, and those for which it does not;
+3. `_middle` intersects them to the part of the loop in which the conditions are known;
+4. `_begin` and `_end` are its ends, within the loop whatever the sizes are;
+5. the middle becomes a loop without the conditions; the values before and after it get loops of their own;
+6. these loops are partitioned in turn, as they may have other conditions, and loops inside them.
 """
 
 from __future__ import annotations
@@ -351,6 +356,7 @@ class _Partitioner(StmtMutator):
 
     def partition(self, node: Any, var: Var, low: PrimExpr, high: PrimExpr, body: Stmt, thread: bool) -> Stmt | None:
         """The loop as up to three; None if nothing is known of its conditions."""
+        # 2. the conditions, each with the values for which it is known
         hinted = var in self.selector.hinted
         finder = _Partitions(var, {**self.hints, var: IntervalSet(low, high)}, self.relax, hinted)
         finder.find(body)
@@ -360,10 +366,12 @@ class _Partitioner(StmtMutator):
             runs = constant_runs(var, finder.found, low.value, high.value, self.analyzer)
             if len(runs) > 1:
                 return self._in_runs(node, runs, body)
+        # 3. the part in which they are known
         middle, conditions, holds = self._middle(finder.found, low, high)
         if middle is None:
             unrolls = hinted and self.unroll_unknown and not thread and self.analyzer.can_prove(high - low > 0)
             return self._unrolled(node, var, low, high, body) if unrolls else None
+        # 4. its ends
         begin, before_sure = self._begin(middle, low, high)
         end, rest, after_sure = self._end(middle, high, begin)
         if is_recording():
@@ -373,12 +381,14 @@ class _Partitioner(StmtMutator):
             return convert_ssa(_ThreadBranch(conditions, condition).visit(node))
         if node.kind in _CONSTANT_KINDS and not all(isinstance(e, IntImm) for e in (begin - low, end - begin, rest)):
             return None
+        # 5. three loops, of which some may be left out
         before = self._part(node, var, low, begin - low, body, before_sure)
         after = self._part(node, var, end, rest, body, after_sure)
         if self.analyzer.can_prove(greater_equal(begin, end)):
             return convert_ssa(SeqStmt.flatten(before, after))
         inner = _ConditionEliminator(conditions, holds).visit(body)
         inner = self.loop_over(node, end - begin, substitute(inner, {var: var + begin}))
+        # 6. the loops in turn
         if before is not None or after is not None:
             inner = self.start(inner)
         before = self.start(before) if before is not None and before_sure else before

@@ -104,6 +104,7 @@ class _Detector(Visitor):
         self.fills: list[_Fill] = []
         self.pointers: set[Var] = set()
         self.sizes: dict[Var, PrimExpr] = {}
+        self.loops: dict[Var, For | None] = {}  # by buffer: the loop around its allocation
         self.loop_around: For | None = None
         self.guarded = self.launched = False
 
@@ -123,6 +124,7 @@ class _Detector(Visitor):
     @handles(Allocate)
     def allocate(self, node: Allocate) -> None:
         self.sizes[node.buffer_var] = node.extents[0]
+        self.loops[node.buffer_var] = self.loop_around
         self.visit_children(node)
 
     @handles(AttrStmt)
@@ -160,6 +162,8 @@ class _Detector(Visitor):
         loop = fill.loop
         if loop is None:
             return None
+        if any(self.loops.get(b, loop) is not loop for b in fill.buffers):
+            return f"it is allocated outside loop `{loop.loop_var.name}`, whose iterations fill it"
         if fill.guarded:
             return "not every iteration fills it"
         if fill.launched:

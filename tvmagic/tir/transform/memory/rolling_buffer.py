@@ -1,6 +1,6 @@
 """InjectRollingBuffer: a buffer that is filled for each iteration of a loop keeps what iterations have in common.
 
-`rolling_buffer` marks it. Along one axis it is as large as one iteration needs, and used in a circle; along
+`rolling_buffer` marks it. Along one axis it is as large as one iteration needs, and used as a ring; along
 the others it is whole. It is allocated around the loop.
 """
 

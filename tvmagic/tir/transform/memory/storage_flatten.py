@@ -177,7 +177,7 @@ class _StorageFlattener(AnalyzerMutator):
         return _Storage(new, flat, begins)
 
     def _scoped(self, data: Var) -> Var:
-        """The pointer with a memory: where none is asked for, that of the threads around it."""
+        """The pointer with a memory: if none is asked for, that of the threads around it."""
         kind = data.type_annotation
         if not isinstance(kind, PointerType) or kind.storage_scope:
             return data

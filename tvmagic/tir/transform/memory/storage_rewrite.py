@@ -131,7 +131,7 @@ class _Linearizer(Visitor):
             self.in_thread = False
         elif node.attr_key in ("extern_scope", "virtual_thread"):
             self.scope(node)
-        elif node.attr_key == "thread_extent":  # memory is allocated inside the outermost one, where this is not known
+        elif node.attr_key == "thread_extent":  # memory is allocated inside the outermost one, if this is not known
             self.defined.add(node.node.var)
             self.visit_children(node)
             self.defined.discard(node.node.var)
@@ -172,7 +172,7 @@ class _Entry:
 
 
 def constant_bits(node: Allocate) -> int:
-    """The size of an allocation in bits; 0 where it is not constant."""
+    """The size of an allocation in bits; 0 if it is not constant."""
     bits = node.dtype.bits * node.dtype.lanes
     for extent in node.extents:
         if not isinstance(extent, IntImm):

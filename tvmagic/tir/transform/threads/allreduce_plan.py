@@ -110,7 +110,7 @@ class Form(enum.Enum):
 
 
 class Warps(NamedTuple):
-    """`size`: how many threads run in step; `most`: how many threads a block may have, 0 where that is not known.
+    """`size`: how many threads run in step; `most`: how many threads a block may have, 0 if that is not known.
 
     `shuffle`: whether the threads of a warp can read each other's registers.
     """
@@ -240,7 +240,7 @@ class AllreduceFinder(Visitor):
         if isinstance(arg, Cast):  # bool as it is stored
             arg = arg.value
         if not isinstance(arg, BufferLoad):
-            raise TVMagicError(f"`{arg}` is no place for the result of a reduction over threads", node=node)
+            raise TVMagicError(f"`{arg}` is not a place for the result of a reduction over threads", node=node)
         return arg.buffer
 
     def _threads(self, reduced: Sequence[PrimExpr], node: Evaluate) -> list[Var]:
@@ -252,7 +252,7 @@ class AllreduceFinder(Visitor):
             if isinstance(arg, Var):
                 result.append(arg)
             elif not (isinstance(arg, IntImm) and arg.value == 0):
-                raise TVMagicError(f"`{arg}` is no thread to reduce over", node=node)
+                raise TVMagicError(f"`{arg}` is not a thread to reduce over", node=node)
         return result
 
     def _group(self, reduced: Sequence[PrimExpr], node: Evaluate) -> Group:

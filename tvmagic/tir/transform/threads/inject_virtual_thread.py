@@ -1,6 +1,6 @@
 """InjectVirtualThread: virtual threads become loops around what depends on them.
 
-The loop over a virtual thread stands as deep inside as it can: around each statement that depends
+The loop over a virtual thread is as deep inside as it can be: around each statement that depends
 on the thread. Memory that differs between threads gets a part for each.
 """
 

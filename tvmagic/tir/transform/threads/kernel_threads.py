@@ -354,7 +354,7 @@ class _Guards(Mutator):
             raise BuildError(
                 "threads wait for each other in a loop or branch that differs from thread to thread",
                 node=self.differs_here[-1],
-                hint="let all threads come to the barrier, and guard what they store",
+                hint="let all threads reach the barrier, and guard what they store",
             )
         return node
 

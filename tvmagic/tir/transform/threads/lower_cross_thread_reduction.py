@@ -373,7 +373,7 @@ class _CrossThread(Mutator):
         rest = [stmt for stmt in self.above if not isinstance(stmt, SeqStmt)]
         if len(rest) < len(loops) or any(a is not b for a, b in zip(rest[-len(loops) :], loops)):
             raise TVMagicError(
-                f"block `{name}` reduces over threads, so the loops of its reduction stand innermost around it",
+                f"block `{name}` reduces over threads, so the loops of its reduction are innermost around it",
                 node=realize.block,
                 hint="reorder the loops: those of the reduction come last",
             )

@@ -163,8 +163,7 @@ def _warps_of(func: PrimFunc) -> Warps:
     target = func.attrs.get("target")
     attrs = getattr(target, "attrs", {})
     kind = str(getattr(target, "kind", ""))
-    gpu = kind in ("cuda", "nvptx")
-    size, most = attrs.get("thread_warp_size", 32 if gpu else 1), attrs.get("max_num_threads", 1024 if gpu else 0)
+    size, most = attrs.get("thread_warp_size", 1), attrs.get("max_num_threads", 0)
     return Warps(int(size), int(most), kind == "cuda")
 
 

@@ -305,10 +305,9 @@ class _Kernel:
             if stmt not in self.waiting:
                 return self.phase([stmt], threads)
             raise TVMagicError(
-                f"threads wait for each other where `{value}` tells whether they come there, which differs "
-                "from thread to thread",
+                f"whether threads reach this barrier depends on `{value}`, which differs from thread to thread",
                 node=stmt,
-                hint="let all threads come to the barrier, and guard what they store",
+                hint="let all threads reach the barrier, and guard what they store",
             )
         if isinstance(stmt, IfThenElse):
             other = None if stmt.else_case is None else self.divide(stmt.else_case, threads)

@@ -1,4 +1,4 @@
-"""Reductions over threads in the registers of warps: each thread takes in the value of one further on, in halves."""
+"""Reductions over threads in the registers of warps: each thread combines its value with that of one further on, in halves."""
 
 from __future__ import annotations
 

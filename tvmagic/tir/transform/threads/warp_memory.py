@@ -21,7 +21,6 @@ from tvmagic.ir import (
     PrimExpr,
     PrimFunc,
     Ramp,
-    Range,
     Stmt,
     StmtMutator,
     Var,
@@ -32,6 +31,7 @@ from tvmagic.ir import (
 from tvmagic.ir.ops import floordiv, floormod
 from tvmagic.ir.query import callee, launches_thread, variables_in
 from tvmagic.ir.values import scope_of
+from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.transform.declaration import tir_pass
 
 
@@ -228,32 +228,19 @@ _POINTERS = {
 }
 
 
-class _Bounds(Visitor):
-    """Tells the analyzer the ranges of loops and threads."""
-
-    def __init__(self, analyzer: Analyzer) -> None:
-        self.analyzer = analyzer
-
-    @handles(For)
-    def loop(self, node: For) -> None:
-        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent), allow_override=True)
-        self.visit_children(node)
-
-    @handles(AttrStmt)
-    def attribute(self, node: AttrStmt) -> None:
-        if launches_thread(node):
-            zero = IntImm(node.value.dtype, 0)
-            self.analyzer.bind(node.node.var, Range.from_min_extent(zero, node.value), allow_override=True)
-        self.visit_children(node)
-
-
-class _Rewriter(StmtMutator):
+class _Rewriter(Facts, StmtMutator):
     def __init__(self, warp_size: int, analyzer: Analyzer) -> None:
         self.warp_size, self.analyzer = warp_size, analyzer
         self.launches: list[AttrStmt] = []
 
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        self.known_loop(node)
+        return self.visit_children(node)
+
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
+        self.known_thread(node)
         if not _launches_lanes(node):
             return self.visit_children(node)
         self.launches.append(node)
@@ -288,6 +275,4 @@ def LowerWarpMemory(func: PrimFunc) -> PrimFunc:
     warp_size = int(target.attrs.get("thread_warp_size", 1))
     if warp_size == 1:
         return func
-    analyzer = Analyzer()
-    _Bounds(analyzer).visit(func.body)
-    return func.with_body(_Rewriter(warp_size, analyzer).visit(func.body))
+    return func.with_body(_Rewriter(warp_size, Analyzer()).visit(func.body))

@@ -1,0 +1,355 @@
+"""Decisions of the analyzer at the ends of ranges and types, each as a table or against brute force."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from arith_evaluate import BINARY
+
+from tvmagic import ir
+from tvmagic.arith import Analyzer, ConstIntBound, Extension, IntervalSet, eval_set, narrow_predicate_expression
+from tvmagic.arith.analyzer import BUDGET
+from tvmagic.arith.corners import ENDS_OF
+from tvmagic.arith.int_set import neg_inf, pos_inf
+from tvmagic.arith.modular_set import _widens
+from tvmagic.arith.rewrite.compile import Rule, parse_rules
+from tvmagic.arith.transitive import EQ, GT, LT, TransitiveComparisons
+from tvmagic.ir import ops
+from tvmagic.ir.dtype import integer_limits
+
+X, Y, Z = ir.Var("x"), ir.Var("y"), ir.Var("z")
+P = ir.Var("p", "int64")
+LAST = (1 << 31) - 1
+
+
+def wide(value: int) -> Any:
+    return ir.IntImm("int64", value)
+
+
+def known(**bounds: tuple[int, int]) -> Analyzer:
+    analyzer = Analyzer()
+    for var in (X, Y, Z, P):
+        if var.name in bounds:
+            analyzer.update(var, ConstIntBound(*bounds[var.name]))
+    return analyzer
+
+
+# ---------------------------------------------------------------------------- casts
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "offset", "fits"),
+    [
+        (0, LAST - 5, 5, True),
+        (0, LAST - 4, 5, False),
+        (-LAST + 4, 0, -5, True),
+        (-LAST + 3, 0, -5, False),
+        (LAST, LAST + 1, -5, False),
+    ],
+)
+def test_a_cast_goes_into_a_sum_that_fits_on_the_way(low: int, high: int, offset: int, fits: bool) -> None:
+    difference = ir.Sub(ir.Cast("int32", P + wide(offset)), ir.Cast("int32", P))
+    assert (str(known(p=(low, high)).canonical_simplify(difference)) == str(offset)) == fits
+
+
+@pytest.mark.parametrize("scale", [-4, -1, 2, 3])
+@pytest.mark.parametrize("divisor", [1, 3])
+def test_a_cast_goes_into_a_product_that_fits(scale: int, divisor: int) -> None:
+    """`int32(p // divisor * scale) - int32(p // divisor) * scale` is 0 where all of it, the index too, is an int32."""
+    for edge in (LAST // abs(scale), LAST // abs(scale) + 1, (LAST + 1) // abs(scale) + 2):
+        for end in (edge, edge * divisor, edge * divisor + divisor - 1):
+            analyzer = known(p=(0, end))
+            part = ir.FloorDiv(P, wide(divisor)) if divisor > 1 else P
+            e = ir.Sub(
+                ir.Cast("int32", ir.Mul(part, wide(scale))), ir.Mul(ir.Cast("int32", part), ir.IntImm("int32", scale))
+            )
+            value = end // divisor * scale
+            fits = -LAST - 1 <= value <= LAST and end <= LAST
+            found = str(analyzer.canonical_simplify(e))
+            assert (found == "0") == fits, (end, found)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high", "fits"),
+    [
+        ("int8", -128, 127, True),
+        ("int8", -129, 127, False),
+        ("int8", -128, 128, False),
+        ("uint8", 0, 255, True),
+        ("uint8", -1, 255, False),
+        ("uint8", 0, 256, False),
+        ("int16", -32768, 32767, True),
+        ("int16", -32768, 32768, False),
+    ],
+)
+def test_the_set_of_a_cast_that_may_cut_something_off(dtype: str, low: int, high: int, fits: bool) -> None:
+    found = eval_set(ir.Cast(dtype, X), {X: IntervalSet(low, high)})
+    assert found.is_everything() != fits
+    if fits:
+        assert (found.min_value.value, found.max_value.value) == (low, high) and found.min_value.dtype == dtype
+    for half in (IntervalSet(low, pos_inf()), IntervalSet(neg_inf(), high)):
+        assert eval_set(ir.Cast(dtype, X), {X: half}).is_everything()
+    assert eval_set(ir.Cast(dtype, ir.Cast("float32", X)), {X: IntervalSet(low, high)}).is_everything()
+
+
+# ---------------------------------------------------------------------------- sets
+
+
+def test_products_with_what_has_no_known_sign() -> None:
+    ends = IntervalSet(1, 3), IntervalSet(1, pos_inf()), IntervalSet(neg_inf(), 3), IntervalSet(neg_inf(), pos_inf())
+    for factor, divide in itertools.product((Y, ir.IntImm("int32", 2), ir.IntImm("int32", -2)), (False, True)):
+        for interval in ends:
+            found = eval_set(ir.FloorDiv(X, factor) if divide else ir.Mul(X, factor), {X: interval})
+            low, high = interval.has_lower_bound(), interval.has_upper_bound()
+            if factor is Y:
+                assert found.is_everything() != (low and high)
+            elif factor.value < 0:
+                assert (found.has_upper_bound(), found.has_lower_bound()) == (low, high)
+            else:
+                assert (found.has_lower_bound(), found.has_upper_bound()) == (low, high)
+    never = ir.SizeVar("n")
+    assert eval_set(X * never, {X: IntervalSet(1, pos_inf())}).has_lower_bound()
+    zero = eval_set(X * 0, {X: IntervalSet(neg_inf(), 3)})
+    assert str(zero.min_value) == str(zero.max_value) == "0"
+
+
+# ---------------------------------------------------------------------------- comparisons
+
+
+def test_one_expression_against_itself() -> None:
+    chains = TransitiveComparisons(lambda e: False)
+    assert chains.enter_constraint(Z < Y) is not None
+    for a, b in itertools.product(range(-2, 3), repeat=2):
+        for expr in (Y, Y * 2):
+            if expr is not Y:
+                chains.enter_constraint(expr < Z)
+            assert chains.compare(expr + a, expr + b) == (EQ if a == b else LT if a < b else GT)
+            assert chains.compare(expr + a, expr + b, True) == (EQ if a == b else LT if a < b else GT)
+
+
+def test_sums_against_products() -> None:
+    """`x * y * d < (x + y) * c` is proved only where it holds of all values, and as often as before."""
+    proved = holding = 0
+    spans = [(0, 2), (1, 1), (1, 2), (1, 4), (2, 3), (-1, 2)]
+    for x, y, d in itertools.product(spans, spans, (1, 2)):
+        for c in (0, 1, 2, 3, 4, 8):
+            analyzer = known(x=x, y=y)
+            analyzer.enabled_extensions = Extension.ComparisonOfProductAndSum
+            e = ir.LT(
+                ir.Mul(ir.Mul(X, Y), ir.IntImm("int32", d)) if d > 1 else ir.Mul(X, Y),
+                ir.Mul(ir.Add(X, Y), ir.IntImm("int32", c)),
+            )
+            values = {a * b * d < (a + b) * c for a in range(x[0], x[1] + 1) for b in range(y[0], y[1] + 1)}
+            found = str(analyzer.rewrite_simplify(e))
+            if found in ("T.bool(True)", "T.bool(False)"):
+                assert values == {found == "T.bool(True)"}, (x, y, d, c)
+                proved += 1
+            holding += len(values) == 1
+    assert (proved, holding) == (180, 308)
+
+
+# ---------------------------------------------------------------------------- sharing
+
+
+def shared(depth: int) -> Any:
+    """An expression of `depth` levels, each of which has the one below in it twice: 2 ** depth paths."""
+    e: Any = ir.Add(ir.FloorDiv(X, ir.IntImm("int32", 3)), Y)
+    for n in range(depth):
+        e = ir.Max(ir.FloorMod(e, ir.IntImm("int32", 1000 + n)), ir.Sub(ir.FloorDiv(e, Z), ir.IntImm("int32", n)))
+    return e
+
+
+@pytest.mark.parametrize("ask", ["rewrite_simplify", "canonical_simplify", "simplify"])
+def test_what_is_shared_is_simplified_once(ask: str) -> None:
+    analyzer, e = Analyzer(), shared(10)
+    simplify = getattr(analyzer, ask)
+    simplify(e)
+    assert BUDGET - analyzer.budget < 1_000  # of some thousands of paths
+    first = simplify(e)
+    assert simplify(e) is first and BUDGET - analyzer.budget < 10  # from memory
+    assert str(simplify(shared(10))) == str(first) and BUDGET - analyzer.budget < 10  # of the same structure
+    analyzer.bind(X, ir.Range(0, 3))
+    simplify(e)
+    assert BUDGET - analyzer.budget > 20  # what is known changed
+
+
+@pytest.mark.parametrize("ask", ["const_int_bound", "modular_set", "int_set"])
+def test_what_is_shared_is_looked_at_once(ask: str) -> None:
+    analyzer = Analyzer()
+    analyzer.bind(X, ir.Range(0, 8))
+    e: Any = X
+    for n in range(200):
+        e = ir.Sub(ir.Add(e, e), ir.Add(e, ir.IntImm("int32", n % 2)))
+    assert getattr(analyzer, ask)(e) is not None
+    assert str(getattr(analyzer, ask)(ir.Add(e, ops.maximum(X, Y)))) != ""
+
+
+# ---------------------------------------------------------------------------- small helpers
+
+
+def test_which_types_hold_all_values_of_others() -> None:
+    types = [ir.DataType(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+    for source, target in itertools.product(types, types):
+        (low, high), (least, most) = integer_limits(source), integer_limits(target)
+        assert _widens(source, target) == (least <= low and high <= most), (source, target)
+    assert not _widens(ir.DataType("float32"), ir.DataType("int64"))
+
+
+@pytest.mark.parametrize("op", list(ENDS_OF), ids=lambda op: op.__name__)
+def test_ends_of_one_operation(op: Any) -> None:
+    spans = [(low, high) for low in range(-3, 4) for high in range(low, 4)]
+    divides = op in (ir.FloorDiv, ir.FloorMod)
+    for a, b in itertools.product(spans, spans):
+        if divides and b[0] <= 0:
+            continue
+        values = [BINARY[op](x, y) for x in range(a[0], a[1] + 1) for y in range(b[0], b[1] + 1)]
+        found = ENDS_OF[op](a, b)
+        if op is not ir.FloorMod:
+            assert found == (min(values), max(values))
+        else:
+            assert found == (0, min(a[1], b[1] - 1) if a[0] >= 0 else b[1] - 1) and found[1] >= max(values)
+
+
+def test_questions_about_what_is_no_number() -> None:
+    pointer, other = ir.Var("a", "handle"), ir.Var("b", "handle")
+    analyzer = Analyzer()
+    assert analyzer.can_prove_equal(pointer, pointer)
+    assert not analyzer.can_prove_equal(pointer, other) and not analyzer.can_prove_equal(pointer, X)
+    size = ir.SizeVar("n")
+    below = analyzer.can_prove_less_equal_than_symbolic_shape_value
+    assert below(ir.IntImm("int32", 32), size * 32) and not below(ir.IntImm("int32", 33), size * 32)
+    assert below(ir.IntImm("int32", 7), ir.IntImm("int32", 7)) and not below(
+        ir.IntImm("int32", 8), ir.IntImm("int32", 7)
+    )
+    assert below(X, X + 0 * size) and below(ir.IntImm("int32", 6), size * 2 * 3)
+
+
+def test_long_sums_join_their_terms() -> None:
+    """Sums of many terms are put together by a table: the same coefficients as of term by term, in any order."""
+    variables = [ir.Var(f"v{n}") for n in range(9)]
+    atoms = [*variables, *(ir.FloorDiv(v, ir.IntImm("int32", 3)) for v in variables[:5]), X * Y, X * Z]
+    analyzer = Analyzer()
+    for left, right, sign in itertools.product((3, 9, 13), (3, 5, 13), (1, -1)):
+        first = [(atoms[n % len(atoms)], n % 4 - 1) for n in range(left)]
+        second = [(atoms[(3 * n + 1) % len(atoms)], n % 3 - 1) for n in range(right)]
+
+        def total(terms: Any) -> Any:
+            found: Any = ir.IntImm("int32", 0)
+            for atom, factor in terms:
+                found = ir.Add(found, ir.Mul(atom, ir.IntImm("int32", factor)))
+            return found
+
+        whole = (ir.Add if sign > 0 else ir.Sub)(total(first), total(second))
+        expected: dict[int, int] = {}
+        for terms, times in ((first, 1), (second, sign)):
+            for atom, factor in terms:
+                expected[id(atom)] = expected.get(id(atom), 0) + times * factor
+        difference = whole
+        for atom in atoms:
+            difference = ir.Sub(difference, ir.Mul(atom, ir.IntImm("int32", expected.get(id(atom), 0))))
+        assert str(analyzer.canonical_simplify(difference)) == "0"
+
+
+def test_conditions_that_are_integers_and_negated_ones() -> None:
+    analyzer = Analyzer()
+    flag, number = ir.Var("flag", "bool"), ir.Var("number", "int32")
+    with analyzer.constraint_scope(number):
+        assert str(analyzer.rewrite_simplify(ir.EQ(number, ir.IntImm("int32", 0)))) == "T.bool(False)"
+    with analyzer.constraint_scope(flag):
+        assert str(analyzer.rewrite_simplify(flag)) == "T.bool(True)"
+        assert str(analyzer.rewrite_simplify(ir.Not(flag))) == "T.bool(False)"
+    with analyzer.constraint_scope(ir.Not(flag)):
+        assert str(analyzer.rewrite_simplify(flag)) == "T.bool(False)"
+        assert str(analyzer.rewrite_simplify(ir.Not(flag))) == "T.bool(True)"
+
+
+def test_the_text_of_rules() -> None:
+    text = """
+    x + 0 -> x          # behind it is a comment
+    [index]
+    # a line of its own
+    x + y | \\
+        y + x => x if c1 > 0 and ge(x, 3)
+
+    @step
+    [other]
+    x - x -> 0
+    """
+    step = object()
+    first, second, third, fourth = parse_rules(ir.Add, text, {"step": step})  # type: ignore[dict-item]
+    assert (first.section, first.patterns, first.result, first.condition, first.recursive) == (
+        "any",
+        ("x + 0",),
+        "x",
+        None,
+        False,
+    )
+    assert (second.section, second.patterns, second.result) == ("index", ("x + y", "y + x"), "x")
+    assert second.condition == "c1 > 0 and ge(x, 3)" and second.recursive
+    assert (third.section, third.text, third.patterns) == ("index", "step", ()) and third.function is step
+    assert (fourth.section, fourth.name) == ("other", "Add: x - x -> 0")
+    types = {"int32": "index", "int64": "index", "int8": "other", "float32": "other", "int32x4": "vector"}
+    for name, kind in types.items():
+        dtype = ir.DataType(name)
+        for wraps, fast in itertools.product((False, True), (False, True)):
+            holds = {
+                s: Rule(ir.Add, s, "").holds_for(dtype, wraps, fast)
+                for s in ("index", "integer", "ramp", "vector", "other", "exact", "any")
+            }
+            laws = fast or name != "float32"
+            assert holds == {
+                "index": kind == "index" and not wraps, "integer": kind == "index", "ramp": kind == "vector" and not wraps,
+                "vector": kind == "vector", "other": kind != "index" and laws, "exact": laws, "any": True,
+            }  # fmt: skip
+
+
+def test_narrowed_products_with_the_constant_in_front() -> None:
+    n = ir.SizeVar("n")
+    ranges = {X: ir.Range(0, 8)}
+    for factor, text in ((3, "21 < n"), (-3, "0 < n"), (0, "0 < n")):
+        for product in (ir.Mul(ir.IntImm("int32", factor), X), ir.Mul(X, ir.IntImm("int32", factor))):
+            assert str(Analyzer().simplify(narrow_predicate_expression(ir.LT(product, n), ranges))) == text
+    assert str(narrow_predicate_expression(ir.LT(ir.FloorDiv(X, ir.IntImm("int32", 2)), n), ranges)) == "3 < n"
+    assert str(narrow_predicate_expression(ir.LT(ir.FloorDiv(X, ir.IntImm("int32", -2)), n), ranges)) == "T.bool(False)"
+
+
+@pytest.mark.parametrize("kinds", [(ir.FloorDiv, ir.FloorMod), (ir.Div, ir.Mod)], ids=["floor", "truncate"])
+def test_parts_of_an_index_are_joined_again(kinds: Any) -> None:
+    """`x % upper // lower * lower + x % lower` is `x % upper`, and what is above is joined likewise."""
+    div, mod = kinds
+
+    def number(value: int) -> Any:
+        return ir.IntImm("int32", value)
+
+    analyzer = known(x=(0, 1000))
+    for lower, upper in ((2, 4), (2, 8), (4, 8), (4, 16), (3, 12), (5, 20)):
+        inner, rest = div(mod(X, number(upper)), number(lower)), mod(X, number(lower))
+        joined = ir.Add(ir.Mul(inner, number(lower)), rest)
+        assert str(analyzer.canonical_simplify(joined)) == str(mod(X, number(upper)))
+        whole = ir.Add(ir.Mul(div(X, number(upper)), number(upper)), joined)
+        assert analyzer.canonical_simplify(whole) is X
+        assert str(analyzer.canonical_simplify(div(mod(X, number(lower)), number(upper)))) == "0"
+        assert str(analyzer.canonical_simplify(mod(div(X, number(lower)), number(upper // lower)))) == str(
+            analyzer.canonical_simplify(inner)
+        )
+        product = ir.Mul(X, number(lower))
+        assert str(analyzer.canonical_simplify(mod(product, number(upper)))) == str(
+            ir.Mul(mod(X, number(upper // lower)), number(lower))
+        )
+        assert str(analyzer.canonical_simplify(div(product, number(upper)))) == str(div(X, number(upper // lower)))
+        assert str(analyzer.canonical_simplify(mod(ir.Mul(X, number(upper)), number(lower)))) == "0"
+
+
+def test_factors_that_no_index_holds_are_not_multiplied() -> None:
+    analyzer = known(x=(0, LAST))
+    for first, second in itertools.product((3, 10, 20, 29, 30), (1, 2, 10, 11, 12, 20)):
+        a, b = ir.IntImm("int32", 1 << first), ir.IntImm("int32", 1 << second)
+        fits = first + second < 31
+        quotient = str(analyzer.canonical_simplify(ir.FloorDiv(ir.FloorDiv(X, a), b)))
+        assert quotient in (f"x // {1 << first + second}" if fits else f"x // {a} // {b}", "0"), (first, second)
+        remainder = str(analyzer.canonical_simplify(ir.FloorMod(ir.FloorDiv(X, a), b)))
+        assert remainder in (
+            f"x % {1 << first + second} // {a}" if fits else f"x // {a} % {b}", f"x // {a}"
+        ), (first, second)  # fmt: skip

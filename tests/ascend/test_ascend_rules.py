@@ -1,0 +1,384 @@
+"""Every rule of graphs: what breaks it just so, with the sentence that is said, and what just keeps it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from data_classes import data_classes
+
+from tvmagic import ascend
+from tvmagic.ascend import AscendError, AscGraph, AscNode, AscTensor, AxisType, Size, ops
+from tvmagic.ascend.delayed_broadcasts import sink_broadcasts
+from tvmagic.ascend.rules import (
+    axis_of,
+    calls_axes,
+    domain_of,
+    held_axes,
+    moved_parts,
+    reduced_axes,
+    split_before,
+    split_group,
+)
+from tvmagic.ir import BufferLoad
+from tvmagic.ir.query import nodes_of
+
+Change = Callable[[AscGraph, Callable[[str], AscNode]], Any]
+
+
+def every_kind() -> AscGraph:
+    """A graph with a node of each kind, over axes of 4, 6 and 1 elements."""
+    graph = AscGraph("g")
+    z0, z1, z2 = (graph.create_axis(name, size) for name, size in (("z0", 4), ("z1", 6), ("z2", 1)))
+    x = ops.Load(ops.Data(graph, "x"), name="lx")
+    row = ops.Broadcast(ops.Load(ops.Data(graph, "r", [z1]), name="lr"), z0, name="br")
+    add = ops.Add(x, row, name="add")
+    total = ops.Broadcast(ops.Sum(add, z1, name="sum"), z1, name="bs")
+    sub = ops.Sub(add, total, name="sub")
+    chosen = ops.Where(ops.Lt(sub, x, name="lt"), sub, x, name="where")
+    whole = ops.Cast(chosen, "int32", name="cast")
+    turned = ops.Transpose(chosen, [z1, z0, z2], name="turn")
+    at = ops.Load(ops.Data(graph, "i", [z0], dtype="int32"), name="li")
+    found = ops.Gather(ops.Data(graph, "t", sizes=[9, 6, 1]), at, z0, name="get")
+    joined = ops.Concat(
+        [ops.Load(ops.Data(graph, f"p{n}", sizes=[4, n, 1]), name=f"l{n}") for n in (2, 4)], z1, name="cat"
+    )
+    a, b = ops.Split(joined, z1, [2, 4], name="cut")
+    for value, name in (
+        (whole, "o0"),
+        (turned, "o1"),
+        (found, "o2"),
+        (ops.Neg(joined, name="neg"), "o3"),
+        (a, "o4"),
+        (ops.Exp(b), "o5"),
+    ):
+        ops.Output(ops.Store(value, name=f"s{name[1]}"), name)
+    return graph
+
+
+def sizes(y: AscTensor, *numbers: int) -> None:
+    y.repeats = [Size.of(n) for n in numbers]
+    y.strides = ascend.graph.dense_strides(y.repeats)
+
+
+def summed(graph: AscGraph, cast: AscNode, total: AscNode) -> None:
+    """Let a sum be one of integers, whose result is still a float."""
+    cast.inputs, total.inputs = total.inputs, [cast.y]
+    graph.nodes.remove(cast)
+    graph.nodes.insert(graph.nodes.index(total), cast)
+
+
+def test_the_graph_keeps_all_rules() -> None:
+    graph = every_kind()
+    ascend.check_hint(graph)
+    ascend.check_graph(graph)
+
+
+CHANGES: list[tuple[Change, str, str]] = [
+    (lambda g, n: n("add").inputs.reverse() or g.nodes.remove(n("br")), "acyclic", "`add` reads `br.y`, which is not before it"),
+    (lambda g, n: setattr(n("add"), "inputs", [n("lx").y, AscTensor(n("lr"))]), "output-known", "`add` reads `lr.y`, which its node does not have"),
+    (lambda g, n: n("add").inputs.append(n("lx").y), "input-count", "`add: Add` takes 2 inputs, not 3"),
+    (lambda g, n: n("cat").inputs.clear(), "input-count", "`cat: Concat` takes one or more inputs, not 0"),
+    (lambda g, n: n("o0").inputs.clear(), "input-count", "`o0: Output` takes one or more inputs, not 0"),
+    (lambda g, n: n("x").inputs.append(n("x").y), "acyclic", "`x` reads `x.y`, which is not before it"),
+    (lambda g, n: setattr(n("t"), "inputs", [n("lx").y]), "input-count", "`t: Data` takes 0 inputs, not 1"),
+    (lambda g, n: n("add").y.axis.append(g.axes[0]), "axis-once", "`add` has an axis twice"),
+    (lambda g, n: n("add").y.vectorized_axis.extend(g.axes[:1] * 2), "axis-once", "`add` has an axis twice"),
+    (lambda g, n: setattr(n("add").sched, "loop_axis", AscGraph("o").create_axis("q", 2)), "loop-axis", "the loop axis of `add` is not one of its axes"),
+    (lambda g, n: n("add").y.vectorized_axis.append(g.axes[0]), "tensor-rank", "`add.y` has 1 vectorized axes, but 0 strides of them"),
+    (lambda g, n: n("add").y.strides.pop(), "tensor-rank", "`add.y` has 3 axes, 3 sizes, 2 strides"),
+    (lambda g, n: n("add").y.repeats.pop(), "tensor-rank", "`add.y` has 3 axes, 2 sizes, 3 strides"),
+    (lambda g, n: setattr(n("add").y, "dtype", "float33"), "dtype", "`add.y` has the type `float33`"),
+    (lambda g, n: n("add").y.vectorized_strides.append(Size.of("far")) or n("add").y.vectorized_axis.append(g.axes[0]), "size-known", "`add` has the size `far`"),
+    (lambda g, n: n("lx").attrs.update(offset=Size.of("far")), "size-known", "`lx` has the size `far`, which its graph does not have"),
+    (lambda g, n: setattr(g.axes[0], "size", Size.of("far")), "size-known", "`x` has the size `far`"),
+    (lambda g, n: n("x").y.strides.__setitem__(0, Size.of(-6)), "strides", "`x.y` has the stride `-6` along `z0`; a stride is not negative"),
+    (lambda g, n: n("x").y.strides.__setitem__(0, Size.of(0)), "strides", "`x.y` has the size `4` and the stride `0` along `z0`"),
+    (lambda g, n: n("r").y.strides.__setitem__(0, Size.of(6)), "strides", "`r.y` has the size `1` and the stride `6` along `z0`"),
+    (lambda g, n: n("add").y.strides.__setitem__(0, Size.of(7)), "strides", "`add.y` is computed with gaps: strides [7, 1, 0] for sizes [4, 6, 1]"),
+    (lambda g, n: n("x").attrs.update(index=1), "index", "the `Data` nodes of graph `g` have the indices [1, 1, 2, 3, 4, 5]"),
+    (lambda g, n: n("o5").attrs.pop("index"), "index", "the `Output` nodes of graph `g` have the indices [0, 1, 2, 3, 4, None]"),
+    (lambda g, n: sizes(n("add").y, 4, 5, 1), "edge-repeats", "`lx.y` has the size `6` along `z1`, `add.y` has `5`"),
+    (lambda g, n: setattr(n("lx").y, "axis", [g.axes[1], g.axes[0], g.axes[2]]), "edge-axis", "`x.y` has the axes [z0, z1, z2], `lx.y` has [z1, z0, z2]"),
+    (lambda g, n: sizes(n("lx").y, 5, 6, 1), "edge-repeats", "`x.y` has the size `4` along `z0`, `lx.y` has `5`"),
+    (lambda g, n: setattr(n("x").y, "dtype", "float16"), "edge-dtype", "`lx` takes `float32`, `x.y` is `float16`"),
+    (lambda g, n: setattr(n("lr").y, "dtype", "float16"), "edge-dtype", "`lr` takes `float16`, `r.y` is `float32`"),
+    (lambda g, n: setattr(n("lx"), "inputs", [n("lx").y]), "acyclic", "`lx` reads `lx.y`, which is not before it"),
+    (lambda g, n: setattr(n("cast"), "inputs", [n("x").y]), "compute-on-local", "`cast` computes on `x.y`, which is in global memory"),
+    (lambda g, n: setattr(n("s1"), "inputs", [n("x").y]), "edge-axis", ""),
+    (lambda g, n: setattr(n("s2"), "inputs", [n("x").y]), "store-from-local", "`s2` stores `x.y`, which is in global memory"),
+    (lambda g, n: setattr(n("o2"), "inputs", [n("get").y]), "output-from-store", "`o2` takes what a Store has written"),
+    (lambda g, n: setattr(n("lt").y, "dtype", "float32"), "edge-dtype", "`lt` gives `uint8`, not `float32`"),
+    (lambda g, n: setattr(n("add").y, "dtype", "float16"), "edge-dtype", "`add` gives `float32`, not `float16`"),
+    (lambda g, n: setattr(n("where"), "inputs", [n("sub").y, n("sub").y, n("lx").y]), "edge-dtype", "`where` takes `uint8`, `sub.y` is `float32`"),
+    (lambda g, n: setattr(n("where"), "inputs", [n("lt").y, n("sub").y, n("lt").y]), "edge-dtype", "`where` takes `float32`, `lt.y` is `uint8`"),
+    (lambda g, n: sizes(n("br").y, 4, 1, 1), "broadcast-one-axis", "`br` repeats along 2 axes [z0, z1]"),
+    (lambda g, n: sizes(n("br").y, 1, 6, 1), "broadcast-one-axis", "`br` repeats along 0 axes []"),
+    (lambda g, n: sizes(n("lr").y, 2, 6, 1) or sizes(n("r").y, 2, 6, 1), "broadcast-one-axis", "`br` repeats along 1 axes [z0]"),
+    (lambda g, n: setattr(n("br").y, "dtype", "float16"), "edge-dtype", "`br` takes `float16`, `lr.y` is `float32`"),
+    (lambda g, n: setattr(n("bs"), "inputs", [n("s0").y]), "acyclic", ""),
+    (lambda g, n: summed(g, n("cast"), n("sum")), "edge-dtype", "`sum` gives `int32`, not `float32`"),
+    (lambda g, n: setattr(n("sum").y, "axis", n("sum").y.axis[::-1]), "reduce-keeps-dimension", "`sum` has the axes [z2, z1, z0], its input [z0, z1, z2]"),
+    (lambda g, n: sizes(n("sum").y, 4, 6, 1), "reduce-keeps-dimension", "`sum` reduces no axis: its sizes are [4, 6, 1]"),
+    (lambda g, n: sizes(n("sum").y, 3, 1, 1), "edge-repeats", "`add.y` has the size `4` along `z0`, `sum.y` has `3`"),
+    (lambda g, n: setattr(n("turn").y, "axis", [g.axes[1], g.axes[0], g.axes[0]]), "axis-once", "`turn` has an axis twice"),
+    (lambda g, n: sizes(n("turn").y, 4, 6, 1), "edge-repeats", "`where.y` has the size `6` along `z1`, `turn.y` has `4`"),
+    (lambda g, n: setattr(n("turn").y, "dtype", "float16"), "edge-dtype", "`turn` takes `float16`, `where.y` is `float32`"),
+    (lambda g, n: setattr(n("get"), "inputs", [n("lx").y, n("li").y]), "gather-from-global", "`get` reads `lx.y` at indices, which is not an input of the graph"),
+    (lambda g, n: setattr(n("get"), "inputs", [n("t").y, n("i").y]), "compute-on-local", "`get` has the indices `i.y`, which are in global memory"),
+    (lambda g, n: setattr(n("li").y, "dtype", "float32") or setattr(n("i").y, "dtype", "float32"), "gather-indices", "`get` has indices of the type `float32`"),
+    (lambda g, n: setattr(n("get").y, "dtype", "float16"), "edge-dtype", "`get` takes `float16`, `t.y` is `float32`"),
+    (lambda g, n: sizes(n("get").y, 4, 5, 1), "edge-repeats", "`get` gives the size `6` along `z1`, `get.y` has `5`"),
+    (lambda g, n: sizes(n("get").y, 3, 6, 1), "edge-repeats", "`li.y` has the size `4` along `z0`, `get.y` has `3`"),
+    (lambda g, n: n("get").attrs.update(axis=3), "node-axis", "`get` has no axis number 3"),
+    (lambda g, n: n("get").attrs.update(axis=-1), "node-axis", "`get` has no axis number -1"),
+    (lambda g, n: setattr(n("cat"), "inputs", [n("lx").y, n("lx").y]), "concat-size", "the inputs of `cat` have the size of its result along every axis"),
+    (lambda g, n: sizes(n("cat").y, 4, 5, 1), "concat-size", "the inputs of `cat` have the size `6` along `z1`, the output has `5`"),
+    (lambda g, n: setattr(n("l2").y, "dtype", "float16") or setattr(n("p2").y, "dtype", "float16"), "edge-dtype", "`cat` takes `float32`, `l2.y` is `float16`"),
+    (lambda g, n: sizes(n("l4").y, 3, 4, 1) or sizes(n("p4").y, 3, 4, 1), "edge-repeats", "`l4.y` has the size `3` along `z0`, `cat.y` has `4`"),
+    (lambda g, n: sizes(n("cut").outputs[1], 4, 3, 1), "split-size", "the outputs of `cut` have the size `5` along `z1`, the input has `6`"),
+    (lambda g, n: sizes(n("cut").outputs[1], 3, 4, 1), "edge-repeats", "`cat.y` has the size `4` along `z0`, `cut.y1` has `3`"),
+    (lambda g, n: setattr(n("cut").outputs[1], "dtype", "float16"), "edge-dtype", "`cut` takes `float16`, `cat.y` is `float32`"),
+    (lambda g, n: n("x").attrs.update() or n("lx").attrs.update(offset=1), "offset-inside", "`lx` moves [4, 6, 1] elements from offset 1 on of `x.y`, which has 24"),
+    (lambda g, n: n("lx").attrs.update(offset=-1), "offset-inside", "`lx` moves [4, 6, 1] elements from offset -1 on"),
+    (lambda g, n: n("s0").attrs.update(offset=1), "offset-inside", "`s0` moves [4, 6, 1] elements from offset 1 on of `o0.y`, which has 24"),
+    (lambda g, n: n("add").sched.axis.reverse(), "same-sched-axis", "`add` has the loops [z2, z1, z0], the graph [z0, z1, z2]"),
+    (lambda g, n: setattr(n("bs"), "inputs", [n("add").y]), "broadcast-one-axis", "`bs` repeats along 0 axes []"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(CHANGES)))
+def test_what_breaks_a_rule(number: int) -> None:
+    change, rule, said = CHANGES[number]
+    graph = every_kind()
+    change(graph, graph.find_node)
+    with pytest.raises(AscendError) as raised:
+        ascend.check_hint(graph)
+    assert raised.value.rule == rule and said in raised.value.message, raised.value.message
+
+
+KEPT: list[Change] = [
+    lambda g, n: sizes(n("x").y, 5, 6, 1),  # a part of it is loaded
+    lambda g, n: sizes(n("x").y, 5, 6, 1) or n("lx").attrs.update(offset=6),  # and ends where it ends
+    lambda g, n: sizes(n("o0").y, 6, 6, 1) or n("s0").attrs.update(offset=12),
+    lambda g, n: setattr(n("x").y, "strides", [Size.of(12), Size.of(2), Size.of(0)]),  # with gaps in global memory
+    lambda g, n: setattr(n("lt").y, "dtype", "bool"),
+    lambda g, n: n("get").attrs.update(axis=0),
+    lambda g, n: setattr(n("cat"), "inputs", [n("lx").y]),  # a concat of one input
+    lambda g, n: setattr(n("li").y, "dtype", "uint8") or setattr(n("i").y, "dtype", "uint8"),
+    lambda g, n: setattr(
+        n("x").y, "strides", [Size.of(6), Size.of(1), Size.of(1)]
+    ),  # of an axis of one element any stride
+]
+
+
+@pytest.mark.parametrize("number", range(len(KEPT)))
+def test_what_just_keeps_the_rules(number: int) -> None:
+    graph = every_kind()
+    KEPT[number](graph, graph.find_node)
+    ascend.check_hint(graph)
+
+
+def test_hints_say_what_would_work() -> None:
+    for change, hint in (
+        (lambda g, n: n("sub").y.axis.reverse(), None),
+        (lambda g, n: setattr(n("sub").y, "axis", [g.axes[1], g.axes[0], g.axes[2]]), "another order of axes in memory takes a Transpose node"),
+        (lambda g, n: setattr(n("lr").y, "dtype", "float16") or setattr(n("r").y, "dtype", "float16") or setattr(n("br").y, "dtype", "float16"), 'cast one of them, as in `ops.Cast(br, "float32")`'),
+        (lambda g, n: setattr(n("add"), "inputs", [n("lx").y, n("r").y]), "load it first: `ops.Load(r)`"),
+    ):  # fmt: skip
+        graph = every_kind()
+        change(graph, graph.find_node)
+        with pytest.raises(AscendError) as raised:
+            ascend.check_hint(graph)
+        assert hint is None or raised.value.hint == hint
+
+
+def test_what_nodes_do_along_their_axes() -> None:
+    graph = every_kind()
+    z0, z1, z2 = graph.axes
+    node = graph.find_node
+    assert axis_of(node("cat")) is z1 and axis_of(node("cut")) is z1 and axis_of(node("get")) is z0
+    assert reduced_axes(node("sum")) == [z1] and domain_of(node("sum")) is node("add").y
+    assert domain_of(node("s0")) is node("cast").y and domain_of(node("add")) is node("add").y
+    assert calls_axes(node("add")) == [z0, z1, z2] and held_axes(node("add"), node("lr").y) == [z1]
+    node("add").sched.loop_axis = z0
+    assert calls_axes(node("add")) == [z1, z2] and held_axes(node("add"), node("add").y) == [z1]
+    node("add").sched.loop_axis = z2
+    assert calls_axes(node("add")) == []
+    assert split_group(node("cut")) == [node("cut")] and split_before(node("cut")) == 0
+
+
+def test_splits_that_belong_together() -> None:
+    graph = AscGraph("cuts")
+    z1 = [graph.create_axis("z0", 2), graph.create_axis("z1", 9)][1]
+    x = ops.Abs(ops.Load(ops.Data(graph, "x")))
+    parts = []
+    for index, gid, size in ((1, 0, 4), (0, 0, 5), (0, 1, 9)):
+        (y,) = ops.Split(x, z1, [size])
+        y.node.attrs.update(index=index, gid=gid)
+        parts.append(y.node)
+    second, first, other = parts
+    assert split_group(second) == split_group(first) == [first, second] and split_group(other) == [other]
+    assert (split_before(first), split_before(second), split_before(other)) == (0, 5, 0)
+    assert axis_of(second) is z1
+
+
+def test_a_graph_without_axes_or_outputs() -> None:
+    with pytest.raises(AscendError, match="graph `none` has no axis"):
+        ascend.check_hint(AscGraph("none"))
+    graph = AscGraph("open")
+    graph.create_axis("z0", 4)
+    ops.Store(ops.Load(ops.Data(graph, "x")))
+    with pytest.raises(AscendError, match="graph `open` has no Output"):
+        ascend.check_hint(graph)
+    with pytest.raises(AscendError, match="is not a graph"):
+        ascend.check_hint("graph")  # type: ignore[arg-type]
+
+
+def tiled() -> tuple[AscGraph, Callable[[str], AscNode]]:
+    graph = ascend.auto_schedule(chain())[0].groups[0].impls[0].graph
+    ascend.check_impl(graph)
+    return graph, graph.find_node
+
+
+def chain() -> AscGraph:
+    graph = AscGraph("chain")
+    graph.create_axis("z0", 40), graph.create_axis("z1", 30)
+    ops.Output(ops.Store(ops.Abs(ops.Load(ops.Data(graph, "x")))), "y")
+    return graph
+
+
+def test_rules_of_what_is_scheduled() -> None:
+    graph, node = tiled()
+    outer = next(a for a in graph.axes if a.bind_block)
+    node("abs_0").sched.axis = [*node("abs_0").sched.axis[1:], outer]
+    with pytest.raises(AscendError, match="block-outermost.*the block-outer axis of `abs_0` is not its outermost loop"):
+        ascend.check_impl(graph)
+    graph, node = tiled()
+    node("abs_0").y.vectorized_axis, node("abs_0").y.vectorized_strides = [], []
+    with pytest.raises(
+        AscendError, match=r"vectorized-axis.*`abs_0.y` holds `z0z1t` of a call, which is not vectorized"
+    ):
+        ascend.check_impl(graph)
+    graph, node = tiled()
+    graph.axes[0].type = AxisType.BLOCK_OUT
+    with pytest.raises(AscendError, match="split-pair|one-block-outer"):
+        ascend.check_impl(graph)
+    for change, said in (
+        (lambda a: setattr(a, "split_pair", None), "is a half of a split, and the other half is not there"),
+        (lambda a: setattr(a, "from_", ()), "is a half of a split, and the other half is not there"),
+        (
+            lambda a: setattr(a, "from_", (AscGraph("o").create_axis("q", 2),)),
+            "is made of `q`, which its graph does not have",
+        ),
+    ):
+        graph, node = tiled()
+        change(next(a for a in graph.axes if a.is_inner))
+        with pytest.raises(AscendError, match=re.escape(said)):
+            ascend.check_impl(graph)
+
+
+def test_parts_that_are_moved() -> None:
+    graph = AscGraph("parts")
+    axes = [graph.create_axis("z0", 4), graph.create_axis("z1", 6)]
+    x = ops.Data(graph, "x", sizes=[8, 6])
+    ops.Load(x), ops.Load(x, offset=6), ops.Load(x, sizes=[4, 6]), ops.Load(x, offset=7, sizes=[2, 3])
+    sizes(ops.Nddma(x), 4, 6), sizes(ops.Nddma(x, offset=3), 4, 6)
+    ops.Output(ops.Store(ops.Load(x), offset=5), "y", sizes=[9, 6])
+    found = [(node.name, str(offset), part, whole) for node, _, offset, part, whole in moved_parts(graph)]
+    assert found == [
+        ("load_1", "6", 48, 48),
+        ("load_2", "0", 24, 48),
+        ("load_3", "7", 9, 48),
+        ("nddma_1", "3", 24, 48),
+        ("store_0", "5", 48, 54),
+    ]
+    assert axes[0].size == 4
+
+
+def test_kinds_of_dtypes() -> None:
+    graph = AscGraph("kinds")
+    graph.create_axis("z0", 4)
+    half = ops.Load(ops.Data(graph, "x", dtype="bfloat16"))
+    ops.Output(ops.Store(ops.Exp(half)), "y")
+    ascend.check_hint(graph)
+    ops.Output(ops.Store(ops.BitwiseNot(half)), "z")
+    with pytest.raises(
+        AscendError, match=r"op-dtype.*takes signed integers, unsigned integers, and `load_0.y` is `bfloat16`"
+    ):
+        ascend.check_hint(graph)
+
+
+@pytest.mark.parametrize(
+    ("places", "refused"), [([0], False), ([1], False), ([0, 1], True), ([0, 1, 2], True), ([1, 2], False)]
+)
+def test_an_argmax_reduces_one_axis(places: list[int], refused: bool) -> None:
+    """An axis of one element does not count."""
+    graph = AscGraph("greatest")
+    axes = [graph.create_axis(name, size) for name, size in (("z0", 4), ("z1", 6), ("z2", 1))]
+    y = ops.ArgMax(ops.Load(ops.Data(graph, "x")), [axes[p] for p in places])
+    ops.Output(ops.Store(y), "y")
+    if not refused:
+        ascend.check_hint(graph)
+        return
+    with pytest.raises(AscendError, match="argmax-one-axis.*`argmax_0` reduces several axes"):
+        ascend.check_hint(graph)
+
+
+def test_the_block_outer_axis_is_outermost() -> None:
+    graph, node = tiled()
+    first, second, *rest = node("abs_0").sched.axis
+    assert first.bind_block
+    node("abs_0").sched.axis = [second, first, *rest]
+    with pytest.raises(AscendError, match="block-outermost"):
+        ascend.check_impl(graph)
+    graph, node = tiled()
+    outer = next(a for a in graph.axes if a.bind_block)
+    graph.axes.append(ascend.Axis(99, "q", Size.of(2), AxisType.BLOCK_OUT, outer.from_, outer.split_pair))
+    with pytest.raises(AscendError, match=f"one-block-outer.*has the block-outer axes {outer.name}, q"):
+        ascend.check_graph(graph)
+
+
+def test_a_concat_of_one_input_goes_along_the_first_axis() -> None:
+    graph = every_kind()
+    graph.find_node("cat").inputs = [graph.find_node("lx").y]
+    assert axis_of(graph.find_node("cat")) is graph.axes[0]
+
+
+@pytest.mark.parametrize(
+    ("strides", "span"), [([20, 3], 76), ([6, 1], 24), ([1, 4], 24), ([7, 1], 27), ([100, 10], 351)]
+)
+def test_an_array_with_gaps_takes_as_much_memory_as_from_its_first_to_its_last_element(
+    strides: list[int], span: int
+) -> None:
+    graph = AscGraph("gaps")
+    graph.create_axis("z0", 4), graph.create_axis("z1", 6)
+    ops.Output(ops.Store(ops.Abs(ops.Load(ops.Data(graph, "x", strides=strides)))), "y")
+    loads = nodes_of(ascend.lower_graph(graph).body, BufferLoad)
+    assert {str(load.buffer.shape) for load in loads if load.buffer.name == "x_flat"} == {f"({span},)"}
+    x = np.arange(span, dtype="float32")
+    (found,) = ascend.evaluate(graph, [np.lib.stride_tricks.as_strided(-x, (4, 6), [4 * s for s in strides])])
+    assert [found[0, 0], found[3, 5]] == [0, span - 1]
+
+
+@pytest.mark.parametrize(("columns", "kept"), [(6, False), (1, True)])
+def test_indices_are_repeated_only_along_axes_that_the_table_lacks(columns: int, kept: bool) -> None:
+    graph = AscGraph("table")
+    z0, z1 = graph.create_axis("z0", 4), graph.create_axis("z1", 6)
+    at = ops.Broadcast(ops.Load(ops.Data(graph, "at", [z0], dtype="int32")), z1)
+    y = ops.Gather(ops.Data(graph, "t", sizes=[9, columns]), at, z0)
+    ops.Output(ops.Store(ops.Exp(y)), "y")
+    ascend.check_hint(graph)
+    sunk = sink_broadcasts(graph)
+    gather = sunk.of_type("Gather")[0]
+    assert (gather.inputs[1].node.type == "Broadcast") is kept
+
+
+def test_data_classes_are_values_but_for_graphs_and_what_is_gathered() -> None:
+    found = data_classes("tvmagic.ascend")
+    assert {name for name, frozen in found.items() if frozen} == {
+        "Cost", "_Call", "Machine", "Npu", "OpType", "Template", "Stage", "Part", "Read", "Choice", "Tiling"
+    }  # fmt: skip

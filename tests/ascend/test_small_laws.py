@@ -1,0 +1,172 @@
+"""Small functions of scheduling and tiling, each by the law that it keeps."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from ascend_graphs import softmax
+
+from tvmagic import ascend
+from tvmagic.ascend import AscGraph, Npu, Size, ops
+from tvmagic.ascend.cost import _follows as follows
+from tvmagic.ascend.cost import number
+from tvmagic.ascend.kernel_calls import CTYPES, c_size
+from tvmagic.ascend.npu import _whole as whole
+from tvmagic.ascend.padding import row_strides
+from tvmagic.ascend.partition import templates_of
+from tvmagic.ascend.pipeline import pipeline
+from tvmagic.ascend.queues import MOST_QUEUES
+from tvmagic.ascend.queues import _too_many as too_many
+from tvmagic.ascend.sizes import parse_size
+from tvmagic.ascend.tiling import _cores as cores
+from tvmagic.ascend.tiling import _largest as largest
+
+
+def test_the_largest_size_that_fits() -> None:
+    """For all sizes up to some number, and all limits; 1 if none does."""
+    for high in range(1, 40):
+        for limit in range(45):
+            assert largest(high, lambda size, limit=limit: size <= limit) == max(1, min(high, limit))
+
+
+def test_cores_that_have_something_to_do() -> None:
+    """If each takes as many tiles as the busiest."""
+    for tiles in range(1, 60):
+        for there in range(1, 20):
+            each = -(-tiles // there)
+            assert cores(tiles, there) == sum(1 for core in range(there) if core * each < tiles)
+
+
+@pytest.mark.parametrize(
+    ("size", "block", "found"), [(0, 32, 0), (1, 32, 32), (32, 32, 32), (33, 32, 64), (31.5, 32, 32), (7, 1, 7)]
+)
+def test_whole_blocks(size: float, block: int, found: int) -> None:
+    assert whole(size, block) == found
+
+
+def most_at_once(lives: list[tuple[int, int]]) -> int:
+    return max((sum(first <= now <= last for first, last in lives) for now in range(60)), default=0)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_no_more_tensors_wait_than_there_are_queues(again: bool) -> None:
+    """A life that is cut ends where it begins, or (`again`) begins only where it ends; nothing is cut without need."""
+    rng = random.Random(2)
+    for _ in range(300):
+        starts = rng.sample(range(50), rng.randint(1, 12))
+        lives = [(start, start + rng.randint(1, 20)) for start in sorted(starts)]
+        cut = too_many(lives, again)
+        if most_at_once(lives) <= MOST_QUEUES:
+            assert not cut
+        left = [(last, last) if again else (first, first) for n, (first, last) in enumerate(lives) if n in cut]
+        kept = [life for n, life in enumerate(lives) if n not in cut]
+        assert most_at_once(kept) <= MOST_QUEUES and len(left) == len(cut)
+
+
+@pytest.mark.parametrize("buffers", [1, 2, 3])
+@pytest.mark.parametrize("times", [(3.0, 2.0, 1.0), (1.0, 5.0, 1.0), (2.0, 0.0, 4.0), (0.0, 1.0, 0.0)])
+def test_what_a_core_does_when(times: tuple[float, float, float], buffers: int) -> None:
+    """Each unit does one tile after the other; a tile goes from unit to unit, and into a queue that has a free buffer."""
+    stages = pipeline(times, 7, buffers)
+    by_unit = [[s for s in stages if s.unit == unit] for unit in range(3)]
+    assert [[s.tile for s in unit] for unit in by_unit] == [list(range(7))] * 3
+    for unit, time in zip(by_unit, times):
+        assert all(s.end - s.start == time for s in unit) and all(a.end <= b.start for a, b in pairwise(unit))
+    came, computed, went = by_unit
+    for tile in range(7):
+        assert came[tile].end <= computed[tile].start and computed[tile].end <= went[tile].start
+        if tile >= buffers:
+            assert (
+                came[tile].start >= (computed if times[1] else went)[tile - buffers].end
+                and computed[tile].start >= went[tile - buffers].end
+            )
+        # nothing waits without a reason
+        reasons = [0.0, *(s.end for s in (*came[:tile], *computed[: max(0, tile)], *went[: max(0, tile)]))]
+        assert came[tile].start in reasons and (
+            computed[tile].start in reasons or computed[tile].start == came[tile].end
+        )
+    assert pipeline(times, 0, 2) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [("s0", "t->s0"), ("(2 * s0)", "2 * t->s0"), ("z0t_size", "t->graph0_z0t_size"), ("Ceiling((s0 / (z0t_size)))", "Ceiling((t->s0 / (t->graph0_z0t_size)))"), ("7", "7"), ("Max(s0, 3)", "Max(t->s0, 3)"), ("(s0 + s1)", "t->s0 + t->s1"),
+     ("(2 * s0) * (3 + s1)", "(6 * t->s0) + (2 * t->s0 * t->s1)")],
+)  # fmt: skip
+def test_sizes_in_a_kernel(size: str, text: str) -> None:
+    found = c_size(parse_size(size), "graph0_")
+    assert found.replace(" ", "").strip("()") == text.replace(" ", "").strip("()")
+    assert set(CTYPES.values()) >= {"half", "float", "bfloat16_t", "uint8_t"} and CTYPES["float16"] == "half"
+
+
+def test_sizes_as_functions() -> None:
+    size = parse_size("Ceiling(s0 / 3) * 2 + s0 / 4")
+    assert number(size)({"s0": 10}) == 10.5 and number(size) is number(parse_size("2 * Ceiling(s0 / 3) + s0 / 4"))
+    assert number(Size.of(0))({}) == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "following", "rows", "run", "goes_on"),
+    [(16, 160, 10, 16, True), (20, 200, 10, 16, True), (21, 200, 10, 16, False), (16, 200, 10, 16, True), (16, 201, 10, 16, False), (100, 16, 1, 16, True), (100, 20, 1, 16, True), (100, 21, 1, 16, False), (None, None, 10, 16, True),
+     (16, None, 10, 16, True), (None, 16, 1, 16, True)],
+)  # fmt: skip
+def test_what_goes_on_in_memory(row: int | None, following: int | None, rows: int, run: int, goes_on: bool) -> None:
+    """Up to a quarter more than what is moved is still behind it; of a gather nothing is."""
+    steps: Any = tuple(None if step is None else (lambda values, step=step: step) for step in (row, following))
+    call = type("Call", (), {"steps": steps, "kind": "load"})
+    assert follows(call, {}, rows, run) is goes_on  # type: ignore[arg-type]
+    call.kind = "gather"
+    assert not follows(call, {}, rows, run)  # type: ignore[arg-type]
+
+
+def graph(*sizes: int | str) -> AscGraph:
+    made = AscGraph("g")
+    for n, size in enumerate(sizes):
+        made.create_axis(f"z{n}", made.create_size(size) if isinstance(size, str) else size)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("lengths", "dtype", "padded", "dense"),
+    [([4, 6], "float32", ["8", "1"], ["6", "1"]), ([4, 8], "float32", ["8", "1"], ["8", "1"]), ([4, 6], "float16", ["16", "1"], ["6", "1"]), ([4, 6], "int8", ["32", "1"], ["6", "1"]), ([1, 6], "float32", ["0", "1"], ["0", "1"]),
+     ([3, 4, 5], "float64", ["32", "8", "1"], ["20", "5", "1"]), ([3, 4, 1], "float32", ["8", "1", "0"], ["4", "1", "0"]), ([4, "s"], "float32", ["Align(s, 8)", "1"], ["s", "1"])],
+)  # fmt: skip
+def test_strides_of_padded_rows(lengths: list[int | str], dtype: str, padded: list[str], dense: list[str]) -> None:
+    """Rows begin with whole blocks of 32 bytes, if there are several."""
+    made = graph(*lengths)
+    y = ops.Load(ops.Data(made, "x", dtype=dtype))
+    y.vectorized_axis = list(y.axis)
+    assert [str(s) for s in row_strides(y, padded=True)] == padded and [str(s) for s in row_strides(y)] == dense
+
+
+def test_templates() -> None:
+    """Loops over reduced tiles only if something is reduced and no place of a greatest element is wanted."""
+
+    def names(make: Any, *sizes: int) -> list[str]:
+        made = graph(*sizes)
+        x = ops.Load(ops.Data(made, "x"))
+        ops.Output(ops.Store(make(made, x)), "y")
+        return [t.name for t in templates_of(made)]
+
+    assert names(lambda g, x: ops.Abs(x), 4, 6) == ["row_local"]
+    assert names(lambda g, x: ops.Sum(x, "z1"), 4, 6) == ["row_local", "loop_local"]
+    assert names(lambda g, x: ops.ArgMax(x, "z1"), 4, 6) == ["row_local"]
+    parts = lambda g, place, n: [
+        ops.Load(ops.Data(g, f"p{k}", sizes=[s if i != place else n for i, s in enumerate((4, 6))])) for k in range(2)
+    ]  # noqa: E731
+    assert names(lambda g, x: ops.Concat(parts(g, 1, 3), "z1"), 4, 6) == ["row_local", "row_global"]
+    assert names(lambda g, x: ops.Concat(parts(g, 0, 2), "z0"), 4, 6) == ["row_global"]
+
+
+@pytest.mark.parametrize("columns", [64, 100])
+def test_tiles_are_as_the_machine_has_cores(columns: int) -> None:
+    """Of those near the best the tiling that keeps the most cores busy, whatever their number."""
+    for count in (1, 3, 48):
+        tiling = ascend.auto_tiling(ascend.auto_schedule(softmax(4800, columns))[:1], machine=Npu("n", count, 10**5))
+        assert tiling.choices[0].cost.cores == count
+        sizes = tiling.choices[0].sizes
+        assert math.ceil(math.ceil(4800 / sizes["z0t_size"]) / sizes["z0Tb_size"]) == count

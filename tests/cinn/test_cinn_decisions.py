@@ -1,0 +1,231 @@
+"""Lowering and searches of CINN, small decision by small decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from data_classes import data_classes
+from step_programs import program
+
+import tvmagic
+from tvmagic.cinn import IRSchedule, RuleApplyType, SearchSpace
+from tvmagic.cinn.search import FLT_MAX, SearchState
+from tvmagic.cinn.to_tir import _statements as statements
+from tvmagic.cinn.to_tir import lower_schedule_blocks
+from tvmagic.errors import TVMagicError
+from tvmagic.eval.machine import run_function
+from tvmagic.ir import BufferStore, Evaluate, For, ForKind, IfThenElse, IntImm, SeqStmt, Stmt, Var, decl_buffer
+from tvmagic.ir.query import nodes_of
+from tvmagic.script import from_cinn
+
+
+def test_data_classes_are_values_but_for_what_is_gathered() -> None:
+    found = data_classes("tvmagic.cinn")
+    assert {name for name, frozen in found.items() if frozen} == {
+        "Verdict",
+        "Condition",
+        "TilingConfig",
+        "Span",
+        "Leaf",
+        "Step",
+    }
+
+
+# ---------------------------------------------------------------------------- lowering
+
+B = decl_buffer((64,), "float32", "B")
+STORE = BufferStore(B, IntImm("int32", 1).astype("float32"), [0])
+
+
+def loop(extent: Any, body: Stmt, kind: ForKind = ForKind.SERIAL) -> For:
+    return For(Var("i", "int32"), 0, extent, kind, body)
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        (STORE, 1), (Evaluate(0), 1), (SeqStmt([STORE, STORE, Evaluate(0)]), 3), (loop(5, STORE), 1), (loop(5, STORE, ForKind.UNROLLED), 5), (loop(5, SeqStmt([STORE, STORE]), ForKind.UNROLLED), 10), (loop(Var("n", "int32"), STORE, ForKind.UNROLLED), 1),
+        (loop(3, loop(4, STORE, ForKind.UNROLLED), ForKind.UNROLLED), 12), (IfThenElse(Var("c", "bool"), STORE, None), 2),
+    ],
+)  # fmt: skip
+def test_statements_once_loops_are_written_out(body: Stmt, count: int) -> None:
+    assert statements(body) == count
+
+
+TEXT = """
+serial for (i, 0, 3)
+{
+  vectorize[LENGTH] for (j, LOW, EXTENT)
+  {
+    ScheduleBlock(B)
+    {
+      i0, i1 = axis.bind(i, j)
+      B[i0, i1] = (A[i0, i1] * 2.00000000f)
+    }
+  }
+}"""
+
+
+@pytest.mark.parametrize(
+    ("length", "low", "extent", "kinds"),
+    [
+        (4, 0, 16, [("serial", 4), ("vectorized", 4)]), (4, 0, 18, [("serial", 4), ("vectorized", 4), ("serial", 2)]), (4, 0, 4, [("vectorized", 4)]), (4, 0, 5, [("vectorized", 4), ("serial", 1)]), (4, 0, 3, [("serial", 3)]), (1, 0, 6, [("serial", 6)]),
+        (4, 2, 9, [("serial", 2), ("vectorized", 4), ("serial", 1)]), (8, 0, 8, [("vectorized", 8)]), (3, 1, 7, [("serial", 2), ("vectorized", 3), ("serial", 1)]),
+    ],
+)  # fmt: skip
+def test_loops_by_vectors(length: int, low: int, extent: int, kinds: list[tuple[str, int]]) -> None:
+    """Vectors of the length asked for, and what is left one by one; the same elements, from the same first one on."""
+    function = from_cinn(
+        TEXT.replace("LENGTH", str(length)).replace("LOW", str(low)).replace("EXTENT", str(extent)),
+        dict.fromkeys("AB", ((3, 20), "float32")),
+    )
+    lowered = plain(function)
+    inside = [n for n in nodes_of(lowered.body, For) if n.loop_var.name != "i"]
+    found = sorted((n.kind.name.lower(), int(n.extent)) for n in inside)
+    assert found == sorted(kinds)
+    given, out = np.random.default_rng(0).normal(size=(3, 20)).astype("float32"), np.zeros((3, 20), "float32")
+    run_function(tvmagic.lower(function)["main"], [given, out])
+    wanted = np.zeros((3, 20), "float32")
+    wanted[:, low : low + extent] = 2 * given[:, low : low + extent]
+    np.testing.assert_array_equal(out, wanted)
+
+
+def plain(function: Any) -> Any:
+    return lower_schedule_blocks()(tvmagic.IRModule({"main": function}))["main"]
+
+
+@pytest.mark.parametrize(
+    ("step", "inner", "outer", "unrolled"),
+    [
+        (0, 4, 8, []),
+        (3, 4, 8, []),
+        (4, 4, 8, ["j"]),
+        (31, 4, 8, ["j"]),
+        (32, 4, 8, ["i", "j"]),
+        (1024, 16, 16, ["i", "j"]),
+        (255, 16, 16, ["j"]),
+    ],
+)
+def test_loops_that_are_unrolled_as_the_root_says(step: int, inner: int, outer: int, unrolled: list[str]) -> None:
+    """From inside, as long as the statements, written out, are not more than the step."""
+    text = f"""
+ScheduleBlock(root)
+{{
+  attrs(auto_unroll_max_step:{step})
+  serial for (i, 0, {outer})
+  {{
+    serial for (j, 0, {inner})
+    {{
+      ScheduleBlock(B)
+      {{
+        i0, i1 = axis.bind(i, j)
+        B[i0, i1] = (A[i0, i1] * 2.00000000f)
+      }}
+    }}
+  }}
+}}"""
+    lowered = plain(from_cinn(text))
+    assert sorted(n.loop_var.name for n in nodes_of(lowered.body, For) if n.kind is ForKind.UNROLLED) == unrolled
+    assert "auto_unroll_max_step" not in str(lowered)
+
+
+def test_parallel_loops_in_one_another() -> None:
+    text = TEXT.replace("serial for (i", "parallel for (i").replace(
+        "vectorize[LENGTH] for (j, LOW, EXTENT)", "parallel for (j, 0, 8)"
+    )
+    lowered = plain(from_cinn(text))
+    assert {n.loop_var.name: n.kind for n in nodes_of(lowered.body, For)} == {
+        "i": ForKind.PARALLEL,
+        "j": ForKind.SERIAL,
+    }
+    vectors = (
+        TEXT.replace("serial for (i, 0, 3)", "vectorize[4] for (i, 0, 8)")
+        .replace("LENGTH", "4")
+        .replace("LOW", "0")
+        .replace("EXTENT", "4")
+    )
+    kinds = {n.loop_var.name: n.kind for n in nodes_of(plain(from_cinn(vectors)).body, For)}
+    assert kinds == {"i": ForKind.SERIAL, "j": ForKind.VECTORIZED}
+
+
+# ---------------------------------------------------------------------------- searches
+
+
+class Rule:
+    """A rule that answers alike for every block, and makes states that cost what it is told, or an error."""
+
+    def __init__(self, answer: RuleApplyType, *costs: float) -> None:
+        self.answer, self.costs, self.asked = answer, costs, list[str]()
+
+    def analyse_apply_type(self, state: SearchState, name: str) -> RuleApplyType:
+        self.asked.append(name)
+        return self.answer
+
+    def apply_on_block(self, state: SearchState, name: str) -> list[SearchState]:
+        if not self.costs:
+            raise TVMagicError("no place for a cache")
+        return [SearchState(state.ir_schedule, cost) for cost in self.costs]
+
+
+CANNOT, APPLY, PRUNE = RuleApplyType.CANNOT_APPLY, RuleApplyType.APPLY, RuleApplyType.APPLY_AND_PRUNE_OTHER_RULES
+
+
+@pytest.mark.parametrize(
+    ("rules", "costs", "asked"),
+    [
+        ([(CANNOT, 1)], [FLT_MAX], 1), ([(APPLY, 1)], [1], 1), ([(APPLY, 1, 2), (APPLY, 3)], [1, 2, 3], 2), ([(PRUNE, 1), (APPLY, 2)], [1], 1), ([(CANNOT, 1), (PRUNE, 2), (APPLY, 3)], [2], 2), ([(APPLY,), (APPLY, 2)], [2], 2),
+        ([(PRUNE,), (APPLY, 2)], [2], 2), ([(APPLY,)], [FLT_MAX], 1), ([(APPLY, 1), (PRUNE, 2), (APPLY, 3)], [1, 2], 2),
+    ],
+)  # fmt: skip
+def test_rules_are_tried_until_one_prunes(rules: list[Any], costs: list[float], asked: int) -> None:
+    """What cannot be applied, or finds no place, makes no state; if nothing does, the state stays."""
+    space = SearchSpace(program("chain").schedule(), seed=1)
+    tried = [Rule(answer, *made) for answer, *made in rules]
+    space.rules = tried  # type: ignore[assignment]
+    state = SearchState(space.ir_schedule)
+    assert [found.cost for found in space._on_block(state, "B", "rule_prune")] == costs
+    assert sum(len(rule.asked) for rule in tried) == asked
+
+
+def test_rules_at_random() -> None:
+    """One alone; or all, those behind the first that made something left out half of the time, and none prunes."""
+    space = SearchSpace(program("chain").schedule(), seed=1)
+    counts = {"random": [0] * 4, "random_prune": [0] * 4}
+    for strategy, seen in counts.items():
+        for _ in range(60):
+            space.rules = [Rule(APPLY, 1), Rule(PRUNE, 2), Rule(APPLY, 3)]  # type: ignore[list-item]
+            found = space._on_block(SearchState(space.ir_schedule), "B", strategy)
+            seen[len(found)] += 1
+    assert counts["random"] == [0, 60, 0, 0] and counts["random_prune"][0] == 0 and min(counts["random_prune"][1:]) > 3
+
+
+def test_states_are_ordered_by_cost_and_equal_by_program() -> None:
+    one, two = SearchState(program("chain").schedule(), 1.0), SearchState(program("chain").schedule(), 2.0)
+    other = SearchState(program("matmul").schedule(), 1.0)
+    assert (
+        one == two
+        and hash(one) == hash(two)
+        and one != other
+        and one != 3
+        and one < two
+        and two >= one
+        and not one < other
+    )
+    assert (
+        one.copy() is not one
+        and (one.copy().cost, one.copy()) == (1.0, one)
+        and SearchState(one.ir_schedule).cost == FLT_MAX
+    )
+    named = SearchState(IRSchedule(program("chain").function))
+    named.ir_schedule.split("B", 0, [-1, 4])
+    assert named != one
+    with pytest.raises(TVMagicError, match="`odd` is no way to make sketches"):
+        SearchSpace(program("chain").schedule()).generate_sketches(1, "odd")
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_as_many_sketches_as_are_asked_for(count: int) -> None:
+    found = SearchSpace(program("chain").schedule(), seed=2).generate_sketches(count)
+    assert len(found) == count and len(set(found)) == count

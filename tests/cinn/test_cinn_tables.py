@@ -1,0 +1,457 @@
+"""CINN's text, small decision by small decision: numbers, operators, places of errors, types, attributes, blocks."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic.cinn.text.limits import left_out
+from tvmagic.cinn.text.numbers import float_text, int_text, number_type, number_value, plain_float
+from tvmagic.cinn.text.parser import is_cinn_text
+from tvmagic.cinn.text.syntax import INFIX, Expr, Statement, Text, parse_programs
+from tvmagic.cinn.text.types import cast_type
+from tvmagic.errors import DiagnosticError, TVMagicError
+from tvmagic.ir import Block, FloatImm, For, IntImm, IterVar, LetStmt, PrimFunc, post_order_visit
+from tvmagic.script import cinn_text, from_cinn, from_source
+
+# ---------------------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "text"),
+    [
+        ("int32", 7, "7"), ("int32", -7, "-7"), ("int64", 5, "5ll"), ("uint64", 5, "5ull"), ("uint32", 5, "5"), ("int8", -5, "(int8_t)-5"),
+        ("uint16", 9, "(uint16_t)9"), ("int16", 3, "(int16_t)3"), ("bool", 1, "true"), ("bool", 0, "false"), ("float32", 0.5, "0.500000000f"),
+        ("float64", 0.5, "0.50000000000000000"), ("float32", 1e20, "1.00000002e+20f"), ("float32", -2.0, "-2.00000000f"), ("float16", 0.5, "(float16)0.5f"),
+        ("float16", 0.1, "(float16)0.099976f"), ("bfloat16", 0.1, "(bfloat16)0.100097656f"), ("float32", math.inf, "inf"), ("float64", -math.inf, "-inf"),
+        ("float32", math.nan, "nan"), ("float16", math.inf, "cinn::common::raw_uint16_to_float16(0x7c00)"), ("float16", math.nan, "cinn::common::raw_uint16_to_float16(0x7e00)"),
+        ("bfloat16", math.inf, "cinn::common::raw_uint16_to_bfloat16(0x7F80)"), ("bfloat16", math.nan, "cinn::common::raw_uint16_to_bfloat16(0x7FC0)"),
+        ("float16", -math.inf, "-(cinn::common::raw_uint16_to_float16(0x7c00))"), ("float32", 0.0, "0.00000000f"), ("float32", -0.0, "-0.00000000f"),
+    ],
+)  # fmt: skip
+def test_numbers_are_printed_and_read(dtype: str, value: float, text: str) -> None:
+    printed = float_text(FloatImm(dtype, value)) if "float" in dtype else int_text(IntImm(dtype, int(value)))
+    assert printed == text
+    if dtype == "bool" or text.startswith("-("):
+        return
+    if math.isfinite(value) and dtype != "uint32":
+        assert str(number_type(text)) == dtype
+    if "raw" in text:
+        assert str(number_type(text)) == dtype
+    read = number_value(text)
+    assert isinstance(read, float) == ("float" in dtype)
+    rounded = float(np.dtype(dtype).type(value)) if dtype in ("float16", "float32") else value
+    assert read == pytest.approx(rounded, rel=1e-2 if "16" in dtype else 1e-8, nan_ok=True)
+    assert math.copysign(1, read) == math.copysign(1, value) or math.isnan(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0x0", 0.0), ("(int8_t)-5", -5), ("(float16)-0.5f", -0.5), ("-7ull", -7), ("-3", -3), ("1.5e3", 1500.0), ("1e2f", 100.0), ("2f", 2.0), ("-inff", -math.inf),
+     ("nanf", math.nan), ("-2.5f", -2.5), ("cinn::common::raw_uint16_to_float16(0x3c00)", 1.0), ("cinn::common::raw_uint16_to_bfloat16(0xBF80)", -1.0)],
+)  # fmt: skip
+def test_values_of_literals(text: str, value: float) -> None:
+    assert number_value(text) == pytest.approx(value, nan_ok=True) and type(number_value(text)) is type(value)
+
+
+def test_a_text_that_is_no_number() -> None:
+    with pytest.raises(TVMagicError, match=r"`1\.2\.3` is not a number"):
+        number_value("1.2.3")
+    assert [plain_float(v) for v in (2.0, 0.5, 1e-7, -3.25)] == ["2", "0.5", "1e-07", "-3.25"]
+
+
+# ---------------------------------------------------------------------------- operators and places
+
+
+def nested(expr: Expr) -> Iterator[Expr]:
+    yield expr
+    for arg in expr.args:
+        yield from nested(arg)
+
+
+def every(statements: list[Statement]) -> Iterator[Statement]:
+    for statement in statements:
+        yield statement
+        yield from every([*statement.init, *statement.body, *statement.otherwise])
+
+
+def parsed(text: str) -> list[Statement]:
+    (program,) = parse_programs(Text(text))
+    return program.statements
+
+
+def tree(expr: Expr) -> Any:
+    return (expr.text, *map(tree, expr.args)) if expr.kind == "infix" else expr.text
+
+
+RANKS = [["or"], ["and"], ["==", "!="], ["<", "<=", ">", ">="], ["+", "-"], ["*", "/", "%"]]
+
+
+def drawn(rng: random.Random, depth: int) -> tuple[Any, str, int]:
+    """A random tree of operators, its text with the parentheses that it needs alone, and how tightly it binds."""
+    if depth == 0 or rng.random() < 0.2:
+        name = rng.choice("abcd")
+        return name, name, len(RANKS)
+    rank = rng.randrange(len(RANKS))
+    operator = rng.choice(RANKS[rank])
+    (left, left_text, left_rank), (right, right_text, right_rank) = drawn(rng, depth - 1), drawn(rng, depth - 1)
+    if left_rank < rank:
+        left_text = f"({left_text})"
+    if right_rank <= rank:  # operators of one rank go from left to right
+        right_text = f"({right_text})"
+    return (operator, left, right), f"{left_text} {operator} {right_text}", rank
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_operators_bind_as_in_c(seed: int) -> None:
+    wanted, text, _ = drawn(random.Random(seed), 4)
+    (statement,) = parsed(f"x = {text}")
+    assert tree(statement.exprs[0]) == wanted
+    assert {operator: rank for rank, operators in enumerate(RANKS) for operator in operators} == INFIX
+
+
+WHOLE = """\
+function f (_A, _B, n)
+ScheduleBlock(root)
+{
+  serial for (i, 0, (n + 4))
+  {
+    thread_bind[threadIdx.x] for (j, 1, 8)
+    {
+      vectorize[4] for (k, 0, 4)
+      {
+        ScheduleBlock(B)
+        {
+          i0, i1 = axis.bind(i, (j * 2))
+          read_buffers(_A[i0(0:4), i1(undefined:undefined)])
+          write_buffers(_B[(0:3)], _C[])
+          attrs(a:1, b:x, y, c.d:2)
+          init
+          {
+            B[i0] = 0.0f
+          }
+          float32 v = A[i0, (i1 % 3)]
+          if (!(v < 1.0f)) {
+            B[i0] = select(true, -(v), -7)
+          } else if ((i0 == 2)) {
+            B[i0] = float32x4(v)
+          } else {
+            while ((v > 2.0f))
+            {
+              assert((v != 3.0f), "a \\"b\\"")
+              call_extern("f", Reduce(sum, v,0.0f), (let t = v in (t and t)))
+            }
+          }
+        }
+      }
+    }
+  }
+}"""
+
+
+def test_what_a_text_holds() -> None:
+    (program,) = parse_programs(Text(WHOLE))
+    assert (program.name, program.arguments, program.braces) == ("f", ["_A", "_B", "n"], False)
+    (root,) = program.statements
+    outer, middle, inner, block = list(every([root]))[1:5]
+    assert [(s.kind, s.name, s.word, s.thread) for s in (outer, middle, inner)] == [
+        ("for", "i", "serial", ""), ("for", "j", "thread_bind", "threadIdx.x"), ("for", "k", "vectorize", "")
+    ]  # fmt: skip
+    assert inner.factor is not None and inner.factor.text == "4" and [e.text for e in middle.exprs] == ["1", "8"]
+    assert block.variables == ["i0", "i1"] and block.attrs == [("a", "1"), ("b", "x, y"), ("c.d", "2")]
+    ends = [(r.buffer, [(n, low and low.text, high and high.text) for n, low, high in r.axes]) for r in block.regions]
+    assert ends == [("_A", [("i0", "0", "4"), ("i1", None, None)]), ("_B", [(None, "0", "3")]), ("_C", [])]
+    assert [s.kind for s in block.init] == ["store"] and [s.kind for s in block.body] == ["let", "if"]
+    first = block.body[1]
+    (second,) = first.otherwise
+    assert (first.exprs[0].kind, second.kind, [s.kind for s in second.otherwise]) == ("not", "if", ["while"])
+    said, called = second.otherwise[0].body
+    assert [e.kind for e in said.exprs] == ["infix", "string"] and called.kind == "evaluate"
+    assert [e.kind for e in called.exprs[0].args] == ["string", "reduce", "let"]
+    value = first.body[0].exprs[0]
+    assert [(e.kind, e.text) for e in value.args] == [("bool", "true"), ("minus", "-"), ("number", "-7")]
+
+
+def test_every_part_of_a_text_has_its_place() -> None:
+    (program,) = parse_programs(Text(WHOLE))
+    words = {"block": "ScheduleBlock", "let": "float32", "list": "{"}
+    found = 0
+    for statement in every(program.statements):
+        begin = words.get(statement.kind) or (
+            statement.word if statement.kind == "for" else statement.name or statement.kind
+        )
+        if statement.kind == "evaluate":
+            begin = "call_extern"
+        assert WHOLE.startswith(begin, statement.offset), statement
+        for expr in (e for root in statement.exprs for e in nested(root)):
+            begin = {"reduce": "Reduce", "let": "let"}.get(expr.kind, expr.text)
+            assert WHOLE.startswith(begin, expr.offset), expr
+            found += 1
+    assert found > 40
+
+
+B = "serial for (i, 0, 8)\n{\n  ScheduleBlock(B)\n  {\n    i0 = axis.bind(i)\n    B[i0] = {}\n  }\n}"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "underlined", "said"),
+    [
+        ("$", 1, "$", "`$` means nothing in CINN's text"), ("x = $", 1, "$", "`$` means nothing"), ("x = ", 1, "x", ""), ("x = (1", 1, "the end", "`)` is expected"),
+        ("serial for (i, 0 8)\n{ }", 1, "8", "`,` is expected here, not `8`"), ("serial for (1, 0, 8)\n{ }", 1, "1", "the loop's variable is expected here, not `1`"),
+        ("{\n  B[0] = 1", 1, "{", "this brace is never closed"), ("ScheduleBlock(B)\n{\n  B[0] = 1", 1, "ScheduleBlock", "the block `B` is never closed"),
+        ("ScheduleBlock(7)", 1, "7", "the block's name is expected here"), ("assert(1)", 1, "assert", "`assert` takes a condition and a text"),
+        ("\n  assert(1, 2, 3)", 2, "assert", "`assert` takes a condition and a text"), ("x += 1", 1, "+=", "`+=` means nothing"), ("A[0] -= 1", 1, "-=", "`-=` means nothing"),
+        ("A[0]", 1, "A", "an expression alone is no statement"), ("f(x) = 1", 1, "f", "only a tensor's element or a variable can be stored to"), ("x = * 2", 1, "*", "an expression cannot begin with `*`"),
+        ("x = y<float32>(1)", 1, "y", "there is no template `y`"), ("poly_for (i, 0, 3)", 1, "poly_for", "`poly_for` is a loop with a condition"),
+        ("ScheduleBlock(B)\n{\n  i0, i1 = axis.bind(i)\n}", 1, "ScheduleBlock"[:1], "2 variables are bound to 1 values"),
+        ("ScheduleBlock(B)\n{\n  attrs a:1\n  B[0] = 1\n}", 3, "attrs", "an expression alone is no statement"), ("ScheduleBlock(B)\n{\n  attrs(a:1\n  B[0] = 1\n}", 3, "attrs", "attributes are written"),
+        ("ScheduleBlock(B)\n{\n  attrs(1)\n  B[0] = 1\n}", 3, "attrs", "an attribute is written `key:value`"), ("alloc(3)", 1, "3", "a buffer is expected here"),
+        ("function f (1)\nx = 1", 1, "1", "an argument is expected here"), ("function f (_A _B)\nx = 1", 1, "_B", "`,` is expected here"), ("function f (_A)", 1, "f", "the function holds no statement"),
+        ("  ", 1, " ", "the text holds no statement"), ("x = \"a\" +", 1, "+", "the text ends in the middle of a statement"),
+    ],
+)  # fmt: skip
+def test_places_of_errors(text: str, line: int, underlined: str, said: str) -> None:
+    with pytest.raises(DiagnosticError) as raised:
+        parse_programs(Text(text))
+    error, rows = raised.value, text.split("\n")
+    assert said in error.message and error.span.line == line and error.source_line == rows[line - 1]
+    if said and underlined != "the end":
+        assert rows[line - 1][error.span.column - 1 :].startswith(
+            underlined
+        ) and error.span.end_column - error.span.column == len(underlined)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A[i0] + A", "the tensor `A` has no indices here"), ("A[i0, 0] + A[i0]", "`A` has 2 dimensions, not 1"), ("noname(A[i0])", "there is no function `noname`"),
+        ("A[1.0f]", "an index is an integer, not `float32`"), ("A[(i0 < 3)]", "an index is an integer, not `bool`"), ("(1.0f + 1.00000000000000000)", "`float32` and `float64` meet in one expression"),
+        ("(5ll + true)", "`bool` and `int64` meet in one expression"), ("((i0 < 1) + 1.0f)", "meet in one expression"), ("(" + "9" * 401 + " + 1)", "the number has too many digits"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit(text: str, said: str) -> None:
+    with pytest.raises(DiagnosticError) as raised:
+        from_cinn(B.replace("{}", text))
+    assert said in raised.value.message and raised.value.span.line == 6
+
+
+# ---------------------------------------------------------------------------- types
+
+
+def types_of(func: PrimFunc) -> dict[str, str]:
+    found = {b.name: str(b.dtype) for b in func.buffer_map.values()}
+    found |= {p.name: str(p.dtype) for p in func.params if p not in func.buffer_map}
+
+    def note(node: Any) -> None:
+        if isinstance(node, LetStmt):
+            found[node.var.name] = str(node.var.dtype)
+        elif isinstance(node, For):
+            found[node.loop_var.name] = str(node.loop_var.dtype)
+
+    post_order_visit(func.body, note)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "types"),
+    [
+        ("A[i0]", "A float32 B float32 i int32"), ("(A[i0] + 1)", "A int32 B int32"), ("(A[i0] + 1ll)", "A int64 B int64"), ("(A[i0] * 2.0)", "A float64 B float64"),
+        ("(A[i0] * 2.0f)", "A float32 B float32"), ("(A[i0] + (int8_t)1)", "A int8 B int8"), ("((A[i0] + 1) + 1ll)", "A int64 B int64"), ("((A[i0] + 1ll) + 1)", "A int64 B int64"),
+        ("float64(A[i0])", "A float32 B float64"), ("float32((A[i0] + (float16)1.0f))", "A float16 B float32"), ("(A[i0] < 3)", "A int32 B bool"), ("((A[i0] < 3ll) and C[i0])", "A int64 B bool C bool"),
+        ("!A[i0]", "A bool B bool"), ("-(A[i0])", "A float32 B float32"), ("select(C[i0], A[i0], 2.0)", "A float64 B float64 C bool"), ("if_then_else(C[i0], 1ll, A[i0])", "A int64 B int64 C bool"),
+        ("isnan(A[i0])", "A float32 B bool"), ("exp((A[i0] + 1.0))", "A float64 B float64"), ("(A[i0] + float32(C[(i0 / 2)]))", "A float32 B float32 C float32"), ("(let x = A[i0] in (x + 1ll))", "A int64 B int64"),
+        ("cinn_max(A[i0], 2.0)", "A float64 B float64"), ("(m + A[i0])", "A int32 B int32 m int32"), ("A[(n + i0)]", "A float32 n int32"), ("(A[i0] + inf)", "A float32 B float32"),
+        ("(inf + 1.0)", "B float64"), ("Reduce(sum, A[i0],0.0)", "A float64 B float64"), ("(A[i0] + (uint8_t)1)", "A uint8 B uint8"), ("(1 + (uint8_t)1)", "B uint8"), ("(A[i0] == true)", "A bool B bool"),
+    ],
+)  # fmt: skip
+def test_types_follow_from_the_text(value: str, types: str) -> None:
+    func = from_cinn(B.replace("{}", value))
+    words = types.split()
+    found = types_of(func)
+    assert {name: found[name] for name in words[::2]} == dict(zip(words[::2], words[1::2]))
+
+
+@pytest.mark.parametrize(
+    ("line", "types"),
+    [("float32 v = 1.0f", "v float32"), ("int64 v = 5", "v int64"), ("float16 v", "v float16"), ("v = (A[i0] + 1ll)", "v int64 A int64"), ("bool v = (A[i0] < 1.0)", "v bool A float64")],
+)  # fmt: skip
+def test_types_of_variables(line: str, types: str) -> None:
+    words = types.split()
+    found = types_of(from_cinn(B.replace("B[i0] = {}", f"{line}\n    B[i0] = A[i0]")))
+    assert {name: found[name] for name in words[::2]} == dict(zip(words[::2], words[1::2]))
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("float32", "float32"), ("float32x4", "float32x4"), ("bool", "bool"), ("int8x16", "int8x16"), ("void", None), ("string", None), ("floatx", None), ("float32xa", None),
+     ("float", None), ("uint64", "uint64"), ("bfloat16", "bfloat16"), ("exp", None), ("xfloat32", None)],
+)  # fmt: skip
+def test_names_of_casts(name: str, dtype: str | None) -> None:
+    found = cast_type(name)
+    assert (None if found is None else str(found)) == dtype
+
+
+# ---------------------------------------------------------------------------- texts as a whole
+
+
+@pytest.mark.parametrize(
+    ("text", "yes"),
+    [
+        (WHOLE, True), (B, True), ("// a\n\n  // b\nserial for (i, 0, 3)", True), ("{ { ScheduleBlock(root)", True), ("Expr 0 {\nx", True), ("vectorize[4] for (i, 0, 4)", True),
+        ("vectorize(4) for (i", True), ("thread_bind[blockIdx.x] for (i", True), ("thread_bind[invalid info] for (", True), ("default for (i", True), ("for (i, 0, 3)", False), ("warp for (i", False),
+        ("B[i] = A[i]", False), ("A: float32[3]", False), ("", False), ("function f (", True), ("def f(", False), ("ScheduleBlock", False),
+    ],
+)  # fmt: skip
+def test_texts_that_are_taken_as_cinns(text: str, yes: bool) -> None:
+    assert is_cinn_text(text) is yes
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("3", 3), ("-3", -3), ("3.5", 3.5), ("-.5", -0.5), ("1e3", 1000.0), ("-2e-1", -0.2), ("2.", 2.0), ("1.5e+2", 150.0), ("fast", "fast"), ("1.2.3", "1.2.3"), ("3x", "3x"), ("e5", "e5"), ("", "")],
+)  # fmt: skip
+def test_values_of_attributes(written: str, value: Any) -> None:
+    func = from_cinn(B.replace("    B[i0] = {}", f"    attrs(note:{written})\n    B[i0] = A[i0]"))
+    (found,) = [n for n in notes(func) if "note" in n]
+    plain = getattr(found["note"], "value", found["note"])
+    assert plain == value and type(plain) is type(value)
+
+
+def notes(func: PrimFunc) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    post_order_visit(
+        func.body,
+        lambda n: found.append(dict(n.annotations)) if hasattr(n, "name_hint") and hasattr(n, "annotations") else None,
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("word", "printed"),
+    [("serial", "serial"), ("default", "default"), ("for", "for"), ("thread_bind[invalid info]", "thread_bind[invalid info]"), ("unroll", "unroll"), ("vectorize[2]", "vectorize[2]"),
+     ("vectorize(8)", "vectorize[8]"), ("vectorize", "vectorize[8]"), ("parallel", "parallel"), ("thread_bind[blockIdx.y]", "thread_bind[blockIdx.y]")],
+)  # fmt: skip
+def test_kinds_of_loops(word: str, printed: str) -> None:
+    text = B.replace("{}", "A[i0]").replace("serial for", "for" if word == "for" else f"{word} for")
+    assert re.search(
+        rf"^ *{re.escape(printed)}{'' if printed == 'for' else ' for'} \(i, 0, 8\)$", cinn_text(from_cinn(text)), re.M
+    )
+
+
+@pytest.mark.parametrize(
+    ("bind", "extent"), [("i", 8), ("(i + 2)", 10), ("(i * 3)", 22), ("(7 - i)", 8), ("(i / 2)", 4), ("(i % 3)", 3)]
+)
+def test_sizes_follow_from_what_is_bound(bind: str, extent: int) -> None:
+    func = from_cinn(B.replace("{}", "A[(i0 + 1)]").replace("bind(i)", f"bind({bind})"))
+    assert {b.name: int(b.shape[0]) for b in func.buffer_map.values()} == {"A": extent + 1, "B": extent}
+
+
+@pytest.mark.parametrize(
+    ("guard", "extent"),
+    [
+        ("((i + 2) < 5)", 5),
+        ("((i + 2) <= 5)", 6),
+        ("(((i + 2) < 6) and (n < 3))", 6),
+        ("((i + 2) < 50)", 10),
+        ("((i + 1) < 5)", 10),
+    ],
+)
+def test_sizes_follow_from_conditions_around(guard: str, extent: int) -> None:
+    block = B.split("\n")[2:-1]
+    inner = "\n".join(block).replace("bind(i)", "bind((i + 2))").replace("{}", "A[i0]")
+    func = from_cinn(f"serial for (i, 0, 8)\n{{\n  if ({guard}) {{\n{inner}\n  }}\n}}")
+    assert [int(b.shape[0]) for b in func.buffer_map.values()] == [extent, extent]
+
+
+HEAD = "from tvm.script import tir as T\n\n@T.prim_func\ndef main(A: T.Buffer((8,), 'float32')):\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("    A[0] = T.float32(1)", ""), ('    for i in T.serial(8, annotations={"k": 1}):\n        A[i] = T.float32(1)', "the annotation `k` of a loop"),
+        ('    with T.attr(0, "key", 1):\n        A[0] = T.float32(1)', "the attribute `key`"),
+        ("    B = T.Buffer((4, 2), 'float32', data=A.data)\n    B[0, 0] = T.float32(1)", "that `B` is in the memory of `A`"),
+        ("    A_1 = T.Buffer((8,), 'float32', data=A.data)\n    A_1[0] = A[0]", "that `A_1` is in the memory of `A`"),
+    ],
+)  # fmt: skip
+def test_what_the_text_does_not_say(body: str, said: str) -> None:
+    assert left_out(from_source(HEAD + body)) == said
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["Reduce(sum, A[i0],1.00000000f)", "Reduce(Max, (A[i0] * 2.00000000f),A[0])", "(0.00000000f - A[i0])", "(0 - A[i0])", "-(A[i0])", "(-(A[i0]) - 1.00000000f)",
+     "cinn_own_function(A[i0], 2)", "cinn_own_function()", "select((i0 < 3), A[i0], -1.00000000f)", "call_extern(\"f\", A[i0])", "abs(A[i0])", "left_shift(A[i0], 2)",
+     "(A[(i0 / 2)] % 3)", "(!(i0 == 1) and true)", "float64(A[i0])", "cinn_min(A[i0], cinn_max(A[0], 2))", "(let x = A[i0] in (x * (x + 1.00000000f)))",
+     "inf", "(A[i0] + -inf)", "-7", "5ll", "(uint8_t)7", "true", "(A[i0] >= 3ull)"],
+)  # fmt: skip
+def test_values_there_and_back(value: str) -> None:
+    text = B.replace("{}", value)
+    printed = cinn_text(from_cinn(text), regions=False, head=False)
+    assert f"B[i0] = {value}\n" in printed and cinn_text(from_cinn(printed), regions=False, head=False) == printed
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ["__syncthreads()\nB[i0] = A[i0]", "alloc(_T, 32, 16)\nB[i0] = A[i0]\nfree(_T)", "call_extern(\"f\", A[i0])", "while ((A[i0] < 3)) {\nB[i0] = A[i0]\n}",
+     "int64 v = 5ll\nB[i0] = (A[i0] + v)", "float32 v\nB[i0] = v", "if ((i0 < 3)) {\nB[i0] = 1.00000000f\n} else {\nB[i0] = A[i0]\n}"],
+)  # fmt: skip
+def test_statements_there_and_back(lines: str) -> None:
+    text = B.replace("    B[i0] = {}", lines)
+    printed = cinn_text(from_cinn(text), regions=False, head=False)
+    assert cinn_text(from_cinn(printed), regions=False, head=False) == printed
+    words, wanted = (" ".join(part.replace("{", " ").replace("}", " ").split()) for part in (printed, lines))
+    assert wanted in words
+
+
+@pytest.mark.parametrize(
+    ("regions", "sizes"),
+    [
+        ("read_buffers(_A[i0(0:8)])\n    write_buffers(_B[i0(0:8)])", (8, 8)), ("read_buffers(_A[i0(0:20)])", (20, 20)), ("read_buffers(_A[i0(undefined:undefined)])", (8, 8)),
+        ("read_buffers(_A[i0(2:9)])", (9, 9)), ("read_buffers(_A[i0(undefined:30)])", (8, 8)), ("", (8, 8)),
+    ],
+)  # fmt: skip
+def test_sizes_follow_from_regions(regions: str, sizes: tuple[int, int]) -> None:
+    """A variable has the ends that regions give it; without them those of what it is bound to."""
+    func = from_cinn(B.replace("    B[i0] = {}", f"    {regions}\n    B[i0] = A[i0]"))
+    assert tuple(int(b.shape[0]) for b in func.buffer_map.values()) == sizes
+
+
+def test_what_regions_say_of_tensors_that_indices_say_nothing_of() -> None:
+    text = B.replace("    B[i0] = {}", "    read_buffers(_A[(0:50)], _I[i0(0:8)])\n    B[i0] = A[I[i0]]")
+    assert {b.name: int(b.shape[0]) for b in from_cinn(text).buffer_map.values()} == {"A": 50, "I": 8, "B": 8}
+
+
+def test_buffers_that_are_called_otherwise() -> None:
+    text = B.replace(
+        "    B[i0] = {}", "    read_buffers(_A_7[i0(0:8)])\n    write_buffers(_B[i0(0:8)])\n    B[i0] = A[i0]"
+    )
+    func = from_cinn(text)
+    assert [(b.name, b.data.name) for b in func.buffer_map.values()] == [("A", "_A_7"), ("B", "B")]
+    assert "read_buffers(_A_7[i0(0:8)])" in cinn_text(func)
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        ("B[i0] = (B[i0] + A[i0, i1])", "SR"), ("B[i0] = A[i0, i1]", "SS"), ("B[i0] = (C[i0] + A[i0, i1])", "SS"), ("B[i0, i1] = (B[i0, i1] + A[i0, i1])", "SS"),
+        ("init\n{\nB[i0] = 0.0f\n}\nB[i0] = A[i0, i1]", "SR"), ("B[0] = (B[0] + A[i0, i1])", "RR"),
+    ],
+)  # fmt: skip
+def test_axes_that_reduce(body: str, kinds: str) -> None:
+    """A block that loads what it stores, or has an init, reduces along what its store has no index of."""
+    func = from_cinn(
+        "serial for (i, 0, 4)\n{\nserial for (k, 0, 6)\n{\nScheduleBlock(B)\n{\ni0, i1 = axis.bind(i, k)\n"
+        + body
+        + "\n}\n}\n}"
+    )
+    found: list[Block] = []
+    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, Block) and n.name_hint == "B" else None)
+    assert "".join("R" if v.iter_type == IterVar.CommReduce else "S" for v in found[0].iter_vars) == kinds

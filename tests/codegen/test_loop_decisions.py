@@ -1,0 +1,106 @@
+"""What LLVM is told of loops, and where memory lives: each decision at its boundaries, in the text that LLVM gets."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tvmagic import codegen
+from tvmagic.script import from_source
+
+SKYLAKE, HASWELL = ("llvm -mtriple=x86_64-linux-gnu -mcpu=" + name for name in ("skylake-avx512", "haswell"))
+HEAD = """\
+from tvm.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((4096,), "float32"), B: T.Buffer((4096,), "float32"), n: T.int32):
+"""
+
+
+def llvm(body: str, target: str = SKYLAKE, check_bounds: bool = False) -> str:
+    module = from_source(HEAD + "".join(f"    {line}\n" for line in body.splitlines()))
+    return codegen.llvm_ir(module, target, False, check_bounds)
+
+
+def wishes(text: str) -> list[str]:
+    """What is said of loops, sorted."""
+    return sorted(set(re.findall(r'"llvm\.loop\.((?:unroll|vectorize|interleave)[\w.]*"(?:, i\d+ \w+)?)', text)))
+
+
+def vectors(extent: int | str, stores: int = 1, kind: str = "serial") -> str:
+    lines = [f"    B[i * 8 + {8 * n}:i * 8 + {8 * n + 8}] = A[i * 8:i * 8 + 8]" for n in range(stores)]
+    return "\n".join([f"for i in T.{kind}({extent}):", *lines])
+
+
+@pytest.mark.parametrize(
+    ("body", "check_bounds", "said"),
+    [
+        (vectors(7), False, []), (vectors(8), False, ['unroll.count", i32 4']), (vectors(12), False, ['unroll.count", i32 4']), (vectors(10), False, []), (vectors(128), False, ['unroll.count", i32 4']), (vectors(132), False, []), (vectors(129), False, []),
+        (vectors(8, 8), False, ['unroll.count", i32 4']), (vectors(8, 9), False, []), (vectors("n"), False, []), (vectors(8), True, []), (vectors(8, kind="parallel"), False, []),
+        ("for i in range(8):\n    B[0:8] = A[0:8]\n    for j in range(n):\n        B[j] = A[i]", False, []),
+    ],
+)  # fmt: skip
+def test_short_loops_over_vectors(body: str, check_bounds: bool, said: list[str]) -> None:
+    """They are written out by fours, if they store few vectors and have no loop inside."""
+    assert wishes(llvm(body, HASWELL, check_bounds)) == said
+
+
+@pytest.mark.parametrize(
+    ("body", "target", "said"),
+    [
+        (f"for i in range({extent}):\n    B[i * 3] = A[i * 3]", SKYLAKE, said)
+        for extent, said in ((15, []), (16, ['unroll.disable"']), (64, ['unroll.disable"']), (65, []))
+    ]
+    + [
+        ("for i in range(32):\n    B[i * 3] = A[i * 3]", HASWELL, []), ("for i in range(32):\n    B[i] = B[i] + A[i]", SKYLAKE, []), ("for i in range(n):\n    B[i] = A[i]", SKYLAKE, []),
+        ("for i in T.parallel(32):\n    B[i] = A[i]", SKYLAKE, []), ("for i in range(32):\n    A[i] = T.float32(1)\n    B[i] = T.float32(1)", SKYLAKE, ['unroll.disable"']),
+    ],
+)  # fmt: skip
+def test_loops_over_elements_that_llvm_would_write_out_and_scatter(body: str, target: str, said: list[str]) -> None:
+    assert wishes(llvm(body, target)) == said
+
+
+@pytest.mark.parametrize(
+    ("extent", "said"), [(1024, ['unroll.full"']), (2048, ['unroll.full"']), (2049, []), ("n", [])]
+)
+def test_loops_that_are_unrolled(extent: int | str, said: list[str]) -> None:
+    """Up to 4096 operations, here two in an iteration."""
+    text = f"for i in T.unroll({extent}):\n    B[i] = T.float32(1)"
+    assert wishes(llvm(text, HASWELL)) == said and wishes(llvm(text, HASWELL, True)) == []
+
+
+@pytest.mark.parametrize(
+    ("extent", "target", "count"),
+    [
+        (512, SKYLAKE, 8),
+        (511, SKYLAKE, 4),
+        (384, SKYLAKE, 4),
+        (640, SKYLAKE, 8),
+        (256, HASWELL, 8),
+        (192, HASWELL, 4),
+        (320, HASWELL, 8),
+        (288, HASWELL, 4),
+    ],
+)
+def test_sums_in_any_order(extent: int, target: str, count: int) -> None:
+    """As many partial results as divide the loop, and some times."""
+    text = llvm(
+        f'with T.attr(0, "pragma_any_order", 1):\n    for i in range({extent}):\n        B[0] = B[0] + A[i]', target
+    )
+    assert wishes(text) == [f'interleave.count", i32 {count}', 'unroll.disable"'] and "reassoc" in text
+
+
+@pytest.mark.parametrize(
+    ("extents", "dtype", "elements"),
+    [("[8192]", "float32", 8192), ("[8193]", "float32", None), ("[32768]", "int8", 32768), ("[32769]", "int8", None), ("[4, 1024]", "float64", 4096), ("[4096, 3]", "float32", None), ("[0]", "float32", 1),
+     ("[T.min(n, 8192)]", "float32", 8192), ("[T.min(n, 8193)]", "float32", None), ("[n]", "float32", None), ("[T.min(n, 64), T.min(n, 128)]", "float32", 8192)],
+)  # fmt: skip
+def test_where_memory_lives(extents: str, dtype: str, elements: int | None) -> None:
+    """Up to 32 KiB on the stack, also what may be less; all else is allocated, and given back."""
+    lines = f"C = T.allocate({extents}, '{dtype}', 'global')\nD = T.Buffer((1,), '{dtype}', data=C)\nD[0] = T.{dtype}(1)\nA[0] = T.Cast('float32', D[0])"
+    text = llvm(lines, HASWELL)
+    kind = {"float32": "float", "float64": "double", "int8": "i8"}[dtype]
+    found = re.findall(rf"alloca \[(\d+) x {kind}\], align 64", text)
+    assert found == ([] if elements is None else [str(elements)])
+    assert ("free" in text) is (elements is None)

@@ -1,0 +1,158 @@
+"""Odd vectors in parts, masks of parts of elements, and threads of a GPU, in programs and in LLVM's text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic import codegen
+from tvmagic.codegen.masks import with_plain_mask
+from tvmagic.codegen.odd_vectors import parts_of
+from tvmagic.errors import BuildError
+from tvmagic.ir import (
+    Broadcast,
+    BufferLoad,
+    BufferStore,
+    Call,
+    IfThenElse,
+    IntImm,
+    PrimExpr,
+    Ramp,
+    Var,
+    decl_buffer,
+)
+from tvmagic.script import from_source
+
+A, B = (decl_buffer((64,), "float32", name) for name in "AB")
+
+
+def lanes_from(start: int, lanes: int, stride: int = 1) -> PrimExpr:
+    return Ramp(IntImm("int32", start), IntImm("int32", stride), lanes)
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
+def test_powers_of_two_stay(lanes: int) -> None:
+    store = (
+        BufferStore(B, BufferLoad(A, [lanes_from(0, lanes)]), [lanes_from(0, lanes)])
+        if lanes > 1
+        else BufferStore(B, A[0], [0])
+    )
+    assert parts_of(store) == [store]
+
+
+def test_what_stays_whole() -> None:
+    """Long functions, masks, and elements that are vectors."""
+    x, place = BufferLoad(A, [lanes_from(0, 6)]), [lanes_from(0, 6)]
+    wide = decl_buffer((4,), "float32x3", "W")
+    on = Broadcast(IntImm("bool", 1), 6)
+    for store in (
+        BufferStore(B, Call("float32x6", "tir.exp", [x]), place), BufferStore(B, x, place, predicate=on), BufferStore(B, BufferLoad(A, place, predicate=on), place), BufferStore(wide, BufferLoad(wide, [1]), [0]),
+        BufferStore(B, BufferLoad(wide, [Ramp(IntImm("int32", 0), IntImm("int32", 1), 2)]), place),
+    ):  # fmt: skip
+        assert parts_of(store) == [store]
+
+
+def test_masks_of_one_lane_are_conditions() -> None:
+    c, x = Var("c", "bool"), BufferLoad(A, [lanes_from(0, 4)])
+    plain = BufferStore(B, x, [lanes_from(0, 4)])
+    assert with_plain_mask(plain) is plain and with_plain_mask(x) is x
+    (stored, loaded) = (with_plain_mask(node.replace(predicate=c)) for node in (plain, x))
+    assert (
+        isinstance(stored, IfThenElse)
+        and stored.condition is c
+        and stored.then_case.predicate is None
+        and stored.else_case is None
+    )
+    assert str(loaded) == "T.if_then_else(c, A[0:4], T.Broadcast(T.float32(0.0), 4))"
+
+
+@pytest.mark.parametrize(
+    ("index", "mask", "result"),
+    [
+        (lanes_from(0, 2), 2, "itself"), (lanes_from(0, 2), 8, "W[0:8]"), (IntImm("int32", 3), 4, "W[12:16]"), (lanes_from(1, 2), 8, "W[4:12]"), (lanes_from(0, 2, 2), 8, "refused"), (lanes_from(0, 2, 2), 2, "refused"),
+    ],
+)  # fmt: skip
+def test_masks_of_elements_that_are_vectors(index: Any, mask: int, result: str) -> None:
+    """With a lane for each element, or for each part of them: those are the parts' own."""
+    wide = decl_buffer((4,), "float32x4", "W")
+    load = BufferLoad(wide, [index], predicate=Var("m", f"boolx{mask}"))
+    if result == "refused":
+        with pytest.raises(
+            BuildError, match="buffer `W` of vectors cannot be accessed with a mask at scattered places"
+        ):
+            with_plain_mask(load)
+        return
+    found = with_plain_mask(load)
+    assert (
+        found is load
+        if result == "itself"
+        else str(found).partition(",")[0].partition(".vload")[0].startswith(result.partition("[")[0])
+    )
+    if result != "itself":
+        assert (
+            str(found.replace(predicate=None)) == result
+            and found.buffer.dtype == "float32"
+            and str(found.buffer.shape) == "(16,)"
+        )
+
+
+# ---------------------------------------------------------------------------- threads
+
+HEAD = "from tvm.script import tir as T\n\n@T.prim_func\ndef main(A: T.Buffer((64,), 'float32'), B: T.Buffer((64,), 'float32')):\n"
+
+
+def ptx(body: str, target: str = "nvptx -arch=sm_70") -> str:
+    return codegen.llvm_ir(from_source(HEAD + "".join(f"    {line}\n" for line in body.splitlines())), target, False)
+
+
+@pytest.mark.parametrize(
+    "axis", ["threadIdx.x", "threadIdx.y", "threadIdx.z", "blockIdx.x", "blockIdx.y", "blockIdx.z"]
+)
+@pytest.mark.parametrize("form", ["launch", "loop"])
+def test_indices_of_threads(axis: str, form: str) -> None:
+    if form == "launch":
+        text = ptx(f"with T.launch_thread('{axis}', 8) as tx:\n    B[tx] = A[tx]")
+    else:
+        text = ptx(f"for tx in T.thread_binding(8, thread='{axis}'):\n    B[tx] = A[tx]")
+    group, _, letter = axis.partition(".")
+    register = f"llvm.nvvm.read.ptx.sreg.{ {'threadIdx': 'tid', 'blockIdx': 'ctaid'}[group] }.{letter}"
+    assert (
+        re.findall(r"call i32 @(llvm\.nvvm\.read\S+)\(\)", text) == [register]
+        and "zext nneg i32" in text
+        and "sext" not in text
+    )
+
+
+def test_shared_memory_and_barriers() -> None:
+    text = ptx(
+        "with T.launch_thread('threadIdx.x', 32) as tx:\n    S = T.allocate([32], 'float32', 'shared')\n    S_1 = T.Buffer((32,), data=S, scope='shared')\n"
+        "    S_1[tx] = A[tx]\n    T.tvm_storage_sync('shared')\n    B[tx] = S_1[31 - tx]"
+    )
+    assert re.search(r"@\S+ = internal addrspace\(3\) global \[32 x float\] poison, align 16", text)
+    assert "addrspacecast (ptr addrspace(3) @" in text and "call void @llvm.nvvm.barrier0()" in text
+    local = ptx(
+        "with T.launch_thread('threadIdx.x', 32) as tx:\n    S = T.allocate([4], 'float32', 'local')\n    S_1 = T.Buffer((4,), data=S, scope='local')\n    S_1[0] = A[tx]\n    B[tx] = S_1[0]"
+    )
+    assert "alloca [4 x float]" in local and "addrspace(3)" not in local
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("with T.launch_thread('vthread.x', 8) as tx:\n    B[tx] = A[tx]", "virtual threads are not lowered yet|vthread"), ("with T.launch_thread('threadIdx.w', 8) as tx:\n    B[tx] = A[tx]", "there is no thread axis `threadIdx.w`|threadIdx.w"),
+    ],
+)  # fmt: skip
+def test_axes_that_there_are_not(body: str, said: str) -> None:
+    with pytest.raises(Exception, match=said):
+        ptx(body)
+
+
+def test_on_a_cpu_threads_are_loops() -> None:
+    body = "with T.launch_thread('blockIdx.x', 4) as bx, T.launch_thread('threadIdx.x', 16) as tx:\n    B[bx * 16 + tx] = A[bx * 16 + tx] * T.float32(2)"
+    built = codegen.compile_module(from_source(HEAD + "".join(f"    {line}\n" for line in body.splitlines())))
+    a, b = np.arange(64, dtype="float32"), np.zeros(64, "float32")
+    built(a, b)
+    np.testing.assert_array_equal(b, 2 * a)

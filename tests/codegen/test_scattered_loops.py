@@ -1,0 +1,94 @@
+"""Loops of which LLVM would scatter vectors: which those are, program by program."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvmagic import codegen
+from tvmagic.codegen.scattered import loops_that_scatter
+from tvmagic.codegen.work_estimate import Work
+from tvmagic.script import from_source
+
+HEAD = """\
+from tvm.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((4096,), "float32"), B: T.Buffer((4096,), "float32"), n: T.int32):
+"""
+
+
+def found(body: str, target: str = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512") -> list[str]:
+    function = from_source(HEAD + "".join(f"    {line}\n" for line in body.splitlines()))
+    machine = codegen.resolved(target).machine
+    return sorted(loop.loop_var.name for loop in loops_that_scatter(function.body, Work(function.body).lets, machine))
+
+
+def rows(
+    extent: int | str, step: int, value: str = "A[i]", kind: str = "serial", inner: str = "serial", at: str = "j"
+) -> str:
+    """A loop over rows that are `step` elements apart, and a loop inside each."""
+    return f"for i in T.{kind}(64):\n    for j in T.{inner}({extent}):\n        B[i * {step} + {at}] = {value}"
+
+
+@pytest.mark.parametrize(
+    ("body", "loops"),
+    [
+        (rows(2, 8), []), (rows(3, 8), ["i"]), (rows(15, 20), ["i"]), (rows(16, 20), []), (rows("n", 20), []), (rows(5, 2), ["i"]), (rows(5, 1), []), (rows(5, -1, at="j + 63"), []), (rows(5, -2, at="j + 200"), ["i"]),
+        (rows(5, 0), []), (rows(5, 8, at="j * 2"), []), (rows(5, 8, at="4 - j"), []), (rows(5, 8, kind="parallel"), ["i"]), (rows(5, 8, kind="unroll"), []), (rows(5, 8, kind="vectorized"), []),
+        (rows(5, 8, inner="unroll"), ["i"]), (rows(5, 8, "T.exp(A[i])"), []), (rows(5, 8, "T.if_then_else(i < 3, A[i], T.float32(0))"), ["i"]), (rows(5, 8, "T.sqrt(A[i])"), []), (rows(5, 8, "B[i * 8 + j] + A[i]"), []),
+        (rows(5, 8, "T.fma(A[i], A[i], A[i])"), ["i"]),
+    ],
+)  # fmt: skip
+def test_rows_of_a_loop_inside(body: str, loops: list[str]) -> None:
+    """Short rows that are apart, of nothing that is stored and of no function."""
+    assert found(body) == loops
+
+
+@pytest.mark.parametrize(
+    ("stores", "step", "loops"),
+    [
+        (2, 8, []), (3, 8, ["i"]), (4, 8, ["i"]), (3, 2, ["i"]), (3, 1, []),
+    ],
+)  # fmt: skip
+def test_rows_of_neighbouring_statements(stores: int, step: int, loops: list[str]) -> None:
+    body = "for i in range(64):\n" + "".join(f"    B[i * {step} + {n}] = A[i]\n" for n in range(stores))
+    assert found(body) == loops
+
+
+def test_statements_that_are_not_neighbours() -> None:
+    """Each store is to have two others within two elements of it."""
+    assert found("for i in range(64):\n    B[i * 8] = A[i]\n    B[i * 8 + 2] = A[i]\n    B[i * 8 + 4] = A[i]") == []
+    assert (
+        found(
+            "for i in range(64):\n    B[i * 8] = A[i]\n    B[i * 8 + 1] = A[i]\n    B[i * 8 + 2] = A[i]\n    B[i * 8 + 5] = A[i]"
+        )
+        == []
+    )
+    assert found("for i in range(64):\n    B[i * 8 + 2] = A[i]\n    B[i * 8 + 1] = A[i]\n    B[i * 8] = A[i]") == ["i"]
+
+
+def test_how_many_bodies_are_written_out() -> None:
+    """Up to 256 bodies; only loops that begin a vector there are taken, the outer ones too if all inside is short."""
+    deep = "for i in range(64):\n    for k in range({k}):\n        for j in range({j}):\n            B[i * 512 + k * 8 + j] = A[i]"
+    assert found(deep.format(k=15, j=15)) == ["i", "k"]  # 225
+    assert found(deep.format(k=15, j=8)) == ["i", "k"]
+    assert found(deep.format(k=20, j=5)) == ["k"]
+    assert found(
+        "for h in range(5):\n" + "".join(f"    {line}\n" for line in deep.format(k=15, j=15).splitlines())
+    ) == ["i", "k"]
+    assert found("for i in range(64):\n    A[i] = T.float32(0)") == []
+
+
+def test_only_where_vectors_are_stored_lane_by_lane() -> None:
+    body = rows(5, 8)
+    assert (
+        found(body, "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell") == []
+        and found(body, "llvm -mtriple=aarch64-linux-gnu") == []
+    )
+    assert found(body, "llvm -mtriple=x86_64-linux-gnu -mcpu=znver4") == ["i"]
+
+
+def test_places_through_variables() -> None:
+    let = "for i in range(64):\n    for j in range(5):\n        base: T.int32 = i * {step}\n        B[base + j] = A[i]"
+    assert found(let.format(step=8)) == ["i"] and found(let.format(step=1)) == []
+    assert found("for i in range(64):\n    for j in range(5):\n        B[T.Cast('int32', A[i]) + j] = A[i]") == []

@@ -1,0 +1,350 @@
+"""Decisions about arrays, comparisons, sizes, knobs and places, each as a table with the values at both sides."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic import te
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Span
+from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS
+from tvmagic.notation.source import Source, excerpt, find_source, known_sources
+from tvmagic.operators import arrays as arrays_of
+from tvmagic.operators import operator, peaks
+from tvmagic.operators.arrays import (
+    as_array,
+    check_inputs,
+    chosen_sizes,
+    evaluate_size,
+    random_inputs,
+    shapes_of,
+    share_memory,
+)
+from tvmagic.operators.comparison import CheckResult, compare, worse
+from tvmagic.operators.knobs import Knobs
+from tvmagic.operators.scheduling import schedule
+from tvmagic.te.error_bound import Approximate
+from tvmagic.te.error_reference import Evaluation
+
+N, M = te.size_var("n"), te.size_var("m")
+X = te.placeholder((N, 4), "float32", name="X")
+Y = te.placeholder((M, N), "int32", name="Y")
+
+
+def refused(call: Any) -> TVMagicError:
+    with pytest.raises(TVMagicError) as caught:
+        call()
+    return caught.value
+
+
+# ---------------------------------------------------------------------------- comparisons
+
+
+def approximate(values: list[float], bounds: list[float]) -> Any:
+    return Approximate(np.array(values, float), np.array(bounds, float))
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "bounds", "wrong", "unknown", "at"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], [0.5, 0.5], 0, 0, 0),
+        ([1.0, 2.5], [1.0, 2.0], [0.5, 0.5], 0, 0, 1),
+        ([1.0, 2.51], [1.0, 2.0], [0.5, 0.5], 1, 0, 1),
+        ([1.25, 2.25], [1.0, 2.0], [0.5, 0.25], 0, 0, 1),
+        ([1.0, np.nan], [1.0, np.nan], [0.5, 0.5], 0, 0, 0),
+        ([1.0, np.nan], [1.0, 2.0], [0.5, 0.5], 1, 0, 1),
+        ([np.inf, 1.0], [np.inf, 1.0], [0.5, 0.5], 0, 0, 0),
+        ([np.inf, 1.0], [-np.inf, 1.0], [0.5, 0.5], 1, 0, 0),
+        ([7.0, 2.0], [1.0, 2.0], [np.inf, 0.5], 0, 1, 0),
+        ([1.0, 3.0, 9.0], [1.0, 2.0, 2.0], [0.0, 0.0, 0.0], 2, 0, 2),
+        ([1.0, 3.0, 2.5], [1.0, 2.0, 2.0], [1.0, 1.0, 0.0], 1, 0, 2),
+    ],
+)
+def test_values_within_their_bounds(
+    got: list[float], expected: list[float], bounds: list[float], wrong: int, unknown: int, at: int
+) -> None:
+    result = compare([np.array(got)], Evaluation([approximate(expected, bounds)], ["a note"]), ["Z"])
+    assert (result.ok, result.wrong, result.open, result.elements) == (not wrong, wrong, unknown, len(got))
+    assert result.notes == ("a note",)
+    if result.absolute:
+        assert (
+            result.place == f"Z[{at}]"
+            and np.array_equal(result.got, got[at], equal_nan=True)
+            and result.expected == expected[at]
+        )
+        assert result.bound == bounds[at]
+    else:
+        assert result.verdict.endswith(f"{len(got)} values, all the same")
+
+
+def test_the_words_of_a_comparison() -> None:
+    exact = compare([np.array([3, 4, 6], "int32")], [np.array([3, 4, 5], "int32")], ["Z"])
+    assert not exact.ok and exact.units == math.inf and exact.relative == pytest.approx(0.2)
+    assert exact.verdict == (
+        "NOT equal to NumPy: 1 of 3 values wrong, worst error 1, no rounding, at Z[2] (got 6, expected 5, bound 0)"
+    )
+    close = compare([np.array(2.25)], Evaluation([Approximate(np.array(2.0), np.array(0.5))], []), ["Z"])
+    assert close.ok and close.units == 0.5 and close.relative == 0.125
+    assert close.verdict == (
+        "equal to NumPy: 1 values, worst error 0.5 of the rounding bound, at Z (got 2.25, expected 2, bound 0.5)"
+    )
+    zero = compare([np.array([0.5])], Evaluation([approximate([0.0], [1.0])], []), ["Z"])
+    assert zero.relative == math.inf
+    assert compare([np.zeros((0, 3))], [np.zeros((0, 3))], ["Z"]) == CheckResult(True, 0.0, 0.0, "", 0.0, 0.0, 0)
+    table = compare([np.eye(2)], [np.zeros((2, 2))], ["Z"])
+    assert table.place == "Z[0, 0]" and (table.elements, table.wrong) == (4, 2)
+    unknown = compare([np.array([7.0])], Evaluation([approximate([1.0], [np.inf])], []), ["Z"])
+    assert unknown.remarks == ["nothing is known of 1 values, whose rounding errors have no bound"]
+
+
+def test_the_worse_of_two_checks() -> None:
+    good = compare([np.array([1.25])], Evaluation([approximate([1.0], [1.0])], ["first"]), ["Z"])
+    bad = compare([np.array([3.0])], Evaluation([approximate([1.0], [1.0])], ["second", "first"]), ["Z"])
+    for one, other in ((good, bad), (bad, good)):
+        found = worse(one, other)
+        assert not found.ok and found.units == 2 and found.wrong == 1 and sorted(found.notes) == ["first", "second"]
+    assert worse(good, good) == good
+    several = compare([np.array([1.25]), np.array([1.5])], [approximate([1.0], [1.0])] * 2, ["A", "B"])
+    assert several.place == "B[0]" and several.elements == 2
+
+
+# ---------------------------------------------------------------------------- arrays
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (np.zeros((3, 4), "float32"), np.zeros((2, 3), "int32"), ""),
+        (np.zeros((3, 4), "float64"), np.zeros((2, 3), "int32"), "is of dtype `float32`, the array is `float64`"),
+        (np.zeros((3, 4), "float32"), np.zeros((2, 3, 1), "int32"), "has 2 dimensions, the array has 3"),
+        (np.zeros((3, 5), "float32"), np.zeros((2, 3), "int32"), "dimension 1 of `X` of `f` is 4, the array has 5"),
+        (
+            np.zeros((3, 4), "float32"),
+            np.zeros((2, 5), "int32"),
+            "dimension 1 of `Y` of `f` is 3 (`n` is 3 by dimension 0 of `X`), the array has 5",
+        ),
+        (np.zeros((0, 4), "float32"), np.zeros((0, 0), "int32"), ""),
+    ],
+)
+def test_which_arrays_an_operator_takes(x: np.ndarray, y: np.ndarray, message: str) -> None:
+    if message:
+        assert message in str(refused(lambda: check_inputs("f", [X, Y], [x, y])))
+    else:
+        assert check_inputs("f", [X, Y], [x, y]) == [x, y]
+
+
+def test_sizes_from_names_and_shapes() -> None:
+    assert chosen_sizes([X, Y], 5) == {N: 5, M: 5} and chosen_sizes([X, Y], {"n": 3}) == {N: 3, M: 16}
+    sizes = {N: 3, M: 2}
+    assert evaluate_size(N, sizes) == 3 and evaluate_size(N * 2 - M, sizes) == 4 and evaluate_size(X.shape[1], {}) == 4
+    assert "does not follow" in str(refused(lambda: evaluate_size(N + 1, {M: 2})))
+    shrunk = te.placeholder((4, N - 3, M), name="Z")
+    assert shapes_of([shrunk, X], sizes) == [(4, 0, 2), (3, 4)]
+    error = refused(lambda: shapes_of([shrunk], {N: 2, M: 1}))
+    assert "dimension 1 of `Z`, `n - 3`, would be -1 for `n` = 2 and `m` = 1" in str(error)
+    assert shapes_of([te.placeholder((), name="S")], {}) == [()]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int64", "float16", "float32", "float64"])
+def test_random_arrays_are_of_a_small_range(dtype: str) -> None:
+    tensor = te.placeholder((40, 50), dtype, name="R")
+    (first,), (again,), (other,) = (random_inputs([tensor], seed, 7) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert first.dtype == dtype and first.shape == (40, 50) and not np.array_equal(first, other)
+    if dtype == "bool":
+        assert 0.4 < first.mean() < 0.6
+    elif first.dtype.kind in "iu":
+        least = -8 if first.dtype.kind == "i" else 0
+        assert set(np.unique(first)) == set(range(least, 8))
+        (limited,) = random_inputs([tensor], 1, 7, lambda tensor, sizes: 3)
+        assert set(np.unique(limited)) == {0, 1, 2}
+    else:
+        assert first.min() < -0.9 and first.max() > 0.9 and np.abs(first).max() <= 1
+        (coarse,) = random_inputs([tensor], 1, 7, coarse=True)
+        steps = 2 if dtype == "float16" else 4
+        assert set(np.unique(coarse)) == {v / steps for v in range(-steps, steps + 1)}
+
+
+def test_what_counts_as_an_array() -> None:
+    class Other:
+        def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+            return np.arange(3)
+
+    class Host:
+        def numpy(self) -> np.ndarray:
+            return np.arange(2)
+
+    class Broken:
+        def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+            raise ValueError("no")
+
+    plain = np.zeros(3)
+    assert as_array(plain, "X") is plain and as_array(Other(), "X").size == 3 and as_array(Host(), "X").size == 2
+    masked = np.ma.masked_array([1, 2], [False, True])
+    assert "masked elements" in str(refused(lambda: as_array(masked, "X")))
+    assert as_array(np.ma.masked_array([1, 2]), "X").size == 2
+    assert "does not give its array: ValueError: no" in str(refused(lambda: as_array(Broken(), "X")))
+    for value in ([1, 2], 3, None):
+        assert "not an array" in str(refused(lambda value=value: as_array(value, "X")))
+    assert (
+        share_memory([plain], [plain[1:]])
+        and not share_memory([plain], [np.zeros(3)])
+        and not share_memory([], [plain])
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 bytes"), (1, "1 bytes"), (1023, "1.02e+03 bytes"), (1024, "1 KiB"), (1 << 20, "1 MiB"), (3 << 29, "1.5 GiB"),
+     (1 << 60, "1 EiB"), (1 << 71, "2.05e+03 EiB")],
+)  # fmt: skip
+def test_the_words_for_bytes(count: int, text: str) -> None:
+    assert arrays_of._bytes(count) == text
+
+
+def test_more_memory_than_is_free_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, free = arrays_of._SMALL, 1 << 30
+    assert small == 64 << 20
+    monkeypatch.setattr(arrays_of, "_free_memory", lambda: free)
+    arrays_of.require_memory(free, "an array")
+    error = refused(lambda: arrays_of.require_memory(free + 1, "an array"))
+    assert str(error).startswith("1 GiB of memory are needed for an array, 1 GiB are free")
+    monkeypatch.setattr(arrays_of, "_free_memory", lambda: 0)
+    arrays_of.require_memory(small - 1, "an array")  # little is there in any case
+    monkeypatch.setattr(arrays_of, "_free_memory", lambda: None)
+    arrays_of.require_memory(1 << 50, "an array")
+
+
+# ---------------------------------------------------------------------------- knobs, sources, caches
+
+
+def test_knobs_by_their_names_and_lines() -> None:
+    cell = "tile = knob(8, [4, 8, 16])\nother = knob(1)\nfor _ in range(2):\n    tile = s.knob(3) or knob(2, [1, 2])\nprint(knob(5, (6, 7)))\na, b = knob(1), knob(2)"
+    knobs = Knobs(Source("cell", cell), {"tile": 16, "other": 5, "tile 2": 1})
+    for _ in range(2):
+        knobs.begin()
+        exec(compile(cell.replace("s.knob(3) or ", ""), "cell", "exec"), {"knob": knobs.knob, "print": lambda _: None})
+        assert {name: (k.default, k.choices) for name, k in knobs.found.items()} == {
+            "tile": (8, (4, 8, 16)), "other": (1, (1,)), "tile 2": (2, (1, 2)), "tile 3": (2, (1, 2)),
+            "knob at line 5": (5, (5, 6, 7)), "knob at line 6": (1, (1,)), "knob 2 at line 6": (2, (2,)),
+        }  # fmt: skip
+    assert knobs.chosen()["tile"] == 16 and knobs.chosen()["other"] == 1 and knobs.chosen()["tile 2"] == 1
+    knobs.any_value = True
+    assert knobs.chosen()["other"] == 5
+    assert "at least one value" in str(refused(lambda: knobs.knob(1, [])))
+
+
+def test_places_in_a_cell() -> None:
+    text = "%%tensor f\nX: float32[4]\ns = 'äö' + X\nY[i] = X[i]\x0c + 1\n"
+    source = Source("places of a cell", text).remember()
+    assert source.lines == ["%%tensor f", "X: float32[4]", "s = 'äö' + X", "Y[i] = X[i]\x0c + 1"]
+    assert source.python.startswith("\nX:") and Source("c", "X = 1").python == "X = 1"
+    (name,) = (n for n in ast.walk(source.parse()) if isinstance(n, ast.Name) and n.id == "X" and n.lineno == 3)
+    span = source.span(name)
+    assert (span.line, span.column, span.end_line, span.end_column) == (3, 12, 3, 13)
+    assert excerpt(span) == "   3 | s = 'äö' + X\n     |            ^"
+    assert find_source("places of a cell") is source and find_source("none") is None
+    assert known_sources({"places of a cell", "none"}) == {"places of a cell": text}
+    for line in (0, 5):
+        assert excerpt(Span("places of a cell", line, 1, line, 2)) == ""
+    assert excerpt(None) == "" and excerpt(Span("none", 1, 1, 1, 2)) == ""
+    assert source.span(ast.Module([], [])) == Span("places of a cell", 1, 1, 1, 1)
+
+
+def test_where_measurements_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = pathlib.Path("/home/of/somebody")
+    monkeypatch.setattr(pathlib.Path, "home", lambda: home)
+    for name in (peaks._FOLDER, "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    found = []
+    for platform in ("linux", "darwin", "win32"):
+        monkeypatch.setattr(peaks.sys, "platform", platform)
+        found.append(peaks.cache_folder())
+    assert found == [home / ".cache/tvmagic", home / "Library/Caches/tvmagic", home / "tvmagic"]
+    monkeypatch.setenv("LOCALAPPDATA", "/data")
+    assert peaks.cache_folder() == pathlib.Path("/data/tvmagic")
+    monkeypatch.setattr(peaks.sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert peaks.cache_folder() == pathlib.Path("/caches/tvmagic")
+    monkeypatch.setenv(peaks._FOLDER, "/named")
+    assert peaks.cache_folder() == pathlib.Path("/named")
+
+
+# ---------------------------------------------------------------------------- the notation
+
+
+def test_the_types_and_functions_of_the_notation() -> None:
+    integers = {f"{kind}{bits}" for kind, bits in itertools.product(("int", "uint"), (8, 16, 32, 64))}
+    assert DTYPES == integers | {"float16", "float32", "float64", "bfloat16", "bool"}
+    two = "maximum minimum pow atan2 hypot copysign floordiv floormod truncdiv truncmod".split()
+    three = "clip fma where select".split()
+    counts = {name: (least, most) for name, (_, least, most) in FUNCTIONS.items()}
+    assert {name: c for name, c in counts.items() if c != (1, 1)} == {
+        **dict.fromkeys(two, (2, 2)), **dict.fromkeys(three, (3, 3)), "max": (2, 99), "min": (2, 99)
+    }  # fmt: skip
+    assert not BY_OTHERS.keys() & FUNCTIONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("power", "text"),
+    [
+        ("0", "pow"),
+        ("1", "X[i]"),
+        ("2", "X[i] * X[i]"),
+        ("3", "X[i] * X[i] * X[i]"),
+        ("4", "X[i] * X[i] * X[i] * X[i]"),
+        ("5", "pow"),
+        ("-1", "pow"),
+    ],
+)
+def test_small_powers_are_products(power: str, text: str) -> None:
+    body = str(operator("f", f"X: float32[4]\nY[i] = X[i] ** {power}").outputs[0].op.body[0])
+    assert (
+        text in body
+        and ("pow" in body) == (text == "pow")
+        and body.count("X[i]") == (int(power) if text != "pow" else body.count("X[i]"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [("1", ""), ("0", "at least 1, not 0"), ("-1", "at least 1, not -1"), ("2 ** 63 - 1", ""), ("2 ** 63", "at most 2**63 - 1"),
+     ("1 << 62", ""), ("1 << 63", "at most 2**63 - 1"), ("1 << 64", "is not a size"), ("2 ** -1", "is not a size"),
+     ("7 // 0", "zero"), ("7 // 2", ""), ("n * 2 + 1", ""), ("2 ** n", "is not a size"), ("True", "is not a size")],
+)  # fmt: skip
+def test_sizes_of_a_cell(size: str, message: str) -> None:
+    def declare() -> Any:
+        return operator("f", f"N: float32[n]\nX: float32[{size}]\nY[i] = X[0] + N[i]")
+
+    assert message in str(refused(declare)) if message else declare()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("range(4)", ""), ("range(1, 4)", ""), ("range(4, 4)", "from 4 to 4 is empty"), ("range(0)", "from 0 to 0 is empty"),
+     ("range(5, 4)", "from 5 to 4 is empty"), ("range()", "`range(extent)` or `range(begin, end)`"),
+     ("range(0, 4, 1)", "`range(extent)` or `range(begin, end)`")],
+)  # fmt: skip
+def test_ranges_of_a_cell(text: str, message: str) -> None:
+    def declare() -> Any:
+        return operator("f", f"X: float32[4]\nY[()] = sum(X[k] for k in {text})")
+
+    assert message in str(refused(declare)) if message else declare()
+
+
+def test_results_of_calls() -> None:
+    one, two = operator("f", "X: float32[4]\nY[i] = X[i]"), operator("g", "X: float32[4]\nY[i] = X[i]\nZ[i] = X[i] * 2")
+    x = np.arange(4, dtype="float32")
+    assert isinstance(one(x), np.ndarray) and isinstance(two(x), tuple) and len(two(x)) == 2
+    given = np.empty(4, "float32")
+    assert one(x, out=given) is given and given.tolist() == x.tolist()
+    assert one(X=x).tolist() == x.tolist()
+    version = schedule(one, "s[Y].unroll(Y.op.axis[0])")
+    assert version(x).tolist() == x.tolist() and version.modules and one.usual_size == 256

@@ -1,0 +1,37 @@
+"""The operating systems of targets: a row for each says what is different there, and nothing else looks for one in a triple."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+__all__ = ["System", "system_of_triple"]
+
+
+@dataclass(frozen=True)
+class System:
+    """An operating system.
+
+    `words`: a regular expression for what its triples have behind the architecture; `library`: the part of the runtime
+    (`tvmagic/runtime/ll`) with what its C library lacks; `processors`: the part that says on which processors workers run;
+    `aligned_memory`: what the code that allocates aligned memory is called there, behind `alloc` and `free`.
+    """
+
+    words: str
+    library: str = "system_posix"
+    processors: str = "processors_any"
+    aligned_memory: str = ""
+
+
+_SYSTEMS = (
+    System("windows|win32|mingw", library="system_windows", aligned_memory="_windows"),
+    System("linux", processors="processors_linux"),
+    System(""),
+)
+
+
+@lru_cache(maxsize=64)
+def system_of_triple(triple: str) -> System:
+    """The operating system that a target triple names; one of POSIX if it is not known."""
+    return next(system for system in _SYSTEMS if re.search(system.words, triple))
