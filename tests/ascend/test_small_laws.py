@@ -155,9 +155,11 @@ def test_templates() -> None:
     assert names(lambda g, x: ops.Abs(x), 4, 6) == ["row_local"]
     assert names(lambda g, x: ops.Sum(x, "z1"), 4, 6) == ["row_local", "loop_local"]
     assert names(lambda g, x: ops.ArgMax(x, "z1"), 4, 6) == ["row_local"]
-    parts = lambda g, place, n: [
-        ops.Load(ops.Data(g, f"p{k}", sizes=[s if i != place else n for i, s in enumerate((4, 6))])) for k in range(2)
-    ]
+
+    def parts(g: AscGraph, place: int, n: int) -> list[Any]:
+        sizes = [s if i != place else n for i, s in enumerate((4, 6))]
+        return [ops.Load(ops.Data(g, f"p{k}", sizes=sizes)) for k in range(2)]
+
     assert names(lambda g, x: ops.Concat(parts(g, 1, 3), "z1"), 4, 6) == ["row_local", "row_global"]
     assert names(lambda g, x: ops.Concat(parts(g, 0, 2), "z0"), 4, 6) == ["row_global"]
 

@@ -37,7 +37,7 @@ class Effort:
     def is_small(self, e: PrimExpr) -> bool:
         """Whether the choices in `e` are simplified under their conditions in some thousand visits.
 
-        Under another condition all is simplified anew. So choices whose conditions and values are choices again, such as
+        Under another condition all is simplified once more. So choices whose conditions and values are choices again, such as
         `a if a > 0 else -a` of an `a` that is one, take a time that is exponential in their depth.
         """
         return self._measure(e)[1] <= MOST

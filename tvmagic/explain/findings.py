@@ -102,7 +102,7 @@ def _conflicts(case: Case, nest: NestModel) -> Iterable[Suspect]:
         edits = [*remedies.square(view), *edits, *remedies.vectorized(view, case.lanes(nest)), *remedies.blocked(view)]
     text = (
         f"lines of `{case.read(nest, pattern.access)}` are {apart} bytes apart and belong to the same few places of the "
-        f"{'first' if level == 1 else 'second'} cache, where they push each other out; fewer of them at a time would stay, as would rows of another length"
+        f"{'first' if level == 1 else 'second'} cache, from which they push each other out; fewer of them at a time would stay, as would rows of another length"
     )
     yield Suspect("cache-conflicts", nest, text, edits, True, share >= 0.5)
 
