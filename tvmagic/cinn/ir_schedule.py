@@ -112,7 +112,7 @@ class IRSchedule:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Names as they are in C++ are told by their names here."""
+            """An error for a name as it is in C++, with the name that it has here."""
             raise no_such_name(self, name)
 
     # ------------------------------------------------------------------ what it holds
@@ -251,7 +251,7 @@ class IRSchedule:
     def merge_exprs(self) -> None:
         """Make the bodies of all functions one root's list, in their order; tensors of one name are one tensor.
 
-        With one function nothing changes. Handles of the bodies that go are gone.
+        With one function nothing changes. Handles of the other bodies become invalid.
         """
         self._run("MergeExprs", {})
         self.schedule._working_on = self.schedule._first_function()
@@ -522,7 +522,7 @@ class IRSchedule:
         return self._run("Rfactor", {"rf_loop": rf_loop, "rf_axis": rf_axis})
 
     def annotate(self, block: Any, key: str, value: Any) -> None:
-        """Add a fact to a block: an int, a bool, a float or a text. A key that is there keeps its value.
+        """Add an annotation to a block: an int, a bool, a float or a text. A key that is there keeps its value.
 
         >>> s.annotate("B", "note", 1)
         """
@@ -533,7 +533,7 @@ class IRSchedule:
         self._run(f"Annotate{name}Attr", {"block": block, "key": key, "value": value})
 
     def unannotate(self, block: Any, key: str) -> None:
-        """Take a fact off a block; a key that is not there is a warning.
+        """Remove an annotation of a block; a missing key is a warning.
 
         >>> s.unannotate("B", "note")
         """
