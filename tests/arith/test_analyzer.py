@@ -300,7 +300,7 @@ def test_calls_and_casts() -> None:
     assert str(analyzer.rewrite_simplify(ops.clz(ir.IntImm("int32", 1)))) == "31"
     f = ir.Var("f", "float32")
     assert str(analyzer.rewrite_simplify(f - f)) == "T.float32(0.0)"
-    load = tir.tir.decl_buffer((4,), "float32", name="A")
+    load = tir.decl_buffer((4,), "float32", name="A")
     value = ir.BufferLoad(load, [x + 1 - 1])
     assert str(analyzer.simplify(value - value)) == "T.float32(0.0)"
 
@@ -618,7 +618,7 @@ def test_a_reduction_keeps_the_components_that_its_value_needs() -> None:
 
 def test_data_keep_only_the_powers_of_two_of_a_factor() -> None:
     """A product of what is loaded may wrap around: modulo 2 to the 32."""
-    data = ir.tir.decl_buffer((8,), "int32", "data")
+    data = ir.decl_buffer((8,), "int32", "data")
     for analyzer, wraps in ((CompilingAnalyzer(), True), (CompilingAnalyzer(), False)):
         value = data[x] if wraps else x
         for factor, coeff in ((12, 4), (7, 1), (8, 8)):

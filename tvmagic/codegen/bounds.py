@@ -158,7 +158,7 @@ def memory_size(context: Any, emitter: Any, data: Var, element: Any, whole_rows:
     if known is None:
         return None
     shape, dtype = (known.shape, known.dtype) if isinstance(known, Buffer) else known
-    strides = known.strides if isinstance(known, Buffer) else ()
+    strides: tuple[PrimExpr, ...] = known.strides if isinstance(known, Buffer) else ()
     if len(strides) == len(shape) > 0:
         total = _span(emitter, shape, strides)
         if whole_rows:

@@ -23,7 +23,7 @@ from tvmagic.codegen.lane_masks import LaneMasks
 from tvmagic.codegen.rules import RULES
 from tvmagic.codegen.signatures import check_call
 from tvmagic.codegen.types import constant, flags_type, llvm_type, splat, suffix
-from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
+from tvmagic.codegen.unsafe_loads import Known, is_harmless, needs_mask
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     EQ,
@@ -107,6 +107,7 @@ class ExpressionEmitter(LaneMasks, Visitor):
         self.index_values: set[str] = set()
         self.intervals = Intervals()
         LaneMasks.__init__(self)
+        self.known_loads: Known | None = None
         self.any_order = False
 
     # ------------------------------------------------------------------ leaves
@@ -394,11 +395,19 @@ class ExpressionEmitter(LaneMasks, Visitor):
 
     @handles(Select)
     def select(self, node: Select) -> str:
+        if self.known_loads is not None:
+            return self._select(node, self.known_loads)
+        self.known_loads = {}  # for this expression: what is known of loop variables differs elsewhere
+        try:
+            return self._select(node, self.known_loads)
+        finally:
+            self.known_loads = None
+
+    def _select(self, node: Select, known: Known) -> str:
         condition = self.visit(node.condition)
         lanes = node.condition.dtype.lane_code
-        if lanes != 1 and any(
-            needs_mask(v, node.condition, self.intervals) for v in (node.true_value, node.false_value)
-        ):
+        sides = node.true_value, node.false_value
+        if lanes != 1 and any(needs_mask(v, node.condition, self.intervals, known) for v in sides):
             return self._masked_sides(condition, node.true_value, node.false_value, lanes)
         then, other = self.visit(node.true_value), self.visit(node.false_value)
         kind = llvm_type(node.dtype)

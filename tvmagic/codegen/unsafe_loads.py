@@ -29,15 +29,27 @@ __all__ = ["is_harmless", "needs_mask"]
 
 # Operations from which a branch around them pays, as it mostly is foreseen.
 _FEW = 6
+# Unsafe loads of a side that are looked for in the condition, which may do them in any case.
+_NAMED = 8
 _SMALL = {"tir.if_then_else", "tir.likely", "tir.fabs", "tir.isnan"}
 
 
-def needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals) -> bool:
-    """Whether `side`, taken in the lanes of `condition`, has a load that may be outside its buffer in other lanes."""
-    finder = _Unsafe(intervals)
+Known = dict[
+    int, tuple[PrimExpr, "list[BufferLoad]"]
+]  # by identity, the unsafe loads in an expression, `_NAMED` at most
+
+
+def needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals, known: Known) -> bool:
+    """Whether `side`, taken in the lanes of `condition`, has a load that may be outside its buffer in other lanes.
+
+    `known`: what was found in parts of the same expression; of a chain of choices each one is asked about.
+    """
+    finder = _Unsafe(intervals, known=known)
     finder.visit(side)
     if not finder.unsafe:
         return False
+    if len(finder.unsafe) >= _NAMED:
+        return True
     done = _Done()
     done.visit(condition)
     return not all(any(structural_equal(load, other) for other in done.loads) for load in finder.unsafe)
@@ -64,8 +76,8 @@ class _Unsafe(Visitor):
     It looks at `most` expressions and no further: of a chain of conditions, each of which is asked about, not at all the rest.
     """
 
-    def __init__(self, intervals: Intervals, most: float = math.inf) -> None:
-        self.intervals, self.most = intervals, most
+    def __init__(self, intervals: Intervals, most: float = math.inf, known: Known | None = None) -> None:
+        self.intervals, self.most, self.known = intervals, most, known
         self.unsafe: list[BufferLoad] = []
         self.pointers: set[Var] = set()  # to what is read
         self.calls = False  # of anything that is not short
@@ -75,8 +87,19 @@ class _Unsafe(Visitor):
     @handles(PrimExpr)
     def other(self, node: PrimExpr) -> None:
         self.count += not self.in_index
-        if self.count <= self.most:
+        if self.known is not None:
+            self._remembered(node, self.known)
+        elif self.count <= self.most:
             self.visit_children(node)
+
+    def _remembered(self, node: PrimExpr, known: Known) -> None:
+        found = known.get(id(node))
+        if found is None:
+            outer, self.unsafe = self.unsafe, []
+            self.visit_children(node)
+            found = known[id(node)] = node, self.unsafe[:_NAMED]
+            self.unsafe = outer
+        self.unsafe += found[1]
 
     @handles(Call)
     def call(self, node: Call) -> None:
