@@ -15,7 +15,8 @@ from tvmagic import te
 from tvmagic.codegen.target import resolved
 from tvmagic.driver import lower
 from tvmagic.errors import TVMagicError
-from tvmagic.explain import CODES, Explanation, body_cycles, explain
+from tvmagic.explain import CODES, Explanation, body_cycles
+from tvmagic.explain import explain as explain_in_time
 from tvmagic.explain import llvm as facts_module
 from tvmagic.explain.body_cycles import _read_mca, count_cycles, has_osaca, mca_command
 from tvmagic.explain.footprints import footprint, patterns
@@ -27,6 +28,11 @@ from tvmagic.operators import Operator, Version, operator
 from tvmagic.operators.scheduling import schedule
 
 WIDE = "llvm -mcpu=skylake-avx512 -num-cores=4"
+
+
+def explain(value: Any, target: Any = None, seconds: float = 120, **options: Any) -> Explanation:
+    """An explanation that has the time to try every call, on a busy machine, too."""
+    return explain_in_time(value, target, seconds=seconds, **options)
 
 
 def matmul(name: str = "mm") -> Operator:
