@@ -10,8 +10,12 @@ from data_classes import data_classes
 from step_programs import program
 
 import tvmagic
+from tvmagic import te
 from tvmagic.cinn import IRSchedule, RuleApplyType, SearchSpace
+from tvmagic.cinn.lower import _AXES, lower
 from tvmagic.cinn.search import FLT_MAX, SearchState
+from tvmagic.cinn.steps.coverage import is_extreme
+from tvmagic.cinn.steps.tree import leaves
 from tvmagic.cinn.to_tir import _statements as statements
 from tvmagic.cinn.to_tir import lower_schedule_blocks
 from tvmagic.errors import TVMagicError
@@ -221,7 +225,7 @@ def test_states_are_ordered_by_cost_and_equal_by_program() -> None:
     named = SearchState(IRSchedule(program("chain").function))
     named.ir_schedule.split("B", 0, [-1, 4])
     assert named != one
-    with pytest.raises(TVMagicError, match="`odd` is no way to make sketches"):
+    with pytest.raises(TVMagicError, match="`odd` is not a way to make sketches"):
         SearchSpace(program("chain").schedule()).generate_sketches(1, "odd")
 
 
@@ -229,3 +233,29 @@ def test_states_are_ordered_by_cost_and_equal_by_program() -> None:
 def test_as_many_sketches_as_are_asked_for(count: int) -> None:
     found = SearchSpace(program("chain").schedule(), seed=2).generate_sketches(count)
     assert len(found) == count and len(set(found)) == count
+
+
+# ---------------------------------------------------------------------------- names and updates
+
+
+@pytest.mark.parametrize("rank", [1, 3, 9, 25, 26, 27, 28])
+def test_names_of_many_loops(rank: int) -> None:
+    """Letters by dimension, as far as there are any; then numbers."""
+    a = te.placeholder((2,) * rank, name="A")
+    function = lower([a, te.compute((2,) * rank, lambda *i: a[i] * 2.0, name="B")])
+    names = [n.loop_var.name for n in nodes_of(function.body, For)][::-1]
+    letters = _AXES[:rank]
+    assert names == [*letters, *(f"i_{depth}" for depth in range(len(letters), rank))]
+
+
+@pytest.mark.parametrize(
+    ("value", "extreme"),
+    [("cinn_max(B[i0], A[i0, i1])", True), ("cinn_min(A[i0, i1], B[i0])", True), ("(B[i0] + A[i0, i1])", False), ("(B[i0] * A[i0, i1])", False), ("cinn_max(A[i0, i1], 0.0f)", False), ("cinn_max(B[0], A[i0, i1])", False), ("A[i0, i1]", False),
+     ("cinn_max(B[i0], (B[i0] + 1.0f))", False)],
+)  # fmt: skip
+def test_blocks_that_may_run_more_than_once(value: str, extreme: bool) -> None:
+    """Those that take the greatest or least of values that they do not change."""
+    text = f"serial for (i, 0, 4)\n{{\nserial for (k, 0, 6)\n{{\nScheduleBlock(B)\n{{\ni0, i1 = axis.bind(i, k)\nB[i0] = {value}\n}}\n}}\n}}"
+    function = from_cinn(text, {"A": ((4, 6), "float32"), "B": ((4,), "float32")})
+    (leaf,) = leaves(function.body.block.body)  # type: ignore[attr-defined]
+    assert is_extreme(leaf) is extreme

@@ -14,6 +14,7 @@ import pytest
 import tvmagic
 from tvmagic import cinn, te
 from tvmagic.cinn import IRSchedule
+from tvmagic.cinn.group_scheduler import is_prohibit_schedule_extern_call_block
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import run_function
 from tvmagic.script import from_cinn
@@ -156,8 +157,9 @@ def test_fusions_that_are_refused(places: list[int], said: str) -> None:
 def test_loops_in_any_order(order: tuple[int, ...]) -> None:
     """Those that are named change their places among themselves; the others stay."""
     schedule = two(3, 4, 5)
-    extents = [3, 4, 5]
+    extents, braces = [3, 4, 5], schedule.text().count("{")
     schedule.reorder("Y", list(order))
+    assert schedule.text().count("{") == braces, "nothing is put around the loops"
     for place, old in zip(sorted(order), order):
         extents[place] = [3, 4, 5][old]
     assert [extent for _, extent in loops(schedule)] == extents
@@ -198,7 +200,9 @@ def test_how_a_loop_runs(name: str) -> None:
     assert f"{printed} (" in schedule.text()
     if name != "serial":
         refused(
-            schedule, lambda s: s.parallel(s.get_loops("Y")[1]), "is no serial loop any more; a loop's kind is set once"
+            schedule,
+            lambda s: s.parallel(s.get_loops("Y")[1]),
+            "is not a serial loop any more; a loop's kind is set once",
         )
 
 
@@ -282,3 +286,34 @@ def test_a_flat_loop_in_another_order_of_elements() -> None:
     schedule.flatten_loops(schedule.get_loops("B"))
     given = np.arange(24, dtype="float32").reshape(4, 6)
     np.testing.assert_array_equal(ran(schedule, given, 6, 4), given.T * 2)
+
+
+# ---------------------------------------------------------------------------- caches and devices
+
+
+@pytest.mark.parametrize("place", [1, 2, -1])
+def test_a_tensor_that_the_block_does_not_store(place: int) -> None:
+    refused(
+        two(3, 4),
+        lambda s: s.cache_write("Y", place, "local"),
+        f"block `Y` stores 1 tensor; there is none at {place}",
+    )
+
+
+def test_the_device_is_that_of_the_first_loop() -> None:
+    schedule = two(3, 4)
+    assert schedule.get_device_api() == "UNK"
+    schedule.bind(schedule.get_loops("Y")[1], "threadIdx.x")
+    assert schedule.get_device_api() == "UNK"
+    schedule.bind(schedule.get_loops("Y")[0], "blockIdx.x")
+    assert schedule.get_device_api() == "GPU"
+
+
+@pytest.mark.parametrize(
+    ("value", "calls"),
+    [('call_extern("sqrtf", A[i0])', True), ("sqrt(A[i0])", False), ("(A[i0] + 1.0f)", False)],
+)
+def test_blocks_that_call_what_is_elsewhere(value: str, calls: bool) -> None:
+    text = f"serial for (i, 0, 4)\n{{\nScheduleBlock(B)\n{{\ni0 = axis.bind(i)\nB[i0] = {value}\n}}\n}}"
+    schedule = IRSchedule(from_cinn(text, {"A": ((4,), "float32"), "B": ((4,), "float32")}))
+    assert is_prohibit_schedule_extern_call_block(schedule, schedule.get_block("B")) is calls

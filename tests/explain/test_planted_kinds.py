@@ -100,8 +100,8 @@ SETS = {
         planted_traps,
         (45, 20),
         ("avx2", "avx512"),
-        ("tir tn, begun in two loops",),
-        ("tir tn in tiles",),
+        ("tir tn, begun in two loops", "large blur in each row"),
+        ("tir tn in tiles", "tn in tiles, threads"),
         "",
         {
             (

@@ -909,13 +909,16 @@ def test_each_stepper_is_edited_by_the_kernel_that_knows_it(page: Any, record: R
             heard: [], on(_, told) { this.told = told; },
             send(asked) { this.heard.push(asked); this.told(asked.step === undefined ? { key: asked.key, steps } : { key: asked.key, step: asked.step, text: `of kernel ${number}` }); },
         });
+        const ended = { on() {}, send() { throw new Error("Cannot send"); } };
         window.kernels = [made(0, []), made(1, [0, 1, 2]), made(2, [])];
-        globalThis.tvmagicModels = new Map();
+        globalThis.tvmagicModels = new Map([["tvmagic-editor-ended", ended]]);
         kernels.forEach((model, n) => { tvmagicModels.set(`tvmagic-editor-${n}`, model); dispatchEvent(new CustomEvent("tvmagic-model")); });
     }""")
     stepper.get_by_role("button", name="Edit", exact=True).click()
     assert stepper.locator(".tm-edit textarea").input_value() == "of kernel 1"
     assert page.evaluate("kernels.map(model => model.heard.length)") == [1, 2, 1]
+    page.evaluate("data => mount(document.getElementById('at'), data)", packed_view(make_view(dense_record())))
+    assert page.locator("#at .tm-stepper").count() == 1, "live also if the kernel of an earlier run has ended"
 
 
 def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, lab_page: Any, screenshot: Any) -> None:

@@ -40,7 +40,10 @@ def shown(notebook: Any) -> dict[str, list[str]]:
             continue
         texts = [o.text if o.output_type == "stream" else words(o.get("data", {})) for o in cell.outputs]
         common = OPEN.sub("", re.split(r"\n *\d+\. codegen\.", "\n".join(texts))[0])
-        result[f"{number}: {cell.source}"] = re.sub(r"[ -]+", " ", NUMBER.sub("#", common)).splitlines()
+        lines = re.sub(r"[ -]+", " ", NUMBER.sub("#", common)).splitlines()
+        result[f"{number}: {cell.source}"] = [
+            line for line in lines if line.strip()
+        ]  # a sentence that is open leaves one
     return result
 
 

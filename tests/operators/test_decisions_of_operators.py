@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import itertools
 import math
 import pathlib
@@ -16,8 +17,8 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
 from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS
 from tvmagic.notation.source import Source, excerpt, find_source, known_sources
+from tvmagic.operators import Operator, operator, peaks
 from tvmagic.operators import arrays as arrays_of
-from tvmagic.operators import operator, peaks
 from tvmagic.operators.arrays import (
     as_array,
     check_inputs,
@@ -27,7 +28,9 @@ from tvmagic.operators.arrays import (
     shapes_of,
     share_memory,
 )
+from tvmagic.operators.cell import _check_nesting
 from tvmagic.operators.comparison import CheckResult, compare, worse
+from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.knobs import Knobs
 from tvmagic.operators.scheduling import schedule
 from tvmagic.te.error_bound import Approximate
@@ -348,3 +351,129 @@ def test_results_of_calls() -> None:
     assert one(X=x).tolist() == x.tolist()
     version = schedule(one, "s[Y].unroll(Y.op.axis[0])")
     assert version(x).tolist() == x.tolist() and version.modules and one.usual_size == 256
+
+
+# ---------------------------------------------------------------------------- functions that write a part
+
+WRITTEN = [
+    ("for i in range(8):\n    B[i] = A[i]", ""),
+    ("for i in range(7):\n    B[i] = A[i]", "7"),
+    ("for i in range(1, 8):\n    B[i] = A[i]", "0"),
+    ("for i in range(4):\n    B[i * 2] = A[i]", "1 3 5 7"),
+    ("for i, j in T.grid(4, 2):\n    B[i * 2 + j] = A[i]", ""),
+    ("for i, j in T.grid(4, 2):\n    B[7 - i * 2 - j] = A[i]", "?"),
+    ("for i in range(8):\n    if i < 5:\n        B[i] = A[i]", "5 6 7"),
+    ("for i in range(8):\n    if i >= 0:\n        B[i] = A[i]", ""),
+    ("for i in range(16):\n    if i < 8:\n        B[i] = A[i]", ""),
+    ("for i in range(8):\n    if A[i] > 100.0:\n        B[i] = A[i]", "0 1 2 3 4 5 6 7"),
+    ("for i in range(8):\n    if A[i] > 100.0:\n        B[i] = A[i]\n    else:\n        B[i] = 2.0", "?"),
+    ("for i in range(8):\n    with T.block('B'):\n        v = T.axis.spatial(8, i)\n        B[v] = A[v]", ""),
+    ("for i in range(8):\n    with T.block('B'):\n        v = T.axis.spatial(8, i)\n        T.where(i < 6)\n        B[v] = A[v]", "6 7"),
+    ("for i in range(4):\n    with T.block('B'):\n        v = T.axis.spatial(8, i + 2)\n        B[v] = A[v]", "0 1 6 7"),
+    ("for i, k in T.grid(8, 3):\n    with T.block('B'):\n        v, w = T.axis.remap('SR', [i, k])\n        with T.init():\n            B[v] = 0.0\n        B[v] = B[v] + A[v]", ""),
+    ("for i in range(8):\n    for j in range(i, 8):\n        B[j] = A[j]", "?"),
+    ("for i in range(8):\n    j = T.int32()\n    with T.LetStmt(7 - i, var=j):\n        B[j] = A[i]", ""),
+    ("B[3] = A[3]", "0 1 2 4 5 6 7"),
+    ("for i in range(8):\n    for k in range(0):\n        B[i] = A[i]", "0 1 2 3 4 5 6 7"),
+    ("for i in T.thread_binding(8, thread='threadIdx.x'):\n    B[i] = A[i]", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "left"), WRITTEN, ids=[str(n) for n in range(len(WRITTEN))])
+def test_what_a_function_leaves_without_a_value_is_zero(body: str, left: str) -> None:
+    """`?`: all is written, but not by a store that is proved to reach all."""
+    text = "@T.prim_func\ndef f(A: T.Buffer((8,)), B: T.Buffer((8,))):\n    " + body.replace("\n", "\n    ")
+    op = operator("f", text)
+    assert op.left_unwritten == (bool(left),)
+    (start,) = op.fresh_outputs([np.ones(8, "float32")])
+    assert not left or not start.any()
+    if "thread" not in body:
+        found = op(np.full(8, 9, "float32"))
+        unwritten = {int(n) for n in left.split()} if left != "?" else set()
+        assert {n for n in range(8) if found[n] == 0} == unwritten
+
+
+def test_how_deeply_expressions_nest() -> None:
+    """The element is an expression in 999 others at most, its tensor and its index in one more."""
+
+    def negated(count: int, operand: str = "X[i]") -> None:
+        source = Source("deep", f"Y[i] = {'-' * count}{operand}")
+        _check_nesting(source.parse(), source)
+
+    negated(998)
+    assert "nest more than 1000 deep" in str(refused(lambda: negated(999)))
+    assert "nest more than 1000 deep" in str(refused(lambda: operator("f", f"X: float32[4]\nY[i] = {'-' * 999}X[i]")))
+    negated(10, " + ".join(["X[i]"] * 3000))  # terms are side by side
+    negated(998, "X[i] * X[i]")
+    assert "nest more" in str(refused(lambda: negated(997, "(X[i] * (X[i] + X[i]))")))
+
+
+# ---------------------------------------------------------------------------- operators and their versions
+
+
+def test_versions_by_their_names() -> None:
+    op = operator("f", "X: float32[4]\nY[i] = X[i]")
+    assert op.version() is op.current is op.plain is op.version("plain")
+    first = schedule(op, "s[Y].unroll(Y.op.axis[0])", "first")
+    assert op.version("first") is first and op.version("plain") is op.plain and op.version() is op.current
+    error = refused(lambda: op.version("second"))
+    assert str(error).startswith("`f` has no version `second`") and error.hint == "there are `plain`, `first`"
+    named = schedule(op, "s[Y].vectorize(Y.op.axis[0])", "plain")
+    assert op.version("plain") is named is not op.plain
+
+
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        ("A B", True),
+        ("A self_", True),
+        ("A for", False),
+        ("A out", False),
+        ("A A", False),
+        ("A b.c", False),
+        ("A None", False),
+    ],
+)
+def test_inputs_are_parameters_if_they_have_names_for_it(names: str, named: bool) -> None:
+    inputs = [te.placeholder((4,), "float32", name=name) for name in names.split()]
+    total = te.compute((4,), lambda i: inputs[0][i] + inputs[1][i], name="S")
+    op = Operator("f", inputs, [total])
+    parameters = list(inspect.signature(op).parameters)
+    assert parameters == [*names.split(), "out"] if named else parameters == ["arrays", "out", "named"]
+    first, second = names.split()
+    assert op.signature == f"f({first}: float32[4], {second}: float32[4]) -> S: float32[4]"
+    assert op.call_text == f"f({first}, {second})" and repr(op) == f"<Operator {op.signature}>"
+
+
+@pytest.mark.parametrize(
+    ("size", "factor", "wraps"),
+    [
+        (2, (1 << 31) - 1, False),
+        (3, 1 << 30, True),
+        (3, -(1 << 30), False),
+        (4, -(1 << 30), True),
+        (2, -(1 << 30) * 2 + 1, False),
+    ],
+)
+def test_index_arithmetic_at_the_ends_of_its_type(size: int, factor: int, wraps: bool) -> None:
+    op = operator("f", f"A: int32[{size}]\nC[i] = A[i] + i * ({factor})")
+    said = wrapping_indices(op, {})
+    assert bool(said) == wraps and all("wraps around in int32" in text and "write it in int64" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "inputs", "outputs"),
+    [(1, 2, "A", "B"), (1, 3, "A B", "B"), (3, 3, "A B", "A B"), (2, 2, "", "A B"), (1, 1, "", "")],
+)
+def test_pointers_say_what_is_written(first: int, second: int, inputs: str, outputs: str) -> None:
+    pointers = ", ".join(
+        f"T.tvm_access_ptr(T.type_annotation('float32'), {name}.data, 0, 8, {mask})"
+        for name, mask in (("A", first), ("B", second))
+    )
+    text = f"@T.prim_func\ndef f(A: T.Buffer((8,)), B: T.Buffer((8,))):\n    T.evaluate(T.call_extern('int32', 'g', {pointers}))"
+    if not outputs:
+        assert "writes none of its buffers" in str(refused(lambda: operator("f", text)))
+        return
+    op = operator("f", text)
+    assert " ".join(t.name for t in op.outputs) == outputs
+    assert " ".join(t.name for t in op.inputs) == inputs

@@ -89,6 +89,22 @@ def test_a_stage_made_of_calls() -> None:
     assert largest_difference(s, [A, B]) == 0
 
 
+@pytest.mark.parametrize("factor", [0, 2, 3])
+def test_a_stage_made_of_calls_is_computed_in_another_memory(factor: int) -> None:
+    A = te.placeholder((8, 16), name="A")
+    call = increment(16)
+    B = te.compute((8, 16), lambda i: call(A[i, 0:16]), name="B")
+    s = te.create_schedule(B.op)
+    if factor:
+        s[B].split(B.op.axis[0], factor)
+    cache = s.cache_write(B, "local")
+    assert cache.op.kind == "tensor_compute_op" and cache.name == "B.local" and s[B].op.kind == "compute"
+    s[cache].compute_at(s[B], s[B].leaf_iter_vars[0])
+    text = str(tvmagic.lower(s, [A, B])["main"])
+    assert "T.allocate([16]" in text and '"local"' in text
+    assert largest_difference(s, [A, B]) == 0
+
+
 def test_a_stage_made_of_calls_feeds_others() -> None:
     A = te.placeholder((8, 16), name="A")
     call = increment(16)

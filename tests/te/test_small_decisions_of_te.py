@@ -12,6 +12,7 @@ from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import IntImm, Range, SizeVar
+from tvmagic.passes import PassContext
 from tvmagic.te.schedule import Schedule
 from tvmagic.te.schedule.attributes import AttachType
 from tvmagic.te.schedule.auto_inline import is_broadcast, is_elem_wise, is_injective
@@ -256,3 +257,19 @@ def test_groups_count_what_is_in_them() -> None:
     inner = s.create_group(c, b, include_inputs=True)
     assert (inner.num_child_stages, outer.num_child_stages) == (2, 2)
     assert inner.group is outer and s[b].group is inner and s[d].group is outer
+
+
+@pytest.mark.parametrize(("rows", "guarded"), [(15, False), (14, True), (17, False)])
+def test_loops_that_end_with_what_is_needed_have_no_guard(rows: int, guarded: bool) -> None:
+    """`B` is read from its third row on, in blocks of 4 that are computed by loops of 3; the last block needs 14 rows."""
+    a = te.placeholder((rows, 5), name="A")
+    b = te.compute((rows, 5), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((12, 5), lambda i, j: te.if_then_else(i + 3 < rows, b[i + 3, j], 0.0), name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], 4)
+    s[b].compute_at(s[c], outer)
+    s[b].split(b.op.axis[0], 3)
+    with PassContext(config={"te.tight_split": True}):
+        n = s.normalize()
+        text = str(te.schedule.ScheduleOps(n, te.schedule.InferBound(n), False))
+    assert ("T.likely" in text) == guarded, text

@@ -164,14 +164,14 @@ def test_a_layout_that_loops_walk_through_in_order(
     assert (found is not None) is suggested
     if found is None:
         return
-    sizes = [int(s) for s in found.map_shape(shape)]
+    sizes: list[Any] = found.map_shape(shape)
     visited: list[int] = []
     for point in itertools.product(*(range(n) for n in extents.values())):
         place = eval(f"({indices},)", {}, dict(zip(extents, point)))
-        new = [int(i) for i in found.map_indices([IntImm("int32", p) for p in place])]
+        new: list[Any] = found.map_indices([IntImm("int32", p) for p in place])
         flat = 0
         for index, size in zip(new, sizes):
-            flat = flat * size + index
+            flat = flat * int(size) + int(index)
         visited.append(flat)
     assert visited == sorted(visited) and len(set(visited)) == len(visited)
 

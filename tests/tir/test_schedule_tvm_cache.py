@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from schedule_behaviour import block, expect, parse, same_results, schedule
 
+from tvmagic import tir
+from tvmagic.script import from_source
 from tvmagic.tir.schedule import ScheduleError
 
 INNER = """
@@ -558,3 +560,23 @@ def test_what_cache_index_made_is_padded_too() -> None:
     sch.pad_einsum("B", [1, 2])
     same_results(parse(CHOICE), sch.mod["main"])
     assert tuple(b.name for b in block(sch, "root").alloc_buffers) == ("index_var_0", "index_var_0_pad", "B_pad")
+
+
+def test_a_condition_on_a_sum_leaves_elements_out_that_a_copy_would_overwrite() -> None:
+    text = """from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), E: T.Buffer((8, 8), "int32")):
+    for i, j in T.grid(4, 16):
+        with T.block("E"):
+            T.where(i * 16 + j < {bound})
+            vi = T.axis.spatial(8, i * 2 + j // 8)
+            vj = T.axis.spatial(8, j % 8)
+            E[vi, vj] = A[vi, vj] * 3
+"""
+    for bound, whole in ((60, False), (63, False), (64, True), (70, True)):
+        sch = tir.Schedule(from_source(text.replace("{bound}", str(bound))))
+        if whole:
+            sch.cache_write("E", 0, "local")
+            continue
+        with pytest.raises(ScheduleError, match="writes all of the region"):
+            sch.cache_write("E", 0, "local")

@@ -371,7 +371,7 @@ class AscGraph:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Names as they are in C++ are told by their names here."""
+            """An error for a name as it is in C++, with the name that it has here."""
             raise no_such_name(self, name)
 
     def find_axis(self, axis: Axis | str) -> Axis:

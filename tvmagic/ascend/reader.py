@@ -341,7 +341,7 @@ class _Reader:
             hint = "`UB[tensor_id=2, que_id=0, reuse_id=0, depth=2, pos=VECIN]`, or `GM[tensor_id=0, pos=GM]`"
             raise AscendError("text", f"`{value}` is not the memory of a tensor", hint=hint)
         facts = {key: v for key, _, v in (p.partition("=") for p in _items(found.group(2)))}
-        number: Callable[[str, int], int] = lambda key, default=-1: _number(facts[key]) if key in facts else default  # noqa: E731
+        number: Callable[[str, int], int] = lambda key, default: _number(facts[key]) if key in facts else default  # noqa: E731
         mem, que = y.mem, y.que
         mem.hardware, mem.position = found.group(1), facts.get("pos", "")
         mem.tensor_id, mem.reuse_id, y.buf.id = number("tensor_id", -1), number("reuse_id", -1), number("buf_id", -1)

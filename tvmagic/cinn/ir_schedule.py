@@ -24,7 +24,7 @@ from tvmagic.cinn.steps.inlining import (
     check_compute_inline_validation_and_get_store,
     check_reverse_compute_inline_validation_and_get_exprs,
 )
-from tvmagic.cinn.steps.tree import names_of, set_names
+from tvmagic.cinn.steps.tree import leaves, names_of, set_names
 from tvmagic.cinn.text.parser import from_cinn
 from tvmagic.cinn.text.printer import cinn_text, numbered_root
 from tvmagic.cinn.trace import ScheduleDesc
@@ -112,7 +112,7 @@ class IRSchedule:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Names as they are in C++ are told by their names here."""
+            """An error for a name as it is in C++, with the name that it has here."""
             raise no_such_name(self, name)
 
     # ------------------------------------------------------------------ what it holds
@@ -251,7 +251,7 @@ class IRSchedule:
     def merge_exprs(self) -> None:
         """Make the bodies of all functions one root's list, in their order; tensors of one name are one tensor.
 
-        With one function nothing changes. Handles of the bodies that go are gone.
+        With one function nothing changes. Handles of the other bodies become invalid.
         """
         self._run("MergeExprs", {})
         self.schedule._working_on = self.schedule._first_function()
@@ -262,7 +262,8 @@ class IRSchedule:
 
     def get_device_api(self) -> str:
         """The device of the first loop: `UNK`; `GPU` if it is bound to threads."""
-        first = next((s.loop for s in self.schedule.state.srefs.values() if s.is_loop), None)
+        bodies = [root.block.body for root in self.schedule.state.functions]
+        first = next((leaf.loops[0] for body in bodies for leaf in leaves(body) if leaf.loops), None)
         return "GPU" if first is not None and first.kind is ForKind.THREAD_BINDING else "UNK"
 
     # ------------------------------------------------------------------ blocks and loops
@@ -521,7 +522,7 @@ class IRSchedule:
         return self._run("Rfactor", {"rf_loop": rf_loop, "rf_axis": rf_axis})
 
     def annotate(self, block: Any, key: str, value: Any) -> None:
-        """Add a fact to a block: an int, a bool, a float or a text. A key that is there keeps its value.
+        """Add an annotation to a block: an int, a bool, a float or a text. A key that is there keeps its value.
 
         >>> s.annotate("B", "note", 1)
         """
@@ -532,7 +533,7 @@ class IRSchedule:
         self._run(f"Annotate{name}Attr", {"block": block, "key": key, "value": value})
 
     def unannotate(self, block: Any, key: str) -> None:
-        """Take a fact off a block; a key that is not there is a warning.
+        """Remove an annotation of a block; a missing key is a warning.
 
         >>> s.unannotate("B", "note")
         """

@@ -99,7 +99,10 @@ def _conflicts(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view = case.view(nest)
     edits = _smaller(case, 0.5)
     if view is not None:
-        edits = [*remedies.square(view), *edits, *remedies.vectorized(view, case.lanes(nest)), *remedies.blocked(view)]
+        vectors = (
+            [] if nest.reason == "strided" else remedies.vectorized(view, case.lanes(nest))
+        )  # those are for its order
+        edits = [*remedies.square(view), *edits, *vectors, *remedies.blocked(view)]
     text = (
         f"lines of `{case.read(nest, pattern.access)}` are {apart} bytes apart and belong to the same few places of the "
         f"{'first' if level == 1 else 'second'} cache, from which they push each other out; fewer of them at a time would stay, as would rows of another length"

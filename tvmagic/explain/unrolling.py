@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tvmagic.codegen.target.machine import Machine
+from tvmagic.explain.guards import depending
 from tvmagic.explain.nests import Access, Loop, Nest, Statement
-from tvmagic.ir import For, IntImm
+from tvmagic.ir import BinaryOp, CmpOp, For, IntImm, PrimExpr, post_order_visit
+from tvmagic.tir.blocks.conditions import conjuncts
 
 __all__ = ["CALL", "UNROLLED", "Body", "bodies_of", "instructions", "parts", "vector_of"]
 
@@ -138,10 +140,17 @@ def _before(nests: Sequence[Nest], loop: Loop, copied: set[Loop]) -> int:
     return sum(found.values())
 
 
+def _operations(condition: PrimExpr) -> int:
+    """The operations of a condition."""
+    found: list[PrimExpr] = []
+    post_order_visit(condition, lambda n: found.append(n) if isinstance(n, (BinaryOp, CmpOp)) else None)
+    return len(found)
+
+
 def instructions(statements: Sequence[Statement], machine: Machine) -> Size:
     """Instructions of an iteration as LLVM counts them before it unrolls: of vectors as many as they take registers, two for a
-    number in all lanes, and for the place of each pattern of access a sum, a conversion and, if it has a stride, a product.
-    What is the same in each iteration was taken out of the loop."""
+    number in all lanes, and for the place of each pattern of access a sum, a conversion and, if it has a stride, a product. A condition
+    is its operations, a comparison among them, and a branch. What is the same in each iteration was taken out of the loop."""
     count, seen = 0, set[object]()
     places: dict[object, int] = {}
 
@@ -158,4 +167,7 @@ def instructions(statements: Sequence[Statement], machine: Machine) -> Size:
         number, o = parts(s.lanes, s.target.bits, machine), s.operations
         count += number * (2 * o.fused + max(o.simple, 0) + o.divisions + o.conversions + CALL * o.calls)
         count += sum(moved(a, number) for a in (*s.loads, s.target))
+        count += sum(
+            1 + _operations(part) for part in depending([p for g in s.guards for p in conjuncts(g)], s.loops[-1])
+        )
     return Size(count, sum(places.values()), len(places))

@@ -144,7 +144,9 @@ def is_implied(condition: PrimExpr, places: Iterable[tuple[PrimExpr, Range]], do
 
 def is_update(store: Stmt) -> bool:
     """Whether a store adds to the element that it loads: sum, product, least, greatest, all, any."""
-    added = update_term(store, *_COMMUTATIVE) if isinstance(store, BufferStore) else None
+    if not isinstance(store, BufferStore):
+        return False
+    added = update_term(store, *_COMMUTATIVE)
     return added is not None and not _loads(added, store.buffer)
 
 

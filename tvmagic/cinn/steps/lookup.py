@@ -140,31 +140,31 @@ def _annotate(state: ScheduleState, block: StmtSRef, key: str, value: Any) -> No
 
 @step("AnnotateIntAttr")
 def annotate_int(state: ScheduleState, block: BlockRef, key: str, value: int) -> None:
-    """Add a fact to a block; a key that is there keeps its value."""
+    """Add an annotation to a block; a key that is there keeps its value."""
     _annotate(state, block, key, value)
 
 
 @step("AnnotateBoolAttr")
 def annotate_bool(state: ScheduleState, block: BlockRef, key: str, value: bool) -> None:
-    """Add a fact to a block; a key that is there keeps its value."""
+    """Add an annotation to a block; a key that is there keeps its value."""
     _annotate(state, block, key, bool(value))
 
 
 @step("AnnotateFloatAttr")
 def annotate_float(state: ScheduleState, block: BlockRef, key: str, value: float) -> None:
-    """Add a fact to a block; a key that is there keeps its value."""
+    """Add an annotation to a block; a key that is there keeps its value."""
     _annotate(state, block, key, float(value))
 
 
 @step("AnnotateStringAttr")
 def annotate_string(state: ScheduleState, block: BlockRef, key: str, value: str) -> None:
-    """Add a fact to a block; a key that is there keeps its value."""
+    """Add an annotation to a block; a key that is there keeps its value."""
     _annotate(state, block, key, value)
 
 
 @step("Unannotate")
 def unannotate(state: ScheduleState, block: BlockRef, key: str) -> None:
-    """Take a fact off a block; a key that is not there is a warning."""
+    """Remove an annotation of a block; a missing key is a warning."""
     known = block.block.annotations
     if key not in known:
         warnings.warn(f"block `{block.block.name_hint}` has no attribute `{key}`", UserWarning, stacklevel=2)

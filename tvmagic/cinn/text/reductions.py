@@ -29,6 +29,7 @@ from tvmagic.ir import (
     substitute,
     within_loops,
 )
+from tvmagic.ir.query import is_one
 
 __all__ = ["SUFFIX", "join_inits", "name_tensors", "ranks_in"]
 
@@ -134,7 +135,7 @@ def _init_of(first: BlockRealize, realize: BlockRealize, loops: set[Any]) -> Stm
     """
     block, given = realize.block, first.block
     store = given.body
-    if not _is_true(first.predicate) or not _is_true(realize.predicate) or given.init is not None:
+    if not is_one(first.predicate) or not is_one(realize.predicate) or given.init is not None:
         return None
     if not isinstance(store, BufferStore) or store.buffer not in _stored(block):
         return None
@@ -150,10 +151,6 @@ def _init_of(first: BlockRealize, realize: BlockRealize, loops: set[Any]) -> Stm
             return None
         values[axis.var] = found
     return substitute(store, values)
-
-
-def _is_true(predicate: PrimExpr) -> bool:
-    return bool(getattr(predicate, "value", 0))
 
 
 def _variables(value: PrimExpr) -> set[Var]:

@@ -171,7 +171,7 @@ class _Parser:
         if token.kind == "other":  # only the text of an attribute may hold such characters
             raise self.source.error(f"`{token.text}` means nothing in CINN's text", token.offset)
         if token.kind == "end":
-            raise self.source.error("the text ends in the middle of a statement", max(token.offset - 1, 0))
+            raise self.source.error("the text ends in the middle of a statement", token.offset - 1)
         self.at += 1
         return token
 
@@ -383,8 +383,7 @@ class _Parser:
         """`attrs(key:value, key:value)`: each value as it is written, which may hold commas."""
         begin = self.take()
         place = self.token.offset
-        end = self.source.text.find("\n", place)
-        line = self.source.text[place : end if end >= 0 else len(self.source.text)].rstrip()
+        line = self.source.text[place:].partition("\n")[0].rstrip()
         if not line.startswith("(") or not line.endswith(")"):
             raise self.source.error("attributes are written `attrs(key:value, key:value)`", begin.offset, 5)
         while self.token.kind != "end" and self.token.offset < place + len(line):

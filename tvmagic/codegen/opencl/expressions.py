@@ -31,6 +31,7 @@ from tvmagic.ir import (
     BufferLoad,
     Call,
     Cast,
+    CmpOp,
     DataType,
     Div,
     FloatImm,
@@ -225,7 +226,7 @@ class ExpressionWriter(Visitor):
     # ------------------------------------------------------------------ conditions
 
     @handles(EQ, NE, LT, LE, GT, GE)
-    def comparison(self, node: BinaryOp) -> Lanes:
+    def comparison(self, node: CmpOp) -> Lanes:
         sign = COMPARISON_SIGNS[type(node)]
         return [_like(f"({a} {sign} {b})", a, b) for a, b in zip(self.visit(node.a), self.visit(node.b))]
 

@@ -25,7 +25,16 @@ class Edits {
       if (!key.startsWith("tvmagic-editor") || this.linked.has(model)) continue;
       this.linked.add(model);
       model.on("msg:custom", (told) => { if (told.key === this.stepper.data.key) this.heardFrom(model, told); });
-      model.send({ key: this.stepper.data.key });
+      this.send(model, {});
+    }
+  }
+
+  /** Ask a kernel; the model of one that has ended cannot send. */
+  send(model, more) {
+    try {
+      model.send({ key: this.stepper.data.key, ...more });
+    } catch {
+      this.unheard();
     }
   }
 
@@ -38,11 +47,12 @@ class Edits {
   ask(more) {
     clearTimeout(this.waiting);
     this.waiting = setTimeout(() => this.unheard(), more.text === undefined ? 3000 : 20000);
-    this.model.send({ key: this.stepper.data.key, step: this.stepper.state.step, ...more });
+    this.send(this.model, { step: this.stepper.state.step, ...more });
   }
 
   /** A kernel that has stopped does not answer, nor does one that runs another cell. */
   unheard() {
+    if (!this.model) return; // nobody has asked for anything
     const place = this.box.hidden ? this.stepper.said : this.said;
     place.textContent = "The kernel does not answer; it is busy, or was stopped: then run the cell again.";
   }

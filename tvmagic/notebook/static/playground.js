@@ -31,7 +31,11 @@ class Playground {
       this.model = model;
       this.draw(model.get("drawn"));
     });
-    model.send("are you there?");
+    try {
+      model.send("are you there?");
+    } catch {
+      // the model of a kernel that has ended
+    }
   }
 
   say() {
@@ -68,7 +72,11 @@ class Playground {
     this.said.textContent = "computing \u2026";
     this.waiting = setTimeout(() => { this.said.textContent = "The kernel does not answer; it may be busy or stopped."; }, PATIENCE);
     this.model.set("turned", [name, at]);
-    this.model.save_changes();
+    try {
+      this.model.save_changes();
+    } catch {
+      // nobody answers, which is said in a moment
+    }
   }
 }
 

@@ -28,7 +28,8 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and, maximum, minimum
-from tvmagic.tir.blocks.conditions import conjuncts
+from tvmagic.ir.query import variables_in
+from tvmagic.tir.blocks.conditions import all_of, conjuncts
 from tvmagic.tir.blocks.domains import analyzer_at, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import used_by_pointer
@@ -102,9 +103,9 @@ class _Stores(Visitor):
     def store(self, node: BufferStore) -> None:
         if node.buffer is self.buffer and not self.fills:
             indices = [substitute(index, self.values) for index in node.indices]
-            found = detect_iter_map(indices, self.domains, self.predicate).indices
-            self.fills = len(found) == len(indices) and all(_without_gap(total) for total in found)
-            if self.fills and self.box is not None:
+            found = _filled(indices, self.domains, self.predicate)
+            self.fills = found is not None
+            if found is not None and self.box is not None:
                 around = [c for c in conjuncts(self.predicate) if not uses_var(c, self.domains)]
                 self.fills = all(self.analyzer.can_prove(c) for c in around) and all(
                     self._holds(total, side) for total, side in zip(found, self.box.region)
@@ -129,9 +130,25 @@ def _fills_box(realize: BlockRealize, buffer: Buffer, domains: dict[Var, Range])
                 var: Range.from_min_extent(0, substitute(s.extent, values)) for var, s in zip(offsets, region.region)
             }
             indices = [substitute(side.min, values) + var for side, var in zip(region.region, offsets)]
-            found = detect_iter_map(indices, domains | inside, realize.predicate).indices
-            return len(found) == len(indices) and all(_without_gap(total) for total in found)
+            return _filled(indices, domains | inside, realize.predicate) is not None
     return False
+
+
+def _filled(indices: list[PrimExpr], domains: dict[Var, Range], predicate: PrimExpr) -> Sequence[IterSumExpr] | None:
+    """The iterators of indices that take all values of a box where `predicate` holds; None if that is not known."""
+    found = detect_iter_map(indices, domains, predicate).indices
+    if len(found) != len(indices) or not all(_without_gap(total) for total in found):
+        return None
+    analyzer, conditions = Analyzer(domains), conjuncts(predicate)
+    running = {var for index in indices for var in variables_in(index) if var in domains}
+    for condition in conditions:
+        # a condition on a sum that is no iterator of the indices leaves out elements, but no iterator becomes shorter
+        others = all_of([c for c in conditions if c is not condition])
+        with analyzer.constraint_scope(others):
+            leaves_out = uses_var(condition, running) and not analyzer.can_prove(condition)
+        if leaves_out and str(detect_iter_map(indices, domains, others).indices) == str(found):
+            return None
+    return found
 
 
 def _without_gap(total: IterSumExpr) -> bool:

@@ -1,0 +1,127 @@
+"""Small analyses of programs as tables: what a buffer's description uses, pointers, accesses outside of buffers and threads, limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pass_checks import module, parse
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import Allocate, SizeVar, decl_buffer
+from tvmagic.ir.query import nodes_of
+from tvmagic.tir import analysis
+from tvmagic.tir.transform.uses import buffer_mentions, used_as_pointer
+
+n, m = SizeVar("n"), SizeVar("m")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, False),
+        ({"shape": (4, n)}, True),
+        ({"shape": (m,)}, False),
+        ({"strides": (n, 1)}, True),
+        ({"elem_offset": n * 2}, True),
+        ({"elem_offset": m}, False),
+    ],
+)
+def test_what_a_buffer_is_made_of(options: dict[str, Any], named: bool) -> None:
+    buffer = decl_buffer(options.pop("shape", (4, 4)), "int32", "B", **options)
+    assert buffer_mentions(buffer, n) is named
+    assert buffer_mentions(buffer, buffer.data)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ("b[0] = b[1] + A[0]", False), ('T.evaluate(T.call_extern("int32", "f", B))', True), ('T.evaluate(T.call_extern("int32", "f", T.address_of(b[0])))', True),
+        ('T.evaluate(T.call_extern("int32", "f", T.address_of(A[0])))', False), ('T.evaluate(T.call_extern("int32", "f", A.data))', False),
+        ('T.evaluate(T.call_extern("int32", "f", T.tvm_access_ptr(T.type_annotation("int32"), B, 0, 1, 1)))', True), ("A[0] = T.max(b[0], 2)", False),
+    ],
+)  # fmt: skip
+def test_memory_that_is_reached_by_its_pointer(body: str, pointer: bool) -> None:
+    func = parse(
+        f'def main(A: T.Buffer((4,), "int32")):\n    B = T.allocate([4], "int32", "global")\n    b = T.Buffer((4,), "int32", data=B)\n    {body}'
+    )
+    (allocation,) = nodes_of(func.body, Allocate)
+    assert used_as_pointer(allocation.body, allocation.buffer_var) is pointer
+
+
+BLOCK = """def main(A: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.reduce(8, i)
+            T.reads(A[vi])
+            T.writes(C[0])
+            with T.init():
+                C[{init}] = 0
+            C[0] = C[0] + A[{index}]"""
+
+
+@pytest.mark.parametrize(
+    ("init", "index", "inside"),
+    [
+        ("0", "vi", True),
+        ("7", "7 - vi", True),
+        ("8", "vi", False),
+        ("-1", "vi", False),
+        ("0", "vi + 1", False),
+        ("0", "vi - 1", False),
+        ("0", "vi * 0 + 7", True),
+        ("0", "A[vi]", True),
+    ],
+)
+def test_indices_that_leave_a_buffer(init: str, index: str, inside: bool) -> None:
+    mod = module(BLOCK.format(init=init, index=index))
+    if inside:
+        assert analysis.OOBChecker()(mod) is mod
+    else:
+        with pytest.raises(TVMagicError, match="is outside it"):
+            analysis.OOBChecker()(mod)
+
+
+@pytest.mark.parametrize(
+    ("body", "host"),
+    [
+        ("A[0] = 1", True), ('with T.launch_thread("threadIdx.x", 4) as t:\n        A[t] = 1', False), ("B = T.decl_buffer((4,))\n    B[0] = T.float32(1)", False),
+        ("p: T.handle = A.data\n    q = T.Buffer((4,), data=p)\n    q[0] = T.float32(1)", True), ("x: T.int32 = 3\n    T.evaluate(x)", False),
+        ('with T.attr("", "pipeline_exec_scope", 1):\n        A[0] = 1', False), ('with T.attr("", "other", 1):\n        A[0] = 1', True),
+    ],
+)  # fmt: skip
+def test_memory_of_a_gpu_that_the_host_accesses(body: str, host: bool) -> None:
+    text = f'def main(A: T.Buffer((8,), "int32")):\n    T.func_attr({{"target": T.target("cuda"), "global_symbol": "main"}})\n    {body}'
+    func = parse(text)
+    assert analysis.verify_memory(func) is not host
+
+
+KERNEL = """def main(A: T.Buffer((1024,), "float32")):
+    bx = T.launch_thread("blockIdx.x", 4)
+    tx = T.launch_thread("threadIdx.x", 8)
+    ty = T.launch_thread("threadIdx.y", 2)
+    S = T.allocate([32], "float32", "shared")
+    s = T.Buffer((32,), "float32", data=S, scope="shared")
+    L = T.allocate([4], "float32x4", "local")
+    l = T.Buffer((4,), "float32x4", data=L, scope="local")
+    s[tx] = A[tx]
+    l[0] = A[T.Ramp(0, 1, 4)]
+    A[T.Ramp(tx, 2, 8)] = T.Broadcast(s[ty], 8)
+    with T.launch_thread("vthread", 3) as v:
+        A[v] = s[0]"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [
+        ("max_threads_per_block", 16), ("max_thread_x", 8), ("max_thread_y", 2), ("max_shared_memory_per_block", 128), ("max_local_memory_per_block", 64),
+        ("max_vector_bytes", 16), ("max_kernels", 1), ("max_vthread", 3),
+    ],
+)  # fmt: skip
+def test_limits_of_a_gpu(limit: str, most: int) -> None:
+    func = parse(KERNEL)
+    assert analysis.verify_gpu_code(func, {limit: most}) and analysis.verify_gpu_code(func, {limit: most + 1})
+    assert not analysis.verify_gpu_code(func, {limit: most - 1})
+    assert analysis.verify_gpu_code(func, {})
+    with pytest.raises(TVMagicError, match="there is no limit"):
+        analysis.verify_gpu_code(func, {limit + "s": 1})
