@@ -362,3 +362,26 @@ def test_what_is_never_negative_is_divided_without_a_sign(first, signed):
     assert sorted(words) == (["sdiv", "srem"] if signed else ["udiv", "urem"])
     i = np.arange(first, first + 16)
     np.testing.assert_array_equal(codegen.compile_module(mod)(), i // 3 * 100 + i % 3)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "uint16"])
+def test_an_index_without_a_sign_is_no_negative_one(dtype: str) -> None:
+    """Its highest bit is not a sign: `true` is the index 1, and the byte 200 is 200."""
+    places = edge_values(dtype)
+    count, size = len(places), int(places.max()) + 1
+    func = from_source(f"""
+@T.prim_func
+def main(X: T.Buffer(({count},), "{dtype}"), A: T.Buffer(({size},), "float32"), Y: T.Buffer(({count},), "float32"), Z: T.Buffer(({size},), "float32")):
+    for i in range({count}):
+        Y[i] = A[X[i]]
+    for i in range({count}):
+        Z[X[i]] = A[i]
+""")
+    built = tvmagic.build(func)
+    a = np.arange(size, dtype="float32") + 5
+    y, z, expected = np.zeros(count, "float32"), np.zeros(size, "float32"), np.zeros(size, "float32")
+    built(places, a[: max(size, count)], y, z)
+    for place, value in zip(places.astype(int), a):
+        expected[place] = value
+    assert (y == a[places.astype(int)]).all() and (z == expected).all()
+    assert not re.search(r"zext nneg i(1|8|16)\b", str(built.get_source("raw")))

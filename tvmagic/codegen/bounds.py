@@ -159,7 +159,7 @@ def memory_size(context: Any, emitter: Any, data: Var, element: Any, whole_rows:
         return None
     shape, dtype = (known.shape, known.dtype) if isinstance(known, Buffer) else known
     strides: tuple[PrimExpr, ...] = known.strides if isinstance(known, Buffer) else ()
-    if len(strides) == len(shape) > 0:
+    if strides and len(strides) == len(shape):
         total = _span(emitter, shape, strides)
         if whole_rows:
             rows = _multiplied(emitter, _wide(emitter, shape[0]), _wide(emitter, strides[0]))

@@ -139,9 +139,13 @@ class MemoryEmitter(ExpressionEmitter):
             return name
         if name[0] not in "%@":
             return name
-        if self.intervals.of(index)[0] >= 0 and not self.context.check_bounds:
-            return self.out.op(f"zext nneg {llvm_type(index.dtype)} {name} to i64")
-        return self.out.op(f"{'sext' if index.dtype.is_int else 'zext'} {llvm_type(index.dtype)} {name} to i64")
+        if not index.dtype.is_int:
+            widened = "zext"
+        elif self.intervals.of(index)[0] >= 0 and not self.context.check_bounds:
+            widened = "zext nneg"  # of a type with a sign: to LLVM, the highest bit of any other is one, too
+        else:
+            widened = "sext"
+        return self.out.op(f"{widened} {llvm_type(index.dtype)} {name} to i64")
 
     def checked_indices(self, node: BufferLoad | BufferStore, predicate: str | None) -> tuple[PrimExpr, ...]:
         """The indices of an access, behind the check that they are inside, if accesses are checked.
