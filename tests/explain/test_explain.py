@@ -648,7 +648,7 @@ def test_stages_of_one_loop_share_what_is_in_the_cache() -> None:
     nests = model(first(schedule(operator("rows", text), cell, "tried")), resolved(WIDE).machine).nests
     once = 600 * 4000 * 4
     moved = [n.bytes["L3"] for n in nests if n.nest.iterations > 1_000_000]
-    assert len(moved) == 2 and moved[0] >= once and moved[1] < 0.01 * once
+    assert len(moved) == 2 and moved[0] > 0.999 * once and moved[1] < 0.01 * once
 
 
 def test_integers_that_become_floats_are_no_accident() -> None:

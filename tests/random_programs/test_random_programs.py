@@ -33,6 +33,7 @@ SHORT = {
     "magic": 2,
     "tiny": 20,
     "inplace": 10,
+    "float8": 10,
 }
 LONG = dict.fromkeys(KINDS, 20_000) | {"notation": 5_000, "flow": 5_000, "magic": 2_000}  # a session takes some seconds
 PART = 500

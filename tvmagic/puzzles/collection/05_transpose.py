@@ -33,7 +33,7 @@ y.tile(i, j, 16, 16)
     wrong=[
         ("y = s[Y]\ny.reorder(y.axis[1], y.axis[0])", "moved <= 16_000_000"),
         ("y = s[Y]\ny.tile(*y.axis, 1, 512)", "moved <= 16_000_000"),
-        ("y = s[Y]\ny.tile(*y.axis, 32, 32)", "cycles <= 4_000_000"),
+        ("y = s[Y]\ny.tile(*y.axis, 64, 64)", "cycles <= 4_000_000"),
         ("y = s[Y]\ny.tile(*y.axis, 16)", "refused"),
     ],
 )
