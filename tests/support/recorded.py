@@ -45,7 +45,8 @@ def pass_answer(row: dict[str, Any]) -> dict[str, str]:
     """What the pass of a row makes of its module, with the row's options and configuration."""
     mod = from_source(row["source"])
     make = getattr(tir.transform, row["pass"].removeprefix("tir."))
-    with PassContext(config=row["config"]):
+    # a profiler's numbers go on from pass to pass: what a row says must not depend on what ran before it
+    with PassContext(config={"tir.reset_start_id": True, **row["config"]}):
         return {row["pass"]: answer(lambda: make(**row["options"])(mod).script(show_meta=True))}
 
 
