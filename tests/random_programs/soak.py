@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 CHUNK = 50
@@ -37,22 +37,21 @@ EMULATED = ("elsewhere", "threads")  # which need emulators
 
 def run_seeds(
     kind: str,
-    first: int,
-    end: int,
+    seeds: Sequence[int],
     without: str = "",
     jobs: int = 1,
     program: str = __file__,
     report: Callable[[str], None] = lambda text: None,
 ) -> tuple[dict[int, str], collections.Counter[str]]:
-    """What went wrong by seed, for the seeds from `first` to `end` - 1; how many were right, refused and so on.
+    """What went wrong by seed; how many were right, refused and so on.
 
     `report` is called with a line for each seed that fails, as soon as its part of the seeds is done.
     """
     found: dict[int, str] = {}
     counts: collections.Counter[str] = collections.Counter()
-    starts = range(first, end, CHUNK)
+    chunks = [list(seeds[at : at + CHUNK]) for at in range(0, len(seeds), CHUNK)]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for part, counted in pool.map(lambda at: _chunk(program, kind, at, min(at + CHUNK, end), without), starts):
+        for part, counted in pool.map(lambda chunk: _chunk(program, kind, chunk, without), chunks):
             found.update(part)
             for seed, reason in sorted(part.items()):
                 report(f"{seed}: {reason}")
@@ -60,17 +59,17 @@ def run_seeds(
     return dict(sorted(found.items())), counts
 
 
-def _chunk(program: str, kind: str, first: int, end: int, without: str) -> tuple[dict[int, str], dict[str, int]]:
+def _chunk(program: str, kind: str, seeds: list[int], without: str) -> tuple[dict[int, str], dict[str, int]]:
     """Check seeds, in a new process after each death."""
     found: dict[int, str] = {}
     counts: collections.Counter[str] = collections.Counter()
-    while first < end:
-        started, death = _process([sys.executable, program, kind, str(first), str(end), "--here", "--without", without],
-                                  first, found, counts)  # fmt: skip
+    while seeds:
+        command = [sys.executable, program, kind, *map(str, seeds), "--here", "--without", without]
+        started, death = _process(command, seeds[0], found, counts)
         if death:
             found[started] = death
             counts[death.split(":")[0]] += 1
-        first = started + 1 if death else end
+        seeds = seeds[seeds.index(started) + 1 :] if death else []
     return found, counts
 
 
@@ -106,12 +105,12 @@ def load_case(kind: str, seed: int, without: str = "") -> Any:
     return importlib.import_module(f"{kind}_programs").Case(seed, frozenset(without.split(",")))
 
 
-def _run_here(kind: str, first: int, end: int, without: str) -> None:
+def _run_here(kind: str, seeds: list[int], without: str) -> None:
     """Check the seeds in this process, and say on stdout what each comes to."""
     seconds = SECONDS * getattr(load_case(kind, 0, without), "builds", 1)  # this also does the imports
     from outcomes import Refused, Wrong
 
-    for seed in range(first, end):
+    for seed in seeds:
         print("start", seed, flush=True)
         signal.setitimer(signal.ITIMER_PROF, seconds)  # ends the process
         signal.alarm(10 * seconds)
@@ -148,22 +147,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=(*KINDS, *EMULATED))
     parser.add_argument("first", type=int)
-    parser.add_argument("end", type=int, nargs="?")
+    parser.add_argument("end", type=int, nargs="*")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--without", default="")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--shrink", action="store_true")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     o = parser.parse_args()
-    end = o.first + 1 if o.end is None else o.end
-    if o.here:
-        _run_here(o.kind, o.first, end, o.without)
+    if o.here:  # the seeds themselves
+        _run_here(o.kind, [o.first, *o.end], o.without)
         return 0
+    if len(o.end) > 1:
+        parser.error("at most two numbers: the first seed and the end")
+    end = o.end[0] if o.end else o.first + 1
     if o.show or o.shrink:
         _show(o.kind, o.first, o.without, o.shrink)
         return 0
     begin = time.time()
-    found, counts = run_seeds(o.kind, o.first, end, o.without, o.jobs, report=lambda text: print(text, flush=True))
+    found, counts = run_seeds(
+        o.kind, range(o.first, end), o.without, o.jobs, report=lambda text: print(text, flush=True)
+    )
     print(f"{end - o.first} seeds in {time.time() - begin:.0f} s, {len(found)} failing;", dict(counts))
     return 1 if found else 0
 
