@@ -10,6 +10,8 @@ OLDER := x86-64-v2 haswell
 REPRESENTATIVE := tests/codegen/test_numerics.py tests/codegen/test_kernels.py tests/codegen/test_calls.py \
   tests/codegen/test_target.py tests/runtime/test_running.py tests/runtime/test_arguments.py \
   tests/runtime/test_bounds.py tests/operators/test_cell.py tests/operators/test_operator.py
+# The tests start some hundred processes: where none keeps what it compiled, the whole takes half as long again.
+unexport PYTHONDONTWRITEBYTECODE
 # What is installed in `.venv`: what a demo needs, JupyterLab also, or everything. More includes less.
 DEMO := $(VENV)/.demo
 LAB := $(VENV)/.lab
