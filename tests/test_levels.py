@@ -1,6 +1,7 @@
 """The levels of the house: each package imports only from those above it."""
 
 import ast
+import functools
 import pathlib
 import re
 
@@ -63,10 +64,31 @@ def module_of(path: pathlib.Path) -> str:
     return ".".join(parts).removesuffix(".__init__")
 
 
+@functools.cache
+def imports_of(path: pathlib.Path) -> tuple[list[ast.Import | ast.ImportFrom | ast.Constant], set[ast.AST]]:
+    """The imports and the texts in a file, and those of them that only type checkers see."""
+    found: list[ast.Import | ast.ImportFrom | ast.Constant] = []
+    typed: set[ast.AST] = set()
+    todo: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text(encoding="utf-8")), False)]
+    while todo:
+        node, apart = todo.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or (
+            isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ):
+            found.append(node)
+            if apart:
+                typed.add(node)
+        apart = apart or (
+            isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        )
+        todo += [(child, apart) for child in ast.iter_child_nodes(node)]
+    return found, typed
+
+
 def imported(path: pathlib.Path) -> list[tuple[int, str]]:
     """The modules of ours that a file imports, at its top, inside a function, or by a text with the name."""
     found: list[tuple[int, str]] = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in imports_of(path)[0]:
         names: list[str] = []
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tvmagic"):
             names = [f"{node.module}.{a.name}" for a in node.names]
@@ -122,15 +144,9 @@ def imports_that_run() -> dict[str, set[str]]:
     modules = {module_of(p).removeprefix("tvmagic."): p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py"}
     graph: dict[str, set[str]] = {}
     for name, path in modules.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        typed = {
-            n
-            for i in ast.walk(tree)
-            if isinstance(i, ast.If) and "TYPE_CHECKING" in ast.unparse(i.test)
-            for n in ast.walk(i)
-        }
+        nodes, typed = imports_of(path)
         found: set[str] = set()
-        for node in ast.walk(tree):
+        for node in nodes:
             if node in typed:
                 continue
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tvmagic"):
@@ -181,7 +197,7 @@ LIBRARIES = {
 def test_libraries_are_imported_by_their_packages_alone() -> None:
     for path in ROOT.rglob("*.py"):
         package = module_of(path).split(".")[1:2]
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in imports_of(path)[0]:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             for name in names:
