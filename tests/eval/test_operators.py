@@ -212,7 +212,7 @@ def test_special_values_elsewhere(dtype: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.binary(min_size=2 * COUNT * 8, max_size=2 * COUNT * 8))
 @example(data=bytes(range(256)) + bytes(2 * COUNT * 8 - 256))
 def test_any_bits(dtype: str, data: bytes) -> None:
