@@ -14,6 +14,7 @@ from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map
 from tvmagic.ir import (
     BlockRealize,
     Buffer,
+    BufferLoad,
     BufferRegion,
     BufferStore,
     For,
@@ -28,7 +29,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and, maximum, minimum
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.tir.blocks.conditions import all_of, conjuncts
 from tvmagic.tir.blocks.domains import analyzer_at, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -36,7 +37,34 @@ from tvmagic.tir.blocks.regions import used_by_pointer
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
-__all__ = ["check_inside", "check_writes_all", "clipped"]
+__all__ = ["check_inside", "check_writes_all", "clipped", "read_anywhere"]
+
+
+def read_anywhere(region: BufferRegion, block: StmtSRef) -> BufferRegion:
+    """A region in terms of the loops around a block, of which each bound can be computed where the block does not run, too.
+
+    A bound such as `I[i]` loads: if that may be outside of `I` in some iteration (one that a condition leaves out), the
+    region is the whole of its dimension.
+    """
+    loads = [nodes_of(side.min, BufferLoad) + nodes_of(side.extent, BufferLoad) for side in region.region]
+    if not any(loads):
+        return region
+    analyzer = analyzer_at(block)
+    sides = [
+        side
+        if all(_is_inside(load, analyzer) for load in found)
+        else Range.from_min_extent(IntImm(size.dtype, 0), size)
+        for side, size, found in zip(region.region, region.buffer.shape, loads)
+    ]
+    return region.replace(region=tuple(sides))
+
+
+def _is_inside(load: BufferLoad, analyzer: Analyzer) -> bool:
+    """Whether an access is inside its buffer for all values of the variables."""
+    return all(
+        analyzer.can_prove(index >= 0) and analyzer.can_prove(index < size)
+        for index, size in zip(load.indices, load.buffer.shape)
+    )
 
 
 def clipped(region: BufferRegion, analyzer: Analyzer) -> BufferRegion:

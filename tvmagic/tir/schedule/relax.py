@@ -6,6 +6,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import BufferRegion, IntImm, Range, substitute
 from tvmagic.tir.blocks.domains import domains_between
 from tvmagic.tir.blocks.sref import StmtSRef
+from tvmagic.tir.schedule.limits import read_anywhere
 from tvmagic.tir.schedule.state import ScheduleState
 
 __all__ = ["relax_region"]
@@ -21,7 +22,7 @@ def relax_region(
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
     analyzer = Analyzer()
     sets = estimate_region_upper_bound(
-        substitute(region, bound).region,
+        read_anywhere(substitute(region, bound), block).region,
         domains_between(low, high, region.buffer.scope()),
         realize.predicate,
         analyzer,

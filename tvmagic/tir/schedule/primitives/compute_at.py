@@ -36,6 +36,7 @@ from tvmagic.tir.blocks.domains import domains_between, iter_domains, loop_domai
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
+from tvmagic.tir.schedule.limits import read_anywhere
 from tvmagic.tir.schedule.reduction_order import check_reduces_in_order
 from tvmagic.tir.schedule.requirements import (
     DependenceGuard,
@@ -174,7 +175,8 @@ def _required(
             if region.buffer in provided:
                 scope = "global" if reverse else region.buffer.scope()
                 domains = domains_between(sref.parent, loop, scope)
-                needed.setdefault(region.buffer, []).append(eval_sets(substitute(region, bound).region, domains))
+                box = read_anywhere(substitute(region, bound), sref)
+                needed.setdefault(region.buffer, []).append(eval_sets(box.region, domains))
     return needed
 
 
