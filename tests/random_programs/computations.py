@@ -149,6 +149,8 @@ class RandomProgram:
                 if (e.magnitude * count + 8) * 2**e.fraction > room:
                     e = self.values.clamp(e, 1)
                     e = sl.apply("floor", e) if e.fraction else e
+                if e.magnitude * count + 8 > room:  # so many terms of so few bits are not exact, however small
+                    e = sl.constant(0.0 if dtype in FLOATS else 0, dtype)
             low, high = min(e.low * count, 0), max(e.high * count, 0)
         else:
             low, high = e.low, e.high
