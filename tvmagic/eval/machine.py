@@ -15,6 +15,7 @@ import numpy as np
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.lane_loops import lane_loops
 from tvmagic.eval.lanes import Conflict, Context, Storage
+from tvmagic.eval.unfused import unfuse
 from tvmagic.eval.values import TooLong, Unsupported, Values, tensor_key, whole_storage
 from tvmagic.ir import (
     Allocate,
@@ -69,7 +70,7 @@ def run_function(func: PrimFunc, arrays: Sequence[np.ndarray], seconds: float | 
             continue
         machine.bind_buffer(buffer, array)
     with np.errstate(all="ignore"):
-        machine.visit(func.body)
+        machine.visit(unfuse(func.body))
 
 
 def run_statement(stmt: Stmt, tensors: Mapping[Any, np.ndarray], seconds: float | None = None) -> None:
