@@ -10,7 +10,7 @@ __all__ = ["unfuse"]
 
 
 def unfuse(stmt: Stmt) -> Stmt:
-    """The same program with each fused loop as loops over the digits of its variable, where the body asks for nothing else of it.
+    """The same program with each fused loop as loops over the digits of its variable, if the body uses nothing else of it.
 
     `for f in range(12): A[f // 4, f % 4]` has the digits `f // 4` and `f % 4`; what they are counted in (4 and 1) divide each
     other and the extent. Iterations keep their order.

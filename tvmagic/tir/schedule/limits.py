@@ -43,7 +43,7 @@ __all__ = ["check_inside", "check_writes_all", "clipped", "read_anywhere"]
 def read_anywhere(region: BufferRegion, block: StmtSRef) -> BufferRegion:
     """A region in terms of the loops around a block, of which each bound can be computed where the block does not run, too.
 
-    A bound such as `I[i]` loads: if that may be outside of `I` in some iteration (one that a condition leaves out), the
+    A bound such as `I[i]` loads: if that may be outside `I` in some iteration (one that a condition leaves out), the
     region is the whole of its dimension.
     """
     loads = [nodes_of(side.min, BufferLoad) + nodes_of(side.extent, BufferLoad) for side in region.region]
