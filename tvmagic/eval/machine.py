@@ -235,12 +235,12 @@ class Machine(Values):
 
     @handles(BlockRealize)
     def _block_realize(self, node: BlockRealize) -> None:
-        for iv, value in zip(node.block.iter_vars, node.iter_values):
-            self.values[iv.var] = self.visit(value)
         holds = self.deciding(node.predicate)
         if np.ndim(holds) == 0 and not holds:
             return
         with self.where(holds if np.ndim(holds) else None):
+            for iv, value in zip(node.block.iter_vars, node.iter_values):
+                self.values[iv.var] = self.visit(value)
             self._block(node.block)
 
     def _block(self, block: Block) -> None:

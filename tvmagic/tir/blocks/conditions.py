@@ -10,9 +10,9 @@ from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map, inverse_affine_iter_map
 from tvmagic.arith.sums import Sum, Sums
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import GE, GT, LE, LT, And, BlockRealize, IntImm, PrimExpr, Range, Var, substitute
+from tvmagic.ir import GE, GT, LE, LT, And, BlockRealize, BufferLoad, IntImm, PrimExpr, Range, Var, substitute
 from tvmagic.ir.ops import logical_and
-from tvmagic.ir.query import is_one, operands
+from tvmagic.ir.query import contains, is_one, operands
 from tvmagic.tir.blocks.domains import iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "all_of",
+    "both",
     "condition_of_some",
     "conditions_on_variables",
     "conjuncts",
@@ -41,6 +42,16 @@ def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
     for condition in conditions:
         joined = logical_and(joined, condition)
     return joined
+
+
+def both(known: PrimExpr, added: PrimExpr) -> PrimExpr:
+    """The conjunction of a block's condition and one that comes to it, which is asked first if the block's own loads.
+
+    `I[i] < 8` may be asked only where `i < 6` holds, if `I` has six elements.
+    """
+    if contains(known, BufferLoad) and not contains(added, BufferLoad):
+        return logical_and(added, known)
+    return logical_and(known, added)
 
 
 def condition_of_some(predicate: PrimExpr, dropped: Mapping[Var, Range], block: StmtSRef) -> PrimExpr:

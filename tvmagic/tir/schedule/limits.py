@@ -29,7 +29,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import logical_and, maximum, minimum
-from tvmagic.ir.query import nodes_of, variables_in
+from tvmagic.ir.query import contains, nodes_of, variables_in
 from tvmagic.tir.blocks.conditions import all_of, conjuncts
 from tvmagic.tir.blocks.domains import analyzer_at, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -40,23 +40,29 @@ from tvmagic.tir.schedule.state import ScheduleState
 __all__ = ["check_inside", "check_writes_all", "clipped", "read_anywhere"]
 
 
-def read_anywhere(region: BufferRegion, block: StmtSRef) -> BufferRegion:
-    """A region in terms of the loops around a block, of which each bound can be computed where the block does not run, too.
+def read_anywhere(state: ScheduleState, region: BufferRegion, block: StmtSRef) -> BufferRegion:
+    """A region in terms of the loops around a block, of which each bound can be computed anywhere inside these loops.
 
-    A bound such as `I[i]` loads: if that may be outside `I` in some iteration (one that a condition leaves out), the
-    region is the whole of its dimension.
+    A bound such as `I[i]` loads. If that may be outside `I` in some iteration (one that a condition leaves out), or if a
+    block beside this one writes `I` (and may not have run yet), the region is the whole of its dimension; likewise if its
+    size loads, as no condition is asked before a loop's extent.
     """
-    loads = [nodes_of(side.min, BufferLoad) + nodes_of(side.extent, BufferLoad) for side in region.region]
-    if not any(loads):
+    if not any(contains(part, BufferLoad) for side in region.region for part in (side.min, side.extent)):
         return region
     analyzer = analyzer_at(block)
+    written = {buffer.data for buffer in state.get_block_scope(state.scope_of(block)).buffer_writers}
     sides = [
         side
-        if all(_is_inside(load, analyzer) for load in found)
-        else Range.from_min_extent(IntImm(size.dtype, 0), size)
-        for side, size, found in zip(region.region, region.buffer.shape, loads)
+        if not contains(side.extent, BufferLoad)
+        and all(x.buffer.data not in written and _is_inside(x, analyzer) for x in nodes_of(side.min, BufferLoad))
+        else _whole(size)
+        for side, size in zip(region.region, region.buffer.shape)
     ]
     return region.replace(region=tuple(sides))
+
+
+def _whole(size: PrimExpr) -> Range:
+    return Range.from_min_extent(IntImm(size.dtype, 0), size)
 
 
 def _is_inside(load: BufferLoad, analyzer: Analyzer) -> bool:
@@ -68,12 +74,15 @@ def _is_inside(load: BufferLoad, analyzer: Analyzer) -> bool:
 
 
 def clipped(region: BufferRegion, analyzer: Analyzer) -> BufferRegion:
-    """The part of the region that is inside its buffer, if `analyzer` knows the region's variables."""
+    """The part of the region that is inside its buffer, if `analyzer` knows the region's variables; all of a dimension of
+    which loads alone would say what is inside."""
     sides: list[Range] = []
     for side, size in zip(region.region, region.buffer.shape):
         low, end = side.min, side.min + side.extent
         starts, ends = analyzer.can_prove(low >= 0), analyzer.can_prove(end <= size)
-        if not (starts and ends):
+        if not (starts and ends) and contains(side.min, BufferLoad):
+            side = _whole(size)
+        elif not (starts and ends):
             low = low if starts else analyzer.simplify(maximum(low, IntImm(low.dtype, 0)))
             end = end if ends else analyzer.simplify(minimum(end, size))
             side = Range.from_min_extent(low, analyzer.simplify(end - low))

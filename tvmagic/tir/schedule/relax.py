@@ -22,7 +22,7 @@ def relax_region(
     bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
     analyzer = Analyzer()
     sets = estimate_region_upper_bound(
-        read_anywhere(substitute(region, bound), block).region,
+        read_anywhere(state, substitute(region, bound), block).region,
         domains_between(low, high, region.buffer.scope()),
         realize.predicate,
         analyzer,

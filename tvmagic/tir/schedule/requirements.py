@@ -11,6 +11,7 @@ from tvmagic.ir import (
     Block,
     BlockRealize,
     Buffer,
+    BufferLoad,
     BufferRegion,
     For,
     IterVar,
@@ -18,6 +19,8 @@ from tvmagic.ir import (
     Range,
     Stmt,
     Var,
+    Visitor,
+    handles,
     pre_order_visit,
 )
 from tvmagic.ir.query import is_one, is_zero, variables_in
@@ -175,6 +178,35 @@ def check_loops_unused(state: ScheduleState, block: StmtSRef) -> None:
         raise ScheduleError(
             f"{block.label} uses the loop variable `{found[0].name}` inside, not through a binding", block
         )
+
+
+class _LoadedOutside(Visitor):
+    """The memory that is loaded outside blocks: by bindings and conditions of blocks, and by bounds of loops."""
+
+    def __init__(self) -> None:
+        self.found: set[Var] = set()
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self.found.add(node.buffer.data)
+        self.visit_children(node)
+
+    @handles(Block)
+    def block(self, node: Block) -> None:
+        return None
+
+
+def check_bounds_nothing(block: StmtSRef, root: StmtSRef) -> None:
+    """No binding, condition or loop beside the block may load what it writes: it would have to stay in front of these."""
+    loaded = _LoadedOutside()
+    loaded.visit(root.block.body)
+    for region in block.block.writes:
+        if region.buffer.data in loaded.found:
+            raise ScheduleError(
+                f"a binding, a condition or a loop loads buffer `{region.buffer.name}`, so that {block.label} cannot be moved",
+                block,
+                hint="move it before the blocks whose places depend on what it writes",
+            )
 
 
 def check_affine(state: ScheduleState, block: StmtSRef) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Block, BlockRealize, For, Mutator, PrimExpr, Range, SeqStmt, Stmt, Var, handles, substitute
 from tvmagic.ir.deep import check_written_size
-from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import nodes_of
 from tvmagic.tir.analysis.facts import Facts
+from tvmagic.tir.blocks.conditions import both
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.sref import StmtSRef
 
@@ -51,7 +51,7 @@ class _PredicateAppender(Mutator):
 
     @handles(BlockRealize)
     def realize(self, node: BlockRealize) -> BlockRealize:
-        return node.replace(predicate=logical_and(node.predicate, self.predicate))
+        return node.replace(predicate=both(node.predicate, self.predicate))
 
 
 def append_predicate(stmt: Stmt, predicate: PrimExpr) -> Stmt:

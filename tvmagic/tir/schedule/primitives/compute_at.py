@@ -31,7 +31,7 @@ from tvmagic.ir import (
 from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
 from tvmagic.ir.ops import floordiv, logical_and, maximum
 from tvmagic.ir.query import is_one, is_zero
-from tvmagic.tir.blocks.conditions import all_of, conditions_on_variables, runs_everywhere
+from tvmagic.tir.blocks.conditions import all_of, both, conditions_on_variables, runs_everywhere
 from tvmagic.tir.blocks.domains import domains_between, iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -40,6 +40,7 @@ from tvmagic.tir.schedule.limits import read_anywhere
 from tvmagic.tir.schedule.reduction_order import check_reduces_in_order
 from tvmagic.tir.schedule.requirements import (
     DependenceGuard,
+    check_bounds_nothing,
     check_complete_or_reduction,
     check_loops_unused,
     check_not_output,
@@ -175,7 +176,7 @@ def _required(
             if region.buffer in provided:
                 scope = "global" if reverse else region.buffer.scope()
                 domains = domains_between(sref.parent, loop, scope)
-                box = read_anywhere(substitute(region, bound), sref)
+                box = read_anywhere(state, substitute(region, bound), sref)
                 needed.setdefault(region.buffer, []).append(eval_sets(box.region, domains))
     return needed
 
@@ -400,7 +401,7 @@ def _make_nest(
                 if not analyzer.can_prove(condition, ProofStrength.SYMBOLIC_BOUND):
                     predicate = logical_and(predicate, condition)
     bindings = {v.var: value for v, value in zip(block.iter_vars, values)}
-    predicate = logical_and(predicate, all_of([substitute(c, bindings) for c in conditions]))
+    predicate = both(predicate, all_of([substitute(c, bindings) for c in conditions]))
     nest = BlockRealize(values, analyzer.simplify(predicate), block)
     return loop_nest([var for var, _ in loops], [extent for _, extent in loops], nest)
 
@@ -466,6 +467,7 @@ def _move_block(
     producers, consumers = scope.producers(block), scope.consumers(block)
     check_complete_or_reduction(state, block, root)
     check_loops_unused(state, block)
+    check_bounds_nothing(block, root)
     analyzer = Analyzer()
     _check_same_scope(state, block, loop, root, analyzer)
     if not reverse:

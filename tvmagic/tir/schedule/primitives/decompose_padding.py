@@ -24,8 +24,9 @@ from tvmagic.ir import (
     Var,
     substitute,
 )
-from tvmagic.ir.ops import less, less_equal, logical_and
+from tvmagic.ir.ops import less, less_equal
 from tvmagic.ir.query import contains, is_call, is_one
+from tvmagic.tir.blocks.conditions import both
 from tvmagic.tir.blocks.domains import iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import with_detected_regions
@@ -190,7 +191,7 @@ def _inside(state: ScheduleState, realize: BlockRealize, inner: list[StmtSRef], 
         else:
             low, end = narrowed.min, analyzer.simplify(narrowed.min + narrowed.extent)
             limits = [c for c in (less_equal(low, value), less(value, end)) if not analyzer.can_prove(c)]
-            part.predicate = functools.reduce(logical_and, limits, part.predicate)
+            part.predicate = functools.reduce(both, limits, part.predicate)
             part.values.append(analyzer.simplify(value - low))
         part.shifts[var.var] = analyzer.simplify(var.var + narrowed.min)
         part.iters.append(var.replace(dom=Range.from_min_extent(IntImm(var.var.dtype, 0), narrowed.extent)))

@@ -24,6 +24,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import is_one, nodes_of
+from tvmagic.tir.blocks.conditions import both
 from tvmagic.tir.blocks.domains import iter_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import detected_regions, used_buffers
@@ -331,7 +332,7 @@ class _ReverseInliner(_Inliner):
         inside = substitute(predicate, bound)
         with analyzer.constraint_scope(node.predicate):
             known = analyzer.can_prove(inside)
-        return new if known else new.replace(predicate=analyzer.simplify(logical_and(node.predicate, inside)))
+        return new if known else new.replace(predicate=analyzer.simplify(both(node.predicate, inside)))
 
     def in_bounds(self) -> PrimExpr:
         """That the consumer reads what is written, with variables in their domains, in the producer's variables."""
