@@ -632,6 +632,13 @@ def test_a_condition_that_fails_in_the_last_iteration_alone_costs_nothing() -> N
     assert inside.asked(inside.nest.statements[0]) == 5 and inside.reason == "guard"
 
 
+@pytest.mark.parametrize("condition", ["K[j] > 3", "K[j] > 3 and K[j] < 16", "K[j] > 3 and K[j] < i"])
+def test_a_condition_that_loads_is_asked_in_each_copy(condition: str) -> None:
+    """The numbers of a loop that LLVM writes out do not say whether it holds."""
+    masked = guarded(f"K: int32[3]\nX: float32[64, 3]\nY[i, j] = X[i, j] if {condition} else 0", "pass")
+    assert masked.asked(masked.nest.statements[0]) == 3
+
+
 def test_a_call_that_nests_threads_is_not_proposed() -> None:
     text = "X: float32[2050, 1922]\nfor j in range(1920): H[i, j] = X[i, j] + X[i, j + 1] + X[i, j + 2]\nfor i in range(2048): V[i, j] = H[i, j] + H[i + 1, j] + H[i + 2, j]"
     version = schedule(operator("nested", text), "s[H].parallel(H.op.axis[0])\ns[V].parallel(V.op.axis[0])")

@@ -20,7 +20,10 @@ from tvmagic.ir import (
     Cast,
     CmpOp,
     FloorDiv,
+    FloorMod,
     IntImm,
+    Max,
+    Min,
     Mul,
     PrimExpr,
     Sub,
@@ -36,6 +39,7 @@ _COPIES = 64  # of a condition that are looked at one by one
 _COMPARE = {
     LT: operator.lt, LE: operator.le, GT: operator.gt, GE: operator.ge, EQ: operator.eq, NE: operator.ne
 }  # fmt: skip
+_INTEGERS = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max, Cast, IntImm)
 _MONOTONE = (LT, LE, GT, GE, Add, Sub, Mul, FloorDiv, Cast, IntImm, Var)
 
 
@@ -60,7 +64,7 @@ def _unknown(guard: PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
     names = [loop.var for loop in inner]
     copies, own = math.prod(loop.extent for loop in inner), {rolled.var, *names}
     parts = [p for p in conjuncts(guard) if any(v in own for v in variables_in(p))]  # the others are asked outside
-    fixed = [p for p in parts if isinstance(p, CmpOp) and all(v in names for v in variables_in(p))]
+    fixed = [p for p in parts if _is_known(p, names)]
     moving = [p for p in parts if all(p is not other for other in fixed)]
     if copies > _COPIES:
         return copies
@@ -77,6 +81,13 @@ def _is_comparison(part: PrimExpr) -> bool:
     others: list[object] = []
     post_order_visit(part, lambda n: None if isinstance(n, _MONOTONE) else others.append(n))
     return isinstance(part, (LT, LE, GT, GE)) and not others
+
+
+def _is_known(part: PrimExpr, names: Sequence[Var]) -> bool:
+    """Whether values of `names` alone say whether a condition holds: it loads nothing and calls nothing."""
+    others: list[object] = []
+    post_order_visit(part, lambda n: None if isinstance(n, (CmpOp, *_INTEGERS)) or n in names else others.append(n))
+    return isinstance(part, CmpOp) and not others
 
 
 def _holds(part: PrimExpr, values: dict[Var, int]) -> bool:
