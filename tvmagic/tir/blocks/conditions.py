@@ -47,7 +47,7 @@ def all_of(conditions: Sequence[PrimExpr]) -> PrimExpr:
 def both(known: PrimExpr, added: PrimExpr) -> PrimExpr:
     """The conjunction of a block's condition and one that comes to it, which is asked first if the block's own loads.
 
-    `I[i] < 8` may be asked only where `i < 6` holds, if `I` has six elements.
+    With six elements in `I`, `I[i] < 8` may be asked if `i < 6` holds.
     """
     if contains(known, BufferLoad) and not contains(added, BufferLoad):
         return logical_and(added, known)
