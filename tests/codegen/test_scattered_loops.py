@@ -79,6 +79,20 @@ def test_how_many_bodies_are_written_out() -> None:
     assert found("for i in range(64):\n    A[i] = T.float32(0)") == []
 
 
+@pytest.mark.parametrize(("other", "row", "taken"), [(3, 4, True), (4, 3, False)])
+def test_256_bodies_are_written_out_and_257_are_not(other: int, row: int, taken: bool) -> None:
+    body = f"""for i in range(64):
+    for k in range(15):
+        for j in range(15):
+            B[i * 1024 + k * 16 + j] = A[i]
+    for l in range({other}):
+        for m in range({row}):
+            B[i * 1024 + l * 16 + m + 512] = A[i]"""
+    assert 1 + 15 * (1 + 15) + other * (1 + row) == (256 if taken else 257)
+    assert found(body) == (["i", "k", "l"] if taken else ["k", "l"])
+    assert found(body.replace("i * 1024 + l", "l")) == ["k", "l"]  # a store that stays where it is counts, too
+
+
 def test_only_where_vectors_are_stored_lane_by_lane() -> None:
     body = rows(5, 8)
     assert (

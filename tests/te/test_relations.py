@@ -59,6 +59,7 @@ def test_a_split_covers_its_parent_with_no_block_too_many(given: str) -> None:
 def test_a_split_of_what_threads_run_keeps_its_size() -> None:
     parent, outer, inner = axis("p"), axis("o"), axis("i")
     split = Split(parent, outer, inner, IntImm("int32", 8), None)
+    assert split.disable_predication is False
     assert number(passed_down(split, {parent: range_of(0, 3)})[inner].extent) == 3
     assert number(passed_down(split, {parent: range_of(0, 3)}, threads={inner})[inner].extent) == 8
     assert number(passed_down(split, {parent: range_of(0, 3)}, may_miss=True)[inner].extent) == 8

@@ -11,10 +11,10 @@ from tvmagic import te
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet
 from tvmagic.errors import ScheduleError
-from tvmagic.ir import IntImm, Range, SizeVar
+from tvmagic.ir import IntImm, IterVar, Range, SizeVar
 from tvmagic.passes import PassContext
 from tvmagic.te.schedule import Schedule
-from tvmagic.te.schedule.attributes import AttachType
+from tvmagic.te.schedule.attributes import AttachType, IterVarAttr
 from tvmagic.te.schedule.auto_inline import is_broadcast, is_elem_wise, is_injective
 from tvmagic.te.schedule.infer_bound import _first, _inside_shape, needs_relax
 from tvmagic.te.schedule.rfactor import _connected
@@ -273,3 +273,16 @@ def test_loops_that_end_with_what_is_needed_have_no_guard(rows: int, guarded: bo
         n = s.normalize()
         text = str(te.schedule.ScheduleOps(n, te.schedule.InferBound(n), False))
     assert ("T.likely" in text) == guarded, text
+
+
+def test_attributes_of_loops_say_nothing_by_default() -> None:
+    """A copy is changed on its own."""
+    first = IterVarAttr()
+    assert (first.dim_align_factor, first.dim_align_offset, first.iter_type) == (0, 0, IterVar.DataPar)
+    assert first.bind_thread is None and first.tensor_intrin is None
+    lists = ("prefetch_data", "prefetch_offset", "pragma_keys", "pragma_values")
+    assert all(getattr(first, name) == [] for name in lists)
+    second = first.copy()
+    second.pragma_values.append(1)
+    second.dim_align_offset = 3
+    assert first.pragma_values == [] and first.dim_align_offset == 0 and second.copy().pragma_values == [1]

@@ -333,3 +333,23 @@ def test_random_programs_compute_what_they_did(name, seeds):
             results = [Machine({k: list(v) for k, v in data.items()}, size).run(f) for f in (before, after)]
             assert results[0] == results[1], f"seed {seed}\n{before}\n{after}"
     assert changed > len(seeds) // 10
+
+
+def test_rows_that_are_stored_as_vectors():
+    """Each is one of its own: what overwrites a row leaves the others."""
+    row = "A[{}, 0:8] = T.Broadcast({}, 8)"
+    first, second, third = row.format(0, 1), row.format(1, 2), row.format(0, 3)
+    removed(f"{first}\n{second}\n{third}", f"{second}\n{third}", GRID)
+    removed(f"{first}\n{second}", None, GRID)
+    removed(f"A[n, 0:8] = T.Broadcast(1, 8)\n{third}", None, GRID)
+    removed(f"A[0, 0:4] = T.Broadcast(1, 4)\n{third}", third, GRID)
+    removed(f"{third}\nA[0, 0:4] = T.Broadcast(1, 4)", None, GRID)
+    simplified(
+        f"{first}\n{second}\nif A[0, 3] == 1 and A[1, 3] == 2:\n  B[0, 0] = 1", f"{first}\n{second}\nB[0, 0] = 1", GRID
+    )
+    simplified(
+        f"{first}\n{second}\nB[0, 0] = A[0, 7] + A[1, 0] + A[2, 0]",
+        f"{first}\n{second}\nB[0, 0] = A[2, 0] + 3",
+        GRID,
+        **VALUES,
+    )

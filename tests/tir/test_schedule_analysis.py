@@ -9,7 +9,7 @@ import pytest
 from pass_checks import parse
 
 from tvmagic import ir, tir
-from tvmagic.ir import For, ForKind, IntImm, PrimExpr, Var, decl_buffer
+from tvmagic.ir import FloorDiv, FloorMod, For, ForKind, IntImm, Mul, PrimExpr, Var, decl_buffer
 from tvmagic.ir.stmt import Evaluate
 from tvmagic.tir.schedule.analysis import (
     get_auto_tensorize_mapping_info,
@@ -204,6 +204,13 @@ def test_values_of_an_index_over_threads(index: PrimExpr) -> None:
     low = min(there)
     got = _Steps(ranges).values(index)
     assert sorted(got) == sorted(v - low for v in there) and got == sorted(got)
+
+
+def test_a_factor_of_one_changes_no_values() -> None:
+    """Nor a quotient by one; what remains of it is nothing."""
+    one, steps = IntImm("int32", 1), _Steps({T32: 32})
+    assert steps.values(Mul(T32, one)) == steps.values(FloorDiv(T32, one)) == list(range(32))
+    assert steps.values(FloorMod(T32, one)) == [0] and not steps.failed
 
 
 @pytest.mark.parametrize(

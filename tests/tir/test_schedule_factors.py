@@ -8,6 +8,7 @@ import pytest
 import tvmagic
 from tvmagic import tir
 from tvmagic.operators import operator
+from tvmagic.script import from_source
 from tvmagic.tir.schedule import ScheduleError
 
 PRODUCTS = {
@@ -100,3 +101,39 @@ def test_conditions_that_guard_something_stay(text: str, says: str) -> None:
     with pytest.raises(ScheduleError, match=says):
         sch.select_branches("C")
     assert sch.mod is before
+
+
+BESIDE = """# from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((4,), "float32"), C: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("D"):
+            v = T.axis.spatial(8, i)
+            D[v] = T.float32(3)
+        {around}for k in range(4):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + T.exp(A[vi, vk]) * B[vk]
+"""
+
+
+@pytest.mark.parametrize(("around", "works"), [("", True), ('T.attr(0, "note", 1)\n        ', False), ("if A[0, 0] < T.float32(1):\n          ", False)])  # fmt: skip
+def test_a_product_beside_another_block_has_factors(around: str, works: bool) -> None:
+    """Not so if something around it may decide whether it runs."""
+    text = BESIDE.format(around=around)
+    if around.startswith("if"):
+        head, _, tail = text.partition(around)
+        text = head + around + "\n".join(("  " if n else "") + line for n, line in enumerate(tail.splitlines()))
+    sch = tir.Schedule(from_source(text))
+    if not works:
+        with pytest.raises(ScheduleError):
+            sch.cache_factor("C", 0, "global")
+        return
+    sch.cache_factor("C", 0, "global")
+    a, b = np.arange(32, dtype="float32").reshape(8, 4) / 16, np.arange(4, dtype="float32")
+    c, d = np.zeros(8, "float32"), np.zeros(8, "float32")
+    tvmagic.build(sch.mod)(a, b, c, d)
+    np.testing.assert_allclose(c, np.exp(a) @ b, rtol=1e-5)
+    assert d.tolist() == [3] * 8

@@ -68,8 +68,8 @@ class LoopContext:
     def __init__(
         self,
         ranges: Mapping[IterVar, Range],
-        keep_trivial: bool = False,
-        tight_split: bool = False,
+        keep_trivial: bool,
+        tight_split: bool,
         demand: Mapping[Stage, BoxUnion] | None = None,
         inside: Mapping[Stage, Mapping[Stage, IterVar]] | None = None,
         ranks: Mapping[Stage, int] | None = None,

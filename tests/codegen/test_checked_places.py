@@ -1,0 +1,103 @@
+"""`check_bounds` stops a call if, and only if, a lane that is done touches a place outside: against counting, for all small numbers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from handmade import module
+
+from tvmagic import codegen
+from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.ir import Broadcast, Buffer, BufferLoad, BufferStore, FloorDiv, IntImm, PrimExpr, Ramp, Var, decl_buffer
+
+MEMORY = 24  # elements of the argument
+Places = list[tuple[int, ...]]
+n, m = Var("n", "int32"), Var("m", "int32")
+
+
+def lanes(count: int, value: PrimExpr) -> PrimExpr:
+    return Broadcast(value, count)
+
+
+def below(limit: PrimExpr, count: int) -> PrimExpr:
+    """The mask of the first `limit` lanes."""
+    return Ramp(IntImm("int32", 0), 1, count) < Broadcast(limit, count)
+
+
+# the shape and strides of a view of the argument, the indices by `n` and `m`, the places of the lanes, a mask
+CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], list[Any], Callable[[int, int], Places], PrimExpr | None]] = {
+    "scalar": ((24,), (), [n * 5 + m], lambda a, b: [(a * 5 + b,)], None),
+    "shorter": ((11,), (), [n * 3 + m], lambda a, b: [(a * 3 + b,)], None),
+    "longer": ((30,), (), [n * 5 + m], lambda a, b: [(a * 5 + b,)], None),
+    "row": ((24,), (), [Ramp(n * 5 + m, 1, 4)], lambda a, b: [(a * 5 + b + k,) for k in range(4)], None),
+    "pair": ((24,), (), [Ramp(n * 5 + m, 1, 2)], lambda a, b: [(a * 5 + b + k,) for k in range(2)], None),
+    "every third": ((24,), (), [Ramp(n * 5, 3, 4)], lambda a, b: [(a * 5 + 3 * k,) for k in range(4)], None),
+    "backwards": ((24,), (), [Ramp(n * 5, -2, 4)], lambda a, b: [(a * 5 - 2 * k,) for k in range(4)], None),
+    "any step": ((24,), (), [Ramp(n * 5, m, 4)], lambda a, b: [(a * 5 + b * k,) for k in range(4)], None),
+    "turned": ((24,), (), [lanes(4, n * 5) - Ramp(m, 1, 4)], lambda a, b: [(a * 5 - b - k,) for k in range(4)], None),
+    "some": ((24,), (), [Ramp(n * 5, 1, 4)], lambda a, b: [(a * 5 + k,) for k in range(4) if k < b], below(m, 4)),
+    "some apart": ((24,), (), [Ramp(n * 5, 3, 4)], lambda a, b: [(a * 5 + 3 * k,) for k in range(4) if k < b], below(m, 4)),
+    "two": ((4, 6), (), [n, m], lambda a, b: [(a, b)], None),
+    "two of a part": ((3, 5), (), [n, m], lambda a, b: [(a, b)], None),
+    "two beyond": ((5, 6), (), [n, m], lambda a, b: [(a, b)], None),
+    "two rows": ((4, 6), (), [n, Ramp(m, 1, 3)], lambda a, b: [(a, b + k) for k in range(3)], None),
+    "rows beyond": ((6, 5), (), [n, Ramp(m, 1, 3)], lambda a, b: [(a, b + k) for k in range(3)], None),
+    "pairs beyond": ((6, 5), (), [n, Ramp(m, 1, 2)], lambda a, b: [(a, b + k) for k in range(2)], None),
+    "strided": ((3, 4), (8, 1), [n, m], lambda a, b: [(a, b)], None),
+    "strided beyond": ((4, 4), (7, 2), [n, m], lambda a, b: [(a, b)], None),
+    "strided rows": ((4, 4), (7, 2), [n, Ramp(m, 1, 2)], lambda a, b: [(a, b), (a, b + 1)], None),
+    "columns": ((4, 4), (1, 6), [n, m], lambda a, b: [(a, b)], None),
+    "three": ((2, 3, 4), (), [n, m, IntImm("int32", 3)], lambda a, b: [(a, b, 3)], None),
+    "some rows": ((5, 6), (), [n, Ramp(IntImm("int32", 2), 1, 4)], lambda a, b: [(a, 2 + k) for k in range(4) if k < b], below(m, 4)),
+}  # fmt: skip
+
+
+def inside(place: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether a place is one of the view, and of the memory behind it."""
+    rows = strides or tuple(int(np.prod(shape[k + 1 :])) for k in range(len(shape)))
+    flat = sum(index * row for index, row in zip(place, rows, strict=True))
+    return all(0 <= index < size for index, size in zip(place, shape, strict=True)) and 0 <= flat < MEMORY
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_places(case: str, stored: bool) -> None:
+    shape, strides, indices, places, mask = CASES[case]
+    x, y = decl_buffer((MEMORY,), "float32", "X"), decl_buffer((4,), "float32", "Y")
+    view: Buffer = decl_buffer(shape, "float32", "V", data=x.data, strides=strides)
+    count = max([index.dtype.lanes for index in indices])
+    others = [Ramp(IntImm("int32", 0), 1, count)] if count > 1 else [IntImm("int32", 0)]
+    ones = Broadcast(y[IntImm("int32", 0)], count) if count > 1 else y[IntImm("int32", 0)]
+    body = BufferStore(view, ones, indices, mask) if stored else BufferStore(y, BufferLoad(view, indices, mask), others)
+    built = codegen.compile_module(module(body, x, y, scalars=(n, m)), check_bounds=True)
+    memory, out = np.arange(MEMORY, dtype="float32"), np.zeros(4, "float32")
+    for a, b in itertools.product(range(-2, 8), range(-2, 7)):
+        fine = all(inside(place, shape, strides) for place in places(a, b))
+        try:
+            built(memory, out, a, b)
+        except BoundsError:
+            assert not fine, (a, b)
+        else:
+            assert fine, (a, b)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_divisors(count: int) -> None:
+    """One lane that is zero is enough."""
+    x, y = decl_buffer((count,), "int32", "X"), decl_buffer((count,), "int32", "Y")
+    places = [Ramp(IntImm("int32", 0), 1, count)] if count > 1 else [IntImm("int32", 0)]
+    seven = Broadcast(IntImm("int32", 7), count) if count > 1 else IntImm("int32", 7)
+    body = BufferStore(y, FloorDiv(seven, BufferLoad(x, places)), places)
+    built, out = codegen.compile_module(module(body, x, y), check_bounds=True), np.zeros(count, "int32")
+    for values in itertools.product((0, 2, -3), repeat=count):
+        given = np.array(values, "int32")
+        if 0 in values:
+            with pytest.raises(TVMagicError, match="zero"):
+                built(given, out)
+        else:
+            built(given, out)
+            np.testing.assert_array_equal(out, 7 // given)

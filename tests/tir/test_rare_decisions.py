@@ -1,0 +1,132 @@
+"""Decisions of analyses and passes that few programs come to: what is asked of a table, and what the answer says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pass_checks import module, parse
+
+from tvmagic.errors import TVMagicError
+from tvmagic.ir import For, IntImm, IRModule, Var
+from tvmagic.ir.query import nodes_of
+from tvmagic.script import from_source
+from tvmagic.tir import analysis, transform
+from tvmagic.tir.analysis.races import find_carried, find_races
+from tvmagic.tir.transform.loops.loop_partition import mentions_others
+
+
+def reductions(*counts: tuple[int, int]) -> Any:
+    """A function with a sum of so many terms of so many operations for each pair, one after the other."""
+    lines = ["def main(A: T.Buffer((4096,), 'float32'), C: T.Buffer((8,), 'float32')):"]
+    for n, (count, work) in enumerate(counts):
+        term = " * ".join([f"A[v{n}]"] * (work or 1))
+        lines += [
+            f"    for i{n} in range({count}):",
+            f"        with T.block('C{n}'):",
+            f"            v{n} = T.axis.reduce({count}, i{n})",
+            "            with T.init():",
+            f"                C[{n}] = T.float32(0)",
+            f"            C[{n}] = C[{n}] + {term}",
+        ]
+    return parse("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("counts", "anchor"),
+    [([(10, 20), (100, 1)], "C0"), ([(100, 1), (10, 20)], "C1"), ([(10, 20), (1000, 1)], "C1"), ([(1000, 1), (10, 20)], "C0"), ([(3, 1)], "C0")],
+)  # fmt: skip
+def test_the_anchor_is_the_reduction_with_the_most_operations(counts: list[tuple[int, int]], anchor: str) -> None:
+    """All iterations counted, not one."""
+    func = reductions(*counts)
+    for asked in (func, IRModule({"main": func})):
+        found = analysis.find_anchor_block(asked)
+        assert found is not None and found.name_hint == anchor
+
+
+def test_a_program_without_reductions_has_no_anchor() -> None:
+    assert analysis.find_anchor_block(parse("def main(A: T.Buffer((8,), 'int32')):\n    A[0] = 1")) is None
+
+
+TWO_LOOPS = """def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(4):
+        A[i] = A[0] + 1
+    for j in range(4):
+        B[{place}] = B[j] + 1"""
+
+
+@pytest.mark.parametrize(
+    ("place", "carried"), [("j", {"i": 1, "j": 0}), ("j + 1", {"i": 1, "j": 1}), ("j + 4", {"i": 1, "j": 0})]
+)
+def test_only_accesses_in_a_loop_are_carried_by_it(place: str, carried: dict[str, int]) -> None:
+    func = parse(TWO_LOOPS.format(place=place))
+    for loop in nodes_of(func.body, For):
+        races = find_carried(func, loop.loop_var, lambda a, b: a.write or b.write)
+        assert len(races) == carried[loop.loop_var.name]
+        buffers = frozenset(func.buffer_map.values())
+        assert find_carried(func, loop.loop_var, lambda a, b: True, buffers) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "races"),
+    [
+        # a loop in lanes: the order of its statements, each of which reads before it writes
+        ("A[i] = B[i]\nB[i] = A[i]", 0), ("A[i + 1] = B[i]\nB[i] = A[i]", 0), ("B[i] = A[i + 1]\nA[i] = B[i]", 0), ("A[i] = A[i + 1]", 0), ("A[i + 1] = A[i]", 1),
+        ("if n < 3:\n    A[i + 1] = B[i]\nelse:\n    B[i] = A[i + 1]\nB[i + 1] = A[i]", 2),
+        ("for k in range(2):\n    A[i] = A[i + 1]", 1), ("for k in range(2):\n    A[i * 2 + k] = B[i]", 0), ("for k in range(2):\n    A[i + k] = B[i]", 1),
+    ],
+)  # fmt: skip
+def test_lanes_that_meet(body: str, races: int) -> None:
+    lines = "\n".join("        " + line for line in body.splitlines())
+    func = parse(
+        "def main(A: T.Buffer((16,), 'int32'), B: T.Buffer((16,), 'int32'), n: T.int32):\n"
+        f"    for i in T.vectorized(4):\n{lines}"
+    )
+    assert len(find_races(func)) == races
+
+
+@pytest.mark.parametrize(
+    ("body", "free"),
+    [
+        ("A[tx] = B[tx]", True), ("A[0] = B[tx]", False), ("A[0] = B[0]", True), ("A[0] = 3", True), ("A[n] = n", True), ("A[tx // 2] = tx // 2", False),
+        ("if tx == 0:\n    A[0] = B[tx]", True), ("if tx < 2:\n    A[0] = 1", False), ("for k in range(tx):\n    A[k] = 1", False), ("for k in range(n):\n    A[k] = 1", True),
+        ("A[0] = A[0] + 1", False),
+    ],
+)  # fmt: skip
+def test_threads_that_store_the_same(body: str, free: bool) -> None:
+    """What all threads store in the same place is no race, if neither the value nor whether it is stored is a thread's own."""
+    lines = "\n".join("        " + line for line in body.splitlines())
+    func = parse(
+        "def main(A: T.Buffer((16,), 'int32'), B: T.Buffer((16,), 'int32'), n: T.int32):\n"
+        f"    with T.launch_thread('threadIdx.x', 4) as tx:\n{lines}"
+    )
+    assert (find_races(func) == []) is free
+
+
+@pytest.mark.parametrize(("values", "mentions"), [(["x"], False), (["x", "y"], True), (["y"], True), ([], False)])
+def test_conditions_of_other_variables(values: list[str], mentions: bool) -> None:
+    x, y = Var("x", "int32"), Var("y", "int32")
+    condition: Any = IntImm("int32", 3)
+    for name in values:
+        condition = condition + {"x": x, "y": y}[name]
+    assert mentions_others(condition < 7, x) is mentions
+
+
+def test_a_loop_that_is_too_large_to_unroll_says_why() -> None:
+    for extent, why in (("n", "not constant"), (str(1 << 31), "too large"), ("n * 0 + 20000", "more than")):
+        kind = "T.int64" if extent.isdigit() else ""
+        count = f"{kind}({extent})" if kind else extent
+        text = f"def main(A: T.Buffer((16,), 'int32'), n: T.int32):\n    for i in T.unroll({count}):\n        A[i % 16] = A[0] * A[1] * A[2] + n"
+        with pytest.raises(TVMagicError, match=why):
+            transform.UnrollLoop()(module(text))
+
+
+def test_private_functions_keep_what_others_call() -> None:
+    """Of the functions of a module those that have a symbol are called from outside."""
+    mod = from_source(
+        "from tvm.script import ir as I\nfrom tvm.script import tir as T\n\n@I.ir_module\nclass M:\n"
+        "    @T.prim_func\n    def main(A: T.Buffer((4,), 'int32')):\n        T.func_attr({'global_symbol': 'main'})\n        M.inner(A.data)\n"
+        "    @T.prim_func(private=True)\n    def inner(p: T.handle('int32')):\n        A = T.decl_buffer((4,), 'int32', data=p)\n        A[0] = 1\n"
+    )
+    made = transform.InlinePrivateFunctions()(mod)
+    assert [v.name_hint for v in made.functions] == ["main"] and "A[0] = 1" in made["main"].script().replace("A_1", "A")
