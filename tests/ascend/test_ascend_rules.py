@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from data_classes import data_classes
+from rule_graphs import chain, every_kind
 
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AscNode, AscTensor, AxisType, Size, ops
@@ -27,36 +28,6 @@ from tvmagic.ir import BufferLoad
 from tvmagic.ir.query import nodes_of
 
 Change = Callable[[AscGraph, Callable[[str], AscNode]], Any]
-
-
-def every_kind() -> AscGraph:
-    """A graph with a node of each kind, over axes of 4, 6 and 1 elements."""
-    graph = AscGraph("g")
-    z0, z1, z2 = (graph.create_axis(name, size) for name, size in (("z0", 4), ("z1", 6), ("z2", 1)))
-    x = ops.Load(ops.Data(graph, "x"), name="lx")
-    row = ops.Broadcast(ops.Load(ops.Data(graph, "r", [z1]), name="lr"), z0, name="br")
-    add = ops.Add(x, row, name="add")
-    total = ops.Broadcast(ops.Sum(add, z1, name="sum"), z1, name="bs")
-    sub = ops.Sub(add, total, name="sub")
-    chosen = ops.Where(ops.Lt(sub, x, name="lt"), sub, x, name="where")
-    whole = ops.Cast(chosen, "int32", name="cast")
-    turned = ops.Transpose(chosen, [z1, z0, z2], name="turn")
-    at = ops.Load(ops.Data(graph, "i", [z0], dtype="int32"), name="li")
-    found = ops.Gather(ops.Data(graph, "t", sizes=[9, 6, 1]), at, z0, name="get")
-    joined = ops.Concat(
-        [ops.Load(ops.Data(graph, f"p{n}", sizes=[4, n, 1]), name=f"l{n}") for n in (2, 4)], z1, name="cat"
-    )
-    a, b = ops.Split(joined, z1, [2, 4], name="cut")
-    for value, name in (
-        (whole, "o0"),
-        (turned, "o1"),
-        (found, "o2"),
-        (ops.Neg(joined, name="neg"), "o3"),
-        (a, "o4"),
-        (ops.Exp(b), "o5"),
-    ):
-        ops.Output(ops.Store(value, name=f"s{name[1]}"), name)
-    return graph
 
 
 def sizes(y: AscTensor, *numbers: int) -> None:
@@ -242,13 +213,6 @@ def tiled() -> tuple[AscGraph, Callable[[str], AscNode]]:
     graph = ascend.auto_schedule(chain())[0].groups[0].impls[0].graph
     ascend.check_impl(graph)
     return graph, graph.find_node
-
-
-def chain() -> AscGraph:
-    graph = AscGraph("chain")
-    graph.create_axis("z0", 40), graph.create_axis("z1", 30)
-    ops.Output(ops.Store(ops.Abs(ops.Load(ops.Data(graph, "x")))), "y")
-    return graph
 
 
 def test_rules_of_what_is_scheduled() -> None:

@@ -302,6 +302,15 @@ def read_only(name: str) -> AscGraph:
     return graph
 
 
+@pytest.mark.parametrize(("count", "names"), [(1, ["y"]), (2, ["y0", "y1"]), (3, ["y0", "y1", "y2"])])
+def test_outputs_of_a_fused_body(count: int, names: list[str]) -> None:
+    graph = AscGraph("bodies")
+    graph.create_axis("z0", 4)
+    found = ops.VectorFunc([ops.Load(ops.Data(graph, "x", dtype="float16"))], "body", count)
+    assert [y.name for y in found] == names and found[0].node.outputs == found
+    assert all((y.dtype, y.axis, y.repeats, y.strides) == ("float16", graph.axes, [4], [1]) for y in found)
+
+
 @pytest.mark.parametrize("name", ["AiryAi", "MatMul", "Nddma", "VectorFunc"])
 def test_types_that_are_only_read(name: str) -> None:
     graph = read_only(name)

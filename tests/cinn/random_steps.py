@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from step_programs import program
@@ -10,7 +12,29 @@ from step_programs import program
 from tvmagic.cinn import IRSchedule
 from tvmagic.errors import TVMagicError
 
-__all__ = ["random_moves_of_tiles", "random_schedule"]
+__all__ = ["Walk", "random_calls", "random_moves_of_tiles", "random_schedule"]
+
+
+@dataclass
+class Walk:
+    """A schedule after some calls: the names of those that were done, and of those that were refused, with what was said."""
+
+    schedule: IRSchedule
+    done: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def go(self, calls: Iterable[Callable[[], None]], most: int = 1000) -> Walk:
+        """Try the calls one after the other, until `most` were done."""
+        for call in calls:
+            try:
+                call()
+            except TVMagicError as error:
+                self.refused.append(f"{call.__name__}: {error.message}")
+            else:
+                self.done.append(call.__name__)
+                if len(self.done) == most:
+                    break
+        return self
 
 
 def _names(s: IRSchedule) -> list[str]:
@@ -95,37 +119,25 @@ class _Steps:
 _KINDS = [n for n in vars(_Steps) if not n.startswith("_") and n not in ("block", "loops", "loop")]
 
 
-def random_schedule(name: str, seed: int, calls: int = 12) -> tuple[IRSchedule, list[str], list[str]]:
-    """A schedule after some random calls: the names of those that were done (at most 8), and of those that were refused."""
-    rng = random.Random(seed)
-    schedule = program(name).schedule(seed)
+def random_schedule(name: str, seed: int, calls: int = 12) -> Walk:
+    """Some random calls, until eight were done."""
+    return random_calls(program(name).schedule(seed), random.Random(seed), calls)
+
+
+def random_calls(schedule: IRSchedule, rng: random.Random, calls: int = 12) -> Walk:
+    """Some random calls of a schedule, until eight were done."""
     steps = _Steps(schedule, rng)
-    done: list[str] = []
-    refused: list[str] = []
-    for _ in range(calls):
-        call = rng.choice(_KINDS)
-        try:
-            getattr(steps, call)()
-        except TVMagicError:
-            refused.append(call)
-        else:
-            done.append(call)
-            if len(done) == 8:
-                break
-    return schedule, done, refused
+    return Walk(schedule).go((getattr(steps, rng.choice(_KINDS)) for _ in range(calls)), 8)
 
 
-def random_moves_of_tiles(name: str, seed: int) -> IRSchedule:
-    """A schedule of nests that were split, fused and reordered, between which blocks and their loops moved."""
+def random_moves_of_tiles(name: str, seed: int) -> Walk:
+    """Nests are split, fused and reordered, and between that blocks and their loops move."""
     rng = random.Random(seed)
     schedule = program(name).schedule(seed)
     steps = _Steps(schedule, rng)
     tiles = (steps.split, steps.fuse, steps.reorder)
     moves = [getattr(steps, n) for n in _KINDS if n not in ("split", "fuse", "reorder", "kind", "sync")]
+    walk = Walk(schedule)
     for _ in range(3):
-        for call in (*rng.choices(tiles, k=rng.randint(1, 5)), *rng.choices(moves, k=rng.randint(1, 4))):
-            try:
-                call()
-            except TVMagicError:
-                continue
-    return schedule
+        walk.go((*rng.choices(tiles, k=rng.randint(1, 5)), *rng.choices(moves, k=rng.randint(1, 4))))
+    return walk

@@ -60,6 +60,18 @@ def test_auto_bind(size: int, loops: list[str]) -> None:
     np.testing.assert_array_equal(run(schedule.func, [a], (size,))[0], a + 1)
 
 
+@pytest.mark.parametrize(
+    ("size", "extents"),
+    [(1, [1]), (1023, [1023]), (1024, [1024]), (1025, [2, 1024]), (256 * 1024, [256, 1024]), (256 * 1024 + 1, [256, 1024, 2])],
+)  # fmt: skip
+def test_how_many_threads_and_blocks_there_are_at_most(size: int, extents: list[int]) -> None:
+    schedule = wide(size)
+    rule = cinn.AutoBind()
+    rule.init(schedule)
+    rule.apply(0)
+    assert [int(str(schedule.loop_of(loop).extent)) for loop in schedule.get_loops("B")] == extents
+
+
 @pytest.mark.parametrize("config", [cinn.TilingConfig(), cinn.TilingConfig(read_level=None), GPU])
 @pytest.mark.parametrize("seed", range(2))
 def test_multi_level_tiling(config: cinn.TilingConfig, seed: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from written_texts import WHOLE
 
 from tvmagic.cinn.text.limits import left_out
 from tvmagic.cinn.text.numbers import float_text, int_text, number_type, number_value, plain_float
@@ -114,45 +115,6 @@ def test_operators_bind_as_in_c(seed: int) -> None:
     (statement,) = parsed(f"x = {text}")
     assert tree(statement.exprs[0]) == wanted
     assert {operator: rank for rank, operators in enumerate(RANKS) for operator in operators} == INFIX
-
-
-WHOLE = """\
-function f (_A, _B, n)
-ScheduleBlock(root)
-{
-  serial for (i, 0, (n + 4))
-  {
-    thread_bind[threadIdx.x] for (j, 1, 8)
-    {
-      vectorize[4] for (k, 0, 4)
-      {
-        ScheduleBlock(B)
-        {
-          i0, i1 = axis.bind(i, (j * 2))
-          read_buffers(_A[i0(0:4), i1(undefined:undefined)])
-          write_buffers(_B[(0:3)], _C[])
-          attrs(a:1, b:x, y, c.d:2)
-          init
-          {
-            B[i0] = 0.0f
-          }
-          float32 v = A[i0, (i1 % 3)]
-          if (!(v < 1.0f)) {
-            B[i0] = select(true, -(v), -7)
-          } else if ((i0 == 2)) {
-            B[i0] = float32x4(v)
-          } else {
-            while ((v > 2.0f))
-            {
-              assert((v != 3.0f), "a \\"b\\"")
-              call_extern("f", Reduce(sum, v,0.0f), (let t = v in (t and t)))
-            }
-          }
-        }
-      }
-    }
-  }
-}"""
 
 
 def test_what_a_text_holds() -> None:
@@ -455,3 +417,12 @@ def test_axes_that_reduce(body: str, kinds: str) -> None:
     found: list[Block] = []
     post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, Block) and n.name_hint == "B" else None)
     assert "".join("R" if v.iter_type == IterVar.CommReduce else "S" for v in found[0].iter_vars) == kinds
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_bodies_of_one_statement_with_blocks_are_in_braces_if_asked(lists: bool) -> None:
+    func = from_cinn("ScheduleBlock(root)\n{\n" + B.replace("{}", "A[i0]") + "\n}")
+    wanted = "ScheduleBlock(root) { { serial for (i, 0, 8) { ScheduleBlock(B) { i0 = axis.bind(i) B[i0] = A[i0] } } } }"
+    if not lists:
+        wanted = wanted.replace("(root) { {", "(root) {").removesuffix(" }")
+    assert " ".join(cinn_text(func, regions=False, lists=lists, head=False).split()) == wanted

@@ -24,8 +24,7 @@ def answers(row: dict[str, Any]) -> dict[str, str]:
         return {"text": answer(lambda: cinn_text(function)), "tensorir": answer(lambda: to_tensorir(function).script())}
     if kind == "rules":
         return {"rules": "\n".join(_applied(rule, name, int(seed)) for rule in RULES)}
-    schedule = (random_moves_of_tiles if kind == "moves" else random_schedule)(name, int(seed))
-    schedule = schedule[0] if isinstance(schedule, tuple) else schedule
+    schedule = (random_moves_of_tiles if kind == "moves" else random_schedule)(name, int(seed)).schedule
     return {
         "text": answer(schedule.text),
         "trace": answer(lambda: schedule.trace),

@@ -57,6 +57,22 @@ def test_what_uses_the_variable_itself_stays_fused() -> None:
         assert len(nodes_of(unfuse(recorder(12, index).body), For)) == 1
 
 
+@pytest.mark.parametrize(("index", "loops"), [("f", 1), ("f // 6 * 6 + f % 6", 2), ("f + q * 0", 1)])
+def test_uses_inside_loads_count(index: str, loops: int) -> None:
+    """Beside a quotient that a let holds, as common subexpressions are."""
+    func = from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((24,), "float32"), S: T.Buffer((4,), "float32")):
+    for f in range(24):
+        q: T.int32 = f // 6
+        S[q] = S[q] + A[{index}]
+""")
+    given, sums = np.arange(24, dtype="float32"), np.zeros(4, "float32")
+    run_function(func, [given, sums])
+    assert sums.tolist() == given.reshape(4, 6).sum(1).tolist()
+    assert len(nodes_of(unfuse(func.body), For)) == loops
+
+
 def test_a_fused_product_is_interpreted_as_lanes() -> None:
     """One iteration after the other it takes a minute."""
     n = 64

@@ -113,8 +113,8 @@ def _largest(high: int, fits: Callable[[int], bool]) -> int:
 
 def _ladder(top: int) -> list[int]:
     """Sizes to try up to `top`: itself, even shares of it, and powers of two."""
-    powers = {1 << k for k in range(top.bit_length())}
-    return sorted({top, *(math.ceil(top / k) for k in (2, 3, 4)), *(p for p in powers if p <= top)}, reverse=True)
+    powers = (1 << k for k in range(top.bit_length()))
+    return sorted({top, *(math.ceil(top / k) for k in (2, 3, 4)), *powers}, reverse=True)
 
 
 def _even_shares(model: CostModel, name: str, whole: int, top: int, sizes: Mapping[str, int], npu: Npu) -> set[int]:

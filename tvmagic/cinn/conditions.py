@@ -144,12 +144,10 @@ def _no_other_variable(c: Candidate) -> str | None:
 
 def _inputs_stay(c: Candidate) -> str | None:
     around = scope(c.root)
-    own = around.place[c.block]
-    for buffer in c.found.loads:
-        for place in around.writers.get(buffer, ()):
-            if place > own:
-                writer = around.leaves[place].block.name_hint
-                return f"`{writer}` stores `{buffer.name}` after `{c.name}` loaded it"
+    for found in around.leaves[around.place[c.block] + 1 :]:
+        for store in found.stores:
+            if store.buffer in c.found.loads:
+                return f"`{found.block.name_hint}` stores `{store.buffer.name}` after `{c.name}` loaded it"
     return _changed(c, [found.block for found in around.readers_of(c.tensor)])
 
 

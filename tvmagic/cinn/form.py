@@ -52,7 +52,6 @@ __all__ = [
     "StmtList",
     "accesses_in_order",
     "buffer_name",
-    "flat_lists",
     "has_outer_braces",
     "holds_blocks",
     "in_order",
@@ -322,22 +321,6 @@ def is_cinn_form(node: object) -> bool:
 # ---------------------------------------------------------------------------- into TensorIR's form
 
 
-class _Flat(Mutator):
-    """Lists of one as their statement."""
-
-    @handles(SeqStmt)
-    def sequence(self, node: SeqStmt) -> Stmt:
-        parts = [self.visit(s) for s in node.seq]
-        if len(parts) > 1 and all(a is b for a, b in zip(parts, node.seq)):
-            return node
-        return SeqStmt.flatten(*parts)
-
-
-def flat_lists(body: Stmt) -> Stmt:
-    """A statement without lists of one."""
-    return _Flat().visit(body)
-
-
 class _Predicates(Mutator):
     """Conditions around one nest with one block as the predicate of the block."""
 
@@ -369,7 +352,7 @@ def to_tensorir(function: PrimFunc) -> PrimFunc:
 
     First values that are stored elsewhere than right in front of their reduction stay a block.
     """
-    body = _Predicates().visit(join_inits(flat_lists(function.body)))
+    body = _Predicates().visit(join_inits(function.body))
     if isinstance(body, BlockRealize):
         body = body.replace(block=_with_regions_throughout(body.block))
     attrs = {key: value for key, value in (function.attrs or {}).items() if not key.startswith("cinn.")}

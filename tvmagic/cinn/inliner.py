@@ -59,7 +59,7 @@ class LeafBlockRemovalPlan(Visitor):
         self.source_stmt: SeqStmt | None = None
         self.target_stmt: Stmt | None = None
 
-    def __call__(self, root: Block) -> tuple[Stmt, Stmt]:
+    def __call__(self, root: Block) -> tuple[SeqStmt, Stmt]:
         place = scope(root).part.get(self.block)
         if isinstance(root.body, SeqStmt) and place is not None:
             self.leave_out(root.body, place)
@@ -135,7 +135,7 @@ class BaseInliner(Mutator):
         self.idx_vars: tuple[Var, ...] = ()
         self.idx_sub_var: list[Var] = []
         self.idx_sub_expr: list[PrimExpr] = []
-        self.src_stmt: Stmt | None = None
+        self.src_stmt: SeqStmt | None = None
         self.tgt_stmt: Stmt | None = None
         self.reuse = BlockReuse()
 
@@ -148,13 +148,6 @@ class BaseInliner(Mutator):
         if self.tgt_stmt is not None:
             self.tgt_stmt = self.visit(self.tgt_stmt)
         return self.visit(root)
-
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> Stmt:
-        if node is self.src_stmt:
-            assert self.tgt_stmt is not None
-            return self.tgt_stmt
-        return self.visit_children(node)
 
     @handles(SeqStmt)
     def statement_list(self, node: SeqStmt) -> Stmt:

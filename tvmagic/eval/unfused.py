@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tvmagic.ir import Add, FloorDiv, FloorMod, For, IntImm, Mul, PrimExpr, Stmt, StmtMutator, Var, handles
+from tvmagic.ir import Add, FloorDiv, FloorMod, For, IntImm, Mul, Mutator, PrimExpr, Stmt, StmtMutator, Var, handles
 
 __all__ = ["unfuse"]
 
@@ -68,7 +68,7 @@ def _digit(node: PrimExpr, var: Var) -> tuple[int, int] | None:
     return (begin, end) if node is var and (begin, end) != (1, 0) else None
 
 
-class _Digits(StmtMutator):
+class _Digits(Mutator):
     """Collects the digits of a variable; raises `_Whole` if it is used in another way."""
 
     def __init__(self, var: Var) -> None:
@@ -89,7 +89,7 @@ class _Digits(StmtMutator):
         return node
 
 
-class _Split(StmtMutator):
+class _Split(Mutator):
     """Writes each digit as a sum over the loops that it reaches over; `parts`: the step of each with its variable."""
 
     def __init__(self, var: Var, parts: list[tuple[int, Var]]) -> None:

@@ -13,6 +13,8 @@ from tvmagic.cinn.steps.moving import Span, spanned
 from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,
+    always_stores,
+    before_and_after,
     block_ref,
     check_runs_for_all,
     commit,
@@ -178,9 +180,8 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
     if any(s.buffer is source for s in leaf.stores):
         raise ScheduleError(f"block `{leaf.name}` stores `{source.name}` itself, so a copy would be out of date", block)
     every = leaves(body)
-    order = {found.block: place for place, found in enumerate(every)}
     writers = [found for found in every if any(s.buffer is source for s in found.stores)]
-    late = [found for found in writers if order[found.block] > order[leaf.block]]
+    late = [found for found in before_and_after(every, leaf.block)[1] if found in writers]
     if late:
         raise ScheduleError(f"`{late[0].name}` stores `{source.name}` after `{leaf.name}` loads it", block)
     cache = _cache_of(source, memory_type, state, block)
@@ -190,12 +191,14 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
     spans = _part(leaf, source, loops)
     copy = _Copy(state, source, cache, spans, cache.name).nest
     before = _holder(writers[-1], len(loops)) if writers else None
+    early = before_and_after(every, writers[-1].block)[0] if writers else ()
     readers = [
         found
         for found in every
         if loads_of(found, source)
         and not any(node is before for node in (*found.path, found.realize))
-        and _within(found, source, spans, path, order, writers)
+        and found not in early
+        and _within(found, source, spans, path)
     ]
     if leaf.block not in {found.block for found in readers}:
         raise ScheduleError(f"what block `{leaf.name}` loads of `{source.name}` is not a range of a known size", block)
@@ -223,11 +226,9 @@ def _within(
     source: Buffer,
     spans: Sequence[Span],
     path: tuple[Stmt, ...],
-    order: dict[Block, int],
-    writers: Sequence[Leaf],
 ) -> bool:
-    """Whether all that a block loads of a tensor is in the part that is copied before it."""
-    if found.path[: len(path)] != path or any(order[found.block] < order[w.block] for w in writers):
+    """Whether all that a block loads of a tensor is in the part that is copied in the statements of `path`."""
+    if found.path[: len(path)] != path:
         return False
     loops = _loops(path)
     analyzer = Analyzer(ranges_of([*found.loops]))
@@ -272,8 +273,8 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
     Afterwards block `B` is the copy from the cache to `B`, right after; the block that computes is called
     `B_local_temp_buffer` and stays in its loops. `B__reduce_init` names the cache's tensor.
 
-    Requires: no block other than the first values of a reduction stores the tensor; what is stored is as many elements
-    in each iteration of the loops around the copy.
+    Requires: no block other than the first values of a reduction stores the tensor; the block always stores it; what is
+    stored is as many elements in each iteration of the loops around the copy.
     """
     _check_memory(memory_type, block)
     body = root_body(state, block)
@@ -288,15 +289,16 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
         )
     target, twin = stored[write_buffer_index], twin_of(body, leaf)
     own = [leaf] if twin is None else [twin, leaf]
-    others = [
-        f for f in leaves(body) if f.block not in {x.block for x in own} and any(s.buffer is target for s in f.stores)
-    ]
+    every = leaves(body)
+    others = [f for f in every if f.block not in {x.block for x in own} and any(s.buffer is target for s in f.stores)]
     if others:
         raise ScheduleError(f"`{target.name}` is stored by `{others[0].name}` too", block, others[0].block)
-    readers = [f for f in leaves(body) if f.block not in {x.block for x in own} and loads_of(f, target)]
-    order = [f.block for f in leaves(body)]
-    if any(order.index(f.block) < order.index(leaf.block) for f in readers):
-        raise ScheduleError(f"`{readers[0].name}` loads `{target.name}` before it is stored", block)
+    readers = [f for f in every if f.block not in {x.block for x in own} and loads_of(f, target)]
+    early = [f for f in before_and_after(every, leaf.block)[0] if f in readers]
+    if early:
+        raise ScheduleError(f"`{early[0].name}` loads `{target.name}` before it is stored", block)
+    if not always_stores(leaf, target):
+        raise ScheduleError(f"`{leaf.name}` does not store to `{target.name}` in all cases; the copy would", block)
     cache = _cache_of(target, memory_type, state, block)
     loops = _loops(_shared([leaf, readers[0]])) if readers else []  # the first reader shares the most with it
     _check_complete(own, loops, leaf)

@@ -107,7 +107,8 @@ def split(state: ScheduleState, loop: Loop, factors: Sizes) -> Loops:
 
     Requires: the loop begins at 0 and its extent is a number. One factor may be -1: what is left, rounded up. Without
     it the product is at least the extent. If the product is larger than the extent, a condition directly inside the
-    innermost new loop keeps to the extent. The new loops are of the old one's kind.
+    innermost new loop keeps to the extent. The new loops are of the old one's kind, so that one that is bound to threads is
+    not split into several.
     """
     sizes, old = _factors(loop, factors), loop.loop
     names = names_of(state)
@@ -132,6 +133,8 @@ def split(state: ScheduleState, loop: Loop, factors: Sizes) -> Loops:
 
 # ---------------------------------------------------------------------------- fuse
 
+_IN_ORDER = (ForKind.SERIAL, ForKind.UNROLLED)  # kinds of loops whose iterations run one after the other
+
 
 def _fuse(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
     if not loops:
@@ -144,7 +147,7 @@ def _fuse(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
     nodes = [s.loop for s in loops]
     sizes = [constant_extent(s) for s in loops]
     first, body_of_root = nodes[0], root_body(state, loops[0])
-    if first.kind is not ForKind.SERIAL:
+    if first.kind not in _IN_ORDER:
         for node in nodes[1:]:
             check_at_once(
                 body_of_root,
@@ -371,7 +374,7 @@ def _set_kind(state: ScheduleState, loop: StmtSRef, for_type: str, factor: int) 
     if for_type in ("GPULane", "Default"):
         notes[FOR_TYPE] = for_type
     body = root_body(state, loop)
-    if kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+    if kind not in _IN_ORDER:
         words = {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorized"}
         check_at_once(body, node, arguments_of(state, loop), words.get(kind, "bound to threads"))
     new = node.replace(kind=kind, thread_binding=binding, annotations=notes)

@@ -15,6 +15,7 @@ from tvmagic.cinn.steps.loops import arguments_of, root_body
 from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,
+    before_and_after,
     check_runs_for_all,
     commit,
     leaf_of,
@@ -30,7 +31,6 @@ from tvmagic.ir import (
     GE,
     LT,
     Add,
-    Block,
     Buffer,
     For,
     ForKind,
@@ -235,9 +235,8 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
     check_adds_once(leaf, every)
     if buffer in arguments_of(state, block):
         raise ScheduleError(f"`{buffer.name}` is an output of the function; its block cannot be a producer", block)
-    order = {found.block: place for place, found in enumerate(every)}
     moved = [leaf] if twin is None else [twin, leaf]
-    consumers = _check_producer(every, order, moved, buffer, loop)
+    consumers = _check_producer(every, moved, buffer, loop)
     outer = [n for n in path_to(body, loop.loop) if isinstance(n, For)]
     for found in moved:
         check_inputs_stay(found, every, outer)
@@ -264,9 +263,7 @@ def _in_front(body: Stmt, new: Sequence[Stmt]) -> Stmt:
     return listed(*new, *parts_of(body))
 
 
-def _check_producer(
-    every: Sequence[Leaf], order: dict[Block, int], moved: Sequence[Leaf], buffer: Buffer, loop: StmtSRef
-) -> list[Leaf]:
+def _check_producer(every: Sequence[Leaf], moved: Sequence[Leaf], buffer: Buffer, loop: StmtSRef) -> list[Leaf]:
     """The consumers of a block that is to be moved under a loop of theirs."""
     leaf, blocks = moved[-1], {found.block for found in moved}
     others = [found for found in every if found.block not in blocks]
@@ -279,17 +276,16 @@ def _check_producer(
     for found in others:
         if any(s.buffer is buffer for s in found.stores) and not first_values:
             raise ScheduleError(f"`{buffer.name}` is stored by `{found.name}` too", leaf.block, found.block)
-    _check_readers(consumers, order, leaf, buffer, loop)
+    before, after = before_and_after(every, leaf.block)
+    _check_readers(consumers, before, leaf, buffer, loop)
     inputs = {load.buffer for m in moved for load in loads_of(m)} - {buffer}
-    for found in others:
-        if order[found.block] > order[leaf.block] and inputs & {s.buffer for s in found.stores}:
+    for found in after:
+        if inputs & {s.buffer for s in found.stores}:
             raise ScheduleError(f"`{found.name}` stores what `{leaf.name}` loads, after it", found.block)
     return consumers
 
 
-def _check_readers(
-    readers: Sequence[Leaf], order: dict[Block, int], leaf: Leaf, buffer: Buffer, loop: StmtSRef
-) -> None:
+def _check_readers(readers: Sequence[Leaf], before: Sequence[Leaf], leaf: Leaf, buffer: Buffer, loop: StmtSRef) -> None:
     """Those who read what a block stores are all under the loop, and come after it."""
     inside = {found.block for found in leaves(loop.loop)}
     for found in readers:
@@ -300,7 +296,7 @@ def _check_readers(
                 found.block,
                 hint="choose a loop that holds all of them, or move the others first",
             )
-        if order[found.block] < order[leaf.block]:
+        if found in before:
             raise ScheduleError(f"`{found.name}` comes before `{leaf.name}`, which it reads", found.block)
 
 

@@ -9,7 +9,7 @@ from tvmagic.cinn.form import SUFFIX, init_block_of, listed
 from tvmagic.cinn.steps.coverage import check_adds_once, is_update
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.loops import constant_extent, root_body
-from tvmagic.cinn.steps.tree import Edit, Leaf, block_ref, commit, leaves, nested, renamed_axes, twin_of
+from tvmagic.cinn.steps.tree import Edit, Leaf, block_ref, commit, leaves, nested, only, renamed_axes, twin_of
 from tvmagic.ir import (
     Add,
     Block,
@@ -32,7 +32,7 @@ from tvmagic.ir import (
     decl_buffer,
     substitute,
 )
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import is_one, is_zero, variables_in
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop
@@ -76,6 +76,15 @@ def _found(state: ScheduleState, loop: StmtSRef) -> _Reduction:
     first = twin_of(body, leaf)
     if first is None:
         raise ScheduleError(f"there is no block `{leaf.name}{SUFFIX}` with the first values", leaf.block)
+    for found in (leaf, first):
+        if not isinstance(only(found.block.body), BufferStore):
+            raise ScheduleError(f"`{found.name}` is more than one store", found.block)
+    if not _is_identity(first.stores[0].value, stores[0].value):
+        raise ScheduleError(
+            f"`{first.name}` stores `{first.stores[0].value}`; each part would begin with it: that of a sum begins with 0, "
+            f"of a product with 1, others with a number",
+            first.block,
+        )
     constant_extent(loop)
     check_adds_once(leaf, leaves(body))
     for axis, value in leaf.bindings:
@@ -87,6 +96,13 @@ def _found(state: ScheduleState, loop: StmtSRef) -> _Reduction:
     if extra:
         raise ScheduleError(f"`{extra[0].name}` is in the nest of the reduction too", extra[0].block)
     return _Reduction(leaf, first, node, stores[0].buffer)
+
+
+def _is_identity(first: PrimExpr, update: PrimExpr) -> bool:
+    """Whether first values may be combined with each part: 0 of a sum, 1 of a product, any number of what is idempotent."""
+    if isinstance(update, (Max, Min)):
+        return not variables_in(first)
+    return is_zero(first) if isinstance(update, Add) else is_one(first)
 
 
 def _depth(leaf: Leaf) -> int:
@@ -202,8 +218,8 @@ def rfactor(state: ScheduleState, rf_loop: Loop, rf_axis: int) -> BlockRef:
     The block that fills the new tensor, whose loop `rf_k0` is at depth `rf_axis` among the spatial loops.
 
     Requires: the loop begins at 0, has a number as its extent, and holds one block, which adds up over it: a sum, a
-    product, the least or the greatest value, with its first values in a block of their own; `rf_axis` is in
-    [0, the number of dimensions].
+    product, the least or the greatest value, with its first values in a block of their own, which are 0 of a sum and 1 of a
+    product; `rf_axis` is in [0, the number of dimensions].
     """
     found = _found(state, rf_loop)
     rank = len(found.target.shape)

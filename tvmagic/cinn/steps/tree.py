@@ -30,8 +30,10 @@ from tvmagic.ir import (
     Stmt,
     Sub,
     Var,
+    While,
     handles,
     post_order_visit,
+    structural_equal,
     substitute,
 )
 from tvmagic.ir.query import variables_in
@@ -46,6 +48,8 @@ __all__ = [
     "Edit",
     "Leaf",
     "Names",
+    "always_stores",
+    "before_and_after",
     "block_ref",
     "bound_and_first",
     "check_runs_for_all",
@@ -196,6 +200,12 @@ def leaves(body: Stmt) -> list[Leaf]:
     return found
 
 
+def before_and_after(every: Sequence[Leaf], block: Block) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
+    """The leaves that come before a block in program order, and those that come after it."""
+    place = next(place for place, leaf in enumerate(every) if leaf.block is block)
+    return every[:place], every[place + 1 :]
+
+
 def leaf_of(body: Stmt, block: Block) -> Leaf:
     """The leaf of a block."""
     found = next((leaf for leaf in leaves(body) if leaf.block is block), None)
@@ -222,6 +232,28 @@ def runs_for_all(leaf: Leaf) -> bool:
         return True
     loops, first = bound_and_first(leaf)
     return runs_everywhere(leaf.realize, ranges_of(loops), substitute(all_of(leaf.conditions), first))
+
+
+def always_stores(leaf: Leaf, buffer: Buffer) -> bool:
+    """Whether a block stores to a tensor whatever the conditions inside it are, and under them to one element only."""
+    stores = [store for store in leaf.stores if store.buffer is buffer]
+    if not any(isinstance(n, (IfThenElse, While)) for n in _nodes(leaf.block.body)):
+        return bool(stores)
+    first = stores[0].indices
+    one = all(structural_equal(a, b) for store in stores for a, b in zip(store.indices, first))
+    return one and _always_stores(leaf.block.body, buffer)
+
+
+def _always_stores(stmt: Stmt, buffer: Buffer) -> bool:
+    if isinstance(stmt, SeqStmt):
+        return any(_always_stores(part, buffer) for part in stmt.seq)
+    if isinstance(stmt, IfThenElse):
+        cases = (stmt.then_case, stmt.else_case)
+        return all(case is not None and _always_stores(case, buffer) for case in cases)
+    if isinstance(stmt, BufferStore):
+        return stmt.buffer is buffer
+    inner = getattr(stmt, "body", None)
+    return not isinstance(stmt, While) and isinstance(inner, Stmt) and _always_stores(inner, buffer)
 
 
 def check_runs_for_all(leaf: Leaf) -> None:
@@ -342,7 +374,7 @@ def commit(
     added: Sequence[Buffer] = (),
     lists: bool = False,
 ) -> None:
-    """Put `body` in the root of what `sref` refers to.
+    """Put `body` in the root of what `sref` refers to. Raises if loops in each other would be bound to one thread axis.
 
     renamed: blocks whose references stay although their names changed, old to new.
     added: buffers that now live in the root; those that nobody uses any more go.
@@ -354,6 +386,7 @@ def commit(
     body = _NewRegions(set(before.values()), lists).visit(body)
     if lists and not isinstance(body, SeqStmt):
         body = StmtList((body,))
+    _check_threads(root.body, body)
     used = used_buffers(body)
     kept = [b for b in (*root.alloc_buffers, *added) if b in used]
     new_root = root.replace(body=body, alloc_buffers=tuple(dict.fromkeys(kept)))
@@ -362,6 +395,27 @@ def commit(
     reuse = {block: after[names.get(name, name)] for name, block in before.items() if names.get(name, name) in after}
     reuse = {old: new for old, new in reuse.items() if old is not new}
     state.replace(root_ref, new_root, {**reuse, root: new_root})
+
+
+def _check_threads(before: Stmt, after: Stmt) -> None:
+    known = _bound_twice(before)
+    for tag, leaf in _bound_twice(after).items():
+        if tag not in known:
+            raise ScheduleError(
+                f"loops around `{leaf.name}`, one in the other, would both be bound to `{tag}`", leaf.block,
+                hint="split, fuse and move loops first, then bind them",
+            )  # fmt: skip
+
+
+def _bound_twice(body: Stmt) -> dict[str, Leaf]:
+    """The thread axes to which loops are bound that are in each other, with the first block in them."""
+    found: dict[str, Leaf] = {}
+    for leaf in leaves(body):
+        tags = [loop.thread_binding.thread_tag for loop in leaf.loops if loop.thread_binding is not None]
+        for place, tag in enumerate(tags):
+            if tag in tags[:place]:
+                found.setdefault(tag, leaf)
+    return found
 
 
 def loop_ref(state: ScheduleState, var: Var) -> StmtSRef:

@@ -276,13 +276,13 @@ class _Builder:
         inside = {**env, **dict(zip(node.variables, fresh))}
         told = {n: (low, high) for region in node.regions for n, low, high in region.axes if low is not None}
         axes: list[IterVar] = []
-        for var, value in zip(fresh, values):
+        for var, value, bound in zip(fresh, values, node.exprs):
             low, high = told.get(var.name, (None, None))
             if low is not None and high is not None:
                 bounds = self.expr(low, env), self.expr(high, env)
                 domain = Range.from_min_extent(bounds[0], self.shapes.simplify(bounds[1] - bounds[0]))
             else:
-                domain = self.shapes.range_of(value, all_of(self.guards))
+                domain = self._range_of(var, value, bound.offset)
             axes.append(IterVar(domain, var, IterVar.DataPar))
         with self.shapes.domains([(axis.var, axis.dom) for axis in axes]):
             body = self.part(node.body, inside)
@@ -294,6 +294,16 @@ class _Builder:
         made = Block(axes, [], [], node.name, body, init, annotations=attrs)
         self._note_names(node, made)
         return BlockRealize(values, True, made)
+
+    def _range_of(self, var: Var, value: PrimExpr, offset: int) -> Range:
+        """The values of a block variable, from what it is bound to."""
+        found = self.shapes.range_of(value, all_of(self.guards))
+        if found is None:
+            raise self.source.error(
+                f"which values `{var.name}` has cannot be told from what it is bound to", offset,
+                hint=f"say it in a region of the block: `read_buffers(_A[{var.name}(0:8)])`",
+            )  # fmt: skip
+        return found
 
     def _note_regions(self, node: Statement, env: dict[str, Var]) -> None:
         """Keep how far a tensor is accessed at least, for axes whose indices tell nothing."""

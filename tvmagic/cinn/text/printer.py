@@ -245,8 +245,7 @@ class _Cinn(BracesPrinter):
         if block.init is not None:
             self.line("init")
             self.braces(block.init)
-        in_braces = self.with_lists and isinstance(block.body, (For, BlockRealize))
-        if isinstance(block.body, SeqStmt) or in_braces:
+        if self.with_lists and isinstance(block.body, (For, BlockRealize)):
             self.braces(block.body)
         else:
             self.stmt(block.body)

@@ -92,7 +92,7 @@ def _expressions(statement: Statement) -> Iterator[Expr]:
 
 
 def join_inits(body: Stmt) -> Stmt:
-    """`body` with each block `B__reduce_init` that sets what block `B` adds to as the init of `B`."""
+    """`body` with each block `B__reduce_init` that sets what block `B` adds to as the init of `B`, without lists of one."""
     return _JoinInits().visit(body)
 
 

@@ -68,9 +68,11 @@ class CinnShapes:
     def domain(self, var: Var, dom: Range) -> contextlib.AbstractContextManager[None]:
         return self.domains([(var, dom)])
 
-    def range_of(self, value: PrimExpr, predicate: Any = True) -> Range:
-        """The values that a block variable takes, from what it is bound to."""
+    def range_of(self, value: PrimExpr, predicate: Any = True) -> Range | None:
+        """The values that a block variable takes, from what it is bound to; None if they have no known ends."""
         found = self.value_set(value, self.scope)
+        if not (found.has_lower_bound() and found.has_upper_bound()):
+            return None
         low, end = found.min(), self.simplify(found.max() + 1)
         for bound in _upper_bounds(predicate, value):
             if self.analyzer.can_prove(bound <= end):
