@@ -1,4 +1,7 @@
-"""The value of an expression at a point, computed plainly: what simplifiers must keep."""
+"""The value of an expression at a point, computed plainly: what simplifiers must keep.
+
+Integers wrap around in their types; those of indices have to be small enough not to.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def evaluate(e: Any, point: Mapping[ir.Var, Any]) -> Any:
     if isinstance(e, (ir.IntImm, ir.FloatImm)):
         return bool(e.value) if e.dtype.is_bool else e.value
     if isinstance(e, ir.BinaryOp):
-        return lanewise(BINARY[type(e)], e.a, e.b, point)
+        return fitted(lanewise(BINARY[type(e)], e.a, e.b, point), e.dtype)
     if isinstance(e, ir.Not):
         value = evaluate(e.a, point)
         return [not v for v in value] if isinstance(value, list) else not value
@@ -56,12 +59,21 @@ def evaluate(e: Any, point: Mapping[ir.Var, Any]) -> Any:
         return [evaluate(e.value, point)] * e.dtype.lanes
     if isinstance(e, ir.Cast):
         return wrap_int(int(evaluate(e.value, point)), e.dtype)
+    if isinstance(e, ir.BufferLoad):
+        return point[e.buffer.data][evaluate(e.indices[0], point)]
     if isinstance(e, ir.Let):
         return evaluate(e.body, {**point, e.var: evaluate(e.value, point)})
     assert isinstance(e, ir.Call), type(e)
     if e.op.name == "tir.if_then_else":
         return evaluate(e.args[1] if evaluate(e.args[0], point) else e.args[2], point)
-    return CALLS[e.op.name](*[evaluate(a, point) for a in e.args])
+    return fitted(CALLS[e.op.name](*[evaluate(a, point) for a in e.args]), e.dtype)
+
+
+def fitted(value: Any, dtype: ir.DataType) -> Any:
+    """A number, or one for each lane, as integers of the type hold it."""
+    if isinstance(value, list):
+        return [fitted(v, dtype) for v in value]
+    return wrap_int(value, dtype) if type(value) is int and not dtype.is_float else value
 
 
 def lanewise(op: Any, left: Any, right: Any, point: Mapping[ir.Var, Any]) -> Any:

@@ -1,17 +1,25 @@
-"""Random expressions over x, y, z in small ranges and a size n, for the laws of the analyzer."""
+"""Random expressions for the laws of the analyzer: of indices x, y, z in small ranges and a size n, and of data."""
 
 from __future__ import annotations
 
 import itertools
 import random
+import zlib
 from typing import Any
 
 from tvmagic import ir
 from tvmagic.ir import ops
+from tvmagic.ir.dtype import integer_limits
 
 CONSTANTS = (0, 1, 1, 2, 2, 3, 4, 4, 5, 7, 8, 16)
 DIVISORS = (1, 2, 3, 4, 5, 7, 8, 16, -2, -3)
 COMPARISONS = (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE)
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+
+
+def mark(*answers: Any) -> int:
+    """A number that is another one, in all probability, if the text of an answer changes."""
+    return zlib.crc32(repr([str(a) for a in answers]).encode())
 
 
 class RandomExpressions:
@@ -85,3 +93,57 @@ class RandomExpressions:
         if len(points) > limit:
             points = self.choice.sample(points, limit)
         return [dict(zip(names, (*p, self.choice.randrange(10)))) for p in points]
+
+
+class RandomData:
+    """Builds expressions of the elements of two small arrays, whose integers wrap around, and of a variable."""
+
+    def __init__(self, choice: random.Random) -> None:
+        self.choice = choice
+        self.dtypes = choice.choices(INTEGERS, k=2)
+        self.arrays = [ir.decl_buffer((2,), dtype, name) for dtype, name in zip(self.dtypes, "AB")]
+        self.var = ir.Var("x")
+
+    def number(self, dtype: str) -> Any:
+        low, high = integer_limits(ir.DataType(dtype))
+        near = [v for v in (-3, -1, 0, 1, 1, 2, 2, 3, 4, 7, 8, 64) if low <= v <= high]
+        return ir.IntImm(dtype, self.choice.choice([*near, low, high, high // 2]))
+
+    def leaf(self, dtype: str) -> Any:
+        array = self.choice.choice(self.arrays)
+        if self.choice.randrange(4) == 0:
+            return self.number(dtype)
+        element: Any = ir.BufferLoad(array, [ir.IntImm("int32", self.choice.randrange(2))])
+        element = self.var if self.choice.randrange(5) == 0 else element
+        return element if str(element.dtype) == dtype else ir.Cast(dtype, element)
+
+    def value(self, depth: int, dtype: str) -> Any:
+        pick = self.choice.choice
+        if depth <= 0:
+            return self.leaf(dtype)
+        kind = self.choice.randrange(10)
+        if kind == 0:
+            return ir.Cast(dtype, self.value(depth - 1, pick(INTEGERS)))
+        if kind == 1:
+            return ir.Select(self.condition(depth - 1), self.value(depth - 1, dtype), self.leaf(dtype))
+        if kind < 7:
+            op = pick([ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max])
+            return op(self.value(depth - 1, dtype), self.value(self.choice.randrange(depth), dtype))
+        op = pick([ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod])
+        return op(self.value(depth - 1, dtype), self.number(dtype) if kind < 9 else self.leaf(dtype))
+
+    def condition(self, depth: int) -> Any:
+        dtype = self.choice.choice(self.dtypes)
+        return self.choice.choice(COMPARISONS)(self.value(depth, dtype), self.value(0, dtype))
+
+    def points(self, count: int) -> list[dict[Any, Any]]:
+        """Values of all variables and arrays, often at the ends of their types."""
+        found: list[dict[Any, Any]] = []
+        for _ in range(count):
+            point: dict[Any, Any] = {self.var: self.choice.randint(-4, 9)}
+            for array in self.arrays:
+                low, high = integer_limits(array.dtype)
+                near = [v for v in (-1, 0, 1, 2, 3, 5) if v >= low]
+                point[array.data] = self.choice.choices([low, low + 1, high - 1, high, *near], k=2)
+            found.append(point)
+        return found

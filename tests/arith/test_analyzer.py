@@ -600,6 +600,21 @@ def test_random_narrow_casts() -> None:
     assert words == 3275
 
 
+def test_a_reduction_in_which_nothing_changes_is_itself() -> None:
+    a, b, c, d = (ir.Var(name) for name in "abcd")
+    k = ir.IterVar(ir.Range(0, 8), ir.Var("k"), ir.IterVar.CommReduce)
+    zero, always = ir.IntImm("int32", 0), ir.IntImm("bool", 1)
+    alone = ir.Reduce(ir.CommReducer([a], [c], [ir.Max(a, c)], [zero]), [x], [k], always, 0)
+    assert Analyzer().canonical_simplify(alone) is alone
+    both = ir.CommReducer([a, b], [c, d], [ir.Max(a, c), ir.Min(b, d)], [zero, zero])
+    for index, source in enumerate((x, y)):
+        e = Analyzer().canonical_simplify(ir.Reduce(both, [x, y], [k], always, index))
+        assert isinstance(e, ir.Reduce) and list(e.source) == [source] and e.value_index == 0
+    starts = ir.CommReducer([a], [c], [ir.Max(a, c)], [ir.Add(zero, zero)])
+    e = Analyzer().canonical_simplify(ir.Reduce(starts, [x], [k], always, 0))
+    assert isinstance(e, ir.Reduce) and isinstance(e.combiner.identity_element[0], ir.IntImm)
+
+
 def test_a_reduction_keeps_the_components_that_its_value_needs() -> None:
     a, b, c, d = (ir.Var(name) for name in "abcd")
     k = ir.IterVar(ir.Range(0, 8), ir.Var("k"), ir.IterVar.CommReduce)

@@ -90,6 +90,30 @@ def test_conditions_narrow_what_is_read(condition: str, reads: str) -> None:
     assert shown(block.reads) == reads
 
 
+@pytest.mark.parametrize(
+    ("body", "reads"),
+    [
+        (
+            "for x in range(8):\n    if x < 3:\n        C[x] = A[x, vi]\n    else:\n        C[x] = A[x, vi] + 1.0",
+            "A[0:8, vi]",
+        ),
+        (
+            "for x in range(8):\n    if x < 3:\n        C[x] = A[x, vi]\n    if x > 5:\n        C[x] = A[x, vi]",
+            "A[0:8, vi]",
+        ),
+        ("for x in range(4):\n    C[x] = A[x, vi]\nfor y in range(6, 8):\n    C[y] = A[y, vi]", "A[0:8, vi]"),
+        ("j = T.int32()\nwith T.LetStmt(vi + 2, var=j):\n    C[vi] = A[j, vi] + A[j, vi]", "A[vi + 2, vi]"),
+        ("C[vi] = A[vi, vi] + A[vi, vi]", "A[vi, vi]"),
+        ("C[vi] = A[vi, vi] + A[vi, vi + 1]", "A[vi, vi:vi + 2]"),
+    ],
+)
+def test_what_is_read_several_times(body: str, reads: str) -> None:
+    """By the same indices in other ranges of loops too."""
+    head = '    for i in range(16):\n        with T.block("b"):\n            vi = T.axis.spatial(16, i)\n'
+    block, _ = block_of(head + "".join(f"            {line}\n" for line in body.split("\n")))
+    assert shown(block.reads) == reads
+
+
 OPAQUE = """    for i in range(16):
         with T.block("b"):
             v = T.axis.spatial(16, i)

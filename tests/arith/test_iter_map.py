@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from arith_evaluate import evaluate
+from arith_random import mark
 
 from tvmagic import arith, tir
 from tvmagic.arith import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr
@@ -276,6 +277,7 @@ def check_keeps_value(seed):
         padding=len(str(result.padding_predicate)),
         text=len(str(found)),
         simplified=len(str(simple)),
+        texts=mark(found, result.errors, result.padding_predicate, simple),
     )
 
 
@@ -298,7 +300,9 @@ def test_random_maps_keep_the_value():
     assert found == MAPS
 
 
-MAPS = Counter(maps=146, all_values=129, padding=35931, text=33768, simplified=14922)
+MAPS = Counter(
+    maps=146, all_values=129, padding=35931, text=33768, simplified=14922, texts=1092817627063
+)  # fmt: skip
 
 
 @pytest.mark.soak
@@ -321,7 +325,7 @@ def check_regions(seed):
         if evaluate(predicate, point):
             firsts = [evaluate(r.min, point) for r in region]
             union.update(itertools.product(*[range(f, f + int(r.extent)) for f, r in zip(firsts, region)]))
-    found = Counter()
+    found = Counter(texts=mark(upper, strict))
     for bounds in (upper, strict) if union else ():
         if bounds is None:
             continue
@@ -339,7 +343,7 @@ def check_regions(seed):
 
 def test_random_regions():
     found = sum((check_regions(seed) for seed in range(200)), Counter())
-    assert found == Counter(strict=56, upper=192, exact=142)
+    assert found == Counter(strict=56, upper=192, exact=142, texts=449898153086)
 
 
 @pytest.mark.soak

@@ -80,6 +80,22 @@ def test_the_bound_of_a_remainder(op: Any) -> None:
             assert (low, high) == (-(1 << 31), (1 << 31) - 1)
 
 
+@pytest.mark.parametrize("op", [ir.FloorDiv, ir.Div])
+def test_the_quotient_of_data_is_0_if_the_divisor_is(op: Any) -> None:
+    data = ir.decl_buffer((2,), "int32", "D")
+    a, b = (ir.BufferLoad(data, [ir.IntImm("int32", place)]) for place in (0, 1))
+    for x, y in itertools.product([(5, 9), (-9, -5), (0, 3), (-2, 3)], INTERVALS):
+        clipped = [
+            ir.Min(ir.Max(e, ir.IntImm("int32", low)), ir.IntImm("int32", high)) for e, (low, high) in ((a, x), (b, y))
+        ]
+        found = Analyzer().const_int_bound(op(*clipped))
+        divisors = range(y[0], y[1] + 1)
+        values = {BINARY[op](v, w) if w else 0 for v in range(x[0], x[1] + 1) for w in divisors}
+        assert found.min_value <= min(values) and max(values) <= found.max_value, (x, y)
+        if 0 not in divisors:
+            assert (found.min_value, found.max_value) == (min(values), max(values)), (x, y)
+
+
 def test_ends_saturate() -> None:
     inf = POS_INF
     assert [bounds._clamp(v) for v in (inf - 1, inf, inf + 1, -inf + 1, -inf, -inf - 1)] == [
@@ -237,6 +253,20 @@ def test_the_modular_set_of_other_operations_holds_all_values(op: Any, known: in
         found_known += found != EVERYTHING
         found_least += bool(values) and found == least_set(values)
     assert (found_known, found_least) == (known, least)
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 3, 63, 64, 65])
+def test_modular_sets_of_what_is_shifted(count: int) -> None:
+    """By less than a number has bits: it is a quotient by a power of two."""
+    e = ir.Call("int32", "tir.shift_right", [X, ir.IntImm("int32", count)])
+    for entry in (*ENTRIES, (16, 8), (0, 40), (1 << 66, 0)):
+        analyzer = Analyzer()
+        analyzer.update(X, ModularSet(*entry))
+        found, all_of_it = tuple(analyzer.modular_set(e)), entry[0] % (1 << max(count, 0)) == 0
+        if not 0 <= count < 64 or not all_of_it or entry[1] < 0:
+            assert found == EVERYTHING, entry
+        else:
+            assert found == _entry(entry[0] >> count, entry[1] >> count), entry
 
 
 def test_both_of_two_modular_sets() -> None:

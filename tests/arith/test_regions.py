@@ -5,6 +5,7 @@ import random
 
 import pytest
 from arith_evaluate import evaluate
+from arith_random import mark
 
 from tvmagic import arith, tir
 from tvmagic.arith import BoxUnion, IntervalSet, IntSet, StrideSet
@@ -26,7 +27,7 @@ def random_steps(choice):
 
 
 def test_progressions_as_sets():
-    choice, exact_sums, joins = random.Random(0), 0, 0
+    choice, exact_sums, joins, texts = random.Random(0), 0, 0, 0
     for _ in range(2_000):
         a, b = random_steps(choice), random_steps(choice)
         assert elements(a.intersect(b)) == elements(a) & elements(b), (a, b)
@@ -39,6 +40,7 @@ def test_progressions_as_sets():
         joins += joined is not None
         total, exact = a.plus(b)
         exact_sums += exact
+        texts += mark(a, b, joined, total, a.minus(b))
         sums = {x + y for x in elements(a) for y in elements(b)}
         assert sums <= elements(total) and (not exact or sums == elements(total)), (a, b)
         for divisor in (1, 2, 3, 4, 6):
@@ -46,10 +48,12 @@ def test_progressions_as_sets():
                 values = {x // divisor if op == "//" else x % divisor for x in elements(a)}
                 assert values <= elements(steps) and (not exact or values == elements(steps)), (a, op, divisor)
                 exact_sums += exact
+                texts += mark(a, op, divisor, steps, exact)
         for factor in (-2, 0, 3):
             assert elements(a.times(factor)) == {factor * x for x in elements(a)}
         assert all((i in a) == (i in elements(a)) for i in range(-20, 60))
     assert (exact_sums, joins) == (17876, 177), "as many exact answers as before"
+    assert texts == 46717283122984, "the same progressions as before"
 
 
 def test_stride_sets_are_integer_sets():
@@ -94,7 +98,7 @@ def test_what_is_no_strided_set():
 
 
 def test_random_expressions():
-    choice, exact = random.Random(1), 0
+    choice, exact, texts = random.Random(1), 0, 0
 
     def index(depth):
         if depth == 0:
@@ -112,7 +116,8 @@ def test_random_expressions():
         values = {evaluate(value, {X: x, Y: y}) for x in range(4) for y in range(3)}
         assert values <= set(found) and (not found.exact or values == set(found)), value
         exact += found.exact
-    assert exact == 387
+        texts += mark(value, found)
+    assert (exact, texts) == (387, 1152724286910)
 
 
 def test_unions_of_boxes():
@@ -154,15 +159,15 @@ def test_budget():
 
 
 def test_random_unions():
-    choice, pieces = random.Random(2), 0
+    choice, pieces, texts = random.Random(2), 0, 0
     for _ in range(150):
         ndim = choice.randint(1, 3)
         boxes = [[random_steps(choice) for _ in range(ndim)] for _ in range(choice.randint(1, 5))]
         union = arith.exact_union(boxes, max_boxes=100_000)
         points = {p for box in boxes for p in itertools.product(*[axis.values() for axis in box])}
         assert union.exact and set(union.points()) == points and union.count() == len(points)
-        pieces += len(union.boxes)
+        pieces, texts = pieces + len(union.boxes), texts + mark(union)
         for axis, cover in enumerate(union.cover()):
             ends = [p[axis] for p in points]
             assert (int(cover.min()), int(cover.max())) == (min(ends), max(ends))
-    assert pieces == 505, "as few boxes as before"
+    assert (pieces, texts) == (505, 311179440079), "as few boxes as before, and the same"

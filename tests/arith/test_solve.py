@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from arith_evaluate import evaluate
+from arith_random import mark
 
 from tvmagic import arith, tir
 from tvmagic.arith._ffi_api import SolveInequalitiesAsCondition
@@ -122,13 +123,13 @@ def check_equations(seed):
         assert found == expected, (seed, system)
     else:
         assert not expected, (seed, system)
-    return Counter(points=len(found), free=len(solved.dst.variables), text=len(str(solved.dst)))
+    return Counter(points=len(found), free=len(solved.dst.variables), text=len(str(solved.dst)), texts=mark(solved))
 
 
 def test_random_equations():
     """And what is solved stays as short: a change that makes it longer must say why."""
     found = sum((check_equations(seed) for seed in range(150)), Counter())
-    assert found == Counter(points=59, free=42, text=7274)
+    assert found == Counter(points=59, free=42, text=7274, texts=326868751525)
 
 
 # ---------------------------------------------------------------------------- inequalities
@@ -208,12 +209,13 @@ def check_inequalities(seed):
         relations=len(solved.relations),
         text=len(str(solved)),
         deskewed=len(str(deskewed.dst.relations)) + sum(len(str(new_ranges[v])) for v in deskewed.dst.variables),
+        texts=mark(solved, deskewed),
     )
 
 
 def test_random_inequalities():
     found = sum((check_inequalities(seed) for seed in range(150)), Counter())
-    assert found == Counter(ranges=279, relations=154, text=12856, deskewed=5892)
+    assert found == Counter(ranges=279, relations=154, text=12856, deskewed=5892, texts=318766844662)
 
 
 @pytest.mark.soak

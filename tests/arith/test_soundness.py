@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections import Counter
 from typing import Any
 
 import pytest
 from arith_evaluate import evaluate
-from arith_random import RandomExpressions
+from arith_random import RandomData, RandomExpressions, mark
 
 from tvmagic import ir
 from tvmagic.arith import Analyzer, Extension
+from tvmagic.arith.analyzer import BUDGET
 from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
 from tvmagic.arith.const_int_bound import NEG_INF, POS_INF
 from tvmagic.arith.wrapping import fit
@@ -50,8 +52,12 @@ def check_laws(choice: random.Random, limit: int = 24) -> dict[str, int]:
 
 
 def check_at(analyzer: Analyzer, e: Any, is_condition: bool, points: list[dict[Any, int]]) -> dict[str, int]:
+    work = 0
     try:
-        results = [analyzer.rewrite_simplify(e), analyzer.canonical_simplify(e), analyzer.simplify(e)]
+        results: list[Any] = []
+        for simplify in (analyzer.rewrite_simplify, analyzer.canonical_simplify, analyzer.simplify):
+            results.append(simplify(e))
+            work += BUDGET - analyzer.budget
         proved = is_condition and analyzer.can_prove(e)
         refuted = is_condition and analyzer.can_prove(ir.Not(e))
         bound, modular = analyzer.const_int_bound(e), analyzer.modular_set(e)
@@ -64,7 +70,8 @@ def check_at(analyzer: Analyzer, e: Any, is_condition: bool, points: list[dict[A
             continue
         for name, result in zip(("rewrite", "canonical", "simplify"), results):
             assert evaluate(result, point) == value, f"{name}: {e} became {result}, which differs at {point}"
-        assert bound.min_value <= value <= bound.max_value, f"{e} is {value} at {point}, outside {bound}"
+        low = bound.min_value if bound.min_value > NEG_INF else -math.inf
+        assert low <= value <= bound.max_value, f"{e} is {value} at {point}, outside {bound}"
         if modular.coeff:
             assert (value - modular.base) % modular.coeff == 0, f"{e} is {value} at {point}, not in {modular}"
         else:
@@ -73,7 +80,21 @@ def check_at(analyzer: Analyzer, e: Any, is_condition: bool, points: list[dict[A
         assert not (refuted and value), f"{e} was refuted, but holds at {point}"
     lengths = {name: len(str(result)) for name, result in zip(("rewrite", "canonical", "simplify"), results)}
     known = {"bound": len(str(bound)), "modular": len(str(modular)), "proved": int(proved), "refuted": int(refuted)}
-    return {**lengths, **known}
+    return {**lengths, **known, "work": work, "texts": mark(*results, bound, modular, proved, refuted)}
+
+
+def check_data(choice: random.Random) -> dict[str, int]:
+    """The same laws for what is computed from arrays of data, which wraps around."""
+    source = RandomData(choice)
+    is_condition = choice.randrange(4) == 0
+    e = source.condition(2) if is_condition else source.value(choice.choice([1, 2, 3]), choice.choice(source.dtypes))
+    analyzer = CompilingAnalyzer()
+    analyzer.bind(source.var, ir.Range.from_min_extent(-4, 14))
+    holds = source.condition(1) if choice.randrange(3) == 0 else ir.IntImm("bool", 1)
+    points = [p for p in source.points(16) if value_at(holds, p)]
+    with analyzer.constraint_scope(holds):
+        found = check_at(analyzer, e, is_condition, points)
+    return {name: found[name] for name in ("simplify", "proved", "work", "texts") if name in found}
 
 
 def check_vectors(choice: random.Random) -> int:
@@ -96,7 +117,7 @@ def check_vectors(choice: random.Random) -> int:
         for result in results:
             assert evaluate(result, point) == value, f"{e} became {result}, which differs at {point}"
         assert bound.min_value <= min(value) and max(value) <= bound.max_value, f"{e} is {value}, outside {bound}"
-    return sum(len(str(result)) for result in results) + len(str(bound))
+    return mark(*results, bound)
 
 
 def test_laws_hold() -> None:
@@ -105,29 +126,56 @@ def test_laws_hold() -> None:
     for seed in range(300):
         found.update(check_laws(random.Random(seed)))
     assert found == Counter(
-        proved=24, refuted=21, rewrite=6614, canonical=7000, simplify=6162, bound=6547, modular=8117
-    )
+        proved=24, refuted=21, rewrite=6614, canonical=7000, simplify=6162, bound=6547, modular=8117,
+        work=8378, texts=678548694432,
+    )  # fmt: skip
+
+
+def test_laws_hold_for_data() -> None:
+    """What is loaded from arrays wraps around in its type. And the answers are as before, with as much work."""
+    found: Counter[str] = Counter()
+    for seed in range(250):
+        found.update(check_data(random.Random(seed)))
+    assert found == Counter(proved=3, simplify=14382, work=5138, texts=556623079165)
+
+
+def test_laws_hold_for_conditions() -> None:
+    """With all combinations of the simplifier's optional parts."""
+    found: Counter[str] = Counter()
+    for seed in range(96):
+        choice = random.Random(seed)
+        source = RandomExpressions(choice)
+        analyzer = Analyzer()
+        for var, (low, extent) in source.ranges.items():
+            analyzer.bind(var, ir.Range.from_min_extent(low, extent))
+        analyzer.enabled_extensions = Extension(seed % 16)
+        found.update(check_at(analyzer, source.condition(2), True, source.points(24)))
+    assert {name: found[name] for name in ("proved", "refuted", "work", "texts")} == {
+        "proved": 20, "refuted": 25, "work": 4580, "texts": 214119295684
+    }  # fmt: skip
 
 
 def test_laws_hold_for_vectors() -> None:
-    assert sum(check_vectors(random.Random(seed)) for seed in range(150)) == 35593, "other forms than before"
+    assert sum(check_vectors(random.Random(seed)) for seed in range(150)) == 316842575249, "other forms than before"
 
 
 @pytest.mark.parametrize(
     "quotient, remainder", [(ir.FloorDiv, ir.FloorMod), (ir.Div, ir.Mod)], ids=["floor", "truncate"]
 )
 def test_quotients_and_remainders_of_scaled_splits(quotient: Any, remainder: Any) -> None:
-    """Of `x % upper // lower * scale + base`, of either sign."""
-    x = ir.Var("x")
+    """Of `x % upper // lower * scale + base`, of either sign. And the forms are as before."""
+    x, texts = ir.Var("x"), 0
     for upper, lower, scale, base in itertools.product((None, 4, 8, -4, -8), (1, 2, 4), (-4, -2, -1, 1, 2), (0, 16)):
         split: Any = x if upper is None else remainder(x, ir.IntImm("int32", upper))
         split = (quotient(split, ir.IntImm("int32", lower)) if lower > 1 else split) * scale + base
         for op, divisor in itertools.product((quotient, remainder), (2, 8, 16)):
             e = op(split, ir.IntImm("int32", divisor))
             result = Analyzer().canonical_simplify(e)
+            texts += mark(result)
             for value in range(-9, 18):
                 point = {x: value}
                 assert evaluate(result, point) == evaluate(e, point), f"{e} became {result}, which differs at {value}"
+    assert texts == (1714013378943 if quotient is ir.FloorDiv else 1713507604817), "other forms than before"
 
 
 @pytest.mark.soak
@@ -135,6 +183,7 @@ def test_quotients_and_remainders_of_scaled_splits(quotient: Any, remainder: Any
 def test_laws_hold_for_many(part: int) -> None:
     for seed in range(part * 1000, (part + 1) * 1000):
         check_laws(random.Random(seed), 60)
+        check_data(random.Random(seed))
         if seed % 4 == 0:
             check_vectors(random.Random(seed))
 

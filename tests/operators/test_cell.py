@@ -153,6 +153,7 @@ MEANT = [
         "`Y[p] += X[(p - r) // 2] * W[r] if (p - r) % 2 == 0 and 0 <= (p - r) // 2 < 4 else 0`",
         "2 * i + r",
     ),
+    ("W: float32[3, 2]\nY[2 * i + r] += X[i] * W[r, p]", "`Y[q] += X[(q - r) // 2] * W[r, p] if", "2 * i + r"),
     ("Y = concat(X, X)", "`A[i] if i < 10 else B[i - 10]`", "concat"),
     ("Y[i] = pad(X, 1)", "`X[i - 1] if 1 <= i < 65 else 0`", "X"),
     ("@njit\ndef g(A, B):\n    B[0] = A[0]", "a loop over elements is one statement", "njit"),

@@ -461,6 +461,53 @@ def test_index_arithmetic_at_the_ends_of_its_type(size: int, factor: int, wraps:
     assert bool(said) == wraps and all("wraps around in int32" in text and "write it in int64" in text for text in said)
 
 
+def test_index_arithmetic_of_sizes_that_are_not_known() -> None:
+    """Nothing is said while a size may be anything; with its value it is as of any other number."""
+    for index in ("j - n", "j + n", "n - j", "j * n"):
+        op = operator("f", f"X: int32[n, 4]\nY[j] = X[0, j] + ({index})")
+        (size,) = op.symbols
+        assert wrapping_indices(op, {}) == () and wrapping_indices(op, {size: 1 << 20}) == ()
+        last = (1 << 31) - 1
+        assert bool(wrapping_indices(op, {size: last})) == (index in ("j + n", "j * n"))
+
+
+def test_operations_of_te_have_the_place_of_their_statement() -> None:
+    text = "A = te.placeholder((4,), name='A')\nB, C = te.compute((4,), lambda i: A[i], name='B'), 3\nD = te.compute((4,), lambda i: B[i] * C, name='D')"
+    op = operator("f", text)
+    assert [(t.op.name, t.op.span.line) for t in op.tensors.values()] == [("A", 2), ("B", 3), ("D", 4)]
+    kept = op.tensors["A"].op.span
+    assert (
+        operator("g", "B = te.compute((4,), lambda i: A[i], name='B')", {"A": op.tensors["A"]}).inputs[0].op.span
+        is kept
+    )
+
+
+@pytest.mark.parametrize(
+    ("power", "text"),
+    [
+        ("2 ** X[i]", "T.pow(T.float32(2.0), X[i])"),
+        ("X[i] + 2 ** 10", "X[i] + T.float32(1024.0)"),
+        ("2 ** -1 * X[i]", "T.float32(0.5) * X[i]"),
+        ("X[i] ** X[0]", "T.pow(X[i], X[0])"),
+        ("X[i] ** 2.0", "T.pow(X[i], T.float32(2.0))"),
+        ("2.0 ** 0.5 + X[i]", "T.float32(1.4142135623730951) + X[i]"),
+        ("i ** 3 + X[i]", 'T.Cast("float32", i * i * i) + X[i]'),
+    ],
+)
+def test_powers_of_numbers_and_of_elements(power: str, text: str) -> None:
+    assert str(operator("f", f"X: float32[4]\nY[i] = {power}").outputs[0].op.body[0]) == text
+
+
+def test_passes_of_llvm_go_from_program_to_program() -> None:
+    """Each begins with what the one before left, and is changed if it leaves another."""
+    op = operator("f", "X: float32[64]\nY[i] = X[i] * 2 + 1")
+    for which in ("all", "loops"):
+        steps = [s for s in op.passes(llvm=which) if s.name.startswith("llvm.")]
+        for one, following in zip(steps, steps[1:]):
+            assert one.after is following.before and one.changed == (one.after is not one.before)
+        assert steps
+
+
 @pytest.mark.parametrize(
     ("first", "second", "inputs", "outputs"),
     [(1, 2, "A", "B"), (1, 3, "A B", "B"), (3, 3, "A B", "A B"), (2, 2, "", "A B"), (1, 1, "", "")],

@@ -90,10 +90,10 @@ class Analyzer:
         self._domains: dict[Var, Any] = {}
         self._constraints: list[PrimExpr] = []
         self._sets: Any = None
-        self._version = 0
+        self._version = object()  # another one after each change of what is known
         self.budget = BUDGET
-        self._open = 0
-        self.proving = 0  # above 0 while a simplification only serves a proof
+        self._open = False  # whether a request is being answered
+        self.proving = False  # whether what is simplified only serves a proof
         if ranges:
             for var, range_ in ranges.items():
                 self.bind(var, range_)
@@ -123,7 +123,7 @@ class Analyzer:
 
     def _bind_value(self, var: Var, value: PrimExpr, allow_override: bool) -> None:
         self.wraps.define(var, value)
-        simplified = self._for_proof(self.rewriter, self._for_proof(self.canonical, value))
+        simplified = self.for_proof(self.rewriter, self.for_proof(self.canonical, value))
         self.bounds.update(var, self.bounds.visit(simplified), allow_override)
         self.modular.update(var, self.modular.visit(simplified), allow_override)
         self.rewriter.update(var, simplified, allow_override)
@@ -167,11 +167,8 @@ class Analyzer:
         self.rewriter.calm, self.canonical.calm = calm
         version = self._version
         parts = (self.bounds, self.modular, self.rewriter, self.transitive)
-        self.proving += 1
-        try:
-            recover = [r for part in parts if (r := part.enter_constraint(constraint)) is not None]
-        finally:
-            self.proving -= 1
+        entered = [self.for_proof(part.enter_constraint, constraint) for part in parts]
+        recover = [leave for leave in entered if leave is not None]
         self._constraints.append(constraint)
         self._take_memos()
         self.rewriter.calm, self.canonical.calm = calm
@@ -183,14 +180,14 @@ class Analyzer:
             self._constraints.pop()
             self._sets = sets
             self._take_memos()
-            if version == self._version:
+            if version is self._version:
                 self._put_memos(memos)
 
         return [leave, *recover]
 
     def changed(self) -> None:
         """Forget results that rest on what was known before."""
-        self._version += 1
+        self._version = object()
         self._take_memos()
 
     def _take_memos(self) -> tuple[Any, ...]:
@@ -258,15 +255,15 @@ class Analyzer:
 
     # ------------------------------------------------------------------ simplification
 
-    def open_request(self) -> None:
-        """Begin a request; one from outside, and all that it asks for, share one budget."""
-        if self._open == 0:
-            self.budget = BUDGET
-        self._open += 1
-
-    def close_request(self) -> None:
-        """End a request."""
-        self._open -= 1
+    def request(self, simplify: Callable[[PrimExpr], PrimExpr], e: PrimExpr) -> PrimExpr:
+        """`simplify(e)`: a request from outside, and all that it asks for, share one budget."""
+        if self._open:
+            return simplify(e)
+        self._open, self.budget = True, BUDGET
+        try:
+            return simplify(e)
+        finally:
+            self._open = False
 
     @deep
     def rewrite_simplify(self, expr: Any) -> PrimExpr:
@@ -286,16 +283,16 @@ class Analyzer:
             return result
         if isinstance(result, Var) and result not in self.rewriter.values and not result.dtype.is_bool:
             return result
-        self.open_request()
-        try:
-            result = self.canonical(result)
-            for i in range(steps):
-                if isinstance(result, IntImm):
-                    break
-                result = self.canonical(result) if i % 2 else self.rewriter(result)
-            return result
-        finally:
-            self.close_request()
+        return self.request(lambda e: self._in_turn(e, steps), result)
+
+    def _in_turn(self, e: PrimExpr, steps: int) -> PrimExpr:
+        """The canonical form of `e`, then `steps` times the rules and that form in turn."""
+        e = self.canonical(e)
+        for i in range(steps):
+            if isinstance(e, IntImm):
+                break
+            e = self.canonical(e) if i % 2 else self.rewriter(e)
+        return e
 
     # ------------------------------------------------------------------ proofs
 
@@ -305,7 +302,7 @@ class Analyzer:
         e = _expr(expr)
         if isinstance(e, IntImm):
             return e.value != 0
-        simplified = self._for_proof(self.simplify, e)
+        simplified = self.for_proof(self.simplify, e)
         if isinstance(simplified, IntImm):
             return simplified.value != 0
         if strength >= ProofStrength.SYMBOLIC_BOUND and self._prove_by_set(e):
@@ -320,13 +317,13 @@ class Analyzer:
             warn_of_unknown_vscale()
         return False
 
-    def _for_proof(self, simplify: Callable[[PrimExpr], PrimExpr], e: PrimExpr) -> PrimExpr:
-        """`e` simplified without a word to those who observe rules."""
-        self.proving += 1
+    def for_proof(self, ask: Callable[[PrimExpr], Any], e: PrimExpr) -> Any:
+        """`ask(e)` without a word to those who observe rules."""
+        outer, self.proving = self.proving, True
         try:
-            return simplify(e)
+            return ask(e)
         finally:
-            self.proving -= 1
+            self.proving = outer
 
     def _prove_by_set(self, e: PrimExpr) -> bool:
         """Prove `a < b` by the least value of `b - a` over the sets of the variables."""
@@ -368,7 +365,7 @@ class Analyzer:
 
     def _bound_for_proof(self, expr: Any) -> tuple[int, int]:
         e = _expr(expr)
-        return self.bounds.visit(e if isinstance(e, IntImm) else self._for_proof(self.rewriter, e))
+        return self.bounds.visit(e if isinstance(e, IntImm) else self.for_proof(self.rewriter, e))
 
     @deep
     def can_prove_less_equal_than_symbolic_shape_value(self, lhs: Any, shape: Any) -> bool:

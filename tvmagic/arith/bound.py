@@ -113,16 +113,13 @@ class _Deducer:
             return False
         return self.analyzer.can_prove(ops.equal(interval.min(), interval.max()))
 
-    def sign(self, factor: PrimExpr) -> int:
-        """1 or -1, if the sign of `factor` is known."""
-        if factor.dtype.is_uint:
-            return 1
+    def is_negative(self, factor: PrimExpr) -> bool:
+        """Whether `factor` is below 0; an error if it may be 0, or of either sign."""
         values = self.hints.visit(factor)
-        if values.can_prove_positive():
-            return 1
-        if values.can_prove_negative():
-            return -1
-        raise _Undeducible
+        negative = values.can_prove_negative()
+        if not (negative or factor.dtype.is_uint or values.can_prove_positive()):
+            raise _Undeducible
+        return negative
 
     # ------------------------------------------------------------------ steps
 
@@ -140,7 +137,7 @@ class _Deducer:
 
     def through_mul(self, node: BinaryOp, left: bool) -> PrimExpr:
         factor = node.b if left else node.a
-        if self.sign(factor) < 0:
+        if self.is_negative(factor):
             self.direction = _REVERSED[self.direction]
         exact = self.analyzer.can_prove(ops.equal(ops.floormod(self.bound, factor), 0))
         self.bound = ops.floordiv(self.bound, factor)
@@ -156,16 +153,16 @@ class _Deducer:
         divisor = node.b
         if not left or self.analyzer.can_prove_equal(divisor, 0):
             raise _Undeducible
-        sign = self.sign(divisor)
+        negative = self.is_negative(divisor)
         if self.direction is _EQUAL:
             raise _Undeducible
-        if sign < 0:
+        if negative:
             self.direction = _REVERSED[self.direction]
             divisor, self.bound = negate(divisor), negate(self.bound)
         self.bound = self.bound * divisor
         if self.direction is _LESS:
             self.bound = self.bound + divisor - 1
-        if sign < 0:
+        if negative:
             # x // -c is -ceildiv(x, c)
             self.bound = self.bound - divisor + 1
         return node.a

@@ -99,11 +99,7 @@ class CanonicalSimplifier(RewriteSimplifier):
 
     def __call__(self, e: PrimExpr) -> PrimExpr:
         """`e` in canonical form."""
-        self.parent.open_request()
-        try:
-            return self.visit(e)
-        finally:
-            self.parent.close_request()
+        return self.parent.request(self.visit, e)
 
     def visit(self, node: Any) -> Any:
         """`node` in canonical form, as an expression."""
@@ -559,5 +555,4 @@ def cancel_common_factors(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr,
     if not common and scale == 1:
         return None
     dtype = a.dtype
-    scale = scale or 1
     return _product(left, c1 // scale, dtype), _product(kept, c2 // scale, dtype), _product(common, scale, dtype)

@@ -264,8 +264,7 @@ class IntegerLogic:
 
     def equal(self, a: Linear, b: Linear) -> Condition:
         """`a == b`"""
-        difference = a.plus(b, -1)
-        return self.both(self.at_least_zero(difference), self.at_least_zero(difference.times(-1)))
+        return self.both(self.at_least_zero(a.plus(b, -1)), self.at_least_zero(b.plus(a, -1)))
 
     def expression(self, value: Linear, dtype: Any) -> PrimExpr:
         """A sum as an expression of an integer type."""

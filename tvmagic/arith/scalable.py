@@ -72,11 +72,8 @@ class _Vscale(Mutator):
 def prove_for_each_vscale(analyzer: Any, condition: PrimExpr) -> bool:
     """Whether `condition` simplifies to true for each value that `vscale()` may have on the current target."""
     values = known_vscale_values()
-    analyzer.proving += 1
-    try:
-        return bool(values) and all(_is_true(analyzer.simplify(_Vscale(v).visit(condition))) for v in values)
-    finally:
-        analyzer.proving -= 1
+    simplify, ask = analyzer.simplify, analyzer.for_proof
+    return bool(values) and all(_is_true(ask(simplify, _Vscale(v).visit(condition))) for v in values)
 
 
 def _is_true(e: PrimExpr) -> bool:

@@ -71,7 +71,7 @@ class Sums(Visitor):
             ends = self.ends.get(term)
             if ends is None:
                 return None
-            found += number * ends[number < 0]
+            found += min(number * end for end in ends)
         return found
 
     def greatest(self, total: Sum) -> int | None:
@@ -95,9 +95,9 @@ class Sums(Visitor):
             ends = self.ends.get(term)
             if ends is None or not all(move):
                 return None
-            this = Sum({term: 1}, 0)
-            low = low.plus(this, -number).plus(Sum({}, ends[number < 0]), number)
-            high = high.plus(this, -number).plus(Sum({}, ends[number > 0]), number)
+            this, values = Sum({term: 1}, 0), [number * end for end in ends]
+            low = low.plus(this, -number).plus(Sum({}, min(values)))
+            high = high.plus(this, -number).plus(Sum({}, max(values)))
         return low, high
 
     # ------------------------------------------------------------------------ expressions

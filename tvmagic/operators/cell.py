@@ -78,7 +78,6 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
         else:
             run_statement(statement, source, scope)
             _note_numbers(statement, scope, notation)
-            _place_operations(scope, source.span(statement))
     return _operator_of(name, source, scope, notation, None)
 
 
@@ -187,15 +186,6 @@ def _note_numbers(statement: ast.stmt, scope: _Scope, notation: Notation) -> Non
         for target in statement.targets:
             if isinstance(target, ast.Name) and type(scope.get(target.id)) is int:
                 notation.numbers[target.id] = scope[target.id]
-
-
-def _place_operations(scope: _Scope, span: Span) -> None:
-    """Operations that a statement made get its place."""
-    for name in scope.own:
-        value = scope.get(name)
-        op = getattr(value, "op", None) if isinstance(value, te.Tensor) else None
-        if op is not None and getattr(op, "span", span) is None:
-            op.span = span
 
 
 def _returned(node: ast.expr, scope: _Scope, source: Source) -> list[Any]:

@@ -131,18 +131,18 @@ class RewriteSimplifier(Mutator):
 
     def __call__(self, e: PrimExpr) -> PrimExpr:
         """`e` simplified, twice where the first time changed it."""
-        self.parent.open_request()
-        in_boolean = self.in_boolean
+        return self.parent.request(self._twice, e)
+
+    def _twice(self, e: PrimExpr) -> PrimExpr:
+        first = self.visit(e)
+        if first is e:
+            return e
+        # the second time conditions keep the form that they were brought to
+        in_boolean, self.in_boolean = self.in_boolean, True
         try:
-            first = self.visit(e)
-            if first is e:
-                return e
-            # the second time conditions keep the form that they were brought to
-            self.in_boolean = True
             return self.visit(first)
         finally:
             self.in_boolean = in_boolean
-            self.parent.close_request()
 
     # ------------------------------------------------------------------ what is known
 
@@ -336,11 +336,7 @@ class RewriteSimplifier(Mutator):
 
     def compare_constant(self, e: PrimExpr, value: int) -> int:
         """What is known of `e` against a constant, by its bounds and its remainder alone."""
-        self.parent.proving += 1
-        try:
-            e = self.visit(e)
-        finally:
-            self.parent.proving -= 1
+        e = self.parent.for_proof(self.visit, e)
         low, high = self.bound(e)
         if low == high == value:
             return IS_EQ
