@@ -272,6 +272,8 @@ _MOVED = [
     _case("fork", "sch.reverse_compute_at('C', L('D')[0])", "all producers of the block must be under", "block B"),
     _case("chain", "sch.compute_at('B', L('C')[0], index=5)", "the index must lie in [0, 0], not 5", "loop i"),
     _case("chain", "sch.reverse_compute_at('C', L('B')[0], index=5)", "the index must lie in [1, 1], not 5", "loop i"),
+    _case("bounded", "sch.compute_at('W', L('S')[0])", "loads buffer `Q`", "block W"),
+    _case("bounded", "sch.reverse_compute_at('W', L('F')[0])", "loads buffer `Q`", "block W"),
     _case("row", "sch.compute_at('B', L('C')[0])", "does not give what is needed of buffer `B`", "block B"),
     _case("first_row", "sch.reverse_compute_at('C', L('B')[0])", "does not give what is needed", "block C"),
     _case("halved", "sch.compute_at('B', L('C')[0])", "cannot be solved for a variable", "block B"),

@@ -867,6 +867,29 @@ for i in range(8):
             A[vi, vj] = T.float32(0)
 """
     ),
+    # what W writes says where R is
+    "bounded": function(
+        """
+P = T.alloc_buffer((8,), "int32")
+Q = T.alloc_buffer((8,), "int32")
+for i in range(8):
+    with T.block("F"):
+        vi = T.axis.spatial(8, i)
+        P[vi] = 7 - vi
+for i in range(8):
+    with T.block("W"):
+        vi = T.axis.spatial(8, i)
+        Q[vi] = P[vi]
+for i in range(8):
+    with T.block("R"):
+        vi = T.axis.spatial(8, Q[i])
+        R[vi] = vi
+    with T.block("S"):
+        vi = T.axis.spatial(8, i)
+        S[vi] = Q[vi]
+""",
+        'R: T.Buffer((8,), "int32"), S: T.Buffer((8,), "int32")',
+    ),
     # A is overwritten by what is made of it
     "written_back": function(ALLOC + FILL + block("W", "A[vi, vj] = B[vi, vj] * T.float32(2)")),
 }
