@@ -138,6 +138,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
     "where": (ops.if_then_else, 3, 3),
     "select": (ops.if_then_else, 3, 3),
 }
+# Those whose values for whole numbers are no whole numbers.
+_OF_FLOATS = {
+    *"exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p sin cos tan sinh cosh asin acos atan asinh acosh atanh".split(),
+    *("sqrt", "rsqrt", "atan2", "hypot", "copysign"),
+}
 _CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf}
 _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
@@ -420,7 +425,23 @@ class Expressions:
         elif name in ("max", "min"):
             return getattr(builtins, name)(args)
         args = [a if isinstance(a, PrimExpr) else ops.const(float(a) if name != "where" else a) for a in args]
+        if name in _OF_FLOATS:
+            self._check_floats(name, node, args)
         return function(*args)
+
+    def _check_floats(self, name: str, node: ast.Call, args: list[Any]) -> None:
+        for argument, value in zip(node.args, args):
+            if not value.dtype.is_float:
+                written = ", ".join(
+                    ast.unparse(a) if v.dtype.is_float else f"float32({ast.unparse(a)})"
+                    for a, v in zip(node.args, args)
+                )
+                fail_at(
+                    self.source,
+                    argument,
+                    f"`{name}` takes floats, and `{ast.unparse(argument)}` is {value.dtype}",
+                    f"write `{name}({written})`",
+                )
 
     def _own(self, name: str, function: Callable[..., Any], node: ast.Call) -> Any:
         """What a Python function of the cell or the notebook makes of expressions."""
