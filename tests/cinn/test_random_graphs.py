@@ -16,7 +16,7 @@ from tvmagic.script import cinn_text, from_cinn
 from tvmagic.te.reference import evaluate_all
 
 
-@pytest.mark.parametrize("seed", [*range(80), *(pytest.param(n, marks=pytest.mark.soak) for n in range(80, 300))])
+@pytest.mark.parametrize("seed", [*range(40), *(pytest.param(n, marks=pytest.mark.soak) for n in range(40, 300))])
 def test_a_random_graph(seed: int) -> None:
     graph = Graph(seed, 3 + seed % 7)
     function = graph.function()
@@ -82,7 +82,7 @@ def test_a_long_chain_keeps_its_value() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1030))
+@pytest.mark.parametrize("seed", range(1000, 1015))
 def test_both_directions_as_in_tensorir(seed: int) -> None:
     """Whatever CINN's conditions allow, TensorIR's do too, with the same result."""
     graph, rng = Graph(seed, 6), random.Random(seed)

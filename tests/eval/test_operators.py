@@ -168,7 +168,7 @@ def check(dtype: str, target: str, x: np.ndarray, y: np.ndarray) -> None:
 
 def _cases() -> list[Any]:
     """Every dtype on every target; in the normal tests, of the older processors those whose code differs most."""
-    differ = ("bool", "int8", "uint64", "float16", "float32")
+    differ = ("uint64", "float16")
     usual = [(d, t) for t in TARGETS for d in DTYPES if t == "llvm" or d in differ]
     rest = [(d, t) for t in TARGETS for d in DTYPES if (d, t) not in usual]
     return [*(pytest.param(*c) for c in usual), *(pytest.param(*c, marks=pytest.mark.soak) for c in rest)]
@@ -212,7 +212,7 @@ def test_special_values_elsewhere(dtype: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.binary(min_size=2 * COUNT * 8, max_size=2 * COUNT * 8))
 @example(data=bytes(range(256)) + bytes(2 * COUNT * 8 - 256))
 def test_any_bits(dtype: str, data: bytes) -> None:

@@ -23,15 +23,15 @@ from tir_schedules import CALLS
 from tvmagic.tir.schedule.instruction import InstructionKind
 
 SHORT = {
-    "te": 50,
-    "beyond": 20,
-    "tir": 40,
-    "cell": 60,
+    "te": 30,
+    "beyond": 12,
+    "tir": 25,
+    "cell": 35,
     "calls": 6,
     "notation": 12,
     "flow": 8,
     "magic": 2,
-    "tiny": 20,
+    "tiny": 15,
     "inplace": 10,
     "float8": 10,
 }
