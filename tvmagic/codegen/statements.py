@@ -14,6 +14,7 @@ from tvmagic.codegen.odd_vectors import parts_of
 from tvmagic.codegen.parallel import emit_parallel
 from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.codegen.size_counts import allocated_bytes
+from tvmagic.codegen.tail_versions import tail_versions
 from tvmagic.codegen.types import llvm_type, place_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
@@ -54,6 +55,7 @@ STOPPED, FAILED = -1, 1
 _STACK_BYTES = 32 * 1024
 # Operations of an unrolled loop that LLVM agrees to.
 _LARGEST_UNROLLED = 4096
+_MASKED = 256  # bits of a vector from which x86 loads and stores some lanes alone
 # Operations of a function in which LLVM may write loops out if nobody asked for it. Each is short, but a schedule may
 # have made hundreds of them, and the time to emit a function grows faster than the function.
 _LARGEST_WRITTEN = 16384
@@ -326,6 +328,10 @@ class FunctionEmitter(MemoryEmitter):
             if stmt in self.context.elements:
                 self.context.elements.add(parts.body)
             return parts
+        if self.context.family.has_threads and not self.context.check_bounds and stmt not in self.context.elements:
+            versions = tail_versions(stmt, masks=self.context.target.machine.vector_bits >= _MASKED)
+            if versions is not None:
+                return versions
         first, extent = self.visit(stmt.min), self.visit(stmt.extent)
         if isinstance(stmt.extent, IntImm) and stmt.extent.value == 1:
             self.define_loop_var(stmt, first)

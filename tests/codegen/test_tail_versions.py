@@ -1,0 +1,74 @@
+"""Loops of which a condition leaves out the last iterations: the same results, and vectors of all that is whole."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic.codegen.tail_versions import tail_versions
+from tvmagic.ir import For
+from tvmagic.ir.query import nodes_of
+from tvmagic.operators import operator
+from tvmagic.operators.scheduling import schedule
+from tvmagic.script import from_source
+
+TARGETS = ("llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64-v2")
+PROGRAM = """
+@T.prim_func
+def main(X: T.Buffer((4, 64), "float32"), c: T.Buffer((4,), "float32"), n: T.int32, Y: T.Buffer((4, 64), "float32")):
+    T.func_attr({{"tir.noalias": T.bool(True)}})
+    for i in range(4):
+        for j in range({extent}):
+            if {condition}:
+                Y[i, j] = X[i, j] * c[i]
+"""
+# conditions of i, j and n that hold up to some j; those of the second row are not cut
+CUT = ("i * 7 + j < n", "i + j // 3 < n", "i + (j + 2) // 3 < n", "j * 3 - 5 < n", "j * 2 + i <= n", "(j - 1) // 2 * 3 <= n + i", "i < n and j < n - 2", "j < n and j + i * 2 < 9")  # fmt: skip
+WHOLE = (
+    "n < j",
+    "j % 4 < n",
+    "j * i < n",
+    "j + j // 2 < n",
+    "i < n",
+    "c[j % 4] > 0.5 and j < n",
+    "j != n",
+    "0 - j < n",
+)
+
+
+def loop_of(text: str) -> For:
+    return next(loop for loop in nodes_of(from_source(text).body, For) if loop.loop_var.name == "j")
+
+
+@pytest.mark.parametrize(("condition", "extent"), [*itertools.product(CUT, (4, 17)), *itertools.product(WHOLE, (17,))])
+def test_results_are_those_of_the_condition(condition: str, extent: int) -> None:
+    text = PROGRAM.format(condition=condition, extent=extent)
+    assert (tail_versions(loop_of(text), masks=True) is not None) == (condition in CUT)
+    func = from_source(text)
+    x, c = np.arange(1, 257, dtype="float32").reshape(4, 64), np.array([1, 2, 0, 4], "float32")
+    for target in TARGETS:
+        built = tvmagic.build(func, target=target)
+        for n in (-20, -3, 0, 1, 2, 5, 8, 16, 17, 30, 60):
+            y, wanted = np.full((4, 64), -1, "float32"), np.full((4, 64), -1, "float32")
+            built(x, c, n, y)
+            for i, j in itertools.product(range(4), range(extent)):
+                if eval(condition, {"i": i, "j": j, "n": n, "c": c}):
+                    wanted[i, j] = x[i, j] * c[i]
+            np.testing.assert_array_equal(y, wanted, err_msg=f"n = {n}")
+
+
+def test_what_llvm_masks_stays_one_loop() -> None:
+    """Where nothing is loaded that stays the same, a processor with masks computes the rest in one vector."""
+    text = PROGRAM.replace("X[i, j] * c[i]", "X[i, j] * T.float32(2)").format(condition="i * 7 + j < n", extent=16)
+    assert tail_versions(loop_of(text), masks=True) is None and tail_versions(loop_of(text), masks=False) is not None
+
+
+@pytest.mark.parametrize(("target", "register"), [("llvm -mcpu=haswell", "ymm"), ("llvm -mcpu=x86-64-v2", "mulps")])
+@pytest.mark.parametrize("factor", [24, 48])
+def test_tiles_that_do_not_divide_are_vectors(target: str, register: str, factor: int) -> None:
+    op = operator("op", "A: float32[300, 300]\nB: float32[300, 300]\nC[i, j] += A[i, k] * B[k, j]")
+    calls = f"i, j = C.op.axis\nk, = s[C].op.reduce_axis\njo, ji = s[C].split(j, {factor})\ns[C].reorder(i, k, jo, ji)\ns[C].vectorize(ji)"
+    assert tvmagic.build(schedule(op, calls, "tiled").lower(), target=target).get_source("asm").count(register) > 4

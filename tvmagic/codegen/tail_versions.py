@@ -1,0 +1,142 @@
+"""A loop whose last iterations a condition leaves out, as two loops without it: the whole one, and as many iterations as there are.
+
+LLVM makes vectors of `for j in range(16): if i * 16 + j < n: C[i * 16 + j] = A[i] * B[i * 16 + j]` only if the lanes that are off can be
+masked; not on processors without masks, and nowhere if something is loaded that stays the same, here `A[i]`: it may be loaded only if
+a lane is on.
+"""
+
+from __future__ import annotations
+
+from tvmagic.ir import (
+    LE,
+    LT,
+    Add,
+    Allocate,
+    BufferLoad,
+    Call,
+    FloorDiv,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    Mul,
+    PrimExpr,
+    Stmt,
+    Sub,
+    Var,
+    Visitor,
+    While,
+    handles,
+)
+from tvmagic.ir.ops import floordiv, logical_and, maximum, minimum
+from tvmagic.ir.query import contains, operands, strip_likely, variables_in
+from tvmagic.tir.blocks.conditions import conjuncts
+
+__all__ = ["tail_versions"]
+
+_FEWEST = 4  # iterations of a loop that is worth a second version
+_WRITTEN_OUT = (
+    16  # iterations that LLVM writes out before it makes vectors; with branches inside, no vectors come of them
+)
+
+
+def tail_versions(loop: For, masks: bool) -> Stmt | None:
+    """The two loops under the condition that chooses; None if LLVM does as well with the loop as it is, or it is of another kind.
+
+    `masks`: whether the processor loads and stores some lanes of a vector alone.
+    """
+    guard, extent = loop.body, loop.extent
+    if not isinstance(guard, IfThenElse) or guard.else_case is not None or loop.kind is not ForKind.SERIAL:
+        return None
+    if not isinstance(extent, IntImm) or extent.value < _FEWEST or not isinstance(loop.min, IntImm) or loop.min.value:
+        return None
+    if contains(guard.then_case, For, While, Allocate) or (
+        masks and not _loads_the_same(loop.loop_var, guard.then_case)
+    ):
+        return None
+    if extent.value <= _WRITTEN_OUT and contains(guard.then_case, IfThenElse):
+        return None
+    parts = conjuncts(strip_likely(guard.condition))
+    if any(contains(part, BufferLoad, Call) for part in parts):
+        return None
+    fixed: PrimExpr = IntImm("bool", 1)
+    limits: list[PrimExpr] = []
+    for part in parts:
+        if not _uses(part, loop.loop_var):
+            fixed = logical_and(fixed, part)
+            continue
+        limit = _limit(part, loop.loop_var)
+        if limit is None:
+            return None
+        limits.append(limit)
+    if not limits:
+        return None
+    count = Var(f"{loop.loop_var.name}_end", loop.loop_var.dtype)
+    first = limits[0]
+    for limit in limits[1:]:
+        first = minimum(first, limit)
+    some = maximum(minimum(count, extent), IntImm(extent.dtype, 0))
+    versions = IfThenElse(
+        count >= extent,
+        loop.with_(body=guard.then_case),
+        loop.with_(extent=some, body=guard.then_case),
+        span=guard.span,
+    )
+    chosen: Stmt = LetStmt(count, first, versions, span=loop.span)
+    return chosen if isinstance(fixed, IntImm) else IfThenElse(fixed, chosen, None, span=guard.span)
+
+
+def _uses(expr: PrimExpr, var: Var) -> bool:
+    return any(v is var for v in variables_in(expr))
+
+
+def _limit(part: PrimExpr, var: Var) -> PrimExpr | None:
+    """The value that a variable is below where a condition holds, and only there; None if that is not known."""
+    if not isinstance(part, (LT, LE)) or _uses(part.b, var) or part.b.dtype != var.dtype:
+        return None
+    return _below(part.a, part.b if isinstance(part, LT) else part.b + 1, var)
+
+
+def _below(expr: PrimExpr, limit: PrimExpr, var: Var) -> PrimExpr | None:
+    """The value that `var` is below where `expr` is below `limit`."""
+    if expr is var:
+        return limit
+    if isinstance(expr, Add):
+        terms = operands(expr, Add)
+        moving = [term for term in terms if _uses(term, var)]
+        if len(moving) != 1:
+            return None
+        for term in terms:
+            limit = limit if term is moving[0] else limit - term
+        return _below(moving[0], limit, var)
+    if isinstance(expr, Sub) and not _uses(expr.b, var):
+        return _below(expr.a, limit + expr.b, var)
+    if isinstance(expr, (FloorDiv, Mul)) and isinstance(expr.b, IntImm) and expr.b.value > 0:
+        by = expr.b
+        return _below(expr.a, limit * by if isinstance(expr, FloorDiv) else floordiv(limit + (by.value - 1), by), var)
+    return None
+
+
+def _loads_the_same(var: Var, body: Stmt) -> bool:
+    """Whether a body loads something that is the same in all iterations of the loop over `var`."""
+    loads = _Invariant(var)
+    loads.visit(body)
+    return loads.found
+
+
+class _Invariant(Visitor):
+    def __init__(self, var: Var) -> None:
+        self.moving, self.found = {var}, False
+
+    @handles(LetStmt)
+    def let(self, node: LetStmt) -> None:
+        if any(v in self.moving for v in variables_in(node.value)):
+            self.moving.add(node.var)
+        self.visit_children(node)
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        if not any(v in self.moving for index in node.indices for v in variables_in(index)):
+            self.found = True
+        self.visit_children(node)
