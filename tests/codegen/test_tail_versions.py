@@ -51,7 +51,7 @@ def test_results_are_those_of_the_condition(condition: str, extent: int) -> None
     x, c = np.arange(1, 257, dtype="float32").reshape(4, 64), np.array([1, 2, 0, 4], "float32")
     for target in TARGETS:
         built = tvmagic.build(func, target=target)
-        for n in (-20, -3, 0, 1, 2, 5, 8, 16, 17, 30, 60):
+        for n in (-(1 << 31) + 2, -20, -3, 0, 1, 2, 5, 8, 16, 17, 30, 60, (1 << 31) - 20):
             y, wanted = np.full((4, 64), -1, "float32"), np.full((4, 64), -1, "float32")
             built(x, c, n, y)
             for i, j in itertools.product(range(4), range(extent)):

@@ -14,6 +14,7 @@ from tvmagic.ir import (
     Allocate,
     BufferLoad,
     Call,
+    DataType,
     FloorDiv,
     For,
     ForKind,
@@ -29,12 +30,14 @@ from tvmagic.ir import (
     While,
     handles,
 )
-from tvmagic.ir.ops import floordiv, logical_and, maximum, minimum
+from tvmagic.ir.ops import cast, floordiv, logical_and, maximum, minimum
 from tvmagic.ir.query import contains, operands, strip_likely, variables_in
 from tvmagic.tir.blocks.conditions import conjuncts
 
 __all__ = ["tail_versions"]
 
+_WIDE = DataType("int64")
+_LARGEST_STEP = 1 << 16  # products of such a step and a difference of numbers of 32 bits are far from the ends of 64
 _FEWEST = 4  # iterations of a loop that is worth a second version
 _WRITTEN_OUT = (
     16  # iterations that LLVM writes out before it makes vectors; with branches inside, no vectors come of them
@@ -72,13 +75,14 @@ def tail_versions(loop: For, masks: bool) -> Stmt | None:
         limits.append(limit)
     if not limits:
         return None
-    count = Var(f"{loop.loop_var.name}_end", loop.loop_var.dtype)
+    count = Var(f"{loop.loop_var.name}_end", _WIDE)
     first = limits[0]
     for limit in limits[1:]:
         first = minimum(first, limit)
-    some = maximum(minimum(count, extent), IntImm(extent.dtype, 0))
+    whole = IntImm(_WIDE, extent.value)
+    some = cast(extent.dtype, maximum(minimum(count, whole), IntImm(_WIDE, 0)))
     versions = IfThenElse(
-        count >= extent,
+        count >= whole,
         loop.with_(body=guard.then_case),
         loop.with_(extent=some, body=guard.then_case),
         span=guard.span,
@@ -92,10 +96,13 @@ def _uses(expr: PrimExpr, var: Var) -> bool:
 
 
 def _limit(part: PrimExpr, var: Var) -> PrimExpr | None:
-    """The value that a variable is below where a condition holds, and only there; None if that is not known."""
-    if not isinstance(part, (LT, LE)) or _uses(part.b, var) or part.b.dtype != var.dtype:
+    """The value that a variable is below where a condition holds, and only there; None if that is not known.
+
+    It is computed in 64 bits: a size that the caller gives may be any number of 32 bits.
+    """
+    if not isinstance(part, (LT, LE)) or _uses(part.b, var) or part.b.dtype != var.dtype or var.dtype.bits > 32:
         return None
-    return _below(part.a, part.b if isinstance(part, LT) else part.b + 1, var)
+    return _below(part.a, cast(_WIDE, part.b) + int(isinstance(part, LE)), var)
 
 
 def _below(expr: PrimExpr, limit: PrimExpr, var: Var) -> PrimExpr | None:
@@ -108,13 +115,13 @@ def _below(expr: PrimExpr, limit: PrimExpr, var: Var) -> PrimExpr | None:
         if len(moving) != 1:
             return None
         for term in terms:
-            limit = limit if term is moving[0] else limit - term
+            limit = limit if term is moving[0] else limit - cast(_WIDE, term)
         return _below(moving[0], limit, var)
     if isinstance(expr, Sub) and not _uses(expr.b, var):
-        return _below(expr.a, limit + expr.b, var)
-    if isinstance(expr, (FloorDiv, Mul)) and isinstance(expr.b, IntImm) and expr.b.value > 0:
-        by = expr.b
-        return _below(expr.a, limit * by if isinstance(expr, FloorDiv) else floordiv(limit + (by.value - 1), by), var)
+        return _below(expr.a, limit + cast(_WIDE, expr.b), var)
+    if isinstance(expr, (FloorDiv, Mul)) and isinstance(expr.b, IntImm) and 0 < expr.b.value <= _LARGEST_STEP:
+        by = IntImm(_WIDE, expr.b.value)
+        return _below(expr.a, limit * by if isinstance(expr, FloorDiv) else floordiv(limit + by - 1, by), var)
     return None
 
 
