@@ -107,6 +107,11 @@ class Intervals:
             return _limits(expr)
         return rule(self, expr, depth + 1)
 
+    def fits(self, expr: PrimExpr) -> bool:
+        """Whether an expression is known not to wrap, its parts not counted."""
+        (low, high), (least, most) = self._raw(expr, 0), _limits(expr)
+        return least <= low and high <= most
+
 
 def _limits(expr: PrimExpr) -> Interval:
     return integer_limits(expr.dtype) if expr.dtype.bits else (0, 1)

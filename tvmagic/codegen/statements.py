@@ -329,7 +329,7 @@ class FunctionEmitter(MemoryEmitter):
                 self.context.elements.add(parts.body)
             return parts
         if self.context.family.has_threads and not self.context.check_bounds and stmt not in self.context.elements:
-            versions = tail_versions(stmt, masks=self.context.target.machine.vector_bits >= _MASKED)
+            versions = tail_versions(stmt, self.context.target.machine.vector_bits >= _MASKED, self.intervals.fits)
             if versions is not None:
                 return versions
         first, extent = self.visit(stmt.min), self.visit(stmt.extent)

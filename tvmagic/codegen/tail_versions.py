@@ -7,6 +7,8 @@ a lane is on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tvmagic.ir import (
     LE,
     LT,
@@ -44,10 +46,10 @@ _WRITTEN_OUT = (
 )
 
 
-def tail_versions(loop: For, masks: bool) -> Stmt | None:
+def tail_versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> Stmt | None:
     """The two loops under the condition that chooses; None if LLVM does as well with the loop as it is, or it is of another kind.
 
-    `masks`: whether the processor loads and stores some lanes of a vector alone.
+    `masks`: whether the processor loads and stores some lanes of a vector alone; `fits`: whether an expression is known not to wrap.
     """
     guard, extent = loop.body, loop.extent
     if not isinstance(guard, IfThenElse) or guard.else_case is not None or loop.kind is not ForKind.SERIAL:
@@ -69,18 +71,18 @@ def tail_versions(loop: For, masks: bool) -> Stmt | None:
         if not _uses(part, loop.loop_var):
             fixed = logical_and(fixed, part)
             continue
-        limit = _limit(part, loop.loop_var)
+        limit = _limit(part, loop.loop_var, fits)
         if limit is None:
             return None
         limits.append(limit)
     if not limits:
         return None
-    count = Var(f"{loop.loop_var.name}_end", _WIDE)
-    first = limits[0]
+    dtype = max((limit.dtype for limit in limits), key=lambda dtype: dtype.bits)
+    count, whole = Var(f"{loop.loop_var.name}_end", dtype), IntImm(dtype, extent.value)
+    first = cast(dtype, limits[0])
     for limit in limits[1:]:
-        first = minimum(first, limit)
-    whole = IntImm(_WIDE, extent.value)
-    some = cast(extent.dtype, maximum(minimum(count, whole), IntImm(_WIDE, 0)))
+        first = minimum(first, cast(dtype, limit))
+    some = cast(extent.dtype, maximum(minimum(count, whole), IntImm(dtype, 0)))
     versions = IfThenElse(
         count >= whole,
         loop.with_(body=guard.then_case),
@@ -95,18 +97,24 @@ def _uses(expr: PrimExpr, var: Var) -> bool:
     return any(v is var for v in variables_in(expr))
 
 
-def _limit(part: PrimExpr, var: Var) -> PrimExpr | None:
+def _limit(part: PrimExpr, var: Var, fits: Callable[[PrimExpr], bool]) -> PrimExpr | None:
     """The value that a variable is below where a condition holds, and only there; None if that is not known.
 
-    It is computed in 64 bits: a size that the caller gives may be any number of 32 bits.
+    It is computed in 64 bits if it might wrap in 32: a size that the caller gives may be any number.
     """
     if not isinstance(part, (LT, LE)) or _uses(part.b, var) or part.b.dtype != var.dtype or var.dtype.bits > 32:
         return None
-    return _below(part.a, cast(_WIDE, part.b) + int(isinstance(part, LE)), var)
+    for dtype, safe in ((var.dtype, fits), (_WIDE, lambda expr: True)):
+        found = _below(part.a, cast(dtype, part.b) + int(isinstance(part, LE)), var, safe)
+        if found is not None:
+            return found
+    return None
 
 
-def _below(expr: PrimExpr, limit: PrimExpr, var: Var) -> PrimExpr | None:
-    """The value that `var` is below where `expr` is below `limit`."""
+def _below(expr: PrimExpr, limit: PrimExpr, var: Var, safe: Callable[[PrimExpr], bool]) -> PrimExpr | None:
+    """The value that `var` is below where `expr` is below `limit`; None if that is not known, or is not `safe` to compute."""
+    if not safe(limit):
+        return None
     if expr is var:
         return limit
     if isinstance(expr, Add):
@@ -115,13 +123,17 @@ def _below(expr: PrimExpr, limit: PrimExpr, var: Var) -> PrimExpr | None:
         if len(moving) != 1:
             return None
         for term in terms:
-            limit = limit if term is moving[0] else limit - cast(_WIDE, term)
-        return _below(moving[0], limit, var)
+            limit = limit if term is moving[0] else limit - cast(limit.dtype, term)
+            if not safe(limit):
+                return None
+        return _below(moving[0], limit, var, safe)
     if isinstance(expr, Sub) and not _uses(expr.b, var):
-        return _below(expr.a, limit + cast(_WIDE, expr.b), var)
+        return _below(expr.a, limit + cast(limit.dtype, expr.b), var, safe)
     if isinstance(expr, (FloorDiv, Mul)) and isinstance(expr.b, IntImm) and 0 < expr.b.value <= _LARGEST_STEP:
-        by = IntImm(_WIDE, expr.b.value)
-        return _below(expr.a, limit * by if isinstance(expr, FloorDiv) else floordiv(limit + by - 1, by), var)
+        by = IntImm(limit.dtype, expr.b.value)
+        if isinstance(expr, FloorDiv):
+            return _below(expr.a, limit * by, var, safe)
+        return _below(expr.a, floordiv(limit + (by - 1), by), var, safe) if safe(limit + (by - 1)) else None
     return None
 
 
