@@ -424,7 +424,7 @@ def test_products_of_fixed_point_numbers_in_opencl(q: int, s: int, left: str, ha
 
 
 def test_hints_to_passes_are_no_code() -> None:
-    """On a GPU a barrier is an instruction, on a CPU it is none where threads have become loops."""
+    """On a GPU a barrier is an instruction, on a CPU, on which threads have become loops, there is none."""
     x = decl_buffer((8,), "float32", "X")
     names = ("ignore_loop_partition", "end_of_function", "start_profile_intrinsic", "end_profile_intrinsic")
     hints = [tir.Evaluate(Call("void", f"tir.{name}", [])) for name in names]

@@ -128,24 +128,16 @@ def test_a_bound_that_is_inside_in_every_iteration_stays() -> None:
     assert "T.axis.spatial(8, K[i_0 * 2 + i_1])" in sch.mod.script()
 
 
-COMPUTED = """
-@T.prim_func
-def main(X: T.Buffer((8,), "float32"), K: T.Buffer((6,), "int32"), Y: T.Buffer((6,), "float32")):
-    P = T.alloc_buffer((8,), "float32")
-    Q = T.alloc_buffer((6,), "int32")
-    for i in range(8):
-        with T.block("P"):
-            v = T.axis.spatial(8, i)
-            P[v] = X[v] * T.float32(2)
+COMPUTED = READS.replace(
+    '    for i in range(6):\n        with T.block("Y")',
+    """    Q = T.alloc_buffer((6,), "int32")
     for i in range(6):
         with T.block("Q"):
             v = T.axis.spatial(6, i)
             Q[v] = K[v]
     for i in range(6):
-        with T.block("Y"):
-            v = T.axis.spatial(6, i)
-            Y[v] = P[Q[v]]
-"""
+        with T.block("Y")""",
+).format(value="P[Q[v]]")
 
 
 def test_what_says_where_is_computed_before_it_is_asked() -> None:

@@ -74,7 +74,7 @@ PROGRAMS = {
 }
 
 
-# These make an equal function anew where they found nothing to do.
+# These make an equal function again when they found nothing to do.
 REBUILT = {
     "BF16StorageLegalize", "FP8StorageLegalize", "FlattenBuffer", "ForceNarrowIndexToInt32", "HoistExpression", "HoistIfThenElse", "KernelMemory",
     "Simplify", "StorageRewrite",

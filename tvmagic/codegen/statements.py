@@ -55,7 +55,6 @@ STOPPED, FAILED = -1, 1
 _STACK_BYTES = 32 * 1024
 # Operations of an unrolled loop that LLVM agrees to.
 _LARGEST_UNROLLED = 4096
-_MASKED = 256  # bits of a vector from which x86 loads and stores some lanes alone
 # Operations of a function in which LLVM may write loops out if nobody asked for it. Each is short, but a schedule may
 # have made hundreds of them, and the time to emit a function grows faster than the function.
 _LARGEST_WRITTEN = 16384
@@ -329,7 +328,7 @@ class FunctionEmitter(MemoryEmitter):
                 self.context.elements.add(parts.body)
             return parts
         if self.context.family.has_threads and not self.context.check_bounds and stmt not in self.context.elements:
-            versions = tail_versions(stmt, self.context.target.machine.vector_bits >= _MASKED, self.intervals.fits)
+            versions = tail_versions(stmt, self.context.target.machine.masks, self.intervals.fits)
             if versions is not None:
                 return versions
         first, extent = self.visit(stmt.min), self.visit(stmt.extent)

@@ -7,8 +7,10 @@ a lane is on.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
+from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     LE,
     LT,
@@ -32,18 +34,17 @@ from tvmagic.ir import (
     While,
     handles,
 )
-from tvmagic.ir.ops import cast, floordiv, logical_and, maximum, minimum
-from tvmagic.ir.query import contains, operands, strip_likely, variables_in
-from tvmagic.tir.blocks.conditions import conjuncts
+from tvmagic.ir.ops import cast, floordiv, maximum, minimum
+from tvmagic.ir.query import contains, operands, strip_likely
+from tvmagic.tir.blocks.conditions import all_of, conjuncts
 
 __all__ = ["tail_versions"]
 
 _WIDE = DataType("int64")
 _LARGEST_STEP = 1 << 16  # products of such a step and a difference of numbers of 32 bits are far from the ends of 64
 _FEWEST = 4  # iterations of a loop that is worth a second version
-_WRITTEN_OUT = (
-    16  # iterations that LLVM writes out before it makes vectors; with branches inside, no vectors come of them
-)
+# Iterations that LLVM writes out before it makes vectors; with branches inside, no vectors come of them.
+_WRITTEN_OUT = 16
 
 
 def tail_versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> Stmt | None:
@@ -65,11 +66,10 @@ def tail_versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> S
     parts = conjuncts(strip_likely(guard.condition))
     if any(contains(part, BufferLoad, Call) for part in parts):
         return None
-    fixed: PrimExpr = IntImm("bool", 1)
-    limits: list[PrimExpr] = []
+    fixed, limits = list[PrimExpr](), list[PrimExpr]()
     for part in parts:
-        if not _uses(part, loop.loop_var):
-            fixed = logical_and(fixed, part)
+        if not uses_var(part, {loop.loop_var}):
+            fixed.append(part)
             continue
         limit = _limit(part, loop.loop_var, fits)
         if limit is None:
@@ -79,9 +79,7 @@ def tail_versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> S
         return None
     dtype = max((limit.dtype for limit in limits), key=lambda dtype: dtype.bits)
     count, whole = Var(f"{loop.loop_var.name}_end", dtype), IntImm(dtype, extent.value)
-    first = cast(dtype, limits[0])
-    for limit in limits[1:]:
-        first = minimum(first, cast(dtype, limit))
+    first = functools.reduce(minimum, [cast(dtype, limit) for limit in limits])
     some = cast(extent.dtype, maximum(minimum(count, whole), IntImm(dtype, 0)))
     versions = IfThenElse(
         count >= whole,
@@ -90,11 +88,7 @@ def tail_versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> S
         span=guard.span,
     )
     chosen: Stmt = LetStmt(count, first, versions, span=loop.span)
-    return chosen if isinstance(fixed, IntImm) else IfThenElse(fixed, chosen, None, span=guard.span)
-
-
-def _uses(expr: PrimExpr, var: Var) -> bool:
-    return any(v is var for v in variables_in(expr))
+    return IfThenElse(all_of(fixed), chosen, None, span=guard.span) if fixed else chosen
 
 
 def _limit(part: PrimExpr, var: Var, fits: Callable[[PrimExpr], bool]) -> PrimExpr | None:
@@ -102,7 +96,7 @@ def _limit(part: PrimExpr, var: Var, fits: Callable[[PrimExpr], bool]) -> PrimEx
 
     It is computed in 64 bits if it might wrap in 32: a size that the caller gives may be any number.
     """
-    if not isinstance(part, (LT, LE)) or _uses(part.b, var) or part.b.dtype != var.dtype or var.dtype.bits > 32:
+    if not isinstance(part, (LT, LE)) or uses_var(part.b, {var}) or part.b.dtype != var.dtype or var.dtype.bits > 32:
         return None
     for dtype, safe in ((var.dtype, fits), (_WIDE, lambda expr: True)):
         found = _below(part.a, cast(dtype, part.b) + int(isinstance(part, LE)), var, safe)
@@ -119,7 +113,7 @@ def _below(expr: PrimExpr, limit: PrimExpr, var: Var, safe: Callable[[PrimExpr],
         return limit
     if isinstance(expr, Add):
         terms = operands(expr, Add)
-        moving = [term for term in terms if _uses(term, var)]
+        moving = [term for term in terms if uses_var(term, {var})]
         if len(moving) != 1:
             return None
         for term in terms:
@@ -127,7 +121,7 @@ def _below(expr: PrimExpr, limit: PrimExpr, var: Var, safe: Callable[[PrimExpr],
             if not safe(limit):
                 return None
         return _below(moving[0], limit, var, safe)
-    if isinstance(expr, Sub) and not _uses(expr.b, var):
+    if isinstance(expr, Sub) and not uses_var(expr.b, {var}):
         return _below(expr.a, limit + cast(limit.dtype, expr.b), var, safe)
     if isinstance(expr, (FloorDiv, Mul)) and isinstance(expr.b, IntImm) and 0 < expr.b.value <= _LARGEST_STEP:
         by = IntImm(limit.dtype, expr.b.value)
@@ -150,12 +144,12 @@ class _Invariant(Visitor):
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> None:
-        if any(v in self.moving for v in variables_in(node.value)):
+        if uses_var(node.value, self.moving):
             self.moving.add(node.var)
         self.visit_children(node)
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
-        if not any(v in self.moving for index in node.indices for v in variables_in(index)):
+        if not any(uses_var(index, self.moving) for index in node.indices):
             self.found = True
         self.visit_children(node)

@@ -9,9 +9,9 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
 from tvmagic.ir.meaning import NUMBERS, convert_number
 
-__all__ = ["evaluate"]
+__all__ = ["OF_SIZES", "evaluate"]
 
-_OF_SIZES = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
+OF_SIZES = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)  # what `evaluate` computes of two numbers
 
 
 def evaluate(expr: PrimExpr, values: Mapping[Var, int]) -> Any:
@@ -23,7 +23,7 @@ def evaluate(expr: PrimExpr, values: Mapping[Var, int]) -> Any:
     if isinstance(expr, Cast):
         value = evaluate(expr.value, values)
         return None if value is None else convert_number(value, expr.dtype)
-    if not isinstance(expr, _OF_SIZES):
+    if not isinstance(expr, OF_SIZES):
         raise TVMagicError(f"a size cannot be the expression `{expr}`", node=expr)
     a, b = evaluate(expr.a, values), evaluate(expr.b, values)
     if a is None or b is None:

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import math
 
-from tvmagic.ir import Add, FloorDiv, FloorMod, For, IntImm, Mul, Mutator, PrimExpr, Stmt, StmtMutator, Var, handles
+from tvmagic.ir import (
+    Add,
+    FloorDiv,
+    FloorMod,
+    For,
+    IntImm,
+    Mul,
+    Mutator,
+    PrimExpr,
+    Stmt,
+    StmtMutator,
+    Var,
+    Visitor,
+    handles,
+)
 
 __all__ = ["unfuse"]
 
@@ -68,25 +82,24 @@ def _digit(node: PrimExpr, var: Var) -> tuple[int, int] | None:
     return (begin, end) if node is var and (begin, end) != (1, 0) else None
 
 
-class _Digits(Mutator):
+class _Digits(Visitor):
     """Collects the digits of a variable; raises `_Whole` if it is used in another way."""
 
     def __init__(self, var: Var) -> None:
         self.var, self.found = var, set[tuple[int, int]]()
 
     @handles(FloorDiv, FloorMod)
-    def quotient(self, node: FloorDiv | FloorMod) -> PrimExpr:
+    def quotient(self, node: FloorDiv | FloorMod) -> None:
         digit = _digit(node, self.var)
         if digit is None:
-            return self.visit_children(node)
-        self.found.add(digit)
-        return node
+            self.visit_children(node)
+        else:
+            self.found.add(digit)
 
     @handles(Var)
-    def use(self, node: Var) -> PrimExpr:
+    def use(self, node: Var) -> None:
         if node is self.var:
             raise _Whole
-        return node
 
 
 class _Split(Mutator):

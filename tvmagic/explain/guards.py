@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Sequence
 
-from tvmagic.eval.integers import evaluate
+from tvmagic.eval.integers import OF_SIZES, evaluate
 from tvmagic.explain.nests import Loop, Statement
 from tvmagic.ir import (
     EQ,
@@ -20,17 +20,13 @@ from tvmagic.ir import (
     Cast,
     CmpOp,
     FloorDiv,
-    FloorMod,
     IntImm,
-    Max,
-    Min,
     Mul,
     PrimExpr,
     Sub,
     Var,
-    post_order_visit,
 )
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import has_node, variables_in
 from tvmagic.tir.blocks.conditions import conjuncts
 
 __all__ = ["asked", "depending"]
@@ -39,7 +35,7 @@ _COPIES = 64  # of a condition that are looked at one by one
 _COMPARE = {
     LT: operator.lt, LE: operator.le, GT: operator.gt, GE: operator.ge, EQ: operator.eq, NE: operator.ne
 }  # fmt: skip
-_INTEGERS = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max, Cast, IntImm)
+_KNOWN = (CmpOp, Cast, IntImm, *OF_SIZES)  # of which values of variables say the value
 _MONOTONE = (LT, LE, GT, GE, Add, Sub, Mul, FloorDiv, Cast, IntImm, Var)
 
 
@@ -78,16 +74,12 @@ def _unknown(guard: PrimExpr, rolled: Loop, inner: Sequence[Loop]) -> int:
 
 def _is_comparison(part: PrimExpr) -> bool:
     """Whether a condition compares sums of products and quotients, so that it holds between two values at which it holds."""
-    others: list[object] = []
-    post_order_visit(part, lambda n: None if isinstance(n, _MONOTONE) else others.append(n))
-    return isinstance(part, (LT, LE, GT, GE)) and not others
+    return isinstance(part, (LT, LE, GT, GE)) and not has_node(part, lambda n: not isinstance(n, _MONOTONE))
 
 
 def _is_known(part: PrimExpr, names: Sequence[Var]) -> bool:
     """Whether values of `names` alone say whether a condition holds: it loads nothing and calls nothing."""
-    others: list[object] = []
-    post_order_visit(part, lambda n: None if isinstance(n, (CmpOp, *_INTEGERS)) or n in names else others.append(n))
-    return isinstance(part, CmpOp) and not others
+    return isinstance(part, CmpOp) and not has_node(part, lambda n: not isinstance(n, _KNOWN) and n not in names)
 
 
 def _holds(part: PrimExpr, values: dict[Var, int]) -> bool:

@@ -306,7 +306,7 @@ def _obstacle(made: NestModel, loop: Loop, machine: Machine, held: set[Var]) -> 
 
     An innermost loop whose short loops inside were all unrolled counts as an innermost one; `held` is memory that is in registers.
     """
-    masks = loop is made.rolled and machine.vector_bits >= 256  # loads and stores of some lanes alone
+    masks = loop is made.rolled and machine.masks
     for s in made.nest.statements:
         if s.lanes > 1:
             return "mixed"

@@ -49,7 +49,7 @@ def vector_of(extent: int, most: int, loop: bool, machine: Machine) -> tuple[flo
     if not loop:
         pieces = extent // most + (extent % most).bit_count()
         return max(1.0, extent / max(1, pieces)), False
-    masked = extent < _MASKED and machine.vector_bits >= 256
+    masked = extent < _MASKED and machine.masks
 
     def count(lanes: int) -> int:
         whole, left = divmod(extent, lanes)

@@ -113,10 +113,11 @@ def _fold(combine: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
     return call
 
 
-_UNARY = (
-    "exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p sin cos tan sinh cosh asin acos atan asinh acosh atanh "
-    "sqrt rsqrt floor ceil trunc round nearbyint abs isnan isinf isfinite popcount clz"
+# Those whose values for whole numbers are no whole numbers, and the others of one value.
+_OF_ONE_FLOAT = (
+    "exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p sin cos tan sinh cosh asin acos atan asinh acosh atanh sqrt rsqrt"
 ).split()
+_UNARY = [*_OF_ONE_FLOAT, *"floor ceil trunc round nearbyint abs isnan isinf isfinite popcount clz".split()]
 # Name: the function and the numbers of arguments it takes (least, most).
 FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
     **{name: (getattr(ops, name), 1, 1) for name in _UNARY},
@@ -138,11 +139,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
     "where": (ops.if_then_else, 3, 3),
     "select": (ops.if_then_else, 3, 3),
 }
-# Those whose values for whole numbers are no whole numbers.
-_OF_FLOATS = {
-    *"exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p sin cos tan sinh cosh asin acos atan asinh acosh atanh".split(),
-    *("sqrt", "rsqrt", "atan2", "hypot", "copysign"),
-}
+_OF_FLOATS = {*_OF_ONE_FLOAT, "atan2", "hypot", "copysign"}
 _CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf}
 _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,

@@ -94,6 +94,11 @@ class Machine:
         """Elements of a data type in a vector register, at least 1."""
         return max(1, self.vector_bits // dtype_of(dtype).bits)
 
+    @property
+    def masks(self) -> bool:
+        """Whether some lanes of a vector are loaded and stored alone: on x86 those of 256 bits and more."""
+        return self.vector_bits >= 256
+
     def cache(self, level: int) -> int:
         """Bytes of the cache of a level that one core may count on; those of the last level where it has fewer."""
         cache = next((c for c in self.caches if c.level >= level), self.caches[-1])

@@ -33,7 +33,7 @@ from tvmagic.ir.query import contains, nodes_of, variables_in
 from tvmagic.tir.blocks.conditions import all_of, conjuncts
 from tvmagic.tir.blocks.domains import analyzer_at, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
-from tvmagic.tir.blocks.regions import used_by_pointer
+from tvmagic.tir.blocks.regions import used_by_pointer, whole_region
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -41,12 +41,14 @@ __all__ = ["check_inside", "check_writes_all", "clipped", "read_anywhere"]
 
 
 def read_anywhere(state: ScheduleState, region: BufferRegion, block: StmtSRef) -> BufferRegion:
-    """A region in terms of the loops around a block, of which each bound can be computed anywhere inside these loops.
+    """A region of a block in terms of the loops around it, of which each bound can be computed anywhere inside these loops.
 
     A bound such as `I[i]` loads. If that may be outside `I` in some iteration (one that a condition leaves out), or if a
     block beside this one writes `I` (and may not have run yet), the region is the whole of its dimension; likewise if its
     size loads, as no condition is asked before a loop's extent.
     """
+    realize = state.realize_of(block)
+    region = substitute(region, {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)})
     if not any(contains(part, BufferLoad) for side in region.region for part in (side.min, side.extent)):
         return region
     analyzer = analyzer_at(block)
@@ -55,33 +57,31 @@ def read_anywhere(state: ScheduleState, region: BufferRegion, block: StmtSRef) -
         side
         if not contains(side.extent, BufferLoad)
         and all(x.buffer.data not in written and _is_inside(x, analyzer) for x in nodes_of(side.min, BufferLoad))
-        else _whole(size)
-        for side, size in zip(region.region, region.buffer.shape)
+        else whole
+        for side, whole in zip(region.region, whole_region(region.buffer).region)
     ]
     return region.replace(region=tuple(sides))
 
 
-def _whole(size: PrimExpr) -> Range:
-    return Range.from_min_extent(IntImm(size.dtype, 0), size)
-
-
 def _is_inside(load: BufferLoad, analyzer: Analyzer) -> bool:
     """Whether an access is inside its buffer for all values of the variables."""
-    return all(
-        analyzer.can_prove(index >= 0) and analyzer.can_prove(index < size)
-        for index, size in zip(load.indices, load.buffer.shape)
-    )
+    return all(_is_below(index, size, analyzer) for index, size in zip(load.indices, load.buffer.shape))
+
+
+def _is_below(index: PrimExpr, size: PrimExpr, analyzer: Analyzer) -> bool:
+    return analyzer.can_prove(index >= 0) and analyzer.can_prove(index < size)
 
 
 def clipped(region: BufferRegion, analyzer: Analyzer) -> BufferRegion:
     """The part of the region that is inside its buffer, if `analyzer` knows the region's variables; all of a dimension of
     which loads alone would say what is inside."""
     sides: list[Range] = []
-    for side, size in zip(region.region, region.buffer.shape):
+    for side, whole in zip(region.region, whole_region(region.buffer).region):
+        size = whole.extent
         low, end = side.min, side.min + side.extent
         starts, ends = analyzer.can_prove(low >= 0), analyzer.can_prove(end <= size)
         if not (starts and ends) and contains(side.min, BufferLoad):
-            side = _whole(size)
+            side = whole
         elif not (starts and ends):
             low = low if starts else analyzer.simplify(maximum(low, IntImm(low.dtype, 0)))
             end = end if ends else analyzer.simplify(minimum(end, size))
@@ -95,7 +95,7 @@ def check_inside(block: StmtSRef, buffer: Buffer, indices: Sequence[PrimExpr]) -
     analyzer = analyzer_at(block)
     verb = "writes" if any(w.buffer is buffer for w in block.block.writes) else "reads"
     for index, size in zip(indices, buffer.shape):
-        if not (analyzer.can_prove(index >= 0) and analyzer.can_prove(index < size)):
+        if not _is_below(index, size, analyzer):
             raise ScheduleError(
                 f"{block.label} {verb} buffer `{buffer.name}` at `{index}`, which may lie outside its {size} elements; "
                 "a condition in the block may guard this, but it would not guard a copy",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import BufferRegion, IntImm, Range, substitute
+from tvmagic.ir import BufferRegion, IntImm, Range
 from tvmagic.tir.blocks.domains import domains_between
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.limits import read_anywhere
@@ -18,13 +18,11 @@ def relax_region(
     """The box of the buffer that `region` of a block sweeps while the loops from `low` to `high` run."""
     from tvmagic.arith.region_bounds import estimate_region_upper_bound
 
-    realize = state.realize_of(block)
-    bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
     analyzer = Analyzer()
     sets = estimate_region_upper_bound(
-        read_anywhere(state, substitute(region, bound), block).region,
+        read_anywhere(state, region, block).region,
         domains_between(low, high, region.buffer.scope()),
-        realize.predicate,
+        state.realize_of(block).predicate,
         analyzer,
     )
     shape = region.buffer.shape

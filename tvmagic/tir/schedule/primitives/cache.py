@@ -19,7 +19,6 @@ from tvmagic.ir import (
     Stmt,
     handles,
     structural_equal,
-    substitute,
 )
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.domains import analyzer_at
@@ -388,15 +387,13 @@ def cache_inplace(state: ScheduleState, block: BlockRef, read_buffer_index: Any,
     if not written:
         raise ScheduleError(f"{block.label} does not both read and write buffer `{read.buffer.name}`", block)
     scope = scope_root(state, block)
-    realize = state.realize_of(block)
-    bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
     copy = copy_in(read.buffer, storage_scope)
     analyzer = analyzer_at(block)
-    written_back = clipped(read_anywhere(state, substitute(written[0], bound), block), analyzer)
+    written_back = clipped(read_anywhere(state, written[0], block), analyzer)
     if not all(structural_equal(a, b) for a, b in zip(read.region, written[0].region)):
         check_writes_all(state, block, read.buffer, scope, block.parent, written_back)
     before = CacheStage(read.buffer, copy, copy, scope, 0)
-    before.make(clipped(read_anywhere(state, substitute(read, bound), block), analyzer), storage_scope)
+    before.make(clipped(read_anywhere(state, read, block), analyzer), storage_scope)
     after = CacheStage(copy, read.buffer, copy, scope, 0)
     after.make(written_back, storage_scope)
     rewriter = _InplaceRewriter(scope, block, before, after)

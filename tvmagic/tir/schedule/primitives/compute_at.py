@@ -170,13 +170,11 @@ def _required(
     """What the blocks under the loop read (or write) of the block's buffers in one of its iterations."""
     needed: Regions = {}
     for sref in others:
-        realize = state.realize_of(sref)
-        bound = {v.var: value for v, value in zip(realize.block.iter_vars, realize.iter_values)}
         for region in sref.block.writes if reverse else sref.block.reads:
             if region.buffer in provided:
                 scope = "global" if reverse else region.buffer.scope()
                 domains = domains_between(sref.parent, loop, scope)
-                box = read_anywhere(state, substitute(region, bound), sref)
+                box = read_anywhere(state, region, sref)
                 needed.setdefault(region.buffer, []).append(eval_sets(box.region, domains))
     return needed
 
