@@ -99,9 +99,8 @@ def _conflicts(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view = case.view(nest)
     edits = _smaller(case, 0.5)
     if view is not None:
-        vectors = (
-            [] if nest.reason == "strided" else remedies.vectorized(view, case.lanes(nest))
-        )  # those are for its order
+        # lanes that are apart ask for another order of the loops, not for vectors
+        vectors = [] if nest.reason == "strided" else remedies.vectorized(view, case.lanes(nest))
         edits = [*remedies.square(view), *edits, *vectors, *remedies.blocked(view)]
     text = (
         f"lines of `{case.read(nest, pattern.access)}` are {apart} bytes apart and belong to the same few places of the "

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.guards import depending
 from tvmagic.explain.nests import Access, Loop, Nest, Statement
-from tvmagic.ir import BinaryOp, CmpOp, For, IntImm, PrimExpr, post_order_visit
+from tvmagic.ir import BinaryOp, CmpOp, For, IntImm, PrimExpr
+from tvmagic.ir.query import nodes_of
 from tvmagic.tir.blocks.conditions import conjuncts
 
 __all__ = ["CALL", "UNROLLED", "Body", "bodies_of", "instructions", "parts", "vector_of"]
@@ -142,9 +143,7 @@ def _before(nests: Sequence[Nest], loop: Loop, copied: set[Loop]) -> int:
 
 def _operations(condition: PrimExpr) -> int:
     """The operations of a condition."""
-    found: list[PrimExpr] = []
-    post_order_visit(condition, lambda n: found.append(n) if isinstance(n, (BinaryOp, CmpOp)) else None)
-    return len(found)
+    return len(nodes_of(condition, BinaryOp, CmpOp))
 
 
 def instructions(statements: Sequence[Statement], machine: Machine) -> Size:
