@@ -187,6 +187,18 @@ def test_a_scan_of_symbolic_size_inside_a_loop(axis: int) -> None:
         assert_right(s, args, {m: rows, n: columns}, mod)
 
 
+def test_a_split_step_of_a_scan_reads_the_state_of_steps_that_nobody_asks_for() -> None:
+    _, S, _, args = running_sum(6, 5)
+    B = te.compute((3, 5), lambda t, i: S[t, i], name="B")
+    s = te.create_schedule(B.op)
+    step = S.op.update[0]
+    copy = s.cache_read(S.op.state_placeholder[0], "local", [step.op])
+    _, inner = s[step].split(s[step].op.axis[0], factor=4)
+    s[step].bind(inner, te.thread_axis("vthread"))  # so that it has 4 iterations, for one step
+    s[copy].compute_at(s[step], s[step].leaf_iter_vars[-1])
+    assert_right(s, [args[0], B])
+
+
 # ------------------------------------------------------------------ layouts
 
 

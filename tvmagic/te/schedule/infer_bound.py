@@ -385,29 +385,39 @@ def _cover(stage: Stage, iv: IterVar, wanted: list[IntSet]) -> Range:
 def _gather_scan(stage: Stage, op: ScanOp, requests: Mapping[Tensor, TensorDom], context: BoundContext) -> None:
     domain = op.scan_axis.dom
     assert domain is not None
+    overrun = _may_overrun(op, context)
     steps = _cover(stage, op.scan_axis, [s for t in op.outputs for s in requests[t][0]])
     last = Analyzer().simplify(steps.extent + steps.min - domain.min)
     ranges = context.ranges
-    ranges[op.scan_axis] = Range.from_min_extent(domain.min, last)
+    ranges[op.scan_axis] = domain if "time" in overrun else Range.from_min_extent(domain.min, last)
     fixed = scan_fix_point_analysis(op)
-    part = not _may_overrun(op, context)
     for i, tensor in enumerate(op.outputs):
         for k, iv in enumerate(op.spatial_axes(i)):
             assert iv.dom is not None
-            ranges[iv] = _cover(stage, iv, requests[tensor][k + 1]) if part and fixed[iv] else iv.dom
+            ranges[iv] = _cover(stage, iv, requests[tensor][k + 1]) if not overrun and fixed[iv] else iv.dom
 
 
-def _may_overrun(scan: ScanOp, context: BoundContext) -> bool:
-    """Whether a stage of a step runs inside a split loop of another.
+def _may_overrun(scan: ScanOp, context: BoundContext) -> set[str]:
+    """Whether a stage of a step runs inside a split loop of another: `"place"`, and `"time"` if its step is split.
 
     In the last block it may then read the state behind a part of it; only the whole domain is guarded.
     """
+    found: set[str] = set()
+    updates = {t.op for t in scan.update}
     for op in scan_get_body(scan):
         spec = context.stage_of[op].get_attach_spec() if op in context.stage_of else None
         around = spec.attach_stage if spec is not None and spec.attach_type == AttachType.SCOPE else None
-        if around is not None and any(isinstance(r, Split) for r in around.relations):
-            return True
-    return False
+        if around is None:
+            continue
+        roots = around.op.root_iter_vars()
+        timed = set(roots[:1] if around.op in updates else roots)
+        for relation in around.relations:
+            split = isinstance(relation, Split)
+            if not timed.isdisjoint(relation.parents()):
+                timed.update(relation.children())
+                found |= {"time"} if split else set()
+            found |= {"place"} if split else set()
+    return found
 
 
 # ---------------------------------------------------------------------------- notes
