@@ -87,3 +87,13 @@ def test_a_remainder_by_which_an_array_is_indexed_under_a_condition() -> None:
         i, j = np.mgrid[:6, :3]
         wanted = (n[j + 1, i // 2] != x[n[j, i // 2] % 7, j + 1, 5 - j]) & (x[i, 0, j + 3] <= 0)
         np.testing.assert_array_equal(op(x, n), wanted)
+
+
+def test_a_long_text_is_optimized_less() -> None:
+    """At the highest level LLVM takes longer for each line the longer the function is."""
+    target = resolved("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
+    text = emit_module(tvmagic.lower(from_source(TILES)), target).text.text()
+    long = text + "; a line\n" * 40_001
+    assert "<8 x float>" in str(optimized(text, target))
+    assert "<8 x float>" not in str(optimized(long, target))
+    assert "<8 x float>" in str(optimized(long, resolved("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell -opt-level=3")))
