@@ -60,7 +60,7 @@ lint: $(STAMP)  ## style and types
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: lint  ## style, types and every test; on x86-64 some of them as code for older processors, too
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not soak"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not soak"
 	@case $$(uname -m) in x86_64) for cpu in $(OLDER); do \
 	  echo "the same for code of $$cpu:"; \
 	  TVMAGIC_TARGET="llvm -mcpu=$$cpu" $(BIN)/python -m pytest -n $(WORKERS) $(REPRESENTATIVE) || exit 1; \

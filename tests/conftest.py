@@ -44,6 +44,30 @@ def _cpu_seconds(run: Callable[[], Any], repeat: int = 1) -> float:
     return min(times)
 
 
+# These files share a browser and a server, and are started first, as they take longest.
+BROWSER_FILES = ("test_browser.py", "test_editors.py", "test_pages.py", "test_share.py", "test_sheets.py")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`, those of `BROWSER_FILES` go to one process too, and files start in the order they are in."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            scope = super()._split_scope(nodeid)
+            return "browser" if scope.endswith(BROWSER_FILES) else scope
+
+    config.option.loadscopereorder = False
+    return Files(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.path.name.endswith(BROWSER_FILES))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What is there before the first test stays: the garbage collector need not look at it again and again."""
     gc.collect()

@@ -12,7 +12,20 @@ from handmade import module
 
 from tvmagic import codegen
 from tvmagic.errors import BoundsError, TVMagicError
-from tvmagic.ir import Broadcast, Buffer, BufferLoad, BufferStore, FloorDiv, IntImm, PrimExpr, Ramp, Var, decl_buffer
+from tvmagic.ir import (
+    GT,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    FloorDiv,
+    IntImm,
+    PrimExpr,
+    Ramp,
+    Var,
+    decl_buffer,
+)
+from tvmagic.ir.ops import if_then_else
 
 MEMORY = 24  # elements of the argument
 Places = list[tuple[int, ...]]
@@ -101,3 +114,23 @@ def test_divisors(count: int) -> None:
         else:
             built(given, out)
             np.testing.assert_array_equal(out, 7 // given)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_divisors_of_lanes_that_are_off(count: int) -> None:
+    """A divisor is looked at in the lanes that divide."""
+    x, y, z = (decl_buffer((count,), "int32", name) for name in "XYZ")
+    places = [Ramp(IntImm("int32", 0), 1, count)] if count > 1 else [IntImm("int32", 0)]
+    seven, zero = (Broadcast(IntImm("int32", v), count) if count > 1 else IntImm("int32", v) for v in (7, 0))
+    value = if_then_else(GT(BufferLoad(z, places), zero), FloorDiv(seven, BufferLoad(x, places)), zero)
+    built = codegen.compile_module(module(BufferStore(y, value, places), x, z, y), check_bounds=True)
+    out = np.zeros(count, "int32")
+    for values in itertools.product((0, 2, -3), repeat=count):
+        for on in itertools.product((0, 1), repeat=count):
+            given, taken = np.array(values, "int32"), np.array(on, "int32")
+            if any(v == 0 and t for v, t in zip(values, on)):
+                with pytest.raises(TVMagicError, match="zero"):
+                    built(given, taken, out)
+            else:
+                built(given, taken, out)
+                np.testing.assert_array_equal(out, np.where(taken, 7 // np.where(given, given, 1), 0))

@@ -27,7 +27,7 @@ from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.passes import Record, Step
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
 DEFINE = "%load_ext tvmagic"

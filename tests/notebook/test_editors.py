@@ -15,7 +15,7 @@ from tvmagic.notebook.commands import passes
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 # Inline scripts and `new Function` are allowed, nothing from a network is.
 POLICY = "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; connect-src data: blob:;"

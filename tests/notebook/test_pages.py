@@ -23,7 +23,6 @@ from tvmagic.operators.scheduling import schedule
 
 ROOT = Path(__file__).parents[2]
 MOST_BYTES = 1_000_000
-browser = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 DENSE = """X: float32[32, 48]
 W: float32[64, 48]
 b: float32[64]
@@ -172,7 +171,6 @@ def times(page: Any) -> list[str]:
 
 
 @pytest.mark.browser
-@pytest.mark.xdist_group("browser")
 def test_the_page_computes_steps_and_follows_without_a_network(
     offline: Any, dense: Operator, axe: str, tmp_path: Path, screenshot: Any
 ) -> None:
@@ -224,7 +222,6 @@ def test_the_page_computes_steps_and_follows_without_a_network(
 
 
 @pytest.mark.browser
-@pytest.mark.xdist_group("browser")
 def test_a_wrong_result_is_said_with_its_place(offline: Any, monkeypatch: Any, tmp_path: Path) -> None:
     """The page's reference is that of an operator with another term in one place: only there it differs."""
     right = operator("f", "X: float32[40]\nY[i] = X[i] * 2")
@@ -237,7 +234,6 @@ def test_a_wrong_result_is_said_with_its_place(offline: Any, monkeypatch: Any, t
 
 
 @pytest.mark.browser
-@pytest.mark.xdist_group("browser")
 def test_a_function_that_stops_says_why(offline: Any, monkeypatch: Any, tmp_path: Path) -> None:
     op = operator("f", "X: float32[8]\nI: int32[8]\nY[i] = X[I[i]]")
     monkeypatch.setattr(type(op.accesses), "limit", lambda self, tensor, sizes: 100 if tensor.name == "I" else None)
@@ -512,7 +508,6 @@ def native(version: Version) -> str:
 
 @pytest.mark.soak
 @pytest.mark.browser
-@pytest.mark.xdist_group("browser")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("source", [tutorial_operators, kernels], ids=["tutorials", "kernels"])
 def test_all_tutorials_and_kernels_are_small_pages_that_agree(offline: Any, source: Any, tmp_path: Path) -> None:

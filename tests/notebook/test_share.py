@@ -99,17 +99,10 @@ def test_what_is_no_notebook_is_refused(text: str, tmp_path: Path, capsys: pytes
 
 # ---------------------------------------------------------------------------- in a browser
 
-browser_test = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 PUT = """html => document.body.append(document.createRange().createContextualFragment(html))"""
 
 
-def in_browser(test: Any) -> Any:
-    for mark in browser_test:
-        test = mark(test)
-    return test
-
-
-@in_browser
+@pytest.mark.browser
 def test_a_page_of_nbconvert_is_live_throughout(page: Any, shared: list[str], tmp_path: Path) -> None:
     from nbconvert import HTMLExporter
 
@@ -122,7 +115,7 @@ def test_a_page_of_nbconvert_is_live_throughout(page: Any, shared: list[str], tm
     assert page.get_by_text(WHY).count() == 0
 
 
-@in_browser
+@pytest.mark.browser
 def test_outputs_come_in_any_order(page: Any, shared: list[str], screenshot: Any) -> None:
     """As where cells out of sight are not in the page, until somebody scrolls to them."""
     page.clock.install()
@@ -141,7 +134,7 @@ def test_outputs_come_in_any_order(page: Any, shared: list[str], screenshot: Any
     assert page.get_by_text(WHY).count() == 0 and steps.count() == 0
 
 
-@in_browser
+@pytest.mark.browser
 def test_a_single_output_in_a_frame_of_its_own_is_readable(page: Any, shared: list[str], outputs: list[str]) -> None:
     """Or copied into another notebook; and live as soon as its cell, or another, runs there."""
     page.clock.install()
@@ -154,7 +147,7 @@ def test_a_single_output_in_a_frame_of_its_own_is_readable(page: Any, shared: li
     assert page.get_by_text(WHY).count() == 0
 
 
-@in_browser
+@pytest.mark.browser
 def test_it_is_live_in_the_frame_of_vs_code(page: Any, shared: list[str]) -> None:
     head = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     page.set_content(
@@ -166,7 +159,7 @@ def test_it_is_live_in_the_frame_of_vs_code(page: Any, shared: list[str]) -> Non
     assert page.locator("details.tm-step").count() == 0
 
 
-@in_browser
+@pytest.mark.browser
 def test_without_scripts_all_is_text(browser: Any, shared: list[str]) -> None:
     """As a policy without `unsafe-inline` has it, or a notebook that is not trusted."""
     context = browser.new_context()

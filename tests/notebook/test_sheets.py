@@ -86,7 +86,6 @@ def page_of(outputs: list[str], theme: str) -> str:
 
 
 @pytest.mark.browser
-@pytest.mark.xdist_group("browser")
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_outputs_look_as_with_the_whole_sheet(page: Any, outputs: list[str], theme: str) -> None:
     """Alone, and beside others whose rules come in another order."""
@@ -107,7 +106,6 @@ def test_outputs_look_as_with_the_whole_sheet(page: Any, outputs: list[str], the
 
 
 @pytest.mark.browser
-@pytest.mark.xdist_group("browser")
 def test_the_stepper_looks_the_same_beside_any_output(page: Any) -> None:
     op = operator("sums", CELL)
     page.set_content('<!DOCTYPE html><title>t</title><body data-jp-theme-light="true"><div id="at"></div>')

@@ -24,7 +24,6 @@ pytest.importorskip("cloudpickle").register_pickle_by_value(
     sys.modules[__name__]
 )  # the workers cannot import the tests
 pytestmark = [
-    pytest.mark.xdist_group("cluster"),
     pytest.mark.filterwarnings("ignore"),  # what Dask warns of is not ours
     pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals"),
 ]

@@ -242,11 +242,9 @@ def _ends_of(emitter: Any, value: str, lanes: int, active: str | None) -> list[t
 
 
 def check_divisor(context: Any, emitter: Any, node: Any, by_zero: str) -> None:
-    """Stop where a divisor is zero."""
-    lanes = node.dtype.lanes
-    if emitter.void or emitter.mask is not None:
+    """Stop where a divisor is zero in a lane that is on."""
+    if emitter.void:
         return
-    if lanes > 1:
-        name = context.text.declare(f"llvm.vector.reduce.or.v{lanes}i1", "i1", f"<{lanes} x i1>")
-        by_zero = emitter.out.op(f"call i1 {name}(<{lanes} x i1> {by_zero})")
-    emitter.fail_unless(emitter.out.op(f"xor i1 {by_zero}, true"), context.site("zero", node), [])
+    lanes = node.dtype.lane_code
+    some = emitter.some_lane(emitter.also_masked(by_zero, lanes), lanes)
+    emitter.fail_unless(emitter.out.op(f"xor i1 {some}, true"), context.site("zero", node), [])
