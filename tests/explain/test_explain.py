@@ -519,7 +519,7 @@ def test_threads_that_are_started_often_cost_time() -> None:
 
 # ---------------------------------------------------------------------------- any cell
 
-SEEDS = 12
+SEEDS = 6
 
 
 def explained_both(seed: int) -> None:

@@ -38,7 +38,7 @@ z.vectorize(ji)
 def loaded(shell: Any, capsys: pytest.CaptureFixture[str]) -> Any:
     """The shell with an operator and a schedule."""
     run(shell, TENSOR)
-    run(shell, SCHEDULE)
+    run(shell, SCHEDULE.replace("--name", "--quiet --name"))  # what it shows takes most of its time
     capsys.readouterr()
     return shell
 

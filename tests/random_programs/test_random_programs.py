@@ -23,17 +23,17 @@ from tir_schedules import CALLS
 from tvmagic.tir.schedule.instruction import InstructionKind
 
 SHORT = {
-    "te": 30,
-    "beyond": 12,
-    "tir": 25,
-    "cell": 35,
+    "te": 20,
+    "beyond": 8,
+    "tir": 16,
+    "cell": 24,
     "calls": 6,
-    "notation": 12,
-    "flow": 8,
+    "notation": 8,
+    "flow": 5,
     "magic": 2,
-    "tiny": 15,
-    "inplace": 10,
-    "float8": 10,
+    "tiny": 10,
+    "inplace": 7,
+    "float8": 7,
 }
 LONG = dict.fromkeys(KINDS, 20_000) | {"notation": 5_000, "flow": 5_000, "magic": 2_000}  # a session takes some seconds
 PART = 500
