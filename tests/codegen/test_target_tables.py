@@ -27,7 +27,7 @@ X86_64, ARM_64, RISCV_64 = ("llvm -mtriple=" + arch + "-linux-gnu" for arch in (
         (256, "", "", (256, 16)), (256, "", "avx", (128, 16)), (256, "", "avx2", (128, 16)), (256, "avx", "", (256, 16)),
         (256, "avx512f", "", (512, 32)), (256, "", "avx512f", (256, 16)), (256, "", "fma", (256, 16)),
         (512, "", "", (512, 32)), (512, "avx", "", (512, 32)), (512, "avx2", "", (512, 32)), (512, "", "avx512f", (256, 16)),
-        (512, "", "avx512f avx2", (128, 16)), (512, "", "avx512f avx", (128, 16)), (512, "", "sse", (512, 32)),
+        (512, "", "avx2", (128, 16)), (512, "", "avx", (128, 16)), (512, "", "avx512f avx2", (128, 16)), (512, "", "avx512f avx", (128, 16)), (512, "", "sse", (512, 32)),
     ],
 )  # fmt: skip
 def test_vectors_of_x86_by_features(own: int, on: str, off: str, vectors: tuple[int, int]) -> None:
@@ -246,6 +246,8 @@ def test_levels_that_there_are_not(level: int) -> None:
         ("", "x86_64-unknown-linux-gnu", True), ("x86_64-linux-gnu", "x86_64-unknown-linux-gnu", True), ("x86_64-unknown-linux-gnu", "x86_64-unknown-linux-gnu", True),
         ("x86_64-pc-windows-msvc", "x86_64-unknown-linux-gnu", False), ("aarch64-linux-gnu", "x86_64-unknown-linux-gnu", False), ("x86_64-unknown-freebsd", "x86_64-unknown-linux-gnu", False),
         ("x86_64-gnu", "x86_64-unknown-linux-gnu", False), ("x86_64", "x86_64-unknown-linux-gnu", False), ("arm64-apple-darwin", "arm64-apple-darwin23", True), ("linux-x86_64", "x86_64-unknown-linux-gnu", False),
+        ("arm64-apple-ios", "arm64-apple-darwin23.1.0", False), ("arm64-apple-macosx14.0", "arm64-apple-darwin23.1.0", True), ("x86_64-linux-musl", "x86_64-unknown-linux-gnu", True),
+        ("x86_64-w64-windows-gnu", "x86_64-pc-windows-msvc", True), ("x86_64-pc-freebsd", "x86_64-pc-linux-gnu", False),
     ],
 )  # fmt: skip
 def test_code_that_can_run_in_this_process(asked: str, own: str, here: bool, monkeypatch: pytest.MonkeyPatch) -> None:

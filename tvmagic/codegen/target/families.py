@@ -168,9 +168,9 @@ class X86(Family):
             bits, registers = 512, 32
         elif "avx2" in on or "avx" in on:
             bits = max(bits, 256)
-        if bits == 512 and "avx512f" in off:
+        if bits == 512 and off & {"avx512f", "avx2", "avx"}:
             bits, registers = 256, 16
-        if bits == 256 and ("avx" in off or "avx2" in off):
+        if bits == 256 and off & {"avx2", "avx"}:
             bits = 128
         return bits, registers
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["System", "system_of_triple"]
+__all__ = ["System", "named_systems", "system_of_triple"]
 
 
 @dataclass(frozen=True)
@@ -35,3 +35,13 @@ _SYSTEMS = (
 def system_of_triple(triple: str) -> System:
     """The operating system that a target triple names; one of POSIX if it is not known."""
     return next(system for system in _SYSTEMS if re.search(system.words, triple))
+
+
+_SAID_OTHERWISE = {"macos": "darwin", "macosx": "darwin", "win32": "windows"}
+_NO_SYSTEM = {"", "unknown", "none", "pc", "apple", "gnu", "musl", "msvc"}
+
+
+def named_systems(triple: str) -> set[str]:
+    """The words for systems behind the architecture of a triple: without vendors, C libraries and versions."""
+    words = {re.sub(r"[\d.]+$", "", word) for word in triple.split("-")[1:]}
+    return {_SAID_OTHERWISE.get(word, word) for word in words} - _NO_SYSTEM

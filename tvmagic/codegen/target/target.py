@@ -15,6 +15,7 @@ from tvmagic.codegen.target.families import NVPTX, AArch64, Family, OpenCL, Risc
 from tvmagic.codegen.target.host import host_cpu, host_triple
 from tvmagic.codegen.target.kinds import KINDS, TargetKind
 from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
+from tvmagic.codegen.target.systems import named_systems
 from tvmagic.codegen.target.tags import tagged_target
 from tvmagic.errors import BuildError, TVMagicError, did_you_mean
 from tvmagic.ir import Identified, register_json
@@ -222,8 +223,11 @@ class Target(Identified):
         """Whether the code can run in this process."""
         if self.has_kernels:
             return False
-        own, asked = host_triple().split("-"), self.mtriple.split("-")
-        return not self.mtriple or asked[0] == own[0] and bool(set(asked[1:]) & set(own[1:]) - {"unknown", "gnu"})
+        if not self.mtriple:
+            return True
+        own = host_triple()
+        same_system = named_systems(self.mtriple) & named_systems(own)
+        return self.mtriple.split("-")[0] == own.split("-")[0] and bool(same_system)
 
     @property
     def machine(self) -> Machine:
