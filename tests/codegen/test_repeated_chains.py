@@ -77,6 +77,53 @@ def test_other_loops_may_become_vectors(step: str) -> None:
     assert "vectorize.enable" not in code(reduction(WHOLE, 8))
 
 
+# A step of each kind whose code leads to the value before it by many ways, and steps of one way: so many of them in a
+# chain, as loops over `r` and over two values of `k` that LLVM unrolls, stay scalar.
+OPERATIONS = [
+    ("bfloat16", "S[i] + X[k]", 10), ("bfloat16", "T.min(S[i], X[k])", 6), ("float32", "T.exp(S[i]) * X[k]", 4),
+    ("float32", "T.tanh(S[i]) * X[k]", 4), ("float16", "T.exp(S[i]) * X[k]", 4), ("int32", "S[i] // X[k]", 10),
+    ("int32", "T.floormod(S[i], X[k])", 10), ("int16", "T.truncmod(S[i], X[k])", 10),
+    ("int32", 'T.Cast("int32", T.Cast("float32", S[i])) + X[k]', 10), ("int64", "S[i] * S[i] + X[k]", 20),
+    ("int32", "T.shift_left(S[i], X[k])", 10),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "step", "most"), OPERATIONS, ids=[f"{d} {s}" for d, s, _ in OPERATIONS])
+def test_operations_whose_code_repeats_what_it_computes_from(dtype: str, step: str, most: int) -> None:
+    def text(count: int) -> str:
+        return "\n".join([
+            "@T.prim_func",
+            f'def main(X: T.Buffer((8,), "{dtype}"), S: T.Buffer((60,), "{dtype}")):',
+            '    T.func_attr({"tir.noalias": T.bool(True)})',
+            "    for i in range(60):",
+            f'        S[i] = T.Cast("{dtype}", 3)',
+            f"        for r, k in T.grid({count // 2}, 2):",
+            f"            S[i] = {step}",
+        ])  # fmt: skip
+
+    assert "vectorize.enable" in code(text(most)) and "vectorize.enable" not in code(text(2))
+    tvmagic.build(from_source(text(most)), target="llvm -mcpu=x86-64-v2")
+
+
+def test_functions_in_place_may_become_vectors() -> None:
+    """What they begin with is another value in each iteration."""
+    text = "\n".join([
+        "@T.prim_func",
+        'def main(S: T.Buffer((60,), "float32"), X: T.Buffer((8,), "float32")):',
+        "    for i in range(60):",
+        "        S[i] = T.exp(T.tanh(T.sigmoid(T.min(S[i], X[0]))))",
+        "        S[i] = T.exp(T.tanh(T.sigmoid(T.min(S[i], X[1]))))",
+    ])  # fmt: skip
+    assert "vectorize.enable" not in code(text)
+    begun = text.replace("range(60):\n", "range(60):\n        S[i] = X[2]\n")
+    assert "vectorize.enable" in code(begun)
+
+
+@pytest.mark.parametrize("step", ["S[i] * X[k]", "S[i] + X[k]", "S[i] / X[k]", "T.sqrt(S[i])", "T.fabs(S[i])"])
+def test_steps_of_one_way_are_as_many_as_they_are(step: str) -> None:
+    assert "vectorize.enable" not in code(reduction(f"S[i] = {step}"))
+
+
 def code(text: str) -> str:
     return llvm_ir(tvmagic.lower(from_source(text)), optimize=False)
 
