@@ -79,3 +79,13 @@ def test_tiles_that_do_not_divide_are_vectors(target: str, register: str, factor
     op = operator("op", "A: float32[300, 300]\nB: float32[300, 300]\nC[i, j] += A[i, k] * B[k, j]")
     calls = f"i, j = C.op.axis\nk, = s[C].op.reduce_axis\njo, ji = s[C].split(j, {factor})\ns[C].reorder(i, k, jo, ji)\ns[C].vectorize(ji)"
     assert tvmagic.build(schedule(op, calls, "tiled").lower(), target=target).get_source("asm").count(register) > 4
+
+
+@pytest.mark.parametrize(
+    ("loop", "versions"),
+    [("range(3)", False), ("range(4)", True), ("range(5)", True), ("range(1, 9)", False), ("range(n, n + 8)", False), ("range(n)", False), ("T.unroll(8)", False)],
+)  # fmt: skip
+def test_loops_that_have_two_versions(loop: str, versions: bool) -> None:
+    """Those of four iterations or more, counted from 0."""
+    text = PROGRAM.format(condition="i * 7 + j < n", extent=8).replace("for j in range(8)", f"for j in {loop}")
+    assert (tail_versions(loop_of(text), True, unsure) is not None) is versions

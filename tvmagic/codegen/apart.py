@@ -26,7 +26,7 @@ def optimized_apart(
     return _asked(text, json.dumps(target.export()), options, imports)
 
 
-@lru_cache(maxsize=64)
+@lru_cache
 def _asked(text: str, target: str, options: tuple[str, ...], imports: tuple[str, ...]) -> tuple[str, str] | None:
     asked = json.dumps({"text": text, "imports": imports, "target": target, "options": options})
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}

@@ -43,7 +43,7 @@ define double @probe(ptr %p, i64 %n) {
 """
 
 
-@lru_cache(maxsize=64)
+@lru_cache
 def check_machine(triple: str, cpu: str, features: str) -> None:
     """Raise BuildError if LLVM does not know the processor or a feature, or cannot make code for them."""
     for feature in filter(None, features.split(",")):
@@ -100,7 +100,7 @@ def why_refused(
     return _refusal(*machine, text)
 
 
-@lru_cache(maxsize=256)
+@lru_cache
 def _refusal(triple: str, cpu: str, features: str, text: str) -> str | None:
     done = _probe(triple, cpu, features, text)
     if done is None or done.returncode == 0:

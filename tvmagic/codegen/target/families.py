@@ -111,7 +111,7 @@ def families() -> list[type[Family]]:
     return list(_FAMILIES)
 
 
-@lru_cache(maxsize=64)
+@lru_cache
 def family_of_triple(triple: str) -> Family:
     """The family of a triple, or of this machine if it is empty; plain `Family` of an architecture that is not known."""
     text = triple or platform.machine().lower()

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from tvmagic.codegen.target.families import Family, K, M, family_of_triple
 from tvmagic.codegen.target.host import has_llvm
@@ -147,7 +147,7 @@ class Machine:
         return Tile(*chosen, lanes, self.vector_registers)
 
 
-@lru_cache(maxsize=64)
+@lru_cache
 def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | None) -> Machine:
     """The processor `cpu` with LLVM's `features` (`+avx2,-fma`); `is_host` if this process runs on it."""
     family = family_of_triple(triple)
@@ -187,7 +187,7 @@ def described(triple: str, cpu: str, features: str, is_host: bool, cores: int | 
     )
 
 
-@lru_cache(maxsize=1)
+@cache
 def _count() -> int:
     """The cores that this process may use."""
     try:
@@ -201,7 +201,7 @@ def _count() -> int:
 _SYSTEM = pathlib.Path("/sys/devices/system/cpu")
 
 
-@lru_cache(maxsize=1)
+@cache
 def host_caches() -> tuple[Cache, ...]:
     """The data caches of this machine's first core by the operating system; empty if it does not tell them."""
     try:
@@ -252,7 +252,7 @@ def _mac_number(name: str) -> int:
     return int(done.stdout) if done.stdout.strip().isdigit() else 0
 
 
-@lru_cache(maxsize=1)
+@cache
 def _host_line() -> int | None:
     try:
         return int((_SYSTEM / "cpu0" / "cache" / "index0" / "coherency_line_size").read_text())

@@ -31,7 +31,7 @@ _SYSTEMS = (
 )
 
 
-@lru_cache(maxsize=64)
+@lru_cache
 def system_of_triple(triple: str) -> System:
     """The operating system that a target triple names; one of POSIX if it is not known."""
     return next(system for system in _SYSTEMS if re.search(system.words, triple))

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
@@ -422,7 +422,7 @@ def resolved(target: Any = None) -> Target:
     return result
 
 
-@lru_cache(maxsize=2)
+@cache
 def _initialize(every_target: bool) -> None:
     import llvmlite.binding as llvm
 
@@ -478,7 +478,7 @@ def _checked(target: Target) -> tuple[str, str, str]:
     return parts
 
 
-@lru_cache(maxsize=32)
+@lru_cache
 def _layout(triple: str, cpu: str, features: str, level: int) -> str:
     return str(_machine(triple, cpu, features, level).target_data)
 
@@ -495,7 +495,7 @@ def has_fma(target: Target) -> bool:
     return _has_fma(triple, cpu, features)
 
 
-@lru_cache(maxsize=32)
+@lru_cache
 def _has_fma(triple: str, cpu: str, features: str) -> bool:
     import llvmlite.binding as llvm
 

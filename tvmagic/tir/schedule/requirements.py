@@ -45,7 +45,6 @@ __all__ = [
     "check_subtree_compact_dataflow",
     "is_complete",
     "is_output",
-    "is_reduction",
     "matched_parts",
     "scope_root",
 ]
@@ -117,10 +116,6 @@ def reduction_failure(
 
 def is_complete(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> bool:
     return complete_failure(state, block, root) is None
-
-
-def is_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> bool:
-    return reduction_failure(state, block, root) is None
 
 
 def check_complete(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> None:

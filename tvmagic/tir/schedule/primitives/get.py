@@ -12,20 +12,6 @@ from tvmagic.tir.schedule.requirements import is_output, scope_root
 from tvmagic.tir.schedule.state import ScheduleState
 
 
-def _function_named(state: ScheduleState, func_name: str | None) -> str:
-    if func_name is not None:
-        return func_name
-    names = [var.name_hint for var in state.functions.values()]
-    if len(names) == 1:
-        return names[0]
-    if "main" in names:
-        return "main"
-    raise FunctionChoiceError(
-        "the schedule does not know which function to be working on: the module has several functions",
-        hint="say which one with func_name or work_on",
-    )
-
-
 @primitive("GetBlock", pure=True)
 def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> BlockRef:
     """The block called `name` in the function `func_name` (the one worked on by default).
@@ -37,7 +23,11 @@ def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> 
     >>> sch.get(sch.get_block("B")).name_hint
     'B'
     """
-    func_name = _function_named(state, func_name)
+    if func_name is None:
+        raise FunctionChoiceError(
+            "the schedule does not know which function to be working on: the module has several functions",
+            hint="say which one with func_name or work_on",
+        )
     roots = {var.name_hint: sref for sref, var in state.functions.items()}
     if func_name not in roots:
         raise ScheduleError(f"the module has no function `{func_name}` with blocks")
