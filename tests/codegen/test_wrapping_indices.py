@@ -8,6 +8,8 @@ import pytest
 
 import tvmagic
 from tvmagic import te, tir
+from tvmagic.operators import operator
+from tvmagic.operators.scheduling import schedule
 
 INDICES: dict[str, tuple[int, Callable[[Any, int], Any], Callable[[Any, int], Any]]] = {
     "floormod of 4": (4, lambda i, first: (i + first) % 4, lambda i, first: (i + first) % 4),
@@ -33,3 +35,34 @@ def test_a_loop_over_an_index_that_wraps_around(name: str, length: int) -> None:
         y = np.zeros(length, "float32")
         tvmagic.build(s, [X, Y])(x, y)
         np.testing.assert_allclose(y, np.exp(x[1:8]).max(0)[wanted(np.arange(length), first)], rtol=1e-6)
+
+
+# values that are computed from indices alone and leave their type: hashes, and comparisons of what wraps around
+HASHES = {
+    "(i * 1664525 + 1013904223) // 65536 % 32768": lambda i: (i * 1664525 + 1013904223) // 65536 % 32768,
+    "(int32(i) * 1103515245 + 12345) % 97": lambda i: (i * 1103515245 + 12345) % 97,
+    "max(i + 2147483647, 1)": lambda i: np.maximum(i + np.int32(2147483647), 1),
+    "min(i - 2147483647 - 2, 5)": lambda i: np.minimum(i - np.int32(2147483647) - 2, 5),
+    "int32(i + 2147483647 > i)": lambda i: (i + np.int32(2147483647) > i).astype("int32"),
+    "i * 1073741824 // 4": lambda i: i * np.int32(1073741824) // 4,
+    "2147483647 - (0 - i * 1073741824) // 3": lambda i: np.int32(2147483647) - (0 - i * np.int32(1073741824)) // 3,
+    "int32((int64(i) * 6364136223846793005 + 1442695040888963407) >> 33)": lambda i: (
+        (i.astype("int64") * 6364136223846793005 + 1442695040888963407) >> 33
+    ).astype("int32"),
+}
+SCHEDULES = (
+    "", "o, v = s[Y].split(s[Y].op.axis[0], factor=8)\ns[Y].vectorize(v)\ns[Y].parallel(o)",
+    "o, v = s[Y].split(s[Y].op.axis[0], nparts=7)\ns[Y].unroll(o)", "o, v = s[Y].split(s[Y].op.axis[0], factor=24)\ns[Y].reorder(v, o)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HASHES)
+def test_values_of_indices_wrap_around_as_in_numpy(text: str) -> None:
+    op = operator("f", f"i: range(3000)\nY[i] = {text}")
+    with np.errstate(over="ignore"):
+        wanted = HASHES[text](np.arange(3000, dtype="int32"))
+    assert wanted.dtype == np.int32
+    for number, calls in enumerate(SCHEDULES):
+        version = schedule(op, calls, f"v{number}") if calls else op.version("plain")
+        np.testing.assert_array_equal(version(), wanted, err_msg=calls)
+    assert op.check().ok

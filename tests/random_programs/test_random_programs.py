@@ -68,6 +68,7 @@ SEEDS: dict[str, dict[int, str]] = {
         992670: "a check of a row that a lane that is off would read",
         700158: "virtual threads of a layout that begins before 0",
         5003429: "a minimum of bfloat16 that LLVM visits again for each use",
+        5005347: "a sum of an index and a large number that wraps around",
         5000007: "the state of a scan behind the steps that are read",
     },
     "beyond": {},

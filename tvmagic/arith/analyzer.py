@@ -78,7 +78,7 @@ class Analyzer:
     ) -> None:
         self.fast_math = fast_math
         self.trusting = trusting
-        self.wraps = Wrapping()
+        self.wraps = Wrapping(lambda e: self.bounds.visit(e))
         self.structure = Structure()
         self.effort = Effort()
         self.contains_vscale = ContainsVscale()
@@ -178,6 +178,7 @@ class Analyzer:
 
         def leave() -> None:
             self._constraints.pop()
+            self.wraps.forget()
             self._sets = sets
             self._take_memos()
             if version is self._version:
@@ -188,6 +189,7 @@ class Analyzer:
     def changed(self) -> None:
         """Forget results that rest on what was known before."""
         self._version = object()
+        self.wraps.forget()
         self._take_memos()
 
     def _take_memos(self) -> tuple[Any, ...]:

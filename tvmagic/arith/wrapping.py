@@ -2,8 +2,9 @@
 
 Indices and sizes are computed from loop variables and sizes and do not overflow in a program that is right; TVM's
 rules (`x < x + 1`, `x * 2 // 2` is `x`) rest on that. What is loaded from an array, and what is computed from it, is
-data: it wraps around as NumPy's integers do, and so do all integers other than int32 and int64. Rules and bounds ask
-here, and only here, which of the two they have before them.
+data: it wraps around as NumPy's integers do, and so do all integers other than int32 and int64. So does what is seen to
+leave its type: a hash such as `i * 1103515245 + 12345` where `i` is known to reach 2. Rules and bounds ask here, and
+only here, which of the two they have before them.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.ir import (
+    Add,
     BinaryOp,
     Broadcast,
     BufferLoad,
     Call,
     CallEffect,
     Cast,
+    IntImm,
     Let,
+    Mul,
     Not,
     Op,
     PrimExpr,
@@ -27,11 +31,13 @@ from tvmagic.ir import (
     Reduce,
     Select,
     Shuffle,
+    Sub,
     Var,
 )
+from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.query import is_call
 
-__all__ = ["POS_INF", "Wrapping", "fit"]
+__all__ = ["POS_INF", "Wrapping", "fit", "leaves_type"]
 
 Bound = tuple[int, int]
 POS_INF = (1 << 63) - 1  # as an end: nothing is known. So is its negative
@@ -105,15 +111,22 @@ class FromParts:
         return memo[id(e)][1]
 
 
+# Whether values leave their type is only asked where a number of this size is added or multiplied with.
+_LARGE = 1 << 20
+
+
 class Wrapping(FromParts):
     """`wraps(e)`: whether the integer `e` may wrap around.
 
-    A variable is an index or a size unless `define` told that its value is data.
+    A variable is an index or a size unless `define` told that its value is data. `bound` gives the ends between which
+    an expression is known to lie.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bound: Callable[[PrimExpr], Bound]) -> None:
         super().__init__()
         self.data: set[Var] = set()
+        self.bound = bound
+        self.asked = False  # whether something remembered rests on bounds
 
     def define(self, var: Var, value: PrimExpr | None = None) -> None:
         """Let `var` be data where `value` is; without a value it is."""
@@ -121,9 +134,54 @@ class Wrapping(FromParts):
             self.data.add(var)
             self.memo = {}
 
+    def forget(self) -> None:
+        """Other bounds are known now."""
+        if self.asked:
+            self.memo, self.asked = {}, False
+
     def has(self, node: PrimExpr) -> bool:
         """Whether `node` is data that its parts are not."""
-        return (isinstance(node, Var) and node in self.data) or _reads_data(node)
+        return (isinstance(node, Var) and node in self.data) or _reads_data(node) or self._leaves_type(node)
+
+    def _leaves_type(self, node: PrimExpr) -> bool:
+        return isinstance(node, (Add, Sub, Mul, Ramp)) and leaves_type(node, self._known)
+
+    def _known(self, e: PrimExpr) -> Bound:
+        self.asked = True
+        return self.bound(e)
+
+
+def leaves_type(node: BinaryOp | Ramp, bound: Callable[[PrimExpr], Bound]) -> bool:
+    """Whether a sum, a product or a ramp with a large number has, by what `bound` knows of its parts, values outside its
+    type."""
+    number, other, turned = (_number(node.stride), node.base, False) if isinstance(node, Ramp) else _operands(node)
+    if number is None or abs(number) < _LARGE:
+        return False
+    limits = integer_limits(node.dtype.element_of)
+    ends = bound(other)
+    if ends[0] <= max(limits[0], -POS_INF) or ends[1] >= limits[1]:
+        return False  # nothing is known
+    if isinstance(node, Ramp):
+        values = [end + number * last for end in ends for last in (0, node.dtype.lanes - 1)]
+    else:
+        values = [_exact(type(node), *((number, end) if turned else (end, number))) for end in ends]
+    return min(values) < limits[0] or max(values) > limits[1]
+
+
+def _operands(node: BinaryOp) -> tuple[int | None, PrimExpr, bool]:
+    """The operand that is a number, the other one, and whether the number comes first."""
+    number = _number(node.b)
+    return (number, node.a, False) if number is not None else (_number(node.a), node.b, True)
+
+
+def _number(e: PrimExpr) -> int | None:
+    """The value of a number, or of a vector of one."""
+    e = e.value if isinstance(e, Broadcast) else e
+    return e.value if isinstance(e, IntImm) else None
+
+
+def _exact(kind: type, a: int, b: int) -> int:
+    return a * b if kind is Mul else a + b if kind is Add else a - b
 
 
 def fit(bound: Bound, limits: Bound) -> Bound:

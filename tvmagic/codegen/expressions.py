@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tvmagic.arith.wrapping import leaves_type
 from tvmagic.codegen.conversions import CONVERSIONS, family
 from tvmagic.codegen.divisions import float_division, integer_division, low_bits
 from tvmagic.codegen.emit import FunctionText
@@ -258,7 +259,8 @@ class ExpressionEmitter(LaneMasks, Visitor):
             return self.out.op(f"f{name} {order}contract {kind} {a}, {b}")
         if dtype.is_bool:
             return self.out.op(f"{_OF_BOOLS[type(node)]} {kind} {a}, {b}")
-        if dtype.is_int and dtype.bits >= 32 and self.is_index(a) and self.is_index(b):
+        is_index = dtype.is_int and dtype.bits >= 32 and self.is_index(a) and self.is_index(b)
+        if is_index and not leaves_type(node, self.intervals.of):
             flag = "" if self.context.check_bounds else " nsw"
             result = self.out.op(f"{name}{flag} {kind} {a}, {b}")
             self.index_values.add(result)

@@ -58,7 +58,7 @@ from tvmagic.ir import (
 from tvmagic.ir import ops as op
 from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.expr import BOOL
-from tvmagic.ir.fold import FOLDERS
+from tvmagic.ir.fold import FOLDERS, wrap_int
 from tvmagic.ir.query import callee, is_call
 
 __all__ = ["RULES", "RewriteSimplifier", "observe_rules"]
@@ -110,6 +110,23 @@ _TRANSITIVE = Extension.TransitivelyProveInequalities.value
 _AND_OF_ORS = Extension.ConvertBooleanToAndOfOrs.value
 _BRANCHES = Extension.ApplyConstraintsToBooleanBranches.value
 _PRODUCT_AND_SUM = Extension.ComparisonOfProductAndSum.value
+
+
+def _offset(e: PrimExpr) -> int:
+    """The number at the end of a sum, or the number itself."""
+    if isinstance(e, IntImm):
+        return e.value
+    if isinstance(e, (Add, Sub)) and isinstance(e.b, IntImm):
+        return e.b.value if isinstance(e, Add) else -e.b.value
+    return 0
+
+
+def _too_far_apart(a: PrimExpr, b: PrimExpr) -> bool:
+    """Whether the difference of the numbers in `a` and `b` leaves their type, so that `a - b` says nothing of their order."""
+    if not a.dtype.is_index:
+        return False
+    offset = _offset(a) - _offset(b)
+    return wrap_int(offset, a.dtype) != offset
 
 
 class RewriteSimplifier(Mutator):
@@ -310,7 +327,7 @@ class RewriteSimplifier(Mutator):
         """What is known of `a` against `b`."""
         difference = _subtract(a, b)
         result = self.compare_constant(difference, 0)
-        if self.parent.wraps(difference):
+        if self.parent.wraps(difference) or _too_far_apart(a, b):
             return self.compare_data(a, b, result)
         if result in (IS_EQ, IS_LT, IS_GT):
             return result
