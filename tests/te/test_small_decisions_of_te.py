@@ -11,12 +11,14 @@ from tvmagic import te
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet
 from tvmagic.errors import ScheduleError
-from tvmagic.ir import IntImm, IterVar, Range, SizeVar
+from tvmagic.ir import Call, CallEffect, GlobalVar, IntImm, IterVar, Op, Range, SizeVar, Var
 from tvmagic.passes import PassContext
 from tvmagic.te.schedule import Schedule
 from tvmagic.te.schedule.attributes import AttachType, IterVarAttr
 from tvmagic.te.schedule.auto_inline import is_broadcast, is_elem_wise, is_injective
+from tvmagic.te.schedule.cache import _earlier_rows
 from tvmagic.te.schedule.infer_bound import _first, _inside_shape, needs_relax
+from tvmagic.te.schedule.inline import _has_effect
 from tvmagic.te.schedule.rfactor import _connected
 from tvmagic.te.schedule.scan import scan_fix_point_analysis
 from tvmagic.te.schedule.thread import StorageRank, ThreadScope
@@ -286,3 +288,25 @@ def test_attributes_of_loops_say_nothing_by_default() -> None:
     second.pragma_values.append(1)
     second.dim_align_offset = 3
     assert first.pragma_values == [] and first.dim_align_offset == 0 and second.copy().pragma_values == [1]
+
+
+@pytest.mark.parametrize("effect", list(CallEffect), ids=lambda effect: effect.name)
+def test_indices_that_change_something_are_computed_once(effect: CallEffect) -> None:
+    op = next((op for _, op in sorted(Op.registry.items()) if op.effect == effect), None)
+    if op is not None:
+        call = Call("int32", op, [])
+        assert _has_effect(call + 1) == (effect > CallEffect.READ_STATE)
+    assert _has_effect(Call("int32", GlobalVar("f"), [])) and not _has_effect(SizeVar("n") + 1)
+
+
+def test_rows_of_a_state_that_a_step_reads_before_its_own() -> None:
+    state, x = te.placeholder((6, 8), name="state"), te.placeholder((6, 8), name="X")
+    first = te.compute((2, 8), lambda t, i: x[t, i], name="first")
+    body = lambda t, i: state[t - 1, 7 - i] + state[t - 2, i] * state[t - 1, i] + state[0, i] + x[t - 1, i]  # noqa: E731
+    update = te.compute((6, 8), body, name="update")
+    scan = te.scan(first, update, state, inputs=[x], name="scan")
+    stage = te.create_schedule(scan.op)[update]
+    t, i = (iv.var for iv in update.op.axis)
+    blocks = Var("o") * 4 + Var("p")
+    assert [str(row) for row in _earlier_rows(stage, update.op, {t: blocks, i: i})] == ["t - 1", "t - 2"]
+    assert _earlier_rows(stage, update.op, {t: t, i: blocks}) == []

@@ -328,7 +328,7 @@ class _Generator:
 
     def build(self, shape: _Shape, dtype: str) -> str:
         """Text that builds the value; `dtype` is the type of numbers without other operands."""
-        if shape.value is True or shape.value is False:
+        if isinstance(shape.value, bool):
             return f"make_const(e.dtype, {int(shape.value)})"
         if shape.is_int():
             if shape.name:

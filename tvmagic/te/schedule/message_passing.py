@@ -53,10 +53,8 @@ def pass_down_domain(stage: Stage, ranges: dict[IterVar, Range], analyzer: Analy
             raise DefectError(f"stage `{stage.name}`: `{missing[0].var.name}` has no range")
     for iv, attr in stage.iter_var_attrs.items():
         if attr.bind_thread is not None and iv in ranges:
-            range_ = ranges[iv]  # threads count from 0, whatever the loop begins with
-            if not is_const(range_.min, 0):
-                range_ = Range.from_min_extent(make_zero(range_.extent.dtype), range_.extent)
-            update(attr.bind_thread, range_)
+            extent = ranges[iv].extent  # threads count from 0, whatever the loop begins with
+            update(attr.bind_thread, Range.from_min_extent(make_zero(extent.dtype), extent))
 
 
 def threads_below(stage: Stage) -> set[IterVar]:
@@ -223,6 +221,4 @@ def _same_range(a: Range, b: Range) -> bool:
     """Whether two ranges are the same, expression by expression."""
     from tvmagic.ir.equal import structural_equal
 
-    if a is b:
-        return True
     return structural_equal(a.min, b.min) and structural_equal(a.extent, b.extent)

@@ -101,14 +101,15 @@ class Stage(LoopCalls, LoopMarks, BufferCalls):
             raise self.error(f"compute_at `{parent.name}`, which is in another group")
 
     def _check_cycle(self, parent: Stage) -> None:
-        seen: Stage | None = parent
-        steps = 0
-        while seen is not None and steps < 100_000:
-            spec = seen.get_attach_spec()
+        above: Stage | None = parent
+        passed: set[Stage] = set()  # groups may have closed a cycle without this stage
+        while above is not None and above not in passed:
+            passed.add(above)
+            spec = above.get_attach_spec()
             if not spec.is_attached:
                 return
-            seen, steps = spec.attach_stage, steps + 1
-            if seen is self:
+            above = spec.attach_stage
+            if above is self:
                 raise self.error(
                     f"compute_at `{parent.name}`, which is computed at `{self.name}` itself",
                     f"call compute_root on stage `{parent.name}` first",

@@ -1,0 +1,513 @@
+"""Ways through operators that few cells take: peaks, verdicts, unfinished cells, rare expressions and mistakes."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvmagic import tir
+from tvmagic.arith import Analyzer
+from tvmagic.codegen.target import resolved
+from tvmagic.errors import DiagnosticError, TVMagicError
+from tvmagic.ir import IntImm, IRModule
+from tvmagic.notation.source import Source
+from tvmagic.operators import Operator, operator, peaks
+from tvmagic.operators.access import trace_all
+from tvmagic.operators.access_bounds import _elements
+from tvmagic.operators.analysis import read_before_written, written_buffers
+from tvmagic.operators.comparison import _with_tolerance, compare
+from tvmagic.operators.editing import edit, editable, program_text, step_number, unedited
+from tvmagic.operators.error_interpreter import run_with_errors
+from tvmagic.operators.examples import example_lines
+from tvmagic.operators.javascript import javascript
+from tvmagic.operators.numpy_code import numpy_code
+from tvmagic.operators.operator import as_operator
+from tvmagic.operators.peaks import Peaks, kept_peaks, measured_peaks
+from tvmagic.operators.quiet import shared
+from tvmagic.operators.races import _marks, loops_of, place_of, races_of
+from tvmagic.operators.running import run_python
+from tvmagic.operators.scheduling import schedule
+from tvmagic.operators.unfinished import _is_harmless, complete_statements, evaluated, schedule_names, tensor_names
+from tvmagic.operators.unwritten import left_unwritten
+from tvmagic.operators.verify import EQUAL, verify
+from tvmagic.script import from_source
+from tvmagic.te.error_bound import parts
+
+DENSE = "X: float32[8, 6]\nW: float32[4, 6]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = max(Y[i, j], 0)"
+
+
+def refused(call: Any) -> TVMagicError:
+    with pytest.raises(TVMagicError) as caught:
+        call()
+    return caught.value
+
+
+def function(text: str, parameters: str = 'X: T.Buffer((8,), "float32"), Y: T.Buffer((8,), "float32")') -> Any:
+    """A function of TensorIR with the given statements."""
+    body = "\n".join(f"    {line}" for line in text.split("\n"))
+    return from_source(f"@T.prim_func\ndef f({parameters}):\n{body}")
+
+
+# ---------------------------------------------------------------------------- peaks
+
+
+def test_peaks_are_measured_once_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv(peaks._FOLDER, str(tmp_path / "a" / "b"))
+    flops = iter((1e11, 2e11, 3e11))
+    monkeypatch.setattr(peaks, "peak_flops", lambda target: next(flops))
+    monkeypatch.setattr(peaks, "copy_bandwidth", lambda: 2e10)
+    target = "llvm -mcpu=haswell"
+    assert kept_peaks(target) is None
+    assert measured_peaks(target) == Peaks(1e11, 2e10) == measured_peaks(target) == kept_peaks(target)
+    assert measured_peaks(target, again=True) == Peaks(2e11, 2e10) == kept_peaks(target)
+    assert kept_peaks("llvm -mcpu=skylake-avx512") is None  # of wider vectors
+    path = tmp_path / "a" / "b" / "machine.json"
+    kept = json.loads(path.read_text())
+    (key,) = kept
+    assert key == f"{resolved('llvm').machine.name}, 256 bits, 16 registers" and [
+        p.name for p in path.parent.iterdir()
+    ] == [path.name]
+    for wrong in ("{", "[1]", "3", json.dumps({key: 3}), json.dumps({key: [1.0]}), json.dumps({key: [1.0, 2.0, 3.0]})):
+        path.write_text(wrong)
+        assert kept_peaks(target) is None
+    for values in ([0, 1.0], [1.0, 0], [-1.0, 1.0], ["1", 2.0], [None, 1.0]):
+        path.write_text(json.dumps({key: values, "other": [1, 2]}))
+        assert kept_peaks(target) is None and peaks._read(path) == {"other": [1.0, 2.0]}
+    path.unlink()
+    path.parent.rmdir()
+    path.parent.write_text("no folder")
+    assert measured_peaks(target) == Peaks(3e11, 2e10) and kept_peaks(target) is None
+
+
+def test_the_best_of_some_measurements_is_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock of their own: measurements take 1, 0.5 and 2 seconds."""
+    moments = itertools.accumulate(itertools.cycle((1.0, 0.0, 0.5, 0.0, 2.0, 0.0)), initial=0.0)
+    monkeypatch.setattr(peaks, "time", SimpleNamespace(perf_counter=lambda: next(moments)))
+    assert peaks.copy_bandwidth(1, 3) == 2 * (1 << 20) / 0.5
+    moments = itertools.accumulate(itertools.cycle((1.0, 0.0, 0.5, 0.0, 2.0, 0.0)), initial=0.0)
+    monkeypatch.setattr(peaks, "_ROUNDS", 7)
+    machine = resolved("llvm").for_this_machine().machine
+    lanes, count = machine.lanes("float32"), min(24, machine.vector_registers - 4)
+    assert peaks.peak_flops(3) == 2 * lanes * count * 7 / 0.5
+    text = peaks._fma_text(8, 5)
+    assert text.count("@llvm.fmuladd.v8f32(") == 6 and text.count("phi <8 x float>") == 5 and text.count("fadd") == 4
+    assert "%s1 = fadd <8 x float> %b0, %b1" in text and "store <8 x float> %s4" in text
+
+
+# ---------------------------------------------------------------------------- verdicts
+
+
+def test_the_first_wrong_step_is_told_from_later_ones() -> None:
+    op = operator("dense", "X: float32[4]\nY[i] = X[i] + 1")
+    record = op.passes(schedule(op, "s[Y].unroll(s[Y].op.axis[0])"), code=False)
+    record.steps[:] = record.steps[-4:]
+    right = verify(record, op)
+    assert [(v.ok, v.text) for v in right] == [(True, EQUAL)] * 4
+    last = record.steps[-1].after
+    (func,) = last.functions.values()
+    empty = IRModule({"dense": func.with_body(tir.Evaluate(0))})
+    for step in record.steps[-2:]:
+        step.after = empty
+    wrong = verify(record, op)
+    assert [v.ok for v in wrong[-2:]] == [False, False] and wrong[:-2] == right[:-2]
+    assert wrong[-2].text == f"first to differ from NumPy: {wrong[-1].text}"
+    record.steps[-1].kind = "codegen"
+    record.steps[-2].after = None
+    assert [(v.ok, v.text) for v in verify(record, op)[-2:]] == [(None, ""), (None, "")]
+    record.steps[-2].after = record.steps[-1].after = 3
+    record.steps[-1].kind = "pass"
+    assert verify(record, op)[-1].text == "not run: a int cannot be run"
+    record.steps[-1].after = "text"
+    assert verify(record, op)[-1].text == ""
+    record.steps[-1].after = IRModule({"a": func, "b": func})
+    assert verify(record, op)[-1].text == "not run: the module has several functions"
+    record.steps[-1].after = IRModule({"a": func.with_body(tir.Evaluate(tir.call_extern("int32", "unheard", 1)))})
+    assert verify(record, op)[-1].ok is None
+
+
+# ---------------------------------------------------------------------------- unfinished cells
+
+
+def test_statements_that_are_finished() -> None:
+    texts = {
+        "a = 1\nb = (\nc = 2": ["a = 1", "c = 2"],
+        "a = 1\nb = (": ["a = 1"],
+        "for i in x:\n": [],
+        "a = 1\nfor i in x:\n    \n\n": ["a = 1"],
+        "if a:\n    b = 1\nc = ": ["if a:\n    b = 1"],
+        "": [],
+        "a = '\nb = 2": ["b = 2"],
+        ")\n)\n)": [],
+        "a = 1\x00": [],
+    }
+    for text, wanted in texts.items():
+        assert [ast.unparse(s) for s in complete_statements(text)] == wanted, text
+
+
+def test_which_statements_are_tried() -> None:
+    op = operator("dense", DENSE)
+    scope = schedule_names(op, "", {})
+    calls = {"split", "unroll", "axis"}
+    harmless = [
+        "a, b = s[Y].split(s[Y].op.axis[0], 8)", "s[Y].unroll(a)", "x = 3", "x = [1, 2][0]", "f = lambda i: i + 1",
+        "x = 2 * 3", "x = te.thread_axis('threadIdx.x')", "for i in range(3): s[Y].unroll(s[Y].op.axis[0])", "pass",
+        "x = f'{1}'", "x = 65536", "x = a if b else c", "s[Y].op.axis", "x = min(1, 2)",
+    ]  # fmt: skip
+    harmful = [
+        "x.y = 3", "x[0] = 3", "x = s._stages", "x = 65537", "x = -65537 + 1", "x = 2 ** 3", "x = 1 << 3", "x = 'a' * 3",
+        "x = y * 3", "open('f')", "x = other.split(1)", "import os", "while True: pass", "del x", "x += 1", "s[Y].pop()",
+        "te.placeholder((3,))", "np.thread_axis(1)", "(lambda: 1)()", "[i for i in x]", "x = len.__class__", "s[Y]()",
+        "x = 3 * 'a'", "def f(): pass", "assert x", "s.stages.unroll.append(3)",
+    ]  # fmt: skip
+    for text in harmless:
+        assert _is_harmless(ast.parse(text).body[0], calls, scope), text
+    for text in harmful:
+        assert not _is_harmless(ast.parse(text).body[0], calls, scope), text
+    assert not _is_harmless(ast.parse("min(1, 2)").body[0], calls, {**scope, "min": max})
+
+
+def test_values_of_unfinished_expressions() -> None:
+    op = operator("dense", DENSE)
+    names = schedule_names(op, "a, b = s[Y].split(s[Y].op.axis[0], 4)\nc = a.nothing\nd = b", {"e": 5, "_f": 6})
+    assert names["a"].var.name == "i.outer" and names["d"] is names["b"] and "c" not in names and "e" not in names
+    assert evaluated(" s[Z].op.axis[1] ", names).var.name == "j" and evaluated("s[Y].split(1)", names) is None
+    assert evaluated("min(3, 2)", names) == 2 and evaluated("1 / 0", names) is None and evaluated("s[", names) is None
+    assert {"sch", "s", "X", "Y", "Z"} <= names.keys() and "ir_sch" not in names
+    assert "ir_sch" in schedule_names(op, "ir_sch", {}) and names["s"] is not schedule_names(op, "", {})["s"]
+    assert type(schedule_names(op, "sch", {})["Y"]).__name__ == "BlockRV"
+    copied = schedule_names(op, "e = e", {"e": 5})
+    assert copied["e"] == 5
+
+
+def test_names_of_an_unfinished_cell() -> None:
+    text = "X: float32[n, 8]\n  Y[i, j] = X[i, k] + exp(Z[j]) # W[q]\nB[float32, f(p)] ="
+    found = {name: line for name, line in tensor_names(text).items() if isinstance(line, str)}
+    second = "Y[i, j] = X[i, k] + exp(Z[j]) # W[q]"
+    assert found == {
+        "X": "X: float32[n, 8]", "n": "X: float32[n, 8]", "Y": second, "Z": second, "i": second, "j": second, "k": second,
+        "B": "B[float32, f(p)] =", "p": "B[float32, f(p)] =",
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------------------- editing
+
+
+def test_an_edit_is_compared_with_the_step_that_it_changes() -> None:
+    op = operator("dense", DENSE)
+    version = schedule(op, "s[Z].unroll(s[Z].op.axis[1])")
+    record = op.passes(version, code=False)
+    number = step_number(record, "Simplify:1")
+    text = program_text(record, number)
+    made = edit(version, number + 1, text.replace("T.max(", "T.min(", 1))
+    before = unedited(made)
+    assert before.operator is op and before.name == version.name
+    arrays = op.random_inputs(0)
+    assert np.array_equal(before(*arrays), version(*arrays)) and not np.array_equal(made(*arrays), version(*arrays))
+    source = Source("edited cell", "%%edit dense\n" + text.replace("T.max(", "T.mox(", 1))
+    error = refused(lambda: edit(version, number + 1, text.replace("T.max(", "T.mox(", 1), source=source))
+    line = next(n for n, t in enumerate(text.split("\n"), 1) if "T.max(" in t)
+    assert isinstance(error, DiagnosticError) and error.span is not None
+    assert (error.span.source, error.span.line, error.span.end_line) == ("edited cell", line + 1, line + 1)
+
+
+# ---------------------------------------------------------------------------- functions with errors
+
+
+@pytest.mark.parametrize("tag", ["", "threadIdx.x"])
+def test_choices_and_negations_in_functions_follow_rounding(tag: str) -> None:
+    loop = f'for i in T.thread_binding(8, thread="{tag}"):' if tag else "for i in range(8):"
+    body = f"""{loop}
+    third: T.float32 = X[i] / T.float32(3)
+    Y[i] = T.if_then_else(not third > T.float32(0.2), third * third, T.exp(X[i])) + T.Select(X[i] > T.float32(0), third, X[i])"""
+    op = Operator.from_prim_func("f", function(body))
+    x = np.linspace(-1, 2, 8).astype("float32")
+    value, error = parts(run_with_errors(op, [x]).values[0])
+    wide = x.astype("float64")
+    expected = np.where(wide / 3 <= 0.2, (wide / 3) ** 2, np.exp(wide)) + np.where(wide > 0, wide / 3, wide)
+    assert np.allclose(value, expected, rtol=1e-12) and error is not None
+    assert (np.abs(op.plain(x) - expected) <= error).all() and (error < 1e-5).all()
+    assert op.check().ok
+
+
+def test_bits_of_floats_in_functions() -> None:
+    body = 'for i in range(8):\n    Y[i] = T.reinterpret("float32", T.reinterpret("int32", X[i]) + 8388608)'
+    op = Operator.from_prim_func("f", function(body))
+    x = np.linspace(1, 2, 8).astype("float32")
+    assert np.array_equal(parts(run_with_errors(op, [x]).values[0])[0], x * 2) and np.array_equal(op(x), x * 2)
+
+
+# ---------------------------------------------------------------------------- races and schedules
+
+
+def test_the_call_after_which_iterations_race_is_the_place() -> None:
+    op = operator("dense", DENSE)
+    cell = "b = sch.get_block('Y')\ni, j, k = sch.get_loops(b)\nsch.unroll(j)\nsch.parallel(k)\nsch.unroll(i)"
+    error = refused(lambda: schedule(op, cell))
+    assert error.span is not None and (error.span.line, error.span.source) == (5, "schedule dense")
+    columns = operator("columns", "X: float32[64, 8]\nY[j] += X[i, j]")
+    refused(lambda: schedule(columns, "s[Y].unroll(s[Y].op.axis[0])\ns[Y].parallel(s[Y].op.reduce_axis[0])"))
+    assert columns.attempt is not None
+    (race,) = races_of(columns.attempt)
+    place = place_of(race, columns.attempt)
+    assert place is not None and place.line == 3 and place_of(race, columns.plain) is None
+    sch = op.schedule()
+    loops = sch.get_loops(sch.get_block("Z"))
+    sch.bind(loops[0], "threadIdx.x")
+    sch.vectorize(loops[1])
+    marks = _marks(sch)
+    assert ("threadIdx.x", "i") in marks and ("vectorized", "j") in marks and ("serial", "k") in marks
+    assert _marks(sch.mod) == marks == _marks(sch.mod["main"]) and _marks(3) == set()
+
+
+@pytest.mark.parametrize(
+    ("cell", "message", "place"),
+    [
+        ("s = te.create_schedule(Z.op)\ns[Z].parallel(s[Z].op.axis[0])", "the cell gives `s` another value", (2, 1, 2)),
+        ("for s in [3]: pass\ns", "the cell gives `s` another value", (2, 5, 6)),
+        ("a, = s[Y].op.axis", "`s[Y].op.axis` has 2 entries (i, j), 1 name is given for them", None),
+        ("a, b, c = s[Y].op.axis", "`s[Y].op.axis` has 2 entries (i, j), 3 names are given for them", None),
+        ("s[Y].op.axis[2]", "`s[Y].op.axis` has 2 entries (i, j), so there is no `[2]`", None),
+        ("s[Y].op.axis[-3]", "`s[Y].op.axis` has 2 entries (i, j), so there is no `[-3]`", None),
+        ("s[Y].op.reduce_axis[1]", "`s[Y].op.reduce_axis` has 1 entry (k), so there is no `[1]`", None),
+    ],
+)
+def test_mistakes_of_schedule_cells(cell: str, message: str, place: Any) -> None:
+    error = refused(lambda: schedule(operator("dense", DENSE), cell))
+    assert message in error.message
+    if place is not None:
+        assert error.span is not None and (error.span.line, error.span.column, error.span.end_column) == place
+
+
+def test_an_entry_that_is_there_is_taken() -> None:
+    scope: dict[str, Any] = {"x": [1, 2]}
+    text = "a, b = x\nc = x[-2]\nd = x[1]\n(e,) = x[:1]\nf, *g = x\nh = -x[+1]\n[i] = 'k'"
+    source = Source("entries", text)
+    for statement in source.parse().body:
+        run_python(statement, source, scope)
+    assert [scope[n] for n in "abcdefghi"] == [1, 2, 1, 2, 1, 1, [2], -2, "k"]
+
+
+def test_the_call_since_which_there_are_no_loops_is_to_blame() -> None:
+    text = "X: float32[8]\nY[i] = X[i] + 1\nZ[i] = Y[i] * 2\nV[i] = Z[i] + Y[i]"
+    cell = "s[Z].unroll(s[Z].op.axis[0])\ns[Y].compute_at(s[Z], s[Z].op.axis[0])\ns[V].unroll(s[V].op.axis[0])"
+    error = refused(lambda: schedule(operator("f", text), cell))
+    assert error.span is not None and (error.span.line, error.span.column) == (3, 1) and "does not run" in error.message
+    assert schedule(operator("f", text), f"{cell}\ns[Y].compute_root()").operator.check().ok
+    wrong = refused(lambda: schedule(operator("f", text), f"{cell}\ns[V].unroll(3)"))
+    assert wrong.span is not None and wrong.span.line == 5 and "unroll" in wrong.message
+
+
+def test_examples_of_calls() -> None:
+    assert example_lines("te.split") != example_lines("tir.split") and example_lines("te.blockize") is None
+    assert "s[" in str(example_lines("te.split")) and "sch." in str(example_lines("tir.split"))
+    assert example_lines("tir.nothing") is None
+
+
+# ---------------------------------------------------------------------------- operators
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("X: float32[n]\nY[i] = X[i]", 256),
+        ("X: float32[n, n]\nY[i, j] += X[i, k] * X[k, j]", 128),
+        ("X: float32[n, 64, n]\nY[i] += X[i, j, k]", 256),
+        ("X: float32[n, 65, n]\nY[i] += X[i, j, k]", 128),
+        ("X: float32[n, n, n, n]\nY[i] += X[i, j, k, l]", 32),
+        ("X: float32[n, n, n, n, n, n, n, n]\nY[i] = X[i, i, i, i, i, i, i, i]", 8),
+        ("X: float32[4000, 4000]\nY[i] = X[i, 0]", 256),
+    ],
+)
+def test_the_usual_size_is_halved_until_there_are_few_iterations(text: str, size: int) -> None:
+    assert operator("f", text).usual_size == size
+
+
+def test_a_slow_call_is_told_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+    op = operator("dense", DENSE)
+    for version, seconds in ((op.plain, 0.1), (op.plain, 9.0), (op.plain, 9.0)):
+        version._tell(seconds)
+    assert capsys.readouterr().err.count("`%auto dense` schedules it") == 1
+    schedule(op, "s[Z].unroll(s[Z].op.axis[0])")._tell(9.0)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_is_taken_as_an_operator() -> None:
+    op, func = operator("dense", DENSE), function("for i in range(8):\n    Y[i] = X[i]")
+    assert as_operator(op) is op and as_operator(func).name == "f" and as_operator(func, "g").name == "g"
+    assert as_operator(tir.Schedule(func)).name == "f" and as_operator(IRModule({"main": func})).name == "f"
+    for value in (3, None, IRModule({"a": func, "b": func}), IRModule({})):
+        assert "is not an operator, and not one function" in refused(lambda value=value: as_operator(value)).message
+
+
+def test_only_the_first_instance_of_a_stage_is_traced() -> None:
+    op = operator("dense", DENSE)
+    version = schedule(op, "s[Y].compute_at(s[Z], s[Z].op.axis[0])")
+    loops = loops_of(version)
+    assert loops is not None
+    whole = trace_all(loops.body, ["X", "W", "Z"], 10_000)
+    assert len(whole.of("Z").events) >= 32 and whole.of("X").shape == [8, 6]
+
+
+# ---------------------------------------------------------------------------- rare expressions
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("X: float32[4]\nY[i] = fma(X[i], 2, 1)", ("* 2", "+ 1")),
+        ("X: float32[4]\nY[i] = bool(X[i])", ("!= 0",)),
+        ("X: float32[4]\nY[i] = X[i] + inf", ()),
+        ("X: float32[4]\nY[i] = max(X[i], -inf)", ()),
+        ("X: int8[4]\nY[i] = float32(bool(X[i]))", ()),
+    ],
+)
+def test_rare_expressions_in_javascript(text: str, lines: tuple[str, ...]) -> None:
+    for bounds in (False, True):
+        code = javascript(operator("f", text), {}, bounds=bounds)
+        assert all(line in code for line in lines), code
+
+
+def test_infinities_in_numpy() -> None:
+    for value, text in (("inf", "np.inf"), ("-inf", "-np.inf")):
+        op = operator("f", f"X: float32[4]\nY[i] = maximum(X[i], float32({value}))")
+        code = numpy_code(op.inputs, op.outputs, {})
+        assert text in code.words
+        x, out = np.array([1, -np.inf, np.inf, 3], "float32"), np.zeros(4, "float32")
+        assert np.array_equal(code.run(x, out), op(x))
+
+
+def test_values_that_an_expression_names_in_javascript() -> None:
+    """An index that is named has the ends of its value, so that what is computed with it stays a small number."""
+    body = "tir.Let(t, k * 2, tir.Cast('float32', tir.likely(t * 1000000 < 5)) * X[k])"
+    text = f"X: float32[4]\nt = te.var('t')\nY = te.compute((4,), lambda k: {body}, name='Y')"
+    lines = javascript(operator("f", text), {}).splitlines()
+    assert sum("imul(i" in line for line in lines) == 1
+    floats = text.replace("te.var('t')", "te.var('t', 'float32')").replace(body, "tir.Let(t, X[k] * 2.0, t * t)")
+    assert sum(" * 2.0" in line for line in javascript(operator("f", floats), {}).splitlines()) == 1
+
+
+def test_which_stores_reach_all_elements() -> None:
+    """Threads count from 0, once however often they are launched; what may fail does not count."""
+    cases = {
+        "for i in range(8):\n    Y[i] = X[i]": False,
+        "for i in range(7):\n    Y[i] = X[i]": True,
+        'for i in T.thread_binding(8, thread="threadIdx.x"):\n    Y[i] = X[i]': False,
+        'i = T.launch_thread("threadIdx.x", 8)\nY[i] = X[i]': False,
+        'i = T.launch_thread("threadIdx.x", 7)\nY[i] = X[i]': True,
+        'i = T.launch_thread("blockIdx.x", 2)\nj = T.launch_thread("threadIdx.x", 4)\nY[i * 4 + j] = X[i]': False,
+        'i = T.launch_thread("blockIdx.x", 2)\nj = T.launch_thread("threadIdx.x", 4)\nY[i * 3 + j] = X[i]': True,
+        "for i in range(8):\n    if X[i] > T.float32(0):\n        Y[i] = X[i]": True,
+        "for i in range(8):\n    Y[X[0].astype('int32')] = X[i]": True,
+        "for i in range(8):\n    Y[7 - i] = X[i]": False,
+        "for i in range(8):\n    for j in range(i):\n        Y[i] = X[j]": True,
+        "for i, j in T.grid(2, 8):\n    Y[j * i // 2] = X[j]": True,
+    }
+    for body, left in cases.items():
+        func = function(body)
+        x, y = func.buffer_map.values()
+        assert left_unwritten(func, [x], [y]) == (left,), body
+        assert left_unwritten(func, [x, y], [y]) == (False,) == left_unwritten(None, [x], [y])
+
+
+def test_how_many_elements_a_buffer_spans() -> None:
+    for shape, strides in (((3, 4), (4, 1)), ((3, 4), (10, 2)), ((5,), (3,)), ((1, 1), (7, 9)), ((2, 3, 4), (1, 2, 6))):
+        places = itertools.product(*map(range, shape))
+        last = max(sum(i * s for i, s in zip(place, strides)) for place in places)
+        numbers = [[IntImm("int32", n) for n in values] for values in (shape, strides)]
+        assert Analyzer().simplify(_elements(*numbers)).value == last + 1
+        assert Analyzer().simplify(_elements(numbers[0], [])).value == math.prod(shape)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "relative", "absolute"),
+    [("float16", 2e-2, 2e-2), ("float32", 2e-4, 2e-5), ("float64", 1e-10, 1e-12)],
+)
+def test_usual_errors_of_what_has_no_bound(dtype: str, relative: float, absolute: float) -> None:
+    values = np.array([0.0, -2.0, 8.0, np.inf, np.nan], dtype)
+    value, error = parts(_with_tolerance(values))
+    assert np.array_equal(value, values.astype("float64"), equal_nan=True)
+    assert error is not None and np.allclose(
+        error, [absolute, absolute + 2 * relative, absolute + 8 * relative, 0, 0], rtol=1e-12, atol=0
+    )
+    for plain in (np.array([1, 2]), np.array([True]), np.array([3], "uint8")):
+        assert _with_tolerance(plain) is plain
+
+
+@pytest.mark.parametrize(
+    ("body", "written", "early"),
+    [
+        ("for i in range(8):\n    Y[i] = X[i]", "Y", ""),
+        ("for i in range(8):\n    Y[i] = Y[i] + X[i]", "Y", "Y"),
+        ("for i in range(8):\n    X[i] = T.float32(0)\n    Y[i] = X[i]", "X Y", ""),
+        ("for i in range(8):\n    Y[i] = X[i]\n    X[i] = T.float32(0)", "X Y", "X"),
+        ('T.evaluate(T.call_extern("int32", "f", Y.access_ptr("r")))', "", ""),
+        ('T.evaluate(T.call_extern("int32", "f", Y.access_ptr("w")))', "Y", ""),
+        ('T.evaluate(T.call_extern("int32", "f", Y.access_ptr("rw")))', "Y", "Y"),
+        ('T.evaluate(T.call_extern("int32", "f", X.access_ptr("r"), Y.access_ptr("w")))', "Y", ""),
+        ('T.evaluate(T.call_extern("int32", "f", X.data, Y.data))', "X Y", "X Y"),
+        ('T.evaluate(T.call_extern("int32", "f", T.address_of(Y[0])))', "Y", "Y"),
+        ('for i in range(8):\n    Y[i] = X[i]\nT.evaluate(T.call_extern("int32", "f", X.data, Y.data))', "Y", ""),
+    ],
+)
+def test_what_a_function_writes_and_what_it_reads_before(body: str, written: str, early: str) -> None:
+    func = function(body)
+    found = written_buffers(func)
+    assert " ".join(b.name for b in found) == written
+    assert " ".join(b.name for b in read_before_written(func, found)) == early
+
+
+def test_which_steps_can_be_edited() -> None:
+    op = operator("dense", DENSE)
+    for cell in ("s[Z].unroll(s[Z].op.axis[0])", "b = sch.get_block('Z')\nsch.unroll(sch.get_loops(b)[0])"):
+        record = op.passes(schedule(op, cell), code=False)
+        found = editable(record)
+        passes = [n for n, s in enumerate(record) if s.kind == "pass" and not s.name.startswith("te.")]
+        start = passes[0] - 1
+        assert list(found) == [start, *passes] and found[start] == len(passes) and found[passes[-1]] == 0
+        assert [found[n] for n in passes] == list(range(len(passes) - 1, -1, -1))
+        record.steps[passes[-1]].error = TVMagicError("failed")
+        assert list(editable(record)) == [start, *passes[:-1]]
+        record.steps[start].after = None
+        assert list(editable(record)) == passes[:-1] and editable(record)[passes[0]] == len(passes) - 2
+        record.steps.clear()
+        assert editable(record) == {}
+
+
+def test_sizes_by_their_places() -> None:
+    for axis, size in ((0, 4), (1, 6), (-1, 6), (-2, 4)):
+        op = operator("f", f"X: float32[4, 6]\nY[i] = X[i, 0] * X.shape[{axis}]")
+        assert np.array_equal(op(np.ones((4, 6), "float32")), np.full(4, size))
+    for axis in (2, -3):
+        refused(lambda axis=axis: operator("f", f"X: float32[4, 6]\nY[i] = X[i, 0] * X.shape[{axis}]"))
+
+
+def test_a_check_runs_on_fine_and_on_coarse_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    op, made = operator("f", "X: float32[4]\nY[i] = X[i] + 1"), list[bool]()
+    plain = type(op).random_inputs
+
+    def inputs(self: Any, seed: int = 0, sizes: Any = 16, coarse: bool = False) -> Any:
+        made.append(coarse)
+        return plain(self, seed, sizes, coarse)
+
+    monkeypatch.setattr(type(op), "random_inputs", inputs)
+    assert op.check().ok and made == [False, True]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_large_integers_are_compared_as_they_are(dtype: str) -> None:
+    """Beyond 53 bits neighbours are the same float64."""
+    value = np.array([1 << 60, 5], dtype)
+    assert compare([value], [value.copy()], ["Y"]).ok
+    wrong = compare([value + np.array([1, 0], dtype)], [value], ["Y"])
+    assert not wrong.ok and wrong.place == "Y[0]" and wrong.wrong == 1
+
+
+def test_processors_are_shared_from_a_tenth_of_the_time_on() -> None:
+    assert shared({"V": 0.0999}) == [] and "during 10% of the time" in shared({"V": 0.1})[0]
