@@ -69,6 +69,7 @@ SEEDS: dict[str, dict[int, str]] = {
         700158: "virtual threads of a layout that begins before 0",
         5003429: "a minimum of bfloat16 that LLVM visits again for each use",
         5005347: "a sum of an index and a large number that wraps around",
+        5005754: "shared memory that is read by what each thread computes for itself",
         5000007: "the state of a scan behind the steps that are read",
     },
     "beyond": {},

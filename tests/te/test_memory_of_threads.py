@@ -356,3 +356,24 @@ def test_blocks_are_outside_of_the_threads_that_compute_there(outside: str) -> N
     a, c = np.arange(32, dtype="float32").reshape(4, 8), np.zeros((4, 8), "float32")
     tvmagic.build(s, [A, C])(a, c)
     assert (c == (a + 1) * 2).all()
+
+
+def test_shared_memory_that_is_read_by_what_each_thread_computes_for_itself() -> None:
+    """All that the threads read together is computed, though each of them computes from one place."""
+    X = te.placeholder((16,), name="X")
+    P = te.compute((16,), lambda i: X[i] * 2.0, name="P")
+    Q = te.compute((16,), lambda i: P[i] + 1.0, name="Q")
+    R = te.compute((16,), lambda i: Q[i] * 3.0, name="R")
+    s, thread = te.create_schedule(R.op), te.thread_axis("threadIdx.x")
+    outer, inner = s[R].split(R.op.axis[0], 4)
+    s[R].bind(outer, te.thread_axis("threadIdx.y"))
+    s[R].bind(inner, thread)
+    s[Q].compute_at(s[R], outer)
+    s[Q].set_scope("local")
+    s[Q].bind(s[Q].split(Q.op.axis[0], 4)[1], thread)
+    s[P].set_scope("shared")
+    s[P].bind(s[P].split(P.op.axis[0], 4)[1], thread)
+    assert "T.allocate([16]" in str(tvmagic.lower(s, [X, R])["main"])
+    x, r = np.arange(16, dtype="float32"), np.zeros(16, "float32")
+    tvmagic.build(s, [X, R], check_bounds=True)(x, r)
+    assert (r == (x * 2 + 1) * 3).all()

@@ -181,9 +181,11 @@ def leaf_sets(
     Case 1: a loop of one iteration is the point of its minimum. Case 2: a loop around `stage` is
     the point of its variable. Case 3: of any other loop all iterations are needed at once.
 
-    Returns also the sets of the loops around the consumer that do not enclose `stage`.
+    Returns also the sets of the loops around the consumer that do not enclose `stage`, and of threads each of which
+    computes for itself what it reads.
     """
     sets: dict[IterVar, IntSet] = {}
+    relaxed: RootSets = {}
     path = context.paths[stage.op]
     place = path[0] if path else None
     found = False
@@ -194,11 +196,13 @@ def leaf_sets(
             case, sets[iv] = 1, IntSet.single_point(range_.min)
         elif not needs_relax(iv, found, rank, context):
             case, sets[iv] = 2, IntSet.single_point(_value_of(consumer, iv, range_, context))
+        elif _is_own_of_threads(consumer, iv, context):
+            case, sets[iv] = 3, IntSet.single_point(range_.min)  # one iteration, of each thread another one
+            relaxed[context.threads[iv].var] = _all_threads(range_)
         else:
             case, sets[iv] = 3, IntSet.from_range(range_)
         if is_recording():
             _note_leaf(stage, consumer, iv, range_, case, sets[iv])
-    relaxed: RootSets = {}
     for iv in context.paths[consumer.op]:
         found = found or iv is place
         range_ = context.ranges[iv]
@@ -207,8 +211,7 @@ def leaf_sets(
             if is_recording():
                 _note_relaxed(stage, consumer, iv, relaxed[iv.var])
             if iv in context.threads:
-                threads = Range.from_min_extent(make_zero(range_.extent.dtype), range_.extent)
-                relaxed[context.threads[iv].var] = IntSet.from_range(threads)
+                relaxed[context.threads[iv].var] = _all_threads(range_)
     if path and not found:
         spec = stage.get_attach_spec()
         at = f"`{spec.attach_ivar.var.name}` of stage `{spec.attach_stage.name}`" if (
@@ -241,12 +244,24 @@ def _value_of(consumer: Stage, iv: IterVar, range_: Range, context: BoundContext
 
     If each thread computes for itself what it reads, that is one iteration.
     """
-    thread = context.threads.get(iv)
-    if thread is None:
+    if iv not in context.threads:
         return iv.var
-    if thread.thread_tag and computed_by_each_thread(consumer, iv, thread, context.memory_ranks):
+    if _is_own_of_threads(consumer, iv, context):
         return range_.min
-    return plus(thread.var, range_.min)
+    return plus(context.threads[iv].var, range_.min)
+
+
+def _is_own_of_threads(stage: Stage, iv: IterVar, context: BoundContext) -> bool:
+    """Whether each thread computes for itself the one iteration of a loop of `stage` that it reads."""
+    thread = context.threads.get(iv)
+    if thread is None or thread.thread_tag in ("", "pipeline"):
+        return False
+    return computed_by_each_thread(stage, iv, thread, context.memory_ranks)
+
+
+def _all_threads(range_: Range) -> IntSet:
+    """The threads that a loop of this range is bound to: they count from 0."""
+    return IntSet.from_range(Range.from_min_extent(make_zero(range_.extent.dtype), range_.extent))
 
 
 def needs_relax(iv: IterVar, found_attach: bool, rank: int, context: BoundContext) -> bool:

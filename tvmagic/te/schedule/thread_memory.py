@@ -33,7 +33,7 @@ def threads_around_reduction(stage: Stage) -> list[ThreadScope]:
     if all(bound_thread(stage, iv) is None for iv in stage.leaf_iter_vars):
         return []
     bound = [attr.bind_thread for attr in stage.iter_var_attrs.values() if attr.bind_thread is not None]
-    return [ThreadScope.of(axis.thread_tag) for axis in bound if axis.thread_tag]
+    return [ThreadScope.of(axis.thread_tag) for axis in bound if axis.thread_tag not in ("", "pipeline")]
 
 
 def has_memory_of_its_own(stage: Stage, iv: IterVar, axis: IterVar, ranks: Mapping[Stage, int]) -> bool:
