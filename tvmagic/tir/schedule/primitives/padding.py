@@ -71,6 +71,29 @@ def _accesses(block: Block) -> tuple[list[BufferLoad], list[BufferStore]]:
     return loads, stores
 
 
+Access = tuple[Buffer, Sequence[PrimExpr]]
+
+
+def _read(block: Block) -> list[Access]:
+    """Where the block loads: in the order of its regions, which may be larger, then what is in no region, as an index that
+    `cache_index` made."""
+    places: dict[Buffer, Sequence[PrimExpr]] = {}
+    for load in _accesses(block)[0]:
+        places.setdefault(load.buffer, load.indices)
+    written = {region.buffer for region in block.writes}
+    return [*_places(block.reads, places), *((b, i) for b, i in places.items() if b not in written)]
+
+
+def _written(block: Block) -> list[Access]:
+    """Where the block stores, in the order of its regions, which may be larger."""
+    return _places(block.writes, {store.buffer: store.indices for store in _accesses(block)[1]})
+
+
+def _places(regions: Sequence[BufferRegion], places: dict[Buffer, Sequence[PrimExpr]]) -> list[Access]:
+    """The place in each region; taken out of `places`."""
+    return [(r.buffer, places.pop(r.buffer, [side.min for side in r.region])) for r in regions]
+
+
 def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded: set[Var]) -> None:
     """Every access is at plain variables, and padding with zeros does not change what is reduced."""
 
@@ -101,12 +124,12 @@ def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded:
 def _check_outputs_whole(block: StmtSRef, padded: set[Buffer]) -> None:
     """The block must write all of each padded output, which is copied back as a whole."""
     extents = {v.var: v.dom.extent for v in block.block.iter_vars if v.dom is not None}
-    for region in block.block.writes:
-        sides = zip([r.min for r in region.region], region.buffer.shape)
+    for buffer, indices in _written(block.block):
+        sides = zip(indices, buffer.shape)
         whole = [is_one(n) or (isinstance(i, Var) and i in extents and _equal(extents[i], n)) for i, n in sides]
-        if region.buffer in padded and not all(whole):
+        if buffer in padded and not all(whole):
             raise ScheduleError(
-                f"{block.label} writes only a part of buffer `{region.buffer.name}`, which would be copied back as a whole",
+                f"{block.label} writes only a part of buffer `{buffer.name}`, which would be copied back as a whole",
                 block,
                 hint="pad the computation before it is moved below other blocks",
             )
@@ -272,12 +295,7 @@ def _pad_buffers(stmt: Block, extents: dict[Var, PrimExpr]) -> tuple[list[Stmt],
     before: list[Stmt] = []
     after: list[Stmt] = []
     twins: dict[Buffer, Buffer] = {}
-    known = {region.buffer for region in (*stmt.reads, *stmt.writes)}
-    # what `cache_index` made is loaded, but in no region
-    loaded = [(load.buffer, load.indices) for load in _accesses(stmt)[0] if load.buffer not in known]
-    read = [(region.buffer, [r.min for r in region.region]) for region in stmt.reads]
-    written = [(region.buffer, [r.min for r in region.region]) for region in stmt.writes]
-    for side, accesses in (("read", [*read, *loaded]), ("write", written)):
+    for side, accesses in (("read", _read(stmt)), ("write", _written(stmt))):
         for buffer, indices in accesses:
             shape = _padded_shape(buffer, indices, extents)
             if buffer in twins or all(_equal(a, b) for a, b in zip(shape, buffer.shape)):
