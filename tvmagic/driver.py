@@ -15,17 +15,14 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Buffer,
-    DataType,
     For,
     ForKind,
     IRModule,
     IterVar,
     Op,
-    PointerType,
     PrimFunc,
-    PrimType,
     Var,
-    dtype_of,
+    data_pointer,
 )
 from tvmagic.ir.query import has_node
 from tvmagic.ir.values import MAPPINGS, SEQUENCES
@@ -65,8 +62,7 @@ def get_binds(
 
 def _argument_buffer(tensor: Any, compact: bool) -> Buffer:
     """The buffer of an argument; if some size is a variable and accesses allow it, of any strides."""
-    dtype = DataType("int8") if tensor.dtype == "bool" else dtype_of(tensor.dtype)
-    data = Var(tensor.op.name, PointerType(PrimType(dtype), ""))
+    data = data_pointer(tensor.op.name, tensor.dtype, "")
     free = not compact and any(isinstance(size, Var) for size in tensor.shape)
     strides = [Var("stride", size.dtype) for size in tensor.shape] if free else None
     kind = "auto" if free else ""

@@ -203,3 +203,25 @@ def test_a_pointer_says_whether_it_is_read_or_written(mask: str, found: tuple[st
     regions = block_access_regions(block, {b.data: b for b in func.buffer_map.values()})
     assert tuple(map(shown, regions)) == found
     assert block_access_regions(block, {}) == ((), (), ())
+
+
+@pytest.mark.parametrize(
+    ("body", "reads"),
+    [
+        ("k = T.alloc_buffer((1,), 'int32'); k[0] = vi; C[vi] = A[k[0]]", "A[0:8]"),
+        ("N[vi] = 7 - vi; C[vi] = A[N[vi]]", "A[0:8]"),
+        ("C[vi] = A[N[vi]]", "A[N[vi]]"),
+    ],
+)
+def test_an_index_that_the_block_itself_stores_is_not_known_outside_it(body: str, reads: str) -> None:
+    statements = "".join(f"\n            {part.strip()}" for part in body.split(";"))
+    func = from_source(f"""from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((8,), "int32"), N: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i){statements}
+""")
+    found: list[Block] = []
+    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, Block) and n.name_hint == "C" else None)
+    assert reads in [str(region) for region in found[0].reads]

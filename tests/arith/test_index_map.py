@@ -232,6 +232,14 @@ def test_the_extent_of_a_sum_is_that_of_its_largest_term(layout, extent: int) ->
     assert (int(found.min), int(found.extent)) == (0, extent)
 
 
+@pytest.mark.parametrize(
+    ("layout", "size", "shape"),
+    [(lambda i: [4 - i], [5], [5]), (lambda i: [0 - i], [1], [1]), (lambda i, j: [i * 4 + 3 - j], [2, 4], [8])],
+)
+def test_an_index_that_counts_down_begins_at_its_last_value(layout, size: list[int], shape: list[int]) -> None:
+    assert [int(extent) for extent in IndexMap.from_func(layout).map_shape(size)] == shape
+
+
 def test_sizes_that_a_map_does_not_know() -> None:
     n, other = Var("n"), Var("other")
     index_map = IndexMap.from_func(lambda i: [i // n, i % n], inverse_index_map=lambda a, b: [a * n + b + other])

@@ -130,3 +130,27 @@ def main(A: T.Buffer((4,), "int32")):
     array = np.zeros(4, "int32")
     run_function(func, [array])
     assert array.tolist() == [1, 4, 7, 10]
+
+
+@pytest.mark.parametrize(
+    "layout", ["strides=(12, 1)", "strides=(1, 8)", "elem_offset=16", "strides=(16, 2), elem_offset=3"]
+)
+def test_a_buffer_of_a_block_has_room_for_its_strides_and_its_offset(layout: str) -> None:
+    func = from_source(
+        f"""from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
+    B = T.alloc_buffer((8, 8), "int32", {layout})
+    for i, j in T.grid(8, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + vi
+    for i, j in T.grid(8, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[7 - vi, vj]
+"""
+    )
+    a, c = np.arange(64, dtype="int32").reshape(8, 8), np.zeros((8, 8), "int32")
+    run_function(func, [a, c])
+    np.testing.assert_array_equal(c, (a + np.arange(8)[:, None])[::-1])

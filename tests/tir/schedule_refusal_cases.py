@@ -447,13 +447,14 @@ _KEPT = [
     _case("chain", "others = [B('B')]\nsch.cache_read('C', 0, 'local', others)", "does not read", "block B"),
     *[
         _case("single", f"sch.reindex_cache_{side}('C', 0, 'local', lambda i, j: (i + j,))",
-              f"(vi + vj) of buffer `{buffer}` are the same for different elements", "block C")
+              f"(vi + vj) of buffer `{buffer}` may be the same for different elements", "block C")
         for side, buffer in (("read", "A"), ("write", "C"))
     ],
     _case("read_before_and_after", "readers = [B('B'), B('D')]\nsch.cache_read('B', 0, 'local', readers)",
           "one copy of buffer `A` is not enough for block `B` and block `D`", "block D", "block W"),
     _case("shifted_update", "own = [B('U')]\nsch.cache_read('U', 0, 'local', own)", "that it wrote in other iterations",
           "block U"),
+    _case("doubled_update", "own = [B('U')]\nsch.cache_read('U', 0, 'local', own)", "that it has just written", "block U"),
     _case("pointer_update", "own = [B('U')]\nsch.cache_read('U', 0, 'local', own)", "in place through its pointer",
           "block U"),
     _case("single", "sch.transform_layout('C', ('write', 0), lambda i, j: (i // 3, i % 3, j), 0)",

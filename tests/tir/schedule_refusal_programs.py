@@ -473,6 +473,7 @@ for i in range(8):
 """
     ),
     "shifted_update": function(block("U", "A[vi, vj] = A[T.max(vi - 1, 0), vj]")),
+    "doubled_update": function(block("U", "for t in range(3):\n            A[vi, vj] = A[vi, vj] * 2.0")),
     "pointer_update": function(
         """
 for i in range(1):

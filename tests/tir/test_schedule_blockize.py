@@ -188,3 +188,22 @@ def test_bounds_of_single_loops_are_kept(depth: int) -> None:
     sch.blockize(sch.get_loops("C")[depth])
     same(parse(GUARDED), sch.mod["main"])
     assert sch.mod["main"].script().count("T.where(") == (1 if depth == 0 else 2)
+
+
+TRIANGLE = """
+def f(A: T.Buffer((4, 4), "float32"), C: T.Buffer((4, 4), "float32")):
+    for i in range(4):
+        for j in range(i + 1, 4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vj, vi]
+"""
+
+
+def test_the_regions_of_a_triangle_name_no_loop_inside_the_block() -> None:
+    """The domain of `vj`, which is the range of its loop, follows `i`."""
+    sch = tir.Schedule(parse(TRIANGLE))
+    sch.blockize(sch.get_loops("C")[0])
+    text = sch.mod["main"].script()
+    assert "T.reads(A[1:4, 0:4])" in text and "T.writes(C[0:4, 1:4])" in text
+    assert_structural_equal(from_source(text), sch.mod["main"])

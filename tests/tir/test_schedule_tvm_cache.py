@@ -6,6 +6,7 @@ import pytest
 from schedule_behaviour import block, expect, parse, same_results, schedule
 
 from tvmagic import tir
+from tvmagic.ir import assert_structural_equal
 from tvmagic.script import from_source
 from tvmagic.tir.schedule import ScheduleError
 
@@ -580,3 +581,56 @@ def main(A: T.Buffer((8, 8), "int32"), E: T.Buffer((8, 8), "int32")):
             continue
         with pytest.raises(ScheduleError, match="writes all of the region"):
             sch.cache_write("E", 0, "local")
+
+
+BOOLS = """
+def main(A: T.Buffer((13, 3), "int32"), B: T.Buffer((13, 3), "int8"), C: T.Buffer((13, 3), "int32")):
+    with T.block("root"):
+        M = T.alloc_buffer((13, 3), "int8")
+        for i, j in T.grid(13, 3):
+            with T.block("M"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                M[vi, vj] = B[vi, vj]
+        for i, j in T.grid(13, 3):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = T.Select(vj % 2 == 0, A[vi, vj], A[vi, vj // 2]) + T.Cast("int32", M[vi, vj])
+"""
+
+
+@pytest.mark.parametrize("call", [lambda s: s.cache_index("C", "global"), lambda s: s.unsafe_set_dtype("M", 0, "bool")])
+def test_the_text_of_a_new_buffer_of_bools_is_read_as_what_it_was(call) -> None:
+    sch = schedule(BOOLS)
+    call(sch)
+    assert_structural_equal(from_source(sch.mod["main"].script()), sch.mod["main"])
+
+
+@pytest.mark.parametrize(
+    ("body", "kept"),
+    [
+        ("C[v] = B[v]; B[v] = B[v] + A[v]", True),
+        ("for t in range(2): B[v * 2 + t] = B[v * 2 + t] + A[v]", True),
+        ("for t in range(2): B[v * 2 + t] = B[v * 2 + (1 - t)] + A[v]", False),
+        ("B[v] = A[v]; C[v] = B[v]", False),
+        ("B[v] = A[v]; B[v] = B[v] + 1", False),
+        ("for t in range(3): B[v] = B[v] * 2", False),
+    ],
+)
+def test_a_block_that_reads_what_it_has_just_written_reads_no_copy_of_what_was_there(body: str, kept: bool) -> None:
+    statements = "".join(f"\n            {part.strip()}" for part in body.split(";"))
+    wide = "2:v * 2 + 2" if "* 2 +" in body else ""
+    sch = schedule(f"""
+def main(A: T.Buffer((4,), "int32"), B: T.Buffer((8,), "int32"), C: T.Buffer((8,), "int32")):
+    for i in range(4):
+        with T.block("U"):
+            v = T.axis.spatial(4, i)
+            T.reads(A[v], B[v{" * " + wide if wide else ""}])
+            T.writes(B[v{" * " + wide if wide else ""}], C[v]){statements}
+""")
+    before = sch.mod["main"]
+    if not kept:
+        with pytest.raises(ScheduleError, match="has just written"):
+            sch.cache_read("U", 1, "local", ["U"])
+        return
+    sch.cache_read("U", 1, "local", ["U"])
+    same_results(before, sch.mod["main"])

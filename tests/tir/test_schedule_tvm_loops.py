@@ -8,6 +8,7 @@ from schedule_behaviour import block, expect, loops, parse, same_results, schedu
 
 import tvmagic as tvm
 from tvmagic import te, tir
+from tvmagic.ir import assert_structural_equal
 from tvmagic.script import from_source
 from tvmagic.tir.schedule import ScheduleError
 
@@ -137,6 +138,20 @@ def test_127_partitions_of_partitions_read_what_they_need() -> None:
         found = [str(r) for r in block(sch, name if name != "B_i1" else "B_i1").reads]
         assert found in ([reads], ["A[vi, vj]"]), name
     print(sch.mod.script())
+
+
+def test_the_parts_of_a_loop_bind_variables_of_their_own() -> None:
+    """A variable that a body binds is one in each of the parts: the text reads back as what it was."""
+    sch = schedule("""
+        def main(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+            for i in range(8):
+                with T.block("B"):
+                    v = T.axis.spatial(8, i)
+                    x: T.int32 = A[v] * 2
+                    B[v] = x * x
+    """)
+    sch.loop_partition(loops(sch, "B")[0], [3, None])
+    assert_structural_equal(from_source(sch.mod["main"].script()), sch.mod["main"])
 
 
 REVERSED = """
@@ -431,3 +446,26 @@ def main(A: T.Buffer((4, 4), "float32"), C: T.Buffer((4, 4), "float32")):
     sch.bind(j, thread)
     with pytest.raises(ScheduleError, match=f"is bound to `{thread}` already"):
         sch.bind(i, thread)
+
+
+def test_virtual_threads_of_one_name_are_one_axis() -> None:
+    """A nest counts each of them once, and the loops of one kernel that are bound to them are of one extent."""
+    sch = schedule("""
+        def main(A: T.Buffer((48,), "int32"), B: T.Buffer((48,), "int32"), C: T.Buffer((24,), "int32")):
+            for t in T.thread_binding(1, thread="blockIdx.x"):
+                for i in range(48):
+                    with T.block("B"):
+                        v = T.axis.spatial(48, i + t)
+                        B[v] = A[v] * 3
+                for i in range(24):
+                    with T.block("C"):
+                        v = T.axis.spatial(24, i + t)
+                        C[v] = A[v] * 2
+    """)
+    _, outer, inner = sch.get_loops("B")[0], *sch.split(sch.get_loops("B")[1], [16, 3])
+    sch.bind(outer, "vthread.x")
+    with pytest.raises(ScheduleError, match=r"is bound to `vthread.x` already"):
+        sch.bind(inner, "vthread.x")
+    sch.bind(sch.get_loops("C")[1], "vthread.x")
+    with pytest.raises(tvm.TVMagicError, match="of 16 and of 24 iterations"):
+        tir.transform.LiftThreadBinding()(sch.mod)

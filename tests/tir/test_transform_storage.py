@@ -249,6 +249,25 @@ def test_aligned_buffers_have_memory_for_all_of_their_elements(
         np.testing.assert_array_equal(c, a * 2 + 1)
 
 
+def test_a_buffer_of_a_block_has_room_for_its_offset() -> None:
+    text = """
+        def main(A: T.Buffer((6, 8), "int32"), C: T.Buffer((6, 8), "int32")):
+            B = T.alloc_buffer((6, 8), "int32", elem_offset=13)
+            for i, j in T.grid(6, 8):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    B[vi, vj] = A[vi, vj] + vi
+            for i, j in T.grid(6, 8):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = B[5 - vi, vj]
+        """
+    mod = module(text)
+    for one in (ConvertBlocksToOpaque(), CompactBufferAllocation(), LowerOpaqueBlock()):
+        mod = one(mod)
+    assert "T.allocate([8, 8]" in script(mod)  # six rows, and two that hold what is before them
+
+
 COPIED_BACK = """
         def main(q: T.handle, p: T.handle):
             n = T.int32()

@@ -39,7 +39,7 @@ from tvmagic.ir.expr import (
 )
 from tvmagic.ir.functor import Visitor, handles, post_order_visit, substitute
 from tvmagic.ir.op import Op
-from tvmagic.ir.query import linear_terms, operands
+from tvmagic.ir.query import linear_terms, nodes_of, operands
 from tvmagic.ir.stmt import Block, BlockRealize, BufferStore, For, IfThenElse, LetStmt
 
 __all__ = ["block_access_regions", "block_read_write_regions", "condition_bounds"]
@@ -129,6 +129,8 @@ class _Finder(Visitor):
             if match.source.buffer.data in self.buffers:
                 self.matches[match.buffer.data] = match
                 self.buffers[match.buffer.data] = match.buffer
+        self.block = block
+        self.own: set[Buffer] | None = None
         self.domains: dict[Var, Any] = {}
         self.lets: dict[Var, PrimExpr] = {}
         self.reads, self.writes, self.opaque = _Accesses(), _Accesses(), _Accesses()
@@ -137,8 +139,20 @@ class _Finder(Visitor):
         """The set of an index, or of a range, over all iterations."""
         if isinstance(value, Range):
             low, size = self._without_lets(value.min), self._without_lets(value.extent)
+            if self._follows_own_memory(low) or self._follows_own_memory(size):
+                return IntSet.everything()
             return eval_set(IntSet.from_min_extent(low, size), self.domains)
-        return eval_set(self._without_lets(value), self.domains)
+        index = self._without_lets(value)
+        return IntSet.everything() if self._follows_own_memory(index) else eval_set(index, self.domains)
+
+    def _follows_own_memory(self, value: PrimExpr) -> bool:
+        """Whether a value is loaded from what the block allocates or stores: outside it, nothing is known of that."""
+        if isinstance(value, (Var, IntImm)):
+            return False
+        loaded = {load.buffer for load in nodes_of(value, BufferLoad)}
+        if loaded and self.own is None:
+            self.own = {*self.block.alloc_buffers, *[store.buffer for store in nodes_of(self.block.body, BufferStore)]}
+        return bool(loaded) and self.own is not None and not loaded.isdisjoint(self.own)
 
     def _without_lets(self, value: PrimExpr) -> PrimExpr:
         while self.lets:

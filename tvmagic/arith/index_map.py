@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvmagic.arith.int_set import as_int_set, new_analyzer
@@ -171,12 +172,17 @@ class IndexMap(Node):
         sums = detect_iter_map(self.final_indices, domains, True, IterMapLevel.NoCheck, False, analyzer).indices
         result: list[Range] = []
         for total in sums:
+            low = total.base
+            extents: list[PrimExpr] = []
+            for term in total.args:
+                if isinstance(term.scale, IntImm) and term.scale.value < 0:  # it counts down to its last value
+                    low = analyzer.simplify(low + (term.extent - 1) * term.scale)
+                    extents.append(term.extent * -term.scale)
+                else:
+                    extents.append(term.extent * term.scale)
             # the terms count one through the other: the extent is that of the largest
-            extents = [term.extent * term.scale for term in total.args] or [IntImm("int32", 1)]
-            extent = extents[0]
-            for other in extents[1:]:
-                extent = ops.maximum(extent, other)
-            result.append(Range.from_min_extent(total.base, extent))
+            extent = reduce(ops.maximum, extents) if extents else IntImm("int32", 1)
+            result.append(Range.from_min_extent(low, extent))
         if not sums:
             sets = as_int_set(domains)
             for index in self.final_indices:

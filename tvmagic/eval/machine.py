@@ -24,6 +24,7 @@ from tvmagic.ir import (
     AttrStmt,
     Block,
     BlockRealize,
+    Buffer,
     BufferRealize,
     BufferStore,
     Call,
@@ -243,11 +244,17 @@ class Machine(Values):
                 self.values[iv.var] = self.visit(value)
             self._block(node.block)
 
+    def _span(self, buffer: Buffer) -> int:
+        """How many elements a buffer of its own takes, up to its last one."""
+        extents = [self._uniform(s) for s in buffer.shape]
+        size = int(np.prod(extents, dtype=np.int64))
+        if buffer.strides and size:
+            size = 1 + sum((extent - 1) * self._uniform(step) for extent, step in zip(extents, buffer.strides))
+        return self._uniform(buffer.elem_offset) + size
+
     def _block(self, block: Block) -> None:
         for buffer in block.alloc_buffers:
-            extents = [self._uniform(s) for s in buffer.shape]
-            size = int(np.prod(extents, dtype=np.int64))
-            self.memory[buffer.data] = self._new_storage(buffer.name, buffer.dtype, [0], [size])
+            self.memory[buffer.data] = self._new_storage(buffer.name, buffer.dtype, [0], [self._span(buffer)])
         for match in block.match_buffers:
             mins = [self.visit(r.min) for r in match.source.region]
             extra = len(mins) - len(match.buffer.shape)

@@ -13,7 +13,7 @@ from typing import Any as _Any
 from tvmagic._places import submodule as _submodule
 from tvmagic.ir import base, container, diagnostics, module, ops
 from tvmagic.ir.attrs import Attrs, DictAttrs
-from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, decl_buffer
+from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, data_pointer, decl_buffer
 from tvmagic.ir.container import Array, Map
 from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.dtype import DataType, DataTypeCode, dtype_of

@@ -28,7 +28,16 @@ from tvmagic.ir.node import Name, Node, Span
 from tvmagic.ir.operators import lanes_of, vscale_factor
 from tvmagic.ir.values import SEQUENCES, SLICES, scope_of
 
-__all__ = ["Buffer", "BufferDef", "BufferRegion", "MatchBufferRegion", "check_reach", "decl_buffer", "is_reached"]
+__all__ = [
+    "Buffer",
+    "BufferDef",
+    "BufferRegion",
+    "MatchBufferRegion",
+    "check_reach",
+    "data_pointer",
+    "decl_buffer",
+    "is_reached",
+]
 
 
 def _simplified(value: PrimExpr) -> PrimExpr:
@@ -264,6 +273,12 @@ def check_reach(name: str, count: int, dtype: DataType, span: Span | None = None
         )
 
 
+def data_pointer(name: str, dtype: Any, scope: str = "global", span: Span | None = None) -> Var:
+    """The pointer to the memory of a buffer of `dtype`. Bools are kept as int8."""
+    element = dtype_of(dtype)
+    return Var(name, PointerType(PrimType(DataType("int8") if element.is_bool else element), scope), span)
+
+
 def decl_buffer(
     shape: Any,
     dtype: Any = None,
@@ -291,8 +306,7 @@ def decl_buffer(
     if buffer_type == "auto_broadcast" and not strides:
         strides = [Var("stride", size.dtype) for size in shape]
     if data is None:
-        element = DataType("int8") if dtype.is_bool else dtype
-        data = Var(name, PointerType(PrimType(element), scope or "global"), span)
+        data = data_pointer(name, dtype, scope or "global", span)
     return Buffer(
         data,
         dtype,

@@ -13,11 +13,9 @@ from tvmagic.ir import (
     BufferRealize,
     BufferRemapper,
     BufferStore,
-    DataType,
     IntImm,
     IterVar,
     Mutator,
-    PointerType,
     PrimFunc,
     PrimType,
     ProducerLoad,
@@ -26,8 +24,8 @@ from tvmagic.ir import (
     Stmt,
     Var,
     Visitor,
+    data_pointer,
     decl_buffer,
-    dtype_of,
     handles,
 )
 from tvmagic.te.tensor import Tensor
@@ -75,8 +73,7 @@ def schedule_postproc_to_primfunc(
 
 def _buffer_of(tensor: Tensor, scope: str = "") -> Buffer:
     """The buffer of a tensor; without a scope, StorageFlatten gives it the memory of the threads around it."""
-    element = DataType("int8") if tensor.dtype == "bool" else dtype_of(tensor.dtype)
-    data = Var(tensor.name, PointerType(PrimType(element), scope), tensor.span)
+    data = data_pointer(tensor.name, tensor.dtype, scope, tensor.span)
     return decl_buffer(tensor.shape, tensor.dtype, tensor.name, data, span=tensor.span)
 
 

@@ -39,13 +39,12 @@ from tvmagic.ir import (
     ForKind,
     IntImm,
     IterVar,
-    PointerType,
     PrimExpr,
-    PrimType,
     Range,
     Stmt,
     StringImm,
     Var,
+    data_pointer,
     decl_buffer,
     handles,
     structural_equal,
@@ -375,7 +374,7 @@ def set_buffer(state: ScheduleState, block: BlockRef, memory_type: str, fixed: b
     one = fixed and memory_type == "local"
     if one:
         _check_one_element(body, old, block)
-    data = Var(f"_{old.name}_temp_buffer", PointerType(PrimType(old.dtype), memory_type))
+    data = data_pointer(f"_{old.name}_temp_buffer", old.dtype, memory_type)
     new = decl_buffer([1] if one else old.shape, old.dtype, old.name, data, scope=memory_type)
     commit(state, block, _InMemory(old, new, one).visit(body), added=[new])
 

@@ -23,12 +23,11 @@ from tvmagic.ir import (
     Max,
     Min,
     Mul,
-    PointerType,
     PrimExpr,
-    PrimType,
     Range,
     Stmt,
     Var,
+    data_pointer,
     decl_buffer,
     substitute,
 )
@@ -230,7 +229,7 @@ def rfactor(state: ScheduleState, rf_loop: Loop, rf_axis: int) -> BlockRef:
     if any(f.name == name for f in leaves(body)):
         raise ScheduleError(f"there is a block `{name}` already", rf_loop)
     shape = [*found.target.shape[:rf_axis], found.loop.extent, *found.target.shape[rf_axis:]]
-    data = Var(f"rf__{found.target.name}", PointerType(PrimType(found.target.dtype), "global"))
+    data = data_pointer(f"rf__{found.target.name}", found.target.dtype)
     partial = decl_buffer(shape, found.target.dtype, f"rf_{found.target.name}", data)
     top = found.leaf.path[_depth(found.leaf)]
     first_top = found.first.path[_depth(found.first)] if found.first.loops else found.first.realize

@@ -19,14 +19,13 @@ from tvmagic.ir import (
     FloorDiv,
     FloorMod,
     Mutator,
-    PointerType,
     PrimExpr,
     PrimFunc,
-    PrimType,
     Range,
     Stmt,
     Var,
     Visitor,
+    data_pointer,
     decl_buffer,
     handles,
     structural_equal,
@@ -135,7 +134,7 @@ class CinnShapes:
 
     def _made(self, shape: list[PrimExpr], buffer: Buffer) -> Buffer:
         called = self.buffer_names.get(buffer.name)
-        data = Var(called, PointerType(PrimType(buffer.dtype), "global")) if called else None
+        data = data_pointer(called, buffer.dtype) if called else None
         return decl_buffer(shape, buffer.dtype, buffer.name, data)
 
     def _furthest(self, ends: list[PrimExpr]) -> PrimExpr:

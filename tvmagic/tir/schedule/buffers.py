@@ -17,8 +17,8 @@ from tvmagic.ir import (
     Mutator,
     PointerType,
     PrimExpr,
-    PrimType,
     Var,
+    data_pointer,
     handles,
     mutate_all,
 )
@@ -100,7 +100,7 @@ def matched_in(view: Buffer, source: Buffer, before: Buffer) -> Buffer:
         view = view.replace(axis_separators=tuple(places))
     if view.dtype is source.dtype and view.scope() == source.scope():
         return view
-    data = Var(view.data.name, PointerType(PrimType(source.dtype), source.scope()))
+    data = data_pointer(view.data.name, source.dtype, source.scope())
     return view.replace(data=data, dtype=source.dtype)
 
 

@@ -33,6 +33,7 @@ from tvmagic.ir import (
     Type,
     Var,
     convert,
+    data_pointer,
     dtype_of,
     expr,
     ops,
@@ -232,8 +233,7 @@ def new_buffer(
     if not isinstance(scope, str):
         raise TVMagicError("the memory of a buffer (`scope`) is named by a text")
     if data is None:
-        element = DataType("int8") if dtype.is_bool else dtype
-        data = Var("", PointerType(PrimType(element), scope))
+        data = data_pointer("", dtype, scope)
     elif not isinstance(data, Var) or not data.dtype.is_handle:
         raise TVMagicError("the `data` of a buffer is a pointer variable", hint="such as `A.data` or `T.handle()`")
     if elem_offset is None and offset_factor:

@@ -212,6 +212,17 @@ def swept_regions(regions: Sequence[BufferRegion], domains: Mapping[Var, Range])
     return result
 
 
+def _swept_inside(
+    regions: Sequence[BufferRegion], iters: Sequence[IterVar], loops: Sequence[StmtSRef]
+) -> list[BufferRegion]:
+    """The boxes that the regions of a block sweep inside `loops`, which the domains of its variables may follow."""
+    found, domains = swept_regions(regions, iter_domains(iters)), loop_domains(loops)
+    follow = any(
+        uses_var(part, set(domains)) for box in found for side in box.region for part in (side.min, side.extent)
+    )
+    return swept_regions(found, domains) if follow else found
+
+
 def _inner_block(block: Block, division: Division) -> Block:
     """The block below the loops; with an init outside it, it reads what it writes."""
     reads = (*block.writes, *block.reads) if block.init is not None else block.reads
@@ -277,11 +288,10 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
         check_no_matches(inner_sref)
         check_not_repeated(inner_sref, realize, loops, inner)
         init = _outer_init(substituted.init, inner_realize, inner, inner_sref)
-    domains = iter_domains(division.inner_iters)
     outer_block = Block(
         division.outer_iters,
-        swept_regions(substituted.reads, domains),
-        swept_regions(substituted.writes, domains),
+        _swept_inside(substituted.reads, division.inner_iters, inner),
+        _swept_inside(substituted.writes, division.inner_iters, inner),
         block.name_hint + "_o",
         body,
         init,
@@ -417,9 +427,9 @@ def blockize_blocks(state: ScheduleState, blocks: Sequence[StmtSRef], preserve_u
         new = substitute(new, names).replace(iter_vars=tuple(division.inner_iters))
         reuse.note(sref.block, new)
         realizes[sref.block] = BlockRealize(division.inner_values, division.inner_predicate, new, span=realize.span)
-        domains = iter_domains(division.inner_iters)
-        reads[:0] = swept_regions(new.reads, domains)
-        writes[:0] = swept_regions(new.writes, domains)
+        inner = state.loops_of(sref)[len(outer_loops) :]
+        reads[:0] = _swept_inside(new.reads, division.inner_iters, inner)
+        writes[:0] = _swept_inside(new.writes, division.inner_iters, inner)
     body = SeqStmt.flatten(*[_SwapRealizes(realizes).visit(part) for part in parts[first:end]])
     name = "outer_" + "".join([sref.block.name_hint + "_" for sref in blocks])
     block = Block(outer.iters, swept_regions(reads, {}), swept_regions(writes, {}), name, body)

@@ -39,6 +39,7 @@ from tvmagic.tir.schedule.cache_stage import (
 )
 from tvmagic.tir.schedule.instruction import BlockRef, Blocks, BlocksIn, primitive
 from tvmagic.tir.schedule.limits import check_writes_all, clipped, read_anywhere
+from tvmagic.tir.schedule.own_elements import reads_before_it_writes
 from tvmagic.tir.schedule.relax import relax_region
 from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.state import ScheduleState
@@ -190,7 +191,7 @@ def _child_below(place: StmtSRef, sref: StmtSRef) -> StmtSRef:
 
 
 def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> None:
-    """A block that updates the buffer must read each element only in the iteration that writes it."""
+    """A block that updates the buffer must read each element only in the iteration that writes it, and before."""
     if used_by_pointer(block.block, buffer):
         raise ScheduleError(
             f"{block.label} updates buffer `{buffer.name}` in place through its pointer",
@@ -203,6 +204,12 @@ def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) 
     if not (same and spatial and state.get_cached_flags(block).affine_binding):
         raise ScheduleError(
             f"{block.label} may read elements of buffer `{buffer.name}` that it wrote in other iterations",
+            block,
+            hint="use cache_inplace",
+        )
+    if not reads_before_it_writes(block.block, buffer):
+        raise ScheduleError(
+            f"{block.label} may read elements of buffer `{buffer.name}` that it has just written",
             block,
             hint="use cache_inplace",
         )
@@ -254,7 +261,7 @@ def cache_read(
     it. In a scope other than the root the new buffer holds just the region that the scope reads.
 
     Requires: at most one block of the scope writes the buffer; one that updates it reads each element only in the
-    iteration that writes it, by loads.
+    iteration that writes it, before it does, by loads.
 
     Example
     -------

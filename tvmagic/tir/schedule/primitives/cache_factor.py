@@ -19,13 +19,12 @@ from tvmagic.ir import (
     IterVar,
     Mul,
     Mutator,
-    PointerType,
     PrimExpr,
-    PrimType,
     SeqStmt,
     Stmt,
     Var,
     Visitor,
+    data_pointer,
     handles,
     substitute,
 )
@@ -224,7 +223,7 @@ def _zero(value: PrimExpr) -> bool:
 
 
 def _buffer(name: str, factor: PrimExpr, used: list[IterVar], storage_scope: str) -> Buffer:
-    data = Var(name, PointerType(PrimType(factor.dtype), storage_scope))
+    data = data_pointer(name, factor.dtype, storage_scope)
     shape = [v.dom.extent for v in used if v.dom is not None]
     return Buffer(data, factor.dtype, shape, [], None, name)
 

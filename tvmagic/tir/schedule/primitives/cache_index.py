@@ -23,14 +23,13 @@ from tvmagic.ir import (
     IntImm,
     IterVar,
     Mutator,
-    PointerType,
     PrimExpr,
-    PrimType,
     Ramp,
     SeqStmt,
     Stmt,
     Var,
     Visitor,
+    data_pointer,
     handles,
     structural_equal,
     structural_hash,
@@ -171,7 +170,7 @@ def _stage(number: int, index: _Computation, block: Block, storage_scope: str) -
     used = [v for v in block.iter_vars if v.var in variables]
     name = f"index_var_{number}"
     dtype = index.value.dtype
-    data = Var(name, PointerType(PrimType(dtype), storage_scope))
+    data = data_pointer(name, dtype, storage_scope)
     shape = [v.dom.min + v.dom.extent for v in used if v.dom is not None]
     # TVM declares a single stride, of 1, whatever the rank; it is not used where the rank is another
     buffer = Buffer(data, dtype, shape, [IntImm("int32", 1)], None, name)

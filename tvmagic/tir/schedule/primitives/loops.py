@@ -542,8 +542,7 @@ def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
             hint="name blockIdx.x, threadIdx.x (or .y, .z), or vthread",
         )
     _check_parallelizable(state, loop, f"bound to `{thread_axis}`", thread_axis)
-    if thread_axis.startswith(("blockIdx", "threadIdx")):
-        _check_thread_free(state, loop, thread_axis)
+    _check_thread_free(state, loop, thread_axis)
     dtype = loop.loop.loop_var.dtype
     binding = IterVar(None, Var(thread_axis, dtype), IterVar.ThreadIndex, thread_axis)
     _set_kind(state, loop, ForKind.THREAD_BINDING, binding)

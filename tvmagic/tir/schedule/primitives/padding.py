@@ -37,6 +37,7 @@ from tvmagic.tir.schedule.primitives.layout import single_nest
 from tvmagic.tir.schedule.primitives.reindex import point, reordered_buffer
 from tvmagic.tir.schedule.requirements import (
     check_no_matches,
+    check_no_pointer,
     complete_failure,
     reduction_failure,
     runs_over,
@@ -253,6 +254,8 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
     outermost = single_nest(state, block)
     before, after, twins = _pad_buffers(stmt, extents)
     _check_outputs_whole(block, set(twins))
+    for buffer in twins:
+        check_no_pointer(stmt, buffer, block)
     iters = [
         v.replace(dom=Range.from_min_extent(v.dom.min, extents[v.var])) for v in stmt.iter_vars if v.dom is not None
     ]

@@ -49,10 +49,13 @@ class _Renewer(BufferRemapper):
     def var(self, node: Var) -> PrimExpr:
         return self.values.get(node, node)
 
+    def visit_var_def(self, var: Var) -> Var:
+        fresh = self.values[var] = var.copy_with_suffix("")
+        return fresh
+
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        fresh = node.loop_var.copy_with_suffix("")
-        self.values[node.loop_var] = fresh
+        fresh = self.visit_var_def(node.loop_var)
         low, extent = self.visit(node.min), self.visit(node.extent)
         self.domains[fresh] = Range.from_min_extent(low, extent)
         return node.replace(loop_var=fresh, min=low, extent=extent, body=self.visit(node.body))
@@ -64,8 +67,7 @@ class _Renewer(BufferRemapper):
         iters: list[IterVar] = []
         for var, value in zip(node.block.iter_vars, values):
             assert var.dom is not None
-            fresh = var.var.copy_with_suffix("")
-            self.values[var.var] = fresh
+            fresh = self.visit_var_def(var.var)
             domain = eval_set(value, self.domains).cover_range(var.dom)
             if (
                 var.iter_type == IterVar.CommReduce
@@ -79,7 +81,7 @@ class _Renewer(BufferRemapper):
         for buffer in (*block.alloc_buffers, *[match.buffer for match in block.match_buffers]):
             for own in (buffer.data, buffer.elem_offset, *buffer.strides):
                 if isinstance(own, Var):
-                    self.values[own] = own.copy_with_suffix("")
+                    self.visit_var_def(own)
         renamed = block.replace(
             iter_vars=tuple(iters),
             reads=mutate_all(self.narrowed_region, mutate_all(self.visit, _as_points(block, block.reads, 0))),

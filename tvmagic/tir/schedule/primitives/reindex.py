@@ -352,7 +352,7 @@ def _check_one_to_one(block: StmtSRef, region: BufferRegion, indices: Sequence[P
     telling = [n for n in indices if uses_var(n, set(domains)) and not uses_var(n, others)]
     if domains and not detect_iter_map(telling, domains, check_level="bijective").indices:
         raise ScheduleError(
-            f"the new indices ({', '.join([str(n) for n in indices])}) of buffer `{region.buffer.name}` are the same for "
+            f"the new indices ({', '.join([str(n) for n in indices])}) of buffer `{region.buffer.name}` may be the same for "
             "different elements",
             block,
             hint="give each variable of the old indices an index of its own, or split it into several",

@@ -11,9 +11,8 @@ from tvmagic.ir import (
     DataType,
     PointerType,
     PrimExpr,
-    PrimType,
-    Var,
     attr_value,
+    data_pointer,
     dtype_of,
 )
 from tvmagic.tir.blocks.error import ScheduleError
@@ -178,5 +177,5 @@ def unsafe_set_dtype(state: ScheduleState, block: BlockRef, buffer_index: Any, d
         check_no_pointer(owner.block, name, block)
     annotation = buffer.data.type_annotation
     assert isinstance(annotation, PointerType)
-    data = Var(buffer.data.name, PointerType(PrimType(element), annotation.storage_scope))
+    data = data_pointer(buffer.data.name, element, annotation.storage_scope)
     replace_in_block(state, owner, _DtypeReplacer({buffer: buffer.replace(data=data, dtype=element)}))

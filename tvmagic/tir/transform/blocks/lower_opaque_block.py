@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import mul
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
@@ -29,6 +31,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import cast, ceildiv, floordiv, floormod
+from tvmagic.ir.query import is_zero
 from tvmagic.tir.transform.declaration import tir_pass
 
 _VIRTUAL_TAGS = frozenset({"vthread", "vthread.x", "vthread.y", "vthread.z"})
@@ -58,7 +61,7 @@ def launch_thread(low: PrimExpr, extent: PrimExpr, var: Var, tag: str, body: Stm
 
 
 def allocation_shape(buffer: Buffer) -> tuple[PrimExpr, ...]:
-    """The extents to allocate for `buffer`: its shape, rows and elements padded as its strides ask."""
+    """The extents to allocate for `buffer`: its shape, rows and elements padded as its strides ask, its offset before them."""
     shape = list(buffer.shape)
     analyzer = Analyzer()
     for axis in range(len(buffer.strides) - 1, 0, -1):
@@ -68,7 +71,10 @@ def allocation_shape(buffer: Buffer) -> tuple[PrimExpr, ...]:
         shape[axis] = floordiv(row, step) if divides else ceildiv(row, step)
     if buffer.strides:
         shape[-1] = shape[-1] * buffer.strides[-1]
-    return tuple(shape)
+    if is_zero(buffer.elem_offset):
+        return tuple(shape)
+    rows = ceildiv(buffer.elem_offset, reduce(mul, shape[1:], IntImm(buffer.elem_offset.dtype, 1)))
+    return (analyzer.simplify((shape[0] if shape else 1) + rows), *shape[1:])
 
 
 class _BlockLower(Mutator):

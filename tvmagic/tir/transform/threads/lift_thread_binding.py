@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     For,
     ForKind,
@@ -18,6 +20,7 @@ from tvmagic.ir import (
     Var,
     handles,
 )
+from tvmagic.ir.ops import cast
 from tvmagic.tir.transform.declaration import tir_pass
 
 
@@ -33,6 +36,7 @@ class _LowestCommonLoop(StmtVisitor):
     """For each thread axis the innermost loop around all loops that are bound to it."""
 
     def __init__(self) -> None:
+        self.analyzer = Analyzer()
         self.path: list[For] = []
         self.paths: dict[str, list[For]] = {}
         self.axes: dict[str, For] = {}
@@ -57,6 +61,7 @@ class _LowestCommonLoop(StmtVisitor):
             self.vars[tag] = node.loop_var.copy_with_name(tag)
             self.paths[tag] = list(self.path)
         else:
+            self._check_extent(node, self.axes[tag], tag)
             path = self.paths[tag]
             common = 0
             while common < min(len(path), len(self.path)) and path[common] is self.path[common]:
@@ -66,6 +71,15 @@ class _LowestCommonLoop(StmtVisitor):
         # thread axes count from 0
         starts_at_zero = isinstance(node.min, IntImm) and node.min.value == 0
         self.renamed[node.loop_var] = var if starts_at_zero else var + node.min
+
+    def _check_extent(self, node: For, first: For, tag: str) -> None:
+        one, other = first.extent, node.extent
+        if not self.analyzer.can_prove_equal(cast(one.dtype, other), one):
+            raise TVMagicError(
+                f"two loops of one kernel are bound to `{tag}`, of {one} and of {other} iterations",
+                node=node,
+                hint="loops that are bound to one thread axis have the same extent",
+            )
 
     def loops_at(self) -> dict[For, list[tuple[For, Var, dict[str, Any]]]]:
         """The thread axes to put inside a loop, in the order in which they nest outwards.
