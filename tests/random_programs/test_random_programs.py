@@ -92,6 +92,7 @@ SEEDS: dict[str, dict[int, str]] = {
         200204: "padding of what reads a cached index",
         401148: "padding of a block that writes one element",
         500277: "memory of two dimensions, shared",
+        5004384: "the tile of a loop without iterations",
         5005721: "padding of a part that loop_partition left",
     },
     "cell": {

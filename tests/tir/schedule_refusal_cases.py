@@ -522,6 +522,7 @@ _KEPT = [
             ("transform_layout('B', 'B', lambda i, j: (j, i))", "B"), ("unsafe_set_dtype('B', 0, 'float64')", "B"),
         )
     ],
+    _case("pointer", "sch.pad_einsum('C', [3, 3])", "buffer `A` is also used by its pointer", "block C"),
     _case("pointer_part", "sch.unsafe_set_dtype('B', 0, 'float64')", "buffer `R` is also used by its pointer", "block B"),
     *_for_all(
         "chain", "is not injective", "block C",

@@ -11,7 +11,7 @@ import pytest
 
 from tvmagic import te, tir
 from tvmagic.errors import DefectError
-from tvmagic.ir import PrimFunc
+from tvmagic.ir import PrimFunc, assert_structural_equal
 from tvmagic.script import from_source
 from tvmagic.tir.schedule import ScheduleError, Trace
 from tvmagic.tir.schedule.random import LinearCongruentialEngine
@@ -288,3 +288,17 @@ def test_sampled_numbers_are_names_in_the_json_of_a_trace() -> None:
     assert [step[0] for step in steps] == ["GetBlock", "GetLoops", "SamplePerfectTile", "Split"]
     assert steps[2][3] == ["v3", "v4"] and steps[3][1] == ["l1", "v3", "v4"]
     assert [place for place, _ in decisions] == [2]
+
+
+@pytest.mark.parametrize(
+    "sample", ["sample_perfect_tile(i, 2)", "sample_perfect_tile(i, 1)", "sample_partitioned_tile(i, 2, 1, 1)"]
+)
+def test_the_tile_of_a_loop_without_iterations_is_replayed(sample: str) -> None:
+    a = te.placeholder((0, 4), name="A")
+    func = te.create_prim_func([a, te.compute((0, 4), lambda i, j: a[i, j] + 1, name="B")])
+    sch = tir.Schedule(func, seed=1)
+    i, _ = sch.get_loops("B")
+    sch.split(i, eval(f"sch.{sample}", {"sch": sch, "i": i}))
+    again = tir.Schedule(func)
+    sch.trace.apply_to_schedule(again, remove_postproc=False)
+    assert_structural_equal(again.mod, sch.mod)

@@ -98,6 +98,12 @@ def sample_categorical(
     return int(candidates[choice]), choice
 
 
+def _tiled_extent(loop: StmtSRef) -> int | None:
+    """The extent that the factors of a tile multiply to; the factors of a loop without iterations are 1."""
+    extent = _constant_extent(loop)
+    return None if extent is None else max(extent, 1)
+
+
 def _constant_extent(loop: StmtSRef) -> int | None:
     extent = loop.loop.extent
     return extent.value if isinstance(extent, IntImm) else None
@@ -145,7 +151,7 @@ def sample_perfect_tile(
         raise ScheduleError(
             f"the innermost factor is at most a positive number or -1, not {max_innermost_factor}", loop
         )
-    extent = _constant_extent(loop)
+    extent = _tiled_extent(loop)
     if extent is None:
         return _unknown_tile(n)
     if decision is not None:
@@ -181,7 +187,7 @@ def sample_partitioned_tile(
     >>> [int(sch.get(factor)) for factor in factors]
     [2, 2, 4]
     """
-    extent = _constant_extent(loop)
+    extent = _tiled_extent(loop)
     if extent is None:
         return _unknown_tile(n)
     if not 0 <= partition_pos < n:
