@@ -198,12 +198,12 @@ class RandomProgram:
     # ------------------------------------------------------------------ the meaning
 
     def meaning(self, arrays: dict[str, Any]) -> dict[str, Any]:
-        """The value of every tensor; `Refused` if a loop that runs reads an array that is empty."""
+        """The value of every tensor; `Refused` if a size of 0 makes it read what is not there."""
         try:
             return self.evaluate(arrays)
         except sl.OutsideError:
-            if any(0 in self.concrete(t.shape) for t in self.tensors):
-                raise Refused("an array without elements is read") from None
+            if 0 in self.sizes.values() or any(0 in self.concrete(t.shape) for t in self.tensors):
+                raise Refused("elements are read that a size of 0 leaves out") from None
             raise
 
     def evaluate(self, arrays: dict[str, Any]) -> dict[str, Any]:
