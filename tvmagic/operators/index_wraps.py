@@ -1,7 +1,8 @@
 """Arithmetic of indices that does not fit its dtype.
 
 Schedules and the simplifier take index arithmetic as that of the integers, as TVM does: `max(i * i, 0)` is `i * i`. Where
-it wraps around, what is computed differs from NumPy, which wraps in each step.
+it wraps around, what is computed may differ from NumPy, which wraps in each step; sums and products with large numbers are
+seen to wrap (`arith.wrapping`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.const_int_bound import NEG_INF, POS_INF
+from tvmagic.arith.corners import ENDS_OF
 from tvmagic.ir import (
     Add,
     Block,
@@ -60,9 +62,11 @@ def _arithmetic(op: Operator, sizes: Mapping[Var, int]) -> Iterator[PrimExpr]:
     wrapping: set[int] = set()
     for node in candidates:  # operands come before what is computed from them
         if node.dtype.is_int and node.dtype.lanes == 1 and variables_in(node) and not _reads(node):
-            bound, limit = analyzer.const_int_bound(substitute(node, sizes)), 1 << (node.dtype.bits - 1)
-            known = bound.min_value > NEG_INF and bound.max_value < POS_INF
-            if known and (bound.max_value >= limit or bound.min_value < -limit):
+            limit = 1 << (node.dtype.bits - 1)
+            operands = [analyzer.const_int_bound(substitute(operand, sizes)) for operand in (node.a, node.b)]
+            low, high = ENDS_OF[type(node)](*[(b.min_value, b.max_value) for b in operands])
+            known = all(b.min_value > NEG_INF and b.max_value < POS_INF for b in operands)
+            if known and (high >= limit or low < -limit):
                 if id(node.a) not in wrapping and id(node.b) not in wrapping:
                     yield node
                 wrapping.add(id(node))
