@@ -62,18 +62,21 @@ def _optimized(text: str, target: Target, machine: Any, imports: tuple[str, ...]
     return module
 
 
-_LONG = 40_000  # lines of LLVM text
+# Lines of LLVM text beyond which a level is not used.
+_LONGEST = {3: 12_000, 2: 40_000}
 
 
 def _level(text: str, target: Target) -> int:
-    """The optimization level: as `target` says, else 3, or 1 for a long text.
+    """The optimization level: as `target` says, else 3, or less for a long text.
 
-    LLVM takes 30 s for 114,000 lines (16 unrolled copies of a sum with symbolic sizes) at level 3, and 6 s at level 1.
+    LLVM takes 30 s for 114,000 lines (16 unrolled copies of a sum with symbolic sizes) at level 3, and 6 s at level 1;
+    for 20,000 lines of many conditions 10, 6 and 3 s at the levels 3, 2 and 1.
     """
     asked = target.attrs.get("opt-level")
-    if asked is None:
-        return 1 if text.count("\n") > _LONG else 3
-    return min(int(asked), 3)
+    if asked is not None:
+        return min(int(asked), 3)
+    lines = text.count("\n")
+    return next((level for level, most in _LONGEST.items() if lines <= most), 1)
 
 
 def _verify(module: Any, what: str) -> None:
