@@ -511,3 +511,12 @@ def test_large_integers_are_compared_as_they_are(dtype: str) -> None:
 
 def test_processors_are_shared_from_a_tenth_of_the_time_on() -> None:
     assert shared({"V": 0.0999}) == [] and "during 10% of the time" in shared({"V": 0.1})[0]
+
+
+def test_as_many_outputs_as_there_are() -> None:
+    x = np.zeros(4, "float32")
+    one, two = operator("f", "X: float32[4]\nY[i] = X[i]"), operator("g", "X: float32[4]\nY[i] = X[i]\nZ[i] = X[i] * 2")
+    with pytest.raises(TVMagicError, match="`f` has 1 output, `out` is 2 arrays"):
+        one(x, out=(x.copy(), x.copy()))
+    with pytest.raises(TVMagicError, match="`g` has 2 outputs, `out` is 1 array"):
+        two(x, out=x.copy())
