@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.arith.corners import ENDS_OF
 from tvmagic.ir import (
     Add,
     BinaryOp,
@@ -154,34 +155,29 @@ class Wrapping(FromParts):
 def leaves_type(node: BinaryOp | Ramp, bound: Callable[[PrimExpr], Bound]) -> bool:
     """Whether a sum, a product or a ramp with a large number has, by what `bound` knows of its parts, values outside its
     type."""
-    number, other, turned = (_number(node.stride), node.base, False) if isinstance(node, Ramp) else _operands(node)
+    is_ramp = isinstance(node, Ramp)
+    other, second = (node.base, node.stride) if is_ramp else (node.a, node.b)
+    number, turned = _number(second), False
+    if number is None and not is_ramp:
+        number, other, turned = _number(other), second, True
     if number is None or abs(number) < _LARGE:
         return False
     limits = integer_limits(node.dtype.element_of)
     ends = bound(other)
     if ends[0] <= max(limits[0], -POS_INF) or ends[1] >= limits[1]:
         return False  # nothing is known
-    if isinstance(node, Ramp):
-        values = [end + number * last for end in ends for last in (0, node.dtype.lanes - 1)]
+    if is_ramp:
+        low, high = ENDS_OF[Add](ends, (0, number * (node.dtype.lanes - 1)))
     else:
-        values = [_exact(type(node), *((number, end) if turned else (end, number))) for end in ends]
-    return min(values) < limits[0] or max(values) > limits[1]
-
-
-def _operands(node: BinaryOp) -> tuple[int | None, PrimExpr, bool]:
-    """The operand that is a number, the other one, and whether the number comes first."""
-    number = _number(node.b)
-    return (number, node.a, False) if number is not None else (_number(node.a), node.b, True)
+        numbers = (number, number)
+        low, high = ENDS_OF[type(node)](*((numbers, ends) if turned else (ends, numbers)))
+    return low < limits[0] or high > limits[1]
 
 
 def _number(e: PrimExpr) -> int | None:
     """The value of a number, or of a vector of one."""
     e = e.value if isinstance(e, Broadcast) else e
     return e.value if isinstance(e, IntImm) else None
-
-
-def _exact(kind: type, a: int, b: int) -> int:
-    return a * b if kind is Mul else a + b if kind is Add else a - b
 
 
 def fit(bound: Bound, limits: Bound) -> Bound:

@@ -12,7 +12,7 @@ from tvmagic.arith.constraint import extract_constraints, normalize_boolean, sid
 from tvmagic.arith.extension import Extension
 from tvmagic.arith.rewrite import tables_extreme, tables_logic, tables_quotient, tables_sum
 from tvmagic.arith.rewrite.compile import BUILDERS, Rule, RuleSet
-from tvmagic.arith.rewrite.steps import STEPS
+from tvmagic.arith.rewrite.steps import STEPS, constant_offset
 from tvmagic.arith.transitive import EQ as IS_EQ
 from tvmagic.arith.transitive import GE as IS_GE
 from tvmagic.arith.transitive import GT as IS_GT
@@ -112,20 +112,12 @@ _BRANCHES = Extension.ApplyConstraintsToBooleanBranches.value
 _PRODUCT_AND_SUM = Extension.ComparisonOfProductAndSum.value
 
 
-def _offset(e: PrimExpr) -> int:
-    """The number at the end of a sum, or the number itself."""
-    if isinstance(e, IntImm):
-        return e.value
-    if isinstance(e, (Add, Sub)) and isinstance(e.b, IntImm):
-        return e.b.value if isinstance(e, Add) else -e.b.value
-    return 0
-
-
 def _too_far_apart(a: PrimExpr, b: PrimExpr) -> bool:
     """Whether the difference of the numbers in `a` and `b` leaves their type, so that `a - b` says nothing of their order."""
     if not a.dtype.is_index:
         return False
-    offset = _offset(a) - _offset(b)
+    ends = [e.value if isinstance(e, IntImm) else constant_offset(e)[1] for e in (a, b)]
+    offset = ends[0] - ends[1]
     return wrap_int(offset, a.dtype) != offset
 
 

@@ -39,7 +39,7 @@ from tvmagic.ir.expr import BOOL
 from tvmagic.ir.meaning import round_float, truncate_divide
 from tvmagic.ir.ops import make_const
 
-__all__ = ["STEPS"]
+__all__ = ["STEPS", "constant_offset"]
 
 _add, _mul = BUILDERS[Add], BUILDERS[Mul]
 _floordiv, _floormod, _truncdiv, _truncmod = BUILDERS[FloorDiv], BUILDERS[FloorMod], BUILDERS[Div], BUILDERS[Mod]
@@ -300,7 +300,7 @@ def less_by_bounds(S: Any, e: LT) -> PrimExpr | None:
     return _bool(e, False) if result in (IS_EQ, IS_GT, IS_GE) else None
 
 
-def _constant_offset(e: PrimExpr) -> tuple[PrimExpr, int]:
+def constant_offset(e: PrimExpr) -> tuple[PrimExpr, int]:
     """e as x + offset"""
     if type(e) is Add and type(e.b) is IntImm:
         return e.a, e.b.value
@@ -311,8 +311,8 @@ def _constant_offset(e: PrimExpr) -> tuple[PrimExpr, int]:
 
 def merge_offsets(S: Any, e: LT) -> PrimExpr | None:
     """x + c1 < y + c2 with one constant, on the side where it is positive"""
-    left, left_offset = _constant_offset(e.a)
-    right, right_offset = _constant_offset(e.b)
+    left, left_offset = constant_offset(e.a)
+    right, right_offset = constant_offset(e.b)
     if left_offset == 0 and right_offset == 0:
         return None
     difference = right_offset - left_offset

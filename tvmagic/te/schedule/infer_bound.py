@@ -254,9 +254,7 @@ def _value_of(consumer: Stage, iv: IterVar, range_: Range, context: BoundContext
 def _is_own_of_threads(stage: Stage, iv: IterVar, context: BoundContext) -> bool:
     """Whether each thread computes for itself the one iteration of a loop of `stage` that it reads."""
     thread = context.threads.get(iv)
-    if thread is None or thread.thread_tag in ("", "pipeline"):
-        return False
-    return computed_by_each_thread(stage, iv, thread, context.memory_ranks)
+    return thread is not None and computed_by_each_thread(stage, iv, thread, context.memory_ranks)
 
 
 def _all_threads(range_: Range) -> IntSet:
@@ -427,11 +425,11 @@ def _may_overrun(scan: ScanOp, context: BoundContext) -> set[str]:
         roots = around.op.root_iter_vars()
         timed = set(roots[:1] if around.op in updates else roots)
         for relation in around.relations:
-            split = isinstance(relation, Split)
-            if not timed.isdisjoint(relation.parents()):
+            is_timed = not timed.isdisjoint(relation.parents())
+            if is_timed:
                 timed.update(relation.children())
-                found |= {"time"} if split else set()
-            found |= {"place"} if split else set()
+            if isinstance(relation, Split):
+                found.update(("place", "time") if is_timed else ("place",))
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tvmagic.ir import IterVar
 from tvmagic.te.schedule.stage import Stage
-from tvmagic.te.schedule.thread import VIRTUAL, StorageRank, ThreadScope
+from tvmagic.te.schedule.thread import StorageRank, ThreadScope
 
 __all__ = [
     "bound_thread",
@@ -48,6 +48,6 @@ def has_memory_of_its_own(stage: Stage, iv: IterVar, axis: IterVar, ranks: Mappi
 def computed_by_each_thread(stage: Stage, iv: IterVar, axis: IterVar, ranks: Mapping[Stage, int]) -> bool:
     """Whether loop `iv` is not a loop: each thread of `axis` computes the one iteration that it reads itself.
 
-    Virtual threads are loops.
+    Virtual threads are loops, and so are the steps of a pipeline.
     """
-    return axis.thread_tag not in VIRTUAL and has_memory_of_its_own(stage, iv, axis, ranks)
+    return ThreadScope.launched(axis.thread_tag) and has_memory_of_its_own(stage, iv, axis, ranks)
