@@ -167,7 +167,7 @@ def test_arguments_are_checked() -> None:
         ascend.evaluate(softmax(37, 100), [np.zeros((3, 4), "float32")])
 
 
-@pytest.mark.parametrize("seed", range(11))  # as many as take 8 s; `test_many_random_graphs` runs all of 500
+@pytest.mark.parametrize("seed", range(6))  # `test_many_random_graphs` runs all of 500
 def test_random_graphs_equal_numpy(seed: int) -> None:
     assert check(seed, limit=2)
 

@@ -7,6 +7,7 @@ from itertools import accumulate
 
 import pytest
 from random_graphs import Maker
+from sampling import every
 
 from tvmagic import ascend
 from tvmagic.ascend import AscGraph, ops
@@ -168,7 +169,7 @@ def test_numbers_are_arguments_and_constants() -> None:
     assert "[0], (float)2.0, z0t_actual_size);" in text
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", every(2, range(30)))
 def test_random_graphs_keep_the_discipline_of_queues(seed: int) -> None:
     maker = Maker(seed)
     graph = maker.build()

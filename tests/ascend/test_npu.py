@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from ascend_graphs import softmax
 from random_graphs import Maker
+from sampling import every
 
 import tvmagic
 from tvmagic import ascend
@@ -119,7 +120,7 @@ def test_symbolic_sizes_are_fields() -> None:
     assert data["s0"] == 5000 and list(data).index("s0") == list(data).index("tiling_key") + 1
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", every(2, range(30)))
 def test_random_graphs_fit(seed: int) -> None:
     maker = Maker(seed)
     graph = maker.build()

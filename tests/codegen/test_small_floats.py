@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 
 import numpy as np
 import pytest
+from sampling import every
 
 import tvmagic as tvm
 from tvmagic import te, tir
@@ -47,10 +49,10 @@ def _elements(rule, A, B):
     return lambda i: rule(A[i], B[i])
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("lanes", [1, 3, 32])
-def test_operations(dtype, target, lanes):
+@pytest.mark.parametrize(
+    ("lanes", "dtype", "target"), every(3, itertools.product([1, 3, 32], ["bfloat16", "float16"], TARGETS))
+)
+def test_operations(lanes, dtype, target):
     """Each operation is done in float32 and rounded once, subnormal numbers and NaN included."""
     a, b = (_values(dtype, 96, seed) for seed in (1, 2))
     A, B = (te.placeholder((96,), dtype, name=name) for name in "AB")
@@ -70,9 +72,12 @@ def test_operations(dtype, target, lanes):
             np.testing.assert_array_equal(result, wanted, err_msg=name)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("other", ["int8", "uint16", "int32", "uint64", "int64", "float32", "float64", "bool"])
+OTHERS = ["int8", "uint16", "int32", "uint64", "int64", "float32", "float64", "bool"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "target", "other"), every(3, itertools.product(["bfloat16", "float16"], TARGETS, OTHERS))
+)
 def test_conversions(dtype, target, other):
     rng = np.random.default_rng(3)
     kind = np.dtype(other)

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from sampling import every
 from test_stepper import small_record
 
 from tvmagic import notebook
@@ -86,7 +87,7 @@ def page_of(outputs: list[str], theme: str) -> str:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", every(2, ["light", "dark"]))
 def test_outputs_look_as_with_the_whole_sheet(page: Any, outputs: list[str], theme: str) -> None:
     """Alone, and beside others whose rules come in another order."""
     whole = [re.sub(r"<style>.*?</style>", f"<style>{style()}</style>", output) for output in outputs]

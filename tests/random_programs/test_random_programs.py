@@ -23,10 +23,10 @@ from tir_schedules import CALLS
 from tvmagic.tir.schedule.instruction import InstructionKind
 
 SHORT = {
-    "te": 20,
+    "te": 16,
     "beyond": 8,
-    "tir": 16,
-    "cell": 24,
+    "tir": 12,
+    "cell": 18,
     "calls": 6,
     "notation": 8,
     "flow": 5,
@@ -130,7 +130,7 @@ def test_random_programs(kind: str) -> None:
 
 
 # one process for several seeds, as it takes longer to start than to check one
-NAMED = [(kind, list(SEEDS[kind])[at : at + 10]) for kind in KINDS for at in range(0, len(SEEDS[kind]), 10)]
+NAMED = [(kind, list(SEEDS[kind])[at : at + 20]) for kind in KINDS for at in range(0, len(SEEDS[kind]), 20)]
 
 
 @pytest.mark.parametrize(("kind", "seeds"), [pytest.param(*row, id=f"{row[0]} {row[1][0]}") for row in NAMED])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from outcomes import TARGETS, Argument, check_call
+from sampling import every
 from written_programs import PROGRAMS, Written
 
 import tvmagic
@@ -40,13 +41,9 @@ def modules(written: Written, target: str) -> dict[str, Any]:
 
 
 def _cases() -> list[Any]:
-    """Each program for each target, with checks of its accesses and without; a sixth of them is in the short run."""
+    """Each program for each target, with checks of its accesses and without; the short run has half of the programs once."""
     ways = [(target, checks) for target in TARGETS for checks in (False, True)]
-    return [
-        pytest.param(name, target, checks, marks=[] if (n + k) % len(ways) == 0 else [pytest.mark.soak])
-        for n, name in enumerate(PROGRAMS)
-        for k, (target, checks) in enumerate(ways)
-    ]
+    return every(2 * len(ways) + 1, [(name, *way) for name in PROGRAMS for way in ways])
 
 
 @pytest.mark.parametrize(("name", "target", "checks"), _cases())
