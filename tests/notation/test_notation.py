@@ -218,6 +218,15 @@ def test_mistakes_point_at_their_place(text: str, message: str, place: str) -> N
     assert lines[error.span.line - 1][error.span.column - 1 : error.span.end_column - 1] == place
 
 
+def test_an_array_outside_has_a_shape_and_a_dtype() -> None:
+    class Sized:
+        shape = (4,)
+
+    for value, message in ((np.zeros(4, "float32"), "an array outside"), (Sized(), "the name `Q` is not defined")):
+        with pytest.raises(NotationError, match=message):
+            operator("bad", "X: float32[4]\nY[i] = X[i] + Q[i]", {"Q": value})
+
+
 def test_syntax_errors_have_a_place() -> None:
     with pytest.raises(TVMagicError, match="not valid Python syntax") as caught:
         operator("bad", "X: float32[4]\nY[i] = X[i")

@@ -152,6 +152,10 @@ def test_what_has_no_form_is_refused() -> None:
         C = te.placeholder((4,), name="C")
         D = te.compute((4,), lambda i: tir.nextafter(C[i], C[i]), name="D")
         javascript(Operator("n", [C], [D]), {})
+    with pytest.raises(TVMagicError, match="`K` is a constant, which has no form in JavaScript"):
+        K = te.operation.from_array(np.arange(4, dtype="float32"), "K")
+        E = te.compute((4,), lambda i: C[i] + K[i], name="E")
+        javascript(Operator("k", [C], [E]), {})
 
 
 def test_the_hosts_have_the_same_functions_of_c() -> None:

@@ -78,7 +78,7 @@ def _intersect(a: Entry, b: Entry) -> Entry:
     if (b2 - b1) % common:
         return NOTHING
     step = c2 // common
-    k = (b2 - b1) // common * pow(c1 // common, -1, step) if step > 1 else 0
+    k = (b2 - b1) // common * pow(c1 // common, -1, step)
     return _entry(c1 // common * c2, b1 + k * c1)
 
 

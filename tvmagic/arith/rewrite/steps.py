@@ -9,7 +9,7 @@ from typing import Any
 
 from tvmagic.arith.rewrite.compile import BUILDERS
 from tvmagic.arith.rewrite.compile import integer_constant as _constant
-from tvmagic.arith.scalable import known_vscale_values, prove_for_each_vscale
+from tvmagic.arith.scalable import prove_for_each_vscale
 from tvmagic.arith.transitive import EQ as IS_EQ
 from tvmagic.arith.transitive import GE as IS_GE
 from tvmagic.arith.transitive import GT as IS_GT
@@ -252,7 +252,7 @@ def larger_for_each_vscale(S: Any, e: Max) -> PrimExpr | None:
 
 
 def _chosen_for_each_vscale(S: Any, e: Min | Max, *orders: tuple[PrimExpr, PrimExpr]) -> PrimExpr | None:
-    if not S.parent.contains_vscale(e) or not known_vscale_values():
+    if not S.parent.contains_vscale(e):
         return None
     for chosen, (low, high) in zip((e.a, e.b), orders):
         if prove_for_each_vscale(S.parent, _less_equal(low, high)):
@@ -278,7 +278,7 @@ def _is_below_scalable(S: Any, e: FloorDiv | FloorMod) -> bool:
     below = S.parent.simplify(_less(e.a, e.b))
     if isinstance(below, IntImm):
         return below.value != 0
-    return bool(known_vscale_values()) and prove_for_each_vscale(S.parent, below)
+    return prove_for_each_vscale(S.parent, below)
 
 
 # ---------------------------------------------------------------------------- comparisons
