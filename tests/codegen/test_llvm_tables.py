@@ -192,6 +192,16 @@ def test_no_more_than_256_programs_are_kept(empty: Any) -> None:
     assert len(cache._kept) == 256
 
 
+def test_programs_of_one_hash_are_two(empty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tvmagic
+
+    monkeypatch.setattr(cache, "structural_hash", lambda mod: 0)
+    body = "from tvm.script import tir as T\n@T.prim_func\ndef main(A: T.Buffer((4,), 'int32')):\n    A[{}] = 1"
+    modules = [tvmagic.IRModule({"main": tvmagic.script.from_source(body.format(n))}) for n in (0, 1)]
+    first, second = [cache.from_memory(m, (), lambda: Built(1)) for m in modules]
+    assert first is not second and cache.from_memory(modules[1], (), lambda: Built(1)) is second
+
+
 def test_what_is_one_program(empty: Any) -> None:
     """Equal structures with the same names, options, and constants to the bit."""
     import tvmagic

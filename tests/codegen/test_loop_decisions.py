@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tvmagic import codegen
+from tvmagic.operators import operator
 from tvmagic.script import from_source
 
 SKYLAKE, HASWELL = ("llvm -mtriple=x86_64-linux-gnu -mcpu=" + name for name in ("skylake-avx512", "haswell"))
@@ -44,6 +45,40 @@ def vectors(extent: int | str, stores: int = 1, kind: str = "serial") -> str:
 def test_short_loops_over_vectors(body: str, check_bounds: bool, said: list[str]) -> None:
     """They are written out by fours, if they store few vectors and have no loop inside."""
     assert wishes(llvm(body, HASWELL, check_bounds)) == said
+
+
+ONE = ['interleave.count", i32 1']
+
+
+@pytest.mark.parametrize(
+    ("loop", "value", "said"),
+    [
+        ("range(n)", "A[i % n]", ONE), ("range(n)", "A[i // n]", ONE), ("range(n)", "A[T.truncmod(i, n)]", ONE), ("range(n)", "A[i % 8]", []), ("range(n)", "A[i] / A[n]", []),
+        ("range(4000)", "A[(i + 1) % n]", ONE), ("range(n)", "A[n // i]", ONE), ("T.parallel(n)", "A[i % n]", []), ("range(n)", "A[i] * T.float32(n % m)", []),
+        ("range(n)", "T.Cast('float32', T.Cast('int8', A[i]) // T.Cast('int8', A[0]))", ONE),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("check_bounds", [False, True])
+def test_loops_of_quotients_are_one_vector_at_a_time(
+    loop: str, value: str, said: list[str], check_bounds: bool
+) -> None:
+    """If the quotient is one of integers by no constant, and another one in each iteration."""
+    assert wishes(llvm(f"m: T.int32 = n * n\nfor i in {loop}:\n    B[i] = {value}", HASWELL, check_bounds)) == said
+
+
+def test_quotients_are_found_in_loops_around_and_behind_lets() -> None:
+    two = "for i in range(n):\n    for j in range(n):\n        B[i * 16 + j] = A[{}]"
+    for index, loops in (("i % n + j", 1), ("j % n", 1), ("(i + j) % n", 2), ("i % 4 + j % 4", 0)):
+        assert llvm(two.format(index)).count(", !llvm.loop ") == loops, index
+    text = "for i in range(n):\n    place: T.int32 = i * 3\n    at: T.int32 = place + 1\n    B[i] = A[at % n]"
+    assert wishes(llvm(text)) == ONE
+
+
+def test_bytes_at_places_of_quotients_take_one_vector_of_code() -> None:
+    """For a processor without gathers of bytes LLVM wrote each of four vectors, element by element."""
+    text = "X: int8[m]\nZ: int8[n]\nk: range(n)\nS: int8[8]\nS[i] += X[k % m] * Z[k]"
+    module = operator("bytes", text).version("plain").lower()
+    assert 1000 < len(codegen.llvm_ir(module, HASWELL).splitlines()) < 6000
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ SEEDS: dict[str, dict[int, str]] = {
         71: "round",
         97: "bool + bool",
         30133: "the floored remainder of a remainder times a negative factor",
+        5013901: "bytes at places of remainders, of which LLVM made four vectors at once",
     },
     "calls": {
         59: "clz of 64 bits is an int32",

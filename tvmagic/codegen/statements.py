@@ -389,6 +389,17 @@ class FunctionEmitter(MemoryEmitter):
         self.out.start(go_on)
 
     def loop_metadata(self, stmt: For) -> str:
+        """What LLVM is to do with a loop, as the suffix of its branch.
+
+        Quotients of integers are computed one by one, 32 for a vector of bytes. Of a loop that has them LLVM is not to make
+        several vectors at once: it would gain nothing by it, and takes many times as long for the code.
+        """
+        wishes = self._loop_wishes(stmt)
+        if stmt.kind is ForKind.SERIAL and stmt.loop_var in self.context.work.dividing:
+            wishes = (*(wish for wish in wishes if not wish.startswith("interleave")), "interleave.count i32 1")
+        return self.context.loop_metadata(*wishes) if wishes else ""
+
+    def _loop_wishes(self, stmt: For) -> tuple[str, ...]:
         """The wish to unroll, if LLVM will grant it: it complains aloud about one that it cannot; or not to vectorize.
 
         A short loop over vectors is not to be written out as a whole. LLVM would keep what several such loops read in
@@ -396,20 +407,18 @@ class FunctionEmitter(MemoryEmitter):
         """
         extent = stmt.extent
         if stmt in self.context.elements:
-            return self.context.loop_metadata("vectorize.enable i1 false")
+            return ("vectorize.enable i1 false",)
         if stmt.kind is ForKind.SERIAL and isinstance(extent, IntImm) and not self.context.check_bounds:
             if self.any_order:  # as many partial results as keep the machine busy while each waits for its last value
-                count = _PARTIAL_RESULTS[self._divides_many(extent.value)]
-                return self.context.loop_metadata("unroll.disable", f"interleave.count i32 {count}")
+                return "unroll.disable", f"interleave.count i32 {_PARTIAL_RESULTS[self._divides_many(extent.value)]}"
             if self.context.work.written > _LARGEST_WRITTEN or self._would_scatter(stmt):
-                return self.context.loop_metadata("unroll.disable")
+                return ("unroll.disable",)
             if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(stmt.body) <= _FEW_STORES:
-                whole = extent.value % _SHORT_STEP == 0
-                return self.context.loop_metadata(f"unroll.count i32 {_SHORT_STEP}") if whole else ""
+                return (f"unroll.count i32 {_SHORT_STEP}",) if extent.value % _SHORT_STEP == 0 else ()
         if stmt.kind is not ForKind.UNROLLED or self.context.check_bounds or not isinstance(extent, IntImm):
-            return ""
+            return ()
         whole = extent.value * self.context.work.bodies.get(stmt, _LARGEST_UNROLLED)
-        return self.context.loop_metadata("unroll.full") if whole <= _LARGEST_UNROLLED else ""
+        return ("unroll.full",) if whole <= _LARGEST_UNROLLED else ()
 
     def _would_scatter(self, stmt: For) -> bool:
         """Whether LLVM would write out an innermost loop as a whole and make vectors of the loop around it, with a scatter

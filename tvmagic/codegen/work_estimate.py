@@ -7,14 +7,20 @@ from typing import Any
 
 from tvmagic.codegen.statement_chains import ChainVisitor
 from tvmagic.ir import (
+    BinaryOp,
+    Broadcast,
     Buffer,
     BufferLoad,
     BufferStore,
     Call,
+    Div,
+    FloorDiv,
+    FloorMod,
     For,
     ForKind,
     IntImm,
     LetStmt,
+    Mod,
     PrimExpr,
     Var,
     While,
@@ -22,6 +28,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import handles
 from tvmagic.ir.ops import minimum
+from tvmagic.ir.query import variables_in
 
 __all__ = ["Work"]
 
@@ -53,6 +60,7 @@ class Work(ChainVisitor):
         self.symbolic: list[For] = []
         self.reach: dict[Var, int] = {}
         self.stored: set[Var] = set()
+        self._divisions: list[BinaryOp] = []  # of integers by what is no constant
         self._seen: set[Buffer] = set()
         self._outer: set[For] = set()
         self._loops = False
@@ -68,6 +76,18 @@ class Work(ChainVisitor):
                 found[node.var] = node.value
 
         post_order_visit(self.body, look)
+        return found
+
+    @cached_property
+    def dividing(self) -> set[Var]:
+        """The variables, those of loops among them, on which the quotient of integers by what is no constant depends."""
+        found: set[Var] = set()
+        todo = [v for division in self._divisions for v in variables_in(division)]
+        while todo:
+            var = todo.pop()
+            if var not in found:
+                found.add(var)
+                todo += variables_in(self.lets[var]) if var in self.lets else ()
         return found
 
     def poll_every(self, loop: For) -> int:
@@ -121,6 +141,13 @@ class Work(ChainVisitor):
     def expression(self, node: PrimExpr) -> None:
         self.add(max(1, abs(node.dtype.lane_code) // 8))
         self.visit_children(node)
+
+    @handles(Div, Mod, FloorDiv, FloorMod)
+    def division(self, node: BinaryOp) -> None:
+        divisor = node.b.value if isinstance(node.b, Broadcast) else node.b
+        if not node.dtype.is_float and not isinstance(divisor, IntImm):
+            self._divisions.append(node)
+        self.expression(node)
 
     @handles(IntImm)
     def number(self, node: IntImm) -> None:
