@@ -409,6 +409,32 @@ def test_an_inverse_takes_the_base_away(index):
         assert {v: evaluate(e, at) for v, e in back.items()} == point
 
 
+@pytest.mark.parametrize("first", [(0, 0), (2, 0), (0, -3), (5, 7), (-4, 1)])
+def test_iterators_that_do_not_begin_at_zero_are_found_again(first):
+    """Whole, in parts, fused, backwards: the inverse of what an iterator is told gives the iterator."""
+    x, y = X - first[0], Y - first[1]
+    domain = {X: Range.from_min_extent(first[0], 4), Y: Range.from_min_extent(first[1], 6)}
+    for indices in (
+        [X, Y], [Y + 2, X], [X, FLD(y, 2), FLM(y, 2)], [x * 6 + y], [FLD(x * 6 + y, 4), FLM(x * 6 + y, 4)],
+        [FLM(y, 3), X, FLD(y, 3)], [y * 4 + x + 9], [9 - X, Y], [FLM(x, 2), y * 2 + FLD(x, 2)],
+    ):  # fmt: skip
+        found = arith.detect_iter_map(indices, domain, check_level="bijective")
+        assert found.indices, indices
+        outputs = [Var(f"o{n}") for n in range(len(indices))]
+        back = arith.inverse_affine_iter_map(found.indices, outputs)
+        for values in itertools.product(*(range(f, f + n) for f, n in zip(first, (4, 6)))):
+            point = dict(zip((X, Y), values))
+            at = {out: evaluate(index, point) for out, index in zip(outputs, indices)}
+            assert {var: evaluate(value, at) for var, value in back.items()} == point, indices
+
+
+def test_an_iterator_is_a_variable_counted_from_its_beginning():
+    for source in (X * 2, X + Y, X - 1 + Y):
+        split = IterSplitExpr(IterMark(source, 4))
+        with pytest.raises(TVMagicError, match="is not a variable counted from where it begins"):
+            arith.inverse_affine_iter_map([IterSumExpr([split], 0)], [Var("out")])
+
+
 def test_a_map_that_holds_without_its_predicate_is_simplified():
     fused = X * 16 + Y
     for level in ("surjective", "bijective"):

@@ -157,6 +157,18 @@ def test_bounds_of_operators(make: Callable[[Var, Var], PrimExpr], ends: tuple[i
     assert intervals.of(make(x, y)) == ends
 
 
+@pytest.mark.parametrize("levels", [1, 32, 33, 34, 60])
+def test_how_deep_operators_are_looked_at(levels: int) -> None:
+    """33 operators one inside the other; what is below is any value of its type."""
+    intervals, x = Intervals(), Var("x", "int32")
+    intervals.known[x] = (0, 7)
+    expr: PrimExpr = x
+    for _ in range(levels):
+        expr = Max(expr, IntImm("int32", -5))
+    low, high = intervals.of(expr)
+    assert (low, high) == ((0, 7) if levels <= 33 else (-5, 2**31 - 1))
+
+
 def call(name: str, *args: PrimExpr) -> PrimExpr:
     return Call(args[0].dtype, f"tir.{name}", list(args))
 

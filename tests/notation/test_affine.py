@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import itertools
 import random
@@ -71,6 +72,16 @@ def test_quotients_are_by_whole_numbers_above_zero() -> None:
     assert [quotient_of(parsed(f"i // {d}"), NAMES, NUMBERS) is None for d in ("0", "-2", "j", "n", "1", "2")] == [
         True, True, True, True, False, False
     ]  # fmt: skip
+
+
+def test_a_sum_is_a_value() -> None:
+    """What takes a sum may keep it: nobody changes it, and operations give others."""
+    x = Affine({"i": 2}, 3)
+    for name, value in (("constant", 4), ("factors", {})):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(x, name, value)
+    assert x + Affine({"i": -2}, 1) == Affine({}, 4) and x.times(0) == Affine()
+    assert x == Affine({"i": 2}, 3)
 
 
 def test_a_plain_name_is_a_name_alone() -> None:

@@ -9,14 +9,15 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from tvmagic import tir
+from tvmagic import te, tir
 from tvmagic.arith import Analyzer
 from tvmagic.codegen.target import resolved
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import IntImm, IRModule
+from tvmagic.ir import DataType, IntImm, IRModule
 from tvmagic.notation.source import Source
 from tvmagic.operators import Operator, operator, peaks
 from tvmagic.operators.access import trace_all
@@ -27,7 +28,9 @@ from tvmagic.operators.editing import edit, editable, program_text, step_number,
 from tvmagic.operators.error_interpreter import run_with_errors
 from tvmagic.operators.examples import example_lines
 from tvmagic.operators.javascript import javascript
+from tvmagic.operators.javascript.expressions import ExpressionWriter
 from tvmagic.operators.numpy_code import numpy_code
+from tvmagic.operators.numpy_stages import running_values, scan_parts
 from tvmagic.operators.operator import as_operator
 from tvmagic.operators.peaks import Peaks, kept_peaks, measured_peaks
 from tvmagic.operators.quiet import shared
@@ -520,3 +523,82 @@ def test_as_many_outputs_as_there_are() -> None:
         one(x, out=(x.copy(), x.copy()))
     with pytest.raises(TVMagicError, match="`g` has 2 outputs, `out` is 1 array"):
         two(x, out=x.copy())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("times", [1, 2, 4, 8, 16, 100])
+def test_errors_of_roundings_in_javascript(dtype: str, times: int) -> None:
+    """A rounding is off by half a unit in the last place, or by half the least number above 0.
+
+    What is narrower than float32 is computed in float32 and rounded once more.
+    """
+    info, writer = ml_dtypes.finfo(dtype), ExpressionWriter(True)
+    once_more = 2.0**-24 if info.bits < 32 else 0.0
+    relative, absolute = times * (float(info.eps) / 2 + once_more), times * float(info.smallest_subnormal) / 2
+    if dtype == "float64":
+        absolute = 0.0  # half of the least number is none
+    numbers = [float(number) for number in writer.unit(DataType(dtype), times).split(", ")]
+    assert numbers == ([relative, absolute] if absolute > 1e-44 else [relative])
+    assert writer.rounding(DataType(dtype), "x", times) == f"err(x, {writer.unit(DataType(dtype), times)})"
+    assert writer.rounding(DataType(dtype), "x") == writer.rounding(DataType(dtype), "x", 2)
+
+
+RUNNING = {  # which scans of rows are running sums of `X`, or products, or extremes
+    "X[0, i]; S[t - 1, i] + X[t, i]": "np.cumsum(X, axis=0, dtype=np.float32)",
+    "X[0, i]; S[t - 1, i] * X[t, i]": "np.cumprod(X, axis=0, dtype=np.float32)",
+    "X[0, i]; te.max(S[t - 1, i], X[t, i])": "np.maximum.accumulate(X, axis=0)",
+    "X[0, i]; te.min(S[t - 1, i], X[t, i])": "np.minimum.accumulate(X, axis=0)",
+    "X[0, i]; S[t - 1, i] - X[t, i]": None,
+    "X[0, i]; S[t - 1, i] * 2 + X[t, i]": None,
+    "X[0, i]; S[t - 1, i] + X[t, i] * 2": None,
+    "X[0, i]; S[t - 1, i] + X[t - 1, i]": None,
+    "X[0, i]; S[t - 1, i] + X[t, 3 - i]": None,
+    "X[0, i]; S[t - 1, 3 - i] + X[t, i]": None,
+    "X[0, i]; S[t - 1, i] + Z[t, i]": None,
+    "X[1, i]; S[t - 1, i] + X[t, i]": None,
+    "X[0, i] * 2; S[t - 1, i] + X[t, i]": None,
+    "X[0, 3 - i]; S[t - 1, i] + X[t, i]": None,
+    "Z[0, i]; S[t - 1, i] + X[t, i]": None,
+}
+
+
+@pytest.mark.parametrize("steps", RUNNING)
+@pytest.mark.parametrize(("rows", "begins"), [(6, 1), (7, 1), (6, 2)])
+def test_which_scans_are_running_sums(steps: str, rows: int, begins: int) -> None:
+    """Those that begin with the first row and take every other row of the same array, in order, as it is."""
+    begin, step = steps.split("; ")
+    cell = (
+        f"X = te.placeholder(({rows}, 4), name='X')\nZ = te.placeholder((7, 4), name='Z')\n"
+        "S = te.placeholder((6, 4), name='S')\n"
+        f"first = te.compute(({begins}, 4), lambda t, i: {begin.replace('[0', '[t')})\n"
+        f"step = te.compute((6, 4), lambda t, i: {step})\nY = te.scan(first, step, S, inputs=[X])"
+    )
+    scope: dict[str, Any] = {"te": te}
+    exec(cell, scope)
+    found = running_values(scope["Y"].op, {scope["X"]: "X", scope["Z"]: "Z"})
+    text = None if found is None else ast.unparse(found)
+    assert text == (RUNNING[steps] if (rows, begins) == (6, 1) else None)
+    assert (scope["first"].op in scan_parts(scope["Y"].op)) is (text is not None)
+
+
+def test_a_record_has_the_code_unless_it_is_left_out() -> None:
+    op = operator("twice", "X: float32[8]\nY[i] = X[i] * 2")
+    names = [[step.name for step in record] for record in (op.passes(), op.passes(code=True), op.passes(code=False))]
+    assert names[0] == names[1] and names[0][: len(names[2])] == names[2]
+    assert any("llvm" in name.lower() or "code" in name.lower() for name in names[0][len(names[2]) :])
+
+
+@pytest.mark.parametrize(
+    ("cell", "message", "line"),
+    [
+        ("import math\n\n@T.prim_func\ndef f(X: T.Buffer((8,), 'float32')):\n    for i in range(8):\n        T.evaluate(X[i])", "writes none of its buffers", 5),
+        ("import math\n\n@T.prim_func\ndef f(X: T.Buffer((8,), 'float32')):\n    X[0] = 1\n    while True:\n        X[1] = 2", "never ends", 7),
+        ("import tvmagic.ir as ir\n\nf = ir.PrimFunc([], ir.Evaluate(0))", "writes none of its buffers", 1),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_function_has_its_place(cell: str, message: str, line: int) -> None:
+    """That of the error, else that of the function, else the beginning of the cell."""
+    with pytest.raises(TVMagicError, match=message) as caught:
+        operator("f", cell)
+    span = caught.value.span
+    assert span is not None and span.line == line and (line > 1 or span.column == 1)

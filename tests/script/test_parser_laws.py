@@ -213,3 +213,26 @@ def test_comparisons_of_comparisons_are_no_chains(text: str) -> None:
         f"from tvm.script import tir as T\n@T.prim_func\ndef f(A: T.Buffer((4,), 'bool'), n: T.int32, m: T.int32):\n    A[0] = {text}"
     )
     assert structural_equal(from_source(func.script()), func), func.script()
+
+
+ENDS = [
+    ("i + 1", "i + 1 + (3 - i)", "3 - i"), ("i", "i + n", "n"), ("n", "n + m * 2", "m * 2"), ("n - 1", "n - 1 + 1", "1"), ("i + 1", "i + 4", "3"),
+    ("n + 1", "n + 1 + (m - 1)", "m - 1"), ("i", "i + (i + n)", "i + n"), ("2", "9", "7"), ("0", "n", "n"), ("n // 2 * 2", "n // 2 * 2 + n % 2", "n % 2"),
+    ("n", "m", "m - n"), ("i", "n - i", "n - i - i"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("begin", "end", "extent"), ENDS)
+def test_the_extent_of_an_axis_is_what_is_added_to_its_beginning(begin: str, end: str, extent: str) -> None:
+    """However often a text is printed and read again."""
+    head = HEAD + "def main(A: T.Buffer((16, 16), 'int32'), n: T.int32, m: T.int32):\n    for i, j in T.grid(3, 16):\n"
+    body = "        with T.block('B'):\n            vi = T.axis.spatial(3, i)\n            v = T.axis.spatial(({}, {}), j)\n            A[vi, v] = 1"
+    func = from_source(head + body.format(begin, end))
+    blocks: list[Block] = []
+    post_order_visit(func.body, lambda node: blocks.append(node) if isinstance(node, Block) else None)
+    dom = next(block.iter_vars[1].dom for block in blocks if len(block.iter_vars) == 2)
+    assert dom is not None and str(dom.extent) == extent
+    for _ in range(3):
+        again = from_source(func.script())
+        assert structural_equal(again, func) and again.script() == func.script()
+        func = again

@@ -251,6 +251,27 @@ def test_threads_that_each_have_an_element_of_their_own_do_not_reduce_it_togethe
     assert largest_difference(s, [a, c]) < 1e-5
 
 
+@pytest.mark.parametrize("tag", ["threadIdx.x", "threadIdx.y"])
+def test_a_step_of_a_scan_is_reduced_by_threads_that_have_the_same_element(tag: str) -> None:
+    """The step is inside the scan, and the scan inside a loop over threads: each has an element of its own there."""
+    x, w = te.placeholder((6, 4), name="X"), te.placeholder((4, 4), name="W")
+    state, k = te.placeholder((6, 4), name="S"), te.reduce_axis((0, 4), "k")
+    step = te.compute((6, 4), lambda t, i: te.sum(state[t - 1, i] * w[k, i], axis=k), name="step")
+    rows = te.scan(te.compute((1, 4), lambda _, i: x[0, i]), step, state, inputs=[x], name="R")
+    c = te.compute((4,), lambda i: rows[5, i] * 2, name="C")
+    s = te.create_schedule(c.op)
+    s[c].bind(c.op.axis[0], te.thread_axis("threadIdx.x"))
+    s[rows].compute_at(s[c], c.op.axis[0])
+    s[step].bind(k, te.thread_axis(tag))
+    if tag == "threadIdx.y":
+        assert largest_difference(s, [x, w, c]) < 1e-5
+    else:
+        with pytest.raises(
+            ScheduleError, match="`step` reduces over `threadIdx.x`, and is computed inside a loop of stage `C`"
+        ):
+            tvmagic.lower(s, [x, w, c])
+
+
 @pytest.mark.parametrize("position", ["inside", "outside"])
 def test_results_of_a_vectorized_axis_are_not_lost(position: str) -> None:
     """Each lane would reduce into the same place; only the last result would be there when all are stored."""

@@ -489,6 +489,34 @@ def test_an_iteration_variable_of_two_stages() -> None:
         ops_text(te.create_schedule(S.op))
 
 
+def test_the_two_stages_of_an_iteration_variable_are_found_among_others() -> None:
+    """Stages with loops of their own come before, between and behind them."""
+    A = te.placeholder((8, 16), name="A")
+    k = te.reduce_axis((0, 16), name="k")
+    before = te.compute((8, 16), lambda i, j: A[i, j] * 2.0, name="before")
+    M = te.compute((8,), lambda i: te.max(before[i, k], axis=k), name="M")
+    between = te.compute((8,), lambda i: M[i] + 1.0, name="between")
+    S = te.compute((8,), lambda i: te.sum(A[i, k] - between[i], axis=k), name="S")
+    behind = te.compute((8,), lambda i: S[i] / 2.0, name="behind")
+    with pytest.raises(ScheduleError, match="iteration variable `k` belongs to stage `M` and to stage `S`"):
+        ops_text(te.create_schedule(behind.op))
+
+
+def test_loops_that_do_not_begin_at_zero() -> None:
+    """Of a schedule that is not normalized: a counter goes from 0 on, and the variable is what it begins at and the counter."""
+    A = te.placeholder((16, 4), name="A")
+    k = te.reduce_axis((1, 4), "k")
+    B = te.compute((16,), lambda i: te.sum(A[i, k], k), name="B")
+    C = te.compute((16,), lambda i: B[i] * 2.0, name="C")
+    s = te.create_schedule(C.op)
+    s[B].compute_at(s[C], s[C].split(C.op.axis[0], factor=4)[0])
+    text = str(te.schedule.ScheduleOps(s, te.schedule.InferBound(s), False))
+    assert "for i_idx in range(4):" in text and "for k_idx in range(3):" in text
+    place = "i_outer * 4 + i_idx"
+    assert f"B[{place}] = B[{place}] + A[{place}, 1 + k_idx]" in text and f"B[{place}] = T.float32(0.0)" in text
+    assert " i_idx " not in ops_text(s) and "B[i + i_outer * 4] + A[i + i_outer * 4, k + 1]" in ops_text(s)
+
+
 def test_inlining_an_output_or_into_an_extern() -> None:
     A = te.placeholder((8,), name="A")
     B = te.compute((8,), lambda i: A[i] + 1.0, name="B")

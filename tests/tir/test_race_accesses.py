@@ -153,3 +153,35 @@ CASES = {
 def test_accesses(name: str) -> None:
     text, lines = CASES[name]
     assert [line(access) for access in collect(parse(text)).accesses] == lines
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_what_threads_reduce_together_is_read_and_given_to_all(count: int) -> None:
+    """Of each of the values; the condition is read too, the threads are not."""
+    names = "RSQ"[:count]
+    given = ", ".join([f"A[t + {n}]" for n in range(count)] + ["P[t] > 0"] + [f"{name}_1[0]" for name in names])
+    text = (
+        "def main(A: T.Buffer((40,), 'int32'), P: T.Buffer((8,), 'int32'), C: T.Buffer((8,), 'int32')):\n"
+        "    t = T.launch_thread('threadIdx.x', 8)\n"
+        + "".join(
+            f"    {x} = T.allocate([1], 'int32', 'local')\n    {x}_1 = T.Buffer((1,), 'int32', data={x}, scope='local')\n"
+            for x in names
+        )
+        + f"    T.tvm_thread_allreduce(T.uint32({count}), {given}, t)\n    C[t] = {names[-1]}_1[0]"
+    )
+    found = collect(parse(text))
+    launched = " for threadIdx.x t in 0+8"
+    lines = [line(access) for access in found.accesses]
+    read = [f"read A[t{f' + {n}' if n else ''}]{launched}" for n in range(count)] + [f"read P[t]{launched}"]
+    assert lines[: count + 1] == read and lines[-1] == f"write C[t]{launched}" and len(lines) == count + 3
+    assert {var.name for var in found.combined} == {f"{name}_1" for name in names}
+
+
+def test_memory_has_the_name_that_it_is_given_first() -> None:
+    text = """def main(A: T.Buffer((8,), "int32")):
+    M = T.allocate([8], "int32", "global")
+    B = T.decl_buffer((8,), "int32", data=M)
+    C = T.decl_buffer((4, 2), "int32", data=M)
+    T.evaluate(T.call_extern("int32", "f", M))
+    C[1, 1] = 2"""
+    assert [line(access) for access in collect(parse(text)).accesses] == ["write B[?]", "write C[1, 1]"]

@@ -172,11 +172,11 @@ def number(node: Any) -> int:
 def places(indices: Sequence[Any], *groups: Sequence[Domain]) -> Any:
     """For all values of the variables, those of the first group, those of the second, and the element."""
     domains = [d for group in groups for d in group]
-    code = [compile(str(index), "index", "eval") for index in indices]
-    for values in itertools.product(*(range(number(d.extent)) for d in domains)):
-        names = {d.var.name: number(d.begin) + v for d, v in zip(domains, values)}
-        count = len(groups[0])
-        yield values[:count], values[count : count + len(groups[1])], tuple(eval(c, {}, names) for c in code)
+    place = eval(f"lambda {', '.join(d.var.name for d in domains)}: ({', '.join(map(str, indices))},)")
+    common = len(groups[0])
+    parallel = common + len(groups[1])
+    for values in itertools.product(*(range(number(d.begin), number(d.begin) + number(d.extent)) for d in domains)):
+        yield values[:common], values[common:parallel], place(*values)
 
 
 class Indices:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pass_checks import module, parse
+from pass_checks import module, parse, script
 
-from tvmagic.errors import TVMagicError
-from tvmagic.ir import For, IntImm, IRModule, Var
+from tvmagic.arith import Analyzer
+from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.eval.integers import evaluate
+from tvmagic.ir import Evaluate, For, ForKind, IntImm, IRModule, Var
 from tvmagic.ir.query import nodes_of
 from tvmagic.script import from_source
 from tvmagic.tir import analysis, transform
 from tvmagic.tir.analysis.races import find_carried, find_races
+from tvmagic.tir.transform.auto_copy.padding import Padding, _Accesses
 from tvmagic.tir.transform.loops.loop_partition import mentions_others
+from tvmagic.tir.transform.threads.warp_memory import _Accesses as _WarpAccesses
 
 
 def reductions(*counts: tuple[int, int]) -> Any:
@@ -103,6 +109,52 @@ def test_threads_that_store_the_same(body: str, free: bool) -> None:
     assert (find_races(func) == []) is free
 
 
+@pytest.mark.parametrize("scope", ["global", "shared", "shared.dyn", "local"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_memory_in_which_threads_meet(scope: str, inside: bool) -> None:
+    """That of the block, and that outside of the threads if it is not of each thread."""
+    launch = "    with T.launch_thread('threadIdx.x', 4) as tx:\n"
+    buffer = f"B = T.decl_buffer((8,), 'int32', scope='{scope}')\n"
+    head = "def main(A: T.Buffer((16,), 'int32')):\n"
+    text = head + (launch + "        " + buffer if inside else "    " + buffer + launch)
+    races = find_races(parse(text + "        B[tx // 2] = tx\n        A[tx] = B[tx // 2]"))
+    assert bool(races) is (scope.startswith("shared") or (scope == "global" and not inside))
+
+
+@pytest.mark.parametrize("scope", ["global", "shared", "local", "warp"])
+@pytest.mark.parametrize(
+    "tags", [("blockIdx.x", "blockIdx.x"), ("blockIdx.x", "blockIdx.y"), ("threadIdx.x", "threadIdx.x")]
+)
+def test_memory_of_a_block_is_of_one_launch(scope: str, tags: tuple[str, str]) -> None:
+    text = (
+        "def main(A: T.Buffer((4,), 'int32')):\n    with T.launch_thread('threadIdx.y', 2):\n"
+        f"        M = T.allocate([4], 'int32', '{scope}')\n"
+        f"        B = T.Buffer((4,), 'int32', data=M, scope='{scope}')\n"
+    )
+    for tag, stores in zip(tags, ("B[b] = b", "A[b] = B[b]")):
+        text += f"        with T.launch_thread('{tag}', 4) as b:\n            {stores}\n"
+    if scope in ("shared", "local") and tags == ("blockIdx.x", "blockIdx.x"):
+        with pytest.raises(BuildError, match="is memory of a block, and two launches of `blockIdx.x` use it"):
+            transform.ThreadsAsLoops()(module(text))
+    else:
+        assert "A[b] = " in script(transform.ThreadsAsLoops()(module(text)))
+
+
+@pytest.mark.parametrize(
+    ("factor", "width", "groups"), [(1, 32, 1), (4, 32, 1), (1, 8, 4), (2, 8, 4), (3, 4, 8), (2, 16, 2)]
+)
+def test_elements_of_warp_memory_in_the_registers_of_its_threads(factor: int, width: int, groups: int) -> None:
+    """Neighbouring ones are a thread's own; each element is in one register of one thread."""
+    index = Var("index", "int32")
+    warp = SimpleNamespace(analyzer=Analyzer(), factor=factor, width=width, groups=groups)
+    place, thread = _WarpAccesses._split(warp, index)  # type: ignore[arg-type]
+    total = factor * width * groups
+    found = [(evaluate(place, {index: n}), evaluate(thread, {index: n})) for n in range(total)]
+    assert sorted(found) == list(itertools.product(range(factor * groups), range(width)))
+    for n, (register, lane) in enumerate(found):
+        assert n == register // factor * factor * width + lane * factor + register % factor
+
+
 @pytest.mark.parametrize(("values", "mentions"), [(["x"], False), (["x", "y"], True), (["y"], True), ([], False)])
 def test_conditions_of_other_variables(values: list[str], mentions: bool) -> None:
     x, y = Var("x", "int32"), Var("y", "int32")
@@ -130,3 +182,15 @@ def test_private_functions_keep_what_others_call() -> None:
     )
     made = transform.InlinePrivateFunctions()(mod)
     assert [v.name_hint for v in made.functions] == ["main"] and "A[0] = 1" in made["main"].script().replace("A_1", "A")
+
+
+@pytest.mark.parametrize(
+    ("index", "contiguous"),
+    [("v", True), ("v + i", True), ("v * 2", False), ("i - v", False), ("v * 2 - v", True), ("v // 4 + v", True), ("i", False), ("v * n", True), ("v * v", True), ("v * 8 + i", False)],
+)  # fmt: skip
+def test_neighbouring_lanes_and_neighbouring_elements(index: str, contiguous: bool) -> None:
+    """Of lanes 0 and 1, unless they are known to be apart; loops around are at their first iteration."""
+    i, v, n = (Var(name, "int32") for name in "ivn")
+    accesses = _Accesses(Padding(), {i: IntImm("int32", 0)}, {})
+    accesses.lanes = For(v, 0, 4, ForKind.VECTORIZED, Evaluate(0))
+    assert accesses._is_contiguous(eval(index, {"i": i, "v": v, "n": n})) is contiguous

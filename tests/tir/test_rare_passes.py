@@ -15,9 +15,25 @@ from pass_checks import module, parse, script
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntervalSet
 from tvmagic.errors import ScheduleError, TVMagicError
+from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import EQ, NE, For, IntImm, PrimExpr, Var
-from tvmagic.ir.query import nodes_of
+from tvmagic.ir import (
+    EQ,
+    NE,
+    BlockRealize,
+    BufferStore,
+    Call,
+    For,
+    IfThenElse,
+    IntImm,
+    Let,
+    LetStmt,
+    PrimExpr,
+    Var,
+    substitute,
+)
+from tvmagic.ir.deep import parts_of
+from tvmagic.ir.query import is_call, is_one, nodes_of
 from tvmagic.passes import PassContext
 from tvmagic.tir import transform
 from tvmagic.tir.analysis import OOBChecker, verify_gpu_code
@@ -194,6 +210,40 @@ def test_forms_of_splits(before: str, after: str) -> None:
     assert f"A[0] = {after}\n" in script(transform.RenormalizeSplitPattern()(module(form.format(before)))) + "\n"
 
 
+@pytest.mark.parametrize("levels", range(1, 9))
+def test_a_quotient_goes_into_six_remainders(levels: int) -> None:
+    """Each level taken is `x % m // 2 = x // 2 % (m // 2)`; results of rewriting are rewritten five levels deep, as in TVM: for `x < c` there is no end."""
+    sizes = [4 * 3**n for n in range(levels)]  # the innermost last
+    taken, left = sizes[: min(levels, 6)], sizes[min(levels, 6) :]
+    before = "n" + "".join(f" % {m}" for m in reversed(sizes)) + " // 2"
+    after = "n" + "".join(f" % {m}" for m in reversed(left)) + " // 2"
+    after += "".join(f" % {m // 2}" for m in reversed(taken))
+    text = "def main(A: T.Buffer((1,), 'int32'), n: T.int32):\n    A[0] = {}"
+    assert f"A[0] = {after}\n" in script(transform.RenormalizeSplitPattern()(module(text.format(before)))) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("ends", "holds", "fails"),
+    [
+        ("n", "i < n, i >= 0, i + 1 <= n", "i < n - 1, i > 0"),
+        ("m, n", "i >= m, i < n", "i > m, i < n - 1, m > 0"),
+        ("m, m + 4", "i >= m, i <= m + 3", "i > m, i < m + 3, i >= 0"),
+        ("3, n", "i >= 3, i < n", "i > 3, i < n - 1, n > 4"),
+        ("3, 7", "i >= 3, i < 7", "i > 3, i < 6, n > 3"),
+        ("n, 7", "i >= n, i < 7", "i > n, i < 6, n > 0"),
+    ],
+)
+def test_what_the_ends_of_a_loop_say(ends: str, holds: str, fails: str) -> None:
+    """In a loop its variable is between the ends, sizes or numbers; nothing more is known."""
+    for known, conditions in ((True, holds), (False, fails)):
+        for condition in conditions.split(", "):
+            text = (
+                "def main(A: T.Buffer((64,), 'int32'), m: T.int32, n: T.int32):\n"
+                f"    for i in range({ends}):\n        if {condition}:\n            A[0] = 1"
+            )
+            assert ("if " not in script(transform.Simplify()(module(text)))) is known, condition
+
+
 # ---------------------------------------------------------------------------- vectors
 
 
@@ -364,6 +414,38 @@ def test_stages_of_a_pipeline(stage: list[int], order: list[int]) -> None:
             np.testing.assert_array_equal(outs[0], outs[1])
 
 
+@pytest.mark.parametrize("stage", [[0, 0, 1], [0, 1, 1], [0, 1, 2], [0, 2, 2]])
+@pytest.mark.parametrize("extent", [2, 3, 5])
+def test_pointers_into_memory_of_a_pipeline(stage: list[int], extent: int) -> None:
+    """What a call gets is behind all versions before that of its iteration."""
+    pointer = 'T.tvm_access_ptr(T.type_annotation("int32"), P.data, j, 1, 1)'
+    text = PIPELINE.format(extent=extent, stage=stage, order=[0, 1, 2])
+    text = text.replace("Q[j] = P[j] + 1", f'Q[j] = T.call_extern("int32", "f", {pointer})')
+    body = transform.InjectSoftwarePipeline()(module(text))["main"].body
+    found: list[int] = []
+
+    def run(node: Any, values: dict[Var, int]) -> None:
+        if isinstance(node, For):
+            first = evaluate(node.min, values)
+            for n in range(first, first + evaluate(node.extent, values)):
+                run(node.body, {**values, node.loop_var: n})
+        elif isinstance(node, BlockRealize):
+            numbers: dict[Var, PrimExpr] = {var: IntImm(var.dtype, value) for var, value in values.items()}
+            if is_one(Analyzer().simplify(substitute(node.predicate, numbers))):
+                run(node.block.body, values)
+        elif isinstance(node, BufferStore):
+            found.extend(
+                evaluate(c.args[2], values) for c in nodes_of(node.value, Call) if is_call(c, "tir.tvm_access_ptr")
+            )
+        else:
+            for part in parts_of(node):
+                run(part, values)
+
+    run(body, {})
+    count = versions(0, (1, 2), stage, [0, 1, 2])
+    assert found == [i % count * 2 + j for i in range(extent) for j in range(2)]
+
+
 # ---------------------------------------------------------------------------- what is known
 
 TWO = "A: T.Buffer((16,), 'int32'), B: T.Buffer((16,), 'int32'), n: T.int32"
@@ -451,3 +533,73 @@ def test_pragmas_are_around_a_block_in_the_order_of_their_names() -> None:
             A[i] = i"""
     new = script(transform.LowerOpaqueBlock()(module(text)))
     assert re.findall(r'T.attr\(0, "(\w+)", (\d)\)', new) == [("pragma_a", "2"), ("pragma_b", "1"), ("pragma_c", "4")]
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize(
+    "body", ["A[0, i] = i * 3 + 1", "A[0, i] = A[0, {last} - i] + i", "A[0, i] = T.Select(i < 1, 5, i)"]
+)
+def test_each_lane_of_a_loop_is_there_once(lanes: int, body: str) -> None:
+    """A loop of one iteration is its body; lanes read before they write."""
+    text = f"def main(A: T.Buffer((1, {lanes}), 'int32')):\n    for i in T.vectorized({lanes}):\n        {body.format(last=lanes - 1)}"
+    after = transform.VectorizeLoop()(module(text))
+    array = np.full(lanes, -1)
+    numbers = np.arange(lanes)
+    expected = {
+        "A[0, i] = i": numbers * 3 + 1,
+        "A[0, i] = A": array + numbers,
+        "A[0, i] = T": np.where(numbers < 1, 5, numbers),
+    }
+    np.testing.assert_array_equal(values(after)[0], expected[body[:11]])
+    assert f"x{lanes}" in script(after) or ":" in script(after).split("main")[1].split("):")[1] or lanes == 1
+
+
+LETS = """def main(A: T.Buffer((16,), "int32"), n: T.int32):
+    y = T.int32()
+    for i in range(4):
+        for j in range(4):
+            x: T.int32 = n * 3
+            z: T.int32 = i + 7
+            if x < 40:
+                A[i * 4 + j] = T.Let(y * (x + z), where={y: n + 5})"""
+
+
+def loops_around(body: Any) -> dict[str, int]:
+    """How many loops are around each let and around the branch."""
+    found: dict[str, int] = {}
+
+    def look(node: Any, depth: int) -> None:
+        if isinstance(node, (Let, LetStmt)):
+            found[node.var.name] = depth
+        elif isinstance(node, IfThenElse):
+            found.setdefault("if", depth)
+        inside = {id(part) for part in (node.body,)} if isinstance(node, For) else set()
+        for part in parts_of(node):
+            look(part, depth + (id(part) in inside))
+
+    look(body, 0)
+    return found
+
+
+@pytest.mark.parametrize("lets", range(8))
+@pytest.mark.parametrize("conditionals", [0, 1, 15])
+def test_lets_move_out_of_loops_by_their_kind(lets: int, conditionals: int) -> None:
+    """1: those that a condition needs that moves; 2: statements; 4: expressions. As far as the loops that they name."""
+    mod = module(LETS)
+    with PassContext(
+        config={"tir.HoistExpression": {"hoisted_let_bindings": lets, "hoisted_conditionals": conditionals}}
+    ):
+        after = transform.InsertHoistedExpression()(mod)
+    needed = bool(conditionals & 1 and lets & 1)
+    moves_x = bool(lets & 2) or needed
+    assert loops_around(after["main"].body) == {
+        "x": 0 if moves_x else 2,
+        "z": 1 if lets & 2 else 2,
+        "y": 0 if lets & 4 else 2,
+        "if": 0 if conditionals & 1 and moves_x else 2,
+    }
+    for size in (0, 12, 13, 14):
+        arrays = [np.full(16, -1, "int32") for _ in range(2)]
+        for array, program in zip(arrays, (mod, after)):
+            run_function(program["main"], [array, np.array(size, "int32")])
+        np.testing.assert_array_equal(arrays[0], arrays[1])

@@ -30,9 +30,7 @@ def parse(text: str) -> PrimFunc:
     return from_source("from tvm.script import tir as T\n@T.prim_func\n" + text.strip()).without_attr("global_symbol")
 
 
-def _arguments(sch: tir.Schedule, kind: InstructionKind, junk: Any, good: bool) -> tuple[list[Any], dict[str, Any]]:
-    block = sch.get_block("C")
-    loop = sch.get_loops(block)[0]
+def _arguments(block: Any, loop: Any, kind: InstructionKind, junk: Any, good: bool) -> tuple[list[Any], dict[str, Any]]:
     known = {"BlockRef": block, "Loop": loop, "BlockOrLoop": block, "LoopOrBlocks": loop, "Loops": [loop],
              "Sizes": [2, None], "Lengths": [2, None], "Size": 2, "BlocksIn": []}  # fmt: skip
     named = {p.name: known.get(p.role or "", junk) if good else junk for p in kind.parameters if not p.variadic}
@@ -43,10 +41,11 @@ def _arguments(sch: tir.Schedule, kind: InstructionKind, junk: Any, good: bool) 
 @pytest.mark.parametrize("method", sorted(InstructionKind.methods))
 def test_wrong_kinds(method: str, good: bool) -> None:
     start = tir.Schedule(parse(TEXT), debug_mask="all")
-    kind = InstructionKind.methods[method]
+    kind, block = InstructionKind.methods[method], start.get_block("C")
+    loop = start.get_loops(block)[0]
     for junk in JUNK:
         sch = start.copy()
-        positional, named = _arguments(sch, kind, junk, good)
+        positional, named = _arguments(block, loop, kind, junk, good)
         mod, count = sch.mod, len(sch.trace.insts)
         try:
             getattr(sch, method)(*positional, **named)

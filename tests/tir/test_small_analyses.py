@@ -7,10 +7,25 @@ from typing import Any
 import pytest
 from pass_checks import module, parse
 
+from tvmagic.arith import Analyzer
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Allocate, SizeVar, decl_buffer
+from tvmagic.ir import (
+    Allocate,
+    Block,
+    BufferLoad,
+    Call,
+    FloatImm,
+    IntImm,
+    PrimExpr,
+    SizeVar,
+    StringImm,
+    Var,
+    decl_buffer,
+    structural_equal,
+)
 from tvmagic.ir.query import nodes_of
-from tvmagic.tir import analysis
+from tvmagic.tir import analysis, transform
+from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.transform.uses import buffer_mentions, used_as_pointer
 
 n, m = SizeVar("n"), SizeVar("m")
@@ -125,3 +140,57 @@ def test_limits_of_a_gpu(limit: str, most: int) -> None:
     assert analysis.verify_gpu_code(func, {})
     with pytest.raises(TVMagicError, match="there is no limit"):
         analysis.verify_gpu_code(func, {limit + "s": 1})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "known"),
+    [
+        ("int32", n * 2 + 1, True),
+        ("int64", IntImm("int64", 7), True),
+        ("uint8", IntImm("uint8", 7), True),
+        ("bool", n < 3, True),
+        ("float32", FloatImm("float32", 2.0), False),
+        ("int32", BufferLoad(decl_buffer((4,), "int32"), [0]), False),
+        ("int32", Call("int32", "tir.call_extern", [StringImm("f")]), False),
+    ],
+)
+def test_values_that_proofs_are_told_of(dtype: str, value: PrimExpr, known: bool) -> None:
+    """Integers and conditions of variables alone: what is loaded may be another number later on."""
+    facts, x = Facts(), Var("x", dtype)
+    facts.analyzer = Analyzer()
+    facts.known_value(x, value)
+    assert structural_equal(facts.analyzer.simplify(x), facts.analyzer.simplify(value) if known else x)
+
+
+@pytest.mark.parametrize(
+    ("region", "shape", "used", "meant"),
+    [
+        ("A[vi, 2:6, 0:8]", "4, 8", "M[vj, 1:5]", "A[vi, 2 + vj, 1:5]"),
+        ("A[vi, 2:6, 0:8]", "1, 4, 8", "M[0, vj, 1:5]", "A[vi, 2 + vj, 1:5]"),
+        ("A[vi, 5, 0:8]", "8", "M[vj:vj + 3]", "A[vi, 5, vj:vj + 3]"),
+        ("A[vi, 5, 3]", "1", "M[0]", "A[vi, 5, 3]"),
+        ("A[vi:vi + 1, 0:2, 0:8]", "2, 8", "M[0:2, vj]", "A[vi, 0:2, vj]"),
+    ],
+)
+def test_parts_of_views_are_parts_of_what_they_show(region: str, shape: str, used: str, meant: str) -> None:
+    """A view has the last dimensions of a region; the others have one element each."""
+    text = f"""def main(A: T.Buffer((4, 8, 8), "int32")):
+    for i, j in T.grid(4, 4):
+        with T.block("outer"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(A[vi, 0:8, 0:8])
+            T.writes(A[vi, 0:8, 0:8])
+            M = T.match_buffer({region}, ({shape},), "int32", strides={[f"s{k}" for k in range(shape.count(",") + 1)]}, offset_factor=1)
+            with T.block("inner"):
+                T.reads({used})
+                T.writes({used})
+                T.evaluate(vj)"""
+    inner = next(
+        b for b in nodes_of(transform.LowerMatchBuffer()(module(text))["main"].body, Block) if b.name_hint == "inner"
+    )
+    plain = next(
+        b
+        for b in nodes_of(module(text.replace(f"T.reads({used})", f"T.reads({meant})"))["main"].body, Block)
+        if b.name_hint == "inner"
+    )
+    assert [str(r) for r in (*inner.reads, *inner.writes)] == [str(plain.reads[0])] * 2

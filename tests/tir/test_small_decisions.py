@@ -89,6 +89,23 @@ def test_iterators_stay_inside_a_symbolic_bound(begin: int, end: int, inside: bo
 
 
 @pytest.mark.parametrize(
+    ("value", "inside"),
+    [("i", True), ("i * 8 + j", False), ("i * 2", False), ("0 * i", False), ("j", False), ("i // 2", False), ("i + j", False), ("n - 1 - i", False)],
+)  # fmt: skip
+def test_only_whole_iterators_are_counted_inside_a_bound(value: str, inside: bool) -> None:
+    """Of one step from value to value: here `i` from 0 to n - 1, in which nothing else is known to be."""
+    n, i, j = ir.SizeVar("n"), Var("i", "int32"), Var("j", "int32")
+    domains = {i: Range(0, n), j: Range(0, 8)}
+    bound = IntSet.interval(IntImm("int32", 0), n - 1)
+    analyzer = Analyzer(domains)
+    expr = eval(value, {"n": n, "i": i, "j": j})
+    assert (
+        _counts_inside(expr if isinstance(expr, ir.PrimExpr) else IntImm("int32", expr), bound, domains, analyzer)
+        is inside
+    )
+
+
+@pytest.mark.parametrize(
     ("dtype", "value", "fits"),
     [
         ("int8", 3, True), ("int8", 3.0, False), ("uint8", 3, True), ("uint8", 0.5, False), ("bool", 1, True),

@@ -373,3 +373,30 @@ def test_functions_without_launches_are_left_alone() -> None:
 
 def test_code_for_a_gpu_has_the_barriers_of_a_reduction() -> None:
     assert codegen.assembly(module(allreduce(2, 32, "threadIdx_x")), "nvptx").count("bar.sync") >= 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "works"),
+    [
+        ("1, V, C, R", True),
+        ("1, V, C, R, X", True),
+        ("1, V, C", False),
+        ("1, V", False),
+        ("2, V, C, R, X", False),
+        ("0, C, R, X", False),
+    ],
+)
+def test_arguments_of_a_reduction_over_threads(arguments: str, works: bool) -> None:
+    """The number of values, the values, a condition, a result of each, then the threads: none is one group of one thread."""
+    parts = {"V": "A[i, threadIdx_y, threadIdx_x]", "C": "T.bool(True)", "R": "r[0]", "X": "threadIdx_x"}
+    count, *rest = arguments.split(", ")
+    text = allreduce(2, 4, "threadIdx_x")
+    line = next(line for line in text.splitlines() if "tvm_thread_allreduce" in line)
+    call = f"            T.tvm_thread_allreduce({', '.join([f'T.uint32({count})', *[parts[p] for p in rest]])})"
+    mod = module(text.replace(line, call))
+    if not works:
+        with pytest.raises(TVMagicError, match="a reduction over threads of 1 values has other arguments"):
+            LowerThreadAllreduce(32)(mod)
+    else:
+        after = script(LowerThreadAllreduce(32)(mod))
+        assert ("red_buf0" in after) is (rest[-1] == "X") and "tvm_thread_allreduce" not in after

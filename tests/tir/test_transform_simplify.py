@@ -75,6 +75,15 @@ def test_a_store_of_what_is_there_goes() -> None:
     )
 
 
+@pytest.mark.parametrize(("value", "canonical"), [("n + n * 2", True), ("T.min(n, n + 1)", False)])
+def test_notes_name_the_rules_that_fired(value: str, canonical: bool) -> None:
+    """Or the canonical form, where no rule did."""
+    with recording() as record:
+        Simplify()(module(f'def main(A: T.Buffer((64,), "int32"), n: T.int32):\n    A[0] = {value}'))
+    (note,) = record.notes("simplify.rules")
+    assert note.facts["rules"] and (note.facts["rules"] == ("the canonical form",)) is canonical
+
+
 def test_a_branch_that_is_left_out_leaves_a_note() -> None:
     mod = module(
         'def main(A: T.Buffer((64,), "int32")):\n    for i in range(4):\n        if i < 9:\n            A[i] = 1'

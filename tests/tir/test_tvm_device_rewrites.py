@@ -12,6 +12,7 @@ import tvmagic as tvm
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.tir import transform as t
+from tvmagic.tir.transform.threads.permuted_layout import _width
 from tvmagic.transform import PassContext
 
 # ---------------------------------------------------------------------------- InjectPermutedLayout
@@ -306,3 +307,39 @@ def test_more_memory_than_there_is_is_refused() -> None:
     own = blocks["main"].with_attr("target", tvm.target.Target("hexagon -vtcm-capacity=100"))
     with pytest.raises(RuntimeError, match=words):
         t.VerifyVTCMLimit()(tvm.IRModule({"main": own}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("i = T.axis.spatial(4, i0)\n                T.block_attr", "i = T.axis.spatial(4, i0)\n                D = T.alloc_buffer((4,))\n                T.block_attr"),
+        ("W[i % 2, i // 2] = {value}", "M = T.match_buffer(B[0:4], (4,))\n                W[i % 2, i // 2] = {value}"),
+        ("{value}", "T.float32(1)"),
+        ("{value}", "B[3]"),
+        ("{value}", "B[i * 1 + 0 + i % 1]"),
+        ("W[i % 2, i // 2] = {value}", "T.evaluate(i)"),
+    ],
+)  # fmt: skip
+def test_a_rewrite_that_is_not_one_copy_is_refused(old: str, new: str) -> None:
+    text = CONSTANT.replace(old, new, 1).replace("{value}", "B[i]")
+    if new == "B[i * 1 + 0 + i % 1]":
+        assert "alloc_buffer" not in script(t.RemoveWeightLayoutRewriteBlock()(module(text)))
+        return
+    with pytest.raises(TVMagicError, match="the block `rewrite` that rewrites a layout is not one copy"):
+        t.RemoveWeightLayoutRewriteBlock()(module(text))
+
+
+@pytest.mark.parametrize(
+    ("shape", "width"),
+    [((16, 64), 64), ((3, 64), 64), ((16, 32), 32), ((15, 32), 0), ((16, 96), 96), ((15, 96), 0), ((16, 128), 128), ((16, 48), 0), ((16, 0), 0), ((0, 32), 0), ((64,), 0), ((2, 3, 64), 64),
+     (("n", 64), 64), (("n", 32), 0), ((16, "n"), 0)],
+)  # fmt: skip
+def test_layouts_that_can_be_permuted(shape: tuple[Any, ...], width: int) -> None:
+    """Rows of 64 elements, whatever their number, or pairs of rows of 32; sizes that are known."""
+    n = tir.Var("n", "int32")
+    buffer = tir.decl_buffer([n if size == "n" else size for size in shape], "float16", "B")
+    if width:
+        assert _width(buffer) == width
+    else:
+        with pytest.raises(TVMagicError, match="the layout of `B`, of shape .*, cannot be permuted"):
+            _width(buffer)

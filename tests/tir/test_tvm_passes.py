@@ -90,6 +90,16 @@ def test_conditions_bound_what_is_accessed():
     assert "T.decl_buffer((12,))" in compacted(body.format("i"))  # an integer as a condition: `i != 0`
 
 
+@pytest.mark.parametrize(
+    ("access", "size"),
+    [("for i in range(3): B[X[0] + i] = A[i]", 12), ("for i in range(X[0]): B[i + 2] = A[i]", 12), ("for i in range(X[0]): B[X[1] + i] = A[i]", 12), ("for i in range(3): B[i + 2] = A[X[i]]", 3)],
+)  # fmt: skip
+def test_what_is_loaded_bounds_no_memory(access, size):
+    """It may be another value at the next access, and where the memory is allocated."""
+    body = f"X = T.decl_buffer((3,), 'int32')\nX[0] = 3\nX[1] = 4\nX[2] = 5\nB = T.decl_buffer((12,))\n{access}"
+    assert f"B = T.decl_buffer(({size},))" in compacted(body)
+
+
 def test_threads_share_memory_by_its_scope():
     body = """
     with T.launch_thread("threadIdx.x", 4) as tx:

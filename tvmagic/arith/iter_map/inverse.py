@@ -9,7 +9,7 @@ from tvmagic.arith.int_set import new_analyzer
 from tvmagic.arith.iter_map.expr import IterMapExpr, IterSplitExpr, IterSumExpr, int_const
 from tvmagic.arith.iter_map.normalize import Prover
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import PrimExpr, Var, exprs, ops
+from tvmagic.ir import PrimExpr, Sub, Var, exprs, ops
 
 __all__ = ["inverse_affine_iter_map"]
 
@@ -56,11 +56,19 @@ class _Inverter:
         source = split.source.source
         if isinstance(source, IterSumExpr):
             self.add_value(source, value)
-        elif isinstance(source, Var):
-            known = self.inverse.get(source)
-            self.inverse[source] = value if known is None else known + value
-        else:
-            raise TVMagicError(f"`{split.source}` is not an iterator from 0 on, so the map has no inverse here")
+            return
+        var, first = _counted(source)
+        known = self.inverse.get(var, first)
+        self.inverse[var] = value if known is None else known + value
+
+
+def _counted(source: PrimExpr) -> tuple[Var, PrimExpr | None]:
+    """The variable that an iterator counts, and the beginning of its domain, None for 0: the source is `var` or `var - first`."""
+    if isinstance(source, Var):
+        return source, None
+    if isinstance(source, Sub) and isinstance(source.a, Var):
+        return source.a, source.b
+    raise TVMagicError(f"`{source}` is not a variable counted from where it begins, so the map has no inverse here")
 
 
 def _outputs_first(sums: Sequence[IterSumExpr]) -> list[IterMapExpr]:

@@ -146,11 +146,11 @@ class ExpressionWriter(Visitor):
     # ------------------------------------------------------------------ errors
 
     @staticmethod
-    def relative(dtype: DataType, times: float = 2) -> float:
+    def relative(dtype: DataType, times: float) -> float:
         """The relative error of so many roundings, with a rest for what comes of errors of errors."""
         return format_of(dtype).unit * times
 
-    def unit(self, dtype: DataType, times: float = 2) -> str:
+    def unit(self, dtype: DataType, times: float) -> str:
         """The last arguments of `err` and of what calls it: the relative error of so many roundings, and the absolute one
         that they have among subnormal numbers, unless it is that of a few float32."""
         least = format_of(dtype).tiny / 2 * times

@@ -28,7 +28,7 @@ from tvmagic.te.reduction import combine
 from tvmagic.te.schedule.loop_nest import LoopContext, Values, if_nest, make_loop_nest, merge_nest, substitute_values
 from tvmagic.te.schedule.message_passing import make_bound_check, pass_down_mask
 from tvmagic.te.schedule.relations import Masks, is_const
-from tvmagic.te.schedule.stage import AttachType, Stage
+from tvmagic.te.schedule.stage import Stage
 from tvmagic.te.schedule.thread_memory import bound_thread, is_serial_reduction
 from tvmagic.te.tensor import ComputeOp, loaded_tensors
 
@@ -110,7 +110,7 @@ def _check_element(stage: Stage, op: ComputeOp, context: LoopContext) -> None:
     """The threads that reduce together reduce one element: no loop around gives each of them one of its own."""
     together = {axis.thread_tag: iv for iv in stage.leaf_iter_vars if (axis := bound_thread(stage, iv)) is not None}
     spec = stage.get_attach_spec()
-    while spec.attach_type == AttachType.SCOPE and spec.attach_stage is not None:
+    while spec.attach_stage is not None:
         around = [
             attr.bind_thread for attr in spec.attach_stage.iter_var_attrs.values() if attr.bind_thread is not None
         ]

@@ -241,7 +241,7 @@ class CacheRewriter(Mutator):
     def access_in_new(self, access: Any) -> Any:
         """A load or store whose children are rewritten, of the buffer in place of its own."""
         buffer = self.in_new(access.buffer)
-        indices = self.moved(access.indices) if access.buffer is self.old and buffer is self.new else access.indices
+        indices = self.moved(access.indices) if buffer is self.new else access.indices
         return access.replace(buffer=buffer, indices=indices)
 
     @handles(MatchBufferRegion)

@@ -51,7 +51,7 @@ class AnalyzerMutator(Facts, Mutator):
     def visit_bounded_loop(self, node: For) -> Stmt:
         """The loop rewritten where its variable is known to lie between its bounds, as conditions too."""
         self.known_loop(node)
-        if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm) and node.extent.value > 0:
+        if isinstance(node.min, IntImm) and isinstance(node.extent, IntImm):
             return self.visit_children(node)  # the bounds are numbers, which tell all that the conditions would
         var = node.loop_var
         with self.holds(var >= node.min), self.holds(var < node.min + node.extent):

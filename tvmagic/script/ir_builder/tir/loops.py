@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import DataType, For, ForKind, IntImm, IterVar, Range, Stmt, Var, expr, ops
+from tvmagic.ir import Add, DataType, For, ForKind, IntImm, IterVar, Range, Stmt, Var, expr, ops, structural_equal
 from tvmagic.script.ir_builder.base import current_builder
 from tvmagic.script.ir_builder.tir import frame as frames
 from tvmagic.script.ir_builder.tir.common import as_mapping, the_block
@@ -26,7 +26,10 @@ def as_domain(dom: Any) -> Range:
         if isinstance(begin, IntImm) and isinstance(end, IntImm):
             wide = begin.dtype if begin.dtype.bits > end.dtype.bits else end.dtype
             return Range.from_min_extent(IntImm(wide, begin.value), IntImm(wide, end.value - begin.value))
-        return Range(begin, end)
+        if isinstance(end, Add) and structural_equal(end.a, begin):  # as printed, so that the extent stays as it was
+            return Range.from_min_extent(begin, end.b)
+        extent = difference(end, begin)
+        return Range.from_min_extent(begin, extent) if isinstance(extent, IntImm) else Range(begin, end)
     (extent,) = make_shape(dom, "domain")
     return Range.from_min_extent(IntImm(extent.dtype, 0), extent)
 

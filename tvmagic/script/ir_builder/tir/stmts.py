@@ -257,7 +257,17 @@ def alloc_buffer(
 ) -> Buffer:
     """A buffer that lives in the block around, or in the function."""
     buffer = new_buffer(
-        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
+        shape,
+        dtype,
+        data,
+        strides,
+        elem_offset,
+        scope,
+        align,
+        offset_factor,
+        buffer_type,
+        axis_separators,
+        allocated=True,
     )
     builder = current_builder()
     target = builder.find(frames.BlockFrame)
@@ -359,7 +369,17 @@ def decl_buffer(
 ) -> frames.DeclBufferFrame:
     """A buffer over the memory behind `data`, or over new memory."""
     buffer = new_buffer(
-        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
+        shape,
+        dtype,
+        data,
+        strides,
+        elem_offset,
+        scope,
+        align,
+        offset_factor,
+        buffer_type,
+        axis_separators,
+        allocated=data is None,
     )
     return frames.DeclBufferFrame(buffer, data is not None)
 

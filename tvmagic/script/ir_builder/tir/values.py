@@ -225,8 +225,13 @@ def new_buffer(
     axis_separators: Any = None,
     *,
     matched: bool = False,
+    allocated: bool = False,
 ) -> Buffer:
-    """A new buffer without a name, as TVMScript's `T.Buffer` makes it."""
+    """A new buffer without a name, as TVMScript's `T.Buffer` makes it.
+
+    One that matches others gets what is left open from them: its strides may have names, and its offset is a variable if
+    only `offset_factor` is given. One that is allocated begins with its memory.
+    """
     sizes, dtype = make_shape(shape), dtype_from(dtype)
     if buffer_type not in ("", "auto", "default"):
         raise TVMagicError(f"`{buffer_type}` is not a kind of buffer", hint='the kinds are "default" and "auto"')
@@ -236,7 +241,7 @@ def new_buffer(
         data = data_pointer("", dtype, scope)
     elif not isinstance(data, Var) or not data.dtype.is_handle:
         raise TVMagicError("the `data` of a buffer is a pointer variable", hint="such as `A.data` or `T.handle()`")
-    if elem_offset is None and offset_factor:
+    if elem_offset is None and offset_factor and not allocated:
         elem_offset = Var("elem_offset", sizes[0].dtype if sizes else "int32")
     elif isinstance(elem_offset, str):
         elem_offset = Var(elem_offset, "int32")

@@ -145,14 +145,10 @@ def _trivial_marks(realize: BlockRealize, outer: set[Var], inner: set[Var]) -> l
 def _mark_range(mark: IterMark, whole: IterVar, loops: set[Var]) -> Range:
     """The values of a mark: those of a sum of iterators from its base on, or all that the variable has."""
     assert whole.dom is not None and isinstance(mark.source, (IterSumExpr, IterSplitExpr))
-    total, analyzer = to_iter_sum(mark.source), Analyzer()
-    if uses_var(total.base, loops):  # divided as it is: see _trivial_marks
+    base = to_iter_sum(mark.source).base
+    if uses_var(base, loops):  # divided as it is: see _trivial_marks
         return whole.dom
-    low = total.base
-    for part in total.args:
-        if analyzer.can_prove(part.scale < 0):
-            low = low + part.scale * (part.extent - 1)
-    low = analyzer.simplify(low)
+    low = Analyzer().simplify(base)  # a division has no negative scales
     return _from_zero(mark.extent) if is_zero(low) else Range.from_min_extent(low, mark.extent)
 
 

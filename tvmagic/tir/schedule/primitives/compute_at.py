@@ -30,7 +30,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
 from tvmagic.ir.ops import floordiv, logical_and, maximum
-from tvmagic.ir.query import is_one, is_zero
+from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.conditions import all_of, both, conditions_on_variables, runs_everywhere
 from tvmagic.tir.blocks.domains import domains_between, iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
@@ -300,11 +300,9 @@ def _solve_affine(
 
 
 def _as_variables(gives: list[IntSet], own: dict[Var, Range]) -> list[Var]:
-    """The points as the variables of a block, if they are all of them, each once, which begin at zero and have more than one
-    value; else nothing."""
+    """The points as the variables of a block, if they are all of them, each once; else nothing."""
     found = [p for s in gives if isinstance(p := s.min(), Var) and p in own]
-    plain = all(is_zero(r.min) and not is_one(r.extent) for r in own.values())
-    return found if plain and len(set(found)) == len(found) == len(gives) == len(own) else []
+    return found if len(set(found)) == len(found) == len(gives) == len(own) else []
 
 
 def _is_place(index: PrimExpr, want: IntSet, analyzer: Analyzer) -> bool:
@@ -393,9 +391,8 @@ def _make_nest(
             analyzer.bind(loop_var, inner[loop_var])
         values.append(value)
         if not domain.bound.is_nothing():
-            for condition in (
-                [] if _counts_inside(value, domain.bound, inner, analyzer) else _inside(value, domain.bound)
-            ):
+            inside = _counts_inside(value, domain.bound, inner, analyzer)
+            for condition in () if inside else (value >= domain.bound.min(), value < domain.bound.max() + 1):
                 if not analyzer.can_prove(condition, ProofStrength.SYMBOLIC_BOUND):
                     predicate = logical_and(predicate, condition)
     bindings = {v.var: value for v, value in zip(block.iter_vars, values)}
@@ -408,22 +405,13 @@ def _counts_inside(value: PrimExpr, bound: IntSet, domains: dict[Var, Range], an
     """Whether a value, as an iterator over the loops, stays in the bound: with symbolic sizes intervals do not tell."""
     from tvmagic.arith.iter_map import detect_iter_map
 
-    if not (bound.has_lower_bound() and bound.has_upper_bound()) or isinstance(bound.max(), IntImm):
+    if isinstance(bound.max(), IntImm):
         return False
     for total in detect_iter_map([value], domains, check_level="nocheck").indices:
         if len(total.args) == 1 and is_one(total.args[0].scale):
             end = total.base + total.args[0].extent
             return analyzer.can_prove(total.base >= bound.min()) and analyzer.can_prove(end <= bound.max() + 1)
     return False
-
-
-def _inside(value: PrimExpr, bound: IntSet) -> list[PrimExpr]:
-    conditions: list[PrimExpr] = []
-    if bound.has_lower_bound():
-        conditions.append(value >= bound.min())
-    if bound.has_upper_bound():
-        conditions.append(value < bound.max() + 1)
-    return conditions
 
 
 class _Move(Mutator):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import (
@@ -56,38 +57,40 @@ def _check_padding(block: StmtSRef, padding: Sequence[int]) -> None:
         )
 
 
-def _accesses(block: Block) -> tuple[list[BufferLoad], list[BufferStore]]:
-    loads: list[BufferLoad] = []
-    stores: list[BufferStore] = []
-
-    def look(node: object) -> None:
-        if isinstance(node, BufferLoad):
-            loads.append(node)
-        elif isinstance(node, BufferStore):
-            stores.append(node)
-
-    post_order_visit(block.body, look)
-    if block.init is not None:
-        post_order_visit(block.init, look)
-    return loads, stores
-
-
 Access = tuple[Buffer, Sequence[PrimExpr]]
 
 
-def _read(block: Block) -> list[Access]:
-    """Where the block loads: in the order of its regions, which may be larger, then what is in no region, as an index that
-    `cache_index` made."""
-    places: dict[Buffer, Sequence[PrimExpr]] = {}
-    for load in _accesses(block)[0]:
-        places.setdefault(load.buffer, load.indices)
-    written = {region.buffer for region in block.writes}
-    return [*_places(block.reads, places), *((b, i) for b, i in places.items() if b not in written)]
+@dataclass
+class _Accesses:
+    """What a block loads and stores, in its body and its init."""
 
+    block: Block
+    loads: list[BufferLoad] = field(default_factory=list[BufferLoad])
+    stores: list[BufferStore] = field(default_factory=list[BufferStore])
 
-def _written(block: Block) -> list[Access]:
-    """Where the block stores, in the order of its regions, which may be larger."""
-    return _places(block.writes, {store.buffer: store.indices for store in _accesses(block)[1]})
+    def __post_init__(self) -> None:
+        post_order_visit(self.block.body, self._look)
+        if self.block.init is not None:
+            post_order_visit(self.block.init, self._look)
+
+    def _look(self, node: object) -> None:
+        if isinstance(node, BufferLoad):
+            self.loads.append(node)
+        elif isinstance(node, BufferStore):
+            self.stores.append(node)
+
+    def read(self) -> list[Access]:
+        """Where the block loads: in the order of its regions, which may be larger, then what is in no region, as an index
+        that `cache_index` made."""
+        places: dict[Buffer, Sequence[PrimExpr]] = {}
+        for load in self.loads:
+            places.setdefault(load.buffer, load.indices)
+        written = {region.buffer for region in self.block.writes}
+        return [*_places(self.block.reads, places), *((b, i) for b, i in places.items() if b not in written)]
+
+    def written(self) -> list[Access]:
+        """Where the block stores, in the order of its regions, which may be larger."""
+        return _places(self.block.writes, {store.buffer: store.indices for store in self.stores})
 
 
 def _places(regions: Sequence[BufferRegion], places: dict[Buffer, Sequence[PrimExpr]]) -> list[Access]:
@@ -95,7 +98,7 @@ def _places(regions: Sequence[BufferRegion], places: dict[Buffer, Sequence[PrimE
     return [(r.buffer, places.pop(r.buffer, [side.min for side in r.region])) for r in regions]
 
 
-def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded: set[Var]) -> None:
+def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded: set[Var], accesses: _Accesses) -> None:
     """Every access is at plain variables, and padding with zeros does not change what is reduced."""
 
     def refuse(why: str) -> None:
@@ -103,8 +106,7 @@ def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded:
 
     if complete_failure(state, block, root) and reduction_failure(state, block, root):
         refuse("it is neither complete nor a reduction")
-    loads, stores = _accesses(block.block)
-    for access in (*loads, *stores):
+    for access in (*accesses.loads, *accesses.stores):
         for index in access.indices:
             if not isinstance(index, (Var, IntImm)):
                 refuse(f"it accesses buffer `{access.buffer.name}` at `{index}`, which is not a plain variable")
@@ -122,10 +124,10 @@ def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded:
                 refuse(f"zeros along `{var.name}` would change its result")
 
 
-def _check_outputs_whole(block: StmtSRef, padded: set[Buffer]) -> None:
+def _check_outputs_whole(block: StmtSRef, padded: set[Buffer], accesses: _Accesses) -> None:
     """The block must write all of each padded output, which is copied back as a whole."""
     extents = {v.var: v.dom.extent for v in block.block.iter_vars if v.dom is not None}
-    for buffer, indices in _written(block.block):
+    for buffer, indices in accesses.written():
         sides = zip(indices, buffer.shape)
         whole = [is_one(n) or (isinstance(i, Var) and i in extents and _equal(extents[i], n)) for i, n in sides]
         if buffer in padded and not all(whole):
@@ -247,13 +249,14 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
     check_no_matches(block)
     stmt = block.block
     extents, padded = _padded_extents(stmt, numbers)
+    accesses = _Accesses(stmt)
     if stmt.iter_vars:
-        _check_einsum(state, block, root, padded)
+        _check_einsum(state, block, root, padded, accesses)
     if not padded:
         return
     outermost = single_nest(state, block)
-    before, after, twins = _pad_buffers(stmt, extents)
-    _check_outputs_whole(block, set(twins))
+    before, after, twins = _pad_buffers(accesses, extents)
+    _check_outputs_whole(block, set(twins), accesses)
     for buffer in twins:
         check_no_pointer(stmt, buffer, block)
     iters = [
@@ -293,13 +296,15 @@ def _padded_nest(state: ScheduleState, block: StmtSRef, new: Block, extents: dic
     return nest
 
 
-def _pad_buffers(stmt: Block, extents: dict[Var, PrimExpr]) -> tuple[list[Stmt], list[Stmt], dict[Buffer, Buffer]]:
+def _pad_buffers(
+    accesses: _Accesses, extents: dict[Var, PrimExpr]
+) -> tuple[list[Stmt], list[Stmt], dict[Buffer, Buffer]]:
     """The copies before and after the block, and the padded twin of each buffer that grows."""
     before: list[Stmt] = []
     after: list[Stmt] = []
     twins: dict[Buffer, Buffer] = {}
-    for side, accesses in (("read", _read(stmt)), ("write", _written(stmt))):
-        for buffer, indices in accesses:
+    for side, places in (("read", accesses.read()), ("write", accesses.written())):
+        for buffer, indices in places:
             shape = _padded_shape(buffer, indices, extents)
             if buffer in twins or all(_equal(a, b) for a, b in zip(shape, buffer.shape)):
                 continue

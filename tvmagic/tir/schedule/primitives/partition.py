@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set, uses_var
 from tvmagic.ir import (
     Block,
@@ -65,10 +66,11 @@ class _Renewer(BufferRemapper):
         values = mutate_all(self.visit, node.iter_values)
         predicate = self.visit(node.predicate)
         iters: list[IterVar] = []
+        analyzer = Analyzer(self.domains)
         for var, value in zip(node.block.iter_vars, values):
             assert var.dom is not None
             fresh = self.visit_var_def(var.var)
-            domain = eval_set(value, self.domains).cover_range(var.dom)
+            domain = _part(eval_set(value, self.domains).cover_range(var.dom), var.dom, analyzer)
             if (
                 var.iter_type == IterVar.CommReduce
                 and node.block.init is not None
@@ -99,6 +101,19 @@ class _Renewer(BufferRemapper):
         sides = [self.narrowed.get(r.min) if isinstance(r.min, Var) else None for r in region.region]
         found = [side for side in sides if side is not None]
         return region.replace(region=tuple(found)) if len(found) == len(sides) else region
+
+
+def _part(values: Range, whole: Range, analyzer: Analyzer) -> Range:
+    """The values that the loops of a piece give a variable, without those known to be outside its domain `whole`.
+
+    A condition leaves them out. The piece in which there are no others never runs, so that its domain may stay whole.
+    """
+    end, last = values.min + values.extent, whole.min + whole.extent
+    below, beyond = analyzer.can_prove(values.min < whole.min), analyzer.can_prove(last < end)
+    if not (below or beyond):
+        return values
+    first, end = whole.min if below else values.min, last if beyond else end
+    return whole if analyzer.can_prove(end <= first) else Range.from_min_extent(first, analyzer.simplify(end - first))
 
 
 def _as_points(block: Block, regions: Sequence[BufferRegion], side: int) -> tuple[BufferRegion, ...]:

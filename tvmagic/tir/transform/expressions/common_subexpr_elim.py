@@ -181,8 +181,9 @@ class _Eliminator(Mutator):
         """Whether the computation or a part of it may be in a second place."""
         found = self.shared.get(key)
         if found is None:
-            times = self.occurrences.count.get(key, 2)  # unknown: made by a replacement
-            found = times >= 2 or any(self.may_share(p) for p in self.keys.parts[key])
+            times = self.occurrences.count.get(key)
+            found = times is None or times >= 2  # it is not known of what a replacement made
+            found = found or any(self.may_share(p) for p in self.keys.parts[key])
             if isinstance(self.keys.example[key], _ATOMS):
                 found = False
             self.shared[key] = found

@@ -289,9 +289,10 @@ class _ConditionEliminator(Mutator):
 class _ThreadBranch(StmtMutator):
     """Asks the condition once inside the innermost thread axis."""
 
+    innermost: bool  # whether there was none inside the last one
+
     def __init__(self, conditions: set[PrimExpr], condition: PrimExpr) -> None:
         self.conditions, self.condition = conditions, condition
-        self.innermost = False
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:

@@ -18,6 +18,7 @@ from tvmagic.ir import (
     Stmt,
     StmtMutator,
     handles,
+    substitute,
 )
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
@@ -53,21 +54,20 @@ class _PrefetchInjector(StmtMutator):
                 f"the prefetch of `{node.node.name}` is in no loop", node=node, hint="prefetch at a loop of its reader"
             )
         from tvmagic.arith.domain_touched import domain_touched
-        from tvmagic.arith.int_set import IntervalSet
         from tvmagic.arith.int_set_eval import eval_set
 
         region = domain_touched(new.body, node.node, True, False)
         if not region and node.node.shape:
             note("prefetch.unread", f"`{node.node.name}` is not read, so nothing is prefetched", node=node)
             return new.body
-        later = self.loops[-1] + new.value
-        domains = {**self.vectors, self.loops[-1]: IntervalSet(later, later)}
+        loop = self.loops[-1]
+        lanes = {var: domain for var, domain in self.vectors.items() if var is not loop}
         box: list[Range] = []
         for part in region:
             if part is None:
                 note("prefetch.unknown", f"what is read of `{node.node.name}` is not known", node=node)
                 return new.body
-            touched = eval_set(part, domains)
+            touched = eval_set(substitute(part, {loop: loop + new.value}), lanes)
             box.append(Range.from_min_extent(touched.min_value, touched.max_value - touched.min_value + 1))
         return SeqStmt.flatten(Prefetch(node.node, box, node.span), new.body)
 

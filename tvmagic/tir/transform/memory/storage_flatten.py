@@ -253,11 +253,11 @@ class _StorageFlattener(AnalyzerMutator):
 
     def _unwrap(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, tuple[PrimExpr, ...]]:
         """An access of a view as one of what it is a view of."""
-        while (view := self.state.views.get(buffer)) is not None:
-            zeros = (IntImm("int32", 0),) * (len(view.begins) - len(indices))
-            indices = tuple([b + i for b, i in zip(view.begins, (*zeros, *indices))])
-            buffer = view.target
-        return buffer, indices
+        view = self.state.views.get(buffer)
+        if view is None:
+            return buffer, indices
+        zeros = (IntImm("int32", 0),) * (len(view.begins) - len(indices))
+        return view.target, tuple([b + i for b, i in zip(view.begins, (*zeros, *indices))])
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> PrimExpr:

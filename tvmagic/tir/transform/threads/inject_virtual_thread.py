@@ -166,7 +166,7 @@ class _ThreadInjector(Mutator):
         self.injected = False  # inside the loop over the threads
         self.depends = False  # the expression just visited depends on the thread
         self.effect = False  # a statement with an effect was visited, which runs once a thread
-        self.loop_depth = 0
+        self.has_loop = False  # whether there is a loop in what was visited last
         self.strides: dict[Var, PrimExpr] = {}
         self.buffers: dict[Buffer, Buffer] = {}
         self.analyzer = Analyzer()
@@ -187,7 +187,7 @@ class _ThreadInjector(Mutator):
             stmt = self.visit(stmt)
             self.injected = False
         self.depends = self.effect = False
-        if self.loop_depth == 0 and self.threads < MAX_UNROLLED:
+        if not self.has_loop and self.threads < MAX_UNROLLED:
             values = [IntImm(self.thread.dtype, i) for i in range(self.threads)]
             return SeqStmt.flatten(*[substitute(stmt, {self.thread: value}) for value in values])
         var = Var(self.thread.name + ".s", self.thread.dtype)
@@ -277,11 +277,11 @@ class _ThreadInjector(Mutator):
         low, extent = self.visit(node.min), self.visit(node.extent)
         if self._must_inject():
             new = self.inject(node, True)
-            self.loop_depth += 1
+            self.has_loop = True
             return new
         self.depends = False
         body = self.visit(node.body)
-        self.loop_depth += 1
+        self.has_loop = True
         return node.with_(min=low, extent=extent, body=body)
 
     @handles(IfThenElse)
@@ -295,9 +295,9 @@ class _ThreadInjector(Mutator):
         return node.with_(condition=condition, then_case=then_case, else_case=else_case)
 
     def _part(self, node: Stmt) -> Stmt:
-        depth, self.loop_depth = self.loop_depth, 0
+        before, self.has_loop = self.has_loop, False
         new = self.visit(node)
-        self.loop_depth = max(self.loop_depth, depth)
+        self.has_loop |= before
         return new
 
     @handles(SeqStmt)
@@ -310,7 +310,7 @@ class _ThreadInjector(Mutator):
         # its condition may read what the threads write: the whole loop runs once a thread
         if not self.injected:
             return self.inject(node, True)
-        self.loop_depth += 1
+        self.has_loop = True
         return self.visit_children(node)
 
     @handles(Allocate)

@@ -275,7 +275,6 @@ class _CrossThread(Mutator):
         self.allocated: dict[Block, list[Buffer]] = {}
         # by result of a reduction over threads in the kernel at hand: the loops over those threads
         self.reduced_over: dict[Buffer, list[For]] = {}
-        self.any = False
 
     @handles(PrimExpr)
     def leaf(self, node: PrimExpr) -> PrimExpr:
@@ -316,7 +315,7 @@ class _CrossThread(Mutator):
         if loops:
             self._plan(node, loops)
             return node  # rewritten with the outermost of its loops
-        threads = self._missing_threads(node) if self.any else []
+        threads = self._missing_threads(node)
         return _by_one_thread(node, threads) if threads else self.statement(node)
 
     # ------------------------------------------------------------------ reductions
@@ -363,7 +362,6 @@ class _CrossThread(Mutator):
         plan = self.planned[loops[0]] = _Reduction(realize, loops, found, mine, everything)
         for update in found.updates:
             self.reduced_over[update.buffer] = plan.threads
-        self.any = True
         tags = ", ".join(f"`{_tag(loop)}`" for loop in plan.threads)
         note("cross_thread", f"the threads of {tags} reduce what block `{name}` computes", node=realize.block)
 

@@ -125,8 +125,8 @@ class _Injector(AnalyzerMutator):
 
 def _width(buffer: Buffer) -> int:
     """The number of columns. Raises `TVMagicError` if 8 rows of it do not fill the banks."""
-    sizes = [size.value if isinstance(size, IntImm) else 0 for size in buffer.shape[-2:]]
-    rows, columns = sizes if len(sizes) == 2 else (0, 0)
+    sizes = [size.value if isinstance(size, IntImm) else None for size in buffer.shape[-2:]]
+    rows, columns = sizes if len(sizes) == 2 else (None, None)
     if columns and (columns % 64 == 0 or (columns % 32 == 0 and rows and rows % 2 == 0)):
         return columns
     shape = ", ".join(map(str, buffer.shape))

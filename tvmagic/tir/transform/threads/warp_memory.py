@@ -40,12 +40,13 @@ def _launches_lanes(node: AttrStmt) -> bool:
 
 
 class _Warp(Visitor):
-    """The variable and the extent of `threadIdx.x` around the accesses."""
+    """The variable and the extent of `threadIdx.x` around the accesses; no extent if there is no variable."""
+
+    width: int
 
     def __init__(self, warp_size: int) -> None:
         self.warp_size = warp_size
         self.lane: Var | None = None
-        self.width = 0
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> None:
