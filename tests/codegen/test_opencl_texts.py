@@ -66,7 +66,7 @@ EXPRESSIONS: list[tuple[Callable[..., Any], str]] = [
     (lambda v: Cast("bool", v.f), "(f != 0)"), (lambda v: Cast("float32", v.h), "((float)h)"), (lambda v: Cast("float32", v.b), "((float)b)"),
     (lambda v: op("float32", "sqrt", v.f), "sqrt(f)"), (lambda v: op("float32", "round", v.f), "rint(f)"), (lambda v: op("float32", "nearbyint", v.f), "rint(f)"), (lambda v: op("float16", "exp", v.h), "from_half(to_half(exp(h)))"), (lambda v: op("float32", "pow", v.f, v.g), "pow(f, g)"),
     (lambda v: op("float32", "fma", v.f, v.g, v.f), "fma(f, g, f)"), (lambda v: op("int32", "floor", v.x), "x"), (lambda v: op("int32", "fabs", v.x), "(x < 0 ? sub_int(0, x) : x)"), (lambda v: op("uint32", "fabs", v.u), "u"), (lambda v: op("int32", "fma", v.x, v.y, v.x), "add_int(mul_int(x, y), x)"),
-    (lambda v: op("float32", "sigmoid", v.f), "(1.0f / (1.0f + exp(-f)))"), (lambda v: op("float64", "sigmoid", v.d), "(1.0 / (1.0 + exp(-d)))"), (lambda v: op("float32", "rsqrt", v.f), "(1.0f / sqrt(f))"), (lambda v: op("float64", "rsqrt", v.d), "(1.0 / sqrt(d))"),
+    (lambda v: op("float32", "sigmoid", v.f), "sigmoid_float(f)"), (lambda v: op("float64", "sigmoid", v.d), "sigmoid_double(d)"), (lambda v: op("float32", "rsqrt", v.f), "(1.0f / sqrt(f))"), (lambda v: op("float64", "rsqrt", v.d), "(1.0 / sqrt(d))"),
     (lambda v: op("bool", "isnan", v.f), "(bool)isnan(f)"), (lambda v: op("bool", "isfinite", v.f), "(bool)isfinite(f)"), (lambda v: op("int32", "bitwise_and", v.x, v.y), "(int)(x & y)"), (lambda v: op("int8", "bitwise_xor", v.s, v.s), "(char)(s ^ s)"),
     (lambda v: op("int32", "bitwise_or", v.x, v.y), "(int)(x | y)"), (lambda v: op("int32", "bitwise_not", v.x), "(int)(~x)"), (lambda v: op("bool", "bitwise_not", v.b), "(!b)"), (lambda v: op("int32", "shift_left", v.x, v.y), "shift_left_int(x, y)"),
     (lambda v: op("uint8", "shift_right", v.c, v.c), "shift_right_uchar(c, c)"), (lambda v: op("int32", "popcount", v.x), "((int)popcount((uint)x))"), (lambda v: op("int32", "clz", v.s), "((int)clz((uchar)s))"), (lambda v: op("int64", "popcount", v.x), "((long)popcount((uint)x))"),
@@ -96,7 +96,8 @@ def test_expressions(number: int) -> None:
 @pytest.mark.parametrize(
     ("make", "texts"),
     [
-        (lambda v: Ramp(v.i, 1, 4), ["i", "(i + 1)", "(i + 2)", "(i + 3)"]), (lambda v: Ramp(v.x, -2, 3), ["x", "(x + -2)", "(x + -4)"]), (lambda v: Ramp(v.i, v.j, 2), ["(i + 0 * j)", "(i + 1 * j)"]), (lambda v: Broadcast(v.f, 3), ["f"] * 3),
+        (lambda v: Ramp(v.i, 1, 4), ["i", "(i + 1)", "(i + 2)", "(i + 3)"]), (lambda v: Ramp(v.x, -2, 3), ["x", "tvm_add_int(x, (-2))", "tvm_add_int(x, (-4))"]), (lambda v: Ramp(v.i, v.j, 3), ["i", "(i + (1 * j))", "(i + (2 * j))"]),
+        (lambda v: Ramp(Cast("uint8", v.x), 255, 2), ["((uchar)x)", "tvm_add_uchar(((uchar)x), ((uchar)255))"]), (lambda v: Ramp(Cast("uint64", v.x), IntImm("uint64", 2**64 - 1), 2), ["((ulong)x)", "(((ulong)x) + 18446744073709551615uL)"]), (lambda v: Broadcast(v.f, 3), ["f"] * 3),
         (lambda v: Shuffle([Ramp(v.i, 1, 2), Broadcast(v.x, 2)], [3, 0, 1]), ["x", "i", "(i + 1)"]), (lambda v: Cast("float32x2", Broadcast(v.x, 2)), ["((float)x)"] * 2),
         (lambda v: Select(v.b, Ramp(v.i, 1, 2), Ramp(v.j, 1, 2)), ["(b ? i : j)", "(b ? (i + 1) : (j + 1))"]), (lambda v: op("int32x2", "vectorlow", Ramp(v.i, 1, 4)), ["i", "(i + 1)"]), (lambda v: op("int32x2", "vectorhigh", Ramp(v.i, 1, 4)), ["(i + 2)", "(i + 3)"]),
         (lambda v: op("int32x4", "vectorcombine", Ramp(v.i, 1, 2), Ramp(v.j, 1, 2)), ["i", "(i + 1)", "j", "(j + 1)"]), (lambda v: op("float32x2", "pow", Broadcast(v.f, 2), Broadcast(v.g, 2)), ["pow(f, g)"] * 2), (lambda v: op("float32x2", "undef"), ["0.0f"] * 2),

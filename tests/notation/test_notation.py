@@ -140,6 +140,20 @@ def test_integers_and_bools() -> None:
     np.testing.assert_array_equal(op(x, m), np.where(m, x // 2 + x % 3, -x))
 
 
+def test_the_negative_of_unsigned_integers_wraps_around() -> None:
+    op = operator("f", "X: uint8[3]\nY[i] = -X[i]")
+    x = np.array([0, 3, 255], "uint8")
+    np.testing.assert_array_equal(op(x), -x)
+    with pytest.raises(NotationError, match=r"`-` takes numbers, and `X\[i\]` is bool"):
+        operator("f", "X: bool[3]\nY[i] = -X[i]")
+
+
+def test_the_extremes_of_two_bools() -> None:
+    op = operator("f", "X: bool[4]\nZ: bool[4]\nU[i] = max(X[i], Z[i])\nI[i] = min(X[i], Z[i])")
+    x, z = np.array([False, False, True, True]), np.array([False, True, False, True])
+    np.testing.assert_array_equal(op(x, z), [x | z, x & z])
+
+
 def test_expressions_have_their_place_in_the_cell() -> None:
     op = operator("f", "X: float32[4]\nY[i] = exp(X[i])")
     body = op.outputs[0].op.body[0]

@@ -34,7 +34,7 @@ CELLS = {
     "half": "X: float16[n]\nY[i] = X[i] * X[i] + exp(X[i])",
     "brain": "X: bfloat16[n]\nY[i] = X[i] * X[i] - 3",
     "functions": "X: float32[n]\nY[i] = erf(X[i]) + sin(X[i]) * tanh(X[i]) + sigmoid(X[i]) + sqrt(abs(X[i])) + X[i] ** 3 + atan(X[i])",
-    "waves": "X: float32[n]\nZ[i] = X[i] * 3\nY[i] = tan(Z[i] / 3) + cosh(Z[i]) - cos(Z[i]) + asinh(Z[i]) + atan2(X[i], 2) + hypot(Z[i], X[i])",
+    "waves": "X: float32[n]\nZ[i] = X[i] * 3\nY[i] = tan(Z[i] / 3) + cosh(Z[i]) - cos(Z[i]) + asinh(Z[i]) + atan2(X[i], 2) + atan2(Z[i], X[i] * X[i] + 1) + hypot(Z[i], X[i])",
     "bools": "X: float32[n]\nB[i] = X[i] > 0.2\nC[i] = X[i] * 2 if B[i] else -X[i]",
     "double": "X: float64[n]\nY[i] = floor(X[i] * 10) / 3 + log1p(abs(X[i]))",
     "norm": "X: float32[20, 30]\nM[i] = mean(X[i, k], over=k)\nV[i] += (X[i, k] - M[i]) * (X[i, k] - M[i])\nN[i, k] = (X[i, k] - M[i]) / sqrt(V[i] / 30 + 1e-5)",
@@ -128,6 +128,25 @@ def test_what_a_comparison_leaves_open_is_not_decided() -> None:
     inputs = [np.array([third, 0, 1, -1], "float32")]
     _, [(value, error)] = evaluated({"f": (op, inputs)})["f"]
     assert value[1:] == [-1, 1, -1] and error[0] == 2 and error[1:] == [0, 0, 0]
+
+
+def test_a_product_that_overflows_inside_fma_is_not_judged_if_the_sum_may_be_finite() -> None:
+    op = operator("f", "X: float16[4]\nY: float16[4]\nZ: float16[4]\nF[i] = fma(X[i], Y[i], Z[i])")
+    inputs = [np.array(x, "float16") for x in ([2**15, 2**15, 3, 6e4], [-2.5, -2.5, 2, 2], [2**15, -1, 4, 1])]
+    _, [(value, error)] = evaluated({"f": (op, inputs)})["f"]
+    assert error[0] == "Infinity" and value[1:] == ["-Infinity", 10, "Infinity"] and error[1:] == [0, error[2], 0]
+    assert 0 < error[2] < 0.1
+
+
+def test_an_angle_is_open_at_the_origin_and_behind_it() -> None:
+    """There are both pi and -pi."""
+    op = operator(
+        "f", "X: float32[4]\nY[i] = atan2(X[i] * 3 - 1, X[3] + X[i] * 0)\nZ[i] = atan2(X[i] * 3 - 1, X[i] * 3 - 1)"
+    )
+    third = np.float32(1) / np.float32(3)
+    inputs = [np.array([third, 1, 0.5, -2], "float32")]
+    _, [(_, behind), (_, origin)] = evaluated({"f": (op, inputs)})["f"]
+    assert behind[0] == origin[0] == "Infinity" and max(behind[1:] + origin[1:]) < 1e-5
 
 
 def test_if_rounding_may_decide_what_runs_all_results_are_open() -> None:

@@ -198,6 +198,9 @@ def test_families() -> None:
     )
     assert family_of(Target("llvm")) == "native" and family_of(Target("llvm -mtriple=s390x-linux-gnu")) == ""
     assert family_of(Target("llvm -mtriple=riscv64-linux-gnu -mattr=+v,-v")) == "riscv64"
+    for foreign in ("arm64-apple-darwin", "aarch64-pc-windows-msvc"):  # QEMU runs programs of Linux
+        assert family_of(Target(f"llvm -mtriple={foreign}")) == ""
+    assert family_of(Target("llvm -mtriple=aarch64-unknown-elf")) == "aarch64"
     with pytest.raises(TVMagicError, match="nothing here that runs code for .*s390x"):
         ways(Target("llvm -mtriple=s390x-linux-gnu"))
     assert target_text("riscv64") == TARGETS["riscv64"] and target_text(None) is None

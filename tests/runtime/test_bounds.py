@@ -195,6 +195,21 @@ def test_what_is_proved_is_not_checked():
     assert "checked_index" not in tvm.lower(s, [A, B]).script()
 
 
+@pytest.mark.parametrize("size", [17, te.size_var("n")])
+@pytest.mark.parametrize("threads", [False, True])
+def test_the_guard_of_a_tail_proves_the_indices_behind_it(threads, size):
+    """LLVM takes minutes for some hundred unrolled checks of one index, of which none can fail."""
+    A = te.placeholder((size, 4), name="A")
+    B = te.compute((size, 4), lambda i, j: A[i, j] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    outer, inner = s[B].split(B.op.axis[0], 8)
+    if threads:
+        s[B].bind(outer, te.thread_axis("blockIdx.x"))
+        s[B].bind(inner, te.thread_axis("threadIdx.x"))
+    with tvm.driver.with_checks():
+        assert "checked_index" not in tvm.lower(s, [A, B]).script()
+
+
 def test_one_access_that_depends_on_data_leaves_the_rest_as_fast_as_without_checks():
     """Rows of which one element is taken by an index that the data hold, and all are summed, in vectors."""
     X, T = te.placeholder((8, 64), name="X"), te.placeholder((8,), "int32", name="T")

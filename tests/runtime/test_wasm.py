@@ -189,3 +189,4 @@ def test_functions_of_c_by_name() -> None:
     assert c_function("expf")(1.0) == float(np.float32(np.exp(1.0)))
     assert c_function("nextafterf")(1.0, 2.0) == float(np.nextafter(np.float32(1), np.float32(2)))
     assert all(callable(c_function(name)) for name in C_FUNCTIONS)
+    assert c_function("pow")(-np.inf, 0.5) == np.inf and str(c_function("powf")(-0.0, 0.5)) == "0.0"  # no square root

@@ -294,6 +294,13 @@ def test_overflow_of_a_dtype() -> None:
     assert value[0] == np.inf and error[0] == 0
 
 
+def test_a_product_that_overflows_inside_fma_is_not_judged_if_the_sum_may_be_finite() -> None:
+    x = te.placeholder((3,), "float16", name="X")
+    y = te.compute((3,), lambda i: tir.fma(x[i], x[i], -x[i] * te.const(100.0, "float16")), name="Y")
+    value, error = evaluated(y, {x: np.array([300.0, 3.0, -300.0], "float16")})
+    assert np.isinf(error[0]) and error[1] < 1 and value[2] == np.inf and error[2] == 0
+
+
 def test_results_below_the_normal_numbers() -> None:
     value, error = elementwise(lambda x: x * x, [1e-22, 1e-30])
     assert 0.5 * 2.0**-149 <= error[0] < 2.0**-140 and error[1] >= value[1]

@@ -331,7 +331,15 @@ class Expressions:
             return ops.logical_not(value)
         if isinstance(node.op, ast.Invert):
             return ~value
-        return -value if isinstance(node.op, ast.USub) else value
+        return self._negative(node, value) if isinstance(node.op, ast.USub) else value
+
+    def _negative(self, node: ast.UnaryOp, value: Any) -> Any:
+        """`-value`; unsigned integers wrap around, as NumPy's do."""
+        dtype = value.dtype if isinstance(value, PrimExpr) else None
+        if dtype is not None and dtype.is_bool:
+            text = ast.unparse(node.operand)
+            fail_at(self.source, node, f"`-` takes numbers, and `{text}` is bool", f"write `not {text}`")
+        return ops.make_zero(dtype) - value if dtype is not None and dtype.is_uint else -value
 
     def _compare(self, node: ast.Compare) -> PrimExpr:
         terms: list[PrimExpr] = []
@@ -419,7 +427,7 @@ class Expressions:
         first = next((a for a in args if isinstance(a, PrimExpr) and not a.dtype.is_bool), None)
         if first is not None:
             args = [a if isinstance(a, PrimExpr) else _as_type_of(first, a) for a in args]
-        elif name in ("max", "min"):
+        elif name in ("max", "min") and not any(isinstance(a, PrimExpr) for a in args):
             return getattr(builtins, name)(args)
         args = [a if isinstance(a, PrimExpr) else ops.const(float(a) if name != "where" else a) for a in args]
         if name in _OF_FLOATS:

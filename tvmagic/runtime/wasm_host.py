@@ -25,11 +25,12 @@ def _erf(x: Any) -> Any:
 
 
 # C's math functions by name. Their forms for float32, with an `f` behind the name, are these rounded.
+# (`np.power` takes the square root for an exponent of 0.5: NaN of -inf, -0 of -0.)
 C_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "acos": np.arccos, "acosh": np.arccosh, "asin": np.arcsin, "asinh": np.arcsinh, "atan": np.arctan,
     "atan2": np.arctan2, "atanh": np.arctanh, "cos": np.cos, "cosh": np.cosh, "erf": _erf, "exp": np.exp,
-    "exp10": lambda x: np.power(10.0, x), "exp2": np.exp2, "fmod": np.fmod, "hypot": np.hypot, "ldexp": np.ldexp,
-    "log": np.log, "log10": np.log10, "log1p": np.log1p, "log2": np.log2, "nextafter": np.nextafter, "pow": np.power,
+    "exp10": lambda x: np.float_power(10.0, x), "exp2": np.exp2, "fmod": np.fmod, "hypot": np.hypot, "ldexp": np.ldexp,
+    "log": np.log, "log10": np.log10, "log1p": np.log1p, "log2": np.log2, "nextafter": np.nextafter, "pow": np.float_power,
     "sin": np.sin, "sinh": np.sinh, "tan": np.tan, "tanh": np.tanh,
 }  # fmt: skip
 

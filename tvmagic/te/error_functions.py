@@ -189,8 +189,17 @@ def _hypot(f: _Call, x: Value, y: Value) -> Value:
 
 
 def _fma(f: _Call, x: Value, y: Value, z: Value) -> Value:
-    """As a product and a sum that are rounded both: a bound for the one rounding."""
-    return binary(Add, binary(Mul, x, y, f.dtype, f.scale), z, f.dtype, f.scale)
+    """As a product and a sum that are rounded both: a bound for the one rounding, unless the product alone is rounded to
+    infinity and `z` takes away from it."""
+    product = binary(Mul, x, y, f.dtype, f.scale)
+    result = binary(Add, product, z, f.dtype, f.scale)
+    a, b, c, whole = (parts(v)[0] for v in (x, y, z, product))
+    value, error = parts(result)
+    with np.errstate(invalid="ignore"):
+        open_ = np.isinf(whole) & np.isfinite(a) & np.isfinite(b) & (whole * c < 0)
+    if not np.any(open_):
+        return result
+    return Approximate(value, np.where(open_, np.inf, 0.0 if error is None else error))
 
 
 def _absolute(f: _Call, x: Value) -> Value:

@@ -159,13 +159,13 @@ class ExpressionWriter(Visitor):
 
     @handles(Ramp)
     def ramp(self, node: Ramp) -> Lanes:
+        dtype, numbers = node.dtype.element_of, range(1, _lanes(node.dtype))
         (base,), (stride,) = self.visit(node.base), self.visit(node.stride)
-        kind = type(base) if isinstance(stride, Plain) else str
         if isinstance(node.stride, IntImm):
-            steps = [f"{n * node.stride.value}" for n in range(_lanes(node.dtype))]
+            steps = [constant(dtype, n * node.stride.value) for n in numbers]
         else:
-            steps = [f"{n} * {stride}" for n in range(_lanes(node.dtype))]
-        return [base if step == "0" else kind(f"({base} + {step})") for step in steps]
+            steps = [self._computed(Mul, dtype, constant(dtype, n), stride) for n in numbers]
+        return [base, *(self._computed(Add, dtype, base, step) for step in steps)]
 
     @handles(Shuffle)
     def shuffle(self, node: Shuffle) -> Lanes:
@@ -185,11 +185,11 @@ class ExpressionWriter(Visitor):
 
     @handles(Add, Sub, Mul)
     def arithmetic(self, node: BinaryOp) -> Lanes:
-        return [self._sum(node, a, b) for a, b in zip(self.visit(node.a), self.visit(node.b))]
+        return [self._computed(type(node), node.dtype, a, b) for a, b in zip(self.visit(node.a), self.visit(node.b))]
 
-    def _sum(self, node: BinaryOp, a: str, b: str) -> str:
-        dtype = node.dtype
-        sign, of_bools, word = _ARITHMETIC[type(node)]
+    def _computed(self, op: type[BinaryOp], dtype: DataType, a: str, b: str) -> str:
+        """One lane of a sum, a difference or a product; integers wrap around."""
+        sign, of_bools, word = _ARITHMETIC[op]
         if dtype.is_bool:
             return f"({a} {of_bools} {b})"
         if dtype.is_float:

@@ -31,6 +31,8 @@ _FLOAT = {
         "return n == 0 ? copysign((T)0, q) : w;"
     ),
 }
+# Functions of one float.
+_OF_ONE_FLOAT = {"sigmoid": "T e = exp(-fabs(a)); return (a < 0 ? e : (T)1) / ((T)1 + e);"}  # never exp(a) / inf
 # What has no operands of one type: the whole text.
 _OTHERS = {
     "from_half": "float {name}(ushort h) {{ return vload_half(0, (const __private half*)&h); }}",
@@ -54,8 +56,9 @@ def helper_text(name: str, dtype: DataType) -> tuple[str, str]:
         return symbol, f"static inline {_OTHERS[name].format(name=symbol)}"
     kind = register_type(dtype)
     symbol = f"tvm_{name}_{kind}"
+    operands = "T a" if name in _OF_ONE_FLOAT else "T a, T b"
     if dtype.is_float:
-        body = _FLOAT[name]
+        body = _OF_ONE_FLOAT.get(name) or _FLOAT[name]
     else:
         body = _INTEGER[name].format(
             minus="b == -1 ? (T)(-(U)a) : " if dtype.is_int else "",
@@ -67,6 +70,6 @@ def helper_text(name: str, dtype: DataType) -> tuple[str, str]:
             signs="(a < 0 ? -1 : 0)" if dtype.is_int else "0",
         )
         body = body.replace("(U)", f"({unsigned(dtype)})")
-    return symbol, f"static inline T {symbol}(T a, T b) {{ {body} }}".replace("(T)", f"({kind})").replace(
+    return symbol, f"static inline T {symbol}({operands}) {{ {body} }}".replace("(T)", f"({kind})").replace(
         "T ", f"{kind} "
     )

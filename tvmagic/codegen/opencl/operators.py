@@ -63,8 +63,7 @@ def _of_integers(writer: Any, call: Call, name: str, args: tuple[str, ...]) -> s
 
 @rule("sigmoid")
 def _sigmoid(writer: Any, call: Call) -> Lanes:
-    one = constant(DataType("float64" if call.dtype.bits == 64 else "float32"), 1.0)
-    return [writer.rounded(call.dtype, f"({one} / ({one} + exp(-{x})))") for x in writer.visit(call.args[0])]
+    return [writer.rounded(call.dtype, writer.helper("sigmoid", call.dtype, x)) for x in writer.visit(call.args[0])]
 
 
 @rule("rsqrt")

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from tvmagic.codegen.target.systems import runs_in_qemu
+
 __all__ = ["ELSEWHERE", "NVPTX", "Family", "OpenCL", "Processors", "families", "family_of", "family_of_triple"]
 
 K, M = 1 << 10, 1 << 20
@@ -201,6 +203,8 @@ class AArch64(Family):
     ]
 
     def runs_as(self, target: Any) -> str:
+        if not runs_in_qemu(target.mtriple):
+            return ""
         return "aarch64-sve" if target.has_sve else "aarch64"
 
     def vectors(self, processors: Processors, on: set[str], off: set[str]) -> tuple[int, int]:
@@ -221,7 +225,7 @@ class RiscV(Family):
     code_model = "default"
 
     def runs_as(self, target: Any) -> str:
-        if not target.mtriple.startswith("riscv64"):
+        if not target.mtriple.startswith("riscv64") or not runs_in_qemu(target.mtriple):
             return ""
         return "riscv64-v" if target.has_rvv else "riscv64"
 

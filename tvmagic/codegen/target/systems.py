@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["System", "named_systems", "system_of_triple"]
+__all__ = ["System", "named_systems", "runs_in_qemu", "system_of_triple"]
 
 
 @dataclass(frozen=True)
@@ -45,3 +45,8 @@ def named_systems(triple: str) -> set[str]:
     """The words for systems behind the architecture of a triple: without vendors, C libraries and versions."""
     words = {re.sub(r"[\d.]+$", "", word) for word in triple.split("-")[1:]}
     return {_SAID_OTHERWISE.get(word, word) for word in words} - _NO_SYSTEM
+
+
+def runs_in_qemu(triple: str) -> bool:
+    """Whether QEMU runs programs for a triple: those of Linux, or of no system. Others have object files of their own."""
+    return named_systems(triple) <= {"linux", "android", "elf"}

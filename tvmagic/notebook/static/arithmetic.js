@@ -139,6 +139,13 @@ function makeArithmetic() {
   const coshError = (x, ex, unit, least) => riseError(Math.cosh, Math.abs(x), ex, unit, least);
   const tanError = (x, ex, unit, least) => (ex === 0 || (ex < 1 && Math.cos(x - ex) * Math.cos(x + ex) > 0) ? riseError(Math.tan, x, ex, unit, least) : Infinity);
 
+  /** An angle; unknown if the point may be the origin, or on either side of where the angle turns from pi to -pi. */
+  const atan2Error = (y, x, ey, ex, unit, least) => {
+    const rounding = err(Math.atan2(y, x), unit, least), nearest = Math.hypot(x, y) - ex - ey;
+    if (ex === 0 && ey === 0) return rounding;
+    return nearest > 0 && !(x - ex < 0 && Math.abs(y) <= ey) ? (ex + ey) / nearest + rounding : Infinity;
+  };
+
   const powError = (x, y, ex, ey, unit, least) => {
     const z = functions.pow(x, y);
     if (ex === 0 && ey === 0) return err(z, unit, least);
@@ -154,7 +161,7 @@ function makeArithmetic() {
     fround, rint, half, brain, wholeDivide, wholeRemain, wholeFloorDivide, wholeFloorRemain, bigDivide, bigRemain,
     bigFloorDivide, bigFloorRemain, bigMin, bigMax, shiftLeft, shiftRight, shiftLeftBig, shiftRightBig, toWhole, toBig,
     leadingZeros, onBits, copySign, divide, remain, floorDivide, floorRemain, functions, err, edges, beyond, summed, apart, divideError,
-    remainError, floorDivideError, floorRemainError, riseError, coshError, tanError, powError, stepError,
+    remainError, floorDivideError, floorRemainError, riseError, coshError, tanError, atan2Error, powError, stepError,
   };
 
   /** The function of the arrays of inputs that `tvmagic.operators.javascript` wrote. */

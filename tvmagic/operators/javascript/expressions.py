@@ -435,9 +435,17 @@ class ExpressionWriter(Visitor):
             test = {"isnan": "Number.isNaN(X)", "isinf": "Math.abs(X) === Infinity", "isfinite": "Number.isFinite(X)"}
             return self.bind(node.dtype, test[name].replace("X", a.text))
         if name == "fma":
-            product = self.float_operation(Mul, dtype, a, args[1])
-            return self.float_operation(Add, dtype, product, args[2])
+            return self._fused(dtype, *args)
         return self._float_call_of_two(name, dtype, args) if len(args) == 2 else None
+
+    def _fused(self, dtype: DataType, a: Value, b: Value, c: Value) -> Value:
+        """A product and a sum; nothing is known if the product alone is rounded to infinity and `c` takes away from it."""
+        product = self.float_operation(Mul, dtype, a, b)
+        result = self.float_operation(Add, dtype, product, c)
+        if result.error != EXACT:
+            test = f"Math.abs({product.text}) === Infinity && Number.isFinite({a.text}) && Number.isFinite({b.text})"
+            self.lines.append(f"if ({test} && {product.text} * {c.text} < 0) {result.error} = Infinity;")
+        return result
 
     def _float_call_of_two(self, name: str, dtype: DataType, args: Sequence[Value]) -> Value | None:
         a, b = args
@@ -449,9 +457,11 @@ class ExpressionWriter(Visitor):
         if name == "hypot":
             result = self.bind(dtype, f"Math.hypot({a.text}, {b.text})")
             return self._erring(dtype, result, self.both(a.error, b.error, self.rounding(dtype, result.text, 8)))
-        if name == "atan2" and a.error == b.error == EXACT:
+        if name == "atan2":
             result = self.bind(dtype, f"Math.atan2({a.text}, {b.text})")
-            return self._erring(dtype, result, self.rounding(dtype, result.text, 8))
+            return self._erring(
+                dtype, result, f"atan2Error({a.text}, {b.text}, {a.error}, {b.error}, {self.unit(dtype, 8)})"
+            )
         if name == "copysign":
             error = self.both(a.error, self.unknown(b))
             return self.bind(dtype, f"copySign({a.text}, {b.text})", error)

@@ -14,6 +14,7 @@ from tvmagic.ir import Buffer, BufferStore, Call, IntImm, PrimExpr, StringImm
 from tvmagic.ir.ops import greater_equal, less
 from tvmagic.ir.query import is_call
 from tvmagic.passes import PassContext
+from tvmagic.tir.transform.with_analyzer import is_true
 
 __all__ = ["OPTION", "checked_indices", "checks_wanted"]
 
@@ -44,7 +45,16 @@ def _inside(index: PrimExpr, extent: PrimExpr, analyzer: Analyzer) -> bool:
         return True
     if index.dtype.is_vector:
         return False
-    return analyzer.can_prove(greater_equal(index, 0)) and analyzer.can_prove(less(index, extent))
+    return _holds(greater_equal(index, 0), analyzer) and _holds(less(index, extent), analyzer)
+
+
+def _holds(condition: PrimExpr, analyzer: Analyzer) -> bool:
+    """Whether `condition` is proved, also if a branch around it says so in the same words.
+
+    A proof begins with a canonical form, `io * 8 + i` for `i + io * 8`, in which it no longer finds the condition of a
+    branch that guards the tail of a split.
+    """
+    return analyzer.can_prove(condition) or is_true(analyzer.for_proof(analyzer.rewrite_simplify, condition))
 
 
 def _checked(
