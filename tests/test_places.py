@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import tvmagic
+from tvmagic import _instead
 from tvmagic._absent import ABSENT
 from tvmagic._places import PLACES
 
@@ -64,7 +65,7 @@ def test_a_part_that_is_not_here_is_refused_when_it_is_used(name: str) -> None:
     function = importlib.import_module(f"tvmagic.{name}").some.function
     assert not isinstance(1, module.Class) and f"{name}.some.function" in repr(function)
     for use in (lambda: function(1), lambda: module.table[0], lambda: type("C", (), {})(function[0])):
-        with pytest.raises(tvmagic.TVMError, match=rf"`{name}\..*` is not here.*\n.*`{name.split('.')[0]}`"):
+        with pytest.raises(tvmagic.TVMError, match=rf"`{name}\..*` is not here.*\n.*`{name}`"):
             use()
     with pytest.raises(tvmagic.TVMError, match="is not here"):
 
@@ -87,3 +88,43 @@ def test_what_the_installation_has(capsys: pytest.CaptureFixture[str]) -> None:
     assert info["USE_LLVM"] == "ON" and info.get("USE_CUDA") == "OFF" and info["LLVM_VERSION"].split(".")[0].isdigit()
     tvmagic.support.describe()
     assert f"LLVM {info['LLVM_VERSION']}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "words"),
+    [
+        ("", "placeholder", "`tvmagic` has no name `placeholder`: it is `te.placeholder`"),  # as before TVM 0.7
+        ("", "build_config", "it is `transform.PassContext`"),
+        ("te", "HybridOp", "`te.hybrid.script`"),
+        ("topi", "topk", "`@T.prim_func`"),
+        ("topi", "schedule_injective", "`tune.auto`"),
+        ("topi.nn", "conv1d_ncw", "`topi.nn.conv1d` with the layout"),
+        ("runtime", "system_lib", "`load_module`"),
+    ],
+)
+def test_a_name_of_tvm_that_is_not_here_is_answered_by_what_to_write(module: str, name: str, words: str) -> None:
+    owner = importlib.import_module(f"tvmagic.{module}".rstrip("."))
+    with pytest.raises(AttributeError, match=words):
+        getattr(owner, name)
+    with pytest.raises(AttributeError, match="no name `nothing_of_that_name`$"):
+        owner.nothing_of_that_name
+
+
+def test_what_is_named_instead_is_there() -> None:
+    """The names to write are names here; none of them is already one of the module's own."""
+    assert not [name for name in _instead.TOP_LEVEL if hasattr(tvmagic, name)]
+    for path in _instead.TOP_LEVEL.values():
+        owner = tvmagic
+        for part in path.split("."):
+            owner = getattr(owner, part)
+    for module, names in _instead.OF_MODULE.items():
+        owner = importlib.import_module(module)
+        assert not [name for name in names if hasattr(owner, name)], module
+
+
+@pytest.mark.parametrize("file", ["stmt", "expr", "op", "buffer", "function"])
+def test_files_of_tensor_ir_have_each_others_names(file: str) -> None:
+    module = importlib.import_module(f"tvmagic.tir.{file}")
+    assert module.IterVar is tvmagic.tir.IterVar and module.BlockRealize is tvmagic.tir.BlockRealize
+    with pytest.raises(AttributeError, match=f"`tvmagic.tir.{file}` has no name `nothing_of_that_name`"):
+        module.nothing_of_that_name

@@ -60,7 +60,7 @@ def __getattr__(name: str) -> _Any:
         return importlib.import_module(_ALIASES.get(name, f"tvmagic.{name}"))
     if name in _absent.ABSENT:
         return importlib.import_module(f"tvmagic.{name}")
-    raise AttributeError(f"module `tvmagic` has no name `{name}`")
+    raise AttributeError(f"module `tvmagic` has no name `{name}`{_places.instead('tvmagic', name)}")
 
 
 def __dir__() -> list[str]:

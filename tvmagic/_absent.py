@@ -22,6 +22,11 @@ _GRAPHS = "{} describes networks as graphs of operators; here operators are writ
 _REMOTE = "{} runs code on other machines; here code runs on this one, or in an emulator of another"
 _PYTHON = "{} is a tool of Python in TVM; Python's own libraries do the same"
 _LIBRARY = "{} needs a library or a device that is not used here"
+_SCHEDULES = "{} has schedules of operators; here they are written, or made by `tvmagic.tune.auto`"
+_OPERATORS = "{} has operators that are not here; write them with `te.compute` or as a `@T.prim_func` function"
+_ARRAYS = "{} is not needed: arrays have `__dlpack__`, and compiled functions take whatever has it"
+_TIMES = "{} measures networks; here `time_evaluator` of a module and `%bench` measure functions"
+_PLACES_OF_MEMORY = "{} plans the memory of a whole network; here each function allocates its own"
 
 ABSENT: dict[str, str] = {
     **dict.fromkeys(
@@ -29,9 +34,23 @@ ABSENT: dict[str, str] = {
     ),
     **dict.fromkeys(("meta_schedule", "auto_scheduler", "autotvm", "dlight"), _TUNING),
     **dict.fromkeys(("contrib.pickle_memoize", "contrib.popen_pool"), _PYTHON),
-    **dict.fromkeys(("rpc", "micro", "contrib.ndk", "contrib.xcode"), _REMOTE),
+    **dict.fromkeys(("rpc", "micro", "exec", "contrib.ndk", "contrib.xcode", "contrib.rpc", "contrib.tvmjs"), _REMOTE),
     **dict.fromkeys(
-        tuple(f"contrib.{name}" for name in ("cublas", "cudnn", "emcc", "hexagon", "mkl", "mps", "random", "rocblas", "rocm")),
+        tuple(
+            f"topi.{name}"
+            for name in "generic x86 cuda gpu arm_cpu mali bifrost adreno rocm hexagon hls intel_graphics".split()
+        ),
+        _SCHEDULES,
+    ),
+    **dict.fromkeys(tuple(f"topi.{name}" for name in ("image", "vision", "sparse", "random")), _OPERATORS),
+    "contrib.dlpack": _ARRAYS,
+    "runtime.profiling": _TIMES,
+    **dict.fromkeys(("tir.usmp", "ir.memory_pools"), _PLACES_OF_MEMORY),
+    **dict.fromkeys(
+        tuple(
+            f"contrib.{name}"
+            for name in "cublas cudnn dnnl emcc hexagon hipcc miopen mkl mps nnpack random rocblas rocm sdaccel thrust".split()
+        ),
         _LIBRARY,
     ),
 }  # fmt: skip
@@ -46,7 +65,8 @@ class AbsentName:
     def _refuse(self) -> NoReturn:
         from tvmagic.errors import TVMagicError
 
-        raise TVMagicError(f"`{self._name}` is not here", hint=self._reason.format(f"`{self._name.split('.')[0]}`"))
+        part = next(absent for absent in ABSENT if f"{self._name}.".startswith(f"{absent}."))
+        raise TVMagicError(f"`{self._name}` is not here", hint=self._reason.format(f"`{part}`"))
 
     def __getattr__(self, name: str) -> AbsentName:
         if name.startswith("_"):

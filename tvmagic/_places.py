@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # `import tvmagic` loads none of these: they take longer than
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["PLACES", "install", "submodule"]
+__all__ = ["PLACES", "install", "instead", "neighbour", "submodule"]
 
 PLACES: dict[str, str] = {
     "arith.iter_affine_map": "arith",
@@ -119,8 +119,24 @@ def submodule(package: str, name: str) -> ModuleType:
 
     path = f"{package}.{name}"
     if name.startswith("__") or importlib.util.find_spec(path) is None:
-        raise AttributeError(f"module `{package}` has no name `{name}`")
+        raise AttributeError(f"module `{package}` has no name `{name}`{instead(package, name)}")
     return importlib.import_module(path)
+
+
+def instead(module: str, name: str) -> str:
+    """How a message ends that says that a module has no such name: what to write in its place, if that is known."""
+    from tvmagic._instead import instead as found
+
+    return found(module, name)
+
+
+def neighbour(module: str, package: str, name: str) -> Any:
+    """The name of another file of a package, which TVM's file of this name imports too: `tir.stmt.IterVar`."""
+    if not name.startswith("_"):
+        found = getattr(importlib.import_module(package), name, None)
+        if found is not None and not isinstance(found, ModuleType):
+            return found
+    raise AttributeError(f"module `{module}` has no name `{name}`")
 
 
 def install() -> None:

@@ -24,13 +24,14 @@ from tvmagic.ir import (
     Var,
     data_pointer,
 )
-from tvmagic.ir.query import has_node
+from tvmagic.ir.query import has_node, launches_thread
 from tvmagic.ir.values import MAPPINGS, SEQUENCES
 from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
 from tvmagic.tir import transform
 from tvmagic.tir.analysis.least_sizes import with_least_sizes
+from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 
-__all__ = ["build", "default_passes", "get_binds", "lower", "schedule_to_module", "with_checks"]
+__all__ = ["binds_threads", "build", "default_passes", "get_binds", "lower", "schedule_to_module", "with_checks"]
 
 CACHE_LINE = 64
 
@@ -98,10 +99,10 @@ def schedule_to_module(
     return run_step("te.SchedulePostProcToPrimFunc", post_process, before=stmt)
 
 
-def default_passes(simple_mode: bool = False) -> list[Pass]:
-    """The passes that lower a module for the CPU, in order, with those the context adds.
+def default_passes(simple_mode: bool = False, threads: bool = False) -> list[Pass]:
+    """The passes that lower a module, in order, with those the context adds.
 
-    `simple_mode` leaves LoopPartition out.
+    `simple_mode` leaves LoopPartition out; those that only change programs of threads come in with `threads`.
     """
     context = PassContext.current()
 
@@ -117,7 +118,8 @@ def default_passes(simple_mode: bool = False) -> list[Pass]:
     checks = flag("tir.instrument_bound_checkers")
     passes = [*added[0], t.InjectPrefetch(), t.TextureFlatten(), t.StorageFlatten(CACHE_LINE, checks)]
     for name in _BLOCK_PASSES:
-        passes.append(getattr(t, name)())
+        if threads or name not in _OF_THREADS:
+            passes.append(getattr(t, name)())
     passes += [t.BF16ComputeLegalize(), t.NarrowDataType(32), t.Simplify(), *added[1]]
     if not simple_mode:
         passes.append(t.LoopPartition())
@@ -134,21 +136,35 @@ def default_passes(simple_mode: bool = False) -> list[Pass]:
     return passes
 
 
-# TVM's list without the passes that change nothing if no GPU is meant.
+# TVM's list without TransformMmaBufferLayout.
 _BLOCK_PASSES = (
     "LowerCrossThreadReduction",
     "LowerInitBlock",
     "PlanAndUpdateBufferAllocationLocation",
     "ConvertBlocksToOpaque",
     "LiftThreadBinding",
+    "ManifestSharedMemoryLocalStage",
     "CompactBufferAllocation",
+    "LowerAutoCopy",
+    "UnifyThreadBinding",
     "LowerMatchBuffer",
     "Simplify",
+    "InjectPermutedLayout",
     "Simplify",
     "InjectSoftwarePipeline",
     "LowerOpaqueBlock",
     "FlattenBuffer",
 )
+_OF_THREADS = {"ManifestSharedMemoryLocalStage", "LowerAutoCopy", "UnifyThreadBinding", "InjectPermutedLayout"}
+
+
+def binds_threads(mod: IRModule) -> bool:
+    """Whether some function that was not made of a TE schedule has loops that are threads, or launches threads."""
+    return any(not from_legacy_te_schedule(f) and has_node(f.body, _is_thread) for f in mod.functions.values())
+
+
+def _is_thread(node: Any) -> bool:
+    return launches_thread(node) or (isinstance(node, For) and node.thread_binding is not None)
 
 
 def _is_schedule(inp: Any) -> bool:
@@ -190,7 +206,7 @@ def lower(
             f"`lower` takes a schedule, a PrimFunc or an IRModule, not `{type(inp).__name__}`",
             hint="pass te.create_schedule(...) with its tensors as args",
         )
-    passes = default_passes(simple_mode)
+    passes = default_passes(simple_mode, binds_threads(mod))
     if any("cinn.form" in (f.attrs or {}) for f in mod.functions.values()):
         from tvmagic.cinn.to_tir import lower_schedule_blocks
 

@@ -279,3 +279,31 @@ def test_reduced_axes_that_depend_on_others_are_nested_blocks() -> None:
     tvmagic.build(func)(values, result)
     expected = [[sum(values[i, j, r, r : j + 1].sum() for r in range(i + 1)) for j in range(7)] for i in range(6)]
     assert result.tolist() == np.array(expected).tolist()
+
+
+def test_axes_and_sizes_are_joined_with_lists() -> None:
+    x = te.placeholder((3, 4, 5), name="x")
+    assert x.shape[:-1] + [7] == (3, 4, 7) and [2] + x.shape[1:] == (2, 4, 5) and x.shape + (1,) == (3, 4, 5, 1)
+    y = te.compute(x.shape[:-1] + [te.reduce_axis((0, 5)).dom.extent], lambda *i: x(*i) * 2, name="y")
+    s = te.create_schedule(y.op)
+    outer, inner = s[y].split(y.op.axis[-1], factor=2)
+    s[y].reorder(*(y.op.axis[1:2] + [outer] + y.op.axis[:1] + [inner]))
+    values = np.arange(60, dtype="float32").reshape(3, 4, 5)
+    result = np.zeros((3, 4, 5), "float32")
+    tvmagic.build(s, [x, y])(values, result)
+    assert np.array_equal(result, values * 2)
+    assert tvmagic.ir.load_json(tvmagic.ir.save_json(y)).shape[1].value == 4
+    with pytest.raises(TypeError):
+        x.shape + 1  # pyright: ignore[reportUnusedExpression]
+
+
+def test_sizes_that_are_numpy_integers() -> None:
+    """A placeholder keeps their type, as in TVM; axes over them are those of Python's integers."""
+    assert te.placeholder((np.int64(4),)).shape[0].dtype == "int64"
+    k = te.reduce_axis((0, np.prod([2, 3])), "k")
+    x = te.compute((np.int64(4), np.prod([2, 3])), lambda i, j: i + j, name="x")
+    assert {str(e.dtype) for e in (*x.shape, k.dom.extent, x.op.axis[0].var)} == {"int32"}
+
+
+def test_the_size_of_a_type_in_bytes() -> None:
+    assert [tvmagic.DataType(t).itemsize() for t in ("float16", "int8x4", "bool", "float64")] == [2, 4, 1, 8]

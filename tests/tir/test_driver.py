@@ -251,3 +251,25 @@ def test_a_module_with_vectors_of_a_small_buffer_is_lowered_again() -> None:
     c = np.zeros(64, "float32")
     tvmagic.build(tvmagic.lower(mod))(a, c)
     assert c.tolist() == (a.reshape(2, 32)[:, ::-1] * 2).ravel().tolist()
+
+
+THREADS = """
+def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    for i in T.thread_binding(2, thread="blockIdx.x"):
+        for j in T.thread_binding(32, thread="threadIdx.x", annotations={"pragma_unroll_explicit": 1}):
+            with T.block("B"):
+                v = T.axis.spatial(64, i * 32 + j)
+                B[v] = A[v] + T.float32(1)
+"""
+
+
+def test_threads_have_the_names_of_their_axes() -> None:
+    """As in TVM, where one variable stands for all loops of an axis; programs without threads need no such step."""
+    with recording() as record:
+        text = str(tvmagic.lower(parse(THREADS)))
+    assert 'blockIdx_x = T.launch_thread("blockIdx.x", 2)' in text and "B_1[blockIdx_x * 32 + threadIdx_x] = " in text
+    names = [step.name for step in record]
+    assert {"tir.UnifyThreadBinding", "tir.LowerAutoCopy", "tir.InjectPermutedLayout"} <= set(names)
+    with recording() as record:
+        tvmagic.lower(*matmul())
+    assert not {"tir.UnifyThreadBinding", "tir.LowerAutoCopy"} & {step.name for step in record}

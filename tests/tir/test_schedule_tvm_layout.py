@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from schedule_behaviour import block, expect, loops, parse, same_results, schedule, script
 
@@ -223,3 +225,40 @@ def test_142_the_padding_has_the_type_of_the_buffer(text: str, value: object) ->
     name, buffer = ("B", "B") if text is PLAIN else ("w", "A")
     with pytest.raises(ScheduleError, match="pad_value|padding"):
         sch.transform_layout(name, buffer, lambda i: [i // 12, i % 12], pad_value=value)
+
+
+def _with_zero(zero: object) -> Callable[..., tuple[object, ...]]:
+    return lambda i, k: (zero, i, k)
+
+
+def test_a_constant_is_a_variable_of_one_value() -> None:
+    text = """
+    def main(A: T.Buffer((4, 6), "float32"), C: T.Buffer((4,), "float32")):
+        for i, k in T.grid(4, 6):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.float32(0)
+                C[vi] = C[vi] + A[vi, vk]
+    """
+    for zero, extent in ((0, "1"), (tir.IntImm("int64", 0), "T.int64(1)")):
+        sch = schedule(text)
+        sch.transform_block_layout("C", tir.IndexMap.from_func(_with_zero(zero), ndim=2))
+        assert f"for ax0, ax1, ax2 in T.grid({extent}, 4, 6):" in script(sch.mod["main"])
+        assert 'v0, v1, v2 = T.axis.remap("SSR", [ax0, ax1, ax2])' in script(sch.mod["main"])
+        same_results(parse(text), sch.mod["main"])
+
+
+def test_loops_over_a_padded_layout_have_the_names_of_an_inverse() -> None:
+    sch = schedule(PLAIN)
+    sch.transform_layout("B", "B", lambda i: [i // 12, i % 12], pad_value=0.0)
+    assert "for axis0, axis1 in T.grid(2, 12):" in script(sch.mod["main"])
+
+
+def test_the_text_of_a_trace_is_that_of_tvm() -> None:
+    sch = schedule(PLAIN)
+    sch.get_child_blocks(sch.get_block("root"))
+    sch.sample_categorical([1, 2, 3], [0.2, 0.3, 0.5], 1)
+    lines = sch.trace.as_python()
+    assert lines[1].endswith("= sch.get_child_blocks(b0)")
+    assert "probs=[0.20000000000000001, 0.29999999999999999, 0.5], decision=1" in lines[2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from schedule_behaviour import block, expect, loops, parse, same_results, schedule, script
 
@@ -314,3 +316,47 @@ def test_152_the_filling_is_lifted_above_a_loop_with_more_in_it() -> None:
     assert [int(sch.get(loop).extent) for loop in loops(sch, "pad_pad_const")] == [4, 16]
     assert sch.get(loops(sch, "pad")[0]) is sch.get(loops(sch, "C")[0])
     same_results(parse(MORE), sch.mod["main"])
+
+
+UNEVEN = """
+def main(A: T.Buffer((3, 11), "float32"), C: T.Buffer((3,), "float32")):
+    for i, k in T.grid(3, 11):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + A[vi, vk]
+"""
+
+
+def _factored() -> tuple[Any, list[Any]]:
+    """Eleven values in parts of four: the block of the parts has the condition `k_0 * 4 + k_1 < 11`."""
+    sch = schedule(UNEVEN)
+    _, inner = sch.split(loops(sch, "C")[1], [None, 4])
+    sch.rfactor(inner, 0)
+    return sch, loops(sch, "C_rf")
+
+
+@pytest.mark.parametrize("how", ["reorder", "parallel", "vectorize", "bind", "decompose", "all"])
+def test_a_block_of_parts_keeps_its_condition_where_it_stays_in_its_loops(how: str) -> None:
+    sch, (i, outer, inner) = _factored()
+    if how in ("reorder", "all"):
+        sch.reorder(i, inner, outer)
+    if how == "parallel":
+        sch.parallel(i)
+    if how == "vectorize":
+        sch.vectorize(inner)
+    if how in ("bind", "all"):
+        sch.bind(i, "blockIdx.x")
+        sch.bind(inner, "threadIdx.x")
+    if how in ("decompose", "all"):
+        sch.decompose_reduction("C_rf", outer)
+    assert "T.where(k_0 * 4 + k_1 < 11)" in script(sch.mod["main"])
+    same_results(parse(UNEVEN), sch.mod["main"])
+
+
+def test_a_block_of_parts_that_has_a_condition_is_not_moved() -> None:
+    """TVM moves it without its condition, and reads outside."""
+    sch, _ = _factored()
+    with pytest.raises(ScheduleError, match="its bindings are not affine"):
+        sch.compute_at("C_rf", loops(sch, "C")[0])

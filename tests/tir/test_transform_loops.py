@@ -307,6 +307,15 @@ def test_a_double_buffer_is_filled_one_iteration_ahead() -> None:
         assert "i_outer" in script(InjectDoubleBuffer()(module(DOUBLE)))
 
 
+def test_a_double_buffer_is_filled_by_a_single_store() -> None:
+    """As each thread of a kernel does whose share of a tile is one vector."""
+    loop = """for j in range(4):
+                        b[j] = A[i * 4 + j]"""
+    assert loop in DOUBLE
+    text = script(InjectDoubleBuffer()(module(DOUBLE.replace(loop, "b[0:4] = A[i * 4 : i * 4 + 4]"))))
+    assert "T.allocate([8]" in text and text.count("double_buffer_write") == 1
+
+
 def test_double_buffer_errors() -> None:
     with PassContext(config={"tir.InjectDoubleBuffer": {"split_loop": 3}}):
         with pytest.raises(TVMagicError, match="0, 1 or an even number"):

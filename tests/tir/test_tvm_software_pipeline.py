@@ -221,3 +221,51 @@ def test_a_pipeline_is_built() -> None:
     a, c = np.arange(256, dtype="float32").reshape(16, 16), np.zeros((16, 16), "float32")
     tvm.build(module(text), target="llvm")(a, c)
     np.testing.assert_array_equal(c, a * 2 + 1)
+
+
+def _pipelined_text(body: str) -> str:
+    func = parse(textwrap.dedent(body))
+    return str(Simplify()(InjectSoftwarePipeline()(IRModule({"main": func}))))
+
+
+def test_fragments_have_a_version_for_each_iteration() -> None:
+    """What a fragment intrinsic touches is given to it by pointers, each with the number of a fragment behind it."""
+    text = _pipelined_text("""
+    def main(A: T.Buffer((2048,), "float16"), F: T.Buffer((16, 16), "float32", scope="wmma.accumulator")):
+        for k in T.serial(4, annotations={"software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1]}):
+            with T.block(""):
+                T.reads(A[0:2048], F[0:16, 0:16])
+                T.writes(F[0:16, 0:16])
+                W = T.alloc_buffer((32, 16), "float16", scope="wmma.matrix_a")
+                with T.block("load"):
+                    T.reads(A[0:2048])
+                    T.writes(W[0:32, 0:16])
+                    T.evaluate(T.tvm_load_matrix_sync(W.data, 16, 16, 16, 1, T.tvm_access_ptr(T.type_annotation("float16"), A.data, k * 512, 512, 1), 16, "row_major"))
+                with T.block("mma"):
+                    T.reads(W[0:32, 0:16], F[0:16, 0:16])
+                    T.writes(F[0:16, 0:16])
+                    T.evaluate(T.tvm_mma_sync(F.data, 0, W.data, 1, W.data, 0, F.data, 0))
+    """)
+    assert 'W = T.alloc_buffer((2, 32, 16), "float16", scope="wmma.matrix_a")' in text
+    assert "tvm_load_matrix_sync(W.data, 16, 16, 16, (k + 1) % 2 * 2 + 1, " in text
+    assert "tvm_mma_sync(F.data, 0, W.data, k % 2 * 2 + 1, W.data, k % 2 * 2, F.data, 0)" in text
+
+
+def test_versions_of_padded_memory_are_a_stride_apart() -> None:
+    text = _pipelined_text("""
+    def main(A: T.Buffer((4, 64), "float32"), C: T.Buffer((4, 64), "float32")):
+        for k in T.serial(4, annotations={"software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1]}):
+            with T.block(""):
+                T.reads(A[k, 0:64])
+                T.writes(C[k, 0:64])
+                B = T.alloc_buffer((2, 32), strides=(40, 1))
+                with T.block("load"):
+                    T.reads(A[k, 0])
+                    T.writes(B[0, 0])
+                    B[0, 0] = A[k, 0]
+                with T.block("use"):
+                    T.reads(B[0, 0])
+                    T.writes(C[k, 0])
+                    C[k, 0] = T.call_pure_extern("float32", "first", T.tvm_access_ptr(T.type_annotation("float32"), B.data, 0, 80, 1))
+    """)
+    assert 'T.tvm_access_ptr(T.type_annotation("float32"), B.data, k % 2 * 80, 80, 1)' in text

@@ -141,3 +141,16 @@ def test_schedule_of_injective_operators() -> None:
     output = topi.exp(topi.add(A, B))
     s = get_injective_schedule("llvm")([output])
     assert str(tvmagic.lower(s, [A, B, output])).count("T.parallel(") == 1
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_reducers_of_places_have_their_names(name: str) -> None:
+    """Programs with threads show the variables of a reducer."""
+    A = te.placeholder((4, 8), name="A")
+    B = getattr(topi, name)(A, 1)
+    (temp,) = B.op.input_tensors
+    s = te.create_schedule(B.op)
+    s[temp].bind(temp.op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+    assert f"T.comm_reducer(lambda {name}_lhs_0, {name}_lhs_1, {name}_rhs_0, {name}_rhs_1: " in str(
+        tvmagic.lower(s, [A, B])
+    )

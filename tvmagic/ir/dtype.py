@@ -98,6 +98,10 @@ class DataType(str):
         """Size in memory of the whole value, in bytes."""
         return (self.bits + 7) // 8 * self.lanes
 
+    def itemsize(self) -> int:
+        """Size in memory of the whole value, in bytes, under the name that TVM gives it."""
+        return self.bytes
+
     @property
     def is_scalar(self) -> bool:
         """Whether there is one lane."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.attrs import Attrs
 from tvmagic.ir.buffer import Buffer
+from tvmagic.ir.container import JoinedTuple
 from tvmagic.ir.deep import deep
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import GlobalVar, IntImm, PrimExpr, PrimType, StringImm, Type, Var
@@ -171,6 +172,7 @@ _ENCODERS: dict[type, Callable[[_Writer, Any], Any]] = {
     float: _encode_float,
     Neutral: _encode_neutral,
     tuple: _encode_items,
+    JoinedTuple: _encode_items,
     list: _encode_items,
     dict: _encode_mapping,
     Op: lambda writer, value: {"op": value.name},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.ir.container import JoinedTuple
 from tvmagic.ir.deep import parts_of
 from tvmagic.ir.node import Node, slots_of
 from tvmagic.ir.values import PrimExpr, class_of
@@ -27,7 +28,7 @@ def pack(root: PrimExpr) -> list[_Row]:
     places: dict[int, _At] = {}
 
     def place(value: Any) -> Any:
-        items: list[Any] = list(value) if class_of(value) is tuple else []
+        items: list[Any] = list(value) if class_of(value) in (tuple, JoinedTuple) else []
         if any(id(item) in places for item in items):
             return [places.get(id(item), item) for item in items]
         return places.get(id(value), value)

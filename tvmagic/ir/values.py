@@ -13,6 +13,7 @@ from typing import Any
 
 import tvmagic.ir as ir
 from tvmagic.errors import TVMagicError, WrongTypeError, WrongValueError
+from tvmagic.ir.container import JoinedTuple
 from tvmagic.ir.derive import CONVERTERS, PLAIN_CONVERTERS, node
 from tvmagic.ir.dtype import DataType, dtype_of, integer_limits
 from tvmagic.ir.node import Kind, Name, Node, Span
@@ -544,6 +545,7 @@ _CONVERTERS: dict[type, Callable[[Any], Any]] = {
     str: StringImm,
     list: lambda value: tuple([convert(v) for v in value]),
     tuple: lambda value: tuple([convert(v) for v in value]),
+    JoinedTuple: lambda value: tuple([convert(v) for v in value]),
     dict: lambda value: {k: convert(v) for k, v in value.items()},
     type(None): lambda value: None,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmagic.driver import default_passes
+from tvmagic.driver import binds_threads, default_passes
 from tvmagic.ir import IRModule
 from tvmagic.passes import Pass, Sequential, Step
 
@@ -31,14 +31,14 @@ class Edited:
 
     def run(self, least: int) -> IRModule:
         """The module when `least` passes are left, or as it is if that are more than there are."""
-        passes = flat_passes()
+        passes = flat_passes(self.module)
         return Sequential(passes[len(passes) - self.left : len(passes) - least], name="lower")(self.module)
 
 
-def flat_passes() -> list[Pass]:
-    """The passes of lowering that run by themselves, those inside others too."""
+def flat_passes(module: IRModule) -> list[Pass]:
+    """The passes that lower `module` and run by themselves, those inside others too."""
     found: list[Pass] = []
-    pending = list(reversed(default_passes()))
+    pending = list(reversed(default_passes(threads=binds_threads(module))))
     while pending:
         item = pending.pop()
         if isinstance(item, Sequential):

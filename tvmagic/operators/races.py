@@ -58,7 +58,7 @@ def loops_of(version: Version) -> PrimFunc | None:
 
 
 def _edited_loops(edited: Edited, symbolic: bool) -> PrimFunc | None:
-    names = [p.name for p in flat_passes()]
+    names = [p.name for p in flat_passes(edited.module)]
     func = next(iter(edited.module.functions.values()))
     of_te = func.attrs is not None and "from_legacy_te_schedule" in func.attrs
     last = names.index("tir.StorageFlatten" if of_te else "tir.FlattenBuffer")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,11 @@ def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
         if isinstance(size, IntImm) and size.value < 0:
             raise TVMagicError(f"dimension {axis} of {what} is negative: {size.value}", span=user_span())
     return result
+
+
+def _plain(size: Any) -> Any:
+    """`size` without the type of a NumPy integer: an axis over 8 of them has indices of 32 bits, as in TVM."""
+    return int(size) if isinstance(size, Integral) else size
 
 
 def axis_text(op: Operation, loop: IterVar) -> str | None:
@@ -130,7 +136,7 @@ def compute(
     """
     span = user_span()
     tag = current_tag(tag)
-    sizes = _shape(shape, f"`{name}`")
+    sizes = _shape([_plain(s) for s in shape] if isinstance(shape, (list, tuple)) else _plain(shape), f"`{name}`")
     names = _argument_names(fcompute, len(sizes), varargs_names)
     axis = [IterVar(Range(0, size), n, IterVar.DataPar, span=span) for n, size in zip(names, sizes)]
     body = fcompute(*[iv.var for iv in axis])
@@ -315,8 +321,8 @@ def _domain(dom: Any) -> Range | None:
     if dom is None or isinstance(dom, Range):
         return dom
     if isinstance(dom, (list, tuple)) and len(dom) == 2:
-        return Range(dom[0], dom[1])
-    return Range(dom)
+        return Range(_plain(dom[0]), _plain(dom[1]))
+    return Range(_plain(dom))
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | None = None) -> IterVar:

@@ -31,6 +31,7 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
+from tvmagic.ir.container import JoinedTuple
 from tvmagic.ir.deep import check_written_size
 from tvmagic.te.tensor_operators import TensorOperators
 
@@ -91,7 +92,7 @@ class Tensor(DataProducer, TensorOperators):
     dtype: DataType
 
     def __init__(self, op: Operation, value_index: int, shape: Sequence[PrimExpr], dtype: DataType) -> None:
-        self.op, self.value_index, self.shape, self.dtype = op, value_index, tuple(shape), dtype
+        self.op, self.value_index, self.shape, self.dtype = op, value_index, JoinedTuple(shape), dtype
         self.span = op.span
 
     def __call__(self, *indices: Any) -> ProducerLoad:
@@ -238,7 +239,7 @@ class PlaceholderOp(Operation):
 
     def __init__(self, name: str, shape: Sequence[PrimExpr], dtype: DataType, span: Span | None = None) -> None:
         super().__init__(name, span=span)
-        self.shape, self.dtype = tuple(shape), dtype
+        self.shape, self.dtype = JoinedTuple(shape), dtype
         self._set_outputs([self.shape], [dtype])
 
 
@@ -280,8 +281,8 @@ class BaseComputeOp(Operation):
 
     def __init__(self, name: str, tag: str, attrs: Any, axis: Sequence[IterVar], span: Span | None) -> None:
         super().__init__(name, tag, attrs, span)
-        self._axis: tuple[IterVar, ...] = tuple(axis)
-        self._reduce_axis: tuple[IterVar, ...] = ()
+        self._axis: tuple[IterVar, ...] = JoinedTuple(axis)
+        self._reduce_axis: tuple[IterVar, ...] = JoinedTuple()
 
     @property
     def axis(self) -> tuple[IterVar, ...]:
@@ -332,7 +333,7 @@ class ComputeOp(BaseComputeOp):
         self.loads = loads_by_tensor(*self.body)  # what is read of each tensor
         first = self.body[0]
         if isinstance(first, Reduce):
-            self._reduce_axis = first.axis
+            self._reduce_axis = JoinedTuple(first.axis)
         self._verify()
         shape = self.output_shape()
         self._set_outputs([shape] * len(self.body), [b.dtype for b in self.body])
@@ -418,7 +419,7 @@ class TensorComputeOp(BaseComputeOp):
         span: Span | None = None,
     ) -> None:
         super().__init__(name, tag, None, axis, span)
-        self._reduce_axis = tuple(reduce_axis)
+        self._reduce_axis = JoinedTuple(reduce_axis)
         self.schedulable_ndim = schedulable_ndim
         self.intrin = intrin
         self.inputs = tuple(tensors)

@@ -2,6 +2,7 @@
 
 from typing import Any as _Any
 
+from tvmagic._places import neighbour as _neighbour
 from tvmagic.ir.op import Op
 from tvmagic.ir.ops import *  # noqa: F403
 from tvmagic.ir.ops import maximum as max
@@ -15,4 +16,4 @@ def __getattr__(name: str) -> _Any:
 
     if name in OPERATORS:  # operators that are mostly written in scripts
         return OPERATORS[name]
-    raise AttributeError(f"module `tvmagic.tir.op` has no name `{name}`")
+    return _neighbour("tvmagic.tir.op", "tvmagic.tir", name)

@@ -1,5 +1,8 @@
 """Statements, at the place where TVM has them."""
 
+from typing import Any as _Any
+
+from tvmagic._places import neighbour as _neighbour
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
@@ -53,3 +56,7 @@ __all__ = [
     "stmt_list",
     "stmt_seq",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    return _neighbour("tvmagic.tir.stmt", "tvmagic.tir", name)

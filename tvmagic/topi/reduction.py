@@ -78,8 +78,8 @@ def any(data: Tensor, axis: Any = None, keepdims: bool = False) -> Any:
     return _reduce(data, axis, keepdims, _any)
 
 
-def _better(is_better: Callable[[Any, Any], PrimExpr], start: Callable[[DataType], PrimExpr], last: bool) -> Any:
-    """The reducer of pairs (place, value) that keeps the better value; of equal ones that at the first or last place."""
+def _better(is_better: Callable[[Any, Any], PrimExpr], last: bool) -> Callable[[Any, Any], tuple[PrimExpr, PrimExpr]]:
+    """Of two pairs (place, value) that with the better value; of equal ones that at the first or last place."""
 
     def combine(lhs: Any, rhs: Any) -> tuple[PrimExpr, PrimExpr]:
         better = is_better(lhs[1], rhs[1])
@@ -87,7 +87,12 @@ def _better(is_better: Callable[[Any, Any], PrimExpr], start: Callable[[DataType
         same = ops.logical_and(ops.equal(lhs[1], rhs[1]), nearer)
         return Select(ops.logical_or(better, same), lhs[0], rhs[0]), Select(better, lhs[1], rhs[1])
 
-    return te.comm_reducer(combine, lambda place, value: (ops.const(-1, place), start(value)), name="best")
+    return combine
+
+
+def _reducer(combine: Callable[..., Any], start: Callable[[DataType], PrimExpr], name: str) -> Any:
+    """The reducer of pairs; the parameters of `combine` name its variables, which lowered programs show."""
+    return te.comm_reducer(combine, lambda place, value: (ops.const(-1, place), start(value)), name=name)
 
 
 def _place(data: Tensor, axis: Any, keepdims: bool, reducer: Any) -> Any:
@@ -106,9 +111,13 @@ def _place(data: Tensor, axis: Any, keepdims: bool, reducer: Any) -> Any:
 
 def argmax(data: Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False) -> Any:
     """The place of the greatest element, the first of several."""
-    return _place(data, axis, keepdims, _better(ops.greater, ops.min_value, select_last_index))
+    best = _better(ops.greater, select_last_index)
+    reducer = _reducer(lambda argmax_lhs, argmax_rhs: best(argmax_lhs, argmax_rhs), ops.min_value, "argmax")
+    return _place(data, axis, keepdims, reducer)
 
 
 def argmin(data: Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False) -> Any:
     """The place of the least element, the first of several."""
-    return _place(data, axis, keepdims, _better(ops.less, ops.max_value, select_last_index))
+    best = _better(ops.less, select_last_index)
+    reducer = _reducer(lambda argmin_lhs, argmin_rhs: best(argmin_lhs, argmin_rhs), ops.max_value, "argmin")
+    return _place(data, axis, keepdims, reducer)

@@ -27,7 +27,7 @@ from tvmagic.ir import (
     Var,
     substitute,
 )
-from tvmagic.ir.query import contains, variables_in
+from tvmagic.ir.query import contains, is_one, variables_in
 from tvmagic.tir.blocks.domains import domains_between, iter_domains, loop_domains
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.scope import BlockScope
@@ -83,6 +83,7 @@ class FlagCache:
 
     def __init__(self) -> None:
         self.affine: dict[tuple[Any, ...], bool] = {}
+        self.distinct: dict[tuple[Any, ...], bool] = {}
         self.cover: dict[tuple[Any, ...], bool] = {}
 
     def scope(self, state: ScheduleState, block_sref: StmtSRef) -> BlockScope:
@@ -105,15 +106,31 @@ class FlagCache:
         """Whether the bindings of a block are affine in the loops of its scope."""
         if block_sref.parent is None:
             return True
-        loops = state.loops_of(block_sref)
+        return self._affine(state, block_sref, state.realize_of(block_sref), self.affine)
+
+    def distinct_binding(self, state: ScheduleState, block_sref: StmtSRef) -> bool:
+        """Whether the bindings are affine or, if the block has a condition, would be without it.
+
+        The condition of a block that rfactor made leaves out iterations, but what is left binds each value once.
+        """
+        if self.affine_binding(state, block_sref):
+            return True
         realize = state.realize_of(block_sref)
+        if is_one(realize.predicate):
+            return False
+        bare = realize.replace(predicate=IntImm("bool", 1))
+        return self._affine(state, block_sref, bare, self.distinct)
+
+    def _affine(
+        self, state: ScheduleState, block_sref: StmtSRef, realize: BlockRealize, cache: dict[tuple[Any, ...], bool]
+    ) -> bool:
         key = _place(state, block_sref)
-        found = self.affine.get(key)
+        found = cache.get(key)
         if found is None:
-            if len(self.affine) > _LIMIT:
-                self.affine.clear()
-            domains = loop_domains(loops)
-            found = self.affine[key] = is_affine_binding(realize, domains, Analyzer(domains))
+            if len(cache) > _LIMIT:
+                cache.clear()
+            domains = loop_domains(state.loops_of(block_sref))
+            found = cache[key] = is_affine_binding(realize, domains, Analyzer(domains))
         return found
 
     def stage_pipeline(self, state: ScheduleState, scope_root: StmtSRef) -> bool:

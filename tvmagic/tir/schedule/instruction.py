@@ -141,9 +141,11 @@ class InstructionKind(Identified):
         is_pure: bool,
         checked_name: str | None,
         prepare: Callable[..., dict[str, Any]] | None,
+        unnamed: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.prepare = prepare
+        self.unnamed = unnamed
         self.function = function
         self.method = checked_name or function.__name__
         self.is_pure = is_pure
@@ -234,15 +236,18 @@ def primitive(
     pure: bool = False,
     method: str | None = None,
     prepare: Callable[..., dict[str, Any]] | None = None,
+    unnamed: Sequence[str] = (),
 ) -> Callable[[Any], Any]:
     """Declare a function on the state as the primitive `name`; see the module's text.
+
+    The text of a trace writes the arguments in `unnamed` without their names, as TVM's does.
 
     `prepare(state, arguments)` may bring attributes into the form that the trace keeps: a Python
     function into an `IndexMap`, a buffer's name into its place in the block.
     """
 
     def register(function: Any) -> Any:
-        kind = InstructionKind(name, function, pure, method, prepare)
+        kind = InstructionKind(name, function, pure, method, prepare, unnamed)
         InstructionKind.registry[name] = kind
         InstructionKind.methods[kind.method] = kind
         for tell in InstructionKind.listeners:
@@ -271,6 +276,8 @@ class Instruction(Identified):
                 continue
             if p.variadic:
                 parts += [argument_text(v, names) for v in value]
+            elif p.name in self.kind.unnamed:
+                parts.append(argument_text(value, names))
             else:
                 parts.append(f"{p.name}={argument_text(value, names)}")
         if decision is not None:
@@ -295,12 +302,14 @@ def argument_text(value: Any, names: Callable[[Any], str]) -> str:
         return repr(value)
     if isinstance(value, (str, StringImm)):
         return json.dumps(str(value.value if isinstance(value, StringImm) else value))
-    if isinstance(value, (int, float)):
+    if isinstance(value, int):
         return repr(value)
+    if isinstance(value, float):
+        return _float_text(value)
     if isinstance(value, IntImm):
         return repr(bool(value.value)) if value.dtype.is_bool else repr(value.value)
     if isinstance(value, FloatImm):
-        return repr(value.value)
+        return _float_text(value.value)
     if is_tuple(value):
         inner = ", ".join(argument_text(v, names) for v in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
@@ -314,6 +323,11 @@ def argument_text(value: Any, names: Callable[[Any], str]) -> str:
     if isinstance(value, PrimExpr):
         return expression_text(value, names)
     return str(value)
+
+
+def _float_text(value: float) -> str:
+    """A float with the 17 digits that TVM prints; without a fraction, or infinite, as Python writes it."""
+    return f"{value:.17g}" if value % 1 > 0 else repr(value)
 
 
 def expression_text(value: PrimExpr, names: Callable[[Any], str]) -> str:

@@ -94,16 +94,18 @@ def complete_failure(
 
 
 def reduction_failure(
-    state: ScheduleState, block: StmtSRef, root: StmtSRef, scope: BlockScope | None = None
+    state: ScheduleState, block: StmtSRef, root: StmtSRef, scope: BlockScope | None = None, stays: bool = False
 ) -> str | None:
     """Why a block is not a reduction block, or None if it is.
 
     A reduction block has an init, affine bindings, variables that are data parallel or reduced, is
-    the only writer of its outputs and does not index them by a reduced variable.
+    the only writer of its outputs and does not index them by a reduced variable. A block that `stays` in its
+    loops may have a condition that leaves out some of their iterations.
     """
     if block.block.init is None:
         return "it has no init"
-    if not state.flags.affine_binding(state, block):
+    affine = state.flags.distinct_binding if stays else state.flags.affine_binding
+    if not affine(state, block):
         return "its bindings are not affine"
     for var in block.block.iter_vars:
         if var.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
@@ -125,19 +127,19 @@ def check_complete(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> Non
         raise ScheduleError(f"{block.label} must be a complete block, but {failure}", block)
 
 
-def check_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> None:
+def check_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef, stays: bool = False) -> None:
     """The block must be a reduction block."""
-    failure = reduction_failure(state, block, root)
+    failure = reduction_failure(state, block, root, stays=stays)
     if failure:
         raise ScheduleError(f"{block.label} must be a reduction block, but {failure}", block)
 
 
 def check_complete_or_reduction(
-    state: ScheduleState, block: StmtSRef, root: StmtSRef, scope: BlockScope | None = None
+    state: ScheduleState, block: StmtSRef, root: StmtSRef, scope: BlockScope | None = None, stays: bool = False
 ) -> None:
     """The block must be complete, or a reduction block."""
     first = complete_failure(state, block, root, scope)
-    second = reduction_failure(state, block, root, scope) if first else None
+    second = reduction_failure(state, block, root, scope, stays) if first else None
     if first and second:
         raise ScheduleError(
             f"{block.label} is neither a complete block ({first}) nor a reduction block ({second})", block
@@ -150,7 +152,7 @@ def check_subtree_compact_dataflow(state: ScheduleState, root: StmtSRef) -> None
     blocks = state.child_blocks(root)
     scope = BlockScope(blocks)
     for child in blocks:
-        check_complete_or_reduction(state, child, above, scope)
+        check_complete_or_reduction(state, child, above, scope, stays=True)
 
 
 def is_output(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> bool:
@@ -204,9 +206,10 @@ def check_bounds_nothing(block: StmtSRef, root: StmtSRef) -> None:
             )
 
 
-def check_affine(state: ScheduleState, block: StmtSRef) -> None:
-    """The bindings of the block must be affine."""
-    if not state.flags.affine_binding(state, block):
+def check_affine(state: ScheduleState, block: StmtSRef, stays: bool = False) -> None:
+    """The bindings of the block must be affine; if it `stays` in its loops, apart from its condition."""
+    affine = state.flags.distinct_binding if stays else state.flags.affine_binding
+    if not affine(state, block):
         raise ScheduleError(f"the bindings of {block.label} are not affine in its loops", block)
 
 

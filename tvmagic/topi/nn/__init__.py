@@ -3,6 +3,9 @@
 # pyright: reportUnusedImport=false
 # What is imported here is what the package offers.
 
+from typing import Any as _Any
+
+from tvmagic._places import submodule as _submodule
 from tvmagic.topi.nn import convolution, layers, pooling
 from tvmagic.topi.nn.convolution import (
     conv,
@@ -34,5 +37,10 @@ from tvmagic.topi.nn.layers import (
     softmax,
 )
 from tvmagic.topi.nn.pooling import adaptive_pool, global_pool, pool1d, pool2d, pool3d
+
+
+def __getattr__(name: str) -> _Any:
+    return _submodule("tvmagic.topi.nn", name)
+
 
 __all__ = [*convolution.__all__, *layers.__all__, *pooling.__all__, "pooling"]  # pyright: ignore[reportUnsupportedDunderAll]

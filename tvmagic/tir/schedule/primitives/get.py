@@ -61,7 +61,7 @@ def get_loops(state: ScheduleState, block: BlockRef) -> Loops:
     return state.loops_of(block)
 
 
-@primitive("GetChildBlocks", pure=True)
+@primitive("GetChildBlocks", pure=True, unnamed=("block_or_loop",))
 def get_child_blocks(state: ScheduleState, block_or_loop: BlockOrLoop) -> Blocks:
     """The blocks directly inside a block's scope or below a loop, in program order.
 

@@ -28,6 +28,7 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.ir.ops import cast
 from tvmagic.ir.query import is_one, is_zero
 from tvmagic.tir.blocks.error import BufferPlaceError, ScheduleError
 from tvmagic.tir.blocks.regions import used_buffers, with_regions_of
@@ -364,8 +365,10 @@ def prepare_block_map(state: ScheduleState, values: Mapping[str, Any]) -> dict[s
 def _new_iter_type(value: PrimExpr, types: Mapping[Var, int], block: StmtSRef) -> int:
     found: set[int] = set()
     post_order_visit(value, lambda n: found.add(types[n]) if isinstance(n, Var) and n in types else None)
-    if len(found) != 1:
-        raise ScheduleError(f"`{value}` mixes data parallel and reduced variables of {block.label}, or has none", block)
+    if not found:
+        return IterVar.DataPar  # of one value, the same in all iterations
+    if len(found) > 1:
+        raise ScheduleError(f"`{value}` mixes data parallel and reduced variables of {block.label}", block)
     (kind,) = found
     if kind not in (IterVar.DataPar, IterVar.CommReduce):
         raise ScheduleError(
@@ -431,7 +434,11 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
     sizes = index_map.map_shape(extents, analyzer)
     types = {v.var: v.iter_type for v in stmt.iter_vars}
     iters = [
-        IterVar(Range.from_min_extent(IntImm(e.dtype, 0), n), Var(f"v{i}", e.dtype), _new_iter_type(e, types, block))
+        IterVar(
+            Range.from_min_extent(IntImm(e.dtype, 0), cast(e.dtype, n)),
+            Var(f"v{i}", e.dtype),
+            _new_iter_type(e, types, block),
+        )
         for i, (e, n) in enumerate(zip(mapped, sizes))
     ]
     values = dict(zip(old_vars, inverse.map_indices([v.var for v in iters], analyzer)))

@@ -137,9 +137,9 @@ def write_padding(scope: Block, padding: Padding, is_parameter: bool, reuse: Blo
 
 
 def _new_variables(padding: Padding) -> tuple[list[Var], list[IterVar]]:
-    """Loop and block variables over the new buffer, named after the indices of the map."""
-    names = [v.name if isinstance(v, Var) else f"axis{i}" for i, v in enumerate(padding.index_map.final_indices)]
+    """Loop and block variables over the new buffer, with the names that the inverse of a map gives to its indices."""
     shape = padding.new.shape
+    names = [f"axis{i}" for i in range(len(shape))]
     loop_vars = [Var(name, size.dtype) for name, size in zip(names, shape)]
     iters = [
         IterVar(Range.from_min_extent(IntImm(size.dtype, 0), size), Var(f"v_{name}", size.dtype), IterVar.DataPar)

@@ -306,10 +306,15 @@ def _check_single_branch(chain: Sequence[StmtSRef]) -> None:
 
 
 def _check_reorderable_block(state: ScheduleState, block: StmtSRef, top: StmtSRef) -> None:
-    """The bindings must be affine in the loops from `top` inwards; those farther out stay where they are."""
+    """The bindings must be affine in the loops from `top` inwards; those farther out stay where they are.
+
+    The block stays in its loops, so that a condition may leave out some of its iterations.
+    """
     loops = state.loops_of(block)
     domains = loop_domains(loops[loops.index(top) :])
-    if not is_affine_binding(state.realize_of(block), domains, Analyzer(loop_domains(loops))):
+    realize, analyzer = state.realize_of(block), Analyzer(loop_domains(loops))
+    bare = realize.replace(predicate=IntImm("bool", 1))
+    if not (is_affine_binding(realize, domains, analyzer) or is_affine_binding(bare, domains, analyzer)):
         raise ScheduleError(
             f"the bindings of {block.label} are not affine in its loops from {top.label} inwards", block
         )
@@ -395,7 +400,7 @@ def _check_parallelizable(state: ScheduleState, loop: StmtSRef, kind: str, threa
     stack = state.child_blocks(loop)
     variable = loop.loop.loop_var
     for block in stack:
-        check_affine(state, block)
+        check_affine(state, block, stays=True)
         realize = state.realize_of(block)
         for iter_var, value in zip(block.block.iter_vars, realize.iter_values):
             reduces = iter_var.iter_type == IterVar.CommReduce and thread_tag.startswith("threadIdx")

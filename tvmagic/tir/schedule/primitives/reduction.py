@@ -10,6 +10,7 @@ from tvmagic.ir import (
     Block,
     BlockRealize,
     For,
+    IntImm,
     IterVar,
     PrimExpr,
     SeqStmt,
@@ -60,9 +61,10 @@ def check_not_repeated(block: StmtSRef, realize: BlockRealize, loops: list[StmtS
     used_inside = [s for s in used if s in inner]
     variables = {s.loop.loop_var for s in used_inside}
     inside = all_of([c for c in conjuncts(realize.predicate) if uses_var(c, variables)])
+    always = IntImm("bool", 1)  # if all iterations have values of their own, those that a condition leaves have, too
     once = not used_inside or any(
         detect_iter_map(realize.iter_values, loop_domains(part), condition, "bijective").indices
-        for part, condition in ((used_inside, inside), (used, realize.predicate))
+        for part, condition in ((used_inside, inside), (used, realize.predicate), (used_inside, always))
     )
     if not once:
         raise ScheduleError(
@@ -139,7 +141,7 @@ def decompose_reduction(state: ScheduleState, block: BlockRef, loop: Loop) -> Bl
     root = scope_root(state, block)
     loops = state.loops_of(block)
     inner = _loops_from(loops, loop, block)
-    check_reduction(state, block, root)
+    check_reduction(state, block, root, stays=True)
     check_no_matches(block)
     realize = state.realize_of(block)
     _check_above_reduction(realize, loops, loop)

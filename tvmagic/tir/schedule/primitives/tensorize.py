@@ -27,7 +27,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.node import Kind
 from tvmagic.tir.blocks.error import ScheduleError
-from tvmagic.tir.schedule.instruction import BlockOrLoop, BlockRef, primitive
+from tvmagic.tir.schedule.instruction import BlockOrLoop, primitive
 from tvmagic.tir.schedule.primitives.blockize import blockize_loop
 from tvmagic.tir.schedule.rewrite import BlockReuse
 from tvmagic.tir.schedule.state import ScheduleState
@@ -190,11 +190,11 @@ def _fresh_implementation(impl: PrimFunc) -> PrimFunc:
 @primitive("Tensorize")
 def tensorize(
     state: ScheduleState, block_or_loop: BlockOrLoop, tensor_intrin: str, preserve_unit_iters: bool = True
-) -> BlockRef:
+) -> None:
     """Replace what is below a loop, or in a block, by the instruction registered as `tensor_intrin`.
 
-    The result is the block that holds the instruction; the instruction's buffers become matched parts of
-    the program's.
+    The instruction's buffers become matched parts of the program's. For a name of the block that holds the
+    instruction, `blockize` the loop first.
 
     Requires: as for `blockize`; the computation is the instruction's, up to names and offsets.
 
@@ -202,7 +202,7 @@ def tensorize(
 
     Example
     -------
-    `made = sch.tensorize(j, "add_one_16")` makes of
+    `sch.tensorize(j, "add_one_16")` makes of
 
         for i, j in T.grid(16, 16):
             with T.block("B"):
@@ -251,4 +251,3 @@ def tensorize(
         state.replace(block_or_loop, realize.replace(block=block), reuse)
     else:
         state.replace(block_or_loop, block, {block_or_loop.block: block})
-    return state.sref_of(block)

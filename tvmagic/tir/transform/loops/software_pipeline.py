@@ -44,13 +44,20 @@ from tvmagic.ir import (
     ops,
     substitute,
 )
-from tvmagic.ir.query import is_access_ptr, is_call, is_one
+from tvmagic.ir.query import callee, is_call, is_one
 from tvmagic.passes import note
 from tvmagic.tir.blocks.regions import effective_regions, used_by_pointer, with_detected_regions
 from tvmagic.tir.renew import renewed
 from tvmagic.tir.transform.declaration import tir_pass
 
 STAGE, ORDER, ASYNC = "software_pipeline_stage", "software_pipeline_order", "software_pipeline_async_stages"
+
+
+_ON_GIVEN_MEMORY = frozenset(
+    f"tir.{name}"
+    for name in """tvm_load_matrix_sync tvm_store_matrix_sync tvm_fill_fragment tvm_mma_sync tvm_bmma_sync mma_fill
+    mma_store ptx_mma ptx_mma_sp ptx_ldmatrix""".split()
+)  # the intrinsics that touch nothing but the memory whose pointers they are given
 
 
 class _Pointers(Visitor):
@@ -67,7 +74,10 @@ class _Pointers(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        self.opaque = self.opaque or not isinstance(node.op, Op) or node.op.effect >= CallEffect.UPDATE_STATE
+        if not isinstance(node.op, Op) or (
+            node.op.effect >= CallEffect.UPDATE_STATE and node.op.name not in _ON_GIVEN_MEMORY
+        ):
+            self.opaque = True
         if is_call(node, "tir.address_of") and isinstance(node.args[0], BufferLoad):
             self.found.add(node.args[0].buffer.data)
         self.visit_children(node)
@@ -221,6 +231,24 @@ def _versions(buffer: Buffer, parts: Sequence[_Part], doubled: bool) -> int:
     return max(count, 2) if doubled else count
 
 
+# Intrinsics that take a pointer and how far behind it they begin: the places of the pointers among the arguments, that
+# of the distance behind each of them, and how many elements it counts in (a fragment has 256 of them, as in TVM).
+_FRAGMENT = 256
+_BEHIND_POINTERS: dict[str, tuple[Sequence[int], int, int]] = {
+    "tir.tvm_access_ptr": ((1,), 1, 1),
+    "tir.tvm_load_matrix_sync": ((0,), 4, _FRAGMENT),
+    "tir.tvm_store_matrix_sync": ((0,), 4, _FRAGMENT),
+    "tir.tvm_fill_fragment": ((0,), 4, _FRAGMENT),
+    "tir.tvm_mma_sync": ((0, 2, 4, 6), 1, _FRAGMENT),
+    "tir.ptx_mma": ((6, 8, 10), 1, 1),
+    "tir.ptx_ldmatrix": ((3,), 1, 1),
+}
+
+
+def _pointers(call: Call) -> tuple[Sequence[int], int, int]:
+    return _BEHIND_POINTERS.get(callee(call), ((), 0, 1))
+
+
 class _Versioned(Mutator):
     """Accesses of memory that has several versions: that of the iteration."""
 
@@ -260,16 +288,26 @@ class _Versioned(Mutator):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        buffer = self.by_data.get(node.args[1]) if is_access_ptr(node) else None
         node = self.visit_children(node)
-        if buffer is None:
-            return node
-        size: PrimExpr = IntImm("int32", 1)
-        for extent in buffer.shape:
-            size = size * extent
-        kind, data, offset, *rest = node.args
-        offset = offset + self._version(self.buffers[buffer].shape[0]) * size
-        return node.replace(args=(kind, data, offset, *rest))
+        places, distance, unit = _pointers(node)
+        args = list(node.args)
+        for place in places:
+            buffer = self.by_data.get(args[place])
+            if buffer is not None:
+                new = self.buffers[buffer]
+                size = ops.floordiv(_elements(new), unit)
+                args[place + distance] = args[place + distance] + self._version(new.shape[0]) * size
+        return node.with_(args=tuple(args)) if places else node
+
+
+def _elements(versions: Buffer) -> PrimExpr:
+    """How far one version of a buffer is from the next."""
+    if versions.strides:
+        return versions.strides[0]
+    size: PrimExpr = IntImm("int32", 1)
+    for extent in versions.shape[1:]:
+        size = size * extent
+    return size
 
 
 def _with_versions(buffer: Buffer, count: int) -> Buffer:
@@ -411,7 +449,7 @@ class _Injector(StmtMutator):
 
     def _check_pointers(self, buffer: Buffer, blocks: Sequence[Block]) -> None:
         for block in blocks:
-            if used_by_pointer(_WithoutAccessPointers(buffer).visit(block), buffer):
+            if used_by_pointer(_WithoutKnownPointers(buffer).visit(block), buffer):
                 raise TVMagicError(
                     f"`{buffer.name}` needs several versions, but is used by its pointer",
                     node=block,
@@ -419,15 +457,20 @@ class _Injector(StmtMutator):
                 )
 
 
-class _WithoutAccessPointers(Mutator):
+class _WithoutKnownPointers(Mutator):
+    """Programs without the pointers to a buffer that `_Versioned` moves to a version."""
+
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        if is_access_ptr(node) and node.args[1] is self.buffer.data:
-            return IntImm("int32", 0)
-        return self.visit_children(node)
+        places, _, _ = _pointers(node)
+        known = [i for i in places if node.args[i] is self.buffer.data]
+        node = self.visit_children(node)
+        if not known:
+            return node
+        return node.replace(args=tuple([IntImm("int32", 0) if i in known else a for i, a in enumerate(node.args)]))
 
 
 def _inner(loop: For, own: list[Buffer]) -> Stmt:

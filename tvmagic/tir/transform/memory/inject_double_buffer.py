@@ -93,8 +93,9 @@ class _Uses(Visitor):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> None:
-        self.stored.add(node.buffer.data)
-        self.visit_children(node)
+        if node is not self.skip:
+            self.stored.add(node.buffer.data)
+            self.visit_children(node)
 
 
 class _Detector(Visitor):
