@@ -60,7 +60,7 @@ class Work(ChainVisitor):
         self.symbolic: list[For] = []
         self.reach: dict[Var, int] = {}
         self.stored: set[Var] = set()
-        self._divisions: list[BinaryOp] = []  # of integers by what is no constant
+        self._divisions: list[BinaryOp] = []  # of integers by what is not a constant
         self._seen: set[Buffer] = set()
         self._outer: set[For] = set()
         self._loops = False
@@ -80,7 +80,7 @@ class Work(ChainVisitor):
 
     @cached_property
     def dividing(self) -> set[Var]:
-        """The variables, those of loops among them, on which the quotient of integers by what is no constant depends."""
+        """The variables, those of loops among them, on which a quotient of integers depends whose divisor is not a constant."""
         found: set[Var] = set()
         todo = [v for division in self._divisions for v in variables_in(division)]
         while todo:
