@@ -162,6 +162,15 @@ def f(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32"), C: T.Buffer((1
     assert [value for value, _ in far[1]] == [[6], [2]] and far[1][1][1] is None
 
 
+def test_the_memory_of_a_recurrence_is_made_once() -> None:
+    """Not in each of its steps, where it would take longer than the step."""
+    text = javascript(operator("sums", "X: float32[64, 40]\nY[i, k] = cumsum(exp(X[i, k]), over=k)"), {})
+    depth = 0
+    for line in text.splitlines():
+        assert not depth or "new Float32Array" not in line, line
+        depth += line.count("{") - line.count("}")
+
+
 def test_what_has_no_form_is_refused() -> None:
     A = te.placeholder((4,), name="A", dtype="float32x4")
     B = te.compute((4,), lambda i: A[i] + A[i], name="B")

@@ -158,10 +158,15 @@ class ProgramWriter(ExpressionWriter):
             names.append(self.loop(axis.var, *(first if number == 0 and first else bounds)))
         return names
 
-    def compute(self, op: ComputeOp, first: tuple[str, str, tuple[int, int]] | None = None) -> None:
-        """A computation: loops over its axes, and one over the reduced axes inside."""
+    def compute(
+        self, op: ComputeOp, first: tuple[str, str, tuple[int, int]] | None = None, head: int | None = None
+    ) -> None:
+        """A computation: loops over its axes, and one over the reduced axes inside.
+
+        Memory for errors is declared at the line `head`, or before the loops.
+        """
         names = [self.arrays[t] if t in self.arrays else self.declare(t) for t in op.outputs]
-        head = len(self.lines)
+        head = len(self.lines) if head is None else head
         with self.scope():
             indices = self.loops(op.axis, first)
             shape = op.outputs[0]
@@ -279,15 +284,19 @@ class ProgramWriter(ExpressionWriter):
                     self.lines.append(f"{self.errors[name]}.set({self.errors[self.arrays[first]]});")
         low, high = self.ends(op.scan_axis.dom)
         known = (low, max(high - 1, low))
+        body = scan_get_body(op)
+        for tensor in [t for inner in body for t in inner.outputs]:
+            self.declare(tensor)  # once, and not in each step
+        head = len(self.lines)
         with self.scope():
             step = self.loop(op.scan_axis.var, str(low), str(high), known)
             updates = {t.op for t in op.update}
-            for inner in scan_get_body(op):
+            for inner in body:
                 if not isinstance(inner, ComputeOp):
                     raise TVMagicError(
                         f"`{inner.name}` inside a scan is a {inner.kind}, which has no form in JavaScript"
                     )
-                self.compute(inner, (step, f"{step} + 1", known) if inner in updates else None)
+                self.compute(inner, (step, f"{step} + 1", known) if inner in updates else None, head)
             found = {
                 tensor
                 for tensor, *parts in zip(op.outputs, op.init, op.update)
