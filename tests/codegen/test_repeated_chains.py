@@ -63,6 +63,7 @@ def test_the_two_parts_of_an_argmax_are_one_chain() -> None:
     text = text.replace("        S[i] = 0", "        S[i] = 0\n        B[i] = T.float32(0)")
     assert "vectorize.enable" in code(text)
     assert "vectorize.enable" not in code(text.replace("B[i] = T.float32(0)", "B[i] = Y[i, 0]"))
+    assert "vectorize.enable" in code(text.replace("X[k]", "Y[i, k]"))
 
 
 @pytest.mark.parametrize(

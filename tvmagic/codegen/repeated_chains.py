@@ -213,12 +213,12 @@ class _Chains(ChainVisitor):
         return found
 
 
-def _varying(loop: For, steps: list[_Step], stored: set[Var]) -> set[Var]:
-    """The memory that holds something else in each iteration of `loop`."""
+def _varying(loop: For, steps: list[_Step], stored: set[Var], at_first: bool = False) -> set[Var]:
+    """The memory that holds something else in each iteration of `loop`; `at_first`: from its first value on."""
     varying: set[Var] = set()
     begun: set[Var] = set()
     for step in steps:
-        if step.varies_in(loop, stored, begun):
+        if step.varies_in(loop, stored, begun) and not (at_first and step.memory in begun):
             varying.add(step.memory)
         begun.add(step.memory)
     pending = list(varying)
@@ -244,14 +244,17 @@ def _runs_inside(step: _Step, loop: For) -> int:
 
 
 def loops_of_repeated_chains(body: Any) -> set[For]:
-    """The loops in `body` of which each iteration does the same long chain of steps."""
+    """The loops in `body` of which each iteration does the same long chain of steps.
+
+    The parts of one result, as those of an argmax, are such a chain if they begin with the same, whatever they compare.
+    """
     chains, found = _Chains(body), set()
     for loop, steps in chains.steps.items():
         stored = chains.stored[loop]
         ways: dict[Var, float] = {}
-        varying = _varying(loop, steps, stored)
+        varying, at_first = _varying(loop, steps, stored), _varying(loop, steps, stored, at_first=True)
         for step in steps:
-            if step.memory not in varying:
+            if step.memory not in (at_first if len(step.beside) > 1 else varying):
                 before = ways.get(step.memory, 0.0)
                 ways[step.memory] = before + step.ways(stored) * _runs_inside(step, loop)
         if any(logarithm > _MOST + 1e-6 for logarithm in ways.values()):
