@@ -71,6 +71,7 @@ SEEDS: dict[str, dict[int, str]] = {
         5005347: "a sum of an index and a large number that wraps around",
         5005754: "shared memory that is read by what each thread computes for itself",
         5000007: "the state of a scan behind the steps that are read",
+        5010769: "an argmax of many steps that LLVM visits again for each use",
     },
     "beyond": {},
     "tir": {

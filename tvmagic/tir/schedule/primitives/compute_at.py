@@ -405,7 +405,7 @@ def _counts_inside(value: PrimExpr, bound: IntSet, domains: dict[Var, Range], an
     """Whether a value, as an iterator over the loops, stays in the bound: with symbolic sizes intervals do not tell."""
     from tvmagic.arith.iter_map import detect_iter_map
 
-    if isinstance(bound.max(), IntImm):
+    if not (bound.has_lower_bound() and bound.has_upper_bound()) or isinstance(bound.max(), IntImm):
         return False
     for total in detect_iter_map([value], domains, check_level="nocheck").indices:
         if len(total.args) == 1 and is_one(total.args[0].scale):
