@@ -534,13 +534,13 @@ def explained_both(seed: int) -> None:
 
 
 # 42: a batched product whose store has fewer loops than axes; 144: a sum around a loop without iterations
-@pytest.mark.parametrize("seed", [*range(3), 42, 144])
+@pytest.mark.parametrize("seed", [0, 42, 144])
 def test_any_cell_is_explained(seed: int) -> None:
     explained_both(seed)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", [n for n in range(3, 400) if n not in (42, 144)])
+@pytest.mark.parametrize("seed", [n for n in range(1, 400) if n not in (42, 144)])
 def test_many_cells_are_explained(seed: int) -> None:
     explained_both(seed)
 

@@ -231,7 +231,8 @@ def test_the_model_leads_to_what_is_fast(rows: Operator) -> None:
     assert len(result.predictions) > 25 and result.correlation > 0.4
     half = len(result.good) // 2
     early, late = ([t.seconds for t in part] for part in (result.good[:half], result.good[half:]))
-    assert np.median(late) <= np.median(early) and min(late) <= min(early)
+    assert np.median(late) <= np.median(early)
+    assert min(late) <= np.quantile(early, 0.1)  # the best of all may be among the first, which are drawn at random
 
 
 def test_trials_and_seconds_are_kept(rows: Operator) -> None:
