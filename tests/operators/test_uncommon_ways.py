@@ -536,7 +536,7 @@ def test_errors_of_roundings_in_javascript(dtype: str, times: int) -> None:
     once_more = 2.0**-24 if info.bits < 32 else 0.0
     relative, absolute = times * (float(info.eps) / 2 + once_more), times * float(info.smallest_subnormal) / 2
     if dtype == "float64":
-        absolute = 0.0  # half of the least number is none
+        absolute = 0.0  # half of the least number is 0
     numbers = [float(number) for number in writer.unit(DataType(dtype), times).split(", ")]
     assert numbers == ([relative, absolute] if absolute > 1e-44 else [relative])
     assert writer.rounding(DataType(dtype), "x", times) == f"err(x, {writer.unit(DataType(dtype), times)})"

@@ -264,7 +264,7 @@ def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
 
 
 def test_threads_have_the_names_of_their_axes() -> None:
-    """As in TVM, where one variable stands for all loops of an axis; programs without threads need no such step."""
+    """As in TVM, where all loops of an axis have one variable; programs without threads need no such step."""
     with recording() as record:
         text = str(tvmagic.lower(parse(THREADS)))
     assert 'blockIdx_x = T.launch_thread("blockIdx.x", 2)' in text and "B_1[blockIdx_x * 32 + threadIdx_x] = " in text

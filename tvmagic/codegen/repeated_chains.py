@@ -40,7 +40,7 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.functor import Visitor, handles
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import variables_behind
 
 __all__ = ["loops_of_repeated_chains"]
 
@@ -195,42 +195,38 @@ class _Chains(ChainVisitor):
                 source.repeats += inside.repeats
                 pending += inside.variables - source.variables
                 source.variables |= inside.variables
-        place = frozenset(variable for index in store.indices for variable in self._all_variables(index))
+        place = frozenset(variables_behind(store.indices, self.lets))
         repeats = source.repeats + (self.branches > 0)
         return _Step(
             store.buffer.data, self.loops, place, frozenset(source.variables), source.beside, frozenset(source.others), repeats
         )  # fmt: skip
 
-    def _all_variables(self, index: PrimExpr) -> set[Var]:
-        """The variables of an index, also by way of lets."""
-        found: set[Var] = set()
-        pending: list[PrimExpr] = [index]
-        while pending:
-            for variable in variables_in(pending.pop()):
-                if variable not in found:
-                    found.add(variable)
-                    pending += [self.lets[variable]] if variable in self.lets else []
-        return found
 
-
-def _varying(loop: For, steps: list[_Step], stored: set[Var], at_first: bool = False) -> set[Var]:
-    """The memory that holds something else in each iteration of `loop`; `at_first`: from its first value on."""
+def _varying(loop: For, steps: list[_Step], stored: set[Var]) -> tuple[set[Var], set[Var]]:
+    """The memory that holds something else in each iteration of `loop`, at some time and from its first value on."""
     varying: set[Var] = set()
+    at_first: set[Var] = set()
     begun: set[Var] = set()
-    for step in steps:
-        if step.varies_in(loop, stored, begun) and not (at_first and step.memory in begun):
-            varying.add(step.memory)
-        begun.add(step.memory)
-    pending = list(varying)
     readers: dict[Var, set[Var]] = {}
     for step in steps:
+        if step.varies_in(loop, stored, begun):
+            varying.add(step.memory)
+            if step.memory not in begun:
+                at_first.add(step.memory)
+        begun.add(step.memory)
         for memory in step.beside:
             readers.setdefault(memory, set()).add(step.memory)
+    return _spread(varying, readers), _spread(at_first, readers)
+
+
+def _spread(varying: set[Var], readers: dict[Var, set[Var]]) -> set[Var]:
+    """`varying` and all memory that is computed from it, by way of `readers`."""
+    found, pending = set(varying), list(varying)
     while pending:
-        spread = readers.get(pending.pop(), set()) - varying
-        varying |= spread
-        pending += spread
-    return varying
+        more = readers.get(pending.pop(), set()) - found
+        found |= more
+        pending += more
+    return found
 
 
 def _runs_inside(step: _Step, loop: For) -> int:
@@ -252,7 +248,7 @@ def loops_of_repeated_chains(body: Any) -> set[For]:
     for loop, steps in chains.steps.items():
         stored = chains.stored[loop]
         ways: dict[Var, float] = {}
-        varying, at_first = _varying(loop, steps, stored), _varying(loop, steps, stored, at_first=True)
+        varying, at_first = _varying(loop, steps, stored)
         for step in steps:
             if step.memory not in (at_first if len(step.beside) > 1 else varying):
                 before = ways.get(step.memory, 0.0)

@@ -28,7 +28,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import handles
 from tvmagic.ir.ops import minimum
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import variables_behind
 
 __all__ = ["Work"]
 
@@ -81,14 +81,7 @@ class Work(ChainVisitor):
     @cached_property
     def dividing(self) -> set[Var]:
         """The variables, those of loops among them, on which a quotient of integers depends whose divisor is not a constant."""
-        found: set[Var] = set()
-        todo = [v for division in self._divisions for v in variables_in(division)]
-        while todo:
-            var = todo.pop()
-            if var not in found:
-                found.add(var)
-                todo += variables_in(self.lets[var]) if var in self.lets else ()
-        return found
+        return variables_behind(self._divisions, self.lets) if self._divisions else set()
 
     def poll_every(self, loop: For) -> int:
         """After how many iterations of `loop` (a power of two) to ask whether to stop; 0 for never.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeGuard, TypeVar
 
 from tvmagic.ir.expr import IntImm, Var
@@ -28,6 +28,7 @@ __all__ = [
     "nodes_of",
     "operands",
     "strip_likely",
+    "variables_behind",
     "variables_in",
 ]
 
@@ -52,6 +53,19 @@ def variables_in(expr: Node) -> list[Var]:
     if not isinstance(expr, IntImm):
         finder.visit(expr)
     return finder.found
+
+
+def variables_behind(values: Iterable[PrimExpr], lets: Mapping[Var, PrimExpr]) -> set[Var]:
+    """The variables that values depend on: those in them, and those in what `lets` binds such a variable to."""
+    found: set[Var] = set()
+    pending = list(values)
+    while pending:
+        for var in variables_in(pending.pop()):
+            if var not in found:
+                found.add(var)
+                if var in lets:
+                    pending.append(lets[var])
+    return found
 
 
 def contains(root: Node, *kinds: type[Node]) -> bool:
