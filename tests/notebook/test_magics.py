@@ -279,6 +279,7 @@ def test_the_kernel_of_a_tiling_is_its_own(loaded: Any) -> None:
         ("%asm npu --target atlas_a2_40", "the tiling is for atlas_a2, so that there is no kernel for atlas_a2_40"),
         ("%asm cpu --target ascend", "the tiling is for this CPU, so that there is no kernel for atlas_a2"),
         ("%llvm npu --target ascend", "`ascend` is an NPU, for which there is the source of a kernel"),
+        ("%check npu --target atlas_a2", "`atlas_a2` is an NPU, for which there is the source of a kernel"),
     ):
         with pytest.raises(Exception, match=said):
             run(loaded, line)

@@ -115,6 +115,14 @@ class Sites(ast.NodeVisitor):
         if "TYPE_CHECKING" not in ast.unparse(node.test):
             self.generic_visit(node)
 
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """But `and` that becomes `or`: what always holds and is claimed more weakly holds as well."""
+        if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And):
+            for part in node.test.values:
+                self.visit(part)
+        else:
+            self.visit(node.test)
+
     def visit_keyword(self, node: ast.keyword) -> None:
         """But `strict=True` of a `zip`, an assertion: without it nothing is different where it holds."""
         if node.arg != "strict" or not isinstance(node.value, ast.Constant) or node.value.value is not True:

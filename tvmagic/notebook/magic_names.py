@@ -179,12 +179,16 @@ class MagicNames(Magics):
                 raise UsageError(f"{magic}: there are {known}; write one of them")
         return self._version_of(self._operator(name, magic), version or None, magic)
 
-    def _target(self, text: str | None) -> str | None:
+    def _named_target(self, text: str | None) -> str:
+        """The target that a line names, as it is written there, or else the usual one."""
         if text in commands.KERNELS:
             raise UsageError(
                 f"`{text}` is an NPU, for which there is the source of a kernel, and no code: `%asm NAME --target {text}`"
             )
-        return commands.target_text(text or self.target)
+        return text or self.target
+
+    def _target(self, text: str | None) -> str | None:
+        return commands.target_text(self._named_target(text))
 
     @staticmethod
     def _pass_names(text: str | None) -> list[str] | None:

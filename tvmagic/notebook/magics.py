@@ -249,7 +249,7 @@ class TensorMagics(SchedulingMagics):
     def check(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%check")
         size = self._size_for(arguments, "%check", version.operator)
-        return commands.check_result(version, arguments.seed, size, arguments.target or self.target)
+        return commands.check_result(version, arguments.seed, size, self._named_target(arguments.target))
 
     @magic(
         "Measure the schedules of an operator beside NumPy: times and ratios, GFLOP/s or GB/s, and the share of this "

@@ -222,7 +222,7 @@ class SchedulingMagics(MagicNames):
             parts.append(commands.verify_table(version, marks))
         size = self._size_for(arguments, "%%schedule", version.operator)
         if arguments.check:
-            parts.append(commands.check_result(version, sizes=size, target=arguments.target or self.target))
+            parts.append(commands.check_result(version, sizes=size, target=self._named_target(arguments.target)))
         if arguments.cost:
             from tvmagic.notebook.costs import cost_view
 
