@@ -25,6 +25,9 @@ def mark(*answers: Any) -> int:
 class RandomExpressions:
     """Builds expressions by the choices of `choice`, with and without constant folding."""
 
+    CONSTANTS: tuple[int, ...] = CONSTANTS
+    DIVISORS: tuple[int, ...] = DIVISORS
+
     def __init__(self, choice: random.Random) -> None:
         self.choice = choice
         self.vars = [ir.Var(name) for name in "xyz"]
@@ -37,14 +40,14 @@ class RandomExpressions:
     def index(self, depth: int) -> Any:
         pick = self.choice.choice
         if depth <= 0:
-            return pick([*self.vars, *self.vars, self.size, ir.IntImm("int32", pick(CONSTANTS))])
+            return pick([*self.vars, *self.vars, self.size, ir.IntImm("int32", pick(self.CONSTANTS))])
         kind = self.choice.randrange(22)
         if kind < 5:
             return self.binary(pick([ir.Add, ir.Add, ir.Sub]), depth)
         if kind < 9:
-            return self.with_constant(ir.Mul, depth, pick([*CONSTANTS, -1, -2, -3]))
+            return self.with_constant(ir.Mul, depth, pick([*self.CONSTANTS, -1, -2, -3]))
         if kind < 14:
-            return self.with_constant(pick([ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod]), depth, pick(DIVISORS))
+            return self.with_constant(pick([ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod]), depth, pick(self.DIVISORS))
         if kind < 17:
             return self.binary(pick([ir.Min, ir.Max]), depth)
         if kind == 17:
@@ -81,7 +84,7 @@ class RandomExpressions:
             return ir.Broadcast(self.index(1), lanes)
         if self.choice.randrange(2):
             op = pick([ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod])
-            return op(self.vector(depth - 1, lanes), ir.Broadcast(ir.IntImm("int32", pick(DIVISORS)), lanes))
+            return op(self.vector(depth - 1, lanes), ir.Broadcast(ir.IntImm("int32", pick(self.DIVISORS)), lanes))
         op = pick([ir.Add, ir.Sub, ir.Mul, ir.Min, ir.Max])
         return op(self.vector(depth - 1, lanes), self.vector(depth - 1, lanes))
 
@@ -147,3 +150,38 @@ class RandomData:
                 point[array.data] = self.choice.choices([low, low + 1, high - 1, high, *near], k=2)
             found.append(point)
         return found
+
+
+class RandomEnds(RandomData):
+    """Data of 64 and of 32 bits, and numbers that are next to the ends of their types."""
+
+    def __init__(self, choice: random.Random) -> None:
+        super().__init__(choice)
+        self.dtypes = [
+            choice.choice(["int64", "int64", "uint64"]),
+            choice.choice(["int64", "uint64", "int32", "uint32"]),
+        ]
+        self.arrays = [ir.decl_buffer((2,), dtype, name) for dtype, name in zip(self.dtypes, "AB")]
+
+    def number(self, dtype: str) -> Any:
+        low, high = integer_limits(ir.DataType(dtype))
+        pick = self.choice.choice
+        return ir.IntImm(dtype, pick([low, low + 1, low + 2, high, high - 1, high - 2, 0, 1, 2, max(low, -1)]))
+
+
+class RandomLarge(RandomExpressions):
+    """Indices in large ranges, and large factors and divisors."""
+
+    CONSTANTS = (1, 2, 3, -1, -3, 5, 1000, 4096, 65536, -65536, 1000003, 1 << 20, (1 << 20) - 1, 10**9 + 7, 46341)
+    DIVISORS = CONSTANTS
+
+    def __init__(self, choice: random.Random) -> None:
+        super().__init__(choice)
+        for var in self.vars:
+            self.ranges[var] = (choice.choice([0, 0, 0, -4, -70000]), choice.choice([1, 4, 8, 100, 5000, 100000]))
+
+    def points(self, limit: int) -> list[dict[Any, int]]:
+        pick = self.choice.choice
+        spans = [range(low, low + extent) for low, extent in self.ranges.values()]
+        found = [[pick([span[0], span[-1], pick(span)]) for span in spans] for _ in range(limit)]
+        return [dict(zip([*self.vars, self.size], (*values, pick([0, 1, 9, 1000])))) for values in found]

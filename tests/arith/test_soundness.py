@@ -9,16 +9,19 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from arith_evaluate import evaluate
-from arith_random import RandomData, RandomExpressions, mark
+from arith_evaluate import BINARY, evaluate
+from arith_random import RandomData, RandomEnds, RandomExpressions, RandomLarge, mark
 
 from tvmagic import ir
 from tvmagic.arith import Analyzer, Extension
 from tvmagic.arith.analyzer import BUDGET
 from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
 from tvmagic.arith.const_int_bound import NEG_INF, POS_INF
-from tvmagic.arith.wrapping import fit
+from tvmagic.arith.wrapping import Wrapping, fit
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.dtype import integer_limits
+
+ARITHMETIC = (ir.Add, ir.Sub, ir.Mul, ir.Div, ir.FloorDiv)
 
 
 def value_at(e: Any, point: Any) -> Any:
@@ -71,7 +74,8 @@ def check_at(analyzer: Analyzer, e: Any, is_condition: bool, points: list[dict[A
         for name, result in zip(("rewrite", "canonical", "simplify"), results):
             assert evaluate(result, point) == value, f"{name}: {e} became {result}, which differs at {point}"
         low = bound.min_value if bound.min_value > NEG_INF else -math.inf
-        assert low <= value <= bound.max_value, f"{e} is {value} at {point}, outside {bound}"
+        high = bound.max_value if bound.max_value < POS_INF else math.inf
+        assert low <= value <= high, f"{e} is {value} at {point}, outside {bound}"
         if modular.coeff:
             assert (value - modular.base) % modular.coeff == 0, f"{e} is {value} at {point}, not in {modular}"
         else:
@@ -83,18 +87,64 @@ def check_at(analyzer: Analyzer, e: Any, is_condition: bool, points: list[dict[A
     return {**lengths, **known, "work": work, "texts": mark(*results, bound, modular, proved, refuted)}
 
 
-def check_data(choice: random.Random) -> dict[str, int]:
+def check_data(choice: random.Random, kind: type[RandomData] = RandomData) -> dict[str, int]:
     """The same laws for what is computed from arrays of data, which wraps around."""
-    source = RandomData(choice)
+    source = kind(choice)
     is_condition = choice.randrange(4) == 0
     e = source.condition(2) if is_condition else source.value(choice.choice([1, 2, 3]), choice.choice(source.dtypes))
     analyzer = CompilingAnalyzer()
     analyzer.bind(source.var, ir.Range.from_min_extent(-4, 14))
     holds = source.condition(1) if choice.randrange(3) == 0 else ir.IntImm("bool", 1)
-    points = [p for p in source.points(16) if value_at(holds, p)]
+    indices = index_parts(e) + index_parts(holds)
+    points = [p for p in source.points(16) if value_at(holds, p) and all(stays_in_type(i, p) for i in indices)]
     with analyzer.constraint_scope(holds):
         found = check_at(analyzer, e, is_condition, points)
     return {name: found[name] for name in ("simplify", "proved", "work", "texts") if name in found}
+
+
+def check_large(choice: random.Random) -> int:
+    """What stays in its type as it is written stays there when it is simplified; how many values were compared."""
+    source = RandomLarge(choice)
+    e = source.condition(1) if choice.randrange(4) == 0 else source.index(choice.choice([2, 2, 3]))
+    analyzer = CompilingAnalyzer()
+    for var, (low, extent) in source.ranges.items():
+        analyzer.bind(var, ir.Range.from_min_extent(low, extent))
+    try:
+        results = [analyzer.rewrite_simplify(e), analyzer.canonical_simplify(e), analyzer.simplify(e)]
+    except TVMagicError as error:
+        assert "division by" in error.message
+        return 0
+    count = 0
+    for point in source.points(16):
+        value = value_at(e, point)
+        if value is None or not stays_in_type(e, point):
+            continue
+        for result in results:
+            assert evaluate(result, point) == value, f"{e} became {result}, which differs at {point}"
+        count += 1
+    return count
+
+
+def index_parts(e: Any) -> list[Any]:
+    """The operations on integers that read no data: indices, which are taken to stay in their types."""
+    parts: list[Any] = []
+    wraps = Wrapping(lambda part: (-POS_INF, POS_INF))
+    ir.post_order_visit(e, lambda n: parts.append(n) if type(n) in ARITHMETIC and not wraps(n) else None)
+    return parts
+
+
+def stays_in_type(e: Any, point: Any) -> bool:
+    """Whether no part of an expression wraps around, or divides by zero, at a point."""
+    parts: list[Any] = []
+    ir.post_order_visit(e, lambda n: parts.append(n) if type(n) in ARITHMETIC else None)
+    for part in parts:
+        a, b = value_at(part.a, point), value_at(part.b, point)
+        if a is None or b is None or (b == 0 and type(part) not in (ir.Add, ir.Sub, ir.Mul)):
+            return False
+        low, high = integer_limits(part.dtype)
+        if not low <= BINARY[type(part)](a, b) <= high:
+            return False
+    return True
 
 
 def check_vectors(choice: random.Random) -> int:
@@ -137,6 +187,15 @@ def test_laws_hold_for_data() -> None:
     for seed in range(250):
         found.update(check_data(random.Random(seed)))
     assert found == Counter(proved=3, simplify=14382, work=5138, texts=556623079165)
+
+
+def test_laws_hold_at_the_ends_of_64_bits() -> None:
+    for seed in range(250):
+        check_data(random.Random(seed), RandomEnds)
+
+
+def test_what_stays_in_its_type_does_so_simplified() -> None:
+    assert sum(check_large(random.Random(seed)) for seed in range(300)) > 2000
 
 
 def test_laws_hold_for_conditions() -> None:
@@ -184,6 +243,8 @@ def test_laws_hold_for_many(part: int) -> None:
     for seed in range(part * 1000, (part + 1) * 1000):
         check_laws(random.Random(seed), 60)
         check_data(random.Random(seed))
+        check_data(random.Random(seed), RandomEnds)
+        check_large(random.Random(seed))
         if seed % 4 == 0:
             check_vectors(random.Random(seed))
 

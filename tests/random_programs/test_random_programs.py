@@ -95,6 +95,8 @@ SEEDS: dict[str, dict[int, str]] = {
         500277: "memory of two dimensions, shared",
         5004384: "the tile of a loop without iterations",
         5005721: "padding of a part that loop_partition left",
+        5015509: "the least of all integers of 64 bits, compared with itself",
+        5018019: "what a block writes by the address of an element, after another is inlined into it",
     },
     "cell": {
         23: "a library call of LLVM for float16",

@@ -599,6 +599,23 @@ def test_a_stage_outside_of_the_threads_that_it_depends_on(scope: str, tag: str)
     tvmagic.lower(c.s, [c.A, c.M])
 
 
+@pytest.mark.parametrize("tag", ["blockIdx.x", "threadIdx.x"])
+def test_the_length_of_what_a_stage_copies_depends_on_a_thread(tag: str) -> None:
+    def prefix(i: Any) -> Any:
+        k = te.reduce_axis((0, i + 1), "k")
+        return te.sum(A[k], axis=k)
+
+    A = te.placeholder((16,), name="A")
+    B = te.compute((16,), prefix, name="B")
+    s = te.create_schedule(B.op)
+    copy = s.cache_read(A, "local", [B])
+    s[B].bind(B.op.axis[0], te.thread_axis(tag))
+    with pytest.raises(ScheduleError, match=f"`A.local` computes what one iteration of `{tag}` reads"):
+        tvmagic.lower(s, [A, B])
+    s[copy].compute_at(s[B], B.op.axis[0])
+    assert "for ax0 in range(thread + 1)" in tvmagic.lower(s, [A, B]).script().replace(tag.replace(".", "_"), "thread")
+
+
 def test_a_stage_is_found_by_its_name() -> None:
     A = te.placeholder((4,), name="A")
     B = te.compute((4,), lambda i: A[i] + 1, name="B")

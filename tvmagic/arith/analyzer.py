@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvmagic.arith.canonical import CanonicalSimplifier
-from tvmagic.arith.const_int_bound import POS_INF, ConstIntBound, ConstIntBoundAnalyzer
+from tvmagic.arith.const_int_bound import POS_INF, ConstIntBound, ConstIntBoundAnalyzer, known_ends
 from tvmagic.arith.effort import Effort
 from tvmagic.arith.extension import Extension, ProofStrength
 from tvmagic.arith.modular_set import ModularSet, ModularSetAnalyzer
@@ -365,9 +365,9 @@ class Analyzer:
         """Whether `expr < upper_bound` is proved by its constant bound."""
         return self._bound_for_proof(expr)[1] < upper_bound
 
-    def _bound_for_proof(self, expr: Any) -> tuple[int, int]:
+    def _bound_for_proof(self, expr: Any) -> tuple[float, float]:
         e = _expr(expr)
-        return self.bounds.visit(e if isinstance(e, IntImm) else self.for_proof(self.rewriter, e))
+        return known_ends(self.bounds.visit(e if isinstance(e, IntImm) else self.for_proof(self.rewriter, e)))
 
     @deep
     def can_prove_less_equal_than_symbolic_shape_value(self, lhs: Any, shape: Any) -> bool:

@@ -304,7 +304,10 @@ class CanonicalSimplifier(RewriteSimplifier):
             return remainder(extra, divisor, FLOOR)
         if self.compare_constant(extra, divisor) == IS_LT and self.prove_greater_equal(extra, 0):
             return extra
-        return self.split_remainder(to_split(Sum(rest.dtype, rest.args, rest.base % divisor)), divisor, FLOOR)
+        reduced = Sum(rest.dtype, rest.args, rest.base % divisor)
+        if rest.base < 0 and not self.stays_in_type(reduced.normalize()):
+            reduced = rest
+        return self.split_remainder(to_split(reduced), divisor, FLOOR)
 
     def split_remainder(self, split: Split, divisor: int, mode: int) -> Split:
         """`split % divisor`"""

@@ -17,7 +17,7 @@ from tvmagic.ir.ops import cast
 __all__ = ["FLOOR", "TRUNC", "UNBOUNDED", "Split", "Sum", "divide", "remainder"]
 
 TRUNC, FLOOR = 0, 1
-UNBOUNDED = (1 << 63) - 1  # no upper factor; compares as the largest
+UNBOUNDED = 1 << 64  # no upper factor; compares as the largest, and is no divisor
 
 _QUOTIENT = (BUILDERS[Div], BUILDERS[FloorDiv])
 _REMAINDER = (BUILDERS[Mod], BUILDERS[FloorMod])

@@ -52,7 +52,7 @@ from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.fold import truncate_divide
 from tvmagic.ir.query import callee, is_call
 
-__all__ = ["NEG_INF", "POS_INF", "ConstIntBound", "ConstIntBoundAnalyzer", "everything"]
+__all__ = ["NEG_INF", "POS_INF", "ConstIntBound", "ConstIntBoundAnalyzer", "everything", "known_ends"]
 
 NEG_INF = -POS_INF
 
@@ -138,7 +138,14 @@ def _at_corners(a: Bound, b: Bound, op: Callable[[int, int], int]) -> Bound:
 
 
 def _make(low: int, high: int) -> Bound:
-    return (low - 1 if low == POS_INF else low), (high + 1 if high == NEG_INF else high)
+    """A bound of which no value is past the ends: a number at an end of 64 bits is known to be next to it or beyond."""
+    return max(NEG_INF, min(low, POS_INF - 1)), min(POS_INF, max(high, NEG_INF + 1))
+
+
+def known_ends(bound: Bound) -> tuple[float, float]:
+    """The ends, infinite where nothing is known: integers of 64 bits may have values at and beyond `NEG_INF`, `POS_INF`."""
+    low, high = bound
+    return (low if low > NEG_INF else -math.inf), (high if high < POS_INF else math.inf)
 
 
 _EVERYTHING: dict[DataType, Bound] = {}
@@ -214,7 +221,8 @@ class ConstIntBoundAnalyzer:
         """The bound of `e`."""
         kind = type(e)
         if kind is IntImm:
-            return (e.value, e.value)  # type: ignore[attr-defined]
+            value: int = e.value  # type: ignore[attr-defined]
+            return (value, value) if NEG_INF < value < POS_INF else _make(value, value)
         known = self.memo.get(id(e))
         if known is not None:
             return known[1]
@@ -225,7 +233,7 @@ class ConstIntBoundAnalyzer:
         for expr, bound in self.facts:
             if type(expr) is kind and deep_equal(expr, e):
                 low, high = max(low, bound[0]), min(high, bound[1])
-        result = low, high
+        result = (low, high) if low < POS_INF and high > NEG_INF else everything(e.dtype)  # it leaves 64 bits
         self.memo[id(e)] = (e, result)
         return result
 
@@ -342,7 +350,7 @@ def _bound_cast(self: ConstIntBoundAnalyzer, e: Cast) -> Bound:
     if b[0] <= a[0] and a[1] <= b[1] and not endless:
         return a
     # an index or a size fits into the type that it is converted to; what does not is cut to its low bits
-    fits = argument is not None or not self.parent.wraps(e)
+    fits = (argument is not None or not self.parent.wraps(e)) and a[0] <= b[1] and b[0] <= a[1]
     return (max(a[0], b[0]), min(a[1], b[1])) if fits else b
 
 

@@ -38,7 +38,7 @@ from tvmagic.ir import (
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.query import is_call
 
-__all__ = ["POS_INF", "Wrapping", "fit", "leaves_type"]
+__all__ = ["POS_INF", "Wrapping", "ends_of_sum", "fit", "leaves_type"]
 
 Bound = tuple[int, int]
 POS_INF = (1 << 63) - 1  # as an end: nothing is known. So is its negative
@@ -172,6 +172,18 @@ def leaves_type(node: BinaryOp | Ramp, bound: Callable[[PrimExpr], Bound]) -> bo
         numbers = (number, number)
         low, high = ENDS_OF[type(node)](*((numbers, ends) if turned else (ends, numbers)))
     return low < limits[0] or high > limits[1]
+
+
+def ends_of_sum(e: PrimExpr, bound: Callable[[PrimExpr], Bound]) -> Bound | None:
+    """The ends of sums of products with numbers, computed without end, by what `bound` knows of their terms; None if it
+    knows nothing of one."""
+    if isinstance(e, IntImm):
+        return e.value, e.value
+    if isinstance(e, Add) or (isinstance(e, Mul) and isinstance(e.b, IntImm)):
+        a, b = ends_of_sum(e.a, bound), ends_of_sum(e.b, bound)
+        return None if a is None or b is None else ENDS_OF[type(e)](a, b)
+    ends, limits = bound(e), integer_limits(e.dtype)
+    return None if ends[0] <= max(limits[0], -POS_INF) or ends[1] >= min(limits[1], POS_INF) else ends
 
 
 def _number(e: PrimExpr) -> int | None:

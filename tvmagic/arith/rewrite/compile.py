@@ -183,6 +183,7 @@ CONDITIONS: dict[str, str] = {
     "ge": "S.prove_greater_equal({}, {})",
     "lt": "S.prove_less({}, {})",
     "iszero": "S.is_zero({})",
+    "stays": "S.stays_in_type({})",
     "reads_only": "reads_only({})",
     "index": "S.is_index({})",
     "exact": "S.is_exact({})",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from tvmagic.arith.const_int_bound import POS_INF
 from tvmagic.arith.rewrite.compile import BUILDERS
 from tvmagic.arith.transitive import GT, LT, UNKNOWN
 from tvmagic.ir import Add, Mul, PrimExpr, Sub
@@ -12,7 +12,7 @@ from tvmagic.ir.deep_equal import deep_equal
 
 __all__ = ["compare_product_and_sum"]
 
-Bound = tuple[int, int]
+Bound = tuple[float, float]
 Found = tuple[PrimExpr, PrimExpr, PrimExpr, "PrimExpr | None"]
 
 
@@ -56,10 +56,10 @@ def compare_product_and_sum(S: Any, x: PrimExpr, y: PrimExpr) -> int:
         c, d = _negated(c), _negated(d)
     if c[1] < 0:
         a, b, c = _negated(a), _negated(b), _negated(c)
-    if min(a[0], b[0], c[0], d[0]) <= 0 or d[1] == POS_INF:
+    if min(a[0], b[0], c[0], d[0]) <= 0 or d[1] == math.inf:
         return UNKNOWN
     positive = min(a[1], b[1]) * d[1] <= c[0]
-    if not positive and a[1] != POS_INF and b[1] != POS_INF:
+    if not positive and a[1] != math.inf and b[1] != math.inf:
         positive = a[1] * b[1] * d[1] < c[0] * (a[1] + b[1])
     if not positive:
         return UNKNOWN

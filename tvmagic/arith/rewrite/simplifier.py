@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Generator
 from typing import Any
 
-from tvmagic.arith.const_int_bound import POS_INF
+from tvmagic.arith.const_int_bound import known_ends
 from tvmagic.arith.constraint import extract_constraints, normalize_boolean, side_effect
 from tvmagic.arith.extension import Extension
 from tvmagic.arith.rewrite import tables_extreme, tables_logic, tables_quotient, tables_sum
@@ -20,6 +20,7 @@ from tvmagic.arith.transitive import LE as IS_LE
 from tvmagic.arith.transitive import LT as IS_LT
 from tvmagic.arith.transitive import NE as IS_NE
 from tvmagic.arith.transitive import UNKNOWN
+from tvmagic.arith.wrapping import ends_of_sum
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     EQ,
@@ -57,6 +58,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir import ops as op
 from tvmagic.ir.deep_equal import deep_equal
+from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.expr import BOOL
 from tvmagic.ir.fold import FOLDERS, wrap_int
 from tvmagic.ir.query import callee, is_call
@@ -287,9 +289,9 @@ class RewriteSimplifier(Mutator):
 
     # ------------------------------------------------------------------ questions of rules
 
-    def bound(self, e: PrimExpr) -> tuple[int, int]:
-        """The constant bound of `e`."""
-        return self.parent.bounds.visit(e)
+    def bound(self, e: PrimExpr) -> tuple[float, float]:
+        """The constant bound of `e`, infinite where nothing is known."""
+        return known_ends(self.parent.bounds.visit(e))
 
     def modular(self, e: PrimExpr) -> tuple[int, int]:
         """The modular set of `e`."""
@@ -306,6 +308,12 @@ class RewriteSimplifier(Mutator):
     def is_zero(self, e: PrimExpr) -> bool:
         """Whether `e == 0` is proved."""
         return self.compare_constant(e, 0) == IS_EQ
+
+    def stays_in_type(self, e: PrimExpr) -> bool:
+        """Whether a sum of products with numbers is not seen to have values outside its type."""
+        ends = ends_of_sum(e, self.parent.bounds.visit)
+        limits = integer_limits(e.dtype)
+        return ends is None or (limits[0] <= ends[0] and ends[1] <= limits[1])
 
     def is_index(self, e: PrimExpr) -> bool:
         """Whether `e` is an integer that does not wrap around: an index or a size."""
@@ -337,9 +345,9 @@ class RewriteSimplifier(Mutator):
             return IS_EQ
         result = IS_NE if not difference & IS_EQ else UNKNOWN
         low, high = self.bound(a), self.bound(b)
-        if low[1] <= high[0] and low[1] < POS_INF:
+        if low[1] <= high[0]:
             result &= IS_LT if low[1] < high[0] else IS_LE
-        if high[1] <= low[0] and high[1] < POS_INF:
+        if high[1] <= low[0]:
             result &= IS_GT if high[1] < low[0] else IS_GE
         return result & self.parent.transitive.compare(a, b, bool(self.extensions & _TRANSITIVE))
 

@@ -108,11 +108,11 @@ broadcast(x, lanes) % broadcast(y, lanes) -> broadcast(x % y, lanes)
 @ramp_floormod
 
 [index]
-x * c1 % c2 -> x * (c1 % c2) % c2 if c2 != 0
+x * c1 % c2 -> x * (c1 % c2) % c2 if c2 != 0 and (abs(c1 % c2) <= abs(c1) or stays(x * (c1 % c2)))
 (x * c1 + y) % c2 -> x % (c2 // c1) * c1 + y if c1 > 0 and c2 > 0 and c2 % c1 == 0 and iszero(y // c1)
-(x * c1 + y) % c2 -> (x * (c1 % c2) + y) % c2 if c2 > 0
-(x + c1) % c2 -> (x + c1 % c2) % c2 if c2 > 0 and (c1 >= c2 or c1 < 0)
-(x + y * c1) % c2 -> (x + y * (c1 % c2)) % c2 if c2 > 0
+(x * c1 + y) % c2 -> (x * (c1 % c2) + y) % c2 if c2 > 0 and (c1 % c2 <= abs(c1) or stays(x * (c1 % c2) + y))
+(x + c1) % c2 -> (x + c1 % c2) % c2 if c2 > 0 and (c1 >= c2 or c1 < 0 and stays(x + c1 % c2))
+(x + y * c1) % c2 -> (x + y * (c1 % c2)) % c2 if c2 > 0 and (c1 % c2 <= abs(c1) or stays(x + y * (c1 % c2)))
 (x * c1) % (x * c2) -> x * (c1 % c2) if c2 != 0
 (x * c1 + c2) % (x * c3 + c4) -> zero(x) if c3 != 0 and c1 % c3 == 0 and c2 == c1 // c3 * c4
 x * y % y | y * x % y -> zero(y)

@@ -79,6 +79,19 @@ class _Uses(Visitor):
         self.used.add(buffer)
 
 
+class _Addresses(Visitor):
+    """The buffers of which the address of an element is taken."""
+
+    def __init__(self) -> None:
+        self.of: set[Buffer] = set()
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        if is_call(node, "tir.address_of") and isinstance(node.args[0], BufferLoad):
+            self.of.add(node.args[0].buffer)
+        self.visit_children(node)
+
+
 class _PointerUses(Visitor):
     """Whether a buffer's memory is reached other than by its own loads and stores."""
 
@@ -130,11 +143,28 @@ def outside_buffers(block: Block) -> dict[Var, Buffer]:
 
 
 def detected_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """What the body of a block reads and writes; what it touches in unknown ways counts as both."""
+    """What the body of a block reads and writes; what it touches in unknown ways counts as both.
+
+    What happens to a buffer by the address of an element, nobody but the block can tell: its declared regions stay.
+    """
     found = _known.get(block)
     if found is None:
-        found = _known[block] = block_read_write_regions(block, outside_buffers(block))
+        reads, writes = block_read_write_regions(block, outside_buffers(block))
+        addresses = _Addresses()
+        addresses.visit(block.body)
+        if addresses.of:
+            reads = _declared_of(addresses.of, block.reads, reads)
+            writes = _declared_of(addresses.of, block.writes, writes)
+        found = _known[block] = reads, writes
     return found
+
+
+def _declared_of(
+    buffers: set[Buffer], declared: Sequence[BufferRegion], found: Sequence[BufferRegion]
+) -> tuple[BufferRegion, ...]:
+    """The regions that were found, those of some buffers as they are declared."""
+    kept = {region.buffer: region for region in declared if region.buffer in buffers}
+    return (*[kept.pop(region.buffer, region) for region in found], *kept.values())
 
 
 def _missing(buffers: set[Buffer], known: Sequence[BufferRegion]) -> list[BufferRegion]:
