@@ -359,7 +359,7 @@ class CanonicalSimplifier(RewriteSimplifier):
                 return self.form(BUILDERS[LT](BUILDERS[Add](quotient, inner), zero))
         return self.equal_or_less(e)
 
-    def keeps_sign(self, quotient: PrimExpr, extra: PrimExpr, low: int) -> bool:
+    def keeps_sign(self, quotient: PrimExpr, extra: PrimExpr, low: float) -> bool:
         """Whether `quotient * d + extra < 0` holds exactly where `quotient < 0`, for `|extra| < d`.
 
         It does where `extra` is not negative, at least where the quotient is zero.

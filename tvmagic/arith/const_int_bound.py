@@ -219,10 +219,9 @@ class ConstIntBoundAnalyzer:
 
     def visit(self, e: PrimExpr) -> Bound:
         """The bound of `e`."""
+        if isinstance(e, IntImm):
+            return (e.value, e.value) if NEG_INF < e.value < POS_INF else _make(e.value, e.value)
         kind = type(e)
-        if kind is IntImm:
-            value: int = e.value  # type: ignore[attr-defined]
-            return (value, value) if NEG_INF < value < POS_INF else _make(value, value)
         known = self.memo.get(id(e))
         if known is not None:
             return known[1]
