@@ -12,13 +12,30 @@ import numpy as np
 import pytest
 from written_texts import WHOLE
 
+from tvmagic import te
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.text.limits import left_out
 from tvmagic.cinn.text.numbers import float_text, int_text, number_type, number_value, plain_float
 from tvmagic.cinn.text.parser import is_cinn_text
+from tvmagic.cinn.text.printer import cinn_with_nodes, type_name
 from tvmagic.cinn.text.syntax import INFIX, Expr, Statement, Text, parse_programs
 from tvmagic.cinn.text.types import cast_type
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import Block, FloatImm, For, IntImm, IterVar, LetStmt, PrimFunc, post_order_visit
+from tvmagic.ir import (
+    Block,
+    FloatImm,
+    For,
+    IntImm,
+    IRModule,
+    IterVar,
+    LetStmt,
+    PrimFunc,
+    Var,
+    dtype_of,
+    post_order_visit,
+    substitute,
+)
+from tvmagic.ir.query import nodes_of
 from tvmagic.script import cinn_text, from_cinn, from_source
 
 # ---------------------------------------------------------------------------- numbers
@@ -164,7 +181,7 @@ B = "serial for (i, 0, 8)\n{\n  ScheduleBlock(B)\n  {\n    i0 = axis.bind(i)\n  
 @pytest.mark.parametrize(
     ("text", "line", "underlined", "said"),
     [
-        ("$", 1, "$", "`$` means nothing in CINN's text"), ("x = $", 1, "$", "`$` means nothing"), ("x = ", 1, "x", ""), ("x = (1", 1, "the end", "`)` is expected"),
+        (" ", 1, " ", "the text holds no statement"), ("$", 1, "$", "`$` means nothing in CINN's text"), ("x = $", 1, "$", "`$` means nothing"), ("x = ", 1, "x", ""), ("x = (1", 1, "the end", "`)` is expected"),
         ("serial for (i, 0 8)\n{ }", 1, "8", "`,` is expected here, not `8`"), ("serial for (1, 0, 8)\n{ }", 1, "1", "the loop's variable is expected here, not `1`"),
         ("{\n  B[0] = 1", 1, "{", "this brace is never closed"), ("ScheduleBlock(B)\n{\n  B[0] = 1", 1, "ScheduleBlock", "the block `B` is never closed"),
         ("ScheduleBlock(7)", 1, "7", "the block's name is expected here"), ("assert(1)", 1, "assert", "`assert` takes a condition and a text"),
@@ -285,6 +302,40 @@ def test_values_of_attributes(written: str, value: Any) -> None:
     assert plain == value and type(plain) is type(value)
 
 
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("attrs()", {}), ("attrs(a:1)", {"a": 1}), ("attrs(a:1, b:2)", {"a": 1, "b": 2}), ("attrs(a:x, y)", {"a": "x, y"}), ("attrs(a.b:(x), c_1:y:z)  ", {"a.b": "(x)", "c_1": "y:z"}),
+        ("attrs(a:x, , y)", {"a": "x, , y"}), ("attrs(a:)", {"a": ""}),
+    ],
+)  # fmt: skip
+def test_attributes_and_what_follows_them(written: str, found: dict[str, Any]) -> None:
+    func = from_cinn(B.replace("    B[i0] = {}", f"    {written}\n    B[i0] = A[i0]"))
+    assert [{key: getattr(x, "value", x) for key, x in n.items()} for n in notes(func)] == [found, {}]
+    assert "B[i0] = A[i0]" in cinn_text(func)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("attrs(1)", "an attribute is written `key:value`"), ("attrs( )", "an attribute is written `key:value`"), ("attrs(a b:1)", "an attribute is written `key:value`"),
+        ("attrs(:1)", "an attribute is written `key:value`"), ("attrs(", "attributes are written `attrs(key:value, key:value)`"), ("attrs(a:1", "attributes are written `attrs(key:value, key:value)`"),
+    ],
+)  # fmt: skip
+def test_attributes_that_cannot_be_read(written: str, said: str) -> None:
+    text = B.replace("    B[i0] = {}", f"    {written}\n    B[i0] = A[i0]")
+    with pytest.raises(TVMagicError, match=re.escape(said)) as raised:
+        from_cinn(text)
+    span = raised.value.span
+    assert span is not None and (span.line, span.column, span.end_column - span.column) == (6, 5, 5)
+
+
+@pytest.mark.parametrize("written", ["attrs()", "attrs(a:1)", "attrs(a:x, y)", "attrs(a:1)  "])
+def test_a_text_that_ends_after_attributes(written: str) -> None:
+    with pytest.raises(TVMagicError, match="the block `B` is never closed"):
+        from_cinn(f"ScheduleBlock(B)\n{{\n{written}")
+
+
 def notes(func: PrimFunc) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     post_order_visit(
@@ -350,7 +401,7 @@ def test_what_the_text_does_not_say(body: str, said: str) -> None:
 @pytest.mark.parametrize(
     "value",
     ["Reduce(sum, A[i0],1.00000000f)", "Reduce(Max, (A[i0] * 2.00000000f),A[0])", "(0.00000000f - A[i0])", "(0 - A[i0])", "-(A[i0])", "(-(A[i0]) - 1.00000000f)",
-     "cinn_own_function(A[i0], 2)", "cinn_own_function()", "select((i0 < 3), A[i0], -1.00000000f)", "call_extern(\"f\", A[i0])", "abs(A[i0])", "left_shift(A[i0], 2)",
+     "call_pure_extern(\"f\", A[i0])", "call_extern(\"cinn_own\", A[i0])", "cinn_own_function(A[i0], 2)", "cinn_own_function()", "select((i0 < 3), A[i0], -1.00000000f)", "call_extern(\"f\", A[i0])", "abs(A[i0])", "left_shift(A[i0], 2)",
      "(A[(i0 / 2)] % 3)", "(!(i0 == 1) and true)", "float64(A[i0])", "cinn_min(A[i0], cinn_max(A[0], 2))", "(let x = A[i0] in (x * (x + 1.00000000f)))",
      "inf", "(A[i0] + -inf)", "-7", "5ll", "(uint8_t)7", "true", "(A[i0] >= 3ull)"],
 )  # fmt: skip
@@ -389,6 +440,110 @@ def test_sizes_follow_from_regions(regions: str, sizes: tuple[int, int]) -> None
 def test_what_regions_say_of_tensors_that_indices_say_nothing_of() -> None:
     text = B.replace("    B[i0] = {}", "    read_buffers(_A[(0:50)], _I[i0(0:8)])\n    B[i0] = A[I[i0]]")
     assert {b.name: int(b.shape[0]) for b in from_cinn(text).buffer_map.values()} == {"A": 50, "I": 8, "B": 8}
+
+
+@pytest.mark.parametrize(
+    "ends",
+    ["n n", "n (n+2)", "(n+2) n", "4 n", "n 4", "n m", "(m+n) (n+m)", "8 4", "4 8", "n 4 n", "n cinn_max(n,4)", "cinn_max(n,4) n", "n (n+1) (n-1)", "n m (n+m)"],
+)  # fmt: skip
+def test_a_tensor_is_as_large_as_its_furthest_access(ends: str) -> None:
+    """Of several ends the one that is the greatest for all sizes; if it is not known which, the greatest of them."""
+    nests = [
+        B.replace("(B)", f"(B{n})").replace("(i, 0, 8)", f"(i, 0, {end})").replace("B[i0] = {}", f"B{n}[i0] = A[i0]")
+        for n, end in enumerate(ends.split())
+    ]
+    (size,) = next(b.shape for b in from_cinn("\n".join(nests)).buffer_map.values() if b.name == "A")
+    names = {v.name: v for v in nodes_of(size, Var)}
+    for given in ({"n": 3, "m": 7}, {"n": 5, "m": 2}, {"n": 9, "m": 9}):
+        found = substitute(size, {var: IntImm("int32", given[name]) for name, var in names.items()})
+        assert int(Analyzer().simplify(found)) == max(eval(end, {"cinn_max": max}, dict(given)) for end in ends.split())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("index", "region", "said"),
+    [
+        ("I[0]", "", "the size of axis 0 of `A` cannot be told from the text"), ("(I[i0] + 1)", "", "the size of axis 0 of `A` cannot be told from the text"), ("I[0]", "read_buffers(_I[(0:1)], _A[(0:50)])", None),
+        ("I[0]", "read_buffers(_I[(0:1)], _A[(0:(i0 + 50))])", None), ("I[0]", "read_buffers(_I[(0:1)], _A[(0:I[3])])", "the size of axis 0 of `A` cannot be told from the text"),
+    ],
+)  # fmt: skip
+def test_sizes_that_depend_on_an_element(index: str, region: str, said: str | None) -> None:
+    text = B.replace("    B[i0] = {}", f"    {region}\n    B[i0] = A[{index}]")
+    if said is not None:
+        with pytest.raises(TVMagicError, match=re.escape(said)):
+            from_cinn(text, {"I": ((8,), "int32")})
+        return
+    sizes = {b.name: int(b.shape[0]) for b in from_cinn(text, {"I": ((8,), "int32")}).buffer_map.values()}
+    assert sizes == {"I": 8, "A": 57 if "i0 + 50" in region else 50, "B": 8}
+
+
+@pytest.mark.parametrize(
+    ("line", "index", "size"),
+    [
+        ("int32 v = (i0 % 3)", "v", 3), ("int32 v = (7 - i0)", "(v + 2)", 10), ("int32 v = i0\nint32 w = (v * 2)", "w", 15), ("int32 v = 5", "v", 6), ("int32 v = (i0 + n)", "v", "n + 8"),
+        ("int32 v = I[i0]", "v", None), ("int32 v = I[0]", "v", None), ("int32 v", "v", None), ("int32 v = I[i0]", "(v % 4)", 4), ("bool b = (i0 < 3)\nint32 v = select(b, 1, 6)", "v", 7),
+        ("float32 x = A[i0]\nint32 v = int32(x)", "(v % 2)", 2),
+    ],
+)  # fmt: skip
+def test_sizes_follow_from_variables_with_values(line: str, index: str, size: int | str | None) -> None:
+    """From the values that they may have, never from the variable itself, which nothing outside the block knows."""
+    text = B.replace("    B[i0] = {}", f"    {line}\n    B[i0] = T[{index}]")
+    known = {"I": ((8,), "int32"), "A": ((8,), "float32")}
+    if size is None:
+        with pytest.raises(TVMagicError, match="the size of axis 0 of `T` cannot be told from the text"):
+            from_cinn(text, known)
+        return
+    shapes = {b.name: str(b.shape[0]) for b in from_cinn(text, known).buffer_map.values()}
+    assert shapes["T"] == str(size)
+
+
+FLAT = """serial for (flat_i, 0, 24)
+{
+  ScheduleBlock(Y)
+  {
+    _flat_i = axis.bind(flat_i)
+    Y[_flat_i] = (A[_flat_i] + V[_flat_i])
+  }
+}"""
+
+
+@pytest.mark.parametrize("known", ["", "Y", "AY", "AVY", "V"])
+def test_flat_indices_of_what_has_one_dimension_or_several(known: str) -> None:
+    """Tensors whose shape is known have theirs; of all others the index is that of their only dimension."""
+    func = from_cinn(FLAT, dict.fromkeys(known, ((4, 6), "float32")))
+    shapes = {b.name: [int(n) for n in b.shape] for b in func.buffer_map.values()}
+    assert shapes == {name: [4, 6] if name in known else [24] for name in "AVY"}
+
+
+def test_a_tensor_that_is_stored_at_flat_indices_and_others() -> None:
+    """How many dimensions it has its stores say too."""
+    plain = "serial for (i, 0, 4) { serial for (j, 0, 6) { ScheduleBlock(W) { i0, i1 = axis.bind(i, j) Y[i0, i1] = 1.0f } } }"
+    for text in (f"{FLAT}\n{plain}", f"{plain}\n{FLAT}"):
+        func = from_cinn(text.replace("V[_flat_i]", "2.0f"))
+        assert {b.name: [int(n) for n in b.shape] for b in func.buffer_map.values()} == {"A": [24], "Y": [4, 6]}
+
+
+def test_names_of_vector_types() -> None:
+    for lanes, name in ((1, "float32"), (2, "float32<2>"), (4, "float32<4>")):
+        assert type_name(dtype_of("float32").with_lanes(lanes)) == name
+
+
+def test_the_lines_of_a_text_and_the_statements_that_they_are_of() -> None:
+    func = from_cinn(f"function f (_A, _B)\n{B.replace('{}', 'A[i0]')}")
+    lines, statements = cinn_with_nodes(func)
+    assert lines == cinn_text(func).split("\n") and len(lines) == len(statements)
+    assert lines[0].startswith("function f") and any("read_buffers" in line for line in lines)
+    assert cinn_with_nodes(func, head=False)[0] == cinn_text(func, head=False).split("\n")
+
+
+def test_a_module_is_printed_function_by_function() -> None:
+    """Each of them in CINN's form, those that have it already as they are."""
+    a, k = te.placeholder((4, 8), name="A"), te.reduce_axis((0, 8), name="k")
+    func = te.create_prim_func([a, te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="S")])
+    own = from_cinn(cinn_text(func))
+    for functions in ([func], [func, func], [own, func], [func, own], [own, own]):
+        module = IRModule({f"f{n}": f for n, f in enumerate(functions)})
+        text = cinn_text(module)
+        assert text.count("ScheduleBlock(S__reduce_init)") == len(functions) == text.count("function f")
 
 
 def test_buffers_that_are_called_otherwise() -> None:

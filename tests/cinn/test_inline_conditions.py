@@ -78,6 +78,8 @@ BACK: list[tuple[str, list[str], dict[str, Any], str | None, str]] = [
     ("Z", [Y, nest("X", "Y[i0, i1] = 0.0f"), Z], {}, "one_producer", "`Y` is not stored by exactly one block with exactly one store"),
     ("Z", [nest("Y", "Y[i0, i1] = A[i0, i1]", "W[i0, i1] = A[i0, i1]"), Z], {}, "one_producer", "`Y` is not stored by exactly one block with exactly one store"),
     ("Z", [SUM, nest("Z", "Z[i0] = Y[i0]", extents=(8,))], {}, "only_reader", "`Y` is loaded by `Y` too"),
+    ("Z", [nest("Y", "if ((i0 < 3)) {", "Y[i0, i1] = A[i0, i1]", "}"), Z], {}, "one_producer", "`Y` is not stored by exactly one block with exactly one store"),
+    ("Z", [nest("Y", "init {", "Y[i0] = 0.0f", "}", "Y[i0] = A[i0, i1]").replace("axis.bind(i, j)\n{\n", "axis.bind(i, j)\n").replace("A[i0, i1]\n}", "A[i0, i1]"), nest("Z", "Z[i0] = Y[i0]", extents=(8,))], {}, "one_producer", "the producer `Y` is a reduction"),
     ("Z", [Y, nest("Z", "Z[i0, i1] = Y[(7 - i0), i1]")], {}, "plain_load", "`Z` loads `Y` at indices that are not distinct plain variables"),
     ("Z", [ROW, nest("Z", "Z[i0, i1] = Y[i0]")], {}, "no_other_variable", "the store of `Z` uses `i1`, at which it does not load its producer"),
     ("Z", [Y, nest("Z", "Z[i0, i1] = Y[i0, i1]", extents=(7, 6))], {}, "same_domain", "`Z` does not load all that `Y` stores of `Y`"),

@@ -603,7 +603,7 @@ def test_what_is_taken_again_must_be_the_same_and_unseen(first: str, value: str,
     schedule = IRSchedule(function)
     a = np.random.default_rng(0).integers(1, 99, (4, 9)).astype("float32")
     before = run(schedule.func, [a], *shapes)
-    with pytest.raises(TVMagicError):
+    with pytest.raises(TVMagicError, match="loop `r` may repeat `B`, which adds up"):
         schedule.compute_at("B", schedule.get_loops("C")[0])
     for was, now in zip(before, run(schedule.func, [a], *shapes)):
         np.testing.assert_array_equal(was, now)

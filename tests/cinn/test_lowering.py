@@ -12,9 +12,11 @@ from tvmagic import cinn, passes, te
 from tvmagic.cinn import IRSchedule
 from tvmagic.cinn.form import is_cinn_form, to_tensorir
 from tvmagic.cinn.to_tir import lower_schedule_blocks
-from tvmagic.ir import For, ForKind, IRModule, post_order_visit
+from tvmagic.ir import Allocate, For, ForKind, IRModule, post_order_visit
+from tvmagic.ir.query import is_one, nodes_of
 from tvmagic.notebook.view import make_view
 from tvmagic.operators import operator
+from tvmagic.script import from_cinn
 
 
 def loops(mod: IRModule) -> list[tuple[str, str, int]]:
@@ -73,6 +75,17 @@ def test_parallel_loops_in_one_another_and_barriers() -> None:
     assert [kind for _, kind, _ in loops(lowered)].count("parallel") == 1
     assert "storage_sync" not in lowered.script() and not is_cinn_form(lowered)
     check("chain", schedule)
+
+
+def test_a_tensor_that_iterations_hand_on_is_allocated_around_them_all() -> None:
+    text = """serial for (i, 0, 8) { {
+  ScheduleBlock(T0) { if ((i == 0)) { T[0] = 0.0f } }
+  ScheduleBlock(T) { i0 = axis.bind(i) T[0] = (T[0] + A[i0]) }
+  ScheduleBlock(B) { i0 = axis.bind(i) B[i0] = T[0] }
+} }"""
+    (lowered,) = lower_schedule_blocks()(IRModule({"main": from_cinn(text)})).functions.values()
+    (allocated,) = nodes_of(lowered.body, Allocate)
+    assert is_one(allocated.condition) and nodes_of(allocated.body, For) and allocated.buffer_var.name == "T"
 
 
 def test_the_step_is_in_the_record_and_what_is_no_cinn_has_none() -> None:

@@ -3,61 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
+from nests import block, guarded, left, nest, refused, results, schedule
 
-import tvmagic
 from tvmagic.cinn import IRSchedule
 from tvmagic.cinn.steps.coverage import is_update, loads_what_it_stored
 from tvmagic.cinn.steps.tree import before_and_after, leaves
 from tvmagic.cinn.text.reductions import join_inits
 from tvmagic.errors import TVMagicError
-from tvmagic.eval.machine import run_function
 from tvmagic.ir import Block, Evaluate
 from tvmagic.ir.query import nodes_of
 from tvmagic.script import cinn_text, from_cinn, from_source
-
-
-def nest(loops: str, *inside: str) -> str:
-    """Statements in serial loops: `i:4 j:6`, each a name with an extent, perhaps with a kind in front of it."""
-    before, after = "", ""
-    for loop in loops.split():
-        name, _, extent = loop.partition(":")
-        kind, _, name = name.rpartition("/")
-        before, after = f"{before}{kind or 'serial'} for ({name}, 0, {extent})\n{{\n", f"{after}\n}}"
-    return before + "\n".join(inside) + after
-
-
-def block(name: str, bound: str, *lines: str) -> str:
-    """A block whose variables `i0`, `i1`, ... are bound to some values."""
-    names = ", ".join(f"i{n}" for n in range(len(bound.split(", "))))
-    return f"ScheduleBlock({name})\n{{\n{names} = axis.bind({bound})\n" + "\n".join(lines) + "\n}"
-
-
-def guarded(condition: str, then: str, otherwise: str | None = None) -> str:
-    """A statement under a condition, perhaps with another one if that does not hold."""
-    return f"if ({condition}) {{\n{then}\n}}" + (f" else {{\n{otherwise}\n}}" if otherwise else "")
-
-
-def schedule(*parts: str, **known: tuple[tuple[int, ...], str]) -> IRSchedule:
-    return IRSchedule(from_cinn("\n".join(parts), known))
-
-
-def refused(made: IRSchedule, call: Callable[[IRSchedule], Any], said: str) -> None:
-    before = made.text()
-    with pytest.raises(TVMagicError, match=re.escape(said)):
-        call(made)
-    assert made.text() == before
-
-
-def results(made: IRSchedule, *arrays: np.ndarray) -> list[np.ndarray]:
-    given = [a.copy() for a in arrays]
-    run_function(tvmagic.lower(made.func)["main"], given)
-    return given
-
 
 ROW = np.arange(24, dtype="float32").reshape(4, 6)
 COPY = nest("i:4 j:6", block("Y", "i, j", "Y[i0, i1] = (A[i0, i1] + 1.0f)"))
@@ -156,6 +114,18 @@ def test_predicates_are_conditions_as_far_out_as_their_variables_allow(predicate
     from_cinn(text)
 
 
+def test_first_values_are_under_the_parts_of_a_predicate_that_do_not_reduce() -> None:
+    sums = PREDICATES.replace("'SS'", "'SR'").replace("Y: T.Buffer((4, 6)", "Y: T.Buffer((4,)")
+    sums = sums.replace("            Y[vi, vj] = A[vi, vj] + T.float32(1)", "            with T.init():\n                Y[vi] = T.float32(0)\n            Y[vi] = Y[vi] + A[vi, vj]")  # fmt: skip
+    func = from_source("from tvm.script import tir as T\n" + sums.format("i < 4 and j < 6 and i + j < 7"))
+    text = cinn_text(func, regions=False)
+    first, _, update = text.partition("ScheduleBlock(Y__reduce_init)")
+    assert re.findall(r"if \((\(.*\))\) \{", first) == ["(i < 4)"]
+    assert re.findall(r"if \((\(.*\))\) \{", update) == ["(i < 4)", "(j < 6)", "((i + j) < 7)"]
+    triangle = np.where(np.add.outer(np.arange(4), np.arange(6)) < 7, ROW, 0).sum(1)
+    np.testing.assert_array_equal(left(IRSchedule(func), A=ROW)["Y"], triangle)
+
+
 # ---------------------------------------------------------------------------- loops
 
 
@@ -186,6 +156,22 @@ def test_conditions_between_loops_that_change_their_places() -> None:
         lambda s: s.reorder("Y", [1, 0]),
         "a condition with an else is between the loops",
     )
+
+
+@pytest.mark.parametrize("order", ["V", "W", "VWY", "YVW", "VYW", "Y"])
+def test_statements_beside_loops_that_change_their_places(order: str) -> None:
+    """What is before the inner loop stays before it, what is after it after; each gets a nest of the loops around it."""
+    each = {name: block(name, "i", f"{name}[i0] = (A[i0, 0] + {n}.0f)") for n, name in enumerate("VW")}
+    each["Y"] = nest("j:6", block("Y", "i, j", "Y[i0, i1] = (A[i0, i1] + 2.0f)"))
+    order += "Y" * ("Y" not in order)
+    made = schedule(nest("i:4", *[each[name] for name in order]))
+    made.reorder("Y", [1, 0])
+    text = made.text(regions=False)
+    assert re.findall(r"ScheduleBlock\((\w)\)", text) == list(order)
+    assert [made.loop_of(loop).loop_var.name for loop in made.get_loops("Y")] == ["j", "i"]
+    found = left(made, A=ROW)
+    for name in order:
+        np.testing.assert_array_equal(found[name], ROW + 2 if name == "Y" else ROW[:, 0] + "VW".index(name))
 
 
 # ---------------------------------------------------------------------------- copies
@@ -332,9 +318,9 @@ def test_a_block_that_runs_only_if_a_condition_does_not_hold() -> None:
 # ---------------------------------------------------------------------------- what one iteration stores and loads
 
 
-def stored(*parts: str) -> bool:
+def stored(*parts: str, loops: str = "i:4") -> bool:
     """Whether each iteration of the outermost loop is known to load of `T` only what it stored."""
-    func = from_cinn(nest("i:4", *parts), {"T": ((8,), "float32"), "I": ((8,), "int32")})
+    func = from_cinn(nest(loops, *parts), {"T": ((8,), "float32"), "I": ((8,), "int32")})
     body = func.body.block.body  # type: ignore[union-attr]
     loop = leaves(body)[0].loops[0]
     return loads_what_it_stored(
@@ -365,6 +351,7 @@ def loads(extent: int, at: str = "i0", bound: str = "k") -> str:
 )  # fmt: skip
 def test_what_an_iteration_loads_of_what_it_stored(parts: tuple[str, ...], known: bool) -> None:
     assert stored(*parts) is known
+    assert stored(*parts, loops="o:2 h:2 i:4") is known
 
 
 @pytest.mark.parametrize(
@@ -472,6 +459,32 @@ def test_what_is_written_through_a_cache_is_always_written(lines: str, always: b
     before = results(made, ROW, ROW * 7)
     made.cache_write("Y", 0, "local")
     np.testing.assert_array_equal(results(made, ROW, ROW * 7)[1], before[1])
+
+
+@pytest.mark.parametrize(
+    "added", ["(S[i0] + A[i0, i1])", "(A[i0, i1] + S[i0])", "(B[i0, i1] * S[i0])", "cinn_max(A[i0, i1], S[i0])"]
+)
+def test_what_is_added_stays_on_its_side(added: str) -> None:
+    first = SUMS[0].replace("0.0f", "1.0f") if "*" in added else SUMS[0]
+    made = schedule(first, SUMS[1].replace("(S[i0] + A[i0, i1])", added))
+    made.rfactor(made.get_loops("S")[1], 0)
+    updates = re.findall(r"^ *(\w+)\[[^=]*\] = (?:cinn_max)?\((\w+)\[", made.text(regions=False), re.MULTILINE)
+    assert [target for target, _ in updates] == ["rf_S", "S"]
+    assert all((target == left_one) is (added.index("S[") < added.index("i1")) for target, left_one in updates)
+
+
+@pytest.mark.parametrize(
+    ("update", "kind"),
+    [("(S[i0] and A[i0, i1])", "bool"), ("(S[i0] or A[i0, i1])", "bool"), ("(S[i0] + (S[i0] * A[i0, i1]))", "float32"), ("(S[i0] - A[i0, i1])", "float32"), ("(A[i0, i1] + 1.0f)", "float32")],
+)  # fmt: skip
+def test_what_is_not_added_up_is_not_taken_apart(update: str, kind: str) -> None:
+    known = {"A": ((4, 6), kind), "S": ((4,), kind)}
+    first = SUMS[0].replace("0.0f", "false") if kind == "bool" else SUMS[0]
+    made = schedule(first, SUMS[1].replace("(S[i0] + A[i0, i1])", update), **known)
+    said = (
+        "is not a loop over which" if update.startswith("(A") else "`S` is not a sum, product, least or greatest value"
+    )
+    refused(made, lambda s: s.rfactor(s.get_loops("S")[1], 0), said)
 
 
 def test_a_reduction_with_statements_beside_its_store_is_not_taken_apart() -> None:

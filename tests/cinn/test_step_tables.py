@@ -167,7 +167,7 @@ def test_loops_in_any_order(order: tuple[int, ...]) -> None:
 
 
 def test_orders_that_are_refused() -> None:
-    refused(two(3, 4, 5), lambda s: s.reorder("Y", [0, 1, 0]), "a loop is named twice")
+    refused(two(3, 4, 5), lambda s: s.reorder("Y", [0, 1, 0]), "loop `i` is named twice")
     refused(two(3, 4), lambda s: s.reorder([s.get_loops("Y")[0], s.get_loops("Z")[1]]), "are not nested in one another")
     triangle = OPEN.format(min="0", extent="4").replace("(j, 0, 4)", "(j, 0, (i + 1))")
     refused(

@@ -220,9 +220,9 @@ def _only_reader(c: Candidate) -> str | None:
 
 def _one_producer(c: Candidate) -> str | None:
     tensor, producer = c.loads_of_tensor[0].buffer, c.producer
-    if producer is None or len(producer.stores) != 1 or not isinstance(_body(producer.block), BufferStore):
+    if producer is None or not isinstance(_body(producer.block), BufferStore):
         return f"`{tensor.name}` is not stored by exactly one block with exactly one store"
-    reduces = producer.block.init is not None or tensor in producer.loads
+    reduces = producer.block.init is not None  # one that loads its tensor would be a reader too
     return f"the producer `{producer.block.name_hint}` is a reduction" if reduces else None
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.form import ListMutator, accesses_in_order, in_order, init_block_of, listed, parts_of
-from tvmagic.cinn.steps.coverage import loads_of, relaxed
+from tvmagic.cinn.steps.coverage import follows, inner_ranges, loads_of, relaxed, stored_box, stored_part
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.loops import arguments_of, root_body
-from tvmagic.cinn.steps.moving import Span, spanned
+from tvmagic.cinn.steps.moving import Span, conditions_on, spanned
 from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,
@@ -50,7 +51,7 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.ir.query import is_zero, variables_in
+from tvmagic.ir.query import is_zero, nodes_of, variables_in
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockOrLoop, BlockRef
@@ -106,13 +107,11 @@ def _with_buffer(leaf: Leaf, old: Buffer, new: Buffer, **what: bool) -> BlockRea
 
 def _shared(leaves_: Sequence[Leaf]) -> tuple[Stmt, ...]:
     """The statements that are around all of some blocks, from the root inwards."""
-    shared = list(leaves_[0].path)
+    shared = leaves_[0].path
     for leaf in leaves_[1:]:
-        same = 0
-        while same < min(len(shared), len(leaf.path)) and shared[same] is leaf.path[same]:
-            same += 1
-        shared = shared[:same]
-    return tuple(shared)
+        same = itertools.takewhile(lambda pair: pair[0] is pair[1], zip(shared, leaf.path))
+        shared = tuple([node for node, _ in same])
+    return shared
 
 
 def _loops(path: Sequence[Stmt]) -> list[For]:
@@ -129,7 +128,7 @@ class _Copy:
         axes: list[IterVar] = []
         for place, (span, size) in enumerate(zip(spans, source.shape)):
             var = Var(names.take(f"cache_ax{place}"), size.dtype)
-            loops.append(For(var, 0, span.extent, ForKind.SERIAL, Evaluate(0)))
+            loops.append(For(var, 0, span.extent, ForKind.SERIAL, listed()))
             values.append(var if is_zero(span.low) else in_order(Add(span.low, var)))
             own = Var(f"v{place}", size.dtype)
             whole = variables_in(span.low) or span.above is not None
@@ -273,7 +272,8 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
     `B_local_temp_buffer` and stays in its loops. `B__reduce_init` names the cache's tensor.
 
     Requires: no block other than the first values of a reduction stores the tensor; the block always stores it; what is
-    stored is as many elements in each iteration of the loops around the copy.
+    stored is as many elements in each iteration of the loops around the copy, without gaps; of an argument of the function
+    the block stores all elements that are copied.
     """
     _check_memory(memory_type, block)
     body = root_body(state, block)
@@ -302,7 +302,7 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
     loops = _loops(_shared([leaf, readers[0]])) if readers else []  # the first reader shares the most with it
     _check_complete(own, loops, leaf)
     check_runs_for_all(leaf)
-    spans = _stored_part(leaf, target, loops)
+    spans = _stored_part(leaf, target, loops, target in arguments_of(state, block))
     copy = _Copy(state, cache, target, spans, leaf.name).nest
     renamed = _with_buffer(leaf, target, cache)
     renamed = renamed.replace(block=renamed.block.replace(name_hint=cache.name))
@@ -314,27 +314,51 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
     return block_ref(state, state.root_of(block), cache.name)
 
 
-def _stored_part(leaf: Leaf, target: Buffer, shared: Sequence[For]) -> list[Span]:
-    """The part of a tensor that a block stores in its loops inside the shared ones: no more, so that all is computed."""
+def _stored_part(leaf: Leaf, target: Buffer, shared: Sequence[For], visible: bool) -> list[Span]:
+    """The part of a tensor that a block stores in its loops inside the shared ones: no more, so that all is computed.
+
+    Without shared loops only what callers see must not be more: elements that nobody stores have no value otherwise.
+    """
     inner = [n for n in leaf.loops if n not in shared]
     analyzer = Analyzer(ranges_of(leaf.loops))
+    stores = [store for store in leaf.stores if store.buffer is target]
+    domains = {axis.var: axis.dom for axis in leaf.block.iter_vars if axis.dom is not None}
     spans: list[Span] = []
     for place, size in enumerate(target.shape):
-        index = leaf.stores[0].indices[place]
-        axis = next((a for a in leaf.block.iter_vars if a.var is index), None)
-        domain = Range.from_min_extent(0, size) if axis is None or axis.dom is None else axis.dom
-        span = spanned([relaxed(index, leaf, inner, analyzer)], domain, analyzer)
+        indices = [store.indices[place] for store in stores]
+        domain = domains.get(indices[0]) if all(index is indices[0] for index in indices) else None  # type: ignore[call-overload]
+        ends = [relaxed(index, leaf, inner, analyzer) for index in indices]
+        span = spanned(ends, domain or Range.from_min_extent(0, size), analyzer)
         if span.below is not None or (shared and not isinstance(span.extent, IntImm)):
             raise ScheduleError(
                 f"what block `{leaf.name}` stores in an iteration is not a range of a known size", leaf.block
             )
-        if shared and not variables_in(span.low) and any(v in variables_in(substitute(index, leaf.values)) for v in
-                                                        [n.loop_var for n in shared]):  # fmt: skip
-            raise ScheduleError(
-                f"what block `{leaf.name}` stores in an iteration is not a range of a known size", leaf.block
-            )
         spans.append(span)
+    if (shared or visible) and not any(_stores_all(leaf, store, spans, shared, analyzer) for store in stores):
+        raise ScheduleError(
+            f"block `{leaf.name}` is not known to store all elements of `{target.name}` that would be copied",
+            leaf.block,
+        )
     return spans
+
+
+def _stores_all(
+    leaf: Leaf, store: BufferStore, spans: Sequence[Span], shared: Sequence[For], analyzer: Analyzer
+) -> bool:
+    """Whether a store is known to reach all elements that are copied in an iteration of the shared loops."""
+    if leaf.conditions and not shared:  # then the block runs for all values of its variables
+        domains = {axis.var: axis.dom for axis in leaf.block.iter_vars if axis.dom is not None}
+        part = stored_box(store.indices, {**domains, **ranges_of(nodes_of(leaf.block.body, For))}, True, analyzer)
+    else:
+        values = [substitute(index, leaf.values) for index in store.indices]
+        copied = [c for value, span in zip(values, spans) for c in conditions_on(value, span)]
+        every = {**ranges_of(leaf.loops), **inner_ranges(leaf)}
+        others = [c for c in leaf.conditions if not follows(c, copied, every)]
+        part = stored_part(leaf, store, [n for n in leaf.loops if n not in shared], others, analyzer)
+    return part is not None and all(
+        analyzer.can_prove(first <= span.low) and analyzer.can_prove(span.low + span.extent - 1 <= last)
+        for span, (first, last) in zip(spans, part)
+    )
 
 
 # ---------------------------------------------------------------------------- set_buffer
@@ -356,7 +380,7 @@ class _InMemory(ListMutator):
 
 
 @step("SetBuffer")
-def set_buffer(state: ScheduleState, block: BlockRef, memory_type: str, fixed: bool = False) -> None:
+def set_buffer(state: ScheduleState, block: BlockRef, memory_type: str, fixed: bool) -> None:
     """Put what a block stores into `local`, `shared` or `global` memory; its buffer is then `_B_temp_buffer`.
 
     With `local` and `fixed` the tensor has one element, at which all accesses are. Requires: the tensor lives inside the
@@ -400,7 +424,7 @@ def _check_one_element(body: Stmt, buffer: Buffer, block: StmtSRef) -> None:
 
 
 @step("SyncThreads")
-def sync_threads(state: ScheduleState, node: BlockOrLoop, after_node: bool = True) -> None:
+def sync_threads(state: ScheduleState, node: BlockOrLoop, after_node: bool) -> None:
     """Put `__syncthreads()` after a block or loop, or before it: the threads of a block wait for each other there.
 
     Requires: the block is not a root. On a CPU it does nothing.

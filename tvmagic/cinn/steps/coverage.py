@@ -29,6 +29,8 @@ from tvmagic.ir import (
     For,
     IfThenElse,
     IterVar,
+    Let,
+    LetStmt,
     Max,
     Min,
     Mul,
@@ -51,6 +53,7 @@ __all__ = [
     "check_adds_once",
     "check_inputs_stay",
     "follows",
+    "inner_ranges",
     "is_extreme",
     "is_implied",
     "is_update",
@@ -79,17 +82,25 @@ def among(condition: PrimExpr, others: Iterable[PrimExpr]) -> bool:
 
 
 def relaxed(index: PrimExpr, leaf: Leaf, inside: Iterable[For], analyzer: Analyzer) -> tuple[PrimExpr, PrimExpr] | None:
-    """The least and the greatest value of an index of a block over some of its loops; None if there is no such."""
-    bound = substitute(index, leaf.values)
-    found = eval_set(bound, {**ranges_of(inside), **ranges_of(_inner_loops(leaf))})
+    """The least and the greatest value of an index of a block over some of its loops.
+
+    None if there is no such, or if it depends on a variable that has a value inside the block alone.
+    """
+    found = eval_set(substitute(index, leaf.values), {**ranges_of(inside), **inner_ranges(leaf)})
     if not found.has_lower_bound() or not found.has_upper_bound():
         return None
-    return analyzer.simplify(found.min()), analyzer.simplify(found.max())
+    ends = analyzer.simplify(found.min()), analyzer.simplify(found.max())
+    own = {let.var for let in nodes_of(leaf.block.body, LetStmt, Let)}
+    return ends if all(own.isdisjoint(variables_in(end)) for end in ends) else None
 
 
-def _inner_loops(leaf: Leaf) -> list[For]:
-    """The loops inside the block's body."""
-    return nodes_of(leaf.block.body, For)
+def inner_ranges(leaf: Leaf) -> dict[Var, Range]:
+    """What the loops inside a block's body run over, in the variables of the loops around the block."""
+    ranges = ranges_of(nodes_of(leaf.block.body, For))
+    return {
+        var: Range.from_min_extent(substitute(dom.min, leaf.values), substitute(dom.extent, leaf.values))
+        for var, dom in ranges.items()
+    }
 
 
 def stored_box(
@@ -110,7 +121,7 @@ def stored_part(
 
     None if it is not known that all elements between them are stored.
     """
-    inner = ranges_of(loops)
+    inner = {**ranges_of(loops), **inner_ranges(leaf)}
     values = [substitute(index, leaf.values) for index in store.indices]
     moving = [n for n, value in enumerate(values) if set(variables_in(value)) & set(inner)]
     box = stored_box([values[n] for n in moving], inner, all_of(conditions), analyzer)
@@ -183,7 +194,7 @@ def _covers(writer: Leaf, store: BufferStore, reader: Leaf, load: BufferLoad) ->
     """Whether a store has stored all that a load names, in the same iteration of the innermost loop around both."""
     shared = [n for n in writer.path if n in reader.path]
     depth = max(n for n, node in enumerate(shared) if isinstance(node, For))
-    domains = ranges_of([*writer.loops, *reader.loops, *_inner_loops(reader)])
+    domains = {**ranges_of([*writer.loops, *reader.loops]), **inner_ranges(reader)}
     own = [node for node in writer.path if isinstance(node, IfThenElse) and node not in shared]
     if any(node.else_case is not None for node in own):
         return False

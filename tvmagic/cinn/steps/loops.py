@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
@@ -262,11 +262,13 @@ class _Chain:
 
 def _reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
     nodes = [s.loop for s in loops]
-    if len(nodes) < 2:
+    again = next((node for place, node in enumerate(nodes) if node in nodes[:place]), None)
+    if again is not None:
+        raise ScheduleError(f"loop `{again.loop_var.name}` is named twice", again)
+    if not loops:
         return
-    if len(set(nodes)) < len(nodes):
-        raise ScheduleError("a loop is named twice", *nodes[:1])
-    body = root_body(state, loops[0])
+    place, *_ = loops
+    body = root_body(state, place)
     chain = _Chain(body, nodes)
     held = iter(nodes)
     order = [next(held) if loop in nodes else loop for loop in chain.loops]
@@ -274,14 +276,14 @@ def _reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
         return
     _check_bounds(chain, order)
     inner = chain.loops[-1]
-    check_free_order(body, chain.loops, private_buffers(body, inner, arguments_of(state, loops[0])), "the new order")
+    check_free_order(body, chain.loops, private_buffers(body, inner, arguments_of(state, place)), "the new order")
     before = [chain.nest(order, depth, guards, listed(*parts)) for depth, guards, parts in chain.before if parts]
     after = [
         chain.nest(order, depth, guards, listed(*parts)) for depth, guards, parts in reversed(chain.after) if parts
     ]
     main = chain.nest(order, len(order), len(chain.guards), chain.body)
-    new = main if not before and not after else listed(*_fresh(before), main, *_fresh(after))
-    commit(state, loops[0], Edit({chain.top: new})(body))
+    new = listed(*_fresh(before), main, *_fresh(after))
+    commit(state, place, Edit({chain.top: new})(body))
 
 
 def _check_bounds(chain: _Chain, order: Sequence[For]) -> None:
@@ -341,59 +343,61 @@ def reorder_with_block(state: ScheduleState, block: BlockRef, loops_index: list[
 
 # ---------------------------------------------------------------------------- how a loop runs
 
-_KINDS = {
-    "Serial": ForKind.SERIAL,
-    "Parallel": ForKind.PARALLEL,
-    "Vectorized": ForKind.VECTORIZED,
-    "Unrolled": ForKind.UNROLLED,
-    "GPUThread": ForKind.THREAD_BINDING,
-    "GPUBlock": ForKind.THREAD_BINDING,
-    "GPULane": ForKind.SERIAL,
-    "Default": ForKind.SERIAL,
-}
+_PLAIN = {"Serial": ForKind.SERIAL, "Parallel": ForKind.PARALLEL, "Unrolled": ForKind.UNROLLED}
+_THREADS = {"GPUThread": "threadIdx", "GPUBlock": "blockIdx"}
+_AXES = ("x", "y", "z")
+_NAMED = ("GPULane", "Default")  # kinds that only CINN has
+_WORDS = {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorized", ForKind.THREAD_BINDING: "bound to threads"}
 
 
-def _set_kind(state: ScheduleState, loop: StmtSRef, for_type: str, factor: int) -> None:
-    if for_type not in _KINDS:
-        raise ScheduleError(f"`{for_type}` is not a kind of loop: {', '.join(_KINDS)}", loop)
-    node, kind = loop.loop, _KINDS[for_type]
+def _set_kind(
+    state: ScheduleState,
+    loop: StmtSRef,
+    kind: ForKind,
+    notes: Mapping[str, Any] | None = None,
+    binding: IterVar | None = None,
+) -> None:
+    """Let a serial loop run in another way, with some more annotations."""
+    node = loop.loop
     if node.kind is not ForKind.SERIAL or FOR_TYPE in node.annotations:
         raise ScheduleError(f"{loop.label} is not a serial loop any more; a loop's kind is set once", loop)
-    notes: dict[str, Any] = dict(node.annotations)
-    binding = None
-    if kind is ForKind.VECTORIZED:
-        if factor < 1:
-            raise ScheduleError(f"a vector has a positive number of elements, not {factor}", loop)
-        constant_extent(loop)
-        notes[VECTOR_LENGTH] = IntImm("int32", factor)
-    if kind is ForKind.THREAD_BINDING:
-        if factor not in (0, 1, 2):
-            raise ScheduleError(f"the axis of a thread is 0, 1 or 2 for x, y, z, not {factor}", loop)
-        tag = f"{'threadIdx' if for_type == 'GPUThread' else 'blockIdx'}.{'xyz'[factor]}"
-        binding = IterVar(None, Var("", node.loop_var.dtype), IterVar.ThreadIndex, tag)
-    if for_type in ("GPULane", "Default"):
-        notes[FOR_TYPE] = for_type
     body = root_body(state, loop)
     if kind not in _IN_ORDER:
-        words = {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorized"}
-        check_at_once(body, node, arguments_of(state, loop), words.get(kind, "bound to threads"))
-    new = node.replace(kind=kind, thread_binding=binding, annotations=notes)
+        check_at_once(body, node, arguments_of(state, loop), _WORDS[kind])
+    new = node.replace(kind=kind, thread_binding=binding, annotations={**node.annotations, **(notes or {})})
     commit(state, loop, Edit({node: new})(body))
 
 
+def _bind(state: ScheduleState, loop: StmtSRef, group: str, axis: str) -> None:
+    binding = IterVar(None, Var("", loop.loop.loop_var.dtype), IterVar.ThreadIndex, f"{group}.{axis}")
+    _set_kind(state, loop, ForKind.THREAD_BINDING, binding=binding)
+
+
 @step("MutateForType")
-def mutate_for_type(state: ScheduleState, loop: Loop, for_type: str, factor: int = -1) -> None:
+def mutate_for_type(state: ScheduleState, loop: Loop, for_type: str, factor: int) -> None:
     """Say how a serial loop runs. `factor` is the vector length, or 0, 1, 2 for the axes x, y, z.
 
     Requires: the loop is serial; iterations that run at the same time touch different elements.
     """
-    _set_kind(state, loop, for_type, factor)
+    if for_type in _PLAIN:
+        _set_kind(state, loop, _PLAIN[for_type])
+    elif for_type in _NAMED:
+        _set_kind(state, loop, ForKind.SERIAL, {FOR_TYPE: for_type})
+    elif for_type == "Vectorized":
+        vectorize(state, loop, factor)
+    elif for_type not in _THREADS:
+        names = (*_PLAIN, "Vectorized", *_THREADS, *_NAMED)
+        raise ScheduleError(f"`{for_type}` is not a kind of loop: {', '.join(names)}", loop)
+    elif factor not in range(len(_AXES)):
+        raise ScheduleError(f"the axis of a thread is 0, 1 or 2 for x, y, z, not {factor}", loop)
+    else:
+        _bind(state, loop, _THREADS[for_type], _AXES[factor])
 
 
 @step("Parallel")
 def parallel(state: ScheduleState, loop: Loop) -> None:
     """Run a loop's iterations on several threads. Requires: they touch different elements."""
-    _set_kind(state, loop, "Parallel", -1)
+    _set_kind(state, loop, ForKind.PARALLEL)
 
 
 @step("Vectorize")
@@ -402,29 +406,32 @@ def vectorize(state: ScheduleState, loop: Loop, factor: int) -> None:
 
     Requires: `factor` is positive; the iterations touch different elements.
     """
-    _set_kind(state, loop, "Vectorized", factor)
+    if factor < 1:
+        raise ScheduleError(f"a vector has a positive number of elements, not {factor}", loop)
+    constant_extent(loop)
+    _set_kind(state, loop, ForKind.VECTORIZED, {VECTOR_LENGTH: IntImm("int32", factor)})
 
 
 @step("Unroll")
 def unroll(state: ScheduleState, loop: Loop) -> None:
     """Write a loop's iterations out."""
-    _set_kind(state, loop, "Unrolled", -1)
+    _set_kind(state, loop, ForKind.UNROLLED)
 
 
 @step("Bind")
 def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
     """Bind a loop to `blockIdx.x` ... `threadIdx.z`. Requires: the iterations touch different elements."""
     group, _, axis = thread_axis.partition(".")
-    if group not in ("blockIdx", "threadIdx") or axis not in ("x", "y", "z"):
+    if group not in _THREADS.values() or axis not in _AXES:
         raise ScheduleError(f"`{thread_axis}` is not a thread axis: blockIdx or threadIdx with .x, .y or .z", loop)
-    _set_kind(state, loop, "GPUThread" if group == "threadIdx" else "GPUBlock", "xyz".index(axis))
+    _bind(state, loop, group, axis)
 
 
 # ---------------------------------------------------------------------------- flatten
 
 
 @step("FlattenLoops")
-def flatten_loops(state: ScheduleState, loops: Loops, force_flat: bool = False) -> Loop:
+def flatten_loops(state: ScheduleState, loops: Loops, force_flat: bool) -> Loop:
     """Make one loop of nested ones, and one variable of those of the blocks in them.
 
     Requires: as for fuse; the blocks in the loops do not reduce and bind the loops in order, or 0. An access whose

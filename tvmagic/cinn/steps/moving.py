@@ -215,7 +215,7 @@ def check_movable(leaf: Leaf, loop: StmtSRef) -> None:
 
 
 @step("ComputeAt")
-def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool = False) -> None:
+def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool) -> None:
     """Move a producer to the front of a loop's body; it computes there what its consumers read in one iteration.
 
     The ranges that they read become loops `ax0`, `ax1`, ...; a range of one makes no loop unless `keep_unit_loops`. A

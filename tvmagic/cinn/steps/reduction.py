@@ -17,7 +17,6 @@ from tvmagic.ir import (
     Buffer,
     BufferLoad,
     BufferStore,
-    Evaluate,
     For,
     IterVar,
     Max,
@@ -125,7 +124,7 @@ def _added(store: BufferStore) -> PrimExpr:
 
 
 class _Rename:
-    """Fresh loops of the same names, and expressions with their variables."""
+    """Fresh loops of the same names, which get other bodies, and expressions with their variables."""
 
     def __init__(self) -> None:
         self.values: dict[Var, PrimExpr] = {}
@@ -133,7 +132,7 @@ class _Rename:
     def loop(self, old: For, name: str | None = None) -> For:
         var = Var(name or old.loop_var.name, old.loop_var.dtype)
         self.values[old.loop_var] = var
-        return old.replace(loop_var=var, body=Evaluate(0))
+        return old.replace(loop_var=var)
 
     def __call__(self, expr: PrimExpr) -> PrimExpr:
         return substitute(expr, self.values)

@@ -64,7 +64,7 @@ from tvmagic.tir.schedule.state import ScheduleState
 
 
 @step("ReverseComputeAt")
-def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool = False) -> None:
+def reverse_compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loops: bool) -> None:
     """Move a consumer to the end of a loop's body; it uses there what its producers stored in one iteration.
 
     If the loop's body is a condition that decides whether anything is stored, the consumer goes to the end of that.

@@ -241,6 +241,7 @@ class _Builder:
             if node.kind == "let":
                 value = self.expr(node.exprs[0], env) if node.exprs else _no_value(node.word)
                 var = Var(node.name, value.dtype)
+                self.shapes.assigned(var, value)
                 env = {**env, node.name: var}
                 holders.append((len(done), lambda body, v=var, x=value: LetStmt(v, x, body)))
             elif node.kind == "assert":

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.block_regions import block_access_regions
+from tvmagic.arith.int_set import IntSet
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import (
@@ -32,7 +33,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.expr import LE, LT, And, Max
-from tvmagic.ir.query import has_node
+from tvmagic.ir.query import nodes_of, variables_in
 
 __all__ = ["CinnShapes", "finish_function"]
 
@@ -44,7 +45,7 @@ class CinnShapes:
         self.known = dict(known)
         self.analyzer = Analyzer()
         self.value_set = eval_set
-        self.scope: dict[Var, Range] = {}
+        self.scope: dict[Var, Range | IntSet] = {}
         self.ends: dict[str, list[list[PrimExpr]]] = {}
         self.region_ends: dict[str, list[list[PrimExpr]]] = {}
         self.buffers: dict[str, Buffer] = {}
@@ -63,6 +64,11 @@ class CinnShapes:
         self.scope = {**before, **{var: dom for var, dom in pairs if dom is not None}}
         yield
         self.scope = before
+
+    def assigned(self, var: Var, value: PrimExpr) -> None:
+        """A variable that gets a value in the body that is being read: which ones it may have, if that is known."""
+        found = self.range_of(value) if var.dtype.is_int else None
+        self.scope = {**self.scope, var: IntSet.everything() if found is None else found}
 
     def domain(self, var: Var, dom: Range) -> contextlib.AbstractContextManager[None]:
         return self.domains([(var, dom)])
@@ -106,13 +112,13 @@ class CinnShapes:
         for axis, index in zip(ends, indices):
             found = self.value_set(index, self.scope)
             if found.has_upper_bound():
-                _keep(axis, self.simplify(found.max() + 1), self.scope)
+                self._keep(axis, found.max() + 1)
 
     def note_region(self, name: str, ends: Sequence[PrimExpr]) -> None:
         """The ends of a region that a block is said to read or write."""
         kept = self.region_ends.setdefault(name, [[] for _ in ends])
         for axis, end in zip(kept, ends):
-            _keep(axis, self.simplify(self.value_set(end, self.scope).max()), self.scope)
+            self._keep(axis, self.value_set(end, self.scope).max())
 
     def resolve(self) -> dict[Buffer, Buffer]:
         """For each stand-in the buffer with its shape."""
@@ -137,22 +143,19 @@ class CinnShapes:
         data = data_pointer(called, buffer.dtype) if called else None
         return decl_buffer(shape, buffer.dtype, buffer.name, data)
 
-    def _furthest(self, ends: list[PrimExpr]) -> PrimExpr:
+    def _keep(self, axis: list[PrimExpr], end: PrimExpr) -> None:
+        """Add an end that is made of numbers and sizes alone, once."""
+        end = self.simplify(end)
+        if not nodes_of(end, BufferLoad) and self.scope.keys().isdisjoint(variables_in(end)):
+            if not any(structural_equal(end, other) for other in axis):
+                axis.append(end)
 
+    def _furthest(self, ends: list[PrimExpr]) -> PrimExpr:
         furthest = ends[0]
         for end in ends[1:]:
-            if self.analyzer.can_prove(furthest <= end):
-                furthest = end
-            elif not self.analyzer.can_prove(end <= furthest):
+            if not self.analyzer.can_prove(end <= furthest):
                 furthest = self.simplify(Max(furthest, end))
         return furthest
-
-
-def _keep(axis: list[PrimExpr], end: PrimExpr, scope: Mapping[Var, Range]) -> None:
-    """Add an end that is made of numbers and sizes alone, once."""
-    is_open = has_node(end, lambda n: isinstance(n, BufferLoad) or (isinstance(n, Var) and n in scope))
-    if not is_open and not any(structural_equal(end, other) for other in axis):
-        axis.append(end)
 
 
 def _upper_bounds(predicate: Any, value: PrimExpr) -> list[PrimExpr]:

@@ -386,7 +386,7 @@ class _Parser:
         line = self.source.text[place:].partition("\n")[0].rstrip()
         if not line.startswith("(") or not line.endswith(")"):
             raise self.source.error("attributes are written `attrs(key:value, key:value)`", begin.offset, 5)
-        while self.token.kind != "end" and self.token.offset < place + len(line):
+        while self.token.offset < place + len(line):
             self.at += 1
         found: list[tuple[str, str]] = []
         for piece in line[1:-1].split(", ") if len(line) > 2 else []:
