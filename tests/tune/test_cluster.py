@@ -65,11 +65,11 @@ def test_a_worker_that_is_killed_loses_no_trial_and_none_counts_twice(address: s
             killed.append(pids(address)[0])
             os.kill(killed[0], signal.SIGKILL)
 
-    result = tune_operator(op, 16, seconds=240, threads=1, on=address, progress=kill, model=CostModel(False))
-    assert killed and done == list(range(1, 17)) == [t.number for t in result.trials]
+    result = tune_operator(op, 10, seconds=240, threads=1, on=address, progress=kill, model=CostModel(False))
+    assert killed and done == list(range(1, 11)) == [t.number for t in result.trials]
     assert max(Counter(t.candidate.text for t in result.trials).values()) == 1
     assert [t.error for t in result.trials if "lost" in t.error or "Worker" in t.error] == []
-    assert len(result.good) >= 12 and {t.machine.split(", ")[1] for t in result.good} == {"1 threads"}
+    assert len(result.good) >= 7 and {t.machine.split(", ")[1] for t in result.good} == {"1 threads"}
     assert result.version.name == "tuned"
 
 
