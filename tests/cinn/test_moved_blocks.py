@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from nests import block, guarded, left, nest, refused, schedule
@@ -221,3 +223,22 @@ def test_first_values_leave_no_loop_in_which_more_is_added(times: int, place: in
         made.simple_compute_at("S__reduce_init", made.get_loops("Z")[0])
         assert made.text().count("for (i") == 2
     np.testing.assert_array_equal(left(made, A=TABLE)["S"], TABLE.sum(1))
+
+
+def test_elements_that_all_iterations_load_and_none_stores_have_no_order() -> None:
+    made = schedule(nest("i:4 j:6", block("A", "i, j", "A[i0, i1] = (A[9, 9] + A[8, 8])")), A=((10, 10), "float32"))
+    given = np.arange(100, dtype="float32").reshape(10, 10)
+    before = left(made, A=given)["A"]
+    made.reorder("A", [1, 0])
+    assert made.text().index("for (j, 0, 6)") < made.text().index("for (i, 0, 4)")
+    np.testing.assert_array_equal(left(made, A=given)["A"], before)
+
+
+@pytest.mark.parametrize("name", ["B", "C"])
+def test_a_change_in_one_of_two_branches(name: str) -> None:
+    rows = {n: ((4, 8), "float32") for n in "XBC"}
+    parts = [nest("j:8", block(n, "i, j", f"{n}[i0, i1] = X[i0, i1]")) for n in "BC"]
+    made = schedule(nest("i:4", guarded("(i < 2)", *parts)), **rows)
+    made.unroll(made.get_loops(name)[1])
+    kinds = re.findall(r"(\w+) for \(j, 0, 8\)", made.text())
+    assert kinds == (["unroll", "serial"] if name == "B" else ["serial", "unroll"])
