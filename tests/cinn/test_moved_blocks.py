@@ -236,7 +236,7 @@ def test_elements_that_all_iterations_load_and_none_stores_have_no_order() -> No
 
 @pytest.mark.parametrize("name", ["B", "C"])
 def test_a_change_in_one_of_two_branches(name: str) -> None:
-    rows = {n: ((4, 8), "float32") for n in "XBC"}
+    rows = dict.fromkeys("XBC", ((4, 8), "float32"))
     parts = [nest("j:8", block(n, "i, j", f"{n}[i0, i1] = X[i0, i1]")) for n in "BC"]
     made = schedule(nest("i:4", guarded("(i < 2)", *parts)), **rows)
     made.unroll(made.get_loops(name)[1])
