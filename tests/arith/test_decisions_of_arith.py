@@ -13,6 +13,7 @@ from arith_random import RandomExpressions, mark
 from tvmagic import ir
 from tvmagic.arith import Analyzer, ConstIntBound, Extension, IntervalSet, eval_set, narrow_predicate_expression
 from tvmagic.arith.analyzer import BUDGET
+from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
 from tvmagic.arith.corners import ENDS_OF
 from tvmagic.arith.int_set import neg_inf, pos_inf
 from tvmagic.arith.modular_set import _widens
@@ -376,3 +377,34 @@ def test_factors_that_no_index_holds_are_not_multiplied() -> None:
         assert remainder in (
             f"x % {1 << first + second} // {a}" if fits else f"x // {a} % {b}", f"x // {a}"
         ), (first, second)  # fmt: skip
+
+
+@pytest.mark.parametrize("first", [(-1, 1), (0, 2), (1, 2), (2, 4), (3, 3)])
+@pytest.mark.parametrize("second", [(-1, 1), (0, 2), (1, 2), (2, 4), (3, 3)])
+def test_orders_of_data_by_their_ends(first: tuple[int, int], second: tuple[int, int]) -> None:
+    """Of what is loaded from arrays an order is known if it holds for all values between the ends, and nothing else."""
+    dtype = "int64"
+    elements = [ir.BufferLoad(ir.decl_buffer((4,), dtype, name), [0]) for name in "AB"]
+    spans = [first, second]
+    a, b = (ir.Max(ir.Min(e, wide(high)), wide(low)) for e, (low, high) in zip(elements, spans))
+    pairs = list(itertools.product(*[range(low, high + 1) for low, high in spans]))
+    for kind in (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE):
+        held = {BINARY[kind](x, y) for x, y in pairs}
+        found = CompilingAnalyzer().simplify(kind(a, b))
+        assert (found.value if isinstance(found, ir.IntImm) else None) == (held.pop() if len(held) == 1 else None), kind
+
+
+def test_the_least_and_the_largest_number_of_64_bits_are_values_of_data() -> None:
+    low, high = integer_limits(ir.DataType("int64"))
+    element = ir.BufferLoad(ir.decl_buffer((4,), "int64", "A"), [0])
+    for end in (low, low + 1, high - 1, high):
+        for kind in (ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE):
+            values = {BINARY[kind](value, end) for value in (low, low + 1, 0, high - 1, high)}
+            found = CompilingAnalyzer().simplify(kind(element, wide(end)))
+            assert not isinstance(found, ir.IntImm) or values == {bool(found.value)}, f"{kind} {end}"
+        assert {
+            e
+            for e in (low, 0, high)
+            if evaluate(CompilingAnalyzer().simplify(ir.Min(element, wide(end))), {element.buffer.data: [e]})
+            != min(e, end)
+        } == set()

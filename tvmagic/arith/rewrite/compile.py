@@ -493,9 +493,7 @@ class RuleSet:
             self._rules = parse_rules(self.root, self.text, self.functions)
         return self._rules
 
-    def lookup(
-        self, key: tuple[Any, ...], wraps: bool = False, fast_math: bool = True
-    ) -> tuple[tuple[RuleFunction, Rule], ...]:
+    def lookup(self, key: tuple[Any, ...], wraps: bool, fast_math: bool) -> tuple[tuple[RuleFunction, Rule], ...]:
         """The rules to try, with their functions, for `(dtype of the operands, their classes...)`."""
         index = self._index[2 * wraps + fast_math]
         found = index.get(key)

@@ -215,11 +215,7 @@ def _free_name(state: ScheduleState, root: StmtSRef, first: str) -> str:
 
 def _indices(used: list[IterVar]) -> list[PrimExpr]:
     """The places of a factor's values in its buffer, which begins at the first of them."""
-    return [v.var if v.dom is None or _zero(v.dom.min) else v.var - v.dom.min for v in used]
-
-
-def _zero(value: PrimExpr) -> bool:
-    return isinstance(value, IntImm) and value.value == 0
+    return [v.var if v.dom is None else v.var - v.dom.min for v in used]
 
 
 def _buffer(name: str, factor: PrimExpr, used: list[IterVar], storage_scope: str) -> Buffer:

@@ -163,11 +163,11 @@ class _Inside:
     `extents`: of the loops that run over the inside alone.
     """
 
+    predicate: PrimExpr
     iters: list[IterVar] = field(default_factory=list[IterVar])
     values: list[PrimExpr] = field(default_factory=list[PrimExpr])
     shifts: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
     extents: dict[Var, PrimExpr] = field(default_factory=dict[Var, PrimExpr])
-    predicate: PrimExpr = field(default_factory=lambda: IntImm("bool", 1))
 
 
 def _inside(state: ScheduleState, realize: BlockRealize, inner: list[StmtSRef], domains: dict[Var, Range]) -> _Inside:
