@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvmagic.errors import did_you_mean
 from tvmagic.ir import Block
+from tvmagic.ir.query import nodes_of
 from tvmagic.tir.blocks.error import FunctionChoiceError, ScheduleError
 from tvmagic.tir.blocks.scope import BlockScope
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -38,8 +39,7 @@ def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> 
         return found[0]
     if found:
         raise ScheduleError(f"{len(found)} blocks are called `{name}`", *found, hint="rename all but one of them")
-    blocks = [sref for sref in state.srefs.values() if sref.is_block and state.root_of(sref) is root]
-    names = [sref.block.name_hint for sref in blocks if sref is not root]
+    names = [block.name_hint for block in nodes_of(root.block.body, Block)]
     hint = did_you_mean(name, names) or "the blocks are " + ", ".join(f"`{n}`" for n in names)
     raise ScheduleError(
         f"Cannot find a block with the name: {name} in `{func_name}`",
