@@ -162,6 +162,7 @@ def test_loads_and_stores_apart():
     assert touched(stmt, stores=False) == [("4", "3"), ("c", "1")]
     assert touched(stmt, loads=False) == [("0", "3"), ("c", "1")]
     assert touched(stmt) == [("0", "7"), ("c", "1")]
+    assert [str(side.extent) for side in DomainTouched(stmt, BUFFER)] == ["7", "1"], "both"
     assert touched(Evaluate(0)) == []
     with pytest.raises(TVMagicError, match="neither"):
         touched(stmt, loads=False, stores=False)

@@ -9,8 +9,6 @@ from tvmagic.arith.int_set import max_of, min_of, negate, new_analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ir import (
     EQ,
-    GE,
-    GT,
     LE,
     LT,
     Add,
@@ -136,11 +134,10 @@ def detect_linear_equation(value: Any, variables: Sequence[Any]) -> list[PrimExp
 
 # ---------------------------------------------------------------------------- clip bounds
 
+# Simplified conditions have no `>` and `>=`.
 _NOT_NEGATIVE: dict[type, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
     LT: lambda a, b: b - a - make_const(a.dtype, 1),
     LE: lambda a, b: b - a,
-    GT: lambda a, b: a - b - make_const(a.dtype, 1),
-    GE: lambda a, b: a - b,
     EQ: lambda a, b: a - b,
 }
 
