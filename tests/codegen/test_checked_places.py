@@ -12,6 +12,8 @@ from handmade import module
 
 from tvmagic import codegen
 from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.eval.lanes import OutOfRange
+from tvmagic.eval.machine import run_function
 from tvmagic.ir import (
     GT,
     Broadcast,
@@ -19,6 +21,8 @@ from tvmagic.ir import (
     BufferLoad,
     BufferStore,
     FloorDiv,
+    For,
+    ForKind,
     IntImm,
     PrimExpr,
     Ramp,
@@ -96,6 +100,85 @@ def test_places(case: str, stored: bool) -> None:
             assert not fine, (a, b)
         else:
             assert fine, (a, b)
+
+
+BOXES = [((0, 3), (0, 4)), ((1, 3), (2, 4)), ((0, 5), (0, 5)), ((-1, 2), (0, 3)), ((0, 2), (-2, 3)), ((4, 2), (4, 2))]
+
+
+@pytest.mark.parametrize("case", [name for name, (*_, mask) in CASES.items() if mask is None and name != "turned"])
+def test_places_that_are_known_to_be_inside_are_not_checked(case: str) -> None:
+    """Loops of constant ends leave a check if, and only if, one of their places is outside."""
+    shape, strides, indices, places, _ = CASES[case]
+    x, y = decl_buffer((MEMORY,), "float32", "X"), decl_buffer((4,), "float32", "Y")
+    view = decl_buffer(shape, "float32", "V", data=x.data, strides=strides)
+    count = max([index.dtype.lanes for index in indices])
+    others = [Ramp(IntImm("int32", 0), 1, count)] if count > 1 else [IntImm("int32", 0)]
+    store = BufferStore(y, BufferLoad(view, indices), others)
+    for (first, rows), (begin, columns) in BOXES:
+        body = For(n, first, rows, ForKind.SERIAL, For(m, begin, columns, ForKind.SERIAL, store))
+        box = itertools.product(range(first, first + rows), range(begin, begin + columns))
+        fine = all(inside(place, shape, strides) for a, b in box for place in places(a, b))
+        text = codegen.llvm_ir(module(body, x, y), optimize=False, check_bounds=True)
+        assert ("call void @tvm.fail" not in text) == fine, (first, rows, begin, columns)
+
+
+@pytest.mark.parametrize("strides", [(5, 1), (-5, 1), (5, -1), (-1, -5)])
+def test_places_of_an_argument_that_goes_backwards(strides: tuple[int, int]) -> None:
+    """Indices that would be inside of a memory as large may be in front of it, or behind."""
+    x, y = decl_buffer((4, 5), "float32", "X", strides=strides), decl_buffer((1,), "float32", "Y")
+    flat = decl_buffer((20,), "float32", "F", data=x.data)
+    built = codegen.compile_module(module(BufferStore(y, flat[n], [0]), x, y, scalars=(n,)), check_bounds=True)
+    memory, out = np.arange(100, dtype="float32"), np.zeros(1, "float32")
+    corners = [i * strides[0] + j * strides[1] for i in (0, 3) for j in (0, 4)]
+    given = np.lib.stride_tricks.as_strided(memory[50:], (4, 5), [4 * s for s in strides])
+    for place in range(-30, 31):
+        if min(corners) <= place <= max(corners):
+            built(given, out, place)
+            assert out[0] == 50 + place
+        else:
+            with pytest.raises(BoundsError):
+                built(given, out, place)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_lanes_that_are_off_need_no_memory(stored: bool) -> None:
+    """A view of an argument of `n` elements, also of none, in its first `m` lanes."""
+    x, y = decl_buffer((n,), "float32", "X"), decl_buffer((4,), "float32", "Y")
+    view, whole = decl_buffer((2, 4), "float32", "V", data=x.data), Ramp(IntImm("int32", 0), 1, 4)
+    row: list[Any] = [IntImm("int32", 0), whole]
+    mask = below(m, 4)
+    body = BufferStore(view, y[whole], row, mask) if stored else BufferStore(y, BufferLoad(view, row, mask), [whole])
+    built = codegen.compile_module(module(body, x, y, scalars=(m,)), check_bounds=True)
+    for size, on in itertools.product(range(5), range(5)):
+        given, out = np.arange(size, dtype="float32"), np.ones(4, "float32")
+        if on > size:
+            with pytest.raises(BoundsError):
+                built(given, out, on)
+        else:
+            built(given, out, on)
+            assert (out[:on] == np.arange(on)).all() or stored and (given[:on] == 1).all()
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_the_index_of_a_masked_load_is_read_in_all_lanes(count: int) -> None:
+    """As the interpreter does: the mask says in which lanes the load itself reads."""
+    x, y = decl_buffer((8,), "float32", "X"), decl_buffer((4,), "float32", "Y")
+    places = decl_buffer((6,), "int32", "P")
+    load = BufferLoad(x, [BufferLoad(places, [Ramp(n, 1, count)])], below(m, count))
+    func = module(BufferStore(y, load, [Ramp(IntImm("int32", 0), 1, count)]), x, places, y, scalars=(n, m))
+    checked, plain = (codegen.compile_module(func, check_bounds=check) for check in (True, False))
+    values, wild = np.arange(8, dtype="float32"), np.array([3, 8, 0, 7, -1, 2], "int32")
+    for a, b in itertools.product(range(-1, 7), range(count + 1)):
+        out, same, wanted = (np.zeros(4, "float32") for _ in range(3))
+        try:
+            run_function(func["main"], (values, wild, wanted, np.array(a), np.array(b)))
+        except OutOfRange:
+            with pytest.raises(BoundsError):
+                checked(values, wild, out, a, b)
+        else:
+            checked(values, wild, out, a, b)
+            plain(values, wild, same, a, b)
+            assert out[:b].tolist() == same[:b].tolist() == wanted[:b].tolist()
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])

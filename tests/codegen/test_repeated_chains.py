@@ -78,32 +78,50 @@ def test_other_loops_may_become_vectors(step: str) -> None:
     assert "vectorize.enable" not in code(reduction(WHOLE, 8))
 
 
-# A step of each kind whose code leads to the value before it by many ways, and steps of one way: so many of them in a
-# chain, as loops over `r` and over two values of `k` that LLVM unrolls, stay scalar.
+# A step of each kind whose code leads to the value before it by several ways, and how many. A chain with more ways than
+# 5 to the power of 8, as loops over `r` and over one or two values of `k` that LLVM unrolls, stays scalar.
 OPERATIONS = [
-    ("bfloat16", "S[i] + X[k]", 10), ("bfloat16", "T.min(S[i], X[k])", 6), ("float32", "T.exp(S[i]) * X[k]", 4),
-    ("float32", "T.tanh(S[i]) * X[k]", 4), ("float16", "T.exp(S[i]) * X[k]", 4), ("int32", "S[i] // X[k]", 10),
-    ("int32", "T.floormod(S[i], X[k])", 10), ("int16", "T.truncmod(S[i], X[k])", 10),
-    ("int32", 'T.Cast("int32", T.Cast("float32", S[i])) + X[k]', 10), ("int64", "S[i] * S[i] + X[k]", 20),
-    ("int32", "T.shift_left(S[i], X[k])", 10),
+    ("bfloat16", "S[i] + X[k]", 5), ("bfloat16", "T.min(S[i], X[k])", 25), ("bfloat16", "T.floor(S[i]) * X[k]", 25),
+    ("float32", "T.min(S[i], X[k])", 5), ("float32", "T.exp(S[i]) * X[k]", 125), ("float32", "T.tanh(S[i]) * X[k]", 125),
+    ("float16", "T.exp(S[i]) * X[k]", 125), ("float32", "T.exp(T.min(S[i], X[k]))", 625), ("int32", "T.popcount(S[i]) + X[k]", 125),
+    ("float32", "T.floor(S[i]) * X[k]", 5), ("float32", "T.nearbyint(S[i]) * X[k]", 5), ("int32", "T.shift_left(S[i], X[k])", 5),
+    ("int32", "S[i] // X[k]", 5), ("int32", "T.floormod(S[i], X[k])", 5), ("int16", "T.truncmod(S[i], X[k])", 5),
+    ("int32", 'T.Cast("int32", T.Cast("float32", S[i])) + X[k]', 5), ("float32", 'T.Cast("float32", T.Cast("int32", S[i])) + X[k]', 5),
+    ("int64", "S[i] * S[i] + X[k]", 2), ("float32", "T.min(S[i], X[k]) + S[i]", 10), ("float32", "S[i] * S[i] + S[i]", 3),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("dtype", "step", "most"), OPERATIONS, ids=[f"{d} {s}" for d, s, _ in OPERATIONS])
-def test_operations_whose_code_repeats_what_it_computes_from(dtype: str, step: str, most: int) -> None:
-    def text(count: int) -> str:
-        return "\n".join([
-            "@T.prim_func",
-            f'def main(X: T.Buffer((8,), "{dtype}"), S: T.Buffer((60,), "{dtype}")):',
-            '    T.func_attr({"tir.noalias": T.bool(True)})',
-            "    for i in range(60):",
-            f'        S[i] = T.Cast("{dtype}", 3)',
-            f"        for r, k in T.grid({count // 2}, 2):",
-            f"            S[i] = {step}",
-        ])  # fmt: skip
+def chain(dtype: str, step: str, count: int) -> str:
+    """`count` steps from 3 on."""
+    values = 2 - count % 2
+    return "\n".join([
+        "@T.prim_func",
+        f'def main(X: T.Buffer((8,), "{dtype}"), S: T.Buffer((60,), "{dtype}")):',
+        '    T.func_attr({"tir.noalias": T.bool(True)})',
+        "    for i in range(60):",
+        f'        S[i] = T.Cast("{dtype}", 3)',
+        f"        for r, k in T.grid({count // values}, {values}):",
+        f"            S[i] = {step}",
+    ])  # fmt: skip
 
-    assert "vectorize.enable" in code(text(most)) and "vectorize.enable" not in code(text(2))
-    tvmagic.build(from_source(text(most)), target="llvm -mcpu=x86-64-v2")
+
+def too_many(ways: int) -> int:
+    """So many steps of `ways` ways each are too many."""
+    return next(n for n in range(60) if ways**n > 5**8)
+
+
+@pytest.mark.parametrize(("dtype", "step", "ways"), OPERATIONS, ids=[f"{d} {s}" for d, s, _ in OPERATIONS])
+def test_operations_whose_code_repeats_what_it_computes_from(dtype: str, step: str, ways: int) -> None:
+    count = too_many(ways)
+    assert "vectorize.enable" in code(chain(dtype, step, count))
+    assert "vectorize.enable" not in code(chain(dtype, step, count - 1))
+
+
+@pytest.mark.parametrize("ways", {ways: None for *_, ways in OPERATIONS})
+def test_chains_of_any_number_of_ways_are_built_at_once(ways: int) -> None:
+    dtype, step, _ = next(operation for operation in OPERATIONS if operation[2] == ways)
+    for count in (too_many(ways) - 1, too_many(ways)):
+        tvmagic.build(from_source(chain(dtype, step, count)), target="llvm -mcpu=x86-64-v2")
 
 
 def test_functions_in_place_may_become_vectors() -> None:

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 
 import pytest
+from handmade import module
 
 from tvmagic import codegen
 from tvmagic.codegen.intervals import Intervals
-from tvmagic.codegen.target import machine
+from tvmagic.codegen.kernels import kernel_functions
+from tvmagic.codegen.module import emit_module
+from tvmagic.codegen.target import Target, machine
 from tvmagic.codegen.target.machine import Cache, Machine
+from tvmagic.codegen.threads import _Threads
 from tvmagic.errors import BuildError
-from tvmagic.ir import IntImm, Max, Min, PrimExpr, Var
+from tvmagic.ir import (
+    BufferStore,
+    Call,
+    Div,
+    For,
+    ForKind,
+    IntImm,
+    Max,
+    Min,
+    Mod,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    SeqStmt,
+    Stmt,
+    Var,
+    decl_buffer,
+)
 from tvmagic.script import from_source
 
 HEAD = (
@@ -29,15 +51,16 @@ def test_caches_as_linux_describes_them(tmp_path: pathlib.Path) -> None:
         ("Instruction", 1, "32K", "0"),
         ("Unified", 2, "2M", "0-1"),
         ("Unified", 3, "1G", "0-3,8,10-11"),
+        ("Unified", 4, "96", "1"),
     ]
     for number, (kind, level, size, cores) in enumerate(
-        [*kinds, ("Unified", 4, "0", "0"), ("Unified", 5, "none", "0")]
+        [*kinds, ("Unified", 5, "0", "0"), ("Unified", 6, "none", "0")]
     ):
         (tmp_path / f"index{number}").mkdir()
         for name, value in (("type", kind), ("level", level), ("size", size), ("shared_cpu_list", cores)):
             (tmp_path / f"index{number}" / name).write_text(f"{value}\n")
     found = machine._linux_caches(tmp_path)
-    assert found == (Cache(1, 48 << 10, 1), Cache(2, 2 << 20, 2), Cache(3, 1 << 30, 7))
+    assert found == (Cache(1, 48 << 10, 1), Cache(2, 2 << 20, 2), Cache(3, 1 << 30, 7), Cache(4, 96, 1))
     assert machine._cores_in("") == 1
 
 
@@ -88,3 +111,102 @@ def test_the_text_of_a_module_of_kernels_is_its_own_by_default() -> None:
     assert "__kernel" in tvmagic.build(mod, target="opencl").get_source()
     built = tvmagic.build(mod, target="nvptx -arch=sm_70")
     assert ".visible .entry" in built.get_source() and "__kernel" in built.get_source("cl")
+
+
+# ---------------------------------------------------------------------------- what LLVM is given
+
+
+ENDS = [(-128, -120), (-127, -120), (-65, -64), (-128, -2), (0, 5), (-5, 5)]
+DIVISORS = [(-3, -1), (-3, -2), (-1, -1), (-1, 0), (0, 2), (1, 3), (-1, 1), (3, 5), (2, 5)]
+
+
+@pytest.mark.parametrize("op", [Div, Mod])
+def test_divisions_that_a_machine_cannot_do_are_guarded(op: type) -> None:
+    """By zero, and the least number by -1; by counting."""
+    i, j, y = Var("i", "int8"), Var("j", "int8"), decl_buffer((1,), "int8", "Y")
+
+    def loop(var: Var, ends: tuple[int, int], body: For | BufferStore) -> For:
+        return For(var, IntImm("int8", ends[0]), IntImm("int8", ends[1] - ends[0] + 1), ForKind.SERIAL, body)
+
+    for left, right in itertools.product(ENDS, DIVISORS):
+        mod = module(loop(i, left, loop(j, right, BufferStore(y, op(i, j), [0]))), y)
+        pairs = itertools.product(range(left[0], left[1] + 1), range(right[0], right[1] + 1))
+        guarded = any(b == 0 or (a, b) == (-128, -1) for a, b in pairs)
+        assert (" select " in codegen.llvm_ir(mod, optimize=False)) == guarded, (left, right)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lanes", "processor", "calls"),
+    [("float32", 16, "skylake-avx512", 1), ("float32", 32, "skylake-avx512", 2), ("float32", 48, "skylake-avx512", 3), ("float32", 8, "skylake-avx512", 0),
+     ("float32", 24, "skylake-avx512", 0), ("float64", 16, "skylake-avx512", 0), ("float32", 16, "haswell", 0)],
+)  # fmt: skip
+def test_the_instruction_that_scales_by_powers_of_two(dtype: str, lanes: int, processor: str, calls: int) -> None:
+    """It takes 16 numbers of 32 bits, with AVX-512."""
+    x, y, place = decl_buffer((64,), dtype, "X"), decl_buffer((64,), dtype, "Y"), [Ramp(0, 1, lanes)]
+    mod = module(BufferStore(y, Call(x[place].dtype, "tir.exp", [x[place]]), place), x, y)
+    found = codegen.llvm_ir(mod, f"llvm -mtriple=x86_64-linux-gnu -mcpu={processor}", optimize=False)
+    assert found.count("call <16 x float> @llvm.x86.avx512.mask.scalef.ps.512") == calls
+
+
+@pytest.mark.parametrize(("level", "more"), [(0, False), (1, False), (2, True), (3, True)])
+def test_levels_at_which_loops_become_vectors_and_straight_code(level: int, more: bool) -> None:
+    x, y, i = decl_buffer((4096,), "float32", "X"), decl_buffer((4096,), "float32", "Y"), Var("i", "int32")
+
+    def multiplications(body: Stmt, kind: str) -> int:
+        found = codegen.llvm_ir(module(body, x, y), f"llvm -mtriple=x86_64-linux-gnu -mcpu=haswell -opt-level={level}")
+        return found.count(f"fmul contract {kind} ")
+
+    def loop(extent: int, step: int) -> Stmt:
+        return For(i, 0, extent, ForKind.SERIAL, BufferStore(y, x[i * step] * 3.0, [i * step]))
+
+    straight = SeqStmt([BufferStore(y, x[k] * 3.0, [k]) for k in range(8)])
+    vectors = "<8 x float>"
+    assert (multiplications(loop(4096, 1), vectors) > 1) == more  # several vectors in turns
+    assert multiplications(loop(7, 3), "float") == (7 if more else 1)
+    assert multiplications(straight, vectors) == (1 if more else 0)
+
+
+@pytest.mark.parametrize(("options", "bits"), [("-mattr=+sve", []), ("-mattr=+sve -vector-width=256", ["256"]), ("-mcpu=a64fx", ["512"])])  # fmt: skip
+def test_the_length_of_vectors_that_code_is_for(options: str, bits: list[str]) -> None:
+    y = decl_buffer((4,), "float32", "Y")
+    context = emit_module(module(BufferStore(y, y[1], [0]), y), Target(f"llvm -mtriple=aarch64-linux-gnu {options}"))
+    assert [site.message for site in context.sites if site.kind == "vectors"] == bits
+    assert all(site.line == 0 for site in context.sites)  # nobody printed the program
+
+
+# ---------------------------------------------------------------------------- threads
+
+
+COPY = "    with T.launch_thread('{}', 8) as tx:\n        {}\n"
+ALLOCATE = (
+    "S = T.allocate([8], 'float32', '{}')\n        S_1 = T.Buffer((8,), data=S, scope='{}')\n        S_1[tx] = A[tx]"
+)
+
+
+def launches(*tags: str, body: str = "B[tx] = A[tx]") -> PrimFunc:
+    return from_source(HEAD.format("float32", "float32") + "".join(COPY.format(tag, body) for tag in tags))
+
+
+@pytest.mark.parametrize(
+    ("func", "flags"),
+    [
+        (from_source(HEAD.format("float32", "float32") + "    B[0] = A[0]"), ""),
+        (launches("threadIdx.x"), "threads"), (launches("blockIdx.y"), "blocks"), (launches("blockIdx.x", "threadIdx.y"), "threads blocks"),
+        (launches("threadIdx.x", body=ALLOCATE.format("local", "local")), "threads"), (launches("threadIdx.x", body=ALLOCATE.format("shared", "shared")), "threads meet"),
+        (launches("threadIdx.x", body=ALLOCATE.format("shared.dyn", "shared.dyn")), "threads meet"), (launches("threadIdx.x", body="T.evaluate(T.tvm_storage_sync('shared'))"), "threads meet"),
+        (launches("threadIdx.x", body="T.evaluate(T.tvm_thread_allreduce(T.uint32(1), A[tx], T.bool(True), B[0], tx))"), "threads reduce"),
+    ],
+)  # fmt: skip
+def test_what_threads_of_a_function_do(func: PrimFunc, flags: str) -> None:
+    found = _Threads()
+    found.visit(func.body)
+    assert {name for name in ("threads", "blocks", "reduce", "meet") if getattr(found, name)} == set(flags.split())
+
+
+def test_names_of_kernels() -> None:
+    """A function that is one kernel keeps its name; the host's part is left out."""
+    one, two = launches("threadIdx.x"), launches("threadIdx.x", "threadIdx.x")
+    repeated = one.replace(body=For(Var("i", "int32"), 0, 3, ForKind.SERIAL, one.body))
+    names = [[str(k.attrs.get("global_symbol")) for k in kernel_functions(f, "f")] for f in (one, two, repeated)]
+    assert names == [[str(one.attrs.get("global_symbol"))], ["f_kernel", "f_kernel_1"], ["f_kernel"]]
+    assert kernel_functions(one, "f") == [one]

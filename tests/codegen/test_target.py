@@ -8,7 +8,7 @@ from handmade import module
 
 from tvmagic import codegen, tir
 from tvmagic.codegen import Target
-from tvmagic.codegen.target import has_fma
+from tvmagic.codegen.target import has_avx512, has_fma
 from tvmagic.codegen.target.names import target_text
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import Call, ForKind, Ramp, decl_buffer
@@ -136,6 +136,15 @@ def test_an_environment_variable_that_names_no_target_is_refused(monkeypatch, te
 )  # fmt: skip
 def test_a_machine_without_multiply_adds_is_known_as_one(target, expected):
     assert has_fma(codegen.resolved(target_text(target))) is expected
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [("avx512", True), ("x86-64-v4", True), ("haswell", False), ("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell -mattr=+avx512f", True),
+     ("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4 -mattr=-avx512f", False), ("aarch64", False), ("wasm32", False)],
+)  # fmt: skip
+def test_vectors_of_512_bits_are_known_by_the_name_of_a_processor(target, expected):
+    assert has_avx512(codegen.resolved(target_text(target))) is expected
 
 
 @pytest.mark.parametrize(

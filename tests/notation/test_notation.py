@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import Reduce
 from tvmagic.operators import NotationError, excerpt, operator
 
 RNG = np.random.default_rng(0)
@@ -434,3 +436,48 @@ def test_what_looks_like_a_recurrence_of_an_input_is_remarked_on(line: str, rema
 def test_the_range_of_a_window_that_cuts_a_result_is_remarked_on(text: str, remarks: list[str]) -> None:
     found = operator("f", f"X: float32[6, 3]\n{text}").remarks
     assert len(found) == len(remarks) and all(r in f for r, f in zip(remarks, found))
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("sqrt(X)", "write `X[i]`"), ("X + 1", "write `X[i]`"), ("W[i, 0] + W", "write `W[i, j]`"), ("matmul(X, W)", "write `Y[i, j] += A[i, k] * B[k, j]`"),
+        ("X[i] * square(W)", "write `x ** 2`, with the element as `x`"), ("square(W[i, 0]) + X", "write `X[i]`"), ("square(exp(X))", "write `X[i]`"),
+        ("W.sum()", "write `sum(W[i, j], over=j)`"), ("W.max(axis=0) + X[i]", "write `max(W[i, j], over=i)`"), ("W.mean(0, 1)", "write `mean(W[i, j], over=(i, j))`"),
+        ("X[i] + W.shape", "write the size itself, a number or a name: `W` has the sizes 4, 5"), ("X[i] + X.shape", "write the size itself, a number or a name: `X` has the sizes 4"),
+        ("len(W[0]) + X", "write `X[i]`"),
+    ],
+)  # fmt: skip
+def test_hints_for_whole_tensors(value: str, hint: str) -> None:
+    """What is written in the place of a call that takes the tensor itself; an element for any other."""
+    with pytest.raises(NotationError, match="is a tensor, not a number") as caught:
+        operator("f", f"X: float32[4]\nW: float32[4, 5]\ni: range(4)\nY[i] = {value}")
+    assert caught.value.hint is not None and caught.value.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "hint"),
+    [
+        ({"shape": (3, 4), "dtype": "float32"}, "declare it as `Q: float32[3, 4]`, and pass the array in the call"),
+        ({"shape": (), "dtype": "int8"}, "declare it as `Q: int8[]`, and pass the array in the call"),
+        *[(attributes, "declare it, for example `Q: float32[64]`") for attributes in ({"shape": (3,)}, {"dtype": "float32"}, {})],
+    ],
+)  # fmt: skip
+def test_arrays_outside_are_what_has_a_shape_and_a_type(attributes: dict[str, object], hint: str) -> None:
+    with pytest.raises(NotationError) as caught:
+        operator("f", "X: float32[4]\nY[i] = X[i] + Q[i]", {"Q": SimpleNamespace(**attributes)})
+    assert caught.value.hint == hint
+    assert ("is an array outside" in caught.value.message) == (len(attributes) == 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [("Y[i] += X[i, k] * 2", "X[i, k] * 2"), ("Y[i] = sum(X[i, k] + 1, over=k)", "X[i, k] + 1"), ("Y[i] = 2 * max(X[i, k], over=k)", "X[i, k]"),
+     ("Y[i] = prod(X[i, k] for k in range(4))", "X[i, k]"), ("Y[()] = sum(min(X[i, k], over=k), over=i)", "X[i, k]")],
+)  # fmt: skip
+def test_the_place_of_a_reduction_is_what_it_reduces(line: str, place: str) -> None:
+    op = operator("f", f"X: float32[8, 4]\n{line}")
+    reductions = [b for t in op.tensors.values() for b in getattr(t.op, "body", ()) if isinstance(b, Reduce)]
+    spans = [reduction.span for reduction in reductions]
+    assert all(span is not None and span.line == span.end_line == 3 for span in spans)
+    assert place in [line[span.column - 1 : span.end_column - 1] for span in spans if span is not None]

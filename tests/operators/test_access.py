@@ -46,6 +46,36 @@ def test_an_index_is_what_its_operators_give(index: str, expected: list[int]) ->
     assert stored(f"for i in range(4):\n    B[{index}] = A[i]") == expected
 
 
+@pytest.mark.parametrize(
+    ("index", "expected"), [("A[i] + i", [0, 1, 2]), ("5 + A[i] * i", [5, 5, 5]), ("T.popcount(i) + i", [0, 1, 2])]
+)
+def test_what_is_not_known_of_an_index_counts_as_0(index: str, expected: list[int]) -> None:
+    """Values of arrays and of functions, whose arguments count as accesses."""
+    assert stored(f"for i in range(3):\n    B[{index}] = 1") == expected
+
+
+A0, A1, A2, B0, B1 = ("A", 0, False), ("A", 1, False), ("A", 2, False), ("B", 0, True), ("B", 1, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "touches"),
+    [
+        ("B[0] = A[A[0] + 1]", [A0, A1, B0]), ("B[A[0]] = 1", [A0, B0]), ("B[A[1]] = A[A[A[2]]]", [A2, A0, A0, A1, B0]),
+        ("B[0:2] = T.Shuffle([A[0:2], A[2:4]], [1, 2])", [A0, A1, A2, ("A", 3, False), B0, B1]), ("B[0] = T.popcount(A[2])", [A2, B0]),
+        ("B[T.Shuffle([T.Ramp(0, 1, 2), T.Broadcast(7, 2)], [1, 0])] = A[0:2]", [A0, A1, B1, B0]), ("B[T.Shuffle([T.Ramp(0, 1, 2)], [1])] = 2", [B1]),
+        ("B.vstore([T.Ramp(0, 1, 4)], A.vload([T.Ramp(0, 1, 4)], predicate=T.Ramp(0, 1, 4) < T.Broadcast(2, 4)), predicate=T.Ramp(0, 1, 4) < T.Broadcast(1, 4))", [A0, A1, B0]),
+        ("B.vstore([T.Ramp(0, 1, 2)], T.Broadcast(1, 2), predicate=T.Broadcast(A[1] > 0, 2))", [A1]),
+        ("if T.Shuffle([T.Ramp(0, 1, 2)], [0]) > 0:\n    B[0] = A[0]", []),
+    ],
+)  # fmt: skip
+def test_each_access_is_noted_once(text: str, touches: list[tuple[str, int, bool]]) -> None:
+    """Those of the value, then those of indices and of the predicate, then the element, in the lanes that are on."""
+    assert [(a.tensor, a.index[0], a.write) for a in trace_all(body(text), ["A", "B"]).events] == touches
+    for name in "AB":
+        alone = [touch for touch in touches if touch[0] == name]
+        assert [(a.tensor, a.index[0], a.write) for a in trace_all(body(text), [name]).events] == alone
+
+
 def test_a_condition_stops_at_the_operand_that_decides() -> None:
     found = trace_all(body("for i in range(3):\n    if i > 0 and A[i] == 0:\n        B[i] = 1"), ["A", "B"])
     assert [(a.tensor, a.index[0]) for a in found.events] == [("A", 1), ("B", 1), ("A", 2), ("B", 2)]

@@ -22,6 +22,12 @@ PROVED = {
     "halves": "X: float32[n]\nY[i] = max(X[2 * i], X[2 * i + 1])",
     "clipped": "X: float32[5]\nI: int32[9]\nY[i] = X[max(min(I[i], 4), 0)]",
     "guarded": "X: float32[5]\nI: int32[9]\nY[i] = X[I[i]] if 0 <= I[i] < 5 else 0",
+    **{
+        f"a shared axis of {extent}": f"X = te.placeholder((8, 4), name='X')\nk = te.reduce_axis((0, {extent}), name='k')\n"
+        "A = te.compute((8,), lambda i: te.sum(X[i, k], axis=k), name='A')\n"
+        "B = te.compute((8,), lambda i: te.sum(X[7 - i, k] * A[i], axis=k), name='B')"
+        for extent in (1, 4)
+    },
     "recurrence": "A = te.placeholder((8,), name='A')\nS = te.placeholder((8,), name='S')\n"
     "init = te.compute((1,), lambda _: A[0])\nstep = te.compute((8,), lambda t: S[t - 1] + A[t])\n"
     "Y = te.scan(init, step, S, inputs=[A])",

@@ -330,6 +330,21 @@ def test_sizes_of_a_cell(size: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("number", "refused_from"),
+    [("(1 << 4000) * (1 << {} - 1)", 96), ("1 * (1 << {} - 1)", 4096), ("(1 << {} - 1) * (1 << 99)", 3997), ("(1 << 4000) + (1 << {} - 1)", 96),
+     ("3 << {}", 4095), ("1 << {}", 4096), ("8 ** {}", 1025), ("1 ** {}", 4097)],
+)  # fmt: skip
+def test_whole_numbers_of_more_than_4096_bits_are_refused(number: str, refused_from: int) -> None:
+    """By the bits that a result of numbers so long may have, before it is computed."""
+
+    def declare(n: int) -> Any:
+        return operator("f", f"X: int32[4]\nY[i] = X[i] + (({number.format(n)}) & 0)")
+
+    assert declare(refused_from - 1)
+    assert "too large for any data type" in str(refused(lambda: declare(refused_from)))
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [("range(4)", ""), ("range(1, 4)", ""), ("range(4, 4)", "from 4 to 4 is empty"), ("range(0)", "from 0 to 0 is empty"),
      ("range(5, 4)", "from 5 to 4 is empty"), ("range()", "`range(extent)` or `range(begin, end)`"),
@@ -463,12 +478,12 @@ def test_index_arithmetic_at_the_ends_of_its_type(size: int, factor: int, wraps:
 
 def test_index_arithmetic_of_sizes_that_are_not_known() -> None:
     """Nothing is said while a size may be anything; with its value it is as of any other number."""
-    for index in ("j - n", "j + n", "n - j", "j * n"):
+    for index in ("j - n", "j + n", "n - j", "j * n", "j - n - 1", "(j - n) * 2", "-n - j"):
         op = operator("f", f"X: int32[n, 4]\nY[j] = X[0, j] + ({index})")
         (size,) = op.symbols
         assert wrapping_indices(op, {}) == () and wrapping_indices(op, {size: 1 << 20}) == ()
         last = (1 << 31) - 1
-        assert bool(wrapping_indices(op, {size: last})) == (index in ("j + n", "j * n"))
+        assert bool(wrapping_indices(op, {size: last})) == (index in ("j + n", "j * n", "(j - n) * 2", "-n - j"))
 
 
 def test_operations_of_te_have_the_place_of_their_statement() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.operators import Operator, operator
+from tvmagic.operators.quick_call import quick_call
 from tvmagic.operators.scheduling import schedule
 
 ADD = "A: float32[{n}]\nB: float32[{n}]\nC[i] = A[i] + B[i]"
@@ -53,6 +54,28 @@ def test_several_outputs_have_their_shapes(monkeypatch: pytest.MonkeyPatch) -> N
     sums, twice = op(a)
     np.testing.assert_array_equal(sums, a.sum(1))
     np.testing.assert_array_equal(twice, 2 * a.T)
+
+
+F32 = np.dtype("float32")
+
+
+@pytest.mark.parametrize(
+    ("text", "outputs"),
+    [
+        ("X: float32[n, 4]\nY[j, i] = X[i, j]", [((4, (0, 0)), F32)]),
+        ("X: int8[n]\nW: int8[m, n]\nY[i, j] = W[i, j] + X[j]", [(((1, 0), (0, 0)), np.dtype("int8"))]),
+        ("X: float32[n]\nY[()] += X[i]\nZ[i] = X[i] * 2", [((), F32), (((0, 0),), F32)]),
+        ("X: float32[n]\ni: range(n + 1)\nY[i] = X[0] + i", None),
+        ("X: float32[n]\nZ[i] = X[i] * 2\nj: range(n - 1)\nY[i, j] = X[i] + X[j + 1]", None),
+        ("@T.prim_func\ndef f(X: T.Buffer((4,)), Y: T.Buffer((2, 2), strides=(3, 1))):\n    for i, j in T.grid(2, 2):\n        Y[i, j] = X[i]", None),
+        ("@T.prim_func\ndef f(X: T.Buffer((4,)), Y: T.Buffer((4,))):\n    for i in range(3):\n        Y[i] = X[i]", None),
+    ],
+)  # fmt: skip
+def test_outputs_whose_sizes_are_those_of_inputs(text: str, outputs: Any) -> None:
+    """Others, those with strides, and those of which elements stay without a value, are made the long way."""
+    op = operator("f", text)
+    op(*op.random_inputs())
+    assert quick_call(op.current, op.check_bounds).outputs == outputs
 
 
 def test_what_is_wrong_is_told_as_at_the_first_call() -> None:

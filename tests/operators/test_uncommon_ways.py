@@ -17,10 +17,11 @@ from tvmagic import te, tir
 from tvmagic.arith import Analyzer
 from tvmagic.codegen.target import resolved
 from tvmagic.errors import DiagnosticError, TVMagicError
-from tvmagic.ir import DataType, IntImm, IRModule
+from tvmagic.ir import DataType, For, IntImm, IRModule, ProducerRealize, ProducerStore, structural_equal
+from tvmagic.ir.query import nodes_of
 from tvmagic.notation.source import Source
-from tvmagic.operators import Operator, operator, peaks
-from tvmagic.operators.access import trace_all
+from tvmagic.operators import Operator, measure, operator, peaks
+from tvmagic.operators.access import trace_accesses, trace_all
 from tvmagic.operators.access_bounds import _elements
 from tvmagic.operators.analysis import read_before_written, written_buffers
 from tvmagic.operators.comparison import _with_tolerance, compare
@@ -34,14 +35,16 @@ from tvmagic.operators.numpy_stages import running_values, scan_parts
 from tvmagic.operators.operator import as_operator
 from tvmagic.operators.peaks import Peaks, kept_peaks, measured_peaks
 from tvmagic.operators.quiet import shared
-from tvmagic.operators.races import _marks, loops_of, place_of, races_of
+from tvmagic.operators.races import _marks, hint_of, loops_of, place_of, races_of
 from tvmagic.operators.running import run_python
-from tvmagic.operators.scheduling import schedule
+from tvmagic.operators.scheduling import program_of_schedule, schedule
 from tvmagic.operators.unfinished import _is_harmless, complete_statements, evaluated, schedule_names, tensor_names
 from tvmagic.operators.unwritten import left_unwritten
 from tvmagic.operators.verify import EQUAL, verify
 from tvmagic.script import from_source
 from tvmagic.te.error_bound import parts
+from tvmagic.te.error_functions import units_of
+from tvmagic.tir.analysis.races import find_races
 
 DENSE = "X: float32[8, 6]\nW: float32[4, 6]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = max(Y[i, j], 0)"
 
@@ -206,11 +209,14 @@ def test_an_edit_is_compared_with_the_step_that_it_changes() -> None:
     op = operator("dense", DENSE)
     version = schedule(op, "s[Z].unroll(s[Z].op.axis[1])")
     record = op.passes(version, code=False)
-    number = step_number(record, "Simplify:1")
+    number = step_number(record, "UnrollLoop")
     text = program_text(record, number)
     made = edit(version, number + 1, text.replace("T.max(", "T.min(", 1))
     before = unedited(made)
     assert before.operator is op and before.name == version.name
+    again = op.passes(before, code=False)
+    assert [step.name for step in again] == [step.name for step in record]
+    assert structural_equal(again.steps[-1].after, record.steps[-1].after)
     arrays = op.random_inputs(0)
     assert np.array_equal(before(*arrays), version(*arrays)) and not np.array_equal(made(*arrays), version(*arrays))
     source = Source("edited cell", "%%edit dense\n" + text.replace("T.max(", "T.mox(", 1))
@@ -288,6 +294,41 @@ def test_mistakes_of_schedule_cells(cell: str, message: str, place: Any) -> None
         assert error.span is not None and (error.span.line, error.span.column, error.span.end_column) == place
 
 
+@pytest.mark.parametrize(
+    ("cell", "loop"),
+    [
+        ("s[Y].split(s[Z].op.axis[0], 4)", "i"), ("s[Z].reorder(s[Z].op.axis[1], s[Y].op.reduce_axis[0])", None),
+        ("s[Y].vectorize(s[Y].op.axis[1])\ns[Y].vectorize(s[Z].op.axis[1])", "j"), ("s[Q].split(i, 4)", None), ("i = 3", None),
+    ],
+)  # fmt: skip
+def test_a_call_that_fails_shows_the_loops_before_it(cell: str, loop: str | None) -> None:
+    """With the loop of that name underlined in the stage that the error names."""
+    error = refused(lambda: schedule(operator("dense", DENSE), cell + "\ns[Y].split('no loop', 2)"))
+    if loop is None:
+        assert error.root is None and error.node is None
+    else:
+        found = error.node
+        assert isinstance(found, For) and found.loop_var.name == loop and isinstance(error.root, ProducerRealize)
+        assert {store.producer.op.name for store in nodes_of(found.body, ProducerStore)} == {"Y"}
+        assert found in nodes_of(error.root, For)
+
+
+@pytest.mark.parametrize(
+    ("cell", "hint"),
+    [
+        ("s[Y].split(q, 3)", "the loops of `Y` are `s[Y].op.axis` and `s[Y].op.reduce_axis`"),
+        ("a, b = s[Y].op.axis\ns[Y].split(q, 3)", "the loops of `Y` are `a`, `b`"),
+        ("s[Z].fuse(*s[Z].op.axis)\ns[Z].split(q, 3)", "the loops of `Z` are `i.j.fused`; a call gives those that it makes"),
+        ("M = Y\ns[M].split(q, 3)", "the tensors are `X`, `W`, `Y`, `Z`, `M`"),
+        ("s[Y].split(3 + len(q), 3)", "the tensors are `X`, `W`, `Y`, `Z`"),
+        ("sch.split(q, [2, 4])", ""),
+    ],
+)  # fmt: skip
+def test_what_loops_there_are_for_a_name_that_is_not_defined(cell: str, hint: str) -> None:
+    error = refused(lambda: schedule(operator("dense", DENSE), cell))
+    assert "name 'q' is not defined" in error.message and hint in (error.hint or "")
+
+
 def test_an_entry_that_is_there_is_taken() -> None:
     scope: dict[str, Any] = {"x": [1, 2]}
     text = "a, b = x\nc = x[-2]\nd = x[1]\n(e,) = x[:1]\nf, *g = x\nh = -x[+1]\n[i] = 'k'"
@@ -356,6 +397,10 @@ def test_only_the_first_instance_of_a_stage_is_traced() -> None:
     assert loops is not None
     whole = trace_all(loops.body, ["X", "W", "Z"], 10_000)
     assert len(whole.of("Z").events) >= 32 and whole.of("X").shape == [8, 6]
+    program = program_of_schedule(version.schedule)  # 8 rows of 4 elements, each set and then added to 6 times
+    assert len(trace_accesses(program, "X").events) == len(trace_accesses(program, "X", first_instance=True).events)
+    rows = [len(trace_accesses(program, "Y", 10_000, first_instance=first).events) for first in (False, True)]
+    assert rows == [8 * rows[1], rows[1]] and len(trace_accesses(program, "Y", 10_000).events) == rows[0]
 
 
 # ---------------------------------------------------------------------------- rare expressions
@@ -503,6 +548,19 @@ def test_a_check_runs_on_fine_and_on_coarse_inputs(monkeypatch: pytest.MonkeyPat
     assert op.check().ok and made == [False, True]
 
 
+def test_a_check_elsewhere_names_the_ways_that_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = operator("f", "X: float32[4]\nY[i] = X[i] + 1")
+    calls = [("one", lambda x: [x + 1]), ("two", lambda x: [x + 2]), ("three", lambda x: [x + np.float32(1)])]
+    for number, wrong in ((3, ("NOT equal when run by two",)), (1, ())):
+        monkeypatch.setattr(measure, "calls_elsewhere", lambda *_, n=number: calls[:n])
+        result = op.check(target="elsewhere")
+        assert result.ok is not bool(wrong)
+        assert result.notes == ("run by " + "; ".join(name for name, _ in calls[:number]), *wrong)
+    here = schedule(op, "", "here")
+    monkeypatch.setattr(type(here), "__call__", lambda self, x: x + 2)
+    assert not measure.check(here).ok and measure.check(here).notes == ()
+
+
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 def test_large_integers_are_compared_as_they_are(dtype: str) -> None:
     """Beyond 53 bits neighbours are the same float64."""
@@ -541,6 +599,33 @@ def test_errors_of_roundings_in_javascript(dtype: str, times: int) -> None:
     assert numbers == ([relative, absolute] if absolute > 1e-44 else [relative])
     assert writer.rounding(DataType(dtype), "x", times) == f"err(x, {writer.unit(DataType(dtype), times)})"
     assert writer.rounding(DataType(dtype), "x") == writer.rounding(DataType(dtype), "x", 2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_errors_of_waves_in_javascript(name: str, dtype: str) -> None:
+    """As many units as in float64, where the values of NumPy, too, are off."""
+    units = units_of(name, DataType("float64"))
+    text = javascript(operator("f", f"X: {dtype}[4]\nY[i] = {name}(X[i])"), {}, bounds=True)
+    assert repr(ExpressionWriter.relative(DataType(dtype), units)) in text
+
+
+HINTS = {  # what iterations of a loop over `i` do, and the hint for their race
+    "Y[0] = Y[0] + X[i]": "summed up over `i`", "Y[0] = T.max(X[i], Y[0])": "summed up over `i`", "Y[0] = X[i]": "leave `i` serial",
+    "Y[i] = Y[i + 1]": "leave `i` serial", "Y[i + 1] = Y[i] + X[0]": "leave `i` serial", "Y[i + 1] = X[i]\n    Y[0] = X[0] + Y[i]": "leave `i` serial",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", HINTS)
+@pytest.mark.parametrize(
+    ("kind", "word"), [("parallel(7)", "parallelize"), ("thread_binding(7, thread='blockIdx.x')", "bind")]
+)
+def test_hints_of_races(body: str, kind: str, word: str) -> None:
+    """Two stores of sums to one element make partial results possible; a store and a load do not."""
+    found = [race for race in find_races(function(f"for i in T.{kind}:\n    {body}")) if race.certain]
+    assert found
+    for race in found:
+        assert HINTS[body] in hint_of(race) and word in hint_of(race)
 
 
 RUNNING = {  # which scans of rows are running sums of `X`, or products, or extremes

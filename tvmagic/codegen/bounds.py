@@ -35,10 +35,10 @@ def check_access(context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr,
         before = _before(context, emitter, buffer.data) if strided else "0"
     first, last, inside = [], [], "true"
     counted = _from_begin(buffer, indices)
-    if before == "0" and all(_is_inside(emitter, index, extent) for index, extent in zip(counted, extents)):
+    if all(_is_inside(emitter, index, extent) for index, extent in zip(counted, extents)):
         extents = []
     for index, extent in zip(counted, extents):
-        for position, low_values in _ends(emitter, index, active if index.dtype.lanes == lanes > 1 else None):
+        for position, low_values in _ends(emitter, index, active if index.dtype.lanes == lanes else None):
             (first if low_values else last).append(position)
             ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, position, before)}, {extent}")
             inside = ok if inside == "true" else emitter.out.op(f"and i1 {inside}, {ok}")
@@ -47,7 +47,7 @@ def check_access(context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr,
         site = context.site("bounds", node, buffer=buffer, values=(len(first), len(last), len(extents)))
         emitter.fail_unless(inside, site, [*first, *last, *extents])
     if memory is not None and moved:
-        _check_place(context, emitter, node, indices, active, memory)
+        _check_place(context, emitter, node, indices, predicate, memory)
 
 
 def _or_idle(emitter: Any, inside: str, predicate: str | None = None, lanes: int = 1) -> str:
@@ -61,7 +61,10 @@ def _or_idle(emitter: Any, inside: str, predicate: str | None = None, lanes: int
 
 
 def _is_inside(emitter: Any, index: PrimExpr, extent: str) -> bool:
-    """Whether an index is known to be below `extent`, an i64, before the program runs."""
+    """Whether an index is known to be below `extent`, an i64, before the program runs.
+
+    Never of the memory of a strided argument, whose size is computed: there, places may lie before the pointer.
+    """
     return extent[0] != "%" and emitter.intervals.inside(index, int(extent))
 
 
@@ -77,17 +80,17 @@ def _from_begin(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr
 
 
 def _check_place(
-    context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr, ...], active: str | None, memory: str
+    context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr, ...], predicate: str | None, memory: str
 ) -> None:
     """Stop where the flat place of an access is outside the `memory` elements behind its pointer."""
     index = emitter.flat_index(node.buffer, indices)
-    before = _before(context, emitter, node.buffer.data)
-    if before == "0" and _is_inside(emitter, index, memory):
+    if _is_inside(emitter, index, memory):
         return
+    before = _before(context, emitter, node.buffer.data)
     what = f"{'store to' if isinstance(node, BufferStore) else 'load from'} buffer `{node.buffer.name}`"
-    for place, _ in _ends(emitter, index, active if index.dtype.lanes > 1 else None):
+    for place, _ in _ends(emitter, index, emitter.mask if predicate is None else predicate):
         ok = emitter.out.op(f"icmp ult i64 {_moved(emitter, place, before)}, {memory}")
-        ok = _or_idle(emitter, ok)
+        ok = _or_idle(emitter, ok, predicate, index.dtype.lanes)
         emitter.fail_unless(ok, context.site("region", node, what), [place, "1", memory])
 
 
@@ -97,7 +100,7 @@ def check_index(context: Any, emitter: Any, call: Any, value: str) -> None:
     if emitter.void:
         return
     extent = _wide(emitter, size)
-    active = emitter.mask if index.dtype.lanes == emitter.mask_lanes > 1 else None
+    active = emitter.mask if index.dtype.lanes == emitter.mask_lanes else None
     ends = [
         place
         for place, _ in _ends_of(

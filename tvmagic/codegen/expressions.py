@@ -222,10 +222,8 @@ class ExpressionEmitter(LaneMasks, Visitor):
         """The vector of the scalars; the scalar itself if there is one."""
         if len(scalars) == 1:
             return scalars[0]
-        if len(scalars) <= _JOINED:
-            return self._inserted(scalars, dtype, len(scalars))
-        parts = [self._inserted(scalars[i : i + _JOINED], dtype, _JOINED) for i in range(0, len(scalars), _JOINED)]
-        lanes = _JOINED
+        lanes = min(_JOINED, len(scalars))
+        parts = [self._inserted(scalars[i : i + lanes], dtype, lanes) for i in range(0, len(scalars), lanes)]
         while len(parts) > 1:
             pairs = itertools.zip_longest(parts[::2], parts[1::2], fillvalue="poison")
             kept = min(2 * lanes, len(scalars))  # of the last pair, what is beyond the scalars is left out

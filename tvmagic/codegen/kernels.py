@@ -147,7 +147,7 @@ def kernel_functions(func: PrimFunc, name: str) -> list[PrimFunc]:
     A function that is one kernel keeps its name.
     """
     kernels, steps = divided(func, name)
-    if len(kernels) == 1 and steps == (Launch(kernels[0]),):
+    if len(steps) == 1 and isinstance(steps[0], Launch):
         return [func]
     made: list[PrimFunc] = []
     known = {*func.params, *(buffer.data for buffer in func.buffer_map.values())}

@@ -193,9 +193,6 @@ class MemoryEmitter(ExpressionEmitter):
         predicate = self._lane_mask(
             node.predicate, node.dtype.lane_code // buffer.dtype.lane_code, buffer.dtype.lane_code
         )
-        if predicate is not None and self.context.check_bounds and node.dtype.lane_code != 1:
-            with self.masked(predicate, node.dtype.lane_code // buffer.dtype.lane_code):
-                return self._load(node, predicate)
         return self._load(node, predicate)
 
     def volatile(self, buffer: Buffer, word: str, predicate: str | None) -> str:

@@ -18,7 +18,7 @@ from tvmagic.codegen.scattered import loops_that_scatter
 from tvmagic.codegen.size_counts import check_loop_counts
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, helper
-from tvmagic.codegen.target import Target, cpu_and_features, has_feature, has_fma
+from tvmagic.codegen.target import Target, cpu_and_features, has_avx512, has_fma
 from tvmagic.codegen.target.systems import system_of_triple
 from tvmagic.codegen.types import llvm_type, memory_type
 from tvmagic.codegen.work_estimate import Work
@@ -76,7 +76,6 @@ class ModuleContext:
         self.threads = GpuThreads(self)
         self.family = self.target.family
         self.target_triple = cpu_and_features(self.target)[0]
-        self.has_avx512 = has_feature(self.target, "avx512f")
         self.debug: Any = None
         if self.with_debug:
             from tvmagic.codegen.debug import DebugInfo
@@ -87,6 +86,11 @@ class ModuleContext:
     def has_fma(self) -> bool:
         """Whether a multiply-add is one instruction."""
         return has_fma(self.target)
+
+    @cached_property
+    def has_avx512(self) -> bool:
+        """Whether there are x86's vectors of 512 bits."""
+        return has_avx512(self.target)
 
     # ------------------------------------------------------------------ names and metadata
 
@@ -361,7 +365,7 @@ def note_fixed_vectors(context: ModuleContext) -> None:
     wide = [
         int(n) for text in context.text.functions for n in re.findall(r"<(\d+) x (?:float|double|half|i\d+)>", text)
     ]
-    if context.target.sve_bits == 128 and max(wide, default=0) > 1:
+    if context.target.sve_bits == 128 and wide:
         lanes = max(wide)
         note(
             "vectors",

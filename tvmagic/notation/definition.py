@@ -148,7 +148,7 @@ class Definition(IndexRanges):
                 names = over[0] if len(over) == 1 else f"({', '.join(over)})"
                 refuse_sum_of_bools(self, value, f"max({ast.unparse(value)}, over={names})")
             result = getattr(te, reduction)(result, axis=list(reduced.values()))
-            result.span = result.span or self.source.span(value)
+            result.span = self.source.span(value)
             return result
 
         return self._compute(name, axes, compute)

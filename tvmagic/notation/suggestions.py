@@ -361,12 +361,8 @@ def tensor_hint(tensor: ast.Name, value: ast.expr, tensors: Mapping[str, Any]) -
             ):
                 over = _over([_INDICES[axis] for axis in _axes(node, len(shape))])
                 return f"write `{called}({tensor.id}[{', '.join(_INDICES[: len(shape)])}], over={over})`"
-            case (
-                ast.Call(func=ast.Name(id="len"), args=[ast.Name() as owner])
-                | ast.Attribute(value=ast.Name() as owner, attr="shape")
-            ):
-                if owner is tensor:
-                    return f"write the size itself, a number or a name: `{tensor.id}` has the sizes {', '.join(map(str, shape))}"
+            case ast.Attribute(value=owner, attr="shape") if owner is tensor:
+                return f"write the size itself, a number or a name: `{tensor.id}` has the sizes {', '.join(map(str, shape))}"
     return f"write `{tensor.id}[{', '.join(_INDICES[: len(shape)])}]`"
 
 

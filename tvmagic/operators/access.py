@@ -34,12 +34,13 @@ from tvmagic.ir import (
     Ramp,
     Select,
     SeqStmt,
+    Shuffle,
     Stmt,
     Var,
     Visitor,
     handles,
 )
-from tvmagic.ir.meaning import NUMBERS, compute
+from tvmagic.ir.meaning import compute
 from tvmagic.ir.query import callee
 
 __all__ = ["Access", "Accesses", "Trace", "trace_accesses", "trace_all"]
@@ -150,6 +151,7 @@ class _Uses(Visitor):
         if isinstance(node, (BufferLoad, BufferStore, ProducerLoad, ProducerStore)) and _name_of(node) in self.names:
             self.relevant.update(id(n) for n in self.above)
             self.note(node.indices)
+            self.note((getattr(node, "predicate", None),))
             touched: Any = node
             owner = touched.producer if hasattr(touched, "producer") else touched.buffer
             self.sizes[_name_of(node)] = list(owner.shape)
@@ -213,11 +215,18 @@ class _Tracer(Visitor):
         return value[0] if isinstance(value, tuple) else int(value)
 
     def touch(self, node: Any, write: bool) -> None:
+        """Note the elements of a load or a store, after what their indices and its predicate read."""
         indices = [self.visit(i) for i in node.indices]
+        predicate = getattr(node, "predicate", None)
+        on = True if predicate is None else self.visit(predicate)
+        if _name_of(node) not in self.names:
+            return
         lanes = max((len(i) for i in indices if isinstance(i, tuple)), default=1)
         consumer, tensor, now = "" if write else self.consumer, _name_of(node), self.statement_now
         loops = tuple(self.values[v] for v in self.loops) if now >= 0 else ()
         for lane in range(lanes):
+            if not (on[lane] if isinstance(on, tuple) else on):
+                continue
             if len(self.events) >= self.limit:
                 self.complete = False
                 raise _Done
@@ -246,8 +255,7 @@ class _Tracer(Visitor):
     def store(self, node: Any) -> None:
         self.consumer, self.statement_now = _name_of(node), self.numbered(node)
         self.visit(node.value)
-        if self.consumer in self.names:
-            self.touch(node, True)
+        self.touch(node, True)
         self.statement_now = -1
 
     def numbered(self, node: Any) -> int:
@@ -326,11 +334,18 @@ class _Tracer(Visitor):
     def var(self, node: Var) -> Any:
         return self.values.get(node, self.size)
 
-    @handles(PrimExpr)
-    def expression(self, node: Any) -> Any:
-        """Of what is not an operator on numbers the parts alone count, for what they access."""
-        operands = [self.visit(getattr(node, n)) for n in ("a", "b") if hasattr(node, n)]
-        return _lanewise(node, *operands) if type(node) in NUMBERS else 0
+    @handles(BinaryOp)
+    def operation(self, node: BinaryOp) -> Any:
+        return _lanewise(node, self.visit(node.a), self.visit(node.b))
+
+    @handles(Shuffle)
+    def shuffle(self, node: Shuffle) -> Any:
+        lanes: list[Any] = []
+        for vector in node.vectors:
+            value = self.visit(vector)
+            lanes += value if isinstance(value, tuple) else (value,) * vector.dtype.lanes
+        picked = [lanes[self.number(index)] for index in node.indices]
+        return tuple(picked) if len(picked) > 1 else picked[0]
 
     @handles(Ramp)
     def ramp(self, node: Ramp) -> Any:
@@ -375,10 +390,7 @@ class _Tracer(Visitor):
 
     @handles(BufferLoad, ProducerLoad)
     def load(self, node: Any) -> Any:
-        for index in node.indices:
-            self.visit(index)
-        if _name_of(node) in self.names:
-            self.touch(node, False)
+        self.touch(node, False)
         return 0
 
 

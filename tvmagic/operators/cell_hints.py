@@ -104,10 +104,10 @@ def _loops_of_blocks(name: str, sch: Any) -> Iterator[tuple[str, str]]:
 def _loops_taken(name: str, scope: Mapping[str, Any], statement: str) -> str | None:
     """The loops of the stage `s[T]` whose call takes `name`: those that the cell has named, and how the others are named."""
     s, taken = scope.get("s"), re.search(rf"\bs\[[\"']?(\w+)[\"']?\]\.\w+\([^()]*\b{re.escape(name)}\b", statement)
-    stage = (
-        next((st for st in s.stages if st.op.name == taken[1]), None) if taken and isinstance(s, TeSchedule) else None
-    )
-    if taken is None or stage is None:
+    if taken is None or not isinstance(s, TeSchedule):
+        return None
+    stage = next((st for st in s.stages if st.op.name == taken[1]), None)
+    if stage is None:
         return None
     leaves = {id(iv) for iv in stage.leaf_iter_vars}
     named = [f"`{n}`" for n, value in scope.items() if id(value) in leaves and not n.startswith("_")]

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 from tvmagic import te
 from tvmagic.driver import default_passes, schedule_to_module
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import AttrStmt, BufferStore, For, IRModule, IterVar, PrimFunc, Span, pre_order_visit
+from tvmagic.ir import (
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    For,
+    IRModule,
+    IterVar,
+    PrimFunc,
+    Span,
+    pre_order_visit,
+    structural_equal,
+)
 from tvmagic.operators.midway import Edited, flat_passes
 from tvmagic.passes import Sequential
 from tvmagic.tir.analysis.races import Race, find_races
@@ -117,7 +128,11 @@ def _updates(store: BufferStore) -> bool:
     found: list[Any] = []
 
     def look(node: Any) -> None:
-        if getattr(node, "buffer", None) is store.buffer:
+        if (
+            isinstance(node, BufferLoad)
+            and node.buffer is store.buffer
+            and structural_equal(node.indices, store.indices)
+        ):
             found.append(node)
 
     pre_order_visit(store.value, look)

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
-from tvmagic.codegen.target.families import NVPTX, AArch64, Family, OpenCL, RiscV, family_of, family_of_triple
+from tvmagic.codegen.target.families import NVPTX, X86, AArch64, Family, OpenCL, RiscV, family_of, family_of_triple
 from tvmagic.codegen.target.host import host_cpu, host_triple
 from tvmagic.codegen.target.kinds import KINDS, TargetKind
 from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
@@ -489,25 +489,37 @@ def layout_of(target: Target) -> tuple[str, str]:
     return triple, _layout(triple, cpu, features, int(target.attrs.get("opt-level", 3)))
 
 
+# LLVM is asked what a processor has, as `haswell` has a multiply-add without naming it.
+_MULTIPLY_ADD = """
+    declare float @llvm.fmuladd.f32(float, float, float)
+    define float @f(float %a, float %b, float %c) {
+      %r = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
+      ret float %r
+    }"""
+_WIDE_ADD = """
+    define <16 x float> @f(<16 x float> %a, <16 x float> %b) "min-legal-vector-width"="512" {
+      %r = fadd <16 x float> %a, %b
+      ret <16 x float> %r
+    }"""
+
+
 def has_fma(target: Target) -> bool:
-    """Whether the machine has an instruction for a multiply-add: LLVM is asked, as `haswell` has one without naming it."""
-    triple, cpu, features = _checked(target)
-    return _has_fma(triple, cpu, features)
+    """Whether the machine has an instruction for a multiply-add."""
+    return re.search(r"\b(v?fn?m(add|a)|fma)", _assembly(_MULTIPLY_ADD, *_checked(target))) is not None
+
+
+def has_avx512(target: Target) -> bool:
+    """Whether the machine has x86's vectors of 512 bits."""
+    return isinstance(target.family, X86) and "%zmm" in _assembly(_WIDE_ADD, *_checked(target))
 
 
 @lru_cache
-def _has_fma(triple: str, cpu: str, features: str) -> bool:
+def _assembly(text: str, triple: str, cpu: str, features: str) -> str:
+    """What LLVM makes of a function for a processor."""
     import llvmlite.binding as llvm
 
-    machine = _machine(triple, cpu, features, 3)
-    text = f"""target triple = "{triple}"
-    declare float @llvm.fmuladd.f32(float, float, float)
-    define float @f(float %a, float %b, float %c) {{
-      %r = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
-      ret float %r
-    }}"""
-    assembly = machine.emit_assembly(llvm.parse_assembly(text, llvm.create_context()))
-    return re.search(r"\b(v?fn?m(add|a)|fma)", assembly) is not None
+    module = llvm.parse_assembly(f'target triple = "{triple}"{text}', llvm.create_context())
+    return _machine(triple, cpu, features, 3).emit_assembly(module)
 
 
 def has_feature(target: Target, name: str) -> bool:
