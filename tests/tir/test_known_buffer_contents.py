@@ -353,3 +353,35 @@ def test_rows_that_are_stored_as_vectors():
         GRID,
         **VALUES,
     )
+
+
+@pytest.mark.parametrize(
+    ("stores", "holds", "loops"),
+    [
+        ("for r in range(8): A[r, 0:8] = T.Broadcast(r, 8)", "A[i, j] == i", (8, 8)),
+        ("for r in range(8): A[r, 0:8] = T.Ramp(r, 3, 8)", "A[i, j] == j * 3 + i", (8, 8)),
+        ("for r in range(4): A[r * 2, T.Ramp(1, 2, 4)] = T.Ramp(r, 1, 4)", "A[i * 2, j * 2 + 1] == i + j", (4, 4)),
+        ("for r in range(8): A[7 - r, T.Ramp(7, -1, 8)] = T.Ramp(r, 1, 8)", "A[i, j] == 14 - i - j", (8, 8)),
+        ("for r, q in T.grid(8, 2): A[r, q * 4:q * 4 + 4] = T.Broadcast(q + r, 4)", "A[i, j] == j // 4 + i", (8, 8)),
+    ],
+)
+def test_rows_that_loops_store_as_vectors(stores, holds, loops):
+    """Are known in all of their elements, and no more than theirs are."""
+    text = "for i, j in T.grid({}, {}):"
+    decided(stores, holds, "B[i, j] = 1", text.format(*loops), head=GRID)
+    rows = stores.replace("range(", "range(1, ").replace("grid(8, ", "grid(7, ")
+    before = f"{rows}\n{text.format(*loops)}\n  if {holds}:\n    B[i, j] = 1"
+    simplified(before, None, GRID)
+
+
+@pytest.mark.parametrize("row", ["0", "3", "n"])
+@pytest.mark.parametrize("column", [2, 3])
+def test_lanes_that_store_in_one_element(row, column):
+    """Overwrite it; which of their values it holds is open."""
+    lanes = f"A[{row}, T.Broadcast(2, 4)] = T.Ramp(5, 1, 4)"
+    removed(f"A[{row}, {column}] = 1\n{lanes}", lanes if column == 2 else None, GRID)
+    removed(f"A[4, 2] = 1\n{lanes}", None, GRID)
+    simplified(f"A[{row}, 2] = 1\n{lanes}\nif A[{row}, 2] == 1: B[0, 0] = 1", None, GRID)
+    simplified(
+        f"A[{row}, 3] = 1\n{lanes}\nif A[{row}, 3] == 1: B[0, 0] = 1", f"A[{row}, 3] = 1\n{lanes}\nB[0, 0] = 1", GRID
+    )

@@ -80,6 +80,11 @@ def test_only_accesses_in_a_loop_are_carried_by_it(place: str, carried: dict[str
         ("A[i] = B[i]\nB[i] = A[i]", 0), ("A[i + 1] = B[i]\nB[i] = A[i]", 0), ("B[i] = A[i + 1]\nA[i] = B[i]", 0), ("A[i] = A[i + 1]", 0), ("A[i + 1] = A[i]", 1),
         ("if n < 3:\n    A[i + 1] = B[i]\nelse:\n    B[i] = A[i + 1]\nB[i + 1] = A[i]", 2),
         ("for k in range(2):\n    A[i] = A[i + 1]", 1), ("for k in range(2):\n    A[i * 2 + k] = B[i]", 0), ("for k in range(2):\n    A[i + k] = B[i]", 1),
+        # a statement that runs lane by lane is a serial loop of its own, which may run several times
+        ("if i < n:\n    A[i + 1] = A[i]", 0), ("for k in range(2):\n    if i < n:\n        A[i + 1] = A[i]", 1), ("if i < n:\n    for k in range(2):\n        A[i + 1] = A[i]", 0),
+        ("if i < n:\n    A[i + 1] = 1\nif i < n:\n    B[i] = A[i]", 1), ("B[i] = 3\nif i < n:\n    A[i + 1] = A[i]", 0), ("if i < n:\n    A[i] = A[i + 1]\nA[i + 1] = 3", 1),
+        ("if i < n:\n    A[0] = i", 0), ("A[0] = i", 0), ("A[n] = i", 0), ("if i < n:\n    A[n] = i", 0), ("for k in range(n):\n    A[n] = k", 1), ("for k in range(2):\n    A[0] = i", 1), ("if i < n:\n    B[i] = A[0]\nelse:\n    A[0] = B[i + 1]", 0),
+        ("for k in range(1):\n    A[i + 1] = B[i]\nB[i] = A[i]", 0), ("for k in range(3):\n    B[i] = A[i + k]\nA[i] = B[i]", 0), ("for k in range(3):\n    B[i] = A[i]\n    A[i + 1] = k", 1),
     ],
 )  # fmt: skip
 def test_lanes_that_meet(body: str, races: int) -> None:

@@ -287,12 +287,15 @@ class _ConditionEliminator(Mutator):
 
 
 class _ThreadBranch(StmtMutator):
-    """Asks the condition once inside the innermost thread axis."""
+    """Asks `condition` once inside the innermost thread axis; if it holds, all of `conditions` have the value `known`.
+
+    TVM takes them to be true there, even if the part is that in which they are false.
+    """
 
     innermost: bool  # whether there was none inside the last one
 
-    def __init__(self, conditions: set[PrimExpr], condition: PrimExpr) -> None:
-        self.conditions, self.condition = conditions, condition
+    def __init__(self, conditions: set[PrimExpr], known: bool, condition: PrimExpr) -> None:
+        self.eliminator, self.condition = _ConditionEliminator(conditions, known), condition
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:
@@ -301,7 +304,7 @@ class _ThreadBranch(StmtMutator):
         self.innermost = True
         new = self.visit_children(node)
         if self.innermost:
-            sure = _ConditionEliminator(self.conditions, True).visit(node.body)
+            sure = self.eliminator.visit(node.body)
             new = node.replace(body=IfThenElse(self.condition, sure, node.body, node.span))
         self.innermost = False
         return new
@@ -379,7 +382,7 @@ class _Partitioner(StmtMutator):
             note("partition", f"loop `{var.name}` is split", node=node, loop=var.name, begin=begin, end=end)
         if thread:
             condition = self._between(var, begin, end, low, high)
-            return convert_ssa(_ThreadBranch(conditions, condition).visit(node))
+            return convert_ssa(_ThreadBranch(conditions, holds, condition).visit(node))
         if node.kind in _CONSTANT_KINDS and not all(isinstance(e, IntImm) for e in (begin - low, end - begin, rest)):
             return None
         # 5. three loops, of which some may be left out

@@ -231,22 +231,22 @@ def _versions(buffer: Buffer, parts: Sequence[_Part], doubled: bool) -> int:
     return max(count, 2) if doubled else count
 
 
-# Intrinsics that take a pointer and how far behind it they begin: the places of the pointers among the arguments, that
-# of the distance behind each of them, and how many elements it counts in (a fragment has 256 of them, as in TVM).
+# Intrinsics that take pointers and how far behind each they begin: the places of a pointer and of that distance among the
+# arguments, and how many elements the distance counts in (a fragment has 256 of them, as in TVM).
 _FRAGMENT = 256
-_BEHIND_POINTERS: dict[str, tuple[Sequence[int], int, int]] = {
-    "tir.tvm_access_ptr": ((1,), 1, 1),
-    "tir.tvm_load_matrix_sync": ((0,), 4, _FRAGMENT),
-    "tir.tvm_store_matrix_sync": ((0,), 4, _FRAGMENT),
-    "tir.tvm_fill_fragment": ((0,), 4, _FRAGMENT),
-    "tir.tvm_mma_sync": ((0, 2, 4, 6), 1, _FRAGMENT),
-    "tir.ptx_mma": ((6, 8, 10), 1, 1),
-    "tir.ptx_ldmatrix": ((3,), 1, 1),
+_POINTERS: dict[str, Sequence[tuple[int, int, int]]] = {
+    "tir.tvm_access_ptr": [(1, 2, 1)],
+    "tir.tvm_load_matrix_sync": [(0, 4, _FRAGMENT)],
+    "tir.tvm_store_matrix_sync": [(0, 4, _FRAGMENT)],
+    "tir.tvm_fill_fragment": [(0, 4, _FRAGMENT)],
+    "tir.tvm_mma_sync": [(place, place + 1, _FRAGMENT) for place in (0, 2, 4, 6)],
+    "tir.ptx_mma": [(place, place + 1, 1) for place in (6, 8, 10)],
+    "tir.ptx_ldmatrix": [(3, 4, 1)],
 }
 
 
-def _pointers(call: Call) -> tuple[Sequence[int], int, int]:
-    return _BEHIND_POINTERS.get(callee(call), ((), 0, 1))
+def _pointers(call: Call) -> Sequence[tuple[int, int, int]]:
+    return _POINTERS.get(callee(call), ())
 
 
 class _Versioned(Mutator):
@@ -289,15 +289,14 @@ class _Versioned(Mutator):
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
         node = self.visit_children(node)
-        places, distance, unit = _pointers(node)
-        args = list(node.args)
-        for place in places:
+        args, pointers = list(node.args), _pointers(node)
+        for place, distance, unit in pointers:
             buffer = self.by_data.get(args[place])
             if buffer is not None:
                 new = self.buffers[buffer]
                 size = ops.floordiv(_elements(new), unit)
-                args[place + distance] = args[place + distance] + self._version(new.shape[0]) * size
-        return node.with_(args=tuple(args)) if places else node
+                args[distance] = args[distance] + self._version(new.shape[0]) * size
+        return node.with_(args=tuple(args)) if pointers else node
 
 
 def _elements(versions: Buffer) -> PrimExpr:
@@ -465,8 +464,7 @@ class _WithoutKnownPointers(Mutator):
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:
-        places, _, _ = _pointers(node)
-        known = [i for i in places if node.args[i] is self.buffer.data]
+        known = [place for place, _, _ in _pointers(node) if node.args[place] is self.buffer.data]
         node = self.visit_children(node)
         if not known:
             return node

@@ -181,6 +181,10 @@ def constant_bits(node: Allocate) -> int:
     return bits
 
 
+def _size(entry: _Entry) -> int:
+    return entry.bits
+
+
 class _Planner:
     """Decides which allocations share memory, and where that memory is allocated."""
 
@@ -189,16 +193,15 @@ class _Planner:
         self.entries: list[_Entry] = []
         self.entry_of: dict[Var, _Entry] = {}
         self.scope: Stmt | None = None
-        # free memory of known size, ordered by it; and of unknown size
-        self.free_sized: list[tuple[int, int, _Entry]] = []
+        # free memory of known size, ordered by it and then by when it became free; and of unknown size
+        self.free_sized: list[_Entry] = []
         self.free_symbolic: list[_Entry] = []
-        self.freed = 0
 
     def plan(self, events: list[_Event], allocs: dict[Var, tuple[Allocate, int]]) -> None:
         births, deaths = _lifetimes(events)
         in_place: set[Var] = set()
         for i, event in enumerate(events):
-            begin = i + event.pair if event.pair < 0 else i
+            begin = i + min(event.pair, 0)
             if event.pair >= 0:
                 for var in births.get(i, ()):
                     alloc = allocs[var][0]
@@ -240,7 +243,7 @@ class _Planner:
         if self.scope is None:
             self.scope = stmt
         elif self.scope is stmt:
-            self.free_sized = [f for f in self.free_sized if f[2].attach is not stmt]
+            self.free_sized = [e for e in self.free_sized if e.attach is not stmt]
             self.free_symbolic = [e for e in self.free_symbolic if e.attach is not stmt]
             self.scope = None
 
@@ -262,11 +265,11 @@ class _Planner:
     def _free_sized(self, alloc: Allocate, scope: str, bits: int) -> _Entry | None:
         """Free memory for a known size: the smallest that is large enough, else the largest smaller one."""
         free = self.free_sized
-        middle = bisect.bisect_left(free, (bits,))
-        last = bisect.bisect_right(free, (bits * MATCH_RANGE, self.freed + 1))
-        first = bisect.bisect_left(free, (bits // MATCH_RANGE,))
+        middle = bisect.bisect_left(free, bits, key=_size)
+        last = bisect.bisect_right(free, bits * MATCH_RANGE, key=_size)
+        first = bisect.bisect_left(free, bits // MATCH_RANGE, key=_size)
         for i in (*range(middle, last), *range(middle - 1, first - 1, -1)):
-            entry = free[i][2]
+            entry = free[i]
             if entry.attach is not self.scope or entry.scope != scope:
                 continue
             if i < middle and entry.element is not alloc.dtype.element_of:
@@ -287,8 +290,7 @@ class _Planner:
         if entry.in_registers or any(len(alloc.extents) != 1 for alloc in entry.allocs):  # a layout of its own
             return
         if entry.bits:
-            self.freed += 1
-            bisect.insort(self.free_sized, (entry.bits, self.freed, entry))
+            bisect.insort(self.free_sized, entry, key=_size)
         else:
             self.free_symbolic.append(entry)
 
@@ -303,7 +305,7 @@ def _lifetimes(events: list[_Event]) -> tuple[dict[int, list[Var]], dict[int, li
         for var in event.touched:
             if var not in seen:
                 seen.add(var)
-                deaths.setdefault(i + event.pair if event.pair < 0 else i, []).append(var)
+                deaths.setdefault(i + event.pair, []).append(var)
     seen.clear()
     for i, event in enumerate(events):
         if event.pair < 0:

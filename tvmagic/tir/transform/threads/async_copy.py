@@ -118,8 +118,10 @@ def _factor(source: Buffer, target: Buffer) -> IntImm | None:
     They differ only if the target is a part of merged dynamic memory, whose pointer is one to bytes.
     """
     read, stored = _pointed_to(source), _pointed_to(target)
-    if read is stored or read is None or stored is None:
-        return None if read is None or stored is None else IntImm("int32", 1)
+    if read is None or stored is None:
+        return None
+    if read is stored:
+        return IntImm("int32", 1)
     if stored != "uint8" or target.scope() != "shared.dyn":
         return None
     return IntImm("int32", read.bits * read.lanes // 8)

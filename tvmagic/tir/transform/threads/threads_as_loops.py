@@ -390,10 +390,10 @@ def _thread_loop(axis: _Axis, body: Stmt) -> Stmt:
     """`body` for each thread of an axis; for the first ones only, if it is a branch that the others skip."""
     extent = axis.extent
     if isinstance(body, IfThenElse) and body.else_case is None and isinstance(extent, IntImm):
-        condition, active = strip_likely(body.condition), -1
+        condition, active = strip_likely(body.condition), 0
         if isinstance(condition, (LT, EQ)) and condition.a is axis.var and isinstance(condition.b, IntImm):
-            active = condition.b.value if isinstance(condition, LT) else 1 - condition.b.value
-        if active == 1 or 0 < active <= extent.value and isinstance(condition, LT):
+            active = condition.b.value if isinstance(condition, LT) else int(condition.b.value == 0)
+        if 0 < active <= extent.value:
             extent, body = IntImm(extent.dtype, active), body.then_case
     return For(axis.var, IntImm(axis.var.dtype, 0), extent, ForKind.SERIAL, body, span=body.span)
 
