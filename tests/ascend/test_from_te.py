@@ -33,7 +33,7 @@ def run_both(op: Operator, threads: int = 2) -> None:
     assert str(ascend.parse_graph(str(graph))) == str(graph)
 
 
-@pytest.mark.parametrize("name", every(2, CELLS))
+@pytest.mark.parametrize("name", every(3, CELLS))
 def test_cells_equal_their_reference(name: str) -> None:
     run_both(operator(name, CELLS[name]))
 

@@ -129,7 +129,7 @@ def test_a_good_schedule_has_no_finding(name: str) -> None:
 INSTANT = ["mm", "mmt", "add", "rows", "small", "blur", "heavy", "mv", "bytes"]
 
 
-@pytest.mark.parametrize(("target", "name"), every(2, itertools.product(TARGETS, INSTANT)))
+@pytest.mark.parametrize(("target", "name"), every(3, itertools.product(TARGETS, INSTANT)))
 def test_an_instant_schedule_has_no_finding(target: str, name: str) -> None:
     op = kernel(name)
     text, _ = auto_source(op, TARGETS[target])

@@ -106,7 +106,7 @@ def checked(text: str, target: Any = None, sizes: int = 21) -> Any:
     return instant
 
 
-@pytest.mark.parametrize("name", every(3, CELLS))
+@pytest.mark.parametrize("name", every(4, CELLS))
 def test_results_are_right(name: str) -> None:
     checked(CELLS[name])
 

@@ -52,7 +52,7 @@ def check(bench: Bench, trace: Any) -> None:
     bench.check(bench.build(Candidate({"trace": trace})), 60.0, 60.0, None)
 
 
-@pytest.mark.parametrize("name", every(2, CELLS))
+@pytest.mark.parametrize("name", every(3, CELLS))
 def test_random_schedules_and_their_changes_are_right(name: str) -> None:
     op, draw = operator(name, CELLS[name]), random.Random(2)
     bench = Bench(Problem.load(io.BytesIO(Problem.of(op, 0, 9, 0).to_bytes())))  # as it comes to a worker
