@@ -335,3 +335,22 @@ def test_a_part_of_open_size_that_is_not_inside_is_refused_when_the_program_runs
     np.testing.assert_array_equal(out, abs(x[12:20]))
     with pytest.raises(TVMagicError, match="moves elements from offset s0 on"):
         built(x, np.zeros((1, 13), "float32"), out)
+
+
+@pytest.mark.parametrize("size", [3, 4, 10, 16, 17])
+def test_a_part_begins_at_the_first_element_at_the_earliest(size: int) -> None:
+    graph = AscGraph("window")
+    s0 = graph.create_size("s0")
+    graph.create_axis("z0", 8)
+    window = ops.Load(ops.Data(graph, "x", sizes=[20]), offset=s0 - 4, sizes=[8])
+    graph.create_axis("z1", s0)
+    ops.Data(graph, "y", ["z1"])
+    ops.Output(ops.Store(ops.Abs(window)), "out")
+    built = tvmagic.build(ascend.lower_graph(graph))
+    x, out = np.arange(-10, 10, dtype="float32"), np.zeros(8, "float32")
+    if 0 <= size - 4 <= 12:
+        built(x, np.zeros((1, size), "float32"), out)
+        np.testing.assert_array_equal(out, abs(x[size - 4 : size + 4]))
+    else:
+        with pytest.raises(TVMagicError, match="moves elements from offset"):
+            built(x, np.zeros((1, size), "float32"), out)

@@ -86,7 +86,8 @@ def _context(sch: Schedule, dom_map: Mapping[IterVar, Range], keep_trivial: bool
     inside: dict[Stage, dict[Stage, IterVar]] = {}
     for stage in sch.stages:
         spec = stage.get_attach_spec()
-        if spec.attach_stage is not None and spec.attach_ivar is not None:
+        if spec.attach_ivar is not None:
+            assert spec.attach_stage is not None
             inside.setdefault(spec.attach_stage, {})[stage] = spec.attach_ivar
     return LoopContext(
         dom_map,
