@@ -14,6 +14,7 @@ import numpy as np
 from outcomes import TARGETS, Argument, Source, check_call, guarded_call
 
 SMALL = {"e4m3_float8": np.dtype(ml_dtypes.float8_e4m3fn), "e5m2_float8": np.dtype(ml_dtypes.float8_e5m2)}
+NAN = 0x7F  # of both kinds, one of several
 NEGATIVE_ZERO = 0x80
 DTYPES = (*SMALL, *SMALL, "float32", "int8")
 TEXTS = {
@@ -168,16 +169,20 @@ class Case:
 
         def call(*arrays: Any) -> None:
             built(*arrays)
-            if arrays[-1].dtype == np.uint8:  # either zero may be the extremum of both
-                arrays[-1][arrays[-1] == NEGATIVE_ZERO] = 0
+            if wanted.dtype in SMALL.values():
+                arrays[-1][:] = bits_of(arrays[-1].view(wanted.dtype))
 
         check_call(call, given, random.Random(self.seed))
 
 
 def bits_of(array: Any) -> Any:
-    """Floats of 8 bits as what a legalized function takes; the zero without a sign."""
+    """Floats of 8 bits as what a legalized function takes; zeros and NaNs without a sign.
+
+    Either zero may be the extremum of both, and the sign of a NaN is not said.
+    """
     if array.dtype not in SMALL.values():
         return array
     bits = array.view("uint8").copy()
     bits[bits == NEGATIVE_ZERO] = 0
+    bits[np.isnan(array)] = NAN
     return bits
