@@ -147,6 +147,7 @@ def test_statements_that_are_finished() -> None:
         "a = 1\nb = (": ["a = 1"],
         "for i in x:\n": [],
         "a = 1\nfor i in x:\n    \n\n": ["a = 1"],
+        "a = 1\nfor i in x:\n\n": ["a = 1"],
         "if a:\n    b = 1\nc = ": ["if a:\n    b = 1"],
         "": [],
         "a = '\nb = 2": ["b = 2"],
