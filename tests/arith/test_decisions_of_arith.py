@@ -408,3 +408,26 @@ def test_the_least_and_the_largest_number_of_64_bits_are_values_of_data() -> Non
             if evaluate(CompilingAnalyzer().simplify(ir.Min(element, wide(end))), {element.buffer.data: [e]})
             != min(e, end)
         } == set()
+
+
+@pytest.mark.parametrize("factor", [-3, 2, 5])
+@pytest.mark.parametrize("divisor", [10**9 + 7, -(10**9), 7, -7])
+@pytest.mark.parametrize("extent", [2, 3, 100])
+def test_factors_of_remainders_grow_as_far_as_the_type_holds_the_product(
+    factor: int, divisor: int, extent: int
+) -> None:
+    analyzer = CompilingAnalyzer()
+    analyzer.bind(X, ir.Range.from_min_extent(0, extent))
+    for rest in (None, Y):
+        if rest is not None and divisor < 0:
+            continue  # no rule
+        analyzer.bind(Y, ir.Range.from_min_extent(0, 4), allow_override=True)
+        product = X * factor if rest is None else X * factor + rest
+        for e in (product % divisor, *([] if rest is None else [(rest + X * factor) % divisor])):
+            found = analyzer.rewrite_simplify(e)
+            for x, y in itertools.product((0, 1, extent - 1), (0, 3)):
+                assert evaluate(found, {X: x, Y: y}) == (x * factor + (0 if rest is None else y)) % divisor
+            reduced = factor % divisor
+            ends = [x * reduced + (0 if rest is None else y) for x in (0, extent - 1) for y in (0, 3)]
+            holds = all(-(2**31) <= end < 2**31 for end in ends)
+            assert (str(reduced) in str(found)) == (holds or reduced == factor), str(found)
