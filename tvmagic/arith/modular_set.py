@@ -96,7 +96,7 @@ class ModularSetAnalyzer:
         self.vars: dict[Var, Entry] = {}
         self.memo: dict[int, tuple[PrimExpr, Entry]] = {}
 
-    def update(self, var: Var, info: Entry, allow_override: bool) -> None:
+    def update(self, var: Var, info: Entry, allow_override: bool = False) -> None:
         """Set what is known of `var`; something different is an error unless overriding is allowed."""
         new = _entry(*info)
         old = self.vars.get(var)
