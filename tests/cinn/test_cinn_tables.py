@@ -447,7 +447,7 @@ def test_what_regions_say_of_tensors_that_indices_say_nothing_of() -> None:
     ["n n", "n (n+2)", "(n+2) n", "4 n", "n 4", "n m", "(m+n) (n+m)", "8 4", "4 8", "n 4 n", "n cinn_max(n,4)", "cinn_max(n,4) n", "n (n+1) (n-1)", "n m (n+m)"],
 )  # fmt: skip
 def test_a_tensor_is_as_large_as_its_furthest_access(ends: str) -> None:
-    """Of several ends the one that is the greatest for all sizes; if it is not known which, the greatest of them."""
+    """Of several ends the greatest for all sizes; if it is not known which, the greatest of them."""
     nests = [
         B.replace("(B)", f"(B{n})").replace("(i, 0, 8)", f"(i, 0, {end})").replace("B[i0] = {}", f"B{n}[i0] = A[i0]")
         for n, end in enumerate(ends.split())

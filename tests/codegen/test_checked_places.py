@@ -124,7 +124,7 @@ def test_places_that_are_known_to_be_inside_are_not_checked(case: str) -> None:
 
 @pytest.mark.parametrize("strides", [(5, 1), (-5, 1), (5, -1), (-1, -5)])
 def test_places_of_an_argument_that_goes_backwards(strides: tuple[int, int]) -> None:
-    """Indices that would be inside of a memory as large may be in front of it, or behind."""
+    """Indices that would be inside a memory as large may be in front of it, or behind."""
     x, y = decl_buffer((4, 5), "float32", "X", strides=strides), decl_buffer((1,), "float32", "Y")
     flat = decl_buffer((20,), "float32", "F", data=x.data)
     built = codegen.compile_module(module(BufferStore(y, flat[n], [0]), x, y, scalars=(n,)), check_bounds=True)

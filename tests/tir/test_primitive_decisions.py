@@ -36,7 +36,7 @@ def test_what_does_not_roll() -> None:
     assert _roll_of(ir.Range.from_min_extent(I, ir.SizeVar("n"))) is None
 
 
-def test_the_part_of_a_range_that_is_inside_of_another() -> None:
+def test_the_part_of_a_range_that_is_inside_another() -> None:
     for low, extent, first, size in itertools.product(range(-2, 4), range(1, 4), range(-1, 2), range(1, 4)):
         values, whole = ir.Range.from_min_extent(low, extent), ir.Range.from_min_extent(first, size)
         inside = sorted({*range(low, low + extent)} & {*range(first, first + size)})

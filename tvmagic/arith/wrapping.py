@@ -38,7 +38,7 @@ from tvmagic.ir import (
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.query import is_call
 
-__all__ = ["POS_INF", "Wrapping", "ends_of_sum", "fit", "leaves_type"]
+__all__ = ["POS_INF", "Wrapping", "fit", "leaves_type", "stays_in_type"]
 
 Bound = tuple[int, int]
 POS_INF = (1 << 63) - 1  # as an end: nothing is known. So is its negative
@@ -163,9 +163,9 @@ def leaves_type(node: BinaryOp | Ramp, bound: Callable[[PrimExpr], Bound]) -> bo
     if number is None or abs(number) < _LARGE:
         return False
     limits = integer_limits(node.dtype.element_of)
-    ends = bound(other)
-    if ends[0] <= max(limits[0], -POS_INF) or ends[1] >= limits[1]:
-        return False  # nothing is known
+    ends = _if_known(bound(other), limits)
+    if ends is None:
+        return False
     if is_ramp:
         low, high = ENDS_OF[Add](ends, (0, number * (node.dtype.lanes - 1)))
     else:
@@ -174,16 +174,26 @@ def leaves_type(node: BinaryOp | Ramp, bound: Callable[[PrimExpr], Bound]) -> bo
     return low < limits[0] or high > limits[1]
 
 
-def ends_of_sum(e: PrimExpr, bound: Callable[[PrimExpr], Bound]) -> Bound | None:
-    """The ends of sums of products with numbers, computed without end, by what `bound` knows of their terms; None if it
-    knows nothing of one."""
+def stays_in_type(e: PrimExpr, bound: Callable[[PrimExpr], Bound]) -> bool:
+    """Whether a sum of products with numbers has, by what `bound` knows of its terms, no values outside its type; if it
+    knows nothing of one, too."""
+    ends, limits = _ends_of_sum(e, bound), integer_limits(e.dtype)
+    return ends is None or (limits[0] <= ends[0] and ends[1] <= limits[1])
+
+
+def _ends_of_sum(e: PrimExpr, bound: Callable[[PrimExpr], Bound]) -> Bound | None:
+    """The ends of sums of products with numbers, computed without end; None if nothing is known of a term."""
     if isinstance(e, IntImm):
         return e.value, e.value
     if isinstance(e, Add) or (isinstance(e, Mul) and isinstance(e.b, IntImm)):
-        a, b = ends_of_sum(e.a, bound), ends_of_sum(e.b, bound)
+        a, b = _ends_of_sum(e.a, bound), _ends_of_sum(e.b, bound)
         return None if a is None or b is None else ENDS_OF[type(e)](a, b)
-    ends, limits = bound(e), integer_limits(e.dtype)
-    return None if ends[0] <= max(limits[0], -POS_INF) or ends[1] >= min(limits[1], POS_INF) else ends
+    return _if_known(bound(e), integer_limits(e.dtype))
+
+
+def _if_known(ends: Bound, limits: Bound) -> Bound | None:
+    """The ends of a value; None if one is that of its type, so that nothing is known."""
+    return None if ends[0] <= max(limits[0], -POS_INF) or ends[1] >= limits[1] else ends
 
 
 def _number(e: PrimExpr) -> int | None:

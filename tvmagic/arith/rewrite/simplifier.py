@@ -20,7 +20,7 @@ from tvmagic.arith.transitive import LE as IS_LE
 from tvmagic.arith.transitive import LT as IS_LT
 from tvmagic.arith.transitive import NE as IS_NE
 from tvmagic.arith.transitive import UNKNOWN
-from tvmagic.arith.wrapping import ends_of_sum
+from tvmagic.arith.wrapping import stays_in_type
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     EQ,
@@ -58,7 +58,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir import ops as op
 from tvmagic.ir.deep_equal import deep_equal
-from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.expr import BOOL
 from tvmagic.ir.fold import FOLDERS, wrap_int
 from tvmagic.ir.query import callee, is_call
@@ -311,9 +310,7 @@ class RewriteSimplifier(Mutator):
 
     def stays_in_type(self, e: PrimExpr) -> bool:
         """Whether a sum of products with numbers is not seen to have values outside its type."""
-        ends = ends_of_sum(e, self.parent.bounds.visit)
-        limits = integer_limits(e.dtype)
-        return ends is None or (limits[0] <= ends[0] and ends[1] <= limits[1])
+        return stays_in_type(e, self.parent.bounds.visit)
 
     def is_index(self, e: PrimExpr) -> bool:
         """Whether `e` is an integer that does not wrap around: an index or a size."""

@@ -20,7 +20,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import is_call, nodes_of
 
 __all__ = [
     "detected_regions",
@@ -79,17 +79,10 @@ class _Uses(Visitor):
         self.used.add(buffer)
 
 
-class _Addresses(Visitor):
-    """The buffers of which the address of an element is taken."""
-
-    def __init__(self) -> None:
-        self.of: set[Buffer] = set()
-
-    @handles(Call)
-    def call(self, node: Call) -> None:
-        if is_call(node, "tir.address_of") and isinstance(node.args[0], BufferLoad):
-            self.of.add(node.args[0].buffer)
-        self.visit_children(node)
+def _addressed(call: Call) -> Buffer | None:
+    """The buffer of which a call takes the address of an element; None if it does not."""
+    taken = call.args[0] if is_call(call, "tir.address_of") else None
+    return taken.buffer if isinstance(taken, BufferLoad) else None
 
 
 class _PointerUses(Visitor):
@@ -104,9 +97,7 @@ class _PointerUses(Visitor):
 
     @handles(Call)
     def call(self, node: Call) -> None:
-        if is_call(node, "tir.address_of"):
-            (load,) = node.args
-            self.found = self.found or (isinstance(load, BufferLoad) and load.buffer is self.buffer)
+        self.found = self.found or _addressed(node) is self.buffer
         self.visit_children(node)
 
     def visit_buffer_use(self, buffer: Buffer) -> None:
@@ -150,17 +141,14 @@ def detected_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[Buff
     found = _known.get(block)
     if found is None:
         reads, writes = block_read_write_regions(block, outside_buffers(block))
-        addresses = _Addresses()
-        addresses.visit(block.body)
-        if addresses.of:
-            reads = _declared_of(addresses.of, block.reads, reads)
-            writes = _declared_of(addresses.of, block.writes, writes)
+        addressed = {_addressed(call) for call in nodes_of(block.body, Call)}
+        reads, writes = _declared_of(addressed, block.reads, reads), _declared_of(addressed, block.writes, writes)
         found = _known[block] = reads, writes
     return found
 
 
 def _declared_of(
-    buffers: set[Buffer], declared: Sequence[BufferRegion], found: Sequence[BufferRegion]
+    buffers: set[Buffer | None], declared: Sequence[BufferRegion], found: Sequence[BufferRegion]
 ) -> tuple[BufferRegion, ...]:
     """The regions that were found, those of some buffers as they are declared."""
     kept = {region.buffer: region for region in declared if region.buffer in buffers}
