@@ -438,8 +438,10 @@ def test_shared_memory_of_a_gpu_has_a_constant_size() -> None:
     body = "    S = T.allocate([{}], 'float32', 'shared')\n        S_1 = T.Buffer((1,), data=S, scope='shared')\n        S_1[0] = A[tx]\n        A[tx] = S_1[0]"
     head = f"{HEAD}def main(A: T.Buffer((64,), 'float32'), n: T.int32):\n    with T.launch_thread('threadIdx.x', 2) as tx:\n    "
     assert "addrspace(3) global [12 x float]" in codegen.llvm_ir(from_source(head + body.format(12)), "nvptx", False)
-    with pytest.raises(BuildError, match="shared memory has constant sizes"):
+    with pytest.raises(BuildError, match="shared memory has constant sizes in PTX, that of `S"):
         codegen.llvm_ir(from_source(head + body.format("n")), "nvptx", False)
+    with pytest.raises(BuildError, match="memory of a thread has a constant size, that of `S"):
+        codegen.llvm_ir(from_source(head + body.format("n").replace("shared", "local")), "nvptx", False)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "bool", "float32", "float64", "int8"])

@@ -18,6 +18,7 @@ from tvmagic.eval.machine import run_function
 from tvmagic.eval.ops import BINARY, CALLS, convert
 from tvmagic.ir.meaning import NUMBERS, ROUNDINGS, compute, convert_number
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.runners.cuda import gpu
 from tvmagic.te.reference import evaluate
 
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -210,6 +211,13 @@ def check_elsewhere(dtype: str, target: str, x: np.ndarray, y: np.ndarray) -> No
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_special_values_elsewhere(dtype: str, target: str) -> None:
     check_elsewhere(dtype, target, *all_pairs(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_special_values_on_a_gpu(dtype: str) -> None:
+    if gpu() is None:
+        pytest.skip("this machine has no NVIDIA GPU, or no `cuda-bindings`, which calls its driver")
+    check_elsewhere(dtype, "nvptx -arch=sm_70", *all_pairs(dtype))
 
 
 @pytest.mark.parametrize("dtype", some(DTYPES, [d for d in DTYPES if d not in ALIKE]))

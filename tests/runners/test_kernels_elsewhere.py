@@ -20,6 +20,7 @@ from tvmagic import codegen
 from tvmagic.codegen.target import Target
 from tvmagic.codegen.target.names import TARGETS
 from tvmagic.runners import ways
+from tvmagic.runners.cuda import gpu
 from tvmagic.runners.ptx import needs_of
 
 CPUS = {
@@ -59,6 +60,13 @@ def test_each_kernel_as_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         target = Target(f"nvptx -arch={arch}")
         with tools_there():
             assert all(n.registers for n in needs_of(codegen.assembly(mod, target), target))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_kernel_on_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if gpu() is None:
+        pytest.skip("this machine has no NVIDIA GPU, or no `cuda-bindings`, which calls its driver")
+    check_kernel(name, scheduled_for_threads(name, monkeypatch), "nvptx", monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -377,3 +377,22 @@ def test_shared_memory_that_is_read_by_what_each_thread_computes_for_itself() ->
     x, r = np.arange(16, dtype="float32"), np.zeros(16, "float32")
     tvmagic.build(s, [X, R], check_bounds=True)(x, r)
     assert (r == (x * 2 + 1) * 3).all()
+
+
+@pytest.mark.parametrize("around", ["vthread", "cthread"])
+@pytest.mark.parametrize("thread", ["threadIdx.x", "blockIdx.x"])
+def test_memory_in_a_virtual_thread_is_shared_by_the_threads_inside(around: str, thread: str) -> None:
+    """A virtual thread launches nothing: `B` had one element, which all threads wrote before any read it."""
+    A = te.placeholder((4, 8), name="A")
+    B = te.compute((4, 8), lambda i, j: A[i, j] + 1.0, name="B")
+    C = te.compute((4, 8), lambda i, j: B[i, j] * 2.0, name="C")
+    s, axis = te.create_schedule(C.op), te.thread_axis(thread)
+    s[C].bind(C.op.axis[0], te.thread_axis(around))
+    s[C].bind(C.op.axis[1], axis)
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].bind(B.op.axis[1], axis)
+    bounds = te.schedule.InferBound(s)
+    assert [int(bounds[iv].extent) for iv in B.op.axis] == [1, 8]
+    a, c = np.arange(32, dtype="float32").reshape(4, 8), np.zeros((4, 8), "float32")
+    tvmagic.build(s, [A, C])(a, c)
+    assert (c == (a + 1) * 2).all()

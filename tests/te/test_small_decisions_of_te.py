@@ -166,9 +166,12 @@ def test_which_loops_are_relaxed_for_which_memory() -> None:
     for tag, scopes in shared.items():
         loop = tag in ("", "pipeline")
         for name, rank in ranks.items():
-            inside, outside = (needs_relax(tag, found, rank, Tags()) for found in (True, False))  # type: ignore[arg-type]
+            inside, outside = (needs_relax(tag, found, (rank, rank), Tags()) for found in (True, False))  # type: ignore[arg-type]
             assert inside == (name in scopes), (tag, name)
             assert outside == (loop or tag in ("vthread", "cthread") or name in scopes), (tag, name)
+    global_local = (StorageRank.GLOBAL, StorageRank.LOCAL)  # in a virtual thread, which threads share
+    assert needs_relax("threadIdx.x", True, global_local, Tags())  # type: ignore[arg-type]
+    assert not needs_relax("vthread", True, global_local, Tags())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

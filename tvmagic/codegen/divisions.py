@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.codegen.math_library import libm_call
 from tvmagic.codegen.types import constant, llvm_type
 from tvmagic.ir import BinaryOp, DataType, Div, FloorDiv, FloorMod, Mod
 
@@ -24,7 +25,10 @@ def _quotient_of_floats(emitter: Any, op: type, dtype: DataType, a: str, b: str)
     kind = llvm_type(dtype)
     if op is Div:
         return emitter.out.op(f"fdiv {kind} {a}, {b}")
-    rest = emitter.out.op(f"frem {kind} {a}, {b}")
+    if emitter.context.family.launches:  # LLVM's `frem` is not exact there
+        rest = libm_call(emitter, "fmod", dtype, [a, b])
+    else:
+        rest = emitter.out.op(f"frem {kind} {a}, {b}")
     if op is Mod:
         return rest
     if op is FloorMod:

@@ -69,10 +69,14 @@ class GpuThreads:
 
     def shared(self, stmt: Allocate, count: int) -> str:
         """Memory that the threads of a block share."""
-        if not count:
-            raise BuildError("shared memory has constant sizes", node=stmt)
+        if count < 0:
+            raise BuildError(
+                f"shared memory has constant sizes in PTX, that of `{stmt.buffer_var.name}` is not constant",
+                node=stmt,
+                hint="OpenCL C takes a size that the host knows: `--target opencl`",
+            )
         name = f"@{self.context.new_name('shared')}"
-        kind = f"[{count} x {place_type(stmt.dtype)}]"
+        kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
         self.context.text.globals[name] = f"{name} = internal addrspace(3) global {kind} poison, align 16"
         return f"addrspacecast (ptr addrspace(3) {name} to ptr)"
 

@@ -204,7 +204,11 @@ def _shift(emitter: Any, call: Call) -> str:
         amount = emitter.out.op(f"select {flags} {inside}, {kind} {b}, {kind} {most}")
         return emitter.out.op(f"{word} {kind} {a}, {amount}")
     zero = constant(dtype, 0)
-    amount = emitter.out.op(f"select {flags} {inside}, {kind} {b}, {kind} {zero}")
+    if dtype.bits == 64 and emitter.context.family.launches:
+        # of a shift that is selected LLVM makes PTX's, which takes 32 bits of the amount and forgets the others
+        amount = emitter.out.op(f"and {kind} {b}, {constant(dtype, dtype.bits - 1)}")
+    else:
+        amount = emitter.out.op(f"select {flags} {inside}, {kind} {b}, {kind} {zero}")
     shifted = emitter.out.op(f"{word} {kind} {a}, {amount}")
     return emitter.out.op(f"select {flags} {inside}, {kind} {shifted}, {kind} {zero}")
 

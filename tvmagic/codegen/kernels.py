@@ -41,6 +41,7 @@ __all__ = [
     "Repeat",
     "Step",
     "divided",
+    "is_one_kernel",
     "kernel_functions",
 ]
 
@@ -141,13 +142,18 @@ class _VectorsInKernels(Mutator):
         return self.visit(substitute(node.body, {node.var: _of_host(node.value, node)}))
 
 
+def is_one_kernel(steps: Sequence[Step]) -> bool:
+    """Whether the host does nothing but launch one kernel."""
+    return len(steps) == 1 and isinstance(steps[0], Launch)
+
+
 def kernel_functions(func: PrimFunc, name: str) -> list[PrimFunc]:
     """The kernels of a function as functions, each with its parameters and, after them, what the host gives besides.
 
     A function that is one kernel keeps its name.
     """
     kernels, steps = divided(func, name)
-    if len(steps) == 1 and isinstance(steps[0], Launch):
+    if is_one_kernel(steps):
         return [func]
     made: list[PrimFunc] = []
     known = {*func.params, *(buffer.data for buffer in func.buffer_map.values())}
@@ -161,7 +167,8 @@ def kernel_functions(func: PrimFunc, name: str) -> list[PrimFunc]:
         body = kernel.body
         for launch in reversed(kernel.launches):
             body = launch.replace(body=body)
-        extra = [var for var in free_vars(body) if var not in known]
+        inside = {launch.node.var for launch in kernel.launches}
+        extra = [var for var in free_vars(body) if var not in known and var not in inside]
         made.append(func.replace(params=(*func.params, *extra), body=body).with_attr("global_symbol", kernel.name))
     return made
 

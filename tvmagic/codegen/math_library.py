@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.codegen.emit import ModuleText
+from tvmagic.codegen.float_remainder import fmod_text
 from tvmagic.codegen.rules import OF_TWO
 from tvmagic.codegen.target.families import family_of_triple
 from tvmagic.codegen.types import llvm_type
@@ -25,9 +26,13 @@ def _library_types(name: str, scalar: DataType) -> list[str]:
 def library_function(text: ModuleText, name: str, scalar: DataType) -> str:
     """C's function `name` on floats of type `scalar`, declared.
 
-    Raises BuildError for GPUs, which have no C library.
+    GPUs have no C library: for them `fmod` is defined here, the others raise BuildError.
     """
     if family_of_triple(text.triple).launches:
+        if name == "fmod":
+            symbol = f"tvm.fmod.{scalar}"
+            text.helpers.setdefault(symbol, fmod_text(symbol, scalar))
+            return f"@{symbol}"
         raise BuildError(
             f"there is no `{name}` of `{scalar}` for NVIDIA's GPUs here: it is in CUDA's own library",
             hint="OpenCL C has it: `--target opencl`",

@@ -451,8 +451,8 @@ class FunctionEmitter(MemoryEmitter):
             count = self._most(stmt)
         size = count * stmt.dtype.bytes
         if self.context.family.launches and scope.startswith("shared"):
-            self.values[pointer] = self.context.threads.shared(stmt, max(count, 0))
-        elif 0 <= size <= _STACK_BYTES or self.context.family.launches:
+            self.values[pointer] = self.context.threads.shared(stmt, count)
+        elif 0 <= size <= _STACK_BYTES or self.context.family.launches and count >= 0:
             kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
             self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
         else:
@@ -471,7 +471,7 @@ class FunctionEmitter(MemoryEmitter):
 
     def _heap(self, stmt: Allocate, constant_size: int) -> str:
         size = str(constant_size) if constant_size >= 0 else allocated_bytes(self, stmt)
-        pointer = self.context.allocate(self, size)
+        pointer = self.context.allocate(self, stmt, size)
         self.heap.append(pointer)
         return pointer
 

@@ -24,6 +24,7 @@ from tvmagic.te.error_reference import Evaluation
 
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator, Version
+    from tvmagic.runners.families import Runner
 
 __all__ = [
     "Baseline",
@@ -53,25 +54,33 @@ def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16, 
     `tvmagic.runners` has for it. Raises `MissingTool` if what runs it is not installed.
     """
     op, names = version.operator, [t.name for t in version.operator.outputs]
-    calls = [("", version)] if target is None else calls_elsewhere(version, target)
+    here: Calls = [("", lambda *inputs: (as_list(version(*inputs)), None))]
+    calls = here if target is None else calls_elsewhere(version, target)
     results: list[CheckResult] = []
+    run_by: dict[str, str] = {}
     for coarse in (False, True):
         inputs = op.random_inputs(seed, sizes, coarse)
         expected = expected_values(op, inputs)
         for name, call in calls:
-            result = compare(as_list(call(*inputs)), expected, names)
+            outputs, remark = call(*inputs)
+            run_by[name] = f"{name} ({remark})" if remark else name
+            result = compare(outputs, expected, names)
             wrong = () if result.ok or not name else (f"NOT equal when run by {name}",)
             results.append(replace(result, notes=(*result.notes, *wrong)))
     found = functools.reduce(worse, results)
     if not found.ok:
         found = replace(found, notes=(*found.notes, *wrapping_indices(op, size_values(op.inputs, inputs))))
     if target is not None:
-        found = replace(found, notes=(f"run by {'; '.join(name for name, _ in calls)}", *found.notes))
+        found = replace(found, notes=(f"run by {'; '.join(run_by.values())}", *found.notes))
     return found.with_races(tuple(races_of(version)))
 
 
-def calls_elsewhere(version: Version, target: Any) -> list[tuple[str, Callable[..., list[np.ndarray]]]]:
-    """Each way of running a version as code for a target: its name, and a function from inputs to outputs."""
+# Ways of running a version: a name, and a function from inputs to outputs and what is to be said of the run, if anything.
+Calls = list[tuple[str, Callable[..., tuple[list[np.ndarray], str | None]]]]
+
+
+def calls_elsewhere(version: Version, target: Any) -> Calls:
+    """Each way of running a version as code for a target."""
     from tvmagic.codegen.target import resolved
     from tvmagic.codegen.target.names import target_text
     from tvmagic.runners import ways
@@ -79,11 +88,11 @@ def calls_elsewhere(version: Version, target: Any) -> list[tuple[str, Callable[.
     op, chosen = version.operator, resolved(target_text(target) if isinstance(target, str) else target)
     built = version.build(chosen)
 
-    def caller(run: Callable[[Any, Sequence[Any]], None]) -> Callable[..., list[np.ndarray]]:
-        def call(*inputs: np.ndarray) -> list[np.ndarray]:
+    def caller(run: Runner) -> Callable[..., tuple[list[np.ndarray], str | None]]:
+        def call(*inputs: np.ndarray) -> tuple[list[np.ndarray], str | None]:
             outputs = op.fresh_outputs(inputs)
-            run(built, op.arguments(inputs, outputs))
-            return outputs
+            remark = run(built, op.arguments(inputs, outputs))
+            return outputs, remark
 
         return call
 

@@ -12,8 +12,8 @@ from tvmagic.errors import TVMagicError
 
 __all__ = ["FAMILIES", "Runner", "Way", "family_of", "run", "runner", "ways"]
 
-# Runs the entry function of a built module on arrays, and writes its results into them.
-Runner = Callable[[Any, Sequence[Any]], None]
+# Runs the entry function of a built module on arrays, and writes its results into them; may give a remark on the run.
+Runner = Callable[[Any, Sequence[Any]], str | None]
 
 # The file that registers the runners of each family.
 FILES = {

@@ -1,21 +1,11 @@
-"""A process that runs OpenCL C: a kernel that goes wrong ends this process, and not its parent.
-
-It imports nothing of the package. A request is a pickle, with its length in 8 bytes before it, of the program's text, its
-buffers (bytes, or a size for memory without content) and its launches: the kernel, the numbers of blocks and of threads in
-a block, and the arguments, which are `("buffer", number)`, `("local", bytes)` or the name of a NumPy type with a value.
-The answer is the content of the buffers that came with content, or the text of an error.
-"""
+"""A process that runs OpenCL C; `kernel_worker.py` says how it is asked."""
 
 from __future__ import annotations
 
 import os
-import pickle
-import struct
-import sys
-from typing import Any, BinaryIO
+from typing import Any
 
-GUARD = 4096  # bytes on both sides of a buffer, a multiple of every alignment
-PATTERN = b"\xa5"
+from kernel_worker import GUARD, content, guarded, serve
 
 
 class Worker:
@@ -52,12 +42,10 @@ class Worker:
         self.queue.finish()
         return [self._content(w, len(b)) for w, b in zip(whole, buffers) if isinstance(b, bytes)]
 
-    def _buffer(self, content: Any) -> Any:
-        size = len(content) if isinstance(content, bytes) else content
-        inner = content if isinstance(content, bytes) else PATTERN * size
-        data = bytearray(PATTERN * GUARD + inner + PATTERN * (GUARD + -size % 64))
+    def _buffer(self, given: Any) -> Any:
         flags = self.cl.mem_flags.READ_WRITE | self.cl.mem_flags.COPY_HOST_PTR
-        return self.cl.Buffer(self.context, flags, hostbuf=data), size
+        size = len(given) if isinstance(given, bytes) else given
+        return self.cl.Buffer(self.context, flags, hostbuf=guarded(given)), size
 
     def _argument(self, kind: str, value: Any, whole: list[Any]) -> Any:
         if kind == "buffer":
@@ -68,42 +56,11 @@ class Worker:
         return self.numpy.dtype(kind).type(value)
 
     def _content(self, whole: Any, size: int) -> bytes:
-        buffer, _ = whole
-        found = bytearray(buffer.size)
-        self.cl.enqueue_copy(self.queue, found, buffer)
-        edges = found[:GUARD] + found[GUARD + size :]
-        if edges.count(PATTERN) != len(edges):
-            raise RuntimeError("a kernel writes outside its buffers")
-        return bytes(found[GUARD : GUARD + size])
-
-
-def _read(stream: BinaryIO, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = stream.read(size - len(data))
-        if not part:
-            sys.exit(0)
-        data += part
-    return data
-
-
-def main() -> None:
-    """Answer requests until the input ends."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what compilers print is not an answer
-    worker = None
-    while True:
-        (size,) = struct.unpack("<q", _read(sys.stdin.buffer, 8))
-        request = pickle.loads(_read(sys.stdin.buffer, size))
-        try:
-            worker = worker or Worker()
-            answer: Any = worker.run(*request)
-        except Exception as error:
-            answer = f"{type(error).__name__}: {error}"
-        data = pickle.dumps(answer)
-        answers.write(struct.pack("<q", len(data)) + data)
-        answers.flush()
+        found = bytearray(whole[0].size)
+        self.cl.enqueue_copy(self.queue, found, whole[0])
+        return content(found, size)
 
 
 if __name__ == "__main__":
-    main()
+    os.environ["POCL_CACHE_DIR"] = os.getcwd()
+    serve(Worker)

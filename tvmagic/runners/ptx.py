@@ -1,4 +1,4 @@
-"""Code for NVIDIA's GPUs: `ptxas` takes it and says what each kernel needs; the same kernels run as OpenCL C."""
+"""Code for NVIDIA's GPUs: `ptxas` takes it and says what each kernel needs. Without a GPU, the same kernels run as OpenCL C."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 from tvmagic.codegen.opencl import DeviceModule
 from tvmagic.codegen.target import Target, cpu_and_features
 from tvmagic.errors import BuildError
+from tvmagic.runners.cuda import gpu
 from tvmagic.runners.families import runner
 from tvmagic.runners.opencl import run_opencl
 from tvmagic.runners.tools import MissingTool
@@ -88,7 +89,7 @@ def _read(said: str) -> Iterator[KernelNeeds]:
         yield KernelNeeds(name, number(r"Used (\d+) registers"), spilled, shared, number(r"(\d+) bytes stack frame"))
 
 
-@runner("nvptx64", "pocl, as OpenCL C of the same kernels, whose PTX ptxas accepts")
+@runner("nvptx64", "pocl, as OpenCL C of the same kernels, whose PTX ptxas accepts", lambda target: gpu() is None)
 def run(built: DeviceModule, arrays: Sequence[Any]) -> None:
     """Have the PTX assembled, and run its kernels as OpenCL C."""
     needs_of(built.get_source("asm"), built.target)

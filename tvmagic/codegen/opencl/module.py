@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.abi import ABI, abi_of
-from tvmagic.codegen.kernels import Kernel, Step, divided
+from tvmagic.codegen.kernels import Kernel, Step, divided, is_one_kernel
 from tvmagic.codegen.opencl.statements import KernelWriter
 from tvmagic.codegen.target import Target
 from tvmagic.codegen.work_estimate import Work
@@ -22,28 +22,30 @@ __all__ = ["DeviceFunction", "DeviceKernel", "DeviceModule", "opencl_text"]
 
 @dataclass(frozen=True)
 class DeviceKernel:
-    """A kernel as it is launched: `params` are the variables whose values it takes, `shared` the allocations whose
+    """A kernel as it is launched: its name in the text, the variables whose values it takes, and the allocations whose
     bytes it is given after them."""
 
-    kernel: Kernel
+    entry: str
     params: tuple[Var, ...]
-    shared: tuple[Allocate, ...]
+    shared: tuple[Allocate, ...] = ()
 
 
 @dataclass(frozen=True)
 class DeviceFunction:
-    """What the host does for a function, and the kernels that it launches, by name."""
+    """What the host does for a function, and the kernels that it launches."""
 
+    func: PrimFunc
     abi: ABI
+    kernels: tuple[Kernel, ...]
     steps: tuple[Step, ...]
-    kernels: dict[str, DeviceKernel]
     reach: dict[Var, int]  # the bytes that the buffers over a pointer need
 
 
 class DeviceModule(Module):
     """A module of kernels for a GPU. Its text is OpenCL C (`cl`) and, for NVIDIA's, PTX (`asm`) and LLVM IR (`ll`).
 
-    `mod` is the lowered module with what threads need (`codegen.with_threads`).
+    `mod` is the lowered module with what threads need (`codegen.with_threads`). `on_host` is what the host does, by
+    function; `launched(fmt)` are the kernels of a text by name. `tvmagic.runners` does the one with the other.
     """
 
     def __init__(self, mod: IRModule, target: Target) -> None:
@@ -51,26 +53,30 @@ class DeviceModule(Module):
         from tvmagic.codegen.module import emit_module
         from tvmagic.codegen.optimize import assembly_of
 
+        tool = " on an NVIDIA GPU, or if OpenCL is installed" if target.is_nvptx else " if OpenCL is installed"
         refusal = BuildError(
             f"code for `{target}` does not run by itself on this machine",
-            hint="`tvmagic.runners.run(built, arrays)` runs its kernels if OpenCL is installed; its text is `get_source()`",
+            hint=f"`tvmagic.runners.run(built, arrays)` runs its kernels{tool}; its text is `get_source()`",
         )
-        written = self._written = functools.cache(lambda: deep(_written)(mod))
-        made = functools.cache(lambda: emit_module(mod, target).text)
+        self.on_host = _functions(mod)
+        written = functools.cache(lambda: deep(_written)(self.on_host))
+        made = functools.cache(lambda: emit_module(mod, target))
         # LLVM's modules are kept elsewhere: of an object that refers to itself they would go away in any order
-        llvm = lambda: recently_optimized(made().text(), target, tuple(made().imports))  # noqa: E731
+        llvm = lambda: recently_optimized(made().text.text(), target, tuple(made().text.imports))  # noqa: E731
         sources: dict[str, Callable[[], str]] = {"cl": lambda: written()[0]}
+        self._launched: dict[str, Callable[[], dict[str, DeviceKernel]]] = {"cl": lambda: written()[1]}
         if target.is_nvptx:
             sources |= {"ll": lambda: str(llvm()), "asm": lambda: assembly_of(llvm(), target)}
+            self._launched["asm"] = lambda: _entries(self.on_host, {abi.name: abi for abi in made().abis.values()})
         else:
             written()  # what cannot be written is refused now
-        abis = [abi_of(str(f.attrs.get("global_symbol", v.name_hint)), f) for v, f in mod.functions.items()]
-        super().__init__(b"", abis, [], sources, set(), refusal=refusal, target=target)
+        super().__init__(
+            b"", [f.abi for f in self.on_host.values()], [], sources, set(), refusal=refusal, target=target
+        )
 
-    @property
-    def on_host(self) -> dict[str, DeviceFunction]:
-        """What the host does, by function; `tvmagic.runners` does it."""
-        return self._written()[1]
+    def launched(self, fmt: str) -> dict[str, DeviceKernel]:
+        """How the kernels of the text `fmt` (`cl` or `asm`) are launched, by their names in `on_host`."""
+        return self._launched[fmt]()
 
     def get_source(self, fmt: str = "") -> str:
         """The text: OpenCL C, or PTX of a module for NVIDIA's GPUs, by default."""
@@ -82,28 +88,45 @@ class DeviceModule(Module):
         return str(self.target.kind.name)
 
 
-def _written(mod: IRModule) -> tuple[str, dict[str, DeviceFunction]]:
-    helpers: dict[str, str] = {}
-    texts: list[str] = []
-    functions: dict[str, DeviceFunction] = {}
+@deep
+def _functions(mod: IRModule) -> dict[str, DeviceFunction]:
+    made: dict[str, DeviceFunction] = {}
     for var, func in mod.functions.items():
         abi = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)
         if abi.result is not None:
             raise BuildError(f"`{abi.name}` gives a number, which no kernel can")
         kernels, steps = divided(func, abi.symbol)
-        made: dict[str, DeviceKernel] = {}
-        arguments, types = _arguments(func)
-        for kernel in kernels:
+        made[abi.name] = DeviceFunction(func, abi, tuple(kernels), steps, Work(func.body).reach)
+    return made
+
+
+def _written(functions: dict[str, DeviceFunction]) -> tuple[str, dict[str, DeviceKernel]]:
+    """The OpenCL C of functions, and its kernels."""
+    helpers: dict[str, str] = {}
+    texts: list[str] = []
+    made: dict[str, DeviceKernel] = {}
+    for function in functions.values():
+        arguments, types = _arguments(function.func)
+        for kernel in function.kernels:
             writer = KernelWriter(kernel, helpers, arguments, types)
             texts.append(writer.text())
-            made[kernel.name] = DeviceKernel(kernel, tuple(writer.params), tuple(writer.shared))
-        functions[abi.name] = DeviceFunction(abi, steps, made, Work(func.body).reach)
+            made[kernel.name] = DeviceKernel(kernel.name, tuple(writer.params), tuple(writer.shared))
     double = (
         "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
         if any("double" in t for t in [*texts, *helpers.values()])
         else ""
     )
-    return "\n".join([double, *(f"{h}\n" for h in helpers.values()), *texts]).lstrip("\n"), functions
+    return "\n".join([double, *(f"{h}\n" for h in helpers.values()), *texts]).lstrip("\n"), made
+
+
+def _entries(functions: dict[str, DeviceFunction], abis: dict[str, ABI]) -> dict[str, DeviceKernel]:
+    """The kernels of functions as entries of PTX, which LLVM makes of functions with `abis`."""
+    made: dict[str, DeviceKernel] = {}
+    for function in functions.values():
+        for kernel in function.kernels:
+            abi = abis[function.abi.name if is_one_kernel(function.steps) else kernel.name]
+            made[kernel.name] = DeviceKernel(abi.symbol, (*(p.var for p in abi.params), *abi.sizes))
+    return made
 
 
 def _arguments(func: PrimFunc) -> tuple[dict[Var, Buffer], dict[Var, DataType]]:
@@ -121,4 +144,4 @@ def _arguments(func: PrimFunc) -> tuple[dict[Var, Buffer], dict[Var, DataType]]:
 
 def opencl_text(mod: IRModule) -> str:
     """The OpenCL C of a lowered module that has what threads need (`codegen.with_threads`)."""
-    return _written(mod)[0]
+    return _written(_functions(mod))[0]

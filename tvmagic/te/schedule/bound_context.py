@@ -10,7 +10,7 @@ from tvmagic.ir import IterVar, Range
 from tvmagic.te.schedule.graph import create_attach_path, create_feed_graph, create_read_graph
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import Stage
-from tvmagic.te.schedule.thread import ThreadScope, default_storage_rank, storage_rank
+from tvmagic.te.schedule.thread import VIRTUAL, ThreadScope, default_storage_rank, storage_rank
 from tvmagic.te.schedule.thread_memory import is_serial_reduction, threads_around_reduction
 from tvmagic.te.tensor import Operation, ScanOp
 
@@ -46,13 +46,18 @@ class BoundContext:
         found = {self.stage_of[op] for t in stage.op.outputs for op in self.readers.get(t, ())}
         return sorted(found, key=self.position.__getitem__)
 
-    def storage_rank(self, stage: Stage) -> int:
-        """The rank of the memory that `stage` is kept in: as set, or after the threads around it."""
+    def storage_rank(self, stage: Stage, to_virtual: bool = False) -> int:
+        """The rank of the memory that `stage` is kept in: as set, or after the threads around it.
+
+        Virtual threads have memory of their own, but launch nothing: what is allocated in one is shared by all threads that
+        are launched inside. With `to_virtual` the rank is that which virtual threads see.
+        """
         if stage.scope:
             return storage_rank(stage.scope)
         tags = [self.thread_tag(iv) for iv in self.paths[stage.op]]
         self._check_innermost_thread(stage)
-        return default_storage_rank(max([ThreadScope.of(t).rank for t in tags if t and t != "pipeline"], default=-1))
+        known = [t for t in tags if t and t != "pipeline" and (to_virtual or t not in VIRTUAL)]
+        return default_storage_rank(max([ThreadScope.of(t).rank for t in known], default=-1))
 
     def _check_innermost_thread(self, stage: Stage) -> None:
         """Blocks are launched outside threads: memory without a scope is that of the innermost thread axis around it.

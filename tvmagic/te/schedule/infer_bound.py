@@ -127,9 +127,8 @@ def infer_root_bound(stage: Stage, context: BoundContext) -> None:
         names = [iv.var.name for iv in path]
         note("infer_bound.attach_path", f"the loops around `{stage.name}`: {', '.join(names) or 'none'}",
              stage=stage.name, path=names)  # fmt: skip
-    rank = context.storage_rank(stage)
     for consumer in context.consumers(stage):
-        sets, relaxed = leaf_sets(stage, consumer, rank, context)
+        sets, relaxed = leaf_sets(stage, consumer, context)
         analyzer = Analyzer()
         roots = root_sets(consumer, sets, relaxed, analyzer, context)
         before = {t: [len(axis) for axis in dom] for t, dom in requests.items()} if is_recording() else {}
@@ -173,9 +172,7 @@ def _check_threads(stage: Stage, context: BoundContext) -> None:
 # ---------------------------------------------------------------------------- phase 1
 
 
-def leaf_sets(
-    stage: Stage, consumer: Stage, rank: int, context: BoundContext
-) -> tuple[dict[IterVar, IntSet], RootSets]:
+def leaf_sets(stage: Stage, consumer: Stage, context: BoundContext) -> tuple[dict[IterVar, IntSet], RootSets]:
     """Phase 1: the sets of the loops of `consumer`, as `stage` sees them.
 
     Case 1: a loop of one iteration is the point of its minimum. Case 2: a loop around `stage` is
@@ -189,12 +186,13 @@ def leaf_sets(
     path = context.paths[stage.op]
     place = path[0] if path else None
     found = False
+    ranks = context.storage_rank(stage), context.storage_rank(stage, to_virtual=True)
     for iv in reversed(consumer.leaf_iter_vars):
         found = found or iv is place
         range_ = context.ranges[iv]
         if is_const(range_.extent, 1):
             case, sets[iv] = 1, IntSet.single_point(range_.min)
-        elif not needs_relax(iv, found, rank, context):
+        elif not needs_relax(iv, found, ranks, context):
             case, sets[iv] = 2, IntSet.single_point(_value_of(consumer, iv, range_, context))
         elif _is_own_of_threads(consumer, iv, context):
             case, sets[iv] = 3, IntSet.single_point(range_.min)  # one iteration, of each thread another one
@@ -206,7 +204,7 @@ def leaf_sets(
     for iv in context.paths[consumer.op]:
         found = found or iv is place
         range_ = context.ranges[iv]
-        if needs_relax(iv, found, rank, context):
+        if needs_relax(iv, found, ranks, context):
             relaxed[iv.var] = IntSet.from_range(range_)
             if is_recording():
                 _note_relaxed(stage, consumer, iv, relaxed[iv.var])
@@ -262,14 +260,15 @@ def _all_threads(range_: Range) -> IntSet:
     return IntSet.from_range(Range.from_min_extent(make_zero(range_.extent.dtype), range_.extent))
 
 
-def needs_relax(iv: IterVar, found_attach: bool, rank: int, context: BoundContext) -> bool:
-    """Whether all iterations of `iv` are needed at once by a stage in memory of the rank `rank`."""
+def needs_relax(iv: IterVar, found_attach: bool, ranks: tuple[int, int], context: BoundContext) -> bool:
+    """Whether all iterations of `iv` are needed at once by a stage in memory of these `ranks`, the second one for
+    virtual threads."""
     tag = context.thread_tag(iv)
     if not tag or tag == "pipeline":
         return not found_attach
     if tag in VIRTUAL and not found_attach:  # they are loops: what is computed outside them serves all iterations
         return True
-    scope = ThreadScope.of(tag)
+    scope, rank = ThreadScope.of(tag), ranks[tag in VIRTUAL]
     if rank == StorageRank.WARP and scope.rank == 1 and scope.dim_index == 0:
         return True
     return rank <= scope.rank
