@@ -86,6 +86,28 @@ def f(A: T.Buffer((8,), "float32"), s: T.float64, m: T.int64, flag: T.bool, n: T
     assert arguments == [("buffer", 0), ("float64", 1.5), ("int64", 7), ("uint8", 1), ("int32", 8), ("buffer", 1)]
 
 
+def test_the_host_knows_the_value_of_every_expression_of_sizes() -> None:
+    """Bindings inside bindings, choices, functions: what kernels launch may hang on all that the host can compute."""
+    text = """
+from tvmagic.script import tir as T
+
+@T.prim_func
+def f(A: T.Buffer((64,), "float32"), n: T.int32, m: T.int64):
+    a: T.int32 = T.Let(T.Let(x * y, where={y: x + 1}), where={x: n // 2})
+    b: T.int32 = T.if_then_else(m > T.int64(5), T.popcount(n), T.Select(n > 0, 1, 0 // n))
+    for i in range(T.max(T.min(a, 2), 0)):
+        with T.launch_thread("threadIdx.x", b + T.Cast("int32", m)) as tx:
+            A[i * 8 + tx] = T.float32(1)
+"""
+    text = text.replace("    a: ", "    x = T.int32()\n    y = T.int32()\n    a: ")
+    built = codegen.compile_module(
+        tvmagic.ir.IRModule({"f": from_source(text).with_attr("global_symbol", "f")}), "opencl"
+    )
+    for n, m, launched in ((4, 7, [[8, 1, 1]] * 2), (2, 3, [[4, 1, 1]] * 2), (1, 3, [])):
+        _, made, _ = host_launches(built, [np.zeros(64, "float32"), n, m], "cl")
+        assert [threads for _, _, threads, _ in made] == launched
+
+
 def test_without_a_gpu_the_kernels_run_as_opencl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     names = []
     for found in (None, ("some GPU", 70)):

@@ -396,3 +396,25 @@ def test_memory_in_a_virtual_thread_is_shared_by_the_threads_inside(around: str,
     a, c = np.arange(32, dtype="float32").reshape(4, 8), np.zeros((4, 8), "float32")
     tvmagic.build(s, [A, C])(a, c)
     assert (c == (a + 1) * 2).all()
+
+
+def test_a_loop_of_another_layout_may_have_more_iterations_than_its_thread_reads() -> None:
+    """Each thread reads one element of `B`, but where it is among `i % 2` only the thread knows: it computed the first."""
+    A = te.placeholder((6,), name="A")
+    B = te.compute((6,), lambda i: A[i] + 1.0, name="B")
+    C = te.compute((6,), lambda i: B[i] * 2.0, name="C")
+    for bound in (True, False):
+        s, tx = te.create_schedule(C.op), te.thread_axis("threadIdx.x")
+        first, _ = s[B].transform_layout(lambda i: [i % 2, i // 2])
+        _, inner = s[C].split(C.op.axis[0], factor=4)
+        s[C].bind(inner, tx)
+        s[B].compute_at(s[C], inner)
+        if bound:
+            s[B].bind(s[B].split(first, factor=4)[1], tx)
+            with pytest.raises(
+                ScheduleError, match="loop `axis0.inner` is bound to `threadIdx.x`, but its memory, `local`"
+            ):
+                tvmagic.lower(s, [A, C])
+    a, c = np.arange(6, dtype="float32"), np.zeros(6, "float32")
+    tvmagic.build(s, [A, C])(a, c)
+    assert (c == (a + 1) * 2).all()

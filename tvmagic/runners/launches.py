@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.kernels import Allocation, Binding, Branch, Check, Launch, Repeat, Step
 from tvmagic.codegen.opencl import DeviceModule
 from tvmagic.codegen.opencl.module import DeviceFunction, DeviceKernel
 from tvmagic.errors import AssertionFailedError, DefectError, TVMagicError
-from tvmagic.ir import BinaryOp, FloatImm, IntImm, PrimExpr, Var, substitute
+from tvmagic.ir import BinaryOp, FloatImm, IntImm, PrimExpr, Var
 from tvmagic.ir.meaning import compute
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.runners.connection import Connection
 from tvmagic.runtime.arguments import ArrayParam, memory_of
 from tvmagic.runtime.kernel import checker_of
+from tvmagic.te.numpy_eval import ArrayEvaluator
 
 __all__ = ["KernelProcess", "host_launches", "keep"]
 
@@ -48,11 +48,8 @@ class _Host:
             return self.values[expr]
         if isinstance(expr, BinaryOp):
             return compute(type(expr), self.number(expr.a), self.number(expr.b), expr.a.dtype)
-        bound = {var: _imm(var, value) for var, value in self.values.items() if not var.dtype.is_handle}
-        found = Analyzer().simplify(substitute(expr, bound))  # a fresh one: a Let is bound once by each
-        if not isinstance(found, (IntImm, FloatImm)):
-            raise DefectError(f"the host cannot tell the value of `{expr}`")
-        return found.value
+        known = {v: np.asarray(n, numpy_dtype(v.dtype)) for v, n in self.values.items() if not v.dtype.is_handle}
+        return np.asarray(ArrayEvaluator(known).visit(expr)).item()
 
     def launches(self, steps: Sequence[Step]) -> Iterator[Any]:
         """The launches that the steps make."""
@@ -96,10 +93,6 @@ class _Host:
             raise DefectError(f"the host does not know `{var.name}`")
         kind = "buffer" if var.dtype.is_handle else "uint8" if var.dtype.is_bool else str(numpy_dtype(var.dtype))
         return kind, self.values[var]
-
-
-def _imm(var: Var, value: Any) -> PrimExpr:
-    return FloatImm(var.dtype, value) if var.dtype.is_float else IntImm(var.dtype, value)
 
 
 def host_launches(

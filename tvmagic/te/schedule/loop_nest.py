@@ -35,7 +35,7 @@ from tvmagic.te.schedule.message_passing import (
     pass_up_index,
     pass_up_mask,
 )
-from tvmagic.te.schedule.relations import IterVarRelation, Masks, is_const, plus
+from tvmagic.te.schedule.relations import IterVarRelation, Masks, Transform, is_const, plus
 from tvmagic.te.schedule.stage import IterVarAttr, Stage
 from tvmagic.te.schedule.thread import VIRTUAL
 from tvmagic.te.schedule.thread_memory import has_memory_of_its_own
@@ -246,7 +246,8 @@ def _check_own_part(stage: Stage, iv: IterVar, axis: IterVar, context: LoopConte
     """
     touched: Masks = {iv: 1}
     pass_up_mask(stage, touched)
-    for root in (r for r in stage.op.root_iter_vars() if r in touched):
+    changed = [t for r in stage.relations if isinstance(r, Transform) for t in r.transformed]  # less tight than the roots
+    for root in (r for r in (*stage.op.root_iter_vars(), *changed) if r in touched):
         range_ = context.ranges[root]
         if uses_var(range_.min, (axis.var,)) if virtual else not is_const(range_.extent, 1):
             what = f"its memory, `{stage.scope or 'local'}`, is one for each of these threads"
