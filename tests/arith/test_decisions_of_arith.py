@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from typing import Any
 
@@ -14,11 +15,14 @@ from tvmagic import ir
 from tvmagic.arith import Analyzer, ConstIntBound, Extension, IntervalSet, eval_set, narrow_predicate_expression
 from tvmagic.arith.analyzer import BUDGET
 from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
+from tvmagic.arith.const_int_bound import ConstIntBoundAnalyzer
 from tvmagic.arith.corners import ENDS_OF
 from tvmagic.arith.int_set import neg_inf, pos_inf
 from tvmagic.arith.modular_set import _widens
 from tvmagic.arith.rewrite.compile import Rule, parse_rules
-from tvmagic.arith.transitive import EQ, GT, LT, TransitiveComparisons
+from tvmagic.arith.rewrite.product_sum import compare_product_and_sum
+from tvmagic.arith.transitive import EQ, GT, LT, UNKNOWN, TransitiveComparisons
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import ops
 from tvmagic.ir.dtype import integer_limits
 
@@ -431,3 +435,76 @@ def test_factors_of_remainders_grow_as_far_as_the_type_holds_the_product(
             ends = [x * reduced + (0 if rest is None else y) for x in (0, extent - 1) for y in (0, 3)]
             holds = all(-(2**31) <= end < 2**31 for end in ends)
             assert (str(reduced) in str(found)) == (holds or reduced == factor), str(found)
+
+
+def test_the_base_of_a_sum_that_is_cast_fits_itself() -> None:
+    """2**31 is no int32, whatever is added to it afterwards."""
+    for base, inside in ((LAST - 4, True), (LAST, True), (LAST + 1, False)):
+        analyzer = known(x=(-9, -5))
+        text = str(analyzer.canonical_simplify(ir.Cast("int32", ir.Cast("int64", X) + wide(base))))
+        assert ("T.int64" not in text) == inside, text
+
+
+class Bounds:
+    """What is asked of the analyzer where a product is compared with a sum."""
+
+    def __init__(self, difference: Any, bounds: dict[Any, tuple[float, float]]) -> None:
+        self.difference, self.bounds = difference, bounds
+
+    def visit(self, e: Any) -> Any:
+        return self.difference
+
+    def bound(self, e: Any) -> tuple[float, float]:
+        return self.bounds[e]
+
+
+def test_a_product_and_a_sum_whose_terms_have_any_ends() -> None:
+    """What is said of (a + b) c + a b d against 0 holds for all values; it is said at the last value where it holds."""
+    C, D = ir.Var("c"), ir.Var("d")
+    said = 0
+    for seed in range(4000):
+        draw = random.Random(seed)
+        ends: dict[Any, tuple[float, float]] = {}
+        for var in (X, Y, C, D):
+            low = draw.choice((-3, -2, -1, 0, 1, 1, 1, 2, 6))
+            ends[var] = (low, low + draw.choice((0, 0, 1, 2)))
+        values = [range(int(low), int(high) + 1) for low, high in (ends[v] for v in (X, Y, C, D))]
+        signs = {(x + y) * c + x * y * d > 0 for x, y, c, d in itertools.product(*values)}
+        found = compare_product_and_sum(Bounds((X + Y) * C + X * Y * D, ends), X, Y)
+        if found != UNKNOWN:
+            assert signs == {found == GT}, (seed, ends)
+            said += 1
+    assert said > 150
+    for most, known_sign in ((6, GT), (5, UNKNOWN)):  # min(a, b) d <= c, where nothing is known of the larger one
+        ends = {X: (1, math.inf), Y: (1, 2), C: (most, most), D: (-3, -3)}
+        assert compare_product_and_sum(Bounds((X + Y) * C + X * Y * D, ends), X, Y) == known_sign
+
+
+def test_what_is_known_to_hold_takes_the_place_of_likely_alone() -> None:
+    flag = ir.Var("flag", "bool")
+    analyzer = Analyzer()
+    with analyzer.constraint_scope(flag):
+        assert str(analyzer.rewrite_simplify(ir.Call("bool", "tir.likely", [flag]))) == "T.bool(True)"
+        kept = analyzer.rewrite_simplify(ir.Call("bool", "tir.bitwise_not", [flag]))
+        assert isinstance(kept, ir.Call) and kept.op.name == "tir.bitwise_not"
+    assert isinstance(analyzer.rewrite_simplify(ir.Call("bool", "tir.likely", [flag])), ir.Call)
+
+
+def test_other_bounds_of_a_variable_need_leave() -> None:
+    bounds = ConstIntBoundAnalyzer(Analyzer())
+    bounds.update(X, (0, 9))
+    bounds.update(X, (0, 9))
+    for again in (lambda: bounds.update(X, (0, 8)), lambda: bounds.bind(X, ir.Range.from_min_extent(0, 9))):
+        with pytest.raises(TVMagicError, match="`x` is bound to .* already"):
+            again()
+    bounds.update(X, (0, 8), True)
+    bounds.bind(X, ir.Range.from_min_extent(0, 4), True)
+    assert bounds.visit(X) == (0, 3)
+
+
+@pytest.mark.parametrize("factor", [1 << 20, (1 << 20) + 1, (1 << 21) - 1, 1 << 21])
+def test_products_with_large_numbers_may_leave_their_type(factor: int) -> None:
+    """x * f // f is x only if x * f is an int32 for every x."""
+    for last in (LAST // factor, LAST // factor + 1):
+        found = known(x=(0, last)).simplify((X * factor) // factor)
+        assert (found is X) == (last * factor <= LAST), (last, found)

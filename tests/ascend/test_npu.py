@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import numpy as np
@@ -13,7 +14,7 @@ from sampling import every
 import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import NPUS, AscendError, AscGraph, Npu, ops
-from tvmagic.ascend.npu import local_sizes
+from tvmagic.ascend.npu import NpuModel, local_sizes
 from tvmagic.errors import TVMagicError
 
 
@@ -53,6 +54,23 @@ def test_large_data_keeps_all_cores_busy_and_fits(graph: AscGraph, machine: str)
 
 def test_tiles_of_large_data_fill_local_memory() -> None:
     assert tiled(chain(4096, 4096)).choices[0].cost.local_bytes > 0.9 * NPUS["atlas_a2"].ub_size
+
+
+def test_a_tile_may_take_all_of_local_memory() -> None:
+    full = tiled(chain(4096, 4096)).choices[0].cost.local_bytes
+    machine = dataclasses.replace(NPUS["atlas_a2"], ub_size=full)
+    assert tiled(chain(4096, 4096), machine).choices[0].cost.local_bytes == full
+    assert tiled(chain(4096, 4096), dataclasses.replace(machine, ub_size=full - 1)).choices[0].cost.local_bytes < full
+
+
+def test_the_units_of_one_tile_take_what_those_of_all_take_divided() -> None:
+    for sizes in ((4096, 4096), (3, 5), (1,)):
+        (choice,) = tiled(chain(*sizes)).choices
+        model = NpuModel(choice.impl, {}, NPUS["atlas_a2"])
+        tiles = model.loop_count(choice.sizes)
+        whole, part = model._pipes(choice.sizes), model.stages(choice.sizes)
+        assert part == pytest.approx([whole[unit] / tiles for unit in ("MTE2", "Vector", "MTE3")])
+    assert tiles == 1
 
 
 def test_little_data_takes_fewer_cores() -> None:

@@ -12,6 +12,7 @@ from step_programs import program
 import tvmagic
 from tvmagic import te
 from tvmagic.cinn import IRSchedule, RuleApplyType, SearchSpace
+from tvmagic.cinn.form import is_cinn_form, to_cinn
 from tvmagic.cinn.lower import _AXES, lower
 from tvmagic.cinn.search import FLT_MAX, SearchState
 from tvmagic.cinn.steps.coverage import is_extreme
@@ -259,3 +260,10 @@ def test_blocks_that_may_run_more_than_once(value: str, extreme: bool) -> None:
     function = from_cinn(text, {"A": ((4, 6), "float32"), "B": ((4,), "float32")})
     (leaf,) = leaves(function.body.block.body)  # type: ignore[attr-defined]
     assert is_extreme(leaf) is extreme
+
+
+def test_functions_in_the_form_of_cinn_say_so() -> None:
+    a = te.placeholder((4, 4), name="A")
+    b = te.compute((4, 4), lambda i, j: a[i, j] + 1.0, name="B")
+    made = to_cinn(te.create_prim_func([a, b]))
+    assert is_cinn_form(made) and made.attrs["cinn.form"] == 1 and to_cinn(made) is made

@@ -100,6 +100,18 @@ def text_after(op: Operator, step: str) -> str:
     return program_text(record, step_number(record, step))
 
 
+def test_a_step_that_ran_several_times_is_told_by_its_turn(dense: Operator) -> None:
+    record = dense.passes(dense.version("default"), code=False)
+    places = [n for n, step in enumerate(record) if step.name.endswith(".Simplify")]
+    assert len(places) > 2 and places[1] != places[-1] - 1
+    for turn, place in enumerate(places, 1):
+        assert step_number(record, f"Simplify:{turn}") == step_number(record, str(place + 1)) == place
+    assert step_number(record, "Simplify") == places[0]
+    for turn in (0, len(places) + 1):
+        with pytest.raises(TVMagicError, match=f"`Simplify` ran {len(places)} times"):
+            step_number(record, f"Simplify:{turn}")
+
+
 def test_an_edit_that_keeps_the_meaning_is_compiled_and_right(dense: Operator) -> None:
     text = text_after(dense, "SchedulePostProcToPrimFunc")
     assert "for k in range(24):" in text

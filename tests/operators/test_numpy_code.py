@@ -17,6 +17,13 @@ from tvmagic.operators.numpy_code import NumpyCode, numpy_code
 DENSE = "X: float32[16, 12]\nW: float32[10, 12]\nb: float32[10]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = max(Y[i, j] + b[j], 0)"
 SOFTMAX = "X: float32[8, 6]\nM[i] = max(X[i, k], over=k)\nE[i, j] = exp(X[i, j] - M[i])\nS[i] += E[i, j]\nP[i, j] = E[i, j] / S[i]"
 CASES = [
+    ("A: float32[6, 6]\nI: int32[6]\nB[i, j] = A[I[i], j]", "B = A[I]"),
+    ("A: float32[9, 8]\nI: int32[6]\nfor j in range(6): B[i, j] = A[I[i], j]", "B = A[I[:, None], np.arange(0, 6, dtype=np.int32)]"),
+    ("A: float32[9, 8, 5]\nI: int32[6]\nB[i, k, j] = A[I[i], k, j]", "B = A[I]"),
+    ("A: float32[9, 8, 5]\nI: int32[6]\nB[i, k, j] = A[I[i], j, k]", "B = A[I[:, None, None], np.arange(0, 8, dtype=np.int32), "),
+    ("A: float32[9, 8, 5]\nI: int32[8]\nB[k, j] = A[I[k], k, j]", "B = A[I, np.arange(0, 8, dtype=np.int32)]"),
+    ("A: float32[9, 8, 8]\nI: int32[4]\nB[i, j] = A[I[i], j, j]", "B = A[I[:, None], np.arange(0, 8, dtype=np.int32), "),
+    ("A: float32[6, 6]\nI: int32[6]\nB[i, j] = A[I[i], 5 - j]", "B = A[I[:, None], 5 - np.arange(0, 6, dtype=np.int32)]"),
     ("A: float32[8, 6]\nB: float32[8, 6]\nC[i, j] = A[i, j] + B[i, j] * 2.0", "C = np.add(A, B * 2.0, out=out)"),
     (DENSE, "Y = np.matmul(X, W.T); Z = np.maximum(Y + b, 0.0, out=out)"),
     ("A: float32[3, 8, 6]\nB: float32[3, 6, 5]\nC[b, i, j] += A[b, i, k] * B[b, k, j]", "C = np.matmul(A, B, out=out)"),

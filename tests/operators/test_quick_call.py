@@ -168,3 +168,17 @@ def test_steps_over_more_elements_than_indices_reach_are_refused_at_every_call()
         with pytest.raises(TVMagicError, match="`A` steps over 4999000001 elements, more than its indices"):
             op(far)
         np.testing.assert_array_equal(op(far[:2000]), 1)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_arrays_that_lie_apart_are_computed_into_at_once(shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An array that is updated is worked in; one that shares memory with another argument gets its values at the end."""
+    op = operator("f", "A: float32[4]\nX: float32[4]\nfor i in range(4):\n    A[i] = A[i] + X[3 - i]")
+    made: list[Any] = []
+    fresh = type(op).fresh_outputs
+    monkeypatch.setattr(type(op), "fresh_outputs", lambda *given: made.append(given) or fresh(*given))
+    memory = np.arange(8, dtype="float32")
+    a, x = (memory[:4], memory[2:6]) if shared else (memory[:4], memory[4:])
+    wanted = a + x[::-1]
+    op.current(a, x, out=a)
+    assert (a == wanted).all() and bool(made) == shared

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import pytest
 
-from tvmagic import te
+import tvmagic
+from tvmagic import te, tir
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet
 from tvmagic.errors import ScheduleError
@@ -19,6 +21,7 @@ from tvmagic.te.schedule.auto_inline import is_broadcast, is_elem_wise, is_injec
 from tvmagic.te.schedule.cache import _earlier_rows
 from tvmagic.te.schedule.infer_bound import _first, _inside_shape, needs_relax
 from tvmagic.te.schedule.inline import _has_effect
+from tvmagic.te.schedule.relations import Fuse
 from tvmagic.te.schedule.rfactor import _connected
 from tvmagic.te.schedule.scan import scan_fix_point_analysis
 from tvmagic.te.schedule.thread import StorageRank, ThreadScope
@@ -313,3 +316,80 @@ def test_rows_of_a_state_that_a_step_reads_before_its_own() -> None:
     blocks = Var("o") * 4 + Var("p")
     assert [str(row) for row in _earlier_rows(stage, update.op, {t: blocks, i: i})] == ["t - 1", "t - 2"]
     assert _earlier_rows(stage, update.op, {t: t, i: blocks}) == []
+
+
+def test_a_copy_keeps_no_record() -> None:
+    _, b, s = sums()
+    with PassContext(config={"te.keep_schedule_record": True}):
+        kept = te.create_schedule(b.op)
+    kept[b].parallel(b.op.axis[0])
+    for whole in (s, kept):
+        again = whole.copy()
+        again[b].unroll(b.op.axis[1])
+        assert not again.keep_record and again.schedule_record == [] and again.primitive_record == []
+
+
+def test_trivial_loops_are_left_out_unless_they_are_asked_for() -> None:
+    a = te.placeholder((1, 4), name="A")
+    b = te.compute((1, 4), lambda i, j: a[i, j] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    bounds = te.schedule.InferBound(s)
+    texts = [str(te.schedule.ScheduleOps(s, bounds, *keep)) for keep in ((), (False,), (True,))]
+    assert ["T.grid(1, 4)" in text for text in texts] == [False, False, True] and texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("size", "row", "low", "inside"),
+    [(2, 4, 2, True), (2, 4, 1, False), (3, 4, 0, False), (4, 4, 8, True), (0, 4, 0, False)],
+)
+def test_which_parts_of_rows_lie_inside_one(size: int, row: int, low: int, inside: bool) -> None:
+    assert Fuse._inside_one_row(*[IntImm("int32", n) for n in (size, row, low)]) == inside
+
+
+@pytest.mark.parametrize("later", ["inner", "outer"])
+def test_a_place_moves_to_the_loop_that_it_became(later: str) -> None:
+    """A split and then a fuse of the loop at which a stage is computed: it moves inside."""
+    a = te.placeholder((8, 8), name="A")
+    b = te.compute((8, 8), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((8, 8), lambda i, j: b[i, j] * 2.0, name="C")
+    s = te.create_schedule(c.op)
+    i, j = c.op.axis
+    s[b].compute_at(s[c], i)
+    outer, inner = s[c].split(i, 2)
+    if later == "inner":
+        s[c].reorder(outer, j, inner)
+        s[c].fuse(j, inner)
+        loops = "for i_outer, j_i_inner_fused in T.grid(4, 16)"
+    else:
+        s[c].split(inner, 1)
+        loops = "for i_outer, i_inner_outer in T.grid(4, 2)"
+    text = str(tvmagic.lower(s, [a, c]))
+    assert loops in text and text.index(loops) < text.index("B_1[")
+
+
+def test_an_intrinsic_that_starts_and_updates_starts_outside_of_its_own_loops() -> None:
+    """The start values are set for each call that updates, inside no loop that the intrinsic does itself."""
+
+    def intrinsic() -> Any:
+        a, b, r = te.placeholder((4, 4), name="a"), te.placeholder((4,), name="b"), te.reduce_axis((0, 4), name="r")
+        c = te.compute((4,), lambda i: te.sum(a[i, r] * b[r], axis=r), name="c")
+        rows = tir.decl_buffer(a.shape, a.dtype, name="A", offset_factor=1, strides=[te.var("s"), 1])
+
+        def body(ins: Any, outs: Any) -> Any:
+            calls = [tir.call_extern("int32", name, outs[0].access_ptr("rw")) for name in ("whole", "reset", "update")]
+            return tuple(calls)
+
+        return te.decl_tensor_intrin(c.op, body, binds={a: rows}, default_buffer_params={"offset_factor": 1})
+
+    A, B, k = te.placeholder((8, 16), name="A"), te.placeholder((8, 16), name="B"), te.reduce_axis((0, 16), name="k")
+    C = te.compute((8, 8), lambda i, j: te.sum(A[j, k] * B[i, k], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    i, j = C.op.axis
+    jo, ji = s[C].split(j, 4)
+    ko, ki = s[C].split(k, 4)
+    s[C].reorder(i, jo, ko, ji, ki)
+    s[C].tensorize(ji, intrinsic())
+    text = str(te.schedule.ScheduleOps(s, te.schedule.InferBound(s)))
+    assert [word for word in re.findall(r"in T.grid\(8, 2\)|in range\(\d+\)|\"(?:reset|update|whole)\"", text)] == [
+        "in T.grid(8, 2)", '"reset"', "in range(4)", '"update"',
+    ]  # fmt: skip

@@ -133,3 +133,12 @@ def test_blocks_and_loops_are_shown_by_their_names() -> None:
 def test_a_function_is_no_annotation() -> None:
     with pytest.raises(TypeError, match="a function cannot be the annotation `x`"):
         chain().annotate("B", "x", len)
+
+
+def test_the_json_of_a_trace_has_what_postprocessing_did_unless_it_is_left_out() -> None:
+    sch = chain()
+    (i, *_) = sch.get_loops(sch.get_block("B"))
+    sch.enter_postproc()
+    sch.unroll(i)
+    names = [[inst[0] for inst in sch.trace.as_json(*remove)[0]] for remove in ((), (False,), (True,))]
+    assert names[0] == names[1] == ["GetBlock", "GetLoops", "EnterPostproc", "Unroll"] and names[2] == names[0][:2]

@@ -58,14 +58,11 @@ def legalize_attach(sch: Schedule) -> None:
 
 def _follow(stage: Stage, point: IterVar) -> IterVar:
     """The innermost loop that `point` became."""
-    changed = True
-    while changed:
-        changed = False
-        for relation in stage.relations:
-            if isinstance(relation, Fuse) and point is relation.inner:
-                point, changed = relation.fused, True
-            elif isinstance(relation, Split) and point is relation.parent:
-                point, changed = relation.inner, True
+    for relation in stage.relations:  # in the order in which they were made
+        if isinstance(relation, Fuse) and point is relation.inner:
+            point = relation.fused
+        elif isinstance(relation, Split) and point is relation.parent:
+            point = relation.inner
     return point
 
 

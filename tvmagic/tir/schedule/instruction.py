@@ -188,15 +188,8 @@ class InstructionKind(Identified):
     def gather(self, inputs: Sequence[Any], attrs: Sequence[Any]) -> dict[str, Any]:
         """The arguments by name from inputs and attributes in order."""
         arguments: dict[str, Any] = {}
-        extra = len(inputs) - (len(self.inputs) - 1)
-        position = 0
-        for p in self.inputs:
-            if p.many:
-                arguments[p.name] = list(inputs[position : position + extra])
-                position += extra
-            else:
-                arguments[p.name] = inputs[position]
-                position += 1
+        for position, p in enumerate(self.inputs):  # several ones come last
+            arguments[p.name] = list(inputs[position:]) if p.many else inputs[position]
         # attributes that an older text leaves out have their defaults
         for p, value in zip(self.attrs, [*attrs, *[q.default for q in self.attrs[len(attrs) :]]]):
             arguments[p.name] = value
