@@ -173,7 +173,14 @@ def test_steps_over_more_elements_than_indices_reach_are_refused_at_every_call()
 @pytest.mark.parametrize("shared", [False, True])
 def test_arrays_that_lie_apart_are_computed_into_at_once(shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """An array that is updated is worked in; one that shares memory with another argument gets its values at the end."""
-    op = operator("f", "A: float32[4]\nX: float32[4]\nfor i in range(4):\n    A[i] = A[i] + X[3 - i]")
+    text = """@T.prim_func
+def f(A: T.Buffer((4,), "float32"), X: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.block("A"):
+            v = T.axis.spatial(4, i)
+            A[v] = A[v] + X[3 - v]"""
+    op = operator("f", text)
+    assert op.is_input(op.outputs[0])
     made: list[Any] = []
     fresh = type(op).fresh_outputs
     monkeypatch.setattr(type(op), "fresh_outputs", lambda *given: made.append(given) or fresh(*given))

@@ -390,6 +390,6 @@ def test_an_intrinsic_that_starts_and_updates_starts_outside_of_its_own_loops() 
     s[C].reorder(i, jo, ko, ji, ki)
     s[C].tensorize(ji, intrinsic())
     text = str(te.schedule.ScheduleOps(s, te.schedule.InferBound(s)))
-    assert [word for word in re.findall(r"in T.grid\(8, 2\)|in range\(\d+\)|\"(?:reset|update|whole)\"", text)] == [
+    assert re.findall(r"in T.grid\(8, 2\)|in range\(\d+\)|\"(?:reset|update|whole)\"", text) == [
         "in T.grid(8, 2)", '"reset"', "in range(4)", '"update"',
     ]  # fmt: skip
