@@ -551,12 +551,17 @@ def test_a_check_runs_on_fine_and_on_coarse_inputs(monkeypatch: pytest.MonkeyPat
 
 def test_a_check_elsewhere_names_the_ways_that_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     op = operator("f", "X: float32[4]\nY[i] = X[i] + 1")
-    calls = [("one", lambda x: [x + 1]), ("two", lambda x: [x + 2]), ("three", lambda x: [x + np.float32(1)])]
+    calls = [
+        ("one", lambda x: ([x + 1], None)),
+        ("two", lambda x: ([x + 2], "slowly")),
+        ("three", lambda x: ([x + np.float32(1)], None)),
+    ]
     for number, wrong in ((3, ("NOT equal when run by two",)), (1, ())):
         monkeypatch.setattr(measure, "calls_elsewhere", lambda *_, n=number: calls[:n])
         result = op.check(target="elsewhere")
         assert result.ok is not bool(wrong)
-        assert result.notes == ("run by " + "; ".join(name for name, _ in calls[:number]), *wrong)
+        ways = "; ".join(["one", "two (slowly)", "three"][:number])
+        assert result.notes == (f"run by {ways}", *wrong)
     here = schedule(op, "", "here")
     monkeypatch.setattr(type(here), "__call__", lambda self, x: x + 2)
     assert not measure.check(here).ok and measure.check(here).notes == ()
