@@ -57,7 +57,12 @@ def run_on_gpu(built: DeviceModule, arrays: Sequence[Any]) -> str:
     answer = _PROCESS.ask(("run", built.get_source("asm"), buffers, launches, _REPEATS))
     if isinstance(answer, str):
         _PROCESS.stop()  # after an error in a kernel the driver refuses all else
-        raise TVMagicError(f"CUDA refuses `{built.entry_name}`: {answer.strip()[:2000]}")
+        said = answer.strip()[:2000].removeprefix("RuntimeError: ")
+        outside = "_ADDRESS" in said
+        raise TVMagicError(
+            f"`{built.entry_name}` does not run on {name}: {said}",
+            hint="a kernel may access what is not its own" if outside else None,
+        )
     contents, seconds = answer
     keep(memories, contents)
     time = f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.1f} ms"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -27,11 +28,8 @@ class Worker:
     def device(self) -> tuple[str, int]:
         """The name of the GPU, and the number of its architecture: 90 of sm_90."""
         which = self.cuda.CUdevice_attribute
-        parts = (
-            which.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-            which.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-        )
-        major, minor = (self._do(self.cuda.cuDeviceGetAttribute(part, self.gpu)) for part in parts)
+        major = self._attribute(which.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        minor = self._attribute(which.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         name = self._do(self.cuda.cuDeviceGetName(256, self.gpu))
         return name.split(b"\0")[0].decode(), 10 * major + minor
 
@@ -62,6 +60,9 @@ class Worker:
             raise RuntimeError(status.name)
         return rest[0] if rest else None
 
+    def _attribute(self, which: Any) -> int:
+        return self._do(self.cuda.cuDeviceGetAttribute(which, self.gpu))
+
     def _load(self, source: str) -> Any:
         if self.module is not None:
             self._do(self.cuda.cuModuleUnload(self.module))
@@ -78,6 +79,9 @@ class Worker:
     def _call(self, launch: Any, places: list[Any]) -> tuple[Any, ...]:
         """The function of a launch, its blocks and threads, and its arguments with what they point to."""
         name, blocks, threads, arguments = launch
+        most = self._attribute(self.cuda.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
+        if math.prod(threads) > most:
+            raise RuntimeError(f"`{name}` has {math.prod(threads)} threads in a block, the GPU takes {most}")
         function = self._do(self.cuda.cuModuleGetFunction(self.module, name.encode()))
         values = [self._argument(kind, value, places) for kind, value in arguments]
         return function, blocks, threads, self.numpy.array([v.ctypes.data for v in values], "uint64"), values
