@@ -18,7 +18,7 @@ from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
 from tvmagic.arith.const_int_bound import ConstIntBoundAnalyzer
 from tvmagic.arith.corners import ENDS_OF
 from tvmagic.arith.int_set import neg_inf, pos_inf
-from tvmagic.arith.modular_set import _widens
+from tvmagic.arith.modular_set import ModularSetAnalyzer, _widens
 from tvmagic.arith.rewrite.compile import Rule, parse_rules
 from tvmagic.arith.rewrite.product_sum import compare_product_and_sum
 from tvmagic.arith.transitive import EQ, GT, LT, UNKNOWN, TransitiveComparisons
@@ -416,12 +416,12 @@ def test_the_least_and_the_largest_number_of_64_bits_are_values_of_data() -> Non
 
 @pytest.mark.parametrize("factor", [-3, 2, 5])
 @pytest.mark.parametrize("divisor", [10**9 + 7, -(10**9), 7, -7])
-@pytest.mark.parametrize("extent", [2, 3, 100])
+@pytest.mark.parametrize(("first", "extent"), [(0, 2), (0, 3), (0, 100), (-2, 3), (-99, 100)])
 def test_factors_of_remainders_grow_as_far_as_the_type_holds_the_product(
-    factor: int, divisor: int, extent: int
+    factor: int, divisor: int, first: int, extent: int
 ) -> None:
-    analyzer = CompilingAnalyzer()
-    analyzer.bind(X, ir.Range.from_min_extent(0, extent))
+    analyzer, last = CompilingAnalyzer(), first + extent - 1
+    analyzer.bind(X, ir.Range.from_min_extent(first, extent))
     for rest in (None, Y):
         if rest is not None and divisor < 0:
             continue  # no rule
@@ -429,10 +429,10 @@ def test_factors_of_remainders_grow_as_far_as_the_type_holds_the_product(
         product = X * factor if rest is None else X * factor + rest
         for e in (product % divisor, *([] if rest is None else [(rest + X * factor) % divisor])):
             found = analyzer.rewrite_simplify(e)
-            for x, y in itertools.product((0, 1, extent - 1), (0, 3)):
+            for x, y in itertools.product((first, first + 1, last), (0, 3)):
                 assert evaluate(found, {X: x, Y: y}) == (x * factor + (0 if rest is None else y)) % divisor
             reduced = factor % divisor
-            ends = [x * reduced + (0 if rest is None else y) for x in (0, extent - 1) for y in (0, 3)]
+            ends = [x * reduced + (0 if rest is None else y) for x in (first, last) for y in (0, 3)]
             holds = all(-(2**31) <= end < 2**31 for end in ends)
             assert (str(reduced) in str(found)) == (holds or reduced == factor), str(found)
 
@@ -497,6 +497,11 @@ def test_other_bounds_of_a_variable_need_leave() -> None:
     for again in (lambda: bounds.update(X, (0, 8)), lambda: bounds.bind(X, ir.Range.from_min_extent(0, 9))):
         with pytest.raises(TVMagicError, match="`x` is bound to .* already"):
             again()
+    factors = ModularSetAnalyzer(Analyzer())
+    factors.update(X, (4, 1))
+    with pytest.raises(TVMagicError, match="`x`"):
+        factors.update(X, (4, 2))
+    factors.update(X, (4, 2), True)
     bounds.update(X, (0, 8), True)
     bounds.bind(X, ir.Range.from_min_extent(0, 4), True)
     assert bounds.visit(X) == (0, 3)

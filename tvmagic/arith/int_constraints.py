@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.arith.int_set import as_int_set, is_const, new_analyzer
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IterVar, PrimExpr, Range, Var, expr, exprs, ops, substitute
+from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var, expr, exprs, ops, substitute
 from tvmagic.ir.ops import make_const
 from tvmagic.ir.values import SEQUENCES
 
@@ -152,7 +152,7 @@ class IntConstraintsTransform:
 
 def contradiction() -> IntConstraints:
     """The system without a solution."""
-    return IntConstraints((), {}, [make_const(expr(True).dtype, 0)])
+    return IntConstraints((), {}, [IntImm("bool", 0)])
 
 
 def as_conditions(

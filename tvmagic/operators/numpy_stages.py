@@ -108,8 +108,8 @@ def chosen(node: Reduce) -> Chosen | None:
     """
     if len(node.source) != 2 or len(node.axis) != 1 or not _only_compares(node.combiner):
         return None
-    first, second = (np.array(x) for x in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0]))  # places
-    low, high = (np.array(x) for x in ([3, 3, 4] * 2, [4, 3, 3] * 2))  # values
+    first, low = np.repeat([0, 1], 3), np.tile([3, 3, 4], 2)  # places, values
+    second, high = first[::-1], low[::-1]
     for place, value in ((0, 1), (1, 0)):
         if node.source[place].dtype.is_float:
             continue
