@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 from typing import Any
@@ -17,8 +18,8 @@ class Worker:
 
     def __init__(self) -> None:
         import numpy
-        from cuda.bindings import driver
 
+        driver: Any = importlib.import_module("cuda.bindings.driver")
         self.cuda, self.numpy = driver, numpy
         self._do(driver.cuInit(0))
         self.gpu = self._do(driver.cuDeviceGet(0))
