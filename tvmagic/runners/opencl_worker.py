@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any
 
@@ -13,8 +14,8 @@ class Worker:
 
     def __init__(self) -> None:
         import numpy
-        import pyopencl
 
+        pyopencl: Any = importlib.import_module("pyopencl")
         self.cl, self.numpy = pyopencl, numpy
         devices = [d for p in pyopencl.get_platforms() for d in p.get_devices()]
         devices.sort(key=lambda d: not d.type & pyopencl.device_type.CPU)
