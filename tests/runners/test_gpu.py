@@ -12,7 +12,7 @@ from test_opencl import launches, lowered, product
 
 import tvmagic
 from tvmagic import codegen
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.runners import MissingTool, cuda, run, ways
 from tvmagic.runners.launches import host_launches
 from tvmagic.script import from_source
@@ -84,6 +84,35 @@ def f(A: T.Buffer((8,), "float32"), s: T.float64, m: T.int64, flag: T.bool, n: T
     _, ((_, blocks, threads, arguments),), _ = host_launches(built, arrays, "asm")
     assert (blocks, threads) == ([1, 1, 1], [8, 1, 1])
     assert arguments == [("buffer", 0), ("float64", 1.5), ("int64", 7), ("uint8", 1), ("int32", 8), ("buffer", 1)]
+
+
+REFUSED = {
+    "a kernel cannot stop with the error of an assertion": [
+        '    assert A[tx] < T.float32(1), "too large"',
+        "    B[tx] = A[tx]",
+    ],
+    "a kernel cannot call functions of Python": ['    T.evaluate(T.call_packed("f", A[tx]))'],
+    "memory of a thread has a constant size, that of `S": [
+        '    S = T.allocate([T.Cast("int32", A[0])], "float32", "local")',
+        "    S_1 = T.Buffer((1,), data=S, scope='local')",
+        "    S_1[0] = A[tx]",
+        "    B[tx] = S_1[0]",
+    ],
+    "shared memory has constant sizes in PTX, that of `S": [
+        '    S = T.allocate([T.Cast("int32", A[0])], "float32", "shared")',
+        "    S_1 = T.Buffer((1,), data=S, scope='shared')",
+        "    S_1[0] = A[tx]",
+        "    B[tx] = S_1[0]",
+    ],
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_ptx_cannot_do_is_refused(message: str) -> None:
+    """The first two did nothing, or jumped to no function; memory had one element."""
+    body = ['with T.launch_thread("threadIdx.x", 4) as tx:', *REFUSED[message]]
+    with pytest.raises(BuildError, match=re.escape(message)):
+        codegen.compile_module(lowered(*body), "nvptx").get_source()
 
 
 def test_the_host_knows_the_value_of_every_expression_of_sizes() -> None:

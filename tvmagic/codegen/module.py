@@ -148,6 +148,8 @@ class ModuleContext:
 
     def helper(self, name: str) -> str:
         """The runtime's function `name`, callable from this module."""
+        if self.family.launches:
+            raise BuildError("a kernel cannot call functions of Python", hint="take the call out")
         if not self.family.calls_process:
             if name not in ("alloc", "free"):
                 raise BuildError("WebAssembly has no functions of Python to call", hint="take the call out")

@@ -244,6 +244,8 @@ class FunctionEmitter(MemoryEmitter):
 
     @handles(AssertStmt)
     def assertion(self, stmt: AssertStmt) -> Stmt:
+        if self.void:
+            raise BuildError("a kernel cannot stop with the error of an assertion", node=stmt)
         message = stmt.message.value if isinstance(stmt.message, StringImm) else str(stmt.message)
         site = self.context.site("assert", stmt, message)
         self.fail_unless(self.visit(stmt.condition), site, [])
