@@ -218,7 +218,7 @@ def _evaluate_load(e: Expr, env: Mapping[str, Any], mask: Any) -> Any:
 
 def _corners(function: Callable[[float, float], float]) -> Callable[[Expr, Expr], tuple[float, float]]:
     def interval(a: Expr, b: Expr) -> tuple[float, float]:
-        values = [function(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+        values = [function(x + 0, y + 0) for x in (a.low, a.high) for y in (b.low, b.high)]  # bools as numbers
         return min(values), max(values)
 
     return interval
