@@ -513,3 +513,15 @@ def test_products_with_large_numbers_may_leave_their_type(factor: int) -> None:
     for last in (LAST // factor, LAST // factor + 1):
         found = known(x=(0, last)).simplify((X * factor) // factor)
         assert (found is X) == (last * factor <= LAST), (last, found)
+
+
+def test_quotients_of_data_by_what_may_be_zero_are_zero_there_too() -> None:
+    buffer = ir.decl_buffer((4,), "int32", "A")
+    first, second = (ir.BufferLoad(buffer, [n]) for n in (0, 1))
+    clipped = lambda e, low, high: ir.Max(ir.Min(e, high), low)  # noqa: E731
+    for low, high, least, most in ((-9, -5, 0, 1), (5, 9, 0, 1), (5, 9, 1, 2), (-9, -5, 1, 1)):
+        divisors = range(least, most + 1)
+        for kind in (ir.FloorDiv, ir.Div):
+            values = [BINARY[kind](x, y) if y else 0 for x in range(low, high + 1) for y in divisors]
+            found = Analyzer().const_int_bound(kind(clipped(first, low, high), clipped(second, least, most)))
+            assert (found.min_value, found.max_value) == (min(values), max(values))
