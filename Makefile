@@ -20,6 +20,10 @@ STAMP := $(VENV)/.installed
 INSTALL := set -o pipefail; $(BIN)/python -m pip install --no-compile --disable-pip-version-check --editable
 PROGRESS := | { grep --line-buffered -E '^ *(Downloading|Installing collected)' || true; } | cut -c 1-110
 
+STYLE = $(BIN)/ruff check . && $(BIN)/ruff format --check .
+# Half a minute of one core: the tests run meanwhile, and what it says stands after theirs.
+TYPES = $(BIN)/pyright --pythonpath $(BIN)/python
+
 .PHONY: help venv demo test firefox lint package lab soak bench docs notebooks clean
 
 help:  ## what there is to make
@@ -55,12 +59,14 @@ firefox: $(STAMP)  ## the browser tests in Firefox (`make test` has them in Chro
 	TVMAGIC_BROWSER=firefox $(BIN)/python -m pytest tests/notebook/test_browser.py tests/notebook/test_pages.py -m "browser and not soak"
 
 lint: $(STAMP)  ## style and types
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(STYLE)
+	$(TYPES)
 
-test: lint  ## style, types and every test; on x86-64 some of them as code for older processors, too
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not soak"
+test: $(STAMP)  ## style, types and every test; on x86-64 some of them as code for older processors, too
+	$(STYLE)
+	@mkdir -p .cache; failed=; $(TYPES) >.cache/types 2>&1 & types=$$!; \
+	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not soak" || failed=1; \
+	  wait $$types || failed=1; cat .cache/types; [ -z "$$failed" ]
 	@case $$(uname -m) in x86_64) for cpu in $(OLDER); do \
 	  echo "the same for code of $$cpu:"; \
 	  TVMAGIC_TARGET="llvm -mcpu=$$cpu" $(BIN)/python -m pytest -n $(WORKERS) $(REPRESENTATIVE) || exit 1; \
