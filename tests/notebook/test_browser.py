@@ -12,6 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 from conftest import BROWSER
+from sampling import every
 from test_stepper import EVIL, long_record, small_record, unrolled_record
 
 from tvmagic import ascend
@@ -104,7 +105,7 @@ def test_keys_and_clicks_step(page: Any, record: Record, screenshot: Any) -> Non
     screenshot(stepper, "stepper_infer_bound")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", every(2, ["light", "dark"]))
 def test_words_are_explained_on_hover_and_beside_a_followed_line(
     page: Any, record: Record, theme: str, screenshot: Any
 ) -> None:
@@ -364,7 +365,7 @@ def test_names_of_users_are_text_in_the_stepper(page: Any) -> None:
     assert alerts == []
 
 
-@pytest.mark.parametrize("width", [900, 1600])
+@pytest.mark.parametrize("width", every(2, [900, 1600]))
 def test_a_failed_schedule_opens_at_the_call(page: Any, axe: str, width: int, screenshot: Any) -> None:
     page.set_viewport_size({"width": width, "height": 700})
     stepper = show(page, small_record())
@@ -376,7 +377,7 @@ def test_a_failed_schedule_opens_at_the_call(page: Any, axe: str, width: int, sc
     screenshot(stepper, f"failed_{width}")
 
 
-@pytest.mark.parametrize("width", [900, 1600])
+@pytest.mark.parametrize("width", every(2, [1600, 900]))
 def test_one_step_is_a_plain_comparison_and_long_lines_go_on(page: Any, axe: str, width: int, screenshot: Any) -> None:
     page.set_viewport_size({"width": width, "height": 700})
     record = small_record()
@@ -409,7 +410,7 @@ def colours(locator: Any) -> str:
     return locator.evaluate("e => getComputedStyle(e).backgroundColor")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", every(2, ["dark", "light"]))
 def test_a_followed_line_is_marked_in_changed_lines_beside_other_outputs(page: Any, record: Record, theme: str) -> None:
     stepper = show(page, record, OTHERS.format(style()) * 2)
     page.evaluate(f"document.body.dataset.jpThemeLight = '{'true' if theme == 'light' else 'false'}'")
@@ -562,7 +563,7 @@ def test_preferences_hold_for_all_steppers_and_a_step_for_its_cell(served: Any, 
     assert current(stepper) == "split"
 
 
-@pytest.mark.parametrize("width", [900, 1600])
+@pytest.mark.parametrize("width", every(2, [900, 1600]))
 def test_two_schedules_are_in_one_stepper_at_the_same_pass(page: Any, axe: str, width: int, screenshot: Any) -> None:
     from tvmagic.notebook.comparing import side_by_side
 
@@ -583,7 +584,7 @@ def test_two_schedules_are_in_one_stepper_at_the_same_pass(page: Any, axe: str, 
     screenshot(stepper, f"compare_{width}")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", every(2, ["dark", "light"]))
 def test_outputs_of_an_old_definition_are_marked(
     page: Any, shell: Any, axe: str, theme: str, monkeypatch: pytest.MonkeyPatch, screenshot: Any
 ) -> None:
@@ -849,7 +850,7 @@ def test_cells_are_completed_and_explained_in_jupyterlab(lab_page: Any, screensh
     completed_and_explained(lab_page, screenshot, "lab")
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 900), ("dark", 1600)])
+@pytest.mark.parametrize(("theme", "width"), every(2, [("dark", 1600), ("light", 900)]))
 def test_a_program_is_edited_in_place(lab_page: Any, axe: str, theme: str, width: int, screenshot: Any) -> None:
     page = lab_page
     page.set_viewport_size({"width": width, "height": 1000})
