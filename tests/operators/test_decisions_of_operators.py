@@ -7,6 +7,7 @@ import inspect
 import itertools
 import math
 import pathlib
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
 from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS
 from tvmagic.notation.source import Source, excerpt, find_source, known_sources
+from tvmagic.notation.suggestions import dtype_hint
 from tvmagic.operators import Operator, operator, peaks
 from tvmagic.operators import arrays as arrays_of
 from tvmagic.operators.arrays import (
@@ -28,10 +30,11 @@ from tvmagic.operators.arrays import (
     shapes_of,
     share_memory,
 )
-from tvmagic.operators.cell import _check_nesting
+from tvmagic.operators.cell import _check_nesting, parse
 from tvmagic.operators.comparison import CheckResult, compare, worse
 from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.knobs import Knobs
+from tvmagic.operators.quiet import _waits
 from tvmagic.operators.scheduling import schedule
 from tvmagic.te.error_bound import Approximate
 from tvmagic.te.error_reference import Evaluation
@@ -539,3 +542,56 @@ def test_pointers_say_what_is_written(first: int, second: int, inputs: str, outp
     op = operator("f", text)
     assert " ".join(t.name for t in op.outputs) == outputs
     assert " ".join(t.name for t in op.inputs) == inputs
+
+
+# ---------------------------------------------------------------------------- what is seldom there
+
+
+def test_how_long_a_thread_has_waited_is_in_nanoseconds() -> None:
+    counts = pathlib.Path("/proc/thread-self/schedstat")
+    if not counts.exists():
+        pytest.skip("this system does not count how long threads wait")
+    before = int(counts.read_text().split()[1])
+    found = _waits()[str(threading.get_native_id())]
+    assert before <= found <= int(counts.read_text().split()[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("int8 float32", "write it as `float32[...]`, with the sizes in brackets"),
+        ("uint8 or int8", "write it as `int8[...]`, with the sizes in brackets"),
+        ("complex64", "keep the real and the imaginary parts in two tensors of float32"),
+        ("fp16", "did you mean `float16`?"),
+        ("flaot32", "did you mean `float32`?"),
+        ("nothing", "write a name such as float32, int8 or bool"),
+    ],
+)
+def test_which_data_type_may_be_meant(text: str, hint: str) -> None:
+    assert dtype_hint(text) == hint
+
+
+@pytest.mark.parametrize(
+    ("place", "span"),
+    [
+        ((3, 4, "text", 5, 6), (3, 4, 5, 6)),
+        ((3, 4, "text", None, None), (3, 4, 3, 5)),
+        ((None, None, None, None, None), (1, 1, 1, 2)),
+    ],
+)
+def test_where_a_syntax_error_is(place: Any, span: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source("cell", "a\nb\nc\nd\ne")
+
+    def fail(self: Source) -> None:
+        raise SyntaxError("something", ("cell", *place))
+
+    monkeypatch.setattr(Source, "parse", fail)
+    assert refused(lambda: parse(source)).span == Span("cell", *span)
+
+
+def test_without_llvm_the_steps_of_code_are_those_of_opencl(monkeypatch: pytest.MonkeyPatch) -> None:
+    op = operator("f", "A: float32[4]\nB[i] = A[i] + 1")
+    for has in (True, False):
+        monkeypatch.setattr("tvmagic.codegen.has_llvm", lambda has=has: has)
+        kinds = [[s.name for s in op.passes(target=target) if s.kind == "codegen"] for target in ("opencl", "llvm")]
+        assert kinds == [["codegen.opencl"], ["codegen.llvm", "codegen.assembly"] if has else []]

@@ -164,8 +164,8 @@ class Definition(IndexRanges):
             raise
         except TVMagicError as error:
             raise NotationError(error.message, span=self.source.span(self.target), hint=error.hint) from error
-        first = tensor[0] if isinstance(tensor, (list, tuple)) else tensor
-        first.op.span = self.source.span(self.target)
+        for made in tensor if isinstance(tensor, (list, tuple)) else [tensor]:
+            made.op.span = self.source.span(self.target)
         return tensor
 
     def _expressions(self, bound: Mapping[str, Any]) -> Expressions:

@@ -145,4 +145,5 @@ def _combined(combiner: CommReducer, place: int, left: Sequence[Any], right: Seq
         for k, array in zip(order, arrays)
     }
     evaluator = ArrayEvaluator(env)
-    return [np.broadcast_to(evaluator.visit(combiner.result[k]), left[0].shape) for k in order]
+    shape = np.broadcast_shapes(*map(np.shape, left))
+    return [np.broadcast_to(evaluator.visit(combiner.result[k]), shape) for k in order]
