@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tvmagic import ir
+import tvmagic
+from tvmagic import ir, tir
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.errors import ScheduleError
+from tvmagic.script import from_source
 from tvmagic.tir.schedule.limits import clipped
 
 I = ir.Var("i")
@@ -53,3 +57,31 @@ def test_of_what_loads_say_all_is_taken(load: Any) -> None:
     """Also if the load is known not to begin before the buffer."""
     assert side(load, 1) == ("0", "10")
     assert side(ir.FloorMod(load, ir.IntImm("int32", 4)), 1) != ("0", "10"), "known to be inside"
+
+
+@pytest.mark.parametrize(("first", "end", "fills"), [(3, 4, True), (3, 5, False), (2, 4, False)])
+def test_one_element_fills_a_region_of_one(first: int, end: int, fills: bool) -> None:
+    """A copy of what a block declares to write would overwrite the element that it leaves."""
+    sch = tir.Schedule(
+        from_source(f"""
+from tvm.script import tir as T
+
+@T.prim_func(private=True)
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    with T.block("B"):
+        v = T.axis.spatial(1, 0)
+        T.reads(A[0])
+        T.writes(B[{first}:{end}])
+        B[3] = A[0]
+""")
+    )
+    if not fills:
+        with pytest.raises(
+            ScheduleError, match="it is not known that block `B` writes all of the region of buffer `B`"
+        ):
+            sch.cache_write("B", 0, "global")
+        return
+    sch.cache_write("B", 0, "global")
+    b = np.arange(8, dtype="float32")
+    tvmagic.build(sch.mod)(np.full(8, 9, "float32"), b)
+    assert b.tolist() == [0, 1, 2, 9, 4, 5, 6, 7]
