@@ -1,6 +1,7 @@
 """Passes on memory: flattening, sharing, compaction, if buffers are allocated."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.passes import PassContext, recording
+from tvmagic.script import from_source
 from tvmagic.tir import Schedule
 from tvmagic.tir.transform import (
     CompactBufferAllocation,
@@ -537,3 +539,63 @@ def test_opaque_blocks_with_matched_buffers_are_lowered_later() -> None:
     with pytest.raises(TVMagicError, match="the block `b` has a matched buffer, `M`"):
         LowerOpaqueBlock()(mod)
     assert "A[4] = T.float32(1.0)" in script(LowerOpaqueBlock()(LowerMatchBuffer()(mod)))
+
+
+@pytest.mark.parametrize(("count", "wide"), [((1 << 26) + 8, True), (1 << 26, True), ((1 << 26) - 8, False)])
+def test_bits_that_no_int32_holds_are_counted_in_int64(count: int, wide: bool) -> None:
+    """Memory of two types is shared by their bits: 2**26 float32 are 2**31."""
+    text = f"""
+from tvm.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    P = T.allocate([{count}], "float32", "global")
+    Q = T.allocate([{4 * count}], "int8", "global")
+    P_1 = T.Buffer(({count},), data=P)
+    Q_1 = T.Buffer(({4 * count},), "int8", data=Q)
+    for i in range(8):
+        P_1[i] = A[i]
+    for i in range(8):
+        B[i] = P_1[i]
+    for i in range(8):
+        Q_1[i] = T.Cast("int8", B[i])
+    for i in range(8):
+        B[i] = T.Cast("float32", Q_1[i])
+"""
+    found = str(StorageRewrite()(IRModule({"main": from_source(text)})))
+    assert re.findall(r"T.allocate\((.*)\)", found) == [
+        f'[{"T.int64(" * wide}{count}{")" * wide}], "float32", "global"'
+    ]
+
+
+def test_views_of_fewer_dimensions_have_the_strides_of_the_last_ones() -> None:
+    text = """
+from tvm.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((4, 6, 8), "float32"), C: T.Buffer((4, 6, 8), "float32")):
+    for i in range(4):
+        with T.block("B"):
+            v = T.axis.spatial(4, i)
+            s = T.int32()
+            t = T.int32()
+            M = T.match_buffer(A[v, 0:6, 0:8], (6, 8), strides=(s, t), offset_factor=1)
+            for j, k in T.grid(6, 8):
+                C[v, j, k] = M[j, k] + T.Cast("float32", s * 10 + t)
+"""
+    a, c = np.arange(192, dtype="float32").reshape(4, 6, 8), np.zeros((4, 6, 8), "float32")
+    tvmagic.build(IRModule({"main": from_source(text).with_attr("global_symbol", "main")}))(a, c)
+    assert (c == a + 81).all()
+
+
+def test_a_branch_that_is_never_taken_leaves_nothing() -> None:
+    text = """
+from tvm.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), n: T.int32):
+    if n * 0 > 2:
+        A[0] = T.float32(1)
+"""
+    last = str(Simplify()(IRModule({"main": from_source(text)}))).splitlines()[-1]
+    assert last.strip() == "T.evaluate(0)"

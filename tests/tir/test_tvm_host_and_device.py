@@ -10,6 +10,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import structural_equal
 from tvmagic.script import from_source
 from tvmagic.tir.transform import AnnotateDeviceRegions, BindTarget, LowerDeviceKernelLaunch, SplitHostDevice
+from tvmagic.tir.transform.threads.host_and_device import _RETURNS_STATUS
 
 HEAD = "from tvm.script import ir as I\nfrom tvm.script import tir as T\n"
 CUDA = tvm.target.Target("cuda", host="llvm")
@@ -128,3 +129,9 @@ def test_threads_define_their_variable() -> None:
     """As in TVM, `undefined_vars` does not list the variable of a launch."""
     body = BindTarget(CUDA)(added_rows())["main"].body
     assert "blockIdx.x" not in [v.name for v in tir.analysis.undefined_vars(body)]
+
+
+def test_whose_code_says_whether_it_failed() -> None:
+    """The host's, and that of devices that TVM calls as it calls the host."""
+    kinds = [tvm.target.Target(kind).get_target_device_type() for kind in ("llvm", "ext_dev", "hexagon")]
+    assert list(_RETURNS_STATUS) == kinds and CUDA.get_target_device_type() not in kinds

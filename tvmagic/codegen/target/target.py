@@ -121,8 +121,8 @@ class Target(Identified):
         return bool(self.attrs.get("supports_integer_dot_product")) or "+dotprod" in self.mattr
 
     def get_target_device_type(self) -> int:
-        """TVM's number of the kind of device: 1 for CPUs, 2 for CUDA, 4 for OpenCL."""
-        return 2 if self.is_nvptx else 4 if self.is_opencl else 1
+        """TVM's number of the kind of device: 1 for CPUs, 2 for CUDA, 4 for OpenCL, ..."""
+        return 2 if self.is_nvptx else self.kind.default_device_type
 
     @staticmethod
     def canon_target(target: Any) -> Target | None:

@@ -360,7 +360,7 @@ class _Rewriter(Mutator):
         for alloc in entry.allocs:
             bits = alloc.dtype.bits * alloc.dtype.lanes
             extent = alloc.extents[0]
-            if isinstance(extent, IntImm) and extent.value > (1 << 31) // bits:
+            if isinstance(extent, IntImm) and extent.value > ((1 << 31) - 1) // bits:
                 extent = IntImm("int64", extent.value)
             part = multiply(extent, bits)
             size = part if size is None else maximum(size, part)
