@@ -267,3 +267,29 @@ def test_functions_in_the_form_of_cinn_say_so() -> None:
     b = te.compute((4, 4), lambda i, j: a[i, j] + 1.0, name="B")
     made = to_cinn(te.create_prim_func([a, b]))
     assert is_cinn_form(made) and made.attrs["cinn.form"] == 1 and to_cinn(made) is made
+
+
+@pytest.mark.parametrize(
+    ("moved", "to", "between"),
+    [
+        ("Z", "X", "Y"),
+        ("X", "Z", "Y"),
+        ("W", "Y", "Z"),
+        ("Y", "W", "Z"),
+        ("Y", "X", ""),
+        ("X", "Y", ""),
+        ("W", "Z", ""),
+    ],
+)
+def test_what_is_right_beside_the_loop_or_the_block_is_passed_too(moved: str, to: str, between: str) -> None:
+    a = te.placeholder((8,), name="A")
+    x = te.compute((8,), lambda i: a[i] + 1.0, name="X")
+    y = te.compute((8,), lambda i: x[i] * 2.0, name="Y")
+    z = te.compute((8,), lambda i: y[i] + x[i], name="Z")
+    w = te.compute((8,), lambda i: z[i] + x[i], name="W")
+    s = IRSchedule(te.create_prim_func([a, w]))
+    if between:
+        with pytest.raises(TVMagicError, match=f"`{between}` is between `{moved}` and loop"):
+            s.simple_compute_at(moved, s.get_loops(to)[0])
+    else:
+        s.simple_compute_at(moved, s.get_loops(to)[0])

@@ -15,6 +15,7 @@ from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.eval.ops import CALLS
 from tvmagic.ir import BufferLoad, BufferStore, Call, Cast, PrimFunc, Ramp, Var, decl_buffer
 from tvmagic.ir.dtype import DataType
+from tvmagic.ir.meaning import convert_number
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.script import from_source
 
@@ -388,3 +389,26 @@ def main(X: T.Buffer(({count},), "{dtype}"), A: T.Buffer(({size},), "float32"), 
         expected[place] = value
     assert (y == a[places.astype(int)]).all() and (z == expected).all()
     assert not re.search(r"zext nneg i(1|8|16)\b", str(built.get_source("raw")))
+
+
+@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+def test_floats_become_integers_at_the_ends_of_types_as_in_numbers(source: str) -> None:
+    """The numbers at, beside and beyond both ends of every type of integers, one at a time and in vectors."""
+    kind = np.dtype(source)
+    for target in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
+        info = np.iinfo(target)
+        with np.errstate(over="ignore"):
+            ends = np.array([float(n) for n in (info.min - 1, info.min, info.max, info.max + 1)]).astype(kind)
+        beside = [np.nextafter(ends, kind.type(to)) for to in (-np.inf, np.inf)]
+        values = np.unique(np.concatenate([ends, *beside, ends + kind.type(0.5), ends - kind.type(0.5)]))
+        values = np.resize(np.concatenate([values, [np.nan, np.inf, -np.inf, -0.0]]).astype(kind), 32)
+        x = te.placeholder((32,), source, name="X")
+        y = te.compute((32,), lambda i: x[i].astype(target), name="Y")
+        for lanes in (1, 8):
+            s = te.create_schedule(y.op)
+            if lanes > 1:
+                s[y].vectorize(s[y].split(y.op.axis[0], lanes)[1])
+            got = np.zeros(32, target)
+            tvmagic.build(s, [x, y])(values, got)
+            wanted = [convert_number(v, DataType(target)) for v in values.tolist()]
+            assert got.tolist() == wanted, (target, lanes, values[got != np.array(wanted, target)])

@@ -396,3 +396,17 @@ def test_intrinsics_that_llvm_takes(call: tuple[str, str, list[str], list[str]],
     """What is constant in the call must be so where LLVM is asked, too."""
     why = why_refused(("x86_64-linux-gnu", "haswell", ""), *call)
     assert (why is not None) is refused
+
+
+@pytest.mark.parametrize(
+    ("text", "attributes"),
+    [("llvm", []), ("llvm -mcpu=haswell", ["-none"]), ("llvm -mattr=+avx2", ["-none", "+avx2"]),
+     ("llvm -mcpu=haswell -mattr=+avx2", ["-none", "+avx2"])],
+)  # fmt: skip
+def test_code_for_this_machine_does_without_what_it_lacks(
+    text: str, attributes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tvmagic.codegen.target.target.check_features_of_host", lambda asked: ["-none"])
+    target = Target(text)
+    found = target.for_this_machine()
+    assert list(found.mattr) == attributes and (found is target) == (text == "llvm") and found.mcpu == target.mcpu
