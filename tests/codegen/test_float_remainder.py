@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -98,3 +99,14 @@ def test_code_for_gpus_has_it(dtype: str, lanes: int) -> None:
     text = codegen.llvm_ir(tvmagic.lower(s, [x, y, z]), "nvptx", False)
     assert "frem" not in text and f"@tvm.fmod.{'float64' if dtype == 'float64' else 'float32'}(" in text
     assert "frem" in codegen.llvm_ir(tvmagic.lower(s, [x, y, z]), "llvm", False)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int32"])
+def test_code_for_gpus_shifts_by_the_whole_amount(dtype: str) -> None:
+    """PTX's shift takes 32 bits of the amount: of one of 64 bits it gets the low six, and what is beyond is chosen beside it."""
+    x, y = (te.placeholder((8,), dtype, name=name) for name in "XY")
+    z = te.compute((8,), lambda i: x[i] << y[i], name="Z")
+    text = codegen.assembly(tvmagic.lower(te.create_schedule(z.op), [x, y, z]), "nvptx")
+    wide = dtype.endswith("64")
+    assert len(re.findall(r"\bshl\.b64" if wide else r"\bshl\.b32", text)) >= 8
+    assert len(re.findall(r"\bselp\.b64", text)) == len(re.findall(r"\band\.b32\s+\S+ \S+ 63;", text)) == 8 * wide
