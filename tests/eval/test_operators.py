@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sampling import some
+from tools import need_gpu
 
 import tvmagic
 from tvmagic import ir, te
@@ -18,7 +19,6 @@ from tvmagic.eval.machine import run_function
 from tvmagic.eval.ops import BINARY, CALLS, convert
 from tvmagic.ir.meaning import NUMBERS, ROUNDINGS, compute, convert_number
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.runners.cuda import gpu
 from tvmagic.te.reference import evaluate
 
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -215,8 +215,7 @@ def test_special_values_elsewhere(dtype: str, target: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_special_values_on_a_gpu(dtype: str) -> None:
-    if gpu() is None:
-        pytest.skip("this machine has no NVIDIA GPU, or no `cuda-bindings`, which calls its driver")
+    need_gpu()
     check_elsewhere(dtype, "nvptx -arch=sm_70", *all_pairs(dtype))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_kernels_elsewhere import seeds
 from test_opencl import launches, lowered, product
+from tools import need_gpu
 
 import tvmagic
 from tvmagic import codegen
@@ -17,16 +18,12 @@ from tvmagic.runners import MissingTool, cuda, run, ways
 from tvmagic.runners.launches import host_launches
 from tvmagic.script import from_source
 
-WITHOUT = "this machine has no NVIDIA GPU, or no `cuda-bindings`, which calls its driver"
 PTX_TYPES = {"buffer": "u64", "float32": "f32", "float64": "f64", "int32": "u32", "int64": "u64", "uint8": "u8"}
 
 
 @pytest.fixture
 def device() -> tuple[str, int]:
-    found = cuda.gpu()
-    if found is None:
-        pytest.skip(WITHOUT)
-    return found
+    return need_gpu()
 
 
 def parameters(ptx: str) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import tools_there
+from tools import need_gpu, tools_there
 
 pytest.importorskip("benchmarks.kernels", reason="the benchmarks stand in the repository only")
 
@@ -20,7 +20,6 @@ from tvmagic import codegen
 from tvmagic.codegen.target import Target
 from tvmagic.codegen.target.names import TARGETS
 from tvmagic.runners import ways
-from tvmagic.runners.cuda import gpu
 from tvmagic.runners.ptx import needs_of
 
 CPUS = {
@@ -64,8 +63,7 @@ def test_each_kernel_as_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_kernel_on_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if gpu() is None:
-        pytest.skip("this machine has no NVIDIA GPU, or no `cuda-bindings`, which calls its driver")
+    need_gpu()
     check_kernel(name, scheduled_for_threads(name, monkeypatch), "nvptx", monkeypatch)
 
 

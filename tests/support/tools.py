@@ -16,6 +16,16 @@ from tvmagic.runners import MissingTool
 VARIABLE = "TVMAGIC_ALL_TOOLS"
 
 
+def need_gpu() -> tuple[str, int]:
+    """The name and the architecture of this machine's GPU; skips the test without one."""
+    from tvmagic.runners.cuda import gpu
+
+    found = gpu()
+    if found is None:
+        pytest.skip("this machine has no NVIDIA GPU, or no `cuda-bindings`, which calls its driver")
+    return found
+
+
 @contextlib.contextmanager
 def tools_there() -> Iterator[None]:
     """Skip the test, with the reason, if a tool that is needed inside is missing."""

@@ -9,6 +9,7 @@ from tvmagic.codegen.types import place_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
+    AssertStmt,
     AttrStmt,
     BufferLoad,
     BufferStore,
@@ -23,7 +24,7 @@ from tvmagic.ir import (
 from tvmagic.ir.functor import handles
 from tvmagic.ir.query import variables_in
 
-__all__ = ["GpuThreads"]
+__all__ = ["GpuThreads", "no_assertions", "variable_size"]
 
 _REGISTERS = {"blockIdx": "ctaid", "threadIdx": "tid"}
 
@@ -67,6 +68,12 @@ class GpuThreads:
         emitter.values[var] = value
         emitter.index_values.add(value)
 
+    def own(self, emitter: Any, stmt: Allocate, count: int) -> str:
+        """Memory that each thread has of its own."""
+        if count < 0:
+            raise variable_size(stmt)
+        return emitter.out.at_entry(f"alloca [{max(count, 1)} x {place_type(stmt.dtype)}], align 64")
+
     def shared(self, stmt: Allocate, count: int) -> str:
         """Memory that the threads of a block share."""
         if count < 0:
@@ -79,6 +86,17 @@ class GpuThreads:
         kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
         self.context.text.globals[name] = f"{name} = internal addrspace(3) global {kind} poison, align 16"
         return f"addrspacecast (ptr addrspace(3) {name} to ptr)"
+
+
+def variable_size(stmt: Allocate) -> BuildError:
+    """The error of memory of a thread whose size is not constant."""
+    name = stmt.buffer_var.name
+    return BuildError(f"memory of a thread has a constant size, that of `{name}` is not constant", node=stmt)
+
+
+def no_assertions(stmt: AssertStmt) -> BuildError:
+    """The error of an assertion inside a kernel."""
+    return BuildError("a kernel cannot stop with the error of an assertion", node=stmt)
 
 
 def _refuse_shared(stmt: AttrStmt, axis: IterVar) -> None:

@@ -233,11 +233,7 @@ class ModuleContext:
     def allocated(self, emitter: FunctionEmitter, stmt: Allocate, count: int) -> None:
         self.sizes[stmt.buffer_var] = ((IntImm("int64", count),) if count >= 0 else stmt.extents, stmt.dtype)
 
-    def allocate(self, emitter: FunctionEmitter, stmt: Allocate, size: str) -> str:
-        if self.family.launches:
-            raise BuildError(
-                f"memory of a thread has a constant size, that of `{stmt.buffer_var.name}` is not constant", node=stmt
-            )
+    def allocate(self, emitter: FunctionEmitter, size: str) -> str:
         pointer = emitter.out.op(f"call noalias align 64 ptr {self.helper('alloc')}(i64 {size})")
         there = emitter.out.op(f"icmp ne ptr {pointer}, null")
         emitter.fail_unless(there, self.site("memory", None), [size])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.emit import FunctionText
+from tvmagic.codegen.gpu import no_assertions
 from tvmagic.codegen.masks import with_plain_mask
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.odd_vectors import parts_of
@@ -245,7 +246,7 @@ class FunctionEmitter(MemoryEmitter):
     @handles(AssertStmt)
     def assertion(self, stmt: AssertStmt) -> Stmt:
         if self.void:
-            raise BuildError("a kernel cannot stop with the error of an assertion", node=stmt)
+            raise no_assertions(stmt)
         message = stmt.message.value if isinstance(stmt.message, StringImm) else str(stmt.message)
         site = self.context.site("assert", stmt, message)
         self.fail_unless(self.visit(stmt.condition), site, [])
@@ -452,9 +453,10 @@ class FunctionEmitter(MemoryEmitter):
         elif not self.context.check_bounds:  # the part of a symbolic size that a tile takes is often bounded
             count = self._most(stmt)
         size = count * stmt.dtype.bytes
-        if self.context.family.launches and scope.startswith("shared"):
-            self.values[pointer] = self.context.threads.shared(stmt, count)
-        elif 0 <= size <= _STACK_BYTES or self.context.family.launches and count >= 0:
+        if self.context.family.launches:
+            threads, is_shared = self.context.threads, scope.startswith("shared")
+            self.values[pointer] = threads.shared(stmt, count) if is_shared else threads.own(self, stmt, count)
+        elif 0 <= size <= _STACK_BYTES:
             kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
             self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
         else:
@@ -473,7 +475,7 @@ class FunctionEmitter(MemoryEmitter):
 
     def _heap(self, stmt: Allocate, constant_size: int) -> str:
         size = str(constant_size) if constant_size >= 0 else allocated_bytes(self, stmt)
-        pointer = self.context.allocate(self, stmt, size)
+        pointer = self.context.allocate(self, size)
         self.heap.append(pointer)
         return pointer
 

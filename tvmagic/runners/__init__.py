@@ -2,7 +2,8 @@
 
 `built` is what `build(..., target=T)` gives for a target T, `arrays` are the function's arguments. A *runner* is a callable
 `(built, arrays)` that runs the entry function of `built` and writes its results into the arrays; a text that it gives is
-a remark on the run, such as its time. A file of this package for each way of running (`native`, `qemu`, `opencl`, ...) registers its runners by the family of their target:
+a remark on the run, such as its time. A file of this package for each way of running (`native`, `qemu`, `opencl`, ...)
+registers its runners by the family of their target:
 
     @runner("wasm32", "wasmtime")
     def run(built: Module, arrays: Sequence[Any]) -> None: ...

@@ -24,7 +24,9 @@ class Worker:
         self._do(driver.cuInit(0))
         self.gpu = self._do(driver.cuDeviceGet(0))
         self._do(driver.cuCtxSetCurrent(self._do(driver.cuDevicePrimaryCtxRetain(self.gpu))))
+        self.most_threads = self._attribute(driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
         self.source, self.module = "", None
+        self.functions: dict[str, Any] = {}  # of the module, by name
 
     def device(self) -> tuple[str, int]:
         """The name of the GPU, and the number of its architecture: 90 of sm_90."""
@@ -39,7 +41,7 @@ class Worker:
         took on the GPU in up to `repeats` further runs, each from the same content (0 without any)."""
         if source != self.source:
             self.module, self.source = self._load(source), source
-        filled = [guarded(b) for b in buffers]
+        filled = [bytes(guarded(b)) for b in buffers]
         places = [self._do(self.cuda.cuMemAlloc(len(data))) for data in filled]
         try:
             calls = [self._call(launch, places) for launch in launches]
@@ -67,7 +69,7 @@ class Worker:
     def _load(self, source: str) -> Any:
         if self.module is not None:
             self._do(self.cuda.cuModuleUnload(self.module))
-            self.module, self.source = None, ""
+            self.module, self.source, self.functions = None, "", {}
         log = bytearray(_LOG_BYTES)
         which = self.cuda.CUjit_option
         options = [which.CU_JIT_ERROR_LOG_BUFFER, which.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
@@ -80,21 +82,27 @@ class Worker:
     def _call(self, launch: Any, places: list[Any]) -> tuple[Any, ...]:
         """The function of a launch, its blocks and threads, and its arguments with what they point to."""
         name, blocks, threads, arguments = launch
-        most = self._attribute(self.cuda.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
-        if math.prod(threads) > most:
-            raise RuntimeError(f"`{name}` has {math.prod(threads)} threads in a block, the GPU takes {most}")
-        function = self._do(self.cuda.cuModuleGetFunction(self.module, name.encode()))
+        if (count := math.prod(threads)) > self.most_threads:
+            raise RuntimeError(f"`{name}` has {count} threads in a block, the GPU takes {self.most_threads}")
+        if name not in self.functions:
+            self.functions[name] = self._do(self.cuda.cuModuleGetFunction(self.module, name.encode()))
         values = [self._argument(kind, value, places) for kind, value in arguments]
-        return function, blocks, threads, self.numpy.array([v.ctypes.data for v in values], "uint64"), values
+        return (
+            self.functions[name],
+            blocks,
+            threads,
+            self.numpy.array([v.ctypes.data for v in values], "uint64"),
+            values,
+        )
 
     def _argument(self, kind: str, value: Any, places: list[Any]) -> Any:
         if kind == "buffer":
             kind, value = "uint64", int(places[value]) + GUARD
         return self.numpy.array([value], kind)
 
-    def _fill(self, places: list[Any], filled: list[bytearray]) -> None:
+    def _fill(self, places: list[Any], filled: list[bytes]) -> None:
         for place, data in zip(places, filled):
-            self._do(self.cuda.cuMemcpyHtoD(place, bytes(data), len(data)))
+            self._do(self.cuda.cuMemcpyHtoD(place, data, len(data)))
 
     def _launch(self, calls: list[tuple[Any, ...]]) -> None:
         for function, blocks, threads, pointers, _ in calls:
@@ -105,7 +113,7 @@ class Worker:
         self._do(self.cuda.cuMemcpyDtoH(found, place, whole))
         return content(found, size)
 
-    def _seconds(self, calls: list[tuple[Any, ...]], places: list[Any], filled: list[bytearray], repeats: int) -> float:
+    def _seconds(self, calls: list[tuple[Any, ...]], places: list[Any], filled: list[bytes], repeats: int) -> float:
         times: list[float] = []
         begin, end = (self._do(self.cuda.cuEventCreate(0)) for _ in range(2))
         while len(times) < repeats and sum(times) < _MOST_SECONDS:

@@ -22,10 +22,10 @@ GUARD = 4096  # bytes on both sides of a buffer, a multiple of every alignment
 PATTERN = b"\xa5"
 
 
-def guarded(content: bytes | int) -> bytearray:
-    """The memory of a buffer between guards."""
-    size = content if isinstance(content, int) else len(content)
-    inner = PATTERN * content if isinstance(content, int) else content
+def guarded(given: bytes | int) -> bytearray:
+    """The memory of a buffer between guards: its content, or how many bytes it has."""
+    inner = PATTERN * given if isinstance(given, int) else given
+    size = len(inner)
     return bytearray(PATTERN * GUARD + inner + PATTERN * (GUARD + -size % 64))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvmagic.codegen.gpu import no_assertions, variable_size
 from tvmagic.codegen.kernels import Kernel
 from tvmagic.codegen.memory import flat_index
 from tvmagic.codegen.opencl.expressions import ExpressionWriter
@@ -137,7 +138,7 @@ class KernelWriter(ExpressionWriter):
 
     @handles(AssertStmt)
     def assertion(self, stmt: AssertStmt) -> Stmt:
-        raise BuildError("a kernel cannot stop with the error of an assertion", node=stmt)
+        raise no_assertions(stmt)
 
     @handles(Evaluate)
     def evaluate(self, stmt: Evaluate) -> None:
@@ -220,9 +221,7 @@ class KernelWriter(ExpressionWriter):
         elif shared and self.kernel.axes:
             self._shared_of_sizes(stmt, name)
         else:
-            raise BuildError(
-                f"memory of a thread has a constant size, that of `{pointer.name}` is not constant", node=stmt
-            )
+            raise variable_size(stmt)
         return stmt.body
 
     def _shared_of_sizes(self, stmt: Allocate, name: str) -> None:

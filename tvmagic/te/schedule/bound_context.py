@@ -46,18 +46,21 @@ class BoundContext:
         found = {self.stage_of[op] for t in stage.op.outputs for op in self.readers.get(t, ())}
         return sorted(found, key=self.position.__getitem__)
 
-    def storage_rank(self, stage: Stage, to_virtual: bool = False) -> int:
-        """The rank of the memory that `stage` is kept in: as set, or after the threads around it.
+    def storage_ranks(self, stage: Stage) -> tuple[int, int]:
+        """The rank of the memory that `stage` is kept in, as set, or after the threads around it: as threads that are
+        launched see it, and as virtual ones do.
 
         Virtual threads have memory of their own, but launch nothing: what is allocated in one is shared by all threads that
-        are launched inside. With `to_virtual` the rank is that which virtual threads see.
+        are launched inside.
         """
         if stage.scope:
-            return storage_rank(stage.scope)
+            rank = storage_rank(stage.scope)
+            return rank, rank
         tags = [self.thread_tag(iv) for iv in self.paths[stage.op]]
         self._check_innermost_thread(stage)
-        known = [t for t in tags if t and t != "pipeline" and (to_virtual or t not in VIRTUAL)]
-        return default_storage_rank(max([ThreadScope.of(t).rank for t in known], default=-1))
+        ranks = {t: ThreadScope.of(t).rank for t in tags if t and t != "pipeline"}
+        launched = [rank for tag, rank in ranks.items() if tag not in VIRTUAL]
+        return default_storage_rank(max(launched, default=-1)), default_storage_rank(max(ranks.values(), default=-1))
 
     def _check_innermost_thread(self, stage: Stage) -> None:
         """Blocks are launched outside threads: memory without a scope is that of the innermost thread axis around it.
@@ -91,7 +94,7 @@ class BoundContext:
         stored = {s: scans.get(s.op, s) for s in bound}  # the parts of a scan are stored in its memory
         if all(memory.is_output for memory in stored.values()):
             return {}
-        ranks = {s: self.storage_rank(memory) for s, memory in stored.items() if not memory.is_output}
+        ranks = {s: self.storage_ranks(memory)[0] for s, memory in stored.items() if not memory.is_output}
         for reduction in self.stages:
             threads = threads_around_reduction(reduction)
             loops = {iv for iv in reduction.leaf_iter_vars if threads and is_serial_reduction(reduction, iv)}

@@ -127,8 +127,9 @@ def infer_root_bound(stage: Stage, context: BoundContext) -> None:
         names = [iv.var.name for iv in path]
         note("infer_bound.attach_path", f"the loops around `{stage.name}`: {', '.join(names) or 'none'}",
              stage=stage.name, path=names)  # fmt: skip
+    ranks = context.storage_ranks(stage)
     for consumer in context.consumers(stage):
-        sets, relaxed = leaf_sets(stage, consumer, context)
+        sets, relaxed = leaf_sets(stage, consumer, ranks, context)
         analyzer = Analyzer()
         roots = root_sets(consumer, sets, relaxed, analyzer, context)
         before = {t: [len(axis) for axis in dom] for t, dom in requests.items()} if is_recording() else {}
@@ -172,7 +173,9 @@ def _check_threads(stage: Stage, context: BoundContext) -> None:
 # ---------------------------------------------------------------------------- phase 1
 
 
-def leaf_sets(stage: Stage, consumer: Stage, context: BoundContext) -> tuple[dict[IterVar, IntSet], RootSets]:
+def leaf_sets(
+    stage: Stage, consumer: Stage, ranks: tuple[int, int], context: BoundContext
+) -> tuple[dict[IterVar, IntSet], RootSets]:
     """Phase 1: the sets of the loops of `consumer`, as `stage` sees them.
 
     Case 1: a loop of one iteration is the point of its minimum. Case 2: a loop around `stage` is
@@ -186,7 +189,6 @@ def leaf_sets(stage: Stage, consumer: Stage, context: BoundContext) -> tuple[dic
     path = context.paths[stage.op]
     place = path[0] if path else None
     found = False
-    ranks = context.storage_rank(stage), context.storage_rank(stage, to_virtual=True)
     for iv in reversed(consumer.leaf_iter_vars):
         found = found or iv is place
         range_ = context.ranges[iv]

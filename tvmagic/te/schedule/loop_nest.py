@@ -246,11 +246,10 @@ def _check_own_part(stage: Stage, iv: IterVar, axis: IterVar, context: LoopConte
     """
     touched: Masks = {iv: 1}
     pass_up_mask(stage, touched)
-    changed = [
-        t for r in stage.relations if isinstance(r, Transform) for t in r.transformed
-    ]  # less tight than the roots
-    for root in (r for r in (*stage.op.root_iter_vars(), *changed) if r in touched):
-        range_ = context.ranges[root]
+    # the ranges of another layout are less tight than those of the roots
+    moved = [iv for r in stage.relations if isinstance(r, Transform) for iv in r.transformed]
+    for whole in (iv for iv in (*stage.op.root_iter_vars(), *moved) if iv in touched):
+        range_ = context.ranges[whole]
         if uses_var(range_.min, (axis.var,)) if virtual else not is_const(range_.extent, 1):
             what = f"its memory, `{stage.scope or 'local'}`, is one for each of these threads"
             raise ScheduleError(
