@@ -656,7 +656,8 @@ SCANS = {
     "products are made before they are summed": ("X: float32[90, 100]\nY[i, k] = cumsum(X[i, k] * 0.5, over=k)", "s[Y_terms].compute_at(s[Y], Y_0)"),
     "one scan": ("X: float32[99]\nY[i] = cumprod(X[i], over=i)", "in plain loops\ns[Y_terms].compute_inline()"),
     "a sum of a sum": ("X: float32[9, 30, 4]\nA[i, k] += X[i, k, r]\nY[i, k] = cumsum(A[i, k], over=k)\nZ[i] += Y[i, k]", "compute_at(s[Y], Y_0)"),
-    "not read element by element": ("X: float32[9, 30]\nY[i, k] = softmax(cumsum(X[i, k], over=k), over=k)", "in plain loops\n"),
+    "of a scan along the other axis": ("X: int32[9, 30]\nY[i, k] = cumsum(cumsum(X[i, k], over=k), over=i)", "s[Y_terms_1_cumsum].compute_at(s[Y_terms], Y_terms__0)"),
+    "not read element by element": ("X: float32[9, 30]\nY[i, k] = softmax(cumsum(X[i, k], over=k), over=k) + cummax(X[i, k], over=k)", "in plain loops\n"),
 }  # fmt: skip
 
 
