@@ -118,6 +118,10 @@ def test_an_index_computed_from_random_numbers_is_said_to_be() -> None:
     with pytest.raises(TVMagicError, match="outside dimension 0 of `T`") as caught:
         op.check()
     assert caught.value.hint is not None and "compare `f(T, S)` with `f.reference(T, S)`" in caught.value.hint
+    op = operator("f", "T: int32[4]\nQ[i] = T[i] if i % 2 == 0 else T[i + 1]")
+    with pytest.raises(TVMagicError, match="outside dimension 0 of `T`") as caught:
+        op.check()
+    assert caught.value.hint is None  # no input leads there
 
 
 def test_checks_can_be_left_out() -> None:

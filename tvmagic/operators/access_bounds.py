@@ -28,7 +28,7 @@ from tvmagic.ir import (
     handles,
     ops,
 )
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import contains, is_call
 from tvmagic.operators.analysis import without_views
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor
@@ -77,6 +77,13 @@ class Accesses(AnalyzerVisitor):
                 keys.add(key)
                 pending += self.copied.get(key, ())
         return min([evaluate_size(size, sizes) for key in keys for size in self.limits.get(key, [])], default=None)
+
+    @property
+    def depend_on_data(self) -> bool:
+        """Whether some index is computed from elements, so that these decide whether it is inside."""
+        return any(
+            contains(index, ProducerLoad, BufferLoad) for node in self.open for index in getattr(node, "indices", ())
+        )
 
     def _operation(self, operation: Any, time: Range | None) -> None:
         """`time`: when the operation is computed, if it is a step of a recurrence."""
