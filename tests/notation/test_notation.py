@@ -76,6 +76,28 @@ def test_a_declared_float64_is_computed_in_it() -> None:
     np.testing.assert_array_equal(z, np.full(9, 0.1))
 
 
+@pytest.mark.parametrize(
+    ("value", "instead"),
+    [
+        ("X[i] % 0.75", "X[i] - floor(X[i] / 0.75) * 0.75"),
+        ("(X[i] + 1) // Y[i]", "floor((X[i] + 1) / Y[i])"),
+        ("i % Y[i]", None),
+        ("X[i] + i // 0.5", None),
+    ],
+)
+def test_quotients_of_floats_are_said_how_to_write(value: str, instead: str | None) -> None:
+    declared = "X: float32[9]\nY: float32[9]\n"
+    with pytest.raises(NotationError, match="takes integers here, not `float") as caught:
+        operator("f", f"{declared}Z[i] = {value}")
+    assert caught.value.hint is not None and (instead is None or caught.value.hint == f"write `{instead}`")
+    if instead is not None:
+        x, y = array(9), array(9) + 2
+        python = eval(value.replace("[i]", ""), {"X": x, "Y": y})
+        np.testing.assert_allclose(
+            operator("f", f"{declared}Z[i] = {instead} + 0 * Y[i]")(x, y), python, rtol=1e-5, atol=1e-6
+        )
+
+
 def test_functions_of_numbers_take_the_type_of_what_they_meet() -> None:
     op = operator(
         "f", "X: float16[4]\nN: int64[4]\nY[i] = X[i] / sqrt(4.0) + exp(0)\nM[i] = N[i] + popcount(255) - abs(-3)"

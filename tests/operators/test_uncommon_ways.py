@@ -295,6 +295,15 @@ def test_mistakes_of_schedule_cells(cell: str, message: str, place: Any) -> None
         assert error.span is not None and (error.span.line, error.span.column, error.span.end_column) == place
 
 
+@pytest.mark.parametrize(
+    "out", [np.zeros((9, 4), "float32", order="F"), np.zeros((9, 4), ">f4"), np.zeros((9, 8), "float32")[:, ::2]]
+)
+def test_an_array_to_write_into_is_not_said_to_be_copied(out: np.ndarray) -> None:
+    op = operator("f", "X: float32[9, 4]\nY[i, j] = X[i, j] + 1")
+    error = refused(lambda: op(np.zeros((9, 4), "float32"), out=out))
+    assert error.hint is not None and error.hint.endswith("pass numpy.empty((9, 4), 'float32')")
+
+
 def test_the_loops_inside_a_step_of_a_recurrence_are_those_of_the_stage_that_computes_it() -> None:
     op = operator("f", "X: float32[9, 5]\nR[t, i] = X[t, i] if t < 1 else R[t - 1, i] + X[t, i]")
     error = refused(lambda: schedule(op, "t, i = s[R].axis"))

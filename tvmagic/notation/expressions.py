@@ -333,7 +333,20 @@ class Expressions:
                 product,
             )
         _check_giant(node.op, a, b)
+        if isinstance(node.op, (ast.FloorDiv, ast.Mod)):
+            self._check_quotient(node, a, b)
         return combine(*self._same_kind(a, b))
+
+    def _check_quotient(self, node: ast.BinOp, *values: Any) -> None:
+        """Refuse `//` and `%` of floats, of which NumPy's are made by `floor`; of plain numbers Python has them."""
+        types = [str(v.dtype) if isinstance(v, PrimExpr) else type(v).__name__ for v in values]
+        found = next((t for t in types if "float" in t), None)
+        if found is None or not any(isinstance(v, PrimExpr) for v in values):
+            return
+        a, b = (f"({ast.unparse(n)})" if isinstance(n, ast.BinOp) else ast.unparse(n) for n in (node.left, node.right))
+        down, sign = f"floor({a} / {b})", "//" if isinstance(node.op, ast.FloorDiv) else "%"
+        written = down if sign == "//" else f"{a} - {down} * {b}"
+        fail_at(self.source, node, f"`{sign}` takes integers here, not `{found}`", f"write `{written}`")
 
     def _power(self, base: Any, exponent: Any) -> Any:
         if not isinstance(base, PrimExpr) and not isinstance(exponent, PrimExpr):

@@ -111,7 +111,7 @@ class ArrayParam:
         """`value` as an array that fits; the size variables it shows are added to `sizes`."""
         array = self.as_array(value)
         if array.dtype != self.dtype:
-            hint = f"convert it with astype({str(self.dtype)!r})"
+            hint = self._instead(f"convert it with astype({str(self.dtype)!r})", array)
             raise TVMagicError(f"parameter `{self.name}` takes `{self.dtype}`, not `{array.dtype}`", hint=hint)
         if array.ndim != len(self.shape):
             raise TVMagicError(
@@ -126,16 +126,22 @@ class ArrayParam:
         elif not array.flags.c_contiguous:
             raise TVMagicError(
                 f"parameter `{self.name}` takes a contiguous array in C order, not one with strides {array.strides}",
-                hint="copy it with numpy.ascontiguousarray",
+                hint=self._instead("copy it with numpy.ascontiguousarray", array),
             )
         if not array.flags.aligned:
             raise TVMagicError(
                 f"parameter `{self.name}` is not aligned to its elements of {self.dtype.itemsize} bytes",
-                hint="copy it with numpy.copy",
+                hint=self._instead("copy it with numpy.copy", array),
             )
         if self.written and not array.flags.writeable:
             raise TVMagicError(f"parameter `{self.name}` is an output, but the array is read-only")
         return array
+
+    def _instead(self, copy: str, array: np.ndarray) -> str:
+        """The hint for an array that is not as it has to be; what is written into a copy would not arrive."""
+        if not self.written:
+            return copy
+        return f"it is written in place, so that a copy does not help: pass numpy.empty({array.shape}, {str(self.dtype)!r})"
 
     def _bind(self, expected: PrimExpr, size: int, sizes: dict[Var, int], what: str, array: np.ndarray) -> None:
         if isinstance(expected, IntImm):
