@@ -304,6 +304,34 @@ def test_an_array_to_write_into_is_not_said_to_be_copied(out: np.ndarray) -> Non
     assert error.hint is not None and error.hint.endswith("pass numpy.empty((9, 4), 'float32')")
 
 
+@pytest.mark.parametrize(
+    ("call", "name", "types"),
+    [
+        ("sch.transform_layout('Y', ('read', 0), lambda i, k: (k, i))", "X", ("float32[8, 6]", "float32[6, 8]")),
+        ("sch.transform_layout('Z', ('write', 0), lambda i, j: (i, j // 2, j % 2))", "Z", ("float32[8, 4]", "float32[8, 2, 2]")),
+        ("s[Z].transform_layout(lambda i, j: [j, i])", "Z", ("float32[8, 4]", "float32[4, 8]")),
+    ],
+)  # fmt: skip
+def test_the_arguments_of_an_operator_keep_their_shapes(call: str, name: str, types: tuple[str, str]) -> None:
+    op = operator("f", "X: float32[8, 6]\nW: float32[6, 4]\nY[i, j] += X[i, k] * W[k, j]\nZ[i, j] = Y[i, j] + 1")
+    error = refused(lambda: schedule(op, call))
+    assert error.message == f"`{name}` is an argument of type `{types[0]}`, and would be `{types[1]}`"
+    assert error.span is not None and error.span.line == 2
+    copied = "c = sch.cache_read('Y', 0, 'global')\nsch.transform_layout(c, ('write', 0), lambda i, k: (k, i))"
+    for cell in (copied, "s[Y].transform_layout(lambda i, j: [j, i])"):
+        x, w = op.random_inputs()
+        np.testing.assert_allclose(schedule(op, cell)(x, w), x @ w + 1, rtol=1e-5, atol=1e-5)
+
+
+def test_loops_above_both_parts_of_a_reduction_are_parallel_before_it_is_taken_apart() -> None:
+    op = operator("f", "X: float32[8, 6]\nY[i] += X[i, k]")
+    calls = ["sch.parallel(sch.get_loops('Y{}')[0])", "sch.decompose_reduction('Y', sch.get_loops('Y')[1])"]
+    error = refused(lambda: schedule(op, f"{calls[1]}\n{calls[0].format('_update')}"))
+    assert error.hint is not None and error.hint.startswith("call it before `decompose_reduction`")
+    x = op.random_inputs()[0]
+    np.testing.assert_allclose(schedule(op, f"{calls[0].format('')}\n{calls[1]}")(x), x.sum(1), rtol=1e-5, atol=1e-6)
+
+
 def test_the_loops_inside_a_step_of_a_recurrence_are_those_of_the_stage_that_computes_it() -> None:
     op = operator("f", "X: float32[9, 5]\nR[t, i] = X[t, i] if t < 1 else R[t - 1, i] + X[t, i]")
     error = refused(lambda: schedule(op, "t, i = s[R].axis"))

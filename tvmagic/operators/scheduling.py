@@ -76,11 +76,13 @@ def schedule_from_cell(
     record = Record(title=op.name) if record is None else record
     scope = _scope(op, used, tree, namespace, given or {})
     chosen = _chosen(op, used, scope, source, tree)
+    arguments = _arguments(chosen)
     try:
         with recording(record=record), recorded_calls(chosen, source):
             for statement in tree.body:
                 run_python(statement, source, scope)
                 _check_kept(statement, chosen, scope, used, source)
+                _check_arguments(statement, arguments, _arguments(chosen), source)
     except TVMagicError as error:
         _attach_program(error, record)
         raise
@@ -129,6 +131,36 @@ def _check_kept(statement: ast.stmt, chosen: Any, scope: Mapping[str, Any], used
         span=source.span(stored[0] if stored else statement),
         hint=f"`{name}` is there already, a fresh schedule; take another name for other things",
     )
+
+
+def _arguments(schedule: Any) -> dict[str, str]:
+    """The types of the arguments of what is scheduled, by their names."""
+    if isinstance(schedule, te.schedule.Schedule):
+        stages = [s for s in schedule.stages if s.is_output or isinstance(s.op, te.PlaceholderOp)]
+        return {s.op.name: _type(s.op.output(0).dtype, _laid_out(s)) for s in stages}
+    functions = getattr(getattr(schedule, "mod", None), "functions", {}).values()
+    return {b.name: _type(b.dtype, b.shape) for function in functions for b in function.buffer_map.values()}
+
+
+def _laid_out(stage: Any) -> Any:
+    return functools.reduce(
+        lambda shape, layout: layout.map_shape(shape), stage.layout_transforms, stage.op.output(0).shape
+    )
+
+
+def _type(dtype: Any, shape: Any) -> str:
+    return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+def _check_arguments(statement: ast.stmt, before: Mapping[str, str], after: Mapping[str, str], source: Source) -> None:
+    """The arguments keep their shapes: a call takes and gives the operator's arrays, however they are laid out inside."""
+    name = next((name for name, now in after.items() if before.get(name, now) != now), None)
+    if name is not None:
+        raise CellError(
+            f"`{name}` is an argument of type `{before[name]}`, and would be `{after[name]}`",
+            span=source.span(statement),
+            hint="arrange a copy of it, which `cache_read` or `cache_write` makes",
+        )
 
 
 def _attach_program(error: TVMagicError, record: Record) -> None:

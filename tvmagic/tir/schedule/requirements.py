@@ -141,8 +141,10 @@ def check_complete_or_reduction(
     first = complete_failure(state, block, root, scope)
     second = reduction_failure(state, block, root, scope, stays) if first else None
     if first and second:
+        parts = block.block.name_hint.endswith(("_init", "_update"))
+        hint = "call it before `decompose_reduction`, of whose two blocks neither is one" if parts else None
         raise ScheduleError(
-            f"{block.label} is neither a complete block ({first}) nor a reduction block ({second})", block
+            f"{block.label} is neither a complete block ({first}) nor a reduction block ({second})", block, hint=hint
         )
 
 
