@@ -76,6 +76,33 @@ def test_a_declared_float64_is_computed_in_it() -> None:
     np.testing.assert_array_equal(z, np.full(9, 0.1))
 
 
+def test_nan_is_a_constant_and_types_may_be_numpys() -> None:
+    op = operator(
+        "f", "X: float32[9]\nY[i] = X[i] if X[i] > 0 else nan\nZ[i] = X[i].astype(np.float64)\nW[i] = X[i].astype(int8)"
+    )
+    x = array(9) * 3
+    y, z, w = op(x)
+    np.testing.assert_array_equal(y, np.where(x > 0, x, np.nan))
+    assert (z.dtype, w.dtype) == ("float64", "int8") and (z == x).all() and (w == x.astype("int8")).all()
+    assert op.check().ok
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("Y[i] = X[i] > 0 && X[i] < 1", "`&&` is written `and`"),
+        ("Y[i] = X[i] <> 1", "`<>` is written `!=`"),
+        ("Y[] = sum(X[i], over=i)", "a single value has an empty index: `Y[()]`"),
+        ("Y[i] = X[i].astype(T)", "write `.astype('float32')`"),
+        ("i = 3\nY[i] = X[i]", "give the index another name"),
+    ],
+)
+def test_what_other_languages_write_is_said_how_to_write(line: str, hint: str) -> None:
+    with pytest.raises(TVMagicError) as caught:
+        operator("f", f"X: float32[9]\n{line}")
+    assert caught.value.hint == hint
+
+
 @pytest.mark.parametrize(
     ("value", "instead"),
     [

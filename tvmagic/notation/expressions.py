@@ -145,7 +145,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
 }
 _OF_FLOATS = {*_OF_ONE_FLOAT, "atan2", "hypot", "copysign"}
 _MADE_FLOATS = {*_OF_FLOATS, "pow", "fma"}  # what numbers become floats in, whole or not
-_CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf}
+_CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
 _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -364,6 +364,8 @@ class Expressions:
             self._check_condition(node.operand, value, "`not` takes a condition")
             return ops.logical_not(value)
         if isinstance(node.op, ast.Invert):
+            if isinstance(value, PrimExpr) and value.dtype.is_float:
+                fail_at(self.source, node, f"`~` takes integers and bools, not `{value.dtype}`")
             return ~value
         return self._negative(node, value) if isinstance(node.op, ast.USub) else value
 
@@ -429,10 +431,21 @@ class Expressions:
         if name in DTYPES and len(node.args) == 1:
             return ops.cast(name, self.build(node.args[0]))
         if isinstance(node.func, ast.Attribute) and name == "astype":
-            return ops.cast(ast.literal_eval(node.args[0]), self.build(node.func.value))
+            return ops.cast(self._dtype(node), self.build(node.func.value))
         if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, (ast.Name, ast.Attribute)):
             self._refuse_method(name, node, node.func.value)
         return self._function(name, node)
+
+    def _dtype(self, call: ast.Call) -> str:
+        """The data type that `.astype` is given: a text, or a name such as `float32` or `np.float32`."""
+        given = call.args[0] if len(call.args) == 1 else None
+        name = (
+            given.value if isinstance(given, ast.Constant) else ast.unparse(given).rpartition(".")[2] if given else ""
+        )
+        name = {"float": "float64", "bool_": "bool"}.get(str(name), str(name))
+        if name not in DTYPES:
+            fail_at(self.source, given or call, "`astype` takes the name of a data type", "write `.astype('float32')`")
+        return name
 
     def _refuse_method(self, name: str, node: ast.Call, owner: ast.expr) -> None:
         """An element has no methods: `X[i].exp()` is `exp(X[i])`, and `X[i].sum()` says over what."""
@@ -460,9 +473,9 @@ class Expressions:
             fail_at(self.source, node, f"`{name}` takes no argument `{node.keywords[0].arg}`")
         function, least, most = FUNCTIONS[name]
         if not least <= len(node.args) <= most:
-            count = str(least) if least == most else f"{least} or more"
+            count = "1 argument" if most == 1 else f"{least}{'' if least == most else ' or more'} arguments"
             over = f"write `{name}(..., over=k)` for a reduction" if name in REDUCTIONS else None
-            fail_at(self.source, node, f"`{name}` takes {count} arguments, not {len(node.args)}", over)
+            fail_at(self.source, node, f"`{name}` takes {count}, not {len(node.args)}", over)
         args = [self.value(a) for a in node.args]
         if not any(isinstance(a, PrimExpr) for a in args):
             return getattr(builtins, name)(args) if name in ("max", "min") else _of_numbers(name, args)

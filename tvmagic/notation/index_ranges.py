@@ -183,7 +183,10 @@ class IndexRanges:
             if axis not in found:
                 what = "a number" if axis in numbers else "a size" if axis in symbols else "a function"
                 what = "a data type" if axis in DTYPES else what
-                fail_at(self.source, self.target, f"`{axis}` is {what} here, so it cannot be an index of the left side")
+                fail_at(
+                    self.source, self.target, f"`{axis}` is {what} here, so it cannot be an index of the left side",
+                    "give the index another name",
+                )  # fmt: skip
         return found
 
     def _sizes_from_outside(self) -> set[str]:

@@ -249,6 +249,12 @@ def syntax_meant(line: str) -> str | None:
         return "write a line for each declaration"
     if re.search(r"\?.*:", line):
         return "a choice is written `A if CONDITION else B`"
+    for sign, word in (("&&", "and"), ("||", "or"), ("<>", "!=")):
+        if sign in line:
+            return f"`{sign}` is written `{word}`"
+    empty = re.match(r"\s*(\w+)\s*\[\s*\]\s*[+*]?=(?!=)", line)
+    if empty:
+        return f"a single value has an empty index: `{empty[1]}[()]`"
     called = re.match(r"\s*(\w+)\(([\w\s,]+)\)\s*[+*]?=(?!=)", line)
     if called:
         return f"an element has its indices in square brackets: `{called[1]}[{called[2].strip()}]`"
