@@ -18,7 +18,9 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
 from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS
 from tvmagic.notation.source import Source, excerpt, find_source, known_sources
-from tvmagic.notation.suggestions import dtype_hint
+from tvmagic.notation.statements import _converted
+from tvmagic.notation.suggestions import _constant, dtype_hint
+from tvmagic.notation.syntax import _is_tensor
 from tvmagic.operators import Operator, operator, peaks
 from tvmagic.operators import arrays as arrays_of
 from tvmagic.operators.arrays import (
@@ -34,8 +36,11 @@ from tvmagic.operators.cell import _check_nesting, parse
 from tvmagic.operators.comparison import CheckResult, compare, worse
 from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.knobs import Knobs
+from tvmagic.operators.numpy_code import windows
+from tvmagic.operators.quick_call import _sizes
 from tvmagic.operators.quiet import _waits
 from tvmagic.operators.scheduling import schedule
+from tvmagic.script import from_source
 from tvmagic.te.error_bound import Approximate
 from tvmagic.te.error_reference import Evaluation
 
@@ -117,6 +122,8 @@ def test_the_worse_of_two_checks() -> None:
         found = worse(one, other)
         assert not found.ok and found.units == 2 and found.wrong == 1 and sorted(found.notes) == ["first", "second"]
     assert worse(good, good) == good
+    alike = compare([np.array([1.25])], Evaluation([approximate([1.0], [1.0])], []), ["A"])
+    assert worse(good, alike).place == "Z[0]" and worse(alike, good).place == "A[0]"  # of equal ones the first
     several = compare([np.array([1.25]), np.array([1.5])], [approximate([1.0], [1.0])] * 2, ["A", "B"])
     assert several.place == "B[0]" and several.elements == 2
 
@@ -262,6 +269,84 @@ def test_places_in_a_cell() -> None:
         assert excerpt(Span("places of a cell", line, 1, line, 2)) == ""
     assert excerpt(None) == "" and excerpt(Span("none", 1, 1, 1, 2)) == ""
     assert source.span(ast.Module([], [])) == Span("places of a cell", 1, 1, 1, 1)
+    first = Source("c", "X = 1")
+    assert first.span(first.parse().body[0]) == Span("c", 1, 1, 1, 6)
+
+
+def test_a_cell_without_a_tensor_is_refused_at_its_first_line() -> None:
+    error = refused(lambda: operator("f", "count = 3"))
+    assert "the cell of `f` defines no tensor that is computed" in str(error)
+    assert error.span is not None and error.span[1:] == (1, 1, 1, len("%%tensor f") + 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "text"),
+    [
+        ("3", "int8", "int8(3)"), ("3", "float16", "float16(3)"), ("2.5", "int8", "2.5"), ("2.5", "float16", "float16(2.5)"),
+        ("-(2 + 1)", "uint8", "uint8(-(2 + 1))"), ("2 * 1.5", "int64", "2 * 1.5"), ("2 * 1.5", "bfloat16", "bfloat16(2 * 1.5)"),
+    ],
+)  # fmt: skip
+def test_numbers_of_a_declared_type(value: str, dtype: str, text: str) -> None:
+    assert ast.unparse(_converted(ast.parse(value, mode="eval").body, dtype)) == text
+
+
+@pytest.mark.parametrize(
+    ("index", "fixed"), [("X[()]", False), ("X[0]", True), ("X[0, 1]", True), ("X[0, i]", False), ("X[i]", False)]
+)
+def test_places_that_are_numbers_alone(index: str, fixed: bool) -> None:
+    node = ast.parse(index, mode="eval").body
+    assert isinstance(node, ast.Subscript) and _constant(node.slice) == fixed
+
+
+@pytest.mark.parametrize(
+    ("target", "own", "is_tensor"),
+    [
+        ("Y[i]", (), True), ("T[i]", (), True), ("T[0]", ("T",), True), ("L[i]", (), True), ("L[i, j]", (), True), ("L[0]", (), False),
+        ("L[i]", ("L",), False), ("Y[0]", ("Y",), False), ("Y.x[i]", (), False),
+    ],
+)  # fmt: skip
+def test_which_elements_are_those_of_tensors(target: str, own: tuple[str, ...], is_tensor: bool) -> None:
+    """`Y` is no name outside the cell, `T` a tensor there and `L` a list; `own` are the names that the cell has given a value."""
+    node = ast.parse(target, mode="eval").body
+    assert isinstance(node, ast.Subscript)
+    assert _is_tensor(node, {"T": te.placeholder((4,), name="T"), "L": [1]}, own) == is_tensor
+
+
+def test_sizes_of_outputs_are_those_of_arrays() -> None:
+    assert _sizes((4, (1, 0), (0, 1)), [np.zeros((2, 3)), np.zeros(5)]) == [4, 5, 3]
+
+
+def test_windows_are_for_reading() -> None:
+    seen = windows(np.arange(12).reshape(3, 4), (1, 1), (2, 3), ((1, 0), (0, 1)))
+    assert seen.tolist() == [[5, 6, 7], [9, 10, 11]] and not seen.flags.writeable
+
+
+def test_a_declared_tensor_that_is_not_read_is_no_recurrence() -> None:
+    op = operator("f", "Y: float32[8]\nX: float32[8]\nY[i] = X[i] * 2")
+    assert op.remarks == [] and [t.name for t in op.inputs] == ["X"]
+
+
+def test_what_is_too_large_is_refused_before_it_is_built() -> None:
+    large = operator("large", "X: float32[65536, 65536]\nY[i, j] = X[i, j]")
+    with pytest.raises(TVMagicError, match="`X` of `large` has 4294967296 elements"):
+        large.plain.build("llvm -mtriple=aarch64-linux-gnu")
+
+
+def test_reductions_of_nothing_in_blocks_are_those_of_the_plain_loops() -> None:
+    op = operator("f", "X: float32[n]\nS[()] += X[k]")
+    halves = '@T.prim_func\ndef f(X: T.Buffer((1,), "float32"), Y: T.Buffer((1,), "float32")):\n    Y[0] = X[0]'
+    function = Operator.from_prim_func("g", from_source(halves))
+    te_version, tir_version = schedule(op, "s[S].unroll(s[S].op.reduce_axis[0])"), schedule(op, "sch.get_loops('S')")
+    empty, full = [np.zeros(0), np.zeros(3)], [np.zeros(1), np.zeros(3)]
+    for version, apart in ((op.plain, False), (te_version, False), (tir_version, True), (function.plain, False)):
+        assert version._reduces_nothing(empty) == apart and not version._reduces_nothing(full)
+
+
+def test_quick_calls_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    op = operator("f", "X: float32[4]\nY[i] = X[i] + 1")
+    for _ in range(2):
+        op.plain(np.zeros(4, "float32"))
+    assert capsys.readouterr() == ("", "")
 
 
 def test_where_measurements_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
