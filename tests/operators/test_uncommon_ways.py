@@ -501,6 +501,8 @@ def test_which_stores_reach_all_elements() -> None:
         "for i in range(8):\n    if X[i] > T.float32(0):\n        Y[i] = X[i]": True,
         "for i in range(8):\n    Y[X[0].astype('int32')] = X[i]": True,
         "for i in range(8):\n    Y[7 - i] = X[i]": False,
+        "for i, z in T.grid(8, 1):\n    Y[i] = X[i]": False,
+        "for i, z in T.grid(8, 0):\n    Y[i] = X[i]": True,
         "for i in range(8):\n    for j in range(i):\n        Y[i] = X[j]": True,
         "for i, j in T.grid(2, 8):\n    Y[j * i // 2] = X[j]": True,
     }

@@ -274,9 +274,7 @@ class IndexRanges:
             return
         extent = known[1]
         extent = extent.value if isinstance(extent, IntImm) else extent
-        if extent is size or (isinstance(extent, int) and isinstance(size, int) and extent == size):
-            return
-        if not isinstance(extent, int) and not isinstance(size, int) and str(extent) == str(size):
+        if str(extent) == str(size):
             return
         first = ast.unparse(where[name]) if name in where else f"the declaration of `{self.name}`"
         first = f"`{first}`" if name in where else first

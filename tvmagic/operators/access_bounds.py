@@ -91,7 +91,7 @@ class Accesses(AnalyzerVisitor):
             for number, iv in enumerate((*operation.axis, *operation.reduce_axis)):
                 dom = iv.dom if time is None or number else time
                 if dom is not None:
-                    self.analyzer.bind(iv.var, dom, True)
+                    self.analyzer.bind(iv.var, dom)
             for expr in operation.body:
                 self.visit(expr)
                 self._copy(expr, operation)
