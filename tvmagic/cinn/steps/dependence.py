@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tvmagic.arith.iter_map import detect_iter_map
+from tvmagic.cinn.counting import reaches_all
 from tvmagic.cinn.steps.coverage import is_update, loads_what_it_stored
 from tvmagic.cinn.steps.tree import leaves, path_to, ranges_of
 from tvmagic.ir import (
@@ -116,9 +116,7 @@ def _one_element_each(body: Stmt, buffer: Buffer) -> bool:
     bound = [axis.var for axis, value in leaf.bindings if variables_in(value)]
     if not set(bound) <= set(places[0]) or any(any(a is not b for a, b in zip(p, places[0])) for p in places[1:]):
         return False
-    values = [value for _, value in leaf.bindings if variables_in(value)]
-    condition = all_of(leaf.conditions)
-    return bool(detect_iter_map(values, ranges_of(leaf.loops), condition, check_level="bijective").indices)
+    return reaches_all(leaf.bindings, ranges_of(leaf.loops), all_of(leaf.conditions), once=True)
 
 
 def check_free_order(body: Stmt, loops: Sequence[For], without: Iterable[Buffer], what: str) -> None:

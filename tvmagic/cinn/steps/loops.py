@@ -76,7 +76,10 @@ def constant_extent(loop: StmtSRef) -> int:
     if not is_zero(loop.loop.min):
         raise ScheduleError(f"{loop.label} begins at {loop.loop.min}; a loop to be split or fused begins at 0", loop)
     if not isinstance(extent, IntImm):
-        raise ScheduleError(f"the extent `{extent}` of {loop.label} is not a number", loop)
+        raise ScheduleError(
+            f"the extent `{extent}` of {loop.label} is not a number", loop,
+            hint="a loop of an open extent can be reordered, run in parallel and moved to; this step needs a number",
+        )  # fmt: skip
     return extent.value
 
 
