@@ -25,7 +25,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
-from tvmagic.ir.query import nodes_of, variables_in
+from tvmagic.ir.query import is_one, nodes_of, variables_in
 from tvmagic.tir.analysis.race_accesses import Access
 from tvmagic.tir.analysis.races import Race, find_carried
 from tvmagic.tir.blocks.conditions import all_of
@@ -35,12 +35,17 @@ __all__ = ["carried", "check_at_once", "check_free_order", "private_buffers", "t
 
 
 class _WithoutBlocks(Mutator):
-    """Blocks as their bodies, with what their variables are bound to."""
+    """Blocks as their bodies, with what their variables are bound to; variables of loops that run once as their value."""
 
     @handles(BlockRealize)
     def realize(self, node: BlockRealize) -> Stmt:
         values = {axis.var: value for axis, value in zip(node.block.iter_vars, node.iter_values)}
         return substitute(node.block.body, values)
+
+    @handles(For)
+    def loop(self, node: For) -> For:
+        node = self.visit_children(node)
+        return node.replace(body=substitute(node.body, {node.loop_var: node.min})) if is_one(node.extent) else node
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:

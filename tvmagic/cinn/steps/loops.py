@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.form import FOR_TYPE, VECTOR_LENGTH, in_order, listed
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once, check_free_order, private_buffers
@@ -19,6 +18,7 @@ from tvmagic.cinn.steps.tree import (
     loop_ref,
     names_of,
     nested,
+    of_ranges,
     only,
     path_to,
     ranges_of,
@@ -124,7 +124,7 @@ def split(state: ScheduleState, loop: Loop, factors: Sizes) -> Loops:
         index = var if is_zero(index) else Add(Mul(index, IntImm(var.dtype, size)), var)
     domains = {v: Range.from_min_extent(IntImm(v.dtype, 0), IntImm(v.dtype, n)) for v, n in zip(fresh, sizes)}
     around = ranges_of(outer)
-    index = in_order(Analyzer({**around, **domains}).simplify(index))
+    index = in_order(of_ranges({**around, **domains}).simplify(index))
     body = rebound(old.body, {old.loop_var: index}, {**around, **domains})
     if math.prod(sizes) > constant_extent(loop):
         body = IfThenElse(LT(index, old.extent), listed(body), None)

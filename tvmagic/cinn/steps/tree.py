@@ -38,7 +38,7 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.ir.query import is_zero, nodes_of, variables_in
+from tvmagic.ir.query import is_one, is_zero, nodes_of, variables_in
 from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.conditions import all_of, runs_everywhere
 from tvmagic.tir.blocks.error import ScheduleError
@@ -452,6 +452,11 @@ def nested(loops: Sequence[For], conditions: Sequence[PrimExpr], body: Stmt, *, 
 # ---------------------------------------------------------------------------- expressions
 
 
+def of_ranges(loops: Mapping[Var, Range]) -> Analyzer:
+    """What simplifies indices in some loops. A loop that runs once stays in them: CINN does not put 0 in its place."""
+    return Analyzer({var: range_ for var, range_ in loops.items() if not is_one(range_.extent)})
+
+
 def tidy(expr: PrimExpr, analyzer: Analyzer) -> PrimExpr:
     """An index expression simplified where it is a sum; quotients and remainders of fused loops stay as they are."""
     if isinstance(expr, CmpOp):
@@ -497,7 +502,7 @@ def _expressions(expr: PrimExpr) -> list[Any]:
 class _Rebind(Facts, ListMutator):
     def __init__(self, values: Mapping[Var, PrimExpr], loops: Mapping[Var, Range]) -> None:
         self.values = values
-        self.analyzer = Analyzer(dict(loops))
+        self.analyzer = of_ranges(loops)
 
     @handles(For)
     def loop(self, node: For) -> For:
