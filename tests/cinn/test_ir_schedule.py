@@ -103,6 +103,24 @@ def other(s: S) -> S:
     return found
 
 
+@pytest.mark.parametrize(
+    ("factors", "index"),
+    [
+        ([1, 8], "((8 * i) + i_0)"),
+        ([8, 1], "(i + i_0)"),
+        ([1, -1], "((8 * i) + i_0)"),
+        ([2, 4, 1], "((4 * i) + (i_0 + i_1))"),
+    ],
+)
+def test_loops_of_a_split_that_run_once_are_bound_as_others(factors: list[int], index: str) -> None:
+    text = "serial for (i, 0, 8) { ScheduleBlock(B) { i0 = axis.bind(i)\n B[i0] = A[i0] } }"
+    schedule = IRSchedule(text)
+    schedule.split("B", 0, factors)
+    assert f"axis.bind({index})" in str(schedule)
+    schedule.reorder("B", [1, 0])
+    schedule.cache_write("B", 0, "local")
+
+
 def test_there_are_36_methods() -> None:
     assert len(CALLS) == 36
     for name in CALLS:

@@ -202,19 +202,32 @@ def test_conditions_say_how_far_tensors_of_open_sizes_are_read() -> None:
     assert [str(b.shape) for b in function.buffer_map.values()] == ["(n,)", "(m,)", "(n + m,)"]
 
 
-def test_a_split_that_leaves_a_rest_does_not_make_what_it_reads_longer() -> None:
+@pytest.mark.parametrize(
+    ("fused", "factors", "read"),
+    [
+        (False, [3, -1], "X[i0, ((3 * i1) + i2), i3]"),
+        (True, [-1, 4], "X[i0, (((4 * i1) + i2) / 5), (((4 * i1) + i2) % 5)]"),
+        (True, [-1, 16], "X[i0, (((16 * i1) + i2) / 5), (((16 * i1) + i2) % 5)]"),
+    ],
+)
+def test_a_split_that_leaves_a_rest_is_added_up_in_parts(fused: bool, factors: list[int], read: str) -> None:
     text = """
         serial for (i, 0, 6) {
           ScheduleBlock(B__reduce_init) { i0 = axis.bind(i)
             B__reduce_init[i0] = 0.0f }
-          serial for (k0, 0, 7) { ScheduleBlock(B) { i0, i1 = axis.bind(i, k0)
-            B[i0] = (B[i0] + X[i0, i1]) } } }"""
+          serial for (k0, 0, 7) { serial for (k1, 0, 5) { ScheduleBlock(B) { i0, i1, i2 = axis.bind(i, k0, k1)
+            B[i0] = (B[i0] + X[i0, i1, i2]) } } } }"""
     schedule = cinn.IRSchedule(text)
-    schedule.split("B", 1, [3, -1])
+    if fused:
+        schedule.fuse("B", [1, 2])
+    schedule.split("B", 1, factors)
     schedule.rfactor(schedule.get_loops("B")[1], 1)
+    assert read in str(schedule)
     function = from_cinn(str(schedule))
-    assert "X[i0, ((3 * i1) + i2)]" in str(schedule)
-    assert [int(n) for n in function.buffer_map[function.params[0]].shape] == [6, 7]
+    assert [int(n) for n in function.buffer_map[function.params[0]].shape] == [6, 7, 5]
+    x, b = np.random.default_rng(0).integers(-9, 9, (6, 7, 5)).astype("float32"), np.zeros(6, "float32")
+    tvmagic.build(function)(x, b)
+    np.testing.assert_array_equal(b, x.sum((1, 2)))
 
 
 def test_buffers_and_parameters_that_are_given() -> None:

@@ -386,7 +386,8 @@ class AscGraph:
                 hint="`create_axis(name, size)` gives one",
             )
         name = axis if isinstance(axis, str) else axis.name
-        hint = did_you_mean(name, [known.name for known in self.axes])
+        names = [known.name for known in self.axes]
+        hint = did_you_mean(name, names) or (f"it has {', '.join(names)}" if names else "`create_axis` makes one")
         raise AscendError("axis-known", f"graph `{self.name}` has no axis `{name}`", hint=hint)
 
     def find_axes(self, axes: Axis | str | Sequence[Axis | str]) -> list[Axis]:

@@ -301,7 +301,8 @@ def _elementwise(type: str) -> Callable[..., AscTensor]:
             raise AscendError("input-count", f"`{type}` takes {op.inputs} inputs, not {len(tensors)}")
         unknown = next((key for key in attrs if key not in op.attrs), None)
         if unknown is not None:
-            raise AscendError("attribute", f"`{type}` has no attribute `{unknown}`")
+            known = f"it has {', '.join(f'`{key}`' for key in op.attrs)}" if op.attrs else "it has none"
+            raise AscendError("attribute", f"`{type}` has no attribute `{unknown}`", hint=known)
         y = _new(tensors[0].node.graph, type, tensors, tensors[-1], name=name, **{**op.attrs, **attrs})
         operands = [x.dtype for i, x in enumerate(tensors) if i not in op.conditions]
         y.dtype = op.result_type(operands[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.arith.iter_map import detect_iter_map
+from tvmagic.cinn.counting import reaches_all
 from tvmagic.cinn.steps.coverage import is_extreme, loads_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once
@@ -71,13 +71,12 @@ def _check_conditions(leaf: Leaf, count: int, dropped: set[Var]) -> None:
 
 def _check_reaches_all(leaf: Leaf, other: Leaf, count: int, loops: list[For]) -> None:
     """The loops taken over from `other` must reach each value of the dimensions; each once if `leaf` adds up."""
-    values = [value for value in other.realize.iter_values[:count] if variables_in(value)]
+    first = other.bindings[:count]
     adds = bool({load.buffer for load in loads_of(leaf)} & {store.buffer for store in leaf.stores})
     once = adds and not is_extreme(leaf)
-    level = "bijective" if once else "surjective"
     condition = all_of(_inside(other, count, loops))
-    found = detect_iter_map(values, ranges_of(loops), condition, check_level=level, analyzer=Analyzer())
-    if values and not found.indices:
+    moving = any(variables_in(value) for _, value in first)
+    if moving and not reaches_all(first, ranges_of(loops), condition, once=once):
         raise ScheduleError(
             f"it is not known that the loops of `{other.name}` reach all its elements{', each once' if once else ''}",
             leaf.block,

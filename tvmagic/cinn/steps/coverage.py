@@ -12,8 +12,8 @@ from typing import TypeGuard
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.arith.integer_logic import IntegerLogic, TooMuchWork
-from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
+from tvmagic.cinn.counting import reaches_all
 from tvmagic.cinn.form import init_block_of
 from tvmagic.cinn.steps.tree import Leaf, bound_and_first, leaves, only, ranges_of
 from tvmagic.ir import (
@@ -285,9 +285,7 @@ def check_adds_once(leaf: Leaf, every: Iterable[Leaf]) -> None:
     repeats = [var for var, at in first.items() if not follows(EQ(var, at), known, ranges_of(leaf.loops))]
     free = is_extreme(leaf) and _repeats_the_same(leaf, set(repeats), every)
     condition = substitute(all_of(known), first)
-    values = [value for value in leaf.realize.iter_values if variables_in(value)]
-    level = "surjective" if free else "bijective"
-    if (repeats and not free) or not detect_iter_map(values, ranges_of(loops), condition, check_level=level).indices:
+    if (repeats and not free) or not reaches_all(leaf.bindings, ranges_of(loops), condition, once=not free):
         by = f"loop `{repeats[0].name}`" if repeats else "its loops"
         raise ScheduleError(
             f"{by} may repeat `{leaf.name}`, which adds up; loops made for its variables would not", leaf.block

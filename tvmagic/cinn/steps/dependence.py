@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tvmagic.arith.iter_map import detect_iter_map
+from tvmagic.cinn.counting import reaches_all
 from tvmagic.cinn.steps.coverage import is_update, loads_what_it_stored
 from tvmagic.cinn.steps.tree import leaves, path_to, ranges_of
 from tvmagic.ir import (
@@ -25,7 +25,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
-from tvmagic.ir.query import nodes_of, variables_in
+from tvmagic.ir.query import is_one, nodes_of, variables_in
 from tvmagic.tir.analysis.race_accesses import Access
 from tvmagic.tir.analysis.races import Race, find_carried
 from tvmagic.tir.blocks.conditions import all_of
@@ -35,12 +35,17 @@ __all__ = ["carried", "check_at_once", "check_free_order", "private_buffers", "t
 
 
 class _WithoutBlocks(Mutator):
-    """Blocks as their bodies, with what their variables are bound to."""
+    """Blocks as their bodies, with what their variables are bound to; variables of loops that run once as their value."""
 
     @handles(BlockRealize)
     def realize(self, node: BlockRealize) -> Stmt:
         values = {axis.var: value for axis, value in zip(node.block.iter_vars, node.iter_values)}
         return substitute(node.block.body, values)
+
+    @handles(For)
+    def loop(self, node: For) -> For:
+        node = self.visit_children(node)
+        return node.replace(body=substitute(node.body, {node.loop_var: node.min})) if is_one(node.extent) else node
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:
@@ -116,9 +121,7 @@ def _one_element_each(body: Stmt, buffer: Buffer) -> bool:
     bound = [axis.var for axis, value in leaf.bindings if variables_in(value)]
     if not set(bound) <= set(places[0]) or any(any(a is not b for a, b in zip(p, places[0])) for p in places[1:]):
         return False
-    values = [value for _, value in leaf.bindings if variables_in(value)]
-    condition = all_of(leaf.conditions)
-    return bool(detect_iter_map(values, ranges_of(leaf.loops), condition, check_level="bijective").indices)
+    return reaches_all(leaf.bindings, ranges_of(leaf.loops), all_of(leaf.conditions), once=True)
 
 
 def check_free_order(body: Stmt, loops: Sequence[For], without: Iterable[Buffer], what: str) -> None:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tvmagic.arith.analyzer import Analyzer
 from tvmagic.cinn.form import FOR_TYPE, VECTOR_LENGTH, in_order, listed
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once, check_free_order, private_buffers
@@ -19,6 +18,7 @@ from tvmagic.cinn.steps.tree import (
     loop_ref,
     names_of,
     nested,
+    of_ranges,
     only,
     path_to,
     ranges_of,
@@ -76,7 +76,10 @@ def constant_extent(loop: StmtSRef) -> int:
     if not is_zero(loop.loop.min):
         raise ScheduleError(f"{loop.label} begins at {loop.loop.min}; a loop to be split or fused begins at 0", loop)
     if not isinstance(extent, IntImm):
-        raise ScheduleError(f"the extent `{extent}` of {loop.label} is not a number", loop)
+        raise ScheduleError(
+            f"the extent `{extent}` of {loop.label} is not a number", loop,
+            hint="a loop of an open extent can be reordered, run in parallel and moved to; this step needs a number",
+        )  # fmt: skip
     return extent.value
 
 
@@ -121,7 +124,7 @@ def split(state: ScheduleState, loop: Loop, factors: Sizes) -> Loops:
         index = var if is_zero(index) else Add(Mul(index, IntImm(var.dtype, size)), var)
     domains = {v: Range.from_min_extent(IntImm(v.dtype, 0), IntImm(v.dtype, n)) for v, n in zip(fresh, sizes)}
     around = ranges_of(outer)
-    index = in_order(Analyzer({**around, **domains}).simplify(index))
+    index = in_order(of_ranges({**around, **domains}).simplify(index))
     body = rebound(old.body, {old.loop_var: index}, {**around, **domains})
     if math.prod(sizes) > constant_extent(loop):
         body = IfThenElse(LT(index, old.extent), listed(body), None)

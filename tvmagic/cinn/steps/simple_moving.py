@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.arith.iter_map import detect_iter_map
+from tvmagic.cinn.counting import reaches_all
 from tvmagic.cinn.form import listed, parts_of
 from tvmagic.cinn.steps.coverage import among, check_inputs_stay, loads_of
 from tvmagic.cinn.steps.declaration import step
@@ -36,7 +36,7 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.ir.query import is_zero, variables_in
+from tvmagic.ir.query import is_zero
 from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -201,8 +201,9 @@ def _check_passed(every: Sequence[Leaf], leaf: Leaf, loop: StmtSRef, before: boo
         stored = {s.buffer for s in found.stores}
         if stored & touched or mine & {load.buffer for load in loads_of(found)}:
             raise ScheduleError(
-                f"`{found.name}` is between `{leaf.name}` and {loop.label} and depends on it", found.block
-            )
+                f"`{found.name}` is between `{leaf.name}` and {loop.label} and depends on it", found.block,
+                hint=f"move `{found.name}` there first",
+            )  # fmt: skip
 
 
 def _check_added_once(leaf: Leaf, every: Sequence[Leaf], around: Sequence[For]) -> None:
@@ -215,9 +216,7 @@ def _check_added_once(leaf: Leaf, every: Sequence[Leaf], around: Sequence[For]) 
         }
         if not adds or not any(loop in found.loops for loop in left):
             continue
-        values = [value for value in found.realize.iter_values if variables_in(value)]
-        condition = all_of(found.conditions)
-        if not detect_iter_map(values, ranges_of(found.loops), condition, check_level="bijective").indices:
+        if not reaches_all(found.bindings, ranges_of(found.loops), all_of(found.conditions), once=True):
             raise ScheduleError(
                 f"`{found.name}` adds to what `{leaf.name}` stores in more than one iteration of a loop around both",
                 leaf.block,

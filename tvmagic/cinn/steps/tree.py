@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.cinn.counting import counted_all
 from tvmagic.cinn.form import ListMutator, StmtList, in_order, init_block_of, listed
 from tvmagic.ir import (
     Add,
@@ -20,6 +21,7 @@ from tvmagic.ir import (
     Buffer,
     BufferStore,
     CmpOp,
+    FloorMod,
     For,
     IfThenElse,
     IterVar,
@@ -36,7 +38,7 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import is_one, is_zero, nodes_of, variables_in
 from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.conditions import all_of, runs_everywhere
 from tvmagic.tir.blocks.error import ScheduleError
@@ -231,7 +233,8 @@ def runs_for_all(leaf: Leaf) -> bool:
     if not leaf.conditions:
         return True
     loops, first = bound_and_first(leaf)
-    return runs_everywhere(leaf.realize, ranges_of(loops), substitute(all_of(leaf.conditions), first))
+    ranges, condition = ranges_of(loops), substitute(all_of(leaf.conditions), first)
+    return runs_everywhere(leaf.realize, ranges, condition) or bool(counted_all(leaf.bindings, ranges, condition))
 
 
 def always_stores(leaf: Leaf, buffer: Buffer) -> bool:
@@ -449,12 +452,45 @@ def nested(loops: Sequence[For], conditions: Sequence[PrimExpr], body: Stmt, *, 
 # ---------------------------------------------------------------------------- expressions
 
 
+def of_ranges(loops: Mapping[Var, Range]) -> Analyzer:
+    """What simplifies indices in some loops. A loop that runs once stays in them: CINN does not put 0 in its place."""
+    return Analyzer({var: range_ for var, range_ in loops.items() if not is_one(range_.extent)})
+
+
 def tidy(expr: PrimExpr, analyzer: Analyzer) -> PrimExpr:
     """An index expression simplified where it is a sum; quotients and remainders of fused loops stay as they are."""
     if isinstance(expr, CmpOp):
         return type(expr)(tidy(expr.a, analyzer), tidy(expr.b, analyzer))
     sums = [n for n in _expressions(expr) if isinstance(n, (Add, Sub))]
-    return in_order(analyzer.simplify(expr)) if sums else expr
+    return in_order(_whole_sums(analyzer.simplify(expr), expr, analyzer)) if sums else expr
+
+
+def _whole_sums(simple: PrimExpr, expr: PrimExpr, analyzer: Analyzer) -> PrimExpr:
+    """`simple` with the sums of `expr` as dividends of remainders: `(8 * i + j) % 6`, which simplified is `(2 * i + j) % 6`.
+
+    The quotient of the same sum is beside it, so that both together still say that each element is reached once. A sum
+    of which simplifying takes a variable away stays simplified.
+    """
+    whole = [n for n in nodes_of(expr, FloorMod) if isinstance(n.a, (Add, Sub))]
+    restored: dict[PrimExpr, PrimExpr] = {}
+    for node in nodes_of(simple, FloorMod) if whole else ():
+        for other in whole:
+            same = structural_equal(node.b, other.b) and set(variables_in(node.a)) == set(variables_in(other.a))
+            if same and is_zero(analyzer.simplify(FloorMod(other.a - node.a, node.b))):
+                restored[node] = FloorMod(analyzer.simplify(other.a), other.b)
+                break
+    return _Restore(restored).visit(simple) if restored else simple
+
+
+class _Restore(Mutator):
+    """Puts expressions in the place of others."""
+
+    def __init__(self, by_node: Mapping[PrimExpr, PrimExpr]) -> None:
+        self.by_node = by_node
+
+    @handles(FloorMod)
+    def remainder(self, node: FloorMod) -> PrimExpr:
+        return self.by_node[node] if node in self.by_node else self.visit_children(node)
 
 
 def _expressions(expr: PrimExpr) -> list[Any]:
@@ -466,7 +502,7 @@ def _expressions(expr: PrimExpr) -> list[Any]:
 class _Rebind(Facts, ListMutator):
     def __init__(self, values: Mapping[Var, PrimExpr], loops: Mapping[Var, Range]) -> None:
         self.values = values
-        self.analyzer = Analyzer(dict(loops))
+        self.analyzer = of_ranges(loops)
 
     @handles(For)
     def loop(self, node: For) -> For:

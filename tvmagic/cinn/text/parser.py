@@ -390,9 +390,9 @@ class _Builder:
     def choice(self, node: Expr, env: dict[str, Var]) -> list[PrimExpr]:
         """The condition and the values of a `select`, of which only one is evaluated."""
         condition = self.expr(node.args[0], env)
-        with self.shapes.under(condition):
+        with self.shapes.under(condition, choice=True):
             value = self.expr(node.args[1], env)
-        with self.shapes.under(Not(condition)):
+        with self.shapes.under(Not(condition), choice=True):
             return [condition, value, self.expr(node.args[2], env)]
 
     def literal(self, node: Expr) -> PrimExpr:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.block_regions import block_access_regions
-from tvmagic.arith.int_set import IntSet, as_int_set
+from tvmagic.arith.int_set import IntervalSet, IntSet, as_int_set
 from tvmagic.arith.int_set_eval import IntervalSetEvaluator, bounds_of_constraint, eval_set
+from tvmagic.cinn.counting import counted_values
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import (
+    Add,
     Block,
     BlockRealize,
     Buffer,
@@ -19,12 +21,14 @@ from tvmagic.ir import (
     BufferStore,
     FloorDiv,
     FloorMod,
+    IntImm,
     Mutator,
     Not,
     PrimExpr,
     PrimFunc,
     Range,
     Stmt,
+    Sub,
     Var,
     Visitor,
     data_pointer,
@@ -49,6 +53,7 @@ class CinnShapes:
         self.value_set = eval_set
         self.scope: dict[Var, Range | IntSet] = {}
         self.guards: list[PrimExpr] = []  # the conditions that hold at this place of the text
+        self.choices: list[PrimExpr] = []  # those of them that choose between two values
         self.bound: dict[Var, PrimExpr] = {}  # block variables, by what they are in variables of loops
         self.ends: dict[str, list[list[PrimExpr]]] = {}
         self.region_ends: dict[str, list[list[PrimExpr]]] = {}
@@ -78,12 +83,13 @@ class CinnShapes:
         return self.domains([(var, dom)])
 
     @contextlib.contextmanager
-    def under(self, condition: PrimExpr) -> Iterator[None]:
-        """A condition holds while what it guards is read."""
+    def under(self, condition: PrimExpr, *, choice: bool = False) -> Iterator[None]:
+        """A condition holds while what it guards is read; a `choice` is that of a `select`."""
         parts = [p for c in conjuncts(condition) for p in conjuncts(self.simplify(c) if isinstance(c, Not) else c)]
-        self.guards += parts
+        before = self.guards, self.choices
+        self.guards, self.choices = [*self.guards, *parts], [*self.choices, *(parts if choice else ())]
         yield
-        del self.guards[len(self.guards) - len(parts) :]
+        self.guards, self.choices = before
 
     def bind(self, variables: Sequence[Var], values: Sequence[PrimExpr]) -> None:
         """Block variables, with what they are bound to."""
@@ -96,31 +102,38 @@ class CinnShapes:
         if not (found.has_lower_bound() and found.has_upper_bound()):
             return None
         low, end = found.min(), self.simplify(found.max() + 1)
-        for left, right in self._known():
+        for left, right in _pairs(self.guards):
             if structural_equal(left, value) and self.analyzer.can_prove(right <= end):
                 end = right
         return Range.from_min_extent(low, self.simplify(end - low))
 
-    def _known(self) -> Iterator[tuple[PrimExpr, PrimExpr]]:
-        """The pairs of whole numbers of which the conditions here say that the first is less than the second."""
-        for guard in self.guards:
-            yield from _comparisons(guard)
-
     def _load_end(self, index: PrimExpr, end: PrimExpr) -> PrimExpr:
-        """How far a load reaches, `end` without the conditions here: for `A[i - 1]` 7 if `i < 8`."""
+        """How far a load reaches, `end` without the conditions here: for `A[i - 1]` 7 if `i < 8`.
+
+        A variable alone has the range that its block says, unless a `select` chooses by it between tensors.
+        """
+        guards = [substitute(c, self.bound) for c in (self.choices if isinstance(index, Var) else self.guards)]
         index = substitute(index, self.bound)
-        found = IntervalSetEvaluator(self.analyzer, as_int_set(self.scope), self._bounds()).visit(index)
-        ends = [found.max() + 1] if found.has_upper_bound() else []
-        ends += [index - substitute(left - right, self.bound) for left, right in self._known()]
+        ranges = {var: dom for var, dom in self.scope.items() if isinstance(dom, Range)}
+        counted = counted_values([index], ranges, guards)
+        if counted is not None:
+            last = IntImm(index.dtype, int(counted[0].max()) + 1) if counted[0].size else end
+            return last if self.analyzer.can_prove(last <= end) else end
+        scope = as_int_set(self.scope)
+        ends = [index - left + right for left, right in _pairs(guards)]
+        for left, right in _pairs(guards):
+            if nodes_of(left, Add, Sub):  # a sum that is less than something, somewhere in the index
+                var, low = Var("sum", left.dtype), eval_set(left, scope).min()
+                index = _Replace(left, var).visit(index)
+                scope[var] = IntervalSet(low, right - 1)
+        bounds = [pair for guard in guards for pair in bounds_of_constraint(guard)]
+        found = IntervalSetEvaluator(self.analyzer, scope, bounds).visit(index)
+        ends += [found.max() + 1] if found.has_upper_bound() else []
         for bound in map(self.simplify, ends):
-            open_end = nodes_of(bound, Min) or not self.scope.keys().isdisjoint(variables_in(bound))
+            open_end = nodes_of(bound, Min) or not scope.keys().isdisjoint(variables_in(bound))
             if not open_end and self.analyzer.can_prove(bound <= end):
                 end = bound
         return end
-
-    def _bounds(self) -> list[tuple[Var, IntSet]]:
-        """What the conditions here say of variables of loops."""
-        return [pair for guard in self.guards for pair in bounds_of_constraint(substitute(guard, self.bound))]
 
     def digits(self, name: str, rank: int, index: PrimExpr) -> list[PrimExpr]:
         """A flat index by dimension; the sizes are put in when they are known."""
@@ -151,7 +164,8 @@ class CinnShapes:
             found = self.value_set(index, self.scope)
             if found.has_upper_bound():
                 end = found.max() + 1
-                self._keep(axis, self._load_end(index, end) if self.guards and not writes else end)
+                guarded = not writes and (self.choices if isinstance(index, Var) else self.guards)
+                self._keep(axis, self._load_end(index, end) if guarded else end)
 
     def note_region(self, name: str, ends: Sequence[PrimExpr]) -> None:
         """The ends of a region that a block is said to read or write."""
@@ -195,6 +209,22 @@ class CinnShapes:
             if not self.analyzer.can_prove(end <= furthest):
                 furthest = self.simplify(Max(furthest, end))
         return furthest
+
+
+class _Replace(Mutator):
+    """Puts a variable in the place of an expression."""
+
+    def __init__(self, old: PrimExpr, var: Var) -> None:
+        self.old, self.var = old, var
+
+    def visit(self, node: Any) -> Any:
+        return self.var if isinstance(node, PrimExpr) and structural_equal(node, self.old) else super().visit(node)
+
+
+def _pairs(guards: Iterable[PrimExpr]) -> Iterator[tuple[PrimExpr, PrimExpr]]:
+    """The pairs of whole numbers of which conditions say that the first is less than the second."""
+    for guard in guards:
+        yield from _comparisons(guard)
 
 
 def _comparisons(guard: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
