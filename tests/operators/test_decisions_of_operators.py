@@ -276,6 +276,15 @@ def test_places_in_a_cell() -> None:
     assert first.span(first.parse().body[0]) == Span("c", 1, 1, 1, 6)
 
 
+def test_what_a_cell_has_from_outside_is_not_its_own() -> None:
+    """Neither functions nor axes, unless the cell gives them names."""
+    text = '@T.prim_func\ndef f(X: T.Buffer((1,), "float32"), Y: T.Buffer((1,), "float32")):\n    Y[0] = X[0]'
+    outside = {"g": from_source(text), "r": te.reduce_axis((0, 4), "r")}
+    assert "defines no tensor" in str(refused(lambda: operator("f", "h = 1", outside)))
+    assert operator("f", "h = g", outside).prim_func is not None
+    assert list(operator("f", "X: float32[4]\nY[i] = X[i]\nk = r", outside).axes) == ["k"]
+
+
 def test_a_cell_without_a_tensor_is_refused_at_its_first_line() -> None:
     error = refused(lambda: operator("f", "count = 3"))
     assert "the cell of `f` defines no tensor that is computed" in str(error)

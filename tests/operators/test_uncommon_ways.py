@@ -6,6 +6,7 @@ import ast
 import itertools
 import json
 import math
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -244,6 +245,33 @@ def test_choices_and_negations_in_functions_follow_rounding(tag: str) -> None:
     assert np.allclose(value, expected, rtol=1e-12) and error is not None
     assert (np.abs(op.plain(x) - expected) <= error).all() and (error < 1e-5).all()
     assert op.check().ok
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_open"),
+    [
+        ("third > c and X[i] > T.float32(0)", True), ("third > c and X[i] < T.float32(0)", False), ("X[i] > T.float32(0) and third > c", True),
+        ("X[i] < T.float32(0) and third > c", False), ("third > c or X[i] < T.float32(0)", True), ("third > c or X[i] > T.float32(0)", False),
+        ("X[i] > T.float32(0) or third > c", False), ("X[i] < T.float32(0) or third > c", True),
+    ],
+)  # fmt: skip
+def test_conditions_that_rounding_leaves_open(condition: str, is_open: bool) -> None:
+    """The other operand is looked at where the first leaves open what holds; both sides of a choice are then possible."""
+    third = float(np.float32(1) / np.float32(3))
+    body = f"""for i in range(8):
+    third: T.float32 = X[i] / T.float32(3)
+    c: T.float32 = T.float32({third!r})
+    Y[i] = T.if_then_else({condition}, T.float32(64), T.float32(-64))"""
+    op = Operator.from_prim_func("f", function(body))
+    x = np.array([1, 1, 2, 4, 1, 0.5, 0.25, 1], "float32")
+    value, error = parts(run_with_errors(op, [x]).values[0])
+    holds = {"third": x.astype("float64") / 3 > third, "more": x > 0, "less": x < 0}
+    first, word, second = re.fullmatch(r"(.*) (and|or) (.*)", condition).groups()  # type: ignore[union-attr]
+    a, b = (holds["third" if "third" in side else "more" if ">" in side else "less"] for side in (first, second))
+    expected = np.where(a & b if word == "and" else a | b, 64, -64)
+    wide = np.zeros(8) if error is None else np.broadcast_to(error, 8)
+    assert (np.abs(value - expected) <= wide).all()
+    assert ((wide >= 128) == ((x == 1) & is_open)).all() and (wide[x != 1] == 0).all()
 
 
 def test_bits_of_floats_in_functions() -> None:
