@@ -152,6 +152,9 @@ def test_what_jumps_cost(rows: int, following: int | None, part: float) -> None:
     call = moved(100, following)
     more = CostModel._way(model, call, {}, 5, rows, 16) - CostModel._way(free, call, {}, 5, rows, 16)
     assert more == pytest.approx(5 * rows * 1000 * part)
+    gather = moved(100, 20, kind="gather")
+    more = CostModel._way(model, gather, {}, 5, 1, 16) - CostModel._way(free, gather, {}, 5, 1, 16)
+    assert more == pytest.approx(5 * 1000)
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,33 @@ def test_conditions_that_rounding_leaves_open(condition: str, is_open: bool) -> 
     assert ((wide >= 128) == ((x == 1) & is_open)).all() and (wide[x != 1] == 0).all()
 
 
+@pytest.mark.parametrize(
+    ("value", "x", "plain", "open_at"),
+    [
+        ("T.if_then_else(third > c and X[i + 1] > T.float32(2), 64, -64)", [0.5, 1, 4, 0.25, 1, 0.25, 4, 0.25], [-64, None, -64, -64, -64, -64, -64, -64], {1: 128}),
+        ("T.if_then_else(third > c or X[i + 1] > T.float32(2), 64, -64)", [4, 1, 0.5, 4, 1, 4, 0.25, 4], [64, None, 64, 64, 64, 64, 64, 64], {1: 128}),
+        ("T.if_then_else(third > c, X[i + 1], X[i - 1])", [4, 1, 2, 0.25, 4, 1, 8, 0.25], [1, None, 0.25, 2, 1, None, 0.25, 8], {1: 2, 5: 4}),
+        ("T.if_then_else(X[1] > T.float32(2), X[i - 1 + i // 9], X[(i + 1) % 8])", [4, 1, 2, 3, 5, 6, 8, 7], [1, 2, 3, 5, 6, 8, 7, 4], {}),
+    ],
+)  # fmt: skip
+def test_what_does_not_run_is_not_read(
+    value: str, x: list[float], plain: list[float | None], open_at: dict[int, float]
+) -> None:
+    """Neither outside the array in the lanes that are off, nor elsewhere in those that rounding leaves open."""
+    third = float(np.float32(1) / np.float32(3))
+    words = re.sub(r"\b-?64\b", lambda m: f"T.float32({m[0]})", value)
+    body = f"""for i in range(8):
+    third: T.float32 = X[i] / T.float32(3)
+    c: T.float32 = T.float32({third!r})
+    Y[i] = {words.replace("-T.float32(64)", "T.float32(-64)")}"""
+    found, error = parts(
+        run_with_errors(Operator.from_prim_func("f", function(body)), [np.array(x, "float32")]).values[0]
+    )
+    wide = np.zeros(8) if error is None else np.broadcast_to(error, 8)
+    for i, expected in enumerate(plain):
+        assert wide[i] == open_at.get(i, 0) and expected in (None, found[i]), i
+
+
 def test_bits_of_floats_in_functions() -> None:
     body = 'for i in range(8):\n    Y[i] = T.reinterpret("float32", T.reinterpret("int32", X[i]) + 8388608)'
     op = Operator.from_prim_func("f", function(body))
