@@ -18,6 +18,7 @@ from tvmagic import te, tir
 from tvmagic.arith import Analyzer
 from tvmagic.codegen.target import resolved
 from tvmagic.errors import DiagnosticError, TVMagicError
+from tvmagic.eval.lanes import OutOfRange
 from tvmagic.ir import DataType, For, IntImm, IRModule, ProducerRealize, ProducerStore, structural_equal
 from tvmagic.ir.query import nodes_of
 from tvmagic.notation.source import Source
@@ -299,6 +300,30 @@ def test_what_does_not_run_is_not_read(
     wide = np.zeros(8) if error is None else np.broadcast_to(error, 8)
     for i, expected in enumerate(plain):
         assert wide[i] == open_at.get(i, 0) and expected in (None, found[i]), i
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "T.if_then_else(third > c, X[i + 1], X[i])", "T.if_then_else(third > c, X[i], X[i + 1])",
+        "T.if_then_else(third > c and X[i + 1] > c, c, third)", "T.if_then_else(third > c or X[i + 1] > c, c, third)",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("last", [0.25, 1, 4])
+def test_what_may_run_is_read(value: str, last: float) -> None:
+    """Outside the array it is an error, also in a lane of which rounding leaves open whether it does."""
+    third = float(np.float32(1) / np.float32(3))
+    body = f"""for i in range(8):
+    third: T.float32 = X[i] / T.float32(3)
+    c: T.float32 = T.float32({third!r})
+    Y[i] = {value}"""
+    op, x = Operator.from_prim_func("f", function(body)), np.array([*[0.5] * 7, last], "float32")
+    takes_first = " and " in value or ("X[i + 1], X[i])" in value)
+    if last == (0.25 if takes_first else 4):
+        run_with_errors(op, [x])
+        return
+    with pytest.raises(OutOfRange):
+        run_with_errors(op, [x])
 
 
 def test_bits_of_floats_in_functions() -> None:
