@@ -375,6 +375,15 @@ def test_mistakes_of_schedule_cells(cell: str, message: str, place: Any) -> None
         assert error.span is not None and (error.span.line, error.span.column, error.span.end_column) == place
 
 
+def test_the_loops_inside_a_step_of_a_recurrence_are_those_of_the_stage_that_computes_it() -> None:
+    op = operator("f", "X: float32[9, 5]\nR[t, i] = X[t, i] if t < 1 else R[t - 1, i] + X[t, i]")
+    error = refused(lambda: schedule(op, "t, i = s[R].axis"))
+    assert "`s[R].axis` has 1 entry (R.idx), 2 names are given" in error.message
+    assert error.hint is not None and error.hint.endswith("`s[R_update].axis`")
+    made = schedule(op, "t, i = s[R_update].axis\ns[R_update].unroll(i)")
+    np.testing.assert_array_equal(made(np.ones((9, 5), "float32"))[:, 0], np.arange(1, 10))
+
+
 @pytest.mark.parametrize(
     ("cell", "loop"),
     [
