@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from pass_checks import module, parse, script
 
+from tvmagic import ir
+from tvmagic.arith import Analyzer
 from tvmagic.arith.integer_logic import TRUE, IntegerLogic
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import BufferLoad, FloatImm, IntImm, PrimExpr, Var, decl_buffer
@@ -16,6 +18,7 @@ from tvmagic.tir.analysis.contents.state import Knowledge
 from tvmagic.tir.analysis.contents.touches import Axes
 from tvmagic.tir.analysis.oob_checker import OOBChecker
 from tvmagic.tir.transform.blocks.lower_opaque_block import allocation_shape
+from tvmagic.tir.transform.memory.checked_indices import checked_indices
 from tvmagic.tir.transform.memory.flat_index import FlatIndex
 from tvmagic.tir.transform.memory.vtcm import _allocated
 
@@ -147,3 +150,31 @@ def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
 
 def test_a_function_without_vtcm_uses_none() -> None:
     assert _allocated(parse("def main(A: T.Buffer((8,), 'float32')):\n    A[0] = T.float32(0)")) == 0
+
+
+@pytest.mark.parametrize("kind", ["auto", ""])
+@pytest.mark.parametrize("strides", [[X], []])
+@pytest.mark.parametrize("stores", [True, False])
+def test_what_checked_indices_say(kind: str, strides: list[PrimExpr], stores: bool) -> None:
+    """The one element of a dimension is repeated where a buffer's strides may be zero for it."""
+    buffer = decl_buffer((4,), "int32", "A", strides=strides or None, buffer_type=kind)
+    node = ir.BufferStore(buffer, 1, [Y]) if stores else BufferLoad(buffer, [Y])
+    (index,) = checked_indices(buffer, (Y,), buffer.shape, Analyzer(), node)
+    repeats, what = ("T.bool(True)" if kind and strides else "T.bool(False)"), "store to" if stores else "load from"
+    assert str(index) == f'T.checked_index(y, 4, 0, {repeats}, "{what} buffer `A` of shape (4,)")'
+
+
+def test_blocks_whose_values_alone_are_narrowed() -> None:
+    text = """
+def main(A: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("A"):
+            v = T.axis.spatial(8, {value})
+            T.where({where})
+            A[v] = T.float32(0)
+"""
+    narrowed = transform.NarrowDataType(32)
+    same = module(text.format(value="i", where="i < 7"))
+    assert narrowed(same) is same
+    for value, where in (("T.Cast('int32', T.Cast('int64', i))", "i < 7"), ("i", "T.Cast('int64', i) < T.int64(7)")):
+        assert script(narrowed(module(text.format(value=value, where=where)))) == script(same), (value, where)
