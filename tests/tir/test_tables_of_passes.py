@@ -12,6 +12,8 @@ from tvmagic.arith import Analyzer
 from tvmagic.arith.integer_logic import TRUE, IntegerLogic
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import BufferLoad, FloatImm, IntImm, PrimExpr, Var, decl_buffer
+from tvmagic.ir.query import nodes_of
+from tvmagic.passes import PassContext
 from tvmagic.tir import transform
 from tvmagic.tir.analysis.anchor import find_anchor_block
 from tvmagic.tir.analysis.contents.state import Knowledge
@@ -178,3 +180,21 @@ def main(A: T.Buffer((8,), "float32")):
     assert narrowed(same) is same
     for value, where in (("T.Cast('int32', T.Cast('int64', i))", "i < 7"), ("i", "T.Cast('int64', i) < T.int64(7)")):
         assert script(narrowed(module(text.format(value=value, where=where)))) == script(same), (value, where)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 27, 28, 29, 31, 32])
+@pytest.mark.parametrize("operator", ["<", ">="])
+def test_threads_inside_a_loop_have_all_their_values_where_it_is_parted(operator: str, limit: int) -> None:
+    """The longest part is that in which all threads, or none, are where the condition holds."""
+    text = f"""
+def main(A: T.Buffer((64,), "int32")):
+    for i in range(8):
+        tx = T.launch_thread("threadIdx.x", 4)
+        if T.likely(i * 4 + tx {operator} {limit}):
+            A[i * 4 + tx] = 1
+"""
+    with PassContext(config={"tir.LoopPartition": {"partition_const_loop": True}}):
+        after = transform.LoopPartition()(module(text))["main"]
+    verdicts = [{i * 4 + tx < limit for tx in range(4)} for i in range(8)]
+    longest = max(verdicts.count({True}), verdicts.count({False}))
+    assert max([int(loop.extent) for loop in nodes_of(after.body, ir.For)]) == longest
