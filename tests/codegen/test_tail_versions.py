@@ -123,7 +123,7 @@ def test_a_bound_of_an_expression_is_one_of_its_variable(expr: Any) -> None:
         assert all((evaluate(expr, {X: x, Y: y}) < limit) == (x < bound) for x in range(-30, 90)), (limit, y)
 
 
-@pytest.mark.parametrize("expr", [X * X, X + X * 2, 5 - X, X * Y, X % 4, X * -2, X // Y, X * ((1 << 20) + 1), Y + 1])
+@pytest.mark.parametrize("expr", [X * X, X + X * 2, 5 - X, X * Y, X % 4, X * -2, X // Y, X * ((1 << 16) + 1), Y + 1])
 def test_expressions_of_which_no_bound_is_known(expr: Any) -> None:
     assert _below(expr, IntImm("int32", 9), X, lambda e: True) is None
 
