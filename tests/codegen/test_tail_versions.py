@@ -112,6 +112,7 @@ def test_loops_that_have_two_versions(loop: str, versions: bool) -> None:
         X + Y * 2,
         Y - 1 + X * 5,
         (X - Y) * 3 + Y,
+        X * (1 << 16),
     ],
 )
 def test_a_bound_of_an_expression_is_one_of_its_variable(expr: Any) -> None:
