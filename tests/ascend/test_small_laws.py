@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ascend_graphs import softmax
 
 from tvmagic import ascend
-from tvmagic.ascend import AscGraph, Npu, Size, ops
+from tvmagic.ascend import AscGraph, Machine, Npu, Size, inplace, ops
+from tvmagic.ascend.cost import CostModel, _Call, number
 from tvmagic.ascend.cost import _follows as follows
-from tvmagic.ascend.cost import number
 from tvmagic.ascend.kernel_calls import CTYPES, c_size
 from tvmagic.ascend.npu import _whole as whole
 from tvmagic.ascend.padding import row_strides
@@ -121,6 +123,94 @@ def test_what_goes_on_in_memory(row: int | None, following: int | None, rows: in
     assert follows(call, {}, rows, run) is goes_on  # type: ignore[arg-type]
     call.kind = "gather"
     assert not follows(call, {}, rows, run)  # type: ignore[arg-type]
+
+
+def moved(row: int | None, following: int | None, **changes: Any) -> _Call:
+    """A load of rows of 4-byte elements out of much memory; the next row and the next call are so many elements further."""
+    steps: Any = tuple([None if step is None else (lambda values, s=step: s) for step in (row, following)])
+    made = _Call("load", 1, 1, (), (), (), 4, True, False, False, lambda values: 1 << 30, None, steps)
+    return replace(made, **changes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "following", "part"),
+    [
+        (1, 2000, 1),
+        (2, 2000, 1),
+        (2, 19, 1 / 4),
+        (2, 20, 1 / 4),
+        (2, 21, 1),
+        (3, 20, 1 / 4),
+        (2, None, 1),
+        (1, 2001, 1),
+    ],
+)
+def test_what_jumps_cost(rows: int, following: int | None, part: float) -> None:
+    """A jump costs a quarter where the next call goes on along all rows of this one."""
+    model: Any = SimpleNamespace(machine=Machine(jump=1000.0))
+    free: Any = SimpleNamespace(machine=Machine(jump=0.0))
+    call = moved(100, following)
+    more = CostModel._way(model, call, {}, 5, rows, 16) - CostModel._way(free, call, {}, 5, rows, 16)
+    assert more == pytest.approx(5 * rows * 1000 * part)
+    gather = moved(100, 20, kind="gather")
+    more = CostModel._way(model, gather, {}, 5, 1, 16) - CostModel._way(free, gather, {}, 5, 1, 16)
+    assert more == pytest.approx(5 * 1000)
+
+
+@pytest.mark.parametrize(
+    ("outer", "run", "weight", "width", "straight"),
+    [((1,), (100,), 1, 64, True), ((1,), (101,), 1, 64, False), ((4,), (25,), 1, 64, True), ((4,), (26,), 1, 64, False), ((), (75,), 2, 64, True),
+     ((), (76,), 2, 64, False), ((), (1600,), 1, 4, True), ((), (1616,), 1, 4, False), ((), (300,), -1, 64, True)],
+)  # fmt: skip
+def test_calls_that_become_straight_code(outer: Any, run: Any, weight: float, width: int, straight: bool) -> None:
+    """300 additions and operands of vectors of 64 bytes; what is left out does not count, tiles of two lengths never are."""
+    numbers = [tuple([lambda values, n=n: n for n in sizes]) for sizes in (outer, run)]
+    call = moved(None, None, outer=numbers[0], run=numbers[1], weight=weight, bytes=width)
+    for tiles, whole_tiles in (([], True), ([("t", lambda values: 12)], True), ([("t", lambda values: 13)], False)):
+        model: Any = SimpleNamespace(tiled=tiles, calls=[call])
+        assert CostModel._unrolled(model, {"t": 4}) == (straight and whole_tiles)
+        model.calls = [replace(call, left_out=True)]
+        assert CostModel._unrolled(model, {"t": 4}) == whole_tiles
+
+
+@pytest.mark.parametrize(
+    ("lengths", "is_long"),
+    [([], True), ([127], False), ([128], True), ([128, 4], False), ([4, 128], True), (["s"], True)],
+)
+def test_rows_that_are_worth_a_loop(lengths: list[int | str], is_long: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    node: Any = SimpleNamespace(y=None)
+    axes = [SimpleNamespace(size=parse_size(str(n))) for n in lengths]
+    monkeypatch.setattr(inplace, "held_axes", lambda node, y: axes)
+    assert inplace._long_rows(node) == is_long
+
+
+def test_sizes_and_strides_of_axes_that_a_tensor_does_not_have() -> None:
+    made = graph(4, 6, 8)
+    y = made.add_node("Abs", [ops.Data(made, "x")]).y
+    y.axis, y.repeats, y.strides = made.axes[:2], [Size.of(4)], [Size.of(6)]
+    assert [str(y.repeat(axis)) for axis in made.axes] == ["4", "1", "1"]
+    assert [str(y.stride(axis)) for axis in made.axes] == ["6", "0", "0"]
+
+
+def test_outputs_by_their_names() -> None:
+    """The first name is that of the output that is there, unless that has a name or axes; a type of one output takes none."""
+    made = graph(4)
+    parts = made.add_node("Split", [ops.Data(made, "x")])
+    first = parts.y
+    assert parts.output("a") is first and first.name == "a" and parts.output("a") is first
+    second = parts.output("b")
+    assert second is not first and parts.outputs == [first, second] and parts.output("b") is second
+    known = made.add_node("Split", [ops.Data(made, "z")])
+    known.y.axis = made.axes[:1]
+    assert (
+        known.output("a") is not known.y
+        and [y.name for y in known.outputs] == ["y", "a"]
+        and known.output("y") is known.y
+    )
+    alone = made.add_node("Abs", [ops.Data(made, "w")])
+    assert alone.output("y") is alone.y
+    with pytest.raises(ascend.AscendError, match="has no output `a`"):
+        alone.output("a")
 
 
 def graph(*sizes: int | str) -> AscGraph:

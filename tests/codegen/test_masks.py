@@ -52,6 +52,27 @@ def test_elements_that_are_vectors(store: Any, row: list[int]) -> None:
     assert result.numpy().tolist() == expected.tolist()
 
 
+def test_elements_that_are_vectors_go_to_places_that_are_apart() -> None:
+    stored = program(lambda C, B, n: tir.BufferStore(B, C.vload([tir.Ramp(0, 1, 2)]), [tir.Ramp(3, -2, 2)]))
+    source, result = tvm.nd.empty((4,), "float32x4"), tvm.nd.empty((4,), "float32x4")
+    source.copyfrom(VALUES)
+    result.copyfrom(np.zeros((4, 4), "float32"))
+    tvm.build(stored)(source, result, 0)
+    assert result.numpy().tolist() == [[0] * 4, [5, 6, 7, 8], [0] * 4, [1, 2, 3, 4]]
+
+
+def test_halves_of_vectors() -> None:
+    A, B = tir.decl_buffer((4,), "float32", "A"), tir.decl_buffer((8,), "float32", "B")
+    whole = A.vload([tir.Ramp(0, 1, 4)])
+    low, high = (tir.Call("float32x2", f"tir.vector{side}", [whole]) for side in ("low", "high"))
+    both = tir.Call("float32x4", "tir.vectorcombine", [high, low])
+    parts = [(0, low, 2), (2, high, 2), (4, both, 4)]
+    body = tir.SeqStmt([tir.BufferStore(B, value, [tir.Ramp(first, 1, lanes)]) for first, value, lanes in parts])
+    result = np.zeros(8, "float32")
+    tvm.build(tir.PrimFunc([A, B], body).with_attr("global_symbol", "f"))(np.arange(4, dtype="float32"), result)
+    assert result.tolist() == [0, 1, 2, 3, 2, 3, 0, 1]
+
+
 def test_a_mask_of_parts_at_scattered_places_is_refused() -> None:
     scattered = program(
         lambda C, B, n: tir.BufferStore(B, tir.BufferLoad(C, [tir.Ramp(0, 2, 2)], below(n, 8)), [tir.Ramp(2, 1, 2)])

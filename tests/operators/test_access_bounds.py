@@ -90,6 +90,17 @@ def test_other_buffers_on_the_memory_of_an_array(name: str) -> None:
             op(np.ones((6, 4), "float32"))
 
 
+@pytest.mark.parametrize(
+    ("first", "count", "inside"),
+    [(20, 4, True), (21, 4, False), (0, 24, True), (100, 4, False), (-1, 4, False), (4, -1, False)],
+)
+def test_regions_that_a_function_gets(first: int, count: int, inside: bool) -> None:
+    pointer = f"T.tvm_access_ptr(T.type_annotation('float32'), B.data, {first}, {count}, 2)"
+    body = f"    for i in range(24):\n        B[i] = A[i]\n    T.evaluate(T.call_extern('int32', 'memset', {pointer}, 0, 4))"
+    op = operator("f", f"@T.prim_func\ndef f(A: T.Buffer((24,)), B: T.Buffer((24,))):\n{body}")
+    assert op.check_bounds is not inside
+
+
 def test_random_indices_are_inside_so_that_a_gather_can_be_checked_and_measured() -> None:
     op = operator("f", "X: float32[3, 5]\nI: int64[40]\nJ: uint8[40]\nY[i] = X[I[i], int32(J[i])]")
     _, i, j = op.random_inputs()

@@ -16,7 +16,8 @@ import pytest
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
-from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS
+from tvmagic.ir.dtype import dtype_of
+from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS, _check_giant
 from tvmagic.notation.recurrence import _Table
 from tvmagic.notation.source import Source, excerpt, find_source, known_sources
 from tvmagic.notation.statements import _converted
@@ -36,6 +37,7 @@ from tvmagic.operators.arrays import (
 from tvmagic.operators.cell import _check_nesting, parse
 from tvmagic.operators.comparison import CheckResult, compare, worse
 from tvmagic.operators.index_wraps import wrapping_indices
+from tvmagic.operators.javascript.expressions import check_type
 from tvmagic.operators.knobs import Knobs
 from tvmagic.operators.measure import work_of
 from tvmagic.operators.numpy_code import windows
@@ -276,6 +278,15 @@ def test_places_in_a_cell() -> None:
     assert first.span(first.parse().body[0]) == Span("c", 1, 1, 1, 6)
 
 
+def test_what_a_cell_has_from_outside_is_not_its_own() -> None:
+    """Neither functions nor axes, unless the cell gives them names."""
+    text = '@T.prim_func\ndef f(X: T.Buffer((1,), "float32"), Y: T.Buffer((1,), "float32")):\n    Y[0] = X[0]'
+    outside = {"g": from_source(text), "r": te.reduce_axis((0, 4), "r")}
+    assert "defines no tensor" in str(refused(lambda: operator("f", "h = 1", outside)))
+    assert operator("f", "h = g", outside).prim_func is not None
+    assert list(operator("f", "X: float32[4]\nY[i] = X[i]\nk = r", outside).axes) == ["k"]
+
+
 def test_a_cell_without_a_tensor_is_refused_at_its_first_line() -> None:
     error = refused(lambda: operator("f", "count = 3"))
     assert "the cell of `f` defines no tensor that is computed" in str(error)
@@ -468,6 +479,52 @@ def test_the_place_of_the_best_is_either_of_the_two(last: int) -> None:
     assert (found.place_function, found.value_function) == ("np.argmax", "np.max")
 
 
+@pytest.mark.parametrize(
+    ("op", "a", "b", "too_large"),
+    [
+        (ast.LShift, 1, 4095, False), (ast.LShift, 1, 4096, True), (ast.LShift, 1 << 4095, -5, False), (ast.LShift, 1 << 4095, 0, False), (ast.Pow, 2, 2048, False),
+        (ast.Pow, 2, 2049, True), (ast.Pow, 1 << 4095, 1, False), (ast.Pow, 1 << 4095, 0, False), (ast.Pow, 1 << 4096, 1, True), (ast.Pow, 1.5, 1 << 40, False),
+        (ast.Mult, 1 << 2047, 1 << 2047, False), (ast.Mult, 1 << 2048, 1 << 2047, True), (ast.Mult, 2.0, 1 << 5000, False),
+    ],
+)  # fmt: skip
+def test_whole_numbers_that_take_too_long(op: type[ast.operator], a: Any, b: Any, too_large: bool) -> None:
+    if too_large:
+        assert "too large for any data type" in str(refused(lambda: _check_giant(op(), a, b)))
+    else:
+        _check_giant(op(), a, b)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "bool",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "int4",
+        "uint128",
+        "handle",
+        "int32x4",
+        "boolx4",
+    ],
+)
+def test_types_that_javascript_has_numbers_for(dtype: str) -> None:
+    kind = dtype_of(dtype)
+    if dtype in ("int4", "uint128", "handle", "int32x4", "boolx4"):
+        assert f"values of type `{kind}` have no form" in str(refused(lambda: check_type(kind, te.const(0, "int32"))))
+    else:
+        check_type(kind, te.const(0, "int32"))
+
+
 def test_windows_are_for_reading() -> None:
     seen = windows(np.arange(12).reshape(3, 4), (1, 1), (2, 3), ((1, 0), (0, 1)))
     assert seen.tolist() == [[5, 6, 7], [9, 10, 11]] and not seen.flags.writeable
@@ -560,7 +617,7 @@ def test_small_powers_are_products(power: str, text: str) -> None:
     ("size", "message"),
     [("1", ""), ("0", "at least 1, not 0"), ("-1", "at least 1, not -1"), ("2 ** 63 - 1", ""), ("2 ** 63", "at most 2**63 - 1"),
      ("1 << 62", ""), ("1 << 63", "at most 2**63 - 1"), ("1 << 64", "is not a size"), ("2 ** -1", "is not a size"),
-     ("7 // 0", "zero"), ("7 // 2", ""), ("n * 2 + 1", ""), ("2 ** n", "is not a size"), ("True", "is not a size")],
+     (f"1 + 0 * {1 << 4095}", ""), (f"1 + 0 * {1 << 4096}", "too many digits"), ("7 // 0", "zero"), ("7 // 2", ""), ("n * 2 + 1", ""), ("2 ** n", "is not a size"), ("True", "is not a size")],
 )  # fmt: skip
 def test_sizes_of_a_cell(size: str, message: str) -> None:
     def declare() -> Any:

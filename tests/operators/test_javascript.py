@@ -18,6 +18,7 @@ from tvmagic.operators import Operator, operator
 from tvmagic.operators.arrays import size_values
 from tvmagic.operators.javascript import array_type, javascript
 from tvmagic.runtime.wasm_host import C_FUNCTIONS
+from tvmagic.script import from_source
 from tvmagic.script import tir as T
 
 STATIC = Path(__file__).parents[2] / "tvmagic" / "notebook" / "static"
@@ -212,6 +213,15 @@ def test_the_hosts_have_the_same_functions_of_c() -> None:
 def test_the_form_of_an_operation_follows_its_operands(cell: str, has: str, has_not: str) -> None:
     text = javascript(operator("f", cell), {})
     assert has in text and has_not not in text
+
+
+@pytest.mark.parametrize(("factor", "big"), [(1 << 52, False), ((1 << 52) + 1, True)])
+@pytest.mark.parametrize("last", [1, 2])
+def test_products_beyond_53_bits_are_of_big_integers(factor: int, big: bool, last: int) -> None:
+    """The last value of a loop decides."""
+    value = f"T.Cast('int64', i) * T.int64({factor // last + factor % 2})"
+    text = f"@T.prim_func\ndef f(Y: T.Buffer(({last + 1},), 'int64')):\n    for i in range({last + 1}):\n        Y[i] = {value}"
+    assert ("BigInt.asIntN(" in javascript(Operator.from_prim_func("f", from_source(text)), {})) == big
 
 
 def test_conditions_that_leave_nothing_open_have_no_error_of_their_own() -> None:

@@ -116,7 +116,7 @@ def test_loops_without_known_parts_are_unrolled_if_asked_for(extent: str, place:
     with PassContext(config={"tir.LoopPartition": {"unroll_loop_with_partition_hint_no_interval": True}}):
         after = transform.LoopPartition()(module(HINTED.format(extent=extent, place=place)))["main"]
     (loop,) = nodes_of(after.body, For)
-    assert loop.kind is kind and not loop.annotations
+    assert loop.kind is kind and not loop.annotations and str(loop.extent) == extent
 
 
 @pytest.mark.parametrize("kind", ["serial", "parallel", "vectorized", "unroll"])

@@ -5,12 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pass_checks import module, parse, script
 
+from tvmagic import ir
+from tvmagic.arith import Analyzer
 from tvmagic.arith.integer_logic import TRUE, IntegerLogic
+from tvmagic.errors import ScheduleError
 from tvmagic.ir import BufferLoad, FloatImm, IntImm, PrimExpr, Var, decl_buffer
+from tvmagic.ir.query import nodes_of
+from tvmagic.passes import PassContext
+from tvmagic.tir import transform
+from tvmagic.tir.analysis.anchor import find_anchor_block
 from tvmagic.tir.analysis.contents.state import Knowledge
 from tvmagic.tir.analysis.contents.touches import Axes
+from tvmagic.tir.analysis.oob_checker import OOBChecker
+from tvmagic.tir.transform.blocks.lower_opaque_block import allocation_shape
+from tvmagic.tir.transform.memory.checked_indices import checked_indices
 from tvmagic.tir.transform.memory.flat_index import FlatIndex
+from tvmagic.tir.transform.memory.vtcm import _allocated
 
 X, Y, N, M, P = Var("x"), Var("y"), Var("n"), Var("m"), Var("p", "int64")
 DATA = BufferLoad(decl_buffer((4,), "int32", "D"), [0])
@@ -62,3 +74,127 @@ def test_values_that_are_equal_under_a_condition(a: PrimExpr, b: PrimExpr, alway
     known = Knowledge(logic, Axes())
     assert known.agree(TRUE, a, b) == always
     assert known.agree(logic.equal(logic.linear(a), logic.linear(b)), a, b) == if_equal
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "offset", "allocated"),
+    [
+        ([4, N], [N * 2, 2], 0, ["4", "n * 2 // 2 * 2"]),
+        ([4, N], [N * 2 + 1, 2], 0, ["4", "(n * 2 + 1 + 2 - 1) // 2 * 2"]),
+        ([4, 6], [9, 2], 0, ["4", "10"]),
+        ([4, 6], [8, 2], 0, ["4", "8"]),
+        ([4, 6], [8, 1], 3, ["5", "8"]),
+        ([4, 6], [], 0, ["4", "6"]),
+    ],
+)
+def test_rows_are_allocated_as_their_strides_ask(shape: Any, strides: Any, offset: int, allocated: list[str]) -> None:
+    buffer = decl_buffer(shape, "float32", "A", strides=strides or None, elem_offset=offset or None)
+    assert [str(extent) for extent in allocation_shape(buffer)] == allocated
+
+
+def test_sizes_that_are_not_known_count_once_for_the_anchor() -> None:
+    text = """
+def main(a: T.handle, B: T.Buffer((12,), "float32"), X: T.Buffer((8,), "float32"), Y: T.Buffer((1,), "float32")):
+    n = T.int32()
+    A = T.match_buffer(a, (n, 8), "float32")
+    for i, k in T.grid(8, n):
+        with T.block("many"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                X[vi] = T.float32(0)
+            X[vi] = X[vi] + A[vk, vi]
+    for k in range(12):
+        with T.block("twelve"):
+            vk = T.axis.reduce(12, k)
+            with T.init():
+                Y[0] = T.float32(0)
+            Y[0] = Y[0] + B[vk]
+"""
+    block = find_anchor_block(parse(text))
+    assert block is not None and block.name_hint == "twelve"
+
+
+@pytest.mark.parametrize(("extent", "refused"), [(1 << 30, False), ((1 << 30) + 1, True), ((1 << 31) - 1, True)])
+def test_indices_that_leave_a_large_buffer(extent: int, refused: bool) -> None:
+    mod = module(
+        f"def main(A: T.Buffer(({1 << 30},), 'int8')):\n    for i in range({extent}):\n        A[i] = T.int8(0)"
+    )
+    if not refused:
+        assert OOBChecker()(mod) is mod
+        return
+    with pytest.raises(ScheduleError, match=f"goes from 0 to {extent - 1}"):
+        OOBChecker()(mod)
+
+
+def test_the_ranges_of_threads_are_narrowed_with_their_variables() -> None:
+    head = "def main(A: T.Buffer((8,), 'float32')):\n    i = T.launch_thread('threadIdx.x', T.int64(8))\n    A[i] = T.float32(0)"
+    axis = transform.NarrowDataType(32)(module(head))["main"].body.node
+    assert {str(e.dtype) for e in (axis.var, axis.dom.min, axis.dom.extent)} == {"int32"}
+
+
+def test_what_is_written_beside_half_of_a_double_buffer_is_read_behind_a_barrier() -> None:
+    text = """
+def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
+    S = T.allocate([32], "float32", "shared")
+    U = T.allocate([16], "float32", "shared")
+    tx = T.launch_thread("threadIdx.x", 16)
+    s = T.Buffer((32,), data=S, scope="shared")
+    u = T.Buffer((16,), data=U, scope="shared")
+    with T.attr(S, "double_buffer_write", 1):
+        s[tx] = A[tx]
+        {beside}
+    B[tx] = s[tx + 16] + u[15 - tx]
+"""
+    for beside, barriers in (("u[tx] = A[tx]", 1), ("s[tx + 16] = A[tx]", 0)):
+        after = transform.ThreadSync("shared")(module(text.format(beside=beside)))
+        assert script(after).count("tvm_storage_sync") == barriers, beside
+
+
+def test_a_function_without_vtcm_uses_none() -> None:
+    assert _allocated(parse("def main(A: T.Buffer((8,), 'float32')):\n    A[0] = T.float32(0)")) == 0
+
+
+@pytest.mark.parametrize("kind", ["auto", ""])
+@pytest.mark.parametrize("strides", [[X], []])
+@pytest.mark.parametrize("stores", [True, False])
+def test_what_checked_indices_say(kind: str, strides: list[PrimExpr], stores: bool) -> None:
+    """The one element of a dimension is repeated where a buffer's strides may be zero for it."""
+    buffer = decl_buffer((4,), "int32", "A", strides=strides or None, buffer_type=kind)
+    node = ir.BufferStore(buffer, 1, [Y]) if stores else BufferLoad(buffer, [Y])
+    (index,) = checked_indices(buffer, (Y,), buffer.shape, Analyzer(), node)
+    repeats, what = ("T.bool(True)" if kind and strides else "T.bool(False)"), "store to" if stores else "load from"
+    assert str(index) == f'T.checked_index(y, 4, 0, {repeats}, "{what} buffer `A` of shape (4,)")'
+
+
+def test_blocks_whose_values_alone_are_narrowed() -> None:
+    text = """
+def main(A: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("A"):
+            v = T.axis.spatial(8, {value})
+            T.where({where})
+            A[v] = T.float32(0)
+"""
+    narrowed = transform.NarrowDataType(32)
+    same = module(text.format(value="i", where="i < 7"))
+    assert narrowed(same) is same
+    for value, where in (("T.Cast('int32', T.Cast('int64', i))", "i < 7"), ("i", "T.Cast('int64', i) < T.int64(7)")):
+        assert script(narrowed(module(text.format(value=value, where=where)))) == script(same), (value, where)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 27, 28, 29, 31, 32])
+@pytest.mark.parametrize("operator", ["<", ">="])
+def test_threads_inside_a_loop_have_all_their_values_where_it_is_parted(operator: str, limit: int) -> None:
+    """The longest part is that in which all threads, or none, are where the condition holds."""
+    text = f"""
+def main(A: T.Buffer((64,), "int32")):
+    for i in range(8):
+        tx = T.launch_thread("threadIdx.x", 4)
+        if T.likely(i * 4 + tx {operator} {limit}):
+            A[i * 4 + tx] = 1
+"""
+    with PassContext(config={"tir.LoopPartition": {"partition_const_loop": True}}):
+        after = transform.LoopPartition()(module(text))["main"]
+    verdicts = [{i * 4 + tx < limit for tx in range(4)} for i in range(8)]
+    longest = max(verdicts.count({True}), verdicts.count({False}))
+    assert max([int(loop.extent) for loop in nodes_of(after.body, ir.For)]) == longest

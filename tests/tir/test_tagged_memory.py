@@ -115,6 +115,8 @@ def test_what_is_registered_aligns_and_limits() -> None:
         info = memory_info("local.UB")
         assert isinstance(info, MemoryInfo) and (info.unit_bits, info.max_simd_bits) == (8, 256)
         assert allocations(rewritten(both_alive)) == [(80, "float32", "local.UB")], "2048 and 512 are multiples of 256"
+        describe(80 * 32)
+        assert allocations(rewritten(both_alive)) == [(80, "float32", "local.UB")], "all of it"
         describe(2048)
         with pytest.raises(TVMagicError, match="Allocation exceed bound of memory tag local.UB"):
             rewritten(both_alive)

@@ -1,8 +1,10 @@
 """Passes on loops: unrolling, partition, hoisting, virtual threads, double buffers, thread bindings."""
 
+import numpy as np
 import pytest
 from pass_checks import check, module, parse, script
 
+import tvmagic
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import assert_structural_equal
 from tvmagic.passes import PassContext, recording
@@ -277,6 +279,32 @@ def test_assertions_of_virtual_threads_are_of_each() -> None:
             A[T.Add(1, 2)] = n
         """,
     )
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "if A[vt] > T.float32(0):", "with T.LetStmt(A[vt]) as x:", "for k in range(T.Cast('int32', A[vt])):", "with T.Assert(A[vt] > T.float32(0), 'small'):",
+        "with T.attr(T.int32(0), 'note', A[vt]):", "for k in range(2):", "if A[7] > T.float32(0):",
+    ],
+)  # fmt: skip
+def test_memory_of_virtual_threads_inside_statements_that_differ(around: str) -> None:
+    """Whatever is around a statement, each thread has its own elements."""
+    mod = module(f"""
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((2,), "float32")):
+    vt = T.launch_thread("vthread", 2)
+    B = T.allocate([2], "float32", "local")
+    b = T.Buffer((2,), data=B, scope="local")
+    b[0] = A[vt]
+    {around}
+        b[1] = b[0] + A[2]
+        C[vt] = b[1]
+""")
+    after = InjectVirtualThread()(mod)
+    assert "vthread" not in script(after)
+    values, result = np.arange(1, 9, dtype="float32"), np.zeros(2, "float32")
+    tvmagic.build(after)(values, result)
+    assert result.tolist() == [4, 5]
 
 
 def test_a_virtual_thread_needs_a_constant_extent() -> None:

@@ -27,6 +27,7 @@ def test_functions_of_a_module() -> None:
     ("name", "before", "after"),
     [
         ("RemoveAssume", "T.evaluate(T.assume(x < 3))\n    A[0] = x", "A[0] = x"),
+        ("RemoveAssume", "T.evaluate(T.assume(x < 3))", "T.evaluate(0)"),
         ("RemoveStoreUndef", "A[0] = T.undef()\n    A[1] = x", "A[1] = x"),
         ("SkipAssert", 'assert x < 3, "small"\n    A[0] = x', "A[0] = x"),
         (

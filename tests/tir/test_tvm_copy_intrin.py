@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pass_checks import module
 
 import tvmagic as tvm
 from tvmagic import te, tir
@@ -84,6 +85,19 @@ def test_what_is_no_copy(element: Callable[..., Any], wrong: str) -> None:
     A = te.placeholder((8,), name="A")
     with pytest.raises(TVMagicError, match=wrong):
         injected(lowered([A, te.compute((8,), lambda i: element(A, i), name="B")]))
+
+
+@pytest.mark.parametrize(("source", "target"), [("8", "8, 1"), ("8, 1", "8")])
+def test_copies_are_described_in_flat_buffers(source: str, target: str) -> None:
+    places = {"8": "[i]", "8, 1": "[i, 0]"}
+    mod = module(f"""
+def main(A: T.Buffer(({source},), "float32"), B: T.Buffer(({target},), "float32")):
+    with T.attr(0, "pragma_memcpy", 1):
+        for i in range(8):
+            B{places[target]} = A{places[source]}
+""")
+    with pytest.raises(TVMagicError, match="a copy is described in flat buffers"):
+        injected(mod)
 
 
 def test_a_guard_is_no_part_of_a_copy() -> None:

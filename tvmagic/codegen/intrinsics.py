@@ -353,7 +353,7 @@ def _isnullptr(emitter: Any, call: Call) -> str:
 def _prefetch(emitter: Any, call: Call) -> str:
     load = call.args[0]
     place = _element_address(emitter, load) if isinstance(load, BufferLoad) else emitter.visit(load)
-    hints = [str(int(a)) for a in call.args[1:4]] or ["0", "3", "1"]
+    hints = [str(int(a)) for a in call.args[1:]]
     write, locality, data = (hints + ["0", "3", "1"][len(hints) :])[:3]
     name = emitter.context.text.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
     emitter.out.do(f"call void {name}(ptr {place}, i32 {write}, i32 {locality}, i32 {data})")

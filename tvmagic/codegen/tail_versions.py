@@ -127,7 +127,8 @@ def _below(expr: PrimExpr, limit: PrimExpr, var: Var, safe: Callable[[PrimExpr],
         by = IntImm(limit.dtype, expr.b.value)
         if isinstance(expr, FloorDiv):
             return _below(expr.a, limit * by, var, safe)
-        return _below(expr.a, floordiv(limit + (by - 1), by), var, safe) if safe(limit + (by - 1)) else None
+        limit = limit + (by - 1)
+        return _below(expr.a, floordiv(limit, by), var, safe) if safe(limit) else None
     return None
 
 

@@ -441,13 +441,10 @@ class _Builder:
         cast = cast_type(node.text)
         if cast is not None and len(args) == 1:
             return Cast(cast, args[0])
-        count, build = _NODES.get(node.text, (-1, None))
-        if (
-            build is not None
-            and len(args) == count
-            and (build not in (Ramp, Broadcast) or isinstance(args[-1], IntImm))
-        ):
-            return build(*args)
+        if (known := _NODES.get(node.text)) is not None:
+            count, build = known
+            if len(args) == count and (build not in (Ramp, Broadcast) or isinstance(args[-1], IntImm)):
+                return build(*args)
         name = OP_NAMES.get(node.text, node.text)
         lanes = max((a.dtype.lanes for a in args), default=1)
         dtype = dtype_of(self.types.of(node)).with_lanes(lanes)

@@ -393,4 +393,4 @@ def _bounded(found: IntervalSet, range_: Range) -> IntSet:
 
 def _as_type(value: PrimExpr, like: PrimExpr) -> PrimExpr:
     """A constant in the index type of another expression."""
-    return cast(like.dtype, value) if isinstance(value, IntImm) and value.dtype is not like.dtype else value
+    return cast(like.dtype, value) if isinstance(value, IntImm) else value
