@@ -130,3 +130,21 @@ def test_what_moves_in_another_layout_reads_what_was_written(layout: str, size: 
 
     given, made = result(PLAIN, (12,), steps)
     np.testing.assert_array_equal(made, given * 2 + np.arange(12, dtype="float32"))
+
+
+MIRRORED = """
+@T.prim_func
+def f(a: T.handle, c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    C = T.match_buffer(c, (n,))
+    for i in range(n):
+        with T.block("C"):
+            vi = T.axis.spatial(n, i)
+            C[vi] = A[n - 1 - vi] * T.float32(2)
+"""
+
+
+def test_an_index_from_the_end_of_a_symbolic_size_is_inside() -> None:
+    given, made = result(MIRRORED, (7,), lambda s: s.reindex("C", ("read", 0)))
+    np.testing.assert_array_equal(made, given[::-1] * 2)
