@@ -121,6 +121,22 @@ def test_text_and_names():
     )
 
 
+def check_back(index_map: IndexMap, shape, back: IndexMap, padding) -> list[int]:
+    """`back` leads from each place to the index that is there, and `padding` holds where there is none; the new shape."""
+    seen = set()
+    for point in itertools.product(*map(range, shape)):
+        mapped = [evaluate(e, dict(zip(index_map.initial_indices, point))) for e in index_map.final_indices]
+        there = dict(zip(back.initial_indices, mapped))
+        assert tuple(evaluate(e, there) for e in back.final_indices) == point, index_map
+        assert not evaluate(padding, there), index_map
+        seen.add(tuple(mapped))
+    sizes = [int(size) for size in index_map.map_shape(shape)]
+    for mapped in itertools.product(*map(range, sizes)):
+        there = dict(zip(back.initial_indices, mapped))
+        assert evaluate(padding, there) == (mapped not in seen), (index_map, mapped)
+    return sizes
+
+
 def check_inverts(seed):
     """A random split, reorder and fuse of axes is undone by its inverse, apart from padding."""
     choice = random.Random(seed)
@@ -134,17 +150,7 @@ def check_inverts(seed):
     choice.shuffle(final)
     index_map = IndexMap(variables, final)
     back, padding = index_map.non_surjective_inverse(shape)
-    seen = set()
-    for point in itertools.product(*map(range, shape)):
-        mapped = [evaluate(e, dict(zip(variables, point))) for e in final]
-        there = dict(zip(back.initial_indices, mapped))
-        assert tuple(evaluate(e, there) for e in back.final_indices) == point, (seed, index_map)
-        assert not evaluate(padding, there), (seed, index_map)
-        seen.add(tuple(mapped))
-    sizes = [int(size) for size in index_map.map_shape(shape)]
-    for mapped in itertools.product(*map(range, sizes)):
-        there = dict(zip(back.initial_indices, mapped))
-        assert evaluate(padding, there) == (mapped not in seen), (seed, index_map, mapped)
+    sizes = check_back(index_map, shape, back, padding)
     return mark(back, padding, *sizes)
 
 
@@ -157,6 +163,30 @@ def test_inverse_maps_invert():
 def test_inverse_maps_invert_long():
     for seed in range(1_000, 3_000):
         check_inverts(seed)
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        (lambda i: (i + 5) % 10, (10,)),
+        (lambda i: (i + 5) % 13, (10,)),  # three places of padding in the middle
+        (lambda i: 9 - (i + 1) % 10, (10,)),
+        (lambda i, j: ((i * 5 + j + 7) % 20, 0), (4, 5)),
+        (lambda i: ((i + 5) % 12 // 4, (i + 5) % 12 % 4), (12,)),
+        (
+            lambda i: ((i % 2 * 3 + i // 2) // 4, (i % 2 * 3 + i // 2) % 4),
+            (6,),
+        ),  # padding behind what is in another order
+    ],
+)
+def test_indices_that_begin_in_the_middle_come_back(layout, shape) -> None:
+    index_map = IndexMap.from_func(layout)
+    check_back(index_map, shape, *index_map.injective_inverse(shape))
+
+
+def test_a_map_back_that_does_not_lead_back_is_refused() -> None:
+    with pytest.raises(TVMagicError, match="is not known to be injective"):
+        IndexMap.from_func(lambda i: (i + 1) // 2).injective_inverse((2,))
 
 
 @pytest.mark.parametrize(

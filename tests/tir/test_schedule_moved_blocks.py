@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tvmagic
+from tvmagic.errors import ScheduleError
 from tvmagic.script import from_source
 from tvmagic.tir import Schedule
 
@@ -45,6 +46,20 @@ def f(A: T.Buffer((6,), "float32"), C: T.Buffer((6,), "float32")):
         with T.block("C"):
             vi = T.axis.spatial(6, 5 - i)
             C[5 - vi] = B[vi] + T.float32(1)
+"""
+
+PLAIN = """
+@T.prim_func
+def f(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
+    B = T.alloc_buffer((12,))
+    for i in range(12):
+        with T.block("B"):
+            vi = T.axis.spatial(12, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(12):
+        with T.block("C"):
+            vi = T.axis.spatial(12, i)
+            C[vi] = B[vi] + T.Cast("float32", vi)
 """
 
 Steps = Callable[[Schedule], object]
@@ -87,3 +102,49 @@ def test_blocks_move_inside_a_block_on_whose_variables_their_places_depend(steps
 def test_a_variable_that_counts_down_takes_all_values(steps: Steps) -> None:
     given, made = result(FALLING, (6,), steps)
     np.testing.assert_array_equal(made, given[::-1] * 2 + 1)
+
+
+LAYOUTS: dict[str, Callable[..., object]] = {
+    "tiles": lambda i: (i // 4, i % 4),
+    "tiles that count down": lambda i: (2 - i // 4, i % 4),
+    "tiles, each counting down": lambda i: (i // 4, 3 - i % 4),
+    "counting down": lambda i: 11 - i,
+    "from the middle": lambda i: (i + 5) % 12,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6, 8])
+@pytest.mark.parametrize("forward", [True, False], ids=["compute_at", "reverse_compute_at"])
+def test_what_moves_in_another_layout_reads_what_was_written(layout: str, size: int, forward: bool) -> None:
+    """A piece of the loop is no box in the layout unless it is whole tiles: then either it is seen, or the call is refused."""
+
+    def steps(sch: Schedule) -> None:
+        sch.transform_layout("B", ("write", 0), LAYOUTS[layout])
+        moved, to = ("B", "C") if forward else ("C", "B")
+        outer, _ = sch.split(sch.get_loops(to)[0], [None, size])
+        try:
+            (sch.compute_at if forward else sch.reverse_compute_at)(moved, outer)
+        except ScheduleError:
+            assert layout == "from the middle" or (layout.startswith("tiles") and size not in (4, 8))
+
+    given, made = result(PLAIN, (12,), steps)
+    np.testing.assert_array_equal(made, given * 2 + np.arange(12, dtype="float32"))
+
+
+MIRRORED = """
+@T.prim_func
+def f(a: T.handle, c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,))
+    C = T.match_buffer(c, (n,))
+    for i in range(n):
+        with T.block("C"):
+            vi = T.axis.spatial(n, i)
+            C[vi] = A[n - 1 - vi] * T.float32(2)
+"""
+
+
+def test_an_index_from_the_end_of_a_symbolic_size_is_inside() -> None:
+    given, made = result(MIRRORED, (7,), lambda s: s.reindex("C", ("read", 0)))
+    np.testing.assert_array_equal(made, given[::-1] * 2)

@@ -13,7 +13,7 @@ from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.arith.iter_map import (
     IterMapLevel,
     detect_iter_map,
-    inverse_affine_iter_map,
+    inverse_of_injective,
     normalize_iter_map_to_expr,
 )
 from tvmagic.errors import TVMagicError
@@ -246,7 +246,7 @@ class IndexMap(Node):
         found = detect_iter_map(self.final_indices, domains, True, level, False, analyzer)
         if found.errors:
             raise TVMagicError(f"`{self}` is not a sum of iterators, so its inverse is not known: {found.errors[0]}")
-        values = inverse_affine_iter_map(found.indices, outputs)
+        values, beyond = inverse_of_injective(found.indices, outputs)
         back: list[PrimExpr] = []
         for var, range_ in domains.items():
             if var not in values and not (isinstance(range_.extent, IntImm) and range_.extent.value == 1):
@@ -254,6 +254,7 @@ class IndexMap(Node):
             back.append(analyzer.simplify(values.get(var, range_.min)))
         assert found.padding_predicate is not None
         padding = substitute(normalize_iter_map_to_expr(found.padding_predicate), values)
+        padding = reduce(ops.logical_or, beyond, padding)
         bound = new_analyzer()
         for var, range_ in zip(outputs, self.map_ranges(ranges)):
             bound.bind(var, range_)
@@ -279,7 +280,7 @@ class IndexMap(Node):
         return self._inverse(ranges, IterMapLevel.NoCheck) if back is None else back
 
     def _back(self, ranges: Sequence[Range]) -> tuple[IndexMap, PrimExpr] | None:
-        """The map back and where there is padding, if they are known."""
+        """The map back as far as it is known, and where there is padding; it is right if the map is injective."""
         try:
             return self._inverse(ranges, IterMapLevel.NoCheck)
         except TVMagicError:
@@ -290,6 +291,8 @@ class IndexMap(Node):
         if back is not None and self._comes_back(ranges, back[0]):
             return
         clash = self._clash(ranges)
+        if clash == () and back is not None and not self._each_comes_back(ranges, back[0]):
+            clash = None
         if clash:
             first, second, place = (", ".join(map(str, indices)) for indices in clash)
             raise TVMagicError(
@@ -313,19 +316,12 @@ class IndexMap(Node):
         """Two indices with one place, and the place; () if all places differ; None if that is not known."""
         import numpy as np
 
-        ends = [
-            (r.min.value, r.extent.value) for r in ranges if isinstance(r.min, IntImm) and isinstance(r.extent, IntImm)
-        ]
-        if len(ends) < len(ranges) or math.prod(extent for _, extent in ends) > _MOST_INDICES:
+        before = _points(ranges)
+        after = None if before is None else self._places(before)
+        if before is None or after is None:
             return None
-        before = np.indices([extent for _, extent in ends]).reshape(len(ends), -1)
-        before += np.array([low for low, _ in ends], before.dtype).reshape(-1, 1)
-        places = dict(zip(self.initial_indices, before))
-        try:
-            after = [np.broadcast_to(_evaluate(index, places), before.shape[1:]) for index in self.final_indices]
-        except TVMagicError:
-            return None
-        order = np.lexsort(after) if after else np.arange(before.shape[1])
+        count = int(before.shape[1])
+        order = np.lexsort(after) if after else np.arange(count)
         same = np.ones(max(len(order) - 1, 0), bool)
         for values in after:
             same &= values[order][1:] == values[order][:-1]
@@ -334,6 +330,25 @@ class IndexMap(Node):
         at = int(np.argmax(same))
         first, second = sorted(order[at : at + 2])
         return before[:, first], before[:, second], [int(values[first]) for values in after]
+
+    def _each_comes_back(self, ranges: Sequence[Range], back: IndexMap) -> bool:
+        """Whether the map back gives each index again, tried out; of ranges that are numbers."""
+        import numpy as np
+
+        before = _points(ranges)
+        after = None if before is None else self._places(before)
+        again = None if after is None else back._places(np.stack(after))
+        return before is not None and again is not None and bool(np.array_equal(np.stack(again), before))
+
+    def _places(self, points: Any) -> list[Any] | None:
+        """The indices after, for arrays of indices before; None if there are operators that have no arrays."""
+        import numpy as np
+
+        places = dict(zip(self.initial_indices, points))
+        try:
+            return [np.broadcast_to(_evaluate(index, places), points.shape[1:]) for index in self.final_indices]
+        except TVMagicError:
+            return None
 
     def is_equivalent_to(self, other_map: IndexMap) -> bool:
         """Whether both maps are proved to be the same function."""
@@ -443,6 +458,17 @@ class SeparatedIndexMap(IndexMap):
             for i in range(count + 1)
             for part in (*[IndexMap.AXIS_SEPARATOR] * places.count(i), *self.final_indices[i : i + 1])
         ]
+
+
+def _points(ranges: Sequence[Range]) -> Any:
+    """All indices in ranges as an array of a row for each range; None if some range is not of numbers, or they hold too many."""
+    import numpy as np
+
+    ends = [(r.min.value, r.extent.value) for r in ranges if isinstance(r.min, IntImm) and isinstance(r.extent, IntImm)]
+    if len(ends) < len(ranges) or math.prod(extent for _, extent in ends) > _MOST_INDICES:
+        return None
+    before = np.indices([extent for _, extent in ends]).reshape(len(ends), -1)
+    return before + np.array([low for low, _ in ends], before.dtype).reshape(-1, 1)
 
 
 def _evaluate(index: PrimExpr, places: Mapping[Var, Any]) -> Any:

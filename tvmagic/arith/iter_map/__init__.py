@@ -14,7 +14,7 @@ from tvmagic.arith.iter_map.expr import (
     IterSplitExpr,
     IterSumExpr,
 )
-from tvmagic.arith.iter_map.inverse import inverse_affine_iter_map
+from tvmagic.arith.iter_map.inverse import inverse_affine_iter_map, inverse_of_injective
 from tvmagic.arith.iter_map.normalize import normalize_iter_map_to_expr
 from tvmagic.arith.iter_map.subspace import subspace_divide
 
@@ -27,6 +27,7 @@ __all__ = [
     "IterSumExpr",
     "detect_iter_map",
     "inverse_affine_iter_map",
+    "inverse_of_injective",
     "iter_map_simplify",
     "iter_map_simplify_with_context",
     "normalize_iter_map_to_expr",

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from tvmagic.arith.int_set import new_analyzer
-from tvmagic.arith.iter_map.expr import IterMapExpr, IterSplitExpr, IterSumExpr, int_const
-from tvmagic.arith.iter_map.normalize import Prover
+from tvmagic.arith.iter_map.expr import IterMapExpr, IterMark, IterSplitExpr, IterSumExpr, int_const, is_const
+from tvmagic.arith.iter_map.normalize import Prover, normalize_iter_map_to_expr
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import PrimExpr, Sub, Var, exprs, ops
+from tvmagic.ir import PrimExpr, Sub, Var, exprs, ops, substitute
 
-__all__ = ["inverse_affine_iter_map"]
+__all__ = ["inverse_affine_iter_map", "inverse_of_injective"]
 
 
 class _Inverter:
     """Sends the values of the outputs back through sums and splits to the iterators."""
 
-    def __init__(self) -> None:
+    def __init__(self, rings: Mapping[IterSumExpr, PrimExpr]) -> None:
         self.prover = Prover(new_analyzer())
         self.values: dict[IterMapExpr, PrimExpr] = {}
         self.inverse: dict[Var, PrimExpr] = {}
+        self.rings = rings
 
     def add_value(self, node: IterMapExpr, value: PrimExpr) -> None:
         known = self.values.get(node)
@@ -28,6 +30,8 @@ class _Inverter:
 
     def through_sum(self, total: IterSumExpr) -> None:
         value = self.values[total] - total.base
+        if total in self.rings:
+            value = ops.floormod(value, self.rings[total])
         if len(total.args) == 1:
             split = total.args[0]
             if not self.prover.equal(ops.abs(split.scale), int_const(split.dtype, 1)):
@@ -50,6 +54,17 @@ class _Inverter:
             if not self.prover.equal(split.scale, expected):
                 raise TVMagicError(f"the parts of `{total}` overlap or leave gaps, so the map has no inverse")
             expected = expected * split.extent
+
+    def beyond(self, total: IterSumExpr) -> PrimExpr | None:
+        """The condition under which outputs give a padded iterator no value, unless its variables, put in, say so."""
+        (split,) = total.args
+        value = self.values[split]
+        put_in = substitute(
+            normalize_iter_map_to_expr(IterSumExpr(total.args, int_const(split.dtype, 0))), self.inverse
+        )
+        if total not in self.rings and self.prover.equal(put_in, value):
+            return None
+        return ops.logical_or(ops.less(value, 0), ops.greater_equal(value, split.extent))
 
     def through_split(self, split: IterSplitExpr) -> None:
         value = self.values[split] * split.lower_factor
@@ -92,16 +107,35 @@ def _outputs_first(sums: Sequence[IterSumExpr]) -> list[IterMapExpr]:
     return order[::-1]
 
 
-def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[Any]) -> dict[Var, PrimExpr]:
-    """For each iterator its value, given the values `outputs` of the sums of `iter_map`.
+def _padded(order: Sequence[IterMapExpr]) -> dict[IterSumExpr, IterMark]:
+    """The sums that are an iterator with padding, and the iterators that they are then."""
+    found: dict[IterSumExpr, IterMark] = {}
+    for mark in [node.source for node in order if isinstance(node, IterSplitExpr)]:
+        total = mark.source
+        if isinstance(total, IterSumExpr) and len(total.args) == 1 and total.args[0].extent is not mark.extent:
+            found[total] = mark
+    return found
 
-    The map is to be one that `detect_iter_map` found to be a bijection.
-    """
+
+def _rings(
+    order: Sequence[IterMapExpr], padded: Mapping[IterSumExpr, IterMark], prover: Prover
+) -> dict[IterSumExpr, PrimExpr]:
+    """The shifted iterators that the splits show as remainders alone, with the divisor: `i + 5` of `(i + 5) % 10`."""
+    found: dict[IterSumExpr, PrimExpr] = {}
+    for total, mark in padded.items():
+        ends = [s.lower_factor * s.extent for s in order if isinstance(s, IterSplitExpr) and s.source is mark]
+        if not is_const(total.base, 0) and not any(prover.equal(end, mark.extent) for end in ends):
+            found[total] = reduce(ops.maximum, ends)
+    return found
+
+
+def _invert(iter_map: Sequence[IterSumExpr], outputs: Sequence[Any]) -> tuple[_Inverter, dict[IterSumExpr, IterMark]]:
     values = exprs(list(outputs))
     if len(iter_map) != len(values):
         raise TVMagicError(f"{len(iter_map)} indices cannot take {len(values)} outputs")
-    inverter = _Inverter()
     order = _outputs_first(iter_map)
+    padded = _padded(order)
+    inverter = _Inverter(_rings(order, padded, Prover(new_analyzer())))
     for node in order:
         inverter.values[node] = int_const("int32", 0)
     inverter.values.update(zip(iter_map, values))
@@ -111,4 +145,24 @@ def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[A
         else:
             assert isinstance(node, IterSplitExpr)
             inverter.through_split(node)
-    return inverter.inverse
+    return inverter, padded
+
+
+def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[Any]) -> dict[Var, PrimExpr]:
+    """For each iterator its value, given the values `outputs` of the sums of `iter_map`.
+
+    The map is to be one that `detect_iter_map` found to be a bijection.
+    """
+    return _invert(iter_map, outputs)[0].inverse
+
+
+def inverse_of_injective(
+    iter_map: Sequence[IterSumExpr], outputs: Sequence[Any]
+) -> tuple[dict[Var, PrimExpr], list[PrimExpr]]:
+    """The values of the iterators of an injective map, given `outputs`, and conditions under which no values give these.
+
+    The conditions go beyond those that the map's padding predicate says with these values.
+    """
+    inverter, padded = _invert(iter_map, outputs)
+    beyond = [inverter.beyond(total) for total in padded]
+    return inverter.inverse, [condition for condition in beyond if condition is not None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.extension import ProofStrength
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map
 from tvmagic.ir import (
@@ -69,7 +70,9 @@ def _is_inside(load: BufferLoad, analyzer: Analyzer) -> bool:
 
 
 def _is_below(index: PrimExpr, size: PrimExpr, analyzer: Analyzer) -> bool:
-    return analyzer.can_prove(index >= 0) and analyzer.can_prove(index < size)
+    """Whether an index is in `[0, size)`; of symbolic sizes it takes more to see that `n - 1 - v` is."""
+    strength = ProofStrength.SYMBOLIC_BOUND
+    return analyzer.can_prove(index >= 0, strength) and analyzer.can_prove(index < size, strength)
 
 
 def clipped(region: BufferRegion, analyzer: Analyzer) -> BufferRegion:

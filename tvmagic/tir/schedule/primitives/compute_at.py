@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.extension import ProofStrength
 from tvmagic.arith.int_set import IntSet, intersect, union, union_region
-from tvmagic.arith.int_set_eval import eval_sets, uses_var
+from tvmagic.arith.int_set_eval import eval_set, eval_sets, uses_var
 from tvmagic.ir import (
     Block,
     BlockRealize,
@@ -28,7 +29,7 @@ from tvmagic.ir import (
     loop_nest,
     substitute,
 )
-from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
+from tvmagic.ir.expr import FloorDiv, FloorMod, Mul, Sub
 from tvmagic.ir.ops import floordiv, logical_and, maximum
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.conditions import all_of, both, conditions_on_variables, runs_everywhere
@@ -49,6 +50,9 @@ from tvmagic.tir.schedule.requirements import (
 )
 from tvmagic.tir.schedule.rewrite import BlockReuse, remove_child
 from tvmagic.tir.schedule.state import ScheduleState, children_of
+
+if TYPE_CHECKING:
+    from tvmagic.arith.iter_map import IterSumExpr
 
 Regions = dict[Buffer, list[list[IntSet]]]
 
@@ -296,6 +300,12 @@ def _solve_affine(
     if not found.indices:
         return False
     zero = [IntImm(s.dtype, 0) for s in sizes]
+    if _counts_down(found.indices):
+        ends = [IntSet.interval(first, _last(size)) for first, size in zip(zero, sizes)]
+        doms, bounds = _values_back(found.indices, wants, analyzer), _values_back(found.indices, ends, analyzer)
+        for var, dom in doms.items():
+            domains[var].join(dom, bounds[var])
+        return True
     low = inverse_affine_iter_map(found.indices, [s.min() for s in wants])
     high = inverse_affine_iter_map(found.indices, [s.max() for s in wants])
     first = inverse_affine_iter_map(found.indices, zero)
@@ -304,6 +314,21 @@ def _solve_affine(
         dom, bound = _ordered(low[var], high[var], analyzer), _ordered(first[var], last[var], analyzer)
         domains[var].join(dom, bound)
     return True
+
+
+def _counts_down(sums: Sequence[IterSumExpr]) -> bool:
+    """Whether some iterator falls while its index rises."""
+    return any(isinstance(split.scale, IntImm) and split.scale.value < 0 for total in sums for split in total.args)
+
+
+def _values_back(sums: Sequence[IterSumExpr], wants: Sequence[IntSet], analyzer: Analyzer) -> dict[Var, IntSet]:
+    """The values of the iterators while each index takes those that are wanted, whichever way each counts."""
+    from tvmagic.arith.iter_map import inverse_affine_iter_map
+
+    places = {Var(f"index{i}", want.min().dtype): want for i, want in enumerate(wants)}
+    back = inverse_affine_iter_map(sums, list(places))
+    found = {var: eval_set(analyzer.simplify(value), places) for var, value in back.items()}
+    return {var: IntSet.interval(analyzer.simplify(s.min()), analyzer.simplify(s.max())) for var, s in found.items()}
 
 
 def _as_variables(gives: list[IntSet], own: dict[Var, Range]) -> list[Var]:
@@ -334,6 +359,8 @@ def _solve_by_dimension(
             if not analyzer.can_prove_equal(give.min(), want.min()):
                 raise ScheduleError(f"{block.label} does not give what is needed of buffer `{buffer.name}`", block)
             continue
+        if not any(uses_var(end, domains) for end in (give.min(), give.max())):
+            continue  # always the same part: whether it holds what is needed is seen where the block is then
         var, dom, bound = _solve_dimension(give, want, _last(size), analyzer, buffer, block)
         if var in domains and dom is not None and bound is not None:
             domains[var].join(dom, bound)
@@ -357,6 +384,8 @@ def _solve_dimension(
     elif analyzer.can_prove_equal(first, end):
         if isinstance(first, Var):
             return first, IntSet.interval(low, high), IntSet.interval(zero, last)
+        if isinstance(first, Sub) and isinstance(first.b, Var) and isinstance(first.a, IntImm):
+            return first.b, _below(first.a, low, high, analyzer), _below(first.a, zero, last, analyzer)
         if isinstance(first, FloorDiv) and isinstance(first.a, Var):
             factor = first.b
             if analyzer.can_prove_greater_equal(factor, 1):
@@ -367,6 +396,11 @@ def _solve_dimension(
     raise ScheduleError(
         f"the index `{first}` of buffer `{buffer.name}` in {block.label} cannot be solved for a variable", block
     )
+
+
+def _below(top: IntImm, low: PrimExpr, high: PrimExpr, analyzer: Analyzer) -> IntSet:
+    """How far the values from `low` to `high` are below a number."""
+    return IntSet.interval(analyzer.simplify(top - high), analyzer.simplify(top - low))
 
 
 # ---------------------------------------------------------------------------- the new nest
