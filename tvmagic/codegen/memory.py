@@ -13,6 +13,7 @@ from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.lane_masks import BOOL
 from tvmagic.codegen.masks import with_plain_mask
+from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE
 from tvmagic.codegen.types import (
     constant,
     flags_type,
@@ -41,9 +42,6 @@ from tvmagic.tir.transform.uses import loads_memory
 __all__ = ["WIDEST_SHUFFLE", "AliasScopes", "MemoryEmitter", "flat_index"]
 
 INT64 = DataType("int64")
-# A strided load becomes one contiguous load and a shuffle up to this stride: what is loaded in
-# vain costs less than a load a lane.
-WIDEST_SHUFFLE = 4
 # Each scope lists all others, and LLVM compares these lists for each pair of accesses: with 800 arrays that is half of
 # the time to compile.
 MOST_SCOPES = 64
