@@ -7,6 +7,7 @@ Every function gives a status: 0 where it ran to its end, else why it stopped (`
 from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.codegen.between_places import between_places
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.gpu import no_assertions
 from tvmagic.codegen.masks import with_plain_mask
@@ -337,6 +338,8 @@ class FunctionEmitter(MemoryEmitter):
             return parts
         if (vectors := self.short_rows(stmt)) is not None:
             return vectors
+        if (stretches := self._stretches(stmt)) is not None:
+            return stretches
         if self.context.family.has_threads and not self.context.check_bounds and stmt not in self.context.elements:
             versions = tail_versions(stmt, self.context.target.machine.masks, self.intervals.fits)
             if versions is not None:
@@ -366,6 +369,13 @@ class FunctionEmitter(MemoryEmitter):
             self.rests.add(made[1])  # of a known number of iterations the rest is tried with shorter vectors
         context.elements.add(made[1])
         return SeqStmt(list(made))
+
+    def _stretches(self, stmt: For) -> Stmt | None:
+        """A loop in which something changes at known places, as loops between them; None for others."""
+        context = self.context
+        if context.family.launches or context.check_bounds or stmt in context.elements or self.any_order:
+            return None
+        return between_places(stmt) if context.work.written <= _LARGEST_WRITTEN else None
 
     def _apart(self, a: Var, b: Var) -> bool:
         """Whether two pointers are known to be to different memory, none of which is volatile."""
