@@ -10,6 +10,7 @@ from tvmagic import codegen
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
 from tvmagic.script import from_source
+from tvmagic.tune.instant import decide
 
 HASWELL = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
 CELLS = {
@@ -23,6 +24,8 @@ CELLS = {
     "an outer product": "X: float32[40]\nW: float32[4]\nY[i, c] = X[i] * W[c]",
     "extrema": "X: int32[64, 2]\nY[i, c] = max(X[i, c], X[i, 0]) - min(X[i, 1], 3)",
     "bools": "X: bool[64, 3]\nb: bool[3]\nY[i, c] = X[i, c] ^ b[c]",
+    "points turned by a matrix": "A: float32[3, 3]\nX: float32[40, 3]\nY[b, i] += A[i, k] * X[b, k]",
+    "the largest of three": "A: int16[2, 3]\nX: int16[40, 3]\nY[b, i] = max(A[i, k] + X[b, k], over=k)",
     "two results": "X: float32[32, 3]\nY[i, c] = X[i, c]\nZ[i, c] = X[i, 2 - c] + 1",
     "functions": "X: float32[32, 2]\nY[i, c] = exp(X[i, 1 - c])",
 }
@@ -125,3 +128,16 @@ def main(X: T.Buffer((3000,), "float32"), Y: T.Buffer((3000,), "float32")):
     x, y = np.random.default_rng(0).random(3000, "float32"), np.zeros(3000, "float32")
     tvmagic.build(func)(x, y)
     np.testing.assert_array_equal(y.reshape(-1, 3), x.reshape(-1, 3)[:, ::-1])
+
+
+def test_sums_of_few_terms_are_computed_in_registers():
+    """Of twelve stores for a point, the last three alone are made; the terms are added in the order in which they are written."""
+    text = raw(CELLS["points turned by a matrix"])
+    assert stored(text).count(8) == 3 and text.count("fadd contract <8 x float>") == 9
+
+
+def test_the_instant_schedule_leaves_sums_of_few_terms_to_it():
+    op = operator("turned", "A: float32[3, 3]\nX: float32[4000, 3]\nY[b, i] += A[i, k] * X[b, k]")
+    made = decide(op, HASWELL)
+    assert any("become vectors along b" in text for text in made.texts)
+    assert max(stored(str(codegen.llvm_ir(Version(op, made.schedule).lower(), HASWELL, optimize=False)))) == 8

@@ -25,6 +25,7 @@ from tvmagic.ir import (
     BufferStore,
     Call,
     Cast,
+    DataType,
     FloorDiv,
     FloorMod,
     For,
@@ -50,11 +51,13 @@ from tvmagic.ir.query import is_call, linear_terms, nodes_of
 from tvmagic.tir.transform.loops.lanes import same_lanes
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
 
-__all__ = ["short_rows_as_vectors"]
+__all__ = ["NEIGHBOURS", "short_rows_as_vectors"]
 
-_NEIGHBOURS = range(2, 5)  # elements that an iteration writes
+NEIGHBOURS = range(2, 5)  # elements that an iteration writes
+_COUNTERS = (DataType("int32"), DataType("int64"))  # types of loops that may also count what several iterations write
 _FEWEST_LANES = 4  # of which a vector is worth its shuffles
-_MOST_STORES = 8  # in an iteration
+_MOST_WRITTEN = 64  # stores in an iteration once its loops are written out
+_MOST_STORES = 8  # to elements of their own, in an iteration
 
 
 @dataclass(frozen=True)
@@ -105,11 +108,14 @@ def short_rows_as_vectors(loop: For, machine: Machine, apart: Callable[[Var, Var
 
 def _written_out(loop: For) -> _Rows | None:
     """The stores of an iteration; of one store whose indices are divided by a small number, those of as many iterations."""
-    found = _stores_in(loop.body, {})
+    found = _stores_in(loop.body, {}) if loop.loop_var.dtype in _COUNTERS else None
     if found is None:
         return None
     var, first, count = loop.loop_var, loop.min, loop.extent
-    stores = [_Folded(var, first, count).visit(store) for store in found]
+    folded = _Folded(var, first, count)
+    stores = _last_values([folded.visit(store) for store in found])
+    if stores is None:
+        return None
     period = _period(stores, var) if len(stores) == 1 else 1
     if period == 1:
         return _Rows(var, first, count, stores)
@@ -131,18 +137,70 @@ def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | No
     if isinstance(body, BufferStore):
         return [substitute(body, known)]
     parts: list[list[BufferStore] | None] = []
-    if isinstance(body, SeqStmt) and len(body.seq) <= _MOST_STORES:
+    if isinstance(body, SeqStmt) and len(body.seq) <= _MOST_WRITTEN:
         parts = [_stores_in(part, known) for part in body.seq]
     elif isinstance(body, For) and body.kind in (ForKind.SERIAL, ForKind.UNROLLED):
-        if not isinstance(body.extent, IntImm) or body.extent.value not in _NEIGHBOURS:
+        if not isinstance(body.extent, IntImm) or body.extent.value not in NEIGHBOURS:
             return None
-        zero = IntImm(body.loop_var.dtype, 0)
-        parts = [
-            _stores_in(body.body, {**known, body.loop_var: body.min + (zero + n)}) for n in range(body.extent.value)
-        ]
+        if body.loop_var.dtype not in _COUNTERS:
+            return None
+        parts = [_stores_in(body.body, {**known, body.loop_var: body.min + n}) for n in range(body.extent.value)]
     if not parts or any(part is None for part in parts):
         return None
-    return [store for part in parts if part is not None for store in part]
+    stores = [store for part in parts if part is not None for store in part]
+    return stores if len(stores) <= _MOST_WRITTEN else None
+
+
+def _last_values(stores: list[BufferStore]) -> list[BufferStore] | None:
+    """The last store to each element, with the values that were stored before in place of loads of them, as in sums of few
+    terms; None if it is not known whether a load is of such an element, or if it is of another iteration's."""
+    kept: list[BufferStore] = []
+    analyzer = Analyzer()
+
+    def before(access: BufferLoad | BufferStore) -> BufferStore | None:
+        """The store to the element that is accessed, if there is one; raises `_Unknown` if that is not known."""
+        for store in kept:
+            if store.buffer.data is access.buffer.data:
+                if store.buffer.dtype != access.buffer.dtype or not len(store.indices) == len(access.indices) == 1:
+                    raise _Unknown
+                apart = analyzer.canonical_simplify(store.indices[0] - access.indices[0])
+                if not isinstance(apart, IntImm):
+                    raise _Unknown
+                if apart.value == 0:
+                    return store
+        return None
+
+    written = {store.buffer.data for store in stores}
+    if not any(load.buffer.data in written for store in stores for load in nodes_of(store, BufferLoad)):
+        return stores
+    try:
+        for store in stores:
+            made = _Forwarded(written, before).visit(store)
+            old = before(made)
+            kept = [other for other in kept if other is not old] + [made]
+    except _Unknown:
+        return None
+    return kept
+
+
+class _Unknown(Exception):
+    """It is not known what a load reads."""
+
+
+class _Forwarded(Mutator):
+    """Puts the values that were stored in the place of loads of them."""
+
+    def __init__(self, written: set[Var], before: Callable[[BufferLoad], BufferStore | None]) -> None:
+        self.written, self.before = written, before
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        if node.buffer.data not in self.written:
+            return self.visit_children(node)
+        store = self.before(node)
+        if store is None or store.predicate is not None:
+            raise _Unknown
+        return store.value
 
 
 def _period(stores: list[BufferStore], var: Var) -> int:
@@ -154,7 +212,7 @@ def _period(stores: list[BufferStore], var: Var) -> int:
         if isinstance(node.b, IntImm) and uses_var(node.a, {var})
     ]
     period = math.lcm(1, *divisors)
-    return period if period in _NEIGHBOURS else 1
+    return period if period in NEIGHBOURS else 1
 
 
 class _Folded(Mutator):
