@@ -141,3 +141,27 @@ def test_the_instant_schedule_leaves_sums_of_few_terms_to_it():
     made = decide(op, HASWELL)
     assert any("become vectors along b" in text for text in made.texts)
     assert max(stored(str(codegen.llvm_ir(Version(op, made.schedule).lower(), HASWELL, optimize=False)))) == 8
+
+
+CHAIN = """
+@T.prim_func
+def f(X: T.Buffer((64,), "float32"), Y: T.Buffer((128,), "float32")):
+    for i in range(64):
+        Y[i * 2] = X[i]
+        Y[i * 2 + 1] = X[i] - T.float32(0.5)
+{}
+"""
+LINKS = {
+    "what was stored": "        Y[i * 2] = Y[i * 2] * Y[i * 2 + 1]\n" * 50,
+    "variables": "        v0: T.float32 = X[i]\n"
+    + "".join([f"        v{n + 1}: T.float32 = v{n} * v{n}\n" for n in range(50)])
+    + "        Y[i * 2] = v50\n        Y[i * 2 + 1] = v50",
+}
+
+
+@pytest.mark.parametrize("links", LINKS.values(), ids=LINKS)
+def test_what_would_be_too_long_when_written_out_is_left_alone(links: str) -> None:
+    """Each of 50 links uses the one before twice: written out, that would be 2^50 operations."""
+    x, y = np.linspace(0.5, 1, 64, dtype="float32"), np.zeros(128, "float32")
+    tvmagic.build(from_source(CHAIN.format(links)))(x, y)
+    assert y[126] == (0.5**50 if "Y[i * 2] * " in links else 1)

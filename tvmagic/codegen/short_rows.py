@@ -45,6 +45,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.deep import written_size
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import floordiv
 from tvmagic.ir.query import is_call, linear_terms, nodes_of
@@ -58,6 +59,7 @@ _COUNTERS = (DataType("int32"), DataType("int64"))  # types of loops that may al
 _FEWEST_LANES = 4  # of which a vector is worth its shuffles
 _MOST_WRITTEN = 64  # stores in an iteration once its loops are written out
 _MOST_STORES = 8  # to elements of their own, in an iteration
+_LARGEST = 400  # nodes of a store, once what is in variables and what was stored before is written where it is used
 
 
 @dataclass(frozen=True)
@@ -132,10 +134,14 @@ def _written_out(loop: For) -> _Rows | None:
 def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | None:
     """The stores that a body consists of, with loops of few iterations written out; None if it does something else."""
     while isinstance(body, LetStmt):
-        known = {**known, body.var: substitute(body.value, known)}
+        value = substitute(body.value, known)
+        if written_size(value) > _LARGEST:
+            return None
+        known = {**known, body.var: value}
         body = body.body
     if isinstance(body, BufferStore):
-        return [substitute(body, known)]
+        store = substitute(body, known)
+        return [store] if written_size(store) <= _LARGEST else None
     parts: list[list[BufferStore] | None] = []
     if isinstance(body, SeqStmt) and len(body.seq) <= _MOST_WRITTEN:
         parts = [_stores_in(part, known) for part in body.seq]
@@ -176,6 +182,8 @@ def _last_values(stores: list[BufferStore]) -> list[BufferStore] | None:
     try:
         for store in stores:
             made = _Forwarded(written, before).visit(store)
+            if written_size(made) > _LARGEST:
+                return None
             old = before(made)
             kept = [other for other in kept if other is not old] + [made]
     except _Unknown:
