@@ -70,6 +70,8 @@ def between_places(loop: For) -> Stmt | None:
         return None
     if len(nodes_of(loop.body, PrimExpr)) > _LARGEST:
         return None
+    if len(nodes_of(loop.body, PrimExpr)) > _LARGEST:
+        return None
     found = [node for node in nodes_of(loop.body, *_ENDS, FloorDiv, FloorMod) if not node.a.dtype.is_float]
     places = sorted({p for node in found if uses_var(node, {var}) for p in _places(node, var, first, end)})
     if not 0 < len(places) <= _MOST_PLACES:
