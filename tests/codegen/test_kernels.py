@@ -1,5 +1,7 @@
 """Loops, vectors and memory against NumPy."""
 
+import re
+
 import numpy as np
 import pytest
 from handmade import allocate, flat, function, local, loop, matmul, module
@@ -54,6 +56,20 @@ def test_strided_vectors(stride):
     for lane in range(lanes):
         expected[first + lane * (stride or 1)] = values[first + lane * stride]
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("stride", [2, 3, 4, -2, -3])
+def test_elements_a_few_places_apart_are_loaded_by_whole_vectors_that_end_with_the_last(stride):
+    """LLVM takes a load of 15 or 29 lanes apart into vectors of 8, 4, 2 and 1."""
+    lanes = 8
+    count = (lanes - 1) * abs(stride) + 1
+    x, y = decl_buffer((count,), "int16", "X"), decl_buffer((lanes,), "int16", "Y")
+    body = tir.BufferStore(y, x[Ramp(0 if stride > 0 else count - 1, stride, lanes)], [Ramp(0, 1, lanes)])
+    built = codegen.compile_module(module(body, x, y))
+    assert re.findall(r"load <(\d+) x i16>", built.get_source("raw")) == ["8"] * abs(stride)
+    values, result = np.arange(count, dtype="int16"), np.zeros(lanes, "int16")
+    built(values, result)
+    np.testing.assert_array_equal(result, values[::stride])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bool", "int8", "float64"])

@@ -21,6 +21,8 @@ _MANTISSA = 0x7FFFFF
 
 # (exp(r) - 1 - r) / r^2 on |r| <= ln(2)/2
 _EXP = (0.0013813142368111623, 0.008369419043623224, 0.041668456833099894, 0.16666514789117093, 0.49999993050495953)
+# The same by bits of the type: Taylor's polynomial of degree 13 in float64
+EXP_SERIES = {32: _EXP, 64: tuple(1.0 / math.factorial(k) for k in range(13, 1, -1))}
 # (2^r - 1 - r ln 2) / r^2 on |r| <= 1/2
 _EXP2 = (0.0001531952339703027, 0.0013391296256389713, 0.009618542340874092, 0.0555036028751408, 0.2402264735699799)
 # (log(1 + f) - f + f^2/2) / f^3 on sqrt(1/2) <= 1 + f <= sqrt(2)
@@ -52,7 +54,7 @@ _ERFC = (
 # ---------------------------------------------------------------------------- exponentials
 
 
-def _clamp(m: MathText, x: str, low: float, high: float) -> str:
+def clamp(m: MathText, x: str, low: float, high: float) -> str:
     """`x` between `low` and `high`; NaN stays."""
     x = m.select(m.compare("olt", x, low), low, x)
     return m.select(m.compare("ogt", x, high), high, x)
@@ -61,7 +63,7 @@ def _clamp(m: MathText, x: str, low: float, high: float) -> str:
 @own("exp", 32)
 def exp_float(m: MathText, x: str) -> str:
     """exp(x) = 2^n exp(r), x = n ln 2 + r."""
-    x = _clamp(m, x, -104.0, 89.0)
+    x = clamp(m, x, -104.0, 89.0)
     n = m.rint(m.mul(x, _LOG2_E))
     r = m.fma(n, 2.12194440054690583e-4, m.fma(n, -0.693359375, x))
     return m.scale(_exp_reduced(m, r), n)
@@ -74,7 +76,7 @@ def _exp_reduced(m: MathText, r: str) -> str:
 @own("exp2", 32)
 def exp2_float(m: MathText, x: str) -> str:
     """2^x = 2^n 2^r."""
-    x = _clamp(m, x, -151.0, 129.0)
+    x = clamp(m, x, -151.0, 129.0)
     n = m.rint(x)
     r = m.sub(x, n)
     return m.scale(m.add(m.fma(m.mul(r, r), m.horner(r, _EXP2), m.mul(r, math.log(2))), 1.0), n)
@@ -83,7 +85,7 @@ def exp2_float(m: MathText, x: str) -> str:
 @own("exp10", 32)
 def exp10_float(m: MathText, x: str) -> str:
     """10^x = 2^n exp(r ln 10), x = n log10(2) + r."""
-    x = _clamp(m, x, -46.0, 39.0)
+    x = clamp(m, x, -46.0, 39.0)
     n = m.rint(m.mul(x, math.log2(10)))
     high = 0.30078125  # few bits, so that n * high is exact
     r = m.fma(n, -(math.log10(2) - high), m.fma(n, -high, x))
@@ -96,23 +98,21 @@ def exp10_float(m: MathText, x: str) -> str:
 @own("exp", 64)
 def exp_double(m: MathText, x: str) -> str:
     """As exp_float, with Taylor's polynomial of degree 13."""
-    x = _clamp(m, x, -746.0, 710.0)
+    x = clamp(m, x, -746.0, 710.0)
     n = m.rint(m.mul(x, _LOG2_E))
     r = m.fma(n, -1.90821492927058770002e-10, m.fma(n, -6.93147180369123816490e-01, x))
-    series = [1.0 / math.factorial(k) for k in range(13, 1, -1)]
-    return m.scale(m.add(m.fma(m.mul(r, r), m.horner(r, series), r), 1.0), n)
+    return m.scale(m.add(m.fma(m.mul(r, r), m.horner(r, EXP_SERIES[64]), r), 1.0), n)
 
 
 @own("exp2", 64)
 def exp2_double(m: MathText, x: str) -> str:
     """2^x = 2^n exp(r ln 2)."""
-    x = _clamp(m, x, -1076.0, 1025.0)
+    x = clamp(m, x, -1076.0, 1025.0)
     n = m.rint(x)
     r = m.sub(x, n)
     t = m.mul(r, math.log(2))
     low = m.fma(r, 2.3190468138462996e-17, m.fma(r, math.log(2), m.neg(t)))
-    series = [1.0 / math.factorial(k) for k in range(13, 1, -1)]
-    tail = m.fma(m.mul(t, t), m.horner(t, series), low)
+    tail = m.fma(m.mul(t, t), m.horner(t, EXP_SERIES[64]), low)
     return m.scale(m.add(m.add(tail, t), 1.0), n)
 
 
@@ -286,10 +286,22 @@ def _reduced(m: MathText, x: str, n: str) -> str:
             x = m.fma(n, -part, x)
         return x
     w = m.wider()
+    return m.narrow(w, _reduced_wide(m, w, x, n))
+
+
+def _reduced_wide(m: MathText, w: MathText, x: str, n: str) -> str:
+    """x - n pi/2 in float64."""
     high = math.floor(math.pi / 2 * (1 << 32)) / (1 << 32)  # 33 bits, so that its products with n are exact
     low = (math.pi / 2 - high) + 6.123233995736766e-17  # and what pi/2 as a float64 lacks
     wide, times = w.widen(m, x), w.widen(m, n)
-    return m.narrow(w, w.fma(times, -low, w.fma(times, -high, wide)))
+    return w.fma(times, -low, w.fma(times, -high, wide))
+
+
+def _near(m: MathText, r: str) -> tuple[str, str]:
+    """The sine and the cosine of a number from -pi/4 to pi/4."""
+    z = m.mul(r, r)
+    sine = m.fma(m.mul(m.horner(z, _SIN), z), r, r)
+    return sine, m.fma(m.mul(z, z), m.horner(z, _COS), m.fma(z, -0.5, 1.0))
 
 
 def _circular(m: MathText, x: str, quarter: int, name: str) -> str:
@@ -299,9 +311,7 @@ def _circular(m: MathText, x: str, quarter: int, name: str) -> str:
     n = m.rint(m.mul(bounded, 2 / math.pi))
     r = _reduced(m, bounded, n)
     k = m.int_op("add", m.to_int(n), quarter)
-    z = m.mul(r, r)
-    sine = m.fma(m.mul(m.horner(z, _SIN), z), r, r)
-    cosine = m.fma(m.mul(z, z), m.horner(z, _COS), m.fma(z, -0.5, 1.0))
+    sine, cosine = _near(m, r)
     even = m.int_compare("eq", m.int_op("and", k, 1), 0)
     value = m.bits(m.select(even, sine, cosine))
     sign = m.int_op("shl", m.int_op("and", k, 2), 30)
@@ -318,6 +328,19 @@ def cos_float(m: MathText, x: str) -> str:
     return _circular(m, x, 1, "cos")
 
 
+@own("tan", 32)
+def tan_float(m: MathText, x: str) -> str:
+    """sin(r) / cos(r), or -cos(r) / sin(r) an odd number of quarters on; in float64, as errors of both would add up."""
+    big = m.compare("oge", m.abs(x), _LARGEST_REDUCED)
+    bounded = m.select(big, 0.0, x)
+    n = m.rint(m.mul(bounded, 2 / math.pi))
+    odd = m.int_compare("ne", m.int_op("and", m.to_int(n), 1), 0)
+    w = m.wider()
+    sine, cosine = _near(w, _reduced_wide(m, w, bounded, n))
+    value = m.narrow(w, w.div(w.select(odd, w.neg(cosine), sine), w.select(odd, sine, cosine)))
+    return m.select(m.compare("oeq", x, 0.0), x, m.where_any(big, value, x, "tan"))
+
+
 # ---------------------------------------------------------------------------- powers
 
 
@@ -332,7 +355,7 @@ def pow_float(m: MathText, x: str, y: str) -> str:
     series = w.horner(z, [2.0 * _LOG2_E / (2 * k + 1) for k in range(8, -1, -1)])
     logarithm = w.fma(s, series, e)
     logarithm = w.select(w.compare("oeq", a, 0.0), -_INF, w.select(w.compare("oeq", a, _INF), _INF, logarithm))
-    t = _clamp(w, w.mul(b, logarithm), -200.0, 200.0)
+    t = clamp(w, w.mul(b, logarithm), -200.0, 200.0)
     n = w.rint(t)
     r = w.mul(w.sub(t, n), math.log(2))
     power = w.horner(r, [1.0 / math.factorial(k) for k in range(10, -1, -1)])

@@ -201,18 +201,29 @@ class ExpressionEmitter(LaneMasks, Visitor):
     @handles(Shuffle)
     def shuffle(self, shuffle: Shuffle) -> str:
         lanes: list[tuple[str, DataType, int]] = []
+        code = shuffle.vectors[0].dtype.lane_code
+        if self.mask is None and code > 1 and all(v.dtype.lane_code == code for v in shuffle.vectors):
+            return self._shuffled([self.visit(v) for v in shuffle.vectors], code, shuffle)
         for vector in shuffle.vectors:
             code = vector.dtype.lane_code
             with self.masked(self.mask_of_picked(shuffle, len(lanes), code), code):
                 name = self.visit(vector)
             lanes += [(name, vector.dtype, lane) for lane in range(vector.dtype.lane_code)]
         picked = []
-        for index in shuffle.indices:
-            if not isinstance(index, IntImm) or not 0 <= index.value < len(lanes):
-                raise BuildError("the lanes that `Shuffle` picks are constants within its vectors", node=shuffle)
-            name, dtype, lane = lanes[index.value]
+        for place in _places(shuffle, len(lanes)):
+            name, dtype, lane = lanes[place]
             picked.append(name if dtype.lane_code == 1 else self.lane(name, dtype, lane))
         return self.join(picked, shuffle.vectors[0].dtype.element_of)
+
+    def _shuffled(self, vectors: list[str], lanes: int, shuffle: Shuffle) -> str:
+        """What a shuffle picks of vectors of `lanes` lanes, as one shuffle of all of them side by side."""
+        total, dtype = lanes * len(vectors), shuffle.vectors[0].dtype.element_of
+        places = _places(shuffle, total)
+        wide, kind = self._side_by_side(vectors, dtype, lanes, total), llvm_type(dtype.with_lane_code(total))
+        if len(places) == 1:
+            return self.lane(wide, dtype.with_lane_code(total), places[0])
+        picks = ", ".join(f"i32 {place}" for place in places)
+        return self.out.op(f"shufflevector {kind} {wide}, {kind} poison, <{len(places)} x i32> <{picks}>")
 
     def lane(self, vector: str, dtype: DataType, lane: int) -> str:
         """One lane of a vector."""
@@ -224,9 +235,13 @@ class ExpressionEmitter(LaneMasks, Visitor):
             return scalars[0]
         lanes = min(_JOINED, len(scalars))
         parts = [self._inserted(scalars[i : i + lanes], dtype, lanes) for i in range(0, len(scalars), lanes)]
+        return self._side_by_side(parts, dtype, lanes, len(scalars))
+
+    def _side_by_side(self, parts: list[str], dtype: DataType, lanes: int, total: int) -> str:
+        """The first `total` lanes of vectors of `lanes` lanes, one behind the other."""
         while len(parts) > 1:
             pairs = itertools.zip_longest(parts[::2], parts[1::2], fillvalue="poison")
-            kept = min(2 * lanes, len(scalars))  # of the last pair, what is beyond the scalars is left out
+            kept = min(2 * lanes, total)  # of the last pair, what is beyond them is left out
             parts = [self._beside(a, b, dtype, lanes, kept) for a, b in pairs]
             lanes *= 2
         return parts[0]
@@ -478,3 +493,11 @@ class ExpressionEmitter(LaneMasks, Visitor):
             return rule(self, call)
         with self.masked(self.mask_of(1), 1):  # lanes of such arguments are not those of the result
             return rule(self, call)
+
+
+def _places(shuffle: Shuffle, lanes: int) -> list[int]:
+    """The lanes that a shuffle picks of the `lanes` lanes of its vectors."""
+    places = [index.value if isinstance(index, IntImm) else -1 for index in shuffle.indices]
+    if not all(0 <= place < lanes for place in places):
+        raise BuildError("the lanes that `Shuffle` picks are constants within its vectors", node=shuffle)
+    return places

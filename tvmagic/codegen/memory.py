@@ -13,6 +13,7 @@ from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.lane_masks import BOOL
 from tvmagic.codegen.masks import with_plain_mask
+from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE
 from tvmagic.codegen.types import (
     constant,
     flags_type,
@@ -41,9 +42,6 @@ from tvmagic.tir.transform.uses import loads_memory
 __all__ = ["WIDEST_SHUFFLE", "AliasScopes", "MemoryEmitter", "flat_index"]
 
 INT64 = DataType("int64")
-# A strided load becomes one contiguous load and a shuffle up to this stride: what is loaded in
-# vain costs less than a load a lane.
-WIDEST_SHUFFLE = 4
 # Each scope lists all others, and LLVM compares these lists for each pair of accesses: with 800 arrays that is half of
 # the time to compile.
 MOST_SCOPES = 64
@@ -278,15 +276,31 @@ class MemoryEmitter(ExpressionEmitter):
         lanes, dtype = index.dtype.lane_code, buffer.dtype
         if abs(stride) > WIDEST_SHUFFLE or stride == 0:
             return self._each_lane_load(buffer, index)
-        span = (lanes - 1) * abs(stride) + 1
+        step, span = abs(stride), (lanes - 1) * abs(stride) + 1
         base = self.wide_index(index.base)
         if stride < 0:
             base = self.out.op(f"add i64 {base}, {(lanes - 1) * stride}")
-        wide = self._contiguous_load(buffer, base, span)
-        kind = llvm_type(dtype.with_lane_code(span))
-        first = 0 if stride > 0 else span - 1
-        places = ", ".join(f"i32 {first + lane * stride}" for lane in range(lanes))
-        return self.out.op(f"shufflevector {kind} {wide}, {kind} poison, <{lanes} x i32> <{places}>")
+        # whole vectors: one of `span` lanes LLVM takes apart; the last one ends with the last element, as memory may
+        starts = [*(n * lanes for n in range(step - 1)), span - lanes]
+        vectors = [
+            self._contiguous_load(buffer, self.out.op(f"add i64 {base}, {n}") if n else base, lanes) for n in starts
+        ]
+        places = [step * lane for lane in range(lanes)]
+        return self._picked(vectors, starts, places if stride > 0 else places[::-1], dtype)
+
+    def _picked(self, vectors: list[str], starts: list[int], places: list[int], dtype: DataType) -> str:
+        """The elements at `places`, of vectors with as many lanes that begin at `starts`."""
+        lanes = len(places)
+        kind, found = llvm_type(dtype.with_lane_code(lanes)), "poison"
+        owners = [max(n for n, start in enumerate(starts) if start <= place) for place in places]
+        for number, (vector, start) in enumerate(zip(vectors, starts)):
+            picks = [
+                lanes + place - start if owner == number else lane if owner < number else "poison"
+                for lane, (owner, place) in enumerate(zip(owners, places))
+            ]
+            text = ", ".join(f"i32 {pick}" for pick in picks)
+            found = self.out.op(f"shufflevector {kind} {found}, {kind} {vector}, <{lanes} x i32> <{text}>")
+        return found
 
     def _each_lane_load(self, buffer: Buffer, index: PrimExpr, predicate: str | None = None) -> str:
         values: list[str] = []

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tvmagic.arith.scalable import is_vscale
-from tvmagic.codegen import approximations, bounds, descriptors, intrinsics, vector_math
+from tvmagic.codegen import approximations, bounds, descriptors, hyperbolic, intrinsics, inverse_circular, vector_math
 from tvmagic.codegen.abi import ABI, abi_of, machine_type, symbol_of
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
@@ -49,7 +49,7 @@ BOOL, INT64 = DataType("bool"), DataType("int64")
 
 
 # What fills the tables of `rules.py`.
-RULE_FILES = (approximations, descriptors, intrinsics)
+RULE_FILES = (approximations, descriptors, hyperbolic, intrinsics, inverse_circular)
 
 
 @dataclass

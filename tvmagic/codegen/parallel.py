@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.types import llvm_type
-from tvmagic.ir import DataType, For
+from tvmagic.ir import DataType, For, ForKind, Var
 
 if TYPE_CHECKING:
     from tvmagic.codegen.statements import FunctionEmitter
@@ -51,8 +51,15 @@ def _emit_chunk(child: FunctionEmitter, stmt: For) -> None:
     out, dtype = child.out, stmt.loop_var.dtype
     kind = llvm_type(dtype)
     first = child.visit(stmt.min)
-    ends = []
-    for bound in ("%begin", "%end"):
-        value = child.convert(bound, INT64, dtype)
-        ends.append(value if first == "0" else out.op(f"add nsw {kind} {first}, {value}"))
-    child.counted_loop(stmt, ends[0], ends[1], child.loop_metadata(stmt))
+    begin, end = (Var(name, dtype) for name in ("begin", "end"))
+    for var in (begin, end):
+        child.values[var] = child.convert(f"%{var.name}", INT64, dtype)
+        child.intervals.known[var] = (0, child.intervals.of(stmt.extent)[1])
+    chunk = stmt.with_(min=stmt.min + begin, extent=end - begin, kind=ForKind.SERIAL)
+    if (vectors := child.short_rows(chunk)) is not None:
+        child.statement(vectors)
+        return
+    ends = [child.visit(var) for var in (begin, end)]
+    if first != "0":
+        ends = [out.op(f"add nsw {kind} {first}, {value}") for value in ends]
+    child.counted_loop(stmt, *ends, child.loop_metadata(stmt))

@@ -7,6 +7,7 @@ Every function gives a status: 0 where it ran to its end, else why it stopped (`
 from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.codegen.between_places import between_places
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.gpu import no_assertions
 from tvmagic.codegen.masks import with_plain_mask
@@ -14,6 +15,8 @@ from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.odd_vectors import parts_of
 from tvmagic.codegen.parallel import emit_parallel
 from tvmagic.codegen.scattered import SCATTERS
+from tvmagic.codegen.shared_loads import share_loads
+from tvmagic.codegen.short_rows import short_rows_as_vectors
 from tvmagic.codegen.size_counts import allocated_bytes
 from tvmagic.codegen.tail_versions import tail_versions
 from tvmagic.codegen.types import llvm_type, place_type
@@ -140,6 +143,7 @@ class FunctionEmitter(MemoryEmitter):
         self.captured: list[tuple[str, str]] = []
         self.heap: list[str] = []
         self.worker = "0" if parent is None else "%worker"
+        self.rests: set[For] = set()  # loops with the iterations that fill no vector of `short_rows`
         if parent is not None:
             self.intervals.known.update(parent.intervals.known)
             self.intervals.given.extend(parent.intervals.given)
@@ -273,6 +277,8 @@ class FunctionEmitter(MemoryEmitter):
             for part, value in zip(parts, values):
                 self.store_value(part.buffer, part.indices, value, None)
             return
+        if stmt.value.dtype.lane_code > 1 and self.mask is None and not self.context.check_bounds:
+            stmt = stmt.with_(value=share_loads([stmt.value])[0])
         value = self.visit(_on_bytes(stmt) if self.any_order else stmt.value)
         lanes = stmt.value.dtype.lane_code // stmt.buffer.dtype.lane_code
         predicate = self._lane_mask(stmt.predicate, lanes)
@@ -330,6 +336,10 @@ class FunctionEmitter(MemoryEmitter):
             if stmt in self.context.elements:
                 self.context.elements.add(parts.body)
             return parts
+        if (vectors := self.short_rows(stmt)) is not None:
+            return vectors
+        if (stretches := self._stretches(stmt)) is not None:
+            return stretches
         if self.context.family.has_threads and not self.context.check_bounds and stmt not in self.context.elements:
             versions = tail_versions(stmt, self.context.target.machine.masks, self.intervals.fits)
             if versions is not None:
@@ -344,6 +354,33 @@ class FunctionEmitter(MemoryEmitter):
         end = extent if first == "0" else self.out.op(f"add nsw {kind} {first}, {extent}")
         self.counted_loop(stmt, first, end, self.loop_metadata(stmt))
         return None
+
+    def short_rows(self, stmt: For) -> Stmt | None:
+        """A serial loop that writes a few neighbours in each iteration, by vectors; None for others."""
+        context = self.context
+        if stmt.kind is not ForKind.SERIAL or context.family.launches or context.check_bounds or context.target.has_sve:
+            return None
+        if stmt in self.rests or self.any_order or context.work.written > _LARGEST_WRITTEN:
+            return None
+        made = short_rows_as_vectors(stmt, context.target.machine, self._apart)
+        if made is None:
+            return None
+        if not isinstance(made[1].extent, IntImm):
+            self.rests.add(made[1])  # of a known number of iterations the rest is tried with shorter vectors
+        context.elements.add(made[1])
+        return SeqStmt(list(made))
+
+    def _stretches(self, stmt: For) -> Stmt | None:
+        """A loop in which something changes at known places, as loops between them; None for others."""
+        context = self.context
+        if context.family.launches or context.check_bounds or stmt in context.elements or self.any_order:
+            return None
+        return between_places(stmt) if context.work.written <= _LARGEST_WRITTEN else None
+
+    def _apart(self, a: Var, b: Var) -> bool:
+        """Whether two pointers are known to be to different memory, none of which is volatile."""
+        groups, volatile = self.scopes.group_of, self.context.volatile
+        return a in groups and b in groups and groups[a] != groups[b] and not volatile & {a, b}
 
     def define_loop_var(self, stmt: For, name: str) -> None:
         """Let the loop variable of `stmt` be the value called `name`."""

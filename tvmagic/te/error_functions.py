@@ -38,7 +38,8 @@ _MONOTONE = (
     "sinh", "asin", "acos", "atan", "asinh", "acosh", "atanh",
 )  # fmt: skip
 _OF_LIBRARY = frozenset({"sinh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "cosh", "tan", "atan2", "hypot"})
-_IN_FLOAT64 = frozenset({"exp", "exp2", "sigmoid", "log", "rsqrt"})  # those of our own; the others are the C library's
+# those of our own on every CPU that are as good; others are the C library's, or the device's
+_IN_FLOAT64 = frozenset({"exp", "exp2", "sigmoid", "log", "rsqrt"})
 _UPWARD = frozenset({"log", "log2", "log10", "log1p", "rsqrt", "acosh"})  # defined from some number on
 _STEPS = frozenset({"floor", "ceil", "trunc", "round", "nearbyint"})
 

@@ -23,6 +23,7 @@ from tvmagic.tune.instant import (
     parts,
     rows,
     scans,
+    short,
     stencil,
     turned,
 )
@@ -131,6 +132,7 @@ class _Attempt:
             join_tiles(self.sch, block, self.notes)
         self._each(self._inline)
         self._each(self._few)
+        self._each(self._short)
         self._each(self._factors)
         self._join()
         self._each(self._contract)
@@ -179,6 +181,12 @@ class _Attempt:
             self.handled.add(info.name)
             self.finished.add(info.name)
             few.apply(self.sch, info, self.machine, self.notes)
+
+    def _short(self, info: BlockInfo) -> None:
+        if info.name not in self.handled and short.is_short(info, self.machine):
+            self.handled.add(info.name)
+            self.finished.add(info.name)
+            short.apply(self.sch, info, self.machine, self.notes)
 
     def _factors(self, info: BlockInfo) -> None:
         factors.compute_factors(self.sch, info, self.notes)

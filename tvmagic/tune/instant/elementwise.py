@@ -28,6 +28,7 @@ _COSTLY = {
     "tir.erf",
     "tir.sin",
     "tir.cos",
+    "tir.tan",
     "tir.call_pure_extern",
 }
 

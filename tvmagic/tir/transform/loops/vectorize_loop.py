@@ -461,6 +461,25 @@ def lane_by_lane(loop: For) -> set[Stmt]:
     return decider.scalar
 
 
+class _Whole(_Vectorizer):
+    """Notes whether a statement keeps its scalar form."""
+
+    def __init__(self, loop: For) -> None:
+        super().__init__(loop, False)
+        self.scalar = False
+
+    def scalarize(self, stmt: Stmt, need: _NeedsScalar) -> Stmt:
+        self.scalar = True
+        return stmt
+
+
+def at_once(loop: For) -> Stmt | None:
+    """The body of a loop from 0 to a constant for all its iterations at once; None if a part of it keeps its scalar form."""
+    vectorizer = _Whole(loop)
+    body = vectorizer.visit(loop.body)
+    return None if vectorizer.scalar else body
+
+
 class _LoopVectorizer(StmtMutator):
     """Finds the vectorized loops, outermost first.
 

@@ -1,0 +1,162 @@
+"""Loops in which something changes at a few known places, as a loop for each stretch between them.
+
+    for j in range(100):                       Y[0] = X[0] + X[1]
+        Y[j] = X[max(j - 1, 0)] + X[j + 1]     for j in range(1, 100):
+                                                   Y[j] = X[j - 1] + X[j + 1]
+
+Indices that are clamped to an array or wrap around it, and conditions on the loop, are the same in all iterations of a stretch, so
+that LLVM makes vectors of the long one: of the loop as it is it makes none, or gathers and masks.
+"""
+
+from __future__ import annotations
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Allocate,
+    BinaryOp,
+    Call,
+    CmpOp,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    Max,
+    Min,
+    Mutator,
+    PrimExpr,
+    Range,
+    Select,
+    SeqStmt,
+    Stmt,
+    Var,
+    While,
+    handles,
+)
+from tvmagic.ir.query import contains, is_call, linear_terms, nodes_of
+
+__all__ = ["between_places"]
+
+_MOST_PLACES = 4
+_LONG = 16  # iterations of a stretch that is worth the others
+_LARGEST = 300  # operations in the body of a loop: each stretch has them again
+# The differences of the operands at which the result of a comparison changes.
+_ENDS: dict[type, tuple[int, ...]] = {
+    LT: (0,),
+    GE: (0,),
+    LE: (1,),
+    GT: (1,),
+    EQ: (0, 1),
+    NE: (0, 1),
+    Max: (0,),
+    Min: (0,),
+}
+
+
+def between_places(loop: For) -> Stmt | None:
+    """The loops between the places; None if there are none, if they are many, or if the body has loops of its own."""
+    if loop.kind is not ForKind.SERIAL or not isinstance(loop.min, IntImm) or not isinstance(loop.extent, IntImm):
+        return None
+    first, end, var = loop.min.value, loop.min.value + loop.extent.value, loop.loop_var
+    if end - first < _LONG or contains(loop.body, For, While, Allocate):
+        return None
+    if len(nodes_of(loop.body, PrimExpr)) > _LARGEST:
+        return None
+    if len(nodes_of(loop.body, PrimExpr)) > _LARGEST:
+        return None
+    found = [node for node in nodes_of(loop.body, *_ENDS, FloorDiv, FloorMod) if not node.a.dtype.is_float]
+    places = sorted({p for node in found if uses_var(node, {var}) for p in _places(node, var, first, end)})
+    if not 0 < len(places) <= _MOST_PLACES:
+        return None
+    stretches = list(zip([first, *places], [*places, end]))
+    longest = max(stop - start for start, stop in stretches)
+    if longest < _LONG or 2 * longest < end - first:
+        return None
+    parts: list[Stmt] = []
+    for start, stop in stretches:
+        low, count = IntImm(var.dtype, start), IntImm(var.dtype, stop - start)
+        each = Var(var.name, var.dtype)
+        parts.append(
+            loop.with_(loop_var=each, min=low, extent=count, body=_Within(var, each, low, count).visit(loop.body))
+        )
+    return SeqStmt(parts)
+
+
+def _places(node: BinaryOp, var: Var, first: int, end: int) -> list[int]:
+    """The iterations from which on a node chooses, or divides, in another way than in the one before; more than
+    `_MOST_PLACES` if there are too many."""
+    if isinstance(node, (FloorDiv, FloorMod)):
+        if not isinstance(node.b, IntImm) or node.b.value <= 0:
+            return []
+        line = _line(node.a, var)
+        if line is None or line[0] != 1:
+            return []
+        by, offset = node.b.value, line[1]
+        start = -(-(first + offset + 1) // by) * by - offset
+        return list(range(start, end, by))[: _MOST_PLACES + 1]
+    line = _line(node.a - node.b, var)
+    if line is None:
+        return []
+    factor, offset = line
+    places = [least - offset if factor == 1 else offset - least + 1 for least in _ENDS[type(node)]]
+    return [place for place in places if first < place < end]
+
+
+def _line(expr: PrimExpr, var: Var) -> tuple[int, int] | None:
+    """The factor, 1 or -1, and the offset of a variable that an expression consists of; None if it is of another kind."""
+    if not isinstance(expr.dtype.bits, int) or not expr.dtype.is_int or expr.dtype.is_vector:
+        return None
+    terms, offset = linear_terms(Analyzer().canonical_simplify(expr))
+    if len(terms) != 1 or terms[0][0] is not var or abs(terms[0][1]) != 1:
+        return None
+    return terms[0][1], offset
+
+
+class _Within(Mutator):
+    """The body of a loop for a stretch of its iterations, in which what changes elsewhere is known."""
+
+    def __init__(self, old: Var, var: Var, first: IntImm, count: IntImm) -> None:
+        self.old, self.var, self.analyzer = old, var, Analyzer()
+        self.analyzer.bind(var, Range.from_min_extent(first, count))
+
+    @handles(Var)
+    def use(self, node: Var) -> PrimExpr:
+        return self.var if node is self.old else node
+
+    @handles(Max, Min, FloorDiv, FloorMod, CmpOp)
+    def changing(self, node: BinaryOp) -> PrimExpr:
+        node = self.visit_children(node)
+        if node.a.dtype.is_float or not uses_var(node, {self.var}):
+            return node
+        return self.analyzer.simplify(node)
+
+    @handles(Select)
+    def select(self, node: Select) -> PrimExpr:
+        condition = self.visit(node.condition)
+        if isinstance(condition, IntImm):
+            return self.visit(node.true_value if condition.value else node.false_value)
+        return self.visit_children(node)
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        if is_call(node, "tir.if_then_else"):
+            condition = self.analyzer.simplify(self.visit(node.args[0]))
+            if isinstance(condition, IntImm):
+                return self.visit(node.args[1] if condition.value else node.args[2])
+        return self.visit_children(node)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> Stmt:
+        condition = self.analyzer.simplify(self.visit(node.condition))
+        if not isinstance(condition, IntImm):
+            return self.visit_children(node)
+        chosen = node.then_case if condition.value else node.else_case
+        return SeqStmt([]) if chosen is None else self.visit(chosen)

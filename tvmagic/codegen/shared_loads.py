@@ -1,0 +1,86 @@
+"""Elements a few places apart that several vectors take turns in, loaded once.
+
+The real and the imaginary parts of complex numbers are two vectors of every second element: what is loaded for one of them has
+the elements of the other, too.
+"""
+
+from __future__ import annotations
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.ir import Buffer, BufferLoad, IntImm, Mutator, PrimExpr, Ramp, Shuffle, handles
+from tvmagic.ir.query import nodes_of
+
+__all__ = ["WIDEST_SHUFFLE", "contiguous", "offsets_of", "share_loads"]
+
+# A strided load becomes contiguous loads and shuffles up to this stride: what is loaded in vain costs less than a
+# load a lane.
+WIDEST_SHUFFLE = 4
+
+
+def share_loads(values: list[PrimExpr]) -> list[PrimExpr]:
+    """The values, with shuffles of the same contiguous vectors for loads that together take all elements of a stretch of memory."""
+    groups: dict[tuple[Buffer, int, int], list[BufferLoad]] = {}
+    for value in values:
+        for load in nodes_of(value, BufferLoad):
+            stride = _stride(load)
+            if stride is not None:
+                groups.setdefault((load.buffer, stride, load.dtype.lanes), []).append(load)
+    shared: dict[BufferLoad, PrimExpr] = {}
+    for (_, stride, lanes), loads in groups.items():
+        offsets = offsets_of(loads, stride)
+        if offsets is None:
+            continue
+        first = loads[offsets.index(min(offsets))]
+        ramp = first.indices[0]
+        assert isinstance(ramp, Ramp)
+        whole: list[PrimExpr] = [contiguous(first, ramp.base + part * lanes, lanes) for part in range(stride)]
+        for load, offset in zip(loads, offsets):
+            picks = [IntImm("int32", offset - min(offsets) + stride * lane) for lane in range(lanes)]
+            shared[load] = Shuffle(whole, picks)
+    if not shared:
+        return values
+    replaced = _Replaced(shared)
+    return [replaced.visit(value) for value in values]
+
+
+def _stride(load: BufferLoad) -> int | None:
+    """The stride of a load that is worth sharing; None for others."""
+    index = load.indices[0] if len(load.indices) == 1 and load.predicate is None else None
+    if not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or load.buffer.dtype.lane_code != 1:
+        return None
+    return index.stride.value if 2 <= index.stride.value <= WIDEST_SHUFFLE and load.dtype.is_vector else None
+
+
+def offsets_of(loads: list[BufferLoad], stride: int) -> list[int] | None:
+    """Where loads of every `stride`-th element begin, counted from the first of them, if they take every element of a stretch:
+    each begins less than `stride` behind it, and one at each of these places. None if not."""
+    analyzer, offsets = Analyzer(), list[int]()
+    first = loads[0].indices[0]
+    for load in loads:
+        index = load.indices[0]
+        if (
+            not isinstance(index, Ramp)
+            or not isinstance(first, Ramp)
+            or _stride(load) != stride
+            or load.buffer is not loads[0].buffer
+        ):
+            return None
+        offset = analyzer.canonical_simplify(index.base - first.base)
+        if not isinstance(offset, IntImm):
+            return None
+        offsets.append(offset.value)
+    return offsets if sorted(set(offsets)) == list(range(min(offsets), min(offsets) + stride)) else None
+
+
+def contiguous(load: BufferLoad, base: PrimExpr, lanes: int) -> BufferLoad:
+    """`lanes` elements from `base` on of what `load` takes elements of."""
+    return load.with_(indices=(Ramp(base, IntImm(base.dtype, 1), lanes),), dtype=load.buffer.dtype.with_lanes(lanes))
+
+
+class _Replaced(Mutator):
+    def __init__(self, instead: dict[BufferLoad, PrimExpr]) -> None:
+        self.instead = instead
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        return self.instead.get(node, node)

@@ -1,0 +1,409 @@
+"""Loops each of whose iterations writes a few neighbours, as vectors: colours of pixels, complex numbers, elements written twice.
+
+LLVM takes the stores of such a loop for scattered ones: it leaves the loop as it is, or scatters the lanes one by one. Here the
+values of each neighbour become a vector over many iterations, and the vectors are stored lane after lane of all of them:
+
+    for i in range(4096):                      for v in range(256):
+        Y[i * 2] = A[i]                            Y[v * 32:v * 32 + 32] = shuffle(A[v * 16:v * 16 + 16], B[v * 16:v * 16 + 16])
+        Y[i * 2 + 1] = B[i]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE, contiguous, offsets_of, share_loads
+from tvmagic.codegen.target import Machine
+from tvmagic.ir import (
+    BinaryOp,
+    Broadcast,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    DataType,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IntImm,
+    LetStmt,
+    Mutator,
+    PrimExpr,
+    Ramp,
+    Range,
+    Select,
+    SeqStmt,
+    Shuffle,
+    Stmt,
+    Var,
+    expr_deep_equal,
+    handles,
+    substitute,
+)
+from tvmagic.ir.deep import written_size
+from tvmagic.ir.functor import mutate_all
+from tvmagic.ir.ops import floordiv
+from tvmagic.ir.query import is_call, linear_terms, nodes_of
+from tvmagic.tir.transform.loops.lanes import same_lanes
+from tvmagic.tir.transform.loops.vectorize_loop import at_once
+
+__all__ = ["NEIGHBOURS", "short_rows_as_vectors"]
+
+NEIGHBOURS = range(2, 5)  # elements that an iteration writes
+_COUNTERS = (DataType("int32"), DataType("int64"))  # types of loops that may also count what several iterations write
+_FEWEST_LANES = 4  # of which a vector is worth its shuffles
+_MOST_WRITTEN = 64  # stores in an iteration once its loops are written out
+_MOST_STORES = 8  # to elements of their own, in an iteration
+_LARGEST = 400  # nodes of a store, once what is in variables and what was stored before is written where it is used
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The stores of an iteration, without loops and variables around them, for each value of `var` from `first` on."""
+
+    var: Var
+    first: PrimExpr
+    count: PrimExpr
+    stores: list[BufferStore]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The stores of one iteration to neighbours in memory, the first of them first."""
+
+    stores: list[BufferStore]
+
+
+def short_rows_as_vectors(loop: For, machine: Machine, apart: Callable[[Var, Var], bool]) -> tuple[For, For] | None:
+    """The loop over vectors, and the loop with the iterations that fill none; None if it is of another kind.
+
+    `apart`: whether two pointers are known to be to different memory.
+    """
+    rows = _written_out(loop)
+    if rows is None or not 0 < len(rows.stores) <= _MOST_STORES:
+        return None
+    loads = nodes_of(SeqStmt(rows.stores) if len(rows.stores) > 1 else rows.stores[0], BufferLoad)
+    written, loaded = {store.buffer.data for store in rows.stores}, {load.buffer.data for load in loads}
+    if not all(apart(a, b) for a in written for b in loaded | (written - {a})):
+        return None
+    if any(a.predicate is not None or a.buffer.dtype.lane_code != 1 for a in (*loads, *rows.stores)):
+        return None
+    grouped = _rows_of(rows)
+    if grouped is None:
+        return None
+    widest = max([a.buffer.dtype for a in (*loads, *rows.stores)], key=lambda dtype: dtype.bits)
+    lanes = machine.lanes(widest)
+    if isinstance(rows.count, IntImm):
+        lanes = min(lanes, 1 << max(rows.count.value, 1).bit_length() - 1)
+    if lanes < _FEWEST_LANES:
+        return None
+    return _in_vectors(loop, rows, grouped, lanes)
+
+
+# ---------------------------------------------------------------------------- what an iteration stores
+
+
+def _written_out(loop: For) -> _Rows | None:
+    """The stores of an iteration; of one store whose indices are divided by a small number, those of as many iterations."""
+    found = _stores_in(loop.body, {}) if loop.loop_var.dtype in _COUNTERS else None
+    if found is None:
+        return None
+    var, first, count = loop.loop_var, loop.min, loop.extent
+    folded = _Folded(var, first, count)
+    stores = _last_values([folded.visit(store) for store in found])
+    if stores is None:
+        return None
+    period = _period(stores, var) if len(stores) == 1 else 1
+    if period == 1:
+        return _Rows(var, first, count, stores)
+    if not all(isinstance(n, IntImm) and n.value % period == 0 for n in (first, count)):
+        return None
+    each = Var(var.name, var.dtype)
+    first, count = floordiv(first, period), floordiv(count, period)
+    folded = _Folded(each, first, count)
+    return _Rows(
+        each, first, count, [folded.visit(substitute(stores[0], {var: each * period + n})) for n in range(period)]
+    )
+
+
+def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | None:
+    """The stores that a body consists of, with loops of few iterations written out; None if it does something else."""
+    while isinstance(body, LetStmt):
+        value = substitute(body.value, known)
+        if written_size(value) > _LARGEST:
+            return None
+        known = {**known, body.var: value}
+        body = body.body
+    if isinstance(body, BufferStore):
+        store = substitute(body, known)
+        return [store] if written_size(store) <= _LARGEST else None
+    parts: list[list[BufferStore] | None] = []
+    if isinstance(body, SeqStmt) and len(body.seq) <= _MOST_WRITTEN:
+        parts = [_stores_in(part, known) for part in body.seq]
+    elif isinstance(body, For) and body.kind in (ForKind.SERIAL, ForKind.UNROLLED):
+        if not isinstance(body.extent, IntImm) or body.extent.value not in NEIGHBOURS:
+            return None
+        if body.loop_var.dtype not in _COUNTERS:
+            return None
+        parts = [_stores_in(body.body, {**known, body.loop_var: body.min + n}) for n in range(body.extent.value)]
+    if not parts or any(part is None for part in parts):
+        return None
+    stores = [store for part in parts if part is not None for store in part]
+    return stores if len(stores) <= _MOST_WRITTEN else None
+
+
+def _last_values(stores: list[BufferStore]) -> list[BufferStore] | None:
+    """The last store to each element, with the values that were stored before in place of loads of them, as in sums of few
+    terms; None if it is not known whether a load is of such an element, or if it is of another iteration's."""
+    kept: list[BufferStore] = []
+    analyzer = Analyzer()
+
+    def before(access: BufferLoad | BufferStore) -> BufferStore | None:
+        """The store to the element that is accessed, if there is one; raises `_Unknown` if that is not known."""
+        for store in kept:
+            if store.buffer.data is access.buffer.data:
+                if store.buffer.dtype != access.buffer.dtype or not len(store.indices) == len(access.indices) == 1:
+                    raise _Unknown
+                apart = analyzer.canonical_simplify(store.indices[0] - access.indices[0])
+                if not isinstance(apart, IntImm):
+                    raise _Unknown
+                if apart.value == 0:
+                    return store
+        return None
+
+    written = {store.buffer.data for store in stores}
+    if not any(load.buffer.data in written for store in stores for load in nodes_of(store, BufferLoad)):
+        return stores
+    try:
+        for store in stores:
+            made = _Forwarded(written, before).visit(store)
+            if written_size(made) > _LARGEST:
+                return None
+            old = before(made)
+            kept = [other for other in kept if other is not old] + [made]
+    except _Unknown:
+        return None
+    return kept
+
+
+class _Unknown(Exception):
+    """It is not known what a load reads."""
+
+
+class _Forwarded(Mutator):
+    """Puts the values that were stored in the place of loads of them."""
+
+    def __init__(self, written: set[Var], before: Callable[[BufferLoad], BufferStore | None]) -> None:
+        self.written, self.before = written, before
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> PrimExpr:
+        if node.buffer.data not in self.written:
+            return self.visit_children(node)
+        store = self.before(node)
+        if store is None or store.predicate is not None:
+            raise _Unknown
+        return store.value
+
+
+def _period(stores: list[BufferStore], var: Var) -> int:
+    """After how many iterations all quotients and remainders by constants have gone on by a whole number; 1 if there are
+    none, or if that is too many."""
+    divisors = [
+        node.b.value
+        for node in nodes_of(stores[0], FloorDiv, FloorMod)
+        if isinstance(node.b, IntImm) and uses_var(node.a, {var})
+    ]
+    period = math.lcm(1, *divisors)
+    return period if period in NEIGHBOURS else 1
+
+
+class _Folded(Mutator):
+    """Simplifies indices, and the conditions that are known then."""
+
+    def __init__(self, var: Var, first: PrimExpr, count: PrimExpr) -> None:
+        self.analyzer = Analyzer()
+        self.analyzer.bind(var, Range.from_min_extent(first, count))
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: BufferLoad | BufferStore) -> BufferLoad | BufferStore:
+        node = self.visit_children(node)
+        return node.with_(indices=mutate_all(self.analyzer.canonical_simplify, node.indices))
+
+    @handles(Select)
+    def select(self, node: Select) -> PrimExpr:
+        return self._chosen(node, node.condition, node.true_value, node.false_value)
+
+    @handles(Call)
+    def call(self, node: Call) -> PrimExpr:
+        return self._chosen(node, *node.args) if is_call(node, "tir.if_then_else") else self.visit_children(node)
+
+    def _chosen(self, node: PrimExpr, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> PrimExpr:
+        known = self.analyzer.simplify(condition)
+        if isinstance(known, IntImm):
+            return self.visit(then if known.value else other)
+        return self.visit_children(node)
+
+
+# ---------------------------------------------------------------------------- rows
+
+
+def _rows_of(rows: _Rows) -> list[_Row] | None:
+    """The stores by the memory that they write to, if those to each are neighbours and the next iteration goes on behind them;
+    None if not, or if each writes one element, of which LLVM makes vectors."""
+    by_memory: dict[Var, list[BufferStore]] = {}
+    for store in rows.stores:
+        by_memory.setdefault(store.buffer.data, []).append(store)
+    found = [_row(stores, rows.var) for stores in by_memory.values()]
+    if any(row is None for row in found) or all(len(stores) == 1 for stores in by_memory.values()):
+        return None
+    return [row for row in found if row is not None]
+
+
+def _row(stores: list[BufferStore], var: Var) -> _Row | None:
+    if any(len(store.indices) != 1 or store.value.dtype.lane_code != 1 for store in stores):
+        return None
+    first, analyzer = stores[0].indices[0], Analyzer()
+    places: dict[int, BufferStore] = {}
+    for store in stores:
+        place = analyzer.canonical_simplify(store.indices[0] - first)
+        if not isinstance(place, IntImm):
+            return None
+        places[place.value] = store
+    least = min(places)
+    if len(places) != len(stores) or sorted(places) != list(range(least, least + len(stores))):
+        return None
+    moving = [(term, factor) for term, factor in linear_terms(first)[0] if uses_var(term, {var})]
+    if [(term is var, factor) for term, factor in moving] != [(True, len(stores))]:
+        return None
+    return _Row([places[n] for n in sorted(places)])
+
+
+# ---------------------------------------------------------------------------- vectors
+
+
+def _in_vectors(loop: For, rows: _Rows, found: list[_Row], lanes: int) -> tuple[For, For] | None:
+    """The iterations in vectors of `lanes`, and those that are left."""
+    step = Var(f"{rows.var.name}.vector", rows.var.dtype)
+    lane = Var(f"{rows.var.name}.lane", rows.var.dtype)
+    begin = rows.first + step * lanes
+    flat = [store for row in found for store in row.stores]
+    made = [_vector(store, {rows.var: begin + lane}, lane, lanes) for store in flat]
+    values = [value for value in made if value is not None]
+    if len(values) < len(flat):
+        return None
+    vectors = dict(zip(flat, zip(values, share_loads(values))))
+    stores: list[Stmt] = []
+    for row in found:
+        base = substitute(row.stores[0].indices[0], {rows.var: begin})
+        stores += _side_by_side([vectors[store] for store in row.stores], row.stores[0], base, lanes)
+    whole = floordiv(rows.count, lanes)
+    each = 1 if rows.var is loop.loop_var else len(rows.stores)  # iterations of the loop for one of `rows`
+    done = whole * (lanes * each)
+    rest = loop.with_(min=loop.min + done, extent=loop.extent - done, kind=ForKind.SERIAL)
+    body = SeqStmt(stores) if len(stores) > 1 else stores[0]
+    return For(step, IntImm(step.dtype, 0), whole, ForKind.SERIAL, body, span=loop.span), rest
+
+
+def _vector(store: BufferStore, at: dict[Var, PrimExpr], lane: Var, lanes: int) -> PrimExpr | None:
+    """What a store writes in `lanes` iterations; None if elements are loaded that are far apart."""
+    plain = substitute(store, at).with_(indices=(lane,))
+    made = at_once(For(lane, IntImm(lane.dtype, 0), IntImm(lane.dtype, lanes), ForKind.VECTORIZED, plain))
+    if not isinstance(made, BufferStore) or not all(map(_together, nodes_of(made.value, BufferLoad))):
+        return None
+    return made.value
+
+
+def _together(load: BufferLoad) -> bool:
+    """Whether what is loaded is one element, or some that are at most a few places apart."""
+    if len(load.indices) != 1:
+        return False
+    index = load.indices[0]
+    if not index.dtype.is_vector:
+        return True
+    return (
+        isinstance(index, Ramp) and isinstance(index.stride, IntImm) and 1 <= abs(index.stride.value) <= WIDEST_SHUFFLE
+    )
+
+
+def _side_by_side(
+    vectors: list[tuple[PrimExpr, PrimExpr]], store: BufferStore, base: PrimExpr, lanes: int
+) -> list[Stmt]:
+    """The stores of the first lane of each vector, the second of each, and so on. Each comes in two forms: with loads of its own,
+    and with those that it shares with others."""
+    count, found = len(vectors), list[Stmt]()
+    alone, shared = [one for one, _ in vectors], [other for _, other in vectors]
+    for part in range(count):
+        places = range(part * lanes, (part + 1) * lanes)
+        value = _merged(alone, places)
+        if value is None:
+            value = _picked(shared, [place % count * lanes + place // count for place in places])
+        found.append(store.with_(value=value, indices=(Ramp(base + part * lanes, IntImm(base.dtype, 1), lanes),)))
+    return found
+
+
+def _picked(vectors: list[PrimExpr], lanes: list[int]) -> PrimExpr:
+    return Shuffle(vectors, [IntImm("int32", lane) for lane in lanes])
+
+
+def _merged(vectors: list[PrimExpr], places: range) -> PrimExpr | None:
+    """The lanes at `places` of vectors whose first lanes come first, then their second ones, and so on, computed side by side
+    as what they are computed from is side by side in memory; None if it is not, or if they are computed differently."""
+    first, count = vectors[0], len(vectors)
+    if any(type(v) is not type(first) or v.dtype != first.dtype for v in vectors):
+        return None
+    if all(expr_deep_equal(v, first) for v in vectors):
+        return first if first.dtype.is_scalar else _picked([first], [place // count for place in places])
+    if first.dtype.is_scalar:
+        return _picked(vectors, [place % count for place in places])
+    if isinstance(first, BufferLoad):
+        return _side_by_side_in_memory([v for v in vectors if isinstance(v, BufferLoad)], places)
+    if isinstance(first, Broadcast):
+        return _merged([v.value for v in vectors if isinstance(v, Broadcast)], places)
+    if isinstance(first, Call) and any(
+        v.op is not first.op or len(v.args) != len(first.args) for v in vectors if isinstance(v, Call)
+    ):
+        return None
+    if not isinstance(first, (BinaryOp, Cast, Select, Call)):
+        return None
+    return _computed(first, [_merged(list(parts), places) for parts in zip(*map(_operands, vectors))])
+
+
+def _operands(node: PrimExpr) -> tuple[PrimExpr, ...]:
+    if isinstance(node, Call):
+        return node.args
+    return tuple([getattr(node, name) for name in _OPERANDS.get(type(node), ("a", "b"))])
+
+
+_OPERANDS: dict[type, tuple[str, ...]] = {Cast: ("value",), Select: ("condition", "true_value", "false_value")}
+
+
+def _computed(node: PrimExpr, parts: list[PrimExpr | None]) -> PrimExpr | None:
+    """A node of other operands, which have as many lanes as its own."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    lanes = same_lanes(*known)
+    if isinstance(node, Call):
+        return node.with_(args=tuple(lanes))
+    return node.with_(**dict(zip(_OPERANDS.get(type(node), ("a", "b")), lanes)))
+
+
+def _side_by_side_in_memory(loads: list[BufferLoad], places: range) -> PrimExpr | None:
+    """The elements at `places` of loads that take turns in memory."""
+    count, lanes = len(loads), len(places)
+    offsets = offsets_of(loads, count)
+    if offsets is None:
+        return None
+    least = offsets.index(min(offsets))
+    ramp, order = loads[least].indices[0], [offset - offsets[least] for offset in offsets]
+    assert isinstance(ramp, Ramp)
+    if order == list(range(count)):
+        return contiguous(loads[least], ramp.base + places.start, lanes)
+    parts: list[PrimExpr] = [contiguous(loads[least], ramp.base + part * lanes, lanes) for part in range(count)]
+    return _picked(parts, [place // count * count + order[place % count] for place in places])
