@@ -13,6 +13,11 @@ from typing import Any
 
 import pytest
 
+# Threads of BLAS and OpenMP wait for more work in a loop, for 20 ms and more after each call: here, where most calls are
+# small, for nothing, and in the way of the other process. They sleep at once, in the processes that tests start, too.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 
 def _calls(run: Callable[[], Any]) -> int:
     counted = 0
@@ -65,7 +70,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.path.name.endswith(BROWSER_FILES))
+    """Then come searches for schedules: while one process waits for the browser, nobody waits for the other to measure."""
+    items.sort(key=lambda item: (not item.path.name.endswith(BROWSER_FILES), item.path.parent.name != "tune"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

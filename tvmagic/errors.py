@@ -108,7 +108,8 @@ def no_such_name(owner: object, name: str) -> AttributeError:
     """The error for a name that an object does not have; a name as it is in C++ gets its name here."""
     known = [n for n in dir(type(owner)) if not n.startswith("_")]
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-    near = f"did you mean `{words}`?" if words in known and words != name else did_you_mean(name, known)
+    begun = [n for n in known if f"{words}_".startswith(f"{n}_") and n != name]  # `create_size` of `CreateSizeVar`
+    near = f"did you mean `{max(begun, key=len)}`?" if begun else did_you_mean(name, known)
     return AttributeError(f"`{type(owner).__name__}` has no `{name}`" + (f"; {near}" if near else ""))
 
 

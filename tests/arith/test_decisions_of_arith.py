@@ -17,11 +17,13 @@ from tvmagic.arith.analyzer import BUDGET
 from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
 from tvmagic.arith.const_int_bound import ConstIntBoundAnalyzer
 from tvmagic.arith.corners import ENDS_OF
-from tvmagic.arith.int_set import neg_inf, pos_inf
+from tvmagic.arith.int_set import joined, neg_inf, pos_inf
 from tvmagic.arith.modular_set import ModularSetAnalyzer, _widens
 from tvmagic.arith.rewrite.compile import Rule, parse_rules
 from tvmagic.arith.rewrite.product_sum import compare_product_and_sum
-from tvmagic.arith.transitive import EQ, GT, LT, UNKNOWN, TransitiveComparisons
+from tvmagic.arith.rewrite.simplifier import observe_rules
+from tvmagic.arith.transitive import EQ, GE, GT, LE, LT, MAX_STEPS, UNKNOWN, TransitiveComparisons
+from tvmagic.arith.wrapping import leaves_type
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ops
 from tvmagic.ir.dtype import integer_limits
@@ -513,6 +515,57 @@ def test_products_with_large_numbers_may_leave_their_type(factor: int) -> None:
     for last in (LAST // factor, LAST // factor + 1):
         found = known(x=(0, last)).simplify((X * factor) // factor)
         assert (found is X) == (last * factor <= LAST), (last, found)
+
+
+@pytest.mark.parametrize("stride", [(1 << 20) - 1, 1 << 20, -(1 << 20), (1 << 30) + 1, -LAST])
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_ramps_of_large_strides_may_leave_their_type(stride: int, lanes: int) -> None:
+    """The last lane may be outside int32 where the first one is not; of a base at an end of its type nothing is known."""
+    reach, ramp = stride * (lanes - 1), ir.Ramp(X, ir.IntImm("int32", stride), lanes)
+    asked = abs(stride) >= 1 << 20
+    for base in (0, 5, LAST, -LAST - 1, LAST - reach, LAST - reach + 1, -LAST - 1 - reach, -LAST - 2 - reach):
+        outside = not -LAST - 1 <= base + reach <= LAST
+        is_known = -LAST <= base < LAST
+        assert leaves_type(ramp, lambda part, ends=(base, base): ends) == (asked and is_known and outside), base
+
+
+def test_proofs_are_not_shown_as_rules_of_the_program() -> None:
+    seen: list[str] = []
+    with observe_rules(lambda rule, before, after: seen.append(str(before))):
+        smaller = ir.Min(X, X + 1)
+        assert Analyzer().can_prove(ops.equal(smaller, X)) and not seen
+        assert Analyzer().simplify(smaller) is X and seen == [str(smaller)]
+
+
+def test_what_follows_from_either_side() -> None:
+    """A search that ends after `MAX_STEPS` from one side may find from the other what it did not."""
+    chains = TransitiveComparisons(lambda e: False)
+    middle, *others = (ir.Var(f"v{n}") for n in range(MAX_STEPS + 1))
+    for e in (X <= middle, middle <= Y, *(X <= other for other in others)):
+        chains.enter_constraint(e)
+    for n, other in enumerate(others):
+        chains.enter_constraint(other <= ir.Var(f"w{n}"))
+    assert chains.compare(X, Y) == UNKNOWN
+    assert chains.compare(X, Y, True) == LE and chains.compare(Y, X, True) == GE
+    assert chains.compare(X + 1, Y, True) == UNKNOWN and chains.compare(X, Y + 1, True) == LT
+
+
+def test_boxes_without_ends_are_joined_where_they_are_the_same() -> None:
+    none, zero = (neg_inf(), pos_inf()), ir.IntImm("int32", 0)
+    low, high = IntervalSet(0, 1), IntervalSet(2, 3)
+    for first, second, same in [
+        (none, none, True),
+        ((X + Y, pos_inf()), (Y + X, pos_inf()), True),
+        ((neg_inf(), X + Y), (neg_inf(), Y + X), True),
+        ((X, pos_inf()), (Y, pos_inf()), False),
+        ((zero, pos_inf()), (zero, ir.IntImm("int32", 5)), False),
+        ((neg_inf(), zero), (ir.IntImm("int32", -5), zero), False),
+    ]:
+        boxes = joined([[IntervalSet(*first), low], [IntervalSet(*second), high]], Analyzer())
+        assert [str(box[1]) for box in boxes] == (["IntervalSet[0, 3]"] if same else [str(high), str(low)]), (
+            first,
+            second,
+        )
 
 
 def test_quotients_of_data_by_what_may_be_zero_are_zero_there_too() -> None:

@@ -299,6 +299,43 @@ def test_two_stores_fill_one_output() -> None:
     np.testing.assert_array_equal(ascend.evaluate(graph, [data])[0], out)
 
 
+@pytest.mark.parametrize(
+    ("shape", "parts", "apart"),
+    [
+        ((10,), [(5, 0), (5, 5)], True),
+        ((10,), [(5, 0), (5, 4)], False),
+        ((10,), [(5, 4), (5, 0)], False),
+        ((10,), [(5, 5), (5, 5)], False),
+        ((4, 8), [((4, 3), 0), ((4, 5), 3)], True),  # columns beside one another
+        ((4, 8), [((4, 3), 0), ((4, 5), 2)], False),
+        ((4, 8), [((2, 8), 16), ((2, 8), 0)], True),  # rows
+        ((4, 8), [((2, 8), 8), ((2, 8), 0)], False),
+        ((4, 8), [((2, 8), 0), ((1, 3), 16), ((2, 8), 8)], False),
+        ((4, 8), [((2, 4), 6), ((1, 1), 0)], True),  # over the end of a row: no box
+        ((4, 8), [((2, 4), 6), ((1, 1), 6)], False),
+        (("n",), [("n", 0), ("n", 0)], False),
+        (("n",), [("n", 0), ("n", "n")], True),
+    ],
+)
+def test_stores_of_one_output_write_elements_of_their_own(shape: tuple, parts: list[tuple], apart: bool) -> None:
+    graph = AscGraph("parts")
+    n = graph.create_size("n")
+
+    def of(sizes: object) -> list:
+        return [n if s == "n" else s for s in (sizes if isinstance(sizes, tuple) else (sizes,))]
+
+    for number, size in enumerate(of(shape)):
+        graph.create_axis(f"z{number}", size)
+    x = ops.Data(graph, "x")
+    stores = [ops.Store(ops.Load(x, sizes=of(s)), offset=n if at == "n" else at) for s, at in parts]
+    ops.Output(stores, "out", sizes=[s * 2 if s is n else s for s in of(shape)])
+    if apart:
+        ascend.check_hint(graph)
+        return
+    with pytest.raises(AscendError, match=r"stores-apart.*write the same elements of `out.y`\n.*offset"):
+        ascend.check_hint(graph)
+
+
 def test_a_part_that_is_not_inside_is_refused() -> None:
     graph = new("outside", 10)
     ops.Output(ops.Store(ops.Load(ops.Data(graph, "x"), offset=3)), "y")

@@ -275,6 +275,8 @@ def test_arguments_that_fit_nothing(call, said: str) -> None:
 def test_names_as_in_cpp_are_told_by_their_names_here() -> None:
     with pytest.raises(AttributeError, match="did you mean `create_axis`"):
         AscGraph("g").CreateAxis("z0", 4)
+    with pytest.raises(AttributeError, match="did you mean `create_size`"):
+        AscGraph("g").CreateSizeVar("s0")
     with pytest.raises(AttributeError, match="did you mean `Relu`"):
         _ = ops.Relu6
     assert not hasattr(AscGraph("g"), "nothing_like_it")

@@ -128,6 +128,95 @@ def test_what_the_text_leaves_out() -> None:
     assert isinstance(inner.body.value.b.indices[0], FloorDiv)
 
 
+WHOLE = dict.fromkeys("ABC", ((8,), "int32"))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("(A[i0] / C[i0])", lambda a, c: np.trunc(a / c)),
+        ("(A[i0] % C[i0])", np.fmod),
+        ("floordiv(A[i0], C[i0])", np.floor_divide),
+        ("floormod(A[i0], C[i0])", np.mod),
+        ("((A[i0] / 2) % 3)", lambda a, c: np.fmod(np.trunc(a / 2), 3)),
+        ("((i0 - 3) / 2)", lambda a, c: np.array([-1, -1, 0, 0, 0, 1, 1, 2])),
+        ("floordiv((i0 - 3), 2)", lambda a, c: (np.arange(8) - 3) // 2),
+        ("((i0 + 3) % 3)", lambda a, c: (np.arange(8) + 3) % 3),
+        ("(let x = A[i0] in (x / 2))", lambda a, c: np.trunc(a / 2)),
+        ("(let x = (i0 * 3) in (x / 2))", lambda a, c: np.arange(8) * 3 // 2),
+    ],
+)
+def test_whole_numbers_are_divided_as_in_c(value: str, expected) -> None:
+    text = block(f"B[i0] = {value}")
+    same(text, buffers=WHOLE)
+    a, c = np.array([-7, -6, -1, 0, 1, 5, 6, 7], "int32"), np.array([2, -4, 3, -2, -3, 5, 4, -2], "int32")
+    function, b = from_cinn(text, WHOLE, params=["A", "C", "B"]), np.zeros(8, "int32")
+    tvmagic.build(function)(a, c, b)
+    np.testing.assert_array_equal(b, expected(a, c))
+
+
+def test_quotients_that_round_down_say_so_if_a_number_may_be_negative() -> None:
+    a, c = te.placeholder((8,), "int32", name="A"), te.placeholder((8,), "uint8", name="C")
+    for value, printed in (
+        (lambda i: a[i] // 2, "floordiv(A[i0], 2)"),
+        (lambda i: tir.truncdiv(a[i], 2), "(A[i0] / 2)"),
+        (lambda i: a[i] % 2, "floormod(A[i0], 2)"),
+        (lambda i: (i - 1) // 2, "floordiv((i0 - 1), 2)"),
+        (lambda i: (7 - i) // 2, "((7 - i0) / 2)"),
+        (lambda i: c[i] // tir.const(2, "uint8"), "(C[i0] / (uint8_t)2)"),
+        (lambda i: tir.max(a[i], 0) // 2, "(cinn_max(A[i0], 0) / 2)"),
+        (lambda i: c[i].astype("int32") // 2, "(int32(C[i0]) / 2)"),
+    ):
+        b = te.compute((8,), value, name="B")
+        text = cinn_text(cinn.lower([a, c, b]))
+        assert f"B[i0] = {printed}\n" in text
+        assert cinn_text(from_cinn(text, {"A": ((8,), "int32"), "C": ((8,), "uint8")})) == text
+
+
+CONCATENATED = "B[i0] = select((i0 < 3), X[i0], select((i0 >= 6), Y[(i0 - 6)], Z[(i0 - 3)]))"
+
+
+@pytest.mark.parametrize(
+    ("lines", "extent", "shapes"),
+    [
+        ([CONCATENATED], 8, {"X": [3], "Y": [2], "Z": [3]}),
+        (["B[i0] = select(((i0 >= 1) and (i0 < 7)), X[(i0 - 1)], 0.0f)"], 8, {"X": [6]}),
+        (["B[i0] = select(!((i0 < 1) or (i0 >= 7)), X[(i0 - 1)], 0.0f)"], 8, {"X": [6]}),
+        (["if (((i0 % 2) == 0)) {", "  B[i0] = X[(i0 / 2)]", "} else {", "  B[i0] = 0.0f", "}"], 8, {"X": [4], "B": [8]}),
+        (["if ((3 >= i0)) {", "  B[i0] = X[(i0 + 1)]", "} else {", "  B[i0] = Y[(7 - i0)]", "}"], 8, {"X": [5], "Y": [4], "B": [8]}),
+        (["if ((i0 == 3)) {", "  B[i0] = X[(2 * i0)]", "}"], 8, {"X": [7], "B": [8]}),
+        (["B[i0] = (select((i0 < 3), X[i0], 0.0f) + X[(i0 - 1)])"], 8, {"X": [7]}),
+        (["B[i0] = select((i0 < 3), X[(2 * i0)], 0.0f)"], 8, {"X": [5]}),
+        (["B[i0] = select((A[i0] < 3.0f), X[i0], 0.0f)"], 8, {"X": [8]}),
+        (["B[i0] = select((i0 < n), X[i0], 0.0f)"], 8, {"X": [8]}),
+    ],
+)  # fmt: skip
+def test_conditions_say_how_far_tensors_are_read(lines: list[str], extent: int, shapes: dict[str, list[int]]) -> None:
+    function = from_cinn(block(*lines, extent=str(extent)))
+    found = {b.name: [int(n) for n in b.shape] for b in function.buffer_map.values()}
+    assert {name: found[name] for name in shapes} == shapes
+
+
+def test_conditions_say_how_far_tensors_of_open_sizes_are_read() -> None:
+    function = from_cinn(block("B[i0] = select((i0 < n), X[i0], Y[(i0 - n)])", extent="(n + m)"))
+    assert [str(b.shape) for b in function.buffer_map.values()] == ["(n,)", "(m,)", "(n + m,)"]
+
+
+def test_a_split_that_leaves_a_rest_does_not_make_what_it_reads_longer() -> None:
+    text = """
+        serial for (i, 0, 6) {
+          ScheduleBlock(B__reduce_init) { i0 = axis.bind(i)
+            B__reduce_init[i0] = 0.0f }
+          serial for (k0, 0, 7) { ScheduleBlock(B) { i0, i1 = axis.bind(i, k0)
+            B[i0] = (B[i0] + X[i0, i1]) } } }"""
+    schedule = cinn.IRSchedule(text)
+    schedule.split("B", 1, [3, -1])
+    schedule.rfactor(schedule.get_loops("B")[1], 1)
+    function = from_cinn(str(schedule))
+    assert "X[i0, ((3 * i1) + i2)]" in str(schedule)
+    assert [int(n) for n in function.buffer_map[function.params[0]].shape] == [6, 7]
+
+
 def test_buffers_and_parameters_that_are_given() -> None:
     a = decl_buffer((100,), "float64", "A")
     function = from_cinn(block("B[i0] = (A[i0] + 1.0f)"), {"A": a}, params=["B", "A"], name="plus")

@@ -5,6 +5,7 @@ Nothing of the package reads the text here, so that a mistake of the reader and 
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from typing import Any
@@ -66,6 +67,19 @@ def _python(text: str) -> str:
     return "\n".join(lines)
 
 
+class _AsInC(ast.NodeTransformer):
+    """Divides as C does, whose quotients of whole numbers are rounded towards zero."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        name = {ast.Div: "quotient", ast.Mod: "remainder"}.get(type(node.op))
+        self.generic_visit(node)
+        return node if name is None else ast.Call(ast.Name(name, ast.Load()), [node.left, node.right], [])
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return a / b if isinstance(a + b, np.floating) else (a - np.fmod(a, b)) // b
+
+
 def _steps(first: Any, end: Any) -> list[np.int32]:
     return [np.int32(n) for n in range(int(first), int(end))]
 
@@ -78,6 +92,8 @@ def _names() -> dict[str, Any]:
     return found | {
         "np": np,
         "steps": _steps,
+        "quotient": _quotient,
+        "remainder": np.fmod,
         "select": lambda condition, a, b: a if condition else b,
         "cinn_min": np.minimum,
         "cinn_max": np.maximum,
@@ -98,4 +114,5 @@ def run(text: str, arrays: dict[str, np.ndarray]) -> None:
     for name, indices in re.findall(r"\b([TR]\d+)(?:__reduce_init)?\[([^\[\]]*)\] = ", text):
         tensors.setdefault(name, np.zeros((8,) * len(indices.split(",")), dtype))
     with np.errstate(all="ignore"):
-        exec(compile(_python(text), "the text", "exec"), {**_names(), **tensors})
+        program = ast.fix_missing_locations(_AsInC().visit(ast.parse(_python(text))))
+        exec(compile(program, "the text", "exec"), {**_names(), **tensors})

@@ -6,7 +6,8 @@ import pytest
 from handmade import matmul, module
 
 from tvmagic import codegen, tir
-from tvmagic.codegen.debug import lines_of_assembly, lines_of_llvm
+from tvmagic.codegen.debug import DebugInfo, Lines, lines_of_assembly, lines_of_llvm
+from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.ir import Ramp, decl_buffer
 
 
@@ -80,6 +81,32 @@ def test_the_lines_of_an_assembly_text():
         "\tvaddps\t%ymm0, %ymm0, %ymm0": 8, "other:": 0, "\tretq": 0, "\t.text": 0, "\t.p2align\t4": 0, "\tnop": 0, ".data": 0, "_word:": 0, "\t.long\t7": 0,
     }  # fmt: skip
     assert found.of_line(7) == [5] and found.of_line(3) == [3] and found.of_line(99) == [] and found.source == "source"
+
+
+def test_an_assembly_text_begins_with_no_line() -> None:
+    found = lines_of_assembly("", "\tnop\n\t.loc\t1 3 0\n\tnop\n")
+    assert found.assembly == ("\tnop", "\tnop") and found.line_of == (0, 3)
+
+
+def test_what_is_not_in_the_text_has_the_line_before_it() -> None:
+    """The first instruction of a function has to have a line, or LLVM takes the function's."""
+    x = decl_buffer((8,), "float32", "X")
+    mod, absent = module(tir.BufferStore(x, 0.0, [0]), x), tir.Evaluate(1)
+    (function,) = mod.functions.values()
+    text = ModuleText("", "")
+    info = DebugInfo(text, Lines(mod))
+    head = "define void @f()"
+    out, bare = FunctionText(text, head + info.subprogram(function, "f")), FunctionText(text, head)
+    locations = []
+    for node in (absent, function.body, absent, absent, function.body):
+        for where in (out, bare):
+            info.at(where, node)
+        number = int(out.location.removeprefix(", !dbg !"))
+        locations.append(re.sub(r"!\d+", "SCOPE", text.metadata[number]))
+    line = info.lines.line_of(function.body)
+    assert line > 1 and bare.location == ""
+    assert locations == [f"!DILocation(line: {n}, column: 1, scope: SCOPE)" for n in (0, *[line] * 4)]
+    assert sum("DILocation" in node for node in text.metadata) == 2
 
 
 LLVM = """\

@@ -10,6 +10,7 @@ import pytest
 
 import tvmagic as tvm
 from tvmagic import tir
+from tvmagic.codegen.lane_masks import LaneMasks
 
 VALUES = np.arange(1, 17, dtype="float32").reshape(4, 4)
 
@@ -83,3 +84,42 @@ def test_memory_that_is_accessed_with_masks_keeps_its_elements() -> None:
     )  # fmt: skip
     rewritten = tir.transform.StorageRewrite()(tvm.IRModule({"f": plain}))["f"].body
     assert rewritten.dtype == "float32x4" and rewritten.body.node is rewritten.buffer_var
+
+
+class _Masks(LaneMasks):
+    """Masks as sets of lanes: `mask` names those of the numbers from 0 on, what is made of it is written with `|`."""
+
+    class out:
+        op = staticmethod(lambda text: f"({text})")
+
+    def __init__(self, lanes: int) -> None:
+        super().__init__()
+        self.mask, self.mask_lanes = "M", lanes
+        self.lane = lambda mask, dtype, n: f"{mask}{n}"
+        self.join = lambda bits, dtype: [bit.replace("or i1 ", "").replace(", ", "|") for bit in bits]
+
+    def mask_of(self, lanes: int) -> str:
+        return f"all {lanes}"
+
+
+@pytest.mark.parametrize(
+    ("mask", "first", "lanes", "picked"),
+    [
+        (4, 0, 2, ["M1", "false"]), (4, 2, 1, ["(M0|M3)"]), (4, 3, 2, ["false", "M2"]), (4, 5, 1, ["false"]), (4, 0, 5, ["M1", "false", "(M0|M3)", "false", "M2"]),
+        (2, 0, 2, "all 2"), (8, 0, 2, "all 2"), (1, 2, 1, "all 1"), (4, 0, -2, "all -2"), (-4, 0, 2, "all 2"),
+    ],
+)  # fmt: skip
+def test_lanes_of_which_vectors_are_picked(mask: int, first: int, lanes: int, picked: Any) -> None:
+    shuffle = tir.Shuffle([tir.Ramp(0, 1, 5)], [2, 0, 4, 2])
+    assert _Masks(mask).mask_of_picked(shuffle, first, lanes) == picked
+
+
+@pytest.mark.parametrize(
+    ("mask", "lanes", "each", "elements"),
+    [
+        (4, 4, 1, "all 4"), (4, 2, 2, ["(M0|M1)", "(M2|M3)"]), (4, 1, 4, ["(((M0|M1)|M2)|M3)"]), (4, 2, 1, "all 2"),
+        (4, 3, 2, "all 3"), (-8, -4, 2, "all -4"), (1, 2, 2, "all 2"),
+    ],
+)  # fmt: skip
+def test_elements_of_which_some_lane_is_on(mask: int, lanes: int, each: int, elements: Any) -> None:
+    assert _Masks(mask).mask_of_elements(lanes, each) == elements

@@ -86,6 +86,21 @@ def f(A: T.Buffer((12,), "float32")):
     assert parts_of(store) == [store]
 
 
+def test_scalars_are_the_same_in_all_parts() -> None:
+    text = """
+@T.prim_func
+def f(A: T.Buffer((4, 12), "float32"), B: T.Buffer((4, 7), "float32"), i: T.int32):
+    B[i, 0:7] = T.Select(i < 2, A[i, 0:7], T.Broadcast(A[i, i], 7))
+"""
+    (store,) = stores_of(from_source(text))
+    parts = parts_of(store)
+    assert [str(part.indices[1]) for part in parts] == ["T.Ramp(0, 1, 4)", "T.Ramp(4, 1, 2)", "6"]
+    assert str(parts[1].value) == "T.Select(i < 2, A[i, 4:6], T.Broadcast(A[i, i], 2))"
+    assert str(parts[2].value) == "T.Select(i < 2, A[i, 6], A[i, i])" and all(
+        p.indices[0] is store.indices[0] for p in parts
+    )
+
+
 def test_a_tile_of_three_vectors_is_summed_in_registers() -> None:
     """No vector of 48 lanes lives through the loop, which LLVM would keep as 48 numbers."""
     op = operator("odd", "A: float32[12, 20]\nB: float32[20, 96]\nC[i, j] += A[i, k] * B[k, j]")

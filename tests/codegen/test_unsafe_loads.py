@@ -147,6 +147,9 @@ READS = {
         "T.Ramp(i * 4 - 2, 1, 4)",
         lambda i, l: 4 * i - 2 + l,
     ),
+    "one by one": (
+        "T.Shuffle([A[i * 4 + 1], A[i * 4], A[i * 4 - 1], A[i * 4 - 2]], [3, 2, 1, 0])", "T.Ramp(i * 4 - 2, 1, 4)", lambda i, l: 4 * i - 2 + l
+    ),
     "pairs": ("P[T.Ramp(i * 2 - 1, 1, 2)]", "T.Ramp(i * 4 - 2, 1, 4)", lambda i, l: 4 * i - 2 + l),
     "pairs backwards": ("P[T.Ramp(i * 2, -1, 2)]", "T.Ramp(i * 4 + 1, -1, 4)", lambda i, l: 4 * i - 2 * (l // 2) + l % 2),
     "a whole element": ("Q[i - 1]", "T.Broadcast(i * 4 - 4, 4)", lambda i, l: 4 * i - 4 + l),

@@ -520,13 +520,13 @@ def test_threads_that_are_started_often_cost_time() -> None:
 # ---------------------------------------------------------------------------- any cell
 
 
-def explained_both(seed: int) -> None:
+def explained_both(seed: int, seconds: float) -> None:
     """A random cell's plain loops and its instant schedule are explained, and each call that is proposed runs."""
     text, size = random_cell(seed)
     op = operator(f"cell{seed}", text)
     cell, _ = auto_source(op, WIDE)
     for version in (op.version("plain"), schedule(op, cell.split("\n", 1)[1], "auto")):
-        found = explain(version, WIDE, size=size or 16, llvm=False, seconds=2)
+        found = explain(version, WIDE, size=size or 16, llvm=False, seconds=seconds)
         assert all(0 <= row.share <= 1.001 and 0 <= row.roof_share <= 1 for row in found.loops)
         json.dumps(found.to_json())
         for finding in [f for f in found.findings if f.call][:1]:
@@ -536,13 +536,13 @@ def explained_both(seed: int) -> None:
 # 42: a batched product whose store has fewer loops than axes; 144: a sum around a loop without iterations
 @pytest.mark.parametrize("seed", [0, 42, 144])
 def test_any_cell_is_explained(seed: int) -> None:
-    explained_both(seed)
+    explained_both(seed, 0.5)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [n for n in range(1, 400) if n not in (42, 144)])
 def test_many_cells_are_explained(seed: int) -> None:
-    explained_both(seed)
+    explained_both(seed, 2)
 
 
 def test_a_call_that_leaves_no_loop_is_not_said_to_take_no_time() -> None:

@@ -200,6 +200,29 @@ def test_places_of_special_values_are_those_of_numpy(name: str) -> None:
     np.testing.assert_array_equal(small(least), getattr(least, name)(1))
 
 
+def test_what_is_inside_is_computed_once() -> None:
+    op = operator(
+        "f", "X: float32[6, 10]\nW: float32[10, 4]\nY[i, j] = softmax(sum(X[i, k] * W[k, j], over=k), over=j)"
+    )
+    assert op.to_prim_func().script().count("W[v_k, v_j]") == 2  # in its block's reads, and in the product
+    w = RNG.normal(size=(10, 4)).astype("float32")
+    np.testing.assert_allclose(op(X, w), softmax(X @ w, 1), rtol=2e-5, atol=1e-6)
+    deep = "X[i, j]"
+    for _ in range(8):
+        deep = f"softmax({deep}, over=j)"
+    assert operator("f", f"X: float32[6, 10]\nY[i, j] = {deep}").to_prim_func().script().count("T.block(") == 26
+
+
+def test_a_recurrence_may_be_read_at_places_that_it_computed() -> None:
+    op = operator("f", "T: int32[5]\nS: uint8[7]\nQ[i] = T[S[i]] if i < 1 else T[(Q[i - 1] + int32(S[i])) % 5]")
+    table, steps = np.array([3, 0, 4, 1, 2], "int32"), np.array([2, 0, 1, 4, 3, 3, 0], "uint8")
+    expected = [table[steps[0]]]
+    for step in steps[1:]:
+        expected.append(table[(expected[-1] + step) % 5])
+    np.testing.assert_array_equal(op(table, steps), expected)
+    np.testing.assert_array_equal(op.reference(table, steps), expected)
+
+
 def test_softmax_does_not_overflow() -> None:
     op = operator("f", "X: float32[2, 3]\nY[i, j] = softmax(X[i, j], over=j)")
     np.testing.assert_allclose(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,6 +50,39 @@ def test_elementwise_broadcast_and_constants() -> None:
     x, b = array(4, 6, dtype="float64"), array(6, dtype="float64")
     s = np.array(3.0)
     np.testing.assert_allclose(op(x, b, s), (x + b) * 3.0 / 0.1 + 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "value, numpy",
+    [
+        ("X[i] / sqrt(3.0)", lambda x, i: x / np.sqrt(3)),
+        ("X[i] * cos(2 * pi * i / 7) + 0.1 * i", lambda x, i: x * np.cos(2 * np.pi * i / 7) + 0.1 * i),
+        ("X[i] * (0.1 if i < 4 else 0.7)", lambda x, i: x * np.where(i < 4, 0.1, 0.7)),
+        ("where(X[i] > 0, 0.1, 2) + erf(0.5)", lambda x, i: np.where(x > 0, 0.1, 2) + 0.5204998778130465),
+        ("max(0.1 * i, 0.3) + X[i] ** 0.5 if X[i] > 0 else pow(0.1, 3)", lambda x, i: np.where(x > 0, np.maximum(0.1 * i, 0.3) + np.sqrt(abs(x)), 0.1**3)),
+    ],
+)  # fmt: skip
+def test_fractions_beside_whole_numbers_are_float64_where_the_statement_has_it(value: str, numpy: Any) -> None:
+    op = operator("f", f"X: float64[9]\nY[i] = {value}")
+    x, i = array(9, dtype="float64"), np.arange(9)
+    np.testing.assert_allclose(op(x), numpy(x, i), rtol=1e-13)
+    np.testing.assert_allclose(op.reference(x), numpy(x, i), rtol=1e-13)
+
+
+def test_a_declared_float64_is_computed_in_it() -> None:
+    op = operator("f", "X: int32[9]\nY: float64[9]\nZ: float64[9]\nY[i] = X[i] * 0.1\nZ[i] = 0.1")
+    y, z = op(np.arange(9, dtype="int32"))
+    np.testing.assert_array_equal(y, np.arange(9) * 0.1)
+    np.testing.assert_array_equal(z, np.full(9, 0.1))
+
+
+def test_functions_of_numbers_take_the_type_of_what_they_meet() -> None:
+    op = operator(
+        "f", "X: float16[4]\nN: int64[4]\nY[i] = X[i] / sqrt(4.0) + exp(0)\nM[i] = N[i] + popcount(255) - abs(-3)"
+    )
+    y, m = op(np.ones(4, "float16"), np.ones(4, "int64"))
+    assert y.dtype == "float16" and (y == 1.5).all()
+    assert m.dtype == "int64" and (m == 6).all()
 
 
 def test_a_softmax_with_reductions_inside_expressions() -> None:

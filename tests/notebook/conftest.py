@@ -184,6 +184,23 @@ def page(browser: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
+def jupyters_files(browser: Any) -> Iterator[Any]:
+    """The context of all pages of Jupyter, so that its scripts are fetched and compiled once."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def tab(jupyters_files: Any) -> Iterator[Any]:
+    """A fresh page for an address of Jupyter."""
+    fresh = jupyters_files.new_page()
+    fresh.set_default_timeout(30_000)
+    yield fresh
+    fresh.close()
+
+
+@pytest.fixture(scope="session")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The script of axe-core, from its npm package."""
     cached = ROOT / ".cache" / "axe-core" / "package" / "axe.min.js"

@@ -749,17 +749,16 @@ def outermost(page: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def lab_page(lab: Any, browser: Any) -> Any:
+def lab_page(lab: Any, jupyters_files: Any) -> Any:
     """A page with JupyterLab in which a notebook with all that is live has run; several tests go on in it."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    page = context.new_page()
+    page = jupyters_files.new_page()
     page.set_default_timeout(30_000)
     notebook(lab.folder, "one.ipynb", DEFINE, TENSOR, SCHEDULE, PLAYED, "%graph dense -k access -s Z", ALIVE)
     run_all(page, lab.url("lab/tree/one.ipynb"))
     page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
     shutil.copy(lab.folder / "one.ipynb", lab.folder / "saved.ipynb")
     yield page
-    context.close()
+    page.close()
 
 
 def test_the_playground_and_the_player_are_alive_in_jupyterlab(lab_page: Any, screenshot: Any) -> None:
@@ -957,23 +956,23 @@ def test_everything_in_jupyterlab_also_after_the_kernel_has_stopped(lab: Any, la
     assert "Following" in stepper.locator(".tm-follow").inner_text()
 
 
-def test_it_steps_in_notebook_7(classic: Any, page: Any, axe: str, screenshot: Any) -> None:
+def test_it_steps_in_notebook_7(classic: Any, tab: Any, axe: str, screenshot: Any) -> None:
     notebook(classic.folder, "two.ipynb", DEFINE, TENSOR, SCHEDULE, ALIVE)
-    stepper = run_all(page, classic.url("notebooks/two.ipynb"))
-    completed_and_explained(page, screenshot, "notebook7")
+    stepper = run_all(tab, classic.url("notebooks/two.ipynb"))
+    completed_and_explained(tab, screenshot, "notebook7")
     stepper.scroll_into_view_if_needed()
     stepper.get_by_role("button", name="Next").click()
     assert current(stepper).startswith("y.compute_at")
-    page.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowRight")
     assert current(stepper).startswith("z.vectorize")
-    screenshot(page, "notebook7")
+    screenshot(tab, "notebook7")
     for theme in ("Light", "Dark"):
-        page.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: 'JupyterLab {theme}'}})")
-        page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{str(theme == 'Light').lower()}'")
+        tab.evaluate(f"window.jupyterapp.commands.execute('apputils:change-theme', {{theme: 'JupyterLab {theme}'}})")
+        tab.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{str(theme == 'Light').lower()}'")
         for width in (900, 1600):
-            page.set_viewport_size({"width": width, "height": 1000})
-            assert violations(page, axe, ".jp-OutputArea-output .tvmagic") == [], f"{theme}, {width}"
-            screenshot(page, f"notebook7_{theme}_{width}".lower())
+            tab.set_viewport_size({"width": width, "height": 1000})
+            assert violations(tab, axe, ".jp-OutputArea-output .tvmagic") == [], f"{theme}, {width}"
+            screenshot(tab, f"notebook7_{theme}_{width}".lower())
 
 
 @pytest.fixture(scope="module")
@@ -1036,10 +1035,10 @@ def reopened(server: Any, saved: Any, page: Any, app: str, trusted: bool, fragme
 
 @pytest.mark.parametrize("app", APPS)
 def test_a_saved_notebook_is_live_without_a_kernel(
-    classic: Any, saved: Any, page: Any, app: str, screenshot: Any
+    classic: Any, saved: Any, tab: Any, app: str, screenshot: Any
 ) -> None:
     """Neither has settings for widgets; in both the stepper, the playground and the player are there."""
-    root = reopened(classic, saved, page, app, trusted=True, fragment="#step=2&line=7")
+    root = reopened(classic, saved, tab, app, trusted=True, fragment="#step=2&line=7")
     stepper = root.locator(".tm-stepper").first
     stepper.wait_for()
     assert current(stepper).startswith("y.compute_at"), "the step that the address names"
@@ -1053,16 +1052,16 @@ def test_a_saved_notebook_is_live_without_a_kernel(
     player = root.locator(".tm-player:not(.tm-playground)")
     player.get_by_role("button", name="One access on").click()
     assert player.locator(".tm-status").inner_text().startswith("1 of")
-    assert page.get_by_text("Error displaying widget").count() == 0
-    screenshot(page, f"saved_{app.partition('/')[0]}")
+    assert tab.get_by_text("Error displaying widget").count() == 0
+    screenshot(tab, f"saved_{app.partition('/')[0]}")
 
 
 @pytest.mark.parametrize("app", APPS)
 def test_a_foreign_notebook_shows_the_static_page(
-    classic: Any, saved: Any, page: Any, app: str, screenshot: Any
+    classic: Any, saved: Any, tab: Any, app: str, screenshot: Any
 ) -> None:
     """A notebook that is not trusted loses scripts and style sheets; what is left is readable."""
-    root = reopened(classic, saved, page, app, trusted=False)
+    root = reopened(classic, saved, tab, app, trusted=False)
     steps = root.locator("details.tm-step")
     steps.nth(20).wait_for(state="attached")
     assert root.locator(".tm-stepper").count() == 0
@@ -1071,9 +1070,9 @@ def test_a_foreign_notebook_shows_the_static_page(
     assert "-         for i, j in T.grid(128, 64):" in rows
     tint = step.locator(".tm-added").first.evaluate("e => getComputedStyle(e).backgroundColor")
     assert tint.startswith("rgba(46, 160, 67"), "new lines are seen without the style sheet"
-    assert page.get_by_text("Error displaying widget").count() == 0
+    assert tab.get_by_text("Error displaying widget").count() == 0
     step.scroll_into_view_if_needed()
-    screenshot(page, f"foreign_{app.partition('/')[0]}")
+    screenshot(tab, f"foreign_{app.partition('/')[0]}")
 
 
 def test_nbconvert_writes_a_live_page(saved: Any, page: Any, tmp_path: Path, screenshot: Any) -> None:

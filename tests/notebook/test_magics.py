@@ -16,6 +16,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.notebook.arguments import PARSERS, Arguments
 from tvmagic.notebook.magics import MAGICS
 from tvmagic.operators import Operator
+from tvmagic.tune import finish
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -682,6 +683,7 @@ def test_tune_shows_the_versions_and_the_trials_and_a_second_session_finds_them(
     loaded: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TVMAGIC_TUNED", str(tmp_path / "tuned.jsonl"))
+    monkeypatch.setattr(finish, "_TURN", 0.02)
     shown = loaded.run_line_magic("tune", "dense --trials 2 --seconds 60 --seed 2 --name fast")
     op = loaded.user_ns["dense"]
     assert set(op.versions) == {"tiled", "fast"}

@@ -47,11 +47,19 @@ def test_an_index_is_what_its_operators_give(index: str, expected: list[int]) ->
 
 
 @pytest.mark.parametrize(
-    ("index", "expected"), [("A[i] + i", [0, 1, 2]), ("5 + A[i] * i", [5, 5, 5]), ("T.popcount(i) + i", [0, 1, 2])]
+    ("index", "expected"),
+    [
+        ("A[i] + i", [0, 1, 2]),
+        ("5 + A[i] * i", [5, 5, 5]),
+        ("T.popcount(i) + i", [0, 1, 2]),
+        ("A[i:i + 2] + T.Ramp(i, 1, 2)", [0, 1, 1, 2, 2, 3]),
+        ("T.Ramp(i, 1, 2) + A[i:i + 2]", [0, 1, 1, 2, 2, 3]),
+    ],
 )
 def test_what_is_not_known_of_an_index_counts_as_0(index: str, expected: list[int]) -> None:
     """Values of arrays and of functions, whose arguments count as accesses."""
-    assert stored(f"for i in range(3):\n    B[{index}] = 1") == expected
+    value = "T.Broadcast(1, 2)" if "Ramp" in index else "1"
+    assert stored(f"for i in range(3):\n    B[{index}] = {value}") == expected
 
 
 A0, A1, A2, B0, B1 = ("A", 0, False), ("A", 1, False), ("A", 2, False), ("B", 0, True), ("B", 1, True)
@@ -130,6 +138,18 @@ def test_reads_name_what_is_computed_of_them() -> None:
     ]  # fmt: skip
     assert found.statements == [("B[i] = A[i + 1]", ("i",))] and found.complete
     assert found.shapes == {"A": [64], "B": [64]} and found.axes == {"A": ["i + 1"], "B": ["i"]}
+
+
+def test_what_a_condition_reads_is_of_no_statement() -> None:
+    found = trace_all(
+        body("for i in range(2):\n    if A[i] == 0:\n        B[i] = 1\n    if A[i] == 0:\n        B[i] = 2"), ["A", "B"]
+    )
+    assert [(a.tensor, a.statement, a.loops) for a in found.events[:4]] == [
+        ("A", -1, ()),
+        ("B", 0, (0,)),
+        ("A", -1, ()),
+        ("B", 1, (0,)),
+    ]
 
 
 def test_the_limit_cuts_the_touches_off() -> None:

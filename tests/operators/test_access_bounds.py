@@ -99,6 +99,31 @@ def test_random_indices_are_inside_so_that_a_gather_can_be_checked_and_measured(
     assert any("X[I[i], T.Cast" in n and "check_bounds = False" in n for n in bench(op, seconds=0.001).notes)
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Q[i] = T[0, S[i]] if i < 1 else T[Q[i - 1], S[i]]",
+        "Q[i] = int32(T[0, S[i]])\nR[i] = T[Q[i], 0]",
+        "Q[i] = T[1, 2] if S[i] > 0 else T[2, 1]\nR[i] = T[where(S[i] > 1, Q[i], 0), 0]\nP[i] = T[R[i], 1] + T[Q[i], 1]",
+    ],
+)
+def test_random_elements_that_become_indices_in_a_later_stage_are_inside(lines: str) -> None:
+    op = operator("f", f"T: uint8[4, 6]\nS: uint8[9]\n{lines}")
+    assert op.check().ok
+    assert op.random_inputs()[0].max() < 4
+
+
+def test_an_index_computed_from_random_numbers_is_said_to_be() -> None:
+    op = operator("f", "T: int32[4]\nS: int32[9]\nQ[i] = T[S[i] * S[i]]")
+    with pytest.raises(TVMagicError, match="outside dimension 0 of `T`") as caught:
+        op.check()
+    assert caught.value.hint is not None and "compare `f(T, S)` with `f.reference(T, S)`" in caught.value.hint
+    op = operator("f", "T: int32[4]\nQ[i] = T[i] if i % 2 == 0 else T[i + 1]")
+    with pytest.raises(TVMagicError, match="outside dimension 0 of `T`") as caught:
+        op.check()
+    assert caught.value.hint is None  # no input leads there
+
+
 def test_checks_can_be_left_out() -> None:
     op = operator("f", OUTSIDE["data"])
     x, i = op.random_inputs()

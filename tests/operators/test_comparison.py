@@ -142,7 +142,7 @@ def test_faults_beyond_the_bound_are_found(text: str, share: float, fault: Calla
 
 def test_faults_of_16_bit_sums_show_on_coarse_inputs() -> None:
     """On other inputs the bound of 512 terms of float16 allows whatever the sum can be."""
-    op = operator("f", MATMUL.format("float16", 512))
+    op = operator("f", "X: float16[80, 512]\nW: float16[512, 80]\nY[i, j] += X[i, k] * W[k, j]")
     assert shares(op, tail_missing, False) == (0, 0, 40) and shares(op, tail_missing, True) == (40, 0, 0)
     assert shares(op, two_swapped, True)[0] >= 38
 

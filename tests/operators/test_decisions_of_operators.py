@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvmagic import te
+from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Span
 from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS
+from tvmagic.notation.recurrence import _Table
 from tvmagic.notation.source import Source, excerpt, find_source, known_sources
-from tvmagic.notation.suggestions import dtype_hint
+from tvmagic.notation.statements import _converted
+from tvmagic.notation.suggestions import _constant, dtype_hint, meant_function
+from tvmagic.notation.syntax import _is_tensor, declaration
 from tvmagic.operators import Operator, operator, peaks
 from tvmagic.operators import arrays as arrays_of
 from tvmagic.operators.arrays import (
@@ -34,8 +37,13 @@ from tvmagic.operators.cell import _check_nesting, parse
 from tvmagic.operators.comparison import CheckResult, compare, worse
 from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.knobs import Knobs
+from tvmagic.operators.measure import work_of
+from tvmagic.operators.numpy_code import windows
+from tvmagic.operators.numpy_stages import chosen
+from tvmagic.operators.quick_call import _sizes
 from tvmagic.operators.quiet import _waits
 from tvmagic.operators.scheduling import schedule
+from tvmagic.script import from_source
 from tvmagic.te.error_bound import Approximate
 from tvmagic.te.error_reference import Evaluation
 
@@ -117,6 +125,8 @@ def test_the_worse_of_two_checks() -> None:
         found = worse(one, other)
         assert not found.ok and found.units == 2 and found.wrong == 1 and sorted(found.notes) == ["first", "second"]
     assert worse(good, good) == good
+    alike = compare([np.array([1.25])], Evaluation([approximate([1.0], [1.0])], []), ["A"])
+    assert worse(good, alike).place == "Z[0]" and worse(alike, good).place == "A[0]"  # of equal ones the first
     several = compare([np.array([1.25]), np.array([1.5])], [approximate([1.0], [1.0])] * 2, ["A", "B"])
     assert several.place == "B[0]" and several.elements == 2
 
@@ -262,6 +272,233 @@ def test_places_in_a_cell() -> None:
         assert excerpt(Span("places of a cell", line, 1, line, 2)) == ""
     assert excerpt(None) == "" and excerpt(Span("none", 1, 1, 1, 2)) == ""
     assert source.span(ast.Module([], [])) == Span("places of a cell", 1, 1, 1, 1)
+    first = Source("c", "X = 1")
+    assert first.span(first.parse().body[0]) == Span("c", 1, 1, 1, 6)
+
+
+def test_a_cell_without_a_tensor_is_refused_at_its_first_line() -> None:
+    error = refused(lambda: operator("f", "count = 3"))
+    assert "the cell of `f` defines no tensor that is computed" in str(error)
+    assert error.span is not None and error.span[1:] == (1, 1, 1, len("%%tensor f") + 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "text"),
+    [
+        ("3", "int8", "int8(3)"), ("3", "float16", "float16(3)"), ("2.5", "int8", "2.5"), ("2.5", "float16", "float16(2.5)"),
+        ("-(2 + 1)", "uint8", "uint8(-(2 + 1))"), ("2 * 1.5", "int64", "2 * 1.5"), ("2 * 1.5", "bfloat16", "bfloat16(2 * 1.5)"),
+    ],
+)  # fmt: skip
+def test_numbers_of_a_declared_type(value: str, dtype: str, text: str) -> None:
+    assert ast.unparse(_converted(ast.parse(value, mode="eval").body, dtype)) == text
+
+
+@pytest.mark.parametrize(
+    ("index", "fixed"), [("X[()]", False), ("X[0]", True), ("X[0, 1]", True), ("X[0, i]", False), ("X[i]", False)]
+)
+def test_places_that_are_numbers_alone(index: str, fixed: bool) -> None:
+    node = ast.parse(index, mode="eval").body
+    assert isinstance(node, ast.Subscript) and _constant(node.slice) == fixed
+
+
+@pytest.mark.parametrize(
+    ("target", "own", "is_tensor"),
+    [
+        ("Y[i]", (), True), ("T[i]", (), True), ("T[0]", ("T",), True), ("L[i]", (), True), ("L[i, j]", (), True), ("L[0]", (), False),
+        ("L[i]", ("L",), False), ("Y[0]", ("Y",), False), ("Y.x[i]", (), False),
+    ],
+)  # fmt: skip
+def test_which_elements_are_those_of_tensors(target: str, own: tuple[str, ...], is_tensor: bool) -> None:
+    """`Y` is no name outside the cell, `T` a tensor there and `L` a list; `own` are the names that the cell has given a value."""
+    node = ast.parse(target, mode="eval").body
+    assert isinstance(node, ast.Subscript)
+    assert _is_tensor(node, {"T": te.placeholder((4,), name="T"), "L": [1]}, own) == is_tensor
+
+
+def test_sizes_of_outputs_are_those_of_arrays() -> None:
+    assert _sizes((4, (1, 0), (0, 1)), [np.zeros((2, 3)), np.zeros(5)]) == [4, 5, 3]
+
+
+def test_a_group_that_uses_more_than_it_may_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {
+        "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:   3 kB\n",
+        "/sys/fs/cgroup/memory.max": "5000",
+        "/sys/fs/cgroup/memory.current": "3000",
+    }
+
+    def read(path: pathlib.Path, **_: Any) -> str:
+        if str(path) in said:
+            return said[str(path)]
+        raise OSError
+
+    monkeypatch.setattr(arrays_of.Path, "read_text", read)
+    assert arrays_of._free_memory() == 2000
+    said["/sys/fs/cgroup/memory.max"] = "max"
+    assert arrays_of._free_memory() == 3072
+    said["/sys/fs/cgroup/memory.max"] = "2000"
+    assert arrays_of._free_memory() == 0
+    said.clear()
+    assert arrays_of._free_memory() is None
+
+
+@pytest.mark.parametrize(
+    ("index", "hint"),
+    [
+        ("-i", "`7 - i` goes backwards"), ("-1 - i", "`7 - i` goes backwards"), ("1 - i", ""), ("2 - i", ""),
+    ],
+)  # fmt: skip
+def test_indices_that_count_from_the_end(index: str, hint: str) -> None:
+    def declare() -> Any:
+        return operator("f", f"X: float32[8]\nY[i] = X[{index}]")
+
+    assert hint in (refused(declare).hint or "") if hint else declare()
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("max(X[i, k])", "`max(X[i, k], over=k)`"), ("max(k, X[i, k])", "`max(X[i, k], over=k)`"), ("X[i, k] * 2", "write `+=` to sum over it, "),
+        ("X[i, k] + max(i, 1)", "write `+=` to sum over it, "), ("argmax(X[i, k] + k, over=i)", "`argmax(X[i, k] + k, over=(i, k))`"),
+    ],
+)  # fmt: skip
+def test_what_reduces_over_an_index_of_the_right_side(value: str, hint: str) -> None:
+    error = refused(lambda: operator("f", f"X: float32[8, 4]\nY[i] = {value}"))
+    assert hint in (error.hint or ""), error.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("float32", "tensor"),
+        ("float", "tensor"),
+        ("float32[4]", "tensor"),
+        ("[4]", "tensor"),
+        ("range(4)", "range"),
+        ("number", None),
+        ("4", None),
+        ("size(4)", None),
+    ],
+)
+def test_what_annotations_declare(text: str, kind: str | None) -> None:
+    assert declaration(ast.parse(text, mode="eval").body) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("def f():\n  Y[0] = 1", "f"),
+        ("def f():\n  return 1\nY[0] = 1", None),
+        ("def f():\n  return X[0]", None),
+        ("def f():\n  pass\ndef g():\n  for i in X: Z[i] = 1", "g"),
+    ],
+)
+def test_functions_that_are_meant_as_cells(text: str, name: str | None) -> None:
+    function = meant_function(ast.parse(text).body)
+    assert (function.name if function else None) == name
+
+
+def test_values_that_are_multiplied_into_what_was_there() -> None:
+    op = operator("f", "X: float32[2, 3]\nY[i] = X[i, 0] + 1\nY[i] *= X[i, k]\nY[i] += X[i, k]")
+    x = np.arange(1, 7, dtype="float32").reshape(2, 3)
+    np.testing.assert_array_equal(op.reference(x), (x[:, 0] + 1) * x.prod(1) + x.sum(1))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "looked_at"),
+    [
+        (128, 128, True),
+        (129, 128, False),
+        (128, 129, False),
+        ("n", 8, False),
+        (8, "n", False),
+        ("n", "m", False),
+    ],
+)
+def test_whether_all_borders_of_a_table_are_looked_at(
+    rows: Any, columns: Any, looked_at: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: set[bool] = set()
+    real = _Table.step_read
+
+    def step_read(table: Any, at: Any) -> Any:
+        found.add(table.inside)
+        return real(table, at)
+
+    monkeypatch.setattr(_Table, "step_read", step_read)
+    operator(
+        "f",
+        f"X: float32[{rows}, {columns}]\nL[i, j] = X[i, j] if i == 0 or j == 0 else L[i - 1, j] + L[i, j - 1] + X[i, j]",
+    )
+    assert found == {looked_at}
+
+
+def test_an_access_in_an_earlier_statement_is_no_recurrence() -> None:
+    op = operator("f", "Y: float32[8]\nX: float32[8]\nZ[i] = Y[i] + 1\nY[i] = X[i] * 2")
+    assert not any("recurrence" in remark for remark in op.remarks)
+
+
+@pytest.mark.parametrize("dtypes", [("int32", "int8"), ("float32", "int32"), ("float16", "float64")])
+def test_the_widest_float_of_what_a_call_has_to_do(dtypes: tuple[str, str]) -> None:
+    op = operator("f", f"X: {dtypes[0]}[6]\nW: {dtypes[1]}[6]\nY[i] = W[i] if X[i] > 1 else W[i]")
+    work = work_of(op, op.random_inputs())
+    assert work.bits == max([int(d[5:]) for d in dtypes if d.startswith("float")], default=0)
+    assert work.bytes == sum(6 * np.dtype(d).itemsize for d in (*dtypes, dtypes[1]))
+
+
+def test_what_is_lowered_with_checks() -> None:
+    op = operator("f", "X: float32[4, 8]\nI: int32[4]\nY[i] = X[I[i], I[i]]")
+    assert [str(op.plain._lowered(checked)).count("T.checked_index(") for checked in (False, True)] == [0, 2]
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_the_place_of_the_best_is_either_of_the_two(last: int) -> None:
+    """argmax of pairs that have the place first, or the value first; of equal values the first wins."""
+
+    def combine(x: Any, y: Any) -> Any:
+        place, value = last, 1 - last
+        takes_x = tir.any(x[value] > y[value], tir.all(x[value] == y[value], x[place] < y[place]))
+        return tuple(tir.Select(takes_x, a, b) for a, b in zip(x, y))
+
+    a, k = te.placeholder((6, 5), name="A"), te.reduce_axis((0, 5), name="k")
+    start = (te.const(-1, "int32"), te.min_value("float32"))
+    best = te.comm_reducer(combine, lambda *dtypes: start if last == 0 else start[::-1])
+    both = te.compute((6,), lambda i: best((k, a[i, k]) if last == 0 else (a[i, k], k), axis=k), name="B")
+    found = chosen(both[0].op.body[0])
+    assert found is not None and (found.place, found.value) == (last, 1 - last)
+    assert (found.place_function, found.value_function) == ("np.argmax", "np.max")
+
+
+def test_windows_are_for_reading() -> None:
+    seen = windows(np.arange(12).reshape(3, 4), (1, 1), (2, 3), ((1, 0), (0, 1)))
+    assert seen.tolist() == [[5, 6, 7], [9, 10, 11]] and not seen.flags.writeable
+
+
+def test_a_declared_tensor_that_is_not_read_is_no_recurrence() -> None:
+    op = operator("f", "Y: float32[8]\nX: float32[8]\nY[i] = X[i] * 2")
+    assert op.remarks == [] and [t.name for t in op.inputs] == ["X"]
+
+
+def test_what_is_too_large_is_refused_before_it_is_built() -> None:
+    large = operator("large", "X: float32[65536, 65536]\nY[i, j] = X[i, j]")
+    with pytest.raises(TVMagicError, match="`X` of `large` has 4294967296 elements"):
+        large.plain.build("llvm -mtriple=aarch64-linux-gnu")
+
+
+def test_reductions_of_nothing_in_blocks_are_those_of_the_plain_loops() -> None:
+    op = operator("f", "X: float32[n]\nS[()] += X[k]")
+    halves = '@T.prim_func\ndef f(X: T.Buffer((1,), "float32"), Y: T.Buffer((1,), "float32")):\n    Y[0] = X[0]'
+    function = Operator.from_prim_func("g", from_source(halves))
+    te_version, tir_version = schedule(op, "s[S].unroll(s[S].op.reduce_axis[0])"), schedule(op, "sch.get_loops('S')")
+    empty, full = [np.zeros(0), np.zeros(3)], [np.zeros(1), np.zeros(3)]
+    for version, apart in ((op.plain, False), (te_version, False), (tir_version, True), (function.plain, False)):
+        assert version._reduces_nothing(empty) == apart and not version._reduces_nothing(full)
+
+
+def test_quick_calls_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    op = operator("f", "X: float32[4]\nY[i] = X[i] + 1")
+    for _ in range(2):
+        op.plain(np.zeros(4, "float32"))
+    assert capsys.readouterr() == ("", "")
 
 
 def test_where_measurements_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -295,6 +295,15 @@ def test_mistakes_of_schedule_cells(cell: str, message: str, place: Any) -> None
         assert error.span is not None and (error.span.line, error.span.column, error.span.end_column) == place
 
 
+def test_the_loops_inside_a_step_of_a_recurrence_are_those_of_the_stage_that_computes_it() -> None:
+    op = operator("f", "X: float32[9, 5]\nR[t, i] = X[t, i] if t < 1 else R[t - 1, i] + X[t, i]")
+    error = refused(lambda: schedule(op, "t, i = s[R].axis"))
+    assert "`s[R].axis` has 1 entry (R.idx), 2 names are given" in error.message
+    assert error.hint is not None and error.hint.endswith("`s[R_update].axis`")
+    made = schedule(op, "t, i = s[R_update].axis\ns[R_update].unroll(i)")
+    np.testing.assert_array_equal(made(np.ones((9, 5), "float32"))[:, 0], np.arange(1, 10))
+
+
 @pytest.mark.parametrize(
     ("cell", "loop"),
     [
@@ -455,6 +464,8 @@ def test_which_stores_reach_all_elements() -> None:
         "for i in range(8):\n    if X[i] > T.float32(0):\n        Y[i] = X[i]": True,
         "for i in range(8):\n    Y[X[0].astype('int32')] = X[i]": True,
         "for i in range(8):\n    Y[7 - i] = X[i]": False,
+        "for i, z in T.grid(8, 1):\n    Y[i] = X[i]": False,
+        "for i, z in T.grid(8, 0):\n    Y[i] = X[i]": True,
         "for i in range(8):\n    for j in range(i):\n        Y[i] = X[j]": True,
         "for i, j in T.grid(2, 8):\n    Y[j * i // 2] = X[j]": True,
     }

@@ -102,7 +102,7 @@ def needs_every_tool() -> None:
 
 def test_some_random_programs_of_threads() -> None:
     needs_every_tool()
-    seeds("threads", 0, 8, "--without", "ptx")
+    seeds("threads", 0, 5, "--without", "ptx")
 
 
 @pytest.mark.soak

@@ -111,10 +111,10 @@ def test_many_small_builds_do_not_grow_the_process():
 
     cache.set_cache_limit(0)
     ones = np.ones(16, "float32")
-    for k in range(80):
+    for k in range(60):
         built(k)(ones)
     before = resident()
-    for k in range(80, 280):
+    for k in range(60, 160):
         built(k)(ones)
     gc.collect()
-    assert resident() - before < 6 << 20  # it was 100 kB each
+    assert resident() - before < 4 << 20  # it was 100 kB each

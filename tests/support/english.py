@@ -40,6 +40,7 @@ INSTEAD = {
 }
 PATTERNS = {re.compile(words, re.IGNORECASE): instead for words, instead in INSTEAD.items()}
 AREAS = ("messages", "docstrings", "pages")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def texts(path: Path) -> Iterator[tuple[str, int, str]]:
@@ -49,16 +50,12 @@ def texts(path: Path) -> Iterator[tuple[str, int, str]]:
         for number, line in enumerate(source.splitlines(), 1):
             yield "pages", number, line
         return
-    tree = ast.parse(source)
-    documented = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(source)):  # what is around something comes before it
+        if isinstance(node, DOCUMENTED):
+            if node.body and isinstance(node.body[0], ast.Expr):
+                documented.add(id(node.body[0].value))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield "docstrings" if id(node) in documented else "messages", node.lineno, " ".join(node.value.split())
 
 

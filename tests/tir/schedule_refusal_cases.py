@@ -40,6 +40,7 @@ _SHARED = [
         "cache_index('root', 'global')", "compute_at('root', L('C')[0])", "reverse_compute_at('root', L('B')[0])",
         "compute_inline('root')", "reverse_compute_inline('root')", "decompose_reduction('root', L('C')[0])",
         "pad_einsum('root', [])", "decompose_padding('root', L('C')[0])",
+        "reorder_block_iter_var('root', [])", "transform_block_layout('root', lambda: ())",
     ),
     *_for_all(
         "signed_root", "the root block cannot be scheduled", "block root",

@@ -9,10 +9,12 @@ import pytest
 
 from tvmagic import ir, tir
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.script import from_source
 from tvmagic.script import tir as T
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.primitives.partition import _part
 from tvmagic.tir.schedule.primitives.rolling import _roll_of
+from tvmagic.tir.schedule.primitives.sampling import _iter_type
 
 I = ir.Var("i")
 
@@ -77,3 +79,72 @@ def test_a_name_that_no_block_has_is_answered_with_those_that_there_are() -> Non
     with pytest.raises(ScheduleError) as refused:
         tir.Schedule(two_blocks).get_block("xyzzy")
     assert refused.value.hint == "the blocks are `first`, `second`"
+
+
+# ---------------------------------------------------------------------------- loops, variables and what blocks access
+
+UNIT = """
+from tvm.script import tir as T
+@T.prim_func
+def f(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32")):
+{loop}
+    with T.block("B"):
+        {var}
+        T.reads(A[0])
+        T.writes(B[0])
+        B[0] = A[0] + T.float32(1)
+"""
+
+
+def test_blocks_that_lose_all_loops_or_get_their_first() -> None:
+    with_loop = UNIT.format(loop="  for i in range(1):", var="v = T.axis.spatial(1, i)")
+    without = UNIT.format(loop="  with T.block('root'):", var="pass")
+    for text, index_map, loops in (
+        (with_loop, lambda i: (), 0),
+        (without, lambda: (0,), 1),
+        (with_loop, lambda i: (i, 0), 2),
+    ):
+        sch = tir.Schedule(from_source(text), debug_mask="all")
+        sch.transform_block_layout("B", index_map)
+        assert len(sch.get_loops("B")) == loops
+
+
+@pytest.mark.parametrize(
+    ("kinds", "kind"),
+    [
+        ("", ir.IterVar.DataPar),
+        ("S", ir.IterVar.DataPar),
+        ("SS", ir.IterVar.DataPar),
+        ("R", ir.IterVar.CommReduce),
+        ("SR", ir.IterVar.Opaque),
+        ("RS", ir.IterVar.Opaque),
+        ("O", ir.IterVar.Ordered),
+        ("SRO", ir.IterVar.Opaque),
+    ],
+)
+def test_what_a_loop_counts_in_the_blocks_below(kinds: str, kind: int) -> None:
+    names = {"S": "spatial", "R": "reduce", "O": "scan"}
+    blocks = "".join(
+        f"        with T.block('{n}'):\n            v = T.axis.{names[k]}(8, i)\n            T.reads()\n            T.writes()\n            T.evaluate(v)\n"
+        for n, k in enumerate(kinds)
+    )
+    text = f"from tvm.script import tir as T\n@T.prim_func\ndef f():\n    for i in range(8):\n{blocks}        with T.block('last'):\n            T.evaluate(0)\n"
+    sch = tir.Schedule(from_source(text))
+    assert _iter_type(sch.state, sch.get_sref(sch.get_loops("last")[0])) == kind
+
+
+def test_an_initial_value_at_another_index_is_another_access() -> None:
+    text = """
+from tvm.script import tir as T
+@T.prim_func
+def f(A: T.Buffer((1, 8), "float32"), C: T.Buffer((1,), "float32")):
+    for i, k in T.grid(1, 8):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[{index}] = T.float32(0)
+            C[vi] = C[vi] + A[vi, vk]
+"""
+    tir.Schedule(from_source(text.format(index="vi"))).reindex("C", ("write", 0))
+    with pytest.raises(ScheduleError, match="buffer `C` is accessed at different indices in block `C`"):
+        tir.Schedule(from_source(text.format(index="0"))).reindex("C", ("write", 0))

@@ -173,11 +173,11 @@ def run_schedules(seeds: range) -> None:
 
 
 def test_random_loops() -> None:
-    run_loops(range(30))
+    run_loops(range(20))
 
 
 def test_random_schedules() -> None:
-    run_schedules(range(20))
+    run_schedules(range(12))
 
 
 @pytest.mark.soak

@@ -135,6 +135,17 @@ def test_blocks_that_no_instruction_takes() -> None:
     sch = scheduled()
     sch.blockize(sch.get_loops("D")[3])
     assert get_auto_tensorize_mapping_info(sch, sch.get_block("D_o"), dot) is None
+    head, update = DOT.split("                C[vi, vj] = ")
+    descriptions = [
+        f"{head}                T.evaluate(0)\n",  # stores nothing
+        f"{head}                C[vi, vj] = T.int32(0)\n",  # loads nothing
+        f"{head}                C[vi, vj] = {update.replace('B[', 'A[')}",  # one buffer less
+        DOT.split("            with T.block(")[0] + "            T.evaluate(0)\n",  # no block
+    ]
+    sch = scheduled()
+    for text in descriptions:
+        description = parse(text.format(m=4, n=8, k=16))
+        assert get_auto_tensorize_mapping_info(sch, sch.get_block("D"), description) is None, text
 
 
 def loops(**extents: int) -> list[For]:

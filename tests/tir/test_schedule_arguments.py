@@ -130,6 +130,16 @@ def test_blocks_and_loops_are_shown_by_their_names() -> None:
     assert str(sch.split(j, [None, 4])[0]) == "LoopRV(j_0)"
 
 
+def test_sizes_are_kept_as_the_expressions_they_stand_for() -> None:
+    sch = chain()
+    sch.split(sch.get_loops("B")[0], [True, None])
+    assert sch.trace.as_json()[0][-1][:2] == ["Split", ["l1", 1, None]]
+    with pytest.raises(TVMagicError, match="^`r` is not a number in this schedule$"):
+        sch.split(sch.get_loops("C")[0], [te.reduce_axis((0, 8), "r"), None])
+    with pytest.raises(TVMagicError, match="`compute_at` takes a loop as `loop`, not NoneType"):
+        sch.compute_at("B", None)
+
+
 def test_a_function_is_no_annotation() -> None:
     with pytest.raises(TypeError, match="a function cannot be the annotation `x`"):
         chain().annotate("B", "x", len)

@@ -210,6 +210,11 @@ OWN_ROWS = ["    B[threadIdx_x] = s[k * 16 + threadIdx_x]", "    s[k * 16 + thre
             ["for k in range(4):", "s[k * 16 + threadIdx_x] = A[k]", "sync", READ_NEXT],
         ),
         ([WRITE_OWN, 'T.tvm_storage_sync("shared")', READ_NEXT], [WRITE_OWN, "sync", READ_NEXT]),
+        # one of other memory does not do
+        (
+            [WRITE_OWN, 'T.tvm_storage_sync("warp")', READ_NEXT],
+            [WRITE_OWN, 'T.tvm_storage_sync("warp")', "sync", READ_NEXT],
+        ),
         (
             [WRITE_OWN, "with T.LetStmt(s[15 - threadIdx_x]) as x:", "    B[threadIdx_x] = x"],
             [WRITE_OWN, "sync", "x: T.float32 = s[15 - threadIdx_x]", "B[threadIdx_x] = x"],

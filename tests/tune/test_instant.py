@@ -44,6 +44,7 @@ CELLS = {
     "three operands": "A: float32[48, 20]\nB: float32[20, 30]\nD: float32[30, 32]\nC[i, l] += A[i, j] * B[j, k] * D[k, l]",
     "weights of the sum": "A: float32[48, 20]\nB: float32[20, 64]\nD: float32[20]\nC[i, j] += A[i, k] * B[k, j] * D[k]",
     "weights of the sum, sizes that fit no tile": "A: float32[50, 20]\nB: float32[45, 20]\nD: float32[20]\nC[i, j] += A[i, k] * B[j, k] * D[k]",
+    "an operand of two products": "X: float32[4, 16]\nU: float32[4, 16]\nW: float32[16, 5]\nH[i, j] += X[i, k] * W[k, j]\nG[i, j] += U[i, k] * W[k, j]",
     "a mask of rows": "A: float32[50, 20]\nB: float32[20, 45]\nM: bool[50, 20]\nC[i, j] += A[i, k] * B[k, j] if M[i, k] else 0",
     "a mask of columns": "A: float32[48, 20]\nB: float32[20, 64]\nM: bool[20, 64]\nC[i, j] += A[i, k] * B[k, j] if M[k, j] else 0",
     "a mask of sums": "A: float32[48, 20]\nB: float32[20, 64]\nM: bool[48, 64]\nC[i, j] += A[i, k] * B[k, j] if M[i, j] else 0",
@@ -154,7 +155,9 @@ def test_the_random_cells_are_of_every_kind() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["matmul", "softmax", "blur", "depthwise", "transpose", "symbolic rows"])
+@pytest.mark.parametrize(
+    "name", ["matmul", "softmax", "blur", "depthwise", "transpose", "symbolic rows", "an operand of two products"]
+)
 def test_the_cell_makes_the_same_schedule(name: str) -> None:
     op = operator("f", CELLS[name])
     instant = decide(op)
@@ -653,7 +656,8 @@ SCANS = {
     "products are made before they are summed": ("X: float32[90, 100]\nY[i, k] = cumsum(X[i, k] * 0.5, over=k)", "s[Y_terms].compute_at(s[Y], Y_0)"),
     "one scan": ("X: float32[99]\nY[i] = cumprod(X[i], over=i)", "in plain loops\ns[Y_terms].compute_inline()"),
     "a sum of a sum": ("X: float32[9, 30, 4]\nA[i, k] += X[i, k, r]\nY[i, k] = cumsum(A[i, k], over=k)\nZ[i] += Y[i, k]", "compute_at(s[Y], Y_0)"),
-    "not read element by element": ("X: float32[9, 30]\nY[i, k] = softmax(cumsum(X[i, k], over=k), over=k)", "in plain loops\n"),
+    "of a scan along the other axis": ("X: int32[9, 30]\nY[i, k] = cumsum(cumsum(X[i, k], over=k), over=i)", "s[Y_terms_1_cumsum].compute_at(s[Y_terms], Y_terms__0)"),
+    "not read element by element": ("X: float32[9, 30]\nY[i, k] = softmax(cumsum(X[i, k], over=k), over=k) + cummax(X[i, k], over=k)", "in plain loops\n"),
 }  # fmt: skip
 
 

@@ -119,13 +119,7 @@ def domain_touched(
     touches.visit(stmt)
     if not any(touches.axes):
         return ()
-    return tuple(_range_of(union(sets)) for sets in touches.axes)
-
-
-def _range_of(touched: IntSet) -> Range | None:
-    if not (touched.has_lower_bound() and touched.has_upper_bound()):
-        return None
-    return touched.cover_range(Range(0, 0))
+    return tuple(union(sets).as_range() for sets in touches.axes)
 
 
 DomainTouched = domain_touched

@@ -234,13 +234,18 @@ class IntSet(Identified):
 
     # ------------------------------------------------------------------ conversions
 
-    def cover_range(self, max_range: Range) -> Range:
-        """The range of the set's elements, or `max_range` if the set has no end on a side."""
+    def as_range(self) -> Range | None:
+        """The range of the set's elements; None if the set has no end on a side."""
         if not (self.has_lower_bound() and self.has_upper_bound()):
-            return max_range
+            return None
         low, high = self.min(), self.max()
         simplify = new_analyzer().simplify
         return Range.from_min_extent(simplify(low), simplify(high + 1 - low))
+
+    def cover_range(self, max_range: Range) -> Range:
+        """The range of the set's elements, or `max_range` if the set has no end on a side."""
+        range_ = self.as_range()
+        return max_range if range_ is None else range_
 
     def match_range(self, range_: Range) -> bool:
         """Whether the set can be proved to hold just the integers of `range_`."""
@@ -400,8 +405,6 @@ def _as_one_box(a: list[IntSet], b: list[IntSet], analyzer: Analyzer) -> list[In
 
 
 def _same_ends(a: IntSet, b: IntSet, analyzer: Analyzer) -> bool:
-    if not all(s.has_lower_bound() and s.has_upper_bound() for s in (a, b)):
-        return a.min() is b.min() and a.max() is b.max()
     return analyzer.can_prove_equal(a.min(), b.min()) and analyzer.can_prove_equal(a.max(), b.max())
 
 

@@ -206,8 +206,7 @@ class TransitiveComparisons:
             if b and len(from_a) > len(self._edges.get(b, ())):
                 return _REVERSED[_merge([k for k in self._edges.get(b, ()) if k.right == a], -offset)]
             return _merge([k for k in from_a if k.right == b], offset)
-        forward = _merge(self._reach(a, b), offset)
-        return forward if b == 0 else forward & _REVERSED[_merge(self._reach(b, a), -offset)]
+        return _merge(self._reach(a, b), offset) & _REVERSED[_merge(self._reach(b, a), -offset)]
 
     def _reach(self, start: int, goal: int) -> list[Known]:
         """Everything that follows of `start` against `goal`."""

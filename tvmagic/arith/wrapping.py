@@ -166,11 +166,11 @@ def leaves_type(node: BinaryOp | Ramp, bound: Callable[[PrimExpr], Bound]) -> bo
     ends = _if_known(bound(other), limits)
     if ends is None:
         return False
-    if is_ramp:
-        low, high = ENDS_OF[Add](ends, (0, number * (node.dtype.lanes - 1)))
-    else:
-        numbers = (number, number)
-        low, high = ENDS_OF[type(node)](*((numbers, ends) if turned else (ends, numbers)))
+    op = type(node)
+    if is_ramp:  # its first lane is the base, which is in the type
+        op, number = Add, number * (node.dtype.lanes - 1)
+    numbers = (number, number)
+    low, high = ENDS_OF[op](*((numbers, ends) if turned else (ends, numbers)))
     return low < limits[0] or high > limits[1]
 
 

@@ -6,6 +6,7 @@ those of an ImplGraph.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -56,6 +57,7 @@ def check_graph(graph: AscGraph) -> None:
             if check is not None:
                 check(node)
     _check_parts(graph)
+    _check_stores(graph)
     for type in ("Data", "Output"):
         indices = [n.attrs.get("index") for n in graph.of_type(type)]
         if indices != list(range(len(indices))):
@@ -92,6 +94,42 @@ def _check_parts(graph: AscGraph) -> None:
                     "offset-inside", f"`{node.name}` moves [{', '.join(map(str, node.y.repeats))}] elements from offset "
                     f"{offset} on of `{array}`, which has {whole}",
                 )  # fmt: skip
+
+
+def _check_stores(graph: AscGraph) -> None:
+    """Stores that are known to write the same elements of one array: the tiles decide which of them is the last."""
+    for node in graph.nodes:
+        stores = [x.node for x in node.inputs] if node.op.is_buffer else []
+        for first, second in itertools.combinations(stores, 2):
+            if _overlap(first, second, node.y):
+                with in_node(second):
+                    raise AscendError(
+                        "stores-apart", f"`{first.name}` and `{second.name}` write the same elements of `{node.y}`",
+                        hint="give each its `offset` in the output, in elements",
+                    )  # fmt: skip
+
+
+def _overlap(first: AscNode, second: AscNode, array: AscTensor) -> bool:
+    """Whether two stores are known to write an element of the array in common."""
+    one, other = _box(first, array), _box(second, array)
+    if one is not None and other is not None:
+        return all(a < d and c < b for (a, b), (c, d) in zip(one, other, strict=True))
+    return Size.of(first.attr("offset")) == Size.of(second.attr("offset"))
+
+
+def _box(store: AscNode, array: AscTensor) -> list[tuple[int, int]] | None:
+    """The part of an array that a store writes, along each axis; None if it is no box, or not known in numbers."""
+    rest = Size.of(store.attr("offset")).constant
+    box: list[tuple[int, int]] = []
+    for axis, whole, stride in zip(array.axis, array.repeats, array.strides, strict=True):
+        length, end, step = store.y.repeat(axis).constant, whole.constant, stride.constant
+        if rest is None or length is None or end is None or step is None:
+            return None
+        first, rest = divmod(rest, step) if step else (0, rest)
+        if first + length > end:
+            return None
+        box.append((first, first + length))
+    return box if rest == 0 else None
 
 
 def check_structure(graph: AscGraph) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, NoReturn
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import PrimExpr
+from tvmagic.ir import PrimExpr, Var, substitute
 from tvmagic.notation.derived import DERIVED, refuse_sum_of_bools
 from tvmagic.notation.expressions import Expressions, NotationError, fail_at
 from tvmagic.notation.index_ranges import IndexRanges
@@ -24,6 +25,11 @@ class Definition(IndexRanges):
     """One definition, from whose value `build` makes stages."""
 
     _own: Any = None  # in a recurrence: what its name stands for in the expression that is built
+
+    @cached_property
+    def _lifted(self) -> dict[ast.Call, tuple[Mapping[str, Any], PrimExpr]]:
+        """Reductions in the value: the indices that each was first read at, and its element there."""
+        return {}
 
     def build(self, reduction: str | None, previous: Any) -> Any:
         """The tensor that the statement defines."""
@@ -171,13 +177,29 @@ class Definition(IndexRanges):
     def _expressions(self, bound: Mapping[str, Any]) -> Expressions:
         """What builds expressions with the names that the statement sees."""
         tensors = self.scope.tensors if self._own is None else {**self.scope.tensors, self.name: self._own}
-        return Expressions(self.source, bound, tensors, self._values(), self._lift, self.scope.values)
+        return Expressions(self.source, bound, tensors, self._values(), self._lift, self.scope.values, self._real)
+
+    @cached_property
+    def _real(self) -> str:
+        """The type of fractions that no float is beside: that of NumPy if the statement has values of it, else a narrower one."""
+        names = {node.id for node in ast.walk(self.value) if isinstance(node, ast.Name)}
+        types = {str(self.scope.tensors[n].dtype) for n in names & set(self.scope.tensors)} | (names & {"float64"})
+        declared = self.scope.declared.get(self.name, ((), ""))[1]
+        return "float64" if "float64" in types or declared == "float64" else "float32"
 
     def _values(self) -> Mapping[str, Any]:
         return Layered(self.scope.numbers, self.scope.sizes.symbols, self.scope.values)
 
     def _lift(self, call: ast.Call, bound: Mapping[str, Any]) -> PrimExpr:
-        """The stage of a reduction inside an expression, and its element at the present indices."""
+        """The stage of a reduction inside an expression, made once, and its element at the present indices."""
+        if self._own is not None or not all(isinstance(value, Var) for value in bound.values()):
+            return self._made(call, bound)  # of the steps of a recurrence
+        if call not in self._lifted:
+            self._lifted[call] = (bound, self._made(call, bound))
+        places, made = self._lifted[call]
+        return substitute(made, {places[n]: value for n, value in bound.items() if n in places})
+
+    def _made(self, call: ast.Call, bound: Mapping[str, Any]) -> PrimExpr:
         derived = DERIVED.get(ast.unparse(call.func))
         if derived is not None:
             return derived(self, call, bound)

@@ -8,8 +8,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
+import numpy as np
+
 from tvmagic.errors import TVMagicError, a_thing, did_you_mean
-from tvmagic.ir import IterVar, PrimExpr, Span, Var, ops
+from tvmagic.eval.ops import CALLS
+from tvmagic.ir import Call, FloatImm, IntImm, IterVar, PrimExpr, Span, Var, ops
+from tvmagic.ir.query import callee
 from tvmagic.notation.source import Source
 
 __all__ = [
@@ -107,7 +111,7 @@ def _fold(combine: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
     def call(*args: Any) -> PrimExpr:
         result = args[0]
         for arg in args[1:]:
-            result = combine(*_same_kind(result, arg))
+            result = combine(result, arg)
         return result
 
     return call
@@ -140,6 +144,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
     "select": (ops.if_then_else, 3, 3),
 }
 _OF_FLOATS = {*_OF_ONE_FLOAT, "atan2", "hypot", "copysign"}
+_MADE_FLOATS = {*_OF_FLOATS, "pow", "fma"}  # what numbers become floats in, whole or not
 _CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf}
 _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
@@ -187,20 +192,17 @@ def check_rank(source: Source, access: ast.Subscript, tensor: Any) -> None:
         )  # fmt: skip
 
 
-def _same_kind(a: Any, b: Any) -> tuple[Any, Any]:
-    """A plain number beside an expression takes the expression's type, if that can hold it."""
-    if isinstance(a, PrimExpr) and isinstance(b, (int, float)):
-        return a, _as_type_of(a, b)
-    if isinstance(b, PrimExpr) and isinstance(a, (int, float)):
-        return _as_type_of(b, a), b
-    return a, b
-
-
-def _as_type_of(expr: PrimExpr, number: Any) -> Any:
-    if isinstance(number, bool):
-        return number
-    fits = expr.dtype.is_float or (isinstance(number, int) and not expr.dtype.is_bool)
-    return ops.make_const(expr.dtype, number) if fits else number
+def _of_numbers(name: str, numbers: list[Any]) -> Any:
+    """What a function gives for numbers alone: a number, which takes the type of what it meets, as they do."""
+    is_whole = name not in _MADE_FLOATS and all(isinstance(n, int) for n in numbers)
+    dtype = "int64" if is_whole else "float64"
+    made = FUNCTIONS[name][0](*[ops.const(n, dtype) for n in numbers])
+    if isinstance(made, Call) and callee(made) in CALLS:
+        with np.errstate(all="ignore"):
+            return CALLS[callee(made)](*[np.asarray(n, dtype) for n in numbers]).item()
+    if isinstance(made, (IntImm, FloatImm)):
+        return bool(made.value) if made.dtype.is_bool else made.value
+    return made
 
 
 _MOST_BITS = 4096  # of a whole number that the constants of a cell give
@@ -230,6 +232,7 @@ class Expressions:
     values: numbers by name; the cell's own come first.
     lift: builds the stage of a reduction inside an expression and gives the load of it.
     functions: Python functions by name, which are called with expressions.
+    real: the type of fractions that no float is beside, such as `0.5 * i` for an index `i`.
     """
 
     def __init__(
@@ -240,14 +243,33 @@ class Expressions:
         values: Mapping[str, Any],
         lift: Callable[[ast.Call, Mapping[str, Any]], PrimExpr],
         functions: Mapping[str, Any],
+        real: str = "float32",
     ) -> None:
         self.source, self.indices, self.tensors, self.values, self.lift = source, indices, tensors, values, lift
-        self.functions = functions
+        self.functions, self.real = functions, real
 
     def build(self, node: ast.expr) -> PrimExpr:
         """The expression that `node` means, with its place in the cell."""
         value = self.value(node)
-        return value if isinstance(value, PrimExpr) else ops.const(value)
+        return value if isinstance(value, PrimExpr) else self._typed(value)
+
+    def _typed(self, number: Any) -> PrimExpr:
+        """A number that nothing gives a type."""
+        return ops.const(number, self.real) if isinstance(number, float) else ops.const(number)
+
+    def _same_kind(self, a: Any, b: Any) -> tuple[Any, Any]:
+        """A plain number beside an expression takes the expression's type, if that can hold it."""
+        if isinstance(a, PrimExpr) and isinstance(b, (int, float)):
+            return a, self._as_type_of(a, b)
+        if isinstance(b, PrimExpr) and isinstance(a, (int, float)):
+            return self._as_type_of(b, a), b
+        return a, b
+
+    def _as_type_of(self, expr: PrimExpr, number: Any) -> Any:
+        if isinstance(number, bool):
+            return number
+        fits = expr.dtype.is_float or (isinstance(number, int) and not expr.dtype.is_bool)
+        return ops.make_const(expr.dtype, number) if fits else self._typed(number)
 
     def value(self, node: ast.expr) -> Any:
         """An expression, or a Python number where `node` is made of numbers alone."""
@@ -311,10 +333,9 @@ class Expressions:
                 product,
             )
         _check_giant(node.op, a, b)
-        return combine(*_same_kind(a, b))
+        return combine(*self._same_kind(a, b))
 
-    @staticmethod
-    def _power(base: Any, exponent: Any) -> Any:
+    def _power(self, base: Any, exponent: Any) -> Any:
         if not isinstance(base, PrimExpr) and not isinstance(exponent, PrimExpr):
             return base**exponent
         if isinstance(exponent, int) and 1 <= exponent <= 4:
@@ -322,7 +343,7 @@ class Expressions:
             for _ in range(exponent - 1):
                 result = result * base
             return result
-        return ops.power(*_same_kind(base, exponent))
+        return ops.power(*self._same_kind(base, exponent))
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         value = self.value(node.operand)
@@ -349,7 +370,7 @@ class Expressions:
             if compare is None:
                 fail_at(self.source, node, f"`{ast.unparse(node)}` is not a comparison of numbers")
             right = self.value(operand)
-            terms.append(compare(*_same_kind(left, right)))
+            terms.append(compare(*self._same_kind(left, right)))
             left = right
         return ops.all(*terms)
 
@@ -364,10 +385,16 @@ class Expressions:
         return combine(*conditions)
 
     def _if(self, node: ast.IfExp) -> PrimExpr:
-        then, other = _same_kind(self.value(node.body), self.value(node.orelse))
+        then, other = self._same_kind(self.value(node.body), self.value(node.orelse))
         test = self.build(node.test)
         self._check_condition(node.test, test, "`if` takes a condition")
+        then, other = self._numbers([then, other])
         return ops.if_then_else(test, then, other)
+
+    def _numbers(self, values: list[Any], as_floats: bool = False) -> list[PrimExpr]:
+        """Values of which the plain numbers meet nothing that has a type: all are floats if one is."""
+        as_floats = as_floats or any(isinstance(v, float) for v in values)
+        return [v if isinstance(v, PrimExpr) else self._typed(float(v) if as_floats else v) for v in values]
 
     def _check_condition(self, node: ast.expr, value: Any, wanted: str) -> None:
         if isinstance(value, PrimExpr) and not value.dtype.is_bool:
@@ -424,12 +451,12 @@ class Expressions:
             over = f"write `{name}(..., over=k)` for a reduction" if name in REDUCTIONS else None
             fail_at(self.source, node, f"`{name}` takes {count} arguments, not {len(node.args)}", over)
         args = [self.value(a) for a in node.args]
+        if not any(isinstance(a, PrimExpr) for a in args):
+            return getattr(builtins, name)(args) if name in ("max", "min") else _of_numbers(name, args)
         first = next((a for a in args if isinstance(a, PrimExpr) and not a.dtype.is_bool), None)
         if first is not None:
-            args = [a if isinstance(a, PrimExpr) else _as_type_of(first, a) for a in args]
-        elif name in ("max", "min") and not any(isinstance(a, PrimExpr) for a in args):
-            return getattr(builtins, name)(args)
-        args = [a if isinstance(a, PrimExpr) else ops.const(float(a) if name != "where" else a) for a in args]
+            args = [a if isinstance(a, PrimExpr) else self._as_type_of(first, a) for a in args]
+        args = self._numbers(args, as_floats=name not in ("where", "select"))
         if name in _OF_FLOATS:
             self._check_floats(name, node, args)
         return function(*args)

@@ -177,7 +177,8 @@ class IndexRanges:
             names.update(over_names(node, self.source) if isinstance(node, ast.Call) else ())
         called = {n.func.id for n in ast.walk(self.value) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
         numbers, symbols = set(self.scope.numbers), set(self.scope.sizes.symbols)
-        found = names - numbers - symbols - self._sizes_from_outside() - called - DTYPES
+        own = {self.name} if self.reads_itself else set()  # in an index of another tensor
+        found = names - own - numbers - symbols - self._sizes_from_outside() - called - DTYPES
         for axis in self.axes:
             if axis not in found:
                 what = "a number" if axis in numbers else "a size" if axis in symbols else "a function"
@@ -270,9 +271,7 @@ class IndexRanges:
             return
         extent = known[1]
         extent = extent.value if isinstance(extent, IntImm) else extent
-        if extent is size or (isinstance(extent, int) and isinstance(size, int) and extent == size):
-            return
-        if not isinstance(extent, int) and not isinstance(size, int) and str(extent) == str(size):
+        if str(extent) == str(size):
             return
         first = ast.unparse(where[name]) if name in where else f"the declaration of `{self.name}`"
         first = f"`{first}`" if name in where else first

@@ -23,11 +23,12 @@ from tvmagic.ir import (
     PrimFunc,
     ProducerLoad,
     Range,
+    Select,
     Var,
     handles,
     ops,
 )
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import contains, is_call
 from tvmagic.operators.analysis import without_views
 from tvmagic.operators.arrays import evaluate_size
 from tvmagic.tir.analysis.analyzer_visitor import AnalyzerVisitor
@@ -43,12 +44,14 @@ class Accesses(AnalyzerVisitor):
     open: the accesses that are not proved to be inside; they depend on data or on sizes that nothing relates.
     limits: for a tensor whose elements themselves are indices, the sizes of what they index, by identity
         of its operation or buffer.
+    copied: the tensors that take over elements of a tensor as they are, both by the same.
     """
 
     def __init__(self, outputs: Sequence[Any], func: PrimFunc | None = None) -> None:
         super().__init__()
         self.open: list[Any] = []
         self.limits: dict[int, list[PrimExpr]] = {}
+        self.copied: dict[int, set[int]] = {}
         self.memory: dict[Var, _Memory] = {}  # by its pointer
         self.fitting: dict[Buffer, bool] = {}
         if func is not None:
@@ -67,8 +70,20 @@ class Accesses(AnalyzerVisitor):
 
         `sizes`: the values of symbolic sizes.
         """
-        found = self.limits.get(id(_key(tensor)), [])
-        return min([evaluate_size(size, sizes) for size in found], default=None)
+        keys, pending = set(), [id(_key(tensor))]
+        while pending:
+            key = pending.pop()
+            if key not in keys:
+                keys.add(key)
+                pending += self.copied.get(key, ())
+        return min([evaluate_size(size, sizes) for key in keys for size in self.limits.get(key, [])], default=None)
+
+    @property
+    def depend_on_data(self) -> bool:
+        """Whether some index is computed from elements, so that these decide whether it is inside."""
+        return any(
+            contains(index, ProducerLoad, BufferLoad) for node in self.open for index in getattr(node, "indices", ())
+        )
 
     def _operation(self, operation: Any, time: Range | None) -> None:
         """`time`: when the operation is computed, if it is a step of a recurrence."""
@@ -76,9 +91,14 @@ class Accesses(AnalyzerVisitor):
             for number, iv in enumerate((*operation.axis, *operation.reduce_axis)):
                 dom = iv.dom if time is None or number else time
                 if dom is not None:
-                    self.analyzer.bind(iv.var, dom, True)
+                    self.analyzer.bind(iv.var, dom)
             for expr in operation.body:
                 self.visit(expr)
+                self._copy(expr, operation)
+        elif isinstance(operation, te.ScanOp):
+            for first, step, state in zip(operation.init, operation.update, operation.state_placeholder):
+                for source, target in ((first.op, state.op), (step.op, state.op), (state.op, operation)):
+                    self.copied.setdefault(id(source), set()).add(id(target))
         elif isinstance(operation, te.ExternOp):
             for buffer in (*operation.input_placeholders, *operation.output_placeholders):
                 self._own(buffer)
@@ -128,6 +148,8 @@ class Accesses(AnalyzerVisitor):
     def access(self, node: Any) -> None:
         self.visit_children(node)
         self._check(node, node.indices, node.buffer.shape)
+        if isinstance(node, BufferStore):
+            self._copy(node.value, node.buffer.data)
         if not self._fits(node.buffer) and node not in self.open:
             self.open.append(node)
 
@@ -170,8 +192,21 @@ class Accesses(AnalyzerVisitor):
         while isinstance(index, Cast):
             index = index.value
         if isinstance(index, (ProducerLoad, BufferLoad)):
-            key = id(_key(index.producer if isinstance(index, ProducerLoad) else index.buffer))
-            self.limits.setdefault(key, []).append(size)
+            self.limits.setdefault(id(_source(index)), []).append(size)
+
+    def _copy(self, value: PrimExpr, target: Any) -> None:
+        """Note whose elements the `value` that is stored in a target may be, as they are."""
+        pending = [value]
+        while pending:
+            value = pending.pop()
+            if isinstance(value, (ProducerLoad, BufferLoad)):
+                self.copied.setdefault(id(_source(value)), set()).add(id(target))
+            elif isinstance(value, Cast):
+                pending.append(value.value)
+            elif isinstance(value, Select):
+                pending += [value.true_value, value.false_value]
+            elif is_call(value, "tir.if_then_else"):
+                pending += value.args[1:]
 
 
 @dataclass(frozen=True)
@@ -197,6 +232,11 @@ def _elements(shape: Iterable[PrimExpr], strides: Iterable[PrimExpr]) -> PrimExp
 
 def _bits(dtype: DataType) -> int:
     return dtype.bits * dtype.lanes
+
+
+def _source(load: Any) -> Any:
+    """What stands for the tensor or the buffer that is read."""
+    return _key(load.producer if isinstance(load, ProducerLoad) else load.buffer)
 
 
 def _key(tensor: Any) -> Any:

@@ -174,8 +174,8 @@ class _Worst:
 
 def _compare_array(array: np.ndarray, value: Value, name: str) -> CheckResult:
     wanted, bound = parts(value)
-    flat, plain = array.reshape(-1), np.broadcast_to(wanted, array.shape).reshape(-1)
-    bounds = None if bound is None else np.broadcast_to(bound, array.shape).reshape(-1)
+    flat, plain = array.ravel(), np.broadcast_to(wanted, array.shape).ravel()
+    bounds = None if bound is None else np.broadcast_to(bound, array.shape).ravel()
     worst = _Worst()
     with np.errstate(all="ignore"):
         for start in range(0, flat.size, _PART):

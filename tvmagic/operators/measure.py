@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.eval.cost import count
 from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, compare, expected_values, worse
@@ -60,7 +61,8 @@ def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16, 
     run_by: dict[str, str] = {}
     for coarse in (False, True):
         inputs = op.random_inputs(seed, sizes, coarse)
-        expected = expected_values(op, inputs)
+        with of_random_inputs(op):
+            expected = expected_values(op, inputs)
         for name, call in calls:
             outputs, remark = call(*inputs)
             run_by[name] = f"{name} ({remark})" if remark else name
@@ -73,6 +75,23 @@ def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16, 
     if target is not None:
         found = replace(found, notes=(f"run by {'; '.join(run_by.values())}", *found.notes))
     return found.with_races(tuple(races_of(version)))
+
+
+@contextmanager
+def of_random_inputs(op: Operator) -> Iterator[None]:
+    """Say of an index outside that the inputs are random; they stay inside only where their elements themselves are indices."""
+    try:
+        yield
+    except BoundsError as error:
+        error.hint = (
+            error.hint
+            or (op.accesses.depend_on_data or None)
+            and (
+                f"the inputs are random: an index that is computed from them may be outside. On arrays of yours compare "
+                f"`{op.call_text}` with `{op.name}.reference{op.call_text.removeprefix(op.name)}`"
+            )
+        )
+        raise
 
 
 # Ways of running a version: a name, and a function from inputs to outputs and what is to be said of the run, if anything.
@@ -277,7 +296,8 @@ def bench(
     """
     chosen = list(versions) if versions is not None else [*op.versions.values()] or [op.current]
     inputs = op.random_inputs(seed, sizes)
-    outputs = {version.name: version(*inputs) for version in chosen}
+    with of_random_inputs(op):
+        outputs = {version.name: version(*inputs) for version in chosen}
     calls: list[tuple[str, Callable[[], Any]]] = [
         (version.name, lambda v=version, o=outputs[version.name]: v(*inputs, out=o)) for version in chosen
     ]

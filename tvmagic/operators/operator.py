@@ -514,8 +514,8 @@ class Version:
 
     def _reduces_nothing(self, arguments: list[Any]) -> bool:
         """Whether a reduction may have no terms: its block of TensorIR runs for no iteration then, not even for its init."""
-        scheduled = self.schedule is not None and self.operator.prim_func is None and self.function is not None
-        return scheduled and any(np.size(a) == 0 for a in arguments)
+        of_blocks = self.operator.prim_func is None and self.function is not None
+        return of_blocks and any(np.size(a) == 0 for a in arguments)
 
     def _into(self, values: list[np.ndarray], outputs: list[Any]) -> None:
         """Compute into the arrays of the caller; what shares memory with another argument gets its values at the end."""

@@ -104,7 +104,8 @@ def _unpacked(value: Any, text: str, count: int) -> Any:
     """`value`, if it has as many entries as there are names for them."""
     if isinstance(value, (tuple, list)) and len(value) != count:
         names = "1 name is" if count == 1 else f"{count} names are"
-        raise CellError(f"`{text}` has {_entries(value)}, {names} given for them", hint=_hint(text, len(value)))
+        hint = _hint_of_steps(text, value) or _hint(text, len(value))
+        raise CellError(f"`{text}` has {_entries(value)}, {names} given for them", hint=hint)
     return value
 
 
@@ -122,6 +123,17 @@ def _entries(values: Sequence[Any]) -> str:
     names = [v.var.name if isinstance(v, IterVar) else "" for v in values]
     count = "1 entry" if len(values) == 1 else f"{len(values)} entries"
     return f"{count} ({', '.join(names)})" if names and all(names) else count
+
+
+def _hint_of_steps(text: str, values: Sequence[Any]) -> str | None:
+    """Where the loops are that run in each step of a recurrence: its own only axis is time."""
+    stage = re.fullmatch(r"s\[\W*(\w+?)(_scan)?\W*\](\.op)?\.axis", text)
+    if stage is None or not any(isinstance(v, IterVar) and v.iter_type == IterVar.Ordered for v in values):
+        return None
+    return (
+        f"`{stage[1]}` is a recurrence, and its axis its steps: the loops inside a step are those of the stage that computes it, "
+        f"of one in the index notation `s[{stage[1]}_update].axis`"
+    )
 
 
 def _hint(text: str, count: int) -> str | None:

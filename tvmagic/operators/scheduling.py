@@ -255,7 +255,7 @@ class _CallRecorder:
 
     def turn(self, span: Span | None, values: Mapping[str, Any]) -> dict[str, str]:
         """The variables of the cell's loops in the text of a call, with their values: they tell one call from the next."""
-        if span is None or not self.turning:
+        if span is None:
             return {}
         names = [
             n for n in re.findall(r"[^\W\d]\w*", source_text(self.source, span)) if n in self.turning and n in values

@@ -40,7 +40,8 @@ _FIRST = 0.6  # and of these, before the model can tell which changes are worth 
 _CLOSE = 1.25  # times the best, within which a trial may turn out to be better
 _EQUAL = 1.02  # times the best, within which it is no better than the instant schedule after the last comparison
 _FINALISTS = 6  # of which the last comparison is
-_FINAL = 0.03  # the share of the time that it takes
+_FINAL = 0.03  # the share of the search's time that it takes
+_FINAL_OF_SPENT = 0.1  # and at most of the time that the trials took: a few of them need no long comparison
 _LONGER = 3.0  # times the lowering of the instant schedule that others may take: LLVM takes ten times longer still
 _PATIENCE = 0.25, 1.0  # seconds of a lowering that are allowed at least and at most
 _LIMIT = 10.0  # seconds that a trial may take
@@ -274,7 +275,8 @@ class _Search:
         interrupt goes through."""
         try:
             self.run(most, started + seconds, reserve)
-            self.compare(_FINAL * seconds, started + seconds)
+            spent = time.monotonic() - started
+            self.compare(min(_FINAL * seconds, _FINAL_OF_SPENT * spent), started + seconds)
         except KeyboardInterrupt:
             if self.best() is None:
                 raise

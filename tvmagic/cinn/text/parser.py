@@ -2,6 +2,7 @@
 
 The text names no types, shapes or kinds of axes: types follow from literals and casts,
 shapes from the ranges of the indices, an axis over which a block adds up from the block's store.
+`/` and `%` of whole numbers are C's, which round towards zero; `floordiv(a, b)` and `floormod(a, b)` round down.
 A block `B__reduce_init` holds the first values of the reduction `B`; it stays a block of its own.
 Without a line `function NAME (_A, _B)` the parameters are found too:
 Tensors that are only read are inputs; those that nobody reads after they are written are outputs;
@@ -21,6 +22,7 @@ from tvmagic.cinn.text.hints import foreign_hint
 from tvmagic.cinn.text.numbers import number_value
 from tvmagic.cinn.text.reductions import name_tensors, ranks_in
 from tvmagic.cinn.text.scopes import CinnShapes, finish_function
+from tvmagic.cinn.text.signs import never_negative
 from tvmagic.cinn.text.syntax import Expr, Program, Statement, Text, parse_programs
 from tvmagic.cinn.text.types import CinnTypes, cast_type
 from tvmagic.errors import TVMagicError, did_you_mean
@@ -37,6 +39,7 @@ from tvmagic.ir import (
     Call,
     Cast,
     CommReducer,
+    DataType,
     Div,
     Evaluate,
     FloatImm,
@@ -76,7 +79,6 @@ from tvmagic.ir.meaning import round_float
 from tvmagic.ir.op import Op
 from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.query import is_zero
-from tvmagic.tir.blocks.conditions import all_of
 
 __all__ = ["from_cinn", "is_cinn_text"]
 
@@ -202,7 +204,6 @@ class _Builder:
             "alloc": self.memory,
             "free": self.memory,
         }
-        self.guards: list[PrimExpr] = []
 
     def parameters_of(self, arguments: Sequence[str]) -> list[str]:
         """The parameters that a head's arguments name: tensors by their buffers, and sizes."""
@@ -216,7 +217,7 @@ class _Builder:
                 self.shapes.known[name] = decl_buffer((1,), "float32", name)
                 found.append(name)
             else:
-                self.symbols.setdefault(argument, Var(argument, "int32"))
+                self.symbol(argument, dtype_of("int32"))
                 found.append(argument)
         return found
 
@@ -285,6 +286,7 @@ class _Builder:
             else:
                 domain = self._range_of(var, value, bound.offset)
             axes.append(IterVar(domain, var, IterVar.DataPar))
+        self.shapes.bind(fresh, values)
         with self.shapes.domains([(axis.var, axis.dom) for axis in axes]):
             body = self.part(node.body, inside)
             init = self.sequence(node.init, inside) if node.init else None
@@ -298,7 +300,7 @@ class _Builder:
 
     def _range_of(self, var: Var, value: PrimExpr, offset: int) -> Range:
         """The values of a block variable, from what it is bound to."""
-        found = self.shapes.range_of(value, all_of(self.guards))
+        found = self.shapes.range_of(value)
         if found is None:
             raise self.source.error(
                 f"which values `{var.name}` has cannot be told from what it is bound to", offset,
@@ -327,11 +329,12 @@ class _Builder:
 
     def condition(self, node: Statement, env: dict[str, Var]) -> Stmt:
         condition = self.expr(node.exprs[0], env)
-        self.guards.append(condition)
-        then_case = self.part(node.body, env)
-        self.guards.pop()
-        otherwise = self.part(node.otherwise, env) if node.otherwise else None
-        return IfThenElse(condition, then_case, otherwise)
+        with self.shapes.under(condition):
+            then_case = self.part(node.body, env)
+        if not node.otherwise:
+            return IfThenElse(condition, then_case, None)
+        with self.shapes.under(Not(condition)):
+            return IfThenElse(condition, then_case, self.part(node.otherwise, env))
 
     # ------------------------------------------------------------------ expressions
 
@@ -370,8 +373,9 @@ class _Builder:
         if node.kind == "let":
             value = self.expr(node.args[0], env)
             var = Var(node.text, value.dtype)
+            self.shapes.assigned(var, value)
             return Let(var, value, self.expr(node.args[1], {**env, node.text: var}))
-        args = [self.expr(a, env) for a in node.args]
+        args = self.choice(node, env) if _chooses(node) else [self.expr(a, env) for a in node.args]
         if node.kind == "access":
             buffer, args = self.access(node.text, args, node.offset, env, writes=False)
             return BufferLoad(buffer, args)
@@ -382,6 +386,14 @@ class _Builder:
         if node.kind == "reduce":
             return _reduction(node.text, args[0], args[1])
         return self.call(node, args) if node.kind == "call" else self.infix(node, args)
+
+    def choice(self, node: Expr, env: dict[str, Var]) -> list[PrimExpr]:
+        """The condition and the values of a `select`, of which only one is evaluated."""
+        condition = self.expr(node.args[0], env)
+        with self.shapes.under(condition):
+            value = self.expr(node.args[1], env)
+        with self.shapes.under(Not(condition)):
+            return [condition, value, self.expr(node.args[2], env)]
 
     def literal(self, node: Expr) -> PrimExpr:
         if node.kind == "bool":
@@ -407,12 +419,19 @@ class _Builder:
             return env[node.text]
         if node.text in self.types.tensors:
             raise self.source.error(f"the tensor `{node.text}` has no indices here", node.offset, len(node.text))
-        return self.symbols.setdefault(node.text, Var(node.text, self.types.symbols[node.text].result()))
+        return self.symbol(node.text, self.types.symbols[node.text].result())
+
+    def symbol(self, name: str, dtype: DataType) -> Var:
+        """The variable of a size; a size is at least 0."""
+        if name not in self.symbols:
+            self.symbols[name] = Var(name, dtype)
+            self.shapes.analyzer.mark_global_non_neg_value(self.symbols[name])
+        return self.symbols[name]
 
     def infix(self, node: Expr, args: list[PrimExpr]) -> PrimExpr:
         if node.text in ("/", "%"):
-            whole = not args[0].dtype.is_float
-            table = (FloorDiv, FloorMod) if whole else (Div, Mod)
+            floored = not args[0].dtype.is_float and all(never_negative(a, self.shapes.scope) for a in args)
+            table = (FloorDiv, FloorMod) if floored else (Div, Mod)
             return table[node.text == "%"](args[0], args[1])
         if node.text == "-" and is_zero(args[0]):  # its place tells that it is in the text: `(0 - x)` is no `-(x)`
             return Sub(args[0].replace(span=self.source.span(node.args[0].offset)), args[1])
@@ -448,11 +467,17 @@ class _Builder:
 _NODES: dict[str, tuple[int, Callable[..., PrimExpr]]] = {
     "cinn_max": (2, Max),
     "cinn_min": (2, Min),
+    "floordiv": (2, FloorDiv),
+    "floormod": (2, FloorMod),
     "select": (3, Select),
     "Ramp": (3, Ramp),
     "Broadcast": (2, Broadcast),
     "__syncthreads": (0, lambda: Call("int32", "tir.tvm_storage_sync", [StringImm("shared")])),
 }
+
+
+def _chooses(node: Expr) -> bool:
+    return node.kind == "call" and node.text in ("select", "if_then_else") and len(node.args) == 3
 
 
 def _negated(value: PrimExpr) -> PrimExpr:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set import IntSet
 from tvmagic.cinn.form import (
     FOR_TYPE,
     VECTOR_LENGTH,
@@ -30,6 +31,7 @@ from tvmagic.cinn.form import (
 )
 from tvmagic.cinn.text.functions import CINN_NAMES, EXTERNAL
 from tvmagic.cinn.text.numbers import float_text, int_text, plain_float
+from tvmagic.cinn.text.signs import at_least_0, never_negative
 from tvmagic.ir import (
     Add,
     Allocate,
@@ -98,7 +100,7 @@ __all__ = ["cinn_text", "cinn_with_nodes", "memory_statement", "type_name"]
 class _Cinn(BracesPrinter):
     def __init__(self, regions: bool, lists: bool) -> None:
         super().__init__(2)
-        self.domains: dict[Var, Any] = {}
+        self.domains: dict[Var, Range | IntSet | None] = {}  # the values of variables of the text
         self.with_regions, self.with_lists = regions, lists
         self.init_block = ""  # the name of the block `B__reduce_init` whose body is printed
         self.flat: Var | None = None  # the variable of a block whose loops were flattened
@@ -133,6 +135,13 @@ class _Cinn(BracesPrinter):
             return f"-({self.text(node.b)})"
         return f"({self.text(node.a)} - {self.text(node.b)})"
 
+    def rounded_down(self, node: FloorDiv | FloorMod) -> str:
+        """`/` and `%` are C's, which differ from those that round down if a number is negative."""
+        quotient = isinstance(node, FloorDiv)
+        if never_negative(node.a, self.domains) and never_negative(node.b, self.domains):
+            return f"({self.text(node.a)} {'/' if quotient else '%'} {self.text(node.b)})"
+        return f"{'floordiv' if quotient else 'floormod'}({self.text(node.a)}, {self.text(node.b)})"
+
     # ------------------------------------------------------------------ regions
 
     def regions(self, word: str, found: Sequence[BufferLoad | BufferStore]) -> None:
@@ -150,7 +159,7 @@ class _Cinn(BracesPrinter):
 
     def bounds(self, var: Var) -> str:
         domain = self.domains.get(var)
-        if domain is None:
+        if not isinstance(domain, Range):
             return f"{var.name}(undefined:undefined)"
         return f"{var.name}({self.text(domain.min)}:{self.text(add(domain.min, domain.extent))})"
 
@@ -212,7 +221,18 @@ class _Cinn(BracesPrinter):
     def let(self, node: LetStmt) -> Stmt:
         value = "" if is_call(node.value, "tir.undef") else f" = {self.text(node.value)}"
         self.line(f"{type_name(node.var.dtype)} {node.var.name}{value}")
+        self.assign(node.var, node.value)
         return node.body
+
+    def let_value(self, node: Let) -> str:
+        value = self.text(node.value)
+        self.assign(node.var, node.value)
+        return f"(let {node.var.name} = {value} in {self.text(node.body)})"
+
+    def assign(self, var: Var, value: PrimExpr) -> None:
+        """Keep whether a variable that gets a value can be negative."""
+        positive = not value.dtype.is_float and never_negative(value, self.domains)
+        self.domains[var] = at_least_0() if positive else IntSet.everything()
 
     def allocation(self, node: Allocate) -> Stmt:
         self.line(f"alloc(_{node.buffer_var.name}{''.join([', ' + self.text(e) for e in node.extents])})")
@@ -361,8 +381,8 @@ _Cinn.HANDLERS = {
     Mul: infix(" * "),
     Div: infix(" / "),
     Mod: infix(" % "),
-    FloorDiv: infix(" / "),
-    FloorMod: infix(" % "),
+    FloorDiv: _Cinn.rounded_down,
+    FloorMod: _Cinn.rounded_down,
     Min: prefix("cinn_min", "a", "b"),
     Max: prefix("cinn_max", "a", "b"),
     **{op: infix(f" {sign} ") for op, sign in COMPARISON_SIGNS.items()},
@@ -373,7 +393,7 @@ _Cinn.HANDLERS = {
     Cast: lambda p, n: f"{type_name(n.dtype)}({p.text(n.value)})",
     Call: _Cinn.call,
     Reduce: _Cinn.reduction,
-    Let: lambda p, n: f"(let {n.var.name} = {p.text(n.value)} in {p.text(n.body)})",
+    Let: _Cinn.let_value,
     Ramp: lambda p, n: f"Ramp({p.text(n.base)},{p.text(n.stride)},{n.dtype.lanes})",
     Broadcast: lambda p, n: f"Broadcast({p.text(n.value)},{n.dtype.lanes})",
     BufferLoad: lambda p, n: f"{n.buffer.name}[{p.places(n)}]",

@@ -8,8 +8,8 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.block_regions import block_access_regions
-from tvmagic.arith.int_set import IntSet
-from tvmagic.arith.int_set_eval import eval_set
+from tvmagic.arith.int_set import IntSet, as_int_set
+from tvmagic.arith.int_set_eval import IntervalSetEvaluator, bounds_of_constraint, eval_set
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import (
     Block,
@@ -20,6 +20,7 @@ from tvmagic.ir import (
     FloorDiv,
     FloorMod,
     Mutator,
+    Not,
     PrimExpr,
     PrimFunc,
     Range,
@@ -32,8 +33,9 @@ from tvmagic.ir import (
     structural_equal,
     substitute,
 )
-from tvmagic.ir.expr import LE, LT, And, Max
+from tvmagic.ir.expr import EQ, GE, GT, LE, LT, Max, Min
 from tvmagic.ir.query import nodes_of, variables_in
+from tvmagic.tir.blocks.conditions import conjuncts
 
 __all__ = ["CinnShapes", "finish_function"]
 
@@ -46,6 +48,8 @@ class CinnShapes:
         self.analyzer = Analyzer()
         self.value_set = eval_set
         self.scope: dict[Var, Range | IntSet] = {}
+        self.guards: list[PrimExpr] = []  # the conditions that hold at this place of the text
+        self.bound: dict[Var, PrimExpr] = {}  # block variables, by what they are in variables of loops
         self.ends: dict[str, list[list[PrimExpr]]] = {}
         self.region_ends: dict[str, list[list[PrimExpr]]] = {}
         self.buffers: dict[str, Buffer] = {}
@@ -73,16 +77,50 @@ class CinnShapes:
     def domain(self, var: Var, dom: Range) -> contextlib.AbstractContextManager[None]:
         return self.domains([(var, dom)])
 
-    def range_of(self, value: PrimExpr, predicate: Any = True) -> Range | None:
+    @contextlib.contextmanager
+    def under(self, condition: PrimExpr) -> Iterator[None]:
+        """A condition holds while what it guards is read."""
+        parts = [p for c in conjuncts(condition) for p in conjuncts(self.simplify(c) if isinstance(c, Not) else c)]
+        self.guards += parts
+        yield
+        del self.guards[len(self.guards) - len(parts) :]
+
+    def bind(self, variables: Sequence[Var], values: Sequence[PrimExpr]) -> None:
+        """Block variables, with what they are bound to."""
+        for var, value in zip(variables, values):
+            self.bound[var] = substitute(value, self.bound)
+
+    def range_of(self, value: PrimExpr) -> Range | None:
         """The values that a block variable takes, from what it is bound to; None if they have no known ends."""
         found = self.value_set(value, self.scope)
         if not (found.has_lower_bound() and found.has_upper_bound()):
             return None
         low, end = found.min(), self.simplify(found.max() + 1)
-        for bound in _upper_bounds(predicate, value):
-            if self.analyzer.can_prove(bound <= end):
-                end = bound
+        for left, right in self._known():
+            if structural_equal(left, value) and self.analyzer.can_prove(right <= end):
+                end = right
         return Range.from_min_extent(low, self.simplify(end - low))
+
+    def _known(self) -> Iterator[tuple[PrimExpr, PrimExpr]]:
+        """The pairs of whole numbers of which the conditions here say that the first is less than the second."""
+        for guard in self.guards:
+            yield from _comparisons(guard)
+
+    def _load_end(self, index: PrimExpr, end: PrimExpr) -> PrimExpr:
+        """How far a load reaches, `end` without the conditions here: for `A[i - 1]` 7 if `i < 8`."""
+        index = substitute(index, self.bound)
+        found = IntervalSetEvaluator(self.analyzer, as_int_set(self.scope), self._bounds()).visit(index)
+        ends = [found.max() + 1] if found.has_upper_bound() else []
+        ends += [index - substitute(left - right, self.bound) for left, right in self._known()]
+        for bound in map(self.simplify, ends):
+            open_end = nodes_of(bound, Min) or not self.scope.keys().isdisjoint(variables_in(bound))
+            if not open_end and self.analyzer.can_prove(bound <= end):
+                end = bound
+        return end
+
+    def _bounds(self) -> list[tuple[Var, IntSet]]:
+        """What the conditions here say of variables of loops."""
+        return [pair for guard in self.guards for pair in bounds_of_constraint(substitute(guard, self.bound))]
 
     def digits(self, name: str, rank: int, index: PrimExpr) -> list[PrimExpr]:
         """A flat index by dimension; the sizes are put in when they are known."""
@@ -112,7 +150,8 @@ class CinnShapes:
         for axis, index in zip(ends, indices):
             found = self.value_set(index, self.scope)
             if found.has_upper_bound():
-                self._keep(axis, found.max() + 1)
+                end = found.max() + 1
+                self._keep(axis, self._load_end(index, end) if self.guards and not writes else end)
 
     def note_region(self, name: str, ends: Sequence[PrimExpr]) -> None:
         """The ends of a region that a block is said to read or write."""
@@ -158,17 +197,17 @@ class CinnShapes:
         return furthest
 
 
-def _upper_bounds(predicate: Any, value: PrimExpr) -> list[PrimExpr]:
-    """The ends that a predicate sets to a value: `c` of `value < c`."""
-    found: list[PrimExpr] = []
-    pending = [predicate]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, And):
-            pending += [part.a, part.b]
-        elif isinstance(part, (LT, LE)) and structural_equal(part.a, value):
-            found.append(part.b if isinstance(part, LT) else part.b + 1)
-    return found
+def _comparisons(guard: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
+    """The pairs of whole numbers of which a condition says that the first is less than the second."""
+    if not isinstance(guard, (LT, LE, GT, GE, EQ)) or not guard.a.dtype.is_int:
+        return []
+    if isinstance(guard, LT):
+        return [(guard.a, guard.b)]
+    if isinstance(guard, GT):
+        return [(guard.b, guard.a)]
+    pairs = [(guard.a, guard.b)] if isinstance(guard, (LE, EQ)) else []
+    pairs += [(guard.b, guard.a)] if isinstance(guard, (GE, EQ)) else []
+    return [(left, right + 1) for left, right in pairs]
 
 
 # ---------------------------------------------------------------------------- the function

@@ -15,9 +15,10 @@ def target_text(target: str | None) -> str | None:
 
     Raises TVMagicError for a name that is nearly one of the short names.
     """
-    if target in (None, "", "host", "llvm"):
+    if not target or target in ("host", "llvm"):
         return None
-    meant = did_you_mean(target or "", TARGETS)
-    if meant and target not in TARGETS:
+    if target in TARGETS:
+        return TARGETS[target]
+    if meant := did_you_mean(target, TARGETS):
         raise TVMagicError(f"there is no target `{target}`", hint=f"{meant} The short names are {', '.join(TARGETS)}")
-    return TARGETS.get(target or "", target)
+    return target

@@ -270,7 +270,7 @@ class ExpressionWriter(Visitor):
         """An operation on integers, whose result wraps around."""
         dtype, op = node.dtype, type(node)
         low, high = self.intervals.of(node)
-        if a.big or b.big or dtype.bits > 32 and max(-low, high) > _SMALL:
+        if a.big or b.big or max(-low, high) > _SMALL:
             return self.bind(dtype, _wrapped_big(dtype, _big_operation(op, as_big(a), as_big(b))), error, True)
         x, y = a.text, b.text
         positive = isinstance(node.b, IntImm) and node.b.value > 0

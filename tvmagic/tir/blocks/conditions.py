@@ -26,6 +26,7 @@ __all__ = [
     "condition_of_some",
     "conditions_on_variables",
     "conjuncts",
+    "interval_of",
     "partial_condition",
     "runs_everywhere",
 ]
@@ -208,14 +209,22 @@ def runs_everywhere(realize: BlockRealize, loops: dict[Var, Range], predicate: P
 
 
 def _fills(total: IterSumExpr, domain: Range) -> bool:
-    analyzer = Analyzer()
-    if not total.args:
-        extent: PrimExpr = IntImm(domain.extent.dtype, 1)
-    elif len(total.args) == 1 and analyzer.can_prove_equal(total.args[0].scale, 1):
-        extent = total.args[0].extent
-    else:
+    values, analyzer = interval_of(total), Analyzer()
+    if values is None:
         return False
-    return analyzer.can_prove_equal(total.base, domain.min) and analyzer.can_prove_equal(extent, domain.extent)
+    return analyzer.can_prove_equal(values.min, domain.min) and analyzer.can_prove_equal(values.extent, domain.extent)
+
+
+def interval_of(total: IterSumExpr) -> Range | None:
+    """The interval that a sum of iterators takes all values of, rising or falling; None if it may have gaps."""
+    if not total.args:
+        return Range.from_min_extent(total.base, IntImm(total.base.dtype, 1))
+    iterator, analyzer = total.args[0], Analyzer()
+    if len(total.args) == 1 and analyzer.can_prove_equal(iterator.scale, 1):
+        return Range.from_min_extent(total.base, iterator.extent)
+    if len(total.args) == 1 and analyzer.can_prove_equal(iterator.scale, -1):
+        return Range.from_min_extent(analyzer.simplify(total.base + 1 - iterator.extent), iterator.extent)
+    return None
 
 
 def _loops_by_variables(realize: BlockRealize, loops: dict[Var, Range]) -> dict[Var, PrimExpr]:

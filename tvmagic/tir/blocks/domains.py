@@ -8,7 +8,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import IterVar, Range, Var
 from tvmagic.tir.blocks.sref import StmtSRef
 
-__all__ = ["analyzer_at", "domains_between", "iter_domains", "loop_domains", "relaxed_by_thread"]
+__all__ = ["analyzer_at", "domains_at", "domains_between", "iter_domains", "loop_domains", "relaxed_by_thread"]
 
 
 def loop_domains(loops: Iterable[StmtSRef]) -> dict[Var, Range]:
@@ -29,12 +29,17 @@ def iter_domains(iter_vars: Iterable[IterVar]) -> dict[Var, Range]:
     return domains
 
 
-def analyzer_at(sref: StmtSRef) -> Analyzer:
-    """What is known of the variables at a block or loop: its own, and those of all above it."""
+def domains_at(sref: StmtSRef) -> dict[Var, Range]:
+    """The ranges of the variables at a block or loop: its own, and those of all above it."""
     domains: dict[Var, Range] = {}
     for above in [sref, *sref.ancestors()]:
         domains |= loop_domains([above]) if above.is_loop else iter_domains(above.block.iter_vars)
-    return Analyzer(domains)
+    return domains
+
+
+def analyzer_at(sref: StmtSRef) -> Analyzer:
+    """What is known of the variables at a block or loop: its own, and those of all above it."""
+    return Analyzer(domains_at(sref))
 
 
 _SCOPE_RANK = {"global": 0, "shared": 1, "warp": 2, "local": 3}

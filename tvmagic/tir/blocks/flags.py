@@ -15,6 +15,7 @@ from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
 from tvmagic.arith.sums import Sum, Sums
 from tvmagic.ir import (
+    Block,
     BlockRealize,
     Buffer,
     BufferRegion,
@@ -28,7 +29,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.query import contains, is_one, variables_in
-from tvmagic.tir.blocks.domains import domains_between, iter_domains, loop_domains
+from tvmagic.tir.blocks.domains import analyzer_at, domains_at, domains_between, iter_domains, loop_domains
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.scope import BlockScope
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -161,16 +162,18 @@ class FlagCache:
 
 
 def _place(state: ScheduleState, sref: StmtSRef) -> tuple[Any, ...]:
-    """A block's realize and the loops around it, as far as regions depend on them.
+    """A block's realize and the loops and blocks around it, as far as regions depend on them.
 
     It stays the same while what is beside the block is rewritten.
     """
     found: list[Any] = [state.realize_of(sref)]
     above = sref.parent
     while above is not None:
-        loop = above.stmt
-        if isinstance(loop, For):
-            found += (loop.loop_var, loop.min, loop.extent, loop.thread_binding)
+        stmt = above.stmt
+        if isinstance(stmt, For):
+            found += (stmt.loop_var, stmt.min, stmt.extent, stmt.thread_binding)
+        elif isinstance(stmt, Block):
+            found += stmt.iter_vars
         above = above.parent
     return tuple(found)
 
@@ -227,18 +230,24 @@ def _covered_at(
         for region in bind_regions(state, producer, "writes"):
             box = _written_box(state, producer, meeting, region, exact)
             written.setdefault(region.buffer, []).extend([] if box is None else [box])
-    outer = [meeting, *meeting.ancestors()] if meeting.is_loop else meeting.ancestors()
-    analyzer = Analyzer(loop_domains([s for s in outer if s.is_loop]))
-    for region in bind_regions(state, consumer, "reads"):
+    analyzer = analyzer_at(meeting)
+    own = iter_domains(consumer.block.iter_vars)
+    for declared, region in zip(effective_regions(consumer.block)[0], bind_regions(state, consumer, "reads")):
         produced = written.get(region.buffer)
         if produced is None or region.buffer in whole:
             continue
         boxes = joined(produced, analyzer)
         domains = domains_between(consumer.parent, meeting, region.buffer.scope())
-        if not _some_covers(region.buffer, boxes, eval_sets(region.region, domains), analyzer):
-            plain = _as_iterators(state, region, consumer)
-            if plain is None or not _some_covers(region.buffer, boxes, eval_sets(plain, domains), analyzer):
-                return False
+        read = eval_sets(region.region, domains)
+        if _some_covers(region.buffer, boxes, read, analyzer):
+            continue
+        plain = _as_iterators(state, region, consumer)
+        if plain is not None and _some_covers(region.buffer, boxes, eval_sets(plain, domains), analyzer):
+            continue
+        # loops whose extents vary may seem to leave the domains of the block's variables, which it never does
+        inside = [intersect([a, b]) for a, b in zip(read, eval_sets(declared.region, own))]
+        if not _some_covers(region.buffer, boxes, inside, analyzer):
+            return False
     return True
 
 
@@ -249,10 +258,11 @@ def _covered_by_sums(
 
     For each buffer some producer that runs all over its domain has to write all that is read.
     """
-    loops = [s for s in [consumer, *consumer.ancestors()] if s.is_loop]
+    assert consumer.parent is not None
+    domains = domains_at(consumer.parent)
     for producer in producers:
-        loops += [s for s in path_below(producer, meeting) if s not in loops]
-    sums = Sums(loop_domains(loops))
+        domains |= loop_domains(path_below(producer, meeting))
+    sums = Sums(domains)
     reads = [r for r in bind_regions(state, consumer, "reads") if r.buffer not in whole]
     for producer in producers:
         for write in bind_regions(state, producer, "writes"):

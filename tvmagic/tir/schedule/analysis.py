@@ -158,8 +158,10 @@ def get_auto_tensorize_mapping_info(sch: Schedule, block: Any, desc_func: PrimFu
     """
     target = sch.get_sref(block).block
     found = _description(desc_func)
-    left, right = _accesses(target), _accesses(found[1].block) if found is not None else None
-    if found is None or left is None or right is None or len(left) != len(right):
+    if found is None:
+        return None
+    left, right = _accesses(target), _accesses(found[1].block)
+    if left is None or right is None or len(left) != len(right):
         return None
     if any(a.dtype is not b.dtype for a, b in zip(left, right)):
         return None

@@ -30,7 +30,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import logical_and, maximum, minimum
 from tvmagic.ir.query import contains, nodes_of, variables_in
-from tvmagic.tir.blocks.conditions import all_of, conjuncts
+from tvmagic.tir.blocks.conditions import all_of, conjuncts, interval_of
 from tvmagic.tir.blocks.domains import analyzer_at, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import used_by_pointer, whole_region
@@ -150,11 +150,10 @@ class _Stores(Visitor):
 
     def _holds(self, total: IterSumExpr, side: Range) -> bool:
         """Whether `total`, which has no gap, takes all values of `side`."""
-        if len(total.args) > 1:
+        values, prove = interval_of(total), self.analyzer.can_prove
+        if values is None:
             return False
-        end = total.base + (total.args[0].extent if total.args else 1)
-        prove = self.analyzer.can_prove
-        return prove(total.base <= side.min) and prove(side.min + side.extent <= end)
+        return prove(values.min <= side.min) and prove(side.min + side.extent <= values.min + values.extent)
 
 
 def _fills_box(realize: BlockRealize, buffer: Buffer, domains: dict[Var, Range]) -> bool:
@@ -189,7 +188,7 @@ def _filled(indices: list[PrimExpr], domains: dict[Var, Range], predicate: PrimE
 
 
 def _without_gap(total: IterSumExpr) -> bool:
-    return not total.args or any(isinstance(a.scale, IntImm) and a.scale.value == 1 for a in total.args)
+    return interval_of(total) is not None or any(isinstance(a.scale, IntImm) and a.scale.value == 1 for a in total.args)
 
 
 def check_writes_all(

@@ -332,8 +332,6 @@ class Schedule(Identified):
             return [self._one_input(kind, replace(p, role="BlocksIn"), v) for v in value]
         if isinstance(value, str) and p.role in ("BlockRef", "BlocksIn", "BlockOrLoop"):
             return self.run_primitive(InstructionKind.get("GetBlock"), {"name": value, "func_name": None})
-        if value is None and p.default is None:
-            return None
         expected = _EXPECTED.get(p.role or "", (BlockRV, LoopRV))
         if not isinstance(value, expected):
             wanted = " or ".join({BlockRV: "a block", LoopRV: "a loop"}[c] for c in expected)
@@ -358,7 +356,7 @@ class Schedule(Identified):
             return self._plain_value(value)
         if is_list(value):
             return [self.get_sref(v) for v in value]
-        return None if value is None else self.get_sref(value)
+        return self.get_sref(value)
 
     def _name_outputs(self, kind: InstructionKind, result: Any) -> tuple[list[Any], Any]:
         """New random variables for what came out, in a list and in the shape that users get."""

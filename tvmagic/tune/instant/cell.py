@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.ir import IRModule, PrimFunc, Var
+from tvmagic.ir import Block, IRModule, PrimFunc, Var
 from tvmagic.tir.schedule import BlockRV, InstructionKind, LoopRV, Schedule, Trace
 from tvmagic.tir.schedule.instruction import argument_text
 
 __all__ = ["cell_text"]
 
-# Calls that ask for blocks near another one; in a cell a block is named.
+# Calls that ask for blocks near another one; in a cell a block is named, unless several have the name.
 _NEARBY = ("get_child_blocks", "get_consumers", "get_producers", "get_output_blocks")
 
 
@@ -19,7 +19,7 @@ def cell_text(program: PrimFunc | IRModule, trace: Trace, decisions: Sequence[tu
     """The trace of a program's schedule as a cell; `decisions` have the number of calls in the trace before each."""
     writer = _Writer(program)
     trace.apply_to_schedule(writer)
-    asked = [inputs for kind, inputs, *_ in writer.calls if kind.method not in _NEARBY]
+    asked = [inputs for kind, inputs, _, outputs, _ in writer.calls if writer.asks(kind, outputs)]
     used = {rv for inputs in asked for value in inputs for rv in _variables(value)}
     lines: list[str] = []
     for number, call in enumerate(writer.calls):
@@ -45,6 +45,7 @@ class _Writer(Schedule):
         self.blocks: dict[Any, str] = {}
         self.taken: dict[str, Any] = {"sch": None}
         self.written: set[str] = set()  # names that a line above has given
+        self.shared: set[Any] = set()  # blocks that have the name of another one
 
     def run_instruction(
         self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any = None
@@ -58,12 +59,21 @@ class _Writer(Schedule):
             sref = self.get_sref(rv)
             if isinstance(rv, BlockRV):
                 self.blocks[rv] = sref.block.name_hint
+                if kind.method in _NEARBY and not self._is_only(sref.block.name_hint):
+                    self.shared.add(rv)
                 wanted = f"block_{sref.block.name_hint}"
             else:
                 wanted = sref.loop.loop_var.name
             self.names[rv] = self._free(wanted, sref)
         self.calls.append((kind, inputs, attrs, outputs, decision))
         return outputs
+
+    def _is_only(self, name: str) -> bool:
+        return sum(isinstance(stmt, Block) and stmt.name_hint == name for stmt in self.state.srefs) == 1
+
+    def asks(self, kind: InstructionKind, outputs: Sequence[Any]) -> bool:
+        """Whether the call is written with its arguments."""
+        return kind.method not in _NEARBY or any(rv in self.shared for rv in outputs)
 
     def _free(self, wanted: str, sref: Any) -> str:
         """A name that no other block or loop has."""
@@ -85,7 +95,7 @@ class _Writer(Schedule):
             return []
         new = {rv for rv in outputs if rv in used and self.names[rv] not in self.written}
         self.written |= wanted
-        if kind.method in _NEARBY:
+        if not self.asks(kind, outputs):
             return [f'{self.names[rv]} = sch.get_block("{self.blocks[rv]}")' for rv in outputs if rv in new]
         drawn = [] if decision is None else [f"decision={argument_text(decision, self.names.__getitem__)}"]
         call = f"sch.{kind.method}({', '.join([*self._arguments(kind, inputs, attrs), *drawn])})"

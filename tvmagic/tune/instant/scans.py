@@ -7,6 +7,7 @@ for one place of its other axes is apart from what is for another, if no step re
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,8 @@ def schedule_scans(op: Operator, machine: Machine) -> tuple[Any, str, list[str]]
                 groups.setdefault(reader, []).append(scan)
             else:
                 plain.append((f"{scan.name}: its steps follow each other, in plain loops", []))
-    arranged = [_arranged(reader, scans, op, order, machine) for reader, scans in groups.items()]
+    kept = {reader.op for reader in groups}
+    arranged = [_arranged(reader, scans, op, order, machine, kept) for reader, scans in groups.items()]
     return schedule_by_calls(op, [*plain, *arranged])
 
 
@@ -94,9 +96,14 @@ def _reader(scan: ScanOp, op: Operator, order: list[Operation]) -> _Reader | Non
 
 
 def _arranged(
-    reader: _Reader, scans: list[ScanOp], op: Operator, order: list[Operation], machine: Machine
+    reader: _Reader,
+    scans: list[ScanOp],
+    op: Operator,
+    order: list[Operation],
+    machine: Machine,
+    kept: Container[Operation],
 ) -> tuple[str, list[str]]:
-    """A sentence on how scans and their reader are computed, and the calls."""
+    """A sentence on how scans and their reader are computed, and the calls. Stages that are `kept` have scans inside their loops."""
     name, axes = reader.op.name, list(reader.op.axis)
     stem = name
     while any(f"{stem}_{n}{end}" in op.tensors for n in range(len(axes)) for end in ("", "_o", "_i")):
@@ -119,6 +126,8 @@ def _arranged(
     apart: list[str] = []  # what is computed before the steps, not in them
     for scan in scans:
         for term in _terms(scan, op, order):
+            if term.op in kept:
+                continue
             if last is reader.along and _on_the_chain(scan, term):
                 apart.append(term.op.name)
             else:

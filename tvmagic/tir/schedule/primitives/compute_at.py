@@ -32,7 +32,7 @@ from tvmagic.ir.expr import FloorDiv, FloorMod, Mul
 from tvmagic.ir.ops import floordiv, logical_and, maximum
 from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.conditions import all_of, both, conditions_on_variables, runs_everywhere
-from tvmagic.tir.blocks.domains import domains_between, iter_domains, loop_domains
+from tvmagic.tir.blocks.domains import analyzer_at, domains_between, iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
@@ -187,7 +187,13 @@ def _provided(regions: Sequence[BufferRegion]) -> Regions:
 
 
 def _variable_domains(
-    iter_vars: Sequence[IterVar], provided: Regions, needed: Regions, analyzer: Analyzer, block: StmtSRef, reverse: bool
+    iter_vars: Sequence[IterVar],
+    provided: Regions,
+    needed: Regions,
+    analyzer: Analyzer,
+    block: StmtSRef,
+    loop: StmtSRef,
+    reverse: bool,
 ) -> list[Domain]:
     domains = {v.var: Domain() for v in iter_vars}
     for buffer, boxes in provided.items():
@@ -196,10 +202,11 @@ def _variable_domains(
         gives, wants = union_region(boxes), union_region(needed[buffer])
         if not _solve_affine(buffer, iter_vars, gives, wants, analyzer, domains):
             _solve_by_dimension(buffer, gives, wants, analyzer, domains, block)
+    known = analyzer_at(loop) if reverse else analyzer
     for v in iter_vars:
         assert v.dom is not None
         if reverse:
-            _check_all_needed(v, domains[v.var], analyzer, block)
+            _check_all_needed(v, domains[v.var], known, block)
         domains[v.var].settle(v.dom, analyzer)
     return [domains[v.var] for v in iter_vars]
 
@@ -474,7 +481,7 @@ def _move_block(
     provided = _provided(stmt.reads if reverse else stmt.writes)
     needed = _required(state, producers if reverse else consumers, loop, provided, reverse)
     # 4. solved for the variables of the block: the values that each must take there
-    domains = _variable_domains(stmt.iter_vars, provided, needed, analyzer, block, reverse)
+    domains = _variable_domains(stmt.iter_vars, provided, needed, analyzer, block, loop, reverse)
     # 5. new loops over these values around the block
     around = loop_domains([*state.loops_of(loop), loop])
     nest = _make_nest(stmt, domains, conditions, analyzer, preserve_unit_loops, around)

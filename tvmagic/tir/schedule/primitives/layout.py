@@ -37,7 +37,7 @@ from tvmagic.tir.schedule.access_context import AccessContext, AccessSimplifier
 from tvmagic.tir.schedule.buffers import BufferReplacer, buffer_of, locate_buffer
 from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
 from tvmagic.tir.schedule.primitives.layout_padding import Padding, checked_pad_value, write_padding
-from tvmagic.tir.schedule.requirements import access_owner, check_loops_unused, check_no_pointer, runs_over
+from tvmagic.tir.schedule.requirements import access_owner, check_loops_unused, check_no_pointer, runs_over, scope_root
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
 # ---------------------------------------------------------------------------- arguments
@@ -311,9 +311,6 @@ def set_axis_separator(state: ScheduleState, block: BlockRef, buffer: Any, axis_
 
 def _replace_nest(state: ScheduleState, block: StmtSRef, outermost: StmtSRef, nest: Stmt, new: Block) -> None:
     """Put a nest in the place of a block's outermost loop (or of the block, if it has none)."""
-    if outermost is not block and isinstance(nest, For):
-        state.replace(outermost, nest, {block.block: new})
-        return
     parent = outermost.parent
     assert parent is not None and parent.stmt is not None
     assert outermost.stmt is not None
@@ -344,6 +341,7 @@ def reorder_block_iter_var(state: ScheduleState, block: BlockRef, new_order: lis
                 vj, vi = T.axis.remap("SS", [j, i])
                 B[vi, vj] = A[vi, vj] + T.float32(1.0)
     """
+    scope_root(state, block)
     count = len(block.block.iter_vars)
     order = [int(i) for i in new_order]
     if sorted(order) != list(range(count)):
@@ -409,6 +407,7 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
                 B[v0 * 4 + v1] = A[v0 * 4 + v1] + T.float32(1.0)
     """
+    scope_root(state, block)
     stmt = block.block
     outermost = single_nest(state, block)
     check_loops_unused(state, block)

@@ -235,9 +235,7 @@ class _Narrower(Retyper):
         var = self.var(node.loop_var)
         low, extent = self._indices((node.min, node.extent))
         body = self.visit(node.body)
-        if var is node.loop_var and low is node.min and extent is node.extent and body is node.body:
-            return node
-        return node.replace(loop_var=var, min=cast(var.dtype, low), extent=cast(var.dtype, extent), body=body)
+        return node.with_(loop_var=var, min=cast(var.dtype, low), extent=cast(var.dtype, extent), body=body)
 
     @handles(AttrStmt)
     def attribute(self, node: AttrStmt) -> Stmt:

@@ -22,7 +22,7 @@ class FlatIndex:
     def __call__(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         """The index of an element for each group of axes, simplified."""
         simplify = self.analyzer.simplify
-        if len(indices) < 2 or not any(_has_remainder(i) for i in indices):
+        if not any(_has_remainder(i) for i in indices):
             return tuple([simplify(offset) for offset in buffer.unsimplified_offset_of(indices)])
         groups: list[PrimExpr] = []
         start = 0
