@@ -118,7 +118,7 @@ def _overlap(first: AscNode, second: AscNode, array: AscTensor) -> bool:
 
 
 def _box(store: AscNode, array: AscTensor) -> list[tuple[int, int]] | None:
-    """The part of an array that a store writes, along each axis; None if it is no box, or not known in numbers."""
+    """The part of an array that a store writes, along each axis; None if it is not a box, or not known in numbers."""
     rest = Size.of(store.attr("offset")).constant
     box: list[tuple[int, int]] = []
     for axis, whole, stride in zip(array.axis, array.repeats, array.strides, strict=True):

@@ -79,7 +79,7 @@ def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16, 
 
 @contextmanager
 def of_random_inputs(op: Operator) -> Iterator[None]:
-    """Say of an index outside that the inputs are random; they stay inside only where their elements themselves are indices."""
+    """Say of an index outside that the inputs are random; they stay inside only if their elements themselves are indices."""
     try:
         yield
     except BoundsError as error:
