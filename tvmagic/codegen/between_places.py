@@ -68,10 +68,11 @@ def between_places(loop: For) -> Stmt | None:
     first, end, var = loop.min.value, loop.min.value + loop.extent.value, loop.loop_var
     if end - first < _LONG or contains(loop.body, For, While, Allocate):
         return None
-    if len(nodes_of(loop.body, PrimExpr)) > _LARGEST:
-        return None
     found = [node for node in nodes_of(loop.body, *_ENDS, FloorDiv, FloorMod) if not node.a.dtype.is_float]
-    places = sorted({p for node in found if uses_var(node, {var}) for p in _places(node, var, first, end)})
+    found = [node for node in found if uses_var(node, {var})]
+    if not found or len(nodes_of(loop.body, PrimExpr)) > _LARGEST:
+        return None
+    places = sorted({place for node in found for place in _places(node, var, first, end)})
     if not 0 < len(places) <= _MOST_PLACES:
         return None
     stretches = list(zip([first, *places], [*places, end]))

@@ -112,6 +112,9 @@ def _written_out(loop: For) -> _Rows | None:
     if found is None:
         return None
     var, first, count = loop.loop_var, loop.min, loop.extent
+    alone = len(found) == len({store.buffer.data for store in found})
+    if alone and (len(found) > 1 or _period(found, var) == 1):
+        return None  # one element to each, of which LLVM makes vectors
     folded = _Folded(var, first, count)
     stores = _last_values([folded.visit(store) for store in found])
     if stores is None:
@@ -135,7 +138,7 @@ def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | No
         known = {**known, body.var: substitute(body.value, known)}
         body = body.body
     if isinstance(body, BufferStore):
-        return [substitute(body, known)]
+        return [substitute(body, known)] if body.value.dtype.lane_code == 1 else None
     parts: list[list[BufferStore] | None] = []
     if isinstance(body, SeqStmt) and len(body.seq) <= _MOST_WRITTEN:
         parts = [_stores_in(part, known) for part in body.seq]
