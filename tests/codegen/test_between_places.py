@@ -11,6 +11,7 @@ from tvmagic.ir import For, SeqStmt
 from tvmagic.ir.query import contains, nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
+from tvmagic.script import from_source
 
 HASWELL = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
 # Cells with the first iterations and the lengths of the stretches of their innermost loop.
@@ -55,6 +56,18 @@ def test_stretches(name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_loops_are_left_as_they_are(name):
     assert between_places(loop_of(OTHERS[name])) is None
+
+
+@pytest.mark.parametrize(("read", "stretches"), [("j - 1", False), ("j", True)])
+def test_a_loop_that_reads_what_it_wrote_before_is_left_as_it_is(read, stretches):
+    """No vectors come of it, and a branch that is seldom taken costs less than a choice on the way from step to step."""
+    func = from_source(f"""
+@T.prim_func
+def main(X: T.Buffer((100,), "float32"), Y: T.Buffer((100,), "float32")):
+    for j in range(1, 100):
+        Y[j] = Y[{read}] + X[T.max(j - 2, 0)]
+""")
+    assert (between_places(func.body) is not None) == stretches
 
 
 def test_a_stretch_between_clamps_is_vectors():

@@ -21,6 +21,8 @@ from tvmagic.ir import (
     NE,
     Allocate,
     BinaryOp,
+    BufferLoad,
+    BufferStore,
     Call,
     CmpOp,
     FloorDiv,
@@ -39,6 +41,7 @@ from tvmagic.ir import (
     Stmt,
     Var,
     While,
+    expr_deep_equal,
     handles,
 )
 from tvmagic.ir.query import contains, is_call, linear_terms, nodes_of
@@ -68,12 +71,11 @@ def between_places(loop: For) -> Stmt | None:
     first, end, var = loop.min.value, loop.min.value + loop.extent.value, loop.loop_var
     if end - first < _LONG or contains(loop.body, For, While, Allocate):
         return None
-    if len(nodes_of(loop.body, PrimExpr)) > _LARGEST:
-        return None
-    if len(nodes_of(loop.body, PrimExpr)) > _LARGEST:
-        return None
     found = [node for node in nodes_of(loop.body, *_ENDS, FloorDiv, FloorMod) if not node.a.dtype.is_float]
-    places = sorted({p for node in found if uses_var(node, {var}) for p in _places(node, var, first, end)})
+    found = [node for node in found if uses_var(node, {var})]
+    if not found or len(nodes_of(loop.body, PrimExpr)) > _LARGEST or _follows_itself(loop.body):
+        return None
+    places = sorted({place for node in found for place in _places(node, var, first, end)})
     if not 0 < len(places) <= _MOST_PLACES:
         return None
     stretches = list(zip([first, *places], [*places, end]))
@@ -88,6 +90,18 @@ def between_places(loop: For) -> Stmt | None:
             loop.with_(loop_var=each, min=low, extent=count, body=_Within(var, each, low, count).visit(loop.body))
         )
     return SeqStmt(parts)
+
+
+def _follows_itself(body: Stmt) -> bool:
+    """Whether an iteration may read what another one wrote, so that no vectors come of the loop."""
+    stores = nodes_of(body, BufferStore)
+    written = {store.buffer.data for store in stores}
+    own = [(store.buffer.data, store.indices) for store in stores]
+    return any(
+        load.buffer.data in written
+        and not any(data is load.buffer.data and all(map(expr_deep_equal, at, load.indices)) for data, at in own)
+        for load in nodes_of(body, BufferLoad)
+    )
 
 
 def _places(node: BinaryOp, var: Var, first: int, end: int) -> list[int]:

@@ -59,7 +59,7 @@ def atan2_float(m: MathText, y: str, x: str) -> str:
 
 
 def _asin(m: MathText, size: str, far: str) -> str:
-    """asin of a number from 0 to 0.55; where `far` holds, asin(sqrt((1 - x) / 2)) of one above."""
+    """asin of a number from 0 to 0.55; if `far` holds, asin(sqrt((1 - x) / 2)) of one above."""
     square = m.select(far, m.mul(m.sub(1.0, size), 0.5), m.mul(size, size))
     root = m.select(far, m.call("sqrt", square), size)
     return m.fma(m.mul(m.horner(square, _ASIN), square), root, root)

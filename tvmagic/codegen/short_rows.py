@@ -114,6 +114,9 @@ def _written_out(loop: For) -> _Rows | None:
     if found is None:
         return None
     var, first, count = loop.loop_var, loop.min, loop.extent
+    alone = len(found) == len({store.buffer.data for store in found})
+    if alone and (len(found) > 1 or _period(found, var) == 1):
+        return None  # one element to each, of which LLVM makes vectors
     folded = _Folded(var, first, count)
     stores = _last_values([folded.visit(store) for store in found])
     if stores is None:
@@ -141,7 +144,7 @@ def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | No
         body = body.body
     if isinstance(body, BufferStore):
         store = substitute(body, known)
-        return [store] if written_size(store) <= _LARGEST else None
+        return [store] if body.value.dtype.lane_code == 1 and written_size(store) <= _LARGEST else None
     parts: list[list[BufferStore] | None] = []
     if isinstance(body, SeqStmt) and len(body.seq) <= _MOST_WRITTEN:
         parts = [_stores_in(part, known) for part in body.seq]
