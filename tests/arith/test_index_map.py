@@ -95,6 +95,13 @@ def test_inverse():
     assert given.inverse([8]).to_python_string() == "lambda i: (i // 2,)"
 
 
+def test_a_map_without_inverse_is_refused_by_its_index() -> None:
+    with pytest.raises(TVMagicError, match=r"^`i \* 2` leaves gaps between its values, so the map has no inverse$"):
+        IndexMap.from_func(lambda i: [i * 2]).inverse([8])
+    with pytest.raises(TVMagicError, match=r"^the parts of `i \* 3 \+ j` overlap or leave gaps"):
+        IndexMap.from_func(lambda i, j: [i * 3 + j]).non_surjective_inverse([4, 4])
+
+
 def test_non_surjective_inverse():
     back, padding = IndexMap.from_func(lambda i: (i // 4, i % 4)).non_surjective_inverse([14])
     assert texts(back.final_indices) == ["axis0 * 4 + axis1"]

@@ -35,7 +35,7 @@ class _Inverter:
         if len(total.args) == 1:
             split = total.args[0]
             if not self.prover.equal(ops.abs(split.scale), int_const(split.dtype, 1)):
-                raise TVMagicError(f"the scale of `{split}` is not 1, so the map has no inverse")
+                raise TVMagicError(f"`{_written(total)}` leaves gaps between its values, so the map has no inverse")
             known = self.values.get(split, int_const("int32", 0))
             self.values[split] = (known + value) * split.scale
             return
@@ -52,7 +52,7 @@ class _Inverter:
         expected = total.args[-1].scale
         for split in reversed(total.args):
             if not self.prover.equal(split.scale, expected):
-                raise TVMagicError(f"the parts of `{total}` overlap or leave gaps, so the map has no inverse")
+                raise TVMagicError(f"the parts of `{_written(total)}` overlap or leave gaps, so the map has no inverse")
             expected = expected * split.extent
 
     def beyond(self, total: IterSumExpr) -> PrimExpr | None:
@@ -84,6 +84,11 @@ def _counted(source: PrimExpr) -> tuple[Var, PrimExpr | None]:
     if isinstance(source, Sub) and isinstance(source.a, Var):
         return source.a, source.b
     raise TVMagicError(f"`{source}` is not a variable counted from where it begins, so the map has no inverse here")
+
+
+def _written(total: IterSumExpr) -> PrimExpr:
+    """A sum as the index that it was found in."""
+    return new_analyzer().simplify(normalize_iter_map_to_expr(total))
 
 
 def _outputs_first(sums: Sequence[IterSumExpr]) -> list[IterMapExpr]:
