@@ -510,6 +510,17 @@ def test_sums_in_registers_are_counted() -> None:
         assert found.ports["multiply-adds"] == sums / 2
 
 
+def test_a_clamped_index_moves_as_the_index_does() -> None:
+    clamped = operator("edges", "X: float32[4096]\nY: float32[4096]\nY[i] = X[max(i - 1, 0)] + X[min(i + 1, 4095)]")
+    inside = operator("inside", "X: float32[4098]\nY: float32[4096]\nY[i] = X[i] + X[i + 2]")
+    (edges,), (plain,) = (model(first(op.version("plain")), resolved(WIDE).machine).hot for op in (clamped, inside))
+    assert edges.vectorized and edges.lanes == plain.lanes and edges.cycles == plain.cycles
+    assert [a.address.stride(edges.rolled.var) for a in edges.nest.accesses] == [1, 1, 1]
+    data = operator("data", "X: int32[4096]\nI: int32[4096]\nY[i] = X[min(I[i], i)]")
+    (found,) = model(first(data.version("plain")), resolved(WIDE).machine).hot
+    assert None in [a.address.stride(found.rolled.var) for a in found.nest.accesses], "where it reads depends on data"
+
+
 def test_threads_that_are_started_often_cost_time() -> None:
     machine = resolved(WIDE).machine
     outer = model(first(schedule(matmul(), "s[C].parallel(C.op.axis[0])", "outer")), machine)

@@ -14,6 +14,8 @@ from tvmagic.ir import (
     FloorDiv,
     FloorMod,
     IntImm,
+    Max,
+    Min,
     Mod,
     Mul,
     PrimExpr,
@@ -143,6 +145,17 @@ class Linear(Visitor):
             strides[key] = strides.get(key, 0) + sign * stride
         strides = {k: s for k, s in strides.items() if s}
         return Address(strides, a.offset + sign * b.offset, a.known and b.known, a.loose | b.loose, a.divisions + b.divisions)  # fmt: skip
+
+    @handles(Max, Min)
+    def clamped(self, node: Max | Min) -> Address:
+        """An index that is kept inside an array: all iterations but some at the edge have the index itself."""
+        a, b = self.visit(node.a), self.visit(node.b)
+        index, edge = (a, b) if a.strides else (b, a)
+        return (
+            index
+            if index.known and edge.known and not edge.strides
+            else self.loosely(node, (*a.divisions, *b.divisions))
+        )
 
     @handles(FloorDiv, FloorMod, Div, Mod)
     def quotient(self, node: Any) -> Address:
