@@ -75,6 +75,22 @@ def test_vectors_taken_apart_and_joined():
     np.testing.assert_array_equal(built(a), np.concatenate([a[4:], a[:4]]))
 
 
+@pytest.mark.parametrize("place", [-1, 7, 8, 15, 16])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_shuffle_picks_lanes_that_its_vectors_have(place, both):
+    x, y = buffers("X", "Y")
+    doubled = x[LANES] + x[LANES]
+    picked = tir.Shuffle([x[LANES], doubled] if both else [x[LANES]], [place, 0, 1, 2, 3, 4, 5, 6])
+    body = module(tir.BufferStore(y, picked, [LANES]), x, y)
+    a = np.arange(1, 9, dtype="float32")
+    lanes = np.concatenate([a, 2 * a]) if both else a
+    if not 0 <= place < len(lanes):
+        with pytest.raises(BuildError, match="constants within its vectors"):
+            codegen.compile_module(body)
+        return
+    np.testing.assert_array_equal(codegen.compile_module(body)(a), lanes[[place, 0, 1, 2, 3, 4, 5, 6]])
+
+
 def test_buffers_of_vectors():
     x = decl_buffer((4,), "float32x4", "X")
     y = decl_buffer((4,), "float32x4", "Y")
