@@ -30,7 +30,7 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.operators import Source, operator_from_cell
-from tvmagic.script import cinn_text, from_cinn
+from tvmagic.script import cinn_text, from_cinn, from_source
 
 
 def block(*lines: str, extent: str = "8", kind: str = "serial") -> str:
@@ -173,6 +173,24 @@ def test_quotients_that_round_down_say_so_if_a_number_may_be_negative() -> None:
         assert cinn_text(from_cinn(text, {"A": ((8,), "int32"), "C": ((8,), "uint8")})) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "printed"),
+    [("A[vi] - 3", "floordiv(v, 2)"), ("vi - 3", "floordiv(v, 2)"), ("vi + 1", "(v / 2)"), ("A[vi]", "floordiv(v, 2)")],
+)
+def test_a_variable_may_be_negative_as_its_value_may(value: str, printed: str) -> None:
+    text = cinn_text(from_source(ASSIGNED.format(value)))
+    assert f"B[vi] = {printed}\n" in text
+
+
+ASSIGNED = """
+@T.prim_func
+def f(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            v: T.int32 = {}
+            B[vi] = v // 2
+"""
 CONCATENATED = "B[i0] = select((i0 < 3), X[i0], select((i0 >= 6), Y[(i0 - 6)], Z[(i0 - 3)]))"
 
 
