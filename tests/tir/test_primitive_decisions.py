@@ -148,3 +148,28 @@ def f(A: T.Buffer((1, 8), "float32"), C: T.Buffer((1,), "float32")):
     tir.Schedule(from_source(text.format(index="vi"))).reindex("C", ("write", 0))
     with pytest.raises(ScheduleError, match="buffer `C` is accessed at different indices in block `C`"):
         tir.Schedule(from_source(text.format(index="0"))).reindex("C", ("write", 0))
+
+
+@pytest.mark.parametrize("written", [6, 7, 8])
+def test_a_consumer_is_inlined_only_if_all_that_it_reads_is_written(written: int) -> None:
+    """Of eight elements; the last one alone that is missing counts, too."""
+    sch = tir.Schedule(
+        from_source(f"""
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range({written}):
+        with T.block("B"):
+            vi = T.axis.spatial({written}, i)
+            B[vi] = A[vi] * T.float32(2)
+    for j in range(8):
+        with T.block("C"):
+            vj = T.axis.spatial(8, j)
+            C[vj] = B[vj] + T.float32(1)
+""")
+    )
+    if written == 8:
+        sch.reverse_compute_inline("C")
+        return
+    with pytest.raises(ScheduleError, match="is not covered by its producer: `vj` goes beyond what is written"):
+        sch.reverse_compute_inline("C")
