@@ -14,8 +14,10 @@ from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import run_function
 from tvmagic.ir import (
     Allocate,
+    Block,
     Buffer,
     BufferRealize,
+    BufferRegion,
     BufferStore,
     DeclBuffer,
     FloatImm,
@@ -30,6 +32,8 @@ from tvmagic.ir import (
     stmt_seq,
     substitute,
 )
+from tvmagic.ir.functor import ir_transform
+from tvmagic.ir.query import nodes_of
 from tvmagic.passes import PassContext, recording
 from tvmagic.script import from_source
 from tvmagic.tir import Schedule
@@ -414,6 +418,20 @@ def test_what_opaque_iterations_carry_is_allocated_around_them(kind: str) -> Non
     a, c = np.arange(20, dtype="float32"), np.zeros(20, "float32")
     tvmagic.build(mod)(a, c)
     np.testing.assert_array_equal(c[1:], a[1:] + a[:-1])
+
+
+@pytest.mark.parametrize("side", ["reads", "writes"])
+def test_a_block_is_not_said_to_use_what_it_allocates(side: str) -> None:
+    """Also if the buffer stays where it is."""
+    (planned,) = PlanAndUpdateBufferAllocationLocation()(module(carried("3", "spatial"))).functions.values()
+    (inside,) = [b for b in nodes_of(planned.body, Block) if b.alloc_buffers]
+    (buffer,) = inside.alloc_buffers
+    region = BufferRegion(buffer, [Range(0, size) for size in buffer.shape])
+    more = inside.replace(**{side: (*getattr(inside, side), region)})
+    changed = planned.replace(body=ir_transform(planned.body, lambda node: more if node is inside else None, None))
+    (again,) = PlanAndUpdateBufferAllocationLocation()(IRModule({"main": changed})).functions.values()
+    (after,) = [b for b in nodes_of(again.body, Block) if b.alloc_buffers]
+    assert [r.buffer for r in getattr(after, side)] == [r.buffer for r in getattr(inside, side)]
 
 
 def test_what_spatial_iterations_use_is_allocated_inside() -> None:

@@ -15,6 +15,7 @@ from tvmagic.passes import recording
 from tvmagic.script import from_source
 from tvmagic.tir.transform import (
     ConvertThreadLoopsToSerial,
+    GuardRepeatedStores,
     KernelMemory,
     LiftThreadBinding,
     ThreadSync,
@@ -338,3 +339,20 @@ def test_global_memory_of_a_kernel_is_shared_by_the_threads_of_a_block(scope: st
     )
     text = script(KernelMemory()(mod))
     assert f'T.allocate([32], "float32", "{after}")' in text and f'scope="{after}"' in text
+
+
+@pytest.mark.parametrize(("predicate", "guarded"), [("T.bool(True)", True), ("n < 2", True), ("tx < 2", False)])
+def test_a_store_whose_predicate_differs_from_thread_to_thread_is_each_threads_own(
+    predicate: str, guarded: bool
+) -> None:
+    mod = module(
+        f"""
+        def main(B: T.Buffer((4,), "float32"), n: T.int32):
+            S = T.allocate([4], "float32", "shared")
+            S_1 = T.Buffer((4,), data=S, scope="shared")
+            with T.launch_thread("threadIdx.x", 4) as tx:
+                S_1.vstore([T.Ramp(0, 1, 4)], T.Broadcast(T.float32(1), 4), predicate=T.Broadcast({predicate}, 4))
+                B[tx] = S_1[tx]
+        """
+    )
+    assert ("if tx == 0:" in script(GuardRepeatedStores()(mod))) == guarded
