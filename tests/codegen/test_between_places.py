@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from tvmagic import codegen
@@ -75,3 +76,20 @@ def test_a_stretch_between_clamps_is_vectors():
     op = operator("edges", "X: float32[100]\nY: float32[100]\nY[j] = X[max(j - 1, 0)] + X[j] + X[min(j + 1, 99)]")
     assembly = codegen.assembly(Version(op, None).lower(), HASWELL)
     assert re.search(r"vaddps\s.*%ymm", assembly) and "gather" not in assembly
+
+
+def test_conditions_inside_conditions_are_looked_at_once(calls) -> None:
+    """Each looks twice at the one inside it, as a condition and as a part of what it chooses from, if nothing is remembered."""
+
+    def build(depth: int) -> None:
+        condition = "X[i] > 0"
+        for n in range(depth):
+            condition = f"(X[i] if {condition} else {n}.0) > {n}"
+        op = operator(
+            "nested", f"X: float32[64]\nY: float32[64]\nY[i] = (X[i] if {condition} else 1.0) + X[max(i - 1, 0)]"
+        )
+        x = np.linspace(-4, 20, 64, dtype="float32")
+        np.testing.assert_array_equal(op(x), op.reference(x))
+
+    build(2)
+    assert calls(lambda: build(12)) < 4 * calls(lambda: build(6))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.codegen.known_choices import KnownChoices
 from tvmagic.ir import (
     EQ,
     GE,
@@ -23,20 +24,16 @@ from tvmagic.ir import (
     BinaryOp,
     BufferLoad,
     BufferStore,
-    Call,
     CmpOp,
     FloorDiv,
     FloorMod,
     For,
     ForKind,
-    IfThenElse,
     IntImm,
     Max,
     Min,
-    Mutator,
     PrimExpr,
     Range,
-    Select,
     SeqStmt,
     Stmt,
     Var,
@@ -44,7 +41,7 @@ from tvmagic.ir import (
     expr_deep_equal,
     handles,
 )
-from tvmagic.ir.query import contains, is_call, linear_terms, nodes_of
+from tvmagic.ir.query import contains, linear_terms, nodes_of
 
 __all__ = ["between_places"]
 
@@ -75,7 +72,8 @@ def between_places(loop: For) -> Stmt | None:
     found = [node for node in found if uses_var(node, {var})]
     if not found or len(nodes_of(loop.body, PrimExpr)) > _LARGEST or _follows_itself(loop.body):
         return None
-    places = sorted({place for node in found for place in _places(node, var, first, end)})
+    analyzer = Analyzer()
+    places = sorted({place for node in found for place in _places(node, var, first, end, analyzer)})
     if not 0 < len(places) <= _MOST_PLACES:
         return None
     stretches = list(zip([first, *places], [*places, end]))
@@ -104,19 +102,19 @@ def _follows_itself(body: Stmt) -> bool:
     )
 
 
-def _places(node: BinaryOp, var: Var, first: int, end: int) -> list[int]:
+def _places(node: BinaryOp, var: Var, first: int, end: int, analyzer: Analyzer) -> list[int]:
     """The iterations from which on a node chooses, or divides, in another way than in the one before; more than
     `_MOST_PLACES` if there are too many."""
     if isinstance(node, (FloorDiv, FloorMod)):
         if not isinstance(node.b, IntImm) or node.b.value <= 0:
             return []
-        line = _line(node.a, var)
+        line = _line(node.a, var, analyzer)
         if line is None or line[0] != 1:
             return []
         by, offset = node.b.value, line[1]
         start = -(-(first + offset + 1) // by) * by - offset
         return list(range(start, end, by))[: _MOST_PLACES + 1]
-    line = _line(node.a - node.b, var)
+    line = _line(node.a - node.b, var, analyzer)
     if line is None:
         return []
     factor, offset = line
@@ -124,17 +122,17 @@ def _places(node: BinaryOp, var: Var, first: int, end: int) -> list[int]:
     return [place for place in places if first < place < end]
 
 
-def _line(expr: PrimExpr, var: Var) -> tuple[int, int] | None:
+def _line(expr: PrimExpr, var: Var, analyzer: Analyzer) -> tuple[int, int] | None:
     """The factor, 1 or -1, and the offset of a variable that an expression consists of; None if it is of another kind."""
     if not isinstance(expr.dtype.bits, int) or not expr.dtype.is_int or expr.dtype.is_vector:
         return None
-    terms, offset = linear_terms(Analyzer().canonical_simplify(expr))
+    terms, offset = linear_terms(analyzer.canonical_simplify(expr))
     if len(terms) != 1 or terms[0][0] is not var or abs(terms[0][1]) != 1:
         return None
     return terms[0][1], offset
 
 
-class _Within(Mutator):
+class _Within(KnownChoices):
     """The body of a loop for a stretch of its iterations, in which what changes elsewhere is known."""
 
     def __init__(self, old: Var, var: Var, first: IntImm, count: IntImm) -> None:
@@ -151,26 +149,3 @@ class _Within(Mutator):
         if node.a.dtype.is_float or not uses_var(node, {self.var}):
             return node
         return self.analyzer.simplify(node)
-
-    @handles(Select)
-    def select(self, node: Select) -> PrimExpr:
-        condition = self.visit(node.condition)
-        if isinstance(condition, IntImm):
-            return self.visit(node.true_value if condition.value else node.false_value)
-        return self.visit_children(node)
-
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
-        if is_call(node, "tir.if_then_else"):
-            condition = self.analyzer.simplify(self.visit(node.args[0]))
-            if isinstance(condition, IntImm):
-                return self.visit(node.args[1] if condition.value else node.args[2])
-        return self.visit_children(node)
-
-    @handles(IfThenElse)
-    def branch(self, node: IfThenElse) -> Stmt:
-        condition = self.analyzer.simplify(self.visit(node.condition))
-        if not isinstance(condition, IntImm):
-            return self.visit_children(node)
-        chosen = node.then_case if condition.value else node.else_case
-        return SeqStmt([]) if chosen is None else self.visit(chosen)

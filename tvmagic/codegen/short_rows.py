@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.codegen.known_choices import KnownChoices
 from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE, contiguous, offsets_of, share_loads
 from tvmagic.codegen.target import Machine
 from tvmagic.ir import (
@@ -48,7 +49,7 @@ from tvmagic.ir import (
 from tvmagic.ir.deep import written_size
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import floordiv
-from tvmagic.ir.query import is_call, linear_terms, nodes_of
+from tvmagic.ir.query import linear_terms, nodes_of
 from tvmagic.tir.transform.loops.lanes import same_lanes
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
 
@@ -226,7 +227,7 @@ def _period(stores: list[BufferStore], var: Var) -> int:
     return period if period in NEIGHBOURS else 1
 
 
-class _Folded(Mutator):
+class _Folded(KnownChoices):
     """Simplifies indices, and the conditions that are known then."""
 
     def __init__(self, var: Var, first: PrimExpr, count: PrimExpr) -> None:
@@ -237,20 +238,6 @@ class _Folded(Mutator):
     def access(self, node: BufferLoad | BufferStore) -> BufferLoad | BufferStore:
         node = self.visit_children(node)
         return node.with_(indices=mutate_all(self.analyzer.canonical_simplify, node.indices))
-
-    @handles(Select)
-    def select(self, node: Select) -> PrimExpr:
-        return self._chosen(node, node.condition, node.true_value, node.false_value)
-
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
-        return self._chosen(node, *node.args) if is_call(node, "tir.if_then_else") else self.visit_children(node)
-
-    def _chosen(self, node: PrimExpr, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> PrimExpr:
-        known = self.analyzer.simplify(condition)
-        if isinstance(known, IntImm):
-            return self.visit(then if known.value else other)
-        return self.visit_children(node)
 
 
 # ---------------------------------------------------------------------------- rows
