@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,6 +15,7 @@ from tvmagic.arith.iter_map import (
     inverse_of_injective,
     normalize_iter_map_to_expr,
 )
+from tvmagic.arith.points import all_points
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     BinaryOp,
@@ -316,7 +316,7 @@ class IndexMap(Node):
         """Two indices with one place, and the place; () if all places differ; None if that is not known."""
         import numpy as np
 
-        before = _points(ranges)
+        before = all_points(ranges, _MOST_INDICES)
         after = None if before is None else self._places(before)
         if before is None or after is None:
             return None
@@ -335,7 +335,7 @@ class IndexMap(Node):
         """Whether the map back gives each index again, tried out; of ranges that are numbers."""
         import numpy as np
 
-        before = _points(ranges)
+        before = all_points(ranges, _MOST_INDICES)
         after = None if before is None else self._places(before)
         again = None if after is None else back._places(np.stack(after))
         return before is not None and again is not None and bool(np.array_equal(np.stack(again), before))
@@ -458,17 +458,6 @@ class SeparatedIndexMap(IndexMap):
             for i in range(count + 1)
             for part in (*[IndexMap.AXIS_SEPARATOR] * places.count(i), *self.final_indices[i : i + 1])
         ]
-
-
-def _points(ranges: Sequence[Range]) -> Any:
-    """All indices in ranges as an array of a row for each range; None if some range is not of numbers, or they hold too many."""
-    import numpy as np
-
-    ends = [(r.min.value, r.extent.value) for r in ranges if isinstance(r.min, IntImm) and isinstance(r.extent, IntImm)]
-    if len(ends) < len(ranges) or math.prod(extent for _, extent in ends) > _MOST_INDICES:
-        return None
-    before = np.indices([extent for _, extent in ends]).reshape(len(ends), -1)
-    return before + np.array([low for low, _ in ends], before.dtype).reshape(-1, 1)
 
 
 def _evaluate(index: PrimExpr, places: Mapping[Var, Any]) -> Any:

@@ -30,6 +30,7 @@ __all__ = [
     "neg_inf",
     "new_analyzer",
     "pos_inf",
+    "same_ends",
     "union",
     "union_lower_bound",
     "union_region",
@@ -388,7 +389,7 @@ def joined(boxes: Sequence[Sequence[IntSet]], analyzer: Analyzer) -> list[list[I
 
 def _as_one_box(a: list[IntSet], b: list[IntSet], analyzer: Analyzer) -> list[IntSet] | None:
     """The box that two boxes are together; None if they are not provably one."""
-    other = [axis for axis, (x, y) in enumerate(zip(a, b)) if not _same_ends(x, y, analyzer)]
+    other = [axis for axis, (x, y) in enumerate(zip(a, b)) if not same_ends(x, y, analyzer)]
     if len(other) > 1:
         return None
     both = list(a)
@@ -404,7 +405,8 @@ def _as_one_box(a: list[IntSet], b: list[IntSet], analyzer: Analyzer) -> list[In
     return both
 
 
-def _same_ends(a: IntSet, b: IntSet, analyzer: Analyzer) -> bool:
+def same_ends(a: IntSet, b: IntSet, analyzer: Analyzer) -> bool:
+    """Whether two sets are proved to have the same ends."""
     return analyzer.can_prove_equal(a.min(), b.min()) and analyzer.can_prove_equal(a.max(), b.max())
 
 

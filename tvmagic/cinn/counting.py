@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tvmagic.arith.iter_map import detect_iter_map
-from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var
+from tvmagic.arith.points import all_points, constant_range
+from tvmagic.ir import IterVar, PrimExpr, Range, Var
 from tvmagic.ir.query import is_one, variables_in
 from tvmagic.tir.analysis.race_search import Unevaluated, evaluate
 from tvmagic.tir.blocks.conditions import conjuncts
@@ -35,13 +36,12 @@ def counted_values(
     """
     used = {var: ranges.get(var) for value in values for var in variables_in(value)}
     asked = [c for c in conditions if used.keys() >= set(variables_in(c))]
-    sizes = [_numbers(range_) for range_ in used.values()]
-    if not used or any(size is None for size in sizes) or math.prod(size[1] for size in sizes if size) > _MOST:
+    points = all_points(list(used.values()), _MOST) if used else None
+    if points is None:
         return None
-    grid = np.indices([size[1] for size in sizes if size], dtype=np.int64).reshape(len(sizes), -1)
-    places = {var: size[0] + numbers for var, size, numbers in zip(used, sizes, grid) if size}
+    places: dict[Var, Any] = dict(zip(used, points))
     try:
-        keep = np.ones(grid.shape[1], bool)
+        keep = np.ones(points.shape[1], bool)
         for condition in asked:
             keep &= evaluate(condition, places) != 0
         return [np.broadcast_to(evaluate(value, places), keep.shape)[keep] for value in values]
@@ -57,7 +57,7 @@ def counted_all(
     None if that cannot be counted. Variables that are bound to a number are left aside.
     """
     moving = [(axis, value) for axis, value in bindings if variables_in(value)]
-    domains = [_numbers(axis.dom) for axis, _ in moving]
+    domains = [constant_range(axis.dom) for axis, _ in moving]
     used = {var for _, value in moving for var in variables_in(value)}
     if not moving or None in domains or not used >= set(variables_in(condition)):
         return None
@@ -82,10 +82,3 @@ def reaches_all(bindings: Bindings, ranges: Mapping[Var, Range], condition: Prim
         return counted
     values = [value for _, value in bindings if variables_in(value)]
     return bool(detect_iter_map(values, ranges, condition, check_level="bijective" if once else "surjective").indices)
-
-
-def _numbers(range_: Range | None) -> tuple[int, int] | None:
-    """The first value and how many there are, if both are numbers."""
-    if range_ is None or not isinstance(range_.min, IntImm) or not isinstance(range_.extent, IntImm):
-        return None
-    return range_.min.value, max(range_.extent.value, 0)

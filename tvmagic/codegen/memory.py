@@ -64,6 +64,10 @@ class AliasScopes:
         """The memory behind `pointer` is apart from that of other groups (its own by default)."""
         self.group_of[pointer] = pointer if group is None else group
 
+    def apart(self, a: Var, b: Var) -> bool:
+        """Whether two pointers are known to be to different memory."""
+        return a in self.group_of and b in self.group_of and self.group_of[a] != self.group_of[b]
+
     def metadata(self, pointer: Var) -> str:
         """What to append to an access behind `pointer`."""
         group = self.group_of.get(pointer)

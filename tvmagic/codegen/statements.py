@@ -379,8 +379,7 @@ class FunctionEmitter(MemoryEmitter):
 
     def _apart(self, a: Var, b: Var) -> bool:
         """Whether two pointers are known to be to different memory, none of which is volatile."""
-        groups, volatile = self.scopes.group_of, self.context.volatile
-        return a in groups and b in groups and groups[a] != groups[b] and not volatile & {a, b}
+        return self.scopes.apart(a, b) and not self.context.volatile & {a, b}
 
     def define_loop_var(self, stmt: For, name: str) -> None:
         """Let the loop variable of `stmt` be the value called `name`."""
