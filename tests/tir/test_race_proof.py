@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tvmagic import ir
+from tvmagic.eval.indices import Unevaluated, evaluate
 from tvmagic.ir import (
     EQ,
     IntImm,
@@ -24,7 +25,7 @@ from tvmagic.ir.query import variables_in
 from tvmagic.ir.stmt import Evaluate
 from tvmagic.tir.analysis.race_accesses import Access, Domain, Place
 from tvmagic.tir.analysis.race_proof import Forms, never_meet
-from tvmagic.tir.analysis.race_search import Search, Unevaluated, _bounds, _reordered, _unordered, evaluate
+from tvmagic.tir.analysis.race_search import Search, _bounds, _reordered, _unordered
 
 ZERO = IntImm("int32", 0)
 BUFFER = decl_buffer((1 << 20,), "int32", "A")

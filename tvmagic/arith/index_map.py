@@ -462,20 +462,14 @@ class SeparatedIndexMap(IndexMap):
 
 def _evaluate(index: PrimExpr, places: Mapping[Var, Any]) -> Any:
     """The values of an index expression at arrays of values of its variables."""
-    import numpy as np
+    from tvmagic.eval.indices import Unevaluated, evaluate
 
-    from tvmagic.eval.ops import BINARY
-
-    if isinstance(index, IntImm):
-        return np.asarray(index.value)
-    if isinstance(index, Var) and index in places:
-        return places[index]
-    if isinstance(index, BinaryOp) and type(index) in BINARY:
-        return BINARY[type(index)](_evaluate(index.a, places), _evaluate(index.b, places))
-    if isinstance(index, Select):
-        parts = [_evaluate(part, places) for part in (index.condition, index.true_value, index.false_value)]
-        return np.where(*parts)  # pyright: ignore[reportUnknownVariableType]  # of parts of any type
-    raise TVMagicError(f"`{index}` cannot be computed to move the elements of an array", node=index)
+    try:
+        return evaluate(index, places)
+    except Unevaluated as unknown:
+        raise TVMagicError(
+            f"`{unknown.node}` cannot be computed to move the elements of an array", node=index
+        ) from None
 
 
 def _ranges(shape: Sequence[Any]) -> list[Range]:

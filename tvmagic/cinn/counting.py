@@ -14,9 +14,9 @@ import numpy as np
 
 from tvmagic.arith.iter_map import detect_iter_map
 from tvmagic.arith.points import all_points, constant_range
+from tvmagic.eval.indices import Unevaluated, evaluate
 from tvmagic.ir import IterVar, PrimExpr, Range, Var
 from tvmagic.ir.query import is_one, variables_in
-from tvmagic.tir.analysis.race_search import Unevaluated, evaluate
 from tvmagic.tir.blocks.conditions import conjuncts
 
 __all__ = ["counted_all", "counted_values", "reaches_all"]

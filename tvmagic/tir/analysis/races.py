@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.eval.indices import evaluate
 from tvmagic.ir import (
     BufferLoad,
     For,
@@ -33,7 +34,7 @@ from tvmagic.ir import (
 )
 from tvmagic.tir.analysis.race_accesses import Access, Domain, Program, collect
 from tvmagic.tir.analysis.race_proof import Forms, never_meet
-from tvmagic.tir.analysis.race_search import Conflict, Search, evaluate, variables
+from tvmagic.tir.analysis.race_search import Conflict, Search, variables
 from tvmagic.tir.transform.loops.vectorize_loop import lane_by_lane
 
 __all__ = ["Race", "find_carried", "find_races"]
