@@ -12,7 +12,7 @@ from typing import Any
 
 from tvmagic.codegen.target.check import check_architecture, check_features_of_host, check_machine
 from tvmagic.codegen.target.families import NVPTX, X86, AArch64, Family, OpenCL, RiscV, family_of, family_of_triple
-from tvmagic.codegen.target.host import host_cpu, host_triple
+from tvmagic.codegen.target.host import host_cpu, host_triple, llvm_version
 from tvmagic.codegen.target.kinds import KINDS, TargetKind
 from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
 from tvmagic.codegen.target.systems import named_systems
@@ -457,6 +457,8 @@ def _machine(triple: str, cpu: str, features: str, level: int) -> Any:
     except RuntimeError as error:
         raise BuildError(f"LLVM here has no code generator for the triple `{triple}`") from error
     family = family_of_triple(triple)
+    if "+avx512" in features and llvm_version() < (21,):
+        features += ",+evex512"  # without it such LLVM has AVX-512's instructions, but no registers of 512 bits
     return chosen.create_target_machine(
         cpu=cpu, features=features, opt=level, reloc=family.relocations, codemodel=family.code_model
     )
