@@ -42,7 +42,7 @@ class GpuThreads:
             return stmt.body
         if self.context.family.launches and stmt.attr_key == "thread_extent":
             self._bind(emitter, node.var, node.thread_tag, stmt)
-            emitter.intervals.known[node.var] = (0, emitter.intervals.of(stmt.value)[1] - 1)
+            emitter.intervals.counts(node.var, stmt.value)
             return stmt.body
         if stmt.attr_key == "thread_extent" and node.thread_tag.startswith("threadIdx"):
             _refuse_shared(stmt, node)
@@ -52,7 +52,7 @@ class GpuThreads:
         """A thread-bound loop."""
         tag = stmt.thread_binding.thread_tag if stmt.thread_binding is not None else ""
         self._bind(emitter, stmt.loop_var, tag, stmt)
-        emitter.intervals.known[stmt.loop_var] = (0, emitter.intervals.of(stmt.extent)[1] - 1)
+        emitter.intervals.counts(stmt.loop_var, stmt.extent)
         return stmt.body
 
     def _bind(self, emitter: Any, var: Var, tag: str, node: Any) -> None:
@@ -68,15 +68,15 @@ class GpuThreads:
         emitter.values[var] = value
         emitter.index_values.add(value)
 
-    def own(self, emitter: Any, stmt: Allocate, count: int) -> str:
+    def own(self, emitter: Any, stmt: Allocate, count: int | None) -> str:
         """Memory that each thread has of its own."""
-        if count < 0:
+        if count is None:
             raise variable_size(stmt)
         return emitter.out.at_entry(f"alloca [{max(count, 1)} x {place_type(stmt.dtype)}], align 64")
 
-    def shared(self, stmt: Allocate, count: int) -> str:
+    def shared(self, stmt: Allocate, count: int | None) -> str:
         """Memory that the threads of a block share."""
-        if count < 0:
+        if count is None:
             raise BuildError(
                 f"shared memory has constant sizes in PTX, that of `{stmt.buffer_var.name}` is not constant",
                 node=stmt,
