@@ -8,10 +8,23 @@ from collections.abc import Callable
 import pytest
 
 from tvmagic.errors import BuildError
-from tvmagic.ir import Call, IRModule, Op, PrimExpr, register_intrin_lowering
+from tvmagic.ir import (
+    Allocate,
+    AttrStmt,
+    BufferLoad,
+    BufferStore,
+    Call,
+    IRModule,
+    Op,
+    PrimExpr,
+    register_intrin_lowering,
+)
+from tvmagic.ir.query import nodes_of
+from tvmagic.ir.values import scope_of
 from tvmagic.script import from_source, script
 from tvmagic.tir import transform
 from tvmagic.tir.transform.expressions.lower_intrin import lower_by_rules
+from tvmagic.tir.transform.threads.kernel_threads import is_launch
 
 HEAD = "@T.prim_func\ndef main(X: T.Buffer((64,), 'int32'), Y: T.Buffer((64,), 'int32')):\n    T.func_attr({'global_symbol': 'main'})\n"
 MEMORY = {"S": "shared", "L": "local"}
@@ -106,6 +119,68 @@ def test_all_threads_come_to_a_barrier(lines: list[str], refused: bool) -> None:
 def test_what_no_kernel_can_be(lines: list[str], said: str) -> None:
     with pytest.raises(BuildError, match=said):
         kernel(*lines)
+
+
+# ---------------------------------------------------------------------------- memory
+
+
+def allocations(*lines: str) -> list[tuple[str, bool]]:
+    """What is allocated after `KernelMemory`: the scope, which accesses agree with, and whether a kernel allocates it."""
+    func = from_source(HEAD + "".join(f"    {line}\n" for line in lines))
+    body = transform.KernelMemory()(IRModule({"main": func}))["main"].body
+    inside = {node for kernel in filter(is_launch, nodes_of(body, AttrStmt)) for node in nodes_of(kernel, Allocate)}
+    made = nodes_of(body, Allocate)
+    used = {access.buffer.data for access in nodes_of(body, BufferLoad, BufferStore)} - {
+        b.data for b in func.buffer_map.values()
+    }
+    assert used <= {node.buffer_var for node in made}
+    return [(scope_of(node.buffer_var), node in inside) for node in made]
+
+
+def memory(scope: str) -> list[str]:
+    return [f"M = T.allocate([8], 'int32', '{scope}')", f"M_1 = T.Buffer((8,), 'int32', data=M, scope='{scope}')"]
+
+
+def launch(line: str, axis: str = "threadIdx.x", variable: str = "t") -> list[str]:
+    return [f"with T.launch_thread('{axis}', 8) as {variable}:", f"    {line}"]
+
+
+def inside(head: str, *lines: str) -> list[str]:
+    return [head, *(f"    {line}" for line in lines)]
+
+
+USE, OTHER = launch("M_1[t] = X[t]"), launch("Y[u] = M_1[u]", variable="u")
+BLOCKS = launch("M_1[b] = X[b]", "blockIdx.x", "b")
+
+
+@pytest.mark.parametrize("scope", ["local", "shared"])
+@pytest.mark.parametrize(
+    ("lines", "local", "shared"),
+    [
+        (USE, ("local", True), ("shared", True)), (BLOCKS, ("local", True), ("shared", True)), (inside("for i in range(3):", *USE), ("local", True), ("global", False)),
+        (inside("while X[0] < 3:", *USE), ("local", True), ("global", False)), ([*USE, "M_1[0] = X[0]"], ("global", False), ("global", False)), (["Y[0] = M_1[0]", *USE], ("global", False), ("global", False)),
+        ([*USE, *OTHER], None, ("global", False)), ([*BLOCKS, *OTHER], None, None), ([*BLOCKS, "M_1[0] = X[0]"], None, None), ([*launch("X[b] = 1", "blockIdx.x", "b"), *USE], ("local", True), ("shared", True)),
+    ],
+)  # fmt: skip
+def test_where_the_memory_of_threads_goes_that_is_allocated_around_them(
+    scope: str, lines: list[str], local: tuple[str, bool] | None, shared: tuple[str, bool] | None
+) -> None:
+    """Into the one kernel that uses it; what outlives a launch is global, if a single block can share it."""
+    expected = local if scope == "local" else shared
+    if expected is not None:
+        assert allocations(*memory(scope), *lines) == [expected]
+    else:
+        with pytest.raises(BuildError, match="`M\\w*` is memory of threads or of a block, and more than one launch"):
+            allocations(*memory(scope), *lines)
+
+
+def test_memory_inside_a_kernel_and_memory_of_the_host() -> None:
+    """What a launch inside a loop allocates is its own; global memory becomes shared in a kernel, and stays outside."""
+    assert allocations(*inside("for i in range(3):", *memory("shared"), *USE)) == [("shared", True)]
+    assert allocations(*memory("global"), *USE, *OTHER) == [("global", False)]
+    for scope, after in (("global", "shared"), ("local", "local"), ("shared", "shared")):
+        lines = inside("with T.launch_thread('threadIdx.x', 8) as t:", *memory(scope), "M_1[t] = X[t]", "Y[t] = M_1[t]")
+        assert allocations(*lines) == [(after, True)]
 
 
 # ---------------------------------------------------------------------------- rules of users

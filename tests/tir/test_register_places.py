@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 from tvmagic.eval.integers import evaluate
-from tvmagic.ir import FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Var
-from tvmagic.tir.transform.auto_copy.stage import _Parts
+from tvmagic.ir import BufferLoad, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Var, decl_buffer
+from tvmagic.tir.transform.auto_copy.stage import _contiguous, _Parts
 
-X = Var("x", "int32")
+X, Y = Var("x", "int32"), Var("y", "int32")
 OPERATORS = (Mul, FloorDiv, FloorMod)
 
 
@@ -52,7 +52,21 @@ def test_indices_that_are_not_followed(steps: tuple[tuple[type, int], ...]) -> N
 
 
 def test_what_has_one_value_needs_no_place() -> None:
-    for index in (IntImm("int32", 3), Var("y", "int32") * 4, X // 8, X % 1, X * 8 % 8):
+    for index in (IntImm("int32", 3), Y * 4, X // 8, X % 1, X * 8 % 8, X % 1 * 6 // 4):
         parts = parts_of(index, 8)
         assert not parts.found and not parts.failed
-    assert not parts_of(X, 1).found and parts_of(X * Var("y", "int32"), 8).failed
+    assert not parts_of(X, 1).found and parts_of(X * Y, 8).failed
+
+
+@pytest.mark.parametrize(
+    "index", [X * 5 + Y, Y * 3 + X, X * 40 + Y * 2, X * 16 + Y % 3 * 4, X + 7, Y * 2 + 1 + X // 2 * 16, X % 1]
+)
+def test_an_index_of_two_variables_has_a_dimension_of_the_size_of_both(index: PrimExpr) -> None:
+    a = decl_buffer((100, 100), "float32", "A")
+    found = _contiguous(BufferLoad(a, [index, Y]), {X: 4, Y: 5})
+    assert found is not None
+    points = [{X: x, Y: y} for x in range(4) for y in range(5)]
+    for (size, place), part in zip(zip(*found, strict=True), (index, Y), strict=True):
+        pairs = {(evaluate(part, point), evaluate(place, point)) for point in points}
+        assert {p for _, p in pairs} == set(range(evaluate(size, {}))) and len(pairs) == evaluate(size, {})
+    assert _contiguous(index, {X: 4, Y: 5}) is None and _contiguous(BufferLoad(a, [index, X * Y]), {X: 4, Y: 5}) is None
