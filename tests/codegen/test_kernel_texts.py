@@ -102,7 +102,9 @@ def test_kernels_of_a_function_take_its_parameters_and_what_the_host_computes() 
         for k, v in enumerate(["1", "m", "m + n"])
     )
     made = kernel_functions(function(body), "f")
-    assert [[p.name for p in func.params] for func in made] == [["A_handle", "B_handle", "n", *more] for more in ([], ["m"], ["m"])]
+    assert [[p.name for p in func.params] for func in made] == [
+        ["A_handle", "B_handle", "n", *more] for more in ([], ["m"], ["m"])
+    ]
 
 
 # ---------------------------------------------------------------------------- checks
