@@ -49,6 +49,38 @@ def test_a_thread_is_from_0_to_before_the_extent(form: str, extent: int, value: 
         assert ("floordiv" not in text(body, "opencl")) == simple
 
 
+@pytest.mark.parametrize("axis", ["threadIdx.w", "warp.x", "threadIdx", "blockIdx.xy"])
+@pytest.mark.parametrize("target", ["opencl", PTX])
+def test_axes_that_there_are_not(axis: str, target: str) -> None:
+    with pytest.raises(BuildError, match=f"there is no thread axis `{axis}`"):
+        text(f"with T.launch_thread('{axis}', 8) as tx:\n    B[tx] = 1", target)
+
+
+@pytest.mark.parametrize(("dtype", "extended"), [("int32", False), ("int64", True)])
+def test_registers_of_threads_have_32_bits(dtype: str, extended: bool) -> None:
+    body = f"tx = T.{dtype}()\nwith T.attr(T.iter_var(tx, None, 'ThreadIndex', 'threadIdx.x'), 'thread_extent', 8):\n    B[0] = T.Cast('int32', tx)"
+    assert ("zext i32" in text(body, PTX)) == extended
+
+
+# ---------------------------------------------------------------------------- statements
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("for i in range(1):\n    B[i] = tx", ["int i = 0;", "B[i] = tx;"]), ("for i in range(n, n + 1):\n    B[i] = tx", ["int i = n;", "B[i] = tx;"]),
+        ("for i in range(2):\n    B[i] = tx", ["for (int i = 0; i < 2; ++i) {", "B[i] = tx;", "}"]), ("for i in range(n):\n    B[i] = tx", ["for (int i = 0; i < n; ++i) {", "B[i] = tx;", "}"]),
+        ("for i in range(n + 2):\n    B[i] = tx", ["int end = (n + 2);", "for (int i = 0; i < end; ++i) {", "B[i] = tx;", "}"]), ("for i in range(2, 5):\n    B[i] = tx", ["int end = 2 + 3;", "for (int i = 2; i < end; ++i) {", "B[i] = tx;", "}"]),
+        ("for i in T.unroll(4):\n    B[i] = tx", ["#pragma unroll", "for (int i = 0; i < 4; ++i) {", "B[i] = tx;", "}"]), ("B[T.Ramp(tx * 2, 1, 2)] = B[T.Ramp(tx * 2 + 1, -1, 2)]", ["int t = B[((tx * 2) + 1)];", "int t_1 = B[(((tx * 2) + 1) + (-1))];", "B[(tx * 2)] = t;", "B[((tx * 2) + 1)] = t_1;"]),
+        ("B[tx] = B[tx + 1]", ["B[tx] = B[(tx + 1)];"]), ("if n < 2:\n    B[tx] = 1\nelse:\n    B[tx] = 2", ["if ((n < 2)) {", "B[tx] = 1;", "}", "else {", "B[tx] = 2;", "}"]), ("if n < 2:\n    B[tx] = 1", ["if ((n < 2)) {", "B[tx] = 1;", "}"]),
+    ],
+)  # fmt: skip
+def test_statements_in_opencl(body: str, lines: list[str]) -> None:
+    """Lanes are all computed before the first is stored, and the end of a loop once."""
+    made = text(of_thread(LAUNCH, 8, *body.splitlines()), "opencl").splitlines()
+    assert [line.strip() for line in made[2:-1]] == lines
+
+
 # ---------------------------------------------------------------------------- memory
 
 

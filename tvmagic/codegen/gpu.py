@@ -26,7 +26,9 @@ from tvmagic.ir.query import variables_in
 
 __all__ = ["GpuThreads", "no_assertions", "variable_size"]
 
-_REGISTERS = {"blockIdx": "ctaid", "threadIdx": "tid"}
+_REGISTERS = {
+    f"{name}.{axis}": f"{word}.{axis}" for name, word in (("blockIdx", "ctaid"), ("threadIdx", "tid")) for axis in "xyz"
+}
 
 
 class GpuThreads:
@@ -58,10 +60,9 @@ class GpuThreads:
     def _bind(self, emitter: Any, var: Var, tag: str, node: Any) -> None:
         if tag.startswith("vthread"):
             raise BuildError("virtual threads are not lowered yet", node=node, hint="run InjectVirtualThread")
-        name, _, axis = tag.partition(".")
-        if name not in _REGISTERS or axis not in ("x", "y", "z"):
+        if tag not in _REGISTERS:
             raise BuildError(f"there is no thread axis `{tag}`", node=node, hint="axes are blockIdx.x to threadIdx.z")
-        register = self.context.text.declare(f"llvm.nvvm.read.ptx.sreg.{_REGISTERS[name]}.{axis}", "i32", "")
+        register = self.context.text.declare(f"llvm.nvvm.read.ptx.sreg.{_REGISTERS[tag]}", "i32", "")
         value = emitter.out.op(f"call i32 {register}()")
         if var.dtype.bits == 64:
             value = emitter.out.op(f"zext i32 {value} to i64")

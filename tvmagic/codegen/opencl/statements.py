@@ -43,8 +43,8 @@ from tvmagic.tir.transform.uses import used_vars
 __all__ = ["KernelWriter", "pointee"]
 
 _SHARED_BYTES = 48 * 1024  # that a block has on every GPU
-_AXES = {"x": 0, "y": 1, "z": 2}
 _WORDS = {"blockIdx": "get_group_id", "threadIdx": "get_local_id"}
+_INDICES = {f"{name}.{axis}": f"{word}({n})" for name, word in _WORDS.items() for n, axis in enumerate("xyz")}
 
 
 def pointee(pointer: Var) -> DataType:
@@ -77,11 +77,10 @@ class KernelWriter(ExpressionWriter):
     def text(self) -> str:
         """The whole kernel."""
         for tag, (var, extent) in self.kernel.axes.items():
-            name, _, axis = tag.partition(".")
-            if name not in _WORDS or axis not in _AXES:
+            if tag not in _INDICES:
                 raise BuildError(f"there is no thread axis `{tag}`", hint="axes are blockIdx.x to threadIdx.z")
             text = Plain(self.name(var.name))
-            self.lines.append(f"const {register_type(var.dtype)} {text} = {_WORDS[name]}({_AXES[axis]});")
+            self.lines.append(f"const {register_type(var.dtype)} {text} = {_INDICES[tag]};")
             self.values[var] = [text]
             self.intervals.counts(var, extent)
         lines = [*self.lines]
