@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 
 import pytest
 
 from tvmagic import codegen
 from tvmagic.codegen import llvm_passes, texts
 from tvmagic.codegen.llvm_passes import LLVMPass, grouped, read_passes
+from tvmagic.codegen.target import Target
 from tvmagic.notebook.commands import passes
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.operators import operator
@@ -98,6 +101,13 @@ def test_a_process_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None
     (step,) = [s for s in record if s.name == "codegen.emit"]
     assert [n.text for n in step.notes] == ["LLVM's passes are not shown: the process that runs them one by one failed"]
     assert [s.name for s in record][-3:] == ["codegen.emit", "codegen.llvm", "codegen.assembly"]
+
+
+def test_a_process_that_ends_with_an_error_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Target("llvm -mtriple=x86_64-unknown-linux-gnu")
+    for program in ("false", "no program of this name"):
+        monkeypatch.setattr(sys, "executable", shutil.which(program) or program)
+        assert texts.optimized_apart(f"; {program}", target, ()) is None
 
 
 def test_named_passes_need_no_run_of_llvms_unless_one_of_them_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,7 @@ def test_vectors(make: Callable[..., Any], texts: list[str]) -> None:
         lambda v: v.i + v.j,
         lambda v: v.i * 3 < v.j,
         lambda v: Cast("int64", v.i),
+        lambda v: Cast("int32", Cast("int64", v.i)),
         lambda v: FloorDiv(v.i, v.j + 1),
         lambda v: Min(v.i, v.j),
         lambda v: Ramp(v.i, 2, 2),

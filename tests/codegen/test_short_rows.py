@@ -7,6 +7,11 @@ import pytest
 
 import tvmagic
 from tvmagic import codegen
+from tvmagic.codegen.short_rows import short_rows_as_vectors
+from tvmagic.eval.integers import evaluate
+from tvmagic.eval.machine import run_function
+from tvmagic.ir import BufferStore, For, PrimFunc, SeqStmt, Stmt
+from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
 from tvmagic.script import from_source
@@ -165,3 +170,159 @@ def test_what_would_be_too_long_when_written_out_is_left_alone(links: str) -> No
     x, y = np.linspace(0.5, 1, 64, dtype="float32"), np.zeros(128, "float32")
     tvmagic.build(from_source(CHAIN.format(links)))(x, y)
     assert y[126] == (0.5**50 if "Y[i * 2] * " in links else 1)
+
+
+# ---------------------------------------------------------------------------- single loops, with what they write
+
+
+def loop_of(body: str, count: str = "20", first: str = "0", kind: str = "range", dtype: str = "float32") -> PrimFunc:
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    return from_source(f"""
+@T.prim_func
+def main(X: T.Buffer((400,), "{dtype}"), W: T.Buffer((20, 9), "{dtype}"), D: T.Buffer((400,), "float64"), Y: T.Buffer((400,), "{dtype}"), Z: T.Buffer((20, 9), "{dtype}"), n: T.int32):
+    for i in {kind}({first}, {first} + {count}):
+{lines}
+""")
+
+
+def vectors_of(func: PrimFunc, apart: bool = True) -> tuple[For, For] | None:
+    """Of a machine with vectors of 256 bits."""
+    assert isinstance(func.body, For)
+    return short_rows_as_vectors(func.body, codegen.Target(HASWELL).machine, lambda a, b: apart)
+
+
+def neighbours(count: int, value: str = "X[i] * T.float32({})", buffer: str = "Y") -> str:
+    return "\n".join(f"{buffer}[i * {count} + {c}] = {value.format(c)}" for c in range(count))
+
+
+def assert_same_values(func: PrimFunc, body: Stmt) -> None:
+    """Those of the loop as it is."""
+    results: list[list[np.ndarray]] = []
+    for stmt in (func.body, body):
+        arrays = [(np.arange(int(np.prod(s := [evaluate(n, {}) for n in b.shape]))) * 7 % 31 % 13).reshape(s).astype(str(b.dtype)) for b in (func.buffer_map[p] for p in func.params[:-1])]  # fmt: skip
+        run_function(func.with_body(stmt), [*arrays, np.array(7, "int32")])
+        results.append(arrays)
+    for one, other in zip(*results):
+        np.testing.assert_array_equal(one, other)
+
+
+# Bodies, the lanes of their vectors and how many vectors of iterations and iterations are left of 20; None for other loops.
+BODIES = {
+    "one": (neighbours(1), None),
+    "two": (neighbours(2), (8, 2, 4)),
+    "four": (neighbours(4), (8, 2, 4)),
+    "five": (neighbours(5), (8, 2, 4)),
+    "in a loop of two": ("for c in range(2):\n    Y[i * 2 + c] = X[i * 2 + 1 - c]", (8, 2, 4)),
+    "in a loop that is unrolled": ("for c in T.unroll(2):\n    Y[i * 2 + c] = X[i * 2 + 1 - c]", (8, 2, 4)),
+    "in a loop that begins at 1": ("for c in range(1, 4):\n    Y[i * 3 + c] = X[i]", (8, 2, 4)),
+    "in a parallel loop": ("for c in T.parallel(2):\n    Y[i * 2 + c] = X[i * 2 + 1 - c]", None),
+    "in a loop of five": ("for c in range(5):\n    Y[i * 5 + c] = X[i]", None),
+    "in loops of three": ("for a in range(2):\n    for b in range(2):\n        Y[i * 4 + a * 2 + b] = X[i * 4 + b * 2 + a]", (8, 2, 4)),
+    "with variables": ("a: T.float32 = X[i] + T.float32(1)\nb: T.float32 = a * a\nY[i * 2] = b\nY[i * 2 + 1] = a - b", (8, 2, 4)),
+    "with a condition": ("Y[i * 2] = X[i]\nif n < 3:\n    Y[i * 2 + 1] = X[i]", None),
+    "the other way round": ("Y[i * 2 + 1] = X[i]\nY[i * 2] = X[i + 1]", (8, 2, 4)),
+    "downwards": ("Y[100 - i * 2] = X[i]\nY[101 - i * 2] = X[i]", None),
+    "a gap": ("Y[i * 3] = X[i]\nY[i * 3 + 2] = X[i]", None),
+    "a gap between rows": ("Y[i * 3] = X[i]\nY[i * 3 + 1] = X[i]", None),
+    "one place twice": ("Y[i * 2] = X[i]\nY[i * 2] = X[i + 1]", None),
+    "an unknown distance": ("Y[i * 2] = X[i]\nY[i * 2 + n] = X[i]", None),
+    "from n on": ("Y[i * 2 + n] = X[i]\nY[i * 2 + n + 1] = X[i + n]", (8, 2, 4)),
+    "n times": ("Y[i * 2 * n] = X[i]\nY[i * 2 * n + 1] = X[i]", None),
+    "two dimensions": ("Z[i, 0] = X[i]\nZ[i, 1] = X[i + 1]", None),
+    "loads of two dimensions": ("Y[i * 2] = W[i, 0]\nY[i * 2 + 1] = W[i, 1]", None),
+    "loads four apart": ("Y[i * 2] = X[i * 4]\nY[i * 2 + 1] = X[i * 4 + 3]", (8, 2, 4)),
+    "loads five apart": ("Y[i * 2] = X[i * 5]\nY[i * 2 + 1] = X[i * 5 + 3]", None),
+    "loads four apart downwards": ("Y[i * 2] = X[100 - i * 4]\nY[i * 2 + 1] = X[100 - i]", (8, 2, 4)),
+    "loads five apart downwards": ("Y[i * 2] = X[100 - i * 5]\nY[i * 2 + 1] = X[100 - i]", None),
+    "loads of one element": ("Y[i * 2] = X[n]\nY[i * 2 + 1] = X[n + 1] * X[i]", (8, 2, 4)),
+    "of wider numbers": ("Y[i * 2] = T.Cast('float32', D[i])\nY[i * 2 + 1] = X[i]", (4, 5, 0)),
+    "wider numbers": ("D[i * 2] = T.Cast('float64', X[i])\nD[i * 2 + 1] = T.float64(1)", (4, 5, 0)),
+    "quotients": ("Y[i] = X[i // 2] + T.Cast('float32', i % 2)", (8, 1, 4)),
+    "quotients by four": ("Y[i] = X[i // 4]", (4, 1, 4)),
+    "quotients by five": ("Y[i] = X[i // 5]", None),
+    "quotients by three": ("Y[i] = X[i // 3]", None),
+    "quotients by two and by four": ("Y[i] = X[i // 4] + X[i % 2]", (4, 1, 4)),
+    "quotients of n": ("Y[i] = X[n // 2]", None),
+    "functions": ("Y[i * 2] = T.exp(X[i])\nY[i * 2 + 1] = T.sqrt(X[i])", (8, 2, 4)),
+    "powers": ("for c in range(2):\n    Y[i * 2 + c] = T.pow(X[i * 2 + c], X[c])", (8, 2, 4)),
+    "choices": ("for c in range(2):\n    Y[i * 2 + c] = T.Select(X[i * 2 + c] < X[c], X[i * 2 + c], T.float32(2))", (8, 2, 4)),
+    "types": ("for c in range(2):\n    Y[i * 2 + c] = T.Cast('float32', T.Cast('int32', X[i * 2 + c]) + c)", (8, 2, 4)),
+    "sums": ("Y[i * 2] = X[i]\nY[i * 2 + 1] = X[i + 1]\nY[i * 2] = Y[i * 2] * Y[i * 2 + 1]\nY[i * 2 + 1] = Y[i * 2] + Y[i * 2 + 1]", (8, 2, 4)),
+    "what was there before": ("Y[i * 2] = Y[i * 2] + X[i]\nY[i * 2 + 1] = X[i]", None),
+    "what is stored afterwards": ("Y[i * 2] = X[i] + Y[i * 2 + 1]\nY[i * 2 + 1] = X[i]", None),
+    "a place that is not known": ("Y[i * 2] = X[i]\nY[i * 2 + 1] = Y[n]", None),
+    "two results": ("Y[i * 2] = X[i]\nY[i * 2 + 1] = X[i + 1]\nD[i] = T.float64(1)", (4, 5, 0)),
+    "a result and one of single elements": ("D[i] = T.float64(2)\nY[i] = X[i]", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies(name: str) -> None:
+    body, expected = BODIES[name]
+    func = loop_of(body)
+    made = vectors_of(func)
+    if expected is None:
+        assert made is None
+        return
+    assert made is not None
+    vectors, rest = made
+    stores = nodes_of(vectors, BufferStore)
+    assert {store.value.dtype.lanes for store in stores} == {expected[0]}
+    assert (evaluate(vectors.extent, {}), evaluate(rest.extent, {})) == expected[1:]
+    assert_same_values(func, SeqStmt([vectors, rest]))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 7, 8, 9, 16, 17])
+@pytest.mark.parametrize("first", ["0", "3"])
+def test_numbers_of_iterations(first: str, count: int) -> None:
+    """Vectors have the most lanes that the machine has and the iterations fill."""
+    func = loop_of(neighbours(3), str(count), first)
+    made = vectors_of(func)
+    assert (made is None) == (count < 4)
+    if made is not None:
+        lanes = 4 if count < 8 else 8
+        assert nodes_of(made[0], BufferStore)[0].value.dtype.lanes == lanes
+        assert (evaluate(made[0].extent, {}), evaluate(made[1].extent, {})) == (count // lanes, count % lanes)
+        assert_same_values(func, SeqStmt(list(made)))
+
+
+@pytest.mark.parametrize(("first", "count"), [("n", "20"), ("0", "n + 12"), ("n", "n + 1")])
+def test_numbers_of_iterations_that_are_not_known(first: str, count: str) -> None:
+    func = loop_of(neighbours(2), count, first)
+    made = vectors_of(func)
+    assert made is not None
+    assert_same_values(func, SeqStmt(list(made)))
+    assert vectors_of(loop_of("Y[i] = X[i // 2]", count, first)) is None
+
+
+def test_quotients_that_do_not_begin_with_a_whole_one() -> None:
+    for first, count, whole in (("0", "20", True), ("2", "16", True), ("1", "20", False), ("0", "19", False)):
+        func = loop_of("Y[i] = X[i // 2] * T.Cast('float32', i % 2 + 1)", count, first)
+        made = vectors_of(func)
+        assert (made is not None) == whole
+        if made is not None:
+            assert_same_values(func, SeqStmt(list(made)))
+
+
+def test_as_many_stores_as_are_made_vectors() -> None:
+    four, three = neighbours(4, "T.float32({})"), neighbours(3, "T.float32({})")
+    assert vectors_of(loop_of(four + "\n" + neighbours(4, "T.float64({})", "D"))) is not None
+    assert vectors_of(loop_of(f"{four}\n{neighbours(3, 'T.float64({})', 'D')}\nX[i] = T.float32(1)")) is not None
+    assert (
+        vectors_of(loop_of(f"{three}\n{neighbours(3, 'T.float64({})', 'D')}\n{neighbours(3, 'T.float32({})', 'X')}"))
+        is None
+    )
+
+
+def test_memory_that_may_overlap() -> None:
+    assert vectors_of(loop_of(neighbours(2)), False) is None
+    assert vectors_of(loop_of(neighbours(2, "T.float32({})")), False) is not None
+    two = loop_of(neighbours(2, "T.float32({})") + "\n" + neighbours(2, "T.float64({})", "D"))
+    assert vectors_of(two, False) is None and vectors_of(two) is not None
+
+
+def test_integers_of_few_bits_fill_long_vectors() -> None:
+    func = loop_of("Y[i * 2] = X[i]\nY[i * 2 + 1] = X[i + 1]", "70", dtype="int8")
+    made = vectors_of(func)
+    assert made is not None and evaluate(made[0].extent, {}) == 2 and evaluate(made[1].extent, {}) == 6
+    assert_same_values(func, SeqStmt(list(made)))

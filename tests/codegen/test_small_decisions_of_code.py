@@ -9,20 +9,23 @@ import pytest
 from handmade import module
 
 from tvmagic import codegen
+from tvmagic.codegen import threads
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.kernels import kernel_functions
 from tvmagic.codegen.module import emit_module
 from tvmagic.codegen.target import Target, machine
 from tvmagic.codegen.target.machine import Cache, Machine
 from tvmagic.codegen.threads import _Threads
-from tvmagic.errors import BuildError
+from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import (
     BufferStore,
     Call,
     Div,
     For,
     ForKind,
+    GlobalVar,
     IntImm,
+    IRModule,
     Max,
     Min,
     Mod,
@@ -35,6 +38,7 @@ from tvmagic.ir import (
     decl_buffer,
 )
 from tvmagic.script import from_source
+from tvmagic.tir import transform
 
 HEAD = (
     "from tvm.script import tir as T\n\n@T.prim_func\ndef main(A: T.Buffer((64,), '{}'), B: T.Buffer((64,), '{}')):\n"
@@ -201,6 +205,38 @@ def test_what_threads_of_a_function_do(func: PrimFunc, flags: str) -> None:
     found = _Threads()
     found.visit(func.body)
     assert {name for name in ("threads", "blocks", "reduce", "meet") if getattr(found, name)} == set(flags.split())
+
+
+@pytest.mark.parametrize(
+    ("reduces", "fails", "result"),
+    [
+        (False, "", "global shared shared.dyn"), (False, "global", "shared shared.dyn"), (False, "global shared", "as it was"), (True, "", "global shared shared.dyn"), (True, "global", "shared shared.dyn"),
+        (True, "global shared", "an error"),
+    ],
+)  # fmt: skip
+def test_what_threads_of_a_cpu_wait_for(
+    reduces: bool, fails: str, result: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For what they wrote to all memory; if some of that is not possible, for shared memory alone."""
+    reduction = "T.evaluate(T.tvm_thread_allreduce(T.uint32(1), A[tx], T.bool(True), B[0], tx))"
+    mod = IRModule(
+        {"main": launches("threadIdx.x", body=reduction if reduces else ALLOCATE.format("shared", "shared"))}
+    )
+
+    def synchronized(mod: IRModule, scopes: tuple[str, ...], reduce: bool) -> IRModule:
+        assert reduce == reduces
+        if scopes[0] in fails.split():
+            raise TVMagicError("a barrier would be in a branch")
+        return mod.with_functions({GlobalVar(" ".join(scopes)): mod["main"]})
+
+    monkeypatch.setattr(threads, "_synchronized", synchronized)
+    monkeypatch.setattr(transform, "ThreadsAsLoops", lambda: lambda mod: mod)
+    if result == "an error":
+        with pytest.raises(TVMagicError, match="a barrier would be in a branch"):
+            threads.prepare_threads(mod, Target("llvm"))
+    else:
+        made = threads.prepare_threads(mod, Target("llvm"))
+        assert made is mod if result == "as it was" else result in {var.name_hint for var in made.functions}
 
 
 def test_names_of_kernels() -> None:

@@ -12,7 +12,7 @@ from sampling import every
 import tvmagic
 from tvmagic.codegen.tail_versions import _below, tail_versions
 from tvmagic.eval.integers import evaluate
-from tvmagic.ir import For, IntImm, Var
+from tvmagic.ir import GE, For, IfThenElse, IntImm, LetStmt, Var
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
@@ -136,3 +136,59 @@ def test_what_may_not_be_computed_is_no_bound(expr: Any) -> None:
     assert _below(expr, Y, X, lambda e: asked.append(str(e)) is not None) is None and asked == ["y"]
     steps: list[str] = []
     assert _below(expr, Y, X, lambda e: (steps.append(str(e)), len(steps) < 2)[1]) is None or len(steps) == 1
+
+
+# ---------------------------------------------------------------------------- which loops have two versions
+
+SHORT = """
+@T.prim_func
+def main(X: T.Buffer((4, 64), "float32"), c: T.Buffer((4,), "float32"), n: T.int32, m: T.int64, Y: T.Buffer((4, 64), "float32")):
+    for i in range(4):
+        for j in {loop}:
+            if {condition}:
+                {body}
+"""
+STORE = "Y[i, j] = X[i, j] * c[i]"
+
+
+@pytest.mark.parametrize(
+    ("loop", "condition", "body", "versions"),
+    [
+        ("range(8)", "j < n", STORE, True), ("range(8)", "n > j", STORE, False), ("range(8)", "j < n", f"{STORE}\n            else:\n                Y[i, j] = T.float32(0)", False), ("range(8)", "T.likely(j < n)", STORE, True),
+        ("range(8)", "T.popcount(j) < n", STORE, False), ("range(8)", "j < T.popcount(n)", STORE, False), ("range(8)", "j < n and T.popcount(n) < 3", STORE, False), ("range(8)", "T.Cast('int64', j) < m", STORE, False), ("T.serial(T.int64(8))", "j < m", STORE, False),
+        ("range(16)", "j < n", f"if c[i] < T.float32(1):\n                    {STORE}", False), ("range(17)", "j < n", f"if c[i] < T.float32(1):\n                    {STORE}", True), ("range(20)", "j < n", "for k in range(2):\n                    Y[i, k] = c[i]", False),
+        ("range(20)", "j < n", "while c[i] < T.float32(1):\n                    Y[i, j] = c[i]", False), ("range(8)", "j < n", "with T.LetStmt(X[i, j]) as v:\n                    Y[i, j] = v * c[i]", True),
+    ],
+)  # fmt: skip
+def test_what_is_in_loops_that_have_two_versions(loop: str, condition: str, body: str, versions: bool) -> None:
+    made = tail_versions(loop_of(SHORT.format(loop=loop, condition=condition, body=body)), True, unsure)
+    assert (made is not None) is versions
+
+
+@pytest.mark.parametrize(
+    ("body", "same"),
+    [
+        (STORE, True), ("Y[i, j] = X[i, j]", False), ("Y[i, j] = X[0, j]", False), ("Y[i, j] = X[i, 0]", True), ("Y[i, j] = c[j // 4]", False), ("with T.LetStmt(j // 4) as k:\n                    Y[i, j] = c[k]", False),
+        ("with T.LetStmt(i // 4) as k:\n                    Y[i, j] = c[k]", True), ("with T.LetStmt(j // 4) as k:\n                    with T.LetStmt(k + 1) as l:\n                        Y[i, j] = c[l]", False), ("Y[i, j] = X[i, j] + X[T.Cast('int32', c[0]), j]", True),
+    ],
+)  # fmt: skip
+def test_with_masks_two_versions_are_for_what_is_loaded_that_stays_the_same(body: str, same: bool) -> None:
+    loop = loop_of(SHORT.format(loop="range(8)", condition="j < n", body=body))
+    assert (tail_versions(loop, True, unsure) is not None) is same and tail_versions(loop, False, unsure) is not None
+
+
+@pytest.mark.parametrize(("condition", "wraps", "dtype"), [("j < n", "", "int32"), ("j <= n", "n + 1", "int64"), ("j * 4 < n", "n + 3", "int64"), ("j * 4 + i < n", "n - i", "int64"), ("j < n and j < n - i", "n - i", "int64"), ("j < n and j < n - i", "", "int32")])  # fmt: skip
+def test_bounds_have_64_bits_where_they_might_wrap(condition: str, wraps: str, dtype: str) -> None:
+    """One that might decides for all."""
+    loop = loop_of(SHORT.format(loop="range(8)", condition=condition, body=STORE))
+    made = tail_versions(loop, True, lambda expr: str(expr) != wraps)
+    assert isinstance(made, LetStmt) and made.var.dtype == dtype
+    (choice,) = (node for node in nodes_of(made, IfThenElse) if node.else_case is not None)
+    whole, some = choice.then_case, choice.else_case
+    assert isinstance(whole, For) and isinstance(some, For) and evaluate(whole.extent, {}) == 8
+    enough = choice.condition
+    assert isinstance(enough, GE)
+    for count in range(-3, 12):
+        at = {made.var: count}
+        assert (evaluate(enough.a, at) >= evaluate(enough.b, at)) == (count >= 8)
+        assert evaluate(some.extent, at) == min(max(count, 0), 8)

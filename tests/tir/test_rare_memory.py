@@ -635,6 +635,16 @@ def test_what_is_checked_of_the_offset_of_an_argument(memory: str, check: str) -
         assert len(checks) == 1 and ("truncmod" in checks[0].lower() and check[2:] in checks[0] or check in checks[0])
 
 
+def test_an_offset_that_two_arguments_share_is_a_multiple_of_the_first_ones_factor() -> None:
+    text = (
+        "def main(a: T.handle, b: T.handle):\n    o = T.int32()\n    A = T.match_buffer(a, (8,), 'int32', elem_offset=o)\n"
+        "    B = T.match_buffer(b, (8,), 'int32', elem_offset=o, offset_factor=4)\n    B[0] = A[0]"
+    )
+    mod = transform.MakePackedAPI()(transform.BindTarget(Target("llvm", host="llvm"))(module(text)))
+    (check,) = [n for n in nodes_of(mod["main"].body, AssertStmt) if "offset" in str(n.message)]
+    assert "b.elem_offset" in str(check.message) and "% 4" not in str(check.condition)
+
+
 # ---------------------------------------------------------------------------- views and pointers
 
 

@@ -124,7 +124,7 @@ def _places(node: BinaryOp, var: Var, first: int, end: int, analyzer: Analyzer) 
 
 def _line(expr: PrimExpr, var: Var, analyzer: Analyzer) -> tuple[int, int] | None:
     """The factor, 1 or -1, and the offset of a variable that an expression consists of; None if it is of another kind."""
-    if not isinstance(expr.dtype.bits, int) or not expr.dtype.is_int or expr.dtype.is_vector:
+    if not expr.dtype.is_int:
         return None
     terms, offset = linear_terms(analyzer.canonical_simplify(expr))
     if len(terms) != 1 or terms[0][0] is not var or abs(terms[0][1]) != 1:
@@ -145,7 +145,4 @@ class _Within(KnownChoices):
 
     @handles(Max, Min, FloorDiv, FloorMod, CmpOp)
     def changing(self, node: BinaryOp) -> PrimExpr:
-        node = self.visit_children(node)
-        if node.a.dtype.is_float or not uses_var(node, {self.var}):
-            return node
-        return self.analyzer.simplify(node)
+        return self.analyzer.simplify(self.visit_children(node))

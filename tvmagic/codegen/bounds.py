@@ -18,8 +18,6 @@ def check_access(context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr,
     `indices` are those of `node`, with variables for what is computed already.
     """
     buffer: Buffer = node.buffer
-    if emitter.void:
-        return
     active = emitter.mask if predicate is None else predicate
     lanes = indices[-1].dtype.lanes if indices else 1
     extents = [_wide(emitter, size) for size in buffer.shape]
@@ -97,8 +95,6 @@ def _check_place(
 def check_index(context: Any, emitter: Any, call: Any, value: str) -> None:
     """Stop with a BoundsError where `value`, the index that `call` checks, is outside its dimension."""
     index, size, axis, repeats, what = call.args
-    if emitter.void:
-        return
     extent = _wide(emitter, size)
     active = emitter.mask if index.dtype.lanes == emitter.mask_lanes else None
     ends = [
@@ -119,7 +115,7 @@ def check_pointer(context: Any, emitter: Any, call: Any) -> None:
     """Stop where the region that `tvm_access_ptr` hands on goes beyond the memory of its buffer."""
     kind, data, offset, extent, _ = call.args
     memory = memory_size(context, emitter, data, kind, whole_rows=True) if isinstance(data, Var) else None
-    if emitter.void or memory is None or offset.dtype.lanes > 1:
+    if memory is None or offset.dtype.lanes > 1:
         return
     first, count = _wide(emitter, offset), _wide(emitter, extent)
     place = _moved(emitter, first, _before(context, emitter, data))
@@ -246,8 +242,6 @@ def _ends_of(emitter: Any, value: str, lanes: int, active: str | None) -> list[t
 
 def check_divisor(context: Any, emitter: Any, node: Any, by_zero: str) -> None:
     """Stop where a divisor is zero in a lane that is on."""
-    if emitter.void:
-        return
     lanes = node.dtype.lane_code
     some = emitter.some_lane(emitter.also_masked(by_zero, lanes), lanes)
     emitter.fail_unless(emitter.out.op(f"xor i1 {some}, true"), context.site("zero", node), [])

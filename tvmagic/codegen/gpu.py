@@ -26,7 +26,9 @@ from tvmagic.ir.query import variables_in
 
 __all__ = ["GpuThreads", "no_assertions", "variable_size"]
 
-_REGISTERS = {"blockIdx": "ctaid", "threadIdx": "tid"}
+_REGISTERS = {
+    f"{name}.{axis}": f"{word}.{axis}" for name, word in (("blockIdx", "ctaid"), ("threadIdx", "tid")) for axis in "xyz"
+}
 
 
 class GpuThreads:
@@ -42,7 +44,7 @@ class GpuThreads:
             return stmt.body
         if self.context.family.launches and stmt.attr_key == "thread_extent":
             self._bind(emitter, node.var, node.thread_tag, stmt)
-            emitter.intervals.known[node.var] = (0, emitter.intervals.of(stmt.value)[1] - 1)
+            emitter.intervals.counts(node.var, stmt.value)
             return stmt.body
         if stmt.attr_key == "thread_extent" and node.thread_tag.startswith("threadIdx"):
             _refuse_shared(stmt, node)
@@ -52,31 +54,30 @@ class GpuThreads:
         """A thread-bound loop."""
         tag = stmt.thread_binding.thread_tag if stmt.thread_binding is not None else ""
         self._bind(emitter, stmt.loop_var, tag, stmt)
-        emitter.intervals.known[stmt.loop_var] = (0, emitter.intervals.of(stmt.extent)[1] - 1)
+        emitter.intervals.counts(stmt.loop_var, stmt.extent)
         return stmt.body
 
     def _bind(self, emitter: Any, var: Var, tag: str, node: Any) -> None:
         if tag.startswith("vthread"):
             raise BuildError("virtual threads are not lowered yet", node=node, hint="run InjectVirtualThread")
-        name, _, axis = tag.partition(".")
-        if name not in _REGISTERS or axis not in ("x", "y", "z"):
+        if tag not in _REGISTERS:
             raise BuildError(f"there is no thread axis `{tag}`", node=node, hint="axes are blockIdx.x to threadIdx.z")
-        register = self.context.text.declare(f"llvm.nvvm.read.ptx.sreg.{_REGISTERS[name]}.{axis}", "i32", "")
+        register = self.context.text.declare(f"llvm.nvvm.read.ptx.sreg.{_REGISTERS[tag]}", "i32", "")
         value = emitter.out.op(f"call i32 {register}()")
         if var.dtype.bits == 64:
             value = emitter.out.op(f"zext i32 {value} to i64")
         emitter.values[var] = value
         emitter.index_values.add(value)
 
-    def own(self, emitter: Any, stmt: Allocate, count: int) -> str:
+    def own(self, emitter: Any, stmt: Allocate, count: int | None) -> str:
         """Memory that each thread has of its own."""
-        if count < 0:
+        if count is None:
             raise variable_size(stmt)
         return emitter.out.at_entry(f"alloca [{max(count, 1)} x {place_type(stmt.dtype)}], align 64")
 
-    def shared(self, stmt: Allocate, count: int) -> str:
+    def shared(self, stmt: Allocate, count: int | None) -> str:
         """Memory that the threads of a block share."""
-        if count < 0:
+        if count is None:
             raise BuildError(
                 f"shared memory has constant sizes in PTX, that of `{stmt.buffer_var.name}` is not constant",
                 node=stmt,

@@ -61,6 +61,11 @@ class Intervals:
         low, high = self.of(value)
         self.known[var] = low, self._high_as_given(value, high)
 
+    def counts(self, var: Var, extent: PrimExpr, first: PrimExpr | None = None) -> None:
+        """Let a variable go through the values of a loop of `extent` iterations that begins at `first`, or at 0."""
+        low, high = self.of(first) if first is not None else (0, 0)
+        self.known[var] = low, max(low, high + self.of(extent)[1] - 1)
+
     @contextmanager
     def where(self, condition: PrimExpr) -> Iterator[None]:
         """What a condition says of sums of its variables, such as `i * 13 + j < 50`, holds inside."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic.codegen.work_estimate import constant_elements
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
@@ -263,9 +264,5 @@ class _Around(Visitor):
 
 
 def _is_small(node: Allocate) -> bool:
-    size = node.dtype.bytes
-    for extent in node.extents:
-        if not isinstance(extent, IntImm):
-            return False
-        size *= extent.value
-    return size <= _OWN_BYTES
+    count = constant_elements(node)
+    return count is not None and count * node.dtype.bytes <= _OWN_BYTES

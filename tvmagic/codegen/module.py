@@ -58,7 +58,7 @@ class ModuleContext:
 
     text: ModuleText
     target: Target
-    check_bounds: bool = False
+    check_bounds: bool = False  # but in kernels, which cannot stop
     lines: Any = None
     with_debug: bool = False
     sites: list[Site] = field(default_factory=list)
@@ -75,6 +75,7 @@ class ModuleContext:
     def __post_init__(self) -> None:
         self.threads = GpuThreads(self)
         self.family = self.target.family
+        self.check_bounds = self.check_bounds and not self.family.launches
         self.target_triple = cpu_and_features(self.target)[0]
         self.debug: Any = None
         if self.with_debug:
@@ -230,8 +231,9 @@ class ModuleContext:
 
     # ------------------------------------------------------------------ memory and threads
 
-    def allocated(self, emitter: FunctionEmitter, stmt: Allocate, count: int) -> None:
-        self.sizes[stmt.buffer_var] = ((IntImm("int64", count),) if count >= 0 else stmt.extents, stmt.dtype)
+    def allocated(self, emitter: FunctionEmitter, stmt: Allocate, count: int | None) -> None:
+        shape = (IntImm("int64", count),) if count is not None else stmt.extents
+        self.sizes[stmt.buffer_var] = (shape, stmt.dtype)
 
     def allocate(self, emitter: FunctionEmitter, size: str) -> str:
         pointer = emitter.out.op(f"call noalias align 64 ptr {self.helper('alloc')}(i64 {size})")

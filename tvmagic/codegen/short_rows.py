@@ -86,9 +86,9 @@ def short_rows_as_vectors(loop: For, machine: Machine, apart: Callable[[Var, Var
     `apart`: whether two pointers are known to be to different memory.
     """
     rows = _written_out(loop)
-    if rows is None or not 0 < len(rows.stores) <= _MOST_STORES:
+    if rows is None or len(rows.stores) > _MOST_STORES:
         return None
-    loads = nodes_of(SeqStmt(rows.stores) if len(rows.stores) > 1 else rows.stores[0], BufferLoad)
+    loads = [load for store in rows.stores for load in nodes_of(store, BufferLoad)]
     written, loaded = {store.buffer.data for store in rows.stores}, {load.buffer.data for load in loads}
     if not all(apart(a, b) for a in written for b in loaded | (written - {a})):
         return None
@@ -100,7 +100,9 @@ def short_rows_as_vectors(loop: For, machine: Machine, apart: Callable[[Var, Var
     widest = max([a.buffer.dtype for a in (*loads, *rows.stores)], key=lambda dtype: dtype.bits)
     lanes = machine.lanes(widest)
     if isinstance(rows.count, IntImm):
-        lanes = min(lanes, 1 << max(rows.count.value, 1).bit_length() - 1)
+        if rows.count.value < _FEWEST_LANES:
+            return None
+        lanes = min(lanes, 1 << rows.count.value.bit_length() - 1)
     if lanes < _FEWEST_LANES:
         return None
     return _in_vectors(loop, rows, grouped, lanes)
@@ -296,8 +298,7 @@ def _in_vectors(loop: For, rows: _Rows, found: list[_Row], lanes: int) -> tuple[
     each = 1 if rows.var is loop.loop_var else len(rows.stores)  # iterations of the loop for one of `rows`
     done = whole * (lanes * each)
     rest = loop.with_(min=loop.min + done, extent=loop.extent - done, kind=ForKind.SERIAL)
-    body = SeqStmt(stores) if len(stores) > 1 else stores[0]
-    return For(step, IntImm(step.dtype, 0), whole, ForKind.SERIAL, body, span=loop.span), rest
+    return For(step, IntImm(step.dtype, 0), whole, ForKind.SERIAL, SeqStmt(stores), span=loop.span), rest
 
 
 def _vector(store: BufferStore, at: dict[Var, PrimExpr], lane: Var, lanes: int) -> PrimExpr | None:

@@ -386,8 +386,7 @@ class FunctionEmitter(MemoryEmitter):
         self.values[stmt.loop_var] = name
         if name[0] == "%":
             self.index_values.add(name)
-        low, high = self.intervals.of(stmt.min)
-        self.intervals.known[stmt.loop_var] = (low, max(low, high + self.intervals.of(stmt.extent)[1] - 1))
+        self.intervals.counts(stmt.loop_var, stmt.extent, stmt.min)
 
     def counted_loop(self, stmt: For, first: str, end: str, metadata: str) -> None:
         """The loop from `first` to `end`, the end left out."""
@@ -480,37 +479,32 @@ class FunctionEmitter(MemoryEmitter):
     @handles(Allocate)
     def allocate(self, stmt: Allocate) -> Stmt:
         pointer, scope = stmt.buffer_var, scope_of(stmt.buffer_var)
-        count = 1
-        for extent in stmt.extents:
-            count = count * extent.value if isinstance(extent, IntImm) and count >= 0 else -1
-        # a buffer may be declared over more than is allocated, e.g. with strides that leave gaps
-        if count >= 0:
-            count = max(count, -(-self.context.work.reach.get(pointer, 0) // stmt.dtype.bytes))
-        elif not self.context.check_bounds:  # the part of a symbolic size that a tile takes is often bounded
+        count = self.context.work.elements(stmt)
+        # the part of a symbolic size that a tile takes is often bounded
+        if count is None and not self.context.check_bounds:
             count = self._most(stmt)
-        size = count * stmt.dtype.bytes
         if self.context.family.launches:
             threads, is_shared = self.context.threads, scope.startswith("shared")
             self.values[pointer] = threads.shared(stmt, count) if is_shared else threads.own(self, stmt, count)
-        elif 0 <= size <= _STACK_BYTES:
+        elif count is not None and count * stmt.dtype.bytes <= _STACK_BYTES:
             kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
             self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
         else:
-            self.values[pointer] = self._heap(stmt, size)
+            self.values[pointer] = self._heap(stmt, count)
         self.scopes.add(pointer)
         self.context.allocated(self, stmt, count)
         return stmt.body
 
     @staticmethod
-    def _most(stmt: Allocate) -> int:
-        """The most elements that symbolic extents can come to, if these fit the stack; else -1."""
+    def _most(stmt: Allocate) -> int | None:
+        """The most elements that symbolic extents can come to, if these fit the stack."""
         analyzer, most = Analyzer(), 1
         for extent in stmt.extents:
             most *= max(analyzer.const_int_bound(extent).max_value, 0)
-        return most if most * stmt.dtype.bytes <= _STACK_BYTES else -1
+        return most if most * stmt.dtype.bytes <= _STACK_BYTES else None
 
-    def _heap(self, stmt: Allocate, constant_size: int) -> str:
-        size = str(constant_size) if constant_size >= 0 else allocated_bytes(self, stmt)
+    def _heap(self, stmt: Allocate, count: int | None) -> str:
+        size = str(count * stmt.dtype.bytes) if count is not None else allocated_bytes(self, stmt)
         pointer = self.context.allocate(self, size)
         self.heap.append(pointer)
         return pointer

@@ -96,7 +96,7 @@ def _limit(part: PrimExpr, var: Var, fits: Callable[[PrimExpr], bool]) -> PrimEx
 
     It is computed in 64 bits if it might wrap in 32: a size that the caller gives may be any number.
     """
-    if not isinstance(part, (LT, LE)) or uses_var(part.b, {var}) or part.b.dtype != var.dtype or var.dtype.bits > 32:
+    if not isinstance(part, (LT, LE)) or uses_var(part.b, {var}) or var.dtype.bits > 32:
         return None
     for dtype, safe in ((var.dtype, fits), (_WIDE, lambda expr: True)):
         found = _below(part.a, cast(dtype, part.b) + int(isinstance(part, LE)), var, safe)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.statement_chains import ChainVisitor
 from tvmagic.ir import (
+    Allocate,
     BinaryOp,
     Broadcast,
     Buffer,
@@ -30,7 +32,7 @@ from tvmagic.ir.functor import handles
 from tvmagic.ir.ops import minimum
 from tvmagic.ir.query import variables_behind
 
-__all__ = ["Work"]
+__all__ = ["Work", "constant_elements"]
 
 # A question costs some 50 cycles, and more where many registers are in use around it; this many
 # operations take ten thousands of cycles.
@@ -125,6 +127,16 @@ class Work(ChainVisitor):
         if not buffer.strides:
             self.reach[buffer.data] = max(self.reach.get(buffer.data, 0), size)
 
+    def elements(self, stmt: Allocate) -> int | None:
+        """How many elements an allocation has, if that is constant.
+
+        A buffer may be declared over more than is allocated, e.g. with strides that leave gaps.
+        """
+        count = constant_elements(stmt)
+        if count is None or stmt.buffer_var not in self.reach:
+            return count
+        return max(count, -(-self.reach[stmt.buffer_var] // stmt.dtype.bytes))
+
     def add(self, operations: int) -> None:
         """Count operations at this place."""
         self.total += operations
@@ -178,3 +190,9 @@ class Work(ChainVisitor):
     def endless(self, node: While) -> None:
         self.visit_children(node)
         self.total += _WORTH_A_POLL
+
+
+def constant_elements(stmt: Allocate) -> int | None:
+    """The product of an allocation's extents, if these are constants."""
+    sizes = [extent.value for extent in stmt.extents if isinstance(extent, IntImm)]
+    return math.prod(sizes) if len(sizes) == len(stmt.extents) else None

@@ -43,8 +43,8 @@ from tvmagic.tir.transform.uses import used_vars
 __all__ = ["KernelWriter", "pointee"]
 
 _SHARED_BYTES = 48 * 1024  # that a block has on every GPU
-_AXES = {"x": 0, "y": 1, "z": 2}
 _WORDS = {"blockIdx": "get_group_id", "threadIdx": "get_local_id"}
+_INDICES = {f"{name}.{axis}": f"{word}({n})" for name, word in _WORDS.items() for n, axis in enumerate("xyz")}
 
 
 def pointee(pointer: Var) -> DataType:
@@ -66,7 +66,7 @@ class KernelWriter(ExpressionWriter):
     ) -> None:
         super().__init__(helpers, arguments)
         self.kernel, self.types = kernel, types
-        self.reach = Work(kernel.body).reach
+        self.work = Work(kernel.body)
         self.params: list[Var] = []
         self.shared: list[Allocate] = []
         self.heads: list[str] = []
@@ -77,13 +77,12 @@ class KernelWriter(ExpressionWriter):
     def text(self) -> str:
         """The whole kernel."""
         for tag, (var, extent) in self.kernel.axes.items():
-            name, _, axis = tag.partition(".")
-            if name not in _WORDS or axis not in _AXES:
+            if tag not in _INDICES:
                 raise BuildError(f"there is no thread axis `{tag}`", hint="axes are blockIdx.x to threadIdx.z")
             text = Plain(self.name(var.name))
-            self.lines.append(f"const {register_type(var.dtype)} {text} = {_WORDS[name]}({_AXES[axis]});")
+            self.lines.append(f"const {register_type(var.dtype)} {text} = {_INDICES[tag]};")
             self.values[var] = [text]
-            self.intervals.known[var] = (0, max(0, self.intervals.of(extent)[1] - 1))
+            self.intervals.counts(var, extent)
         lines = [*self.lines]
         self.lines = []
         self.statement(self.kernel.body)
@@ -181,8 +180,7 @@ class KernelWriter(ExpressionWriter):
             raise BuildError("a loop is bound to threads in a kernel", node=stmt, hint="lower the function first")
         var, kind = stmt.loop_var, register_type(stmt.loop_var.dtype)
         (first,), (extent,) = self.visit(stmt.min), self.visit(stmt.extent)
-        low, high = self.intervals.of(stmt.min)
-        self.intervals.known[var] = (low, max(low, high + self.intervals.of(stmt.extent)[1] - 1))
+        self.intervals.counts(var, stmt.extent, stmt.min)
         if isinstance(stmt.extent, IntImm) and stmt.extent.value == 1:
             self.values[var] = [Plain(self.variable(var.dtype, first, var.name))]
             return stmt.body
@@ -211,8 +209,8 @@ class KernelWriter(ExpressionWriter):
         name, shared = self.name(pointer.name), scope.startswith("shared")
         self.values[pointer] = [name]
         self._pointer(name, "__local" if shared and self.kernel.axes else "__private", stmt.dtype)
-        count = self._count(stmt)
-        if count >= 0:
+        count = self.work.elements(stmt)
+        if count is not None:
             declared = f"{memory_type(stmt.dtype)} {name}[{max(count, 1)}];"
             if shared and self.kernel.axes:
                 self.local.append(f"__local {declared}")
@@ -237,16 +235,6 @@ class KernelWriter(ExpressionWriter):
         if most * stmt.dtype.bytes > _SHARED_BYTES:
             raise BuildError(f"the size of `{name}` in shared memory depends on what the kernel computes", node=stmt)
         self.local.append(f"__local {memory_type(stmt.dtype)} {name}[{max(most, 1)}];")
-
-    def _count(self, stmt: Allocate) -> int:
-        """How many elements are allocated; -1 if that is not constant."""
-        count = 1
-        for extent in stmt.extents:
-            if not isinstance(extent, IntImm):
-                return -1
-            count *= extent.value
-        # a buffer may be declared over more than is allocated, e.g. with strides that leave gaps
-        return max(count, -(-self.reach.get(stmt.buffer_var, 0) // stmt.dtype.bytes))
 
     @handles(AllocateConst)
     def allocate_const(self, stmt: AllocateConst) -> Stmt:

@@ -65,7 +65,7 @@ def _float(dtype: DataType, value: float) -> str:
         bits = float_bits(DataType("float64" if dtype.bits == 64 else "float32"), value)
         return f"as_double(0x{bits:x}UL)" if dtype.bits == 64 else f"as_float(0x{bits:x}u)"
     if math.isinf(value):
-        sign = "-" if value < 0 else ""
+        sign = "-" if value == -math.inf else ""
         return f"({sign}{'(double)' if dtype.bits == 64 else ''}INFINITY)"
     text = (
         value.hex()

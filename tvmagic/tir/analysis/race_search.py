@@ -47,11 +47,10 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found: a conflict or none, and whether it looked at everything."""
+    """What a search found: a conflict or none, and why it did not look at everything, if it did not."""
 
     conflict: Conflict | None
-    complete: bool
-    reason: str = ""
+    reason: str
 
 
 @dataclass
@@ -81,7 +80,6 @@ class Search:
     shared: Sequence[Domain]
     sizes: Mapping[Var, int]
     times: Callable[[Access, Mapping[Var, Array]], Array] | None = None
-    complete: bool = True
     reason: str = ""
 
     def run(self, accesses: Sequence[Access]) -> Found:
@@ -89,6 +87,8 @@ class Search:
         wanted = self._shared_used(accesses)
         rows: list[_Rows] = []
         for access in accesses:
+            if any(isinstance(d.extent, IntImm) and d.extent.value <= 0 for d in access.domains):
+                continue
             try:
                 rows.append(self._rows(access, wanted, MOST_ROWS // len(accesses)))
             except Unevaluated as unknown:
@@ -98,10 +98,9 @@ class Search:
         conflict = self._conflict(certain, True) if certain else None
         if conflict is None and len(certain) < len(rows):
             conflict = self._conflict(rows, False)
-        return Found(conflict, self.complete, self.reason)
+        return Found(conflict, self.reason)
 
     def _give_up(self, reason: str) -> None:
-        self.complete = False
         self.reason = self.reason or reason
 
     # ------------------------------------------------------------------------ rows
@@ -132,9 +131,6 @@ class Search:
         mine = [*shared, *self.parallel]
         ours = {d.var for d in mine} | {d.var for d in self.shared}
         inner = [d for d in access.domains if d.var in needed and d.var not in ours]
-        if any(isinstance(d.extent, IntImm) and d.extent.value <= 0 for d in access.domains):
-            nothing = np.zeros(0, np.int64)
-            return _Rows(access, [], [], nothing, nothing, False, {})
         order = [*mine, *inner]
         extents = self._extents(order, most)
         grid = np.indices(extents, dtype=np.int64).reshape(len(extents), -1) if extents else np.zeros((0, 1), np.int64)

@@ -159,7 +159,7 @@ class _Parts(Visitor):
             if operator is Mul:
                 reach, index = reach * by, index * by
             elif operator is FloorDiv:
-                if (reach % by and by % max(reach, 1)) or by <= 0:
+                if by <= 0 or (reach % by and by % reach):
                     self.failed = True
                     return
                 reach, index = reach // by, ops.floordiv(index, by)

@@ -153,7 +153,7 @@ class Bindings:
             self.bind(IntImm("uint64", buffer.elem_offset.value * size), given, f"{name}.byte_offset")
             return
         offset = cast(buffer.elem_offset.dtype, floordiv(given, IntImm("uint64", size)))
-        if self.bind(buffer.elem_offset, offset, f"{name}.elem_offset") and buffer.offset_factor > 1:
+        if self.bind(buffer.elem_offset, offset, f"{name}.elem_offset"):
             self.check(equal(truncmod(buffer.elem_offset, buffer.offset_factor), 0), f"{name}.elem_offset")
 
     def _bind_data(self, buffer: Buffer, handle: Var, name: str) -> None:

@@ -173,19 +173,18 @@ class _ThreadInjector(Mutator):
 
     def visit(self, node: Any) -> Any:
         new = super().visit(node)
-        if isinstance(node, Stmt):
-            if (self.depends or self.effect) and not self.injected:
-                return self.inject(new, False)
-            self.depends = self.effect = False
+        if isinstance(node, Stmt) and (self.depends or self.effect) and not self.injected:
+            return self._for_each_thread(new)
         return new
 
-    def inject(self, stmt: Stmt, visit: bool) -> Stmt:
-        """The loop over the threads around `stmt`, which is visited first where asked."""
-        self.depends = self.effect = False
-        if visit:
-            self.injected = True
-            stmt = self.visit(stmt)
-            self.injected = False
+    def inject(self, stmt: Stmt) -> Stmt:
+        """The loop over the threads around a statement that is not visited yet."""
+        self.injected = True
+        new = self.visit(stmt)
+        self.injected = False
+        return self._for_each_thread(new)
+
+    def _for_each_thread(self, stmt: Stmt) -> Stmt:
         self.depends = self.effect = False
         if not self.has_loop and self.threads < MAX_UNROLLED:
             values = [IntImm(self.thread.dtype, i) for i in range(self.threads)]
@@ -253,8 +252,7 @@ class _ThreadInjector(Mutator):
     def around(self, node: Any) -> Stmt:
         value = self.visit(node.value)
         if self._must_inject():
-            return self.inject(node, True)
-        self.depends = False
+            return self.inject(node)
         body = self.visit(node.body)
         return node.with_(value=value, body=body)
 
@@ -262,8 +260,7 @@ class _ThreadInjector(Mutator):
     def assertion(self, node: AssertStmt) -> Stmt:
         condition = self.visit(node.condition)
         if self._must_inject():
-            return self.inject(node, True)
-        self.depends = False
+            return self.inject(node)
         return node.with_(condition=condition, body=self.visit(node.body))
 
     @handles(DeclBuffer)
@@ -276,10 +273,7 @@ class _ThreadInjector(Mutator):
     def loop(self, node: For) -> Stmt:
         low, extent = self.visit(node.min), self.visit(node.extent)
         if self._must_inject():
-            new = self.inject(node, True)
-            self.has_loop = True
-            return new
-        self.depends = False
+            return self.inject(node)
         body = self.visit(node.body)
         self.has_loop = True
         return node.with_(min=low, extent=extent, body=body)
@@ -288,8 +282,7 @@ class _ThreadInjector(Mutator):
     def branch(self, node: IfThenElse) -> Stmt:
         condition = self.visit(node.condition)
         if self._must_inject():
-            return self.inject(node, True)
-        self.depends = False
+            return self.inject(node)
         then_case = self._part(node.then_case)
         else_case = None if node.else_case is None else self._part(node.else_case)
         return node.with_(condition=condition, then_case=then_case, else_case=else_case)
@@ -309,7 +302,7 @@ class _ThreadInjector(Mutator):
     def while_loop(self, node: While) -> Stmt:
         # its condition may read what the threads write: the whole loop runs once a thread
         if not self.injected:
-            return self.inject(node, True)
+            return self.inject(node)
         self.has_loop = True
         return self.visit_children(node)
 
@@ -317,8 +310,7 @@ class _ThreadInjector(Mutator):
     def allocate(self, node: Allocate) -> Stmt:
         condition, extents = self.visit(node.condition), mutate_all(self.visit, node.extents)
         if self._must_inject():
-            return self.inject(node, True)
-        self.depends = False
+            return self.inject(node)
         if node.buffer_var in self.touched or not self.share:
             if len(extents) != 1:
                 raise TVMagicError(

@@ -55,7 +55,7 @@ def InjectPermutedLayout(func: PrimFunc) -> PrimFunc:
 def _asked_for(block: Block) -> bool:
     value: Any = block.annotations.get(_KEY, 0)
     value = getattr(value, "value", value)
-    return value not in ("", 0, False)
+    return value not in ("", 0)
 
 
 class _Injector(AnalyzerMutator):

@@ -1,0 +1,149 @@
+"""Small decisions of code for GPUs, as OpenCL C and as LLVM's text for PTX."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvmagic import codegen
+from tvmagic.codegen.kernels import kernel_functions
+from tvmagic.errors import BuildError
+from tvmagic.ir import PrimFunc
+from tvmagic.script import from_source
+
+PTX = "nvptx -arch=sm_70"
+HEAD = "from tvm.script import tir as T\n\n@T.prim_func\ndef main(A: T.Buffer((64,), 'float32'), B: T.Buffer((64,), 'int32'), n: T.{}):\n"
+LAUNCH = "with T.launch_thread('{}', {}) as tx:"
+BOUND = "for tx in T.thread_binding({1}, thread='{0}'):"
+
+
+def function(body: str, number: str = "int32") -> PrimFunc:
+    return from_source(HEAD.format(number) + "".join(f"    {line}\n" for line in body.splitlines()))
+
+
+def text(body: str, target: str, number: str = "int32", check_bounds: bool = False) -> str:
+    if target == "opencl":
+        return codegen.assembly(function(body, number), target)
+    return codegen.llvm_ir(function(body, number), target, False, check_bounds)
+
+
+def of_thread(form: str, extent: int, *lines: str) -> str:
+    return "\n".join([form.format("threadIdx.x", extent), *(f"    {line}" for line in lines)])
+
+
+# ---------------------------------------------------------------------------- what threads' variables can be
+
+
+@pytest.mark.parametrize("form", [LAUNCH, BOUND])
+@pytest.mark.parametrize(
+    ("extent", "value", "simple"),
+    [
+        (8, "tx // 3", True), (8, "(tx - 1) // 3", False), (8, "(tx * (1 << 28)) // 3", True), (9, "(tx * (1 << 28)) // 3", False),
+        (1, "(tx + 2147483647) // 3", True), (2, "(tx + 2147483647) // 3", False),
+    ],
+)  # fmt: skip
+def test_a_thread_is_from_0_to_before_the_extent(form: str, extent: int, value: str, simple: bool) -> None:
+    """Where nothing wraps and nothing is negative, a floor division is the machine's."""
+    body = of_thread(form, extent, f"B[tx] = {value}")
+    assert ("udiv" in text(body, PTX)) == simple
+    if form == LAUNCH:
+        assert ("floordiv" not in text(body, "opencl")) == simple
+
+
+@pytest.mark.parametrize("axis", ["threadIdx.w", "warp.x", "threadIdx", "blockIdx.xy"])
+@pytest.mark.parametrize("target", ["opencl", PTX])
+def test_axes_that_there_are_not(axis: str, target: str) -> None:
+    with pytest.raises(BuildError, match=f"there is no thread axis `{axis}`"):
+        text(f"with T.launch_thread('{axis}', 8) as tx:\n    B[tx] = 1", target)
+
+
+@pytest.mark.parametrize(("dtype", "extended"), [("int32", False), ("int64", True)])
+def test_registers_of_threads_have_32_bits(dtype: str, extended: bool) -> None:
+    body = f"tx = T.{dtype}()\nwith T.attr(T.iter_var(tx, None, 'ThreadIndex', 'threadIdx.x'), 'thread_extent', 8):\n    B[0] = T.Cast('int32', tx)"
+    assert ("zext i32" in text(body, PTX)) == extended
+
+
+# ---------------------------------------------------------------------------- statements
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("for i in range(1):\n    B[i] = tx", ["int i = 0;", "B[i] = tx;"]), ("for i in range(n, n + 1):\n    B[i] = tx", ["int i = n;", "B[i] = tx;"]),
+        ("for i in range(2):\n    B[i] = tx", ["for (int i = 0; i < 2; ++i) {", "B[i] = tx;", "}"]), ("for i in range(n):\n    B[i] = tx", ["for (int i = 0; i < n; ++i) {", "B[i] = tx;", "}"]),
+        ("for i in range(n + 2):\n    B[i] = tx", ["int end = (n + 2);", "for (int i = 0; i < end; ++i) {", "B[i] = tx;", "}"]), ("for i in range(2, 5):\n    B[i] = tx", ["int end = 2 + 3;", "for (int i = 2; i < end; ++i) {", "B[i] = tx;", "}"]),
+        ("for i in T.unroll(4):\n    B[i] = tx", ["#pragma unroll", "for (int i = 0; i < 4; ++i) {", "B[i] = tx;", "}"]), ("B[T.Ramp(tx * 2, 1, 2)] = B[T.Ramp(tx * 2 + 1, -1, 2)]", ["int t = B[((tx * 2) + 1)];", "int t_1 = B[(((tx * 2) + 1) + (-1))];", "B[(tx * 2)] = t;", "B[((tx * 2) + 1)] = t_1;"]),
+        ("B[tx] = B[tx + 1]", ["B[tx] = B[(tx + 1)];"]), ("if n < 2:\n    B[tx] = 1\nelse:\n    B[tx] = 2", ["if ((n < 2)) {", "B[tx] = 1;", "}", "else {", "B[tx] = 2;", "}"]), ("if n < 2:\n    B[tx] = 1", ["if ((n < 2)) {", "B[tx] = 1;", "}"]),
+    ],
+)  # fmt: skip
+def test_statements_in_opencl(body: str, lines: list[str]) -> None:
+    """Lanes are all computed before the first is stored, and the end of a loop once."""
+    made = text(of_thread(LAUNCH, 8, *body.splitlines()), "opencl").splitlines()
+    assert [line.strip() for line in made[2:-1]] == lines
+
+
+# ---------------------------------------------------------------------------- memory
+
+
+@pytest.mark.parametrize(("scope", "ptx"), [("local", "alloca [{} x float]"), ("shared", "global [{} x float] poison")])
+@pytest.mark.parametrize(("extents", "count"), [("[0]", 1), ("[1]", 1), ("[3]", 3), ("[2, 5]", 10), ("[]", 1)])
+def test_memory_has_an_element_at_least(scope: str, ptx: str, extents: str, count: int) -> None:
+    body = of_thread(LAUNCH, 8, f"S = T.allocate({extents}, 'float32', '{scope}')", "S_1 = T.Buffer((n,), data=S, scope='" + scope + "')",
+                     "B[tx] = T.Cast('int32', S_1[tx])")  # fmt: skip
+    assert ptx.format(count) in text(body, PTX) and f"[{count}];" in text(body, "opencl")
+
+
+@pytest.mark.parametrize(("size", "count"), [(0, 12), (7, 12), (12, 12), (13, 13)])
+def test_memory_has_what_its_buffers_reach(size: int, count: int) -> None:
+    """Their elements need not be of the type of the memory's."""
+    body = of_thread(LAUNCH, 8, f"S = T.allocate([{size}], 'float32', 'local')", "S_1 = T.Buffer((5,), data=S, scope='local')",
+                     "S_2 = T.Buffer((23,), 'float16', data=S, scope='local')", "B[tx] = T.Cast('int32', S_1[tx] + T.Cast('float32', S_2[tx]))")  # fmt: skip
+    assert f"alloca [{count} x float]" in text(body, PTX) and f"[{count}];" in text(body, "opencl")
+
+
+@pytest.mark.parametrize(("most", "fits"), [(12 * 1024 - 1, True), (12 * 1024, True), (12 * 1024 + 1, False)])
+def test_shared_memory_of_a_size_that_a_kernel_computes_has_48_kilobytes_at_most(most: int, fits: bool) -> None:
+    body = of_thread(LAUNCH, 2, "for i in range(3):", f"    S = T.allocate([T.min(i * n * n, {most})], 'float32', 'shared')",
+                     "    S_1 = T.Buffer((1,), data=S, scope='shared')", "    S_1[0] = A[tx]", "    B[tx] = T.Cast('int32', S_1[0])")  # fmt: skip
+    if fits:
+        assert f"[{most}];" in text(body, "opencl")
+    else:
+        with pytest.raises(BuildError, match="depends on what the kernel computes"):
+            text(body, "opencl")
+
+
+# ---------------------------------------------------------------------------- what kernels take
+
+
+@pytest.mark.parametrize(
+    ("dtype", "head"),
+    [("int32", "int n"), ("int16", "short n"), ("uint16", "ushort n"), ("bool", "uchar n"), ("float32", "float n"), ("float64", "double n"), ("float16", None), ("bfloat16", None)],
+)  # fmt: skip
+def test_numbers_that_kernels_take(dtype: str, head: str | None) -> None:
+    body = of_thread(LAUNCH, 8, "B[tx] = T.Cast('int32', n)")
+    if head is not None:
+        assert f"({head}, " in text(body, "opencl", dtype)
+    else:
+        with pytest.raises(BuildError, match=f"a kernel takes no number of type `{dtype}`, as `n` is"):
+            text(body, "opencl", dtype)
+
+
+def test_kernels_of_a_function_take_its_parameters_and_what_the_host_computes() -> None:
+    """Neither their own threads nor a parameter again."""
+    body = "with T.LetStmt(n * 3) as m:\n" + "\n".join(
+        f"    with T.launch_thread('threadIdx.x', n) as t{k}:\n        B[t{k}] = n + {v}"
+        for k, v in enumerate(["1", "m", "m + n"])
+    )
+    made = kernel_functions(function(body), "f")
+    assert [[p.name for p in func.params] for func in made] == [
+        ["A_handle", "B_handle", "n", *more] for more in ([], ["m"], ["m"])
+    ]
+
+
+# ---------------------------------------------------------------------------- checks
+
+
+@pytest.mark.parametrize("line", ["B[n] = T.Cast('int32', A[n * 2])", "B[tx] = n // B[n]", "T.evaluate(T.call_extern('int32', 'f', T.tvm_access_ptr(T.type_annotation('float32'), A.data, n, n, 1)))"])  # fmt: skip
+def test_kernels_check_nothing(line: str) -> None:
+    """They could not stop."""
+    body = of_thread(LAUNCH, 8, line)
+    assert text(body, PTX, check_bounds=True) == text(body, PTX)
