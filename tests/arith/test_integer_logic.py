@@ -91,6 +91,17 @@ def test_random_conditions() -> None:
     assert found == Counter(impossible=14, implies=13, equivalent=60, true=5) + Counter(is_so)
 
 
+@pytest.mark.parametrize(
+    "e",
+    [Y * Y - X > 2, Y * Y * 2 + X * Y >= 7, (Y * Y + X * 3) // 4 <= 1, And(FLAG, Not(ir.EQ(X * X, Y * Y + 1)))],
+    ids=str,
+)
+def test_products_are_replaced_if_they_have_the_variable(e: Any) -> None:
+    logic = IntegerLogic({v: Range.from_min_extent(0, extent) for v, extent in EXTENTS.items()})
+    moved = logic.replaced(logic.condition(e), {X: Linear({Y: -1}, 3)}, {X: 3 - Y})
+    assert _again(logic, moved) == {n for n, p in enumerate(POINTS) if evaluate(e, {**p, X: 3 - p[Y]})}
+
+
 def test_sums_are_the_expressions_that_they_are_made_of() -> None:
     """A sum has the value of its expression, in each of its forms, and so has one that is put together of two."""
     logic = IntegerLogic()

@@ -230,6 +230,13 @@ def test_states_are_ordered_by_cost_and_equal_by_program() -> None:
         SearchSpace(program("chain").schedule()).generate_sketches(1, "odd")
 
 
+@pytest.mark.parametrize(("count", "tries"), [(0, 0), (1, 1), (2, 8), (5, 20)])
+def test_a_search_for_more_states_than_there_are_ends(count: int, tries: int) -> None:
+    space, rule = SearchSpace(program("chain").schedule(), seed=1), Rule(CANNOT)
+    space.rules = [rule]  # type: ignore[list-item]
+    assert len(space.generate_sketches(count)) == min(count, 1) and rule.asked.count("B") == tries
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_as_many_sketches_as_are_asked_for(count: int) -> None:
     found = SearchSpace(program("chain").schedule(), seed=2).generate_sketches(count)

@@ -8,6 +8,7 @@ import itertools
 import math
 import pathlib
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Span
+from tvmagic.ir import IRModule, Span
 from tvmagic.ir.dtype import dtype_of
 from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS, _check_giant
 from tvmagic.notation.recurrence import _Table
@@ -35,6 +36,7 @@ from tvmagic.operators.arrays import (
     share_memory,
 )
 from tvmagic.operators.cell import _check_nesting, parse
+from tvmagic.operators.code_steps import _add_llvm_steps
 from tvmagic.operators.comparison import CheckResult, compare, worse
 from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.javascript.expressions import check_type
@@ -45,6 +47,7 @@ from tvmagic.operators.numpy_stages import chosen
 from tvmagic.operators.quick_call import _sizes
 from tvmagic.operators.quiet import _waits
 from tvmagic.operators.scheduling import schedule
+from tvmagic.passes import Record, recording
 from tvmagic.script import from_source
 from tvmagic.te.error_bound import Approximate
 from tvmagic.te.error_reference import Evaluation
@@ -818,6 +821,13 @@ def test_passes_of_llvm_go_from_program_to_program() -> None:
         for one, following in zip(steps, steps[1:]):
             assert one.after is following.before and one.changed == (one.after is not one.before)
         assert steps
+    record = Record()
+    with recording(record=record):
+        _add_llvm_steps(record, IRModule({}), SimpleNamespace(emitted=lambda: "text", passes=lambda: None), True)
+    assert [s.name for s in record] == ["codegen.emit"]
+    assert [n.text for n in record.steps[-1].notes] == [
+        "LLVM's passes are not shown: the process that runs them one by one failed"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -881,6 +891,17 @@ def test_where_a_syntax_error_is(place: Any, span: tuple[int, ...], monkeypatch:
 
     monkeypatch.setattr(Source, "parse", fail)
     assert refused(lambda: parse(source)).span == Span("cell", *span)
+
+
+def test_what_python_does_not_read_is_refused_at_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a null byte, by some versions of Python."""
+
+    def fail(self: Source) -> None:
+        raise ValueError("source code string cannot contain null bytes")
+
+    monkeypatch.setattr(Source, "parse", fail)
+    error = refused(lambda: parse(Source("cell", "a\nb\0")))
+    assert error.span == Span("cell", 1, 1) and error.message.startswith("the cell cannot be read: source code string")
 
 
 def test_without_llvm_the_steps_of_code_are_those_of_opencl(monkeypatch: pytest.MonkeyPatch) -> None:

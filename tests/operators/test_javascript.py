@@ -187,6 +187,23 @@ def test_what_has_no_form_is_refused() -> None:
         javascript(Operator("k", [C], [E]), {})
 
 
+def test_conditions_of_reductions_are_on_integers() -> None:
+    A = te.placeholder((6,), "int32", name="A")
+    k = te.reduce_axis((0, 6), "k")
+    S = te.compute((1,), lambda i: te.sum(A[k], axis=k, where=A[k] > 2), name="S")
+    op = Operator("w", [A], [S])
+    a = np.arange(6, dtype="int32")
+    for bounds in (False, True):
+        assert "if (" in javascript(op, {}, bounds)
+    plain, with_bounds = evaluated({"w": (op, [a])})["w"]
+    assert plain[0] == [12] and with_bounds[0][0] == [12]
+    X = te.placeholder((6,), name="X")
+    S = te.compute((1,), lambda i: te.sum(A[k], axis=k, where=X[k] * 3 > 2), name="S")
+    assert "if (" in javascript(Operator("w", [A, X], [S]), {}, False)
+    with pytest.raises(TVMagicError, match="a reduction over what floats choose has no form in JavaScript"):
+        javascript(Operator("w", [A, X], [S]), {}, True)
+
+
 def test_the_hosts_have_the_same_functions_of_c() -> None:
     if shutil.which("node") is None:
         pytest.skip("Node is not installed")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvmagic import te, tir
+from tvmagic import ir, te, tir
 from tvmagic.operators import Operator, operator
 from tvmagic.operators.arrays import size_values
 from tvmagic.operators.comparison import compare, expected_values
@@ -121,6 +121,31 @@ def test_pairs_that_are_summed_are_no_place_of_the_best() -> None:
     add = te.comm_reducer(lambda x, y: (x[0] + y[0], te.max(x[1], y[1])), lambda *t: (0, te.min_value("float32")))
     both = te.compute((6,), lambda i: add((k, a[i, k]), axis=k), name="B")
     assert checked(from_te(a, *both)).elementwise == ("B.v0", "B.v1")
+
+
+@pytest.mark.parametrize(
+    ("value", "call"),
+    [
+        (lambda x, y: ir.FloorDiv(x, tir.const(3, "int32")), "A // 3"),
+        (lambda x, y: ir.FloorDiv(x, tir.const(1, "int32")), "A // 1"),
+        (lambda x, y: ir.FloorMod(x, tir.const(1, "int32")), "A % 1"),
+        (lambda x, y: ir.FloorMod(x, tir.const(4, "int32")), "A % 4"),
+        (lambda x, y: ir.FloorDiv(x, tir.const(-3, "int32")), None),
+        (lambda x, y: ir.FloorMod(x, tir.const(-3, "int32")), None),
+        (lambda x, y: ir.FloorDiv(x, y * y + 1), None),
+        (lambda x, y: ir.FloorMod(x, y * y + 1), None),
+        (lambda x, y: ir.Div(x, tir.const(3, "int32")), None),
+        (lambda x, y: ir.Mod(x, tir.const(3, "int32")), None),
+        (lambda x, y: ir.Min(x, y), "np.minimum(A, B"),
+    ],
+)
+def test_quotients_by_constants_are_numpys(value: Any, call: str | None) -> None:
+    """By positive ones; the others are evaluated from the expression."""
+    a, b = (te.placeholder((6,), "int32", name) for name in "AB")
+    code = checked(from_te(a, b, te.compute((6,), lambda i: value(a[i], b[i]), name="C")))
+    assert code.elementwise == (() if call else ("C",)) and (call or "") in code.words
+    c = te.compute((6,), lambda i: ir.FloorDiv(a[i], tir.const(0, "int32")), name="C")
+    assert numpy_code([a], [c], {}).elementwise == ("C",)
 
 
 def test_what_is_evaluated_from_the_definition_has_no_ratio() -> None:

@@ -19,10 +19,21 @@ from tvmagic.arith import Analyzer
 from tvmagic.codegen.target import resolved
 from tvmagic.errors import DiagnosticError, TVMagicError
 from tvmagic.eval.lanes import OutOfRange
-from tvmagic.ir import DataType, For, IntImm, IRModule, ProducerRealize, ProducerStore, structural_equal
+from tvmagic.eval.machine import Unsupported
+from tvmagic.ir import (
+    BufferStore,
+    DataType,
+    For,
+    IntImm,
+    IRModule,
+    ProducerRealize,
+    ProducerStore,
+    Span,
+    structural_equal,
+)
 from tvmagic.ir.query import nodes_of
 from tvmagic.notation.source import Source
-from tvmagic.operators import Operator, measure, operator, peaks
+from tvmagic.operators import Operator, error_interpreter, measure, operator, peaks
 from tvmagic.operators.access import trace_accesses, trace_all
 from tvmagic.operators.access_bounds import _elements
 from tvmagic.operators.analysis import read_before_written, written_buffers
@@ -39,10 +50,11 @@ from tvmagic.operators.peaks import Peaks, kept_peaks, measured_peaks
 from tvmagic.operators.quiet import shared
 from tvmagic.operators.races import _marks, hint_of, loops_of, place_of, races_of
 from tvmagic.operators.running import run_python
-from tvmagic.operators.scheduling import program_of_schedule, schedule
+from tvmagic.operators.scheduling import blame, program_of_schedule, schedule, schedule_from_cell
 from tvmagic.operators.unfinished import _is_harmless, complete_statements, evaluated, schedule_names, tensor_names
 from tvmagic.operators.unwritten import left_unwritten
 from tvmagic.operators.verify import EQUAL, verify
+from tvmagic.passes import Record, Step
 from tvmagic.script import from_source
 from tvmagic.te.error_bound import parts
 from tvmagic.te.error_functions import units_of
@@ -138,6 +150,23 @@ def test_the_first_wrong_step_is_told_from_later_ones() -> None:
     assert verify(record, op)[-1].text == "not run: the module has several functions"
     record.steps[-1].after = IRModule({"a": func.with_body(tir.Evaluate(tir.call_extern("int32", "unheard", 1)))})
     assert verify(record, op)[-1].ok is None
+
+
+@pytest.mark.parametrize(("dtype", "ok"), [("int32", True), ("float32", False)])
+def test_what_a_program_leaves_is_no_number_before_it_runs(dtype: str, ok: bool) -> None:
+    """But 0 for integers. An error of the program is its verdict."""
+    op = operator("f", f"X: {dtype}[4]\nY[i] = X[i] * 0")
+    record = op.passes(code=False)
+    del record.steps[:-1]
+    (func,) = record.steps[0].after.functions.values()
+    record.steps[0].after = IRModule({"f": func.with_body(tir.Evaluate(0))})
+    assert verify(record, op)[0].ok == ok
+    (store,) = nodes_of(func.body, BufferStore)
+    record.steps[0].after = IRModule(
+        {"f": func.with_body(BufferStore(store.buffer, IntImm("int32", 0).astype(dtype), [4]))}
+    )
+    outside = verify(record, op)[0]
+    assert outside.ok is False and "first to differ from NumPy: " in outside.text and "outside" in outside.text
 
 
 # ---------------------------------------------------------------------------- unfinished cells
@@ -326,6 +355,21 @@ def test_what_may_run_is_read(value: str, last: float) -> None:
         run_with_errors(op, [x])
 
 
+def test_memory_that_is_interpreted_with_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = """for i in range(8):
+    B = T.decl_buffer((5, 2), "float32")
+    B[0, 1] = X[i]
+    Y[i] = B[0, 1]"""
+    op, x = Operator.from_prim_func("f", function(body)), np.arange(8, dtype="float32")
+    for most, fits in ((80, True), (79, False)):
+        monkeypatch.setattr(error_interpreter, "MOST_CELLS", most)
+        if fits:
+            assert np.array_equal(parts(run_with_errors(op, [x]).values[0])[0], x)
+            continue
+        with pytest.raises(Unsupported, match="`B` needs too much memory to be interpreted with errors"):
+            run_with_errors(op, [x])
+
+
 def test_bits_of_floats_in_functions() -> None:
     body = 'for i in range(8):\n    Y[i] = T.reinterpret("float32", T.reinterpret("int32", X[i]) + 8388608)'
     op = Operator.from_prim_func("f", function(body))
@@ -473,6 +517,34 @@ def test_the_call_since_which_there_are_no_loops_is_to_blame() -> None:
     assert schedule(operator("f", text), f"{cell}\ns[Y].compute_root()").operator.check().ok
     wrong = refused(lambda: schedule(operator("f", text), f"{cell}\ns[V].unroll(3)"))
     assert wrong.span is not None and wrong.span.line == 5 and "unroll" in wrong.message
+
+
+def test_an_error_of_lowering_is_that_of_the_call_to_blame() -> None:
+    """Unless the loops are there after the last call, or a call failed itself; errors of passes do not count."""
+    text = "X: float32[8]\nY[i] = X[i] + 1\nZ[i] = Y[i] * 2\nV[i] = Z[i] + Y[i]"
+    calls = ["s[Z].unroll(s[Z].op.axis[0])", "s[Y].compute_at(s[Z], s[Z].op.axis[0])", "s[V].unroll(s[V].op.axis[0])"]
+    for cell, line in (
+        ("\n".join(calls), 2),
+        ("\n".join([*calls, "s[Y].compute_root()"]), None),
+        (calls[0], None),
+        ("sch.unroll(sch.get_loops('Y')[0])", None),
+    ):
+        record, error = Record(), TVMagicError("no loops", span=Span("pass", 7, 1))
+        schedule_from_cell(operator("f", text), Source("cell", cell), "v", {}, record)
+        steps = list(record)
+        assert [s.kind for s in steps] == ["schedule"] * len(steps) and len(steps) > cell.count("\n")
+        record.steps.append(Step("tir.Simplify", "pass", None, 3, error=error))
+        blame(record, error)
+        assert [s.error for s in steps] == [error if n == line else None for n in range(1, len(steps) + 1)]
+        assert error.span is not None and error.span.line == (line or 7)
+    record, error = Record(), TVMagicError("no loops", span=Span("pass", 7, 1))
+    schedule_from_cell(operator("f", text), Source("cell", "\n".join(calls)), "v", {}, record)
+    record.steps[1].span = None
+    blame(record, error)
+    assert error.span is not None and error.span.line == 7
+    record.steps[2].error = error
+    blame(record, error)
+    assert record.steps[1].error is None
 
 
 def test_examples_of_calls() -> None:

@@ -173,11 +173,9 @@ class CanonicalSimplifier(RewriteSimplifier):
 
     def folded(self, op: type, a: Form, b: Form) -> Form | None:
         """What constant folding gives for two forms."""
-        if op in DIVISIONS and _value(b) == 0:
+        if op in DIVISIONS and isinstance(b, IntImm) and b.value == 0:
             return op(normalize(a), b)  # an error if it is reached, which may be nowhere
-        if isinstance(a, IntImm) or isinstance(b, IntImm):
-            return _fold_forms(op, a, b)
-        return None
+        return FOLDERS[op](a, b)
 
     @handles(Mul)
     def product(self, e: Mul) -> Form:
@@ -460,44 +458,6 @@ def _used_components(e: Reduce, results: list[PrimExpr]) -> list[int]:
             used.add(i)
             todo += needs[i]
     return sorted(used)
-
-
-def _fold_forms(op: type, a: Form, b: Form) -> Form | None:
-    """Constant folding where one side is a canonical form."""
-    if isinstance(a, IntImm) and isinstance(b, IntImm):
-        return FOLDERS[op](a, b)
-    return _FOLD_ONE[op](a, b) if op in _FOLD_ONE else None
-
-
-def _value(form: Form) -> int | None:
-    return form.value if isinstance(form, IntImm) else None
-
-
-def _fold_quotient(a: Form, b: Form) -> Form | None:
-    return a if _value(a) == 0 or _value(b) == 1 else None
-
-
-def _fold_remainder(a: Form, b: Form) -> Form | None:
-    if _value(a) == 0:
-        return a
-    return IntImm(b.dtype, 0) if _value(b) == 1 else None
-
-
-def _fold_product(a: Form, b: Form) -> Form | None:
-    if _value(a) == 0 or _value(b) == 1:
-        return a
-    return b if _value(b) == 0 or _value(a) == 1 else None
-
-
-_FOLD_ONE: dict[type, Callable[[Form, Form], Form | None]] = {
-    Add: lambda a, b: b if _value(a) == 0 else a if _value(b) == 0 else None,
-    Sub: lambda a, b: a if _value(b) == 0 else None,
-    Mul: _fold_product,
-    Div: _fold_quotient,
-    FloorDiv: _fold_quotient,
-    Mod: _fold_remainder,
-    FloorMod: _fold_remainder,
-}
 
 
 # ---------------------------------------------------------------------------- products

@@ -67,7 +67,7 @@ class SearchSpace:
         if strategy not in _STRATEGIES:
             raise TVMagicError(f"`{strategy}` is not a way to make sketches: {', '.join(_STRATEGIES)}")
         found: dict[SearchState, None] = {}
-        for _ in range(max(num, 1) * 4):
+        for _ in range(num * 4):
             for state in self._once(strategy):
                 found[state] = None
             if len(found) >= num:

@@ -45,6 +45,8 @@ __all__ = ["run_with_errors"]
 
 Array = Any
 
+MOST_CELLS = 1 << 24  # of the memory of one name in all lanes, 16 bytes each
+
 
 def run_with_errors(op: Operator, inputs: Sequence[np.ndarray], seconds: float | None = None) -> Evaluation:
     """The values that an operator written as a function gives for `inputs`, with the bounds of their rounding errors.
@@ -116,16 +118,12 @@ class _ErrorMachine(Machine):
         taken, open_ = parts(chosen)
         if np.ndim(taken) == 0 and (open_ is None or not np.any(open_)):
             return self.visit(yes if taken else no)
-        per_lane = condition.dtype.lanes == 1
         may = taken if open_ is None else taken | (open_ > 0)
         may_not = np.logical_not(taken) if open_ is None else np.logical_not(taken) | (open_ > 0)
-        with self.where(may if per_lane else None):
+        with self.where(may):
             first = self.visit(yes)
-        with self.where(may_not if per_lane else None):
+        with self.where(may_not):
             second = self.visit(no)
-        if per_lane and yes.dtype.lanes > 1:
-            wide = np.asarray(taken)[..., None]
-            chosen = wide if open_ is None else Approximate(wide, np.asarray(open_)[..., None])
         return choose(chosen, first, second)
 
     def called(self, name: str, node: Call, args: list[Array]) -> Array:
@@ -171,7 +169,7 @@ class _ErrorMachine(Machine):
 
     def _new_storage(self, name: str, dtype: Any, mins: list[Array], extents: list[int]) -> Storage:
         size = int(np.prod(extents, dtype=np.int64)) * dtype.lanes
-        if size * self.count > 1 << 24:
+        if size * self.count > MOST_CELLS:
             raise Unsupported(f"`{name}` needs too much memory to be interpreted with errors")
         data = cells(np.zeros((self.count, size)), dtype)
         if dtype.is_float:

@@ -443,7 +443,7 @@ class _Stage(Visitor):
             raise _NoCall
         for k, (before, after) in enumerate(around):
             dims[k] = (dims[k][0], dims[k][1] + before)
-            sizes[k] += before + after
+            sizes[k] += before  # what is after it is read to its end
         return call_of("np.pad", array, literal(tuple(around))), dims
 
     def cut(self, factors: dict[Var, int], constant: int, size: int) -> ast.expr:

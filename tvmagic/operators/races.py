@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["races_of", "refuse_races"]
 
-_CALLS = {"parallel": ("parallel",), "vectorized": ("vectorize",)}
 _CALL_OF_TYPE = {IterVar.Parallelized: "parallel", IterVar.Vectorized: "vectorized"}
 
 
@@ -143,12 +142,9 @@ def place_of(race: Race, version: Version) -> Span | None:
     """The place in the cell of the schedule call after which the loop is parallel; None if no call made it so."""
     if version.record is None:
         return None
-    wanted = (race.kind if race.kind in _CALLS else race.kind.split(", ")[0], race.name)
-    for step in version.record:
-        if step.kind == "schedule" and step.span is not None:
-            if wanted in _marks(step.after) and wanted not in _marks(step.before):
-                return step.span
-    return None
+    wanted = (race.kind.split(", ")[0], race.name)
+    marks = (s.span for s in version.record if wanted in _marks(s.after) and wanted not in _marks(s.before))
+    return next(marks, None)
 
 
 def _marks(program: Any) -> set[tuple[str, str]]:
