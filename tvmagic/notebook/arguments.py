@@ -125,10 +125,8 @@ class Arguments(argparse.ArgumentParser):
         )  # fmt: skip
         self.declared = tuple(arguments)
         for names, options, _ in self.declared:
-            none = (
-                {"default": ()} if options.get("nargs") == "*" and "default" not in options else {}
-            )  # else it is a required one
-            self.add_argument(*names, **options, **none)
+            many = options.get("nargs") == "*"  # none may be given, for argparse only if there is a default
+            self.add_argument(*names, **({"default": (), **options} if many else options))
 
     @property
     def flags(self) -> list[str]:
