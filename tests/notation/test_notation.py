@@ -95,12 +95,70 @@ def test_nan_is_a_constant_and_types_may_be_numpys() -> None:
         ("Y[] = sum(X[i], over=i)", "a single value has an empty index: `Y[()]`"),
         ("Y[i] = X[i].astype(T)", "write `.astype('float32')`"),
         ("i = 3\nY[i] = X[i]", "give the index another name"),
+        ("Y[i] = !X[i]", "`!` is written `not`"),
+        ("Y[i] = X[i]++", "`++` is written `+ 1`"),
+        ("Y[i] = 10L + X[i]", "write `10` for `10L`"),
+        ("Y[i] = X[i] * 1.5f", "write `1.5` for `1.5f`"),
+        ("Y[i] = 08 + X[i]", "write `8` for `08`"),
+        ("Y[i] = 2X[i]", "a product is written `2 * X[i]`"),
+        ("Y[i] = X[i] 2", "write what is computed of both: `X[i] * 2` is their product"),
+        ("Y[i] = X[i] // times two", "a comment begins with `#`"),
+        ("Y[i] = X[i] /* c */ + 1", "a comment begins with `#`"),
+        ("in: float32[8]", "`in` is a word of Python: give the tensor another name, such as `IN`"),
+        ("lambda[i] = X[i]", "`lambda` is a word of Python: give the tensor another name, such as `LAMBDA`"),
+        ("```python", "leave out the backquotes, which are of Markdown"),
+        ("$Y_i = X_i$", "a sum of products such as this formula's is written `C[i, j] += A[i, k] * B[k, j]`"),
+        ("ij,jk->ik", "einsum's letters are the indices here: `C[i, k] += A[i, j] * B[j, k]`"),
+        ("for i in xrange(9): Y[i] = X[i]", "write `for i in range(9):`"),
+        ("V: float32[8] W: float32[8]", "write a line for each declaration"),
+        ("Y[i] = X[...]", "write their names, on both sides of `=`"),
+        ("Y[i] = sum(X[k] for k in range(i))", "let `k` run over all, and say which elements count: `sum(... if k < i else 0, over=k)`"),
+        ("Y[i] = sum(X[k], over=k) + max(X[k] for k in range(3))", "give that `for` a name of its own"),
+        ("print X[0]", None),
+        ("Y[i] = X[i]] # \u6ce8\uff0c", None),
     ],
-)
+)  # fmt: skip
 def test_what_other_languages_write_is_said_how_to_write(line: str, hint: str) -> None:
     with pytest.raises(TVMagicError) as caught:
         operator("f", f"X: float32[9]\n{line}")
     assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("Y[i, j] = W[i\uff0c j]", "write `,` for `\uff0c`"),
+        ("Y[i, j] = W[i\u3001j]", "write `,` for `\u3001`"),
+        ("Y[i] \uff1d X\uff08i\uff09\uff0b\uff11", "write `=` for `\uff1d`, `(` for `\uff08`, `)` for `\uff09`, `+` for `\uff0b` and `1` for `\uff11`"),
+        ("Z\uff1afloat32\u30108\u3011", "write `:` for `\uff1a`, `[` for `\u3010` and `]` for `\u3011`"),
+        ("Y[i, j] = \u201cW\u201d", "write `\"` for `\u201c` and `\"` for `\u201d`"),
+    ],
+)  # fmt: skip
+def test_wide_signs_of_input_methods_are_said_how_to_write(line: str, hint: str) -> None:
+    with pytest.raises(TVMagicError) as caught:
+        operator("f", f"W: float32[4, 5]\n{line}")
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("Y[i, j] = W @ W", "a product of matrices is a sum over an index of both, below `+=`: `W[i, k] * W[k, j]`"),
+        ("Y[i, j] = W.T[i, j]", "write `W[j, i]`"),
+    ],
+)
+def test_whole_matrices_have_hints_of_what_is_done_with_them(line: str, hint: str) -> None:
+    with pytest.raises(NotationError) as caught:
+        operator("f", f"W: float32[4, 4]\n{line}")
+    assert caught.value.hint == hint
+
+
+def test_reductions_of_a_module_are_those_of_the_notation() -> None:
+    op, w = (
+        operator("f", "W: float32[4, 5]\nY[i] = np.sum(W[i, k], over=k) + torch.max(W[i, r] for r in range(3))"),
+        array(4, 5),
+    )
+    np.testing.assert_allclose(op(w), w.sum(1) + w[:, :3].max(1), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

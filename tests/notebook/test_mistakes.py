@@ -102,6 +102,10 @@ def test_a_wrong_operator_is_answered_with_those_that_there_are(parser: Argument
         ("%passes mm -p Vectorise", "did you mean `VectorizeLoop`?"),
         ("%puzzle list", "has a number, such as 7"),
         ("%compare mm plain --plot", "`%bench` has it"),
+        ("%bench", "missing NAME; an example"),
+        ("%check mm \u2014target haswell", "did you mean `--target`?"),
+        ("%% tensor mm\nx", "follows its `%` without a blank"),
+        ("x = 1\n%%tensor mm\nx", "`%%tensor` is a magic for a cell and begins it"),
     ],
 )
 def test_what_people_write(line: str, words: str, shell: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,6 +117,11 @@ class IndexRanges:
                             self.source, item, f"`{ast.unparse(item)}` is a slice, an index is one element",
                             slice_hint(node),
                         )  # fmt: skip
+                if isinstance(item, ast.Constant) and item.value is Ellipsis:
+                    fail_at(
+                        self.source, item, "`...` stands for indices, and an element has one for each dimension",
+                        "write their names, on both sides of `=`",
+                    )  # fmt: skip
                 if is_fraction(item):
                     fail_at(
                         self.source, item, f"the index `{ast.unparse(item)}` is not a whole number",

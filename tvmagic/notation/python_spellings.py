@@ -39,7 +39,21 @@ def in_the_notation(value: ast.expr, axes: list[str], scope: Scope) -> tuple[ast
     if not any(_is_spelled(node) for node in ast.walk(value)):
         return value, {}
     spellings = _Spellings(axes, scope)
+    _check_own_names(value, scope)
     return spellings.visit(value), spellings.ranges
+
+
+def _check_own_names(value: ast.expr, scope: Scope) -> None:
+    """The index of a `for` is used inside what it belongs to alone: it has one range in a statement, which another would have, too."""
+    loops = [node for node in ast.walk(value) if isinstance(node, (ast.GeneratorExp, ast.ListComp))]
+    own = {loop.target.id for node in loops for loop in node.generators if isinstance(loop.target, ast.Name)}
+    inside = {id(part) for node in loops for part in ast.walk(node)}
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name) and node.id in own and id(node) not in inside:
+            fail_at(
+                scope.source, node, f"`{node.id}` is the index of a `for` in another part of the value",
+                "give that `for` a name of its own",
+            )  # fmt: skip
 
 
 def _is_spelled(node: ast.AST) -> bool:
@@ -72,9 +86,19 @@ class _Spellings(ast.NodeTransformer):
                     keyword = ast.copy_location(ast.keyword("over", items), over[0])
                     element = self._where(name, loops, over)
                     return ast.copy_location(ast.Call(node.func, [self.visit(element)], [keyword]), node)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=module), attr=name)) if self._of_module(
+                node, module, name
+            ):
+                function = ast.copy_location(ast.Name(name, ast.Load()), node.func)
+                return self.visit(ast.copy_location(ast.Call(function, node.args, node.keywords), node))
             case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)], keywords=[]):
                 return self._size(node, name, 0)
         return self.generic_visit(node)  # type: ignore[return-value]
+
+    def _of_module(self, call: ast.Call, module: str, name: str) -> bool:
+        """Whether a call is a reduction of a module, such as `np.sum(X[i, k], over=k)`."""
+        known = name in REDUCTIONS or name in DERIVED
+        return known and bool(call.args) and module not in self.scope.tensors and self._is_reduction(call)
 
     @staticmethod
     def _is_reduction(call: ast.Call) -> bool:
@@ -136,6 +160,12 @@ class _Spellings(ast.NodeTransformer):
             fail_at(
                 self.source, loop.iter, f"an index runs over `range(...)`, not over `{ast.unparse(loop.iter)}`",
                 f"write `for {name} in range(10)`, and index the tensor by `{name}`",
+            )  # fmt: skip
+        inside = next((n.id for n in ast.walk(loop.iter) if isinstance(n, ast.Name) and n.id in self.axes), None)
+        if inside is not None:
+            fail_at(
+                self.source, loop.iter, f"the range of `{name}` depends on `{inside}`, and an index has one range",
+                f"let `{name}` run over all, and say which elements count: `sum(... if {name} < {inside} else 0, over={name})`",
             )  # fmt: skip
         range_ = self.scope.sizes.range(self.visit(loop.iter))
         if name in self.axes:

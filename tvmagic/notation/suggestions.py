@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
+import keyword
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -138,6 +140,8 @@ def meant(statement: ast.stmt, tensors: Mapping[str, Any]) -> str | None:
             )
         case ast.Assign(targets=[ast.Subscript(), *_] | [ast.Tuple(elts=[ast.Subscript(), *_])]):
             return "write a statement for each tensor"
+        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="xrange"), args=ends)):
+            return f"write `for {name} in range({', '.join(map(ast.unparse, ends))}):`"
         case ast.For(target=ast.Tuple(elts=names), iter=ast.Tuple(elts=ranges)) if len(names) == len(ranges):
             return _ranges_above([(ast.unparse(n), ast.unparse(r)) for n, r in zip(names, ranges)])
         case ast.If(test=test, body=[ast.Assign(targets=[ast.Subscript() as target], value=then)], orelse=orelse):
@@ -210,24 +214,82 @@ def _choice(target: ast.Subscript, test: ast.expr, then: ast.expr, orelse: list[
 _LOOKALIKES = {
     "\u2212": "-", "\u2013": "-", "\u2014": "-", "\u00d7": "*", "\u00b7": "*", "\u22c5": "*", "\u00f7": "/", "\u2264": "<=",
     "\u2265": ">=", "\u2260": "!=", "\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2026": "...", "\u2211": "+=",
-    "\u221e": "inf", "\u00b2": "** 2", "\u00b3": "** 3", "\u221a": "sqrt",
+    "\u221e": "inf", "\u00b2": "** 2", "\u00b3": "** 3", "\u221a": "sqrt", "\u3001": ",", "\u3002": ".", "\u3010": "[",
+    "\u3011": "]", "\u3014": "[", "\u3015": "]", "\u300a": "<", "\u300b": ">",
 }  # fmt: skip
 
 
 def _strange(line: str) -> str | None:
-    """What a character of a line is in Python, which its syntax does not have."""
-    for char in line:
-        if char in _LOOKALIKES:
-            return f"write `{_LOOKALIKES[char]}` for `{char}`"
+    """What characters of a line are in Python, which its syntax does not have."""
+    found: dict[str, str] = {}
+    for char in line.split("#", 1)[0]:
         if not char.isprintable() and char not in "\t\f" or char == "\u200b":
             return f"the line has a character that is not seen (U+{ord(char):04X}): write it again"
+        if (plain := _LOOKALIKES.get(char) or _narrow(char)) is not None:
+            found[char] = plain
+    return f"write {_listed([f'`{plain}` for `{char}`' for char, plain in found.items()])}" if found else None
+
+
+def _narrow(char: str) -> str | None:
+    """The sign or the digit that a wide one, as Chinese and Japanese input methods write, is in Python."""
+    plain = unicodedata.normalize("NFKC", char)
+    return plain if plain != char and plain.isascii() and not plain.isalpha() else None
+
+
+def _listed(parts: list[str]) -> str:
+    return ", ".join(parts[:-1]) + " and " * (len(parts) > 1) + parts[-1]
+
+
+# What other languages have for a word or a sign of Python's, as patterns.
+_SIGNS = {r"&&": "and", r"\|\|": "or", r"<>": "!=", r"!(?!=)": "not", r"\+\+": "+ 1", r"--(?=\s*$)": "- 1"}
+
+
+def _from_a_page(line: str) -> str | None:
+    """What a line is that was copied from a text: Markdown, LaTeX, letters for `einsum`, a comment of C."""
+    if re.match(r"\s*`", line):
+        return "leave out the backquotes, which are of Markdown"
+    if re.match(r"\s*(\$|\\\w+)", line):
+        return "a sum of products such as this formula's is written `C[i, j] += A[i, k] * B[k, j]`"
+    letters = re.fullmatch(r"\s*['\"]?([a-z]+(?:,[a-z]+)*)\s*->\s*([a-z]*)['\"]?\s*", line)
+    if letters:
+        product = " * ".join(f"{t}[{', '.join(part)}]" for t, part in zip("ABDEFGH", letters[1].split(",")))
+        sign = "+=" if set(letters[1]) - {",", *letters[2]} else "="
+        return f"einsum's letters are the indices here: `C[{', '.join(letters[2]) or '()'}] {sign} {product}`"
+    if re.search(r"/\*|\*/|//\s*[A-Za-z]+\s+[A-Za-z]", line):
+        return "a comment begins with `#`"
+    return None
+
+
+def _number_meant(line: str) -> str | None:
+    """What a number that Python does not read would be: `2X[i]`, `10L`, `1.5f`, `08`."""
+    for found in re.finditer(r"(?<![\w.])(\d+(?:\.\d*)?)([A-Za-z_]\w*)(\[[^\[\]]*\])?", line):
+        number, name, place = found[1], found[2], found[3] or ""
+        if re.fullmatch(r"\d+([eE]\d+|[jJ])|0[xob]\w+", number + name):
+            continue
+        suffix = not place and name.lower() in ("l", "u", "ul", "ll", "f", "d", "h")
+        return f"write `{number}` for `{found[0]}`" if suffix else f"a product is written `{number} * {name}{place}`"
+    zeros = re.search(r"(?<![\w.])0+([1-9]\d*)(?![\w.])", line)
+    return f"write `{zeros[1]}` for `{zeros[0]}`" if zeros else None
+
+
+def _word_meant(line: str) -> str | None:
+    """What a line says that has a word of Python as a name, or two values without an operator between them."""
+    named = re.match(r"\s*(\w+)\s*(?:\[.*\]\s*[+*]?=(?!=)|:\s*\w+\s*\[)", line)
+    if named and keyword.iskeyword(named[1]):
+        return f"`{named[1]}` is a word of Python: give the tensor another name, such as `{named[1].upper()}`"
+    for left, right in re.findall(r"(\w+\[[^\[\]]*\]|\w+)\s+(?=(\w+\[[^\[\]]*\]|\w+))", line.partition("=")[2]):
+        words = {re.match(r"\w+", part)[0] for part in (left, right)}  # type: ignore[index]
+        if not any(map(keyword.iskeyword, words)):
+            return f"write what is computed of both: `{left} * {right}` is their product"
     return None
 
 
 def syntax_meant(line: str) -> str | None:
     """What a line that is not Python's syntax would be in the index notation."""
-    if strange := _strange(line):
-        return strange
+    return _strange(line) or _from_a_page(line) or _statement_meant(line) or _number_meant(line) or _word_meant(line)
+
+
+def _statement_meant(line: str) -> str | None:
     if re.match(r"\s*[%!]", line):
         return "a magic or a command of the shell belongs in a cell of its own"
     loops = re.findall(r"\bfor\s+(\w+)\s+in\s+(range\([^()]*\))\s*(?::|$)", line)
@@ -245,13 +307,13 @@ def syntax_meant(line: str) -> str | None:
         return f"a reduction by name is `{reduced[1]} = {reduced[2]}(..., over=k)`"
     if re.match(r"\s*\w+\s*\[.*\]\s*[+*]?=.*\sif\s(?!.*\belse\b)", line):
         return f"say what it is otherwise: `{line.strip()} else 0`"
-    if re.match(r"\s*\w+\s*:[^#]*\],\s*\w+\s*:", line) or re.match(r"\s*\w+(\s*,\s*\w+)+\s*:", line):
+    if re.match(r"\s*\w+\s*:[^#]*\],?\s*\w+\s*:", line) or re.match(r"\s*\w+(\s*,\s*\w+)+\s*:", line):
         return "write a line for each declaration"
     if re.search(r"\?.*:", line):
         return "a choice is written `A if CONDITION else B`"
-    for sign, word in (("&&", "and"), ("||", "or"), ("<>", "!=")):
-        if sign in line:
-            return f"`{sign}` is written `{word}`"
+    for sign, word in _SIGNS.items():
+        if re.search(sign, line):
+            return f"`{re.search(sign, line)[0]}` is written `{word}`"  # type: ignore[index]
     empty = re.match(r"\s*(\w+)\s*\[\s*\]\s*[+*]?=(?!=)", line)
     if empty:
         return f"a single value has an empty index: `{empty[1]}[()]`"
@@ -367,6 +429,14 @@ def tensor_hint(tensor: ast.Name, value: ast.expr, tensors: Mapping[str, Any]) -
             ):
                 over = _over([_INDICES[axis] for axis in _axes(node, len(shape))])
                 return f"write `{called}({tensor.id}[{', '.join(_INDICES[: len(shape)])}], over={over})`"
+            case ast.BinOp(left=left, op=ast.MatMult(), right=right) if tensor in (left, right):
+                factors = _factor(left, ("i", "k"), tensors), _factor(right, ("k", "j"), tensors)
+                if factors[0] and factors[1]:
+                    return f"a product of matrices is a sum over an index of both, below `+=`: `{factors[0][0]} * {factors[1][0]}`"
+            case ast.Subscript(value=ast.Attribute(value=owner, attr="T"), slice=ast.Tuple(elts=items)) if (
+                owner is tensor
+            ):
+                return f"write `{tensor.id}[{', '.join(ast.unparse(item) for item in reversed(items))}]`"
             case ast.Attribute(value=owner, attr="shape") if owner is tensor:
                 return f"write the size itself, a number or a name: `{tensor.id}` has the sizes {', '.join(map(str, shape))}"
     return f"write `{tensor.id}[{', '.join(_INDICES[: len(shape)])}]`"

@@ -125,7 +125,8 @@ class Arguments(argparse.ArgumentParser):
         )  # fmt: skip
         self.declared = tuple(arguments)
         for names, options, _ in self.declared:
-            self.add_argument(*names, **options)
+            many = options.get("nargs") == "*"  # none may be given, for argparse only if there is a default
+            self.add_argument(*names, **({"default": (), **options} if many else options))
 
     @property
     def flags(self) -> list[str]:
@@ -156,7 +157,7 @@ class Arguments(argparse.ArgumentParser):
 
     def _meant(self, word: str, read: argparse.Namespace, versions: Callable[[str], Iterable[str]]) -> str:
         """What would work in place of a word that is not an argument, as the end of a sentence."""
-        if word.startswith("-"):
+        if word[0] in "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\uff0d":
             others = [(p.magic, p.flags) for p in PARSERS.values() if p is not self]
             meant = instead_of_flag(word, self.flags, others)
         else:

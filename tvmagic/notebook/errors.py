@@ -194,7 +194,7 @@ def install(shell: Any) -> None:
 
 def _with_our_magic(error: UsageError) -> UsageError:
     """The error that there is no magic of some name, with the one of ours that was probably meant; else the error itself."""
-    found = re.match(r"(?:Line|Cell) magic (?:function )?`(%%?\w+)` not found\.", str(error))
+    found = re.match(r"(?:Line|Cell) magic (?:function )?`(%%?\w*)` not found\.", str(error))
     meant = instead_of_magic(found[1], [parser.magic for parser in PARSERS.values()]) if found else ""
     return UsageError(f"{str(error).rstrip('.')}; {meant}") if meant else error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Collection, Sequence
 
 from tvmagic.codegen.target.names import TARGETS
@@ -76,6 +77,7 @@ def is_filler(word: str) -> bool:
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """`; did you mean X?` where some known word is near."""
     bare = word.lstrip("-").split("=")[0]
+    word = re.sub("^[\u2010-\u2015\u2212\uff0d]+", "--", word)  # dashes that editors of texts make of two hyphens
     close = closest(word, known) or next((k for k in known if bare in _ELSEWHERE.get(k, ())), None)
     return f"; did you mean `{close}`?" if close else ""
 
@@ -138,6 +140,10 @@ def instead_of_word(word: str, flags: Sequence[str], name: str | None, is_pass: 
 def instead_of_magic(name: str, known: Collection[str]) -> str:
     """What would work in place of a magic that there is not; empty if it has nothing to do with us."""
     bare = name.lstrip("%")
+    if not bare:
+        return "the name of a magic follows its `%` without a blank, as in `%%tensor NAME`"
+    if name in known and name.startswith("%%"):  # it was looked for among the magics of lines
+        return f"`{name}` is a magic for a cell and begins it: put what is above it into a cell of its own"
     meant = next((text for text, names in _MAGICS.items() if bare.lower() in names), None)
     if meant is None and (close := closest(bare, [k.lstrip("%") for k in known])) is not None:
         meant = next(k for k in known if k.lstrip("%") == close) + " NAME"

@@ -27,7 +27,12 @@ def hint_for(error: Exception, scope: Mapping[str, Any], statement: str = "") ->
     """What would work, for an error of the Python `statement` with the names in `scope`; None if that is not known."""
     name = getattr(error, "name", None)
     if isinstance(error, AttributeError) and isinstance(name, str):
-        return _of_another(error.obj, name) or _near(name, dir(error.obj))
+        said = "did you mean" in str(error)
+        return (
+            _of_another(error.obj, name)
+            or _elsewhere(error.obj, name)
+            or (None if said else _near(name, dir(error.obj)))
+        )
     if isinstance(error, NameError) and isinstance(name, str):
         return (
             _loops(name, scope, statement)
@@ -53,8 +58,9 @@ def _with_owner(name: str, scope: Mapping[str, Any]) -> str | None:
         owners = (("ir_sch", type(scope["ir_sch"])),)
     elif "sch" in scope:
         owners = (("sch", TirSchedule),)
-    owner = next((text for text, of in owners if hasattr(of, name)), None)
-    return f"`{name}` is a call of a schedule: `{owner}.{name}`" if owner and not name.startswith("_") else None
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()  # as in C++ and CINN: `ComputeAt`
+    owner, found = next(((text, n) for n in (name, words) for text, of in owners if hasattr(of, n)), ("", ""))
+    return f"`{name}` is a call of a schedule: `{owner}.{found}`" if owner and not name.startswith("_") else None
 
 
 def _near(name: str, known: Any) -> str | None:
@@ -153,6 +159,32 @@ def _of_another(owner: Any, name: str) -> str | None:
     if isinstance(owner, Stage) and hasattr(TeSchedule, name):
         return f"`{name}` is of the schedule, which takes the tensor: `s.{name}({owner.op.name}, ...)`"
     return None
+
+
+# Calls of other systems on stages and schedules, and what is called here.
+_CALLS = {
+    "undo": "delete the line and run the cell again: each run begins with a fresh schedule",
+    "update": "a sum and what it begins with are one stage: `s[TENSOR]`",
+    "compute_with": "attach both stages to one loop by `compute_at`",
+    "store_in": "the memory of a stage is `s[TENSOR].set_scope(\"local\")`",
+    "store_at": "a result is stored outside of the loop that computes it by `sch.rolling_buffer` alone; `s[TENSOR].compute_at` says both",
+    "store_root": "a result is stored outside of the loop that computes it by `sch.rolling_buffer` alone; `s[TENSOR].compute_at` says both",
+    "gpu_blocks": "bind the loop: `s[TENSOR].bind(loop, te.thread_axis(\"blockIdx.x\"))`",
+    "gpu_threads": "bind the loop: `s[TENSOR].bind(loop, te.thread_axis(\"threadIdx.x\"))`",
+    "gpu_tile": "`tile` the stage, and `bind` its loops to `te.thread_axis(\"blockIdx.x\")` and `te.thread_axis(\"threadIdx.x\")`",
+    "hexagon": "the target is chosen where code is made: `--target`",
+    "bound": "sizes are those of the `%%tensor` cell",
+    "estimate": "sizes are those of the `%%tensor` cell",
+    "realize": "call the operator on arrays",
+    "print_loop_nest": "the timeline below the cell shows the loops; so does `%passes`",
+    "trace_stores": "`%graph NAME --kind access` shows the order of accesses",
+}  # fmt: skip
+
+
+def _elsewhere(owner: Any, name: str) -> str | None:
+    """What a call of Halide's or of an editor's is here."""
+    known = isinstance(owner, (te.Tensor, Stage, TeSchedule, TirSchedule))
+    return _CALLS.get(name) if known else None
 
 
 def _parameters(called: str, scope: Mapping[str, Any]) -> str | None:

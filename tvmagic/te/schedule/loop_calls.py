@@ -62,9 +62,10 @@ class LoopCalls(StageState):
         """The place of a loop that can be split, and the size as an expression."""
         position = self.leaf_position(parent, "split")
         self.check_type(parent, _DIVISIBLE, "split")
-        result = expr(size)
-        if result.dtype.is_float:
-            raise self.error(f"split of `{parent.var.name}` by `{size}`, which is not an integer")
+        result = None if isinstance(size, str) else expr(size)
+        if result is None or result.dtype.is_float:
+            hint = "a factor is a whole number, such as 4"
+            raise self.error(f"split of `{parent.var.name}` by `{size!r}`, which is not an integer", hint)
         if isinstance(result, IntImm) and result.value <= 0:
             raise self.error(
                 f"split of `{parent.var.name}` by {result.value}, which is not positive", "a factor is 1 or more"

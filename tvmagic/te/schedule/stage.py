@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.errors import a_thing
 from tvmagic.ir import IterVar
 from tvmagic.te.schedule.attributes import AttachType, IterVarAttr
 from tvmagic.te.schedule.buffer_calls import BufferCalls
@@ -82,6 +83,11 @@ class Stage(LoopCalls, LoopMarks, BufferCalls):
                 B_1[0] = A[i] + T.float32(1.0)
                 C[i] = B_1[0] * T.float32(2.0)
         """
+        if not isinstance(parent, Stage):
+            name = getattr(getattr(parent, "op", None), "name", "TENSOR")
+            raise self.error(
+                f"compute_at takes the stage that reads the result, not {a_thing(parent)}", f"write `s[{name}]`"
+            )
         if parent is self:
             raise self.error(
                 "compute_at a loop of the stage itself", "give the stage that reads it, and a loop of that"
