@@ -424,6 +424,24 @@ def test_a_symbolic_tile_that_is_turned_keeps_its_places() -> None:
     assert any("have constant places" in t for t in decide(operator("f", CELLS["symbolic rows as columns"])).texts)
 
 
+COLUMNS = {  # what is said on one core of haswell, of 8 lanes, 16 registers and 32 KB of the first cache
+    "X: float32[200, 1024]\nS[j] += X[k, j]": "S: 1024 results at a time stay in the first cache, 8 values are added to each",
+    "X: float32[50, 9000]\nS[j] += X[k, j]": "S: 3000 results at a time stay in the first cache, 5 values are added to each",
+    "X: float32[4, 90, 64]\nS[b, j] += X[b, k, j]": "S: 64 results at a time stay in registers",
+    "X: float32[99, 200]\nS[j] += X[k, j]\nY[i, j] = X[i, j] - S[j] / 99": "S: 200 results at a time stay in the first cache",
+    "X: float32[99, 120]\nS[j] += X[k, j]\nY[i, j] = X[i, j] - S[j] / 99": "Y: 4 vectors of 8 results at a time along j",
+}
+
+
+@pytest.mark.parametrize("text", COLUMNS)
+def test_columns_are_added_up_row_by_row(text: str) -> None:
+    instant = checked(text, "llvm -mcpu=haswell -num-cores=1", 999)
+    assert any(said.startswith(COLUMNS[text]) for said in instant.texts), instant.texts
+    if "registers" in COLUMNS[text]:
+        lowered = str(tvmagic.lower(instant.schedule.mod))
+        assert "for k in range(90):" in lowered and "S_local_1[7] = S_local_1[7] + X" in lowered
+
+
 @pytest.mark.parametrize("name", ["means of windows", "means of columns"])
 def test_what_follows_a_sum_is_computed_before_it_leaves_the_registers(name: str) -> None:
     assert any("before it leaves the registers" in text for text in decide(operator("f", CELLS[name])).texts)

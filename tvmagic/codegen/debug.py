@@ -26,6 +26,11 @@ class Lines:
         span = self.spans.get(node) if isinstance(node, Node) else None
         return 0 if span is None else span.line
 
+    def stands_for(self, new: Node, old: Node) -> None:
+        """Code of `new` belongs to the line of `old`."""
+        if old in self.spans:
+            self.spans[new] = self.spans[old]
+
 
 class DebugInfo:
     """The metadata that gives LLVM the line of each instruction."""

@@ -23,13 +23,14 @@ __all__ = ["Pairs", "apply", "pairs_of"]
 _STEPS = 8  # that each lane does at least: the partial results are combined one by one
 _ROWS = 32  # from which lanes gather, several vectors together; of more the first cache does not hold a line of each
 _GATHERED = 8  # lanes from which gathers of integers pay
+_TOGETHER = 8  # values that are compared with a result before it is stored, if not all of them
 _ENOUGH = 1 << 15  # values from which threads pay
 
 
 @dataclass(frozen=True)
 class Pairs:
     """A block that reduces several values at once over `over`, `width` results or partial results at a time, in vectors
-    of `lanes` along the axis `along`."""
+    of `lanes` along the axis `along`. `stretch`: how many results stay in the first cache, if that is better."""
 
     rv: Any
     name: str
@@ -38,6 +39,7 @@ class Pairs:
     along: Axis
     width: int
     lanes: int
+    stretch: int = 0
 
 
 def pairs_of(sch: Schedule, rv: Any, machine: Machine) -> Pairs | None:
@@ -66,7 +68,8 @@ def pairs_of(sch: Schedule, rv: Any, machine: Machine) -> Pairs | None:
             read = contiguous or any(a.step(axis.var) == 1 for a in loads)
             if own and read and (axis.extent is None or axis.extent >= (_ROWS if contiguous else lanes)):
                 width = _ROWS if contiguous else _neighbours(axis, lanes)
-                return Pairs(rv, block.name_hint, axes, over[0], axis, width, width)
+                stretch = 0 if contiguous else _stretch(axis, over[0], written, lanes, machine)
+                return Pairs(rv, block.name_hint, axes, over[0], axis, width, min(lanes, width), stretch)
     return Pairs(rv, block.name_hint, axes, over[0], over[0], width, vector) if parted and width else None
 
 
@@ -108,6 +111,16 @@ def _neighbours(axis: Axis, lanes: int) -> int:
     most = 4 if axis.extent is None else min(4, axis.extent // lanes)
     even = [n * lanes for n in (4, 3, 2, 1) if axis.extent is not None and axis.extent % (n * lanes) == 0]
     return even[0] if even else (4 if most == 4 else 2 if most >= 2 else 1) * lanes
+
+
+def _stretch(axis: Axis, over: Axis, written: set[Buffer], lanes: int, machine: Machine) -> int:
+    """How many results along an axis are kept in the first cache; 0 if the values of all of them are in the second one."""
+    if axis.extent is None or over.extent is None or over.extent < 2 * _TOGETHER:
+        return 0
+    kept = sum(b.dtype.bytes for b in written)
+    if axis.extent * over.extent * min(b.dtype.bytes for b in written) <= machine.cache(2) // 2:
+        return 0
+    return min(axis.extent, machine.cache(1) // 2 // kept) // lanes * lanes
 
 
 def _stores(body: Any) -> list[BufferStore]:
@@ -159,21 +172,36 @@ def _lanes(sch: Schedule, partial: Any, found: Pairs, below: int) -> None:
 
 
 def _of_neighbours(sch: Schedule, found: Pairs, machine: Machine, notes: Decisions) -> None:
-    """Each lane has a result of its own."""
-    notes.say(f"{found.name}: {found.width} results at a time along {found.along.name}, in vectors")
+    """Each lane has a result of its own. The results stay in registers; or many of them in the first cache, if the values are
+    not in the second one, which loads long stretches of rows ahead."""
+    long = found.stretch > found.width
+    width = found.stretch if long else found.width
+    steps = _steps(found.over) if long else 1
+    stay = f"stay in the first cache, {steps} values are compared with each at once" if long else "stay in registers"
+    notes.say(f"{found.name}: {width} results at a time along {found.along.name}, in vectors, {stay}")
     loops = dict(zip(found.axes, sch.get_loops(found.rv)))
     others = [loops[a] for a in found.axes if not a.reduced and a is not found.along]
-    far, near = sch.split(loops[found.along], [None, found.width])
-    step = loops[found.over]
-    sch.reorder(*others, far, step, near)
-    uneven = found.along.extent is None or found.along.extent % found.width
+    far, near = sch.split(loops[found.along], [None, width])
+    step, *some = sch.split(loops[found.over], [None, steps]) if long else [loops[found.over]]
+    *parts, lane = sch.split(near, [None, found.lanes]) if width > found.lanes else [near]
+    sch.reorder(*others, far, step, *parts, *some, lane)
+    uneven = found.along.extent is None or found.along.extent % width
     if uneven:
-        hint_partition(sch, far, near)
+        hint_partition(sch, far, *parts, lane)
+    if some and (found.over.extent or 0) % steps:
+        hint_partition(sch, step, *some)
     if _many(found) and (others or (extent_of(sch, far) or 2) > 1):
         whole = others if uneven and others else [*others, far]
         sch.parallel(fused(sch, whole))
-    sch.vectorize(near)
+    for part in some if long else parts:
+        sch.unroll(part)
+    sch.vectorize(lane)
     sch.decompose_reduction(found.rv, step)
+
+
+def _steps(over: Axis) -> int:
+    """How many values are compared with a result before it is stored."""
+    return next((n for n in range(_TOGETHER, _TOGETHER // 2, -1) if (over.extent or 1) % n == 0), _TOGETHER)
 
 
 def _many(found: Pairs) -> bool:

@@ -25,6 +25,8 @@ _WINDOW = 32  # steps of a reduction that are written out
 _ADDED = 8  # steps of a long reduction that are added to a vector of results before it is stored
 _FEW = 4  # steps of a contiguous reduction, from which vectors of partial results pay
 _SMALL = 1 << 12  # elements that stay in the first cache
+_LOCAL = 32 * K  # bytes of results that the stack holds
+_STRIP = 128  # elements of a row that are near enough to each other in all rows
 _TILES = 8  # from which on one more for what does not fill a tile costs little
 
 
@@ -77,6 +79,8 @@ def chain_before(sch: Schedule, out: BlockInfo, candidates: list[BlockInfo]) -> 
         if _across(alone) is not None:
             alone.follower = out
             return alone
+    if _passes_again(chain):
+        return None
     return chain if any(i.reduced for i in chain.blocks) else None
 
 
@@ -175,6 +179,15 @@ def _by_columns(chain: Chain) -> bool:
         if own and axis is not None and places.get(axis.var) in chain.shared:
             return True
     return False
+
+
+def _passes_again(chain: Chain) -> bool:
+    """Whether what is before the last block is all reductions of columns that it only reads. Then each is computed of whole
+    rows, which pass by in the order of memory: a stretch of each row, again and again, is loaded as slowly as it is short."""
+    across = _across(chain)
+    if across is None or chain.out.reduced or not chain.members or not all(i.reduced for i in chain.members):
+        return False
+    return across.extent is None or across.extent > _STRIP
 
 
 def apply(sch: Schedule, chain: Chain, machine: Machine, notes: Decisions) -> None:
@@ -339,12 +352,13 @@ class _Rows:
     def _long_columns(
         self, across: Axis, loops: dict[Axis, Any], outer: list[Any], inside: list[Any], store: Any
     ) -> None:
-        """Long reductions: a stretch of results in the first cache, to which some rows at a time are added."""
+        """Long reductions: a stretch of results in the first cache, to which some rows at a time are added; or in registers,
+        if they are so few."""
         sch, out = self.sch, self.chain.out
         lanes = self.machine.lanes(out.store.buffer.dtype)
         extent = across.extent
         assert extent is not None
-        most = min(self.machine.cache(1) // 12, 4 * K) // (out.store.buffer.dtype.bits // 8)
+        most = min(self.machine.cache(1) // 2, _LOCAL) // (out.store.buffer.dtype.bits // 8)
         rest = math.prod(self.chain_extent(a) for a in self.chain.shared if a is not across)
         if rest < self.machine.cores:
             most = min(most, -(-extent // self.machine.cores))
@@ -352,24 +366,32 @@ class _Rows:
         last = out.reduced[-1]
         steps = next((d for d in range(_ADDED, 3, -1) if last.extent is not None and last.extent % d == 0), _ADDED)
         steps = min(steps, last.extent or steps)
+        few = width % lanes == 0 and width // lanes <= self.machine.vector_registers // 2
         self.notes.say(
-            f"{out.name}: {width} results at a time stay in the first cache, {steps} values are added to each at once"
+            f"{out.name}: {width} results at a time stay in registers"
+            if few
+            else f"{out.name}: {width} results at a time stay in the first cache, {steps} values are added to each at once"
         )
         far, near = sch.split(loops[across], [None, width])
         reduced = [loops[a] for a in out.reduced]
-        reduced[-1], some = sch.split(reduced[-1], [None, steps])
         *parts, vector = sch.split(near, [None, lanes]) if width > lanes else [near]
-        sch.reorder(*outer, far, *inside, *reduced, *parts, some, vector)
+        some: list[Any] = []
+        if few:
+            sch.reorder(*outer, far, *inside, *reduced, *parts, vector)
+        else:
+            reduced[-1], *some = sch.split(reduced[-1], [None, steps])
+            sch.reorder(*outer, far, *inside, *reduced, *parts, *some, vector)
         sch.reverse_compute_at(store, far)
         uneven = extent % width != 0
         share(sch, outer if outer and uneven else [*outer, far], self.machine)
         if uneven:
             hint_partition(sch, far)
-        if last.extent is None or last.extent % steps:
-            hint_partition(sch, reduced[-1], some)
+        if some and (last.extent is None or last.extent % steps):
+            hint_partition(sch, reduced[-1], *some)
         if uneven or width % lanes:
             hint_partition(sch, *parts, vector)
-        sch.unroll(some)
+        for loop in parts if few else some:
+            sch.unroll(loop)
         sch.vectorize(vector)
         sch.decompose_reduction(out.rv, reduced[0])
         loop = sch.get_loops(store)[-1]

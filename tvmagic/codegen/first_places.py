@@ -1,0 +1,534 @@
+"""Searches for the first of the best values, as `argmax`, without the question which of two equal values comes first.
+
+    P[j] = 2147483647; V[j] = inf                    P[j] = 0; V[j] = inf
+    for k in range(64):                              for k in range(64):
+        take = X[k, j] < V[j]                            take = X[k, j] < V[j]
+            or X[k, j] == V[j] and k < P[j]
+        P[j] = k if take else P[j]                       P[j] = k if take else P[j]
+        V[j] = X[k, j] if take else V[j]                 V[j] = X[k, j] if take else V[j]
+
+A kept place came in an earlier iteration, so that no later place is before it. Only the neutral place is after all others: the first place
+takes its position at the begin, which changes nothing, as the first iteration would replace a neutral pair in any case. What is left to ask
+are two comparisons of floats, or one of integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.ir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    And,
+    Broadcast,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    CmpOp,
+    FloatImm,
+    For,
+    ForKind,
+    IntImm,
+    LetStmt,
+    Mutator,
+    Not,
+    Or,
+    PrimExpr,
+    Ramp,
+    Range,
+    Select,
+    SeqStmt,
+    Stmt,
+    Var,
+    expr_deep_equal,
+    handles,
+    substitute,
+)
+from tvmagic.ir.constants import largest_integer, min_value
+from tvmagic.ir.deep import written_size
+from tvmagic.ir.ops import isnan
+from tvmagic.ir.query import is_call, is_one, linear_terms, nodes_of
+
+__all__ = ["first_places"]
+
+_LARGEST = 2000  # nodes of what is stored, once what is in variables is written where it is used
+_LESS, _SAME, _MORE = "less", "same", "more"  # how a value is to the one that is kept
+_NAN, _KEPT_NAN, _BOTH_NAN = "NaN", "kept NaN", "both NaN"
+_NUMBERS = frozenset({_LESS, _SAME, _MORE})
+_CASES = _NUMBERS | {_NAN, _KEPT_NAN, _BOTH_NAN}
+# In which cases a comparison of a value with the kept one holds.
+_HOLDS: dict[type, set[str]] = {
+    LT: {_LESS},
+    LE: {_LESS, _SAME},
+    GT: {_MORE},
+    GE: {_MORE, _SAME},
+    EQ: {_SAME},
+    NE: {_LESS, _MORE, _NAN, _KEPT_NAN, _BOTH_NAN},
+}
+_TURNED: dict[type, type] = {LT: GT, LE: GE, GT: LT, GE: LE, EQ: EQ, NE: NE}
+
+
+def first_places(body: Stmt, apart: Callable[[Var, Var], bool], stands_for: Callable[[Stmt, Stmt], None]) -> Stmt:
+    """A statement with the conditions of such searches made shorter.
+
+    `apart`: whether two pointers are known to be to different memory; `stands_for` hears which new statement is for which old one.
+    """
+    return _Searches(apart, stands_for).visit(body)
+
+
+class _Unfit(Exception):
+    """A loop is of another kind."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A store of `value` if `condition` holds, else of what is there, in `loops`. What variables stand for is written out.
+
+    `source` is what has the choice in the program: the store, or what keeps it in a variable before. `computed` and `stored` are
+    the times of both, counted in the text.
+    """
+
+    source: LetStmt | BufferStore
+    store: BufferStore
+    condition: PrimExpr
+    value: PrimExpr
+    loops: tuple[For, ...]
+    computed: int
+    stored: int
+
+    @property
+    def kept(self) -> BufferLoad:
+        """What is there."""
+        return BufferLoad(self.store.buffer, self.store.indices)
+
+
+class _Searches(Mutator):
+    def __init__(self, apart: Callable[[Var, Var], bool], stands_for: Callable[[Stmt, Stmt], None]) -> None:
+        self.apart, self.stands_for = apart, stands_for
+        self.values: dict[Stmt, PrimExpr] = {}  # what is stored, or kept in a variable, in the place of something else
+
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        return self._noted(node.with_(value=self.values.get(node, node.value)), node)
+
+    @handles(LetStmt)
+    def let_stmt(self, node: LetStmt) -> Stmt:
+        value = self.values.get(node, node.value)
+        return self._noted(node.with_(value=value, body=self.visit(node.body)), node)
+
+    @handles(Stmt)
+    def statement(self, node: Stmt) -> Stmt:
+        return self._noted(self.visit_children(node), node)
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        for number, part in enumerate(node.seq):
+            if number and isinstance(part, For):
+                try:
+                    self.values |= _shorter(part, node.seq[:number], self.apart)
+                except _Unfit:
+                    continue
+        return self._noted(self.visit_children(node), node)
+
+    def _noted(self, made: Stmt, node: Stmt) -> Stmt:
+        if made is not node:
+            self.stands_for(made, node)
+        return made
+
+
+def _shorter(nest: For, before: tuple[Stmt, ...], apart: Callable[[Var, Var], bool]) -> dict[Stmt, PrimExpr]:
+    """What the choices of a nest become, and the places that they begin with. Raises `_Unfit` if it does anything but search."""
+    found = _Choices(nest, apart)
+    choices = found.found
+    inside = {*found.known, *(loop.loop_var for choice in choices for loop in choice.loops)}
+    searches = [_Search(*pair, inside) for pair in _pairs(choices)]
+    _check_order(searches)
+    begins = _Begins(before, {choice.store.buffer.data for choice in choices})
+    values: dict[Stmt, PrimExpr] = {}
+    for search in searches:
+        place, best = begins.of(search.place), begins.of(search.best)
+        search.check_begin(place.value, best.value)
+        values.setdefault(place, search.begin(place.value))
+        condition = search.later()
+        for choice in (search.place, search.best):
+            values[choice.source] = _with_condition(choice.source.value, condition)
+    return values
+
+
+def _with_condition(choice: PrimExpr, condition: PrimExpr) -> PrimExpr:
+    if isinstance(choice, Select):
+        return choice.with_(condition=condition)
+    assert isinstance(choice, Call)
+    return choice.with_(args=(condition, *choice.args[1:]))
+
+
+# ---------------------------------------------------------------------------- what a nest stores
+
+
+class _Choices:
+    """The choices that a nest consists of, in order. Raises `_Unfit` if it does something else."""
+
+    def __init__(self, nest: For, apart: Callable[[Var, Var], bool]) -> None:
+        self.found = list[_Choice]()
+        self.known: dict[Var, PrimExpr] = {}  # what variables stand for
+        self.kept: dict[Var, tuple[LetStmt, int, tuple[For, ...]]] = {}
+        self.loaded: set[Var] = set()
+        self.time = 0
+        self._collect(nest, ())
+        written = {c.store.buffer.data for c in self.found}
+        for choice in self.found:
+            if any(load.buffer.data in written for load in nodes_of(choice.value, BufferLoad)):
+                raise _Unfit
+        if not all(a is b or apart(a, b) for a in written for b in written | self.loaded):
+            raise _Unfit
+
+    def _collect(self, body: Stmt, loops: tuple[For, ...]) -> None:
+        while isinstance(body, (LetStmt, For)):
+            if isinstance(body, LetStmt):
+                self.known[body.var] = self._resolved(body.value)
+                self.kept[body.var] = body, self._next(), loops
+            elif body.kind in (ForKind.SERIAL, ForKind.UNROLLED):
+                loops = (*loops, body)
+            else:
+                raise _Unfit
+            body = body.body
+        if isinstance(body, SeqStmt):
+            for part in body.seq:
+                self._collect(part, loops)
+        elif isinstance(body, BufferStore) and body.predicate is None and len(body.indices) == 1:
+            self.found.append(self._choice(body, loops))
+        else:
+            raise _Unfit
+
+    def _next(self) -> int:
+        self.time += 1
+        return self.time
+
+    def _choice(self, stored: BufferStore, loops: tuple[For, ...]) -> _Choice:
+        source, computed, there = stored, self._next(), loops
+        if isinstance(stored.value, Var) and stored.value in self.kept:
+            source, computed, there = self.kept[stored.value]
+        store = stored.with_(value=self._resolved(stored.value), indices=(self._resolved(stored.indices[0]),))
+        parts = _parts(store.value)
+        if parts is None or there != loops or not _is_load_of(parts[2], store):
+            raise _Unfit
+        return _Choice(source, store, parts[0], parts[1], loops, computed, self._next())
+
+    def _resolved(self, value: PrimExpr) -> PrimExpr:
+        value = substitute(value, self.known)
+        if written_size(value) > _LARGEST:
+            raise _Unfit
+        self.loaded |= {load.buffer.data for load in nodes_of(value, BufferLoad)}
+        return value
+
+
+def _parts(value: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
+    """Condition and sides of a choice; None for what is not one."""
+    if isinstance(value, Select):
+        return value.condition, value.true_value, value.false_value
+    return (value.args[0], value.args[1], value.args[2]) if is_call(value, "tir.if_then_else") else None
+
+
+def _is_load_of(value: PrimExpr, store: BufferStore) -> bool:
+    return (
+        isinstance(value, BufferLoad)
+        and value.buffer.data is store.buffer.data
+        and value.dtype == store.value.dtype
+        and value.predicate is None
+        and all(map(expr_deep_equal, value.indices, store.indices))
+    )
+
+
+def _pairs(choices: list[_Choice]) -> list[tuple[_Choice, _Choice]]:
+    """The choices two by two, each of a place and of the value there, by one condition that is asked before both are stored."""
+    if len(choices) % 2:
+        raise _Unfit
+    found: list[tuple[_Choice, _Choice]] = []
+    for a, b in zip(choices[::2], choices[1::2]):
+        places = [c for c in (a, b) if not nodes_of(c.value, BufferLoad) and c.value.dtype.is_int]
+        asked_before = max(a.computed, b.computed) < min(a.stored, b.stored)
+        if len(places) != 1 or a.loops != b.loops or not asked_before:
+            raise _Unfit
+        if a.store.buffer.data is b.store.buffer.data or not expr_deep_equal(a.condition, b.condition):
+            raise _Unfit
+        if found and min(a.computed, b.computed) < max(c.stored for c in found[-1]):
+            raise _Unfit
+        found.append((places[0], b if places[0] is a else a))
+    return found
+
+
+# ---------------------------------------------------------------------------- one search
+
+
+class _Search:
+    """A place and the value that is there, kept by a condition. Raises `_Unfit` if places do not rise from iteration to iteration, if
+    iterations with other results are among those that rise, or if the condition asks for anything else."""
+
+    def __init__(self, place: _Choice, best: _Choice, inside: set[Var]) -> None:
+        self.place, self.best, self.inside = place, best, inside
+        self.base = _first_lane(place.value)
+        self.rising = [loop for loop in place.loops if uses_var(self.base, {loop.loop_var})]
+        self.others = [loop for loop in place.loops if loop not in self.rising]
+        for choice in (place, best):
+            if any(uses_var(choice.store.indices[0], {loop.loop_var}) for loop in self.rising):
+                raise _Unfit
+            _check_apart_in(choice.store.indices[0], self.others)
+        self.step = self._least_step()
+        self.at_first = self._cases(place.condition, True)
+        self.afterwards = self._cases(place.condition, False)
+
+    def _least_step(self) -> int:
+        """By how much a place is behind that of the iteration before, at least."""
+        factors = _factors(self.base, self.rising)
+        span = 0
+        for loop, factor in zip(reversed(self.rising), reversed(factors)):
+            if factor < span + (factors[-1] if span else 1):
+                raise _Unfit
+            if loop is not self.rising[0]:
+                span += factor * (_extent(loop) - 1)
+        return factors[-1]
+
+    def _cases(self, node: PrimExpr, before: bool) -> set[str]:
+        """The cases of a value and the kept one in which a condition holds, for a place that is before the kept one, or not."""
+        if isinstance(node, (And, Or)):
+            a, b = self._cases(node.a, before), self._cases(node.b, before)
+            return a & b if isinstance(node, And) else a | b
+        if isinstance(node, Not):
+            return set(_CASES) - self._cases(node.a, before)
+        if isinstance(node, CmpOp):
+            return self._compared(node, before)
+        if is_call(node, "tir.isnan") and self._is_value(node.args[0]):
+            return {_NAN, _BOTH_NAN}
+        if is_call(node, "tir.isnan") and self._is_kept(node.args[0]):
+            return {_KEPT_NAN, _BOTH_NAN}
+        raise _Unfit
+
+    def _compared(self, node: CmpOp, before: bool) -> set[str]:
+        kind = type(node)
+        if self._is_value(node.a) and self._is_kept(node.b):
+            return _HOLDS[kind]
+        if self._is_kept(node.a) and self._is_value(node.b):
+            return _HOLDS[_TURNED[kind]]
+        a, b = (node.a, node.b) if kind is LT else (node.b, node.a)
+        if kind in (LT, GT) and expr_deep_equal(a, self.place.value) and expr_deep_equal(b, self.place.kept):
+            return set(_CASES) if before else set()
+        raise _Unfit
+
+    def _is_value(self, node: PrimExpr) -> bool:
+        return expr_deep_equal(_as_stored(node, self.best.value), self.best.value)
+
+    def _is_kept(self, node: PrimExpr) -> bool:
+        return expr_deep_equal(_as_stored(node, self.best.kept), self.best.kept)
+
+    def first_place(self) -> PrimExpr:
+        """The place of the first iteration. Raises `_Unfit` if it differs in the nest."""
+        first = substitute(self.place.value, {loop.loop_var: loop.min for loop in self.rising})
+        if uses_var(first, self.inside):
+            raise _Unfit
+        return Analyzer().simplify(first)
+
+    def begin(self, place: PrimExpr) -> PrimExpr:
+        """What to begin with in the place of `place`, which stays if there is no iteration."""
+        first = self.first_place()
+        for loop in self.rising:
+            if not isinstance(loop.extent, IntImm):
+                runs: PrimExpr = loop.extent > 0
+                lanes = place.dtype.lane_code
+                first = Select(runs if lanes == 1 else Broadcast(runs, lanes), first, place)
+        return first
+
+    def check_begin(self, place: PrimExpr, best: PrimExpr) -> None:
+        """Raise `_Unfit` if the first iteration may keep the pair that is there before the nest, or if it may not be there."""
+        place, best = (value.value if isinstance(value, Broadcast) else value for value in (place, best))
+        if not isinstance(place, IntImm) or not isinstance(best, (IntImm, FloatImm)):
+            raise _Unfit
+        first = self.first_place()
+        last = Analyzer().const_int_bound(_first_lane(first)).max_value
+        if isinstance(first, Ramp):
+            if not isinstance(first.stride, IntImm) or first.dtype.lane_code < 0:
+                raise _Unfit
+            last += max(first.stride.value, 0) * (first.dtype.lanes - 1)
+        if last >= place.value or not _possible(best) <= self.at_first or not all(map(self._is_known, self.rising)):
+            raise _Unfit
+
+    def _is_known(self, loop: For) -> bool:
+        """Whether it is known before the nest how often a loop runs."""
+        if isinstance(loop.extent, IntImm):
+            return loop.extent.value > 0
+        return not uses_var(loop.extent, self.inside)
+
+    def later(self) -> PrimExpr:
+        """The condition for a place that is not before the kept one."""
+        value, kept = self.best.value, self.best.kept
+        cases = self.afterwards if value.dtype.is_float else self.afterwards & _NUMBERS
+        for strict, loose, a, b in ((_LESS, LE(kept, value), value, kept), (_MORE, LE(value, kept), kept, value)):
+            if cases == {strict}:
+                return LT(a, b)
+            if cases == {strict, _NAN}:
+                return And(Not(loose), Not(isnan(kept)))
+        raise _Unfit
+
+
+def _first_lane(place: PrimExpr) -> PrimExpr:
+    return place.base if isinstance(place, Ramp) else place.value if isinstance(place, Broadcast) else place
+
+
+def _extent(loop: For) -> int:
+    if not isinstance(loop.extent, IntImm):
+        raise _Unfit
+    return loop.extent.value
+
+
+def _factors(expr: PrimExpr, loops: list[For]) -> list[int]:
+    """How far an expression moves with each of some loops, one of them at least. Raises `_Unfit` if it is not linear in them."""
+    terms = linear_terms(Analyzer().canonical_simplify(expr))[0]
+    variables = {loop.loop_var for loop in loops}
+    if not loops or any(term not in variables and uses_var(term, variables) for term, _ in terms):
+        raise _Unfit
+    by_term = dict(terms)
+    return [by_term.get(loop.loop_var, 0) for loop in loops]
+
+
+def _check_apart_in(index: PrimExpr, loops: list[For]) -> None:
+    """Raise `_Unfit` if an index may be at an element in two iterations of some loops."""
+    if not loops:
+        return
+    base, reach = _first_and_count(index)
+    factors = sorted(zip(map(abs, _factors(base, loops)), map(_extent, loops)))
+    for factor, extent in factors:
+        if factor < reach:
+            raise _Unfit
+        reach += factor * max(extent - 1, 0)
+
+
+def _as_stored(node: PrimExpr, value: PrimExpr) -> PrimExpr:
+    """A float without the cast to a wider one, which orders as it does."""
+    if not isinstance(node, Cast) or node.value.dtype != value.dtype or not value.dtype.is_float:
+        return node
+    return node.value if node.dtype.is_float and node.dtype.bits > value.dtype.bits else node
+
+
+def _possible(kept: IntImm | FloatImm) -> set[str]:
+    """The cases of a value of the type of a constant that is kept."""
+    if isinstance(kept, FloatImm):
+        if math.isnan(kept.value):
+            return {_KEPT_NAN, _BOTH_NAN}
+        least, most = -math.inf, math.inf
+    else:
+        lowest = min_value(kept.dtype)
+        assert isinstance(lowest, IntImm)
+        least, most = lowest.value, largest_integer(kept.dtype)
+    cases = {_SAME} | ({_LESS} if kept.value > least else set()) | ({_MORE} if kept.value < most else set())
+    return cases | ({_NAN} if isinstance(kept, FloatImm) else set())
+
+
+# ---------------------------------------------------------------------------- several searches
+
+
+def _check_order(searches: list[_Search]) -> None:
+    """Raise `_Unfit` if two searches may share an element, unless they are steps of one, whose places rise."""
+    for number, later in enumerate(searches):
+        for earlier in searches[:number]:
+            if not _same_element(earlier, later):
+                for a in (earlier.place, earlier.best):
+                    for b in (later.place, later.best):
+                        if not _elsewhere(a.store, a.loops, b.store, b.loops):
+                            raise _Unfit
+                continue
+            step = Analyzer().canonical_simplify(later.base - earlier.base)
+            if not isinstance(step, IntImm) or not 0 < step.value < later.step:
+                raise _Unfit
+
+
+def _same_element(a: _Search, b: _Search) -> bool:
+    return a.place.loops == b.place.loops and all(
+        x.store.buffer.data is y.store.buffer.data and expr_deep_equal(x.store.indices[0], y.store.indices[0])
+        for x, y in ((a.place, b.place), (a.best, b.best))
+    )
+
+
+def _elsewhere(a: BufferStore, loops_of_a: Iterable[For], b: BufferStore, loops_of_b: Iterable[For]) -> bool:
+    """Whether two stores are known to be to other elements, in whichever iterations of their loops."""
+    if a.buffer.data is not b.buffer.data:
+        return True
+    if a.buffer.dtype != b.buffer.dtype:
+        return False
+    analyzer = Analyzer()
+    first, count = _first_and_count(_with_fresh(a.indices[0], loops_of_a, analyzer))
+    other, count_of_other = _first_and_count(_with_fresh(b.indices[0], loops_of_b, analyzer))
+    apart = analyzer.const_int_bound(analyzer.canonical_simplify(first - other))
+    return apart.min_value >= count_of_other or -apart.max_value >= count
+
+
+def _with_fresh(index: PrimExpr, loops: Iterable[For], analyzer: Analyzer) -> PrimExpr:
+    """An index with variables of its own for loops, whose ranges the analyzer knows."""
+    fresh: dict[Var, PrimExpr] = {}
+    for loop in loops:
+        fresh[loop.loop_var] = var = Var(loop.loop_var.name, loop.loop_var.dtype)
+        analyzer.bind(var, Range.from_min_extent(loop.min, loop.extent))
+    return substitute(index, fresh)
+
+
+def _first_and_count(index: PrimExpr) -> tuple[PrimExpr, int]:
+    """The first of the elements at an index, and how many there are. Raises `_Unfit` if they are not neighbours."""
+    if isinstance(index, Ramp) and is_one(index.stride) and index.dtype.lane_code > 1:
+        return index.base, index.dtype.lanes
+    if index.dtype.lane_code != 1:
+        raise _Unfit
+    return index, 1
+
+
+class _Begins:
+    """The constants that statements store before a nest to the memory that it writes."""
+
+    def __init__(self, before: tuple[Stmt, ...], written: set[Var]) -> None:
+        self.found: list[tuple[BufferStore, tuple[For, ...]]] = []
+        for stmt in before:
+            stores: list[tuple[BufferStore, tuple[For, ...]]] = []
+            if _are_constants(stmt, (), stores):
+                self.found += [(store, loops) for store, loops in stores if store.buffer.data in written]
+            elif any(a.buffer.data in written for a in nodes_of(stmt, BufferLoad, BufferStore)):
+                self.found = []
+
+    def of(self, choice: _Choice) -> BufferStore:
+        """The last store to a choice's elements. Raises `_Unfit` if it is to others, too."""
+        loops = [loop for loop in choice.loops if uses_var(choice.store.indices[0], {loop.loop_var})]
+        for store, around in reversed(self.found):
+            same = store.buffer.data is choice.store.buffer.data and store.value.dtype == choice.store.value.dtype
+            if same and len(around) == len(loops) and all(map(_same_range, around, loops)):
+                at = substitute(store.indices[0], {a.loop_var: b.loop_var for a, b in zip(around, loops)})
+                if expr_deep_equal(at, choice.store.indices[0]):
+                    return store
+            if not _elsewhere(store, around, choice.store, choice.loops):
+                break
+        raise _Unfit
+
+
+def _same_range(a: For, b: For) -> bool:
+    return expr_deep_equal(a.min, b.min) and expr_deep_equal(a.extent, b.extent)
+
+
+def _are_constants(stmt: Stmt, loops: tuple[For, ...], found: list[tuple[BufferStore, tuple[For, ...]]]) -> bool:
+    """Whether a statement only stores constants; the stores, with the loops around them, go into `found`."""
+    while isinstance(stmt, For) and stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED):
+        loops, stmt = (*loops, stmt), stmt.body
+    if isinstance(stmt, SeqStmt):
+        return all(_are_constants(part, loops, found) for part in stmt.seq)
+    if not isinstance(stmt, BufferStore) or stmt.predicate is not None or len(stmt.indices) != 1:
+        return False
+    value = stmt.value.value if isinstance(stmt.value, Broadcast) else stmt.value
+    found.append((stmt, loops))
+    return isinstance(value, (IntImm, FloatImm))
