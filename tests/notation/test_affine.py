@@ -133,6 +133,20 @@ def test_where_conditions_hold() -> None:
         assert holds(parsed(text), NAMES, NUMBERS, RANGES) is known(text), text
 
 
+def test_where_conditions_on_quotients_and_remainders_hold() -> None:
+    """By the ends of both sides: what is claimed is so at all points, and at a single point all is known."""
+    terms = ("i % 3", "(i + j) // 2", "j % 2 * 3 - i // 3", "(j + 5) % 4", "i * (j + 1)", "(2 * i + K) // 3 % 2")
+    texts = [f"{a} {op} {b}" for a in terms for op in ("<", "==", "!=", ">=") for b in (*terms, "0", "1", "i", "K - 1")]
+    claimed = {text: holds(parsed(text), NAMES, NUMBERS, RANGES) for text in texts}
+    assert all(value is None or value is of_all_points(text) for text, value in claimed.items())
+    assert {True, False} <= {*claimed.values()}
+    for i, j in POINTS:
+        here = {text: holds(parsed(text), NAMES, NUMBERS, {"i": (i, 1), "j": (j, 1)}) for text in texts}
+        assert here == {text: eval(text, {"i": i, "j": j, "K": 3}) for text in texts}
+    for text in ("i % j == 0", "i // 0 == 0", "i % n == 0", "i / 2 == 0", "n % 2 == 0"):
+        assert holds(parsed(text), NAMES, NUMBERS, RANGES) is None
+
+
 def test_where_sums_are_equal() -> None:
     """Told by the ends of both: what is never equal between them is not seen."""
     for text, value in {

@@ -73,6 +73,51 @@ def test_the_value_is_that_of_numpy(line: str, numpy: Any) -> None:
         assert op.check().ok
 
 
+def shifted(x: Any, of_row: Any) -> Any:
+    """Row `i` of the result is `of_row` of row `i - 1`; the first is 0."""
+    return np.stack([np.zeros_like(of_row(x[0])), *(of_row(row) for row in x[:-1])])
+
+
+IN_BRANCHES = [
+    *((f"{name}(X[i - 1, k], over=k) if i > 0 else 0", getattr(np, name)) for name in ("sum", "prod", "max", "min", "argmax", "argmin")),
+    ("0 if not i >= 1 else mean(float32(X[i - 1, k]), over=k)", lambda row: row.astype("float32").mean()),
+    ("where(i == 0, 0, max(X[i - 1, k] - sum(X[i - 1, l], over=l), over=k))", lambda row: row.max() - row.sum()),
+    ("0 if i == 0 or X[i, 0] != X[i, 0] else max(X[i - 1, k] * X[i - 1, 9 - k], over=k)", lambda row: (row * row[::-1]).max()),
+    ("any(X[i - 1, k] > 2, over=k) if i > 0 else False", lambda row: (row > 2).any()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value, of_row", IN_BRANCHES, ids=lambda v: v if isinstance(v, str) else "")
+def test_what_is_reduced_in_a_branch_is_read_only_where_it_is_taken(value: str, of_row: Any) -> None:
+    """Its stage has elements for all indices, also those at which the branch is not taken and the terms are outside."""
+    for values in (X, N):
+        op = operator("f", f"X: {values.dtype}[6, 10]\nfor i in range(6): Y[i] = {value}")
+        np.testing.assert_allclose(op(values), shifted(values, of_row), rtol=2e-5, atol=1e-6)
+        np.testing.assert_allclose(op.reference(values), shifted(values, of_row), rtol=2e-5, atol=1e-6)
+
+
+def test_functions_along_an_index_in_a_branch() -> None:
+    """A condition on the index along which they run is one on the element that is taken, not on their terms."""
+    op = operator("f", "X: float32[6, 10]\nfor i in range(6): Y[i, k] = softmax(X[i - 1, k], over=k) if i > 0 else 0")
+    np.testing.assert_allclose(op(X), shifted(X, lambda row: softmax(row[None], 1)[0]), rtol=2e-5, atol=1e-6)
+    op = operator("f", "X: float32[6, 10]\nY[i, k] = cumsum(X[i, k], over=k) if k > 3 else 0")
+    np.testing.assert_allclose(op(X), np.where(np.arange(10) > 3, X.cumsum(1), 0), rtol=2e-5, atol=1e-6)
+
+
+def test_what_is_reduced_in_a_branch_and_stays_inside_has_no_condition() -> None:
+    op = operator("f", "X: float32[6, 10]\nY[i] = max(X[i, k], over=k) if i > 0 else 0")
+    assert "if_then_else" not in str(op.te_schedule().stages[1].op.body)
+
+
+def test_what_is_reduced_by_steps_of_a_recurrence_in_a_branch() -> None:
+    op = operator(
+        "f",
+        "X: float32[6, 10]\ni: range(6)\nY[i] = 0.0 if i == 0 else Y[i - 1] + (sum(X[i - 3, k], over=k) if i > 2 else 1)",
+    )
+    expected = np.cumsum([0, 1, 1, *X[:3].sum(1)])
+    np.testing.assert_allclose(op(X), expected, rtol=2e-5)
+
+
 def stepped(lag: int, step: Any) -> Any:
     """A function of `x` whose columns follow each other: the first `lag` are those of `x`."""
 
@@ -110,6 +155,10 @@ RECURRENT = [
     (
         "Y[i, j] = X[i, j] + (Y[i - 1, j] if i > 0 else 0) + (Y[i, j - 1] if j > 0 else 0) - (Y[i - 1, j - 1] if i > 0 and j > 0 else 0)",
         lambda x: x.cumsum(0).cumsum(1),
+    ),
+    (  # what a remainder leaves out at the first steps
+        "Y[i, t] = X[i, t] if t % 3 == 0 else Y[i, t - 2] * X[i, t] if t % 3 == 2 else Y[i, t - 1] + 1",
+        stepped(1, lambda x, y, t: (x[:, t], y[:, t - 1] + 1, y[:, t - 2] * x[:, t])[t % 3]),
     ),
     (  # the sum runs over all of `t`, whatever the step is
         "Y[i, t] = sum((X[i, t] if t == 1 else X[0, t]), over=t) if t == 0 else Y[i, t - 1] + 1",

@@ -476,3 +476,25 @@ def test_a_reduction_over_nothing_has_its_neutral_element_under_any_schedule(red
         version(np.zeros((4, 0), "float32"), out=out)
         np.testing.assert_array_equal(out, np.full(4, reducer == "prod", "float32"))
         np.testing.assert_array_equal(version(np.full((4, 1), 3, "float32")), np.full(4, 3, "float32"))
+
+
+def test_inputs_that_get_new_values_are_results_though_later_lines_read_them() -> None:
+    """As the state of an optimizer: the new moments are read below, and kept for the next step."""
+    cell = """w: float32[n]
+g: float32[n]
+m: float32[n]
+m[i] = 0.9 * m[i] + 0.1 * g[i]
+w[i] = w[i] - 0.5 * m[i]
+y[t] = m[t] if t == 0 else y[t - 1] + w[t]
+s[()] = y[n - 1]"""
+    op = operator("momentum", cell)
+    assert [t.name for t in op.outputs] == ["w", "m", "s"]
+    w, g, m = (np.array(values, "float32") for values in ([1, 2, 3], [0.5, 1, -1], [4, 5, 6]))
+    new = np.float32(0.9) * m + np.float32(0.1) * g
+    for got in (op(w, g, m), op.reference(w, g, m)):
+        for value, expected in zip(got, (w - new / 2, new, new[0] + (w - new / 2)[1:].sum())):
+            np.testing.assert_allclose(value, expected, rtol=1e-5)
+    assert m.tolist() == [4, 5, 6] and op.check().ok
+    places = [w.copy(), m.copy(), np.empty((), "float32")]
+    op(w, g, m, out=places)
+    np.testing.assert_allclose(places[1], new, rtol=1e-5)

@@ -9,6 +9,7 @@ import pytest
 
 import tvmagic
 from tvmagic import te
+from tvmagic.operators import Operator
 
 # names that hybrid script has, for those who read this file
 allocate: Any = None
@@ -158,3 +159,30 @@ def test_wrong_uses_are_refused() -> None:
         te.hybrid.script(3)  # type: ignore[arg-type]
     with pytest.raises(tvmagic.TVMagicError, match="takes 2 arguments, not 1"):
         outer_product(te.placeholder((4,), name="a"))
+
+
+@te.hybrid.script
+def bubbles(a):
+    """What a name holds is kept while its element gets another value."""
+    b = output_tensor(a.shape, a.dtype)
+    for i in range(a.shape[0]):
+        b[i] = a[i]
+    for _ in range(a.shape[0]):
+        for j in range(a.shape[0] - 1):
+            if b[j] > b[j + 1]:
+                low = b[j + 1]
+                b[j + 1] = b[j]
+                b[j] = low
+    return b
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_a_name_keeps_what_was_read_before_a_store(dtype: str) -> None:
+    A = te.placeholder((8,), dtype, name="A")
+    B = bubbles(A)
+    a = rng.permutation(8).astype(dtype)
+    for built in (build([A], [B]), tvmagic.build(te.create_prim_func([A, B]))):
+        b = np.zeros(8, dtype)
+        built(a, b)
+        np.testing.assert_array_equal(b, np.arange(8))
+    np.testing.assert_array_equal(Operator("bubbles", [A], [B]).reference(a), np.arange(8))

@@ -9,6 +9,7 @@ import pytest
 
 from tvmagic import ir, tir
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.operators import operator
 from tvmagic.script import from_source
 from tvmagic.script import tir as T
 from tvmagic.tir.blocks.error import ScheduleError
@@ -79,6 +80,17 @@ def test_a_name_that_no_block_has_is_answered_with_those_that_there_are() -> Non
     with pytest.raises(ScheduleError) as refused:
         tir.Schedule(two_blocks).get_block("xyzzy")
     assert refused.value.hint == "the blocks are `first`, `second`"
+
+
+def test_a_block_in_the_init_of_another_is_found_once_it_is_taken_out() -> None:
+    schedule = tir.Schedule(operator("f", "X: float32[6, 10]\nS[i] += X[i, k]").to_prim_func())
+    outer = schedule.blockize(schedule.get_loops("S")[1])
+    with pytest.raises(ScheduleError) as refused:
+        schedule.get_block("S_init")
+    hint = "`S_init` is in the init of another block: `decompose_reduction` makes a block of its own of that"
+    assert refused.value.hint == hint
+    schedule.decompose_reduction(outer, schedule.get_loops(outer)[0])
+    assert schedule.get(schedule.get_block("S_init")).name_hint == "S_init"
 
 
 # ---------------------------------------------------------------------------- loops, variables and what blocks access

@@ -101,11 +101,12 @@ def _combine(op: ast.operator, a: Affine, b: Affine) -> Affine | None:
 def holds(
     test: ast.expr, names: set[str], numbers: Mapping[str, Any], ranges: Mapping[str, tuple[Any, Any]]
 ) -> bool | None:
-    """Whether a condition on sums of index names holds for all of their values, or for none; None if neither is known."""
+    """Whether a condition on index names holds for all of their values, or for none; None if neither is known."""
     match test:
         case ast.Compare(left=left, ops=ops, comparators=comparators):
-            sums = [affine_of(node, names, numbers) for node in (left, *comparators)]
-            parts = [_compared(op, a, b, ranges) for op, a, b in zip(ops, sums, sums[1:])]
+            sides = [left, *comparators]
+            differences = [_difference(a, b, names, numbers, ranges) for a, b in zip(sides, comparators)]
+            parts = [_compared(op, bounds) for op, bounds in zip(ops, differences)]
             return False if False in parts else None if None in parts else True
         case ast.BoolOp(op=op, values=values):
             parts = [holds(value, names, numbers, ranges) for value in values]
@@ -117,8 +118,53 @@ def holds(
     return None
 
 
-def _compared(op: ast.cmpop, a: Affine | None, b: Affine | None, ranges: Mapping[str, tuple[Any, Any]]) -> bool | None:
-    bounds = (a + b.times(-1)).bounds(ranges) if a is not None and b is not None else None
+def _difference(
+    a: ast.expr, b: ast.expr, names: set[str], numbers: Mapping[str, Any], ranges: Mapping[str, tuple[Any, Any]]
+) -> tuple[Any, Any] | None:
+    """The least and the greatest value of `a - b`; None if they are not known."""
+    sums = affine_of(a, names, numbers), affine_of(b, names, numbers)
+    if sums[0] is not None and sums[1] is not None:
+        return (sums[0] + sums[1].times(-1)).bounds(ranges)
+    first, second = (_interval(node, names, numbers, ranges) for node in (a, b))
+    return None if first is None or second is None else (first[0] - second[1], first[1] - second[0])
+
+
+def _interval(
+    node: ast.expr, names: set[str], numbers: Mapping[str, Any], ranges: Mapping[str, tuple[Any, Any]]
+) -> tuple[int, int] | None:
+    """The least and the greatest value of an index expression with `//` and `%` by numbers; None if they are not known as numbers."""
+    affine = affine_of(node, names, numbers)
+    if affine is not None:
+        bounds = affine.bounds(ranges)
+        return bounds if bounds is not None and all(isinstance(x, int) for x in bounds) else None
+    if not isinstance(node, ast.BinOp):
+        return None
+    first, second = (_interval(side, names, numbers, ranges) for side in (node.left, node.right))
+    if first is None or second is None:
+        return None
+    if isinstance(node.op, (ast.FloorDiv, ast.Mod)):
+        return _by_number(node.op, first, second[0]) if second[0] == second[1] > 0 else None
+    match node.op:
+        case ast.Add():
+            return first[0] + second[0], first[1] + second[1]
+        case ast.Sub():
+            return first[0] - second[1], first[1] - second[0]
+        case ast.Mult():
+            products = [x * y for x in first for y in second]
+            return min(products), max(products)
+    return None
+
+
+def _by_number(op: ast.operator, values: tuple[int, int], number: int) -> tuple[int, int]:
+    """What `//` or `%` by a positive number makes of an interval."""
+    low, high = values
+    if isinstance(op, ast.FloorDiv):
+        return low // number, high // number
+    return (low % number, high % number) if low // number == high // number else (0, number - 1)
+
+
+def _compared(op: ast.cmpop, bounds: tuple[Any, Any] | None) -> bool | None:
+    """Whether a comparison of two sums holds, by the least and the greatest value of their difference."""
     if bounds is None:
         return None
     low, high = bounds

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import PrimExpr, Var, substitute
+from tvmagic.ir import PrimExpr, Var, ops, substitute
+from tvmagic.notation.branches import Branch, is_inside, only_if, parts_of
 from tvmagic.notation.derived import DERIVED, refuse_sum_of_bools
 from tvmagic.notation.expressions import Expressions, NotationError, fail_at
 from tvmagic.notation.index_ranges import IndexRanges
@@ -25,6 +26,11 @@ class Definition(IndexRanges):
     """One definition, from whose value `build` makes stages."""
 
     _own: Any = None  # in a recurrence: what its name stands for in the expression that is built
+
+    @cached_property
+    def _branches(self) -> dict[ast.expr, Sequence[Branch]]:
+        """The branches that what is reduced is in, as far as its stage has the indices of their conditions."""
+        return {}
 
     @cached_property
     def _lifted(self) -> dict[ast.Call, tuple[Mapping[str, Any], PrimExpr]]:
@@ -146,8 +152,7 @@ class Definition(IndexRanges):
 
         def compute(*indices: Any) -> Any:
             bound = {**dict(zip(axes, indices)), **{n: iv.var for n, iv in reduced.items()}}
-            expression = self._expressions(bound)
-            result = expression.build(value)
+            result = self._element(value, bound)
             if reduction is None:
                 return result
             if reduction == "sum" and result.dtype.is_bool:
@@ -174,10 +179,34 @@ class Definition(IndexRanges):
             made.op.span = self.source.span(self.target)
         return tensor
 
-    def _expressions(self, bound: Mapping[str, Any]) -> Expressions:
+    def _expressions(self, bound: Mapping[str, Any], branches: Sequence[Branch] = ()) -> Expressions:
         """What builds expressions with the names that the statement sees."""
         tensors = self.scope.tensors if self._own is None else {**self.scope.tensors, self.name: self._own}
-        return Expressions(self.source, bound, tensors, self._values(), self._lift, self.scope.values, self._real)
+        values = self._values()
+        return Expressions(self.source, bound, tensors, values, self._lift, self.scope.values, self._real, branches)
+
+    def _element(self, node: ast.expr, bound: Mapping[str, Any]) -> PrimExpr:
+        """The value of an expression; of what is reduced inside a branch, only if the branch is taken."""
+        branches = self._branches.get(node, ())
+        value = self._expressions(bound, branches).build(node)
+        if not branches or not self._may_leave(node):
+            return value
+        tests = [(self._expressions(bound).build(test), taken) for test, taken in branches]
+        return only_if([test if taken else ops.logical_not(test) for test, taken in tests], value)
+
+    def _may_leave(self, node: ast.expr) -> bool:
+        """Whether an expression may read outside a tensor; what a recurrence reads of itself is looked at there."""
+        variables = {name: Var(name) for name in self.ranges}
+        ranges = {variables[name]: self.ranges[name] for name in self.ranges}
+        for access in ast.walk(node):
+            if not isinstance(access, ast.Subscript) or not isinstance(access.value, ast.Name):
+                continue
+            for item, size in self._dimensions(access):
+                if any(isinstance(part, ast.Call) and over_names(part, self.source) for part in ast.walk(item)):
+                    return True
+                if not is_inside(self._expressions(variables).build(item), size, ranges):
+                    return True
+        return False
 
     @cached_property
     def _real(self) -> str:
@@ -190,8 +219,11 @@ class Definition(IndexRanges):
     def _values(self) -> Mapping[str, Any]:
         return Layered(self.scope.numbers, self.scope.sizes.symbols, self.scope.values)
 
-    def _lift(self, call: ast.Call, bound: Mapping[str, Any]) -> PrimExpr:
+    def _lift(self, call: ast.Call, bound: Mapping[str, Any], branches: Sequence[Branch]) -> PrimExpr:
         """The stage of a reduction inside an expression, made once, and its element at the present indices."""
+        indices = {*self.index_names(call)} - over_names(call, self.source)
+        for node in call.args:
+            self._branches[node] = [part for part in parts_of(branches) if {*self.index_names(part[0])} <= indices]
         if self._own is not None or not all(isinstance(value, Var) for value in bound.values()):
             return self._made(call, bound)  # of the steps of a recurrence
         if call not in self._lifted:
@@ -223,7 +255,7 @@ class Definition(IndexRanges):
         """An expression of the notation; `own` is what the definition's name stands for in one that reads itself."""
         before, self._own = self._own, own or self._own
         try:
-            return self._expressions(bound).build(node)
+            return self._element(node, bound)
         finally:
             self._own = before
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,6 +14,7 @@ from tvmagic.errors import TVMagicError, a_thing, did_you_mean
 from tvmagic.eval.ops import CALLS
 from tvmagic.ir import Call, FloatImm, IntImm, IterVar, PrimExpr, Span, Var, ops
 from tvmagic.ir.query import callee
+from tvmagic.notation.branches import Branch
 from tvmagic.notation.source import Source
 
 __all__ = [
@@ -230,9 +231,11 @@ class Expressions:
     indices: the variables that index names stand for.
     tensors: the tensors by name.
     values: numbers by name; the cell's own come first.
-    lift: builds the stage of a reduction inside an expression and gives the load of it.
+    lift: builds the stage of a reduction inside an expression and gives the load of it; it takes the call, the indices and the
+        branches that the call is in.
     functions: Python functions by name, which are called with expressions.
     real: the type of fractions that no float is beside, such as `0.5 * i` for an index `i`.
+    branches: those that the whole expression is in.
     """
 
     def __init__(
@@ -241,12 +244,13 @@ class Expressions:
         indices: Mapping[str, Any],
         tensors: Mapping[str, Any],
         values: Mapping[str, Any],
-        lift: Callable[[ast.Call, Mapping[str, Any]], PrimExpr],
+        lift: Callable[[ast.Call, Mapping[str, Any], Sequence[Branch]], PrimExpr],
         functions: Mapping[str, Any],
         real: str = "float32",
+        branches: Sequence[Branch] = (),
     ) -> None:
         self.source, self.indices, self.tensors, self.values, self.lift = source, indices, tensors, values, lift
-        self.functions, self.real = functions, real
+        self.functions, self.real, self.branches = functions, real, tuple(branches)
 
     def build(self, node: ast.expr) -> PrimExpr:
         """The expression that `node` means, with its place in the cell."""
@@ -400,11 +404,21 @@ class Expressions:
         return combine(*conditions)
 
     def _if(self, node: ast.IfExp) -> PrimExpr:
-        then, other = self._same_kind(self.value(node.body), self.value(node.orelse))
+        then, other = self._same_kind(
+            self._in_branch(node.body, node.test, True), self._in_branch(node.orelse, node.test, False)
+        )
         test = self.build(node.test)
         self._check_condition(node.test, test, "`if` takes a condition")
         then, other = self._numbers([then, other])
         return ops.if_then_else(test, then, other)
+
+    def _in_branch(self, node: ast.expr, test: ast.expr, taken: bool) -> Any:
+        """The value of a branch, which is evaluated if `test` holds, or if it does not."""
+        around, self.branches = self.branches, (*self.branches, (test, taken))
+        try:
+            return self.value(node)
+        finally:
+            self.branches = around
 
     def _numbers(self, values: list[Any], as_floats: bool = False) -> list[PrimExpr]:
         """Values of which the plain numbers meet nothing that has a type: all are floats if one is."""
@@ -425,7 +439,7 @@ class Expressions:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func).rsplit(".", 1)[-1]
         over = [k for k in node.keywords if k.arg == "over"]
         if over and (name in REDUCTIONS or name in OVER):
-            return self.lift(node, self.indices)
+            return self.lift(node, self.indices, self.branches)
         if name == "cast" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
             return ops.cast(node.args[1].value, self.build(node.args[0]))
         if name in DTYPES and len(node.args) == 1:
@@ -476,7 +490,7 @@ class Expressions:
             count = "1 argument" if most == 1 else f"{least}{'' if least == most else ' or more'} arguments"
             over = f"write `{name}(..., over=k)` for a reduction" if name in REDUCTIONS else None
             fail_at(self.source, node, f"`{name}` takes {count}, not {len(node.args)}", over)
-        args = [self.value(a) for a in node.args]
+        args = self._arguments(name, node.args)
         if not any(isinstance(a, PrimExpr) for a in args):
             return getattr(builtins, name)(args) if name in ("max", "min") else _of_numbers(name, args)
         first = next((a for a in args if isinstance(a, PrimExpr) and not a.dtype.is_bool), None)
@@ -486,6 +500,12 @@ class Expressions:
         if name in _OF_FLOATS:
             self._check_floats(name, node, args)
         return function(*args)
+
+    def _arguments(self, name: str, nodes: list[ast.expr]) -> list[Any]:
+        if name not in ("where", "select"):
+            return [self.value(node) for node in nodes]
+        test, then, other = nodes
+        return [self.value(test), self._in_branch(then, test, True), self._in_branch(other, test, False)]
 
     def _check_floats(self, name: str, node: ast.Call, args: list[Any]) -> None:
         for argument, value in zip(node.args, args):

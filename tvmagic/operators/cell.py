@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -220,7 +220,7 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
     # an access may have been folded away (`X[i] * 0`); its tensor is an input all the same
     written = [t for n, t in tensors.items() if n in notation.read] if outputs is None else []
     if outputs is None:
-        outputs = _unread(list(tensors.values()))
+        outputs = _results(tensors, notation.carried.intersection(notation.declared))
     computed = [t for t in outputs if not isinstance(t.op, te.PlaceholderOp)]
     if not computed:
         function = meant_function(parse(source).body)
@@ -265,12 +265,12 @@ def _functions(value: Any) -> list[PrimFunc]:
     return [value] if isinstance(value, PrimFunc) else []
 
 
-def _unread(tensors: list[Any]) -> list[Any]:
-    """The tensors that no other one reads, in the order of their definition."""
-    read = {id(t.op) for t in _all_inputs(*tensors)}
+def _results(tensors: Mapping[str, Any], assigned_inputs: Container[str]) -> list[Any]:
+    """The tensors that no other one reads and the inputs that have a new value, in the order of their definition."""
+    read = {id(t.op) for t in _all_inputs(*tensors.values())}
     result: list[Any] = []
-    for tensor in tensors:
-        if id(tensor.op) not in read and all(tensor is not r for r in result):
+    for name, tensor in tensors.items():
+        if (id(tensor.op) not in read or name in assigned_inputs) and all(tensor is not r for r in result):
             result.append(tensor)
     return result
 

@@ -14,6 +14,7 @@ from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.errors import DefectError, ScheduleError
 from tvmagic.ir import (
     AttrStmt,
+    CallEffect,
     Evaluate,
     IfThenElse,
     IntImm,
@@ -31,6 +32,7 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.deep import deep
+from tvmagic.ir.effects import side_effect
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.te.exact.required_regions import needed_elements, saves_work
 from tvmagic.te.exact.used_elements import stage_waste
@@ -39,7 +41,7 @@ from tvmagic.te.schedule.loop_nest import LoopContext
 from tvmagic.te.schedule.provide import build_provide, build_realize
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import AttachType, Stage
-from tvmagic.te.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, loaded_tensors
+from tvmagic.te.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 
 if TYPE_CHECKING:
     from tvmagic.te.schedule.schedule import Schedule
@@ -221,7 +223,7 @@ class _Assembler(Mutator):
     @handles(LetStmt)
     def let(self, node: LetStmt) -> Any:
         value = self.visit(node.value)
-        if loaded_tensors(value):  # keeps what is there before a store
+        if side_effect(value) > CallEffect.PURE:  # keeps what is there before a store, and is computed once
             return node.replace(value=value, body=self.visit(node.body))
         self.values[node.var] = value
         return self.visit(node.body)

@@ -23,7 +23,7 @@ _NAMES = {
     "get_block_access_region": "tvmagic.tir.analysis.regions",
     "get_block_read_write_region": "tvmagic.tir.analysis.regions",
     "get_vtcm_compaction_passes": "tvmagic.tir.transform.memory.vtcm",
-    "side_effect": "tvmagic.tir.analysis.effects",
+    "side_effect": "tvmagic.ir.effects",
     "undefined_vars": "tvmagic.tir.analysis.ssa",
     "verify_gpu_code": "tvmagic.tir.analysis.verify_device",
     "verify_memory": "tvmagic.tir.analysis.verify_device",

@@ -7,8 +7,8 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import AttrStmt, Block, CallEffect, For, IntImm, Not, PrimExpr, Range, Var
+from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import launches_thread
-from tvmagic.tir.analysis.effects import side_effect
 
 __all__ = ["Facts"]
 

@@ -44,8 +44,8 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import is_call, launches_thread, strip_likely
-from tvmagic.tir.analysis.effects import side_effect
 
 __all__ = ["Access", "Domain", "Place", "Program", "Step", "collect"]
 

@@ -25,7 +25,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.tir.analysis.effects import side_effect
+from tvmagic.ir.effects import side_effect
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.remove_no_op import remove_no_op
 

@@ -21,13 +21,13 @@ from tvmagic.ir import (
     pre_order_visit,
     substitute,
 )
+from tvmagic.ir.effects import side_effect
 from tvmagic.ir.functor import Mutator, handles
 from tvmagic.ir.query import is_call, variables_in
 from tvmagic.tir.analysis.contents.graph import FlowBlock, Step, Touch
 from tvmagic.tir.analysis.contents.search import FORWARD, Search
 from tvmagic.tir.analysis.contents.state import Contents, Fact, first_load
 from tvmagic.tir.analysis.contents.touches import Region, Solution, region_of, so_far
-from tvmagic.tir.analysis.effects import side_effect
 
 __all__ = ["Forward"]
 

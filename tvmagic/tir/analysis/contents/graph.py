@@ -44,8 +44,8 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import is_call, strip_likely, variables_in
-from tvmagic.tir.analysis.effects import side_effect
 
 __all__ = ["Edge", "FlowBlock", "Graph", "Loop", "Place", "Step", "Touch", "build_graph"]
 

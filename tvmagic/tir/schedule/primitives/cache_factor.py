@@ -28,9 +28,9 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.ir.stores import update_term
-from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.blocks.conditions import runs_everywhere
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError

@@ -35,8 +35,8 @@ from tvmagic.ir import (
     structural_hash,
     substitute,
 )
+from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import variables_in
-from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.buffers import check_storage_scope
 from tvmagic.tir.schedule.instruction import BlockRef, Blocks, primitive

@@ -39,8 +39,12 @@ def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> 
         return found[0]
     if found:
         raise ScheduleError(f"{len(found)} blocks are called `{name}`", *found, hint="rename all but one of them")
-    names = [block.name_hint for block in nodes_of(root.block.body, Block)]
-    hint = did_you_mean(name, names) or "the blocks are " + ", ".join(f"`{n}`" for n in names)
+    everywhere = nodes_of(root.block.body, Block)
+    names = [block.name_hint for block in everywhere if block in state.srefs]
+    if any(block.name_hint == name for block in everywhere):
+        hint = f"`{name}` is in the init of another block: `decompose_reduction` makes a block of its own of that"
+    else:
+        hint = did_you_mean(name, names) or "the blocks are " + ", ".join(f"`{n}`" for n in names)
     raise ScheduleError(
         f"Cannot find a block with the name: {name} in `{func_name}`",
         hint=hint,

@@ -21,8 +21,8 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import callee
-from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.blocks.domains import analyzer_at
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef

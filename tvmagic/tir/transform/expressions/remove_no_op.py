@@ -31,11 +31,11 @@ from tvmagic.ir import (
     Var,
     handles,
 )
+from tvmagic.ir.effects import side_effect
 from tvmagic.ir.ops import equal, less_equal
 from tvmagic.ir.query import nodes_of
 from tvmagic.passes import note
 from tvmagic.tir.analysis.contents.analysis import BufferContents
-from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.uses import mentions, used_vars
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator

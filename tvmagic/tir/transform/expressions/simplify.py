@@ -29,10 +29,10 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.deep_equal import expr_deep_equal
+from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import is_call
 from tvmagic.passes import is_recording, note
 from tvmagic.tir.analysis.contents.analysis import BufferContents
-from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 

@@ -26,9 +26,9 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import is_call
 from tvmagic.passes import Pass, Sequential, is_recording, note
-from tvmagic.tir.analysis.effects import side_effect
 from tvmagic.tir.transform.declaration import declared, tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 from tvmagic.tir.transform.expressions.remove_no_op import RemoveNoOp
