@@ -11,7 +11,7 @@ from tvmagic.codegen import short_rows
 from tvmagic.codegen.short_rows import short_rows_as_vectors
 from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import BufferLoad, BufferStore, For, PrimFunc, SeqStmt, Shuffle, Stmt, Var
+from tvmagic.ir import BufferLoad, BufferStore, For, Mul, PrimFunc, SeqStmt, Shuffle, Stmt, Var
 from tvmagic.ir.deep import written_size
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
@@ -332,13 +332,11 @@ def test_integers_of_few_bits_fill_long_vectors() -> None:
 
 
 def test_stores_and_loads_of_chosen_lanes() -> None:
-    func = loop_of(neighbours(2))
-    stores = nodes_of(func.body, BufferStore)
-    for changed in (
-        stores[0].replace(predicate=Var("p", "bool")),
-        stores[0].replace(value=BufferLoad(stores[0].value.a.buffer, stores[0].value.a.indices, Var("p", "bool"))),
-    ):  # type: ignore[attr-defined]
-        assert vectors_of(func.with_body(func.body.replace(body=SeqStmt([changed, stores[1]])))) is None  # type: ignore[call-arg]
+    func, chosen = loop_of(neighbours(2)), Var("p", "bool")
+    first, second = nodes_of(func.body, BufferStore)
+    assert isinstance(func.body, For) and isinstance(first.value, Mul) and isinstance(first.value.a, BufferLoad)
+    for changed in (first.replace(predicate=chosen), first.replace(value=first.value.a.replace(predicate=chosen))):
+        assert vectors_of(func.with_body(func.body.replace(body=SeqStmt([changed, second])))) is None
 
 
 @pytest.mark.parametrize(

@@ -321,6 +321,14 @@ def test_shared_memory_of_blocks_without_threads_is_each_ones_own() -> None:
     assert found(body, "A(64); B(64)") == []
 
 
+@pytest.mark.parametrize(("row", "raced"), [("p", False), ("(p + 1) % 4", True)])
+def test_rows_of_a_matrix_and_a_part_of_it_by_its_first_element(row: str, raced: bool) -> None:
+    part = "T.tvm_access_ptr(T.type_annotation('float32'), A.data, p * 8, 8, 1)"
+    body = f"for p in T.parallel(4):\n    T.evaluate(T.call_extern('int32', 'f', {part}))\n    A[{row}, 2] = 1.0"
+    races = found(body, "A(4, 8)")
+    assert len(races) == raced and all("`A[" in race for race in races)
+
+
 def test_what_is_certain_comes_first() -> None:
     doubt, certain = (
         "for i in T.parallel(8):\n    Y[I[i]] = Y[I[i]] + 1.0\n",
