@@ -182,6 +182,11 @@ def test_a_place_is_inside(place, cut):
     assert (between_places(inner(function(0, 40, [f"T.max(j - {place}, 0)"]))) is not None) == cut
 
 
+def test_what_no_iteration_changes_is_left_as_it_is():
+    made = str(between_places(inner(function(0, 40, ["T.max(j - 1, 0)", "T.max(T.min(i, 7), 0)", "T.max(i, 0) // 8"]))))
+    assert made.count("T.max(T.min(i, 7), 0)") == made.count("T.max(i, 0) // 8") == 2 and "j - 1, 0" not in made
+
+
 @pytest.mark.parametrize("kind", ["T.parallel", "T.unroll"])
 def test_loops_of_other_kinds_are_left_as_they_are(kind):
     assert between_places(inner(function(0, 40, ["T.max(j - 1, 0)"], loop=kind))) is None
