@@ -226,3 +226,17 @@ def test_a_condition_on_a_sum_that_may_wrap_says_nothing(times: int, more: int, 
         row = Var("row", "int8")
         intervals.define(row, x * i8(times))
         assert intervals.of(row)[1] == largest
+
+
+@pytest.mark.parametrize(
+    ("extent", "first", "values"),
+    [(1, None, (0, 0)), (5, None, (0, 4)), (0, None, (0, 0)), (5, 3, (3, 7)), (0, 3, (3, 3)), (1, -2, (-2, -2)), ("n", None, (0, 8)), ("n", "n", (2, 17)), (4, "n", (2, 12)), ("m", None, (0, 2**31 - 2))],
+)  # fmt: skip
+def test_the_values_of_a_loop(extent: int | str, first: int | str | None, values: tuple[int, int]) -> None:
+    """Of one without iterations its first."""
+    intervals, var = Intervals(), Var("i", "int32")
+    given = {"n": Var("n", "int32"), "m": Var("m", "int32")}
+    intervals.known[given["n"]] = 2, 9
+    of = lambda value: given[value] if isinstance(value, str) else IntImm("int32", value)  # noqa: E731
+    intervals.counts(var, of(extent), None if first is None else of(first))
+    assert intervals.of(var) == values

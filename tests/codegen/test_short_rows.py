@@ -7,10 +7,12 @@ import pytest
 
 import tvmagic
 from tvmagic import codegen
+from tvmagic.codegen import short_rows
 from tvmagic.codegen.short_rows import short_rows_as_vectors
 from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import BufferStore, For, PrimFunc, SeqStmt, Stmt
+from tvmagic.ir import BufferLoad, BufferStore, For, Mul, PrimFunc, SeqStmt, Shuffle, Stmt, Var
+from tvmagic.ir.deep import written_size
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
@@ -219,6 +221,7 @@ BODIES = {
     "in a loop of five": ("for c in range(5):\n    Y[i * 5 + c] = X[i]", None),
     "in loops of three": ("for a in range(2):\n    for b in range(2):\n        Y[i * 4 + a * 2 + b] = X[i * 4 + b * 2 + a]", (8, 2, 4)),
     "with variables": ("a: T.float32 = X[i] + T.float32(1)\nb: T.float32 = a * a\nY[i * 2] = b\nY[i * 2 + 1] = a - b", (8, 2, 4)),
+    "vectors": ("Y[T.Ramp(i * 8, 1, 4)] = T.Broadcast(X[i], 4)\nY[T.Ramp(i * 8 + 4, 1, 4)] = T.Broadcast(X[i], 4)", None),
     "with a condition": ("Y[i * 2] = X[i]\nif n < 3:\n    Y[i * 2 + 1] = X[i]", None),
     "the other way round": ("Y[i * 2 + 1] = X[i]\nY[i * 2] = X[i + 1]", (8, 2, 4)),
     "downwards": ("Y[100 - i * 2] = X[i]\nY[101 - i * 2] = X[i]", None),
@@ -326,3 +329,34 @@ def test_integers_of_few_bits_fill_long_vectors() -> None:
     made = vectors_of(func)
     assert made is not None and evaluate(made[0].extent, {}) == 2 and evaluate(made[1].extent, {}) == 6
     assert_same_values(func, SeqStmt(list(made)))
+
+
+def test_stores_and_loads_of_chosen_lanes() -> None:
+    func, chosen = loop_of(neighbours(2)), Var("p", "bool")
+    first, second = nodes_of(func.body, BufferStore)
+    assert isinstance(func.body, For) and isinstance(first.value, Mul) and isinstance(first.value.a, BufferLoad)
+    for changed in (first.replace(predicate=chosen), first.replace(value=first.value.a.replace(predicate=chosen))):
+        assert vectors_of(func.with_body(func.body.replace(body=SeqStmt([changed, second])))) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "stores"), [(neighbours(4), 4), (BODIES["in loops of three"][0], 4), (BODIES["in a loop of two"][0], 2)]
+)
+def test_the_largest_bodies(body: str, stores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = max(written_size(store) for store in short_rows._stores_in(loop_of(body).body.body, {}) or ())  # type: ignore[attr-defined]
+    for limit, most in (("_MOST_WRITTEN", stores), ("_LARGEST", size)):
+        for value in (most, most - 1):
+            monkeypatch.setattr(short_rows, limit, value)
+            assert (vectors_of(loop_of(body)) is not None) == (value == most)
+        monkeypatch.setattr(short_rows, limit, 1000)
+
+
+def test_what_is_computed_in_the_same_way_for_neighbours_is_computed_side_by_side() -> None:
+    """Not for each of them, and shuffled afterwards."""
+    for name in ("powers", "choices", "types"):
+        made = vectors_of(loop_of(BODIES[name][0]))
+        assert made is not None
+        for store in nodes_of(made[0], BufferStore):
+            assert not isinstance(store.value, Shuffle), name
+    made = vectors_of(loop_of(BODIES["functions"][0]))
+    assert made is not None and all(isinstance(store.value, Shuffle) for store in nodes_of(made[0], BufferStore))

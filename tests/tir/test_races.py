@@ -13,8 +13,11 @@ from race_programs import Annotated, Loops
 import tvmagic
 from tvmagic import te
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import BufferStore, For
+from tvmagic.ir.query import nodes_of
 from tvmagic.script.parser import from_source
 from tvmagic.tir.analysis import find_races
+from tvmagic.tir.analysis.races import find_carried
 
 
 def function(body: str, arguments: str) -> Any:
@@ -270,3 +273,88 @@ def test_the_place_of_an_element_behind_a_pointer() -> None:
     assert race.certain and race.element == (0, 0) and "`A[0, 0]`" in race.text
     (race,) = find_races(function(body.replace("p // 2 * 9", "p // 4 + 19"), "A(4, 8)"))
     assert race.element == (2, 3) and race.iterations == ({"p": 0}, {"p": 1})
+
+
+ARGUMENTS = "A: T.Buffer((200,)), B: T.Buffer((64,)), C: T.Buffer((8,)), n: T.int32"
+ORDERS = {
+    # what a later statement reads before a later iteration writes it, which all lanes have done by then
+    "a loop that begins elsewhere": ("for i in T.vectorized(4):\n    for k in range(4, 6):\n        A[i] = B[i + k]\n    C[i] = A[i + 1]", True),
+    "the last step of a loop": ("for i in T.vectorized(4):\n    for k in range(4):\n        if k == 3:\n            A[i] = B[i + k]\n    C[i] = A[i + 1]", True),
+    "the last step of a loop of n": ("for i in T.vectorized(4):\n    for k in range(n):\n        if k == n - 1:\n            A[i] = B[i + k]\n    C[i] = A[i + 1]", True),
+    "read before it is written": ("for i in T.vectorized(4):\n    C[i] = A[i + 1]\n    for k in range(4, 6):\n        A[i] = B[i + k]", False),
+    "an earlier element": ("for i in T.vectorized(4):\n    for k in range(4):\n        A[i + 1] = B[i + k]\n    C[i] = A[i]", False),
+    "the first step of a loop": ("for i in T.vectorized(4):\n    for k in range(4):\n        C[i] = A[i + 1]\n        A[i] = B[i + k]", True),
+    "both read": ("for i in T.vectorized(4):\n    A[i * 2] = A[n * 2 + 1] + A[n * 2 + 1]", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_the_order_of_lanes(name: str) -> None:
+    body, raced = ORDERS[name]
+    func = from_source(
+        f"from tvm.script import tir as T\n@T.prim_func\ndef main({ARGUMENTS}):\n"
+        + "".join(f"    {line}\n" for line in body.split("\n"))
+    )
+    races = [str(race) for race in find_races(func)]
+    assert len(races) == raced and all("vectorized loop `i`" in race and "`A[1]`" in race for race in races), races
+
+
+STORES = {
+    "what differs in memory of each thread": ("L = T.decl_buffer((1,), scope='local')\nL[0] = T.Cast('float32', t)\nA[0] = L[0]", True),
+    "what differs from the third step on": ("L = T.decl_buffer((1,), scope='local')\nM = T.decl_buffer((1,), scope='local')\nfor k in range(3):\n    A[0] = M[0]\n    M[0] = L[0]\n    L[0] = T.Cast('float32', t)", True),
+    "what is the same in memory of each thread": ("L = T.decl_buffer((1,), scope='local')\nL[0] = B[3]\nA[0] = L[0]", False),
+    "what a function stores": ("T.evaluate(T.call_extern('int32', 'f', T.tvm_access_ptr(T.type_annotation('float32'), A.data, 0, 1, 2)))", True),
+    "what is stored where data say": ("A[T.Cast('int32', B[0])] = B[1]", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_stores_of_the_same_values(name: str) -> None:
+    body, raced = STORES[name]
+    inside = "\n".join("    " + line for line in body.split("\n"))
+    races = found(f"for t in T.thread_binding(8, thread='threadIdx.x'):\n{inside}", "A(64); B(64)")
+    assert len(races) == raced and all("`A[0]`" in race and "threadIdx.x" in race for race in races), races
+
+
+def test_shared_memory_of_blocks_without_threads_is_each_ones_own() -> None:
+    body = "for b in T.thread_binding(4, thread='blockIdx.x'):\n    S = T.decl_buffer((8,), scope='shared')\n    S[T.Cast('int32', A[b])] = S[T.Cast('int32', B[b])] + 1.0"
+    assert found(body, "A(64); B(64)") == []
+
+
+@pytest.mark.parametrize(("row", "raced"), [("p", False), ("(p + 1) % 4", True)])
+def test_rows_of_a_matrix_and_a_part_of_it_by_its_first_element(row: str, raced: bool) -> None:
+    part = "T.tvm_access_ptr(T.type_annotation('float32'), A.data, p * 8, 8, 1)"
+    body = f"for p in T.parallel(4):\n    T.evaluate(T.call_extern('int32', 'f', {part}))\n    A[{row}, 2] = 1.0"
+    races = found(body, "A(4, 8)")
+    assert len(races) == raced and all("`A[" in race for race in races)
+
+
+def test_what_is_certain_comes_first() -> None:
+    doubt, certain = (
+        "for i in T.parallel(8):\n    Y[I[i]] = Y[I[i]] + 1.0\n",
+        "for i in T.parallel(8):\n    A[0] = A[0] + 1.0",
+    )
+    for body in (doubt + certain, certain + "\n" + doubt):
+        func = function(body.strip(), "I{8}; Y(8); A(8)")
+        assert [race.certain for race in find_races(func)] == [True, False]
+    func = function(
+        "for j in range(4):\n    for i in range(8):\n        Y[I[i]] = Y[I[i]] + 1.0\n        A[0] = A[0] + 1.0",
+        "I{8}; Y(8); A(8)",
+    )
+    loop = nodes_of(func.body, For)[0]
+    assert [race.certain for race in find_carried(func, loop.loop_var, lambda a, b: a.write or b.write)] == [
+        True,
+        False,
+    ]
+
+
+def test_accesses_that_count_are_told_apart_from_others_at_the_same_place() -> None:
+    func = function("for i in range(4):\n    A[0] = 1.0\n    A[0] = 2.0\n    A[0] = 3.0", "A(8)")
+    loop = nodes_of(func.body, For)[0]
+    stores = nodes_of(func.body, BufferStore)
+    for chosen in stores:
+        races = find_carried(func, loop.loop_var, lambda a, b: a.node is b.node is chosen)
+        assert [(race.first, race.second) for race in races] == [(chosen, chosen)]
+    assert not find_carried(func, loop.loop_var, lambda a, b: False)
+    alone = function("for i in range(4):\n    A[0] = 1.0", "A(8)")
+    assert len(find_carried(alone, nodes_of(alone.body, For)[0].loop_var, lambda a, b: True)) == 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
+import pkgutil
 import re
 from typing import Any
 
@@ -287,3 +290,19 @@ def test_a_copy_of_what_is_written_leaves_its_readers_alone() -> None:
     sch.cache_write("B", 0, "local")
     text = sch.mod.script()
     assert "C[vi, vj] = B[vi, vj]" in text and "B[v0, v1] = B_local[v0, v1]" in text  # who reads B still does
+
+
+def test_which_data_classes_are_values() -> None:
+    """Those whose objects nothing changes, and those that are told apart as objects, not by what they hold."""
+    classes = {
+        value
+        for package in (tir.transform, tir.analysis)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        for value in vars(importlib.import_module(module.name)).values()
+        if isinstance(value, type) and value.__module__ == module.name and dataclasses.is_dataclass(value)
+    }
+    parameters = {value.__name__: value.__dataclass_params__ for value in classes}  # type: ignore[attr-defined]
+    frozen = "Access Conflict Direction Domain Form Found Place Race Step _Access _Group _Rules"
+    assert {name for name, p in parameters.items() if p.frozen} == set(frozen.split())
+    objects = "Access Domain Edge Fact FlowBlock Graph Loop Place Region Step Touch _Entry _Fill"
+    assert {name for name, p in parameters.items() if not p.eq} == set(objects.split())

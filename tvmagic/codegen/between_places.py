@@ -145,4 +145,5 @@ class _Within(KnownChoices):
 
     @handles(Max, Min, FloorDiv, FloorMod, CmpOp)
     def changing(self, node: BinaryOp) -> PrimExpr:
-        return self.analyzer.simplify(self.visit_children(node))
+        node = self.visit_children(node)
+        return self.analyzer.simplify(node) if uses_var(node, {self.var}) else node

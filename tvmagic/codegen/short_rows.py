@@ -258,7 +258,7 @@ def _rows_of(rows: _Rows) -> list[_Row] | None:
 
 
 def _row(stores: list[BufferStore], var: Var) -> _Row | None:
-    if any(len(store.indices) != 1 or store.value.dtype.lane_code != 1 for store in stores):
+    if any(len(store.indices) != 1 for store in stores):
         return None
     first, analyzer = stores[0].indices[0], Analyzer()
     places: dict[int, BufferStore] = {}
@@ -268,7 +268,7 @@ def _row(stores: list[BufferStore], var: Var) -> _Row | None:
             return None
         places[place.value] = store
     least = min(places)
-    if len(places) != len(stores) or sorted(places) != list(range(least, least + len(stores))):
+    if sorted(places) != list(range(least, least + len(stores))):
         return None
     moving = [(term, factor) for term, factor in linear_terms(first)[0] if uses_var(term, {var})]
     if [(term is var, factor) for term, factor in moving] != [(True, len(stores))]:

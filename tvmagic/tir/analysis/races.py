@@ -196,7 +196,7 @@ def _thread_groups(accesses: Sequence[Access], outside: int, program: Program) -
     redundant: dict[tuple[Domain, ...], _Redundant] = {}
     for group in statements.values():
         threads = tuple(d for d in group[0].place.domains if d.tag.startswith("threadIdx"))
-        if not threads or not any(a.write for a in group):
+        if not threads:
             continue
         if threads not in redundant:
             redundant[threads] = _Redundant(accesses, threads, program)
@@ -284,19 +284,19 @@ class _Lanes:
 
     def time(self, access: Access, values: Mapping[Var, Any]) -> Any:
         """The number of an access in the order of the vectorized body."""
-        time: Any = np.int64(0)
+        parts: list[Any] = []
         path = access.place.path
         start = next(n for n, step in enumerate(path) if step.stmt is self.loop)
         for step in path[start + 1 :]:
             stmt = step.stmt
             if stmt in self.scalar:
-                return time
+                return sum(parts)
             if isinstance(stmt, SeqStmt):
-                time = time + sum(self._size(part) for part in stmt.seq[: step.part])
+                parts += [self._size(part) for part in stmt.seq[: step.part]]
             elif isinstance(stmt, For) and stmt.loop_var in values:
                 begin = evaluate(stmt.min, values)
-                time = time + (values[stmt.loop_var] - begin) * self._size(stmt.body)
-        return time + int(access.write)
+                parts.append((values[stmt.loop_var] - begin) * self._size(stmt.body))
+        return sum(parts) + int(access.write)
 
     def _size(self, stmt: Stmt) -> int:
         """More than the number of times that a statement takes."""
