@@ -364,7 +364,7 @@ def test_choices_in_maps_of_indices_are_replaced_in_each_part() -> None:
 
 @pytest.mark.parametrize(("low", "high", "left"), [(1, 5, []), (5, 5, []), (5, 1, ["T.bool(False)"])])
 def test_what_is_left_of_relations_always_or_never_holds(low: int, high: int, left: list[str]) -> None:
-    solved = solve_linear_inequalities([X >= low, X <= high], [X])
+    solved: Any = solve_linear_inequalities([X >= low, X <= high], [X])
     assert [str(c) for c in solved.relations] == left
 
 
