@@ -103,6 +103,9 @@ def test_conditions_narrow_what_is_read(condition: str, reads: str) -> None:
         ),
         ("for x in range(4):\n    C[x] = A[x, vi]\nfor y in range(6, 8):\n    C[y] = A[y, vi]", "A[0:8, vi]"),
         ("j = T.int32()\nwith T.LetStmt(vi + 2, var=j):\n    C[vi] = A[j, vi] + A[j, vi]", "A[vi + 2, vi]"),
+        ("for x in range(8):\n    C[x] = T.if_then_else(x < 3, A[x, vi], 1.0)", "A[0:3, vi]"),
+        ("for x in range(8):\n    C[x] = T.if_then_else(x < 3, 1.0, A[x, vi])", "A[3:8, vi]"),
+        ("for x in range(8):\n    if x < 3:\n        C[x] = 1.0\n    else:\n        C[x] = A[x, vi]", "A[3:8, vi]"),
         ("C[vi] = A[vi, vi] + A[vi, vi]", "A[vi, vi]"),
         ("C[vi] = A[vi, vi] + A[vi, vi + 1]", "A[vi, vi:vi + 2]"),
     ],
@@ -171,6 +174,7 @@ WINDOW = """    for i in range(4):
         ("W[7 - x, 0]", "A[v * 8 + 3:v * 8 + 3 + 3, 3]"),
         ("R[x * 2]", "A[v * 8 + 2, 7:12]"),
         ("A[x, 0]", "A[2:5, 0]"),
+        ("R[T.call_extern('int32', 'f', x)]", "A[v * 8 + 2, 3:19]"),
     ],
 )
 def test_what_is_read_through_a_window_is_read_in_its_source(read: str, regions: str) -> None:

@@ -17,18 +17,21 @@ from tvmagic.arith.analyzer import BUDGET
 from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
 from tvmagic.arith.const_int_bound import ConstIntBoundAnalyzer
 from tvmagic.arith.corners import ENDS_OF
+from tvmagic.arith.effort import Effort
+from tvmagic.arith.index_map import _SubstituteLegalized
 from tvmagic.arith.int_set import joined, neg_inf, pos_inf
 from tvmagic.arith.modular_set import ModularSetAnalyzer, _widens
 from tvmagic.arith.rewrite.compile import Rule, parse_rules
 from tvmagic.arith.rewrite.product_sum import compare_product_and_sum
 from tvmagic.arith.rewrite.simplifier import observe_rules
+from tvmagic.arith.solve_inequalities import solve_linear_inequalities
 from tvmagic.arith.transitive import EQ, GE, GT, LE, LT, MAX_STEPS, UNKNOWN, TransitiveComparisons
-from tvmagic.arith.wrapping import leaves_type
+from tvmagic.arith.wrapping import leaves_type, stays_in_type
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ops
 from tvmagic.ir.dtype import integer_limits
 
-X, Y, Z = ir.Var("x"), ir.Var("y"), ir.Var("z")
+X, Y, Z, N = ir.Var("x"), ir.Var("y"), ir.Var("z"), ir.Var("n")
 P = ir.Var("p", "int64")
 LAST = (1 << 31) - 1
 
@@ -272,6 +275,97 @@ def test_conditions_that_are_integers_and_negated_ones() -> None:
     with analyzer.constraint_scope(ir.Not(flag)):
         assert str(analyzer.rewrite_simplify(flag)) == "T.bool(False)"
         assert str(analyzer.rewrite_simplify(ir.Not(flag))) == "T.bool(True)"
+
+
+def test_negations_of_calls_are_known_by_what_holds() -> None:
+    analyzer, call = Analyzer(), ops.isnan(ir.Var("f", "float32"))
+    for holds in (True, False):
+        with analyzer.constraint_scope(call if holds else ir.Not(call)):
+            assert str(analyzer.rewrite_simplify(ir.Not(call))) == f"T.bool({not holds})"
+
+
+@pytest.mark.parametrize(
+    ("value", "low"),
+    [(N, 0), (ir.Mul(N, ir.IntImm("int32", 4)), 0), (N + 1, -1), (N - 3, 3), (N * 4 + 8, -8), (ir.Mul(N, ir.IntImm("int32", 0)), None),
+     (ir.Mul(N, ir.IntImm("int32", -1)), None), (3 - N, None), (N * X, None), (N + X, None), (ir.IntImm("int32", 3), None)],
+    ids=str,
+)  # fmt: skip
+def test_sizes_that_are_not_negative(value: Any, low: int | None) -> None:
+    analyzer = Analyzer()
+    analyzer.mark_global_non_neg_value(value)
+    assert analyzer.const_int_bound_is_bound(N) == (low is not None)
+    assert low is None or analyzer.const_int_bound(N).min_value == low
+
+
+def test_an_expression_in_canonical_form_is_itself() -> None:
+    """Which part of it changes makes no difference."""
+    analyzer, twice = Analyzer(), ir.Add(X, X)
+    for op in (ir.FloorDiv, ir.FloorMod, ir.Div, ir.Mod, ir.Mul):
+        e = op(X, Y)
+        assert analyzer.canonical_simplify(e) is e
+        for a, b, text in ((twice, Y, (X * 2, Y)), (X, ir.Add(Y, Y), (X, Y * 2)), (twice, ir.Add(Y, Y + X), None)):
+            found = analyzer.canonical_simplify(op(a, b))
+            if text is not None and op is not ir.Mul:
+                assert str(found) == str(op(*text)), str(op(a, b))
+            for x, y in ((7, 3), (12, 5)):
+                assert evaluate(found, {X: x, Y: y}) == evaluate(op(a, b), {X: x, Y: y})
+
+
+def test_choices_are_small_until_their_conditions_have_many() -> None:
+    """A condition that is a choice counts five times, in each of them; what is far beyond is not counted on."""
+    effort = Effort()
+    choice: Any = X
+    visits = 1
+    for _ in range(8):
+        choice = ir.Select(choice > 0, choice, 0 - choice)
+        visits = 1 + 5 * (visits + 2) + visits + (visits + 2)
+        assert effort.is_small(choice) == (visits <= 2_000), visits
+    for first, count in ((ir.Cast("int32", P), 999), (X, 1000)):
+        sums: Any = first
+        for _ in range(count):
+            sums = ir.Add(sums, X)
+        assert effort.is_small(sums) == (count == 999)  # of 2000 nodes, and 2001
+
+
+@pytest.mark.parametrize("high", [-1, 0, 1])
+def test_the_sign_of_sets_by_their_ends(high: int) -> None:
+    below, above = IntervalSet(-5, high), IntervalSet(high, 5)
+    assert (below.can_prove_negative(), below.can_prove_non_positive()) == (high < 0, high <= 0)
+    assert (above.can_prove_positive(), above.can_prove_non_negative()) == (high > 0, high >= 0)
+    everything = IntervalSet(neg_inf(), pos_inf())
+    assert not (everything.can_prove_negative() or everything.can_prove_positive())
+
+
+@pytest.mark.parametrize("ends", list(itertools.product((0, 1), (0, 1))))
+@pytest.mark.parametrize("dtype", ["int32", "int8"])
+def test_sums_at_the_ends_of_their_type(ends: tuple[int, int], dtype: str) -> None:
+    low, high = integer_limits(ir.DataType(dtype))
+    x = ir.Var("x", dtype)
+    inside = low + 9 - ends[0], high - 9 + ends[1]
+    for number, fits in ((9, not ends[1]), (-9, not ends[0])):
+        bound = (low + 1, inside[1]) if number > 0 else (inside[0], high - 1)
+        assert stays_in_type(ir.Add(x, ir.IntImm(dtype, number)), lambda _, bound=bound: bound) == fits
+    assert stays_in_type(x + ir.IntImm(dtype, 9), lambda _: (low, high))
+
+
+def test_choices_in_maps_of_indices_are_replaced_in_each_part() -> None:
+    flag, y = ir.Var("flag", "int32"), ir.Var("y64", "int64")
+    e = ir.Select(flag > 0, X, Z)
+    for part in (flag, X, Z):
+        for values in ({part: y}, {part: Y}):
+            found = _SubstituteLegalized(values).visit(e)
+            point = {flag: 1, X: 2, Z: 3, Y: 5, y: 5}
+            for sign in (1, -1):
+                assert evaluate(found, {**point, flag: sign, y: sign * 5, Y: sign * 5}) == evaluate(
+                    e, {**point, flag: sign, part: sign * 5}
+                )
+    assert _SubstituteLegalized({Y: y}).visit(e) is e
+
+
+@pytest.mark.parametrize(("low", "high", "left"), [(1, 5, []), (5, 5, []), (5, 1, ["T.bool(False)"])])
+def test_what_is_left_of_relations_always_or_never_holds(low: int, high: int, left: list[str]) -> None:
+    solved: Any = solve_linear_inequalities([X >= low, X <= high], [X])
+    assert [str(c) for c in solved.relations] == left
 
 
 def test_the_text_of_rules() -> None:

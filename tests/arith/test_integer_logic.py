@@ -146,6 +146,39 @@ def test_systems_that_have_no_solution() -> None:
     assert found == Counter(impossible=66, empty=67)
 
 
+@pytest.mark.parametrize(
+    ("conditions", "left"),
+    [((X >= 1, X >= 3), [X >= 1]), ((X >= 3, X >= 1), [X >= 1]), ((X >= 3, X < 2), [X >= 3, X < 2]),
+     ((And(X >= 1, Y >= 2), And(X >= 2, Y >= 2)), [And(X >= 1, Y >= 2)]), ((And(FLAG, X >= 2), And(FLAG, X < 2)), [FLAG]),
+     ((X >= 3, X < 3), [IntImm("bool", 1)])],
+)  # fmt: skip
+def test_cases_that_are_one(conditions: tuple[Any, ...], left: list[Any]) -> None:
+    logic = IntegerLogic({X: Range(0, 9), Y: Range(0, 9)})
+    found = logic.reduced(Condition([case for c in conditions for case in logic.condition(c).cases]))
+    assert set(found.cases) == {case for c in left for case in logic.condition(c).cases}
+
+
+def test_a_conjunction_of_single_cases_is_not_decided() -> None:
+    """Only where there are several is it worth to know which of them are impossible."""
+    logic = IntegerLogic({X: Range(0, 9)})
+    assert len(logic.both(logic.condition(X < 2), logic.condition(X > 3)).cases) == 1 and logic.steps == 0
+    several = logic.either(logic.condition(X < 2), logic.condition(X > 6))
+    assert logic.both(logic.condition(X > 3), several).cases == logic.condition(And(X > 3, X > 6)).cases
+    assert logic.steps == 2 and logic.both(several, logic.condition(X > 3)).cases and logic.steps == 6
+
+
+@pytest.mark.parametrize(("sizes", "proved"), [((4, 4, 6), True), ((4, 5, 5), False), ((3, 3, 3, 3, 3), False)])
+def test_what_has_too_many_cases_is_not_proved(sizes: tuple[int, ...], proved: bool) -> None:
+    """The negation of a goal of which each case has some literals has their product."""
+    logic = IntegerLogic({X: Range(0, 9)})
+    flags = iter([Var(f"flag{n}", "bool") for n in range(sum(sizes))])
+    cases = [
+        frozenset(l for _ in range(size) for l in next(iter(logic.condition(next(flags)).cases))) for size in sizes
+    ]
+    goal = Condition([*cases, *logic.condition(X >= 0).cases])
+    assert logic.implies(TRUE, goal) == proved
+
+
 def test_work_and_steps_are_bounded() -> None:
     logic = IntegerLogic({X: Range(0, 9)}, max_steps=3)
     with pytest.raises(TVMagicError, match="exceeded maximum number of rewrites"):

@@ -285,3 +285,18 @@ def test_conditions_on_all_lanes_become_constants_of_all_lanes() -> None:
     for condition, value in ((never, False), (always, True), (ir.EQ(x, x), True)):
         found = Analyzer().rewrite_simplify(condition)
         assert found.dtype == "boolx4" and str(found) == f"T.Broadcast(T.bool({value}), 4)"
+
+
+@pytest.mark.parametrize(
+    ("e", "text"),
+    [
+        (ir.FloorDiv(X, number(1)), "x"), (ir.FloorDiv(X + 1, number(1)), "x + 1"), (ir.FloorDiv(X * 4 + Y, number(1)), "x * 4 + y"),
+        (ir.FloorMod(X, number(1)), "0"), (ir.FloorMod(X + 1, number(1)), "0"), (ir.FloorMod(X * 4 + Y, number(1)), "0"),
+        (ir.Sub(X + Y, X), "y"), (ir.Sub(X, X), "0"), (ir.Sub(X + 1, X), "1"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_maps_with_parts_that_do_nothing(e: ir.PrimExpr, text: str) -> None:
+    ranges = {X: ir.Range(0, 3), Y: ir.Range(0, 4)}
+    (found,) = arith.detect_iter_map([e], ranges, check_level=arith.IterMapLevel.NoCheck).indices
+    assert str(normalize_iter_map_to_expr(found)) == text

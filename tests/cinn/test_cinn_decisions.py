@@ -14,6 +14,7 @@ from tvmagic import te
 from tvmagic.cinn import IRSchedule, RuleApplyType, SearchSpace
 from tvmagic.cinn.form import is_cinn_form, to_cinn
 from tvmagic.cinn.lower import _AXES, lower
+from tvmagic.cinn.rules import MultiLevelTiling, TilingConfig
 from tvmagic.cinn.search import FLT_MAX, SearchState
 from tvmagic.cinn.steps.coverage import is_extreme
 from tvmagic.cinn.steps.tree import leaves
@@ -192,6 +193,23 @@ def test_rules_are_tried_until_one_prunes(rules: list[Any], costs: list[float], 
     state = SearchState(space.ir_schedule)
     assert [found.cost for found in space._on_block(state, "B", "rule_prune")] == costs
     assert sum(len(rule.asked) for rule in tried) == asked
+
+
+@pytest.mark.parametrize(
+    ("structure", "depths"), [("SSRSRS", [0, 2, 4, 5, 7, 8, 10]), ("RS", [0, 1, 3]), ("S", [0, 2])]
+)
+def test_loops_around_the_end_of_a_level(structure: str, depths: list[int]) -> None:
+    """Two of a matrix product are spatial, one reduces."""
+    schedule = program("matmul").schedule()
+    (name,) = {schedule.block_of(b).name_hint for b in schedule.get_all_blocks() if len(schedule.get_loops(b)) == 3}
+    rule = MultiLevelTiling(None, TilingConfig(structure))
+    assert [rule._depth(schedule, name, level) for level in range(len(structure) + 1)] == depths
+
+
+@pytest.mark.parametrize("body", ["", "int32 n = 3"])
+def test_a_text_without_statements_does_nothing(body: str) -> None:
+    (nothing,) = nodes_of(from_cinn(f"function f (_A)\n{{\n{body}\n}}").body, Evaluate)
+    assert str(nothing.value) == "0"
 
 
 def test_rules_at_random() -> None:

@@ -8,7 +8,7 @@ import pytest
 import tvmagic
 from tvmagic import cinn
 from tvmagic.cinn.counting import counted_values, reaches_all
-from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var
+from tvmagic.ir import NE, IntImm, IterVar, PrimExpr, Range, Var
 from tvmagic.script import from_cinn
 
 I, J = Var("i", "int32"), Var("j", "int32")
@@ -31,6 +31,9 @@ def bound(*values: tuple[PrimExpr | int, int]) -> list:
         (bound((2 * I + J, 7)), (3, 3), TRUE, True, False),
         (bound((2 * I + J, 8)), (3, 3), TRUE, False, False),
         (bound((2 * I + J, 6)), (3, 3), TRUE, False, False),  # values outside
+        (bound((I, 4)), (5, 1), I < 4, True, True),
+        (bound((I, 4)), (5, 1), NE(I, 2), False, False),  # 4 different ones, one of them outside
+        (bound((I - 1, 4)), (5, 1), NE(I, 2), False, False),
         (bound((I, 3)), (3, 2), TRUE, True, False),  # `j` repeats
         (bound((I, 3), (0, 1)), (3, 1), TRUE, True, True),
         (bound((I * J, 7)), (1 << 10, 1 << 10), TRUE, False, False),  # too many to be counted

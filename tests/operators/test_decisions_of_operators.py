@@ -7,6 +7,7 @@ import inspect
 import itertools
 import math
 import pathlib
+import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -239,8 +240,12 @@ def test_more_memory_than_is_free_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert str(error).startswith("1 GiB of memory are needed for an array, 1 GiB are free")
     monkeypatch.setattr(arrays_of, "_free_memory", lambda: 0)
     arrays_of.require_memory(small - 1, "an array")  # little is there in any case
+    error = refused(lambda: arrays_of.require_memory(small, "an array"))
+    assert str(error).startswith("64 MiB of memory are needed for an array, 0 bytes are free")
     monkeypatch.setattr(arrays_of, "_free_memory", lambda: None)
-    arrays_of.require_memory(1 << 50, "an array")
+    most = sys.maxsize // 4
+    arrays_of.require_memory(most, "an array")
+    assert "are free" not in str(refused(lambda: arrays_of.require_memory(most + 1, "an array")))
 
 
 # ---------------------------------------------------------------------------- knobs, sources, caches
@@ -618,7 +623,7 @@ def test_small_powers_are_products(power: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("size", "message"),
-    [("1", ""), ("0", "at least 1, not 0"), ("-1", "at least 1, not -1"), ("2 ** 63 - 1", ""), ("2 ** 63", "at most 2**63 - 1"),
+    [("1", ""), ("0", "at least 1, not 0"), ("-1", "at least 1, not -1"), ("2 ** 63 - 1", ""), ("2 ** 63", "at most 2**63 - 1"), ("(2 ** 63 - 1) ** 1", ""), (f"{2**63} ** 0", "is not a size"),
      ("1 << 62", ""), ("1 << 63", "at most 2**63 - 1"), ("1 << 64", "is not a size"), ("2 ** -1", "is not a size"),
      (f"1 + 0 * {1 << 4095}", ""), (f"1 + 0 * {1 << 4096}", "too many digits"), ("7 // 0", "zero"), ("7 // 2", ""), ("n * 2 + 1", ""), ("2 ** n", "is not a size"), ("True", "is not a size")],
 )  # fmt: skip

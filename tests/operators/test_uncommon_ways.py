@@ -872,6 +872,15 @@ def test_which_scans_are_running_sums(steps: str, rows: int, begins: int) -> Non
     assert (scope["first"].op in scan_parts(scope["Y"].op)) is (text is not None)
 
 
+def test_a_scan_of_two_states_is_no_running_sum() -> None:
+    x = te.placeholder((6, 4), name="X")
+    states = [te.placeholder((6, 4), name=name) for name in "ST"]
+    first = te.compute((1, 4), lambda t, i: (x[t, i], x[t, i]))
+    step = te.compute((6, 4), lambda t, i: (states[0][t - 1, i] + x[t, i], states[1][t - 1, i] + x[t, i]))
+    scan = te.scan(list(first), list(step), states, inputs=[x])
+    assert running_values(scan[0].op, {x: "X"}) is None
+
+
 def test_a_record_has_the_code_unless_it_is_left_out() -> None:
     op = operator("twice", "X: float32[8]\nY[i] = X[i] * 2")
     names = [[step.name for step in record] for record in (op.passes(), op.passes(code=True), op.passes(code=False))]

@@ -134,7 +134,7 @@ class Sum(NamedTuple):
     def plus_sum(self, other: Sum, factor: int) -> Sum:
         """The sum plus `other * factor`."""
         args = list(self.args)
-        if len(other.args) > 4 and len(args) + len(other.args) > 12:
+        if len(other.args) > 4:
             args = _join_long(args, other.args, factor)
         else:
             for split in other.args:

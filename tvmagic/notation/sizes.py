@@ -49,7 +49,7 @@ class Sizes:
         """A dimension: a number, or an expression of symbolic sizes."""
         size = self._value(node)
         if isinstance(size, int) and not 1 <= size <= _LARGEST:
-            limit = "least 1" if size < 1 else "most 2**63 - 1"
+            limit = "most 2**63 - 1" if size > 0 else "least 1"
             hint = "of a symbolic size, as in `X: float32[n]`, an array may be empty" if size == 0 else None
             fail_at(self.source, node, f"a size is at {limit}, not {number_text(size)}", hint)
         return size

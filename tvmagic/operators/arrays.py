@@ -185,8 +185,8 @@ def require_memory(size: int, what: str) -> None:
     if size < _SMALL:
         return
     free = _free_memory()
-    if size > (free or sys.maxsize // 4):
-        have = f", {_bytes(free)} are free" if free else ""
+    if size > (sys.maxsize // 4 if free is None else free):
+        have = f", {_bytes(free)} are free" if free is not None else ""
         raise TVMagicError(f"{_bytes(size)} of memory are needed for {what}{have}", hint="take smaller sizes")
 
 

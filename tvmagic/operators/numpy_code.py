@@ -491,7 +491,7 @@ class _Stage(Visitor):
         if np.isfinite(value):
             return literal(value), frozenset()
         code = dotted_name("np.nan" if np.isnan(value) else "np.inf")
-        return (ast.UnaryOp(ast.USub(), code) if value < 0 else code), frozenset()
+        return (ast.UnaryOp(ast.USub(), code) if value == -np.inf else code), frozenset()
 
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> Piece:

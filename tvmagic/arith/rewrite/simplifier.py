@@ -184,12 +184,11 @@ class RewriteSimplifier(Mutator):
 
     def literal(self, e: PrimExpr) -> PrimExpr | None:
         """The constant that `e` is by a condition that holds."""
-        kind = type(e)
         inner = e.a if type(e) is Not else None
         for condition, value in self.literals:
-            if type(condition) is kind and deep_equal(condition, e):
+            if deep_equal(condition, e):
                 return op.make_const(e.dtype, value)
-            if inner is not None and type(condition) is type(inner) and deep_equal(condition, inner):
+            if deep_equal(condition, inner):
                 return op.make_const(e.dtype, not value)
         return None
 

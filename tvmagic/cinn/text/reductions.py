@@ -70,7 +70,7 @@ def ranks_in(statements: list[Statement]) -> dict[str, int]:
         if statement.kind == "store":
             found.append((statement.name, len(statement.exprs) - 1))
         for name, rank in found:
-            ranks[name] = max(ranks.get(name, 0), rank)
+            ranks[name] = max(ranks.get(name, rank), rank)
     return ranks
 
 
