@@ -120,7 +120,7 @@ def write(folder: Path) -> list[Path]:
     """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "api").mkdir(parents=True)
-    for path in sorted((ROOT / "docs").glob("*.md")):
+    for path in sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*.css")]):
         shutil.copy(path, folder / path.name)
     written: list[Path] = []
     missing: list[str] = []

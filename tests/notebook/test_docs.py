@@ -31,6 +31,7 @@ def reference() -> Any:
 def mkdocs(folder: Path) -> subprocess.CompletedProcess[str]:
     """MkDocs on `folder/build/reference`, with the arguments that `make docs` gives it."""
     shutil.copy(ROOT / "mkdocs.yml", folder / "mkdocs.yml")
+    shutil.copytree(ROOT / "docs" / "theme", folder / "docs" / "theme", dirs_exist_ok=True)
     (line,) = [x for x in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines() if "/mkdocs " in x]
     arguments = line.split("/mkdocs ")[1].split("#")[0].split()
     return subprocess.run([sys.executable, "-m", "mkdocs", *arguments], cwd=folder, capture_output=True, text=True)
@@ -44,6 +45,10 @@ def test_the_reference_builds_and_a_warning_makes_it_fail(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     site = (tmp_path / "build" / "site" / "api" / "te_schedule.html").read_text(encoding="utf-8")
     assert "create_schedule" in site and "Stage.compute_at(self, parent: Stage, scope: " in site
+    script = (tmp_path / "build" / "site" / "js" / "base.js").read_text(encoding="utf-8")
+    asked = set(re.findall(r"getElementById\('([\w-]+)'\)", script))
+    assert asked and all(f'id="{name}"' in site for name in asked), "the theme's script stops at what it does not find"
+    assert "narrow.css" in site and (tmp_path / "build" / "site" / "narrow.css").exists()
     with (pages / "index.md").open("a", encoding="utf-8") as index:
         index.write("\n[nowhere](api/nowhere.md)\n")
     done = mkdocs(tmp_path)

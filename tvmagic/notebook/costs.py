@@ -53,6 +53,9 @@ _LEGEND = (
 )
 
 
+_WIDTH = "clamp(0em, (100vw - 40em) * 99, 8em)"  # of a bar: none on a telephone, where the program needs the place
+
+
 class CostListing(Shown):
     """A program with what each line costs, over all iterations, as a bar and in numbers beside it."""
 
@@ -81,7 +84,7 @@ class CostListing(Shown):
             width = f"{max(share * 100, 1 if share else 0):.0f}"
             ground = ";background:var(--tm-panel)" * (share > 0)
             bar = (
-                f'<span style="display:inline-block;width:8em;margin-right:.5em{ground}" aria-hidden="true">'
+                f'<span style="display:inline-block;width:{_WIDTH};margin-right:.5em{ground}" aria-hidden="true">'
                 f'<span style="display:inline-block;height:.8em;width:{width}%;background:var(--tm-accent)"></span></span>'
                 f'<span style="display:inline-block;width:{_NUMBERS}ch;margin-right:1em;text-align:right;color:var(--tm-muted)">'
                 f"{escape(self._words(cost))}</span>"

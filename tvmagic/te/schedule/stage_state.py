@@ -78,9 +78,7 @@ class StageState(Identified):
             hint = self._loop_text(named) if named is not None else self._loops_text()
             if isinstance(iv, (tuple, list)) and all(isinstance(item, IterVar) for item in iv):
                 names = ", ".join(item.var.name for item in iv)
-                raise self.error(
-                    f"{call} takes loops one by one, not all in one value, ({names})", "write `*` before it"
-                )
+                raise self.error(f"{call} takes loops one by one, and ({names}) is one value", "write `*` before it")
             raise self.error(f"{call} takes a loop of the stage, not `{iv!r}`", hint)
         for position, leaf in enumerate(self.leaf_iter_vars):
             if leaf is iv:
