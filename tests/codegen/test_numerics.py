@@ -66,6 +66,18 @@ def assert_same(result, expected):
     assert same.all(), (result[~same][:5], expected[~same][:5])
 
 
+@pytest.mark.parametrize(("processor", "width", "choice"), [("haswell", 8, "vblendvp"), ("znver4", 16, "vmovap")])
+def test_an_extreme_is_an_instruction_and_two_for_a_nan(processor, width, choice):
+    """A constant is no NaN, so that one instruction is enough. It had been two comparisons, their `or` and a choice."""
+    x, z, out = (decl_buffer((width,), "float32", name) for name in "XZY")
+    place = [Ramp(0, 1, width)]
+    for other, count in ((z[place], 1), (tir.Broadcast(tir.const(0, "float32"), width), 0)):
+        body = BufferStore(out, tir.Max(x[place], other), place)
+        text = codegen.assembly(module(body, x, z, out), f"llvm -mtriple=x86_64-linux-gnu -mcpu={processor}")
+        assert len(re.findall(r"\tvmaxps\t", text)) == 1
+        assert len(re.findall(r"\tvcmp", text)) == count and (choice in text.split("vmaxps")[1]) >= (count == 1)
+
+
 ARITHMETIC = {tir.Add: np.add, tir.Sub: np.subtract, tir.Mul: np.multiply, tir.Min: np.minimum, tir.Max: np.maximum}
 COMPARISON = {tir.EQ: np.equal, tir.NE: np.not_equal, tir.LT: np.less, tir.LE: np.less_equal, tir.GT: np.greater,
               tir.GE: np.greater_equal}  # fmt: skip

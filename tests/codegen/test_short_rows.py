@@ -137,6 +137,26 @@ def main(X: T.Buffer((3000,), "float32"), Y: T.Buffer((3000,), "float32")):
     np.testing.assert_array_equal(y.reshape(-1, 3), x.reshape(-1, 3)[:, ::-1])
 
 
+@pytest.mark.parametrize(("first", "count", "lanes"), [(0, 1000, 8), (400, 600, 8), (0, 1001, 1), (1, 1000, 1)])
+def test_a_parallel_loop_whose_indices_are_divided_goes_by_whole_periods(first, count, lanes):
+    """A chunk may begin at any iteration of the loop over periods."""
+    source = f"""
+@T.prim_func
+def main(X: T.Buffer((600,), "float32"), Y: T.Buffer((1200,), "float32")):
+    T.func_attr({{"tir.noalias": True}})
+    for i in T.parallel({first}, {first + count}):
+        Y[i] = T.if_then_else(i % 2 == 0, X[i // 2], T.float32(0))
+"""
+    func = from_source(source)
+    assert max(stored(str(codegen.llvm_ir(func, HASWELL, optimize=False))), default=1) == lanes
+    x, y = np.random.default_rng(0).random(600, "float32"), np.full(1200, 7, "float32")
+    tvmagic.build(func)(x, y)
+    expected = np.full(1200, 7, "float32")
+    places = np.arange(first, first + count)
+    expected[places] = np.where(places % 2 == 0, x[places // 2], 0)
+    np.testing.assert_array_equal(y, expected)
+
+
 def test_sums_of_few_terms_are_computed_in_registers():
     """Of twelve stores for a point, the last three alone are made; the terms are added in the order in which they are written."""
     text = raw(CELLS["points turned by a matrix"])

@@ -424,6 +424,17 @@ def test_a_symbolic_tile_that_is_turned_keeps_its_places() -> None:
     assert any("have constant places" in t for t in decide(operator("f", CELLS["symbolic rows as columns"])).texts)
 
 
+@pytest.mark.parametrize(("results", "any_order"), [(3, True), (4, False)])
+def test_of_three_results_no_vector_is_made(results: int, any_order: bool) -> None:
+    """Forces between points: what is added up for each coordinate is taken in any order, as `r` lies in the order of `j`."""
+    instant = checked(
+        f"P: float32[64, {results}]\nr[i, j] = 1 + (P[j, 0] - P[i, 0]) ** 2 + (P[j, 1] - P[i, 1]) ** 2\n"
+        "F[i, d] += (P[j, d] - P[i, d]) / (r[i, j] * sqrt(r[i, j]))",
+        "llvm -mcpu=haswell",
+    )
+    assert any(said.startswith("F: its values are taken in any order") for said in instant.texts) == any_order
+
+
 COLUMNS = {  # what is said on one core of haswell, of 8 lanes, 16 registers and 32 KB of the first cache
     "X: float32[200, 1024]\nS[j] += X[k, j]": "S: 1024 results at a time stay in the first cache, 8 values are added to each",
     "X: float32[50, 9000]\nS[j] += X[k, j]": "S: 3000 results at a time stay in the first cache, 5 values are added to each",

@@ -294,11 +294,12 @@ class ExpressionEmitter(LaneMasks, Visitor):
             return self.out.op(f"{'and' if word == 'min' else 'or'} {llvm_type(node.dtype)} {a}, {b}")
         if not node.dtype.is_float:
             return self._mark(self.intrinsic(f"{'s' if node.dtype.is_int else 'u'}{word}", node.dtype, a, b), a, b)
-        if self.any_order and node.dtype.code == "float" and node.dtype.bits in (32, 64):
-            # which LLVM knows to be a reduction; of two zeros any will do, as above
+        wide = node.dtype.bits > 16 or self.any_order  # one by one, halves are better compared as they are
+        if not self.context.family.launches and node.dtype.code == "float" and wide and node.dtype.bits <= 64:
+            # NumPy lets NaN through, as this does: an instruction of its own, or on x86 one for the extreme, and two for a NaN of
+            # one side. LLVM knows it to be the same in any order; of two zeros any will do.
             return self.intrinsic(f"{word}imum", node.dtype, a, b, flags="nsz ")
-        # A comparison and a select are one instruction on every machine. It gives `b` where either
-        # side is NaN; NumPy lets NaN through, so `a` is chosen where it is NaN. A constant is not.
+        # The comparison gives `b` where either side is NaN; `a` is chosen where it is NaN. A constant is not.
         for side, name in ((node.a, a), (node.b, b)):
             number = side.value if isinstance(side, Broadcast) else side
             if isinstance(number, FloatImm) and number.value != number.value:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tvmagic.codegen.emit import FunctionText
+from tvmagic.codegen.short_rows import over_periods
 from tvmagic.codegen.types import llvm_type
 from tvmagic.ir import DataType, For, ForKind, Var
 
@@ -25,6 +26,9 @@ def emit_parallel(emitter: FunctionEmitter, stmt: For) -> None:
     uses; what they are is known once the body is written. A parallel loop inside another is serial.
     """
     context = emitter.context
+    periods = over_periods(stmt)
+    if periods is not None and emitter.short_rows(periods.with_(kind=ForKind.SERIAL)) is not None:
+        stmt = periods
     # internal, so any name will do that LLVM's text takes without quotes
     name = context.new_name(re.sub("[^A-Za-z0-9_]|^(?=[0-9])", "_", context.function_name) + ".parallel")
     head = (

@@ -53,7 +53,7 @@ from tvmagic.ir.query import linear_terms, nodes_of
 from tvmagic.tir.transform.loops.lanes import same_lanes
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
 
-__all__ = ["NEIGHBOURS", "short_rows_as_vectors"]
+__all__ = ["NEIGHBOURS", "over_periods", "short_rows_as_vectors"]
 
 NEIGHBOURS = range(2, 5)  # elements that an iteration writes
 _COUNTERS = (DataType("int32"), DataType("int64"))  # types of loops that may also count what several iterations write
@@ -106,6 +106,25 @@ def short_rows_as_vectors(loop: For, machine: Machine, apart: Callable[[Var, Var
     if lanes < _FEWEST_LANES:
         return None
     return _in_vectors(loop, rows, grouped, lanes)
+
+
+def over_periods(loop: For) -> For | None:
+    """A loop whose only store has indices that are divided by a small number, as a loop over as many iterations at a time, which
+    may begin and end anywhere; None if it is of another kind.
+
+        for i in T.parallel(4096):                 for i in T.parallel(2048):
+            Y[i] = A[i // 2]                           for step in range(2):
+                                                           Y[i * 2 + step] = A[(i * 2 + step) // 2]
+    """
+    stores = _stores_in(loop.body, {}) if loop.loop_var.dtype in _COUNTERS else None
+    period = _period(stores, loop.loop_var) if stores is not None and len(stores) == 1 else 1
+    if period == 1 or not all(isinstance(n, IntImm) and n.value % period == 0 for n in (loop.min, loop.extent)):
+        return None
+    var, step = Var(loop.loop_var.name, loop.loop_var.dtype), Var("step", loop.loop_var.dtype)
+    body = substitute(loop.body, {loop.loop_var: var * period + step})
+    steps = For(step, IntImm(step.dtype, 0), IntImm(step.dtype, period), ForKind.SERIAL, body)
+    first, count = floordiv(loop.min, period), floordiv(loop.extent, period)
+    return loop.with_(loop_var=var, min=first, extent=count, body=steps)
 
 
 # ---------------------------------------------------------------------------- what an iteration stores

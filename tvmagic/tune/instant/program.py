@@ -54,6 +54,7 @@ __all__ = [
 
 
 SYMBOLIC = 512  # the size that a symbolic one is taken to have
+_SHORT = 3  # results that are too few for a vector
 
 
 class Decisions:
@@ -202,14 +203,14 @@ class BlockInfo:
     @cached_property
     def along(self) -> Axis | None:
         """The reduced axis along which what a block reads is contiguous; None if there is none, or more is read one after another
-        along the axis of the results."""
+        along the axis of the results, if that is long enough for vectors."""
         most = max((len(a.variables) for a in self.loads), default=0)
         widest = [a for a in self.loads if len(a.variables) == most]
         found = [x for x in reversed(self.axes) if x.reduced and any(a.step(x.var) == 1 for a in widest)]
         if not found:
             return None
         best = next((x for x in found if x.extent != 1), found[0])
-        own = [x for x in self.spatial if x.extent != 1 and self.store.step(x.var) == 1]
+        own = [x for x in self.spatial if (x.extent is None or x.extent > _SHORT) and self.store.step(x.var) == 1]
         return best if all(self._scattered(best) <= self._scattered(x) for x in own) else None
 
     def _scattered(self, axis: Axis) -> tuple[int, int]:
