@@ -205,6 +205,7 @@ REFUSED = {
         "X: float32[3, 4]\nI: int32[3]\nY[i, j] = X[I[i], j] + X[i, j]",
         "in which another expression reads it at indices",
     ),
+    "steps": ("X: float32[3, 4]\nY[i, k] = cumsum(X[i, k], over=k)", "`Y_terms_cumsum` is made by `scan`"),
     "another function": (
         "X: int32[9]\nY[i] = popcount(X[i])",
         "calls `tir.popcount`, which a HintGraph has no node for",

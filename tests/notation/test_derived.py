@@ -53,6 +53,15 @@ CASES = [
      lambda x: np.where((x > 0) & (np.arange(10) > np.arange(6)[:, None]), x, 1).prod(1)),
     ("Y[i] = any(X[i, k] > 1 for k in range(10))", lambda x: (x > 1).any(1)),
     ("Y[i] = 1 if all(X[i, k] > -1, over=k) else 0", lambda x: (x > -1).all(1)),
+    # ends that move are conditions on all values of the index
+    ("Y[i, j] = sum(X[i, k] * X[k, j] for k in range(i + 1))", lambda x: np.tril(x[:, :6]) @ x),
+    ("Y[i] = sum(X[i, k] * X[l, k] for l in range(i, 6) if l != 4 for k in range(l + 1, 10))",
+     lambda x: np.array([sum(x[i, l + 1:] @ x[l, l + 1:] for l in range(i, 6) if l != 4) for i in range(6)])),
+    ("i: range(6)\nk: range(-3, 10)\nY[i] = prod(X[i, k] for k in range(i))",
+     lambda x: np.array([x[i, :i].prod() for i in range(6)])),
+    ("Y[i] = any(X[i, k] > 1 for k in range(i, 9) if k != 5)",
+     lambda x: np.array([(np.delete(x[i, :9], 5)[i - (i > 5):] > 1).any() for i in range(6)])),
+    ("Y[i] = all(X[i, k] > 0 for k in range(i))", lambda x: np.array([(x[i, :i] > 0).all() for i in range(6)])),
     ("for i in range(X.shape[0]):\n  Y[i] = sum(X[i, k] for k in range(X.shape[-1])) / len(X)", lambda x: x.sum(1) / 6),
     ("Y[i] = X[i, 0]\nY[i] += 1\nY[i] -= X[i, 1]\nY[i] /= 3\nY[i] += X[i, k]\nY[i] *= 0.5",
      lambda x: ((x[:, 0] + 1 - x[:, 1]) / 3 + x.sum(1)) / 2),
@@ -71,6 +80,31 @@ def test_the_value_is_that_of_numpy(line: str, numpy: Any) -> None:
         np.testing.assert_allclose(op(values), numpy(values), rtol=2e-5, atol=1e-6)
         np.testing.assert_allclose(op.reference(values), numpy(values), rtol=2e-5, atol=1e-6)
         assert op.check().ok
+
+
+def test_the_ends_of_a_range_may_be_data() -> None:
+    """A product of a sparse matrix, in rows that begin where the first input says, and a vector."""
+    cell = "s: int32[p]\nc: int32[z]\nv: float32[z]\nx: float32[m]\nfor i in range(p - 1): y[i] = "
+    op = operator("f", cell + "sum(v[j] * x[c[j]] for j in range(s[i], s[i + 1]))")
+    starts, columns = np.array([0, 2, 2, 5], "int32"), np.array([1, 3, 0, 2, 3], "int32")
+    values, x = RNG.normal(size=5).astype("float32"), RNG.normal(size=4).astype("float32")
+    expected = [values[a:b] @ x[columns[a:b]] for a, b in zip(starts, starts[1:])]
+    np.testing.assert_allclose(op(starts, columns, values, x), expected, rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(op.reference(starts, columns, values, x), expected, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "value, hint",
+    [
+        ("max(X[i, k] for k in range(i))", "`max(X[i, k] if k < i else -1e30, over=k)`"),
+        ("mean(X[i, k] for k in range(i))", "`sum(X[i, k] if k < i else 0.0, over=k) / sum(1.0 if k < i else 0.0, over=k)`"),
+        ("sum(X[i, 9 - k] for k in range(i))", "write `k: range(...)` above"),
+    ],
+)  # fmt: skip
+def test_moving_ends_that_are_not_read_say_what_to_write(value: str, hint: str) -> None:
+    with pytest.raises(TVMagicError) as refused:
+        operator("f", f"X: float32[6, 10]\ni: range(6)\nY[i] = {value}")
+    assert hint in str(refused.value.hint)
 
 
 def shifted(x: Any, of_row: Any) -> Any:

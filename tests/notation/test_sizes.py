@@ -47,6 +47,17 @@ def test_wrong_sizes_are_told_with_their_place(text: str, message: str) -> None:
     assert message in caught.value.message and caught.value.span is not None
 
 
+def test_a_size_that_is_one_less_than_a_dimension_has_a_hint_that_works() -> None:
+    """As the rows of a matrix whose starts are one more."""
+    text = "s: int32[n + 1]\nv: float32[z]\ny[i] = sum(v[j] if s[i] <= j and j < s[i + 1] else 0.0, over=j)"
+    with pytest.raises(NotationError) as caught:
+        operator("f", text)
+    assert caught.value.hint == "declare `s: int32[m]`, and write `m - 1` in place of `n`"
+    op = operator("f", text.replace("n + 1", "m"))
+    starts, values = np.array([0, 2, 2, 5], "int32"), np.arange(5, dtype="float32")
+    np.testing.assert_array_equal(op(starts, values), [1, 0, 9])
+
+
 def test_ranges_may_begin_below_zero() -> None:
     op = operator("f", "X: float32[16]\nr: range(-1, 2)\ni: range(1, 15)\nY[()] += X[i + r]")
     (x,) = op.random_inputs()

@@ -186,3 +186,29 @@ def test_a_name_keeps_what_was_read_before_a_store(dtype: str) -> None:
         built(a, b)
         np.testing.assert_array_equal(b, np.arange(8))
     np.testing.assert_array_equal(Operator("bubbles", [A], [B]).reference(a), np.arange(8))
+
+
+@te.hybrid.script
+def running(a, unused):
+    """Two outputs that are read while they are computed."""
+    total = output_tensor((4,), "float32")
+    largest = output_tensor((4,), "float32")
+    for i in range(4):
+        total[i] = a[i, 0]
+        largest[i] = a[i, 0]
+        for j in range(1, 7):
+            total[i] = total[i] + a[i, j]
+            largest[i] = max(largest[i], a[i, j])
+    return total, largest
+
+
+def test_outputs_may_be_read_and_inputs_left_alone() -> None:
+    A, U = te.placeholder((4, 7), name="A"), te.placeholder((3,), name="U")
+    outputs = running(A, U)
+    a, u = rng.normal(size=(4, 7)).astype("float32"), np.zeros(3, "float32")
+    for built in (build([A, U], outputs), tvmagic.build(te.create_prim_func([A, U, *outputs]))):
+        total, largest = np.zeros(4, "float32"), np.zeros(4, "float32")
+        built(a, u, total, largest)
+        np.testing.assert_allclose(total, a.sum(1), rtol=1e-5)
+        np.testing.assert_array_equal(largest, a.max(1))
+    np.testing.assert_allclose(Operator("running", [A, U], outputs).reference(a, u)[1], a.max(1))

@@ -141,7 +141,8 @@ class _Builder:
         self.graph, self.outputs = AscGraph(name), outputs
         roots = [t.op for t in (*(inputs or ()), *outputs)]
         self.order = post_dfs_order(roots, create_read_graph(roots))
-        found = [op.output(0) for op in self.order if isinstance(op, te.PlaceholderOp)]
+        states = {state for op in self.order if isinstance(op, te.ScanOp) for state in op.state_placeholder}
+        found = [t for t in (op.output(0) for op in self.order if isinstance(op, te.PlaceholderOp)) if t not in states]
         self.inputs = found if inputs is None else list(inputs)
         missing = next((t for t in found if all(t is not i for i in self.inputs)), None)
         if missing is not None:

@@ -82,6 +82,17 @@ def _join_wholes(a: Dimension, b: Dimension) -> bool:
     return True
 
 
+def _check_kinds(order: Sequence[te.Operation]) -> None:
+    """Refuse operations without an expression for each element: the steps of a scan, before their parts, and statements."""
+    for op in order:
+        if isinstance(op, (te.PlaceholderOp, te.ComputeOp)):
+            continue
+        hint = "take `te.compute` with one node's meaning"
+        if isinstance(op, te.ScanOp):
+            hint = "its elements follow from earlier ones: compute it elsewhere, and give it as an input"
+        raise refuse(op, op.name, f"is made by `{op.kind}`, which a HintGraph has no node for", hint)
+
+
 class Dimensions:
     """The dimensions of operations, joined by the accesses of their bodies.
 
@@ -93,6 +104,7 @@ class Dimensions:
     """
 
     def __init__(self, order: Sequence[te.Operation]) -> None:
+        _check_kinds(order)
         self._of: dict[te.Operation, list[Dimension | None]] = {}
         self._reduced: dict[te.Operation, list[Dimension]] = {}
         self.variables: dict[Var, Dimension | None] = {}
@@ -109,13 +121,6 @@ class Dimensions:
                 self._of[op] = [self._new(op, f"{op.name}.{i}", s, (op, i) in gathered) for i, s in enumerate(op.shape)]
             elif isinstance(op, te.ComputeOp):
                 self._compute(op)
-            else:
-                raise refuse(
-                    op,
-                    op.name,
-                    f"is made by `{op.kind}`, which a HintGraph has no node for",
-                    "take `te.compute` with one node's meaning",
-                )
         for op, dims in self._reduced.items():
             part = next((d for d in dims if d.is_part), None)
             if part is not None:

@@ -2,6 +2,7 @@
 
     max(X[2 * i + r] for r in range(2))    is  max(X[2 * i + r], over=r), with the range of `r`
     sum(X[k] for k in range(9) if k > i)   is  sum(X[k] if k > i else 0, over=k)
+    sum(X[k] for k in range(i + 1))        is  sum(X[k] if k < i + 1 else 0, over=k), over all that `X[k]` has
     any(X[k] > 0 for k in range(9))        is  max(bool(X[k] > 0), over=k); `all` is the minimum
     X.shape[1], len(X)                     are the sizes of the tensor `X`
 
@@ -11,15 +12,18 @@ What is none of these stays as it is.
 from __future__ import annotations
 
 import ast
+import copy
 from typing import Any, NoReturn
 
 from tvmagic.ir import IntImm, Var
 from tvmagic.notation.derived import DERIVED
-from tvmagic.notation.expressions import REDUCTIONS, fail_at
+from tvmagic.notation.expressions import REDUCTIONS, fail_at, index_items
 from tvmagic.notation.scope import Scope
 
 __all__ = ["in_the_notation"]
 
+_Loops = ast.GeneratorExp | ast.ListComp
+_EVERYWHERE = "<all>"  # in place of a range whose ends are conditions
 _OF_BOOLS = {"any": "max", "all": "min"}
 _FAR = {
     "max": "-1e30",
@@ -71,17 +75,13 @@ class _Spellings(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         match node:
             case ast.Call(func=ast.Name(id=("any" | "all") as name), args=[whole]) if self._is_reduction(node):
-                loops = whole if isinstance(whole, (ast.GeneratorExp, ast.ListComp)) else None
-                inner = whole if loops is None else loops.elt
-                element = ast.copy_location(ast.Call(ast.Name("bool", ast.Load()), [inner], []), inner)
-                argument = (
-                    element if loops is None else ast.copy_location(type(loops)(element, loops.generators), loops)
-                )
+                argument = self._bools(whole, name == "all")
                 function = ast.copy_location(ast.Name(_OF_BOOLS[name], ast.Load()), node.func)
                 return self.visit(ast.copy_location(ast.Call(function, [argument], node.keywords), node))
             case ast.Call(func=ast.Name(id=name), args=[ast.GeneratorExp() | ast.ListComp() as loops], keywords=[]):
                 if name in REDUCTIONS or name in DERIVED:
-                    over: list[ast.expr] = [self._index(loop) for loop in loops.generators]
+                    loops = self._with_fixed_ends(loops)
+                    over: list[ast.expr] = [self._index(loop, loops) for loop in loops.generators]
                     items = over[0] if len(over) == 1 else ast.copy_location(ast.Tuple(over, ast.Load()), over[0])
                     keyword = ast.copy_location(ast.keyword("over", items), over[0])
                     element = self._where(name, loops, over)
@@ -99,6 +99,19 @@ class _Spellings(ast.NodeTransformer):
         """Whether a call is a reduction of a module, such as `np.sum(X[i, k], over=k)`."""
         known = name in REDUCTIONS or name in DERIVED
         return known and bool(call.args) and module not in self.scope.tensors and self._is_reduction(call)
+
+    def _bools(self, whole: ast.expr, start: bool) -> ast.expr:
+        """What `any` and `all` run over, as bools; those that a condition leaves out are `start`, which changes nothing."""
+        loops = self._with_fixed_ends(whole) if isinstance(whole, (ast.GeneratorExp, ast.ListComp)) else None
+        inner = whole if loops is None else loops.elt
+        element: ast.expr = ast.copy_location(ast.Call(ast.Name("bool", ast.Load()), [inner], []), inner)
+        if loops is None:
+            return element
+        for condition in (c for loop in reversed(loops.generators) for c in reversed(loop.ifs)):
+            other = ast.copy_location(ast.Constant(start), inner)
+            element = ast.copy_location(ast.IfExp(condition, element, other), inner)
+        bare = [ast.comprehension(loop.target, loop.iter, [], loop.is_async) for loop in loops.generators]
+        return ast.copy_location(type(loops)(element, bare), loops)
 
     @staticmethod
     def _is_reduction(call: ast.Call) -> bool:
@@ -128,23 +141,80 @@ class _Spellings(ast.NodeTransformer):
             return ast.copy_location(ast.Name(size.name, ast.Load()), node)
         return ast.copy_location(ast.Constant(int(size)), node) if isinstance(size, IntImm) else node
 
-    def _where(self, reduction: str, loops: ast.GeneratorExp | ast.ListComp, over: list[ast.expr]) -> ast.expr:
+    def _where(self, reduction: str, loops: _Loops, over: list[ast.expr]) -> ast.expr:
         """The element of a generator if its conditions hold, else what changes nothing."""
         conditions = [condition for loop in loops.generators for condition in loop.ifs]
         if not conditions:
             return loops.elt
         if reduction not in _STARTS:
-            names = ", ".join(ast.unparse(n) for n in over)
-            fail_at(
-                self.source, conditions[0], f"`{reduction}` over an index has no condition after its `for`",
-                f"write it at the value, as in `{reduction}({ast.unparse(loops.elt)} if {ast.unparse(conditions[0])} else {_FAR.get(reduction, 0)}, "
-                f"over={names if len(over) == 1 else f'({names})'})`",
-            )  # fmt: skip
+            self._refuse_condition(reduction, loops.elt, conditions[0], over)
         test = conditions[0] if len(conditions) == 1 else ast.copy_location(ast.BoolOp(ast.And(), conditions), loops)
         start = ast.copy_location(ast.Constant(_STARTS[reduction]), loops.elt)
         return ast.copy_location(ast.IfExp(test, loops.elt, start), loops.elt)
 
-    def _index(self, loop: ast.comprehension) -> ast.Name:
+    def _refuse_condition(self, reduction: str, element: ast.expr, test: ast.expr, over: list[ast.expr]) -> NoReturn:
+        """Say how a function without an element that changes nothing is written under a condition."""
+        names = ", ".join(ast.unparse(n) for n in over)
+        along, taken = f"over={names if len(over) == 1 else f'({names})'}", ast.unparse(test)
+        written = f"{reduction}({ast.unparse(element)} if {taken} else {_FAR.get(reduction, 0)}, {along})"
+        if reduction == "mean":  # of those that the condition takes
+            total, count = (f"sum({text} if {taken} else 0.0, {along})" for text in (ast.unparse(element), "1.0"))
+            written = f"{total} / {count}"
+        said = f"`{reduction}` over an index has no condition after its `for`"
+        fail_at(self.source, test, said, f"write it at the value, as in `{written}`")
+
+    def _with_fixed_ends(self, loops: _Loops) -> _Loops:
+        """The loops with what is not a size in the ends of a range, such as another index, as a condition after their `for`."""
+        inside = {*self.axes, *(loop.target.id for loop in loops.generators if isinstance(loop.target, ast.Name))}
+        made = [self._with_conditions(loop, inside) for loop in loops.generators]
+        return loops if made == loops.generators else ast.copy_location(type(loops)(loops.elt, made), loops)
+
+    def _with_conditions(self, loop: ast.comprehension, inside: set[str]) -> ast.comprehension:
+        """`for k in range(a, b)` as a loop over all `k`, of which those from `a` to below `b` are taken, if these move."""
+        match loop:
+            case ast.comprehension(
+                target=ast.Name() as name, iter=ast.Call(func=ast.Name(id="range"), args=[*ends], keywords=[])
+            ) if len(ends) in (1, 2) and any(self._moves(end, inside) for end in ends):
+                begin, end = ends if len(ends) == 2 else (ast.copy_location(ast.Constant(0), loop.iter), ends[0])
+                index = ast.copy_location(ast.Name(name.id, ast.Load()), name)
+                within = ast.Compare(begin, [ast.LtE(), ast.Lt()], [index, end])
+                if len(ends) == 1 and name.id not in self.scope.ranges:  # which may begin below 0
+                    within = ast.Compare(index, [ast.Lt()], [end])
+                within = ast.copy_location(within, loop.iter)
+                everywhere = ast.copy_location(ast.Name(_EVERYWHERE, ast.Load()), loop.iter)
+                return ast.comprehension(name, everywhere, [within, *loop.ifs], loop.is_async)
+        return loop
+
+    def _moves(self, end: ast.expr, inside: set[str]) -> bool:
+        """Whether the end of a range depends on an index or on what a tensor holds."""
+        return any(
+            isinstance(node, ast.Name) and (node.id in inside or node.id in self.scope.tensors)
+            for node in ast.walk(self.visit(copy.deepcopy(end)))
+        )
+
+    def _everywhere(self, loop: ast.comprehension, loops: _Loops) -> tuple[Any, Any]:
+        """The range of an index that has moving ends: that of a line above, or the dimension that it indexes by itself."""
+        assert isinstance(loop.target, ast.Name)
+        name = loop.target.id
+        found = self.scope.ranges.get(name) or self._indexed(name, loops.elt)
+        if found is None:
+            fail_at(
+                self.source, loop.iter, f"nothing says how far `{name}` runs at most, as the ends of its range move",
+                f"write `{name}: range(...)` above, with all values that it may have",
+            )  # fmt: skip
+        return found
+
+    def _indexed(self, name: str, element: ast.expr) -> tuple[Any, Any] | None:
+        """The range of the first dimension that an index indexes by itself."""
+        for access in ast.walk(element):
+            if isinstance(access, ast.Subscript) and isinstance(access.value, ast.Name):
+                tensor = self.scope.tensors.get(access.value.id)
+                for item, size in zip(index_items(access), tensor.shape if tensor is not None else ()):
+                    if isinstance(item, ast.Name) and item.id == name:
+                        return 0, size.value if isinstance(size, IntImm) else size
+        return None
+
+    def _index(self, loop: ast.comprehension, loops: _Loops) -> ast.Name:
         """The index name of `for NAME in range(...)`; its range is noted."""
         if not isinstance(loop.target, ast.Name):
             fail_at(
@@ -154,20 +224,15 @@ class _Spellings(ast.NodeTransformer):
                 "write a `for` for each index",
             )
         name = loop.target.id
-        if not (
+        moving = isinstance(loop.iter, ast.Name) and loop.iter.id == _EVERYWHERE
+        if not moving and not (
             isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Name) and loop.iter.func.id == "range"
         ):
             fail_at(
                 self.source, loop.iter, f"an index runs over `range(...)`, not over `{ast.unparse(loop.iter)}`",
                 f"write `for {name} in range(10)`, and index the tensor by `{name}`",
             )  # fmt: skip
-        inside = next((n.id for n in ast.walk(loop.iter) if isinstance(n, ast.Name) and n.id in self.axes), None)
-        if inside is not None:
-            fail_at(
-                self.source, loop.iter, f"the range of `{name}` depends on `{inside}`, and an index has one range",
-                f"let `{name}` run over all, and say which elements count: `sum(... if {name} < {inside} else 0, over={name})`",
-            )  # fmt: skip
-        range_ = self.scope.sizes.range(self.visit(loop.iter))
+        range_ = self._everywhere(loop, loops) if moving else self.scope.sizes.range(self.visit(loop.iter))
         if name in self.axes:
             fail_at(
                 self.source,

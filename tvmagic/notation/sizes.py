@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimExpr, Var
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import linear_terms, variables_in
 from tvmagic.ir.values import number_text
 from tvmagic.notation.expressions import NotationError, fail_at
 from tvmagic.notation.source import Source
@@ -106,7 +106,7 @@ class Sizes:
             self.symbols[name], self._places[name] = te.size_var(name), node
         return self.symbols[name]
 
-    def check(self, name: str, inputs: Iterable[Any], outputs: Iterable[Any]) -> None:
+    def check(self, name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Every size that the operator `name` needs is a dimension of an input, from which a call takes it."""
         given = {id(size) for tensor in inputs for size in tensor.shape}
         needed = {id(var) for var in _variables(outputs)}
@@ -115,8 +115,21 @@ class Sizes:
                 fail_at(
                     self.source, self._places[symbol],
                     f"no input of `{name}` has a dimension that is `{symbol}` alone, so that a call would tell it",
-                    f"give `{symbol}` a number, or declare an input with such a dimension",
+                    self._as_whole_dimension(var, inputs)
+                    or f"give `{symbol}` a number, or declare an input with such a dimension",
                 )  # fmt: skip
+
+    def _as_whole_dimension(self, symbol: Var, inputs: Iterable[Any]) -> str | None:
+        """The hint for an input that has the size `symbol + c`: a name for all of that dimension."""
+        whole = next((letter for letter in "mpqrstuvw" if letter not in self.symbols), "size")
+        for tensor in inputs:
+            for place, size in enumerate(tensor.shape):
+                terms, more = linear_terms(size) if isinstance(size, PrimExpr) else ([], 0)
+                if len(terms) == 1 and terms[0][0] is symbol and terms[0][1] == 1:
+                    sizes = ", ".join(whole if n == place else str(s) for n, s in enumerate(tensor.shape))
+                    rest = f"{whole} {'-' if more > 0 else '+'} {abs(more)}"
+                    return f"declare `{tensor.name}: {tensor.dtype}[{sizes}]`, and write `{rest}` in place of `{symbol.name}`"
+        return None
 
 
 def _variables(outputs: Iterable[Any]) -> Iterator[Var]:

@@ -41,7 +41,7 @@ from tvmagic.script.parser.builtins import BUILTINS
 from tvmagic.script.parser.live import LiveSource
 from tvmagic.script.parser.parser import Parser
 from tvmagic.script.parser.source import reported
-from tvmagic.te.operation import extern_primfunc
+from tvmagic.te.operation import extern_of_function
 from tvmagic.te.tensor import Tensor
 
 __all__ = ["HYBRID_GLOBALS", "HybridFunction", "script"]
@@ -85,7 +85,9 @@ class HybridFunction:
         with builder:
             reader = _Reader(live.source, [_NAMES, *live.outer, BUILTINS], builder, node)
             func, inputs = reader.read(args)
-        return extern_primfunc(inputs, func, name=node.name)
+        buffers = [func.buffer_map[param] for param in func.params]
+        sources, targets = buffers[: len(inputs)], buffers[len(inputs) :]
+        return extern_of_function(inputs, func, sources, targets, name=node.name)
 
 
 def _flat(args: Any) -> list[Any]:

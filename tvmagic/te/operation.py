@@ -272,6 +272,13 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
     if len(sources) != len(input_tensors):
         names = ", ".join(f"`{b.name}`" for b in sources) or "none"
         raise TVMagicError(f"the function reads the buffers {names}; {len(input_tensors)} tensors are given for them")
+    return extern_of_function(input_tensors, primfunc, sources, targets, **kwargs)
+
+
+def extern_of_function(
+    input_tensors: Sequence[Tensor], function: PrimFunc, sources: list[Buffer], targets: list[Buffer], **kwargs: Any
+) -> Any:
+    """Tensors that a function computes in `targets`, which it may read, too; `sources` are its buffers of the inputs."""
     values = {
         old: new
         for tensor, buffer in zip(input_tensors, sources)
@@ -281,7 +288,7 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
     shapes = [[substitute(s, values) for s in b.shape] for b in targets]
 
     def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-        return substitute(primfunc.body, values)
+        return substitute(function.body, values)
 
     dtypes = [b.dtype for b in targets]
     return extern(shapes, input_tensors, body, in_buffers=sources, out_buffers=targets, dtype=dtypes, **kwargs)
