@@ -26,6 +26,7 @@ OPEN = re.compile(
     r"\S+ against [^;\n]*; which of them is faster is open[^\n]*\n?|(?:GFLOP/s|GB/s): [^\n]*\n?|GFLOP/s|GB/s"
 )
 NUMBER = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?(?: ?(?:s|ms|us|ns)\b)?")
+SCALAR = re.compile(r"np\.float\d+\(([^()]*)\)")  # which NumPy 1 shows without its type
 
 
 def shown(notebook: Any) -> dict[str, list[str]]:
@@ -40,7 +41,8 @@ def shown(notebook: Any) -> dict[str, list[str]]:
             continue
         texts = [o.text if o.output_type == "stream" else words(o.get("data", {})) for o in cell.outputs]
         common = OPEN.sub("", re.split(r"\n *\d+\. codegen\.", "\n".join(texts))[0])
-        lines = re.sub(r"[ -]+", " ", NUMBER.sub("#", common)).splitlines()
+        common = NUMBER.sub("#", SCALAR.sub(r"\1", common))
+        lines = re.sub(r"[ -]+", " ", common).splitlines()
         result[f"{number}: {cell.source}"] = [
             line for line in lines if line.strip()
         ]  # a sentence that is open leaves one

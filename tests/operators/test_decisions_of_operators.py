@@ -898,15 +898,9 @@ def test_where_a_syntax_error_is(place: Any, span: tuple[int, ...], monkeypatch:
     assert refused(lambda: parse(source)).span == Span("cell", *span)
 
 
-def test_what_python_does_not_read_is_refused_at_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a null byte, by some versions of Python."""
-
-    def fail(self: Source) -> None:
-        raise ValueError("source code string cannot contain null bytes")
-
-    monkeypatch.setattr(Source, "parse", fail)
-    error = refused(lambda: parse(Source("cell", "a\nb\0")))
-    assert error.span == Span("cell", 1, 1) and error.message.startswith("the cell cannot be read: source code string")
+def test_a_null_byte_is_refused_in_its_line() -> None:
+    error = refused(lambda: parse(Source("cell", "a\nb\0\nc\0")))
+    assert error.span == Span("cell", 2, 1) and "null bytes" in error.message
 
 
 def test_without_llvm_the_steps_of_code_are_those_of_opencl(monkeypatch: pytest.MonkeyPatch) -> None:

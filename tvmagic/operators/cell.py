@@ -92,6 +92,10 @@ def _run_notation(statement: ast.stmt, source: Source, notation: Notation) -> No
 
 def parse(source: Source) -> ast.Module:
     """The cell's syntax tree; a syntax error becomes one of ours, with its place."""
+    if "\0" in source.text:  # which some versions of Python refuse without a place
+        line = source.text[: source.text.index("\0")].count("\n") + 1
+        message = "the cell is not valid Python syntax: it cannot contain null bytes"
+        raise TVMagicError(message, span=Span(source.name, line, 1), hint=syntax_meant("\0"))
     try:
         tree = source.parse()
         _check_nesting(tree, source)
@@ -100,16 +104,11 @@ def parse(source: Source) -> ast.Module:
         raise TVMagicError("the cell is nested too deeply to be read", span=Span(source.name, 1, 1)) from None
     except UnicodeError as error:
         raise TVMagicError(f"the cell is not Unicode text: {error}", span=Span(source.name, 1, 1)) from None
-    except ValueError as error:  # a null byte
-        raise TVMagicError(f"the cell cannot be read: {error}", span=Span(source.name, 1, 1)) from None
     except SyntaxError as error:
         line, column = error.lineno or 1, error.offset or 1
         span = Span(source.name, line, column, error.end_lineno or line, error.end_offset or column + 1)
         text = source.lines[line - 1] if line <= len(source.lines) else ""
         message = f"the cell is not valid Python syntax: {error.msg}"
-        if "null bytes" in error.msg:
-            line = next(n for n, part in enumerate(source.text.split("\n"), 1) if "\0" in part)
-            span, text = Span(source.name, line, 1), "\0"
         hint = "begin the line without blanks" if error.msg == "unexpected indent" else syntax_meant(text)
         raise TVMagicError(message, span=span, hint=hint) from None
 
