@@ -39,6 +39,7 @@ def vectors(extent: int | str, stores: int = 1, kind: str = "serial") -> str:
     [
         (vectors(7), False, []), (vectors(8), False, ['unroll.count", i32 4']), (vectors(12), False, ['unroll.count", i32 4']), (vectors(10), False, []), (vectors(128), False, ['unroll.count", i32 4']), (vectors(132), False, []), (vectors(129), False, []),
         (vectors(8, 8), False, ['unroll.count", i32 4']), (vectors(8, 9), False, []), (vectors("n"), False, []), (vectors(8), True, []), (vectors(8, kind="parallel"), False, []),
+        ("for i in range(8):\n    B[i * 2:i * 2 + 2] = A[i * 2:i * 2 + 2]", False, ['unroll.count", i32 4']), ("for i in range(8):\n    B[i * 2] = A[i * 2 + 1]", False, []),
         ("for i in range(8):\n    B[0:8] = A[0:8]\n    for j in range(n):\n        B[j] = A[i]", False, []),
     ],
 )  # fmt: skip

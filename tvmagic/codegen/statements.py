@@ -49,7 +49,7 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.functor import handles
-from tvmagic.ir.query import is_call
+from tvmagic.ir.query import contains, is_call, nodes_of
 from tvmagic.ir.values import scope_of
 
 __all__ = ["FAILED", "STOPPED", "FunctionEmitter"]
@@ -97,16 +97,9 @@ def _stores_elements(body: Stmt) -> bool:
 
 def _vector_stores(stmt: Stmt) -> int:
     """How many vectors a body without loops stores; 0 for others."""
-    found, loops = [0], [0]
-
-    def look(node: object) -> None:
-        if isinstance(node, BufferStore) and node.value.dtype.lanes > 1:
-            found[0] += 1
-        elif isinstance(node, For):
-            loops[0] += 1
-
-    post_order_visit(stmt, look)
-    return 0 if loops[0] else found[0]
+    if contains(stmt, For):
+        return 0
+    return sum(store.value.dtype.lanes > 1 for store in nodes_of(stmt, BufferStore))
 
 
 def _on_bytes(stmt: BufferStore) -> PrimExpr:
