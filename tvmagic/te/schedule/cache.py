@@ -146,7 +146,7 @@ class _Relayout:
     def reader_indices(self) -> list[PrimExpr]:
         """The values of the loops from those of the old axes."""
         values: dict[IterVar, PrimExpr] = {iv: iv.var for iv in self.op.axis}
-        pass_down_index(self.stage, self.ranges, values, True)
+        pass_down_index(self.stage, self.ranges, values)
         return [values[iv] for iv in self.stage.leaf_iter_vars if iv not in self.reduced]
 
 
