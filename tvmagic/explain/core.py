@@ -19,6 +19,7 @@ __all__ = ["Core", "shuffled"]
 
 WIDTH = 5  # operations begun in a cycle, of all kinds
 DIVISION, INDEX_DIVISION = 8, 6  # operations that a division, a division of indices counts as
+QUOTIENT = 6  # cycles of a division of two integers
 FORWARD = 5  # cycles from a store to a load of the same place
 AROUND = 2 * (FORWARD + 1)  # cycles of a sum that goes to the stack and back twice, as code copies all sums around
 MASKED = 20  # cycles from a store of some lanes to a load of the same place, which waits until all is in the cache
@@ -117,10 +118,12 @@ class Core:
         for made in self.nests:
             made.conversions = self._conversions(made)
             made.work = sum(self._work(s) for s in made.nest.statements) + made.conversions
-        work = sum(made.work / made.lanes for made in self.nests)
+        work = sum(made.work / made.lanes for made in self.nests) + sum(
+            self._quotients(s) for _, s in self.statements()
+        )
         loads, shuffles = self._memory([(made, a) for made, s in self.statements() for a in s.loads])
         stores, more = self._memory([(made, s.target) for made, s in self.statements()])
-        shuffles += more
+        shuffles += more + sum(self._between(s) for _, s in self.statements())
         sums, turns = self._sums(), self._turns()
         whole = machine.storing(machine.vector_bits // 8)
         loads, stores = loads + sums / turns, stores + whole * sums / turns + self._masked_stores()
@@ -161,6 +164,14 @@ class Core:
         divisions, calls = o.divisions - inside * o.fixed_divisions, o.calls - inside * o.fixed_calls
         count = o.fused + max(o.simple, 0) + DIVISION * divisions + CALL * calls + o.conversions
         return count * self.runs(s) * parts(s.lanes, s.target.bits, self.machine)
+
+    def _quotients(self, s: Statement) -> float:
+        """Operations that divisions of integers take more in a statement, as the lanes of vectors are divided one after the other."""
+        return s.operations.quotients * QUOTIENT * self.machine.fma_per_cycle * self.runs(s) * s.lanes
+
+    def _between(self, s: Statement) -> float:
+        """Shuffles that put vectors of a statement together from lanes of others."""
+        return s.operations.shuffles * self.runs(s) * parts(s.lanes, s.target.bits, self.machine)
 
     def _conversions(self, made: NestModel) -> float:
         """Conversions of an iteration: each value that is loaded is converted once, however often it is used."""

@@ -68,7 +68,7 @@ def _names(first: Version, second: Version) -> list[str]:
 
 def _numbers(version: Version, name: str, machine: Machine, size: int) -> _Numbers:
     func = next(iter(version.lower().functions.values()))
-    nests, top, _ = nests_of(func, size)
+    nests, top, _ = nests_of(func, size, machine)
     program = model(func, machine, size)
     found = _Numbers(name, program, {level: {} for level in LEVELS})
     traffic = Traffic(nests, top, machine)

@@ -182,7 +182,9 @@ class _Explainer:
         self.guess = (
             model(self.func, self.machine, size) if self.facts.vectorized or begun else self.model
         )  # as of what is tried
-        self.traffic = Traffic([n.nest for n in self.model.nests], nests_of(self.func, size).top, self.machine)
+        self.traffic = Traffic(
+            [n.nest for n in self.model.nests], nests_of(self.func, size, self.machine).top, self.machine
+        )
         self.views = views_of(version, size)
         self.trials = Trials(version, self.machine, size, TRIALS, seconds)
 
@@ -422,19 +424,12 @@ class _Explainer:
         moved = {**inside, **nest.bytes}
         spills = self.facts.spills(self._nest_lines(nest))
         view = case.view(nest)
-        how = (
-            "explicit vectors"
-            if all(s.lanes > 1 for s in statements)
-            else "vectors by LLVM"
-            if nest.vectorized
-            else "no"
-        )
         return LoopRow(
             case.name(nest), nest.rolled.name, tuple(loop.name for loop in nest.nest.loops),
             self.lines.line_of(statements[0].node), self.model.share(nest), nest.flops, {k: moved[k] for k in LEVELS},
             nest.limit, self._roof_share(nest), nest.cycles, nest.port,
             {k: round(v, 3) for k, v in nest.ports.items()}, nest.registers, self.machine.vector_registers,
-            spills if spills is not None else nest.spills, how,
+            spills if spills is not None else nest.spills, _vectors(nest),
             case.waste.get(plain_name(view.name), 1.0) if view is not None else 1.0,
             nest.flops / max(1, moved["memory"], footprint(nest.nest.accesses, 0, self.machine.line)),
             nest.width,
@@ -478,6 +473,15 @@ def _launches(func: PrimFunc) -> bool:
     found: list[AttrStmt] = []
     post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, AttrStmt) else None)
     return any(n.attr_key == "thread_extent" for n in found)
+
+
+def _vectors(nest: NestModel) -> str:
+    """Who made vectors of a nest: the schedule, LLVM, or tvmagic if the nest writes a few neighbours in each iteration."""
+    if nest.nest.in_rows:
+        return "vectors by tvmagic"
+    if all(s.lanes > 1 for s in nest.nest.statements):
+        return "explicit vectors"
+    return "vectors by LLVM" if nest.vectorized else "no"
 
 
 def _level(name: str) -> str:

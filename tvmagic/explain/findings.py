@@ -196,6 +196,8 @@ def _picked_by_llvm(case: Case, nest: NestModel) -> Iterable[Suspect]:
 @rule
 def _narrow_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     """Vectors that a schedule asked for, of which a register holds two or more."""
+    if nest.nest.in_rows:
+        return  # the schedule did not choose them
     access = min((s.target for s in nest.nest.statements), key=lambda a: a.lanes * a.bits)
     lanes = max(1, case.machine.vector_bits // max(8, access.bits))
     registers = parts(access.lanes, access.bits, case.machine)

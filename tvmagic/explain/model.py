@@ -92,7 +92,7 @@ def model(
     `vectorized`: loops of which LLVM said whether it made vectors of them; of the others it is guessed. `begun`: for innermost loops with
     sums that begin there, whether code shows that they go through memory.
     """
-    nests, top, bare = nests_of(func, sizes)
+    nests, top, bare = nests_of(func, sizes, machine)
     traffic = Traffic(nests, top, machine)
     found: dict[Nest, NestModel] = {}
     bodies = bodies_of(nests, machine, vectorized or {})

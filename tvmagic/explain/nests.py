@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tvmagic.codegen.statements import ANY_ORDER
+from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.explain.addresses import LANE, Address, Key, Linear
+from tvmagic.explain.rows import Rows
 from tvmagic.ir import (
     EQ,
     Add,
@@ -33,6 +35,8 @@ from tvmagic.ir import (
     Div,
     Evaluate,
     FloatImm,
+    FloorDiv,
+    FloorMod,
     For,
     ForKind,
     IfThenElse,
@@ -43,6 +47,7 @@ from tvmagic.ir import (
     LogicalOp,
     Max,
     Min,
+    Mod,
     Mul,
     Not,
     PrimExpr,
@@ -57,7 +62,7 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
-from tvmagic.ir.query import callee, is_zero, variables_in
+from tvmagic.ir.query import callee, is_zero, nodes_of, variables_in
 
 __all__ = ["LANE", "Access", "Address", "Key", "Linear", "Loop", "Nest", "Nests", "Operations", "Statement", "nests_of"]
 
@@ -71,11 +76,14 @@ class Loop:
     node: For
     parent: Loop | None
     subtree: list[Access] = field(default_factory=list)  # all accesses inside
+    rows: For | None = (
+        None  # the loop that code has these vectors in the place of, if its iterations write a few neighbours
+    )
 
     @property
     def name(self) -> str:
         """The name of its variable."""
-        return self.var.name
+        return self.var.name if self.rows is None else self.rows.loop_var.name
 
     @property
     def parallel(self) -> bool:
@@ -118,8 +126,9 @@ class Access:
 class Operations:
     """What a statement computes once, in operations on its values: multiply-adds, others, divisions, calls, conversions.
 
-    Of the calls and divisions `fixed_calls` and `fixed_divisions` are the same in all iterations of the innermost loop: code has
-    them before it.
+    `shuffles` put lanes of two vectors together. Of the calls and divisions `fixed_calls` and `fixed_divisions` are the same in all
+    iterations of the innermost loop: code has them before it. `quotients` are divisions of integers by what is not constant, for which
+    no vectors have an operation: one lane after the other. They count as divisions, too.
     """
 
     fused: int = 0
@@ -127,6 +136,8 @@ class Operations:
     divisions: int = 0
     calls: int = 0
     conversions: int = 0
+    shuffles: int = 0
+    quotients: int = 0
     index: int = 0  # divisions and remainders on loops' variables, in conditions
     fixed_calls: int = 0
     fixed_divisions: int = 0
@@ -141,7 +152,8 @@ class Statement:
     """A store with what it loads; `lanes` of its vector, `guards` around it that change with the loops inside.
 
     `any_order`: sums of floats may be added in any order, as `pragma_any_order` says. `begun`: the variables of the condition
-    below which the loops that add to a sum store what it begins with; empty if it is stored before them.
+    below which the loops that add to a sum store what it begins with; empty if it is stored before them. `below`: those of the guards
+    that the store is below, and not a value alone.
     """
 
     node: BufferStore
@@ -154,6 +166,7 @@ class Statement:
     floating: bool
     any_order: bool = False
     begun: frozenset[Var] = frozenset()
+    below: tuple[PrimExpr, ...] = ()
 
     @property
     def extreme(self) -> bool:
@@ -201,6 +214,11 @@ class Nest:
         return [a for s in self.statements for a in (*s.loads, s.target)]
 
     @property
+    def in_rows(self) -> bool:
+        """Whether its vectors are those that code has for a loop that writes a few neighbours in each iteration."""
+        return self.inner.rows is not None
+
+    @property
     def iterations(self) -> int:
         """How often the body runs."""
         return math.prod(loop.extent for loop in self.loops)
@@ -236,7 +254,9 @@ class _Values(Visitor):
 
     @handles(BinaryOp, CmpOp, LogicalOp, Not, Select)
     def simple(self, node: PrimExpr) -> None:
-        if isinstance(node, Div):
+        if isinstance(node, _QUOTIENTS) and not node.dtype.is_float:
+            self._quotient(node)
+        elif isinstance(node, Div):
             self.found.divisions += 1
             self.found.fixed_divisions += self._fixed(node)
         elif isinstance(node, (Max, Min)) and node.dtype.is_float and not (_is_number(node.a) or _is_number(node.b)):
@@ -244,6 +264,20 @@ class _Values(Visitor):
         else:
             self.found.simple += 1
         self.visit_children(node)
+
+    def _quotient(self, node: Any) -> None:
+        """A division or a remainder of integers: shifts, or a product of twice the width by what a constant makes of it."""
+        by = node.b.value if isinstance(node.b, Broadcast) else node.b
+        if not isinstance(by, IntImm):
+            self.found.quotients += 1
+            self.found.divisions += 1
+        elif by.value > 0 and not by.value & (by.value - 1):
+            self.found.simple += 1
+        elif node.dtype.bits > 32:  # of which vectors have no such product
+            self.found.quotients += 1
+            self.found.divisions += 1
+        else:
+            self.found.simple += _BY_A_CONSTANT
 
     @handles(Cast)
     def cast(self, node: Cast) -> None:
@@ -290,11 +324,22 @@ class _Values(Visitor):
         self.visit(condition)
         self.found.simple = simple
 
+    @handles(Shuffle)
+    def shuffle(self, node: Shuffle) -> None:
+        """Lanes of some vectors, each of which is computed once in an iteration, however many vectors are made of its lanes."""
+        self.found.shuffles += max(1, len(node.vectors) - 1)
+        for vector in node.vectors:
+            if vector not in self.walk.picked:
+                self.walk.picked.add(vector)
+                self.visit(vector)
+
     @handles(Var, IntImm)
     def leaf(self, node: PrimExpr) -> None:
         pass
 
 
+_QUOTIENTS = (Div, Mod, FloorDiv, FloorMod)
+_BY_A_CONSTANT = 8  # operations that a division of integers by a constant becomes
 _FREE = {"likely", "reinterpret", "assume", "fma"}
 
 
@@ -312,8 +357,9 @@ def _reads(value: Any) -> bool:
 class _Walk(Visitor):
     """Goes through the statements of a function and keeps its nests."""
 
-    def __init__(self, sizes: int) -> None:
-        self.sizes = sizes
+    def __init__(self, sizes: int, rows: Rows | None) -> None:
+        self.sizes, self.rows = sizes, rows
+        self.picked: set[PrimExpr] = set()  # vectors of which lanes were taken
         self.loops: list[Loop] = []
         self.values: dict[Var, Any] = {}
         self.extents: dict[Var, int] = {LANE: 1}
@@ -381,8 +427,18 @@ class _Walk(Visitor):
 
     @handles(For)
     def loop(self, node: For) -> None:
+        made = self.rows(node) if self.rows is not None and not self.any_order else None
+        if made is None:
+            self.iterations(node, None)
+            return
+        self.iterations(made.vectors, node)
+        if isinstance(made.rest.extent, IntImm) and made.rest.extent.value:
+            self.loop(made.rest)
+
+    def iterations(self, node: For, rows: For | None) -> None:
+        """A loop, with the loop in whose place it is if it is the vectors of one that writes a few neighbours."""
         extent = node.extent.value if isinstance(node.extent, IntImm) else self.number(node.extent)
-        loop = Loop(node.loop_var, max(extent, 0), node, self.loops[-1] if self.loops else None)
+        loop = Loop(node.loop_var, max(extent, 0), node, self.loops[-1] if self.loops else None, rows=rows)
         if not self.loops:
             self.top.append(loop)
         self.loops.append(loop)
@@ -456,11 +512,20 @@ class _Walk(Visitor):
             return
         guards = [*self.guards, *values.guards]
         made = Statement(
-            node, target, values.loads, values.found, node.value.dtype.lanes, tuple(self.loops), guards,
-            node.value.dtype.is_float, self.any_order, self._begun_inside(target.data),
+            self._written(node), target, values.loads, values.found, node.value.dtype.lanes, tuple(self.loops), guards,
+            node.value.dtype.is_float, self.any_order, self._begun_inside(target.data), tuple(self.guards),
         )  # fmt: skip
         inner = self.loops[-1].node
         self.nests.setdefault(inner, Nest(tuple(self.loops), [])).statements.append(made)
+
+    def _written(self, store: BufferStore) -> BufferStore:
+        """The store of the program that one is made from."""
+        rows = self.loops[-1].rows
+        return (
+            store
+            if rows is None
+            else next(s for s in nodes_of(rows, BufferStore) if s.buffer.data is store.buffer.data)
+        )
 
     def _begun_inside(self, data: Var) -> frozenset[Var]:
         """The variables of the condition below which the loops around store what a sum in some memory begins with."""
@@ -475,10 +540,6 @@ class _Walk(Visitor):
     def through(self, node: Any) -> None:
         self.visit_children(node)
 
-    @handles(Shuffle)
-    def shuffle(self, node: Shuffle) -> None:
-        pass
-
 
 class Nests(NamedTuple):
     """The nests of a program in its order, its outermost loops, and how many elements it stores outside loops."""
@@ -488,9 +549,12 @@ class Nests(NamedTuple):
     bare: int
 
 
-def nests_of(func: PrimFunc, sizes: int = 256) -> Nests:
-    """The nests of a lowered function; symbolic sizes become `sizes`."""
-    walk = _Walk(sizes)
+def nests_of(func: PrimFunc, sizes: int = 256, machine: Machine | None = None) -> Nests:
+    """The nests of a lowered function; symbolic sizes become `sizes`.
+
+    With a `machine`, loops that write a few neighbours in each iteration are the vectors that its code has.
+    """
+    walk = _Walk(sizes, Rows(func, machine) if machine is not None else None)
     walk.bind(func)
     walk.visit(func.body)
     return Nests(list(walk.nests.values()), walk.top, walk.bare)

@@ -11,8 +11,8 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.model import ProgramModel
 from tvmagic.explain.nests import Nest, Statement, nests_of
-from tvmagic.ir import EQ, BufferLoad, PrimExpr, Var
-from tvmagic.ir.query import variables_in
+from tvmagic.ir import EQ, BufferLoad, FloorDiv, FloorMod, PrimExpr, Var
+from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.operators import Version
 from tvmagic.te.exact.waste_report import waste_report
 from tvmagic.tir.blocks.conditions import conjuncts
@@ -100,15 +100,17 @@ def _elements(nests: Iterable[Nest], lines: Mapping[int, Sequence[str]]) -> dict
     for _, s, name in statements:
         memory.setdefault(name, set()).add(s.target.data)
     for nest, s, name in statements:
-        copied = isinstance(s.node.value, BufferLoad) and s.loads[0].data in memory[name]
+        copied = isinstance(s.node.value, BufferLoad) and s.node.value.buffer.data in memory[name]
         if not copied and (not s.accumulates or s.begun):
-            once = _fixed(s.guards) | set(s.begun)
+            once = _fixed(s.below) | set(s.begun)
             times = math.prod(loop.extent for loop in nest.loops if loop.var not in once)
             found[name] = found.get(name, 0) + times * s.lanes
     return found
 
 
 def _fixed(guards: Iterable[PrimExpr]) -> set[Var]:
-    """The variables of which conditions let one value through, as those of what a sum begins with do; not of conditions on data."""
-    equal = [part for guard in guards for part in conjuncts(guard) if isinstance(part, EQ) and not loads_memory(part)]
+    """The variables of which conditions let one value through, as those of what a sum begins with do; not of conditions on data, or
+    on remainders."""
+    parts = [part for guard in guards for part in conjuncts(guard) if isinstance(part, EQ)]
+    equal = [part for part in parts if not loads_memory(part) and not nodes_of(part, FloorDiv, FloorMod)]
     return {var for part in equal for var in variables_in(part)}
