@@ -116,7 +116,9 @@ class ErrorRunner(ErrorEvaluator, StatementRunner):
     @handles(BufferLoad)
     def buffer_load(self, node: BufferLoad) -> Value:
         array, indices = self._place(node)
-        found = np.asarray(array[indices])
+        found = np.asarray(
+            array[indices].copy()
+        )  # one element of several fields alone is a view, which later stores change
         if found.dtype.names is None:  # an array of constants
             return found.astype(np.float64) if node.dtype.is_float else found
         return loaded(found, node.buffer.dtype)
