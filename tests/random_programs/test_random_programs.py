@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 import small_language as sl
+from declared_regions import outside_of_regions
 from guarded_arrays import Guarded, difference
 from outcomes import Argument, Wrong, check_call
 from soak import KINDS, load_case, run_seeds
 from tir_schedules import CALLS
 
+from tvmagic.script import from_source
 from tvmagic.tir.schedule.instruction import InstructionKind
 
 SHORT = {
@@ -97,6 +99,7 @@ SEEDS: dict[str, dict[int, str]] = {
         5005721: "padding of a part that loop_partition left",
         5015509: "the least of all integers of 64 bits, compared with itself",
         5018019: "what a block writes by the address of an element, after another is inlined into it",
+        4800014: "pieces of a loop that declare one of three rows",
     },
     "cell": {
         23: "a library call of LLVM for float16",
@@ -294,3 +297,17 @@ for seed in map(int, sys.argv[2 : sys.argv.index("--here")]):
         3: "died: SIGSEGV", 5: "result: not equal", 6: "died: exit code 4", 7: "hang:"
     }  # fmt: skip
     assert counts["right"] == 6
+
+
+@pytest.mark.parametrize("rows, outside", [("0:3", None), ("0:2", "C reads B[2, 0], not declared")])
+def test_what_a_block_touches_is_held_against_what_it_declares(rows: str, outside: str | None) -> None:
+    func = from_source(f"""
+def f(B: T.Buffer((3, 4)), C: T.Buffer((4,))):
+    for i in range(4):
+        with T.block("C"):
+            v = T.axis.spatial(4, i)
+            T.reads(B[{rows}, v])
+            T.writes(C[v])
+            C[v] = B[0, v] + B[2, v]
+""")
+    assert outside_of_regions(func) == outside

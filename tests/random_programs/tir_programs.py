@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 import small_language as sl
 from computations import Computation, RandomProgram
+from declared_regions import outside_of_regions
 from outcomes import TARGETS, Argument, Source, Wrong, check_call, guarded_call
 from random_layouts import Layout
 from random_values import Axis, Size
@@ -368,6 +369,14 @@ class Case:
             self.calls = scheduled.accepted
         if self.seed % 8 == 0:
             self.check_replay()
+        self.check_regions()
+
+    def check_regions(self) -> None:
+        """Blocks touch nothing outside the regions that they declare."""
+        for func in self.source.names["sch"].mod.functions.values():
+            outside = outside_of_regions(func)
+            if outside is not None:
+                raise Wrong("regions", outside)
 
     def check_replay(self) -> None:
         """The trace makes the same function again, and so does its JSON without what nobody uses."""

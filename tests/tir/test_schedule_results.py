@@ -739,3 +739,27 @@ def test_pieces_of_a_sum_begin_at_its_first_value() -> None:
     got = np.full((4, 6), 77, "float32")
     tvmagic.build(sch.mod["main"])(5, got)
     assert (got == 10).all()
+
+
+NEIGHBOURS = """
+def f(A: T.Buffer((14, 8)), C: T.Buffer((12, 8))):
+    B = T.alloc_buffer((14, 8))
+    for i, j in T.grid(14, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i, j in T.grid(12, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + B[vi + 2, vj]
+"""
+
+
+def test_pieces_of_a_loop_declare_all_that_a_range_has_over_their_domains() -> None:
+    sch = schedule(NEIGHBOURS)
+    sch.loop_partition(sch.fuse(*loops(sch, "C")), [3, None])
+    pieces = [sch.get_block(f"C_i_j_fused{n}") for n in range(2)]
+    assert [str(sch.get(piece).reads) for piece in pieces] == ["(B[0:3, 0:3],)", "(B[0:14, 0:8],)"]
+    for piece in pieces:
+        sch.read_at(sch.get_loops(piece)[0], piece, 0, "global")
+    check_result(NEIGHBOURS, sch)

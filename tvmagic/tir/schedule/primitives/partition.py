@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
@@ -26,6 +26,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.functor import BufferRemapper
+from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import detected_regions
@@ -97,10 +98,18 @@ class _Renewer(BufferRemapper):
         return node.replace(iter_values=values, predicate=predicate, block=renamed)
 
     def narrowed_region(self, region: BufferRegion) -> BufferRegion:
-        """The box of the domains, if the region is a point of block variables."""
-        sides = [self.narrowed.get(r.min) if isinstance(r.min, Var) else None for r in region.region]
+        """The box over the domains, if the region begins at block variables."""
+        sides = [_over(self.narrowed, r) for r in region.region]
         found = [side for side in sides if side is not None]
         return region.replace(region=tuple(found)) if len(found) == len(sides) else region
+
+
+def _over(domains: Mapping[Var, Range], part: Range) -> Range | None:
+    """All that a range which begins at a variable has over the domain of this; None for another range."""
+    domain = domains.get(part.min) if isinstance(part.min, Var) else None
+    if domain is None or is_one(part.extent):
+        return domain
+    return Range.from_min_extent(domain.min, Analyzer().simplify(domain.extent + part.extent - 1))
 
 
 def _part(values: Range, whole: Range, analyzer: Analyzer) -> Range:
@@ -121,12 +130,12 @@ def _as_points(block: Block, regions: Sequence[BufferRegion], side: int) -> tupl
 
     An outer partition has narrowed it to that box. `side` is 0 for what the block reads, 1 for what it writes.
     """
-    domains = {v.var: v.dom for v in block.iter_vars}
+    domains = {v.var: v.dom for v in block.iter_vars if v.dom is not None}
     found = {r.buffer: r for r in detected_regions(block)[side]}
 
     def point_of(region: BufferRegion) -> BufferRegion:
         point = found.get(region.buffer, region)
-        boxes = [domains.get(r.min) if isinstance(r.min, Var) else None for r in point.region]
+        boxes = [_over(domains, r) for r in point.region]
         same = all(box is not None and structural_equal(box, r) for box, r in zip(boxes, region.region))
         return point if same else region
 
