@@ -1,7 +1,7 @@
-"""Whether blocks declare what they touch, found by running through a function's indices with plain numbers.
+"""Whether blocks touch only what they are taken to touch, found by running through a function's indices with plain numbers.
 
-A block may leave out a buffer (hidden accesses, cached indices, pieces of a partitioned loop declare nothing); of one that it
-declares, no element that it touches may be outside. What depends on data is not looked at.
+As in TVM, some blocks declare less than they touch (hidden accesses, cached indices, pieces of a partitioned loop), so that what
+counts is what dependences and copies go by: `effective_regions`. What depends on data is not looked at.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from tvmagic.ir import (
     Var,
 )  # fmt: skip
 from tvmagic.ir.query import is_call
+from tvmagic.tir.blocks.regions import effective_regions
 
 __all__ = ["outside_of_regions"]
 
@@ -65,7 +66,7 @@ class _Unknown(Exception):
 
 
 def outside_of_regions(func: PrimFunc) -> str | None:
-    """The first access to an element that a block around it does not declare, in words; None if there is none."""
+    """The first access to an element that a block around it is not taken to touch, in words; None if there is none."""
     walk = _Walk()
     try:
         walk.statement(func.body, {})
@@ -163,7 +164,8 @@ class _Walk:
             values[axis.var] = _value(value, values)
             assert axis.dom is not None
             first &= axis.iter_type != axis.CommReduce or values[axis.var] == _value(axis.dom.min, values)
-        self.around.append((block, _boxes(block.reads, values), _boxes(block.writes, values)))
+        reads, writes = effective_regions(block)
+        self.around.append((block, _boxes(reads, values), _boxes(writes, values)))
         if block.init is not None and first:
             self.statement(block.init, values)
         self.statement(block.body, values)
@@ -203,4 +205,4 @@ class _Walk:
         for block, reads, writes in self.around:
             declared = [box for other, box in (writes if write else reads + writes) if other is buffer]
             if declared and not any(b is None or all(i in side for i, side in zip(element, b)) for b in declared):
-                self.found = f"{block.name_hint} {'writes' if write else 'reads'} {buffer.name}{element}, not declared"
+                self.found = f"{block.name_hint} {'writes' if write else 'reads'} {buffer.name}{element}, which is not among its regions"

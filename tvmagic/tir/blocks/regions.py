@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
@@ -14,17 +15,20 @@ from tvmagic.ir import (
     BufferStore,
     Call,
     IntImm,
+    Mutator,
+    PrimExpr,
     Range,
     Stmt,
     Var,
     Visitor,
     handles,
 )
-from tvmagic.ir.query import is_call, nodes_of
+from tvmagic.ir.query import is_call, is_one, nodes_of
 
 __all__ = [
     "detected_regions",
     "effective_regions",
+    "points_of_boxes",
     "replace_buffer_in_regions",
     "used_buffers",
     "used_by_pointer",
@@ -160,14 +164,60 @@ def _missing(buffers: set[Buffer], known: Sequence[BufferRegion]) -> list[Buffer
     return [whole_region(b) for b in sorted(buffers, key=lambda b: b.name) if b not in named]
 
 
+def points_of_boxes(block: Block, side: int) -> tuple[BufferRegion, ...]:
+    """What a block declares, with boxes of its variables' domains as the points of the variables again.
+
+    A piece of a partitioned loop has such boxes. `side` is 0 for what the block reads, 1 for what it writes.
+    """
+    declared = (block.reads, block.writes)[side]
+    domains = {v.var: v.dom for v in block.iter_vars}
+    if not any(r.region and all(part in domains.values() for part in r.region) for r in declared):
+        return declared
+    found = {r.buffer: r for r in detected_regions(block)[side]}
+
+    def point_of(region: BufferRegion) -> BufferRegion:
+        point = found.get(region.buffer, region)
+        boxes = [domains.get(part.min) if isinstance(part.min, Var) else None for part in point.region]
+        return point if all(map(operator.eq, boxes, region.region)) else region
+
+    return tuple([point_of(region) for region in declared])
+
+
+def _with_ranges(block: Block, side: int) -> tuple[BufferRegion, ...]:
+    """What a block declares; of a piece of a partitioned loop, which declares one element of a range only, all of the range."""
+    declared, points = (block.reads, block.writes)[side], points_of_boxes(block, side)
+    if points is declared:
+        return declared
+    return tuple([old if all(is_one(r.extent) for r in new.region) else new for old, new in zip(declared, points)])
+
+
 _effective: WeakKeyDictionary[Block, tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]] = WeakKeyDictionary()
+
+
+class _Effective(Mutator):
+    """Blocks with their effective regions as the declared ones."""
+
+    @handles(PrimExpr)
+    def leaf(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(Block)
+    def block(self, node: Block) -> Block:
+        reads, writes = effective_regions(node)
+        return node.with_(reads=reads, writes=writes)
+
+
+def _with_effective_inside(block: Block) -> Block:
+    """A block of which those that are next inside declare all that they do."""
+    inside = _Effective()
+    return block.with_(body=inside.visit(block.body), init=None if block.init is None else inside.visit(block.init))
 
 
 def effective_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
     """What a block reads and writes: as it declares, and what its body touches besides.
 
     Some primitives declare less than the body does (hidden accesses, cached indices, pieces of a
-    partitioned loop); dependences must not miss it.
+    partitioned loop); dependences and copies must not miss it.
     """
     found = _effective.get(block)
     if found is None:
@@ -177,9 +227,9 @@ def effective_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[Buf
         written = {w.buffer for w in block.writes}
         touched = set(finder.used.values()) - hidden - written - {r.buffer for r in block.reads}
         stored = finder.stored - hidden - written
-        reads, writes = block.reads, block.writes
+        reads, writes = (_with_ranges(block, side) for side in (0, 1))
         if touched or stored:
-            more_reads, more_writes = detected_regions(block)
+            more_reads, more_writes = detected_regions(_with_effective_inside(block))
             reads = (*reads, *[r for r in more_reads if r.buffer in touched])
             writes = (*writes, *[w for w in more_writes if w.buffer in touched | stored])
             # blocks inside that declare less than they do hide it from the detection, too

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
@@ -26,10 +26,9 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.functor import BufferRemapper
-from tvmagic.ir.query import is_one
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
-from tvmagic.tir.blocks.regions import detected_regions
+from tvmagic.tir.blocks.regions import points_of_boxes
 from tvmagic.tir.blocks.scope import DepKind
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import Loop, Loops, Sizes, primitive
@@ -87,8 +86,8 @@ class _Renewer(BufferRemapper):
                     self.visit_var_def(own)
         renamed = block.replace(
             iter_vars=tuple(iters),
-            reads=mutate_all(self.narrowed_region, mutate_all(self.visit, _as_points(block, block.reads, 0))),
-            writes=mutate_all(self.narrowed_region, mutate_all(self.visit, _as_points(block, block.writes, 1))),
+            reads=mutate_all(self.narrowed_region, mutate_all(self.visit, points_of_boxes(block, 0))),
+            writes=mutate_all(self.narrowed_region, mutate_all(self.visit, points_of_boxes(block, 1))),
             alloc_buffers=tuple([self.visit_buffer_def(buffer) for buffer in block.alloc_buffers]),
             match_buffers=mutate_all(self.visit, block.match_buffers),
             name_hint=f"{block.name_hint}_{self.suffix}",
@@ -98,18 +97,10 @@ class _Renewer(BufferRemapper):
         return node.replace(iter_values=values, predicate=predicate, block=renamed)
 
     def narrowed_region(self, region: BufferRegion) -> BufferRegion:
-        """The box over the domains, if the region begins at block variables."""
-        sides = [_over(self.narrowed, r) for r in region.region]
+        """The box of the domains, if the region is a point of block variables."""
+        sides = [self.narrowed.get(r.min) if isinstance(r.min, Var) else None for r in region.region]
         found = [side for side in sides if side is not None]
         return region.replace(region=tuple(found)) if len(found) == len(sides) else region
-
-
-def _over(domains: Mapping[Var, Range], part: Range) -> Range | None:
-    """All that a range which begins at a variable has over the domain of this; None for another range."""
-    domain = domains.get(part.min) if isinstance(part.min, Var) else None
-    if domain is None or is_one(part.extent):
-        return domain
-    return Range.from_min_extent(domain.min, Analyzer().simplify(domain.extent + part.extent - 1))
 
 
 def _part(values: Range, whole: Range, analyzer: Analyzer) -> Range:
@@ -123,23 +114,6 @@ def _part(values: Range, whole: Range, analyzer: Analyzer) -> Range:
         return values
     first, end = whole.min if below else values.min, last if beyond else end
     return whole if analyzer.can_prove(end <= first) else Range.from_min_extent(first, analyzer.simplify(end - first))
-
-
-def _as_points(block: Block, regions: Sequence[BufferRegion], side: int) -> tuple[BufferRegion, ...]:
-    """The regions of a block, if a box of its variables' domains is the point of the variables again.
-
-    An outer partition has narrowed it to that box. `side` is 0 for what the block reads, 1 for what it writes.
-    """
-    domains = {v.var: v.dom for v in block.iter_vars if v.dom is not None}
-    found = {r.buffer: r for r in detected_regions(block)[side]}
-
-    def point_of(region: BufferRegion) -> BufferRegion:
-        point = found.get(region.buffer, region)
-        boxes = [_over(domains, r) for r in point.region]
-        same = all(box is not None and structural_equal(box, r) for box, r in zip(boxes, region.region))
-        return point if same else region
-
-    return mutate_all(point_of, tuple(regions))
 
 
 def _piece_sizes(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
