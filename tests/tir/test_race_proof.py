@@ -381,7 +381,7 @@ def search(
 def test_what_the_search_finds() -> None:
     """The first pair of iterations, the values of all variables in both and the element."""
     found = search(access([p // 2 + 5], [P]))
-    assert found.complete and found.conflict.certain and found.conflict.element == (5,)
+    assert not found.reason and found.conflict.certain and found.conflict.element == (5,)
     assert [values[p] for values in found.conflict.values] == [0, 1]
     found = search(access([p + i + s * 100], [S, P, I], [s >= 3, i < 2, p > 7]), shared=[S])
     assert [[values[v] for v in (s, p, i)] for values in found.conflict.values] == [[3, 8, 1], [3, 9, 0]]
@@ -399,7 +399,7 @@ def test_loops_that_never_run_touch_nothing() -> None:
     for extent in (0, -1, s - 10):
         nothing = domain("e", extent)
         found = search(access([ZERO], [S, P, nothing]), shared=[S])
-        assert found.conflict is None and found.complete
+        assert found.conflict is None and not found.reason
     found = search(access([ZERO], [S, P, domain("e", s - 3)]), shared=[S])
     assert [values[s] for values in found.conflict.values] == [4, 4]
 
@@ -409,9 +409,9 @@ def test_data_makes_a_conflict_uncertain() -> None:
     found = search(access([ZERO], [P], [load > 0]))
     assert found.conflict is not None and not found.conflict.certain
     found = search(access([load], [P]))
-    assert found.conflict is None and not found.complete and "depends on data" in found.reason
+    assert found.conflict is None and "depends on data" in found.reason
     found = search(access([load], [P]), access([p // 2], [P]))
-    assert found.conflict.certain and not found.complete
+    assert found.conflict.certain and found.reason
 
 
 @pytest.mark.parametrize(
@@ -424,7 +424,7 @@ def test_data_makes_a_conflict_uncertain() -> None:
 def test_how_much_is_looked_at(extents: list[int], most: int, seen: list[int]) -> None:
     looked = Search([], [], {})
     assert looked._extents([domain(f"v{k}", e) for k, e in enumerate(extents)], most) == seen
-    assert looked.complete is (seen == [max(e, 0) for e in extents])
+    assert (not looked.reason) is (seen == [max(e, 0) for e in extents])
 
 
 def test_how_long_a_loop_is_that_depends_on_others() -> None:
@@ -433,4 +433,4 @@ def test_how_long_a_loop_is_that_depends_on_others() -> None:
     assert looked._extents(
         [outer, domain("a", outer.var), domain("b", n - outer.var), domain("c", outer.var * n)], 1 << 30
     ) == [4, 6, 7, 60]
-    assert looked.complete
+    assert not looked.reason

@@ -301,8 +301,8 @@ def test_which_data_classes_are_values() -> None:
         for value in vars(importlib.import_module(module.name)).values()
         if isinstance(value, type) and value.__module__ == module.name and dataclasses.is_dataclass(value)
     }
-    parameters = {value.__name__: value.__dataclass_params__ for value in classes}  # type: ignore[attr-defined]
+    parameters = [(value.__name__, value.__dataclass_params__) for value in classes]  # type: ignore[attr-defined]
     frozen = "Access Conflict Direction Domain Form Found Place Race Step _Access _Group _Rules"
-    assert {name for name, p in parameters.items() if p.frozen} == set(frozen.split())
+    assert {name for name, p in parameters if p.frozen} == set(frozen.split())
     objects = "Access Domain Edge Fact FlowBlock Graph Loop Place Region Step Touch _Entry _Fill"
-    assert {name for name, p in parameters.items() if not p.eq} == set(objects.split())
+    assert {name for name, p in parameters if not p.eq} == set(objects.split())

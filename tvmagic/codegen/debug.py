@@ -20,16 +20,16 @@ class Lines:
         from tvmagic.script import script_with_spans
 
         self.text, self.spans = script_with_spans(program)
+        self.replaced: dict[Node, Node] = {}  # what nodes that are not in the text stand for
 
     def line_of(self, node: Any) -> int:
         """The first line that `node` is on, counted from 1; 0 if it is not in the text."""
-        span = self.spans.get(node) if isinstance(node, Node) else None
+        span = self.spans.get(self.replaced.get(node, node)) if isinstance(node, Node) else None
         return 0 if span is None else span.line
 
     def stands_for(self, new: Node, old: Node) -> None:
         """Code of `new` belongs to the line of `old`."""
-        if old in self.spans:
-            self.spans[new] = self.spans[old]
+        self.replaced[new] = self.replaced.get(old, old)
 
 
 class DebugInfo:
