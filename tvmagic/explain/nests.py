@@ -76,9 +76,7 @@ class Loop:
     node: For
     parent: Loop | None
     subtree: list[Access] = field(default_factory=list)  # all accesses inside
-    rows: For | None = (
-        None  # the loop that code has these vectors in the place of, if its iterations write a few neighbours
-    )
+    rows: For | None = None  # if these are vectors in the place of a loop that writes a few neighbours: that loop
 
     @property
     def name(self) -> str:
