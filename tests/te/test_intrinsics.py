@@ -200,6 +200,16 @@ def test_extern_in_a_function() -> None:
     assert "E[q] = A[q] * T.float32(2.0)" in text and 'with T.block("E"):' in text
 
 
+def test_an_extern_between_others_in_a_function_runs() -> None:
+    """Its output is allocated with an offset that nothing defines."""
+    A = te.placeholder((16,), name="A")
+    E = te.extern((16,), [A], loop_body(lambda x: x * 2.0), name="E")
+    D = te.compute((16,), lambda i: E[i] + 1.0, name="D")
+    a, d = np.arange(16, dtype="float32"), np.zeros(16, "float32")
+    tvmagic.build(te.create_prim_func([A, D]))(a, d)
+    assert (d == a * 2 + 1).all()
+
+
 def test_extern_primfunc() -> None:
     X = te.placeholder((16,), name="X")
     Y = te.compute((16,), lambda i: X[i] * 3.0, name="Y")

@@ -29,9 +29,11 @@ from tvmagic.ir import (
     StringImm,
     Var,
     handles,
+    substitute,
 )
 from tvmagic.ir.ops import cast, ceildiv, floordiv, floormod
-from tvmagic.ir.query import is_zero
+from tvmagic.ir.query import is_zero, nodes_of
+from tvmagic.tir.analysis.ssa import undefined_vars
 from tvmagic.tir.transform.declaration import tir_pass
 
 _VIRTUAL_TAGS = frozenset({"vthread", "vthread.x", "vthread.y", "vthread.z"})
@@ -161,4 +163,18 @@ def LowerOpaqueBlock(func: PrimFunc) -> PrimFunc:
     """
     alignments = _Alignments()
     alignments.visit(func.body)
-    return func.with_body(_BlockLower(alignments.found).visit(func.body))
+    return func.with_body(_BlockLower(alignments.found).visit(_without_open_offsets(func)))
+
+
+def _without_open_offsets(func: PrimFunc) -> Stmt:
+    """The body of a function, in which buffers begin where their memory does if they are allocated with an offset that nothing defines.
+
+    The outputs of `te.extern` have such offsets.
+    """
+    allocated = [buffer for block in nodes_of(func.body, Block) for buffer in block.alloc_buffers]
+    offsets = {b.elem_offset for b in allocated if isinstance(b.elem_offset, Var)}
+    if not offsets:
+        return func.body
+    given = [*func.params, *[b.elem_offset for b in func.buffer_map.values() if isinstance(b.elem_offset, Var)]]
+    nothing = {var: IntImm(var.dtype, 0) for var in undefined_vars(func.body, given) if var in offsets}
+    return substitute(func.body, nothing)
