@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tvmagic.arith.block_regions import block_access_regions, block_read_write_regions
-from tvmagic.ir import Block, PrimFunc, post_order_visit
+from tvmagic.ir import Block, BufferStore, IntImm, LetStmt, PrimFunc, SeqStmt, Var, decl_buffer, post_order_visit
 from tvmagic.script import from_source
 
 # a condition on x in 0..7 and y in 0..8, and what TVM finds that `A[x, y]` reads under it
@@ -229,3 +229,12 @@ def main(A: T.Buffer((8,), "int32"), N: T.Buffer((8,), "int32"), C: T.Buffer((8,
     found: list[Block] = []
     post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, Block) and n.name_hint == "C" else None)
     assert reads in [str(region) for region in found[0].reads]
+
+
+def test_a_variable_that_is_let_twice_reads_both_places() -> None:
+    a, b, x = decl_buffer((8,), name="A"), decl_buffer((2,), name="B"), Var("x")
+    lets = [LetStmt(x, IntImm("int32", value), BufferStore(b, a[x], [n])) for n, value in enumerate((1, 5))]
+    reads, writes = block_read_write_regions(
+        Block([], [], [], "b", SeqStmt(lets)), {buffer.data: buffer for buffer in (a, b)}
+    )
+    assert [str(region) for region in (*reads, *writes)] == ["A[1:6]", "B[0:2]"]

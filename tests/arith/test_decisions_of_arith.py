@@ -20,6 +20,7 @@ from tvmagic.arith.corners import ENDS_OF
 from tvmagic.arith.effort import Effort
 from tvmagic.arith.index_map import _SubstituteLegalized
 from tvmagic.arith.int_set import joined, neg_inf, pos_inf
+from tvmagic.arith.iter_map.constraints import expr_size
 from tvmagic.arith.modular_set import ModularSetAnalyzer, _widens
 from tvmagic.arith.rewrite.compile import Rule, parse_rules
 from tvmagic.arith.rewrite.product_sum import compare_product_and_sum
@@ -672,3 +673,32 @@ def test_quotients_of_data_by_what_may_be_zero_are_zero_there_too() -> None:
             values = [BINARY[kind](x, y) if y else 0 for x in range(low, high + 1) for y in divisors]
             found = Analyzer().const_int_bound(kind(clipped(first, low, high), clipped(second, least, most)))
             assert (found.min_value, found.max_value) == (min(values), max(values))
+
+
+def test_the_remainder_of_a_mask_is_known_of_constants_alone() -> None:
+    known = [
+        (mask, Analyzer().modular_set(ops.bitwise_and(X * 8, mask)))
+        for mask in (ir.IntImm("int32", 3), Y * 4 + 3, Y * 4, Y)
+    ]
+    assert [(found.coeff, found.base) for _, found in known] == [(4, 0), (1, 0), (1, 0), (1, 0)]
+
+
+def test_how_many_nodes_an_expression_has() -> None:
+    assert [expr_size(e) for e in (X, X + 1, ops.minimum(X, Y * 2))] == [1, 3, 5]
+
+
+def test_a_call_without_arguments_is_no_condition() -> None:
+    analyzer = CompilingAnalyzer()
+    with analyzer.constraint_scope(ir.Var("b", "bool")):
+        assert str(analyzer.simplify(ir.ops.vscale() + X)) == "T.vscale() + x"
+
+
+@pytest.mark.parametrize(
+    "first, end, kept", [(-200, 6, False), (-128, 1, True), (-129, 1, False), (0, 108, True), (0, 109, False)]
+)
+def test_a_set_is_cast_if_both_of_its_ends_fit(first: int, end: int, kept: bool) -> None:
+    analyzer = CompilingAnalyzer()
+    analyzer.bind(N, ir.Range(first, end))
+    found = eval_set(ir.Cast("int8", X), {X: IntervalSet(N, N + 20)}, analyzer)
+    assert (str(found) == 'IntervalSet[T.Cast("int8", n), T.Cast("int8", n + 20)]') is kept
+    assert kept or found.is_everything()

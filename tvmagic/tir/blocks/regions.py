@@ -144,7 +144,7 @@ def detected_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[Buff
     """
     found = _known.get(block)
     if found is None:
-        reads, writes = block_read_write_regions(block, outside_buffers(block))
+        reads, writes = block_read_write_regions(_with_effective_inside(block), outside_buffers(block))
         addressed = {_addressed(call) for call in nodes_of(block.body, Call)}
         reads, writes = _declared_of(addressed, block.reads, reads), _declared_of(addressed, block.writes, writes)
         found = _known[block] = reads, writes
@@ -229,7 +229,7 @@ def effective_regions(block: Block) -> tuple[tuple[BufferRegion, ...], tuple[Buf
         stored = finder.stored - hidden - written
         reads, writes = (_with_ranges(block, side) for side in (0, 1))
         if touched or stored:
-            more_reads, more_writes = detected_regions(_with_effective_inside(block))
+            more_reads, more_writes = detected_regions(block)
             reads = (*reads, *[r for r in more_reads if r.buffer in touched])
             writes = (*writes, *[w for w in more_writes if w.buffer in touched | stored])
             # blocks inside that declare less than they do hide it from the detection, too
