@@ -202,7 +202,41 @@ RECURRENT = [
         "k: range(2)\nY[j, k, i] = X[i, j] + k if i == 0 or j == 9 else max(Y[j + 1, 1 - k, i - 1], Y[j, k, i - 1])",
         lambda x: by_rows(x),
     ),
+    (
+        "k: range(3)\nY[i, t, k] = X[i, t] + k if i == 0 or t == 0 else sum(Y[i - 1, t, m], over=m) / 3 + Y[i, t - 1, k] / 2",
+        lambda x: summed_rows(x),
+    ),
+    (
+        "s: range(2)\nY[i, t, s] = X[i, t] if t == 0 else 0.5 * Y[i, t - 1, 0] + Y[i, t - 1, 1] * X[i, t] if s == 0 else tanh(Y[i, t, 0])",
+        lambda x: together(x, lambda y, t, x: (c := 0.5 * y[t - 1][0] + y[t - 1][1] * x, np.tanh(c))).transpose(
+            2, 0, 1
+        ),
+    ),
+    (
+        "s: range(2)\nY[t, s, i] = where(t < 1, X[i, t], where(not s > 0, X[i, t], Y[t, 0, i] + sum(Y[t - 1, 1, j], over=j) / 6))",
+        lambda x: together(x, lambda y, t, x: (x, x + y[t - 1][1].sum() / 6)),
+    ),
+    (
+        "s: range(3)\nY[t, s, i] = X[i, t] if t == 0 else Y[t - 1, 2, i] if s == 0 else Y[t, 0, i] + 1 if s != 2 else Y[t, 1, i] / 2 - Y[t - 1, 0, i]",
+        lambda x: together(x, lambda y, t, x: (a := y[t - 1][2], b := a + 1, b / 2 - y[t - 1][0]), 3),
+    ),
 ]
+
+
+def summed_rows(x: np.ndarray) -> np.ndarray:
+    """A table of which each element has the sum of the one above."""
+    y = x[:, :, None] + np.arange(3, dtype="float32")
+    for i, t in np.ndindex(5, 9):
+        y[i + 1, t + 1] = y[i, t + 1].sum() / 3 + y[i + 1, t] / 2
+    return y
+
+
+def together(x: np.ndarray, step: Any, count: int = 2) -> np.ndarray:
+    """Values that follow each other and read each other: by time, which of them it is, and the rows of `x`."""
+    y = [(x[:, 0],) * count]
+    for t in range(1, x.shape[1]):
+        y.append(step(y, t, x[:, t]))
+    return np.array(y)
 
 
 def by_rows(x: np.ndarray) -> np.ndarray:
@@ -252,6 +286,17 @@ def test_a_recurrence_of_a_symbolic_size_may_be_shorter_than_its_beginning() -> 
         ("Y[i, t] = X[i, t] if t < 2 else Y[i, t - 5]", "`Y[i, t - 5]` is read at `t = 2`", "... if t < 5 else"),
         ("Y[i, t] = X[i, t] if t == 9 else Y[i, t + 1]", "before it is computed", "one index is earlier"),
         ("Y[i, t] = X[i, t] if t == 0 else Y[t - 1]", "2 indices on the left and 1 here", None),
+        (
+            "s: range(2)\nY[t, s] = X[0, t] if t == 0 else Y[t, 1] if s == 0 else Y[t, 0]",
+            "before it is computed",
+            "one index is earlier",
+        ),
+        (
+            "t: range(9)\nY[t] = 0.0 if t == 0 else Z[t - 1] + 1\nZ[t] = Y[t]",
+            "`Z` is read before it is computed",
+            "`S[t, s, i] = (...) if s == 0",
+        ),
+        ("Y[i, t] = Z[i, t] + 1\nZ[i, t] = X[i, t]", "`Z` is read before it is computed", "define it in a line above"),
         ("Y[i, t] += Y[i, t - 1] * X[i, t] * X[k, t]", "before it is computed", "a sum inside is `sum(..., over=k)`"),
         ("t: range(2, 9)\nY[i, t] = X[i, t] if t == 2 else Y[i, t - 1]", "begins at 0", None),
     ],

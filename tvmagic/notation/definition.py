@@ -195,12 +195,14 @@ class Definition(IndexRanges):
         return only_if([test if taken else ops.logical_not(test) for test, taken in tests], value)
 
     def _may_leave(self, node: ast.expr) -> bool:
-        """Whether an expression may read outside a tensor; what a recurrence reads of itself is looked at there."""
+        """Whether an expression may read outside a tensor; what a recurrence by steps reads of itself is looked at there."""
         variables = {name: Var(name) for name in self.ranges}
         ranges = {variables[name]: self.ranges[name] for name in self.ranges}
         for access in ast.walk(node):
             if not isinstance(access, ast.Subscript) or not isinstance(access.value, ast.Name):
                 continue
+            if self._own is not None and self._own.in_a_table and access.value.id == self.name:
+                return True
             for item, size in self._dimensions(access):
                 if any(isinstance(part, ast.Call) and over_names(part, self.source) for part in ast.walk(item)):
                     return True

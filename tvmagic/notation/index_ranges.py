@@ -93,7 +93,20 @@ class IndexRanges:
         if node.id in self.scope.assigned and node.id not in tensors:
             if node.id == self.name and indexed and self.reads_itself:
                 return
-            fail_at(self.source, node, f"`{node.id}` is read before it is computed", "define it in a line above")
+            fail_at(self.source, node, f"`{node.id}` is read before it is computed", self._order(node))
+
+    def _order(self, tensor: ast.Name) -> str:
+        """What to do if a tensor is read that is defined below: it may read what is defined here."""
+        for access in ast.walk(self.value):
+            match access:
+                case ast.Subscript(value=ast.Name() as base) if base is tensor:
+                    items = [item for item in index_items(access) if isinstance(item, ast.BinOp)]
+                    if any(isinstance(item.op, ast.Sub) and isinstance(item.left, ast.Name) for item in items):
+                        return (
+                            "define it in a line above; tensors that read each other are one, with an index that says which of them it is: "
+                            "`S[t, s, i] = (...) if s == 0 else (...)`, for `s: range(2)`"
+                        )
+        return "define it in a line above"
 
     def _fail_unknown(self, base: ast.Name) -> NoReturn:
         """An error for the access of something that is not a tensor of the cell."""

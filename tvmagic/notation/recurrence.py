@@ -3,7 +3,9 @@
 One index name of the left side is time: every access of the tensor itself is earlier along it, by a number of steps that is
 written in the index. Such a definition is a `te.scan`, whose first dimension is time. In a table, such as
 `L[i, j] = 0 if i == 0 or j == 0 else max(L[i - 1, j], L[i, j - 1])`, two index names are time together: its elements are computed
-row by row, one after another.
+row by row, one after another. Tensors that read each other are a table, too, with an index that says which one it is:
+
+    S[t, s] = 0 if t == 0 else (0.5 * S[t - 1, 0] + S[t - 1, 1]) if s == 0 else tanh(S[t, 0])
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLE", "earlier_access", "recurrence"]
 
 Bound = Mapping[str, Any]
+_CASES = 16  # values of an index of which it is looked at which are left in a branch
 _BORDER = 128  # elements along each border of a table that are looked at
 _CHECKED = 32  # first steps that are looked at; what later ones read is checked while the operator runs
 EXAMPLE = "`Y[t] = X[t] if t == 0 else 0.5 * Y[t - 1] + X[t]`"
@@ -38,6 +41,7 @@ class _Earlier:
     def __init__(self, steps: _Steps, read: Callable[..., Any]) -> None:
         self.name, self.steps, self.read = steps.made.name, steps, read
         self.shape = tuple(steps.made.ranges[axis][1] for axis in steps.made.axes)
+        self.in_a_table = isinstance(steps, _Table)
 
     def __call__(self, *indices: Any) -> PrimExpr:
         at = dict(zip(self.steps.made.axes, indices))
@@ -68,6 +72,56 @@ class _Taken(ast.NodeTransformer):
             return self.generic_visit(node)
         finally:
             self.ranges = around
+
+
+class _Settled(ast.NodeVisitor):
+    """Puts index names in the place of numbers in accesses of the tensor itself, if a branch leaves one value of the name.
+
+    In the branch `s == 0`, an access with 1 in the place of `s` becomes one with `s + 1`.
+    """
+
+    def __init__(self, made: Definition) -> None:
+        self.made = made
+        extents = {name: made.ranges[name][1] for name in made.axes}
+        self.left = {name: range(n) for name, n in extents.items() if isinstance(n, int) and n <= _CASES}
+
+    def _branch(self, node: ast.expr, test: ast.expr, taken: bool) -> None:
+        """Visit what is evaluated if `test` holds, or if it does not."""
+        around, ranges, numbers = self.left, self.made.ranges, self.made.numbers_of_indices()
+        self.left = {
+            name: [
+                value
+                for value in values
+                if holds(test, self.made.names, numbers, {**ranges, name: (value, 1)}) in (None, taken)
+            ]
+            for name, values in around.items()
+        }
+        self.visit(node)
+        self.left = around
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self._branch(node.body, node.test, True)
+        self._branch(node.orelse, node.test, False)
+        self.visit(node.test)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id in ("where", "select") and len(node.args) == 3:
+            self._branch(node.args[1], node.args[0], True)
+            self._branch(node.args[2], node.args[0], False)
+            self.visit(node.args[0])
+        else:
+            self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        self.generic_visit(node)
+        if _base(node) != self.made.name or not isinstance(node.slice, ast.Tuple):
+            return
+        for place, (name, item) in enumerate(zip(self.made.axes, node.slice.elts)):
+            left = self.left.get(name, ())
+            number = affine_of(item, self.made.names, self.made.numbers_of_indices())
+            if len(left) == 1 and number is not None and not number.factors and isinstance(number.constant, int):
+                moved = ast.BinOp(ast.Name(name, ast.Load()), ast.Add(), ast.Constant(number.constant - left[0]))
+                node.slice.elts[place] = ast.fix_missing_locations(ast.copy_location(moved, item))
 
 
 def _base(access: ast.Subscript) -> str:
@@ -294,6 +348,7 @@ def recurrence(made: Definition) -> Any:
     NotationError: no index is earlier in all of these accesses, or nothing says how the tensor begins.
     """
     own = [access for access, _ in made.accesses if _base(access) == made.name]
+    _Settled(made).visit(made.value)
     found = _earlier(made, own)
     if found is None:
         made.fail(
