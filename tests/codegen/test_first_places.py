@@ -5,8 +5,8 @@ import pytest
 
 import tvmagic
 from tvmagic import tune
-from tvmagic.codegen.first_places import first_places
-from tvmagic.ir import And, Or, Select
+from tvmagic.codegen.first_places import _first_and_count, _Unfit, first_places
+from tvmagic.ir import And, Broadcast, Or, Ramp, Select, Var
 from tvmagic.ir.query import is_call, nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
@@ -172,3 +172,11 @@ def test_places_are_numpys(dtype, target):
         with tvmagic.target.Target(target):
             got = Version(op, tune.auto(op, target) if scheduled else None, "v")(data)
         np.testing.assert_array_equal(got, getattr(np, name)(data, axis=0))
+
+
+def test_the_elements_at_an_index_are_one_or_neighbours() -> None:
+    x = Var("x")
+    assert [_first_and_count(index) for index in (x, Ramp(x, 1, 2), Ramp(x, 1, 8))] == [(x, 1), (x, 2), (x, 8)]
+    for index in (Ramp(x, 2, 2), Broadcast(x, 2)):
+        with pytest.raises(_Unfit):
+            _first_and_count(index)

@@ -47,7 +47,7 @@ from tvmagic.operators.numpy_code import windows
 from tvmagic.operators.numpy_stages import chosen
 from tvmagic.operators.quick_call import _sizes
 from tvmagic.operators.quiet import _waits
-from tvmagic.operators.scheduling import schedule
+from tvmagic.operators.scheduling import _value_text, schedule
 from tvmagic.passes import Record, recording
 from tvmagic.script import from_source
 from tvmagic.te.error_bound import Approximate
@@ -909,3 +909,8 @@ def test_without_llvm_the_steps_of_code_are_those_of_opencl(monkeypatch: pytest.
         monkeypatch.setattr("tvmagic.codegen.has_llvm", lambda has=has: has)
         kinds = [[s.name for s in op.passes(target=target) if s.kind == "codegen"] for target in ("opencl", "llvm")]
         assert kinds == [["codegen.opencl"], ["codegen.llvm", "codegen.assembly"] if has else []]
+
+
+def test_values_in_the_names_of_steps_have_a_few_letters() -> None:
+    values = ("x" * 22, "x" * 23, [1, 2], te.placeholder((4,), name="A"))
+    assert [_value_text(v) for v in values] == [repr("x" * 22), "'" + "x" * 22 + "\u2026", "[1, 2]", "A"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import types
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tvmagic.te.schedule import Schedule
 from tvmagic.te.schedule.attributes import AttachType, IterVarAttr
 from tvmagic.te.schedule.auto_inline import is_broadcast, is_elem_wise, is_injective
 from tvmagic.te.schedule.cache import _earlier_rows
-from tvmagic.te.schedule.infer_bound import _first, _inside_shape, needs_relax
+from tvmagic.te.schedule.infer_bound import _first, _inside_shape, _may_overrun, needs_relax
 from tvmagic.te.schedule.inline import _has_effect
 from tvmagic.te.schedule.relations import Fuse
 from tvmagic.te.schedule.rfactor import _connected
@@ -218,6 +219,26 @@ def test_axes_of_a_scan_that_steps_keep_apart(step: Any, apart: tuple[bool, bool
     update = te.compute((5, 8, 8), lambda t, i, j: step(state, x, t, i, j), name="update")
     scan = te.scan(first, update, state, inputs=[x], name="scan")
     assert tuple(scan_fix_point_analysis(scan.op).values()) == apart
+
+
+@pytest.mark.parametrize(("split", "overrun"), [("", set()), ("update", {"place"}), ("mid", {"place", "time"})])
+def test_what_a_stage_in_a_split_loop_of_a_step_may_read(split: str, overrun: set[str]) -> None:
+    """The first axis of an update is time; those of other stages in a step may be."""
+    x, state = te.placeholder((5, 8), name="X"), te.placeholder((5, 8), name="state")
+    first = te.compute((1, 8), lambda t, i: x[0, i], name="first")
+    deep = te.compute((5, 8), lambda t, i: state[t - 1, i] + x[t, i], name="deep")
+    mid = te.compute((5, 8), lambda t, i: deep[t, i] * 2.0, name="mid")
+    update = te.compute((5, 8), lambda t, i: mid[t, i] + 1.0, name="update")
+    scan = te.scan(first, update, state, inputs=[x], name="scan")
+    s = te.create_schedule(scan.op)
+    loops = {t.op.name: t.op.axis[1] for t in (mid, update)}
+    if split:
+        tensor = {"mid": mid, "update": update}[split]
+        loops[split] = s[tensor].split(loops[split], 3)[1]
+    s[mid].compute_at(s[update], loops["update"])
+    s[deep].compute_at(s[mid], loops["mid"])
+    context: Any = types.SimpleNamespace(stage_of={t.op: s[t] for t in (deep, mid, update)})
+    assert _may_overrun(scan.op, context) == overrun
 
 
 def test_what_is_read_stays_in_the_shape_where_that_is_less() -> None:
