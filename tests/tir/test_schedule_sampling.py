@@ -49,6 +49,12 @@ def f(A: T.Buffer((16, 64), "float32"), C: T.Buffer((16,), "float32")):
                 C[vi] = T.float32(0)
             C[vi] = C[vi] + B[vi, vk]
 """
+BETWEEN_SUM = (
+    INTO_SUM.replace("for u, i, k in T.grid(1, 16, 64)", "for i, k, u, j in T.grid(16, 64, 1, 8)")
+    .replace("C: T.Buffer((16,),", "C: T.Buffer((16, 8),")
+    .replace('vi, vk = T.axis.remap("SR", [i, k])', 'vi, vk, vj = T.axis.remap("SRS", [i, k, j])')
+    .replace("C[vi]", "C[vi, vj]")
+)
 
 
 def test_the_engine() -> None:
@@ -155,7 +161,9 @@ def _location(text: str, seed: int | None = None, decision: int | None = None) -
     return sch, loop, taken
 
 
-@pytest.mark.parametrize(("text", "places"), [(CHAIN, {-2, -1, 0, 1}), (INTO_SUM, {-2, -1, 1})])
+@pytest.mark.parametrize(
+    ("text", "places"), [(CHAIN, {-2, -1, 0, 1}), (INTO_SUM, {-2, -1, 1}), (BETWEEN_SUM, {-2, -1, 0, 1})]
+)
 def test_places_to_compute(text: str, places: set[int]) -> None:
     """Each sampled place is one if compute_at succeeds; unit loops and loops that only reduce are left out."""
     found = set()

@@ -16,6 +16,7 @@ import tvmagic
 from tvmagic import ir, tir
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set import IntSet
+from tvmagic.arith.iter_map import IterMark, IterSplitExpr
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import IntImm, Range, Var, decl_buffer
 from tvmagic.script import from_source
@@ -23,10 +24,12 @@ from tvmagic.target import Target
 from tvmagic.tir import transform
 from tvmagic.tir.analysis.race_search import _ranks
 from tvmagic.tir.analysis.races import find_carried
+from tvmagic.tir.schedule.analysis import _is_all_of_mark
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, Sizes, _output_role, _role
 from tvmagic.tir.schedule.primitives.compute_at import _counts_inside
 from tvmagic.tir.schedule.primitives.layout import _pad_constant
 from tvmagic.tir.transform.auto_copy.padding import _strides
+from tvmagic.tir.transform.calls.bound_arguments import type_fields
 from tvmagic.tir.transform.threads.allreduce_plan import Group, Warps
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
 
@@ -306,3 +309,22 @@ def test_which_data_classes_are_values() -> None:
     assert {name for name, p in parameters if p.frozen} == set(frozen.split())
     objects = "Access Domain Edge Fact FlowBlock Graph Loop Place Region Step Touch _Entry _Fill"
     assert {name for name, p in parameters if not p.eq} == set(objects.split())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fields"),
+    [
+        ("int8", (0, 8, 1)), ("uint16x4", (1, 16, 4)), ("bool", (1, 1, 1)), ("float64", (2, 64, 1)), ("handle", (3, 64, 1)),
+        ("bfloat16x2", (4, 16, 2)), ("e4m3_float8", (6, 8, 1)), ("e5m2_float8", (7, 8, 1)),
+    ],
+)  # fmt: skip
+def test_code_bits_and_lanes_of_types(dtype: str, fields: tuple[int, int, int]) -> None:
+    found = type_fields(ir.DataType(dtype))
+    assert tuple(value.value for _, value in found) == fields and [number for number, _ in found] == [5, 6, 7]
+
+
+def test_an_iterator_is_all_of_its_mark_if_it_is_as_long_and_unscaled() -> None:
+    mark = IterMark(ir.Var("i"), ir.IntImm("int32", 8))
+    numbers = [(1, 8, 1), (1, 4, 1), (2, 8, 1), (1, 8, 3)]
+    splits = [IterSplitExpr(mark, *(ir.IntImm("int32", n) for n in part)) for part in numbers]
+    assert [_is_all_of_mark(split) for split in splits] == [True, False, False, False]

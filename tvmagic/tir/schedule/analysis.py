@@ -22,6 +22,7 @@ from tvmagic.ir import (
     Range,
     Var,
 )
+from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.query import nodes_of
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.primitives.tensorize import description_block
@@ -197,8 +198,7 @@ def get_auto_tensorize_mapping_info(sch: Schedule, block: Any, desc_func: PrimFu
 
 def _is_all_of_mark(split: Any) -> bool:
     """Whether an iterator is its mark, unscaled."""
-    whole = split.extent is split.source.extent or split.extent == split.source.extent
-    return bool(whole) and split.lower_factor == 1 and split.scale == 1
+    return expr_deep_equal(split.extent, split.source.extent) and split.lower_factor == 1 and split.scale == 1
 
 
 def suggest_index_map(

@@ -8,6 +8,6 @@ from tvmagic.tir.transform.declaration import tir_pass
 
 @tir_pass("PrintIR")
 def PrintIR(mod: IRModule, header: str = "", show_metadata: bool = False) -> IRModule:
-    """Print the module, under a line with `header`, and pass it on."""
-    print(f"PrintIR({header}):\n{mod.script()}")
+    """Print the module, under a line with `header`, and pass it on; with `show_metadata` also what has no text of its own."""
+    print(f"PrintIR({header}):\n{mod.script(show_meta=show_metadata)}")
     return mod

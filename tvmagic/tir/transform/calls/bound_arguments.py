@@ -31,13 +31,14 @@ from tvmagic.tir.transform.calls.nest import NOTHING, Nest, asserted, before, de
 DATA, SHAPE, STRIDES, NDIM, TYPE_CODE, TYPE_BITS, TYPE_LANES, BYTE_OFFSET, DEVICE_ID, DEVICE_TYPE = range(1, 11)
 ADDRESS, CONTENT = 0, 12
 
-_TYPE_CODES = {"int": 0, "uint": 1, "bool": 1, "float": 2, "handle": 3, "bfloat": 4, "e4m3_float": 6, "e5m2_float": 7}
+# of DLPack, as TVM has them
+TYPE_CODES = {"int": 0, "uint": 1, "bool": 1, "float": 2, "handle": 3, "bfloat": 4, "e4m3_float": 6, "e5m2_float": 7}
 
 
 def type_fields(dtype: DataType) -> tuple[tuple[int, IntImm], ...]:
     """Code, bits and lanes of a type as a DLTensor holds them, with the number of each field."""
     return (
-        (TYPE_CODE, IntImm("uint8", _TYPE_CODES[dtype.code])),
+        (TYPE_CODE, IntImm("uint8", TYPE_CODES[dtype.code])),
         (TYPE_BITS, IntImm("uint8", 1 if dtype.is_bool else dtype.bits)),
         (TYPE_LANES, IntImm("uint16", dtype.lanes)),
     )

@@ -165,7 +165,7 @@ class _Dependences:
             for data in memory:
                 for p in first.get(data, ()):
                     for q in second.get(data, ()):
-                        moved = substitute(q, later) if distance and q is not None else q
+                        moved = None if q is None else substitute(q, later)
                         if not _apart(p, moved, self.analyzer):
                             return True
         return False
