@@ -131,6 +131,16 @@ def test_print_ir_and_module_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert str(context).startswith("Pass context information: \n\topt_level: 3\n\trequired passes: []\n")
 
 
+def test_print_ir_shows_metadata_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    mod = module('def main(A: T.Buffer((4,), "float32")):\n    A[0] = T.float32(1)')
+    mod = tvmagic.IRModule({"main": mod["main"].with_attr("note", "two\nlines")})
+    for show, said in ((False, "# Metadata omitted"), (True, "metadata = tvm.ir.load_json")):
+        tvmagic.transform.PrintIR("", show)(mod)
+        assert said in capsys.readouterr().out
+    tvmagic.transform.PrintIR()(mod)
+    assert "# Metadata omitted" in capsys.readouterr().out
+
+
 def test_a_pass_of_the_functions_with_a_name() -> None:
     body = module('def main(A: T.Buffer((4,), "int32")):\n    A[0] = A[1] + A[2] - A[2]')["main"]
     mod = IRModule({"one": body, "two": body, "one_more": body})
