@@ -262,3 +262,20 @@ def test_tiles_are_as_the_machine_has_cores(columns: int) -> None:
         assert tiling.choices[0].cost.cores == count
         sizes = tiling.choices[0].sizes
         assert math.ceil(math.ceil(4800 / sizes["z0t_size"]) / sizes["z0Tb_size"]) == count
+
+
+def test_one_tensor_is_joined_to_itself_alone() -> None:
+    graph = AscGraph("one")
+    graph.create_axis("z0", 6)
+    along = graph.create_axis("z1", 9)
+    joined = ops.Concat([ops.Load(ops.Data(graph, "x"))], along)
+    assert [str(n) for n in joined.repeats] == ["6", "9"] and [str(n) for n in joined.strides] == ["9", "1"]
+
+
+@pytest.mark.parametrize(("bytes_passed", "near"), [(2047.0, True), (2048.0, True), (2049.0, False)])
+def test_what_is_passed_on_stays_in_registers_up_to_their_size(bytes_passed: float, near: bool) -> None:
+    machine = SimpleNamespace(local_memory=1 << 20, l1=1 << 15, farther=3.0, farthest=9.0)
+    model: Any = SimpleNamespace(passing=None, touched=None, machine=machine, _unrolled=lambda values: True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tvmagic.ascend.cost._bytes", lambda tensors, values: bytes_passed)
+        assert (CostModel._place(model, {}) == 0.0) is near
