@@ -6,6 +6,7 @@ every target of `TARGETS`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import te_programs
@@ -71,11 +72,19 @@ class Case:
         from outcomes import Unavailable, Wrong
 
         for name in TARGETS:
-            case = (_Te, _Tir)[self.seed % 2](self.seed // 2, self.without)
-            case.target = target_named(name)
             try:
-                case.check()
+                self.on(name).check()
             except Unavailable:
                 continue
             except Wrong as error:
                 raise Wrong(error.kind, f"{name}: {error}") from error
+
+    def on(self, name: str) -> Any:
+        """The program for one target, a case of `te` or of `tir`."""
+        case = (_Te, _Tir)[self.seed % 2](self.seed // 2, self.without)
+        case.target = target_named(name)
+        return case
+
+    def of_one_target(self, outcome: Callable[[Any], str]) -> Any:
+        """The program for the first target on which it fails, by its `outcome`; else for the first of all."""
+        return self.on(next((name for name in TARGETS if outcome(self.on(name))), TARGETS[0]))

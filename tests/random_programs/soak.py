@@ -134,6 +134,7 @@ def _show(kind: str, seed: int, without: str, smaller: bool) -> None:
     case = load_case(kind, seed, without)
     import shrinking
 
+    case = case.of_one_target(shrinking.outcome) if kind == "elsewhere" else case
     failure = shrinking.shrink(case, report=print) if smaller else shrinking.outcome(case)
     try:
         if failure in ("died", "hang"):
