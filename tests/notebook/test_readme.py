@@ -84,7 +84,7 @@ def test_the_table_of_magics_has_a_row_and_the_declared_example_of_each() -> Non
 
 def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
     lines = block("X: float32[n, 256]").splitlines()
-    x, y, m, q, s, h, table, shape, p, c, u, g, e, d, i, a = [re.split(r" {2,}", line)[0] for line in lines]
+    x, y, m, q, s, h, table, both, shape, p, c, u, g, e, d, i, a = [re.split(r" {2,}", line)[0] for line in lines]
     vector = "A: float32[33]"
     cells = {
         "matrix": [x, "W: float32[256, 8]", y],
@@ -93,6 +93,7 @@ def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
         "paired": ["X: float32[8]", q],
         "halved": [vector, h],
         "table": ["X: float32[9, 33]", table],
+        "together": [vector, "s: range(2)", both],
         "padded": ["X: float32[64]", shape, p],
         "strided": [vector, "K: float32[5]", c],
         "repeated": [vector, u],
@@ -110,6 +111,7 @@ def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
         "paired": [4],
         "halved": [33],
         "table": [9, 33],
+        "together": [33, 2],
         "padded": [66],
         "strided": [15],
         "repeated": [99],
