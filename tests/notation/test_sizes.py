@@ -74,3 +74,12 @@ def test_the_smaller_of_two_symbolic_extents_is_taken(n: int) -> None:
 def test_a_size_that_is_only_a_number_needs_an_input_that_is_read() -> None:
     op = operator("f", "X: float32[n, m]\nY[i] = X[i, 0] * m")
     np.testing.assert_array_equal(op(np.ones((2, 7), "float32")), [7, 7])
+
+
+@pytest.mark.parametrize(
+    ("ends", "hint"), [("0, 9, 2", "for every second element, index by a multiple: `X[2 * k]`"), ("", None)]
+)
+def test_a_range_with_steps_has_a_hint(ends: str, hint: str | None) -> None:
+    with pytest.raises(NotationError) as caught:
+        operator("f", f"i: range({ends})\nY[i] = i")
+    assert caught.value.hint == hint

@@ -57,7 +57,8 @@ class Sizes:
     def range(self, call: ast.Call) -> tuple[Any, Any]:
         """The least value and the number of values of `range(extent)` or `range(begin, end)`."""
         if len(call.args) not in (1, 2) or call.keywords:
-            fail_at(self.source, call, "an index range is `range(extent)` or `range(begin, end)`")
+            hint = "for every second element, index by a multiple: `X[2 * k]`" if len(call.args) == 3 else None
+            fail_at(self.source, call, "an index range is `range(extent)` or `range(begin, end)`", hint)
         ends = [self._value(a) for a in call.args]
         begin, end = (0, ends[0]) if len(ends) == 1 else ends
         extent = end - begin
