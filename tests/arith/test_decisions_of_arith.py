@@ -702,3 +702,8 @@ def test_a_set_is_cast_if_both_of_its_ends_fit(first: int, end: int, kept: bool)
     found = eval_set(ir.Cast("int8", X), {X: IntervalSet(N, N + 20)}, analyzer)
     assert (str(found) == 'IntervalSet[T.Cast("int8", n), T.Cast("int8", n + 20)]') is kept
     assert kept or found.is_everything()
+
+
+@pytest.mark.parametrize("ends", [(0, pos_inf()), (neg_inf(), 0)])
+def test_a_set_without_an_end_is_cast_to_everything(ends: tuple[Any, Any]) -> None:
+    assert eval_set(ir.Cast("int8", X), {X: IntervalSet(*ends)}, CompilingAnalyzer()).is_everything()

@@ -1,12 +1,14 @@
 """Searches for the first of the best values: which conditions become shorter, and which nests are left as they are."""
 
+import math
+
 import numpy as np
 import pytest
 
 import tvmagic
 from tvmagic import tune
-from tvmagic.codegen.first_places import _first_and_count, _Unfit, first_places
-from tvmagic.ir import And, Broadcast, Or, Ramp, Select, Var
+from tvmagic.codegen.first_places import _first_and_count, _possible, _Unfit, first_places
+from tvmagic.ir import And, Broadcast, FloatImm, IntImm, Or, Ramp, Select, Var
 from tvmagic.ir.query import is_call, nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
@@ -180,3 +182,16 @@ def test_the_elements_at_an_index_are_one_or_neighbours() -> None:
     for index in (Ramp(x, 2, 2), Broadcast(x, 2)):
         with pytest.raises(_Unfit):
             _first_and_count(index)
+
+
+def test_what_a_value_may_be_to_a_kept_constant() -> None:
+    kept = [IntImm("int8", -128), IntImm("int8", 127), IntImm("int8", 0), IntImm("uint8", 0)]
+    assert [_possible(k) for k in kept] == [
+        {"same", "more"},
+        {"same", "less"},
+        {"less", "same", "more"},
+        {"same", "more"},
+    ]
+    floats = [_possible(FloatImm("float32", k)) for k in (-math.inf, math.inf, 0.0)]
+    assert floats == [{"same", "more", "NaN"}, {"same", "less", "NaN"}, {"less", "same", "more", "NaN"}]
+    assert _possible(FloatImm("float32", math.nan)) == {"kept NaN", "both NaN"}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tvmagic.notation.expressions import NotationError
+from tvmagic.notation.scope import Layered
 from tvmagic.operators import operator
 
 ROW = "X: float32[{}]\nY[i] = X[i]"
@@ -83,3 +84,8 @@ def test_a_range_with_steps_has_a_hint(ends: str, hint: str | None) -> None:
     with pytest.raises(NotationError) as caught:
         operator("f", f"i: range({ends})\nY[i] = i")
     assert caught.value.hint == hint
+
+
+def test_names_of_several_layers_count_once() -> None:
+    layered = Layered({"a": 1, "b": 2}, {"b": 3, "c": np.float32(4)})
+    assert len(layered) == 3 and list(layered) == ["a", "b", "c"] and layered["b"] == 2

@@ -30,6 +30,7 @@ from tvmagic.tir.schedule.primitives.compute_at import _counts_inside
 from tvmagic.tir.schedule.primitives.layout import _pad_constant
 from tvmagic.tir.transform.auto_copy.padding import _strides
 from tvmagic.tir.transform.calls.bound_arguments import type_fields
+from tvmagic.tir.transform.expressions.lower_intrin import _kind
 from tvmagic.tir.transform.threads.allreduce_plan import Group, Warps
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
 
@@ -328,3 +329,11 @@ def test_an_iterator_is_all_of_its_mark_if_it_is_as_long_and_unscaled() -> None:
     numbers = [(1, 8, 1), (1, 4, 1), (2, 8, 1), (1, 8, 3)]
     splits = [IterSplitExpr(mark, *(ir.IntImm("int32", n) for n in part)) for part in numbers]
     assert [_is_all_of_mark(split) for split in splits] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"), [(None, "llvm"), ("llvm -mcpu=haswell", "llvm"), ("opencl -max_num_threads=256", "opencl")]
+)
+def test_the_kind_of_target_that_a_function_is_for(target: str | None, kind: str) -> None:
+    func = module('def main(A: T.Buffer((4,), "float32")):\n    A[0] = T.float32(1)')["main"]
+    assert _kind(func if target is None else func.with_attr("target", Target(target))) == kind
