@@ -37,7 +37,6 @@ from tvmagic.ir import (
     Max,
     Min,
     Mul,
-    Node,
     Not,
     Or,
     PrimExpr,
@@ -48,6 +47,7 @@ from tvmagic.ir import (
     Var,
 )  # fmt: skip
 from tvmagic.ir.query import is_call
+from tvmagic.tir.analysis.choice import choice
 from tvmagic.tir.blocks.regions import effective_regions
 
 __all__ = ["outside_of_regions"]
@@ -92,20 +92,13 @@ def _value(node: PrimExpr, values: Values) -> Any:
         return OPERATORS[type(node)](a, b)
     if isinstance(node, Cast) and not node.dtype.is_float and not node.value.dtype.is_float:
         return _value(node.value, values)
-    choice = _choice(node)
-    if choice is not None:
-        condition, taken, other = choice
+    parts = choice(node)
+    if parts is not None:
+        condition, taken, other = parts
         return _value(taken if _value(condition, values) else other, values)
     if is_call(node, "tir.likely"):
         return _value(node.args[0], values)
     raise _Unknown
-
-
-def _choice(node: Node) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
-    """Condition and sides of an expression that evaluates one of two others."""
-    if isinstance(node, Select):
-        return node.condition, node.true_value, node.false_value
-    return (node.args[0], node.args[1], node.args[2]) if is_call(node, "tir.if_then_else") else None
 
 
 def _boxes(regions: tuple[BufferRegion, ...], values: Values) -> list[tuple[Buffer, Box | None]]:
@@ -173,9 +166,9 @@ class _Walk:
 
     def expression(self, node: PrimExpr, values: Values) -> None:
         """The loads in an expression, of which only those are evaluated that a condition takes."""
-        choice = _choice(node)
-        if choice is not None and not isinstance(node, Select):
-            condition, taken, other = choice
+        parts = choice(node)
+        if parts is not None and not isinstance(node, Select):
+            condition, taken, other = parts
             self.expression(condition, values)
             try:
                 self.expression(taken if _value(condition, values) else other, values)
@@ -193,7 +186,7 @@ class _Walk:
                 self.expression(index, values)
             self.access(node.buffer, node.indices, values, False)
         elif not isinstance(node, Call):  # of which some take memory
-            for part in choice or [getattr(node, name, None) for name in ("a", "b", "value")]:
+            for part in parts or [getattr(node, name, None) for name in ("a", "b", "value")]:
                 if isinstance(part, PrimExpr):
                     self.expression(part, values)
 

@@ -57,6 +57,7 @@ from tvmagic.ir.constants import largest_integer, min_value
 from tvmagic.ir.deep import written_size
 from tvmagic.ir.ops import isnan
 from tvmagic.ir.query import is_call, is_one, linear_terms, nodes_of
+from tvmagic.tir.analysis.choice import choice as choice_of
 
 __all__ = ["first_places"]
 
@@ -222,7 +223,7 @@ class _Choices:
         if isinstance(stored.value, Var) and stored.value in self.kept:
             source, computed, there = self.kept[stored.value]
         store = stored.with_(value=self._resolved(stored.value), indices=(self._resolved(stored.indices[0]),))
-        parts = _parts(store.value)
+        parts = choice_of(store.value)
         if parts is None or there != loops or not _is_load_of(parts[2], store):
             raise _Unfit
         return _Choice(source, store, parts[0], parts[1], loops, computed, self._next())
@@ -233,13 +234,6 @@ class _Choices:
             raise _Unfit
         self.loaded |= {load.buffer.data for load in nodes_of(value, BufferLoad)}
         return value
-
-
-def _parts(value: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
-    """Condition and sides of a choice; None for what is not one."""
-    if isinstance(value, Select):
-        return value.condition, value.true_value, value.false_value
-    return (value.args[0], value.args[1], value.args[2]) if is_call(value, "tir.if_then_else") else None
 
 
 def _is_load_of(value: PrimExpr, store: BufferStore) -> bool:

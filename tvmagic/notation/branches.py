@@ -10,10 +10,20 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import PrimExpr, Range, Var, ops
 from tvmagic.ir.constants import const
 
-__all__ = ["Branch", "is_inside", "only_if", "parts_of"]
+__all__ = ["Branch", "choice_of", "is_inside", "only_if", "parts_of"]
 
 Branch = tuple[ast.expr, bool]
 """A condition, and whether it holds or fails if the branch is taken."""
+
+
+def choice_of(node: ast.expr) -> tuple[ast.expr, ast.expr, ast.expr] | None:
+    """The condition, and the values if it holds and if not, of `A if C else B` or `where(C, A, B)`; None of anything else."""
+    match node:
+        case ast.IfExp(test=test, body=then, orelse=other):
+            return test, then, other
+        case ast.Call(func=ast.Name(id="where" | "select"), args=[test, then, other]):
+            return test, then, other
+    return None
 
 
 def parts_of(branches: Iterable[Branch]) -> list[Branch]:

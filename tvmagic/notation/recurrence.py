@@ -20,6 +20,7 @@ from tvmagic import te
 from tvmagic.ir import PrimExpr, ops
 from tvmagic.ir.constants import const
 from tvmagic.notation.affine import affine_of, holds
+from tvmagic.notation.branches import choice_of
 from tvmagic.notation.expressions import index_items
 from tvmagic.notation.syntax import over_names
 
@@ -62,8 +63,9 @@ class _Taken(ast.NodeTransformer):
         return self._chosen(node, node.test, node.body, node.orelse)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if isinstance(node.func, ast.Name) and node.func.id in ("where", "select") and len(node.args) == 3:
-            return self._chosen(node, *node.args)
+        choice = choice_of(node)
+        if choice is not None:
+            return self._chosen(node, *choice)
         inside = {
             name: self.made.ranges[name] for name in over_names(node, self.made.source) if name in self.made.ranges
         }
@@ -99,18 +101,17 @@ class _Settled(ast.NodeVisitor):
         self.visit(node)
         self.left = around
 
-    def visit_IfExp(self, node: ast.IfExp) -> None:
-        self._branch(node.body, node.test, True)
-        self._branch(node.orelse, node.test, False)
-        self.visit(node.test)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Name) and node.func.id in ("where", "select") and len(node.args) == 3:
-            self._branch(node.args[1], node.args[0], True)
-            self._branch(node.args[2], node.args[0], False)
-            self.visit(node.args[0])
-        else:
+    def _choice(self, node: ast.expr) -> None:
+        choice = choice_of(node)
+        if choice is None:
             self.generic_visit(node)
+            return
+        test, then, other = choice
+        self._branch(then, test, True)
+        self._branch(other, test, False)
+        self.visit(test)
+
+    visit_IfExp = visit_Call = _choice
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         self.generic_visit(node)

@@ -15,9 +15,10 @@ from tvmagic.cinn.form import to_tensorir
 from tvmagic.cinn.text.parser import from_cinn, is_cinn_text
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, IterVar, PrimExpr, PrimFunc, Span, Var
+from tvmagic.notation.line_hints import syntax_meant
 from tvmagic.notation.source import Source
 from tvmagic.notation.statements import Notation
-from tvmagic.notation.suggestions import meant, meant_function, syntax_meant
+from tvmagic.notation.suggestions import meant, meant_function
 from tvmagic.notation.syntax import is_notation, python_names
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.running import run_python

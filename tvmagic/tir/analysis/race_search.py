@@ -16,8 +16,9 @@ import numpy as np
 
 from tvmagic.arith.corners import ENDS_OF, Ends
 from tvmagic.eval.indices import Unevaluated, evaluate
-from tvmagic.ir import BinaryOp, Cast, FloorDiv, FloorMod, IntImm, PrimExpr, Select, Var
-from tvmagic.ir.query import is_call, variables_in
+from tvmagic.ir import BinaryOp, Cast, FloorDiv, FloorMod, IntImm, PrimExpr, Var
+from tvmagic.ir.query import variables_in
+from tvmagic.tir.analysis.choice import choice
 from tvmagic.tir.analysis.race_accesses import Access, Domain
 
 __all__ = ["MOST_ROWS", "Conflict", "Found", "Search", "variables"]
@@ -263,8 +264,8 @@ def _bounds(node: PrimExpr, limits: Mapping[Var, Ends]) -> Ends:
         if divides and right[0] <= 0:
             raise Unevaluated(node)
         return ENDS_OF[type(node)](_bounds(node.a, limits), right)
-    if isinstance(node, Select) or is_call(node, "tir.if_then_else"):
-        parts = (node.true_value, node.false_value) if isinstance(node, Select) else node.args[1:]
-        (a, b), (c, d) = (_bounds(p, limits) for p in parts)
+    parts = choice(node)
+    if parts is not None:
+        (a, b), (c, d) = (_bounds(p, limits) for p in parts[1:])
         return min(a, c), max(b, d)
     raise Unevaluated(node)

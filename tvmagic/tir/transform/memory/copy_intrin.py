@@ -18,13 +18,13 @@ from tvmagic.ir import (
     IntImm,
     PrimExpr,
     PrimFunc,
-    Select,
     Stmt,
     StmtMutator,
     handles,
 )
 from tvmagic.ir.ops import maximum
-from tvmagic.ir.query import is_call, is_zero
+from tvmagic.ir.query import is_zero
+from tvmagic.tir.analysis.choice import choice
 from tvmagic.tir.transform.declaration import tir_pass
 
 _Copy = Callable[..., Any]
@@ -110,12 +110,7 @@ class _Injector(StmtMutator):
 
 def _parts(value: PrimExpr) -> tuple[PrimExpr | None, PrimExpr, PrimExpr | None]:
     """The condition under which a value is loaded, the value, and what is stored otherwise."""
-    if is_call(value, "tir.if_then_else"):
-        condition, loaded, other = value.args
-        return condition, loaded, other
-    if isinstance(value, Select):
-        return value.condition, value.true_value, value.false_value
-    return None, value, None
+    return choice(value) or (None, value, None)
 
 
 def _part(buffer: Buffer, shape: Sequence[PrimExpr], strides: Sequence[PrimExpr], offset: PrimExpr) -> Buffer:
