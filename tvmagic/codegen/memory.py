@@ -7,7 +7,7 @@ affine lanes are scalar accesses; lanes at unrelated places gather and scatter.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
@@ -26,6 +26,8 @@ from tvmagic.codegen.types import (
 )
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
+    Allocate,
+    AllocateConst,
     Broadcast,
     Buffer,
     BufferLoad,
@@ -34,17 +36,30 @@ from tvmagic.ir import (
     IntImm,
     PrimExpr,
     Ramp,
+    Stmt,
     Var,
 )
 from tvmagic.ir.functor import handles
+from tvmagic.ir.query import nodes_of
 from tvmagic.tir.transform.uses import loads_memory
 
-__all__ = ["WIDEST_SHUFFLE", "AliasScopes", "MemoryEmitter", "flat_index"]
+__all__ = ["WIDEST_SHUFFLE", "AliasScopes", "MemoryEmitter", "are_apart", "flat_index", "memory_groups"]
 
 INT64 = DataType("int64")
 # Each scope lists all others, and LLVM compares these lists for each pair of accesses: with 800 arrays that is half of
 # the time to compile.
 MOST_SCOPES = 64
+
+
+def memory_groups(arguments: Iterable[Var], noalias: bool, body: Stmt) -> dict[Var, object]:
+    """Which memory the pointers of a function are to: that of its arguments, each its own if these do not overlap, or an allocation."""
+    groups: dict[Var, object] = {pointer: pointer if noalias else "parameters" for pointer in arguments}
+    return groups | {node.buffer_var: node.buffer_var for node in nodes_of(body, Allocate, AllocateConst)}
+
+
+def are_apart(groups: Mapping[Var, object], a: Var, b: Var) -> bool:
+    """Whether two pointers are known to be to different memory."""
+    return a in groups and b in groups and groups[a] != groups[b]
 
 
 class AliasScopes:
@@ -66,7 +81,7 @@ class AliasScopes:
 
     def apart(self, a: Var, b: Var) -> bool:
         """Whether two pointers are known to be to different memory."""
-        return a in self.group_of and b in self.group_of and self.group_of[a] != self.group_of[b]
+        return are_apart(self.group_of, a, b)
 
     def metadata(self, pointer: Var) -> str:
         """What to append to an access behind `pointer`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from tvmagic.arith.scalable import is_vscale
@@ -14,6 +14,7 @@ from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.first_places import first_places
 from tvmagic.codegen.gpu import GpuThreads
+from tvmagic.codegen.memory import are_apart, memory_groups
 from tvmagic.codegen.repeated_chains import loops_of_repeated_chains
 from tvmagic.codegen.scattered import loops_that_scatter
 from tvmagic.codegen.size_counts import check_loop_counts
@@ -41,7 +42,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.functor import Visitor, handles, pre_order_visit
-from tvmagic.ir.query import nodes_of
 from tvmagic.passes import note
 from tvmagic.runtime.abi import Site
 
@@ -151,8 +151,8 @@ class ModuleContext:
         """The body of a function, with less to compute where the rules of a loop allow it."""
         if self.check_bounds or self.family.launches:
             return func.body
-        own = {node.buffer_var for node in nodes_of(func.body, Allocate)}
-        apart = lambda a, b: a is not b and (abi.noalias or a in own or b in own)  # noqa: E731
+        arguments = [param.buffer.data for param in abi.params if param.buffer is not None]
+        apart = partial(are_apart, memory_groups(arguments, abi.noalias, func.body))
         stands_for = self.lines.stands_for if self.lines is not None else lambda new, old: None
         return first_places(func.body, apart, stands_for)
 
