@@ -22,7 +22,7 @@ from tvmagic.runtime.wasm import imported_functions
 __all__ = ["build_host_module", "recently_optimized"]
 
 
-def build_host_module(mod: IRModule, target: Target, check_bounds: bool = False) -> Any:
+def build_host_module(mod: IRModule, target: Target, check_bounds: bool) -> Any:
     """`mod` as a `tvmagic.runtime.Module`; the same one for an equal module that was built before.
 
     Code for another machine can be read and saved; that it does not run here is told when it is called.

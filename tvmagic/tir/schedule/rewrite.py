@@ -103,7 +103,7 @@ class _BindingSimplifier(Facts, Mutator):
 
 
 def simplify_bindings(
-    stmt: Stmt, outer_loops: Sequence[StmtSRef], reuse: BlockReuse, preserve_unit_iters: bool = True
+    stmt: Stmt, outer_loops: Sequence[StmtSRef], reuse: BlockReuse, preserve_unit_iters: bool
 ) -> Stmt:
     """`stmt` with the bindings of its blocks simplified; `outer_loops` are those around it."""
     return _BindingSimplifier(loop_domains(list(outer_loops)), reuse, preserve_unit_iters).visit(stmt)

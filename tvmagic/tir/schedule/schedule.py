@@ -85,8 +85,9 @@ class Schedule(Identified):
     seed: where random samples start; the system's choice by default.
     debug_mask: `all` verifies references and flags after each step.
     error_render_level: `detail` shows errors in the program, `fast` only the sentence, `none` less.
-    enable_check: whether primitives check what they may; without it an illegal call may give a wrong
-        program.
+    enable_check: without it `parallel`, `vectorize` and `bind` take blocks that are neither complete nor
+        reductions, as in TVM: those of a reduction that is decomposed already. That they may run in any order is then
+        yours to know. Other requirements are always checked.
 
     A call that fails raises `ScheduleError` and leaves the schedule as it was. The program as it is
     now is `mod`, the calls so far `trace`.

@@ -54,7 +54,7 @@ class Trace(Identified):
         new.decisions = dict(self.decisions)
         return new
 
-    def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool = False) -> Trace:
+    def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool) -> Trace:
         """The trace with another decision at `inst`."""
         new = self._before_postproc() if remove_postproc else self.copy()
         new.decisions[inst] = decision

@@ -396,7 +396,8 @@ def add_unit_loop(state: ScheduleState, block_or_loop: BlockOrLoop) -> Loop:
 def _check_parallelizable(state: ScheduleState, loop: StmtSRef, kind: str, thread_tag: str = "") -> None:
     """Each block below must have affine bindings and use the loop only for data parallel variables
     (for reduced ones too where the loop is bound to threads of one block)."""
-    check_subtree_compact_dataflow(state, loop)
+    if state.enable_check:
+        check_subtree_compact_dataflow(state, loop)
     stack = state.child_blocks(loop)
     variable = loop.loop.loop_var
     for block in stack:

@@ -78,7 +78,7 @@ def _fused(node: Call) -> PrimExpr:
 class _IntrinLower(AnalyzerMutator):
     """`kind`: that of the target whose rules count. `for_llvm`: whether LLVM's intrinsics may be used."""
 
-    def __init__(self, analyzer: Analyzer, kind: str, for_llvm: bool = False) -> None:
+    def __init__(self, analyzer: Analyzer, kind: str, for_llvm: bool) -> None:
         super().__init__(analyzer)
         self.kind = kind
         self.functions = {**_FUNCTIONS, "tir.fma": _fused} if for_llvm else _FUNCTIONS

@@ -104,14 +104,10 @@ class StmtSimplifier(AnalyzerMutator):
     """
 
     def __init__(
-        self,
-        analyzer: Analyzer,
-        buffer_vars: set[Var] | None = None,
-        contents: BufferContents | None = None,
-        everywhere: bool = False,
+        self, analyzer: Analyzer, buffer_vars: set[Var], contents: BufferContents | None, everywhere: bool
     ) -> None:
         super().__init__(analyzer)
-        self.buffer_vars = buffer_vars or set()
+        self.buffer_vars = buffer_vars
         self.contents = contents
         self.place: Stmt | None = None  # the statement whose expressions are visited
         self.pure_lets: dict[Var, PrimExpr] = {}

@@ -480,7 +480,7 @@ def _alike(entry: _Entry) -> bool:
     )
 
 
-def plan_storage(stmt: Stmt, reuse: bool = True) -> Stmt:
+def plan_storage(stmt: Stmt, reuse: bool) -> Stmt:
     """`stmt` with its allocations at the outermost place that is right, sharing memory."""
     linear = _Linearizer()
     linear.visit(stmt)

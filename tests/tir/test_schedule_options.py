@@ -1,0 +1,118 @@
+"""What the options of primitives change that are rarely given."""
+
+from __future__ import annotations
+
+import pytest
+from schedule_behaviour import loops, parse, same_results, schedule
+
+from tvmagic.ir import PrimFunc
+from tvmagic.tir import Schedule, TensorIntrin
+from tvmagic.tir.blocks.error import ScheduleError
+
+COLUMN = """def main(A: T.Buffer((1, 4, 2), "float32"), C: T.Buffer((1, 4, 2), "float32")):
+    B = T.alloc_buffer((1, 4, 2))
+    for u, i, j in T.grid(1, 4, 2):
+        with T.block("B"):
+            vu, vi, vj = T.axis.remap("SSS", [u, i, j])
+            B[vu, vi, vj] = A[vu, vi, vj] * 2.0
+    for u, i, j in T.grid(1, 4, 2):
+        with T.block("C"):
+            vu, vi, vj = T.axis.remap("SSS", [u, i, j])
+            C[vu, vi, vj] = B[vu, vi, vj] + 1.0"""
+
+ROW_SUMS = """def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+    for i, k in T.grid(4, 8):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]"""
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_binding_to_a_loop_of_one_iteration_stays_where_it_is_preserved(keep: bool) -> None:
+    bound = "vu = T.axis.spatial(1, u)" if keep else "vu = T.axis.spatial(1, 0)"
+    fused = schedule(COLUMN)
+    fused.fuse(*loops(fused, "B")[1:], preserve_unit_iters=keep)
+    split = schedule(COLUMN)
+    split.split(loops(split, "B")[1], [2, None], preserve_unit_iters=keep)
+    for sch in (fused, split):
+        before, after = sch.mod.script().split('T.block("C")')
+        assert (bound in before, bound in after) == (True, False)
+        same_results(parse(COLUMN), sch.mod["main"])
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_loops_of_one_iteration_of_a_moved_block_stay_where_they_are_preserved(keep: bool) -> None:
+    after = schedule(COLUMN)
+    after.reverse_compute_at(after.get_block("C"), loops(after, "B")[1], preserve_unit_loops=keep)
+    before = schedule(COLUMN)
+    before.compute_at(before.get_block("B"), loops(before, "C")[1], preserve_unit_loops=keep)
+    for sch, moved in ((after, "C"), (before, "B")):
+        extents = [sch.get(loop).extent.value for loop in loops(sch, moved)]
+        assert extents == ([1, 4, 1, 1, 2] if keep else [1, 4, 2])
+        same_results(parse(COLUMN), sch.mod["main"])
+
+
+TWO = """def main(x: T.handle, y: T.handle):
+    X = T.match_buffer(x, {shape}, "float32", offset_factor=1)
+    Y = T.match_buffer(y, {shape}, "float32", offset_factor=1)
+    with T.block("root"):
+        T.reads(X[{all}])
+        T.writes(Y[{all}])
+        {body}"""
+
+
+@pytest.fixture(scope="module")
+def doubling() -> str:
+    loop = """for j in range(2):
+            with T.block("one"):
+                v = T.axis.spatial(2, j)
+                Y[v] = X[v] * T.float32(2)"""
+    call = "T.evaluate(T.call_extern('int32', 'twice', Y.access_ptr('w'), X.access_ptr('r')))"
+    texts = [TWO.format(shape="(2,)", all="0:2", body=body) for body in (loop, call)]
+    TensorIntrin.register("test.doubling", *map(parse, texts), override=True)
+    return "test.doubling"
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_so_a_binding_of_the_block_of_an_instruction(doubling: str, keep: bool) -> None:
+    sch = schedule(COLUMN)
+    sch.tensorize(loops(sch, "B")[2], doubling, preserve_unit_iters=keep)
+    before, _ = sch.mod.script().split('T.block("C")')
+    bound = 'vu_o, vi_o = T.axis.remap("SS", [u, i])', "vu_o = T.axis.spatial(1, 0)"
+    assert [text in before for text in bound] == [keep, not keep]
+
+
+@pytest.mark.parametrize("how", ["parallel", "vectorize", "bind"])
+def test_a_decomposed_reduction_is_taken_where_nothing_is_checked(how: str) -> None:
+    """As in TVM: neither of its two blocks is complete or a reduction."""
+
+    def scheduled(check: bool) -> PrimFunc:
+        first = Schedule(parse(ROW_SUMS), debug_mask="all", enable_check=check)
+        sch = first.copy()
+        sch.decompose_reduction(sch.get_block("B"), loops(sch, "B")[1])
+        getattr(sch, how)(loops(sch, "B_init")[0], *(["threadIdx.x"] if how == "bind" else []))
+        return sch.mod["main"]
+
+    with pytest.raises(ScheduleError, match="is neither a complete block"):
+        scheduled(True)
+    after = scheduled(False)
+    same_results(parse(ROW_SUMS), after)
+
+
+def test_what_depends_on_the_order_is_refused_without_checks_as_well() -> None:
+    sch = Schedule(parse(ROW_SUMS), enable_check=False)
+    with pytest.raises(ScheduleError, match="is not data parallel"):
+        sch.parallel(loops(sch, "B")[1])
+    with pytest.raises(ScheduleError, match="must be outside all loops that the reduction uses"):
+        sch.decompose_reduction(sch.get_block("B"), sch.split(loops(sch, "B")[1], [2, None])[1])
+
+
+def test_a_layout_of_a_map_that_joins_elements_is_yours_to_ask_for() -> None:
+    sch = schedule(COLUMN)
+    with pytest.raises(ScheduleError, match="is not injective"):
+        sch.transform_layout(sch.get_block("B"), "B", lambda u, i, j: [i, j // 2])
+    sch.transform_layout(sch.get_block("B"), "B", lambda u, i, j: [i, j // 2], assume_injective_transform=True)
+    assert "B = T.alloc_buffer((4, 1))" in sch.mod.script()
+    assert "B[vi, 0]" in sch.mod.script()
