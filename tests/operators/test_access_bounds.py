@@ -52,6 +52,8 @@ OUTSIDE = {
     "store": f"@T.prim_func\ndef f(A: T.Buffer((8,)), B: T.Buffer((8,))):\n    for i in range(8):\n        B[i + {FAR}] = A[i]",
     "claimed": "@T.prim_func\ndef f(A: T.Buffer((8,)), B: T.Buffer((8,))):\n    for i in range(8):\n"
     f"        with T.block('B'):\n            v = T.axis.spatial(8, i + {FAR})\n            B[v] = A[0]",
+    "vector": "@T.prim_func\ndef f(A: T.Buffer((8,)), B: T.Buffer((8,))):\n    for i in range(2):\n"
+    f"        B[T.Ramp(i * 4, 1, 4)] = A[T.Ramp(i * {FAR}, 1, 4)]",
     "sizes": f"X: float32[n]\nW: float32[m]\nY: float32[m]\nY[i] = X[i * {FAR}] + W[i]",
 }
 
@@ -99,6 +101,19 @@ def test_regions_that_a_function_gets(first: int, count: int, inside: bool) -> N
     body = f"    for i in range(24):\n        B[i] = A[i]\n    T.evaluate(T.call_extern('int32', 'memset', {pointer}, 0, 4))"
     op = operator("f", f"@T.prim_func\ndef f(A: T.Buffer((24,)), B: T.Buffer((24,))):\n{body}")
     assert op.check_bounds is not inside
+
+
+CHOSEN = "tir.if_then_else(I[i] > 0, I[i], 0)", "tir.if_then_else(I[i] > 0, 0, I[i])", "tir.Select(I[i] > 0, I[i], tir.const(0, 'int64'))", "tir.Select(I[i] > 0, tir.const(0, 'int64'), I[i])", "I[i].astype('int32')"  # fmt: skip
+
+
+@pytest.mark.parametrize("value", CHOSEN)
+def test_random_numbers_that_are_indices_after_a_choice_are_inside(value: str) -> None:
+    op = operator(
+        "f",
+        "X, I = te.placeholder((3,), name='X'), te.placeholder((40,), 'int64', name='I')\n"
+        f"J = te.compute((40,), lambda i: {value}, name='J')\nY = te.compute((40,), lambda i: X[J[i]], name='Y')",
+    )
+    assert set(op.random_inputs()[0]) == {0, 1, 2}
 
 
 def test_random_indices_are_inside_so_that_a_gather_can_be_checked_and_measured() -> None:

@@ -61,6 +61,28 @@ def test_a_reduction_over_several_calls(with_init: bool) -> None:
     assert largest_difference(s, [A, B, C]) < 1e-5
 
 
+def test_a_reduction_in_one_call_needs_neither_a_start_nor_an_update() -> None:
+    x = te.placeholder((32,), name="x")
+    q = te.reduce_axis((0, 32), name="q")
+    z = te.compute((1,), lambda i: te.sum(x[q], axis=q), name="z")
+
+    def body(ins: Any, outs: Any) -> Any:
+        builder = tir.ir_builder.create()
+        source, target = builder.buffer_ptr(ins[0]), builder.buffer_ptr(outs[0])
+        target[0] = tir.const(0.0)
+        with builder.for_range(0, 32, name="p") as p:
+            target[0] = target[0] + source[p]
+        return builder.get()
+
+    total = te.decl_tensor_intrin(z.op, body, "total", default_buffer_params={"offset_factor": 1})
+    A = te.placeholder((6, 32), name="A")
+    k = te.reduce_axis((0, 32), name="k")
+    C = te.compute((6,), lambda i: te.sum(A[i, k], axis=k), name="C")
+    s = te.create_schedule(C.op)
+    s[C].tensorize(k, total)
+    assert largest_difference(s, [A, C]) < 1e-5
+
+
 def test_without_a_start_no_loop_is_of_data_and_reduction() -> None:
     A = te.placeholder((3, 24), name="A")
     B = te.placeholder((24,), name="B")
