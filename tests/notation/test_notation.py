@@ -621,3 +621,45 @@ def test_the_place_of_a_reduction_is_what_it_reduces(line: str, place: str) -> N
     spans = [reduction.span for reduction in reductions]
     assert all(span is not None and span.line == span.end_line == 3 for span in spans)
     assert place in [line[span.column - 1 : span.end_column - 1] for span in spans if span is not None]
+
+
+@pytest.mark.parametrize(
+    ("cell", "written", "values"),
+    [
+        ("F: float32[5]\nF[0] = 1\nF[t] = F[t - 1] * 2", "t: range(5)\nF[t] = 1.0 if t == 0 else F[t - 1] * 2", [1, 2, 4, 8, 16]),
+        ("F: float32[3]\nF[0] = -1\nF[t] = F[t - 1] * 2", "t: range(3)\nF[t] = -1.0 if t == 0 else F[t - 1] * 2", [-1, -2, -4]),
+        ("t: range(6)\nF[0] = 0\nF[1] = 1\nF[t] = F[t - 1] + F[t - 2]", "F[t] = 0 if t == 0 else 1 if t == 1 else F[t - 1] + F[t - 2]", [0, 1, 1, 2, 3, 5]),
+        (
+            "F: int32[3, 2]\nF[0, j] = j + 1\nF[t, j] = F[t - 1, j] * 3",
+            "t: range(3)\nj: range(2)\nF[t, j] = j + 1 if t == 0 else F[t - 1, j] * 3", [[1, 2], [3, 6], [9, 18]],
+        ),
+        (
+            "F: int32[2, 3]\nF[0, 0] = 1\nF[i, j] = F[i - 1, j] + F[i, j - 1] if i > 0 and j > 0 else 2",
+            "i: range(2)\nj: range(3)\nF[i, j] = 1 if i == 0 and j == 0 else F[i - 1, j] + F[i, j - 1] if i > 0 and j > 0 else 2",
+            [[1, 2, 2], [2, 4, 6]],
+        ),
+    ],
+)  # fmt: skip
+def test_first_values_in_lines_of_their_own_are_to_be_cases_of_the_recurrence(
+    cell: str, written: str, values: list[Any]
+) -> None:
+    with pytest.raises(TVMagicError, match="the left side takes plain index names, not `0`") as caught:
+        operator("f", cell)
+    quoted = (caught.value.hint or "").split("`")[1::2]
+    assert [text for text in quoted if text != "F"] == written.split("\n")
+    op = operator("f", ("t: range(6)\n" if cell.startswith("t:") else "") + written)
+    np.testing.assert_array_equal(op(), values)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "Y[0] = 1\nY[1] = 2", "X: float32[5]\nY[0, i] = X[i]", "F: float32[8, 5]\nF[0, k] = 1\nF[t, j] = F[t - 1, j]",
+        "F: float32[8]\nF[0] = 1\nF[t] = F[t - 1]\nF[j] = F[j] * 2", "F: float32[8]\nF[0, 0] = 1\nF[t] = F[t - 1]",
+        "F: float32[8]\nF['a'] = 1\nF[t] = F[t - 1]", "Y[0] = 1\nY[()] = 2", "F: float32[8]\nF[0] = 1\nG[t] = F[t]",
+    ],
+)  # fmt: skip
+def test_no_recurrence_is_meant_where_lines_do_not_fit_to_one(cell: str) -> None:
+    with pytest.raises(TVMagicError, match="the left side takes plain index names") as caught:
+        operator("f", cell)
+    assert "recurrence" not in (caught.value.hint or "")

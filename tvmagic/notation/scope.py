@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -31,6 +32,7 @@ class Scope:
         ] = {}  # the lines of the cell that say `j: range(5)`, also those not reached yet
         self.declared: dict[str, tuple[Any, str]] = {}
         self.assigned: set[str] = set()  # by any statement of the cell
+        self.assignments: list[ast.Assign] = []  # all of the cell
         self.defined: set[str] = set()  # by the statements so far
         self.read: set[str] = set()
         self.left: set[str] = set()  # the index names of all left sides

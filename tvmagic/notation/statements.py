@@ -31,7 +31,7 @@ from tvmagic.notation.expressions import DTYPES, fail_at, index_items
 from tvmagic.notation.python_spellings import in_the_notation
 from tvmagic.notation.recurrence import earlier_access
 from tvmagic.notation.scope import Scope
-from tvmagic.notation.suggestions import declaration_hint, gathered
+from tvmagic.notation.suggestions import declaration_hint, gathered, with_first_values
 from tvmagic.notation.syntax import as_read, declaration, is_number
 
 __all__ = ["Notation"]
@@ -67,6 +67,8 @@ class Notation(Scope):
                 if isinstance(statement.target, ast.Name) and declaration(statement.annotation) == "range":
                     self.range_lines.setdefault(statement.target.id, statement.lineno)
             else:
+                if isinstance(statement, ast.Assign):
+                    self.assignments.append(statement)
                 self.carried |= read - self.assigned
                 self.assigned |= stored
         self.carried &= self.assigned
@@ -201,7 +203,7 @@ class Notation(Scope):
                     hint = f"each dimension has an index name, which runs over it: `{ast.unparse(target.value)}[i, j] = ...`"
                 elif isinstance(item, ast.Constant):
                     name = ast.unparse(target.value)
-                    hint = (
+                    hint = with_first_values(name, self.assignments, self.declared.get(name)) or (
                         f"a single value has an empty index: `{name}[()]`"
                         if len(index_items(target)) == 1
                         else "for a dimension of one element write `z: range(1)` above, and `z` here"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tvmagic.errors import closest
-from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS, OVER, REDUCTIONS
+from tvmagic.notation.expressions import BY_OTHERS, DTYPES, FUNCTIONS, OVER, REDUCTIONS, index_items
+from tvmagic.notation.syntax import is_number
 
 __all__ = [
     "COMMON_TYPES",
@@ -21,6 +22,7 @@ __all__ = [
     "reduction_hint",
     "slice_hint",
     "tensor_hint",
+    "with_first_values",
 ]
 
 _INDICES = "ijklmnop"
@@ -259,6 +261,39 @@ def gathered(target: ast.Subscript, value: ast.expr, tensors: Mapping[str, Any])
         left.append(place)
     written = f"{ast.unparse(target.value)}[{', '.join(left)}] += {text} if {' and '.join(conditions)} else 0"
     return f"say which values come to a place, and how far the places run: `{written}`"
+
+
+def with_first_values(
+    name: str, assignments: Sequence[ast.Assign], declared: tuple[Sequence[Any], str] | None
+) -> str | None:
+    """`F[0] = 1` beside `F[t] = F[t - 1] * t`, the first value of a recurrence, as a case of it.
+
+    `declared`: the shape and type that `F` is declared with, as if it were an input.
+    """
+    made = [(a.targets[0], a.value) for a in assignments]
+    cases = [(index_items(t), v) for t, v in made if isinstance(t, ast.Subscript) and ast.unparse(t.value) == name]
+    of_all = [case for case in cases if all(isinstance(item, ast.Name) for item in case[0])]
+    if len(of_all) != 1 or not of_all[0][0]:
+        return None
+    axes, value = of_all[0]
+    for items, first in reversed([case for case in cases if case is not of_all[0]]):
+        tests = [
+            f"{ast.unparse(axis)} == {item.value}"
+            for axis, item in zip(axes, items)
+            if isinstance(item, ast.Constant) and isinstance(item.value, int)
+        ]
+        others = [(a, i) for a, i in zip(axes, items) if not isinstance(i, ast.Constant)]
+        if len(items) != len(axes) or not tests or any(ast.dump(a) != ast.dump(i) for a, i in others):
+            return None
+        if declared is not None and "float" in declared[1] and is_number(first):
+            first = ast.Constant(float(ast.literal_eval(first)))
+        value = ast.IfExp(ast.parse(" and ".join(tests), mode="eval").body, first, value)
+    names = [ast.unparse(axis) for axis in axes]
+    written = f"`{name}[{', '.join(names)}] = {ast.unparse(value)}`"
+    if declared is not None and len(declared[0]) == len(names):
+        ranges = ", ".join(f"`{axis}: range({size})`" for axis, size in zip(names, declared[0]))
+        written = f"{ranges} in place of the line that declares `{name}`, then {written}"
+    return f"the first values of a recurrence are cases of it: {written}"
 
 
 def _window(item: ast.expr) -> tuple[str, int, str] | None:
