@@ -23,6 +23,7 @@ from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, helper
 from tvmagic.codegen.target import Target, cpu_and_features, has_avx512, has_fma
 from tvmagic.codegen.target.systems import system_of_triple
 from tvmagic.codegen.types import llvm_type, memory_type
+from tvmagic.codegen.wide_extremes import wide_extremes
 from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
@@ -154,7 +155,7 @@ class ModuleContext:
         arguments = [param.buffer.data for param in abi.params if param.buffer is not None]
         apart = partial(are_apart, memory_groups(arguments, abi.noalias, func.body))
         stands_for = self.lines.stands_for if self.lines is not None else lambda new, old: None
-        return first_places(func.body, apart, stands_for)
+        return wide_extremes(first_places(func.body, apart, stands_for), apart, stands_for)
 
     # ------------------------------------------------------------------ helpers and constants
 

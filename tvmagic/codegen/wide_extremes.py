@@ -1,0 +1,267 @@
+"""Reductions to an extreme of small floats, kept in float32 while their loops run.
+
+    Y[i] = -inf                            best[0] = float32(-inf)
+    for k in range(64):                    for k in range(64):
+        Y[i] = max(Y[i], X[i, k])              best[0] = max(best[0], float32(X[i, k]))
+                                           Y[i] = float16(best[0])
+
+Processors have no comparison of them, so that each iteration would wait for the one before to be widened, compared and rounded. LLVM makes
+vectors of the right side. The result is the same: what is rounded later keeps its order, and a value that is widened is rounded back to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.ir import (
+    Allocate,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    CallEffect,
+    Cast,
+    DataType,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    LetStmt,
+    Max,
+    Min,
+    Mutator,
+    Op,
+    PrimExpr,
+    Ramp,
+    SeqStmt,
+    Stmt,
+    Var,
+    Visitor,
+    decl_buffer,
+    expr_deep_equal,
+    handles,
+    substitute,
+)
+from tvmagic.ir.ops import cast
+from tvmagic.ir.query import contains, nodes_of
+
+__all__ = ["wide_extremes"]
+
+_WIDE = DataType("float32")
+
+
+def wide_extremes(body: Stmt, apart: Callable[[Var, Var], bool], stands_for: Callable[[Stmt, Stmt], None]) -> Stmt:
+    """A statement with such reductions kept in float32.
+
+    `apart`: whether two pointers are known to be to different memory; `stands_for` hears which new statement is for which old one.
+    """
+    updates = _Updates()
+    updates.visit(body)
+    found = [made for nest in updates.found for made in _reductions(nest, updates.found[nest], apart)]
+    return _Widened(found, stands_for).visit(body) if found else body
+
+
+@dataclass(frozen=True)
+class _Update:
+    """A store of an extreme in a nest, at indices that are the same in all iterations.
+
+    `begin` is the store of its first value, right before the nest; None if what is there counts.
+    """
+
+    store: BufferStore
+    indices: tuple[PrimExpr, ...]
+    begin: BufferStore | None
+
+
+@dataclass
+class _Reduction:
+    """All updates of an element, or of the elements of a vector, in a nest; `stores` has what each of them becomes."""
+
+    nest: For
+    first: _Update
+    best: Buffer
+    stores: dict[Stmt, BufferStore] = field(default_factory=dict[Stmt, BufferStore])
+
+
+def _is_small(dtype: DataType) -> bool:
+    return dtype.bits == 16 and dtype.code in ("float", "bfloat") and not dtype.is_scalable
+
+
+class _Updates(Visitor):
+    """The stores of small floats that may be such updates, by the largest nest in which each has one place."""
+
+    def __init__(self) -> None:
+        self.above: list[Stmt] = []
+        self.found: dict[For, list[_Update]] = {}
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> None:
+        return None
+
+    @handles(Stmt)
+    def statement(self, node: Stmt) -> None:
+        self.above.append(node)
+        self.visit_children(node)
+        self.above.pop()
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        if not _is_small(node.value.dtype) or node.predicate is not None or not contains(node.value, Max, Min):
+            return
+        indices, always, found = node.indices, True, None
+        for number in reversed(range(len(self.above))):
+            around = self.above[number]
+            if isinstance(around, LetStmt):
+                indices = tuple([substitute(index, {around.var: around.value}) for index in indices])
+            elif isinstance(around, For) and around.kind in (ForKind.SERIAL, ForKind.UNROLLED):
+                if any(uses_var(index, {around.loop_var}) for index in indices):
+                    break
+                always = always and isinstance(around.extent, IntImm) and around.extent.value > 0
+                found = around, indices, self._begin(number, node, indices), always
+            elif isinstance(around, IfThenElse):
+                always = False
+            elif not isinstance(around, SeqStmt):
+                break
+        if found is not None and (found[2] is not None or found[3]):
+            nest, indices, begin, _ = found
+            self.found.setdefault(nest, []).append(_Update(node, indices, begin))
+
+    def _begin(self, number: int, store: BufferStore, indices: Sequence[PrimExpr]) -> BufferStore | None:
+        """The store before the statement above of this number, if it is one to the same place."""
+        around = self.above[number - 1] if number else None
+        if not isinstance(around, SeqStmt):
+            return None
+        place = next(n for n, part in enumerate(around.seq) if part is self.above[number])
+        before = around.seq[place - 1] if place else None
+        if not isinstance(before, BufferStore) or before.buffer is not store.buffer or before.predicate is not None:
+            return None
+        return before if all(map(expr_deep_equal, before.indices, indices)) else None
+
+
+def _reductions(nest: For, updates: list[_Update], apart: Callable[[Var, Var], bool]) -> list[_Reduction]:
+    """The reductions of a nest whose memory nothing else in it uses."""
+    for stmt in nodes_of(nest, Stmt):
+        plain = isinstance(stmt, (SeqStmt, LetStmt, IfThenElse, BufferStore))
+        if not plain and not (isinstance(stmt, For) and stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED)):
+            return []
+    if any(not isinstance(call.op, Op) or call.op.effect > CallEffect.PURE for call in nodes_of(nest, Call)):
+        return []
+    stored = [store.buffer.data for store in nodes_of(nest, BufferStore)]
+    loaded = [load.buffer.data for load in nodes_of(nest, BufferLoad)]
+    named = set(nodes_of(nest, Var))
+    found: list[_Reduction] = []
+    for memory in dict.fromkeys(update.store.buffer.data for update in updates):
+        mine = [update for update in updates if update.store.buffer.data is memory]
+        if len(mine) != stored.count(memory) or memory in named:
+            continue
+        if not all(other is memory or apart(memory, other) for other in {*stored, *loaded}):
+            continue
+        made, kept = _of_one_place(nest, mine)
+        if made is not None and kept == loaded.count(memory):
+            found.append(made)
+    return found
+
+
+def _of_one_place(nest: For, updates: list[_Update]) -> tuple[_Reduction | None, int]:
+    """The reduction that consists of these updates, and how often they load what is kept."""
+    first = updates[0]
+    dtype = first.store.value.dtype
+    if any(nodes_of(index, BufferLoad) for index in first.indices):
+        return None, 0
+    best = decl_buffer((dtype.lanes,), _WIDE, f"{first.store.buffer.name}_best", scope="local")
+    made, count = _Reduction(nest, first, best), 0
+    for update in updates:
+        store = update.store
+        same = store.buffer is first.store.buffer and store.value.dtype == dtype
+        if not same or not all(map(expr_deep_equal, update.indices, first.indices)):
+            return None, 0
+        wide = _Wide(store, _load(best))
+        value = wide.of(store.value)
+        if value is None:
+            return None, 0
+        made.stores[store] = BufferStore(best, value, _load(best).indices)
+        count += wide.kept
+    return made, count
+
+
+def _load(best: Buffer) -> BufferLoad:
+    """The value that is kept, of as many lanes as there are elements."""
+    size, zero = best.shape[0], IntImm("int32", 0)
+    assert isinstance(size, IntImm)
+    return BufferLoad(best, [zero if size.value == 1 else Ramp(zero, IntImm("int32", 1), size.value)])
+
+
+class _Wide:
+    """What is stored, in float32, with another load in the place of that of the element itself. `kept` counts these."""
+
+    def __init__(self, store: BufferStore, best: BufferLoad) -> None:
+        self.store, self.best, self.kept = store, best, 0
+
+    def of(self, node: PrimExpr) -> PrimExpr | None:
+        """None if the element is not there, or in a place where more than its order counts."""
+        if isinstance(node, BufferLoad):
+            same = node.buffer is self.store.buffer and node.predicate is None
+            if not same or not all(map(expr_deep_equal, node.indices, self.store.indices)):
+                return None
+            self.kept += 1
+            return self.best
+        if isinstance(node, Cast):
+            types = {node.dtype.element_of, node.value.dtype.element_of}
+            return self.of(node.value) if types == {_WIDE, self.store.value.dtype.element_of} else None
+        if isinstance(node, (Max, Min)):
+            sides = [(self.of(side), side) for side in (node.a, node.b)]
+            if all(wide is None for wide, _ in sides):
+                return None
+            a, b = [cast(self.best.dtype, side) if wide is None else wide for wide, side in sides]
+            return type(node)(a, b)
+        return None
+
+
+class _Widened(Mutator):
+    def __init__(self, found: list[_Reduction], stands_for: Callable[[Stmt, Stmt], None]) -> None:
+        self.stands_for = stands_for
+        self.stores = {store: new for reduction in found for store, new in reduction.stores.items()}
+        self.begins = {reduction.first.begin for reduction in found}
+        self.nests: dict[Stmt, list[_Reduction]] = {}
+        for reduction in found:
+            self.nests.setdefault(reduction.nest, []).append(reduction)
+
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        return node
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        return self._noted(self.stores.get(node, node), node)
+
+    @handles(SeqStmt)
+    def sequence(self, node: SeqStmt) -> Stmt:
+        parts = [self.visit(part) for part in node.seq if part not in self.begins]
+        changed = len(parts) != len(node.seq) or any(a is not b for a, b in zip(parts, node.seq))
+        return self._noted(SeqStmt.flatten(*parts) if changed else node, node)
+
+    @handles(Stmt)
+    def statement(self, node: Stmt) -> Stmt:
+        made = self._noted(self.visit_children(node), node)
+        for reduction in self.nests.get(node, ()):
+            made = self._around(made, reduction)
+        return made
+
+    def _around(self, nest: Stmt, reduction: _Reduction) -> Stmt:
+        """The memory of a reduction around its nest, with what is there before and after."""
+        update, best = reduction.first, _load(reduction.best)
+        store = update.store
+        before = update.begin.value if update.begin is not None else BufferLoad(store.buffer, update.indices)
+        first = BufferStore(reduction.best, cast(best.dtype, before), best.indices)
+        last = store.replace(value=cast(store.value.dtype, best), indices=update.indices)
+        self._noted(first, update.begin or store)
+        self._noted(last, store)
+        memory = reduction.best
+        return Allocate(memory.data, _WIDE, memory.shape, IntImm("bool", 1), SeqStmt([first, nest, last]))
+
+    def _noted(self, made: Stmt, node: Stmt) -> Stmt:
+        if made is not node:
+            self.stands_for(made, node)
+        return made
