@@ -22,6 +22,7 @@ from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.lane_masks import LaneMasks
 from tvmagic.codegen.rules import RULES
+from tvmagic.codegen.short_integers import in_short_integers
 from tvmagic.codegen.signatures import check_call
 from tvmagic.codegen.types import constant, flags_type, llvm_type, splat, suffix
 from tvmagic.codegen.unsafe_loads import Known, is_harmless, needs_mask
@@ -464,6 +465,9 @@ class ExpressionEmitter(LaneMasks, Visitor):
 
     @handles(Cast)
     def cast(self, node: Cast) -> str:
+        short = node if self.context.family.launches else in_short_integers(node)
+        if short is not node:
+            return self.visit(short)
         value = self.visit(node.value)
         source, target = node.value.dtype, node.dtype
         if not source.is_float and not target.is_float and 8 <= target.bits < source.bits and _counts(node.value):

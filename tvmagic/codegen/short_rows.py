@@ -49,7 +49,7 @@ from tvmagic.ir import (
 from tvmagic.ir.deep import written_size
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import floordiv
-from tvmagic.ir.query import linear_terms, nodes_of
+from tvmagic.ir.query import contains, linear_terms, nodes_of
 from tvmagic.tir.transform.loops.lanes import same_lanes
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
 
@@ -237,12 +237,12 @@ class _Forwarded(Mutator):
 
 
 def _period(stores: list[BufferStore], var: Var) -> int:
-    """After how many iterations all quotients and remainders by constants have gone on by a whole number; 1 if there are
-    none, or if that is too many."""
+    """After how many iterations all quotients and remainders of indices by constants have gone on by a whole number; 1 if there
+    are none, or if that is too many."""
     divisors = [
         node.b.value
         for node in nodes_of(stores[0], FloorDiv, FloorMod)
-        if isinstance(node.b, IntImm) and uses_var(node.a, {var})
+        if isinstance(node.b, IntImm) and uses_var(node.a, {var}) and not contains(node.a, BufferLoad)
     ]
     period = math.lcm(1, *divisors)
     return period if period in NEIGHBOURS else 1

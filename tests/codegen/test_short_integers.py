@@ -1,0 +1,154 @@
+"""Integers that end in 8 or 16 bits are computed in 16 where nothing on the way leaves these."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.codegen import llvm_ir
+from tvmagic.codegen.short_integers import in_short_integers
+from tvmagic.ir import Add, Broadcast, BufferLoad, Call, Cast, IntImm, Mul, PrimExpr, Ramp, Sub, Var, decl_buffer
+
+X, Y, S = decl_buffer((64,), "uint8", "X"), decl_buffer((64,), "int8", "Y"), decl_buffer((64,), "uint16", "S")
+W = decl_buffer((64,), "int32", "W")
+I = Var("i")
+
+
+def wide(buffer: Any, dtype: str = "int32") -> PrimExpr:
+    return Cast(dtype, BufferLoad(buffer, [I]))
+
+
+x, y, s, w = wide(X), wide(Y), wide(S), BufferLoad(W, [I])
+
+
+def narrowed(value: PrimExpr, dtype: str = "uint8") -> str | None:
+    """The text of a value that is converted to a short type; None if it stays as it is."""
+    node = Cast(dtype, value)
+    found = in_short_integers(node)
+    return None if found is node else str(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (tir.min(x + y, 255), 'T.min(T.Cast("int16", X[i]) + T.Cast("int16", Y[i]), T.int16(255))'),
+        (tir.min(Mul(x, x), 255), 'T.min(T.Cast("uint16", X[i]) * T.Cast("uint16", X[i]), T.uint16(255))'),
+        (tir.min(s, 255), 'T.min(S[i], T.uint16(255))'),
+        (tir.max(tir.floordiv(x - 200, 3), 0), 'T.max((T.Cast("int16", X[i]) - T.int16(200)) // T.int16(3), T.int16(0))'),
+        (tir.max(tir.floormod(y, 7), 3), 'T.max(T.Cast("int16", Y[i]) % T.int16(7), T.int16(3))'),
+        (tir.max(x - 9 >> 2, 3), 'T.max(T.shift_right(T.Cast("int16", X[i]) - T.int16(9), T.int16(2)), T.int16(3))'),
+        (tir.Select(x < y, x, 0), 'T.Select(T.Cast("int16", X[i]) < T.Cast("int16", Y[i]), T.Cast("int16", X[i]), T.int16(0))'),
+        (tir.Select(tir.all(x < y, tir.Not(w == 3)), x, y), 'T.Select(T.Cast("int16", X[i]) < T.Cast("int16", Y[i]) and not W[i] == 3, T.Cast("int16", X[i]), T.Cast("int16", Y[i]))'),
+        (tir.max(Cast("int32", x > 3), x), 'T.max(T.Cast("int16", T.Cast("int32", X[i]) > 3), T.Cast("int16", X[i]))'),
+        (tir.min(wide(X, "int64") * 100, IntImm("int64", 255)), 'T.min(T.Cast("int16", X[i]) * T.int16(100), T.int16(255))'),
+    ],
+)  # fmt: skip
+def test_what_fits_into_16_bits_is_computed_there(value: PrimExpr, text: str) -> None:
+    assert narrowed(value) == f'T.Cast("uint8", {text})'
+
+
+def test_what_ends_in_16_bits_ends_there() -> None:
+    assert (
+        narrowed(tir.min(x - y, 300), "int16") == 'T.min(T.Cast("int16", X[i]) - T.Cast("int16", Y[i]), T.int16(300))'
+    )
+
+
+def test_vectors_keep_their_lanes() -> None:
+    lanes = Cast("int32x4", BufferLoad(X, [Ramp(I, IntImm("int32", 1), 4)]))
+    text = narrowed(tir.min(lanes + Broadcast(IntImm("int32", 100), 4), Broadcast(IntImm("int32", 255), 4)), "uint8x4")
+    assert text == (
+        'T.Cast("uint8x4", T.min(T.Cast("int16x4", X[i:i + 4]) + T.Broadcast(T.int16(100), 4), T.Broadcast(T.int16(255), 4)))'
+    )
+
+
+STAYS = {
+    "a sum, which LLVM narrows": x + y,
+    "a number of 32 bits": tir.min(w, 255),
+    "an index": tir.min(x + I, 255),
+    "a step that leaves 16 bits": tir.min(Mul(Mul(x, x), IntImm("int32", 2)), 255),
+    "a sign and more than 15 bits": tir.min(Mul(x, x) - 1, 255),
+    "a large constant": tir.min(x, 65536),
+    "a divisor that may be 0": tir.min(tir.floordiv(x, Cast("int32", BufferLoad(X, [I]))), 9),
+    "a divisor that is negative": tir.min(tir.floordiv(x, IntImm("int32", -2)), 9),
+    "a distance that may be as long as the number": tir.min(Call("int32", "tir.shift_right", [x, IntImm("int32", 16)]), 9),
+    "a distance that may be negative": tir.min(Call("int32", "tir.shift_right", [x, y]), 9),
+    "a call": tir.min(Call("int32", "tir.popcount", [x]), 9),
+    "a value from a float": tir.min(Cast("int32", Cast("float32", BufferLoad(X, [I]))), 255),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_stays_as_it_is(name: str) -> None:
+    assert narrowed(STAYS[name]) is None
+
+
+def test_conversions_of_other_types_stay() -> None:
+    for node in (
+        Cast("float32", tir.min(x, 255)), Cast("int32", tir.min(wide(X, "int64"), IntImm("int64", 255))),
+        Cast("uint8", tir.min(Cast("float32", BufferLoad(X, [I])), tir.const(255.0))), Cast("bool", tir.min(x, 255)),
+        Cast("uint8", tir.min(BufferLoad(S, [I]), tir.const(255, "uint16"))),
+    ):  # fmt: skip
+        assert in_short_integers(node) is node
+
+
+def test_values_at_the_ends_of_16_bits() -> None:
+    """The largest number of each type is held, one more is not."""
+    for value, short in ((128 * 257, "uint16"), (129 * 254, "int16"), (255 * 257, "uint16")):
+        found = narrowed(tir.min(Mul(Cast("int32", Cast("bool", x)), IntImm("int32", value)), 9))
+        assert found is not None and f'T.Cast("{short}"' in found
+    assert narrowed(tir.min(Mul(Cast("int32", Cast("bool", x)), IntImm("int32", 65536)), 9)) is None
+    least = Sub(IntImm("int32", -32767), Cast("int32", Cast("bool", x)))
+    assert narrowed(tir.min(least, 9)) is not None
+    assert narrowed(tir.min(Add(least, IntImm("int32", -1)), 9)) is None
+
+
+def test_a_kernel_and_a_loop_of_vectors_have_shorter_lanes() -> None:
+    A = te.placeholder((4096,), "uint8", name="A")
+    Z = te.compute((4096,), lambda i: tir.max(A[i].astype("int32") * 3 - 400, 0).astype("uint8"), name="Z")
+    mod = tvmagic.lower(te.create_schedule(Z.op), [A, Z])
+    text = llvm_ir(mod, "llvm -mcpu=haswell")
+    assert "x i16>" in text and "x i32>" not in text
+
+
+class _Pixels:
+    """A random expression of two pixels, for TVM and for NumPy."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.text = f"{self.rng.choice(['min', 'max'])}({self.term(3)}, {self.rng.randrange(-300, 300)})"
+
+    def term(self, depth: int) -> str:
+        if depth == 0 or self.rng.random() < 0.1:
+            return self.rng.choice(["a", "b", "a", "b", str(self.rng.randrange(-300, 300))])
+        a, b, n = self.term(depth - 1), self.term(depth - 1), self.rng.randrange(1, 9)
+        kinds = [
+            f"({a} + {b})", f"({a} - {b})", f"({a} * {n})", f"({a} // {n})", f"({a} % {n})", f"({a} >> {n})",
+            f"min({a}, {b})", f"max({a}, {b})", f"where({a} < {b}, {b}, {self.term(depth - 1)})", f"where({a} == {n}, {a}, {b})",
+        ]  # fmt: skip
+        return self.rng.choice(kinds)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_all_pairs_of_pixels_have_numpys_values(seed: int) -> None:
+    text = _Pixels(seed).text
+    first, second = ("uint8", "uint8") if seed % 3 else ("int8", "uint8")
+    A, B = te.placeholder((65536,), first, name="A"), te.placeholder((65536,), second, name="B")
+    names = {"min": tir.min, "max": tir.max, "where": lambda c, a, b: tir.Select(c, tir.convert(a), tir.convert(b))}
+
+    def value(i: Any) -> Any:
+        found = eval(text, names | {"a": A[i].astype("int32"), "b": B[i].astype("int32")})
+        return found.astype("uint8")
+
+    Z = te.compute((65536,), value, name="Z")
+    a, b = [v.ravel() for v in np.meshgrid(np.arange(256), np.arange(256))]
+    one, two = a.astype(first), b.astype(second)
+    got = np.zeros(65536, "uint8")
+    tvmagic.build(te.create_schedule(Z.op), [A, B, Z])(one, two, got)
+    numpys = {"min": np.minimum, "max": np.maximum, "where": np.where}
+    wanted = eval(text, numpys | {"a": one.astype("int64"), "b": two.astype("int64")})
+    np.testing.assert_array_equal(got, np.broadcast_to(wanted, 65536).astype("uint8"), text)

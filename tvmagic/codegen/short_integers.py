@@ -1,0 +1,123 @@
+"""Integers that are kept in 8 or 16 bits, computed in 16 where that holds all that comes between.
+
+`uint8(max(min(int32(X[i]) * 3 - int32(Y[i]), 255), 0))` has twice as many lanes in a vector of int16 as of int32. LLVM finds this for sums
+and products, whose lower bits depend on lower bits alone; not if a limit, a comparison or a quotient asks for the whole number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmagic.arith.corners import ENDS_OF
+from tvmagic.arith.corners import Ends as Interval
+from tvmagic.ir import (
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    CmpOp,
+    DataType,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    PrimExpr,
+    Select,
+    Sub,
+)
+from tvmagic.ir.dtype import integer_limits
+from tvmagic.ir.ops import cast
+from tvmagic.ir.query import callee, contains
+
+__all__ = ["in_short_integers"]
+
+_SHORT = DataType("int16"), DataType("uint16")
+_OPERATORS = (Add, Sub, Mul, Min, Max, FloorDiv, FloorMod)
+
+
+def in_short_integers(node: Cast) -> PrimExpr:
+    """A conversion of wider integers to 8 or 16 bits, with what it converts computed in 16 bits if all of it fits; else as it is."""
+    source, target = node.value.dtype, node.dtype
+    if target.is_float or source.is_float or not 8 <= target.bits <= 16 < source.bits:
+        return node
+    if not contains(node.value, Min, Max, Select):
+        return node
+    for short in _SHORT:
+        found = _Short(short).of(node.value)
+        if found is not None:
+            return cast(target, found[0])
+    return node
+
+
+class _Short:
+    """Expressions in a type of 16 bits, with the least and the largest value of each."""
+
+    def __init__(self, dtype: DataType) -> None:
+        self.dtype, self.limits = dtype, integer_limits(dtype)
+        self.known: dict[PrimExpr, tuple[PrimExpr, Interval] | None] = {}
+
+    def of(self, node: PrimExpr) -> tuple[PrimExpr, Interval] | None:
+        """None if the values, or some on the way to them, do not fit."""
+        if node not in self.known:
+            found = self._of(node)
+            fits = found is not None and self.limits[0] <= found[1][0] and found[1][1] <= self.limits[1]
+            self.known[node] = found if fits else None
+        return self.known[node]
+
+    def _of(self, node: PrimExpr) -> tuple[PrimExpr, Interval] | None:
+        dtype = self.dtype.with_lanes_of(node.dtype)
+        if isinstance(node, IntImm):
+            return IntImm(dtype, node.value) if self._holds(node.value) else node, (node.value, node.value)
+        if isinstance(node, Cast):
+            source = node.value.dtype
+            if source.is_float or source.is_handle or source.bits > 16:
+                return None
+            return cast(dtype, node.value), (0, 1) if source.is_bool else integer_limits(source)
+        if isinstance(node, _OPERATORS):
+            parts = self._all(node.a, node.b)
+            if parts is None or (isinstance(node, (FloorDiv, FloorMod)) and parts[1][1][0] <= 0):
+                return None
+            (a, low), (b, high) = parts
+            return type(node)(a, b), ENDS_OF[type(node)](low, high)
+        if isinstance(node, Broadcast):
+            part = self.of(node.value)
+            return part and (Broadcast(part[0], node.lanes), part[1])
+        if isinstance(node, Select):
+            parts = self._all(node.true_value, node.false_value)
+            if parts is None:
+                return None
+            (a, low), (b, high) = parts
+            return Select(self._condition(node.condition), a, b), (min(low[0], high[0]), max(low[1], high[1]))
+        if isinstance(node, Call) and callee(node) == "tir.shift_right":
+            parts = self._all(*node.args)
+            if parts is None or not 0 <= parts[1][1][0] <= parts[1][1][1] < self.dtype.bits:
+                return None
+            (a, ends), (b, count) = parts
+            return node.replace(args=(a, b), dtype=dtype), _shifted(ends, count)
+        return None
+
+    def _holds(self, value: int) -> bool:
+        return self.limits[0] <= value <= self.limits[1]
+
+    def _all(self, *nodes: PrimExpr) -> Sequence[tuple[PrimExpr, Interval]] | None:
+        found = [self.of(node) for node in nodes]
+        return None if None in found else found  # type: ignore[return-value]
+
+    def _condition(self, node: PrimExpr) -> PrimExpr:
+        """Comparisons in the short type, too, if both sides of them fit."""
+        if isinstance(node, (And, Or)):
+            return type(node)(self._condition(node.a), self._condition(node.b))
+        if isinstance(node, Not):
+            return Not(self._condition(node.a))
+        parts = self._all(node.a, node.b) if isinstance(node, CmpOp) else None
+        return node if parts is None else type(node)(parts[0][0], parts[1][0])  # type: ignore[call-arg]
+
+
+def _shifted(ends: Interval, count: Interval) -> Interval:
+    found = [end >> n for end in ends for n in count]
+    return min(found), max(found)
