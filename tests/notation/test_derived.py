@@ -296,6 +296,11 @@ def test_a_recurrence_of_a_symbolic_size_may_be_shorter_than_its_beginning() -> 
             "`Z` is read before it is computed",
             "`S[t, s, i] = (...) if s == 0",
         ),
+        (
+            "t: range(9)\nY[t] = 0.0 if t == 0 else Y[t - 1] + Z[t]\nZ[t] = 1.0 * t",
+            "`Z` is read before it is computed",
+            "define it in a line above",
+        ),
         ("Y[i, t] = Z[i, t] + 1\nZ[i, t] = X[i, t]", "`Z` is read before it is computed", "define it in a line above"),
         ("Y[i, t] += Y[i, t - 1] * X[i, t] * X[k, t]", "before it is computed", "a sum inside is `sum(..., over=k)`"),
         ("t: range(2, 9)\nY[i, t] = X[i, t] if t == 2 else Y[i, t - 1]", "begins at 0", None),

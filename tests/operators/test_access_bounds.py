@@ -94,7 +94,16 @@ def test_other_buffers_on_the_memory_of_an_array(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("first", "count", "inside"),
-    [(20, 4, True), (21, 4, False), (0, 24, True), (100, 4, False), (-1, 4, False), (4, -1, False)],
+    [
+        (20, 4, True),
+        (21, 4, False),
+        (24, 0, True),
+        (25, 0, False),
+        (0, 24, True),
+        (100, 4, False),
+        (-1, 4, False),
+        (4, -1, False),
+    ],
 )
 def test_regions_that_a_function_gets(first: int, count: int, inside: bool) -> None:
     pointer = f"T.tvm_access_ptr(T.type_annotation('float32'), B.data, {first}, {count}, 2)"

@@ -248,6 +248,13 @@ def test_more_memory_than_is_free_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert "are free" not in str(refused(lambda: arrays_of.require_memory(most + 1, "an array")))
 
 
+def test_inputs_take_the_memory_of_all_their_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(arrays_of, "require_memory", lambda count, what: asked.append(count))
+    operator("f", "A: float64[3, 5]\nB: int8[7]\nC: float32\nY[i, j] = A[i, j] + C\nZ[k] = B[k]").random_inputs()
+    assert asked == [3 * 5 * 8 + 7 + 4]
+
+
 # ---------------------------------------------------------------------------- knobs, sources, caches
 
 

@@ -245,6 +245,13 @@ def test_products_beyond_53_bits_are_of_big_integers(factor: int, big: bool, las
     assert ("BigInt.asIntN(" in javascript(Operator.from_prim_func("f", from_source(text)), {})) == big
 
 
+def test_a_truth_value_is_open_where_the_error_of_its_number_reaches_0() -> None:
+    op = operator("f", "X: float32[4]\nY[i] = bool(X[i])")
+    assert "apart(" not in javascript(op, {}, True)
+    op = operator("f", "X: float32[4]\nS[i] = X[i] * 3\nY[i] = bool(S[i])")
+    assert re.search(r"\(apart\(\w+, 0\) <= \w+ \? 1 : 0\)", javascript(op, {}, True))
+
+
 def test_conditions_that_leave_nothing_open_have_no_error_of_their_own() -> None:
     op = operator("f", "X: float32[4]\nY[i] = 1.0 if X[i] > 0 and i < 3 else 0.0")
     assert "apart(" not in javascript(op, {}, True)

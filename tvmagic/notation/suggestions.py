@@ -505,7 +505,7 @@ def _whole_reduction(name: str, call: ast.Call, tensors: Mapping[str, Any]) -> s
         return None
     if isinstance(call.func, ast.Name) and len(call.args) > 1:
         return None  # `max(X, 0)` is of each element
-    rank = len(getattr(tensors[whole], "shape", ())) or 1
+    rank = len(tensors[whole].shape)
     indices = list(_INDICES[:rank])
     axis = next((k.value for k in call.keywords if k.arg in ("axis", "dim")), None)
     try:
