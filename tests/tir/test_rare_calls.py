@@ -431,3 +431,67 @@ PARTLY = """def main(A: T.Buffer((16,), "int32"), C: T.Buffer(({reads},), "int32
 def test_a_copy_holds_what_was_written_if_that_is_all_that_is_read(reads: int, copied: int) -> None:
     after = keeps(PARTLY.format(reads=reads), "sch.cache_read(B('C'), 0, 'local')")
     assert re.findall(r"for ax0 in range\((\d+)\)", after) == [str(copied)]
+
+
+IN_PLACE = """def main(A: T.Buffer((16,), "int32")):
+    B = T.alloc_buffer((16,), "int32")
+    for i in range(16):
+        with T.block("B"):
+            v = T.axis.spatial(16, i)
+            B[v] = A[v] * 2
+    for i in range(16):
+        with T.block("C"):
+            v = T.axis.spatial(16, i)
+            A[v] = B[v] + 1"""
+
+
+def test_what_overwrites_the_input_of_its_producer_is_not_inlined_into_it() -> None:
+    refuses(IN_PLACE, "sch.reverse_compute_inline(B('C'))", "must have a single producer")
+
+
+HALF = """def main(A: T.Buffer((16,), "int32"), D: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((16,), "int32")
+    C = T.alloc_buffer((16,), "int32")
+    for i in range(16):
+        with T.block("B"):
+            v = T.axis.spatial(16, i)
+            B[v] = A[v] * 2
+    for i in range(8):
+        with T.block("C"):
+            v = T.axis.spatial(16, i)
+            C[v] = B[v] + 1
+    for i in range(8):
+        with T.block("D"):
+            v = T.axis.spatial(8, i)
+            D[v] = C[v] - 1"""
+
+
+def test_a_block_that_runs_for_some_of_its_values_may_run_for_all_where_nobody_sees_it() -> None:
+    assert keeps(HALF, "sch.reverse_compute_at(B('C'), L('B')[0])").count("for ") == 2
+    seen = (
+        HALF.replace("(8,)", "(16,)")
+        .replace("C = T.alloc_buffer", "X = T.alloc_buffer")
+        .replace("A: T", 'C: T.Buffer((16,), "int32"), A: T')
+    )
+    refuses(seen, "sch.reverse_compute_at(B('C'), L('B')[0])", "moved, it would write more than before")
+
+
+ROLLED = """def main(A: T.Buffer((16,), "int32"), D: T.Buffer((14,), "int32"), E: T.Buffer((14,), "int32")):
+    B = T.alloc_buffer((16,), "int32")
+    for i in range(14):
+        for j in range(3):
+            with T.block("B"):
+                v = T.axis.spatial(16, i + j)
+                B[v] = A[v] * 2
+        with T.block("D"):
+            v = T.axis.spatial(14, i)
+            D[v] = B[v] + B[v + 1] + B[v + 2]
+        with T.block("E"):
+            v = T.axis.spatial(14, i)
+            E[v] = A[v]"""
+
+
+def test_iterations_of_blocks_that_use_a_ring_depend_on_each_other_those_of_others_do_not() -> None:
+    after = keeps(ROLLED, "sch.rolling_buffer(B('B'), 0)")
+    assert after.count("v = T.axis.opaque(") == 2
+    assert "v = T.axis.spatial(14, i)" in after.split('T.block("E")')[1]

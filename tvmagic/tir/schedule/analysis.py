@@ -213,8 +213,8 @@ def suggest_index_map(
 
     domains = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
     analyzer = Analyzer(domains)
-    flat: PrimExpr = IntImm(buffer.shape[0].dtype, 0)
-    for index, size in zip(indices, buffer.shape):
+    flat = indices[0]
+    for index, size in zip(indices[1:], buffer.shape[1:]):
         flat = flat * size + index
     found = detect_iter_map([flat], domains, predicate, check_level="nocheck", analyzer=analyzer)
     if not found.indices:

@@ -134,8 +134,6 @@ class _PlaceFinder(Visitor):
             self.visit_children(node)
             if self.seen_related and self.place is None:
                 self.place = self.scope
-                if self.index == -1:
-                    self.index = 1 if self.seen_writer else 0
         elif node is self.writer.stmt:
             self.seen_writer = True
         elif node in self.related:

@@ -291,8 +291,6 @@ def argument_text(value: Any, names: Callable[[Any], str]) -> str:
     """An argument as it appears in a line of Python."""
     if isinstance(value, (BlockRV, LoopRV)):
         return names(value)
-    if isinstance(value, bool) or value is None:
-        return repr(value)
     if isinstance(value, (str, StringImm)):
         return json.dumps(str(value.value if isinstance(value, StringImm) else value))
     if isinstance(value, int):
