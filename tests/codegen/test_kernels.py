@@ -246,7 +246,7 @@ def wrapped(x: T.Buffer((3584,), "float32"), y: T.Buffer((512,), "float32"), z: 
 
 
 def test_indices_that_wrap_around_are_vectorized_rightly():
-    """LLVM's groups of strided accesses took the second four of eight `i` from behind the sixteen elements."""
+    """LLVM's groups of strided accesses took the second four of eight `i` from behind the sixteen elements, as long as it saw the mask."""
     rng = np.random.default_rng(0)
     x, y, z = (rng.standard_normal(n).astype("float32") for n in (3584, 512, 112))
     b, i, r = np.unravel_index(np.arange(3584), (14, 64, 4))
@@ -450,3 +450,17 @@ def test_a_long_loop_runs_in_stretches_to_its_end(extent, monkeypatch):
     f(x, y)
     steps = np.arange(extent, dtype="int32")
     assert y == (x[steps % 8] * steps).sum(dtype="int32")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("float32", "T.max(X[i * 2], X[i * 2 + 1])"), ("uint8", "X[i * 3] + X[i * 3 + 1] + X[i * 3 + 2]"), ("int16", "X[i * 2] * T.int16(3)")],
+)  # fmt: skip
+def test_what_an_iteration_reads_from_neighbours_is_one_wide_load(dtype: str, value: str):
+    """And lanes are picked from it; not one after the other."""
+    func = from_source(
+        f"@T.prim_func\ndef f(X: T.Buffer((3072,), '{dtype}'), Y: T.Buffer((1024,), '{dtype}')):\n"
+        f"    T.func_attr({{'tir.noalias': True}})\n    for i in range(1024):\n        Y[i] = {value}"
+    )
+    text = codegen.llvm_ir(func, "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell")
+    assert "shufflevector" in text and "insertelement" not in text

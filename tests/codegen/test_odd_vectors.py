@@ -110,3 +110,16 @@ def test_a_tile_of_three_vectors_is_summed_in_registers() -> None:
     assert "<48 x float>" not in text and "<32 x float>" in text and "<16 x float>" in text
     inputs = op.random_inputs()
     np.testing.assert_allclose(version(*inputs), inputs[0] @ inputs[1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("lanes", [257, 300])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_lanes_of_few_bits_wrap_around(dtype: str, lanes: int) -> None:
+    func = from_source(f"""
+@T.prim_func
+def f(C: T.Buffer(({lanes},), "int32")):
+    C[0:{lanes}] = T.Cast("int32x{lanes}", T.Ramp(T.{dtype}(5), T.{dtype}(3), {lanes}))
+""")
+    c = np.zeros(lanes, "int32")
+    build(func)(c)
+    np.testing.assert_array_equal(c, (5 + 3 * np.arange(lanes)).astype(dtype))

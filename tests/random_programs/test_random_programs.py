@@ -36,6 +36,7 @@ SHORT = {
     "tiny": 10,
     "inplace": 7,
     "float8": 7,
+    "strided": 12,
 }
 LONG = dict.fromkeys(KINDS, 20_000) | {"notation": 5_000, "flow": 5_000, "magic": 2_000}  # a session takes some seconds
 PART = 500
@@ -124,6 +125,7 @@ SEEDS: dict[str, dict[int, str]] = {
     "tiny": {},
     "inplace": {},
     "float8": {},
+    "strided": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}

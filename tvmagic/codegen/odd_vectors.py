@@ -17,6 +17,7 @@ from tvmagic.ir import (
     Call,
     Cast,
     CmpOp,
+    IntImm,
     LogicalOp,
     Not,
     PrimExpr,
@@ -25,7 +26,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.ir.constants import make_const
+from tvmagic.ir.meaning import wrap_int
 from tvmagic.ir.query import callee
 
 __all__ = ["parts_of"]
@@ -88,7 +89,8 @@ class _Lanes(Visitor):
 
     @handles(Ramp)
     def ramp(self, node: Ramp) -> PrimExpr:
-        base = node.base + node.stride * make_const(node.stride.dtype, self.start)  # a number alone would be an int32
+        dtype = node.stride.dtype  # in which lanes wrap around: that of number 256 in 8 bits has the value of number 0
+        base = node.base + node.stride * IntImm(dtype, wrap_int(self.start, dtype))
         return Ramp(base, node.stride, self.count) if self.count > 1 else base
 
     @handles(Broadcast)

@@ -22,15 +22,11 @@ _Code = TypeVar("_Code", str, bytes)
 def _set_options() -> None:
     """LLVM's own options, for the whole process.
 
-    LLVM 22.1 groups strided accesses whose index wraps around (`i % 4 * 4 + r`) as if it did not, and
-    so vectorizes loops wrongly. Without such groups it gathers.
-
     Its register allocator grows the regions that it splits along the edges of blocks, for each value again: with a
     budget of 10,000 edges a loop of 800 branches takes 15 s, with 300 it takes 0.2 s, and the code is as long.
     """
     import llvmlite.binding as llvm
 
-    llvm.set_option("tvmagic", "-enable-interleaved-mem-accesses=false")
     llvm.set_option("tvmagic", "-grow-region-complexity-budget=300")
 
 
