@@ -11,12 +11,15 @@ import pytest
 import tvmagic
 from tvmagic import te, tir
 from tvmagic.codegen import llvm_ir
+from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.short_integers import in_short_integers
 from tvmagic.ir import Add, Broadcast, BufferLoad, Call, Cast, IntImm, Mul, PrimExpr, Ramp, Sub, Var, decl_buffer
 
 X, Y, S = decl_buffer((64,), "uint8", "X"), decl_buffer((64,), "int8", "Y"), decl_buffer((64,), "uint16", "S")
 W = decl_buffer((64,), "int32", "W")
-I = Var("i")
+I, ROW = Var("i"), Var("row")
+INTERVALS = Intervals()
+INTERVALS.known[ROW] = (0, 300)
 
 
 def wide(buffer: Any, dtype: str = "int32") -> PrimExpr:
@@ -29,7 +32,7 @@ x, y, s, w = wide(X), wide(Y), wide(S), BufferLoad(W, [I])
 def narrowed(value: PrimExpr, dtype: str = "uint8") -> str | None:
     """The text of a value that is converted to a short type; None if it stays as it is."""
     node = Cast(dtype, value)
-    found = in_short_integers(node)
+    found = in_short_integers(node, INTERVALS.of)
     return None if found is node else str(found)
 
 
@@ -44,6 +47,9 @@ def narrowed(value: PrimExpr, dtype: str = "uint8") -> str | None:
         (tir.max(x - 9 >> 2, 3), 'T.max(T.shift_right(T.Cast("int16", X[i]) - T.int16(9), T.int16(2)), T.int16(3))'),
         (tir.Select(x < y, x, 0), 'T.Select(T.Cast("int16", X[i]) < T.Cast("int16", Y[i]), T.Cast("int16", X[i]), T.int16(0))'),
         (tir.Select(tir.all(x < y, tir.Not(w == 3)), x, y), 'T.Select(T.Cast("int16", X[i]) < T.Cast("int16", Y[i]) and not W[i] == 3, T.Cast("int16", X[i]), T.Cast("int16", Y[i]))'),
+        (tir.min(x + ROW, 255), 'T.min(T.Cast("int16", X[i]) + T.Cast("int16", row), T.int16(255))'),
+        (tir.min(tir.bitwise_and(w, 15), 9), 'T.min(T.Cast("int16", T.bitwise_and(W[i], 15)), T.int16(9))'),
+        (tir.if_then_else(x < 9, x - 9, 9 - x), 'T.if_then_else(T.Cast("int16", X[i]) < T.int16(9), T.Cast("int16", X[i]) - T.int16(9), T.int16(9) - T.Cast("int16", X[i]))'),
         (tir.max(Cast("int32", x > 3), x), 'T.max(T.Cast("int16", T.Cast("int32", X[i]) > 3), T.Cast("int16", X[i]))'),
         (tir.min(wide(X, "int64") * 100, IntImm("int64", 255)), 'T.min(T.Cast("int16", X[i]) * T.int16(100), T.int16(255))'),
     ],
@@ -93,7 +99,7 @@ def test_conversions_of_other_types_stay() -> None:
         Cast("uint8", tir.min(Cast("float32", BufferLoad(X, [I])), tir.const(255.0))), Cast("bool", tir.min(x, 255)),
         Cast("uint8", tir.min(BufferLoad(S, [I]), tir.const(255, "uint16"))),
     ):  # fmt: skip
-        assert in_short_integers(node) is node
+        assert in_short_integers(node, INTERVALS.of) is node
 
 
 def test_values_at_the_ends_of_16_bits() -> None:
@@ -128,7 +134,7 @@ class _Pixels:
         a, b, n = self.term(depth - 1), self.term(depth - 1), self.rng.randrange(1, 9)
         kinds = [
             f"({a} + {b})", f"({a} - {b})", f"({a} * {n})", f"({a} // {n})", f"({a} % {n})", f"({a} >> {n})",
-            f"min({a}, {b})", f"max({a}, {b})", f"where({a} < {b}, {b}, {self.term(depth - 1)})", f"where({a} == {n}, {a}, {b})",
+            f"min({a}, {b})", f"max({a}, {b})", f"where({a} < {b}, {b}, {self.term(depth - 1)})", f"abs({a})", f"where({a} == {n}, {a}, {b})",
         ]  # fmt: skip
         return self.rng.choice(kinds)
 
@@ -138,7 +144,12 @@ def test_all_pairs_of_pixels_have_numpys_values(seed: int) -> None:
     text = _Pixels(seed).text
     first, second = ("uint8", "uint8") if seed % 3 else ("int8", "uint8")
     A, B = te.placeholder((65536,), first, name="A"), te.placeholder((65536,), second, name="B")
-    names = {"min": tir.min, "max": tir.max, "where": lambda c, a, b: tir.Select(c, tir.convert(a), tir.convert(b))}
+    names = {
+        "abs": tir.abs,
+        "min": tir.min,
+        "max": tir.max,
+        "where": lambda c, a, b: tir.Select(c, tir.convert(a), tir.convert(b)),
+    }
 
     def value(i: Any) -> Any:
         found = eval(text, names | {"a": A[i].astype("int32"), "b": B[i].astype("int32")})

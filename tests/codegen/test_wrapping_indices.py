@@ -17,6 +17,16 @@ INDICES: dict[str, tuple[int, Callable[[Any, int], Any], Callable[[Any, int], An
     "floormod of 4": (4, lambda i, first: (i + first) % 4, lambda i, first: (i + first) % 4),
     "floormod of 8": (8, lambda i, first: (i + first) % 8, lambda i, first: (i + first) % 8),
     "backwards": (8, lambda i, first: (700 - i) % 8, lambda i, first: (700 - i) % 8),
+    "shifted out": (
+        4,
+        lambda i, first: tir.shift_right(tir.shift_left((i + first).astype("uint32"), 30), 30),
+        lambda i, first: (i + first) % 4,
+    ),
+    "multiplied out": (
+        4,
+        lambda i, first: tir.shift_right((i + first).astype("uint32") * tir.const(1 << 30, "uint32"), 30),
+        lambda i, first: (i + first) % 4,
+    ),
     "low bits": (8, lambda i, first: tir.bitwise_and(i + first, 7), lambda i, first: (i + first) & 7),
     "truncmod": (8, lambda i, first: tir.truncmod(i + first, 8), lambda i, first: (i + first) % 8),
     "bytes": (256, lambda i, first: (i + first).astype("uint8"), lambda i, first: (i + first) % 256),

@@ -8,7 +8,7 @@ from tvmagic.codegen.math_library import libm_call
 from tvmagic.codegen.types import constant, llvm_type
 from tvmagic.ir import BinaryOp, DataType, Div, FloorDiv, FloorMod, Mod
 
-__all__ = ["float_division", "integer_division", "low_bits"]
+__all__ = ["float_division", "integer_division", "low_bits", "unseen"]
 
 
 def float_division(emitter: Any, node: BinaryOp) -> str:
@@ -90,18 +90,22 @@ def integer_division(emitter: Any, node: BinaryOp, a: str, b: str) -> str:
 
 
 def low_bits(emitter: Any, dtype: DataType, a: str, mask: int) -> str:
-    """`a & mask` for a mask of low bits.
+    """`a & mask` for a mask of low bits."""
+    return emitter.out.op(f"and {llvm_type(dtype)} {a}, {unseen(emitter, dtype, a, constant(dtype, mask))}")
 
-    LLVM 22.1 reads an index `i & 3` as one that goes on by ones, and vectorizes loops so without asking whether
-    it wraps around. A mask that it does not see is safe; if the loop is unrolled and `i` a number, it may see it.
+
+def unseen(emitter: Any, dtype: DataType, a: str, number: str) -> str:
+    """A number by which `a` comes to wrap around, or to lose its upper bits, so that LLVM does not see it.
+
+    LLVM 22.1 reads an index `i & 3`, or `i << 30 >> 30`, as one that goes on by ones, and vectorizes loops so without asking
+    whether it wraps around. If the loop is unrolled and `a` a number, it may see it.
     """
-    kind, number = llvm_type(dtype), constant(dtype, mask)
     if dtype.lane_code != 1 or dtype.bits < 32 or a[0] != "%":
-        return emitter.out.op(f"and {kind} {a}, {number}")
+        return number
+    kind = llvm_type(dtype)
     known = emitter.context.text.declare(f"llvm.is.constant.{kind}", "i1", kind)
     is_known = emitter.out.op(f"call i1 {known}({kind} {a})")
-    chosen = emitter.out.op(f"select i1 {is_known}, {kind} {number}, {kind} {emitter.out.hidden(kind, number)}")
-    return emitter.out.op(f"and {kind} {a}, {chosen}")
+    return emitter.out.op(f"select i1 {is_known}, {kind} {number}, {kind} {emitter.out.hidden(kind, number)}")
 
 
 def _guarded_division(emitter: Any, node: BinaryOp, a: str, b: str, word: str, plain: bool) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tvmagic.arith.wrapping import leaves_type
 from tvmagic.codegen.conversions import CONVERSIONS, family
-from tvmagic.codegen.divisions import float_division, integer_division, low_bits
+from tvmagic.codegen.divisions import float_division, integer_division, low_bits, unseen
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.lane_masks import LaneMasks
@@ -279,6 +279,8 @@ class ExpressionEmitter(LaneMasks, Visitor):
             result = self.out.op(f"{name}{flag} {kind} {a}, {b}")
             self.index_values.add(result)
             return result
+        if isinstance(node, Mul) and isinstance(node.b, IntImm) and _counts(node.a):
+            b = unseen(self, dtype, a, b) if is_index or leaves_type(node, self.intervals.of) else b
         return self.out.op(f"{name} {kind} {a}, {b}")
 
     def _by_float32(self, dtype: DataType, values: list[str], text: Callable[..., str]) -> str:
@@ -465,7 +467,7 @@ class ExpressionEmitter(LaneMasks, Visitor):
 
     @handles(Cast)
     def cast(self, node: Cast) -> str:
-        short = node if self.context.family.launches else in_short_integers(node)
+        short = node if self.context.family.launches else in_short_integers(node, self.intervals.of)
         if short is not node:
             return self.visit(short)
         value = self.visit(node.value)

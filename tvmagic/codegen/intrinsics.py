@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.codegen.divisions import low_bits
+from tvmagic.codegen.divisions import low_bits, unseen
 from tvmagic.codegen.llvm_names import names
 from tvmagic.codegen.math_library import libm_call
 from tvmagic.codegen.rules import LIBRARY, OWN, RULES, large_uint, rule
@@ -15,7 +15,8 @@ from tvmagic.codegen.target.families import ELSEWHERE, families
 from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type, suffix
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
-from tvmagic.ir.query import is_call
+from tvmagic.ir.dtype import integer_limits
+from tvmagic.ir.query import contains, is_call
 from tvmagic.tir.transform.expressions.next_after import next_small
 
 __all__ = ["MATH_NAMES"]
@@ -195,6 +196,9 @@ def _shift(emitter: Any, call: Call) -> str:
     word = "shl" if left else "ashr" if dtype.is_int else "lshr"
     low, high = emitter.intervals.of(call.args[1])
     if 0 <= low and high < dtype.bits:
+        if left and low == high and not contains(call.args[0], BufferLoad):
+            (least, most), limits = emitter.intervals.of(call.args[0]), integer_limits(dtype.element_of)
+            b = b if limits[0] <= least << low and most << low <= limits[1] else unseen(emitter, dtype, a, b)
         return emitter.out.op(f"{word} {kind} {a}, {b}")
     # the machine would use the low bits of the amount only; NumPy shifts everything out
     inside = emitter.out.op(f"icmp ult {kind} {b}, {constant(dtype, dtype.bits)}")

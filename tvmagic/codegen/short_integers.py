@@ -6,7 +6,7 @@ and products, whose lower bits depend on lower bits alone; not if a limit, a com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tvmagic.arith.corners import ENDS_OF
 from tvmagic.arith.corners import Ends as Interval
@@ -32,7 +32,8 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.ops import cast
-from tvmagic.ir.query import callee, contains
+from tvmagic.ir.query import callee, nodes_of
+from tvmagic.tir.analysis.choice import choice
 
 __all__ = ["in_short_integers"]
 
@@ -40,15 +41,18 @@ _SHORT = DataType("int16"), DataType("uint16")
 _OPERATORS = (Add, Sub, Mul, Min, Max, FloorDiv, FloorMod)
 
 
-def in_short_integers(node: Cast) -> PrimExpr:
-    """A conversion of wider integers to 8 or 16 bits, with what it converts computed in 16 bits if all of it fits; else as it is."""
+def in_short_integers(node: Cast, ends_of: Callable[[PrimExpr], Interval]) -> PrimExpr:
+    """A conversion of wider integers to 8 or 16 bits, with what it converts computed in 16 bits if all of it fits; else as it is.
+
+    `ends_of` gives the least and the largest value of an expression as far as they are known: of variables.
+    """
     source, target = node.value.dtype, node.dtype
     if target.is_float or source.is_float or not 8 <= target.bits <= 16 < source.bits:
         return node
-    if not contains(node.value, Min, Max, Select):
+    if not any(isinstance(part, (Min, Max)) or choice(part) for part in nodes_of(node.value, Min, Max, Select, Call)):
         return node
     for short in _SHORT:
-        found = _Short(short).of(node.value)
+        found = _Short(short, ends_of).of(node.value)
         if found is not None:
             return cast(target, found[0])
     return node
@@ -57,8 +61,8 @@ def in_short_integers(node: Cast) -> PrimExpr:
 class _Short:
     """Expressions in a type of 16 bits, with the least and the largest value of each."""
 
-    def __init__(self, dtype: DataType) -> None:
-        self.dtype, self.limits = dtype, integer_limits(dtype)
+    def __init__(self, dtype: DataType, ends_of: Callable[[PrimExpr], Interval]) -> None:
+        self.dtype, self.limits, self.ends_of = dtype, integer_limits(dtype), ends_of
         self.known: dict[PrimExpr, tuple[PrimExpr, Interval] | None] = {}
 
     def of(self, node: PrimExpr) -> tuple[PrimExpr, Interval] | None:
@@ -73,10 +77,8 @@ class _Short:
         dtype = self.dtype.with_lanes_of(node.dtype)
         if isinstance(node, IntImm):
             return IntImm(dtype, node.value) if self._holds(node.value) else node, (node.value, node.value)
-        if isinstance(node, Cast):
+        if isinstance(node, Cast) and not node.value.dtype.is_float and node.value.dtype.bits <= 16:
             source = node.value.dtype
-            if source.is_float or source.is_handle or source.bits > 16:
-                return None
             return cast(dtype, node.value), (0, 1) if source.is_bool else integer_limits(source)
         if isinstance(node, _OPERATORS):
             parts = self._all(node.a, node.b)
@@ -87,19 +89,23 @@ class _Short:
         if isinstance(node, Broadcast):
             part = self.of(node.value)
             return part and (Broadcast(part[0], node.lanes), part[1])
-        if isinstance(node, Select):
-            parts = self._all(node.true_value, node.false_value)
+        if (chosen := choice(node)) is not None:
+            condition, *values = chosen
+            parts = self._all(*values)
             if parts is None:
                 return None
             (a, low), (b, high) = parts
-            return Select(self._condition(node.condition), a, b), (min(low[0], high[0]), max(low[1], high[1]))
+            condition, ends = self._condition(condition), (min(low[0], high[0]), max(low[1], high[1]))
+            if isinstance(node, Select):
+                return Select(condition, a, b), ends
+            return node.replace(args=(condition, a, b), dtype=dtype), ends
         if isinstance(node, Call) and callee(node) == "tir.shift_right":
             parts = self._all(*node.args)
             if parts is None or not 0 <= parts[1][1][0] <= parts[1][1][1] < self.dtype.bits:
                 return None
             (a, ends), (b, count) = parts
             return node.replace(args=(a, b), dtype=dtype), _shifted(ends, count)
-        return None
+        return cast(dtype, node), self.ends_of(node)
 
     def _holds(self, value: int) -> bool:
         return self.limits[0] <= value <= self.limits[1]

@@ -75,7 +75,7 @@ class _Update:
     begin: BufferStore | None
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Reduction:
     """All updates of an element, or of the elements of a vector, in a nest; `stores` has what each of them becomes."""
 
