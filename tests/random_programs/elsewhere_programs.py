@@ -1,7 +1,7 @@
 """Random programs compiled for other machines, each run in all ways that there are for its target.
 
-A seed's program is one of tensor expressions or a TensorIR function, as the seed is even or odd; it is compiled for
-every target of `TARGETS`.
+A seed's program is one of tensor expressions, a TensorIR function or a loop over elements that lie apart, in turn; it is compiled
+for every target of `TARGETS`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import strided_programs
 import te_programs
 import tir_programs
 
@@ -59,6 +60,10 @@ class _Tir(Elsewhere, tir_programs.Case):
     pass
 
 
+class _Strided(Elsewhere, strided_programs.Case):
+    pass
+
+
 class Case:
     """The program of a seed, for each target; `targets` may name those that are meant, divided by blanks."""
 
@@ -80,8 +85,9 @@ class Case:
                 raise Wrong(error.kind, f"{name}: {error}") from error
 
     def on(self, name: str) -> Any:
-        """The program for one target, a case of `te` or of `tir`."""
-        case = (_Te, _Tir)[self.seed % 2](self.seed // 2, self.without)
+        """The program for one target, a case of `te`, `tir` or `strided`."""
+        kinds = _Te, _Tir, _Strided
+        case = kinds[self.seed % len(kinds)](self.seed // len(kinds), self.without)
         case.target = target_named(name)
         return case
 

@@ -93,7 +93,7 @@ class Case:
             f"        for i in {self.loop}({self.count}):\n{body}\n"
         )
         self.source = Source("from tvmagic.script import from_source")
-        guarded_call("program", lambda: self.source.run(f"f = from_source({text!r})"))
+        guarded_call("program", lambda: self.source.run(f"loop = from_source({text!r})"))
 
     def value(self, x: Any, y: Any) -> Any:
         """What is in Y after the loop."""
@@ -122,10 +122,13 @@ class Case:
         low, high = (-3, 4) if self.dtype.startswith("float") else (0, 100)
         x, y = [rng.integers(low, high, self.sizes[name]).astype(self.dtype) for name in "XY"]
         wanted = self.value(x, y)
-        run = self.source.get("tvmagic.build")
-        built = guarded_call("build", lambda: run(self.source.get("f"), target=self.target))
-        check_call(built, [Argument(x, False), Argument(wanted, True, start=y)], self.rng)
+        guarded_call("build", lambda: self.source.run(f"f = tvmagic.build(loop, target={self.target!r})"))
+        for function in self.functions():
+            check_call(function, [Argument(x, False), Argument(wanted, True, start=y)], self.rng)
+
+    def functions(self) -> list[Any]:
+        """What runs the compiled function, in each way that there is."""
+        return [self.source.get("f")]
 
     def text(self) -> str:
-        self.make()
-        return self.source.text() + f"m = tvmagic.build(f, target={self.target!r})\n"
+        return self.source.text()
