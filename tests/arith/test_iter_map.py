@@ -12,7 +12,7 @@ from tvmagic import arith, tir
 from tvmagic.arith import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr
 from tvmagic.arith.iter_map.constraints import match_bound_constraints
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Range, Var, structural_equal
+from tvmagic.ir import Range, SizeVar, Var, structural_equal
 
 FLD, FLM = tir.floordiv, tir.floormod
 X, Y, Z, N = Var("x"), Var("y"), Var("z"), Var("n")
@@ -74,6 +74,26 @@ def test_levels():
     assert not is_map(X - Y, x=8, y=8)
 
 
+def test_sums_of_overlapping_iterators_take_all_values_of_one():
+    choice, found = random.Random(0), 0
+    for _ in range(60):
+        a, b, extents = choice.randint(1, 7), choice.randint(1, 5), [choice.randint(1, 5) for _ in range(3)]
+        for index in detect(X * a + Y * b + Z, **dict(zip("xyz", extents))).indices:
+            values = {x * a + y * b + z for x, y, z in itertools.product(*map(range, extents))}
+            (extent, scale) = (int(index.args[0].extent), int(index.args[0].scale)) if index.args else (1, 1)
+            assert values == {scale * i for i in range(extent)}, (a, b, extents)
+            found += 1
+    assert found > 30
+
+
+def test_iterators_that_overlap_by_a_size():
+    """It may be 0, but not less."""
+    size = SizeVar("s")
+    (index,) = detect(X * size + Y, x=4, y=size * 2).indices
+    assert [evaluate(index.args[0].extent, {size: n}) for n in (0, 1, 3)] == [0, 5, 15]
+    assert not is_map(X * N + Y, x=4, y=N * 2)
+
+
 def test_names_of_levels():
     assert IterMapLevel.from_str("Bijective") is IterMapLevel.Bijective
     assert IterMapLevel.of(True) is IterMapLevel.Bijective and IterMapLevel.of(3) is IterMapLevel.NoCheck
@@ -124,6 +144,26 @@ def test_padding():
     assert not is_map(FLD(X, 4), x=18, level="bijective")
     shifted = arith.detect_iter_map([FLD(X + 10, 8), FLM(X + 10, 8)], domains(x=20), True, "nocheck")
     assert [int(i.args[0].extent) for i in shifted.indices] == [3, 8]
+
+
+@pytest.mark.parametrize(("first", "second"), [(4, 3), (3, 2), (2, 5)])
+def test_parts_of_a_quotient_are_padded_together(first, second):
+    """Places of padding are those that no value of the iterator takes; all others keep theirs."""
+    block = first * second
+    for size, offset in itertools.product(
+        (2, block - 3, block - 1, block, block + 1, 2 * block + 3), (0, 1, first + 1)
+    ):
+        at = X + offset if offset else X
+        quotient = FLD(at, first)
+        indices = [FLD(quotient, second), FLM(quotient, second), FLM(at, first)]
+        found = detect(*indices, x=size, level="nocheck")
+        count, *rest = [int(i.args[0].extent) if i.args else 1 for i in found.indices]
+        assert (count, rest) == (-(-(size + offset) // block), [second, first])
+        forms = [arith.normalize_iter_map_to_expr(i) for i in found.indices]
+        padding = arith.normalize_iter_map_to_expr(found.padding_predicate)
+        for x in range(-offset, count * block - offset):
+            assert evaluate(padding, {X: x}) == (not 0 <= x < size)
+            assert not 0 <= x < size or [evaluate(e, {X: x}) for e in forms] == [evaluate(e, {X: x}) for e in indices]
 
 
 def test_remainders_that_padding_would_change_are_refused():

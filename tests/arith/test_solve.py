@@ -155,6 +155,16 @@ def test_contradictions():
         assert "T.bool(False)" in texts(relations)
 
 
+def test_what_cannot_be_is_said_instead_of_what_else_is_left():
+    n = Var("n")
+    for order in itertools.permutations([X >= 3, X <= 1, X <= n]):
+        conditions = SolveInequalitiesAsCondition([X], {}, order)
+        assert texts(conditions)[-1] == "T.bool(False)" and "3 <= n" not in texts(conditions)
+    assert texts(SolveInequalitiesAsCondition([X], {}, [X >= 3, X <= n])) == ["x >= 3", "x <= n", "3 <= n"]
+    assert texts(SolveInequalitiesAsCondition([], {}, [tir.const(False, "bool")])) == ["T.bool(False)"]
+    assert texts(SolveInequalitiesAsCondition([], {}, [tir.const(True, "bool")])) == []
+
+
 def test_group_bounds():
     single = IntGroupBounds.from_range(Range.from_min_extent(3, 1))
     assert texts(single.equal) == ["3"] and not single.lower
