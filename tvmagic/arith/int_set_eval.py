@@ -17,6 +17,7 @@ from tvmagic.arith.int_set import (
     IntervalSet,
     IntSet,
     as_int_set,
+    constant_interval,
     intersect,
     is_const,
     max_of,
@@ -295,13 +296,12 @@ class IntervalSetEvaluator(Visitor):
         base = self.visit(node.base)
         if not isinstance(node.stride, IntImm):
             return IntSet.everything()
-        zero = make_const(node.base.dtype, 0)
         if node.dtype.is_scalable:  # the far end is not known
+            zero = make_const(node.base.dtype, 0)
             far = IntervalSet(zero, POS_INF) if node.stride.value >= 0 else IntervalSet(NEG_INF, zero)
             return combine(Add, self.analyzer, base, far)
-        last = make_const(node.base.dtype, node.stride.value * (node.dtype.lanes - 1))
-        lanes = IntervalSet(zero, last) if node.stride.value > 0 else IntervalSet(last, zero)
-        return combine(Add, self.analyzer, base, lanes)
+        last = node.stride.value * (node.dtype.lanes - 1)
+        return combine(Add, self.analyzer, base, constant_interval(min(0, last), max(0, last), node.base.dtype))
 
     @handles(Broadcast)
     def broadcast(self, node: Broadcast) -> IntervalSet:
