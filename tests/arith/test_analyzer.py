@@ -289,6 +289,8 @@ def test_conditions_inside() -> None:
     assert str(analyzer.simplify(e)) == "T.Select(10 <= x, x, 0)"
     nested = ops.if_then_else(x < 5, ops.if_then_else(y < 5, z, 0), 0)
     assert str(analyzer.rewrite_simplify(nested)) == "T.if_then_else(x < 5 and y < 5, z, 0)"
+    other = ops.if_then_else(x < 5, ops.if_then_else(y < 5, z, 1), 0)
+    assert analyzer.rewrite_simplify(other) is other
     with analyzer.constraint_scope(x < n):
         assert str(analyzer.rewrite_simplify(ops.likely(x < n))) == "T.bool(True)"
 
@@ -536,6 +538,10 @@ def test_modular_sets_of_what_holds(conditions: list[Any], e: Any, expected: tup
         assert (coeff, base % coeff if coeff else base) == expected
 
 
+def ceil_log2(value: float) -> Any:
+    return ir.Call("float32", "tir.ceil", [ir.Call("float32", "tir.log2", [ir.FloatImm("float32", value)])])
+
+
 @pytest.mark.parametrize(
     ("e", "text"),
     [
@@ -546,6 +552,18 @@ def test_modular_sets_of_what_holds(conditions: list[Any], e: Any, expected: tup
         (ir.Call("bool", "tir.likely", [x < 3]), "T.likely(x < 3)"),
         (ir.Call("float32", "tir.ceil", [ir.FloatImm("float32", 2.5)]), "T.float32(3.0)"),
         (ir.Call("float32", "tir.ceil", [ir.FloatImm("float32", -2.5)]), "T.float32(-2.0)"),
+        (ceil_log2(8.0), "T.float32(3.0)"),
+        (ceil_log2(9.0), "T.float32(4.0)"),
+        (ceil_log2(1.0), "T.float32(0.0)"),
+        (ceil_log2(0.25), "T.float32(-2.0)"),
+        (ceil_log2(0.0), "T.ceil(T.log2(T.float32(0.0)))"),
+        (ceil_log2(-2.0), "T.ceil(T.log2(T.float32(-2.0)))"),
+        (ir.Call("int32", "tir.clz", [ir.IntImm("int32", 1)]), "31"),
+        (ir.Call("int32", "tir.clz", [ir.IntImm("int32", 0)]), "32"),
+        (ir.Call("int32", "tir.clz", [ir.IntImm("int32", (1 << 30) + 1)]), "1"),
+        (ir.Call("int32", "tir.clz", [ir.IntImm("int32", -5)]), "0"),
+        (ir.Call("int32", "tir.clz", [ir.IntImm("int64", 6)]), "61"),
+        (ir.Call("int32", "tir.clz", [x]), "T.clz(x)"),
     ],
     ids=str,
 )

@@ -22,6 +22,7 @@ from tvmagic.arith.index_map import _SubstituteLegalized
 from tvmagic.arith.int_set import joined, neg_inf, pos_inf
 from tvmagic.arith.iter_map.constraints import expr_size
 from tvmagic.arith.modular_set import ModularSetAnalyzer, _widens
+from tvmagic.arith.points import all_points
 from tvmagic.arith.rewrite.compile import Rule, parse_rules
 from tvmagic.arith.rewrite.product_sum import compare_product_and_sum
 from tvmagic.arith.rewrite.simplifier import observe_rules
@@ -585,6 +586,58 @@ def test_what_is_known_to_hold_takes_the_place_of_likely_alone() -> None:
         kept = analyzer.rewrite_simplify(ir.Call("bool", "tir.bitwise_not", [flag]))
         assert isinstance(kept, ir.Call) and kept.op.name == "tir.bitwise_not"
     assert isinstance(analyzer.rewrite_simplify(ir.Call("bool", "tir.likely", [flag])), ir.Call)
+
+
+@pytest.mark.parametrize("low", [-3, -2, -1, 0, 1])
+def test_a_truncated_remainder_loses_multiples_of_its_divisor_where_no_sign_changes(low: int) -> None:
+    for base in (-4, -1, 1, 4, 6, 7, 8):
+        e = ir.Mod(X + base if base > 0 else X - -base, ir.IntImm("int32", 3))
+        found = known(x=(low, 20)).canonical_simplify(e)
+        assert all(evaluate(found, {X: x}) == evaluate(e, {X: x}) for x in range(low, 21))
+        rest = base - ir.fold.truncate_divide(base, 3) * 3
+        smaller = X + rest if rest > 0 else X
+        reduced = base > 3 and low + rest >= 0 and low + base >= 0
+        assert not reduced or str(found) == str(ir.Mod(smaller, ir.IntImm("int32", 3))), (base, str(found))
+        assert reduced or abs(base) < 3 or str(base).lstrip("-") in str(found)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ir.Call("int32", "tir.call_pure_extern", [ir.StringImm("f"), X]),
+        ir.Call("int32", "tir.call_extern", [ir.StringImm("f"), X]),
+        ir.Call("int32", "tir.call_llvm_pure_intrin", [3, X]),
+        ir.Call("int32", "tir.call_spirv_pure_glsl450", [X]),
+        ir.Call("int32", "tir.reinterpret", [ir.Var("f", "float32")]),
+        ir.Call("int32", "tir.undef", []),
+        ir.Call("int32", ir.GlobalVar("f"), [X]),
+    ],
+    ids=lambda call: getattr(call.op, "name", "function"),
+)
+def test_what_others_compute_may_wrap_around(value: Any) -> None:
+    assert not isinstance(Analyzer().simplify(ir.LT(value, value + 1)), ir.IntImm)
+    assert Analyzer().can_prove(ir.LT(ir.Call("int32", "tir.popcount", [X]), ir.Call("int32", "tir.popcount", [X]) + 1))
+
+
+def test_chains_are_followed_between_what_is_too_far_apart_if_they_are_between_others() -> None:
+    """The difference of `x - 2**30` and `y + 2**30` may leave int32, so that only comparisons tell."""
+    low, high = X - (1 << 30), Y + (1 << 30)
+    for extensions in (Extension.NoExtensions, Extension.TransitivelyProveInequalities):
+        analyzer = CompilingAnalyzer()
+        analyzer.enabled_extensions = extensions
+        with analyzer.constraint_scope(ir.And(ir.LE(low, Z), ir.LT(Z, high))):
+            found = analyzer.rewrite_simplify(ir.LE(low, high))
+            assert isinstance(found, ir.IntImm) == (extensions != Extension.NoExtensions)
+            assert analyzer.can_prove(ir.LT(Z, high))
+
+
+def test_points_of_ranges_are_counted_before_they_are_made() -> None:
+    ranges = [ir.Range.from_min_extent(1, 3), ir.Range.from_min_extent(-2, 2)]
+    found = all_points(ranges, 6)
+    assert found.T.tolist() == [list(p) for p in itertools.product(range(1, 4), range(-2, 0))]
+    assert all_points(ranges, 5) is None and all_points([*ranges, ir.Range.from_min_extent(0, N)], 99) is None
+    assert all_points([*ranges, None], 99) is None
+    assert all_points([ir.Range.from_min_extent(0, -1)], 9).shape == (1, 0) and all_points([], 1).shape[0] == 0
 
 
 def test_other_bounds_of_a_variable_need_leave() -> None:

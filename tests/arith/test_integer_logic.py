@@ -12,7 +12,7 @@ from arith_evaluate import evaluate
 from arith_random import mark
 
 from tvmagic import ir
-from tvmagic.arith.integer_logic import TRUE, Condition, IntegerLogic, Linear, TooMuchWork
+from tvmagic.arith.integer_logic import FALSE, TRUE, Condition, IntegerLogic, Linear, TooMuchWork, _Rows
 from tvmagic.arith.transitive import EQ, GE, GT, LE, LT, NE, TransitiveComparisons
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import And, IntImm, Not, Or, Range, Var
@@ -187,8 +187,11 @@ def test_work_and_steps_are_bounded() -> None:
     logic.work = 149_999
     with pytest.raises(TooMuchWork):
         logic.impossible(logic.condition(X < 0))
+    assert logic.work == 0  # the next question may take as much
     logic.work = 149_000
     assert logic.impossible(logic.condition(X < 0))
+    logic.restart()
+    assert logic.work == 0
 
 
 def test_what_says_nothing_of_a_variable_has_none() -> None:
@@ -214,20 +217,36 @@ def test_random_systems_of_three_variables() -> None:
     box = [dict(zip((X, Y, Z), values)) for values in itertools.product(range(-2, 3), repeat=3)]
     ranges = {v: Range.from_min_extent(-2, 5) for v in (X, Y, Z)}
     for seed in range(120):
-        draw, logic = random.Random(seed), IntegerLogic(ranges)
-        rows = [
+        draw = random.Random(seed)
+        sums = [
             Linear(
                 {v: c for v in (X, Y, Z) if (c := draw.choice((-5, -3, -2, -1, 0, 1, 2, 3, 5)))}, draw.randint(-6, 2)
             )
             for _ in range(draw.randint(2, 5))
         ]
-        never = logic.impossible(logic.both(*map(logic.at_least_zero, rows)))
-        possible = any(
-            all(row.constant + sum(c * p[t] for t, c in row.terms.items()) >= 0 for row in rows) for p in box
-        )
+        rows = _Rows(IntegerLogic(ranges), sums)
+        never = rows.impossible()
+        possible = any(all(s.constant + sum(c * p[t] for t, c in s.terms.items()) >= 0 for s in sums) for p in box)
         assert not (never and possible), seed
-        proved, impossible, work = proved + never, impossible + (not possible), work + logic.work
-    assert (proved, impossible, work) == (41, 43, 4349)
+        proved, impossible, work = proved + never, impossible + (not possible), work + rows.work
+    assert (proved, impossible, work) == (41, 43, 3765)
+
+
+def test_a_system_of_too_many_rows_is_not_decided() -> None:
+    """All of these hold where every variable is 0."""
+    draw, values = random.Random(0), [Var(f"v{n}") for n in range(12)]
+    for count in (5, 40):
+        sums = [Linear({v: draw.choice((-3, -2, 2, 3)) for v in values}, draw.randint(0, 9)) for _ in range(count)]
+        assert not _Rows(IntegerLogic(), sums).impossible()
+
+
+def test_what_nothing_is_taken_from_is_the_same_condition() -> None:
+    logic = IntegerLogic()
+    condition = logic.condition(And(X > 1, X > 2))
+    for removed in (FALSE, logic.condition(IntImm("bool", 0))):
+        assert logic.without(condition, removed) is condition
+    assert logic.without(FALSE, condition) is FALSE
+    assert len(logic.without(condition, logic.condition(Y > 0)).cases[0]) == 2
 
 
 # ---------------------------------------------------------------------------- chains of comparisons

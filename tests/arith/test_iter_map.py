@@ -12,10 +12,11 @@ from tvmagic import arith, tir
 from tvmagic.arith import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr
 from tvmagic.arith.iter_map.constraints import match_bound_constraints
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Range, SizeVar, Var, structural_equal
+from tvmagic.ir import Range, SizeVar, Var, expr, structural_equal
 
 FLD, FLM = tir.floordiv, tir.floormod
 X, Y, Z, N = Var("x"), Var("y"), Var("z"), Var("n")
+M, S = SizeVar("m"), SizeVar("s")
 
 
 def domains(**extents):
@@ -88,9 +89,8 @@ def test_sums_of_overlapping_iterators_take_all_values_of_one():
 
 def test_iterators_that_overlap_by_a_size():
     """It may be 0, but not less."""
-    size = SizeVar("s")
-    (index,) = detect(X * size + Y, x=4, y=size * 2).indices
-    assert [evaluate(index.args[0].extent, {size: n}) for n in (0, 1, 3)] == [0, 5, 15]
+    (index,) = detect(X * S + Y, x=4, y=S * 2).indices
+    assert [evaluate(index.args[0].extent, {S: n}) for n in (0, 1, 3)] == [0, 5, 15]
     assert not is_map(X * N + Y, x=4, y=N * 2)
 
 
@@ -227,6 +227,16 @@ def test_subspace_divide_keeps_what_the_predicate_says_of_one_iterator():
     assert [str(p.extent) for p in (pairs[0][1], pairs[1][1], pairs[-1][1])] == ["1", "6", "y // 6 < 1"]
 
 
+@pytest.mark.parametrize("inner", [[Y], [X]])
+def test_subspace_divide_keeps_both_ends_that_the_predicate_tells(inner):
+    for low, high in ((0, 9), (0, 1), (3, 4), (11, 12)):
+        pairs = arith.subspace_divide([Y, X], domains(x=3, y=12), inner, tir.all(Y >= low, Y < high))
+        at_inner = pairs[-1][1].extent if inner == [Y] else pairs[-1][0].extent
+        other = pairs[-1][0].extent if inner == [Y] else pairs[-1][1].extent
+        assert [y for y in range(12) if evaluate(at_inner, {Y: y})] == list(range(low, high))
+        assert str(other) == "T.bool(True)"
+
+
 def test_inverse():
     fused = X * 6 + Y
     result = detect(FLD(fused, 4), FLM(fused, 4), x=4, y=6, level="bijective")
@@ -349,6 +359,63 @@ MAPS = Counter(
 def test_random_maps_keep_the_value_long():
     for seed in range(1_000, 21_000):
         check_keeps_value(seed)
+
+
+def symbolic_map(choice):
+    """Iterators whose sizes may be symbols, fused in any order, and parts of the sum; and a predicate."""
+    pick = choice.choice
+    extents = {v: pick([1, 2, 3, 4, M, S, S, S * 2, M * S, S * 4]) for v in (X, Y, Z)[: choice.randint(1, 3)]}
+    fused, scale, scales = 0, 1, []
+    for var in choice.sample(list(extents), len(extents)):
+        term = pick([var * scale, var * scale, scale * var])
+        fused = pick([fused + term, term + fused])
+        scales.append(scale)
+        scale = pick([extents[var] * scale, scale * extents[var]]) * pick([1] * 9 + [2])
+    fused = fused + pick([0, 0, 0, 0, 0, 3, S, M * 2]) - pick([0] * 9 + [S])
+    indices = []
+    for _ in range(choice.randint(1, 3)):
+        base = fused if choice.random() < 0.7 else pick(list(extents)) * pick([1, 2, S, M])
+        d, m = (pick([*scales[1:], *extents.values(), 2, S]) for _ in range(2))
+        indices.append(pick([FLD(base, d), FLM(base, d), FLM(FLD(base, d), m), FLD(FLM(base, d), m), base]))
+    return indices, extents, fused < pick([2, S, S * 2, M + 1]) if choice.random() < 0.2 else tir.const(True, "bool")
+
+
+SYMBOLIC = {  # by the first seed: how many are maps and are divided, and the mark of the texts
+    0: (2, 1, 19002468202),
+    10: (3, 1, 22545987609),
+    20: (2, 3, 18539411578),
+    30: (1, 1, 21574004346),
+    40: (3, 2, 23038124368),
+    50: (0, 0, 27506444615),
+}
+
+
+@pytest.mark.parametrize("first", SYMBOLIC)
+def test_random_maps_of_symbolic_sizes_keep_the_value(first):
+    """In each of their forms; and these are as before."""
+    found = Counter()
+    for seed in range(first, first + 10):
+        choice = random.Random(seed)
+        indices, extents, predicate = symbolic_map(choice)
+        iters = {v: Range.from_min_extent(0, extent) for v, extent in extents.items()}
+        level = choice.choice(["nocheck", "surjective", "bijective"])
+        result = arith.detect_iter_map(indices, iters, predicate, level)
+        sums = [arith.normalize_to_iter_sum(index, iters) for index in indices]
+        simple = arith.iter_map_simplify(indices, iters, predicate, level)
+        divided = arith.subspace_divide(indices, iters, [v for v in extents if choice.random() < 0.5], predicate)
+        forms = [simple, [arith.normalize_iter_map_to_expr(s) for s in sums]]
+        forms += [[arith.normalize_iter_map_to_expr(i) for i in result.indices]] if result.indices else []
+        for m, s in ((1, 2), (3, 2), (2, 5)):
+            spans = [range(evaluate(expr(extent), {M: m, S: s})) for extent in extents.values()]
+            points = list(itertools.product(*spans))
+            for values in choice.sample(points, min(len(points), 3)):
+                point = {M: m, S: s, **dict(zip(extents, values))}
+                if evaluate(predicate, point):
+                    expected = [evaluate(index, point) for index in indices]
+                    assert all([evaluate(e, point) for e in form] == expected for form in forms), (seed, indices)
+        texts = mark(result.indices, result.errors, result.padding_predicate, simple, sums, divided)
+        found.update(maps=bool(result.indices), divided=bool(divided), texts=texts)
+    assert tuple(found.values()) == SYMBOLIC[first]
 
 
 def check_regions(seed):

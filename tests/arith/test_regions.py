@@ -134,6 +134,14 @@ def test_unions_of_boxes():
     assert BoxUnion(1).cover()[0].is_nothing() and BoxUnion(1).waste() == 0
 
 
+def test_what_comes_between_two_boxes_joins_both():
+    union = BoxUnion(1)
+    for first in (0, 4, 2):
+        union.add([Range.from_min_extent(first, 2)])
+    assert len(union.boxes) == 1 and list(union.points()) == [(n,) for n in range(6)]
+    assert arith.exact_union([]).cover() == [] and arith.exact_union([]).count() == 0
+
+
 def test_strided_axes():
     union = BoxUnion(1)
     union.add([StrideSet(0, 4, 2)])

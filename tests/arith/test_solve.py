@@ -228,6 +228,50 @@ def test_random_inequalities():
     assert found == Counter(ranges=279, relations=154, text=12856, deskewed=5892, texts=318766844662)
 
 
+def check_symbolic(seed):
+    """Inequalities with a symbol, of variables that may have no range: all forms of the solution hold where they do."""
+    choice, n = random.Random(seed), Var("n")
+    variables = [X, Y, Z][: choice.randint(1, 3)]
+    bounded = [v for v in variables if choice.random() < 0.5]
+    domains = {
+        v: Range.from_min_extent(choice.choice([choice.randint(-2, 2), n]), choice.choice([1, 2, 4])) for v in bounded
+    }
+    conditions = []
+    for _ in range(choice.randint(1, 3)):
+        total = n * choice.choice([0, 0, 1, -1, 2]) + choice.randint(-4, 4)
+        for v in variables:
+            total = total + v * choice.randint(-2, 2)
+        kind = choice.choice([tir.LT, tir.LE, tir.GT, tir.GE, tir.EQ, tir.NE])
+        conditions.append(kind(total, choice.choice([0, choice.randint(-3, 3), n])))
+    solved = arith.solve_linear_inequalities(conditions, variables, domains)
+    deskewed = arith.solve_linear_inequalities(conditions, variables, domains, deskew_range=True)
+    said = SolveInequalitiesAsCondition(variables, domains, conditions)
+
+    def inside(ranges, point):
+        return all(evaluate(r.min, point) <= point[v] < evaluate(r.min + r.extent, point) for v, r in ranges.items())
+
+    points = list(itertools.product((-2, 0, 3), *[range(-4, 5)] * len(variables)))
+    for values in choice.sample(points, min(len(points), 60)):
+        point = dict(zip((n, *variables), values))
+        if not inside(domains, point):
+            continue
+        holds = all(evaluate(c, point) for c in conditions)
+        assert (inside(solved.ranges, point) and all(evaluate(c, point) for c in solved.relations)) == holds, seed
+        assert all(evaluate(c, point) for c in said) == holds, seed
+        if holds:
+            new = {n: point[n], **{v: evaluate(e, point) for v, e in deskewed.dst_to_src.items()}}
+            assert all(evaluate(r, new) for r in deskewed.dst.relations), seed
+            assert [evaluate(deskewed.src_to_dst[v], new) for v in variables] == list(values[1:]), seed
+    return mark(solved, deskewed, said)
+
+
+@pytest.mark.parametrize(
+    ("first", "texts"), [(0, 11646096511), (6, 10662384213), (12, 10870164642), (18, 13997068010), (24, 13426587736)]
+)
+def test_random_inequalities_with_a_symbol(first, texts):
+    assert sum(check_symbolic(seed) for seed in range(first, first + 6)) == texts
+
+
 @pytest.mark.soak
 def test_random_systems_long():
     for seed in range(1_000, 4_000):

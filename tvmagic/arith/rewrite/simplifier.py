@@ -115,8 +115,6 @@ _PRODUCT_AND_SUM = Extension.ComparisonOfProductAndSum.value
 
 def _too_far_apart(a: PrimExpr, b: PrimExpr) -> bool:
     """Whether the difference of the numbers in `a` and `b` leaves their type, so that `a - b` says nothing of their order."""
-    if not a.dtype.is_index:
-        return False
     ends = [e.value if isinstance(e, IntImm) else constant_offset(e)[1] for e in (a, b)]
     offset = ends[0] - ends[1]
     return wrap_int(offset, a.dtype) != offset
