@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from arith_evaluate import evaluate
+from arith_random import mark
 
 from tvmagic import ir, te, tir
 from tvmagic.arith import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength, narrow_predicate_expression
@@ -573,7 +574,7 @@ def test_calls_of_constants_are_folded(e: Any, text: str) -> None:
 
 def test_random_booleans_as_conjunctions() -> None:
     """A condition that becomes a conjunction of disjunctions holds where it did, in as few words as before."""
-    words = 0
+    words = texts = 0
     points = [dict(zip((x, y, z), p)) for p in itertools.product(range(4), range(4), (False, True))]
     for seed in range(40):
         draw = random.Random(seed)
@@ -592,13 +593,13 @@ def test_random_booleans_as_conjunctions() -> None:
         for point in points:
             at = {**point, flag: point[z]}
             assert bool(evaluate(simple, at)) == bool(evaluate(e, at)), (seed, e, simple)
-        words += len(str(simple))
-    assert words == 671
+        words, texts = words + len(str(simple)), texts + mark(simple)
+    assert (words, texts) == (671, 70527558353)
 
 
 def test_random_narrow_casts() -> None:
     """What is taken out of a cast to fewer bits fits: the value is kept at the ends of the type."""
-    words = 0
+    words = texts = 0
     for seed in range(60):
         draw = random.Random(seed)
         low = draw.choice([-130, -128, -64, 0, 60, 120])
@@ -614,8 +615,8 @@ def test_random_narrow_casts() -> None:
             for other in range(3):
                 point = {x: value, y: other}
                 assert evaluate(simple, point) == evaluate(e, point), (seed, e, simple, point)
-        words += len(str(simple))
-    assert words == 3275
+        words, texts = words + len(str(simple)), texts + mark(simple)
+    assert (words, texts) == (3275, 142500448985)
 
 
 def test_a_reduction_in_which_nothing_changes_is_itself() -> None:

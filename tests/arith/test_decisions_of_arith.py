@@ -637,7 +637,7 @@ def test_points_of_ranges_are_counted_before_they_are_made() -> None:
     assert found.T.tolist() == [list(p) for p in itertools.product(range(1, 4), range(-2, 0))]
     assert all_points(ranges, 5) is None and all_points([*ranges, ir.Range.from_min_extent(0, N)], 99) is None
     assert all_points([*ranges, None], 99) is None
-    assert all_points([ir.Range.from_min_extent(0, -1)], 9).shape == (1, 0) and all_points([], 1).shape[0] == 0
+    assert all_points([ir.Range.from_min_extent(0, -1)], 9).shape == (1, 0) and all_points([], 1).shape == (0, 1)
 
 
 def test_other_bounds_of_a_variable_need_leave() -> None:
