@@ -132,6 +132,45 @@ def test_random_equations():
     assert found == Counter(points=59, free=42, text=7274, texts=326868751525)
 
 
+def check_symbolic_equations(seed):
+    """Equations with a symbol, of variables with ranges or without, among other relations: both systems say the same."""
+    choice, n = random.Random(seed), Var("n")
+    variables = [X, Y, Z][: choice.randint(1, 3)]
+    domains = {v: Range.from_min_extent(choice.randint(-2, 1), choice.choice([1, 3, 4])) for v in variables}
+    ranges = domains if choice.random() < 0.7 else {}
+    relations = []
+    for _ in range(choice.randint(1, 3)):
+        left = n * choice.choice([0, 0, 1, -2]) + choice.randint(-3, 3)
+        for v in variables:
+            left = left + v * choice.randint(-4, 4)
+        kind = choice.choice([tir.EQ, tir.EQ, tir.EQ, tir.LT, tir.NE])
+        relations.append(kind(*choice.sample([left, choice.choice([n, tir.const(0), X + 1])], 2)))
+    solved = arith.solve_linear_equations(relations, variables, ranges)
+    free, never = list(solved.dst.variables), texts(solved.dst.relations) == ["T.bool(False)"]
+
+    def inside(known, point):
+        return all(evaluate(r.min, point) <= point[v] < evaluate(r.min + r.extent, point) for v, r in known.items())
+
+    for values in itertools.product((-3, 0, 4), *[range(-2, 4)] * len(variables)):
+        point = dict(zip((n, *variables), values))
+        if inside(ranges, point) and all(evaluate(r, point) for r in relations):
+            assert not never, (seed, values)
+            new = {n: point[n], **{v: evaluate(e, point) for v, e in solved.dst_to_src.items()}}
+            assert all(evaluate(r, new) for r in solved.dst.relations), (seed, values)
+            assert [evaluate(solved.src_to_dst[v], new) for v in variables] == list(values[1:]), seed
+    for values in itertools.product((-3, 0, 4), *[range(-2, 3)] * len(free)) if not never else ():
+        new = dict(zip((n, *free), values))
+        point = {n: new[n], **{v: evaluate(solved.src_to_dst[v], new) for v in variables}}
+        if inside(solved.dst.ranges, {**new, **point}) and all(evaluate(r, new) for r in solved.dst.relations):
+            assert inside(ranges, point) and all(evaluate(r, point) for r in relations), (seed, values)
+    return mark(solved)
+
+
+@pytest.mark.parametrize(("first", "expected"), [(0, 44726065443), (20, 50526883159), (40, 43200229527)])
+def test_random_equations_with_a_symbol(first, expected):
+    assert sum(check_symbolic_equations(seed) for seed in range(first, first + 20)) == expected
+
+
 # ---------------------------------------------------------------------------- inequalities
 
 
