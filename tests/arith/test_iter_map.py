@@ -1,6 +1,7 @@
 """Iterator maps: forms, levels, predicates, padding, division, inverses; and that they keep the value."""
 
 import itertools
+import math
 import random
 from collections import Counter
 
@@ -416,6 +417,56 @@ def test_random_maps_of_symbolic_sizes_keep_the_value(first):
         texts = mark(result.indices, result.errors, result.padding_predicate, simple, sums, divided)
         found.update(maps=bool(result.indices), divided=bool(divided), texts=texts)
     assert tuple(found.values()) == SYMBOLIC[first]
+
+
+def constrained_map(choice):
+    """Iterators that count one through the other, with bounds of parts of their sum; and indices of it."""
+    pick = choice.choice
+    extents = {v: pick([2, 3, 4, 6]) for v in (X, Y, Z)}
+    first, second, third = choice.sample(list(extents), 3)
+    size = extents[first] * extents[second]
+    inner, total = second * extents[first] + first, size * extents[third]
+    whole, terms = third * size + inner, []
+    sides = [(inner, size), (whole, total), (first, extents[first]), (third, extents[third]), (whole + 3, total)]
+    for value, most in choice.sample([*sides, (inner - 1, size)], choice.randint(1, 3)):
+        low, high = choice.randint(0, most // 2), choice.randint(most // 2, most)
+        terms += pick([[value < high], [value >= low], [value >= low, value < high], [value <= high - 1]])
+    base = pick([whole, whole, whole + pick([1, -2]), inner, whole - third * size])
+    kinds = [[base], [FLD(base, 2), FLM(base, 2)], [third, inner], [FLD(whole, size), FLM(whole, size)], [FLM(base, 3)]]
+    indices = pick([*kinds, [base, third], [inner, third, first]])
+    return indices, extents, tir.all(*choice.sample(terms, len(terms)))
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"), [(0, (13, 4, 148292709869)), (60, (11, 1, 128180024791)), (120, (9, 3, 119956968419))]
+)
+def test_random_maps_with_bounds_of_sums_keep_the_value(first, expected):
+    """Where the bounds hold; a surjective map takes all values there. And they are as before."""
+    found = Counter()
+    for seed in range(first, first + 60):
+        choice = random.Random(seed)
+        indices, extents, predicate = constrained_map(choice)
+        iters = {v: Range(0, extent) for v, extent in extents.items()}
+        level = choice.choice(["nocheck", "surjective", "surjective", "bijective"])
+        result = arith.detect_iter_map(indices, iters, predicate, level)
+        simple = arith.iter_map_simplify(indices, iters, predicate, level)
+        inner = choice.sample(list(extents), choice.randint(1, 2))
+        divided = arith.subspace_divide(indices, iters, inner, predicate)
+        forms, seen = [simple, [arith.normalize_iter_map_to_expr(i) for i in result.indices] or simple], set()
+        for values in itertools.product(*map(range, extents.values())):
+            point = dict(zip(extents, values))
+            if evaluate(predicate, point):
+                expected_values = tuple([evaluate(index, point) for index in indices])
+                seen.add(expected_values)
+                for form in forms if choice.random() < 0.1 else ():
+                    assert tuple([evaluate(e, point) for e in form]) == expected_values, (seed, indices, predicate)
+        if seen and result.indices and level != "nocheck" and result.takes_all_values:
+            counts = [int(index.args[0].extent) if index.args else 1 for index in result.indices]
+            assert [len({values[axis] for values in seen}) for axis in range(len(counts))] == counts, seed
+            assert level != "bijective" or len(seen) == math.prod(counts), seed
+        texts = mark(result.indices, result.errors, result.padding_predicate, simple, divided)
+        found.update(maps=bool(result.indices), divided=bool(divided), texts=texts)
+    assert tuple(found.values()) == expected
 
 
 def check_regions(seed):
