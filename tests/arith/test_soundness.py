@@ -240,6 +240,24 @@ def test_quotients_and_remainders_of_scaled_splits(quotient: Any, remainder: Any
     assert texts == (1714013378943 if quotient is ir.FloorDiv else 1713507604817), "other forms than before"
 
 
+@pytest.mark.parametrize(("first", "texts"), [(0, 319416506427), (150, 311309135598)])
+def test_chains_of_quotients_and_remainders_of_products(first: int, texts: int) -> None:
+    """Of either sign and either rounding. And the forms are as before."""
+    x, found = ir.Var("x"), 0
+    for seed in range(first, first + 150):
+        choice = random.Random(seed)
+        e: Any = x * choice.choice((-6, -4, -3, -2, -1, 2, 3)) + choice.choice((0, 0, 0, 4, -6))
+        for _ in range(choice.choice((2, 2, 3))):
+            kind = choice.choice((ir.FloorDiv, ir.FloorMod, ir.FloorMod, ir.Div, ir.Mod, ir.Mod))
+            e = kind(e, ir.IntImm("int32", choice.choice((2, 3, 4, 6, 8, 12))))
+            e = e * choice.choice((-2, 3)) if choice.randrange(4) == 0 else e
+        result = Analyzer().canonical_simplify(e)
+        found += mark(result)
+        for value in range(-13, 14, 2):
+            assert evaluate(result, {x: value}) == evaluate(e, {x: value}), f"{e} became {result}, but not at {value}"
+    assert found == texts
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(20))
 def test_laws_hold_for_many(part: int) -> None:
