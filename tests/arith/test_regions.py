@@ -166,6 +166,18 @@ def test_budget():
     assert all((3 * i, 3 * i) in union for i in range(10))
 
 
+def test_a_box_that_has_too_many_parts_is_in_no_exact_union():
+    """What is left of it beside one of the others overlaps another one."""
+    union = BoxUnion(2, max_boxes=3)
+    for first, end in ((4, 6), (0, 1), (0, 10)):
+        union.add([Range(first, end), Range(first, end)])
+    assert not union.exact and union.count() == 100
+    line = BoxUnion(1, max_boxes=2)
+    line.add([Range(4, 6)])
+    line.add([Range(0, 10)])
+    assert line.exact and line.count() == 10 and len(line.boxes) == 1
+
+
 def test_random_unions():
     choice, pieces, texts = random.Random(2), 0, 0
     for _ in range(150):

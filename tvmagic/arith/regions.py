@@ -290,12 +290,17 @@ class BoxUnion:
         pieces: list[Box] = [tuple(axes)]
         for known in self.boxes:
             pieces = [part for piece in pieces for part in _box_minus(piece, known)]
-            if len(pieces) > self.max_boxes:
-                break
+            if len(pieces) > self.max_boxes:  # not yet without what other boxes hold
+                self.boxes.append(tuple(axes))
+                self._give_up()
+                return
         for piece in pieces:
             self._insert(piece)
         if len(self.boxes) > self.max_boxes:
-            self.boxes, self.exact = [self._cover()], False
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.boxes, self.exact = [self._cover()], False
 
     def _insert(self, piece: Box) -> None:
         """Add a box that overlaps no other, joined to those it makes one box with."""
