@@ -51,7 +51,7 @@ class _Touches(Visitor):
     def bind(self, var: Var, value: object) -> None:
         self.own.add(var)
         self.analyzer.bind(var, value, True)
-        self.sets.bind(var, value, True)
+        self.sets.bind(var, value)
 
     def visit_under(self, condition: PrimExpr, node: object) -> None:
         with self.analyzer.constraint_scope(condition):

@@ -443,13 +443,13 @@ class IntSetAnalyzer:
             return eval_set(value, dom_map, self.parent)
         return IntervalSetEvaluator(self.parent, self.dom_map, self.constraints).visit(expr(value))
 
-    def update(self, var: Var, info: IntSet, override: bool = False) -> None:
+    def update(self, var: Var, info: IntSet) -> None:
         """Record that `var` lies in `info`."""
         self.dom_map[var] = info
 
-    def bind(self, var: Var, value: Any, override: bool = False) -> None:
+    def bind(self, var: Var, value: Any) -> None:
         """Bind `var` to a range or to the set of an expression."""
-        self.update(var, IntSet.from_range(value) if isinstance(value, Range) else self(value), override)
+        self.update(var, IntSet.from_range(value) if isinstance(value, Range) else self(value))
 
     def enter_constraint(self, constraint: PrimExpr) -> Callable[[], None]:
         """Use `constraint` from now on; gives the function that forgets it again."""

@@ -6,6 +6,7 @@ keeps for each flat sum it met the mark that stands for it, so that the same sum
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -342,9 +343,7 @@ class Fuser:
         for split in total.args:
             factors = operands(split.scale, Mul)
             scale = mul_and_normalize(split.scale, int_const(split.dtype, 1))
-            constant = 1
-            for factor in factors:
-                constant *= factor.value if isinstance(factor, IntImm) else 1
+            constant = math.prod([f.value for f in factors if isinstance(f, IntImm)])
             symbols = sum(not isinstance(f, IntImm) for f in factors)
             items.append(((-constant, -symbols), split.replace(scale=scale)))
         items.sort(key=lambda item: item[0])

@@ -402,7 +402,7 @@ class Rule:
         """What notes call the rule."""
         return f"{self.root.__name__}: {self.text}"
 
-    def holds_for(self, dtype: DataType, wraps: bool = False, fast_math: bool = True) -> bool:
+    def holds_for(self, dtype: DataType, wraps: bool, fast_math: bool) -> bool:
         """Whether the rule is for operands of this type; `wraps`: that are data."""
         return _HOLDS[self.section](dtype, wraps, fast_math or not dtype.is_float)
 

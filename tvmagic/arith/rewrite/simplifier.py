@@ -154,7 +154,7 @@ class RewriteSimplifier(Mutator):
 
     # ------------------------------------------------------------------ what is known
 
-    def update(self, var: Var, value: PrimExpr, allow_override: bool = False) -> None:
+    def update(self, var: Var, value: PrimExpr, allow_override: bool) -> None:
         """Let `var` have the value of an expression."""
         old = self.values.get(var)
         if old is not None and not allow_override and not deep_equal(old, value):
