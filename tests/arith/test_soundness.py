@@ -258,6 +258,32 @@ def test_chains_of_quotients_and_remainders_of_products(first: int, texts: int) 
     assert found == texts
 
 
+@pytest.mark.parametrize(("first", "texts"), [(0, 501067170429), (80, 537558579943), (160, 545047499888)])
+def test_comparisons_of_sums_with_a_common_factor(first: int, texts: int) -> None:
+    """Where the rest of a sum may or may not decide, as it lies or by what else holds. And the forms are as before."""
+    found = 0
+    for seed in range(first, first + 80):
+        choice = random.Random(seed)
+        pick, x, y = choice.choice, ir.Var("x"), ir.Var("y")
+        analyzer, low, high = Analyzer(), pick((-5, -1, 0, 0, 0)), pick((1, 2, 3, 4, 6))
+        analyzer.bind(y, ir.Range.from_min_extent(low, high))
+        values = range(*pick(((-6, 7), (-6, 7), (-4, 5), (0, 9))))
+        if len(values) == 9:
+            analyzer.bind(x, ir.Range(values[0], values[-1] + 1))
+        factor = pick((2, 3, 4, 8))
+        rest = pick((y, y, y * -1, y // 2, y % 3, x % factor, x % (factor * 2), x % (factor * 4) // 2, x * factor % 8))
+        left = x // pick((1, 1, 2)) * pick((factor, factor, factor * 3, -factor)) + rest
+        right = pick((ir.IntImm("int32", pick((0, factor, -2 * factor, 1, 5))), y * factor, x * factor + factor))
+        e = pick((ir.LT, ir.LE, ir.GT, ir.GE))(*choice.sample((left, right), 2))
+        for simplify in (analyzer.canonical_simplify, analyzer.simplify, analyzer.rewrite_simplify):
+            result = simplify(e)
+            found += mark(result)
+            for point in itertools.product(values, range(low, low + high)):
+                at = dict(zip((x, y), point))
+                assert bool(evaluate(result, at)) == bool(evaluate(e, at)), f"{e} became {result}, but not at {point}"
+    assert found == texts
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(20))
 def test_laws_hold_for_many(part: int) -> None:
