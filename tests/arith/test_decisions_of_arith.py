@@ -481,6 +481,17 @@ def test_factors_that_no_index_holds_are_not_multiplied() -> None:
         ), (first, second)  # fmt: skip
 
 
+@pytest.mark.parametrize("factor", [2, 3, 8])
+def test_a_rest_decides_no_comparison_where_it_is_less_than_the_common_factor(factor: int) -> None:
+    for low, high in ((0, factor - 1), (0, factor), (1, factor - 1), (-1, factor - 1), (1 - factor, 0), (-factor, 0)):
+        for bound in (0, 2 * factor, -factor):
+            e = ir.LT(X * factor + Y, ir.IntImm("int32", bound))
+            found = known(y=(low, high)).canonical_simplify(e)
+            assert ("y" not in str(found)) == (low >= 0 and high < factor), (low, high, str(found))
+            for x, y in itertools.product(range(-4, 5), range(low, high + 1)):
+                assert evaluate(found, {X: x, Y: y}) == evaluate(e, {X: x, Y: y}), (str(found), x, y)
+
+
 @pytest.mark.parametrize("first", [(-1, 1), (0, 2), (1, 2), (2, 4), (3, 3)])
 @pytest.mark.parametrize("second", [(-1, 1), (0, 2), (1, 2), (2, 4), (3, 3)])
 def test_orders_of_data_by_their_ends(first: tuple[int, int], second: tuple[int, int]) -> None:
