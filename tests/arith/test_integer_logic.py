@@ -184,11 +184,11 @@ def test_work_and_steps_are_bounded() -> None:
     with pytest.raises(TVMagicError, match="exceeded maximum number of rewrites"):
         logic.both(*[logic.condition(Or(X < n, X > n + 3)) for n in range(5)])
     logic = IntegerLogic({X: Range(0, 9)})
-    logic.work = 149_999
+    logic.work = 149_996
     with pytest.raises(TooMuchWork):
         logic.impossible(logic.condition(X < 0))
     assert logic.work == 0  # the next question may take as much
-    logic.work = 149_000
+    logic.work = 149_995
     assert logic.impossible(logic.condition(X < 0))
     logic.restart()
     assert logic.work == 0
@@ -238,6 +238,22 @@ def test_a_system_of_too_many_rows_is_not_decided() -> None:
     for count in (5, 40):
         sums = [Linear({v: draw.choice((-3, -2, 2, 3)) for v in values}, draw.randint(0, 9)) for _ in range(count)]
         assert not _Rows(IntegerLogic(), sums).impossible()
+
+
+@pytest.mark.parametrize(("lows", "highs", "decided"), [(6, 10, True), (60, 1, True), (61, 1, False), (7, 9, False)])
+def test_systems_are_decided_up_to_60_rows(lows: int, highs: int, decided: bool) -> None:
+    """Of `x >= 5` and `x <= 3`, among others that leave as many rows as there are pairs."""
+    above = [Linear({X: 1, Y: n} if n else {X: 1}, -5) for n in range(lows)]
+    below = [Linear({X: -1, Y: n} if n else {X: -1}, 3) for n in range(highs)]
+    assert _Rows(IntegerLogic(), [*above, *below]).impossible() is decided
+
+
+@pytest.mark.parametrize("count", [23, 24, 25])
+def test_a_condition_has_up_to_24_cases(count: int) -> None:
+    logic = IntegerLogic()
+    flags = [logic.condition(Var(f"f{n}", "bool")) for n in range(count)]
+    reduced = logic.reduced(logic.either(*flags))
+    assert len(reduced.cases) == min(count, 24) and logic.implies(reduced, logic.either(*flags))
 
 
 def test_what_nothing_is_taken_from_is_the_same_condition() -> None:

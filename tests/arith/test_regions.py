@@ -178,6 +178,17 @@ def test_a_box_that_has_too_many_parts_is_in_no_exact_union():
     assert line.exact and line.count() == 10 and len(line.boxes) == 1
 
 
+def test_unions_are_exact_up_to_256_boxes():
+    diagonal = [[Steps(i, 1), Steps(i, 1)] for i in range(257)]
+    union = BoxUnion(2)
+    for box in diagonal[:256]:
+        union.add(box)
+    assert union.exact and union.count() == 256
+    union.add(diagonal[256])
+    assert not union.exact and union.count() == 257**2
+    assert arith.exact_union(diagonal).exact is False and arith.exact_union(diagonal[:256]).exact
+
+
 def test_random_unions():
     choice, pieces, texts = random.Random(2), 0, 0
     for _ in range(150):
