@@ -7,7 +7,8 @@ import itertools
 import pytest
 from arith_evaluate import BINARY
 
-from tvmagic.arith.block_regions import _bound, block_access_regions, block_read_write_regions
+from tvmagic.arith.block_regions import _bound, block_access_regions, block_read_write_regions, condition_bounds
+from tvmagic.arith.int_set import IntervalSet
 from tvmagic.ir import (
     EQ,
     GE,
@@ -259,6 +260,16 @@ def test_the_set_where_a_sum_compares_with_zero(kind: type[CmpOp]) -> None:
         low = found.min_value.value if found.has_lower_bound() else -30
         high = found.max_value.value if found.has_upper_bound() else 30
         assert set(range(low, high + 1)) == held, (factor, constant)
+
+
+def test_bounds_where_a_condition_holds_and_where_it_does_not() -> None:
+    x, y = Var("x"), Var("y")
+    domains = {x: IntervalSet(0, 7), y: IntervalSet(0, 8)}
+    for known, ends in (
+        (condition_bounds(x < 3, domains), "[0, 2]"),
+        (condition_bounds(x < 3, domains, False), "[3, 7]"),
+    ):
+        assert {v.name: str(s) for v, s in known.items()} == {"x": f"IntervalSet{ends}"}
 
 
 def test_a_variable_that_is_let_twice_reads_both_places() -> None:

@@ -104,6 +104,7 @@ def test_names_of_levels():
 
 def test_reasons():
     assert "Product of two iterators" in detect(X * Y, x=8, y=8).errors[0]
+    assert not detect(X * Y, x=8, y=8).takes_all_values and detect(X, x=8).takes_all_values
     assert detect(X, X, x=8).errors[-1] == "Mapped indices are not independent."
     assert detect(X, x=8, y=2, level=0).errors[-1] == "Index mapping does not form a bijective transform."
     assert "Iterators may not be expressions" in detect(X, x=8, y=X).errors[0]

@@ -62,6 +62,9 @@ def test_stride_sets_are_integer_sets():
     assert (int(evens.min()), int(evens.max())) == (0, 6) and evens.can_prove_non_negative()
     assert str(evens.covering()) == "IntervalSet[0, 6]" and repr(evens) == "StrideSet[0, 6; stride=2]"
     assert StrideSet(3, 1).is_single_point()
+    assert (
+        list(StrideSet(0, 4)) == [0, 1, 2, 3] and StrideSet(0, 4).exact and StrideSet(0, 4).min_value.dtype == "int32"
+    )
     assert str(arith.union([evens, IntervalSet(9, 9)])) == "IntervalSet[0, 9]"
     assert str(arith.eval_set(X + 1, {X: evens})) == "IntervalSet[1, 7]"
     with pytest.raises(TVMagicError, match="positive"):
