@@ -597,6 +597,19 @@ def test_random_booleans_as_conjunctions() -> None:
     assert (words, texts) == (671, 70527558353)
 
 
+def test_alternatives_that_follow_from_others_go() -> None:
+    p, q = (ir.Var(name, "bool") for name in "pq")
+    analyzer = Analyzer()
+    analyzer.enabled_extensions = Extension.ConvertBooleanToAndOfOrs
+    for order in itertools.permutations([p, x.equal(3), q, ir.NE(x, ir.IntImm("int32", 5))]):
+        for e in (ir.Or(ir.Or(ir.Or(*order[:2]), order[2]), order[3]), ir.Or(ir.Or(*order[:2]), ir.Or(*order[2:]))):
+            simple = analyzer.rewrite_simplify(e)
+            assert "3" not in str(simple)
+            for value, *flags in itertools.product((3, 4, 5), (False, True), (False, True)):
+                point = {x: value, **dict(zip((p, q), flags))}
+                assert bool(evaluate(simple, point)) == bool(evaluate(e, point)), (str(e), str(simple))
+
+
 def test_random_narrow_casts() -> None:
     """What is taken out of a cast to fewer bits fits: the value is kept at the ends of the type."""
     words = texts = 0

@@ -285,6 +285,14 @@ def test_a_given_inverse_is_trusted_only_if_nothing_else_decides() -> None:
         IndexMap.from_func(lambda i: [i // 2], inverse_index_map=lambda i: [i]).check_injective((4,))
 
 
+def test_a_map_by_what_has_no_arrays_is_refused_unless_its_inverse_is_given() -> None:
+    i = Var("i")
+    bits = tir.Call("int32", "tir.tvm_thread_invariant", [i * 2])
+    with pytest.raises(TVMagicError, match="is not known to be injective"):
+        IndexMap([i], [bits]).check_injective([8])
+    IndexMap([i], [bits], IndexMap([i], [i // 2])).check_injective([8])
+
+
 def test_indices_of_another_type_take_the_constants_along() -> None:
     index_map = IndexMap.from_func(lambda i, j: [4 + i, i * 4 + j, 3 * j])
     i, j = Var("i", "int64"), Var("j", "int64")

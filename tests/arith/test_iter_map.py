@@ -599,6 +599,10 @@ def test_a_map_that_holds_without_its_predicate_is_simplified():
     for level in ("surjective", "bijective"):
         (found,) = arith.iter_map_simplify([FLD(fused, 16) * 16 + FLM(fused, 16)], domains(x=4, y=16), X * 3 < Y, level)
         assert (str(found) == "x * 16 + y") == (level == "surjective")
+        (found,) = arith.iter_map_simplify(
+            [FLD(fused, 16) * 16 + FLM(fused, 16)], domains(x=4, y=16), check_level=level
+        )
+        assert str(found) == "x * 16 + y"
 
 
 def test_a_predicate_is_taken_apart_into_bounds_that_say_the_same():
