@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from arith_evaluate import evaluate
+from arith_random import mark
 
 from tvmagic import ir, te, tir
 from tvmagic.arith import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength, narrow_predicate_expression
@@ -289,6 +290,8 @@ def test_conditions_inside() -> None:
     assert str(analyzer.simplify(e)) == "T.Select(10 <= x, x, 0)"
     nested = ops.if_then_else(x < 5, ops.if_then_else(y < 5, z, 0), 0)
     assert str(analyzer.rewrite_simplify(nested)) == "T.if_then_else(x < 5 and y < 5, z, 0)"
+    other = ops.if_then_else(x < 5, ops.if_then_else(y < 5, z, 1), 0)
+    assert analyzer.rewrite_simplify(other) is other
     with analyzer.constraint_scope(x < n):
         assert str(analyzer.rewrite_simplify(ops.likely(x < n))) == "T.bool(True)"
 
@@ -536,6 +539,10 @@ def test_modular_sets_of_what_holds(conditions: list[Any], e: Any, expected: tup
         assert (coeff, base % coeff if coeff else base) == expected
 
 
+def ceil_log2(value: float) -> Any:
+    return ir.Call("float32", "tir.ceil", [ir.Call("float32", "tir.log2", [ir.FloatImm("float32", value)])])
+
+
 @pytest.mark.parametrize(
     ("e", "text"),
     [
@@ -546,6 +553,18 @@ def test_modular_sets_of_what_holds(conditions: list[Any], e: Any, expected: tup
         (ir.Call("bool", "tir.likely", [x < 3]), "T.likely(x < 3)"),
         (ir.Call("float32", "tir.ceil", [ir.FloatImm("float32", 2.5)]), "T.float32(3.0)"),
         (ir.Call("float32", "tir.ceil", [ir.FloatImm("float32", -2.5)]), "T.float32(-2.0)"),
+        (ceil_log2(8.0), "T.float32(3.0)"),
+        (ceil_log2(9.0), "T.float32(4.0)"),
+        (ceil_log2(1.0), "T.float32(0.0)"),
+        (ceil_log2(0.25), "T.float32(-2.0)"),
+        (ceil_log2(0.0), "T.ceil(T.log2(T.float32(0.0)))"),
+        (ceil_log2(-2.0), "T.ceil(T.log2(T.float32(-2.0)))"),
+        (ir.Call("int32", "tir.clz", [ir.IntImm("int32", 1)]), "31"),
+        (ir.Call("int32", "tir.clz", [ir.IntImm("int32", 0)]), "32"),
+        (ir.Call("int32", "tir.clz", [ir.IntImm("int32", (1 << 30) + 1)]), "1"),
+        (ir.Call("int32", "tir.clz", [ir.IntImm("int32", -5)]), "0"),
+        (ir.Call("int32", "tir.clz", [ir.IntImm("int64", 6)]), "61"),
+        (ir.Call("int32", "tir.clz", [x]), "T.clz(x)"),
     ],
     ids=str,
 )
@@ -555,7 +574,7 @@ def test_calls_of_constants_are_folded(e: Any, text: str) -> None:
 
 def test_random_booleans_as_conjunctions() -> None:
     """A condition that becomes a conjunction of disjunctions holds where it did, in as few words as before."""
-    words = 0
+    words = texts = 0
     points = [dict(zip((x, y, z), p)) for p in itertools.product(range(4), range(4), (False, True))]
     for seed in range(40):
         draw = random.Random(seed)
@@ -574,13 +593,26 @@ def test_random_booleans_as_conjunctions() -> None:
         for point in points:
             at = {**point, flag: point[z]}
             assert bool(evaluate(simple, at)) == bool(evaluate(e, at)), (seed, e, simple)
-        words += len(str(simple))
-    assert words == 671
+        words, texts = words + len(str(simple)), texts + mark(simple)
+    assert (words, texts) == (671, 70527558353)
+
+
+def test_alternatives_that_follow_from_others_go() -> None:
+    p, q = (ir.Var(name, "bool") for name in "pq")
+    analyzer = Analyzer()
+    analyzer.enabled_extensions = Extension.ConvertBooleanToAndOfOrs
+    for order in itertools.permutations([p, x.equal(3), q, ir.NE(x, ir.IntImm("int32", 5))]):
+        for e in (ir.Or(ir.Or(ir.Or(*order[:2]), order[2]), order[3]), ir.Or(ir.Or(*order[:2]), ir.Or(*order[2:]))):
+            simple = analyzer.rewrite_simplify(e)
+            assert "3" not in str(simple)
+            for value, *flags in itertools.product((3, 4, 5), (False, True), (False, True)):
+                point = {x: value, **dict(zip((p, q), flags))}
+                assert bool(evaluate(simple, point)) == bool(evaluate(e, point)), (str(e), str(simple))
 
 
 def test_random_narrow_casts() -> None:
     """What is taken out of a cast to fewer bits fits: the value is kept at the ends of the type."""
-    words = 0
+    words = texts = 0
     for seed in range(60):
         draw = random.Random(seed)
         low = draw.choice([-130, -128, -64, 0, 60, 120])
@@ -596,8 +628,8 @@ def test_random_narrow_casts() -> None:
             for other in range(3):
                 point = {x: value, y: other}
                 assert evaluate(simple, point) == evaluate(e, point), (seed, e, simple, point)
-        words += len(str(simple))
-    assert words == 3275
+        words, texts = words + len(str(simple)), texts + mark(simple)
+    assert (words, texts) == (3275, 142500448985)
 
 
 def test_a_reduction_in_which_nothing_changes_is_itself() -> None:

@@ -22,6 +22,7 @@ from tvmagic.arith.index_map import _SubstituteLegalized
 from tvmagic.arith.int_set import joined, neg_inf, pos_inf
 from tvmagic.arith.iter_map.constraints import expr_size
 from tvmagic.arith.modular_set import ModularSetAnalyzer, _widens
+from tvmagic.arith.points import all_points
 from tvmagic.arith.rewrite.compile import Rule, parse_rules
 from tvmagic.arith.rewrite.product_sum import compare_product_and_sum
 from tvmagic.arith.rewrite.simplifier import observe_rules
@@ -480,6 +481,17 @@ def test_factors_that_no_index_holds_are_not_multiplied() -> None:
         ), (first, second)  # fmt: skip
 
 
+@pytest.mark.parametrize("factor", [2, 3, 8])
+def test_a_rest_decides_no_comparison_where_it_is_less_than_the_common_factor(factor: int) -> None:
+    for low, high in ((0, factor - 1), (0, factor), (1, factor - 1), (-1, factor - 1), (1 - factor, 0), (-factor, 0)):
+        for bound in (0, 2 * factor, -factor):
+            e = ir.LT(X * factor + Y, ir.IntImm("int32", bound))
+            found = known(y=(low, high)).canonical_simplify(e)
+            assert ("y" not in str(found)) == (low >= 0 and high < factor), (low, high, str(found))
+            for x, y in itertools.product(range(-4, 5), range(low, high + 1)):
+                assert evaluate(found, {X: x, Y: y}) == evaluate(e, {X: x, Y: y}), (str(found), x, y)
+
+
 @pytest.mark.parametrize("first", [(-1, 1), (0, 2), (1, 2), (2, 4), (3, 3)])
 @pytest.mark.parametrize("second", [(-1, 1), (0, 2), (1, 2), (2, 4), (3, 3)])
 def test_orders_of_data_by_their_ends(first: tuple[int, int], second: tuple[int, int]) -> None:
@@ -571,7 +583,7 @@ def test_a_product_and_a_sum_whose_terms_have_any_ends() -> None:
         if found != UNKNOWN:
             assert signs == {found == GT}, (seed, ends)
             said += 1
-    assert said > 150
+    assert said == 160
     for most, known_sign in ((6, GT), (5, UNKNOWN)):  # min(a, b) d <= c, where nothing is known of the larger one
         ends = {X: (1, math.inf), Y: (1, 2), C: (most, most), D: (-3, -3)}
         assert compare_product_and_sum(Bounds((X + Y) * C + X * Y * D, ends), X, Y) == known_sign
@@ -585,6 +597,58 @@ def test_what_is_known_to_hold_takes_the_place_of_likely_alone() -> None:
         kept = analyzer.rewrite_simplify(ir.Call("bool", "tir.bitwise_not", [flag]))
         assert isinstance(kept, ir.Call) and kept.op.name == "tir.bitwise_not"
     assert isinstance(analyzer.rewrite_simplify(ir.Call("bool", "tir.likely", [flag])), ir.Call)
+
+
+@pytest.mark.parametrize("low", [-3, -2, -1, 0, 1])
+def test_a_truncated_remainder_loses_multiples_of_its_divisor_where_no_sign_changes(low: int) -> None:
+    for base in (-4, -1, 1, 4, 6, 7, 8):
+        e = ir.Mod(X + base if base > 0 else X - -base, ir.IntImm("int32", 3))
+        found = known(x=(low, 20)).canonical_simplify(e)
+        assert all(evaluate(found, {X: x}) == evaluate(e, {X: x}) for x in range(low, 21))
+        rest = base - ir.fold.truncate_divide(base, 3) * 3
+        smaller = X + rest if rest > 0 else X
+        reduced = base > 3 and low + rest >= 0 and low + base >= 0
+        assert not reduced or str(found) == str(ir.Mod(smaller, ir.IntImm("int32", 3))), (base, str(found))
+        assert reduced or abs(base) < 3 or str(base).lstrip("-") in str(found)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ir.Call("int32", "tir.call_pure_extern", [ir.StringImm("f"), X]),
+        ir.Call("int32", "tir.call_extern", [ir.StringImm("f"), X]),
+        ir.Call("int32", "tir.call_llvm_pure_intrin", [3, X]),
+        ir.Call("int32", "tir.call_spirv_pure_glsl450", [X]),
+        ir.Call("int32", "tir.reinterpret", [ir.Var("f", "float32")]),
+        ir.Call("int32", "tir.undef", []),
+        ir.Call("int32", ir.GlobalVar("f"), [X]),
+    ],
+    ids=lambda call: getattr(call.op, "name", "function"),
+)
+def test_what_others_compute_may_wrap_around(value: Any) -> None:
+    assert not isinstance(Analyzer().simplify(ir.LT(value, value + 1)), ir.IntImm)
+    assert Analyzer().can_prove(ir.LT(ir.Call("int32", "tir.popcount", [X]), ir.Call("int32", "tir.popcount", [X]) + 1))
+
+
+def test_chains_are_followed_between_what_is_too_far_apart_if_they_are_between_others() -> None:
+    """The difference of `x - 2**30` and `y + 2**30` may leave int32, so that only comparisons tell."""
+    low, high = X - (1 << 30), Y + (1 << 30)
+    for extensions in (Extension.NoExtensions, Extension.TransitivelyProveInequalities):
+        analyzer = CompilingAnalyzer()
+        analyzer.enabled_extensions = extensions
+        with analyzer.constraint_scope(ir.And(ir.LE(low, Z), ir.LT(Z, high))):
+            found = analyzer.rewrite_simplify(ir.LE(low, high))
+            assert isinstance(found, ir.IntImm) == (extensions != Extension.NoExtensions)
+            assert analyzer.can_prove(ir.LT(Z, high))
+
+
+def test_points_of_ranges_are_counted_before_they_are_made() -> None:
+    ranges = [ir.Range.from_min_extent(1, 3), ir.Range.from_min_extent(-2, 2)]
+    found = all_points(ranges, 6)
+    assert found.T.tolist() == [list(p) for p in itertools.product(range(1, 4), range(-2, 0))]
+    assert all_points(ranges, 5) is None and all_points([*ranges, ir.Range.from_min_extent(0, N)], 99) is None
+    assert all_points([*ranges, None], 99) is None
+    assert all_points([ir.Range.from_min_extent(0, -1)], 9).shape == (1, 0) and all_points([], 1).shape == (0, 1)
 
 
 def test_other_bounds_of_a_variable_need_leave() -> None:
@@ -630,6 +694,18 @@ def test_proofs_are_not_shown_as_rules_of_the_program() -> None:
         smaller = ir.Min(X, X + 1)
         assert Analyzer().can_prove(ops.equal(smaller, X)) and not seen
         assert Analyzer().simplify(smaller) is X and seen == [str(smaller)]
+
+
+@pytest.mark.parametrize("simplify", [CompilingAnalyzer.rewrite_simplify, CompilingAnalyzer.canonical_simplify])
+def test_rules_are_shown_again_to_who_begins_to_look(simplify: Any) -> None:
+    """Of what was simplified before, wherever it is in an expression."""
+    analyzer, smaller = CompilingAnalyzer(), ir.Min(X, X + 1)
+    for e in (smaller, ir.Min(smaller, Y), smaller + Y, (smaller + Y) * Z):
+        seen: list[str] = []
+        simplify(analyzer, e)
+        with observe_rules(lambda rule, before, after, seen=seen: seen.append(str(before))):
+            simplify(analyzer, e)
+        assert seen.count(str(smaller)) == 1
 
 
 def test_what_follows_from_either_side() -> None:

@@ -167,6 +167,49 @@ def test_inverse_maps_invert():
     assert sum(check_inverts(seed) for seed in range(100)) == 212270600625
 
 
+def answer(ask, *arguments):
+    """What is answered, or the error."""
+    try:
+        return ask(*arguments)
+    except TVMagicError as error:
+        return error.message
+
+
+def check_any_map(seed):
+    """The ranges after a map of any two indices hold all values, and a map back leads back."""
+    choice, i, j = random.Random(seed), Var("i"), Var("j")
+    pick = choice.choice
+    shape = [pick([1, 2, 3, 4, 6]), pick([1, 2, 3, 5])]
+    final = []
+    for _ in range(choice.randint(1, 3)):
+        (v, size), (w, other) = choice.sample([(i, shape[0]), (j, shape[1])], 2)
+        whole = v * other + w
+        forms = [v, v, whole, whole, v + w, pick([1, 3]) - v, size - 1 - v, v * 2 - w, v * w, tir.const(2), v * 3 + 1]
+        parts = [(v + pick([0, 1])) // 2, v % 2, tir.max(v, w), whole // 3, whole % 3, whole // size, whole % size]
+        final.append(pick([*forms, *parts]))
+    index_map = IndexMap([i, j], final)
+    ranges = answer(index_map.map_ranges, [Range.from_min_extent(pick([0, 0, 1, -2]), size) for size in shape])
+    back = answer(index_map.inverse, shape)
+    texts = mark(ranges, answer(index_map.map_shape, shape), back)
+    points = list(itertools.product(*map(range, shape)))
+    places = [[evaluate(e, {i: a, j: b}) for e in final] for a, b in points]
+    known = answer(index_map.map_ranges, [Range(0, size) for size in shape])
+    for axis, range_ in enumerate([] if isinstance(known, str) else known):
+        values = {place[axis] for place in places}
+        assert evaluate(range_.min, {}) <= min(values), (seed, index_map)
+        assert max(values) < evaluate(range_.min + range_.extent, {}), (seed, index_map)
+    for point, place in zip(points, places) if isinstance(back, IndexMap) else ():
+        there = dict(zip(back.initial_indices, place))
+        assert tuple(evaluate(e, there) for e in back.final_indices) == point, (seed, index_map)
+    return texts, isinstance(back, IndexMap)
+
+
+@pytest.mark.parametrize(("first", "expected"), [(0, (97896748298, 6)), (40, (67942778779, 7)), (80, (90380000817, 5))])
+def test_ranges_and_inverses_of_any_map(first, expected):
+    found = [check_any_map(seed) for seed in range(first, first + 40)]
+    assert (sum(texts for texts, _ in found), sum(inverted for _, inverted in found)) == expected
+
+
 @pytest.mark.soak
 def test_inverse_maps_invert_long():
     for seed in range(1_000, 3_000):
@@ -240,6 +283,14 @@ def test_a_given_inverse_is_trusted_only_if_nothing_else_decides() -> None:
     swap.check_injective((n,))
     with pytest.raises(TVMagicError, match=r"\[0\] and \[1\] to \[0\]"):
         IndexMap.from_func(lambda i: [i // 2], inverse_index_map=lambda i: [i]).check_injective((4,))
+
+
+def test_a_map_by_what_has_no_arrays_is_refused_unless_its_inverse_is_given() -> None:
+    i = Var("i")
+    bits = tir.Call("int32", "tir.tvm_thread_invariant", [i * 2])
+    with pytest.raises(TVMagicError, match="is not known to be injective"):
+        IndexMap([i], [bits]).check_injective([8])
+    IndexMap([i], [bits], IndexMap([i], [i // 2])).check_injective([8])
 
 
 def test_indices_of_another_type_take_the_constants_along() -> None:

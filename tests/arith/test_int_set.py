@@ -1,5 +1,6 @@
 """Integer sets: queries, union and intersection, and evaluation of expressions over them."""
 
+import contextlib
 import random
 from collections import Counter
 
@@ -9,9 +10,9 @@ from arith_random import mark
 
 from tvmagic import arith, tir
 from tvmagic.arith import IntervalSet, IntSet
-from tvmagic.arith.int_set import neg_inf, pos_inf
+from tvmagic.arith.int_set import neg_inf, pos_inf, union_lower_bound, union_region, union_region_lower_bound
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Broadcast, IntImm, Ramp, Range, Select, Var, decl_buffer
+from tvmagic.ir import Broadcast, IntImm, Ramp, Range, Select, SizeVar, Var, decl_buffer
 
 
 def ends(interval):
@@ -76,6 +77,32 @@ def test_union_and_intersection():
     assert ends(arith.union([IntSet.nothing(), a])) == ("1", "3")
     assert ends(arith.intersect([IntervalSet(neg_inf(), 4), IntervalSet(2, pos_inf())])) == ("2", "4")
     assert [ends(s) for s in arith.union_region([[a, b], [b, a]])] == [("1", "8"), ("1", "8")]
+
+
+def test_unions_of_regions():
+    region, other = [IntervalSet(0, 3), IntervalSet(2, 2)], [IntervalSet(4, 5), IntervalSet(9, 9)]
+    for join, second in ((union_region, ("2", "9")), (union_region_lower_bound, ("2", "2"))):
+        assert join([]) == [] and [ends(s) for s in join([region])] == [("0", "3"), ("2", "2")]
+        assert [ends(s) for s in join([region, other])] == [("0", "5"), second]
+
+
+@pytest.mark.parametrize("stride", [-2, -1, 0, 1, 2])
+def test_the_set_of_a_ramp_reaches_from_its_first_to_its_last_lane(stride, x):
+    lanes = [stride * lane for lane in range(4)]
+    found = arith.eval_set(Ramp(x, IntImm("int32", stride), 4), {x: IntervalSet(3, 7)})
+    assert ends(found) == (str(3 + min(lanes)), str(7 + max(lanes)))
+
+
+def test_what_is_bounded_by_what_is_nowhere_is_nowhere(x, y):
+    for domain in (IntervalSet(neg_inf(), 0 - y), IntervalSet(y + 1, pos_inf())):
+        for value in (x % 3, x + 1, 2 - x, tir.max(x, 4)):
+            assert arith.eval_set(value, {x: domain, y: IntSet.nothing()}).is_nothing()
+
+
+def test_what_has_no_elements_and_no_ends_is_no_point():
+    for end in (neg_inf(), pos_inf()):
+        assert not IntervalSet(end, end).is_single_point()
+    assert IntSet.single_point(3).is_single_point()
 
 
 def test_union_lower_bound_joins_only_what_touches():
@@ -210,6 +237,78 @@ def test_sets_hold_every_value():
     """And they are as small as before: a change that makes them larger must say why."""
     found = sum((check_sound(seed) for seed in range(400)), Counter())
     assert found == Counter(points=81, text=14788, texts=782782245387)
+
+
+N, S = Var("n"), SizeVar("s")
+SIZES = ({N: -3, S: 0}, {N: 1, S: 2}, {N: 4, S: 5})
+
+
+def symbolic_interval(choice):
+    """Ends that are numbers, sizes, or none."""
+    pick = choice.choice
+    low = pick([IntImm("int32", pick(range(-5, 6))), N, N + pick([-2, 1, 3]), S, S * 2, neg_inf(), IntImm("int32", 0)])
+    base, reach = pick([low, low, low, N, S, IntImm("int32", 4)]), pick([0, 1, 3, 7])
+    if base is neg_inf() or choice.random() < 0.15:
+        return IntervalSet(low, pos_inf())
+    return IntervalSet(low, base if reach == 0 else base + reach)
+
+
+def symbolic_index(choice, variables, depth):
+    pick = choice.choice
+    if depth == 0:
+        return pick([*variables, *variables, N, S, IntImm("int32", pick(range(-6, 7)))])
+    a, b = symbolic_index(choice, variables, depth - 1), symbolic_index(choice, variables, choice.randrange(depth))
+    kind = choice.randrange(11)
+    if kind < 2:
+        return tir.Mul(*choice.sample([a, pick([N, S, *[IntImm("int32", f) for f in (-3, -1, 0, 1, 2)]])], 2))
+    if kind < 5:
+        divisor = pick([N, S, S + 1, *[IntImm("int32", d) for d in (-2, 1, 3, 4)]])
+        return pick([tir.FloorDiv, tir.FloorMod, tir.Div, tir.Mod])(a, divisor)
+    if kind == 5:
+        return Select(a < b, a, b)
+    return pick([tir.Add, tir.Sub, tir.Min, tir.Max])(a, b)
+
+
+def holds(interval, value, sizes):
+    low, high = interval.min_value, interval.max_value
+    return (low is neg_inf() or (low is not pos_inf() and evaluate(low, sizes) <= value)) and (
+        high is pos_inf() or (high is not neg_inf() and value <= evaluate(high, sizes))
+    )
+
+
+@pytest.mark.parametrize(("first", "texts"), [(0, 176264969220), (100, 200892255360)])
+def test_sets_of_symbolic_ends_hold_every_value(first, texts):
+    """And they are as before."""
+    found = 0
+    for seed in range(first, first + 100):
+        choice = random.Random(seed)
+        domains = {Var(name): symbolic_interval(choice) for name in "xyz"}
+        value = symbolic_index(choice, list(domains), choice.randint(1, 3))
+        values = arith.eval_set(value, domains)
+        found += mark(values)
+        for sizes in SIZES:
+            spans = [[v for v in range(-9, 10) if holds(domain, v, sizes)] for domain in domains.values()]
+            for _ in range(3 if all(spans) else 0):
+                point = {**sizes, **{var: choice.choice(span) for var, span in zip(domains, spans)}}
+                with contextlib.suppress(ZeroDivisionError):
+                    assert holds(values, evaluate(value, point), point), (seed, value, domains, values)
+    assert found == texts
+
+
+def test_random_unions_and_intersections():
+    """Of intervals whose ends may be symbols: what all hold, no less than any holds, no more than all hold together."""
+    texts = 0
+    for seed in range(80):
+        choice = random.Random(seed)
+        sets = [symbolic_interval(choice) for _ in range(choice.randint(2, 4))]
+        answers = arith.intersect(sets), arith.union(sets), union_lower_bound(sets)
+        for sizes in SIZES:
+            parts = [{v for v in range(-9, 16) if holds(s, v, sizes)} for s in sets]
+            both, either, inner = ({v for v in range(-9, 16) if holds(s, v, sizes)} for s in answers)
+            assert both == set.intersection(*parts), (seed, sets)
+            assert not all(parts) or (inner <= set.union(*parts) <= either), (seed, sets)
+        texts += mark(*answers)
+    assert texts == 187996700539
 
 
 @pytest.mark.soak

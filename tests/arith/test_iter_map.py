@@ -1,6 +1,7 @@
 """Iterator maps: forms, levels, predicates, padding, division, inverses; and that they keep the value."""
 
 import itertools
+import math
 import random
 from collections import Counter
 
@@ -12,10 +13,11 @@ from tvmagic import arith, tir
 from tvmagic.arith import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr
 from tvmagic.arith.iter_map.constraints import match_bound_constraints
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Range, Var, structural_equal
+from tvmagic.ir import Range, SizeVar, Var, expr, structural_equal
 
 FLD, FLM = tir.floordiv, tir.floormod
 X, Y, Z, N = Var("x"), Var("y"), Var("z"), Var("n")
+M, S = SizeVar("m"), SizeVar("s")
 
 
 def domains(**extents):
@@ -74,6 +76,25 @@ def test_levels():
     assert not is_map(X - Y, x=8, y=8)
 
 
+def test_sums_of_overlapping_iterators_take_all_values_of_one():
+    choice, found = random.Random(0), 0
+    for _ in range(60):
+        a, b, extents = choice.randint(1, 7), choice.randint(1, 5), [choice.randint(1, 5) for _ in range(3)]
+        for index in detect(X * a + Y * b + Z, **dict(zip("xyz", extents))).indices:
+            values = {x * a + y * b + z for x, y, z in itertools.product(*map(range, extents))}
+            (extent, scale) = (int(index.args[0].extent), int(index.args[0].scale)) if index.args else (1, 1)
+            assert values == {scale * i for i in range(extent)}, (a, b, extents)
+            found += 1
+    assert found > 30
+
+
+def test_iterators_that_overlap_by_a_size():
+    """It may be 0, but not less."""
+    (index,) = detect(X * S + Y, x=4, y=S * 2).indices
+    assert [evaluate(index.args[0].extent, {S: n}) for n in (0, 1, 3)] == [0, 5, 15]
+    assert not is_map(X * N + Y, x=4, y=N * 2)
+
+
 def test_names_of_levels():
     assert IterMapLevel.from_str("Bijective") is IterMapLevel.Bijective
     assert IterMapLevel.of(True) is IterMapLevel.Bijective and IterMapLevel.of(3) is IterMapLevel.NoCheck
@@ -83,6 +104,7 @@ def test_names_of_levels():
 
 def test_reasons():
     assert "Product of two iterators" in detect(X * Y, x=8, y=8).errors[0]
+    assert not detect(X * Y, x=8, y=8).takes_all_values and detect(X, x=8).takes_all_values
     assert detect(X, X, x=8).errors[-1] == "Mapped indices are not independent."
     assert detect(X, x=8, y=2, level=0).errors[-1] == "Index mapping does not form a bijective transform."
     assert "Iterators may not be expressions" in detect(X, x=8, y=X).errors[0]
@@ -124,6 +146,26 @@ def test_padding():
     assert not is_map(FLD(X, 4), x=18, level="bijective")
     shifted = arith.detect_iter_map([FLD(X + 10, 8), FLM(X + 10, 8)], domains(x=20), True, "nocheck")
     assert [int(i.args[0].extent) for i in shifted.indices] == [3, 8]
+
+
+@pytest.mark.parametrize(("first", "second"), [(4, 3), (3, 2), (2, 5)])
+def test_parts_of_a_quotient_are_padded_together(first, second):
+    """Places of padding are those that no value of the iterator takes; all others keep theirs."""
+    block = first * second
+    for size, offset in itertools.product(
+        (2, block - 3, block - 1, block, block + 1, 2 * block + 3), (0, 1, first + 1)
+    ):
+        at = X + offset if offset else X
+        quotient = FLD(at, first)
+        indices = [FLD(quotient, second), FLM(quotient, second), FLM(at, first)]
+        found = detect(*indices, x=size, level="nocheck")
+        count, *rest = [int(i.args[0].extent) if i.args else 1 for i in found.indices]
+        assert (count, rest) == (-(-(size + offset) // block), [second, first])
+        forms = [arith.normalize_iter_map_to_expr(i) for i in found.indices]
+        padding = arith.normalize_iter_map_to_expr(found.padding_predicate)
+        for x in range(-offset, count * block - offset):
+            assert evaluate(padding, {X: x}) == (not 0 <= x < size)
+            assert not 0 <= x < size or [evaluate(e, {X: x}) for e in forms] == [evaluate(e, {X: x}) for e in indices]
 
 
 def test_remainders_that_padding_would_change_are_refused():
@@ -185,6 +227,16 @@ def test_subspace_divide_keeps_what_the_predicate_says_of_one_iterator():
     assert str(pairs[-1][0].extent) == "y < 8"
     pairs = arith.subspace_divide([FLD(Y, 6), FLM(Y, 6)], domains(y=12), [Y], FLD(Y, 6) < 1)
     assert [str(p.extent) for p in (pairs[0][1], pairs[1][1], pairs[-1][1])] == ["1", "6", "y // 6 < 1"]
+
+
+@pytest.mark.parametrize("inner", [[Y], [X]])
+def test_subspace_divide_keeps_both_ends_that_the_predicate_tells(inner):
+    for low, high in ((0, 9), (0, 1), (3, 4), (11, 12)):
+        pairs = arith.subspace_divide([Y, X], domains(x=3, y=12), inner, tir.all(Y >= low, Y < high))
+        at_inner = pairs[-1][1].extent if inner == [Y] else pairs[-1][0].extent
+        other = pairs[-1][0].extent if inner == [Y] else pairs[-1][1].extent
+        assert [y for y in range(12) if evaluate(at_inner, {Y: y})] == list(range(low, high))
+        assert str(other) == "T.bool(True)"
 
 
 def test_inverse():
@@ -309,6 +361,113 @@ MAPS = Counter(
 def test_random_maps_keep_the_value_long():
     for seed in range(1_000, 21_000):
         check_keeps_value(seed)
+
+
+def symbolic_map(choice):
+    """Iterators whose sizes may be symbols, fused in any order, and parts of the sum; and a predicate."""
+    pick = choice.choice
+    extents = {v: pick([1, 2, 3, 4, M, S, S, S * 2, M * S, S * 4]) for v in (X, Y, Z)[: choice.randint(1, 3)]}
+    fused, scale, scales = 0, 1, []
+    for var in choice.sample(list(extents), len(extents)):
+        term = pick([var * scale, var * scale, scale * var])
+        fused = pick([fused + term, term + fused])
+        scales.append(scale)
+        scale = pick([extents[var] * scale, scale * extents[var]]) * pick([1] * 9 + [2])
+    fused = fused + pick([0, 0, 0, 0, 0, 3, S, M * 2]) - pick([0] * 9 + [S])
+    indices = []
+    for _ in range(choice.randint(1, 3)):
+        base = fused if choice.random() < 0.7 else pick(list(extents)) * pick([1, 2, S, M])
+        d, m = (pick([*scales[1:], *extents.values(), 2, S]) for _ in range(2))
+        indices.append(pick([FLD(base, d), FLM(base, d), FLM(FLD(base, d), m), FLD(FLM(base, d), m), base]))
+    return indices, extents, fused < pick([2, S, S * 2, M + 1]) if choice.random() < 0.2 else tir.const(True, "bool")
+
+
+SYMBOLIC = {  # by the first seed: how many are maps and are divided, and the mark of the texts
+    0: (2, 1, 19002468202),
+    10: (3, 1, 22545987609),
+    20: (2, 3, 18539411578),
+    30: (1, 1, 21574004346),
+    40: (3, 2, 23038124368),
+    50: (0, 0, 27506444615),
+}
+
+
+@pytest.mark.parametrize("first", SYMBOLIC)
+def test_random_maps_of_symbolic_sizes_keep_the_value(first):
+    """In each of their forms; and these are as before."""
+    found = Counter()
+    for seed in range(first, first + 10):
+        choice = random.Random(seed)
+        indices, extents, predicate = symbolic_map(choice)
+        iters = {v: Range.from_min_extent(0, extent) for v, extent in extents.items()}
+        level = choice.choice(["nocheck", "surjective", "bijective"])
+        result = arith.detect_iter_map(indices, iters, predicate, level)
+        sums = [arith.normalize_to_iter_sum(index, iters) for index in indices]
+        simple = arith.iter_map_simplify(indices, iters, predicate, level)
+        divided = arith.subspace_divide(indices, iters, [v for v in extents if choice.random() < 0.5], predicate)
+        forms = [simple, [arith.normalize_iter_map_to_expr(s) for s in sums]]
+        forms += [[arith.normalize_iter_map_to_expr(i) for i in result.indices]] if result.indices else []
+        for m, s in ((1, 2), (3, 2), (2, 5)):
+            spans = [range(evaluate(expr(extent), {M: m, S: s})) for extent in extents.values()]
+            points = list(itertools.product(*spans))
+            for values in choice.sample(points, min(len(points), 3)):
+                point = {M: m, S: s, **dict(zip(extents, values))}
+                if evaluate(predicate, point):
+                    expected = [evaluate(index, point) for index in indices]
+                    assert all([evaluate(e, point) for e in form] == expected for form in forms), (seed, indices)
+        texts = mark(result.indices, result.errors, result.padding_predicate, simple, sums, divided)
+        found.update(maps=bool(result.indices), divided=bool(divided), texts=texts)
+    assert tuple(found.values()) == SYMBOLIC[first]
+
+
+def constrained_map(choice):
+    """Iterators that count one through the other, with bounds of parts of their sum; and indices of it."""
+    pick = choice.choice
+    extents = {v: pick([2, 3, 4, 6]) for v in (X, Y, Z)}
+    first, second, third = choice.sample(list(extents), 3)
+    size = extents[first] * extents[second]
+    inner, total = second * extents[first] + first, size * extents[third]
+    whole, terms = third * size + inner, []
+    sides = [(inner, size), (whole, total), (first, extents[first]), (third, extents[third]), (whole + 3, total)]
+    for value, most in choice.sample([*sides, (inner - 1, size)], choice.randint(1, 3)):
+        low, high = choice.randint(0, most // 2), choice.randint(most // 2, most)
+        terms += pick([[value < high], [value >= low], [value >= low, value < high], [value <= high - 1]])
+    base = pick([whole, whole, whole + pick([1, -2]), inner, whole - third * size])
+    kinds = [[base], [FLD(base, 2), FLM(base, 2)], [third, inner], [FLD(whole, size), FLM(whole, size)], [FLM(base, 3)]]
+    indices = pick([*kinds, [base, third], [inner, third, first]])
+    return indices, extents, tir.all(*choice.sample(terms, len(terms)))
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"), [(0, (13, 4, 148292709869)), (60, (11, 1, 128180024791)), (120, (9, 3, 119956968419))]
+)
+def test_random_maps_with_bounds_of_sums_keep_the_value(first, expected):
+    """Where the bounds hold; a surjective map takes all values there. And they are as before."""
+    found = Counter()
+    for seed in range(first, first + 60):
+        choice = random.Random(seed)
+        indices, extents, predicate = constrained_map(choice)
+        iters = {v: Range(0, extent) for v, extent in extents.items()}
+        level = choice.choice(["nocheck", "surjective", "surjective", "bijective"])
+        result = arith.detect_iter_map(indices, iters, predicate, level)
+        simple = arith.iter_map_simplify(indices, iters, predicate, level)
+        inner = choice.sample(list(extents), choice.randint(1, 2))
+        divided = arith.subspace_divide(indices, iters, inner, predicate)
+        forms, seen = [simple, [arith.normalize_iter_map_to_expr(i) for i in result.indices] or simple], set()
+        for values in itertools.product(*map(range, extents.values())):
+            point = dict(zip(extents, values))
+            if evaluate(predicate, point):
+                expected_values = tuple([evaluate(index, point) for index in indices])
+                seen.add(expected_values)
+                for form in forms if choice.random() < 0.1 else ():
+                    assert tuple([evaluate(e, point) for e in form]) == expected_values, (seed, indices, predicate)
+        if seen and result.indices and level != "nocheck" and result.takes_all_values:
+            counts = [int(index.args[0].extent) if index.args else 1 for index in result.indices]
+            assert [len({values[axis] for values in seen}) for axis in range(len(counts))] == counts, seed
+            assert level != "bijective" or len(seen) == math.prod(counts), seed
+        texts = mark(result.indices, result.errors, result.padding_predicate, simple, divided)
+        found.update(maps=bool(result.indices), divided=bool(divided), texts=texts)
+    assert tuple(found.values()) == expected
 
 
 def check_regions(seed):
@@ -440,6 +599,10 @@ def test_a_map_that_holds_without_its_predicate_is_simplified():
     for level in ("surjective", "bijective"):
         (found,) = arith.iter_map_simplify([FLD(fused, 16) * 16 + FLM(fused, 16)], domains(x=4, y=16), X * 3 < Y, level)
         assert (str(found) == "x * 16 + y") == (level == "surjective")
+        (found,) = arith.iter_map_simplify(
+            [FLD(fused, 16) * 16 + FLM(fused, 16)], domains(x=4, y=16), check_level=level
+        )
+        assert str(found) == "x * 16 + y"
 
 
 def test_a_predicate_is_taken_apart_into_bounds_that_say_the_same():

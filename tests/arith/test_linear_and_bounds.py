@@ -1,5 +1,7 @@
 """Linear parts, clip bounds, deduced bounds and the box that a statement touches."""
 
+import contextlib
+import itertools
 import random
 
 import pytest
@@ -7,8 +9,9 @@ from arith_evaluate import evaluate
 from arith_random import mark
 
 from tvmagic import arith, tir
-from tvmagic.arith import IntervalSet
+from tvmagic.arith import IntervalSet, IntSet
 from tvmagic.arith._ffi_api import DomainTouched
+from tvmagic.arith.int_set import neg_inf, pos_inf
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     AttrStmt,
@@ -101,6 +104,12 @@ def test_no_bound(condition):
     assert arith.deduce_bound(A, condition, {}, {}).is_nothing()
 
 
+def test_equal_to_what_has_no_end_is_no_bound():
+    for domain in (IntervalSet(0, pos_inf()), IntervalSet(neg_inf(), 0), IntSet.everything()):
+        for condition in (tir.EQ(A - B, 3), tir.EQ(A + B, 3), tir.EQ(A, B)):
+            assert arith.deduce_bound(A, condition, {}, {B: domain}).is_nothing()
+
+
 def test_equal_needs_points():
     domain = {B: IntervalSet(2, 3)}
     assert arith.deduce_bound(A, tir.EQ(A, B), domain, domain).is_nothing()
@@ -132,6 +141,94 @@ def test_random_bounds_are_sound():
                 for c in range(int(sets[C].min_value), int(sets[C].max_value) + 1):
                     assert evaluate(condition, {A: a, B: b, C: c}), (condition, bound, a, b, c)
     assert known == 417900658905, "other bounds than before: a change must say why"
+
+
+@pytest.mark.parametrize(("first", "texts"), [(0, 248455135227), (100, 245862866417)])
+def test_random_bounds_by_signs_and_sizes_are_sound(first, texts):
+    """Factors and divisors may be variables whose sign the sets tell, sides symbols; bounds are as before."""
+    known = 0
+    for seed in range(first, first + 100):
+        choice = random.Random(seed)
+        pick, value = choice.choice, A
+        for _ in range(choice.randint(1, 3)):
+            other, factor = (
+                pick([B, C, D, tir.const(choice.randint(-5, 9)), B * 2]),
+                pick([tir.const(3), tir.const(-2), B, C]),
+            )
+            forms = [value + other, other + value, value - other, other - value, value * factor, factor * value]
+            value = pick([*forms, tir.floordiv(value, factor)])
+        sides = [value, pick([tir.const(7), tir.const(12), B + C, D, B * 6])]
+        condition = pick([tir.LT, tir.LE, tir.GT, tir.GE, tir.EQ])(*choice.sample(sides, 2))
+        low = choice.randint(-3, 3)
+        intervals = [(low, low), (low, low + pick([1, 3])), (1, 4), (-4, -2), (2, 2)]
+        sets = {v: IntervalSet(*pick(intervals)) for v in (B, C)}
+        relaxed = {v: s for v, s in sets.items() if choice.random() < 0.5}
+        bound = arith.deduce_bound(A, condition, sets, relaxed)
+        known += mark(bound)
+        spans = {v: range(int(s.min_value), int(s.max_value) + 1) for v, s in sets.items()}
+        for *fixed, size in itertools.product(*spans.values(), (-4, 9)) if not bound.is_nothing() else ():
+            with contextlib.suppress(ZeroDivisionError):
+                point = {**dict(zip(spans, fixed)), D: size}
+                first_value = evaluate(bound.min_value, point) if bound.has_lower_bound() else -40
+                last_value = evaluate(bound.max_value, point) if bound.has_upper_bound() else 40
+                for a in {first_value, first_value + 1, last_value, last_value - 1}:
+                    others = itertools.product(*[spans[v] if v in relaxed else [point[v]] for v in spans])
+                    assert not first_value <= a <= last_value or all(
+                        evaluate(condition, {A: a, D: size, **dict(zip(spans, values))}) for values in others
+                    ), (seed, condition, bound)
+    assert known == texts
+
+
+def linear_form(choice, depth):
+    pick = choice.choice
+    if depth == 0:
+        return pick([A, B, C, A, B, C, D, tir.const(choice.randint(-4, 4)), tir.floordiv(D, 3)])
+    a, b = linear_form(choice, depth - 1), linear_form(choice, choice.randrange(depth))
+    product = tir.Mul(*choice.sample([a, pick([tir.const(-2), tir.const(3), tir.const(0), D, b])], 2))
+    return pick([tir.Add(a, b), tir.Sub(a, b), product])
+
+
+def test_random_linear_forms():
+    texts = found = 0
+    for seed in range(120):
+        choice = random.Random(seed)
+        value, names = linear_form(choice, choice.randint(1, 3)), choice.sample([A, B, C], choice.randint(1, 3))
+        parts = arith.detect_linear_equation(value, names)
+        texts, found = texts + mark(parts), found + bool(parts)
+        for _ in range(4 if parts else 0):
+            point = {v: choice.randint(-5, 5) for v in (A, B, C, D)}
+            total = sum(evaluate(factor, point) * point[v] for factor, v in zip(parts, names))
+            assert evaluate(value, point) == total + evaluate(parts[-1], point), (seed, value, parts)
+    assert (found, texts) == (116, 221087010282)
+
+
+def test_random_clip_bounds():
+    """They hold just where the conjunction does."""
+    texts = found = 0
+    for seed in range(80):
+        choice, conditions = random.Random(seed), []
+        for _ in range(choice.randint(1, 3)):
+            v, side = choice.choice([A, B]), choice.choice([tir.const(choice.randint(-3, 3)), D, D * 2 - 1, C])
+            sides = [
+                (v + choice.randint(-2, 2), side),
+                (v, side),
+                (0 - v, side),
+                (side - v, tir.const(1)),
+                (v * 2, side),
+            ]
+            kind = choice.choice([tir.LT, tir.LE, tir.GT, tir.GE, tir.EQ])
+            conditions.append(kind(*choice.sample(choice.choice(sides), 2)))
+        condition = tir.all(*conditions)
+        bounds = arith.detect_clip_bound(condition, [A, B])
+        texts, found = texts + mark(bounds), found + bool(bounds)
+        for _ in range(8 if bounds else 0):
+            point = {v: choice.randint(-5, 5) for v in (A, B, C, D)}
+            inside = True
+            for v, low, high in ((A, *bounds[:2]), (B, *bounds[2:])):
+                inside = inside and (low is None or evaluate(low, point) <= point[v])
+                inside = inside and (high is None or point[v] <= evaluate(high, point))
+            assert inside == bool(evaluate(condition, point)), (seed, condition, bounds)
+    assert (found, texts) == (66, 142507416228)
 
 
 # ---------------------------------------------------------------------------- touched boxes

@@ -62,6 +62,9 @@ def test_stride_sets_are_integer_sets():
     assert (int(evens.min()), int(evens.max())) == (0, 6) and evens.can_prove_non_negative()
     assert str(evens.covering()) == "IntervalSet[0, 6]" and repr(evens) == "StrideSet[0, 6; stride=2]"
     assert StrideSet(3, 1).is_single_point()
+    assert (
+        list(StrideSet(0, 4)) == [0, 1, 2, 3] and StrideSet(0, 4).exact and StrideSet(0, 4).min_value.dtype == "int32"
+    )
     assert str(arith.union([evens, IntervalSet(9, 9)])) == "IntervalSet[0, 9]"
     assert str(arith.eval_set(X + 1, {X: evens})) == "IntervalSet[1, 7]"
     with pytest.raises(TVMagicError, match="positive"):
@@ -134,6 +137,14 @@ def test_unions_of_boxes():
     assert BoxUnion(1).cover()[0].is_nothing() and BoxUnion(1).waste() == 0
 
 
+def test_what_comes_between_two_boxes_joins_both():
+    union = BoxUnion(1)
+    for first in (0, 4, 2):
+        union.add([Range.from_min_extent(first, 2)])
+    assert len(union.boxes) == 1 and list(union.points()) == [(n,) for n in range(6)]
+    assert arith.exact_union([]).cover() == [] and arith.exact_union([]).count() == 0
+
+
 def test_strided_axes():
     union = BoxUnion(1)
     union.add([StrideSet(0, 4, 2)])
@@ -156,6 +167,29 @@ def test_budget():
         union.add([Range(3 * i, 3 * i + 1), Range(3 * i, 3 * i + 1)])
     assert not union.exact and len(union.boxes) <= 4
     assert all((3 * i, 3 * i) in union for i in range(10))
+
+
+def test_a_box_that_has_too_many_parts_is_in_no_exact_union():
+    """What is left of it beside one of the others overlaps another one."""
+    union = BoxUnion(2, max_boxes=3)
+    for first, end in ((4, 6), (0, 1), (0, 10)):
+        union.add([Range(first, end), Range(first, end)])
+    assert not union.exact and union.count() == 100
+    line = BoxUnion(1, max_boxes=2)
+    line.add([Range(4, 6)])
+    line.add([Range(0, 10)])
+    assert line.exact and line.count() == 10 and len(line.boxes) == 1
+
+
+def test_unions_are_exact_up_to_256_boxes():
+    diagonal = [[Steps(i, 1), Steps(i, 1)] for i in range(257)]
+    union = BoxUnion(2)
+    for box in diagonal[:256]:
+        union.add(box)
+    assert union.exact and union.count() == 256
+    union.add(diagonal[256])
+    assert not union.exact and union.count() == 257**2
+    assert arith.exact_union(diagonal).exact is False and arith.exact_union(diagonal[:256]).exact
 
 
 def test_random_unions():

@@ -83,6 +83,17 @@ def test_extremes_for_each_length() -> None:
         assert str(simplify(Min(LANES, tir.const(16)))) == "T.min(T.vscale(), 4) * 4"
 
 
+def test_extremes_that_only_each_length_tells() -> None:
+    square = tir.vscale() * LANES
+    with Target(SVE):
+        simplify = analyzer().rewrite_simplify
+        for pair in ((LANES, square), (square, LANES)):
+            assert str(simplify(Min(*pair))) == str(simplify(LANES)) and str(simplify(Max(*pair))) == str(
+                simplify(square)
+            )
+    assert isinstance(analyzer().rewrite_simplify(Min(LANES, square)), Min)
+
+
 @pytest.mark.parametrize(("high", "low", "below"), [(3, 0, True), (4, 0, False), (3, -1, False)])
 def test_quotients_by_the_length(high: int, low: int, below: bool) -> None:
     with Target(SVE):

@@ -132,6 +132,45 @@ def test_random_equations():
     assert found == Counter(points=59, free=42, text=7274, texts=326868751525)
 
 
+def check_symbolic_equations(seed):
+    """Equations with a symbol, of variables with ranges or without, among other relations: both systems say the same."""
+    choice, n = random.Random(seed), Var("n")
+    variables = [X, Y, Z][: choice.randint(1, 3)]
+    domains = {v: Range.from_min_extent(choice.randint(-2, 1), choice.choice([1, 3, 4])) for v in variables}
+    ranges = domains if choice.random() < 0.7 else {}
+    relations = []
+    for _ in range(choice.randint(1, 3)):
+        left = n * choice.choice([0, 0, 1, -2]) + choice.randint(-3, 3)
+        for v in variables:
+            left = left + v * choice.randint(-4, 4)
+        kind = choice.choice([tir.EQ, tir.EQ, tir.EQ, tir.LT, tir.NE])
+        relations.append(kind(*choice.sample([left, choice.choice([n, tir.const(0), X + 1])], 2)))
+    solved = arith.solve_linear_equations(relations, variables, ranges)
+    free, never = list(solved.dst.variables), texts(solved.dst.relations) == ["T.bool(False)"]
+
+    def inside(known, point):
+        return all(evaluate(r.min, point) <= point[v] < evaluate(r.min + r.extent, point) for v, r in known.items())
+
+    for values in itertools.product((-3, 0, 4), *[range(-2, 4)] * len(variables)):
+        point = dict(zip((n, *variables), values))
+        if inside(ranges, point) and all(evaluate(r, point) for r in relations):
+            assert not never, (seed, values)
+            new = {n: point[n], **{v: evaluate(e, point) for v, e in solved.dst_to_src.items()}}
+            assert all(evaluate(r, new) for r in solved.dst.relations), (seed, values)
+            assert [evaluate(solved.src_to_dst[v], new) for v in variables] == list(values[1:]), seed
+    for values in itertools.product((-3, 0, 4), *[range(-2, 3)] * len(free)) if not never else ():
+        new = dict(zip((n, *free), values))
+        point = {n: new[n], **{v: evaluate(solved.src_to_dst[v], new) for v in variables}}
+        if inside(solved.dst.ranges, {**new, **point}) and all(evaluate(r, new) for r in solved.dst.relations):
+            assert inside(ranges, point) and all(evaluate(r, point) for r in relations), (seed, values)
+    return mark(solved)
+
+
+@pytest.mark.parametrize(("first", "expected"), [(0, 44726065443), (20, 50526883159), (40, 43200229527)])
+def test_random_equations_with_a_symbol(first, expected):
+    assert sum(check_symbolic_equations(seed) for seed in range(first, first + 20)) == expected
+
+
 # ---------------------------------------------------------------------------- inequalities
 
 
@@ -153,6 +192,16 @@ def test_contradictions():
         solved = arith.solve_linear_inequalities([X >= 3, X <= 1], [X], {X: Range(0, 10)}, deskew_range=deskew)
         relations = solved.dst.relations if deskew else solved.relations
         assert "T.bool(False)" in texts(relations)
+
+
+def test_what_cannot_be_is_said_instead_of_what_else_is_left():
+    n = Var("n")
+    for order in itertools.permutations([X >= 3, X <= 1, X <= n]):
+        conditions = SolveInequalitiesAsCondition([X], {}, order)
+        assert texts(conditions)[-1] == "T.bool(False)" and "3 <= n" not in texts(conditions)
+    assert texts(SolveInequalitiesAsCondition([X], {}, [X >= 3, X <= n])) == ["x >= 3", "x <= n", "3 <= n"]
+    assert texts(SolveInequalitiesAsCondition([], {}, [tir.const(False, "bool")])) == ["T.bool(False)"]
+    assert texts(SolveInequalitiesAsCondition([], {}, [tir.const(True, "bool")])) == []
 
 
 def test_group_bounds():
@@ -216,6 +265,50 @@ def check_inequalities(seed):
 def test_random_inequalities():
     found = sum((check_inequalities(seed) for seed in range(150)), Counter())
     assert found == Counter(ranges=279, relations=154, text=12856, deskewed=5892, texts=318766844662)
+
+
+def check_symbolic(seed):
+    """Inequalities with a symbol, of variables that may have no range: all forms of the solution hold where they do."""
+    choice, n = random.Random(seed), Var("n")
+    variables = [X, Y, Z][: choice.randint(1, 3)]
+    bounded = [v for v in variables if choice.random() < 0.5]
+    domains = {
+        v: Range.from_min_extent(choice.choice([choice.randint(-2, 2), n]), choice.choice([1, 2, 4])) for v in bounded
+    }
+    conditions = []
+    for _ in range(choice.randint(1, 3)):
+        total = n * choice.choice([0, 0, 1, -1, 2]) + choice.randint(-4, 4)
+        for v in variables:
+            total = total + v * choice.randint(-2, 2)
+        kind = choice.choice([tir.LT, tir.LE, tir.GT, tir.GE, tir.EQ, tir.NE])
+        conditions.append(kind(total, choice.choice([0, choice.randint(-3, 3), n])))
+    solved = arith.solve_linear_inequalities(conditions, variables, domains)
+    deskewed = arith.solve_linear_inequalities(conditions, variables, domains, deskew_range=True)
+    said = SolveInequalitiesAsCondition(variables, domains, conditions)
+
+    def inside(ranges, point):
+        return all(evaluate(r.min, point) <= point[v] < evaluate(r.min + r.extent, point) for v, r in ranges.items())
+
+    points = list(itertools.product((-2, 0, 3), *[range(-4, 5)] * len(variables)))
+    for values in choice.sample(points, min(len(points), 60)):
+        point = dict(zip((n, *variables), values))
+        if not inside(domains, point):
+            continue
+        holds = all(evaluate(c, point) for c in conditions)
+        assert (inside(solved.ranges, point) and all(evaluate(c, point) for c in solved.relations)) == holds, seed
+        assert all(evaluate(c, point) for c in said) == holds, seed
+        if holds:
+            new = {n: point[n], **{v: evaluate(e, point) for v, e in deskewed.dst_to_src.items()}}
+            assert all(evaluate(r, new) for r in deskewed.dst.relations), seed
+            assert [evaluate(deskewed.src_to_dst[v], new) for v in variables] == list(values[1:]), seed
+    return mark(solved, deskewed, said)
+
+
+@pytest.mark.parametrize(
+    ("first", "texts"), [(0, 11646096511), (6, 10662384213), (12, 10870164642), (18, 13997068010), (24, 13426587736)]
+)
+def test_random_inequalities_with_a_symbol(first, texts):
+    assert sum(check_symbolic(seed) for seed in range(first, first + 6)) == texts
 
 
 @pytest.mark.soak

@@ -102,8 +102,8 @@ def check_data(choice: random.Random, kind: type[RandomData] = RandomData) -> di
     return {name: found[name] for name in ("simplify", "proved", "work", "texts") if name in found}
 
 
-def check_large(choice: random.Random) -> int:
-    """What stays in its type as it is written stays there when it is simplified; how many values were compared."""
+def check_large(choice: random.Random) -> Counter[str]:
+    """What stays in its type as it is written stays there when it is simplified; how many values were compared, and the texts."""
     source = RandomLarge(choice)
     e = source.condition(1) if choice.randrange(4) == 0 else source.index(choice.choice([2, 2, 3]))
     analyzer = CompilingAnalyzer()
@@ -113,7 +113,7 @@ def check_large(choice: random.Random) -> int:
         results = [analyzer.rewrite_simplify(e), analyzer.canonical_simplify(e), analyzer.simplify(e)]
     except TVMagicError as error:
         assert "division by" in error.message
-        return 0
+        return Counter()
     count = 0
     for point in source.points(16):
         value = value_at(e, point)
@@ -122,7 +122,7 @@ def check_large(choice: random.Random) -> int:
         for result in results:
             assert evaluate(result, point) == value, f"{e} became {result}, which differs at {point}"
         count += 1
-    return count
+    return Counter(values=count, texts=mark(*results))
 
 
 def index_parts(e: Any) -> list[Any]:
@@ -190,12 +190,15 @@ def test_laws_hold_for_data() -> None:
 
 
 def test_laws_hold_at_the_ends_of_64_bits() -> None:
+    found: Counter[str] = Counter()
     for seed in range(120):
-        check_data(random.Random(seed), RandomEnds)
+        found.update(check_data(random.Random(seed), RandomEnds))
+    assert (found["proved"], found["work"], found["texts"]) == (1, 2410, 257042307841)
 
 
 def test_what_stays_in_its_type_does_so_simplified() -> None:
-    assert sum(check_large(random.Random(seed)) for seed in range(150)) > 1000
+    found = sum((check_large(random.Random(seed)) for seed in range(150)), Counter())
+    assert (found["values"], found["texts"]) == (2105, 315418704035)
 
 
 def test_laws_hold_for_conditions() -> None:
@@ -235,6 +238,50 @@ def test_quotients_and_remainders_of_scaled_splits(quotient: Any, remainder: Any
                 point = {x: value}
                 assert evaluate(result, point) == evaluate(e, point), f"{e} became {result}, which differs at {value}"
     assert texts == (1714013378943 if quotient is ir.FloorDiv else 1713507604817), "other forms than before"
+
+
+@pytest.mark.parametrize(("first", "texts"), [(0, 319416506427), (150, 311309135598)])
+def test_chains_of_quotients_and_remainders_of_products(first: int, texts: int) -> None:
+    """Of either sign and either rounding. And the forms are as before."""
+    x, found = ir.Var("x"), 0
+    for seed in range(first, first + 150):
+        choice = random.Random(seed)
+        e: Any = x * choice.choice((-6, -4, -3, -2, -1, 2, 3)) + choice.choice((0, 0, 0, 4, -6))
+        for _ in range(choice.choice((2, 2, 3))):
+            kind = choice.choice((ir.FloorDiv, ir.FloorMod, ir.FloorMod, ir.Div, ir.Mod, ir.Mod))
+            e = kind(e, ir.IntImm("int32", choice.choice((2, 3, 4, 6, 8, 12))))
+            e = e * choice.choice((-2, 3)) if choice.randrange(4) == 0 else e
+        result = Analyzer().canonical_simplify(e)
+        found += mark(result)
+        for value in range(-13, 14, 2):
+            assert evaluate(result, {x: value}) == evaluate(e, {x: value}), f"{e} became {result}, but not at {value}"
+    assert found == texts
+
+
+@pytest.mark.parametrize(("first", "texts"), [(0, 501067170429), (80, 537558579943), (160, 545047499888)])
+def test_comparisons_of_sums_with_a_common_factor(first: int, texts: int) -> None:
+    """Where the rest of a sum may or may not decide, as it lies or by what else holds. And the forms are as before."""
+    found = 0
+    for seed in range(first, first + 80):
+        choice = random.Random(seed)
+        pick, x, y = choice.choice, ir.Var("x"), ir.Var("y")
+        analyzer, low, high = Analyzer(), pick((-5, -1, 0, 0, 0)), pick((1, 2, 3, 4, 6))
+        analyzer.bind(y, ir.Range.from_min_extent(low, high))
+        values = range(*pick(((-6, 7), (-6, 7), (-4, 5), (0, 9))))
+        if len(values) == 9:
+            analyzer.bind(x, ir.Range(values[0], values[-1] + 1))
+        factor = pick((2, 3, 4, 8))
+        rest = pick((y, y, y * -1, y // 2, y % 3, x % factor, x % (factor * 2), x % (factor * 4) // 2, x * factor % 8))
+        left = x // pick((1, 1, 2)) * pick((factor, factor, factor * 3, -factor)) + rest
+        right = pick((ir.IntImm("int32", pick((0, factor, -2 * factor, 1, 5))), y * factor, x * factor + factor))
+        e = pick((ir.LT, ir.LE, ir.GT, ir.GE))(*choice.sample((left, right), 2))
+        for simplify in (analyzer.canonical_simplify, analyzer.simplify, analyzer.rewrite_simplify):
+            result = simplify(e)
+            found += mark(result)
+            for point in itertools.product(values, range(low, low + high)):
+                at = dict(zip((x, y), point))
+                assert bool(evaluate(result, at)) == bool(evaluate(e, at)), f"{e} became {result}, but not at {point}"
+    assert found == texts
 
 
 @pytest.mark.soak

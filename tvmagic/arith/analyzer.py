@@ -116,7 +116,7 @@ class Analyzer:
             self._bind_value(var, expr.min, allow_override)
         else:
             self.bounds.bind(var, expr, allow_override)
-            self.transitive.bind(var, expr, allow_override)
+            self.transitive.bind(var, expr)
             for known in (self.rewriter.values, self.canonical.values, self.modular.vars):
                 known.pop(var, None)  # what an earlier binding to a value told
             self._set_domain(var, expr)
@@ -129,14 +129,14 @@ class Analyzer:
         self.rewriter.update(var, simplified, allow_override)
         self.canonical.update(var, simplified, allow_override)
         if value.dtype.is_index:
-            self.transitive.bind(var, Range.from_min_extent(value, IntImm(value.dtype, 1)), allow_override)
+            self.transitive.bind(var, Range.from_min_extent(value, IntImm(value.dtype, 1)))
         self._set_domain(var, simplified)
 
     def _set_domain(self, var: Var, domain: Any) -> None:
         self._domains[var] = domain
         self.changed()
         if self._sets is not None:
-            self._sets.bind(var, domain, True)
+            self._sets.bind(var, domain)
 
     def update(self, var: Any, info: Any, override: bool = False) -> None:
         """Set what is known of `var`: a `ConstIntBound`, a `ModularSet`, or its value."""
@@ -250,7 +250,7 @@ class Analyzer:
 
             self._sets = IntSetAnalyzer(self)
             for var, domain in self._domains.items():
-                self._sets.bind(var, domain, True)
+                self._sets.bind(var, domain)
             for constraint in self._constraints:
                 self._sets.enter_constraint(constraint)
         return self._sets(_expr(expr), dom_map)

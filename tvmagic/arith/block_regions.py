@@ -138,12 +138,16 @@ class _Finder(Visitor):
     def relaxed(self, value: Any) -> Any:
         """The set of an index, or of a range, over all iterations."""
         if isinstance(value, Range):
-            low, size = self._without_lets(value.min), self._without_lets(value.extent)
-            if self._follows_own_memory(low) or self._follows_own_memory(size):
-                return IntSet.everything()
-            return eval_set(IntSet.from_min_extent(low, size), self.domains)
+            return eval_set(self._seen_outside(value.min, value.extent), self.domains)
         index = self._without_lets(value)
         return IntSet.everything() if self._follows_own_memory(index) else eval_set(index, self.domains)
+
+    def _seen_outside(self, first: PrimExpr, extent: PrimExpr) -> Any:
+        """The set of a range, by what is known outside the block."""
+        low, size = self._without_lets(first), self._without_lets(extent)
+        if self._follows_own_memory(low) or self._follows_own_memory(size):
+            return IntSet.everything()
+        return IntSet.from_min_extent(low, size)
 
     def _follows_own_memory(self, value: PrimExpr) -> bool:
         """Whether a value is loaded from what the block allocates or stores: outside it, nothing is known of that."""
@@ -203,7 +207,7 @@ class _Finder(Visitor):
 
     @handles(For)
     def loop(self, node: For) -> None:
-        self.domains[node.loop_var] = IntSet.from_min_extent(node.min, node.extent)
+        self.domains[node.loop_var] = self._seen_outside(node.min, node.extent)
         self.visit_children(node)
         del self.domains[node.loop_var]
 

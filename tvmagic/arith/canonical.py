@@ -95,7 +95,6 @@ class CanonicalSimplifier(RewriteSimplifier):
     def __init__(self, parent: Any) -> None:
         super().__init__(parent)
         self.forms: dict[Any, tuple[PrimExpr, Form]] = {}
-        self.nested = False
 
     def __call__(self, e: PrimExpr) -> PrimExpr:
         """`e` in canonical form."""
@@ -349,7 +348,7 @@ class CanonicalSimplifier(RewriteSimplifier):
         low, high = self.bound(extra)
         if -common < low and high < common and self.keeps_sign(quotient, extra, low):
             return self.form(BUILDERS[LT](quotient, zero))
-        if len(rest.args) == 1 and rest.base == 0:
+        if len(rest.args) == 1:
             split = rest.args[0]
             lower = common * split.lower
             if split.scale == 1 and split.upper != UNBOUNDED and split.upper % lower == 0 and split.mode == FLOOR:
@@ -364,14 +363,8 @@ class CanonicalSimplifier(RewriteSimplifier):
         """
         if low >= 0 or self.prove_greater_equal(extra, 0):
             return True
-        if self.nested:
-            return False
-        self.nested = True
-        try:
-            with self.parent.constraint_scope(BUILDERS[EQ](quotient, IntImm(quotient.dtype, 0))):
-                return self.prove_greater_equal(extra, 0)
-        finally:
-            self.nested = False
+        with self.parent.constraint_scope(BUILDERS[EQ](quotient, IntImm(quotient.dtype, 0))):
+            return self.prove_greater_equal(extra, 0)
 
     @handles(Cast)
     def cast_form(self, e: Cast) -> Form:

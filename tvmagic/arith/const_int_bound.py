@@ -183,9 +183,9 @@ def _quotient(a: Bound, b: Bound, dtype: DataType, op: Callable[[int, int], int]
         return everything(
             dtype
         )  # code that is never reached: a division by zero, or conditions that exclude each other
-    if b[0] <= 0 <= b[1] and dtype.is_int:
+    if b[0] < 0 <= b[1] and dtype.is_int:
         # the quotient is largest at the divisors next to zero, which are not ends of b
-        below = _at_corners(a, (b[0], -1) if b[0] < 0 else everything(dtype), op)
+        below = _at_corners(a, (b[0], -1), op)
         above = _at_corners(a, (1, b[1]) if b[1] > 0 else everything(dtype), op)
         return min(below[0], above[0]), max(below[1], above[1])
     return _at_corners(a, b, op)
@@ -243,8 +243,7 @@ class ConstIntBoundAnalyzer:
             detected = _comparison_with_constant(part)
             if detected is None or side_effect(detected[0]) > CallEffect.PURE:
                 continue  # what is loaded may have another value when it is loaded again
-            if not isinstance(detected[0], IntImm):
-                found.append((detected[0], _make(detected[1], detected[2])))
+            found.append((detected[0], _make(detected[1], detected[2])))
         if not found:
             return None
         size = len(self.facts)

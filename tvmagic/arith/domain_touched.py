@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmagic.arith.int_set import IntSet, new_analyzer, union
-from tvmagic.arith.int_set_eval import IntSetAnalyzer
+from tvmagic.arith.int_set_eval import IntSetAnalyzer, uses_var
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     AttrStmt,
@@ -20,6 +20,7 @@ from tvmagic.ir import (
     Range,
     Select,
     Stmt,
+    Var,
     Visitor,
     handles,
 )
@@ -36,14 +37,21 @@ class _Touches(Visitor):
         self.analyzer = new_analyzer()
         self.sets = IntSetAnalyzer(self.analyzer)
         self.axes: list[list[IntSet]] = [[] for _ in buffer.shape]
+        self.own: set[Var] = set()  # the variables of the statement, which nobody knows outside
 
     def touch(self, indices: tuple[PrimExpr, ...]) -> None:
         for axis, index in zip(self.axes, indices):
             axis.append(self.sets(index))
 
-    def bind(self, var: object, value: object) -> None:
+    def ranges(self) -> tuple[Range | None, ...]:
+        """For each axis the range of its sets; None if an end is not known outside the statement."""
+        found = [union(sets).as_range() for sets in self.axes]
+        return tuple([None if r is None or uses_var(r.min + r.extent, self.own) else r for r in found])
+
+    def bind(self, var: Var, value: object) -> None:
+        self.own.add(var)
         self.analyzer.bind(var, value, True)
-        self.sets.bind(var, value, True)  # type: ignore[arg-type]
+        self.sets.bind(var, value)
 
     def visit_under(self, condition: PrimExpr, node: object) -> None:
         with self.analyzer.constraint_scope(condition):
@@ -58,6 +66,7 @@ class _Touches(Visitor):
 
     @handles(LetStmt, Let)
     def let(self, node: LetStmt | Let) -> None:
+        self.own.add(node.var)
         if node.value.dtype.is_index:
             self.bind(node.var, node.value)
         self.visit_children(node)
@@ -119,7 +128,7 @@ def domain_touched(
     touches.visit(stmt)
     if not any(touches.axes):
         return ()
-    return tuple(union(sets).as_range() for sets in touches.axes)
+    return touches.ranges()
 
 
 DomainTouched = domain_touched

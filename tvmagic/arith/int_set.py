@@ -184,8 +184,9 @@ class IntSet(Identified):
         return self._interval.min_value is NEG_INF and self._interval.max_value is POS_INF
 
     def is_single_point(self) -> bool:
-        """Whether both ends are one and the same object."""
-        return self._interval.min_value is self._interval.max_value
+        """Whether both ends are one and the same object, and not infinite."""
+        end = self._interval.min_value
+        return end is self._interval.max_value and not is_infinite(end)
 
     def can_prove_single_point(self, analyzer: Analyzer) -> bool:
         """Whether both ends can be proved to be equal."""

@@ -17,6 +17,7 @@ from tvmagic.arith.int_set import (
     IntervalSet,
     IntSet,
     as_int_set,
+    constant_interval,
     intersect,
     is_const,
     max_of,
@@ -295,13 +296,12 @@ class IntervalSetEvaluator(Visitor):
         base = self.visit(node.base)
         if not isinstance(node.stride, IntImm):
             return IntSet.everything()
-        zero = make_const(node.base.dtype, 0)
         if node.dtype.is_scalable:  # the far end is not known
+            zero = make_const(node.base.dtype, 0)
             far = IntervalSet(zero, POS_INF) if node.stride.value >= 0 else IntervalSet(NEG_INF, zero)
             return combine(Add, self.analyzer, base, far)
-        last = make_const(node.base.dtype, node.stride.value * (node.dtype.lanes - 1))
-        lanes = IntervalSet(zero, last) if node.stride.value > 0 else IntervalSet(last, zero)
-        return combine(Add, self.analyzer, base, lanes)
+        last = node.stride.value * (node.dtype.lanes - 1)
+        return combine(Add, self.analyzer, base, constant_interval(min(0, last), max(0, last), node.base.dtype))
 
     @handles(Broadcast)
     def broadcast(self, node: Broadcast) -> IntervalSet:
@@ -443,13 +443,13 @@ class IntSetAnalyzer:
             return eval_set(value, dom_map, self.parent)
         return IntervalSetEvaluator(self.parent, self.dom_map, self.constraints).visit(expr(value))
 
-    def update(self, var: Var, info: IntSet, override: bool = False) -> None:
+    def update(self, var: Var, info: IntSet) -> None:
         """Record that `var` lies in `info`."""
         self.dom_map[var] = info
 
-    def bind(self, var: Var, value: Any, override: bool = False) -> None:
+    def bind(self, var: Var, value: Any) -> None:
         """Bind `var` to a range or to the set of an expression."""
-        self.update(var, IntSet.from_range(value) if isinstance(value, Range) else self(value), override)
+        self.update(var, IntSet.from_range(value) if isinstance(value, Range) else self(value))
 
     def enter_constraint(self, constraint: PrimExpr) -> Callable[[], None]:
         """Use `constraint` from now on; gives the function that forgets it again."""

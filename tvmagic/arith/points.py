@@ -24,7 +24,8 @@ def all_points(ranges: Sequence[Range | None], most: int) -> Any:
     import numpy as np
 
     known = [numbers for numbers in map(constant_range, ranges) if numbers is not None]
-    if len(known) < len(ranges) or math.prod(count for _, count in known) > most:
+    counts = [count for _, count in known]
+    if len(known) < len(ranges) or math.prod(counts) > most:
         return None
-    grid = np.indices([count for _, count in known], dtype=np.int64).reshape(len(known), -1)
+    grid = np.indices(counts, dtype=np.int64).reshape(len(known), math.prod(counts))
     return grid + np.array([first for first, _ in known], np.int64).reshape(-1, 1)

@@ -63,7 +63,7 @@ class Steps(NamedTuple):
             return [self]
         pieces: list[Steps] = []
         stride = common.stride if common.count > 1 else self.stride
-        for first in range(self.first, min(self.first + stride, self.last + 1), self.stride):
+        for first in range(self.first, self.first + stride, self.stride):
             count = (self.last - first) // stride + 1
             if (first - common.first) % stride:
                 pieces.append(make_steps(first, count, stride))
@@ -104,8 +104,7 @@ class Steps(NamedTuple):
     def times(self, factor: int) -> Steps:
         if factor == 0:
             return Steps(0, 1)
-        first = self.first if factor > 0 else self.last
-        return make_steps(first * factor, self.count, self.stride * abs(factor))
+        return make_steps(min(self.first * factor, self.last * factor), self.count, self.stride * abs(factor))
 
     def floordiv(self, divisor: int) -> tuple[Steps, bool]:
         """The quotients by a positive `divisor`, and whether that is exact."""
@@ -291,12 +290,17 @@ class BoxUnion:
         pieces: list[Box] = [tuple(axes)]
         for known in self.boxes:
             pieces = [part for piece in pieces for part in _box_minus(piece, known)]
-            if len(pieces) > self.max_boxes:
-                break
+            if len(pieces) > self.max_boxes:  # not yet without what other boxes hold
+                self.boxes.append(tuple(axes))
+                self._give_up()
+                return
         for piece in pieces:
             self._insert(piece)
         if len(self.boxes) > self.max_boxes:
-            self.boxes, self.exact = [self._cover()], False
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.boxes, self.exact = [self._cover()], False
 
     def _insert(self, piece: Box) -> None:
         """Add a box that overlaps no other, joined to those it makes one box with."""

@@ -128,7 +128,7 @@ class TransitiveComparisons:
         self._count += 1
         return self._count - 1
 
-    def bind(self, var: Var, range_: Range, allow_override: bool = False) -> None:
+    def bind(self, var: Var, range_: Range) -> None:
         """Let `var` lie in a range."""
         old = self.bindings.get(var)
         if old is not None:

@@ -204,13 +204,16 @@ def to_iter_sum(value: PrimExpr) -> IterSumExpr:
 # ---------------------------------------------------------------------------- keys of tables
 
 
+_CONSTANTS = frozenset((IntImm, FloatImm, StringImm))
+
+
 def structure_key(node: Any) -> Any:
     """A key that two expressions share if and only if they are the same tree over the same variables.
 
     It holds identities of variables, so it is of use only as long as they live.
     """
     kind = class_of(node)
-    if kind is IntImm or kind is FloatImm or kind is StringImm:
+    if kind in _CONSTANTS:
         return (kind, node.dtype, node.value)
     if isinstance(node, (Var, Buffer)):
         return id(node)

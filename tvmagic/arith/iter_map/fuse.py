@@ -6,6 +6,7 @@ keeps for each flat sum it met the mark that stands for it, so that the same sum
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -59,15 +60,13 @@ class _Pool:
         # one of extent 1 has precedence over others of its scale, for it leaves the scale as it is
         self.first_trivial = next((i for i, a in enumerate(args) if is_const(a.extent, 1)), len(args))
 
-    def _free(self, source: IterMark | None, last: int | None) -> list[int]:
-        start = len(self.args) - 1 if last is None else last
-        return [
-            i for i in range(start, -1, -1) if not self.taken[i] and (source is None or self.args[i].source is source)
-        ]
+    def _free(self, source: IterMark | None) -> list[int]:
+        places = reversed(range(len(self.args)))
+        return [i for i in places if not self.taken[i] and (source is None or self.args[i].source is source)]
 
-    def base(self, source: IterMark | None = None, last: int | None = None) -> int | None:
+    def base(self, source: IterMark | None = None) -> int | None:
         """The split of the smallest scale; the one of the fewest factors if none is constant."""
-        free = self._free(source, last)
+        free = self._free(source)
         best: int | None = None
         for i in free:
             scale = self.args[i].scale
@@ -82,10 +81,10 @@ class _Pool:
             return best
         return min(free, key=lambda i: len(operands(self.args[i].scale, Mul)))
 
-    def of_scale(self, scale: PrimExpr, source: IterMark | None = None, last: int | None = None) -> int | None:
+    def of_scale(self, scale: PrimExpr, source: IterMark | None = None) -> int | None:
         """The split whose scale is `scale`."""
         found: int | None = None
-        for i in self._free(source, last):
+        for i in self._free(source):
             arg = self.args[i]
             if not self.prover.equal(arg.scale, scale):
                 continue
@@ -101,7 +100,7 @@ class _Pool:
         """The split of the largest scale that is not above `scale`."""
         analyzer = self.prover.analyzer
         best: int | None = None
-        for i in self._free(None, None):
+        for i in self._free(None):
             own = self.args[i].scale
             if not (analyzer.can_prove_greater_equal(scale - own, 0) and analyzer.can_prove_greater_equal(own, 0)):
                 continue
@@ -157,16 +156,16 @@ class Fuser:
                 inner_first.append(args[last])
                 pool.taken[last] = True
             else:
-                inner_first.append(self._combine_from(pool, args[last].source, last))
+                inner_first.append(self._combine_from(pool, args[last].source))
         return total.replace(args=tuple(reversed(inner_first)))
 
-    def _combine_from(self, pool: _Pool, source: IterMark, last: int) -> IterSplitExpr:
-        index = pool.base(source, last)
+    def _combine_from(self, pool: _Pool, source: IterMark) -> IterSplitExpr:
+        index = pool.base(source)
         assert index is not None
         pool.taken[index] = True
         inner = pool.args[index]
         while True:
-            index = pool.of_scale(mul_and_normalize(inner.extent, inner.scale), source, last)
+            index = pool.of_scale(mul_and_normalize(inner.extent, inner.scale), source)
             if index is None:
                 return inner
             outer = pool.args[index]
@@ -344,9 +343,7 @@ class Fuser:
         for split in total.args:
             factors = operands(split.scale, Mul)
             scale = mul_and_normalize(split.scale, int_const(split.dtype, 1))
-            constant = 1
-            for factor in factors:
-                constant *= factor.value if isinstance(factor, IntImm) else 1
+            constant = math.prod([f.value for f in factors if isinstance(f, IntImm)])
             symbols = sum(not isinstance(f, IntImm) for f in factors)
             items.append(((-constant, -symbols), split.replace(scale=scale)))
         items.sort(key=lambda item: item[0])

@@ -115,5 +115,5 @@ class Prover:
             return True
         return self.analyzer.can_prove(ops.equal(ops.floormod(dividend, divisor), 0))
 
-    def simplify(self, value: PrimExpr, steps: int = 2) -> PrimExpr:
-        return value if isinstance(value, IntImm) else self.analyzer.simplify(value, steps)
+    def simplify(self, value: PrimExpr) -> PrimExpr:
+        return value if isinstance(value, IntImm) else self.analyzer.simplify(value)

@@ -81,12 +81,12 @@ class Padder:
 
     def _collect(
         self, split: IterSplitExpr, divisor: PrimExpr, left: PrimExpr, right: PrimExpr
-    ) -> tuple[IterSplitExpr, PrimExpr]:
+    ) -> tuple[IterSplitExpr, PrimExpr] | None:
         info = self._paddings.setdefault(structure_key(split.source), _Padding())
         factor = _common_multiple(info.factor, divisor * split.lower_factor, self.analyzer)
         if factor is None:
             self.report.add("The divisors of {} have no common multiple of its type", split.source)
-            return split, int_const("int32", 0)
+            return None
         info.factor = factor
         # a quotient is shifted by what is left of the shift below it, in units of the divisor
         below = info.below.get(structure_key(split.lower_factor), int_const("int32", 0))

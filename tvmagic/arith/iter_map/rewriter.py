@@ -230,8 +230,6 @@ class IterMapRewriter(Mutator):
 
     def _floordiv(self, split: IterSplitExpr, base: PrimExpr, divisor: PrimExpr) -> PrimExpr | None:
         """`(split + base) // divisor`"""
-        if is_const(divisor, 1):
-            return split if is_const(base, 0) else IterSumExpr((split,), base)
         if not is_const(split.scale, 1):
             if self.prover.divisible(split.scale, divisor):
                 scaled = split.replace(scale=ops.floordiv(split.scale, divisor))
@@ -270,8 +268,6 @@ class IterMapRewriter(Mutator):
 
     def _floormod(self, split: IterSplitExpr, base: PrimExpr, divisor: PrimExpr) -> PrimExpr | None:
         """`(split + base) % divisor`"""
-        if is_const(divisor, 1):
-            return int_const(split.dtype, 0)
         if not is_const(split.scale, 1):
             if self.prover.divisible(split.scale, divisor) and self.prover.divisible(base, divisor):
                 return int_const(split.dtype, 0)

@@ -115,8 +115,6 @@ _PRODUCT_AND_SUM = Extension.ComparisonOfProductAndSum.value
 
 def _too_far_apart(a: PrimExpr, b: PrimExpr) -> bool:
     """Whether the difference of the numbers in `a` and `b` leaves their type, so that `a - b` says nothing of their order."""
-    if not a.dtype.is_index:
-        return False
     ends = [e.value if isinstance(e, IntImm) else constant_offset(e)[1] for e in (a, b)]
     offset = ends[0] - ends[1]
     return wrap_int(offset, a.dtype) != offset
@@ -156,7 +154,7 @@ class RewriteSimplifier(Mutator):
 
     # ------------------------------------------------------------------ what is known
 
-    def update(self, var: Var, value: PrimExpr, allow_override: bool = False) -> None:
+    def update(self, var: Var, value: PrimExpr, allow_override: bool) -> None:
         """Let `var` have the value of an expression."""
         old = self.values.get(var)
         if old is not None and not allow_override and not deep_equal(old, value):

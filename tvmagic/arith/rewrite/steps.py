@@ -320,11 +320,9 @@ def merge_offsets(S: Any, e: LT) -> PrimExpr | None:
         return S.again(_less(left, right))
     if difference == 1:
         return S.again(_less_equal(left, right))
-    if difference < 0 and right_offset != 0:
-        return S.again(_less(_add(left, _constant(left.dtype, -difference)), right))
-    if difference > 0 and left_offset != 0:
-        return S.again(_less(left, _add(right, _constant(right.dtype, difference))))
-    return None
+    if difference > 0:
+        return S.again(_less(left, _add(right, _constant(right.dtype, difference)))) if left_offset else None
+    return S.again(_less(_add(left, _constant(left.dtype, -difference)), right)) if right_offset else None
 
 
 def divide_by_common_factor(S: Any, e: LT) -> PrimExpr | None:
