@@ -6,8 +6,9 @@ import pytest
 
 from tvmagic import codegen
 from tvmagic.codegen.kernels import kernel_functions
+from tvmagic.codegen.module import of_kernels
 from tvmagic.errors import BuildError
-from tvmagic.ir import PrimFunc
+from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.script import from_source
 
 PTX = "nvptx -arch=sm_70"
@@ -137,6 +138,16 @@ def test_kernels_of_a_function_take_its_parameters_and_what_the_host_computes() 
     assert [[p.name for p in func.params] for func in made] == [
         ["A_handle", "B_handle", "n", *more] for more in ([], ["m"], ["m"])
     ]
+
+
+def test_a_module_whose_functions_are_one_kernel_each_stays_as_it_is() -> None:
+    once = of_thread(LAUNCH, 8, "B[tx] = 1")
+    one, two = function(once).with_attr("global_symbol", "one"), function(f"{once}\n{once}")
+    mod = IRModule({"f": one, "g": one.with_attr("global_symbol", "other")})
+    assert of_kernels(mod) is mod
+    found = of_kernels(IRModule({"f": one, "g": two.with_attr("global_symbol", "two")}))
+    assert [v.name_hint for v in found.functions] == ["one", "two_kernel", "two_kernel_1"]
+    assert found["one"] is one
 
 
 # ---------------------------------------------------------------------------- checks
