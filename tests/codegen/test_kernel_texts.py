@@ -112,6 +112,32 @@ def test_shared_memory_of_a_size_that_a_kernel_computes_has_48_kilobytes_at_most
             text(body, "opencl")
 
 
+@pytest.mark.parametrize(
+    ("around", "extents", "declared"),
+    [
+        ("", "n", None), ("", "n * 2", None), ("for i in range(3):", "n + 1", None), ("for i in range(3):", "i", 2), ("for i in range(3):", "i + 1", 3), ("for i in range(1):", "i", 1),
+        ("for i in range(3):", "i - 5", 1), ("for i in range(3):", "i, i + 1", 6), ("for i in range(3):", "i - 5, 4", 1), ("", "tx + 1", 8), ("with T.LetStmt(n * 3) as m:", "T.min(m, 7)", 7), ("with T.LetStmt(tx * 3) as m:", "m", 21),
+        ("with T.LetStmt(n * 3) as m:", "m", "refused"), ("for i in range(3):", "n, i", "refused"),
+    ],
+)  # fmt: skip
+def test_shared_memory_is_of_a_size_that_the_host_knows_or_of_the_largest_one(
+    around: str, extents: str, declared: int | str | None
+) -> None:
+    """What the host knows it hands on as an argument; what the kernel computes has to have a bound."""
+    lines = [f"S = T.allocate([{extents}], 'float32', 'shared')", "S_1 = T.Buffer((1,), data=S, scope='shared')", "S_1[0] = A[tx]",
+             "B[tx] = T.Cast('int32', S_1[0])"]  # fmt: skip
+    body = of_thread(LAUNCH, 8, *([around, *(f"    {line}" for line in lines)] if around else lines))
+    if declared == "refused":
+        with pytest.raises(BuildError, match="in shared memory depends on what the kernel computes"):
+            text(body, "opencl")
+        return
+    made = text(body, "opencl")
+    assert ("__local float* S_1)" in made) == (declared is None)
+    assert declared is None or f"__local float S_1[{declared}];" in made
+    with pytest.raises(BuildError, match="memory of a thread has a constant size"):
+        text(body.replace("shared", "local"), "opencl")
+
+
 # ---------------------------------------------------------------------------- what kernels take
 
 
