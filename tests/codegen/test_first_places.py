@@ -7,9 +7,11 @@ import pytest
 
 import tvmagic
 from tvmagic import tune
+from tvmagic.codegen import first_places as module_of_searches
 from tvmagic.codegen.first_places import _first_and_count, _possible, _Unfit, first_places
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import And, Broadcast, FloatImm, IntImm, Or, Ramp, Select, Var
+from tvmagic.ir import And, Broadcast, FloatImm, IntImm, LetStmt, Or, Ramp, Select, Var
+from tvmagic.ir.deep import written_size
 from tvmagic.ir.query import is_call, nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
@@ -367,3 +369,11 @@ def test_what_is_known_of_the_begin(begin: list[str], known: bool) -> None:
 def test_it_is_known_before_how_often_a_search_goes_on(loops: list[str], known: bool) -> None:
     made = nest_of(loops, step("k", "X[k * 8 + j]", "j"), in_loop())
     assert is_shortened(made) is known
+
+
+def test_what_is_long_once_variables_are_written_out_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = nest_of(["j in range(8)", K], step("k", "X[k * 8 + j]", "j"), in_loop())
+    size = max(written_size(let.value) for let in nodes_of(made.body, LetStmt))
+    for limit in (size, size - 1):
+        monkeypatch.setattr(module_of_searches, "_LARGEST", limit)
+        assert is_shortened(made) is (limit == size)

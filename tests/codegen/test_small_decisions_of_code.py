@@ -9,7 +9,8 @@ import pytest
 from handmade import module
 
 from tvmagic import codegen
-from tvmagic.codegen import threads
+from tvmagic.codegen import memory, threads
+from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.kernels import kernel_functions
 from tvmagic.codegen.module import emit_module
@@ -246,3 +247,19 @@ def test_names_of_kernels() -> None:
     names = [[str(k.attrs.get("global_symbol")) for k in kernel_functions(f, "f")] for f in (one, two, repeated)]
     assert names == [[str(one.attrs.get("global_symbol"))], ["f_kernel", "f_kernel_1"], ["f_kernel"]]
     assert kernel_functions(one, "f") == [one]
+
+
+def test_memory_of_the_first_arrays_has_scopes_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as LLVM compares quickly; each goes on to have its own."""
+    monkeypatch.setattr(memory, "MOST_SCOPES", 2)
+    text = ModuleText("triple", "layout")
+    scopes, pointers = memory.AliasScopes(text), [Var(name, "handle") for name in "abcde"]
+    for pointer in pointers[:3]:
+        scopes.add(pointer)
+    scopes.add(pointers[3], "parameters")
+    said = [scopes.metadata(pointers[n]) for n in (0, 1, 2, 3, 4, 0, 1)]
+    assert said[0] and said[1] and said[0] != said[1] and said[2:5] == [""] * 3 and said[5:] == said[:2]
+    scopes.finish()
+    own = [line.split()[-1] for line in said[:2]]
+    assert [text.metadata[int(name[1:])] for name in own] == ["!{!4}", "!{!1}"]
+    assert [bool(scopes.apart(pointers[a], pointers[b])) for a, b in ((0, 1), (0, 0), (0, 3), (0, 4), (4, 0))] == [True, False, True, False, False]  # fmt: skip
