@@ -410,6 +410,22 @@ def test_products_of_fixed_point_numbers(q: int, s: int, lanes: int) -> None:
                 codegen.assembly(_launched(BufferStore(x, asked, [0]), x), target)
 
 
+@pytest.mark.parametrize("target", ["llvm -mcpu=haswell", "opencl"])
+@pytest.mark.parametrize(
+    ("q", "s", "works"),
+    [(1, 0, True), (63, 0, True), (31, 63, True), (0, -1, True), (62, -1, True), (0, 0, False), (0, 3, False), (-1, 0, False), (64, 0, False), (63, -1, False), (31, 64, False), (1 << 20, 2, False)],
+)  # fmt: skip
+def test_shifts_of_fixed_point_numbers_are_within_64_bits(q: int, s: int, works: bool, target: str) -> None:
+    x = decl_buffer((1,), "int32", "X")
+    asked = call("q_multiply_shift", x[0], x[0], IntImm("int32", q), IntImm("int32", s))
+    made = _launched(BufferStore(x, asked, [0]), x)
+    if works:
+        assert codegen.assembly(made, target)
+    else:
+        with pytest.raises(BuildError, match="`q_multiply_shift` cannot move 64 bits by "):
+            codegen.assembly(made, target)
+
+
 def _launched(body: Any, *buffers: Any) -> Any:
     tx = tir.IterVar(None, Var("tx", "int32"), tir.IterVar.ThreadIndex, "threadIdx.x")
     return module(tir.AttrStmt(tx, "thread_extent", IntImm("int32", 4), body), *buffers)
