@@ -377,3 +377,18 @@ def test_what_is_long_once_variables_are_written_out_is_left_alone(monkeypatch: 
     for limit in (size, size - 1):
         monkeypatch.setattr(module_of_searches, "_LARGEST", limit)
         assert is_shortened(made) is (limit == size)
+
+
+@pytest.mark.parametrize("same", [set(), {"X", "P"}, {"X", "V"}, {"P", "V"}, {"P", "W"}])
+def test_what_is_searched_and_what_is_kept_are_apart(same: set[str]) -> None:
+    """Memory that the search does not touch may be anywhere."""
+    made = nest_of([K], step(), begun(1))
+    body = first_places(made.body, lambda a, b: a is not b and {a.name, b.name} != same, lambda new, old: None)
+    assert (body is made.body) is (bool(same) and "W" not in same)
+
+
+@pytest.mark.parametrize("other", ["P[1]", "W[0]", "X[k]", "n"])
+@pytest.mark.parametrize("kept", ["P[0]", "V[0]"])
+def test_what_is_stored_otherwise_is_what_was_there(kept: str, other: str) -> None:
+    lines = [line.replace(f", {kept})", f", {other})") if line.count("Select") else line for line in step()]
+    assert lines != step() and not is_shortened(nest_of([K], lines, begun(2)))
