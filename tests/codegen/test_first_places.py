@@ -7,8 +7,11 @@ import pytest
 
 import tvmagic
 from tvmagic import tune
+from tvmagic.codegen import first_places as module_of_searches
 from tvmagic.codegen.first_places import _first_and_count, _possible, _Unfit, first_places
-from tvmagic.ir import And, Broadcast, FloatImm, IntImm, Or, Ramp, Select, Var
+from tvmagic.eval.machine import run_function
+from tvmagic.ir import And, Broadcast, FloatImm, IntImm, LetStmt, Or, Ramp, Select, Var
+from tvmagic.ir.deep import written_size
 from tvmagic.ir.query import is_call, nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
@@ -87,6 +90,8 @@ from tvm.script import tir as T
 @T.prim_func
 def f(X: T.Buffer((900,), "int32"), P: T.Buffer((8,), "int32"), V: T.Buffer((8,), "int32")):
     T.func_attr({"tir.noalias": T.bool(True)})
+    H = T.Buffer((16,), "int16", data=P.data)
+    G = T.Buffer((16,), "int16", data=X.data)
     for j in range(8):
         P[j] = 2147483647
         V[j] = BEST
@@ -124,6 +129,11 @@ CHANGES = {  # of the text above, with whether the condition becomes shorter
         False,
     ),
     "what is not constant": ({"V[j] = BEST": "V[j] = X[j]"}, False),
+    "a begin that another type overwrites": ({"V[j] = BEST": "V[j] = BEST\n        H[j * 2] = T.int16(3)"}, False),
+    "another memory of another type": ({"V[j] = BEST": "V[j] = BEST\n        G[j * 2] = T.int16(3)"}, True),
+    "a begin for other elements": ({"P[j] = 2147483647": "P[7 - j] = 2147483647"}, False),
+    "a begin that is replaced": ({"P[j] = 2147483647": "P[j] = 5\n        P[j] = 2147483647"}, True),
+    "a begin that is replaced by a small one": ({"P[j] = 2147483647": "P[j] = 2147483647\n        P[j] = 0"}, False),
 }
 
 
@@ -195,3 +205,190 @@ def test_what_a_value_may_be_to_a_kept_constant() -> None:
     floats = [_possible(FloatImm("float32", k)) for k in (-math.inf, math.inf, 0.0)]
     assert floats == [{"same", "more", "NaN"}, {"same", "less", "NaN"}, {"less", "same", "more", "NaN"}]
     assert _possible(FloatImm("float32", math.nan)) == {"kept NaN", "both NaN"}
+
+
+# ---------------------------------------------------------------------------- one search, at its boundaries
+
+
+def step(place: str = "k", value: str = "X[k]", at: str = "0", number: int = 0) -> list[str]:
+    """A step of a search for the least value."""
+    takes = f"T.Or({value} < V[{at}], T.And({value} == V[{at}], {place} < P[{at}]))"
+    return [f"v{number}: VALUES = T.Select({takes}, {value}, V[{at}])", f"P[{at}] = T.Select({takes}, {place}, P[{at}])", f"V[{at}] = v{number}"]  # fmt: skip
+
+
+def nest_of(loops: list[str], steps: list[str], begin: list[str], lanes: int = 1):
+    """A function that begins in some way, and searches in loops."""
+    lines = [*begin, *("    " * n + f"for {loop}:" for n, loop in enumerate(loops))]
+    lines += ["    " * len(loops) + line.replace("VALUES", f"T.int32x{lanes}" if lanes > 1 else "T.int32") for line in steps]  # fmt: skip
+    return from_source(
+        """
+from tvm.script import ir as I
+from tvm.script import tir as T
+
+@T.prim_func
+def f(X: T.Buffer((400,), "int32"), P: T.Buffer((40,), "int32"), V: T.Buffer((40,), "int32"), W: T.Buffer((40,), "int32"), n: T.int32):
+    T.func_attr({"tir.noalias": T.bool(True)})
+"""
+        + "".join(f"    {line}\n" for line in lines)
+    )
+
+
+def begun(count: int = 40, place: int = LAST, best: int = LAST) -> list[str]:
+    """The begin of each of some elements."""
+    return [line for at in range(count) for line in (f"P[{at}] = {place}", f"V[{at}] = {best}")]
+
+
+def in_loop(loop: str = "j in range(8)", at: str = "j") -> list[str]:
+    return [f"for {loop}:", f"    P[{at}] = {LAST}", f"    V[{at}] = {LAST}"]
+
+
+def is_shortened(func) -> bool:
+    """Whether the search of a function became shorter; with the same results then."""
+    body = shortened(func)
+    if body is func.body:
+        return False
+    rng = np.random.default_rng(0)
+    for number in (0, 9):
+        for data in (rng.choice([-1, 0, 1, LAST], 400), np.full(400, LAST)):
+            results = []
+            for stmt in (func.body, body):
+                arrays = [data.astype("int32"), *(np.full(40, 3, "int32") for _ in range(3))]
+                run_function(func.with_body(stmt), [*arrays, np.array(number, "int32")])
+                results.append(arrays)
+            for one, other in zip(*results):
+                np.testing.assert_array_equal(one, other)
+    return True
+
+
+K = "k in range(20)"
+THREE = ["k in range(4)", "q in range(3)", "r in range(2)"]
+
+
+@pytest.mark.parametrize(
+    ("loops", "place", "least"),
+    [([K], "k", 1), ([K], "k + 4", 5), (["k in range(5, 25)"], "k", 6), ([K], "k * 3 + 2", 3), (THREE, "k * 6 + q * 2 + r", 1), (["k in range(n)"], "k", 1)],
+)  # fmt: skip
+def test_the_place_to_begin_with_is_behind_the_first_one(loops: list[str], place: str, least: int) -> None:
+    for begin in (least - 1, least, least + 1):
+        assert is_shortened(nest_of(loops, step(place, "X[k]"), begun(1, begin))) is (begin >= least)
+
+
+@pytest.mark.parametrize(
+    ("place", "last"), [("T.Ramp(k * 8, 1, 8)", 7), ("T.Ramp(k * 16, 2, 8)", 14), ("T.Ramp(k * 8 + 7, -1, 8)", 7), ("T.Broadcast(k, 8)", 0), ("T.Ramp(k * 8, 0, 8)", 0), ("T.Ramp(k * 8, n, 8)", None)]
+)  # fmt: skip
+@pytest.mark.parametrize("loop", [K, "k in range(n)"])
+def test_the_places_of_lanes_to_begin_with_are_behind_the_first_ones(place: str, last: int | None, loop: str) -> None:
+    for begin in (8,) if last is None else (last, last + 1):
+        start = [f"P[0:8] = T.Broadcast({begin}, 8)", f"V[0:8] = T.Broadcast({LAST}, 8)"]
+        made = nest_of([loop], step(place, "X[k * 8:k * 8 + 8]", "0:8"), start, 8)
+        assert is_shortened(made) is (last is not None and begin > last)
+
+
+@pytest.mark.parametrize(
+    ("place", "rises"),
+    [
+        ("k * 6 + q * 2 + r", True), ("k * 5 + q * 2 + r", False), ("k * 7 + q * 2 + r", True), ("k * 6 + q * 2 + r * 2", False), ("k * 8 + q * 2 + r", True), ("k * 12 + q * 4 + r * 2", True),
+        ("k * 11 + q * 4 + r * 2", False), ("k * 6 + q * 3 + r", False), ("k * 8 + q * 3 + r", True), ("k * 7 + q * 3 + r", False), ("r * 12 + k * 3 + q", False), ("n", False), ("k * n", False), ("20 - k", False), ("k * 6 + q * 2 - r", False),
+    ],
+)  # fmt: skip
+def test_places_rise_from_iteration_to_iteration(place: str, rises: bool) -> None:
+    found = is_shortened(nest_of(THREE, step(place, "X[k * 6 + q * 2 + r]"), begun(1)))
+    assert found is (rises and place.count("+") == 2 and not place.startswith("r"))
+
+
+@pytest.mark.parametrize(
+    ("loops", "at", "apart"),
+    [
+        ([K, "j in range(4)"], "j", True), ([K, "j in range(4)"], "j // 2", False), ([K, "j in range(4)"], "j * 2 + 1", True), ([K, "j in range(4)"], "3", False), ([K, "j in range(4)"], "9 - j", True), ([K, "j in range(n)"], "j", False),
+        ([K, "j in range(4)", "l in range(3)"], "j * 3 + l", True), ([K, "j in range(4)", "l in range(3)"], "j * 2 + l", False), ([K, "j in range(4)", "l in range(3)"], "j + l * 4", True),
+        ([K, "j in range(4)", "l in range(3)"], "j + l * 3", False), ([K, "j in range(4)", "l in range(3)"], "j * 5 + l", True), ([K, "j in range(4)", "l in range(3)"], "20 - j * 3 - l", True),
+        ([K, "j in range(1)", "l in range(3)"], "j + l", True), ([K, "j in range(2)", "l in range(3)"], "j + l", False), ([K, "j in range(4)"], "k", False), ([K, "j in range(4)"], "j + n", False),
+    ],
+)  # fmt: skip
+def test_elements_are_apart_in_loops_that_are_not_searched(loops: list[str], at: str, apart: bool) -> None:
+    """Each iteration of these has a search of its own. What is begun is known for constants, and for the same loops."""
+    others = [loop for loop in loops[1:] if "n" not in loop.split("range")[1]]
+    inside = "    " * len(others)
+    begin = [*("    " * n + f"for {loop}:" for n, loop in enumerate(others)), f"{inside}P[{at.replace('k', '0')}] = {LAST}", f"{inside}V[{at.replace('k', '0')}] = {LAST}"]  # fmt: skip
+    if "range(n)" in loops[-1]:
+        begin = begun(10)
+    assert is_shortened(nest_of(loops, step("k", "X[k * 4]", at), begin)) is (apart or at == "j + n")
+
+
+@pytest.mark.parametrize(("factor", "apart"), [(7, False), (8, True), (9, True), (-8, True), (-7, False)])
+def test_lanes_are_apart_in_loops_that_are_not_searched(factor: int, apart: bool) -> None:
+    first = f"j * {factor}" if factor > 0 else f"20 - j * {-factor}"
+    at = f"T.Ramp({first}, 1, 8)"
+    begin = ["for j in range(3):", f"    P[{at}] = T.Broadcast({LAST}, 8)", f"    V[{at}] = T.Broadcast({LAST}, 8)"]
+    made = nest_of([K, "j in range(3)"], step("T.Broadcast(k, 8)", "X[k * 8:k * 8 + 8]", at), begin, 8)
+    assert is_shortened(made) is apart
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [("j", "j + 8", True), ("j + 8", "j", True), ("j", "j + 7", False), ("j + 7", "j", False), ("j * 2", "j * 2 + 1", False), ("j", "20 - j", True)],
+)  # fmt: skip
+def test_two_searches_in_a_nest_are_of_other_elements(one: str, other: str, apart: bool) -> None:
+    steps = step("k", "X[k * 8 + j]", one) + step("k", "X[k * 8 + j + 100]", other, 1)
+    begin = in_loop(at=one) + in_loop(at=other)
+    assert is_shortened(nest_of([K, "j in range(8)"], steps, begin)) is apart
+
+
+@pytest.mark.parametrize(("one", "other", "apart"), [(0, 8, True), (8, 0, True), (0, 7, False), (7, 0, False)])
+def test_two_searches_of_lanes_are_of_other_elements(one: int, other: int, apart: bool) -> None:
+    steps = step("T.Broadcast(k, 8)", "X[k * 8:k * 8 + 8]", f"{one}:{one + 8}")
+    steps += step("T.Broadcast(k, 8)", "X[k * 8 + 100:k * 8 + 108]", f"{other}:{other + 8}", 1)
+    begin = [f"{a}[{at}:{at + 8}] = T.Broadcast({LAST}, 8)" for at in (one, other) for a in "PV"]
+    assert is_shortened(nest_of([K], steps, begin, 8)) is apart
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "steps"),
+    [("k * 2", "k * 2 + 1", True), ("k * 2 + 1", "k * 2", False), ("k * 2", "k * 2 + 2", False), ("k * 2", "k * 2", False), ("k * 3", "k * 3 + 2", True), ("k * 3", "k * 3 + n", False)],
+)  # fmt: skip
+def test_steps_of_a_search_rise_within_an_iteration(first: str, second: str, steps: bool) -> None:
+    lines = step(first, "X[k * 2]") + step(second, "X[k * 2 + 1]", number=1)
+    assert is_shortened(nest_of([K], lines, begun(1))) is steps
+
+
+@pytest.mark.parametrize(
+    ("begin", "known"),
+    [
+        (in_loop(), True), (in_loop("j in range(9)"), False), (in_loop("j in range(7)"), False), (in_loop("j in range(1, 9)"), False), (in_loop("j in range(1, 9)", "j - 1"), False), (in_loop("j in T.unroll(8)"), True), (in_loop("j in T.parallel(8)"), False),
+        ([*in_loop(), "W[0] = X[0]"], True), ([*in_loop(), "W[0] = P[0]"], False), ([*in_loop(), "P[0] = n"], False), ([*in_loop(), "P[30] = n"], False), ([*in_loop(), "P[30] = 5"], True), ([*in_loop(), "P[7] = 5"], False),
+        ([*in_loop(), "for u in T.parallel(2):", "    W[u] = 1"], True), ([*in_loop(), "for u in T.parallel(2):", "    P[u + 20] = 1"], False), ([], False), (in_loop()[:2], False), (["P[0] = n", *in_loop()], True), (["W[0] = 1", *in_loop()], True),
+    ],
+)  # fmt: skip
+def test_what_is_known_of_the_begin(begin: list[str], known: bool) -> None:
+    """Constants for all elements, by the same loops, with nothing between that may change or read them."""
+    made = nest_of([K, "j in range(8)"], step("k", "X[k * 8 + j]", "j"), [*begin, "W[1] = 2"])
+    assert is_shortened(made) is known
+
+
+@pytest.mark.parametrize(("loops", "known"), [(["j in range(8)", "k in range(n)"], True), (["j in range(8)", "k in range(n + 1)"], True), (["j in range(8)", "k in range(j)"], False), (["j in range(8)", "k in range(0)"], False), (["j in range(8)", "k in range(1)"], True), (["k in T.parallel(20)", "j in range(8)"], False)])  # fmt: skip
+def test_it_is_known_before_how_often_a_search_goes_on(loops: list[str], known: bool) -> None:
+    made = nest_of(loops, step("k", "X[k * 8 + j]", "j"), in_loop())
+    assert is_shortened(made) is known
+
+
+def test_what_is_long_once_variables_are_written_out_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = nest_of(["j in range(8)", K], step("k", "X[k * 8 + j]", "j"), in_loop())
+    size = max(written_size(let.value) for let in nodes_of(made.body, LetStmt))
+    for limit in (size, size - 1):
+        monkeypatch.setattr(module_of_searches, "_LARGEST", limit)
+        assert is_shortened(made) is (limit == size)
+
+
+@pytest.mark.parametrize("same", [set(), {"X", "P"}, {"X", "V"}, {"P", "V"}, {"P", "W"}])
+def test_what_is_searched_and_what_is_kept_are_apart(same: set[str]) -> None:
+    """Memory that the search does not touch may be anywhere."""
+    made = nest_of([K], step(), begun(1))
+    body = first_places(made.body, lambda a, b: a is not b and {a.name, b.name} != same, lambda new, old: None)
+    assert (body is made.body) is (bool(same) and "W" not in same)
+
+
+@pytest.mark.parametrize("other", ["P[1]", "W[0]", "X[k]", "n"])
+@pytest.mark.parametrize("kept", ["P[0]", "V[0]"])
+def test_what_is_stored_otherwise_is_what_was_there(kept: str, other: str) -> None:
+    lines = [line.replace(f", {kept})", f", {other})") if line.count("Select") else line for line in step()]
+    assert lines != step() and not is_shortened(nest_of([K], lines, begun(2)))

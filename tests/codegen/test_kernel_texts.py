@@ -6,8 +6,9 @@ import pytest
 
 from tvmagic import codegen
 from tvmagic.codegen.kernels import kernel_functions
+from tvmagic.codegen.module import of_kernels
 from tvmagic.errors import BuildError
-from tvmagic.ir import PrimFunc
+from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.script import from_source
 
 PTX = "nvptx -arch=sm_70"
@@ -111,6 +112,32 @@ def test_shared_memory_of_a_size_that_a_kernel_computes_has_48_kilobytes_at_most
             text(body, "opencl")
 
 
+@pytest.mark.parametrize(
+    ("around", "extents", "declared"),
+    [
+        ("", "n", None), ("", "n * 2", None), ("for i in range(3):", "n + 1", None), ("for i in range(3):", "i", 2), ("for i in range(3):", "i + 1", 3), ("for i in range(1):", "i", 1),
+        ("for i in range(3):", "i - 5", 1), ("for i in range(3):", "i, i + 1", 6), ("for i in range(3):", "i - 5, 4", 1), ("", "tx + 1", 8), ("with T.LetStmt(n * 3) as m:", "T.min(m, 7)", 7), ("with T.LetStmt(tx * 3) as m:", "m", 21),
+        ("with T.LetStmt(n * 3) as m:", "m", "refused"), ("for i in range(3):", "n, i", "refused"),
+    ],
+)  # fmt: skip
+def test_shared_memory_is_of_a_size_that_the_host_knows_or_of_the_largest_one(
+    around: str, extents: str, declared: int | str | None
+) -> None:
+    """What the host knows it hands on as an argument; what the kernel computes has to have a bound."""
+    lines = [f"S = T.allocate([{extents}], 'float32', 'shared')", "S_1 = T.Buffer((1,), data=S, scope='shared')", "S_1[0] = A[tx]",
+             "B[tx] = T.Cast('int32', S_1[0])"]  # fmt: skip
+    body = of_thread(LAUNCH, 8, *([around, *(f"    {line}" for line in lines)] if around else lines))
+    if declared == "refused":
+        with pytest.raises(BuildError, match="in shared memory depends on what the kernel computes"):
+            text(body, "opencl")
+        return
+    made = text(body, "opencl")
+    assert ("__local float* S_1)" in made) == (declared is None)
+    assert declared is None or f"__local float S_1[{declared}];" in made
+    with pytest.raises(BuildError, match="memory of a thread has a constant size"):
+        text(body.replace("shared", "local"), "opencl")
+
+
 # ---------------------------------------------------------------------------- what kernels take
 
 
@@ -137,6 +164,16 @@ def test_kernels_of_a_function_take_its_parameters_and_what_the_host_computes() 
     assert [[p.name for p in func.params] for func in made] == [
         ["A_handle", "B_handle", "n", *more] for more in ([], ["m"], ["m"])
     ]
+
+
+def test_a_module_whose_functions_are_one_kernel_each_stays_as_it_is() -> None:
+    once = of_thread(LAUNCH, 8, "B[tx] = 1")
+    one, two = function(once).with_attr("global_symbol", "one"), function(f"{once}\n{once}")
+    mod = IRModule({"f": one, "g": one.with_attr("global_symbol", "other")})
+    assert of_kernels(mod) is mod
+    found = of_kernels(IRModule({"f": one, "g": two.with_attr("global_symbol", "two")}))
+    assert [v.name_hint for v in found.functions] == ["one", "two_kernel", "two_kernel_1"]
+    assert found["one"] is one
 
 
 # ---------------------------------------------------------------------------- checks

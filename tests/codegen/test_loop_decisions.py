@@ -7,6 +7,8 @@ import re
 import pytest
 
 from tvmagic import codegen
+from tvmagic.codegen import statements
+from tvmagic.codegen.work_estimate import Work
 from tvmagic.operators import operator
 from tvmagic.script import from_source
 
@@ -140,3 +142,24 @@ def test_where_memory_lives(extents: str, dtype: str, elements: int | None) -> N
     found = re.findall(rf"alloca \[(\d+) x {kind}\], align 64", text)
     assert found == ([] if elements is None else [str(elements)])
     assert ("free" in text) is (elements is None)
+
+
+@pytest.mark.parametrize(
+    ("body", "small", "large"),
+    [
+        ("for i in range(64):\n    B[i * 2] = A[i]\n    B[i * 2 + 1] = A[i + 64]", r"store <8 x float>", r"store float"),
+        ("for i in range(4000):\n    B[i] = A[T.min(i, 3000)]", r"phi i32[^\n]*\n(?:.*\n)*.*phi i32", r"smin"),
+        (vectors(8), r"unroll.count", r"unroll.disable"),
+    ],
+)  # fmt: skip
+def test_a_function_that_is_large_once_it_is_written_out_stays_as_it_is(
+    body: str, small: str, large: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to the limit, which is set to the program's size here, it is not large."""
+    noalias = HEAD + '    T.func_attr({"tir.noalias": True})\n' + "".join(f"    {line}\n" for line in body.splitlines())
+    module = from_source(noalias)
+    written = Work(module.body).written
+    for limit, is_small in ((written + 1, True), (written, True), (written - 1, False)):
+        monkeypatch.setattr(statements, "_LARGEST_WRITTEN", limit)
+        text = codegen.llvm_ir(module, HASWELL, False)
+        assert (bool(re.search(small, text)), bool(re.search(large, text))) == (is_small, not is_small)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import tvmagic as tvm
-from tvmagic import tir
+from tvmagic import codegen, tir
 from tvmagic.codegen.lane_masks import LaneMasks
 
 VALUES = np.arange(1, 17, dtype="float32").reshape(4, 4)
@@ -144,3 +145,51 @@ def test_lanes_of_which_vectors_are_picked(mask: int, first: int, lanes: int, pi
 )  # fmt: skip
 def test_elements_of_which_some_lane_is_on(mask: int, lanes: int, each: int, elements: Any) -> None:
     assert _Masks(mask).mask_of_elements(lanes, each) == elements
+
+
+@pytest.mark.parametrize("masked", ["load", "store"])
+@pytest.mark.parametrize("offset", [0, 2])
+def test_an_element_that_is_a_vector_in_a_buffer_without_dimensions(masked: str, offset: int) -> None:
+    """Its parts are those of a buffer of one element."""
+    C = tir.decl_buffer((), "float32x4", "C", elem_offset=offset)
+    B, n = tir.decl_buffer((), "float32x4", "B"), tir.Var("n", "int32")
+    store = (
+        tir.BufferStore(B, tir.BufferLoad(C, [], below(n, 4)), [])
+        if masked == "load"
+        else tir.BufferStore(C, B[()], [], below(n, 4))
+    )
+    text = codegen.llvm_ir(tir.PrimFunc([C, B, n], store).with_attr("global_symbol", "f"), "llvm", False)
+    assert len(re.findall(rf"call .*@llvm\.masked\.{masked}\.v4f32\.p0\(", text)) == 1
+    assert re.findall(r"getelementptr inbounds float, ptr %p0, i64 (\d+)", text) == ["8"] * (offset > 0)
+
+
+@pytest.mark.parametrize(("place", "fine"), [(1, False), (2, True), (4, True), (5, True), (6, False)])
+@pytest.mark.parametrize("check_bounds", [False, True])
+def test_places_of_a_part_of_vectors_are_counted_in_vectors(place: int, fine: bool, check_bounds: bool) -> None:
+    """The part is elements 2 to 5; a flat index has the part's begin in it."""
+    A, B = tir.decl_buffer((8,), "float32x4", "A"), tir.decl_buffer((4,), "float32", "B")
+    V, n = tir.decl_buffer((4,), "float32x4", "V", data=A.data, elem_offset=2), tir.Var("n", "int32")
+    body = tir.BufferStore(B, tir.BufferLoad(V, [n], below(3, 4)), [tir.Ramp(0, 1, 4)])
+    run = codegen.compile_module(tir.PrimFunc([A, B, n], body).with_attr("global_symbol", "f"), None, check_bounds)
+    source, result = tvm.nd.empty((8,), "float32x4"), np.zeros(4, "float32")
+    source.copyfrom(np.arange(32, dtype="float32").reshape(8, 4))
+    if check_bounds and not fine:
+        with pytest.raises(tvm.TVMError, match="outside"):
+            run(source, result, place)
+    else:
+        run(source, result, place)
+        assert result.tolist() == [place * 4, place * 4 + 1, place * 4 + 2, 0]
+
+
+@pytest.mark.parametrize(("count", "row"), [(0, [-1, -1, -1, -1]), (2, [3, 2, -1, -1]), (4, [3, 2, 1, 0])])
+def test_vectors_of_other_lanes_than_the_result_are_read_if_some_lane_takes_it(count: int, row: list[int]) -> None:
+    """The upper half of eight lanes is chosen lane by lane: of none, no place is looked at, wherever it is."""
+    A, I, B = (tir.decl_buffer((8,), dtype, name) for dtype, name in (("float32", "A"), ("int32", "I"), ("float32", "B")))  # fmt: skip
+    n, all_lanes = tir.Var("n", "int32"), A.vload([I.vload([tir.Ramp(0, 1, 8)])])
+    half = tir.Call("float32x4", "tir.vectorhigh", [all_lanes])
+    chosen = tir.Select(below(n, 4), half, tir.Broadcast(tir.const(-1.0, "float32"), 4))
+    func = tir.PrimFunc([A, I, B, n], tir.BufferStore(B, chosen, [tir.Ramp(0, 1, 4)])).with_attr("global_symbol", "f")
+    places = np.arange(8)[::-1] if count else np.full(8, 1 << 28)
+    result = np.zeros(8, "float32")
+    codegen.compile_module(func)(np.arange(8, dtype="float32"), places.astype("int32"), result, count)
+    assert result.tolist() == [*row, 0, 0, 0, 0]

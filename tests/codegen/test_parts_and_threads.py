@@ -156,3 +156,34 @@ def test_on_a_cpu_threads_are_loops() -> None:
     a, b = np.arange(64, dtype="float32"), np.zeros(64, "float32")
     built(a, b)
     np.testing.assert_array_equal(b, 2 * a)
+
+
+@pytest.mark.parametrize(
+    ("scope", "lines", "refused"),
+    [
+        ("shared", ["s[tx] = A[tx]", "B[tx] = s[7 - tx]"], True), ("shared.dyn", ["s[tx] = A[tx]", "B[tx] = s[7 - tx]"], True),
+        ("shared", ["s[tx] = s[7 - tx]"], True), ("shared", ["s[tx] = A[tx]", "v: T.float32 = s[7 - tx]", "B[tx] = v"], True),
+        ("shared", ["s[tx] = A[tx]", "B[T.Cast('int32', s[7 - tx])] = T.float32(0)"], True),
+        ("shared", ["s[tx] = A[tx]", "if s[7 - tx] > T.float32(1):", "    B[tx] = T.float32(0)"], True),
+        ("shared", ["v: T.int32 = 7 - tx", "s[v] = A[tx]", "B[tx] = s[tx]"], True), ("shared", ["v: T.int32 = 7 - tx", "w: T.int32 = v + 1", "s[w] = A[tx]", "B[tx] = s[tx]"], True),
+        # each thread reads what it wrote itself, or what all of them write
+        ("shared", ["s[tx] = A[tx]", "B[tx] = s[tx]"], False), ("shared", ["s[tx] = A[tx]", "s[15 - tx] = A[tx]", "B[tx] = s[15 - tx]"], False),
+        ("shared", ["s[15 - tx] = A[tx]", "s[tx] = A[tx]", "B[tx] = s[15 - tx]"], False),
+        ("shared", ["s[n] = A[tx]", "B[tx] = s[7 - tx]"], False), ("shared", ["v: T.int32 = 7 - n", "w: T.int32 = 7 - tx", "s[v] = A[w]", "B[w] = s[tx]"], False),
+        ("local", ["s[tx] = A[tx]", "B[tx] = s[7 - tx]"], False), ("shared", ["B[tx] = s[7 - tx]"], False), ("shared", ["A[tx] = A[7 - tx] + s[tx]"], False),
+    ],
+)  # fmt: skip
+def test_threads_that_are_not_all_there_read_what_they_wrote_themselves(
+    scope: str, lines: list[str], refused: bool
+) -> None:
+    """On a CPU they run one after another there."""
+    text = HEAD.replace("B: T.Buffer((64,), 'float32')", "B: T.Buffer((64,), 'float32'), n: T.int32")
+    text += f"    with T.launch_thread('threadIdx.x', 16) as tx:\n        S = T.allocate([32], 'float32', '{scope}')\n        s = T.Buffer((32,), data=S, scope='{scope}')\n"
+    text += "        if tx < 8:\n" + "".join(f"            {line}\n" for line in lines)
+    if not refused:
+        assert codegen.llvm_ir(from_source(text), "llvm -mcpu=haswell", False)
+        return
+    with pytest.raises(BuildError, match="a thread of `threadIdx.x` reads what others write to the shared buffer `s`"):
+        codegen.llvm_ir(from_source(text), "llvm -mcpu=haswell", False)
+    blocks = text.replace("threadIdx", "blockIdx").replace(scope, "local")
+    assert codegen.llvm_ir(from_source(blocks), "llvm -mcpu=haswell", False)

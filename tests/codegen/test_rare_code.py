@@ -410,6 +410,22 @@ def test_products_of_fixed_point_numbers(q: int, s: int, lanes: int) -> None:
                 codegen.assembly(_launched(BufferStore(x, asked, [0]), x), target)
 
 
+@pytest.mark.parametrize("target", ["llvm -mcpu=haswell", "opencl"])
+@pytest.mark.parametrize(
+    ("q", "s", "works"),
+    [(1, 0, True), (63, 0, True), (31, 63, True), (0, -1, True), (62, -1, True), (0, 0, False), (0, 3, False), (-1, 0, False), (64, 0, False), (63, -1, False), (31, 64, False), (1 << 20, 2, False)],
+)  # fmt: skip
+def test_shifts_of_fixed_point_numbers_are_within_64_bits(q: int, s: int, works: bool, target: str) -> None:
+    x = decl_buffer((1,), "int32", "X")
+    asked = call("q_multiply_shift", x[0], x[0], IntImm("int32", q), IntImm("int32", s))
+    made = _launched(BufferStore(x, asked, [0]), x)
+    if works:
+        assert codegen.assembly(made, target)
+    else:
+        with pytest.raises(BuildError, match="`q_multiply_shift` cannot move 64 bits by "):
+            codegen.assembly(made, target)
+
+
 def _launched(body: Any, *buffers: Any) -> Any:
     tx = tir.IterVar(None, Var("tx", "int32"), tir.IterVar.ThreadIndex, "threadIdx.x")
     return module(tir.AttrStmt(tx, "thread_extent", IntImm("int32", 4), body), *buffers)
@@ -547,3 +563,75 @@ def test_numbers_of_axes_in_opencl(axis: str, number: int) -> None:
             A[b * 8 + t] = T.float32(1)"""
     made = codegen.assembly(from_source(text), "opencl")
     assert f"get_group_id({number})" in made and f"get_local_id({number})" in made
+
+
+def test_checks_are_in_the_text_where_they_are_asked_for() -> None:
+    """In LLVM's and in assembly; a kernel has none."""
+    x = decl_buffer((8,), "float32", "X")
+    n = Var("n", "int32")
+    made, target = module(BufferStore(x, 1.0, [n]), x, scalars=(n,)), "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell"
+    for optimize in (True, False):
+        assert "icmp ult " in codegen.llvm_ir(made, target, optimize, True)
+        plain = codegen.llvm_ir(made, target, optimize)
+        assert "icmp" not in plain and plain == codegen.llvm_ir(made, target, optimize, False)
+    assert codegen.llvm_ir(made, target) == codegen.llvm_ir(made, target, True)
+    assert re.search(r"\bcmp\w*\b", codegen.assembly(made, target, True))
+    plain = codegen.assembly(made, target)
+    assert not re.search(r"\bcmp\w*\b", plain) and plain == codegen.assembly(made, target, False)
+    assert codegen.assembly(made, "opencl", True) == codegen.assembly(made, "opencl")
+
+
+def stack(kind: Any, count: Any) -> Call:
+    return Call("handle", "tir.tvm_stack_alloca", [kind, count])
+
+
+@pytest.mark.parametrize(("kind", "each"), [("shape", 8), ("array", 48), ("arg_value", 8), ("arg_tcode", 4)])
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_memory_on_the_stack_for_a_call(kind: str, each: int, count: int) -> None:
+    x = decl_buffer((8,), "float32", "X")
+    text = codegen.llvm_ir(
+        module(tir.Evaluate(stack(StringImm(kind), IntImm("int32", count))), x), "llvm -mcpu=haswell", False
+    )
+    assert re.findall(r"alloca \[(\d+) x i8\], align 8", text) == [str(max(count, 1) * each)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [(StringImm("bytes"), IntImm("int32", 1)), (IntImm("int32", 1), IntImm("int32", 1)), (StringImm("shape"), Var("n", "int32")), (StringImm("bytes"), Var("n", "int32"))],
+)  # fmt: skip
+def test_memory_on_the_stack_is_of_a_known_kind_and_number(kind: Any, count: Any) -> None:
+    made = module(tir.Evaluate(stack(kind, count)), scalars=() if isinstance(count, IntImm) else (count,))
+    with pytest.raises(
+        BuildError, match="takes one of `shape`, `array`, `arg_value`, `arg_tcode` and a constant number"
+    ):
+        codegen.llvm_ir(made, "llvm -mcpu=haswell", False)
+
+
+@pytest.mark.parametrize("field", [-1, 11, 13, "n"])
+def test_fields_that_a_descriptor_has_not(field: int | str) -> None:
+    place = Var("p", "handle")
+    number = Var(field, "int32") if isinstance(field, str) else IntImm("int32", field)
+    at = [place, IntImm("int32", 0), number]
+    read, written = Call("int32", "tir.tvm_struct_get", at), Call("int32", "tir.tvm_struct_set", [*at, 1])
+    for call in (read, written):
+        with pytest.raises(BuildError, match=f"there is no field `{field}` of a descriptor"):
+            codegen.llvm_ir(module(tir.Evaluate(call), scalars=(place,)), "llvm -mcpu=haswell", False)
+
+
+def test_elements_of_descriptors_and_of_arguments() -> None:
+    """A descriptor takes 48 bytes, an argument 8: an integer of 64 bits, a double or a pointer."""
+    place, i = Var("p", "handle"), Var("i", "int64")
+
+    def text(call: Call) -> str:
+        return codegen.llvm_ir(module(tir.Evaluate(call), scalars=(place, i)), "llvm -mcpu=haswell", False)
+
+    for field, size, kind in ((0, 48, None), (1, 48, "ptr"), (4, 48, "i32"), (12, 8, "i64")):
+        dtype = "handle" if field < 2 else "int64" if field == 12 else "int32"
+        made = text(Call(dtype, "tir.tvm_struct_get", [place, i, IntImm("int32", field)]))
+        assert re.findall(r"mul i64 %\w+, (\d+)", made) == [str(size)]
+        assert re.findall(r"= load (\w+), ptr", made) == ([kind] if kind else [])
+    for value, kind in ((1, "i64"), (tir.const(1.0, "float32"), "double"), (place, "ptr")):
+        made = text(Call("int32", "tir.tvm_struct_set", [place, i, IntImm("int32", 12), value]))
+        assert re.findall(r"store (\w+) ", made) == [kind] and "mul i64 %p1, 8" in made
+    with pytest.raises(BuildError, match="the address of a descriptor cannot be set"):
+        text(Call("int32", "tir.tvm_struct_set", [place, i, IntImm("int32", 0), 1]))

@@ -81,3 +81,16 @@ def test_a_product_of_three_sizes_that_64_bits_do_not_hold_stops_the_call(dtype:
     large = np.zeros(1 << 22, "int32")  # 2**66 of them together: 4 in 64 bits
     with pytest.raises(TVMagicError, match="has at least 9223372036854775807 |no memory for 92233720368547758"):
         f(large, large, large, out)
+
+
+def test_a_function_of_sizes_alone_is_asked_too() -> None:
+    """What is multiplied has to be known at its begin: a variable that is computed later is not."""
+    from tvmagic.codegen import llvm_ir
+
+    text = "@T.prim_func\ndef main(n: T.int32, m: T.int32):\n    for i in range(n * {}):\n        T.evaluate(T.call_extern('int32', 'rand'))"
+    for size in ("m", "n", "3"):
+        assert (
+            llvm_ir(from_source(text.format(size)), None, False).count("call { i64, i1 } @llvm.smul.with.overflow") == 1
+        )
+    later = text.replace("    for", "    for k in range(m):\n      for").format("k")
+    assert "smul.with.overflow" not in llvm_ir(from_source(later), None, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tvmagic import codegen
+from tvmagic.codegen import scattered
 from tvmagic.codegen.scattered import loops_that_scatter
 from tvmagic.codegen.work_estimate import Work
 from tvmagic.script import from_source
@@ -108,3 +109,20 @@ def test_places_through_variables() -> None:
     let = "for i in range(64):\n    for j in range(5):\n        base: T.int32 = i * {step}\n        B[base + j] = A[i]"
     assert found(let.format(step=8)) == ["i"] and found(let.format(step=1)) == []
     assert found("for i in range(64):\n    for j in range(5):\n        B[T.Cast('int32', A[i]) + j] = A[i]") == []
+
+
+@pytest.mark.parametrize(("bodies", "loops"), [(7, ["i"]), (6, ["i"]), (5, [])])
+def test_loops_of_many_bodies_are_not_written_out(
+    bodies: int, loops: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An iteration over five elements is one body, and five more once it is written out."""
+    monkeypatch.setattr(scattered, "_WRITTEN", bodies)
+    assert found(rows(5, 8)) == loops
+
+
+@pytest.mark.parametrize(("last", "is_found"), [(12, True), (13, False)])
+def test_bodies_of_loops_beside_each_other_add_up(last: int, is_found: bool) -> None:
+    """256 of them are written out: one, 16 times 15, and those of the two loops behind."""
+    body = "for i in range(4):\n    for j in range(15):\n        for k in range(15):\n            B[i * 1000 + j * 15 + k] = A[i]\n"
+    body += f"    for l in range({last}):\n        B[i * 1000 + 400 + l] = A[i]\n    for m in range(3):\n        B[i * 1000 + 500 + m] = A[i]"
+    assert ("i" in found(body)) is is_found

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from tvmagic import codegen
 from tvmagic.codegen.shared_loads import offsets_of, share_loads
 from tvmagic.eval.integers import evaluate
-from tvmagic.ir import Add, Buffer, BufferLoad, IntImm, Mul, PrimExpr, Ramp, Shuffle, Var, decl_buffer
+from tvmagic.ir import (
+    Add,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    IntImm,
+    Mul,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    Shuffle,
+    Var,
+    decl_buffer,
+)
 
 X, Z = decl_buffer((400,), "float32", "X"), decl_buffer((400,), "float32", "Z")
 WIDE, ROWS = decl_buffer((400,), "float32x2", "V"), decl_buffer((20, 20), "float32", "R")
@@ -74,3 +88,15 @@ def test_offsets_are_counted_from_the_first() -> None:
     for offsets in ([0, 1], [3, 2], [5, 6, 5]):
         assert offsets_of([load(n, 2) for n in offsets], 2) == [n - offsets[0] for n in offsets]
     assert offsets_of([load(0, 2), load(1, 2)], 3) is None
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+def test_a_store_of_a_few_lanes_shares_what_it_loads(lanes: int) -> None:
+    """Two vectors for all that both halves of pairs take; but not if each load is checked."""
+    value = BufferLoad(X, [Ramp(0, 2, lanes)]) + BufferLoad(X, [Ramp(1, 2, lanes)])
+    func = PrimFunc([X, Z], BufferStore(Z, value, [Ramp(0, 1, lanes)])).with_attr("global_symbol", "f")
+    target = "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell"
+    text = codegen.llvm_ir(func, target)
+    assert text.count(f"load <{lanes} x float>") == text.count("= load") == 2
+    raw, checked = (codegen.llvm_ir(func, target, False, check) for check in (False, True))
+    assert "add i64 0, 1" not in raw and f"add i64 0, {lanes - 1}" not in raw and f"add i64 0, {lanes - 1}" in checked

@@ -11,7 +11,7 @@ from tvmagic.codegen import short_rows
 from tvmagic.codegen.short_rows import short_rows_as_vectors
 from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import BufferLoad, BufferStore, For, Mul, PrimFunc, SeqStmt, Shuffle, Stmt, Var
+from tvmagic.ir import BufferLoad, BufferStore, For, LetStmt, Mul, PrimFunc, SeqStmt, Shuffle, Stmt, Var
 from tvmagic.ir.deep import written_size
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
@@ -388,3 +388,18 @@ def test_quotients_of_data_are_no_periods() -> None:
         "    T.func_attr({'tir.noalias': True})\n    for i in range(64):\n        Z[i] = A[i] * 3 // 2 + 1"
     )
     assert "shufflevector" not in codegen.llvm_ir(func, HASWELL, optimize=False)
+
+
+@pytest.mark.parametrize("body", ["Y[i * 2] = X[i] + X[n]\nY[i * 2 + 1] = X[i]", "v: T.float32 = X[i] + X[n] + X[n + 1]\nY[i * 2] = v\nY[i * 2 + 1] = v", "Y[i * 2] = X[i] + X[n]\nY[i * 2 + 1] = Y[i * 2] * Y[i * 2]"])  # fmt: skip
+def test_long_stores_are_left_alone(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once variables, and what was stored before, are written where they are used."""
+    func = loop_of(body)
+    works = []
+    for size in range(1, 60):
+        monkeypatch.setattr(short_rows, "_LARGEST", size)
+        works.append(vectors_of(func) is not None)
+    rows = short_rows._written_out(func.body)
+    assert rows is not None
+    lets = [written_size(let.value) for let in nodes_of(func.body, LetStmt)]
+    largest = max([*lets, *map(written_size, rows.stores)])
+    assert works == [size >= largest for size in range(1, 60)]

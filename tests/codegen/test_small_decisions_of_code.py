@@ -9,7 +9,8 @@ import pytest
 from handmade import module
 
 from tvmagic import codegen
-from tvmagic.codegen import threads
+from tvmagic.codegen import memory, threads
+from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.kernels import kernel_functions
 from tvmagic.codegen.module import emit_module
@@ -17,6 +18,7 @@ from tvmagic.codegen.target import Target, machine
 from tvmagic.codegen.target.machine import Cache, Machine
 from tvmagic.codegen.threads import _Threads
 from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.eval.integers import evaluate
 from tvmagic.ir import (
     BufferStore,
     Call,
@@ -246,3 +248,39 @@ def test_names_of_kernels() -> None:
     names = [[str(k.attrs.get("global_symbol")) for k in kernel_functions(f, "f")] for f in (one, two, repeated)]
     assert names == [[str(one.attrs.get("global_symbol"))], ["f_kernel", "f_kernel_1"], ["f_kernel"]]
     assert kernel_functions(one, "f") == [one]
+
+
+def test_memory_of_the_first_arrays_has_scopes_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as LLVM compares quickly; each goes on to have its own."""
+    monkeypatch.setattr(memory, "MOST_SCOPES", 2)
+    text = ModuleText("triple", "layout")
+    scopes, pointers = memory.AliasScopes(text), [Var(name, "handle") for name in "abcde"]
+    for pointer in pointers[:3]:
+        scopes.add(pointer)
+    scopes.add(pointers[3], "parameters")
+    said = [scopes.metadata(pointers[n]) for n in (0, 1, 2, 3, 4, 0, 1)]
+    assert said[0] and said[1] and said[0] != said[1] and said[2:5] == [""] * 3 and said[5:] == said[:2]
+    scopes.finish()
+    own = [line.split()[-1] for line in said[:2]]
+    assert [text.metadata[int(name[1:])] for name in own] == ["!{!4}", "!{!1}"]
+    assert [bool(scopes.apart(pointers[a], pointers[b])) for a, b in ((0, 1), (0, 0), (0, 3), (0, 4), (4, 0))] == [True, False, True, False, False]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("strides", "of_argument", "place"),
+    [((), (), 2 * 6 + 3), ((), (20, 1), 2 + 3), ((20, 1), (), 2 * 20 + 3), ((20, 1), (20, 1), 2 * 20 + 3)],
+)
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_groups_of_axes_are_rows_in_the_memory_of_a_cpu(
+    strides: tuple[int, ...], of_argument: tuple[int, ...], place: int, lanes: int
+) -> None:
+    """If strides count the elements, of the buffer or of the argument that it is in, groups are not multiplied again."""
+    buffer = decl_buffer((4, 6), "float32", "V", strides=strides, axis_separators=[1])
+    argument = decl_buffer((4, 6), "float32", "X", data=buffer.data, strides=of_argument)
+    last = IntImm("int32", 3) if lanes == 1 else Ramp(3, 1, lanes)
+    found = memory.flat_index(buffer, (IntImm("int32", 2), last), argument)
+    if isinstance(found, Ramp):
+        assert (int(found.stride), found.lanes) == (1, lanes)  # type: ignore[call-overload]
+        found = found.base
+    assert evaluate(found, {}) == place
+    assert evaluate(memory.flat_index(buffer, (IntImm("int32", 2), IntImm("int32", 3)), None), {}) == (43 if strides else 15)  # fmt: skip

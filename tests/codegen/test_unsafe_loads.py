@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,9 @@ from sampling import every
 import tvmagic
 from tvmagic import te, tir
 from tvmagic.codegen import unsafe_loads
+from tvmagic.codegen.intervals import Intervals
+from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
+from tvmagic.ir import Broadcast, Call, Ramp, Var, decl_buffer
 from tvmagic.script import from_source
 
 N = 64
@@ -208,3 +212,32 @@ def test_a_chain_of_choices_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -
         tvmagic.build(s, args)
         counts.append(looked[0])
     assert counts[2] - counts[1] <= 2.1 * (counts[1] - counts[0]), counts
+
+
+@pytest.mark.parametrize("count", [1, 5, 7, 8, 9])
+def test_a_side_with_many_unknown_loads_is_masked(count: int) -> None:
+    """Up to seven are looked for in the condition, which does them in any case."""
+    x = decl_buffer((8,), "float32", "X")
+    loads = [x[Var(f"i{n}", "int32")] for n in range(count)]
+    total = functools.reduce(lambda a, b: a + b, loads)
+    assert needs_mask(total, total > 0, Intervals(), {}) is (count >= 8)
+    assert needs_mask(total, x[0] > 0, Intervals(), {})
+
+
+@pytest.mark.parametrize(
+    ("more", "harmless"), [("", True), ("++", True), ("++a", True), ("++aa", False), ("+++", False), ("a" * 5, True), ("a" * 6, False)]
+)  # fmt: skip
+def test_a_scalar_of_up_to_six_operations_is_computed_in_any_case(more: str, harmless: bool) -> None:
+    """Those of the index are not counted, nor those of lanes."""
+    x, i = decl_buffer((64,), "float32", "X"), Var("i", "int32")
+    intervals = Intervals()
+    intervals.known[i] = (0, 7)
+    for place in (i, i * 2 + 1 + i):
+        value, lanes = x[place], x[Ramp(i, 1, 4)]
+        for word in more:
+            value = value + 1.0 if word == "+" else Call("float32", "tir.fabs", [value])
+            lanes = lanes + Broadcast(tir.const(1.0, "float32"), 4)
+        assert is_harmless(value, intervals, set()) is harmless and is_harmless(lanes, intervals, set())
+        assert not is_harmless(value, intervals, {x.data}) and is_harmless(lanes, intervals, {x.data})
+        assert not is_harmless(Call("float32", "tir.exp", [value]), intervals, set())
+    assert not is_harmless(x[Var("n", "int32")], intervals, set())

@@ -50,7 +50,7 @@ def check_access(context: Any, emitter: Any, node: Any, indices: tuple[PrimExpr,
 
 def _or_idle(emitter: Any, inside: str, predicate: str | None = None, lanes: int = 1) -> str:
     """Whether an access that is done in the lanes of a mask is `inside`, or is not done as no lane of it is on."""
-    if predicate is None or lanes == 1:
+    if predicate is None:
         predicate, lanes = emitter.mask, emitter.mask_lanes
     if predicate is None:
         return inside

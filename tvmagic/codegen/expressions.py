@@ -504,7 +504,7 @@ class ExpressionEmitter(LaneMasks, Visitor):
 
 def _places(shuffle: Shuffle, lanes: int) -> list[int]:
     """The lanes that a shuffle picks of the `lanes` lanes of its vectors."""
-    places = [index.value if isinstance(index, IntImm) else -1 for index in shuffle.indices]
-    if not all(0 <= place < lanes for place in places):
+    places = [index.value for index in shuffle.indices if isinstance(index, IntImm) and 0 <= index.value < lanes]
+    if len(places) < len(shuffle.indices):
         raise BuildError("the lanes that `Shuffle` picks are constants within its vectors", node=shuffle)
     return places

@@ -137,7 +137,7 @@ class _Searches(Mutator):
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:
         for number, part in enumerate(node.seq):
-            if number and isinstance(part, For):
+            if isinstance(part, For):
                 try:
                     self.values |= _shorter(part, node.seq[:number], self.apart)
                 except _Unfit:
@@ -347,8 +347,7 @@ class _Search:
     def check_begin(self, place: PrimExpr, best: PrimExpr) -> None:
         """Raise `_Unfit` if the first iteration may keep the pair that is there before the nest, or if it may not be there."""
         place, best = (value.value if isinstance(value, Broadcast) else value for value in (place, best))
-        if not isinstance(place, IntImm) or not isinstance(best, (IntImm, FloatImm)):
-            raise _Unfit
+        assert isinstance(place, IntImm) and isinstance(best, (IntImm, FloatImm))  # as `_Begins` finds constants
         first = self.first_place()
         last = Analyzer().const_int_bound(_first_lane(first)).max_value
         if isinstance(first, Ramp):

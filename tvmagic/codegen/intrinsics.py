@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.codegen.divisions import low_bits, unseen
 from tvmagic.codegen.llvm_names import names
 from tvmagic.codegen.math_library import libm_call
-from tvmagic.codegen.rules import LIBRARY, OWN, RULES, large_uint, rule
+from tvmagic.codegen.rules import LIBRARY, OWN, RULES, fixed_point_shifts, large_uint, rule
 from tvmagic.codegen.target import cpu_and_features
 from tvmagic.codegen.target.check import why_refused
 from tvmagic.codegen.target.families import ELSEWHERE, families
@@ -225,18 +225,16 @@ def _large(emitter: Any, call: Call) -> str:
 @rule("q_multiply_shift")
 def _q_multiply_shift(emitter: Any, call: Call) -> str:
     """round(x * y * 2^-q * 2^s) with y a fixed-point number of q fractional bits."""
-    x, y, q, s = call.args
-    if not isinstance(q, IntImm) or not isinstance(s, IntImm):
-        raise BuildError("`q_multiply_shift` needs constant numbers of bits", node=call)
+    x, y = call.args[:2]
+    left, right = fixed_point_shifts(call)
     wide, out = INT64.with_lanes(call.dtype.lanes), emitter.out
     kind = llvm_type(wide)
     a, b = (emitter.convert(emitter.visit(v), v.dtype, wide) for v in (x, y))
-    if s.value > 0:
-        a = out.op(f"shl {kind} {a}, {constant(wide, s.value)}")
-    total = q.value + max(-s.value, 0)
+    if left:
+        a = out.op(f"shl {kind} {a}, {constant(wide, left)}")
     product = out.op(f"mul {kind} {a}, {b}")
-    rounded = out.op(f"add {kind} {product}, {constant(wide, 1 << (total - 1))}")
-    return emitter.convert(out.op(f"ashr {kind} {rounded}, {constant(wide, total)}"), wide, call.dtype)
+    rounded = out.op(f"add {kind} {product}, {constant(wide, 1 << (right - 1))}")
+    return emitter.convert(out.op(f"ashr {kind} {rounded}, {constant(wide, right)}"), wide, call.dtype)
 
 
 # ---------------------------------------------------------------------------- control and values

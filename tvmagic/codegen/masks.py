@@ -20,12 +20,13 @@ def with_plain_mask(node: BufferLoad | BufferStore) -> Any:
     mask, buffer = node.predicate, node.buffer
     if mask is None:
         return node
-    lanes, each = node.indices[-1].dtype.lane_code if node.indices else 1, buffer.dtype.lane_code
+    *outer, last = node.indices or (buffer.elem_offset,)  # a buffer without dimensions has one element
+    lanes, each = last.dtype.lane_code, buffer.dtype.lane_code
     if mask.dtype.lane_code == 1:
         if isinstance(node, BufferStore):
             return IfThenElse(mask, node.replace(predicate=None), None, node.span)
         return ops.if_then_else(mask, node.replace(predicate=None), ops.make_zero(node.dtype))
-    dense = lanes == 1 or _is_dense(node.indices[-1])
+    dense = lanes == 1 or _is_dense(last)
     if each == 1 or (dense and mask.dtype.lane_code == lanes):
         return node
     if not dense or buffer.strides:
@@ -33,9 +34,10 @@ def with_plain_mask(node: BufferLoad | BufferStore) -> Any:
             f"buffer `{buffer.name}` of vectors cannot be accessed with a mask at scattered places",
             hint="access the parts of its elements by a buffer of scalars",
         )
-    *outer, last = node.indices
     base = last.base if isinstance(last, Ramp) else last
-    view = buffer.replace(dtype=buffer.dtype.element_of, shape=(*buffer.shape[:-1], buffer.shape[-1] * each))
+    *rows, size = buffer.shape or (1,)
+    offset = buffer.elem_offset * each
+    view = buffer.replace(dtype=buffer.dtype.element_of, shape=(*rows, size * each), elem_offset=offset)
     return node.replace(buffer=view, indices=(*outer, Ramp(base * each, 1, lanes * each)))
 
 

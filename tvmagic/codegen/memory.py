@@ -296,16 +296,16 @@ class MemoryEmitter(ExpressionEmitter):
         if abs(stride) > WIDEST_SHUFFLE or stride == 0:
             return self._each_lane_load(buffer, index)
         step, span = abs(stride), (lanes - 1) * abs(stride) + 1
-        base = self.wide_index(index.base)
+        base, places = self.wide_index(index.base), [step * lane for lane in range(lanes)]
         if stride < 0:
             base = self.out.op(f"add i64 {base}, {(lanes - 1) * stride}")
+            places.reverse()
         # whole vectors: one of `span` lanes LLVM takes apart; the last one ends with the last element, as memory may
         starts = [*(n * lanes for n in range(step - 1)), span - lanes]
         vectors = [
             self._contiguous_load(buffer, self.out.op(f"add i64 {base}, {n}") if n else base, lanes) for n in starts
         ]
-        places = [step * lane for lane in range(lanes)]
-        return self._picked(vectors, starts, places if stride > 0 else places[::-1], dtype)
+        return self._picked(vectors, starts, places, dtype)
 
     def _picked(self, vectors: list[str], starts: list[int], places: list[int], dtype: DataType) -> str:
         """The elements at `places`, of vectors with as many lanes that begin at `starts`."""
@@ -314,7 +314,7 @@ class MemoryEmitter(ExpressionEmitter):
         owners = [max(n for n, start in enumerate(starts) if start <= place) for place in places]
         for number, (vector, start) in enumerate(zip(vectors, starts)):
             picks = [
-                lanes + place - start if owner == number else lane if owner < number else "poison"
+                lane if owner < number else lanes + place - start if owner == number else "poison"
                 for lane, (owner, place) in enumerate(zip(owners, places))
             ]
             text = ", ".join(f"i32 {pick}" for pick in picks)

@@ -61,9 +61,9 @@ class ModuleContext:
 
     text: ModuleText
     target: Target
-    check_bounds: bool = False  # but in kernels, which cannot stop
-    lines: Any = None
-    with_debug: bool = False
+    check_bounds: bool  # but in kernels, which cannot stop
+    lines: Any
+    with_debug: bool
     sites: list[Site] = field(default_factory=list)
     abis: dict[GlobalVar, ABI] = field(default_factory=dict)
     function_name: str = ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tvmagic.ir import Call
+from tvmagic.errors import BuildError
+from tvmagic.ir import Call, IntImm
 
-__all__ = ["LIBRARY", "OF_TWO", "OWN", "RULES", "large_uint", "own", "rule", "rules_of"]
+__all__ = ["LIBRARY", "OF_TWO", "OWN", "RULES", "fixed_point_shifts", "large_uint", "own", "rule", "rules_of"]
 
 Rule = Callable[[Any, Call], str]
 Function = Callable[..., str]
@@ -58,3 +59,16 @@ def large_uint(call: Call) -> int:
     """The number that a call of `tir.large_uint_imm` gives in two halves, the lower one first."""
     low, high = (int(a) for a in call.args)
     return (high << 32) | (low & 0xFFFFFFFF)
+
+
+def fixed_point_shifts(call: Call) -> tuple[int, int]:
+    """By how many bits `tir.q_multiply_shift` moves its first factor to the left, and the product to the right."""
+    q, s = call.args[2:]
+    if not isinstance(q, IntImm) or not isinstance(s, IntImm):
+        raise BuildError("`q_multiply_shift` needs constant numbers of bits", node=call)
+    left, right = max(s.value, 0), q.value + max(-s.value, 0)
+    if not (left < 64 and 0 < right < 64):
+        raise BuildError(
+            f"`q_multiply_shift` cannot move 64 bits by {left} to the left and {right} to the right", node=call
+        )
+    return left, right

@@ -270,11 +270,10 @@ class FunctionEmitter(MemoryEmitter):
             for part, value in zip(parts, values):
                 self.store_value(part.buffer, part.indices, value, None)
             return
-        if stmt.value.dtype.lane_code > 1 and self.mask is None and not self.context.check_bounds:
+        if stmt.value.dtype.lane_code > 1 and not self.context.check_bounds:
             stmt = stmt.with_(value=share_loads([stmt.value])[0])
         value = self.visit(_on_bytes(stmt) if self.any_order else stmt.value)
-        lanes = stmt.value.dtype.lane_code // stmt.buffer.dtype.lane_code
-        predicate = self._lane_mask(stmt.predicate, lanes)
+        predicate = self.visit(stmt.predicate) if stmt.predicate is not None else None
         self.store_value(stmt.buffer, self.checked_indices(stmt, predicate), value, predicate)
 
     @handles(IfThenElse)

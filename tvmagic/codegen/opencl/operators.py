@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.codegen.opencl.types import Lanes, constant, register_type
-from tvmagic.codegen.rules import large_uint, rules_of
+from tvmagic.codegen.rules import fixed_point_shifts, large_uint, rules_of
 from tvmagic.errors import BuildError
-from tvmagic.ir import Call, DataType, IntImm
+from tvmagic.ir import Call, DataType
 
 __all__ = ["RULES"]
 
@@ -118,15 +118,13 @@ def _large(writer: Any, call: Call) -> Lanes:
 @rule("q_multiply_shift")
 def _q_multiply_shift(writer: Any, call: Call) -> Lanes:
     """round(x * y * 2^-q * 2^s) with y a fixed-point number of q fractional bits."""
-    x, y, q, s = call.args
-    if not isinstance(q, IntImm) or not isinstance(s, IntImm):
-        raise BuildError("`q_multiply_shift` needs constant numbers of bits", node=call)
-    total = q.value + max(-s.value, 0)
-    left = f" << {s.value}" if s.value > 0 else ""
+    x, y = call.args[:2]
+    left, right = fixed_point_shifts(call)
+    moved = f" << {left}" if left else ""
     result: Lanes = []
     for a, b in zip(writer.visit(x), writer.visit(y)):
-        product = f"(((ulong)(long){a}{left}) * (ulong)(long){b} + {1 << (total - 1)}UL)"
-        result.append(writer.convert(f"((long){product} >> {total})", INT64, call.dtype))
+        product = f"(((ulong)(long){a}{moved}) * (ulong)(long){b} + {1 << (right - 1)}UL)"
+        result.append(writer.convert(f"((long){product} >> {right})", INT64, call.dtype))
     return result
 
 

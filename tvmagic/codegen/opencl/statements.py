@@ -153,7 +153,7 @@ class KernelWriter(ExpressionWriter):
             values = [self.variable(stmt.value.dtype, text) for text in values]
         indices = self.visit(flat_index(buffer, stmt.indices, self.arguments.get(buffer.data)))
         guards = self.visit(stmt.predicate) if stmt.predicate is not None else [""] * len(values)
-        for guard, index, value in zip(guards, indices * (len(values) // len(indices)), values):
+        for guard, index, value in zip(guards, indices, values):
             line = f"{self.element(buffer, index)} = {self.to_memory(buffer.dtype, value)};"
             self.lines.append(f"if ({guard}) {line}" if guard else line)
 
