@@ -282,6 +282,9 @@ def test_the_only_leaf_stays() -> None:
     assert cinn.AutoInline().init(schedule) is cinn.RuleApplyType.CANNOT_APPLY
     with pytest.raises(ScheduleError, match="only leaf"):
         cinn.LeafBlockRemovalPlan(schedule.block_of("B"))(schedule.block_of("root"))
+    two = cinn.IRSchedule(program(vector("B", "B[i0] = (A[i0] * 3.0f)"), vector("C", "C[i0] = (B[i0] + 1.0f)")))
+    with pytest.raises(ScheduleError, match="only leaf"):  # nor is a block of another root removed
+        cinn.LeafBlockRemovalPlan(schedule.block_of("B"))(two.block_of("root"))
     (a,) = arrays([(8,)])
     np.testing.assert_allclose(run(schedule.func, [a], (8,))[0], a * 3, rtol=1e-5)
 

@@ -22,8 +22,22 @@ from tvmagic.cinn.to_tir import _statements as statements
 from tvmagic.cinn.to_tir import lower_schedule_blocks
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import BufferStore, Evaluate, For, ForKind, IfThenElse, IntImm, SeqStmt, Stmt, Var, decl_buffer
+from tvmagic.ir import (
+    Block,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    Ramp,
+    SeqStmt,
+    Stmt,
+    Var,
+    decl_buffer,
+)
 from tvmagic.ir.query import nodes_of
+from tvmagic.passes import PassContext
 from tvmagic.script import from_cinn
 
 
@@ -96,6 +110,14 @@ def test_loops_by_vectors(length: int, low: int, extent: int, kinds: list[tuple[
     wanted = np.zeros((3, 20), "float32")
     wanted[:, low : low + extent] = 2 * given[:, low : low + extent]
     np.testing.assert_array_equal(out, wanted)
+
+
+def test_blocks_are_lowered_even_if_nothing_is_to_be_improved() -> None:
+    text = TEXT.replace("LENGTH", "4").replace("LOW", "0").replace("EXTENT", "16")
+    with PassContext(opt_level=0):
+        body = tvmagic.lower(from_cinn(text))["main"].body
+    assert [int(n.extent) for n in nodes_of(body, For)] == [4, 3] and nodes_of(body, Ramp)
+    assert not nodes_of(body, Block)
 
 
 def plain(function: Any) -> Any:

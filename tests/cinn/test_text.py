@@ -333,6 +333,26 @@ def test_other_languages_spellings_are_answered_with_what_to_write() -> None:
         assert hint in (caught.value.hint or ""), text
 
 
+@pytest.mark.parametrize("region", ["m:n", "n:m", "0:n", "n:(m + n)", "(n - m):n"])
+def test_the_ends_of_a_region_are_of_one_type(region: str) -> None:
+    """The loop has a size of 64 bits, `m`; of the other size only the region tells something."""
+    text = block("B[i0] = A[I[i0]]", extent="(m + 1ll)")
+    text = text.replace("      B[i0]", f"      read_buffers(_A[i0({region})], _I[i0(0:(m + 1ll))])\n      B[i0]")
+    function = from_cinn(text)
+    (size,) = next(b.shape for b in function.buffer_map.values() if b.name == "A")
+    assert size.dtype == ("int32" if region == "0:n" else "int64")
+
+
+def test_the_dimensions_of_what_is_stored_by_a_flat_loop_first() -> None:
+    """They are those of the accesses that follow, stores among them."""
+    first = "serial for (flat_i, 0, 24) { ScheduleBlock(Y) { _flat_i = axis.bind(flat_i) Y[_flat_i] = 1.0f } }"
+    then = "serial for (i, 0, 4) { serial for (j, 0, 6) { ScheduleBlock(W) { i0, i1 = axis.bind(i, j) LINE } } }"
+    for line in ("Y[i0, i1] = 2.0f", "W[i0, i1] = Y[i0, i1]"):
+        function = from_cinn(first + then.replace("LINE", line), outputs=["Y"])
+        shapes = {b.name: [int(n) for n in b.shape] for b in function.buffer_map.values()}
+        assert shapes["Y"] == [4, 6]
+
+
 def test_sizes_that_cannot_be_told() -> None:
     with pytest.raises(TVMagicError, match="axis 0 of `A`"):
         from_cinn(block("B[i0] = A[I[i0]]"))
