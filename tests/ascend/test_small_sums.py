@@ -53,7 +53,17 @@ def test_the_outer_half_of_a_split_is_a_neighbour_wherever_the_inner_one_is() ->
     for order in ([inner, a, outer], [a, outer], [inner, a, outer, graph.create_axis("z2", 3)]):
         assert are_neighbours(order, [a, outer])
     assert are_neighbours([a, outer, inner], [outer, inner]) and are_neighbours([outer, inner, a], [inner, a])
-    assert not are_neighbours([outer, a, inner], [a, inner]) and not are_neighbours([inner, a], [inner, a])
+
+
+def test_the_inner_half_of_a_split_is_a_neighbour_only_right_behind_the_outer_one() -> None:
+    graph = AscGraph("halves")
+    a, b = graph.create_axis("z0", 4), graph.create_axis("z1", 6)
+    outer, inner = ascend.tile_split(graph, b, 2)
+    assert are_neighbours([a, outer, inner], [outer, inner]) and are_neighbours([outer, inner, a], [inner, a])
+    for order in ([outer, a, inner], [a, inner, outer], [a, inner]):
+        assert not are_neighbours(order, [a, inner])
+    for order in ([inner, a, outer], [inner, a]):
+        assert not are_neighbours(order, [inner, a])
 
 
 # ---------------------------------------------------------------------------- axes as one
@@ -108,7 +118,7 @@ def test_an_array_as_a_move_along_merged_axes_sees_it(sizes: list[int], strides:
     """Along one axis if its elements follow each other; of a table, if it has one of the axes alone."""
     graph = AscGraph("seen")
     axes = [graph.create_axis("z0", 4), graph.create_axis("z1", 6)]
-    x, at = ops.Data(graph, "x"), ops.Load(ops.Data(graph, "i", axes[0], dtype="int32"))
+    x, at = ops.Data(graph, "x"), ops.Load(ops.Data(graph, "i", [axes[0]], dtype="int32"))
     x.repeats, x.strides = [Size.of(n) for n in sizes], [Size.of(n) for n in strides]
     merged = ascend.merge_axis(graph, axes)
     for move in (ops.Load(x).node, ops.Gather(x, at, axes[0]).node):
