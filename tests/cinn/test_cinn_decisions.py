@@ -12,6 +12,7 @@ from step_programs import program
 import tvmagic
 from tvmagic import te
 from tvmagic.cinn import IRSchedule, RuleApplyType, SearchSpace
+from tvmagic.cinn.accesses import with_regions
 from tvmagic.cinn.form import is_cinn_form, to_cinn
 from tvmagic.cinn.lower import _AXES, lower
 from tvmagic.cinn.rules import MultiLevelTiling, TilingConfig
@@ -38,7 +39,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import nodes_of
 from tvmagic.passes import PassContext
-from tvmagic.script import from_cinn
+from tvmagic.script import from_cinn, from_source
 
 
 def test_data_classes_are_values_but_for_what_is_gathered() -> None:
@@ -340,3 +341,28 @@ def test_what_is_right_beside_the_loop_or_the_block_is_passed_too(moved: str, to
             s.simple_compute_at(moved, s.get_loops(to)[0])
     else:
         s.simple_compute_at(moved, s.get_loops(to)[0])
+
+
+MATCHED = """
+from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "reads", "writes"),
+    [
+        (["B[vi, 0] = A[vi, 3]"], "A[vi, 3]", "B[vi, 0]"), (["M = T.match_buffer(A[vi, 0:8], (8,))", "B[vi, 0] = M[3]"], "A[vi, 3]", "B[vi, 0]"),
+        (["M = T.match_buffer(B[vi, 0:8], (8,))", "M[2] = A[vi, 3]"], "A[vi, 3]", "B[vi, 2]"), (["C = T.alloc_buffer((8,))", "C[vi] = A[vi, 0]", "B[vi, 0] = C[vi]"], "A[vi, 0]", "B[vi, 0]"),
+    ],
+)  # fmt: skip
+def test_what_a_block_reads_and_writes_is_of_tensors_from_outside_it(lines: list[str], reads: str, writes: str) -> None:
+    body = from_source(MATCHED.format("\n            ".join(lines))).body
+    (block,) = [b for b in nodes_of(body, Block) if b.name_hint == "B"]
+    found = with_regions(block.replace(reads=(), writes=()))
+    assert ([str(r) for r in found.reads], [str(r) for r in found.writes]) == ([reads], [writes])

@@ -333,6 +333,37 @@ def test_other_languages_spellings_are_answered_with_what_to_write() -> None:
         assert hint in (caught.value.hint or ""), text
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "size"),
+    [
+        ("(n * 2)", "n", "n * 2"), ("(n + m)", "n", "n + m"), ("(n + m)", "m", "n + m"), ("((n * 2) + m)", "(n + m)", "n * 2 + m"), ("n", "n", "n"), ("8", "5", "8"), ("5", "8", "8"),
+        ("n", "m", "T.max(n, m)"), ("(n + 1)", "n", "n + 1"), ("(n + m)", "(n * 2)", "T.max(n + m, n * 2)"),
+    ],
+)  # fmt: skip
+def test_a_tensor_is_as_long_as_the_longest_of_its_loops(first: str, second: str, size: str) -> None:
+    """No size is less than 0, so that of two ends one may be known to be the further one."""
+    loops = [f"serial for (i, 0, {end}) {{ ScheduleBlock({b}) {{ i0 = axis.bind(i) {b}[i0] = A[i0] }} }}" for end, b in ((first, "B"), (second, "C"))]  # fmt: skip
+    function = from_cinn("\n".join(loops))
+    assert {b.name: str(b.shape[0]) for b in function.buffer_map.values()}["A"] == size
+
+
+@pytest.mark.parametrize(
+    ("extent", "condition", "bound", "size"),
+    [
+        ("(n + m)", "(i < n)", "i", "n"), ("(n * 2)", "(i < n)", "i", "n"), ("n", "(i < (n + m))", "i", "n"), ("n", "(i < m)", "i", "n"), ("8", "(i < 5)", "i", "5"), ("8", "(i <= 5)", "i", "6"),
+        ("8", "(i < 9)", "i", "8"), ("8", "(5 > i)", "i", "5"), ("8", "(i >= 5)", "i", "8"), ("8", "((i + 2) < 7)", "(i + 2)", "7"), ("8", "(i < 5)", "(i + 2)", "10"),
+        ("8", "((i < 7) and (i < 5))", "i", "5"), ("8", "((i < 5) and (i < 7))", "i", "5"), ("8", "((i < 5) or (i < 7))", "i", "8"),
+    ],
+)  # fmt: skip
+def test_a_condition_around_a_block_says_how_far_its_variable_goes(
+    extent: str, condition: str, bound: str, size: str
+) -> None:
+    """If it is a condition on what the variable is bound to."""
+    inner = f"if ({condition}) {{ ScheduleBlock(B) {{ i0 = axis.bind({bound}) B[i0] = A[i0] }} }}"
+    function = from_cinn(f"serial for (i, 0, {extent}) {{ {inner} }}")
+    assert [str(b.shape[0]) for b in function.buffer_map.values()] == [size, size]
+
+
 @pytest.mark.parametrize("region", ["m:n", "n:m", "0:n", "n:(m + n)", "(n - m):n"])
 def test_the_ends_of_a_region_are_of_one_type(region: str) -> None:
     """The loop has a size of 64 bits, `m`; of the other size only the region tells something."""
