@@ -166,6 +166,13 @@ def test_quotients_that_round_down_say_so_if_a_number_may_be_negative() -> None:
         (lambda i: c[i] // tir.const(2, "uint8"), "(C[i0] / (uint8_t)2)"),
         (lambda i: tir.max(a[i], 0) // 2, "(cinn_max(A[i0], 0) / 2)"),
         (lambda i: c[i].astype("int32") // 2, "(int32(C[i0]) / 2)"),
+        (lambda i: tir.max(a[i], a[7 - i]) // 2, "floordiv(cinn_max(A[i0], A[(7 - i0)]), 2)"),
+        (lambda i: tir.min(a[i], 3) // 2, "floordiv(cinn_min(A[i0], 3), 2)"),
+        (lambda i: tir.Select(i < 4, a[i], 3) // 2, "floordiv(select((i0 < 4), A[i0], 3), 2)"),
+        (lambda i: tir.Select(i < 4, 3, a[i]) // 2, "floordiv(select((i0 < 4), 3, A[i0]), 2)"),
+        (lambda i: tir.Select(i < 4, 3, tir.max(a[i], 0)) // 2, "(select((i0 < 4), 3, cinn_max(A[i0], 0)) / 2)"),
+        (lambda i: a[i] % 3 // 2, "(floormod(A[i0], 3) / 2)"),
+        (lambda i: tir.truncmod(a[i], 3) // 2, "floordiv((A[i0] % 3), 2)"),
     ):
         b = te.compute((8,), value, name="B")
         text = cinn_text(cinn.lower([a, c, b]))
@@ -213,6 +220,21 @@ def test_conditions_say_how_far_tensors_are_read(lines: list[str], extent: int, 
     function = from_cinn(block(*lines, extent=str(extent)))
     found = {b.name: [int(n) for n in b.shape] for b in function.buffer_map.values()}
     assert {name: found[name] for name in shapes} == shapes
+
+
+@pytest.mark.parametrize(
+    ("condition", "index", "size"),
+    [
+        ("((i0 + j) < 9)", "(2 * (i0 + j))", "17"), ("((i0 + j) <= 9)", "(2 * (i0 + j))", "19"), ("((i0 + j) < 9)", "((i0 + j) / 2)", "5"), ("((i0 + j) < 9)", "(i0 + j)", "9"),
+        ("((i0 + j) < 9)", "((3 * (i0 + j)) + 5)", "30"), ("(9 > (i0 + j))", "(2 * (i0 + j))", "17"), ("((i0 + j) == 9)", "(2 * (i0 + j))", "19"), ("(i0 < 9)", "(2 * i0)", "17"),
+    ],
+)  # fmt: skip
+def test_a_condition_on_a_sum_says_how_far_a_tensor_is_read_at_what_is_made_of_it(
+    condition: str, index: str, size: str
+) -> None:
+    """Also where nothing can be counted."""
+    function = from_cinn(block(f"B[i0] = select({condition}, X[{index}], 0.0f)", extent="1000000"))
+    assert {b.name: str(b.shape[0]) for b in function.buffer_map.values()} == {"X": size, "B": "1000000"}
 
 
 def test_conditions_say_how_far_tensors_of_open_sizes_are_read() -> None:
