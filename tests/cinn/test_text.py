@@ -359,6 +359,7 @@ def test_other_languages_spellings_are_answered_with_what_to_write() -> None:
     ("first", "second", "size"),
     [
         ("(n * 2)", "n", "n * 2"), ("(n + m)", "n", "n + m"), ("(n + m)", "m", "n + m"), ("((n * 2) + m)", "(n + m)", "n * 2 + m"), ("n", "n", "n"), ("8", "5", "8"), ("5", "8", "8"),
+        ("n", "(n * 2)", "n * 2"), ("n", "(n + m)", "n + m"), ("m", "(n + m)", "n + m"), ("n", "(n + 1)", "n + 1"),
         ("n", "m", "T.max(n, m)"), ("(n + 1)", "n", "n + 1"), ("(n + m)", "(n * 2)", "T.max(n + m, n * 2)"),
     ],
 )  # fmt: skip
