@@ -67,7 +67,9 @@ def test_what_is_loaded_must_stay_until_it_is_loaded_elsewhere(blocks: str, said
 
 def test_blocks_of_one_name() -> None:
     made = schedule(COPY, COPY.replace("Y[", "Z["))
-    refused(made, lambda s: s.get_loops("Y"), "2 blocks are called `Y`; a block's name is its own")
+    with pytest.raises(ScheduleError, match="2 blocks are called `Y`; a block's name is its own") as raised:
+        made.get_loops("Y")
+    assert raised.value.names == ["block `Y`"]  # the second of them
     refused(made, lambda s: s.get_loops("X"), "there is no block `X`")
 
 
