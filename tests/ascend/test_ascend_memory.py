@@ -272,6 +272,17 @@ def test_a_part_of_a_larger_array_goes_in_and_out(symbolic: bool) -> None:
     assert str(ascend.parse_graph(text)) == text and '.offset = expression: "5"' in text
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(0, 0), (0, 1), (1, 0), (2, 3)])
+def test_a_part_begins_at_any_element_also_at_the_first(rows: int, columns: int) -> None:
+    graph = AscGraph("part")
+    graph.create_axis("z0", 2), graph.create_axis("z1", 3)
+    part = ops.Load(ops.Data(graph, "x", sizes=[4, 6]), offset=6 * rows + columns, sizes=[2, 3])
+    ops.Output(ops.Store(ops.Abs(part)), "out")
+    x = -np.arange(24, dtype="float32").reshape(4, 6)
+    (found,) = ascend.evaluate(graph, [x])
+    np.testing.assert_array_equal(found, abs(x[rows : rows + 2, columns : columns + 3]))
+
+
 def test_a_symbolic_offset() -> None:
     """The second half of what has twice as many rows; the sizes follow from the other argument."""
     graph = AscGraph("half")

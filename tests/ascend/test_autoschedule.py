@@ -8,6 +8,7 @@ from random_graphs import check, check_mutations, run_apart
 import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AxisType, Machine, ops
+from tvmagic.ascend.graph import dense_strides
 from tvmagic.ascend.memory import assign_memory, place_of
 from tvmagic.notebook.view import make_view
 from tvmagic.passes import recording
@@ -70,6 +71,26 @@ def test_concat_has_a_local_and_a_global_template() -> None:
     assert str(local.groups[0].groups) == "(z0)()()" and len(direct.groups) == 2
     stores = [g.hint.of_type("Store")[0] for g in direct.groups]
     assert [str(s.attrs["offset"]) for s in stores] == ["0", "4"]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_parts_go_straight_to_an_output_whose_axes_have_merged(place: int) -> None:
+    """What is stored has the output's axes and sizes, but for the one along which it is a part."""
+    graph, whole = AscGraph("cat"), (4, 6, 5)
+    axes = [graph.create_axis(f"z{n}", size) for n, size in enumerate(whole)]
+    shapes = [[count if n == place else size for n, size in enumerate(whole)] for count in (2, whole[place] - 2)]
+    loaded = [ops.Load(ops.Data(graph, f"x{n}", sizes=shape)) for n, shape in enumerate(shapes)]
+    ops.Output(ops.Store(ops.Concat([ops.Abs(x) for x in loaded], axes[place])), "out")
+    direct = ascend.auto_schedule(graph)[-1]
+    assert direct.template.concat == "global" and len(direct.groups) == 2
+    for group, shape in zip(direct.groups, shapes, strict=True):
+        (stored,) = group.hint.of_type("Store")
+        assert (stored.y.axis, stored.y.repeats) == (group.hint.find_node("out").y.axis, shape)
+        assert stored.y.strides == dense_strides(stored.y.repeats)
+    given = [np.random.default_rng(n).normal(size=shape).astype("float32") for n, shape in enumerate(shapes)]
+    out = np.zeros(whole, "float32")
+    tvmagic.build(ascend.auto_tiling([direct], machine=Machine(threads=1)).lower())(*given, out)
+    np.testing.assert_array_equal(out, abs(np.concatenate(given, place)))
 
 
 def test_one_block_axis_and_loops_that_merge() -> None:

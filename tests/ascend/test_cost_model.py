@@ -25,6 +25,11 @@ def test_three_quarters_of_the_second_cache_are_for_a_tile() -> None:
     assert Machine(threads=2, l1=100, l2=1000, l3=5000).local_memory == 750
 
 
+def test_a_machine_of_which_nothing_is_known_has_one_core_and_common_caches() -> None:
+    machine = Machine()
+    assert (machine.threads, machine.l1, machine.l2, machine.l3) == (1, 32 * 1024, 1024**2, 32 * 1024**2)
+
+
 @pytest.mark.parametrize(
     ("top", "sizes"), [(1, [1]), (7, [7, 4, 3, 2, 1]), (8, [8, 4, 3, 2, 1]), (100, [100, 64, 50, 34, 32, 25, 16, 8, 4, 2, 1])]
 )  # fmt: skip

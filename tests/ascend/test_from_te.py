@@ -116,6 +116,14 @@ def test_rows_that_are_read_at_indices_stay_rows() -> None:
     assert graph.of_type("Transpose")[0].inputs[0].node.inputs[0].node.name == "others"
 
 
+def test_elements_that_are_read_at_indices_along_all_axes_have_one_more_of_one_element() -> None:
+    graph = ascend.hint_graph(operator("elements", CELLS["indices_of_elements"]))
+    (gather,) = graph.of_type("Gather")
+    assert [str(a.size) for a in graph.axes] == ["16", "1"]
+    assert [str(n) for n in gather.y.repeats] == ["16", "1"]
+    assert [str(n) for n in graph.find_node("T").y.repeats] == ["16", "50"]
+
+
 def test_a_repeated_array_is_transposed_before_it_is_repeated() -> None:
     x, y = te.placeholder((20, 30, 4), name="x"), te.placeholder((30, 20), name="y")
     z = te.compute((20, 30, 4), lambda i, j, k: x[i, j, k] + y[j, i], name="z")

@@ -251,6 +251,12 @@ def test_axes_are_given_as_they_were_created_or_by_name() -> None:
     for wrong, said in (("z2", "no axis `z2`"), (5, "not an int"), ([z0, "zz"], "no axis `zz`")):
         with pytest.raises(AscendError, match=said):
             ops.Sum(x, wrong)
+    named = AscGraph("named")
+    named.create_axis("rows", 4), named.create_axis("columns", 6)
+    for made, wrong, hint in ((named, "z0", "it has rows, columns"), (named, "row", "did you mean `rows`"), (AscGraph("none"), "row", "`create_axis` makes one")):  # fmt: skip
+        with pytest.raises(AscendError, match=f"has no axis `{wrong}`") as raised:
+            made.find_axis(wrong)
+        assert (raised.value.hint or "").startswith(hint)
     with pytest.raises(AscendError, match="no axis `z1`"):  # an axis of another graph
         ops.Sum(ops.Load(ops.Data(AscGraph("other"), "x")), z1)
 

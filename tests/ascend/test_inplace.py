@@ -70,6 +70,24 @@ def test_a_broadcast_is_kept_where_its_source_was_overwritten() -> None:
     assert {n.name for n in graph.nodes if id(n) in broadcasts_in_place(graph)} == {"broadcast_1"}
 
 
+@pytest.mark.parametrize("summed", [False, True])
+def test_a_repeated_number_is_read_itself_unless_a_reduction_reads_it(summed: bool) -> None:
+    graph = AscGraph("number")
+    z0, z1 = graph.create_axis("z0", 4), graph.create_axis("z1", 6)
+    rows = ops.Broadcast(ops.Scalar(graph, 2, "int32"), z0)
+    both = ops.Broadcast(rows, z1)
+    read = [
+        ops.Abs(both),
+        both,
+        ops.Transpose(both, [z1, z0]),
+        ops.Gather(ops.Data(graph, "t", sizes=[9, 6]), rows, z0),
+    ]
+    for value in [*read, *([ops.Sum(both, z1)] if summed else [])]:
+        ops.Output(ops.Store(value))
+    left_out = {n.name for n in graph.nodes if id(n) in broadcasts_in_place(graph)}
+    assert left_out == (set() if summed else {"broadcast_0", "broadcast_1"})
+
+
 def test_broadcasts_sink_below_what_depends_on_a_row_alone() -> None:
     graph = sink_broadcasts(scaled())
     ascend.check_graph(graph)

@@ -205,6 +205,30 @@ def test_an_argmax_is_the_first_greatest() -> None:
         ascend.check_hint(both)
 
 
+@pytest.mark.parametrize(
+    ("split", "loop", "whole"),
+    [
+        (False, None, True), (False, "z0", True), (False, "z1", False), (True, None, False), (True, "z0", False), (True, "z1T", False),
+    ],
+)  # fmt: skip
+def test_one_call_of_an_argmax_has_the_whole_row(split: bool, loop: str | None, whole: bool) -> None:
+    graph = AscGraph("argmax")
+    z1 = [graph.create_axis("z0", 4), graph.create_axis("z1", 6)][1]
+    ops.Output(ops.Store(ops.ArgMax(ops.Load(ops.Data(graph, "x")), z1)), "out")
+    if split:
+        ascend.apply_split(graph, *ascend.tile_split(graph, z1, 3))
+    for node in graph.nodes:
+        if node.op.is_call and loop:
+            node.sched.loop_axis = graph.find_axis(loop)
+    if whole:
+        x, out = np.random.default_rng(0).normal(size=(4, 6)).astype("float32"), np.zeros((4, 1), "int64")
+        tvmagic.build(ascend.lower_graph(graph))(x, out)
+        np.testing.assert_array_equal(out[:, 0], x.argmax(1))
+    else:
+        with pytest.raises(AscendError, match="argmax-whole.*one call of `argmax_0` does not have its whole reduced"):
+            ascend.lower_graph(graph)
+
+
 @pytest.mark.parametrize("computed", [False, True])
 def test_a_split_gives_its_parts(computed: bool) -> None:
     graph = AscGraph("split")

@@ -32,8 +32,12 @@ def tiled(graph: AscGraph, machine: Npu | str = "atlas_a2") -> ascend.Tiling:
 
 def test_the_machines() -> None:
     assert (NPUS["atlas_a2"].cores, NPUS["atlas_a2"].ub_size, NPUS["atlas_a2_40"].cores) == (48, 192 * 1024 - 256, 40)
-    with pytest.raises(TVMagicError, match="there is no machine `atlas_a3`"):
-        ascend.machine_of("atlas_a3")
+    for name, hint in (("atlas_a3", "did you mean `atlas_a2`"), ("cuda", "one of atlas_a2, atlas_a2_40")):
+        with pytest.raises(TVMagicError, match=f"there is no machine `{name}`") as raised:
+            ascend.machine_of(name)
+        assert (raised.value.hint or "").startswith(hint)
+    with pytest.raises(TVMagicError, match="an int is not a machine"):
+        ascend.machine_of(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("machine", ["atlas_a2", "atlas_a2_40"])

@@ -19,7 +19,7 @@ from tvmagic.ascend.cost import _follows as follows
 from tvmagic.ascend.kernel_calls import CTYPES, c_size
 from tvmagic.ascend.npu import _whole as whole
 from tvmagic.ascend.padding import row_strides
-from tvmagic.ascend.partition import templates_of
+from tvmagic.ascend.partition import Template, partition, templates_of
 from tvmagic.ascend.pipeline import pipeline
 from tvmagic.ascend.queues import MOST_QUEUES
 from tvmagic.ascend.queues import _too_many as too_many
@@ -252,6 +252,29 @@ def test_templates() -> None:
 
     assert names(lambda g, x: ops.Concat(parts(g, 1, 3), "z1"), 4, 6) == ["row_local", "row_global"]
     assert names(lambda g, x: ops.Concat(parts(g, 0, 2), "z0"), 4, 6) == ["row_global"]
+
+
+@pytest.mark.parametrize(
+    ("order", "steps"),
+    [
+        (["single", "other"], [["single", "other"]]), (["joined"], [["joined"], ["joined"]]), (["joined", "single"], [["joined"], ["joined"], ["single"]]),
+        (["single", "joined"], [["single"], ["joined"], ["joined"]]),
+    ],
+)  # fmt: skip
+def test_each_part_of_a_concat_is_a_step_of_its_own(order: list[str], steps: list[list[str]]) -> None:
+    """If it goes straight to the output; other results of the same shape are computed together."""
+    made = graph(5, 8)
+    x = ops.Load(ops.Data(made, "x", sizes=[5, 4]))
+    results = {
+        "single": lambda: ops.Exp(x),
+        "other": lambda: ops.Sqrt(x),
+        "joined": lambda: ops.Concat([ops.Abs(x), ops.Neg(x)], "z1"),
+    }
+    for name in order:
+        ops.Output(ops.Store(results[name]()), name)
+    parts = partition(made, Template("row", "global"))
+    assert [[n.name for n in step.of_type("Output")] for step in parts] == steps
+    assert all(len(step.of_type("Store")) == len(step.of_type("Output")) for step in parts)
 
 
 @pytest.mark.parametrize("columns", [64, 100])

@@ -14,7 +14,7 @@ from tvmagic import ascend
 from tvmagic.ascend import AscGraph, AscTensor, Axis, TmpBuffer, ops
 from tvmagic.ascend.autoschedule import merge_axes
 from tvmagic.ascend.npu import local_sizes
-from tvmagic.ascend.places import _one_step
+from tvmagic.ascend.places import _one_step, seen_from
 from tvmagic.ascend.rules import _spanned
 from tvmagic.ascend.sizes import Size
 from tvmagic.ascend.transforms import are_neighbours, mergeable
@@ -44,6 +44,26 @@ def test_which_axes_are_neighbours() -> None:
     )
     assert not are_neighbours([a, b, c], [a, c]) and not are_neighbours([a, b, c], [b, a])
     assert not are_neighbours([a, b], [b, c]) and not are_neighbours([a, b], [c]) and not are_neighbours([a, b], [])
+
+
+def test_the_outer_half_of_a_split_is_a_neighbour_wherever_the_inner_one_is() -> None:
+    graph = AscGraph("halves")
+    a, b = graph.create_axis("z0", 4), graph.create_axis("z1", 6)
+    outer, inner = ascend.tile_split(graph, b, 2)
+    for order in ([inner, a, outer], [a, outer], [inner, a, outer, graph.create_axis("z2", 3)]):
+        assert are_neighbours(order, [a, outer])
+    assert are_neighbours([a, outer, inner], [outer, inner]) and are_neighbours([outer, inner, a], [inner, a])
+
+
+def test_the_inner_half_of_a_split_is_a_neighbour_only_right_behind_the_outer_one() -> None:
+    graph = AscGraph("halves")
+    a, b = graph.create_axis("z0", 4), graph.create_axis("z1", 6)
+    outer, inner = ascend.tile_split(graph, b, 2)
+    assert are_neighbours([a, outer, inner], [outer, inner]) and are_neighbours([outer, inner, a], [inner, a])
+    for order in ([outer, a, inner], [a, inner, outer], [a, inner]):
+        assert not are_neighbours(order, [a, inner])
+    for order in ([inner, a, outer], [inner, a]):
+        assert not are_neighbours(order, [inner, a])
 
 
 # ---------------------------------------------------------------------------- axes as one
@@ -85,6 +105,27 @@ def test_axes_apart_in_memory_are_not_one() -> None:
     assert _one_step([0, 1], [a, b, c], two, one) and _one_step([1, 2], [a, b, c], two, one)
     assert not _one_step([0, 2], [a, b, c], two, one) and not _one_step([1, 0], [a, b, c], two, one)
     assert _one_step([0, 2], [a, b, c], [Size.of(1), Size.of(2), Size.of(1)], [Size.of(0), Size.of(1), Size.of(0)])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "seen"),
+    [
+        ([4, 6], [6, 1], "z0z1 24 1"), ([3, 6], [6, 1], "z0z1 18 1"), ([1, 1], [0, 0], "z0z1 1 0"), ([1, 6], [0, 1], "z0 1 0, z1 6 1"),
+        ([4, 1], [1, 0], "z0 4 1, z1 1 0"), ([4, 6], [7, 1], "z0 4 7, z1 6 1"), ([4, 6], [1, 4], "z0 4 1, z1 6 4"), ([4, 5], [5, 1], "z0 4 5, z1 5 1"),
+    ],
+)  # fmt: skip
+def test_an_array_as_a_move_along_merged_axes_sees_it(sizes: list[int], strides: list[int], seen: str) -> None:
+    """Along one axis if its elements follow each other; of a table, if it has one of the axes alone."""
+    graph = AscGraph("seen")
+    axes = [graph.create_axis("z0", 4), graph.create_axis("z1", 6)]
+    x, at = ops.Data(graph, "x"), ops.Load(ops.Data(graph, "i", [axes[0]], dtype="int32"))
+    x.repeats, x.strides = [Size.of(n) for n in sizes], [Size.of(n) for n in strides]
+    merged = ascend.merge_axis(graph, axes)
+    for move in (ops.Load(x).node, ops.Gather(x, at, axes[0]).node):
+        move.sched.axis = [merged]
+        facts = ", ".join(f"{a.name} {r} {s}" for a, r, s in zip(*seen_from(move, x), strict=True))
+        one = move.type == "Gather" and 1 in sizes and sizes != [1, 1]
+        assert facts == (f"z0z1 {max(sizes)} 1" if one else seen)
 
 
 def test_a_broadcast_between_others_is_passed_over_only_along_the_merged_axes() -> None:

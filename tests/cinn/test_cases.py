@@ -282,6 +282,9 @@ def test_the_only_leaf_stays() -> None:
     assert cinn.AutoInline().init(schedule) is cinn.RuleApplyType.CANNOT_APPLY
     with pytest.raises(ScheduleError, match="only leaf"):
         cinn.LeafBlockRemovalPlan(schedule.block_of("B"))(schedule.block_of("root"))
+    two = cinn.IRSchedule(program(vector("B", "B[i0] = (A[i0] * 3.0f)"), vector("C", "C[i0] = (B[i0] + 1.0f)")))
+    with pytest.raises(ScheduleError, match="only leaf"):  # nor is a block of another root removed
+        cinn.LeafBlockRemovalPlan(schedule.block_of("B"))(two.block_of("root"))
     (a,) = arrays([(8,)])
     np.testing.assert_allclose(run(schedule.func, [a], (8,))[0], a * 3, rtol=1e-5)
 
@@ -306,7 +309,8 @@ def test_an_extern_call_is_skipped() -> None:
     text = program(vector("B", 'B[i0] = call_extern("sqrtf", A[i0])'), vector("C", "C[i0] = (B[i0] + 1.0f)"))
     done = inlined(text)
     assert done.schedule_block_graph.block_ids() == ["B", "C"]
-    assert notes(text)[0].facts["condition"] == "no_extern_call"
+    facts = notes(text)[0].facts
+    assert (facts["condition"], facts["inlined"]) == ("no_extern_call", False)
 
 
 # ---------------------------------------------------------------------------- one condition each
@@ -392,6 +396,7 @@ def test_apply_until_nothing_is_left_and_its_errors() -> None:
     left = [schedule.block_of(b).name_hint for b in schedule.get_all_blocks()]
     assert len(left) == 3 and "T3" not in left
     assert rule.apply_all(schedule) == left[:-1]
+    assert rule.apply_all(schedule) == []
     assert rule.init(schedule) is cinn.RuleApplyType.CANNOT_APPLY
     with pytest.raises(TVMagicError, match="among the outputs"):
         rule.apply_on_block(schedule, "T5")

@@ -12,6 +12,7 @@ from step_programs import program
 import tvmagic
 from tvmagic import te
 from tvmagic.cinn import IRSchedule, RuleApplyType, SearchSpace
+from tvmagic.cinn.accesses import with_regions
 from tvmagic.cinn.form import is_cinn_form, to_cinn
 from tvmagic.cinn.lower import _AXES, lower
 from tvmagic.cinn.rules import MultiLevelTiling, TilingConfig
@@ -22,9 +23,23 @@ from tvmagic.cinn.to_tir import _statements as statements
 from tvmagic.cinn.to_tir import lower_schedule_blocks
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import BufferStore, Evaluate, For, ForKind, IfThenElse, IntImm, SeqStmt, Stmt, Var, decl_buffer
+from tvmagic.ir import (
+    Block,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IntImm,
+    Ramp,
+    SeqStmt,
+    Stmt,
+    Var,
+    decl_buffer,
+)
 from tvmagic.ir.query import nodes_of
-from tvmagic.script import from_cinn
+from tvmagic.passes import PassContext
+from tvmagic.script import from_cinn, from_source
 
 
 def test_data_classes_are_values_but_for_what_is_gathered() -> None:
@@ -96,6 +111,14 @@ def test_loops_by_vectors(length: int, low: int, extent: int, kinds: list[tuple[
     wanted = np.zeros((3, 20), "float32")
     wanted[:, low : low + extent] = 2 * given[:, low : low + extent]
     np.testing.assert_array_equal(out, wanted)
+
+
+def test_blocks_are_lowered_even_if_nothing_is_to_be_improved() -> None:
+    text = TEXT.replace("LENGTH", "4").replace("LOW", "0").replace("EXTENT", "16")
+    with PassContext(opt_level=0):
+        body = tvmagic.lower(from_cinn(text))["main"].body
+    assert [int(n.extent) for n in nodes_of(body, For)] == [4, 3] and nodes_of(body, Ramp)
+    assert not nodes_of(body, Block)
 
 
 def plain(function: Any) -> Any:
@@ -318,3 +341,28 @@ def test_what_is_right_beside_the_loop_or_the_block_is_passed_too(moved: str, to
             s.simple_compute_at(moved, s.get_loops(to)[0])
     else:
         s.simple_compute_at(moved, s.get_loops(to)[0])
+
+
+MATCHED = """
+from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((8, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "reads", "writes"),
+    [
+        (["B[vi, 0] = A[vi, 3]"], "A[vi, 3]", "B[vi, 0]"), (["M = T.match_buffer(A[vi, 0:8], (8,))", "B[vi, 0] = M[3]"], "A[vi, 3]", "B[vi, 0]"),
+        (["M = T.match_buffer(B[vi, 0:8], (8,))", "M[2] = A[vi, 3]"], "A[vi, 3]", "B[vi, 2]"), (["C = T.alloc_buffer((8,))", "C[vi] = A[vi, 0]", "B[vi, 0] = C[vi]"], "A[vi, 0]", "B[vi, 0]"),
+    ],
+)  # fmt: skip
+def test_what_a_block_reads_and_writes_is_of_tensors_from_outside_it(lines: list[str], reads: str, writes: str) -> None:
+    body = from_source(MATCHED.format("\n            ".join(lines))).body
+    (block,) = [b for b in nodes_of(body, Block) if b.name_hint == "B"]
+    found = with_regions(block.replace(reads=(), writes=()))
+    assert ([str(r) for r in found.reads], [str(r) for r in found.writes]) == ([reads], [writes])

@@ -190,6 +190,17 @@ def test_a_replay_may_stop_at_the_tag() -> None:
     assert "unroll" not in text and text.count("for (") == before.count("for (")
 
 
+def test_an_attribute_that_is_removed_leaves_the_others() -> None:
+    schedule = program("chain").schedule()
+    for key, value in (("a", 1), ("b", "x"), ("c", 2)):
+        schedule.annotate("B", key, value)
+    schedule.unannotate("B", "b")
+    assert dict(schedule.block_of("B").annotations) == {"a": 1, "c": 2}
+    schedule.unannotate("B", "a")
+    schedule.unannotate("B", "c")
+    assert not schedule.block_of("B").annotations
+
+
 def test_a_missing_attribute_is_a_warning() -> None:
     schedule = program("chain").schedule()
     with warnings.catch_warnings(record=True) as caught:

@@ -609,6 +609,17 @@ def test_what_is_taken_again_must_be_the_same_and_unseen(first: str, value: str,
         np.testing.assert_array_equal(was, now)
 
 
+@pytest.mark.parametrize("place", ["FIRST", "LAST"])
+def test_what_is_beside_values_that_are_taken_again_may_be_anything_else(place: str) -> None:
+    text = BESIDE.replace(place, D.replace("PART", "(A[i0, i1] + 1.0f)")).replace("VALUE", "A[i0, i1]")
+    schedule = IRSchedule(from_cinn(text.replace("FIRST", "").replace("LAST", ""), outputs=["C", "D"]))
+    schedule.compute_at("B", schedule.get_loops("C")[0])
+    a = np.random.default_rng(0).integers(1, 99, (4, 9)).astype("float32")
+    shapes = [tuple(int(n) for n in schedule.func.buffer_map[p].shape) for p in schedule.func.params[1:]]
+    for found, wanted in zip(sorted(run(schedule.func, [a], *shapes), key=np.ndim), (2 * a.max(1), a + 1)):
+        np.testing.assert_array_equal(found, wanted[..., : found.shape[-1]])
+
+
 @pytest.mark.parametrize("guard", ["(k0 < (9 - r))", "(r < (1 + k0))"])
 def test_a_part_that_is_taken_again_is_no_dimension_of_its_own(guard: str) -> None:
     schedule = IRSchedule(

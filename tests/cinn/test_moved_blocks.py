@@ -9,8 +9,10 @@ import pytest
 from nests import block, guarded, left, nest, refused, schedule
 
 from tvmagic.arith import integer_logic
+from tvmagic.cinn import IRSchedule
 from tvmagic.cinn.steps.coverage import follows
 from tvmagic.ir import Or, Range, Var
+from tvmagic.script import from_cinn
 
 LINE = np.arange(1, 7, dtype="float32")
 TABLE = np.arange(16, dtype="float32").reshape(4, 4)
@@ -67,6 +69,54 @@ def test_a_consumer_of_two_producers(loop: str, bound: str, columns: int, said: 
         return
     made.reverse_compute_at("Z", made.get_loops("Y")[0])
     np.testing.assert_array_equal(left(made, A=TABLE)["Z"], (4 * TABLE + 1)[:, :columns])
+
+
+@pytest.mark.parametrize(
+    ("at", "first", "count", "moves"),
+    [
+        ("(i + j)", 0, 8, False), ("((1 - i) + j)", 1, 8, False), ("((1 - i) + j)", 0, 8, False), ("(i + j)", 1, 8, False), ("(i + j)", 0, 9, True),
+        ("((1 - i) + j)", 0, 9, True), ("j", 0, 8, True), ("(i + j)", 0, 7, False), ("(i + j)", 2, 7, False),
+    ],
+)  # fmt: skip
+def test_each_iteration_stores_all_that_a_consumer_loads(at: str, first: int, count: int, moves: bool) -> None:
+    """As many elements as it loads are not enough: they may begin or end elsewhere."""
+    producer = nest("i:2 j:8", block("T", at, "T[i0] = (A[i0] + 1.0f)"))
+    reader = nest("j:7", block("Z", "j", "Z[i0] = (T[i0] * 2.0f)")).replace("0, 7)", f"{first}, {count})")
+    given = np.arange(9, dtype="float32")
+    made = schedule(producer, reader, **dict.fromkeys("ATZ", ((9,), "float32")))
+    before = left(made, A=given)["Z"]
+    if moves:
+        made.reverse_compute_at("Z", made.get_loops("T")[0])
+        np.testing.assert_array_equal(left(made, A=given)["Z"], before)
+    else:
+        refused(made, lambda s: s.reverse_compute_at("Z", s.get_loops("T")[0]), "is not known to store all that `Z`")
+
+
+OTHERS = {
+    "Y[i0, i1] = 3.0f": "`W` stores what `Z` loads too, and is not under loop `i`",
+    "X[i0, i1] = 3.0f": "`W` comes before `Z` and depends on the move",
+    "Z[i0, i1] = 3.0f": "`W` comes before `Z` and depends on the move",
+    "V[i0, i1] = Z[i0, i1]": "`W` comes before `Z` and depends on the move",
+    "V[i0, i1] = A[i0, i1]": None,
+}
+
+
+@pytest.mark.parametrize("line", OTHERS)
+@pytest.mark.parametrize("order", ["WYZ", "YWZ", "YZW", "ZYW"])
+def test_what_a_block_does_that_a_consumer_would_pass(order: str, line: str) -> None:
+    each = {"Y": "Y[i0, i1] = (A[i0, i1] + 1.0f)", "Z": "Z[i0, i1] = (Y[i0, i1] + X[i0, i1])", "W": line}
+    text = "\n".join(nest("i:4 j:4", block(name, "i, j", each[name])) for name in order)
+    made = IRSchedule(from_cinn(text, dict.fromkeys("AXYZ", ((4, 4), "float32")), outputs=[*"XYZ"]))
+    given = {name: TABLE + n for n, name in enumerate("AXYZ")}
+    before = left(made, **given)
+    said = OTHERS[line] if order == "YWZ" or (order == "YZW" and line.startswith("Y")) else None
+    said = "`Z` comes before loop `i`" if order == "ZYW" else said
+    if said is not None:
+        refused(made, lambda s: s.reverse_compute_at("Z", s.get_loops("Y")[0]), said)
+        return
+    made.reverse_compute_at("Z", made.get_loops("Y")[0])
+    for name, found in left(made, **given).items():
+        np.testing.assert_array_equal(found, before[name])
 
 
 # ---------------------------------------------------------------------------- producers

@@ -67,7 +67,9 @@ def test_what_is_loaded_must_stay_until_it_is_loaded_elsewhere(blocks: str, said
 
 def test_blocks_of_one_name() -> None:
     made = schedule(COPY, COPY.replace("Y[", "Z["))
-    refused(made, lambda s: s.get_loops("Y"), "2 blocks are called `Y`; a block's name is its own")
+    with pytest.raises(ScheduleError, match="2 blocks are called `Y`; a block's name is its own") as raised:
+        made.get_loops("Y")
+    assert raised.value.names == ["block `Y`"]  # the second of them
     refused(made, lambda s: s.get_loops("X"), "there is no block `X`")
 
 
@@ -235,6 +237,16 @@ def test_a_reduction_whose_nest_holds_another_block() -> None:
     assert results(made, ROW, np.full(4, 7, "float32"))[1].tolist() == ROW.sum(1).tolist()
 
 
+@pytest.mark.parametrize("loop", [None, "i:1"])
+def test_a_sum_of_all_whose_first_value_is_in_no_loop(loop: str | None) -> None:
+    first = block("S__reduce_init", "0", "S__reduce_init[i0] = 0.0f")
+    adding = nest("k:6", block("S", "0, k", "S[i0] = (S[i0] + A[i1])"))
+    made = schedule(nest(loop, first) if loop else first, adding)
+    made.rfactor(made.get_loops("S")[0], 0)
+    assert "rf_S[i0, i1] = (rf_S[i0, i1] + A[i0])" in made.text()
+    assert left(made, A=ROW[1])["S"].tolist() == [ROW[1].sum()]
+
+
 # ---------------------------------------------------------------------------- moves
 
 
@@ -345,6 +357,7 @@ def loads(extent: int, at: str = "i0", bound: str = "k") -> str:
         ((nest("j:6", guarded("(j < 5)", block("T", "j", "T[i0] = A[i0]"))), loads(6)), False), ((nest("j:6", guarded("(j < 5)", block("T", "j", "T[i0] = A[i0]"))), loads(5)), True),
         ((nest("j:6", guarded("(j < 5)", block("T", "j", "T[i0] = A[i0]"), block("X", "j", "X[i0] = A[i0]"))), loads(5)), False),
         ((stores(6), nest("k:6", guarded("(T[k] < 1.0f)", block("Z", "k", "Z[i0] = A[i0]")))), False),
+        ((stores(4, at="(2 * i0)"), loads(4)), False), ((stores(3, at="(i0 * i0)"), loads(4)), False),
         ((nest("j:6", guarded("(i < 3)", block("T", "j", "T[i0] = A[i0]"))), loads(6)), False),
         ((nest("j:6", guarded("(i < 3)", block("T", "j", "T[i0] = A[i0]"))), nest("k:6", guarded("(i < 3)", block("Z", "k", "Z[i0] = T[i0]")))), True),
     ],
@@ -494,3 +507,42 @@ def test_a_reduction_with_statements_beside_its_store_is_not_taken_apart() -> No
     refused(
         schedule(first, SUMS[1]), lambda s: s.rfactor(s.get_loops("S")[1], 0), "`S__reduce_init` is more than one store"
     )
+
+
+@pytest.mark.parametrize(
+    ("bound", "beside", "fits"),
+    [
+        ("((m * i) + j)", "", True), ("((m * i) + j)", "V[i0] = A[i0]", True), ("((m * i) + j)", "V[i0] = T[i0]", True), ("((m * i) + j)", "V[i0] = T[(i0 + 1)]", False),
+        ("((m * i) + j)", "T[0] = 1.0f", False), ("((m * j) + i)", "", False), ("((n * j) + i)", "", True), ("(i + j)", "", False),
+    ],
+)  # fmt: skip
+def test_a_block_that_alone_uses_a_tensor_has_elements_of_its_own(bound: str, beside: str, fits: bool) -> None:
+    """If it is bound to each value once, which is known of open sizes, too."""
+    lines = ["T[i0] = exp(T[i0])", *([beside] if beside else [])]
+    made = schedule(nest("i:n j:m", block("T", bound, *lines)))
+    if fits:
+        made.parallel(made.get_loops("T")[0])
+        assert "parallel for (i" in made.text()
+    else:
+        said = "a loop that is parallel runs its iterations at the same time, and those of `i` touch the same element of `T`"
+        refused(made, lambda s: s.parallel(s.get_loops("T")[0]), said)
+
+
+@pytest.mark.parametrize(("line", "fits"), [("V[i0] = T[i0]", False), ("V[i0] = A[i0]", True)])
+def test_what_two_blocks_use_may_not_be_their_own(line: str, fits: bool) -> None:
+    both = [block("T", "((m * i) + j)", "T[i0] = exp(T[i0])"), block("W", "((m * i) + j)", line)]
+    made = schedule(nest("i:n j:m", *both))
+    if fits:
+        made.parallel(made.get_loops("T")[0])
+    else:
+        refused(made, lambda s: s.parallel(s.get_loops("T")[0]), "touch the same element of `T`")
+
+
+@pytest.mark.parametrize("condition", ["(p < 3)", "(((m * i) + j) < p)", "(i < n)"])
+def test_a_block_that_runs_where_a_condition_holds_has_elements_of_its_own(condition: str) -> None:
+    """In one of two branches that is not known: the condition may be what does not hold."""
+    inner = block("T", "((m * i) + j)", "T[i0] = exp(T[i0])")
+    made = schedule(nest("i:n j:m", guarded(condition, inner)))
+    made.parallel(made.get_loops("T")[0])
+    made = schedule(nest("i:n j:m", guarded(condition, block("X", "i", "X[i0] = 1.0f"), inner)))
+    refused(made, lambda s: s.parallel(s.get_loops("T")[0]), "touch the same element of `T`")

@@ -166,6 +166,13 @@ def test_quotients_that_round_down_say_so_if_a_number_may_be_negative() -> None:
         (lambda i: c[i] // tir.const(2, "uint8"), "(C[i0] / (uint8_t)2)"),
         (lambda i: tir.max(a[i], 0) // 2, "(cinn_max(A[i0], 0) / 2)"),
         (lambda i: c[i].astype("int32") // 2, "(int32(C[i0]) / 2)"),
+        (lambda i: tir.max(a[i], a[7 - i]) // 2, "floordiv(cinn_max(A[i0], A[(7 - i0)]), 2)"),
+        (lambda i: tir.min(a[i], 3) // 2, "floordiv(cinn_min(A[i0], 3), 2)"),
+        (lambda i: tir.Select(i < 4, a[i], 3) // 2, "floordiv(select((i0 < 4), A[i0], 3), 2)"),
+        (lambda i: tir.Select(i < 4, 3, a[i]) // 2, "floordiv(select((i0 < 4), 3, A[i0]), 2)"),
+        (lambda i: tir.Select(i < 4, 3, tir.max(a[i], 0)) // 2, "(select((i0 < 4), 3, cinn_max(A[i0], 0)) / 2)"),
+        (lambda i: a[i] % 3 // 2, "(floormod(A[i0], 3) / 2)"),
+        (lambda i: tir.truncmod(a[i], 3) // 2, "floordiv((A[i0] % 3), 2)"),
     ):
         b = te.compute((8,), value, name="B")
         text = cinn_text(cinn.lower([a, c, b]))
@@ -213,6 +220,21 @@ def test_conditions_say_how_far_tensors_are_read(lines: list[str], extent: int, 
     function = from_cinn(block(*lines, extent=str(extent)))
     found = {b.name: [int(n) for n in b.shape] for b in function.buffer_map.values()}
     assert {name: found[name] for name in shapes} == shapes
+
+
+@pytest.mark.parametrize(
+    ("condition", "index", "size"),
+    [
+        ("((i0 + j) < 9)", "(2 * (i0 + j))", "17"), ("((i0 + j) <= 9)", "(2 * (i0 + j))", "19"), ("((i0 + j) < 9)", "((i0 + j) / 2)", "5"), ("((i0 + j) < 9)", "(i0 + j)", "9"),
+        ("((i0 + j) < 9)", "((3 * (i0 + j)) + 5)", "30"), ("(9 > (i0 + j))", "(2 * (i0 + j))", "17"), ("((i0 + j) == 9)", "(2 * (i0 + j))", "19"), ("(i0 < 9)", "(2 * i0)", "17"),
+    ],
+)  # fmt: skip
+def test_a_condition_on_a_sum_says_how_far_a_tensor_is_read_at_what_is_made_of_it(
+    condition: str, index: str, size: str
+) -> None:
+    """Also where nothing can be counted."""
+    function = from_cinn(block(f"B[i0] = select({condition}, X[{index}], 0.0f)", extent="1000000"))
+    assert {b.name: str(b.shape[0]) for b in function.buffer_map.values()} == {"X": size, "B": "1000000"}
 
 
 def test_conditions_say_how_far_tensors_of_open_sizes_are_read() -> None:
@@ -331,6 +353,58 @@ def test_other_languages_spellings_are_answered_with_what_to_write() -> None:
         with pytest.raises(DiagnosticError) as caught:
             from_cinn(text)
         assert hint in (caught.value.hint or ""), text
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "size"),
+    [
+        ("(n * 2)", "n", "n * 2"), ("(n + m)", "n", "n + m"), ("(n + m)", "m", "n + m"), ("((n * 2) + m)", "(n + m)", "n * 2 + m"), ("n", "n", "n"), ("8", "5", "8"), ("5", "8", "8"),
+        ("n", "(n * 2)", "n * 2"), ("n", "(n + m)", "n + m"), ("m", "(n + m)", "n + m"), ("n", "(n + 1)", "n + 1"),
+        ("n", "m", "T.max(n, m)"), ("(n + 1)", "n", "n + 1"), ("(n + m)", "(n * 2)", "T.max(n + m, n * 2)"),
+    ],
+)  # fmt: skip
+def test_a_tensor_is_as_long_as_the_longest_of_its_loops(first: str, second: str, size: str) -> None:
+    """No size is less than 0, so that of two ends one may be known to be the further one."""
+    loops = [f"serial for (i, 0, {end}) {{ ScheduleBlock({b}) {{ i0 = axis.bind(i) {b}[i0] = A[i0] }} }}" for end, b in ((first, "B"), (second, "C"))]  # fmt: skip
+    function = from_cinn("\n".join(loops))
+    assert {b.name: str(b.shape[0]) for b in function.buffer_map.values()}["A"] == size
+
+
+@pytest.mark.parametrize(
+    ("extent", "condition", "bound", "size"),
+    [
+        ("(n + m)", "(i < n)", "i", "n"), ("(n * 2)", "(i < n)", "i", "n"), ("n", "(i < (n + m))", "i", "n"), ("n", "(i < m)", "i", "n"), ("8", "(i < 5)", "i", "5"), ("8", "(i <= 5)", "i", "6"),
+        ("8", "(i < 9)", "i", "8"), ("8", "(5 > i)", "i", "5"), ("8", "(i >= 5)", "i", "8"), ("8", "((i + 2) < 7)", "(i + 2)", "7"), ("8", "(i < 5)", "(i + 2)", "10"),
+        ("8", "((i < 7) and (i < 5))", "i", "5"), ("8", "((i < 5) and (i < 7))", "i", "5"), ("8", "((i < 5) or (i < 7))", "i", "8"),
+    ],
+)  # fmt: skip
+def test_a_condition_around_a_block_says_how_far_its_variable_goes(
+    extent: str, condition: str, bound: str, size: str
+) -> None:
+    """If it is a condition on what the variable is bound to."""
+    inner = f"if ({condition}) {{ ScheduleBlock(B) {{ i0 = axis.bind({bound}) B[i0] = A[i0] }} }}"
+    function = from_cinn(f"serial for (i, 0, {extent}) {{ {inner} }}")
+    assert [str(b.shape[0]) for b in function.buffer_map.values()] == [size, size]
+
+
+@pytest.mark.parametrize("region", ["m:n", "n:m", "0:n", "n:(m + n)", "(n - m):n"])
+def test_the_ends_of_a_region_are_of_one_type(region: str) -> None:
+    """The loop has a size of 64 bits, `m`; of the other size only the region tells something."""
+    text = block("B[i0] = A[I[i0]]", extent="(m + 1ll)")
+    text = text.replace("      B[i0]", f"      read_buffers(_A[i0({region})], _I[i0(0:(m + 1ll))])\n      B[i0]")
+    function = from_cinn(text)
+    (size,) = next(b.shape for b in function.buffer_map.values() if b.name == "A")
+    assert size.dtype == ("int32" if region == "0:n" else "int64")
+
+
+def test_the_dimensions_of_what_is_stored_by_a_flat_loop_first() -> None:
+    """They are those of the accesses that follow, stores among them."""
+    first = "serial for (flat_i, 0, 24) { ScheduleBlock(Y) { _flat_i = axis.bind(flat_i) Y[_flat_i] = 1.0f } }"
+    then = "serial for (i, 0, 4) { serial for (j, 0, 6) { ScheduleBlock(W) { i0, i1 = axis.bind(i, j) LINE } } }"
+    for line in ("Y[i0, i1] = 2.0f", "W[i0, i1] = Y[i0, i1]"):
+        function = from_cinn(first + then.replace("LINE", line), outputs=["Y"])
+        shapes = {b.name: [int(n) for n in b.shape] for b in function.buffer_map.values()}
+        assert shapes["Y"] == [4, 6]
 
 
 def test_sizes_that_cannot_be_told() -> None:

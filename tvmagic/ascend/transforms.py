@@ -109,16 +109,12 @@ def _moved(order: Sequence[Axis], place: int) -> bool:
     if not axis.is_inner or axis.split_pair is None:
         return False
     outer = next((i for i, a in enumerate(order) if _contains(a, axis.split_pair)), None)
-    return outer is None or not all(_contains_part(a, axis.split_pair) for a in order[outer:place])
+    return outer is None or outer > place or not all(_contains(a, axis.split_pair) for a in order[outer:place])
 
 
 def _contains(axis: Axis | None, part: Axis | None) -> bool:
+    """Whether `axis` is `part`, or made of it by later splits and merges."""
     return axis is part or (axis is not None and any(_contains(f, part) for f in axis.from_))
-
-
-def _contains_part(axis: Axis, outer: Axis) -> bool:
-    """Whether `axis` is the outer half, or a part of it that later splits made."""
-    return _contains(axis, outer)
 
 
 # ---------------------------------------------------------------------------- application

@@ -206,7 +206,9 @@ class CinnShapes:
     def _furthest(self, ends: list[PrimExpr]) -> PrimExpr:
         furthest = ends[0]
         for end in ends[1:]:
-            if not self.analyzer.can_prove(end <= furthest):
+            if self.analyzer.can_prove(furthest <= end):
+                furthest = end
+            elif not self.analyzer.can_prove(end <= furthest):
                 furthest = self.simplify(Max(furthest, end))
         return furthest
 
