@@ -50,6 +50,7 @@ RACES = {
     "a vectorized sum": ("for i in T.vectorized(4):\n    Y[0] = Y[0] + X[i]", "X(4); Y(1)", "`Y[0]`"),
     "a prefix in lanes": ("for i in T.vectorized(4):\n    A[i + 1] = A[i]", "A(5)", "`A[1]`: one writes it"),
     "a later statement in lanes": ("for i in T.vectorized(4):\n    A[i] = A[i + 1]\n    B[i] = A[i + 1]", "A(5); B(4)", "`A[1]`"),
+    "a write after the next lane's read": ("for i in T.vectorized(4):\n    for k in range(2):\n        A[i + 1] = X[k]\n        B[i] = A[i]", "A(5); B(4); X(2)", "`A[1]`"),
     "a stencil in place": ("for i in T.parallel(4):\n    A[i] = A[i + 1]", "A(5)", "`A[1]`"),
     "overlapping tiles": ("for p in T.parallel(4):\n    for i in range(9):\n        A[p * 8 + i] = 0.0", "A(40)", "`A[8]`"),
     "a remainder": ("for p in T.parallel(12):\n    A[p % 8] = 0.0", "A(8)", "p = 0 and p = 8"),
@@ -71,6 +72,7 @@ def test_what_races_is_told(name: str) -> None:
 FREE = {
     "a shift in lanes": ("for i in T.vectorized(4):\n    A[i] = A[i + 1]", "A(5)"),
     "one lane after the other": ("for i in T.vectorized(4):\n    if i < 3:\n        A[i + 1] = A[i]", "A(5)"),
+    "writes before the next lane's read": ("for i in T.vectorized(4):\n    for k in range(2):\n        A[i + 1] = X[k]\n    for k in range(2):\n        B[i] = A[i]", "A(5); B(4); X(2)"),
     "tiles": ("for p in T.parallel(6):\n    for i, j in T.grid(4, 8):\n        A[p // 3 * 4 + i, p % 3 * 8 + j] = 0.0", "A(8, 24)"),
     "flat tiles": ("for p in T.parallel(4096):\n    for i in range(4096):\n        A[p // 64 * 262144 + i // 64 * 4096 + p % 64 * 64 + i % 64] = 0.0", "A(16777216)"),
     "the fast index outside": ("for p in T.parallel(4096):\n    for k in range(4096):\n        A[k * 4096 + p] = 0.0", "A(16777216)"),

@@ -1,5 +1,7 @@
 """Simplify and RemoveNoOp."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from pass_checks import check, module, script
 from tvmagic.errors import TVMagicError
 from tvmagic.passes import PassContext, recording
 from tvmagic.tir.transform import RemoveNoOp, Simplify
+from tvmagic.tir.transform.expressions.simplify import StmtSimplifier
 
 
 def test_what_loops_and_branches_say_is_known_inside() -> None:
@@ -144,6 +147,38 @@ def test_simplify_comes_to_rest(a: int, b: int, c: int, d: int, n: int) -> None:
         mod = Simplify()(mod)
         texts.append(script(mod))
     assert texts[2] == texts[3]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The statements that Simplify looks at from now on."""
+    seen: list[object] = []
+    visit = StmtSimplifier.visit
+
+    def visited(self: StmtSimplifier, node: Any) -> Any:
+        seen.append(node)
+        return visit(self, node)
+
+    monkeypatch.setattr(StmtSimplifier, "visit", visited)
+    return seen
+
+
+def test_what_simplify_left_as_it_is_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Simplify()(module('def main(A: T.Buffer((64,), "int32"), n: T.int32):\n    A[n * 2 - n] = n'))
+    seen = counted(monkeypatch)
+    second = Simplify()(first)
+    assert second["main"] is first["main"] and seen
+    seen.clear()
+    assert Simplify()(second)["main"] is first["main"] and not seen
+
+
+def test_other_options_look_at_what_simplify_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    mod = module('def main(A: T.Buffer((64,), "float32")):\n    A[0] = A[1] - A[1]')
+    for option in ("transitively_prove_inequalities", "fast_math"):
+        with PassContext(config={"tir.Simplify": {option: True}}):
+            new = Simplify()(mod)
+        assert (new["main"] is mod["main"]) is (option != "fast_math")
+        seen = counted(monkeypatch)
+        assert Simplify()(mod)["main"] is mod["main"] and bool(seen) is (option != "fast_math")
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,26 @@ def test_an_allocation_shrinks_to_what_is_accessed():
     assert "C[i * 4 + j] = B[j]" in found
 
 
+@pytest.mark.parametrize(
+    ("index", "count", "strict", "loose"),
+    [
+        ("i", 8, "(4,)) [i]", "(8,)) [i]"),
+        ("i - 2", 3, "(3,)) [i - 2]", "(3,)) [i]"),
+        ("i + 1", 3, "(3,)) [i]", "(3,)) [i]"),
+    ],
+)
+def test_what_is_accessed_outside_of_a_buffer_counts_if_asked_for(index, count, strict, loose):
+    before = module(f"B = T.decl_buffer((4,))\nfor i in range({count}): B[{index}] = A[0]")
+    for one, expected in (
+        (t.CompactBufferAllocation(), strict),
+        (t.CompactBufferAllocation(is_strict=True), strict),
+        (t.CompactBufferAllocation(is_strict=False), loose),
+    ):
+        shape, place = expected.split(" ", 1)
+        found = text(t.Simplify()(one(before)))
+        assert f"T.decl_buffer({shape}" in found and f"B{place} = " in found
+
+
 def test_conditions_bound_what_is_accessed():
     body = "B = T.decl_buffer((12,))\nfor i in range(12):\n    if {}: B[i] = A[i]\n"
     assert "T.decl_buffer((7,))" in compacted(body.format("2 <= i and i < 9"))
@@ -402,6 +422,12 @@ def test_memory_behind_a_let_that_is_accessed_by_vectors_has_vector_elements():
     assert 'T.handle("int32x8", "global")' in after and 'T.Buffer((2,), "int32x8"' in after and "[0] = T.Bro" in after
     mixed = text(t.StorageRewrite()(tvm.IRModule({"main": function(body + "    P[1] = 3\n", "")})))
     assert 'T.handle("int32", "global")' in mixed and "[0:8] = T.Broadcast(42, 8)" in mixed
+
+
+def test_memory_of_vectors_that_is_accessed_as_others_keeps_their_number():
+    body = "m = T.allocate([4], 'float32x4')\nM = T.Buffer((4,), 'int32x4', data=m)\nfor i in range(4):\n    M[i] = T.Broadcast(i, 4)"
+    after = text(t.StorageRewrite()(module(body)))
+    assert 'T.allocate([4], "int32x4"' in after and 'T.Buffer((4,), "int32x4"' in after and "[i] = T.Bro" in after
 
 
 def test_pointers_and_arguments_get_the_type_of_their_accesses():
