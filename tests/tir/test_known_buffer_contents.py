@@ -8,6 +8,7 @@ from contents_programs import SIZE, Generator, Machine
 
 import tvmagic as tvm
 from tvmagic import ir, tir
+from tvmagic.arith import integer_logic
 from tvmagic.errors import TVMagicError
 
 HEAD = "A: T.Buffer(16, 'int32'), B: T.Buffer(16, 'int32'), n: T.int32, m: T.int32"
@@ -72,6 +73,20 @@ def test_there_is_a_bound_on_what_is_tried():
     options = {"use_dataflow_analysis": True, "max_simplification_steps": 1}
     with pytest.raises(TVMagicError, match="RewriteSimplifier exceeded maximum number of rewrites allowed"):
         check("tir.RemoveNoOp", "for i in range(3, 9): A[i] = 5\nfor i in range(12): A[i] = 6", None, options)
+
+
+LOOPS = "for i in range(16):\n  A[i] = 1\nfor i in range(8):\n  A[i] = 2\n"
+DIFFER = LOOPS + "for i in range(16):\n  if A[i] == 2:\n    B[i] = 1"
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_what_is_too_much_work_is_not_known(part, monkeypatch):
+    """Wherever the work ends, nothing that is wrong is taken for known."""
+    for most in range(10 * part, 400, 40):
+        monkeypatch.setattr(integer_logic, "MOST_WORK", most)
+        removed(LOOPS)
+        simplified(DIFFER)
+        simplified("A[n] = 3\nA[m] = 4\nB[0] = A[n]", **VALUES)
 
 
 # ---------------------------------------------------------------------------- stores and assumptions

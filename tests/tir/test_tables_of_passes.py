@@ -182,6 +182,33 @@ def main(A: T.Buffer((8,), "float32")):
         assert script(narrowed(module(text.format(value=value, where=where)))) == script(same), (value, where)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("A[v]", "A[v]"), ("A[T.int64(0):T.int64(4)]", "A[0:4]"), ("A[v * T.int64(2):v * T.int64(2) + T.int64(3)]", "A[v * 2:v * 2 + 3]"),
+        ("A[0:v + T.int64(1)]", "A[0:v + 1]"), ("A[v:v + 3]", "A[v:v + 3]"), ("A[n:n + T.int64(8)]", "A[n:n + T.int64(8)]"),
+        ("B[w:w + 3]", None), ("B[0:w]", None), ("B[m:m + 2]", None),
+    ],
+)  # fmt: skip
+def test_regions_are_narrowed(before: str, after: str | None) -> None:
+    mod = module(f"""
+def main(A: T.Buffer((T.int64(64),), "float32"), B: T.Buffer((64,), "float32"), n: T.int64, m: T.int32):
+    for i in range(T.int64(8)):
+        for j in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(T.int64(8), i)
+                w = T.axis.spatial(8, j)
+                T.reads({before})
+                T.writes(A[v])
+                A[v] = T.float32(0)
+""")
+    old, new = (
+        next(b for b in nodes_of(m["main"].body, ir.Block) if b.name_hint == "A").reads[0]
+        for m in (mod, transform.NarrowDataType(32)(mod))
+    )
+    assert str(new) == (after or before) and (new is old) is (after is None)
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 27, 28, 29, 31, 32])
 @pytest.mark.parametrize("operator", ["<", ">="])
 def test_threads_inside_a_loop_have_all_their_values_where_it_is_parted(operator: str, limit: int) -> None:

@@ -116,6 +116,15 @@ def test_threads_of_a_warp_without_a_partner() -> None:
     assert "red[0] = T.tvm_warp_shuffle(mask[0], red[0], 0, 32, 32)" in lines
 
 
+@pytest.mark.parametrize(
+    ("size", "distances"),
+    [(2, [1]), (3, [2, 1]), (4, [2, 1]), (5, [4, 2, 1]), (16, [8, 4, 2, 1]), (17, [16, 8, 4, 2, 1]), (32, [16, 8, 4, 2, 1])],
+)  # fmt: skip
+def test_values_come_from_half_as_far_at_each_step(size: int, distances: list[int]) -> None:
+    lines = for_cuda(allreduce(1, size, "threadIdx_x"))
+    assert [int(line.split(", ")[2]) for line in lines if "shuffle_down" in line] == distances
+
+
 def test_steps_in_the_registers_of_several_warps() -> None:
     """Each warp reduces its part; the first one what they leave in shared memory."""
     lines = for_cuda(allreduce(2, 128, "threadIdx_x"))

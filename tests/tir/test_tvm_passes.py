@@ -430,6 +430,15 @@ def test_memory_of_vectors_that_is_accessed_as_others_keeps_their_number():
     assert 'T.allocate([4], "int32x4"' in after and 'T.Buffer((4,), "int32x4"' in after and "[i] = T.Bro" in after
 
 
+def test_memory_of_vectors_that_is_accessed_by_element_stays():
+    body = (
+        "m = T.allocate([4], 'float32x4')\nM = T.Buffer((16,), 'float32', data=m)\nfor i in range(16):\n    M[i] = A[i]"
+    )
+    before = module(body)
+    after = text(t.PointerValueTypeRewrite()(before))
+    assert 'T.allocate([4], "float32x4"' in after and "M[i] = A[i]" in after.replace("M_1", "M")
+
+
 def test_pointers_and_arguments_get_the_type_of_their_accesses():
     body = """
         P = T.Buffer((12,), data=p)

@@ -92,6 +92,11 @@ STAYS: dict[str, tuple[str, str]] = {
         'for i in range(16):\n    if i < 9:\n        A[i] = T.call_extern("int32", "tick")\n'
         "for i in range(16):\n    if 9 <= i:\n        A[i] = 2",
     ),
+    "it may not end": (
+        f"{A16}, {B1}",
+        "for i in range(16):\n    if i < 9:\n        while B[0] < 3:\n            B[0] = B[0] + 1\n        A[i] = 1\n"
+        "for i in range(16):\n    if 9 <= i:\n        A[i] = 2",
+    ),
     "what is added is not known": (
         f"{A16}, {B1}",
         "B[0] = 0\nfor i in range(16):\n    if i < 12:\n        B[0] = B[0] + A[i]",
