@@ -36,6 +36,11 @@ def removed(before, expected=None, head=HEAD):
     check("tir.RemoveNoOp", before, expected, {"use_dataflow_analysis": True}, head)
 
 
+def simplify(body):
+    with tvm.transform.PassContext(config={"tir.Simplify": CONDITIONS}):
+        return tir.transform.Simplify()(tvm.IRModule({"main": function(body)}))["main"]
+
+
 def decided(first, condition, then="B[i] = 1", loop="for i in range(16):", **options):
     """`condition` in a loop behind `first` always holds."""
     simplified(f"{first}\n{loop}\n  if {condition}:\n    {then}", f"{first}\n{loop}\n  {then}", **options)
@@ -79,14 +84,14 @@ LOOPS = "for i in range(16):\n  A[i] = 1\nfor i in range(8):\n  A[i] = 2\n"
 DIFFER = LOOPS + "for i in range(16):\n  if A[i] == 2:\n    B[i] = 1"
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_what_is_too_much_work_is_not_known(part, monkeypatch):
-    """Wherever the work ends, nothing that is wrong is taken for known."""
-    for most in range(10 * part, 400, 40):
-        monkeypatch.setattr(integer_logic, "MOST_WORK", most)
-        removed(LOOPS)
-        simplified(DIFFER)
-        simplified("A[n] = 3\nA[m] = 4\nB[0] = A[n]", **VALUES)
+def test_what_is_too_much_work_is_not_known(monkeypatch):
+    def too_much(logic):
+        raise integer_logic.TooMuchWork
+
+    monkeypatch.setattr(integer_logic.IntegerLogic, "restart", too_much)
+    removed(LOOPS)
+    simplified(DIFFER)
+    simplified("A[0] = 7\nif A[0] == 7: B[0] = A[0] + 1", **VALUES)
 
 
 # ---------------------------------------------------------------------------- stores and assumptions
@@ -226,6 +231,46 @@ def test_gather_and_scatter():
     decided(scatter, "A[i * 2] == 5", loop="for i in range(8):")
     undecided(scatter, "A[i] == 5", loop="for i in range(8):")
     decided("for i in range(8): A[i * 2] = 5", "A[i * 2] == 5", loop="for i in range(8):")
+
+
+@pytest.mark.parametrize(
+    ("index", "count", "known"),
+    [("k // 4", 4, True), ("k // 4", 5, False), ("(k + 1) // 4", 3, True), ("(k + 1) // 4", 4, False), ("(k - 1) // 4 + 1", 5, False), ("(k - 4) // 4 + 1", 4, True)],
+)  # fmt: skip
+def test_a_quotient_of_one_value_tells_no_elements_apart(index, count, known):
+    first = f"for j, i, k in T.grid(3, 4, {count}): A[j * 4 + i + {index}] = i\n"
+    loop = "for i in range(12):\n  {}B[i] = 1"
+    found, expected = (simplify(first + loop.format(text)) for text in ("if A[i] == i % 4: ", ""))
+    assert ir.structural_equal(found, expected) is known
+
+
+@pytest.mark.parametrize("where", ["pass", "T.where(i < 16)", "T.where(i < 9)", "T.where(i < n)"])
+@pytest.mark.parametrize(
+    "store", ["A[v] = 3", "with T.init(): A[v] = 2\n    A[v] = 3", "with T.init(): A[v] = 3\n    B[v] = 0"]
+)
+@pytest.mark.parametrize("before", [0, 3])
+def test_blocks_store_where_they_run(before, store, where):
+    """What a block begins with may be stored or not."""
+    block = f"""
+for i in range(16): A[i] = {before}
+for i in range(16):
+  with T.block("A"):
+    v = T.axis.spatial(16, i)
+    {where}
+    T.reads()
+    T.writes(A[v], B[v])
+    {store}
+"""
+    for count in (16, 9):
+        loop = f"for i in range({count}):\n  "
+        found, expected = (simplify(block + loop + text) for text in ("if A[i] == 3: B[i] = 1", "B[i] = 1"))
+        runs = where in ("pass", "T.where(i < 16)") or (where == "T.where(i < 9)" and count == 9)
+        assert ir.structural_equal(found, expected) is (before == 3 or (runs and store.endswith("3")))
+
+
+def test_what_a_block_begins_with_may_replace_what_was_there():
+    before = "A[0] = 3\nfor i in range(4):\n  with T.block('A'):\n    v = T.axis.reduce(4, i)\n    T.reads()\n    T.writes(A[0], B[0])\n    "
+    simplified(before + "with T.init(): A[0] = 2\n    B[0] = v\nif A[0] == 3: B[0] = 1")
 
 
 def test_vectors_are_known_lane_by_lane():

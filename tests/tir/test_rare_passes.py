@@ -56,6 +56,9 @@ def drawn_conditions(rng: random.Random, x: Var, y: Var) -> list[tuple[PrimExpr,
             (x < low, EQ(x, IntImm("int32", low)), NE(x, IntImm("int32", low)), EQ(x + y, IntImm("int32", low)))
         )
         found.append((form, rng.random() < 0.7, IntervalSet(IntImm("int32", low), IntImm("int32", high))))
+        if not isinstance(form, (EQ, NE)) and rng.random() < 0.3:  # known in two pieces
+            more = IntervalSet(IntImm("int32", high + 1), IntImm("int32", high + rng.randint(1, 4)))
+            found.append((form, found[-1][1], more))
     return found
 
 

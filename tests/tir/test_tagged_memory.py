@@ -10,11 +10,13 @@ import pytest
 
 import tvmagic
 from tvmagic import tir
+from tvmagic.arith import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import run_function
 from tvmagic.eval.values import Unsupported
 from tvmagic.ir import IRModule, MemoryInfo, make_node
 from tvmagic.ir.memory_scope import MemoryScope, StorageRank, memory_info
+from tvmagic.ir.query import nodes_of
 from tvmagic.ir.registry import register_func, remove_global_func
 from tvmagic.script import tir as T
 from tvmagic.tir.transform.memory.storage_rewrite import scope_of
@@ -60,6 +62,31 @@ def test_buffers_of_one_special_memory_are_one_allocation() -> None:
         run_function(func, [x, y, z])
     tvmagic.build(both_alive)(x, y, z)
     np.testing.assert_array_equal(z, 2 * x[32:] + y + 1)
+
+
+@pytest.mark.parametrize(("shape", "index"), [((32,), "i * 4 + j"), ((8, 4), "i, j"), ((2, 4, 4), "i // 4, i % 4, j")])
+def test_the_last_index_of_a_part_begins_behind_the_parts_before(shape: tuple[int, ...], index: str) -> None:
+    func = tvmagic.script.from_source(f"""
+@T.prim_func
+def main(X: T.Buffer((16,), "float32"), Y: T.Buffer((4, 8), "float32")):
+    a = T.allocate([16], "float32", "local.UB")
+    A = T.Buffer((16,), data=a, scope="local.UB")
+    b = T.allocate([32], "float32", "local.UB")
+    B = T.Buffer({shape}, data=b, scope="local.UB")
+    for i in range(16):
+        A[i] = X[i]
+    for i, j in T.grid(8, 4):
+        B[{index}] = A[i] * T.float32(j)
+    for i, j in T.grid(8, 4):
+        Y[j, i] = B[{index}] + A[i]""")
+    found = [
+        n for n in nodes_of(rewritten(func).body, tir.BufferStore, tir.BufferLoad) if [*n.buffer.shape] == [*shape]
+    ]
+    before, _, last = index.rpartition(", ")
+    assert len(found) == 2
+    for node in found:
+        assert ", ".join(str(i) for i in node.indices[:-1]) == before
+        assert str(Analyzer().simplify(node.indices[-1])) == f"{last} + 16"
 
 
 @T.prim_func

@@ -206,6 +206,44 @@ def test_refused_reductions(change: tuple[str, str], message: str) -> None:
         LowerThreadAllreduce()(module(allreduce(2, 6, "threadIdx_x").replace(*change)))
 
 
+TWO = """
+def main(A: T.Buffer(({y}, {x}), "float32"), B: T.Buffer(({y}, {x}), "float32"), C: T.Buffer(({y}, {x}), "float32")):
+    threadIdx_y = T.launch_thread("threadIdx.y", {y})
+    R = T.allocate([1], "float32", "local")
+    threadIdx_x = T.launch_thread("threadIdx.x", {x})
+    r = T.Buffer((1,), data=R, scope="local")
+    with T.attr({reducer}, "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+        T.tvm_thread_allreduce(T.uint32(1), A[threadIdx_y, threadIdx_x], T.bool(True), r[0], {first})
+    B[threadIdx_y, threadIdx_x] = r[0]
+    with T.attr({reducer}, "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+        T.tvm_thread_allreduce(T.uint32(1), A[threadIdx_y, threadIdx_x] + T.float32(1), T.bool(True), r[0], {second})
+    C[threadIdx_y, threadIdx_x] = r[0]
+"""
+X, Y, BOTH = "threadIdx_x", "threadIdx_y", "threadIdx_x, threadIdx_y"
+
+
+@pytest.mark.parametrize(
+    ("target", "y", "x", "first", "second"),
+    [("llvm", 4, 6, X, Y), ("llvm", 4, 6, X, BOTH), ("cuda", 4, 32, X, BOTH), ("cuda", 2, 64, X, BOTH), ("cuda", 4, 6, X, BOTH)],
+)  # fmt: skip
+def test_one_result_of_reductions_over_different_threads(target: str, y: int, x: int, first: str, second: str) -> None:
+    """What comes in its place is at one place for each thread."""
+    for one, two, fits in ((first, first, True), (second, second, True), (first, second, False)):
+        mod = BindTarget(codegen.Target(target))(module(TWO.format(y=y, x=x, reducer=SUM, first=one, second=two)))
+        if fits:
+            assert script(LowerThreadAllreduce()(mod)).count("A[threadIdx_y, threadIdx_x]") == 2
+            continue
+        with pytest.raises(TVMagicError, match="`r` is the result of reductions over different threads"):
+            LowerThreadAllreduce()(mod)
+
+
+def test_results_of_reductions_in_turn() -> None:
+    values, b, c = np.arange(24, dtype="float32").reshape(4, 6), *np.zeros((2, 4, 6), "float32")
+    tvmagic.build(module(TWO.format(y=4, x=6, reducer=SUM, first=X, second=X)))(values, b, c)
+    np.testing.assert_array_equal(b, values.sum(axis=1, keepdims=True).repeat(6, 1))
+    np.testing.assert_array_equal(c, b + 6)
+
+
 # ---------------------------------------------------------------------------- loops over the threads
 
 WAITING = """
@@ -276,6 +314,22 @@ def test_a_value_from_memory_is_kept() -> None:
     np.testing.assert_allclose(
         tvmagic.build(module(text))(values), mirrored + 2 * np.roll(mirrored, -1, axis=1), rtol=1e-6
     )
+
+
+def test_declared_memory_of_threads_that_wait() -> None:
+    text = waiting(
+        'own = T.decl_buffer((2,), scope="local")',
+        'common = T.decl_buffer((16,), scope="shared")',
+        "own[1] = A[blockIdx_x, threadIdx_x]",
+        "common[threadIdx_x] = own[1] * T.float32(2)",
+        'T.tvm_storage_sync("shared")',
+        "B[blockIdx_x, threadIdx_x] = common[15 - threadIdx_x] + own[1]",
+    )
+    divided = script(ThreadsAsLoops()(module(text)))
+    assert 'own = T.decl_buffer((32,), scope="local")' in divided
+    assert 'common = T.decl_buffer((16,), scope="shared")' in divided
+    values = np.random.default_rng(0).random((4, 16), dtype="float32")
+    np.testing.assert_array_equal(tvmagic.build(module(text))(values), 2 * values[:, ::-1] + values)
 
 
 def test_values_of_values_are_computed_again_where_they_are_used() -> None:

@@ -52,6 +52,23 @@ def test_each_thread_has_one_value() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("kind", "reduces"), [("reduce", True), ("opaque", False), ("scan", False)])
+def test_only_reductions_over_threads_are_lowered(kind: str, reduces: bool) -> None:
+    mod = module(f"""
+        def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2,), "float32")):
+            for i in T.thread_binding(2, thread="blockIdx.x"):
+                for k in T.thread_binding(8, thread="threadIdx.x"):
+                    with T.block("B"):
+                        vi = T.axis.spatial(2, i)
+                        vk = T.axis.{kind}(8, k)
+                        T.reads(A[vi, vk])
+                        T.writes(B[vi])
+                        with T.init():
+                            B[vi] = T.float32(0)
+                        B[vi] = B[vi] + A[vi, vk]""")
+    assert ("allreduce" in script(LowerCrossThreadReduction()(mod))) is reduces
+
+
 def test_each_thread_reduces_its_part_first() -> None:
     """Loops that are not bound stay inside, under the conditions; the write-back keeps those on the output."""
     check(

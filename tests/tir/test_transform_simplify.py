@@ -190,6 +190,9 @@ def test_other_options_look_at_what_simplify_left(monkeypatch: pytest.MonkeyPatc
         ("for i in range(0):\n        A[i] = 1", "T.evaluate(0)"),
         ("x: T.int32 = n + 1\n    A[0] = 1", "A[0] = 1"),
         ("A[n] = A[n]", "T.evaluate(0)"),
+        ("A[0] = 1\n    T.evaluate(0)\n    A[n] = 2", "A[0] = 1\n    A[n] = 2"),
+        ("A[0] = 1\n    T.evaluate(3)\n    A[n] = 2", "A[0] = 1\n    A[n] = 2"),
+        ("A[0] = 1\n    T.evaluate(0)", "A[0] = 1"),
         ('B = T.allocate([4], "float32", "global")\n    T.evaluate(0)', "T.evaluate(0)"),
         ('with T.attr(0, "pragma_debug_skip_region", 1):\n        A[0] = 1', "T.evaluate(0)"),
     ],
@@ -197,6 +200,16 @@ def test_other_options_look_at_what_simplify_left(monkeypatch: pytest.MonkeyPatc
 def test_what_does_nothing_goes(before: str, after: str) -> None:
     head = 'def main(A: T.Buffer((64,), "int32"), n: T.int32):\n    '
     check(RemoveNoOp(), head + before, head + after)
+
+
+@pytest.mark.parametrize(
+    ("view", "same"),
+    [("(4, 8)", True), ("(4, 8), strides=(8, 1)", False), ("(8, 4)", False), ("(4, 8), elem_offset=1", False), ("(4, 8), elem_offset=0", True)],
+)  # fmt: skip
+def test_a_store_of_what_is_there_by_another_view(view: str, same: bool) -> None:
+    before = f'def main(A: T.Buffer((4, 8), "int32"), n: T.int32):\n    B = T.Buffer({view.replace(")", ",)", 0)}, dtype="int32", data=A.data)\n    A[n, 1] = B[n, 1]'
+    mod = module(before)
+    assert (Simplify()(mod)["main"] is not mod["main"]) is same
 
 
 def test_calls_with_effects_stay() -> None:

@@ -104,6 +104,20 @@ def test_what_is_accessed_outside_of_a_buffer_counts_if_asked_for(index, count, 
         assert f"T.decl_buffer({shape}" in found and f"B{place} = " in found
 
 
+@pytest.mark.parametrize(
+    ("size", "extent", "compact"),
+    [
+        ("m", "i % 5", "4"), ("m", "i % 5 + 2", "6"), ("m", "T.min(i, 6) + 1", "7"), ("12", "i % 5", "4"), ("12", "i % 12 + 1", "12"), ("12", "i", "12"),
+        ("m", "i", "m"), ("m", "i + 1", "m"), ("m", "i // 2", "m"), ("m", "i // 2 + 7", "m"),
+    ],
+)  # fmt: skip
+def test_a_region_of_a_size_that_a_loop_outside_gives_is_as_large_as_the_largest(size, extent, compact):
+    """All that there is if nothing but its type bounds the size."""
+    body = f"for i in range(n):\n    B = T.decl_buffer(({size},))\n    for j in range({extent}): B[j] = A[0]"
+    found = text(t.CompactBufferAllocation()(module(body, "A: T.Buffer((12,)), n: T.int32, m: T.int32")))
+    assert f"B = T.decl_buffer(({compact},))" in found
+
+
 def test_conditions_bound_what_is_accessed():
     body = "B = T.decl_buffer((12,))\nfor i in range(12):\n    if {}: B[i] = A[i]\n"
     assert "T.decl_buffer((7,))" in compacted(body.format("2 <= i and i < 9"))
@@ -430,13 +444,35 @@ def test_memory_of_vectors_that_is_accessed_as_others_keeps_their_number():
     assert 'T.allocate([4], "int32x4"' in after and 'T.Buffer((4,), "int32x4"' in after and "[i] = T.Bro" in after
 
 
-def test_memory_of_vectors_that_is_accessed_by_element_stays():
+def test_pointers_get_the_type_of_the_memory_that_they_are_to():
+    body = """
+        m = T.allocate([4], 'float32x4')
+        M = T.Buffer((4,), 'int32x4', data=m)
+        M[0] = T.Broadcast(3, 4)
+        T.evaluate(T.call_extern("int32", "f", T.tvm_access_ptr(T.type_annotation("int32x4"), m, 2, 1, 1)))
+    """
+    after = text(t.StorageRewrite()(module(body)))
+    assert 'T.allocate([4], "int32x4"' in after
+    assert 'T.tvm_access_ptr(T.type_annotation("int32x4"), M, 2, 1, 1)' in after
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_memory_of_vectors_that_is_seen_as_other_ones_keeps_its_size(size, lanes):
+    count = size * 4 // lanes
+    place = f"i * {lanes}:i * {lanes} + {lanes}" if lanes > 1 else "i"
+    body = f"m = T.allocate([{size}], 'float32x4')\nM = T.Buffer(({size * 4},), 'float32', data=m)\nfor i in range({count}):\n    M[{place}] = A[{place}]"
+    found = text(t.StorageRewrite()(module(body, "A: T.Buffer((64,))")))
+    assert f'T.allocate([{size}], "float32x4"' in found and f"T.Buffer(({size * 4},), data=M)" in found
+
+
+@pytest.mark.parametrize("value", ["T.Broadcast(1, 4)", "T.Ramp(1, 2, 4)"])
+def test_memory_that_is_seen_as_vectors_and_one_by_one_keeps_its_elements(value):
     body = (
-        "m = T.allocate([4], 'float32x4')\nM = T.Buffer((16,), 'float32', data=m)\nfor i in range(16):\n    M[i] = A[i]"
+        f"m = T.allocate([16], 'int32')\nM = T.Buffer((4,), 'int32x4', data=m)\nfor i in range(4):\n    M[i] = {value}"
     )
-    before = module(body)
-    after = text(t.PointerValueTypeRewrite()(before))
-    assert 'T.allocate([4], "float32x4"' in after and "M[i] = A[i]" in after.replace("M_1", "M")
+    found = text(t.StorageRewrite()(module(body)))
+    assert 'T.allocate([16], "int32"' in found and 'T.Buffer((4,), "int32x4", data=M)' in found
 
 
 def test_pointers_and_arguments_get_the_type_of_their_accesses():
