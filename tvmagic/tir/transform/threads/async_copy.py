@@ -99,8 +99,9 @@ def _copy(load: BufferLoad, store: BufferStore, condition: PrimExpr | None) -> C
 
 def _dense_base(index: PrimExpr) -> PrimExpr | None:
     """Where a ramp of neighbours begins; None for another index."""
-    dense = isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1
-    return index.base if dense else None
+    if isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
+        return index.base
+    return None
 
 
 def _first_place(index: PrimExpr) -> PrimExpr | None:
