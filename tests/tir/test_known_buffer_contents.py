@@ -222,7 +222,65 @@ def test_floats_are_equal_bit_for_bit():
     removed(f"{zero}\nB[0] = A[0]\n{zero}", f"{zero}\nB[0] = A[0]", head)
 
 
+def test_values_that_are_rounded_are_not_what_was_stored():
+    head = "A: T.Buffer(16, '{0}'), B: T.Buffer(16, '{0}'), n: T.int32"
+    text = "A[0] = {}\nB[0] = {}"
+    for dtype, exact in (("float32", True), ("float16", False), ("float64", True)):
+        cast, constant = f"T.Cast('{dtype}', n)", f"T.{dtype}(3)"
+        simplified(
+            text.format(cast, "A[0]"), text.format(cast, cast if exact else "A[0]"), head.format(dtype), **VALUES
+        )
+        simplified(text.format(constant, "A[0]"), text.format(constant, constant), head.format(dtype), **VALUES)
+
+
+def test_stores_that_others_may_read_stay():
+    removed("A[0] = 1\nT.evaluate(T.call_extern('int32', 'f', A.data))\nA[0] = 2")
+    removed("T.evaluate(T.call_extern('int32', 'f', T.address_of(A[1])))\nA[0] = 3\nA[0] = 4")
+    removed("C = T.Buffer((4, 4), 'int32', data=A.data)\nA[0] = 3\nC[0, 0] = 4\nA[0] = 3")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "for i in T.thread_binding(16, thread='threadIdx.x'):\n  {}", "with T.launch_thread('threadIdx.x', 16) as i:\n  {}",
+        "with T.launch_thread('vthread', 16) as i:\n  {}", "T.attr(A.data, 'volatile_scope', 1)\nfor i in range(16):\n  {}",
+    ],
+)  # fmt: skip
+def test_what_threads_store_is_not_known(before):
+    after = "\nfor k in range(16):\n  if A[k] == 3: B[k] = 1"
+    simplified(before.format("A[i] = 3") + after)
+    simplified(
+        "for i in range(16):\n  A[i] = 3" + after, "for i in range(16):\n  A[i] = 3\nfor k in range(16):\n  B[k] = 1"
+    )
+
+
+def test_a_variable_of_two_loops_is_not_followed():
+    func = function("for i in range(16): A[i] = 3\nfor i in range(16):\n  if A[i] == 3: B[i] = 1")
+    first, second = func.body.seq
+    shared = second.replace(loop_var=first.loop_var, body=ir.substitute(second.body, {second.loop_var: first.loop_var}))
+    for one, known in ((second, True), (shared, False)):
+        mod = tvm.IRModule({"main": func.with_body(tir.SeqStmt([first, one]))})
+        with tvm.transform.PassContext(config={"tir.Simplify": CONDITIONS}):
+            found = tir.transform.Simplify()(mod)["main"]
+        assert ("if A[" in found.script()) is not known
+
+
+def test_conditions_that_follow_from_several():
+    head = "A: T.Buffer(16, 'int32'), B: T.Buffer(16, 'int32'), n: T.int32, m: T.int32, k: T.int32"
+    both = "if n < m:\n  if m < k:\n    "
+    simplified(both + "if n < k: B[0] = 1", both + "B[0] = 1", head)
+    simplified(both + "if k < n: B[0] = 1\n    else: B[0] = 2", both + "B[0] = 2", head)
+    simplified(both + "if n + 2 < k: B[0] = 1", None, head)
+    simplified(both + "if n + 1 < k: B[0] = 1", both + "B[0] = 1", head)
+
+
 # ---------------------------------------------------------------------------- other indices
+
+
+@pytest.mark.parametrize("index", ["i * i", "i * n", "i * B[i]", "T.max(i, n)", "i // n"])
+def test_places_that_no_sum_tells(index):
+    undecided(f"for i in range(4): A[{index}] = 7", "A[i] == 7", loop="for i in range(4):")
+    undecided(f"for i in range(4): A[{index}] = i", f"A[{index}] == i", loop="for i in range(4):")
 
 
 def test_gather_and_scatter():

@@ -69,6 +69,14 @@ def test_what_races_is_told(name: str) -> None:
     assert text in race and not race.startswith("doubt")
 
 
+@pytest.mark.parametrize("count", [2, 47, 48, 49, 60])
+def test_accesses_of_one_buffer_however_many(count: int) -> None:
+    stores = [f"    A[p * 64 + {k}] = 0.0" for k in range(count - 1)]
+    for last, conflicts in ((63, 0), (64, 1)):
+        lines = ["for p in T.parallel(8):", *stores, f"    A[p * 64 + {last}] = 1.0"]
+        assert len(found("\n".join(lines), "A(600)")) == conflicts
+
+
 FREE = {
     "a shift in lanes": ("for i in T.vectorized(4):\n    A[i] = A[i + 1]", "A(5)"),
     "one lane after the other": ("for i in T.vectorized(4):\n    if i < 3:\n        A[i + 1] = A[i]", "A(5)"),

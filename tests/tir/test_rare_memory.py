@@ -648,6 +648,28 @@ def test_an_offset_that_two_arguments_share_is_a_multiple_of_the_first_ones_fact
 # ---------------------------------------------------------------------------- views and pointers
 
 
+@pytest.mark.parametrize(
+    ("shape", "extents", "checks"),
+    [
+        ("4, 8", "4, 8", []), ("n, m", "4, 8", []), ("n, 8", "k, 8", []), ("4, 8", "k, 8", ["k == 4"]), ("4, 8", "k, k", ["k == 4", "k == 8"]),
+        ("n, n", "k, 8", ["k == 8"]),
+    ],
+)  # fmt: skip
+def test_what_a_view_declares_is_checked_where_it_is_not_known(shape: str, extents: str, checks: list[str]) -> None:
+    names = {name: Var(name, "int32") for name in "nmk"}
+    sizes = [eval(s, dict(names)) for s in shape.split(", ")]
+    target = decl_buffer((16, 16), "int32", "B")
+    view = decl_buffer(
+        sizes, "int32", "V", strides=[Var(f"s{n}", "int32") for n in range(2)], elem_offset=Var("o", "int32")
+    )
+    parts = [part for size in extents.split(", ") for part in (0, eval(size, dict(names)))]
+    window = Call("handle", "tir.tvm_tuple", [IntImm("int32", p) if isinstance(p, int) else p for p in parts])
+    store: Stmt = BufferStore(view, IntImm("int32", 1), [1, 2])
+    after = flattened(target, AttrStmt((view, target), "buffer_bind_scope", window, store), 64)
+    found = [str(Analyzer().simplify(n.condition)) for n in nodes_of(after, AssertStmt)]
+    assert found[::-1] == checks
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_elements_of_a_view_are_those_of_what_it_shows(seed: int) -> None:
     """Of a part of a buffer of a TE program, also of one that is realized from elsewhere than 0; rows have one dimension."""

@@ -332,6 +332,25 @@ def test_declared_memory_of_threads_that_wait() -> None:
     np.testing.assert_array_equal(tvmagic.build(module(text))(values), 2 * values[:, ::-1] + values)
 
 
+def test_memory_that_is_declared_between_barriers() -> None:
+    text = waiting(
+        "l[1] = A[blockIdx_x, threadIdx_x]",
+        "s[threadIdx_x] = l[1]",
+        'T.tvm_storage_sync("shared")',
+        "for k in range(2):",
+        '    own = T.decl_buffer((2,), data=L, scope="local")',
+        '    common = T.decl_buffer((16,), data=S, scope="shared")',
+        "    own[0] = common[15 - threadIdx_x] + own[1]",
+        'T.tvm_storage_sync("shared")',
+        "B[blockIdx_x, threadIdx_x] = l[0] + l[1]",
+    )
+    divided = script(ThreadsAsLoops()(module(text)))
+    assert 'own_1 = T.decl_buffer((32,), data=own, scope="local")' in divided
+    assert 'common_1 = T.decl_buffer((16,), data=common, scope="shared")' in divided
+    values = np.random.default_rng(0).random((4, 16), dtype="float32")
+    np.testing.assert_array_equal(tvmagic.build(module(text))(values), values[:, ::-1] + values + values)
+
+
 def test_values_of_values_are_computed_again_where_they_are_used() -> None:
     text = waiting(
         "with T.LetStmt((threadIdx_x + 3) % 16) as first:",

@@ -52,20 +52,23 @@ def test_each_thread_has_one_value() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "reduces"), [("reduce", True), ("opaque", False), ("scan", False)])
+@pytest.mark.parametrize(("kind", "reduces"), [("spatial", True), ("reduce", True), ("opaque", False), ("scan", False)])
 def test_only_reductions_over_threads_are_lowered(kind: str, reduces: bool) -> None:
+    place = "vi, 0" if kind == "reduce" else "vi, vj"
     mod = module(f"""
-        def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2,), "float32")):
+        def main(A: T.Buffer((2, 3, 8), "float32"), B: T.Buffer((2, 3), "float32")):
             for i in T.thread_binding(2, thread="blockIdx.x"):
-                for k in T.thread_binding(8, thread="threadIdx.x"):
-                    with T.block("B"):
-                        vi = T.axis.spatial(2, i)
-                        vk = T.axis.{kind}(8, k)
-                        T.reads(A[vi, vk])
-                        T.writes(B[vi])
-                        with T.init():
-                            B[vi] = T.float32(0)
-                        B[vi] = B[vi] + A[vi, vk]""")
+                for j in range(3):
+                    for k in T.thread_binding(8, thread="threadIdx.x"):
+                        with T.block("B"):
+                            vi = T.axis.spatial(2, i)
+                            vj = T.axis.{kind}(3, j)
+                            vk = T.axis.reduce(8, k)
+                            T.reads(A[vi, vj, vk])
+                            T.writes(B[{place}])
+                            with T.init():
+                                B[{place}] = T.float32(0)
+                            B[{place}] = B[{place}] + A[vi, vj, vk]""")
     assert ("allreduce" in script(LowerCrossThreadReduction()(mod))) is reduces
 
 

@@ -8,6 +8,8 @@ import pytest
 import tvmagic as tvm
 from tvmagic import arith, ir, te, tir
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.functor import ir_transform
+from tvmagic.ir.query import nodes_of
 from tvmagic.tir import transform as t
 
 
@@ -50,6 +52,26 @@ def test_buffers_loops_and_sizes_of_a_second_function_are_renewed():
     assert mod["a"] is f and new.data is not old.data and new.shape[0] is not old.shape[0]
     body = mod["b"].body
     assert body.extent is new.shape[0] and body.body.buffer is new and body.loop_var is not f.body.loop_var
+
+
+def test_a_block_inside_a_block_of_the_same_variable():
+    f = tvm.script.from_source(
+        "@T.prim_func\ndef main(A: T.Buffer((8, 8))):\n    for i, j in T.grid(8, 8):\n        with T.block('b'):\n"
+        "            v = T.axis.spatial(8, i)\n            with T.block('c'):\n                w = T.axis.spatial(8, j)\n"
+        "                A[v, w] = T.float32(1)\n            A[v, 0] = T.float32(2)"
+    )
+    outer, inner = (next(b for b in nodes_of(f.body, tir.Block) if b.name_hint == name) for name in "bc")
+    v, w = outer.iter_vars[0].var, inner.iter_vars[0].var
+    same = inner.replace(iter_vars=(inner.iter_vars[0].replace(var=v),), body=ir.substitute(inner.body, {w: v}))
+    body = ir_transform(f.body, lambda node: same if node is inner else None, None)
+    mod = t.ConvertSSA()(tvm.IRModule({"a": f.with_body(body), "b": f.with_body(body)}))
+    variables = []
+    for name in "ab":
+        outer, inner = (next(b for b in nodes_of(mod[name].body, tir.Block) if b.name_hint == n) for n in "bc")
+        own, other = outer.iter_vars[0].var, inner.iter_vars[0].var
+        assert outer.body.seq[1].indices[0] is own and inner.body.indices[0] is inner.body.indices[1] is other
+        variables += [own, other]
+    assert len(set(variables)) == 4 and variables[0] is v
 
 
 def test_a_thread_is_one_variable_in_a_function():

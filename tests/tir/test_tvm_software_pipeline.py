@@ -251,6 +251,14 @@ def test_fragments_have_a_version_for_each_iteration() -> None:
     assert "tvm_mma_sync(F.data, 0, W.data, k % 2 * 2 + 1, W.data, k % 2 * 2, F.data, 0)" in text
 
 
+def test_memory_that_no_statement_writes_has_one_version() -> None:
+    text = COPY.format(n=16, stage=[0, 1], order=[0, 1])
+    text = text.replace('scope="shared")', 'scope="shared")\n                Q = T.alloc_buffer((3,))')
+    text = text.replace("T.reads(B[t, 0])", "T.reads(B[t, 0], Q[1])").replace("+ T.float32(1)", "+ Q[1]")
+    new = pipelined(text)
+    assert 'B = T.alloc_buffer((2, 16, 1), scope="shared")' in new and "Q = T.alloc_buffer((3,))" in new
+
+
 @pytest.mark.parametrize("condition", ["T.bool(True)", "k < n"])
 def test_statements_of_a_block_that_always_runs_have_stages_of_their_own(condition: str) -> None:
     """All of a block that runs under a condition is in one."""
