@@ -132,6 +132,14 @@ def test_the_ranges_of_threads_are_narrowed_with_their_variables() -> None:
     assert {str(e.dtype) for e in (axis.var, axis.dom.min, axis.dom.extent)} == {"int32"}
 
 
+@pytest.mark.parametrize(("extent", "narrow"), [(1 << 30, True), ((1 << 30) + 1, False), (1 << 29, True)])
+@pytest.mark.parametrize("loop", ["for i in range({}):", "with T.launch_thread('threadIdx.x', {}) as i:"])
+def test_indices_are_narrowed_if_the_last_one_fits(loop: str, extent: int, narrow: bool) -> None:
+    text = f"def main(A: T.Buffer((T.int64({1 << 32}),), 'int8')):\n    {loop.format(f'T.int64({extent})')}\n        A[i * T.int64(2)] = T.int8(0)"
+    new = script(transform.NarrowDataType(32)(module(text)))
+    assert ("A[i * 2]" in new) is narrow and ("A[i * T.int64(2)]" in new) is not narrow
+
+
 def test_what_is_written_beside_half_of_a_double_buffer_is_read_behind_a_barrier() -> None:
     text = """
 def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):

@@ -206,6 +206,15 @@ def test_refused_reductions(change: tuple[str, str], message: str) -> None:
         LowerThreadAllreduce()(module(allreduce(2, 6, "threadIdx_x").replace(*change)))
 
 
+@pytest.mark.parametrize("axis", ["threadIdx.x", "threadIdx.z"])
+def test_threads_of_unknown_number_have_a_hint(axis: str) -> None:
+    launch = f'launch_thread("{axis}", T.Cast("int32", A[0, 0, 0]))'
+    text = allreduce(2, 6, "threadIdx_x").replace('launch_thread("threadIdx.x", 6)', launch)
+    with pytest.raises(TVMagicError) as caught:
+        LowerThreadAllreduce()(module(text))
+    assert caught.value.hint == "split the loop by a constant"
+
+
 TWO = """
 def main(A: T.Buffer(({y}, {x}), "float32"), B: T.Buffer(({y}, {x}), "float32"), C: T.Buffer(({y}, {x}), "float32")):
     threadIdx_y = T.launch_thread("threadIdx.y", {y})

@@ -1,13 +1,35 @@
 """VectorizeLoop: vectors where they can be, lanes where not, and why."""
 
+import numpy as np
 import pytest
 from pass_checks import check, module, script
 
+import tvmagic
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import For, ForKind, IRModule, post_order_visit
 from tvmagic.passes import PassContext, recording
 from tvmagic.tir.transform import Simplify, VectorizeLoop
+
+
+@pytest.mark.parametrize(
+    ("index", "places"),
+    [
+        ("T.Ramp(i * 4, 1, 4)", [0, 1, 2, 3, 4, 5, 6, 7]), ("T.Ramp(i, 2, 4)", [0, 2, 4, 6, 1, 3, 5, 7]), ("T.Ramp(I[i], 1, 4)", [7, 8, 9, 10, 2, 3, 4, 5]),
+        ("T.Ramp(i * 9, i + 1, 4)", [0, 1, 2, 3, 9, 11, 13, 15]), ("T.Ramp(I[i], i + 1, 4)", [7, 8, 9, 10, 2, 4, 6, 8]), ("T.Ramp(3, i + 1, 4)", [3, 4, 5, 6, 3, 5, 7, 9]),
+    ],
+)  # fmt: skip
+def test_lanes_of_ramps_in_a_vectorized_loop(index: str, places: list[int]) -> None:
+    mod = module(f"""
+        def main(A: T.Buffer((16,), "int32"), I: T.Buffer((2,), "int32"), B: T.Buffer((8,), "int32")):
+            for i in T.vectorized(2):
+                B[i * 4:i * 4 + 4] = A[{index}]
+    """)
+    new = VectorizeLoop()(mod)
+    assert "for i" not in script(new)
+    out = np.zeros(8, "int32")
+    tvmagic.build(new)(np.arange(16, dtype="int32"), np.array([7, 2], "int32"), out)
+    assert out.tolist() == places
 
 
 def test_the_example_of_the_seed_5_vectorize_loop() -> None:
