@@ -71,7 +71,9 @@ def test_a_value_is_known_in_the_store_behind_it():
 
 def test_conditions_of_if_then_else_are_decided():
     loop = "for i in range(16): A[i] = 0\nfor i in range(16): "
-    simplified(loop + "B[i] = T.if_then_else(A[i] == 0, 1, 2)", loop + "B[i] = 1")
+    for condition, value in (("A[i] == 0", 1), ("A[i] != 0", 2), ("A[i] + i >= 0", 1), ("A[i] > i", 2)):
+        simplified(loop + f"B[i] = T.if_then_else({condition}, 1, 2)", loop + f"B[i] = {value}")
+    simplified(loop + "B[i] = T.if_then_else(A[i] == n, 1, 2)", loop + "B[i] = T.if_then_else(A[i] == n, 1, 2)")
 
 
 def test_there_is_a_bound_on_what_is_tried():

@@ -33,6 +33,7 @@ from tvmagic.ir import (
     Evaluate,
     For,
     ForKind,
+    IfThenElse,
     IntImm,
     IRModule,
     MatchBufferRegion,
@@ -643,6 +644,21 @@ def test_an_offset_that_two_arguments_share_is_a_multiple_of_the_first_ones_fact
     mod = transform.MakePackedAPI()(transform.BindTarget(Target("llvm", host="llvm"))(module(text)))
     (check,) = [n for n in nodes_of(mod["main"].body, AssertStmt) if "offset" in str(n.message)]
     assert "b.elem_offset" in str(check.message) and "% 4" not in str(check.condition)
+
+
+@pytest.mark.parametrize("condition", [0, 1, None])
+@pytest.mark.parametrize("other", [True, False])
+@pytest.mark.parametrize("likely", [True, False])
+def test_branches_that_are_decided_are_gone(condition: int | None, other: bool, likely: bool) -> None:
+    buffer, n = decl_buffer((8,), "int32", "B"), Var("n", "int32")
+    stores = [BufferStore(buffer, IntImm("int32", value), [0]) for value in (1, 2)]
+    asked = n < 3 if condition is None else IntImm("bool", condition)
+    asked = Call("bool", "tir.likely", [asked]) if likely else asked
+    around = For(n, 1, 7, ForKind.SERIAL, IfThenElse(asked, stores[0], stores[1] if other else None))
+    after = flattened(buffer, around, 64)
+    kept = {None: [1, 2], 1: [1], 0: [2]}[condition]
+    assert [s.value.value for s in nodes_of(after, BufferStore)] == [k for k in kept if k == 1 or other]
+    assert len(nodes_of(after, IfThenElse)) == (condition is None)
 
 
 # ---------------------------------------------------------------------------- views and pointers

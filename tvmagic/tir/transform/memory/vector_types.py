@@ -29,7 +29,6 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.ops import div
-from tvmagic.ir.query import is_access_ptr
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import stored_dtype
 
@@ -167,17 +166,6 @@ class _VectorTypes(Mutator):
         if isinstance(node, BufferLoad):
             return BufferLoad(buffer, indices, node.predicate, node.span)
         return new.replace(buffer=buffer, indices=indices)
-
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
-        new: Any = self.visit_children(node)
-        if not is_access_ptr(node):
-            return new
-        found = self.types.get(node.args[1])
-        if found is None:
-            return new
-        kind, _, *rest = new.args
-        return new.replace(args=(kind.replace(dtype=found[1]), found[0], *rest))
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> Stmt:
