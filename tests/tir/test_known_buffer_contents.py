@@ -200,6 +200,28 @@ def test_a_loop_that_may_not_run_stores_nothing():
     removed("A[3] = 7\nfor i in range(n): A[3] = i")
 
 
+def test_what_an_earlier_round_stored_is_known_in_the_next_one():
+    rounds = "for r, i in T.grid(4, 16):\n  {}\n  A[i] = 3"
+    simplified(rounds.format("if 0 < r:\n    if A[i] == 3: B[i] = 1"), rounds.format("if 0 < r:\n    B[i] = 1"))
+    simplified(rounds.format("if 2 <= r:\n    if A[i] == 3: B[i] = 1"), rounds.format("if 2 <= r:\n    B[i] = 1"))
+    simplified(rounds.format("if A[i] == 3: B[i] = 1"))
+    simplified(rounds.format("if r < 3:\n    if A[i] == 3: B[i] = 1"))
+
+
+def test_what_a_later_round_stores_is_not_needed_before():
+    loop = "  for i in range(16):\n    if {}: A[i] = {}\n"
+
+    def check_rounds(four, three, *, left):
+        fours, threes = loop.format(four, 4), loop.format(three, 3)
+        removed(f"for r in range(4):\n{fours}{threes}", f"for r in range(4):\n{fours if left == 4 else threes}")
+
+    check_rounds("1 <= r", "r < 3", left=4)
+    check_rounds("2 <= r", "r < 3", left=4)
+    check_rounds("3 <= r", "r < 3", left=4)
+    check_rounds("1 <= r", "r < 4", left=3)
+    check_rounds("3 <= r", "1 <= r", left=3)
+
+
 def test_loops_with_a_condition():
     first, loop = "A[0] = 3\n", "while B[0] < 4:\n  {}\n  B[0] = B[0] + 1\n"
     last = "if A[0] == 3: B[1] = 1"

@@ -154,6 +154,15 @@ def test_groups_that_are_no_warps_reduce_in_shared_memory(y: int, x: int, thread
     assert not any("shuffle" in line for line in lines) and 'T.tvm_storage_sync("shared")' in lines
 
 
+@pytest.mark.parametrize(
+    ("y", "x", "threads", "place"),
+    [(1, 6, "threadIdx_x", "threadIdx_x"), (6, 1, "threadIdx_y", "threadIdx_y"), (2, 3, "threadIdx_x", "threadIdx_y * 3 + threadIdx_x"), (2, 3, "threadIdx_x, threadIdx_y", "threadIdx_x + threadIdx_y * 3")],
+)  # fmt: skip
+def test_an_axis_of_one_thread_has_no_part_in_places(y: int, x: int, threads: str, place: str) -> None:
+    text = script(LowerThreadAllreduce()(module(allreduce(y, x, threads))))
+    assert f"red_buf0_1[{place}] = A[i, threadIdx_y, threadIdx_x]" in text
+
+
 def test_one_thread_needs_no_step() -> None:
     text = script(LowerThreadAllreduce()(module(allreduce(3, 1, "threadIdx_x"))))
     assert "red_buf" not in text and "r_1[0] = A[i, threadIdx_y, threadIdx_x]" in text
