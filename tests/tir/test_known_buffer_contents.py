@@ -206,6 +206,14 @@ def test_what_an_earlier_round_stored_is_known_in_the_next_one():
     simplified(rounds.format("if 2 <= r:\n    if A[i] == 3: B[i] = 1"), rounds.format("if 2 <= r:\n    B[i] = 1"))
     simplified(rounds.format("if A[i] == 3: B[i] = 1"))
     simplified(rounds.format("if r < 3:\n    if A[i] == 3: B[i] = 1"))
+    rows = "for i, j in T.grid(8, 8):\n  {}\n  A[i, j] = 3"
+    simplified(
+        rows.format("if 0 < j:\n    if A[i, j - 1] == 3: B[i, j] = 1"), rows.format("if 0 < j:\n    B[i, j] = 1"), GRID
+    )
+    simplified(
+        rows.format("if 0 < i:\n    if A[i - 1, j] == 3: B[i, j] = 1"), rows.format("if 0 < i:\n    B[i, j] = 1"), GRID
+    )
+    simplified(rows.format("if j < 7:\n    if A[i, j + 1] == 3: B[i, j] = 1"), None, GRID)
 
 
 def test_what_a_later_round_stores_is_not_needed_before():
@@ -220,6 +228,11 @@ def test_what_a_later_round_stores_is_not_needed_before():
     check_rounds("3 <= r", "r < 3", left=4)
     check_rounds("1 <= r", "r < 4", left=3)
     check_rounds("3 <= r", "1 <= r", left=3)
+    rows = "for i, j in T.grid(8, 8):\n  {}if 0 < {}: {} = 4"
+    for var, behind, before in (("j", "A[i, j - 1]", "A[i, j + 1]"), ("i", "A[i - 1, j]", "A[i + 1, j]")):
+        again, ahead = rows.format("{}", var, behind), f"for i, j in T.grid(8, 8):\n  {{}}if {var} < 7: {before} = 4"
+        removed(again.format(f"if {var} < 7: A[i, j] = 3\n  "), again.format(""), GRID)
+        removed(ahead.format("A[i, j] = 3\n  "), "for i, j in T.grid(8, 8):\n  A[i, j] = 3", GRID)
 
 
 def test_loops_with_a_condition():

@@ -661,6 +661,29 @@ def test_branches_that_are_decided_are_gone(condition: int | None, other: bool, 
     assert len(nodes_of(after, IfThenElse)) == (condition is None)
 
 
+@pytest.mark.parametrize(
+    ("memory", "extents"),
+    [
+        ("B = T.Buffer((4, 8), data=m)", ["32"]), ("B = T.decl_buffer((4, 8), data=m)", ["32"]), ("B = T.decl_buffer((4, 8), data=m, axis_separators=[1])", ["4", "8"]),
+        ("B = T.decl_buffer((2, 16), data=m)", ["32"]), ("B = T.decl_buffer((2, 16), data=m, axis_separators=[1])", None), ("B = T.decl_buffer((2, 2, 8), data=m)", ["32"]),
+        ("B = T.decl_buffer((2, 2, 8), data=m, axis_separators=[1])", None),
+    ],
+)  # fmt: skip
+def test_memory_of_several_dimensions_is_flat_or_as_its_axes_are_separated(
+    memory: str, extents: list[str] | None
+) -> None:
+    index = "1, 0, 0" if "2, 2, 8" in memory else "1, 0"
+    mod = module(
+        f"def main(A: T.Buffer((8,), 'float32')):\n    m = T.allocate([4, 8], 'float32')\n    {memory}\n    B[{index}] = A[0]"
+    )
+    if extents is None:
+        with pytest.raises(TVMagicError, match="buffer `B` has axis separators that do not fit its allocation"):
+            transform.FlattenBuffer()(mod)
+        return
+    (allocation,) = nodes_of(transform.FlattenBuffer()(mod)["main"].body, Allocate)
+    assert [str(e) for e in allocation.extents] == extents
+
+
 # ---------------------------------------------------------------------------- views and pointers
 
 

@@ -156,7 +156,7 @@ def test_groups_that_are_no_warps_reduce_in_shared_memory(y: int, x: int, thread
 
 @pytest.mark.parametrize(
     ("y", "x", "threads", "place"),
-    [(1, 6, "threadIdx_x", "threadIdx_x"), (6, 1, "threadIdx_y", "threadIdx_y"), (2, 3, "threadIdx_x", "threadIdx_y * 3 + threadIdx_x"), (2, 3, "threadIdx_x, threadIdx_y", "threadIdx_x + threadIdx_y * 3")],
+    [(1, 6, "threadIdx_x", "threadIdx_x"), (1, 6, "threadIdx_x, threadIdx_y", "threadIdx_x"), (6, 1, "threadIdx_x, threadIdx_y", "threadIdx_y"), (6, 1, "threadIdx_y", "threadIdx_y"), (2, 3, "threadIdx_x", "threadIdx_y * 3 + threadIdx_x"), (2, 3, "threadIdx_x, threadIdx_y", "threadIdx_x + threadIdx_y * 3")],
 )  # fmt: skip
 def test_an_axis_of_one_thread_has_no_part_in_places(y: int, x: int, threads: str, place: str) -> None:
     text = script(LowerThreadAllreduce()(module(allreduce(y, x, threads))))
