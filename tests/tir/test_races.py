@@ -121,6 +121,12 @@ def symbolic(body: str) -> list[str]:
     return [str(race) for race in find_races(func)]
 
 
+@pytest.mark.parametrize(("size", "tried"), [(33, True), (7, True), (8, False), (34, False)])
+def test_races_of_symbolic_sizes_are_looked_for_at_two_of_them(size: int, tried: bool) -> None:
+    (race,) = symbolic(f"for p in T.parallel(n):\n    if n == {size}:\n        B[0, 0] = A[p, 0]")
+    assert (f"n = {size}" in race) is tried and ("it is not proved for all sizes" in race) is not tried
+
+
 def test_symbolic_sizes_are_proved_for_all_of_them() -> None:
     assert symbolic("for p in T.parallel(n * m):\n    B[p // m, p % m] = A[p // m, p % m]") == []
     tiles = "for p in T.parallel((n + 15) // 16):\n    for i, j in T.grid(16, m):\n        if p * 16 + i < n:\n            {} = A[p * 16 + i, j]"

@@ -10,6 +10,20 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import For, ForKind, IRModule, post_order_visit
 from tvmagic.passes import PassContext, recording
 from tvmagic.tir.transform import Simplify, VectorizeLoop
+from tvmagic.tir.transform.loops.vectorize_loop import at_once
+
+
+@pytest.mark.parametrize(
+    ("body", "vector"),
+    [
+        ("A[i] = A[i] + 1", "A[0:4] = A[0:4] + T.Broadcast(1, 4)"), ("A[i * 2] = 3", "A[0:8:2] = T.Broadcast(3, 4)"), ("if n < 3:\n            A[i] = 1", "A[0:4]"),
+        ("if A[i] < 3:\n            A[i] = 1", None), ("for j in range(A[i]):\n            A[j] = 1", None),
+    ],
+)  # fmt: skip
+def test_iterations_at_once(body: str, vector: str | None) -> None:
+    mod = module(f'def main(A: T.Buffer((16,), "int32"), n: T.int32):\n    for i in T.vectorized(4):\n        {body}')
+    made = at_once(mod["main"].body)
+    assert made is None if vector is None else vector in str(made)
 
 
 @pytest.mark.parametrize(
