@@ -191,6 +191,18 @@ def test_what_became_of_each_access_is_said_with_the_rule() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("body", "place", "kind"),
+    [
+        ("A[C[j]] = B[j]", "`A[C[j]]` is written", "an index for each lane: a scatter"), ("A[j] = B[C[j]]", "`B[C[j]]` is read", "an index for each lane: a gather"),
+        ("A[j] = B[n]", "`B[n]` is read", "the same element in all lanes: one load and a broadcast"), ("A[j * n] = B[j]", "`A[j * n]` is written", "an index for each lane: a scatter"),
+        ("A[63 - j] = B[j]", "`A[63 - j]` is written", "elements -1 apart: strided"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_an_access(body: str, place: str, kind: str) -> None:
+    assert [facts[1] for topic, text, facts in notes_of(body) if text == place] == [kind]
+
+
 def test_what_was_not_proved_is_said() -> None:
     (said,) = [text for topic, text, _ in notes_of("A[j] = B[j * n]") if topic == "vectorize.unproved"]
     assert said == "not proved: `n > 0`, so `j * n` is a product lane by lane, not a ramp"
