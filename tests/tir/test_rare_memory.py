@@ -685,11 +685,11 @@ def test_memory_of_several_dimensions_is_flat_or_as_its_axes_are_separated(
 
 
 @pytest.mark.parametrize("offset", [0, 1, 7, 8, 9, 24, 25])
-@pytest.mark.parametrize("shape", [(4, 8), (3, 2, 4), (5,), (1, 8)])
+@pytest.mark.parametrize("shape", [(4, 8), (3, 2, 4), (5,), (1, 8), ()])
 def test_rows_in_front_of_a_buffer_hold_its_offset(shape: tuple[int, ...], offset: int) -> None:
     row = math.prod(shape[1:])
-    (first, *others) = (int(n) for n in allocation_shape(decl_buffer(shape, "int32", "B", elem_offset=offset)))
-    assert (first, *others) == (shape[0] + -(-offset // row), *shape[1:])
+    found = tuple(int(n) for n in allocation_shape(decl_buffer(shape, "int32", "B", elem_offset=offset)))
+    assert found == (((shape or (1,))[0] + -(-offset // row), *shape[1:]) if offset else shape)
 
 
 # ---------------------------------------------------------------------------- views and pointers
