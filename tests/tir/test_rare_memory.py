@@ -36,6 +36,7 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     IRModule,
+    LetStmt,
     MatchBufferRegion,
     Prefetch,
     PrimExpr,
@@ -690,6 +691,24 @@ def test_rows_in_front_of_a_buffer_hold_its_offset(shape: tuple[int, ...], offse
     row = math.prod(shape[1:])
     found = tuple(int(n) for n in allocation_shape(decl_buffer(shape, "int32", "B", elem_offset=offset)))
     assert found == (((shape or (1,))[0] + -(-offset // row), *shape[1:]) if offset else shape)
+
+
+@pytest.mark.parametrize("kind", ["", ", buffer_type='auto'"])
+def test_strides_of_an_argument_that_has_none_are_those_of_whole_rows(kind: str) -> None:
+    """Of a buffer that may repeat its one element, they are 0 for a dimension of size 1."""
+    names = "nmkstro"
+    text = "def main(a: T.handle):\n" + "".join(f"    {name} = T.int32()\n" for name in names)
+    text += f"    A = T.match_buffer(a, (n, m, k), 'int32', strides=(s, t, r), elem_offset=o, offset_factor=4{kind})\n    A[0, 0, 0] = 1"
+    after = transform.MakePackedAPI()(transform.BindTarget(Target("llvm", host="llvm"))(module(text)))["main"].body
+    sizes = [f'T.Cast("int32", main_a_shape[{axis}])' for axis in range(3)]
+    rows = ["1", sizes[2], f"{sizes[2]} * {sizes[1]}"]
+    lets = [str(let.value).replace("main_a_shape_1[", "main_a_shape[") for let in nodes_of(after, LetStmt)]
+    for axis, row in zip((2, 1, 0), rows):
+        found = next(value for value in lets if f"strides_1[{axis}]" in value)
+        given = f'T.if_then_else(T.isnullptr(main_a_strides), {row}, T.Cast("int32", main_a_strides_1[{axis}]))'
+        assert found == (f"T.if_then_else({sizes[axis]} == 1, 0, {given})" if kind else given)
+    (check,) = [n for n in nodes_of(after, AssertStmt) if "elem_offset" in str(n.message)]
+    assert str(check.condition) == "T.truncmod(o, 4) == 0"
 
 
 # ---------------------------------------------------------------------------- views and pointers

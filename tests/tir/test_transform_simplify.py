@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pass_checks import check, module, script
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import IRModule, SeqStmt
 from tvmagic.passes import PassContext, recording
 from tvmagic.tir.transform import RemoveNoOp, Simplify
 from tvmagic.tir.transform.expressions.simplify import StmtSimplifier
@@ -147,6 +148,17 @@ def test_simplify_comes_to_rest(a: int, b: int, c: int, d: int, n: int) -> None:
         mod = Simplify()(mod)
         texts.append(script(mod))
     assert texts[2] == texts[3]
+
+
+def test_a_variable_that_is_defined_twice_has_each_value_where_it_is_defined() -> None:
+    func = module('def main(A: T.Buffer((8,), "int32"), n: T.int32):\n    x: T.int32 = n + 1\n    A[x] = x')["main"]
+    other = func.body.replace(value=func.params[1] * 2)
+    new = Simplify()(IRModule({"main": func.with_body(SeqStmt([func.body, other, func.body]))}))["main"]
+    assert [str(s).splitlines()[-1] for s in new.body.seq] == [
+        "A[n + 1] = n + 1",
+        "A[n * 2] = n * 2",
+        "A[n + 1] = n + 1",
+    ]
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:

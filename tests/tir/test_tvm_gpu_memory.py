@@ -126,6 +126,9 @@ def test_warp_memory_needs_a_target_threads_and_a_size() -> None:
         LowerWarpMemory()(module(text.replace('"target": T.target("cuda")', "")))
     with pytest.raises(TVMagicError, match="no `threadIdx.x`"):
         LowerWarpMemory()(module(text.replace("threadIdx.x", "threadIdx.y")))
+    with pytest.raises(TVMagicError, match="`threadIdx.x` has the extent n, which does not divide a warp"):
+        threads = text.replace('B: T.Buffer((128,), "float32")', "n: T.int32")
+        LowerWarpMemory()(module(threads.replace('"threadIdx.x", 32', '"threadIdx.x", n')))
     with pytest.raises(TVMagicError, match="no constant size"):
         symbolic = text.replace('B: T.Buffer((128,), "float32")', "n: T.int32").replace("64", "n")
         LowerWarpMemory()(module(symbolic))
