@@ -110,13 +110,17 @@ HINTED = """def main(A: T.Buffer((32,), "int32"), n: T.int32, m: T.int32):
         ("5", "n", ForKind.UNROLLED),
         ("n", "n + m", ForKind.SERIAL),
         ("n + 2", "n * m", ForKind.SERIAL),
+        ("2, 7", "n", ForKind.UNROLLED),
+        ("3, 4", "n", ForKind.SERIAL),
     ],
 )
 def test_loops_without_known_parts_are_unrolled_if_asked_for(extent: str, place: str, kind: ForKind) -> None:
     with PassContext(config={"tir.LoopPartition": {"unroll_loop_with_partition_hint_no_interval": True}}):
         after = transform.LoopPartition()(module(HINTED.format(extent=extent, place=place)))["main"]
     (loop,) = nodes_of(after.body, For)
-    assert loop.kind is kind and not loop.annotations and str(loop.extent) == extent
+    *begin, end = extent.split(", ")
+    count = str(int(end) - int(begin[0])) if begin else end
+    assert loop.kind is kind and not loop.annotations and (str(loop.min), str(loop.extent)) == (*(begin or "0"), count)
 
 
 @pytest.mark.parametrize("kind", ["serial", "parallel", "vectorized", "unroll"])

@@ -8,6 +8,7 @@ from contents_programs import SIZE, Generator, Machine
 
 import tvmagic as tvm
 from tvmagic import ir, tir
+from tvmagic.arith import integer_logic
 from tvmagic.errors import TVMagicError
 
 HEAD = "A: T.Buffer(16, 'int32'), B: T.Buffer(16, 'int32'), n: T.int32, m: T.int32"
@@ -33,6 +34,11 @@ def simplified(before, expected=None, head=HEAD, **options):
 
 def removed(before, expected=None, head=HEAD):
     check("tir.RemoveNoOp", before, expected, {"use_dataflow_analysis": True}, head)
+
+
+def simplify(body):
+    with tvm.transform.PassContext(config={"tir.Simplify": CONDITIONS}):
+        return tir.transform.Simplify()(tvm.IRModule({"main": function(body)}))["main"]
 
 
 def decided(first, condition, then="B[i] = 1", loop="for i in range(16):", **options):
@@ -65,13 +71,29 @@ def test_a_value_is_known_in_the_store_behind_it():
 
 def test_conditions_of_if_then_else_are_decided():
     loop = "for i in range(16): A[i] = 0\nfor i in range(16): "
-    simplified(loop + "B[i] = T.if_then_else(A[i] == 0, 1, 2)", loop + "B[i] = 1")
+    for condition, value in (("A[i] == 0", 1), ("A[i] != 0", 2), ("A[i] + i >= 0", 1), ("A[i] > i", 2)):
+        simplified(loop + f"B[i] = T.if_then_else({condition}, 1, 2)", loop + f"B[i] = {value}")
+    simplified(loop + "B[i] = T.if_then_else(A[i] == n, 1, 2)", loop + "B[i] = T.if_then_else(A[i] == n, 1, 2)")
 
 
 def test_there_is_a_bound_on_what_is_tried():
     options = {"use_dataflow_analysis": True, "max_simplification_steps": 1}
     with pytest.raises(TVMagicError, match="RewriteSimplifier exceeded maximum number of rewrites allowed"):
         check("tir.RemoveNoOp", "for i in range(3, 9): A[i] = 5\nfor i in range(12): A[i] = 6", None, options)
+
+
+LOOPS = "for i in range(16):\n  A[i] = 1\nfor i in range(8):\n  A[i] = 2\n"
+DIFFER = LOOPS + "for i in range(16):\n  if A[i] == 2:\n    B[i] = 1"
+
+
+def test_what_is_too_much_work_is_not_known(monkeypatch):
+    def too_much(logic):
+        raise integer_logic.TooMuchWork
+
+    monkeypatch.setattr(integer_logic.IntegerLogic, "restart", too_much)
+    removed(LOOPS)
+    simplified(DIFFER)
+    simplified("A[0] = 7\nif A[0] == 7: B[0] = A[0] + 1", **VALUES)
 
 
 # ---------------------------------------------------------------------------- stores and assumptions
@@ -178,6 +200,41 @@ def test_a_loop_that_may_not_run_stores_nothing():
     removed("A[3] = 7\nfor i in range(n): A[3] = i")
 
 
+def test_what_an_earlier_round_stored_is_known_in_the_next_one():
+    rounds = "for r, i in T.grid(4, 16):\n  {}\n  A[i] = 3"
+    simplified(rounds.format("if 0 < r:\n    if A[i] == 3: B[i] = 1"), rounds.format("if 0 < r:\n    B[i] = 1"))
+    simplified(rounds.format("if 2 <= r:\n    if A[i] == 3: B[i] = 1"), rounds.format("if 2 <= r:\n    B[i] = 1"))
+    simplified(rounds.format("if A[i] == 3: B[i] = 1"))
+    simplified(rounds.format("if r < 3:\n    if A[i] == 3: B[i] = 1"))
+    rows = "for i, j in T.grid(8, 8):\n  {}\n  A[i, j] = 3"
+    simplified(
+        rows.format("if 0 < j:\n    if A[i, j - 1] == 3: B[i, j] = 1"), rows.format("if 0 < j:\n    B[i, j] = 1"), GRID
+    )
+    simplified(
+        rows.format("if 0 < i:\n    if A[i - 1, j] == 3: B[i, j] = 1"), rows.format("if 0 < i:\n    B[i, j] = 1"), GRID
+    )
+    simplified(rows.format("if j < 7:\n    if A[i, j + 1] == 3: B[i, j] = 1"), None, GRID)
+
+
+def test_what_a_later_round_stores_is_not_needed_before():
+    loop = "  for i in range(16):\n    if {}: A[i] = {}\n"
+
+    def check_rounds(four, three, *, left):
+        fours, threes = loop.format(four, 4), loop.format(three, 3)
+        removed(f"for r in range(4):\n{fours}{threes}", f"for r in range(4):\n{fours if left == 4 else threes}")
+
+    check_rounds("1 <= r", "r < 3", left=4)
+    check_rounds("2 <= r", "r < 3", left=4)
+    check_rounds("3 <= r", "r < 3", left=4)
+    check_rounds("1 <= r", "r < 4", left=3)
+    check_rounds("3 <= r", "1 <= r", left=3)
+    rows = "for i, j in T.grid(8, 8):\n  {}if 0 < {}: {} = 4"
+    for var, behind, before in (("j", "A[i, j - 1]", "A[i, j + 1]"), ("i", "A[i - 1, j]", "A[i + 1, j]")):
+        again, ahead = rows.format("{}", var, behind), f"for i, j in T.grid(8, 8):\n  {{}}if {var} < 7: {before} = 4"
+        removed(again.format(f"if {var} < 7: A[i, j] = 3\n  "), again.format(""), GRID)
+        removed(ahead.format("A[i, j] = 3\n  "), "for i, j in T.grid(8, 8):\n  A[i, j] = 3", GRID)
+
+
 def test_loops_with_a_condition():
     first, loop = "A[0] = 3\n", "while B[0] < 4:\n  {}\n  B[0] = B[0] + 1\n"
     last = "if A[0] == 3: B[1] = 1"
@@ -202,7 +259,65 @@ def test_floats_are_equal_bit_for_bit():
     removed(f"{zero}\nB[0] = A[0]\n{zero}", f"{zero}\nB[0] = A[0]", head)
 
 
+def test_values_that_are_rounded_are_not_what_was_stored():
+    head = "A: T.Buffer(16, '{0}'), B: T.Buffer(16, '{0}'), n: T.int32"
+    text = "A[0] = {}\nB[0] = {}"
+    for dtype, exact in (("float32", True), ("float16", False), ("float64", True)):
+        cast, constant = f"T.Cast('{dtype}', n)", f"T.{dtype}(3)"
+        simplified(
+            text.format(cast, "A[0]"), text.format(cast, cast if exact else "A[0]"), head.format(dtype), **VALUES
+        )
+        simplified(text.format(constant, "A[0]"), text.format(constant, constant), head.format(dtype), **VALUES)
+
+
+def test_stores_that_others_may_read_stay():
+    removed("A[0] = 1\nT.evaluate(T.call_extern('int32', 'f', A.data))\nA[0] = 2")
+    removed("T.evaluate(T.call_extern('int32', 'f', T.address_of(A[1])))\nA[0] = 3\nA[0] = 4")
+    removed("C = T.Buffer((4, 4), 'int32', data=A.data)\nA[0] = 3\nC[0, 0] = 4\nA[0] = 3")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "for i in T.thread_binding(16, thread='threadIdx.x'):\n  {}", "with T.launch_thread('threadIdx.x', 16) as i:\n  {}",
+        "with T.launch_thread('vthread', 16) as i:\n  {}", "T.attr(A.data, 'volatile_scope', 1)\nfor i in range(16):\n  {}",
+    ],
+)  # fmt: skip
+def test_what_threads_store_is_not_known(before):
+    after = "\nfor k in range(16):\n  if A[k] == 3: B[k] = 1"
+    simplified(before.format("A[i] = 3") + after)
+    simplified(
+        "for i in range(16):\n  A[i] = 3" + after, "for i in range(16):\n  A[i] = 3\nfor k in range(16):\n  B[k] = 1"
+    )
+
+
+def test_a_variable_of_two_loops_is_not_followed():
+    func = function("for i in range(16): A[i] = 3\nfor i in range(16):\n  if A[i] == 3: B[i] = 1")
+    first, second = func.body.seq
+    shared = second.replace(loop_var=first.loop_var, body=ir.substitute(second.body, {second.loop_var: first.loop_var}))
+    for one, known in ((second, True), (shared, False)):
+        mod = tvm.IRModule({"main": func.with_body(tir.SeqStmt([first, one]))})
+        with tvm.transform.PassContext(config={"tir.Simplify": CONDITIONS}):
+            found = tir.transform.Simplify()(mod)["main"]
+        assert ("if A[" in found.script()) is not known
+
+
+def test_conditions_that_follow_from_several():
+    head = "A: T.Buffer(16, 'int32'), B: T.Buffer(16, 'int32'), n: T.int32, m: T.int32, k: T.int32"
+    both = "if n < m:\n  if m < k:\n    "
+    simplified(both + "if n < k: B[0] = 1", both + "B[0] = 1", head)
+    simplified(both + "if k < n: B[0] = 1\n    else: B[0] = 2", both + "B[0] = 2", head)
+    simplified(both + "if n + 2 < k: B[0] = 1", None, head)
+    simplified(both + "if n + 1 < k: B[0] = 1", both + "B[0] = 1", head)
+
+
 # ---------------------------------------------------------------------------- other indices
+
+
+@pytest.mark.parametrize("index", ["i * i", "i * n", "i * B[i]", "T.max(i, n)", "i // n"])
+def test_places_that_no_sum_tells(index):
+    undecided(f"for i in range(4): A[{index}] = 7", "A[i] == 7", loop="for i in range(4):")
+    undecided(f"for i in range(4): A[{index}] = i", f"A[{index}] == i", loop="for i in range(4):")
 
 
 def test_gather_and_scatter():
@@ -211,6 +326,46 @@ def test_gather_and_scatter():
     decided(scatter, "A[i * 2] == 5", loop="for i in range(8):")
     undecided(scatter, "A[i] == 5", loop="for i in range(8):")
     decided("for i in range(8): A[i * 2] = 5", "A[i * 2] == 5", loop="for i in range(8):")
+
+
+@pytest.mark.parametrize(
+    ("index", "count", "known"),
+    [("k // 4", 4, True), ("k // 4", 5, False), ("(k + 1) // 4", 3, True), ("(k + 1) // 4", 4, False), ("(k - 1) // 4 + 1", 5, False), ("(k - 4) // 4 + 1", 4, True)],
+)  # fmt: skip
+def test_a_quotient_of_one_value_tells_no_elements_apart(index, count, known):
+    first = f"for j, i, k in T.grid(3, 4, {count}): A[j * 4 + i + {index}] = i\n"
+    loop = "for i in range(12):\n  {}B[i] = 1"
+    found, expected = (simplify(first + loop.format(text)) for text in ("if A[i] == i % 4: ", ""))
+    assert ir.structural_equal(found, expected) is known
+
+
+@pytest.mark.parametrize("where", ["pass", "T.where(i < 16)", "T.where(i < 9)", "T.where(i < n)"])
+@pytest.mark.parametrize(
+    "store", ["A[v] = 3", "with T.init(): A[v] = 2\n    A[v] = 3", "with T.init(): A[v] = 3\n    B[v] = 0"]
+)
+@pytest.mark.parametrize("before", [0, 3])
+def test_blocks_store_where_they_run(before, store, where):
+    """What a block begins with may be stored or not."""
+    block = f"""
+for i in range(16): A[i] = {before}
+for i in range(16):
+  with T.block("A"):
+    v = T.axis.spatial(16, i)
+    {where}
+    T.reads()
+    T.writes(A[v], B[v])
+    {store}
+"""
+    for count in (16, 9):
+        loop = f"for i in range({count}):\n  "
+        found, expected = (simplify(block + loop + text) for text in ("if A[i] == 3: B[i] = 1", "B[i] = 1"))
+        runs = where in ("pass", "T.where(i < 16)") or (where == "T.where(i < 9)" and count == 9)
+        assert ir.structural_equal(found, expected) is (before == 3 or (runs and store.endswith("3")))
+
+
+def test_what_a_block_begins_with_may_replace_what_was_there():
+    before = "A[0] = 3\nfor i in range(4):\n  with T.block('A'):\n    v = T.axis.reduce(4, i)\n    T.reads()\n    T.writes(A[0], B[0])\n    "
+    simplified(before + "with T.init(): A[0] = 2\n    B[0] = v\nif A[0] == 3: B[0] = 1")
 
 
 def test_vectors_are_known_lane_by_lane():

@@ -50,6 +50,7 @@ RACES = {
     "a vectorized sum": ("for i in T.vectorized(4):\n    Y[0] = Y[0] + X[i]", "X(4); Y(1)", "`Y[0]`"),
     "a prefix in lanes": ("for i in T.vectorized(4):\n    A[i + 1] = A[i]", "A(5)", "`A[1]`: one writes it"),
     "a later statement in lanes": ("for i in T.vectorized(4):\n    A[i] = A[i + 1]\n    B[i] = A[i + 1]", "A(5); B(4)", "`A[1]`"),
+    "a write after the next lane's read": ("for i in T.vectorized(4):\n    for k in range(2):\n        A[i + 1] = X[k]\n        B[i] = A[i]", "A(5); B(4); X(2)", "`A[1]`"),
     "a stencil in place": ("for i in T.parallel(4):\n    A[i] = A[i + 1]", "A(5)", "`A[1]`"),
     "overlapping tiles": ("for p in T.parallel(4):\n    for i in range(9):\n        A[p * 8 + i] = 0.0", "A(40)", "`A[8]`"),
     "a remainder": ("for p in T.parallel(12):\n    A[p % 8] = 0.0", "A(8)", "p = 0 and p = 8"),
@@ -57,6 +58,7 @@ RACES = {
     "an outer value": ("for o in range(8):\n    for p in T.parallel(4):\n        if o == 5:\n            A[o] = 1.0", "A(8)", "with o = 5"),
     "large extents": ("for p in T.parallel(65536):\n    for i in range(65536):\n        A[i] = A[i] + B[p]", "A(65536); B(65536)", "p = 0 and p = 1"),
     "blocks": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    Y[0] = Y[0] + X[b]", "X(4); Y(1)", "`blockIdx.x`"),
+    "an argument realized in each iteration": ("for p in T.parallel(4):\n    T.realize(A[0:4], '')\n    A[0] = B[p]", "A(4); B(4)", "`A[0]`"),
     "threads": ("for t in T.thread_binding(4, thread='threadIdx.x'):\n    Y[0] = Y[0] + X[t]", "X(4); Y(1)", "`threadIdx.x`"),
 }  # fmt: skip
 
@@ -68,9 +70,20 @@ def test_what_races_is_told(name: str) -> None:
     assert text in race and not race.startswith("doubt")
 
 
+@pytest.mark.parametrize("count", [2, 47, 48, 49, 60])
+def test_accesses_of_one_buffer_however_many(count: int) -> None:
+    stores = [f"    A[p * 64 + {k}] = 0.0" for k in range(count - 1)]
+    for last, conflicts in ((63, 0), (64, 1)):
+        lines = ["for p in T.parallel(8):", *stores, f"    A[p * 64 + {last}] = 1.0"]
+        assert len(found("\n".join(lines), "A(600)")) == conflicts
+
+
 FREE = {
     "a shift in lanes": ("for i in T.vectorized(4):\n    A[i] = A[i + 1]", "A(5)"),
     "one lane after the other": ("for i in T.vectorized(4):\n    if i < 3:\n        A[i + 1] = A[i]", "A(5)"),
+    "writes before the next lane's read": ("for i in T.vectorized(4):\n    for k in range(2):\n        A[i + 1] = X[k]\n    for k in range(2):\n        B[i] = A[i]", "A(5); B(4); X(2)"),
+    "memory realized in each iteration": ("L = T.Buffer((4,))\nfor p in T.parallel(10):\n    T.realize(L[0:4], '')\n    L[0] = A[p]\n    B[p] = L[0]", "A(10); B(10)"),
+    "a prefetch": ("for p in T.parallel(8):\n    T.evaluate(T.call_intrin('int32', 'tir.prefetch', T.address_of(B[0]), 0, 3, 1))\n    A[p] = B[p]", "A(8); B(8)"),
     "tiles": ("for p in T.parallel(6):\n    for i, j in T.grid(4, 8):\n        A[p // 3 * 4 + i, p % 3 * 8 + j] = 0.0", "A(8, 24)"),
     "flat tiles": ("for p in T.parallel(4096):\n    for i in range(4096):\n        A[p // 64 * 262144 + i // 64 * 4096 + p % 64 * 64 + i % 64] = 0.0", "A(16777216)"),
     "the fast index outside": ("for p in T.parallel(4096):\n    for k in range(4096):\n        A[k * 4096 + p] = 0.0", "A(16777216)"),
@@ -91,6 +104,10 @@ def test_what_does_not_race_is_not_told(name: str) -> None:
 DOUBTS = {
     "indices from data": ("for i in T.parallel(8):\n    Y[I[i]] = Y[I[i]] + 1.0", "I{8}; Y(8)", "depends on data"),
     "a condition on data": ("for i in T.parallel(8):\n    if I[i] > 0:\n        Y[0] = 1.0", "I{8}; Y(8)", "if the data let both happen"),
+    "an address": ("for i in T.parallel(8):\n    T.evaluate(T.call_extern('int32', 'f', T.address_of(Y[i])))", "Y(8)", "behind the pointer"),
+    "the second part of a condition": ("for i in T.parallel(4):\n    C[i] = T.Select(I[i] > 0 and A[0] > 0.0, 1.0, 2.0)\n    A[i] = 1.0", "A(4); C(4); I{4}", "if the data let both happen"),
+    "one of two values": ("for i in T.parallel(4):\n    C[i] = T.if_then_else(I[i] > 0, A[0], 2.0)\n    A[i] = 1.0", "A(4); C(4); I{4}", "if the data let both happen"),
+    "the other of two values": ("for i in T.parallel(4):\n    C[i] = T.if_then_else(I[i] > 0, 2.0, A[0])\n    A[i] = 1.0", "A(4); C(4); I{4}", "if the data let both happen"),
     "a pointer": ("for i in T.parallel(8):\n    T.evaluate(T.call_extern('int32', 'f', Y.data))", "Y(8)", "behind the pointer"),
 }  # fmt: skip
 
@@ -109,6 +126,12 @@ def symbolic(body: str) -> list[str]:
         f"from tvm.script import tir as T\n@T.prim_func\ndef main(a: T.handle, b: T.handle):\n    {head}\n{lines}"
     )
     return [str(race) for race in find_races(func)]
+
+
+@pytest.mark.parametrize(("size", "tried"), [(33, True), (7, True), (8, False), (34, False)])
+def test_races_of_symbolic_sizes_are_looked_for_at_two_of_them(size: int, tried: bool) -> None:
+    (race,) = symbolic(f"for p in T.parallel(n):\n    if n == {size}:\n        B[0, 0] = A[p, 0]")
+    assert (f"n = {size}" in race) is tried and ("it is not proved for all sizes" in race) is not tried
 
 
 def test_symbolic_sizes_are_proved_for_all_of_them() -> None:

@@ -33,8 +33,10 @@ from tvmagic.ir import (
     Evaluate,
     For,
     ForKind,
+    IfThenElse,
     IntImm,
     IRModule,
+    LetStmt,
     MatchBufferRegion,
     Prefetch,
     PrimExpr,
@@ -645,7 +647,93 @@ def test_an_offset_that_two_arguments_share_is_a_multiple_of_the_first_ones_fact
     assert "b.elem_offset" in str(check.message) and "% 4" not in str(check.condition)
 
 
+@pytest.mark.parametrize("condition", [0, 1, None])
+@pytest.mark.parametrize("other", [True, False])
+@pytest.mark.parametrize("likely", [True, False])
+def test_branches_that_are_decided_are_gone(condition: int | None, other: bool, likely: bool) -> None:
+    buffer, n = decl_buffer((8,), "int32", "B"), Var("n", "int32")
+    stores = [BufferStore(buffer, IntImm("int32", value), [0]) for value in (1, 2)]
+    asked = n < 3 if condition is None else IntImm("bool", condition)
+    asked = Call("bool", "tir.likely", [asked]) if likely else asked
+    around = For(n, 1, 7, ForKind.SERIAL, IfThenElse(asked, stores[0], stores[1] if other else None))
+    after = flattened(buffer, around, 64)
+    kept = {None: [1, 2], 1: [1], 0: [2]}[condition]
+    assert [s.value.value for s in nodes_of(after, BufferStore)] == [k for k in kept if k == 1 or other]
+    assert len(nodes_of(after, IfThenElse)) == (condition is None)
+
+
+@pytest.mark.parametrize(
+    ("memory", "extents"),
+    [
+        ("B = T.Buffer((4, 8), data=m)", ["32"]), ("B = T.decl_buffer((4, 8), data=m)", ["32"]), ("B = T.decl_buffer((4, 8), data=m, axis_separators=[1])", ["4", "8"]),
+        ("B = T.decl_buffer((2, 16), data=m)", ["32"]), ("B = T.decl_buffer((2, 16), data=m, axis_separators=[1])", None), ("B = T.decl_buffer((2, 2, 8), data=m)", ["32"]),
+        ("B = T.decl_buffer((2, 2, 8), data=m, axis_separators=[1])", None),
+    ],
+)  # fmt: skip
+def test_memory_of_several_dimensions_is_flat_or_as_its_axes_are_separated(
+    memory: str, extents: list[str] | None
+) -> None:
+    index = "1, 0, 0" if "2, 2, 8" in memory else "1, 0"
+    mod = module(
+        f"def main(A: T.Buffer((8,), 'float32')):\n    m = T.allocate([4, 8], 'float32')\n    {memory}\n    B[{index}] = A[0]"
+    )
+    if extents is None:
+        with pytest.raises(TVMagicError, match="buffer `B` has axis separators that do not fit its allocation"):
+            transform.FlattenBuffer()(mod)
+        return
+    (allocation,) = nodes_of(transform.FlattenBuffer()(mod)["main"].body, Allocate)
+    assert [str(e) for e in allocation.extents] == extents
+
+
+@pytest.mark.parametrize("offset", [0, 1, 7, 8, 9, 24, 25])
+@pytest.mark.parametrize("shape", [(4, 8), (3, 2, 4), (5,), (1, 8), ()])
+def test_rows_in_front_of_a_buffer_hold_its_offset(shape: tuple[int, ...], offset: int) -> None:
+    row = math.prod(shape[1:])
+    found = tuple(int(n) for n in allocation_shape(decl_buffer(shape, "int32", "B", elem_offset=offset)))
+    assert found == (((shape or (1,))[0] + -(-offset // row), *shape[1:]) if offset else shape)
+
+
+@pytest.mark.parametrize("kind", ["", ", buffer_type='auto'"])
+def test_strides_of_an_argument_that_has_none_are_those_of_whole_rows(kind: str) -> None:
+    """Of a buffer that may repeat its one element, they are 0 for a dimension of size 1."""
+    names = "nmkstro"
+    text = "def main(a: T.handle):\n" + "".join(f"    {name} = T.int32()\n" for name in names)
+    text += f"    A = T.match_buffer(a, (n, m, k), 'int32', strides=(s, t, r), elem_offset=o, offset_factor=4{kind})\n    A[0, 0, 0] = 1"
+    after = transform.MakePackedAPI()(transform.BindTarget(Target("llvm", host="llvm"))(module(text)))["main"].body
+    sizes = [f'T.Cast("int32", main_a_shape[{axis}])' for axis in range(3)]
+    rows = ["1", sizes[2], f"{sizes[2]} * {sizes[1]}"]
+    lets = [str(let.value).replace("main_a_shape_1[", "main_a_shape[") for let in nodes_of(after, LetStmt)]
+    for axis, row in zip((2, 1, 0), rows):
+        found = next(value for value in lets if f"strides_1[{axis}]" in value)
+        given = f'T.if_then_else(T.isnullptr(main_a_strides), {row}, T.Cast("int32", main_a_strides_1[{axis}]))'
+        assert found == (f"T.if_then_else({sizes[axis]} == 1, 0, {given})" if kind else given)
+    (check,) = [n for n in nodes_of(after, AssertStmt) if "elem_offset" in str(n.message)]
+    assert str(check.condition) == "T.truncmod(o, 4) == 0"
+
+
 # ---------------------------------------------------------------------------- views and pointers
+
+
+@pytest.mark.parametrize(
+    ("shape", "extents", "checks"),
+    [
+        ("4, 8", "4, 8", []), ("n, m", "4, 8", []), ("n, 8", "k, 8", []), ("4, 8", "k, 8", ["k == 4"]), ("4, 8", "k, k", ["k == 4", "k == 8"]),
+        ("n, n", "k, 8", ["k == 8"]),
+    ],
+)  # fmt: skip
+def test_what_a_view_declares_is_checked_where_it_is_not_known(shape: str, extents: str, checks: list[str]) -> None:
+    names = {name: Var(name, "int32") for name in "nmk"}
+    sizes = [eval(s, dict(names)) for s in shape.split(", ")]
+    target = decl_buffer((16, 16), "int32", "B")
+    view = decl_buffer(
+        sizes, "int32", "V", strides=[Var(f"s{n}", "int32") for n in range(2)], elem_offset=Var("o", "int32")
+    )
+    parts = [part for size in extents.split(", ") for part in (0, eval(size, dict(names)))]
+    window = Call("handle", "tir.tvm_tuple", [IntImm("int32", p) if isinstance(p, int) else p for p in parts])
+    store: Stmt = BufferStore(view, IntImm("int32", 1), [1, 2])
+    after = flattened(target, AttrStmt((view, target), "buffer_bind_scope", window, store), 64)
+    found = [str(Analyzer().simplify(n.condition)) for n in nodes_of(after, AssertStmt)]
+    assert found[::-1] == checks
 
 
 @pytest.mark.parametrize("seed", range(25))

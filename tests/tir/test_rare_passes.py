@@ -56,6 +56,9 @@ def drawn_conditions(rng: random.Random, x: Var, y: Var) -> list[tuple[PrimExpr,
             (x < low, EQ(x, IntImm("int32", low)), NE(x, IntImm("int32", low)), EQ(x + y, IntImm("int32", low)))
         )
         found.append((form, rng.random() < 0.7, IntervalSet(IntImm("int32", low), IntImm("int32", high))))
+        if not isinstance(form, (EQ, NE)) and rng.random() < 0.3:  # known in two pieces
+            more = IntervalSet(IntImm("int32", high + 1), IntImm("int32", high + rng.randint(1, 4)))
+            found.append((form, found[-1][1], more))
     return found
 
 
@@ -165,6 +168,8 @@ DIVIDED = [f"i % {m} // {d}" for m in (6, 8, 12) for d in (2, 3, 4)] + [
     f"i // {c} // {d}" for c in (2, 3) for d in (2, 5)
 ]
 DIVIDED += [f"(i * {c} + {e}) // {d}" for c in (2, 4, 6) for d in (2, 3, 4, 8) for e in (0, 1, 5)]
+DIVIDED += [f"(i * {c} + i % 5) // {d}" for c in (-6, -4, 4, 6) for d in (-8, -4, -3, -2)]
+DIVIDED += [f"(i * {c} + i % 5) // {d}" for c in (-6, -4) for d in (2, 3, 4, 8)]
 DIVIDED += [f"(i // {c} * {c} + i % {c}) // 3" for c in (2, 4)] + [
     "(i + 8) // 8 * 2 // 3",
     "i * 4 % 6 // 2",
@@ -197,6 +202,7 @@ def test_splits_in_another_form_have_the_same_values() -> None:
     ("before", "after"),
     [
         ("i % 12 // 4", "i // 4 % 3"), ("i % 6 // 4", "i % 6 // 4"), ("i % 8 // 3", "i % 8 // 3"), ("i // 4 // 2", "i // 4 // 2"), ("(i * 8 + j) // 4", "i * 2 + j // 4"),
+        ("(i * -8 + j) // 4", "(i * -8 + j) // 4"), ("(i * 8 + j) // -4", "(i * 8 + j) // -4"),
         ("(i % 12 // 4 + n) // 3", "(i // 4 % 3 + n) // 3"), ("i <= n", "T.bool(True)"),
     ],
 )  # fmt: skip

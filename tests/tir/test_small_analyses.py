@@ -17,6 +17,7 @@ from tvmagic.ir import (
     FloatImm,
     IntImm,
     PrimExpr,
+    Range,
     SizeVar,
     StringImm,
     Var,
@@ -102,6 +103,7 @@ def test_indices_that_leave_a_buffer(init: str, index: str, inside: bool) -> Non
     [
         ("A[0] = 1", True), ('with T.launch_thread("threadIdx.x", 4) as t:\n        A[t] = 1', False), ("B = T.decl_buffer((4,))\n    B[0] = T.float32(1)", False),
         ("p: T.handle = A.data\n    q = T.Buffer((4,), data=p)\n    q[0] = T.float32(1)", True), ("x: T.int32 = 3\n    T.evaluate(x)", False),
+        ('B = T.allocate([4], "int32", "global")\n    p: T.handle = B\n    q = T.Buffer((4,), "int32", data=p)\n    q[0] = 1', False),
         ('with T.attr("", "pipeline_exec_scope", 1):\n        A[0] = 1', False), ('with T.attr("", "other", 1):\n        A[0] = 1', True),
     ],
 )  # fmt: skip
@@ -160,6 +162,18 @@ def test_values_that_proofs_are_told_of(dtype: str, value: PrimExpr, known: bool
     facts.analyzer = Analyzer()
     facts.known_value(x, value)
     assert structural_equal(facts.analyzer.simplify(x), facts.analyzer.simplify(value) if known else x)
+
+
+def test_what_is_known_of_a_variable_is_what_was_said_last() -> None:
+    """A variable may be defined at several places."""
+    facts, x = Facts(), Var("x", "int32")
+    facts.analyzer = Analyzer()
+    facts.known_value(x, IntImm("int32", 3))
+    facts.known_value(x, n + 1)
+    assert structural_equal(facts.analyzer.simplify(x), n + 1)
+    facts.known_domain(m, Range(0, 4))
+    facts.known_domain(m, Range(2, 8))
+    assert str(facts.analyzer.const_int_bound(m)) == str(Analyzer({m: Range(2, 8)}).const_int_bound(m))
 
 
 @pytest.mark.parametrize(

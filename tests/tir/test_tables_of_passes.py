@@ -132,6 +132,14 @@ def test_the_ranges_of_threads_are_narrowed_with_their_variables() -> None:
     assert {str(e.dtype) for e in (axis.var, axis.dom.min, axis.dom.extent)} == {"int32"}
 
 
+@pytest.mark.parametrize(("extent", "narrow"), [(1 << 30, True), ((1 << 30) + 1, False), (1 << 29, True)])
+@pytest.mark.parametrize("loop", ["for i in range({}):", "with T.launch_thread('threadIdx.x', {}) as i:"])
+def test_indices_are_narrowed_if_the_last_one_fits(loop: str, extent: int, narrow: bool) -> None:
+    text = f"def main(A: T.Buffer((T.int64({1 << 32}),), 'int8')):\n    {loop.format(f'T.int64({extent})')}\n        A[i * T.int64(2)] = T.int8(0)"
+    new = script(transform.NarrowDataType(32)(module(text)))
+    assert ("A[i * 2]" in new) is narrow and ("A[i * T.int64(2)]" in new) is not narrow
+
+
 def test_what_is_written_beside_half_of_a_double_buffer_is_read_behind_a_barrier() -> None:
     text = """
 def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
@@ -180,6 +188,33 @@ def main(A: T.Buffer((8,), "float32")):
     assert narrowed(same) is same
     for value, where in (("T.Cast('int32', T.Cast('int64', i))", "i < 7"), ("i", "T.Cast('int64', i) < T.int64(7)")):
         assert script(narrowed(module(text.format(value=value, where=where)))) == script(same), (value, where)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("A[v]", "A[v]"), ("A[T.int64(0):T.int64(4)]", "A[0:4]"), ("A[v * T.int64(2):v * T.int64(2) + T.int64(3)]", "A[v * 2:v * 2 + 3]"),
+        ("A[0:v + T.int64(1)]", "A[0:v + 1]"), ("A[v:v + 3]", "A[v:v + 3]"), ("A[n:n + T.int64(8)]", "A[n:n + T.int64(8)]"),
+        ("B[w:w + 3]", None), ("B[0:w]", None), ("B[m:m + 2]", None),
+    ],
+)  # fmt: skip
+def test_regions_are_narrowed(before: str, after: str | None) -> None:
+    mod = module(f"""
+def main(A: T.Buffer((T.int64(64),), "float32"), B: T.Buffer((64,), "float32"), n: T.int64, m: T.int32):
+    for i in range(T.int64(8)):
+        for j in range(8):
+            with T.block("A"):
+                v = T.axis.spatial(T.int64(8), i)
+                w = T.axis.spatial(8, j)
+                T.reads({before})
+                T.writes(A[v])
+                A[v] = T.float32(0)
+""")
+    old, new = (
+        next(b for b in nodes_of(m["main"].body, ir.Block) if b.name_hint == "A").reads[0]
+        for m in (mod, transform.NarrowDataType(32)(mod))
+    )
+    assert str(new) == (after or before) and (new is old) is (after is None)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 27, 28, 29, 31, 32])

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,13 @@ import pytest
 
 import tvmagic
 from tvmagic import tir
+from tvmagic.arith import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import run_function
 from tvmagic.eval.values import Unsupported
-from tvmagic.ir import IRModule, MemoryInfo, make_node
+from tvmagic.ir import DataType, IRModule, MemoryInfo, make_node
 from tvmagic.ir.memory_scope import MemoryScope, StorageRank, memory_info
+from tvmagic.ir.query import is_access_ptr, nodes_of
 from tvmagic.ir.registry import register_func, remove_global_func
 from tvmagic.script import tir as T
 from tvmagic.tir.transform.memory.storage_rewrite import scope_of
@@ -60,6 +64,67 @@ def test_buffers_of_one_special_memory_are_one_allocation() -> None:
         run_function(func, [x, y, z])
     tvmagic.build(both_alive)(x, y, z)
     np.testing.assert_array_equal(z, 2 * x[32:] + y + 1)
+
+
+@pytest.mark.parametrize(("shape", "index"), [((32,), "i * 4 + j"), ((8, 4), "i, j"), ((2, 4, 4), "i // 4, i % 4, j")])
+def test_the_last_index_of_a_part_begins_behind_the_parts_before(shape: tuple[int, ...], index: str) -> None:
+    func = tvmagic.script.from_source(f"""
+@T.prim_func
+def main(X: T.Buffer((16,), "float32"), Y: T.Buffer((4, 8), "float32")):
+    a = T.allocate([16], "float32", "local.UB")
+    A = T.Buffer((16,), data=a, scope="local.UB")
+    b = T.allocate([32], "float32", "local.UB")
+    B = T.Buffer({shape}, data=b, scope="local.UB")
+    for i in range(16):
+        A[i] = X[i]
+    for i, j in T.grid(8, 4):
+        B[{index}] = A[i] * T.float32(j)
+    for i, j in T.grid(8, 4):
+        Y[j, i] = B[{index}] + A[i]""")
+    found = [
+        n for n in nodes_of(rewritten(func).body, tir.BufferStore, tir.BufferLoad) if [*n.buffer.shape] == [*shape]
+    ]
+    before, _, last = index.rpartition(", ")
+    assert len(found) == 2
+    for node in found:
+        assert ", ".join(str(i) for i in node.indices[:-1]) == before
+        assert str(Analyzer().simplify(node.indices[-1])) == f"{last} + 16"
+
+
+@pytest.mark.parametrize("simd", [8, 128, 256, 512])
+@pytest.mark.parametrize("seed", range(8))
+def test_parts_of_a_special_memory_do_not_overlap(seed: int, simd: int) -> None:
+    """Each begins at a multiple of the widest vector and of its elements; the whole is as long as they are, in such vectors."""
+    rng = random.Random(seed)
+    parts = [
+        (rng.choice(["int8", "float32", "float32x4", "float16x3"]), rng.randint(1, 40))
+        for _ in range(rng.randint(2, 4))
+    ]
+    lines = [f"    p{k} = T.allocate([{n}], '{dtype}', 'local.UB')" for k, (dtype, n) in enumerate(parts)]
+    kinds = [f"T.type_annotation('{dtype}')" for dtype, _ in parts]
+    pointers = ", ".join(f"T.tvm_access_ptr({kind}, p{k}, 0, 1, 3)" for k, kind in enumerate(kinds))
+    text = "\n".join(
+        ["@T.prim_func", "def main():", *lines, f"    T.evaluate(T.call_extern('int32', 'f', {pointers}))"]
+    )
+    register_func(
+        "tvm.info.mem.local.UB",
+        lambda: make_node("MemoryInfo", unit_bits=8, max_simd_bits=simd, max_num_bits=1 << 20, head_address=None),
+        override=True,
+    )
+    try:
+        func = rewritten(tvmagic.script.from_source(text))
+    finally:
+        remove_global_func("tvm.info.mem.local.UB")
+    (whole,) = nodes_of(func.body, tir.Allocate)
+    end = 0
+    for (dtype, n), call in zip(parts, [c for c in nodes_of(func.body, tir.Call) if is_access_ptr(c)]):
+        bits = DataType(dtype).bits * DataType(dtype).lanes
+        begin = call.args[2].value * bits
+        assert end <= begin < end + math.lcm(simd, bits) and begin % simd == 0
+        end = begin + n * bits
+    (size,) = whole.extents
+    own = whole.dtype.bits * whole.dtype.lanes
+    assert end <= size.value * own < end + simd + own
 
 
 @T.prim_func

@@ -116,6 +116,15 @@ def test_threads_of_a_warp_without_a_partner() -> None:
     assert "red[0] = T.tvm_warp_shuffle(mask[0], red[0], 0, 32, 32)" in lines
 
 
+@pytest.mark.parametrize(
+    ("size", "distances"),
+    [(2, [1]), (3, [2, 1]), (4, [2, 1]), (5, [4, 2, 1]), (16, [8, 4, 2, 1]), (17, [16, 8, 4, 2, 1]), (32, [16, 8, 4, 2, 1])],
+)  # fmt: skip
+def test_values_come_from_half_as_far_at_each_step(size: int, distances: list[int]) -> None:
+    lines = for_cuda(allreduce(1, size, "threadIdx_x"))
+    assert [int(line.split(", ")[2]) for line in lines if "shuffle_down" in line] == distances
+
+
 def test_steps_in_the_registers_of_several_warps() -> None:
     """Each warp reduces its part; the first one what they leave in shared memory."""
     lines = for_cuda(allreduce(2, 128, "threadIdx_x"))
@@ -143,6 +152,15 @@ def test_groups_that_are_no_warps_reduce_in_shared_memory(y: int, x: int, thread
     """Several groups of no power of two; threads that do not follow each other; more than a warp, but not several."""
     lines = for_cuda(allreduce(y, x, threads))
     assert not any("shuffle" in line for line in lines) and 'T.tvm_storage_sync("shared")' in lines
+
+
+@pytest.mark.parametrize(
+    ("y", "x", "threads", "place"),
+    [(1, 6, "threadIdx_x", "threadIdx_x"), (1, 6, "threadIdx_x, threadIdx_y", "threadIdx_x"), (6, 1, "threadIdx_x, threadIdx_y", "threadIdx_y"), (6, 1, "threadIdx_y", "threadIdx_y"), (2, 3, "threadIdx_x", "threadIdx_y * 3 + threadIdx_x"), (2, 3, "threadIdx_x, threadIdx_y", "threadIdx_x + threadIdx_y * 3")],
+)  # fmt: skip
+def test_an_axis_of_one_thread_has_no_part_in_places(y: int, x: int, threads: str, place: str) -> None:
+    text = script(LowerThreadAllreduce()(module(allreduce(y, x, threads))))
+    assert f"red_buf0_1[{place}] = A[i, threadIdx_y, threadIdx_x]" in text
 
 
 def test_one_thread_needs_no_step() -> None:
@@ -195,6 +213,53 @@ def test_threads_without_a_part_have_the_neutral_value() -> None:
 def test_refused_reductions(change: tuple[str, str], message: str) -> None:
     with pytest.raises(TVMagicError, match=message):
         LowerThreadAllreduce()(module(allreduce(2, 6, "threadIdx_x").replace(*change)))
+
+
+@pytest.mark.parametrize("axis", ["threadIdx.x", "threadIdx.z"])
+def test_threads_of_unknown_number_have_a_hint(axis: str) -> None:
+    launch = f'launch_thread("{axis}", T.Cast("int32", A[0, 0, 0]))'
+    text = allreduce(2, 6, "threadIdx_x").replace('launch_thread("threadIdx.x", 6)', launch)
+    with pytest.raises(TVMagicError) as caught:
+        LowerThreadAllreduce()(module(text))
+    assert caught.value.hint == "split the loop by a constant"
+
+
+TWO = """
+def main(A: T.Buffer(({y}, {x}), "float32"), B: T.Buffer(({y}, {x}), "float32"), C: T.Buffer(({y}, {x}), "float32")):
+    threadIdx_y = T.launch_thread("threadIdx.y", {y})
+    R = T.allocate([1], "float32", "local")
+    threadIdx_x = T.launch_thread("threadIdx.x", {x})
+    r = T.Buffer((1,), data=R, scope="local")
+    with T.attr({reducer}, "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+        T.tvm_thread_allreduce(T.uint32(1), A[threadIdx_y, threadIdx_x], T.bool(True), r[0], {first})
+    B[threadIdx_y, threadIdx_x] = r[0]
+    with T.attr({reducer}, "reduce_scope", T.reinterpret("handle", T.uint64(0))):
+        T.tvm_thread_allreduce(T.uint32(1), A[threadIdx_y, threadIdx_x] + T.float32(1), T.bool(True), r[0], {second})
+    C[threadIdx_y, threadIdx_x] = r[0]
+"""
+X, Y, BOTH = "threadIdx_x", "threadIdx_y", "threadIdx_x, threadIdx_y"
+
+
+@pytest.mark.parametrize(
+    ("target", "y", "x", "first", "second"),
+    [("llvm", 4, 6, X, Y), ("llvm", 4, 6, X, BOTH), ("cuda", 4, 32, X, BOTH), ("cuda", 2, 64, X, BOTH), ("cuda", 4, 6, X, BOTH)],
+)  # fmt: skip
+def test_one_result_of_reductions_over_different_threads(target: str, y: int, x: int, first: str, second: str) -> None:
+    """What comes in its place is at one place for each thread."""
+    for one, two, fits in ((first, first, True), (second, second, True), (first, second, False)):
+        mod = BindTarget(codegen.Target(target))(module(TWO.format(y=y, x=x, reducer=SUM, first=one, second=two)))
+        if fits:
+            assert script(LowerThreadAllreduce()(mod)).count("A[threadIdx_y, threadIdx_x]") == 2
+            continue
+        with pytest.raises(TVMagicError, match="`r` is the result of reductions over different threads"):
+            LowerThreadAllreduce()(mod)
+
+
+def test_results_of_reductions_in_turn() -> None:
+    values, b, c = np.arange(24, dtype="float32").reshape(4, 6), *np.zeros((2, 4, 6), "float32")
+    tvmagic.build(module(TWO.format(y=4, x=6, reducer=SUM, first=X, second=X)))(values, b, c)
+    np.testing.assert_array_equal(b, values.sum(axis=1, keepdims=True).repeat(6, 1))
+    np.testing.assert_array_equal(c, b + 6)
 
 
 # ---------------------------------------------------------------------------- loops over the threads
@@ -267,6 +332,41 @@ def test_a_value_from_memory_is_kept() -> None:
     np.testing.assert_allclose(
         tvmagic.build(module(text))(values), mirrored + 2 * np.roll(mirrored, -1, axis=1), rtol=1e-6
     )
+
+
+def test_declared_memory_of_threads_that_wait() -> None:
+    text = waiting(
+        'own = T.decl_buffer((2,), scope="local")',
+        'common = T.decl_buffer((16,), scope="shared")',
+        "own[1] = A[blockIdx_x, threadIdx_x]",
+        "common[threadIdx_x] = own[1] * T.float32(2)",
+        'T.tvm_storage_sync("shared")',
+        "B[blockIdx_x, threadIdx_x] = common[15 - threadIdx_x] + own[1]",
+    )
+    divided = script(ThreadsAsLoops()(module(text)))
+    assert 'own = T.decl_buffer((32,), scope="local")' in divided
+    assert 'common = T.decl_buffer((16,), scope="shared")' in divided
+    values = np.random.default_rng(0).random((4, 16), dtype="float32")
+    np.testing.assert_array_equal(tvmagic.build(module(text))(values), 2 * values[:, ::-1] + values)
+
+
+def test_memory_that_is_declared_between_barriers() -> None:
+    text = waiting(
+        "l[1] = A[blockIdx_x, threadIdx_x]",
+        "s[threadIdx_x] = l[1]",
+        'T.tvm_storage_sync("shared")',
+        "for k in range(2):",
+        '    own = T.decl_buffer((2,), data=L, scope="local")',
+        '    common = T.decl_buffer((16,), data=S, scope="shared")',
+        "    own[0] = common[15 - threadIdx_x] + own[1]",
+        'T.tvm_storage_sync("shared")',
+        "B[blockIdx_x, threadIdx_x] = l[0] + l[1]",
+    )
+    divided = script(ThreadsAsLoops()(module(text)))
+    assert 'own_1 = T.decl_buffer((32,), data=own, scope="local")' in divided
+    assert 'common_1 = T.decl_buffer((16,), data=common, scope="shared")' in divided
+    values = np.random.default_rng(0).random((4, 16), dtype="float32")
+    np.testing.assert_array_equal(tvmagic.build(module(text))(values), values[:, ::-1] + values + values)
 
 
 def test_values_of_values_are_computed_again_where_they_are_used() -> None:

@@ -52,6 +52,26 @@ def test_each_thread_has_one_value() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("kind", "reduces"), [("spatial", True), ("reduce", True), ("opaque", False), ("scan", False)])
+def test_only_reductions_over_threads_are_lowered(kind: str, reduces: bool) -> None:
+    place = "vi, 0" if kind == "reduce" else "vi, vj"
+    mod = module(f"""
+        def main(A: T.Buffer((2, 3, 8), "float32"), B: T.Buffer((2, 3), "float32")):
+            for i in T.thread_binding(2, thread="blockIdx.x"):
+                for j in range(3):
+                    for k in T.thread_binding(8, thread="threadIdx.x"):
+                        with T.block("B"):
+                            vi = T.axis.spatial(2, i)
+                            vj = T.axis.{kind}(3, j)
+                            vk = T.axis.reduce(8, k)
+                            T.reads(A[vi, vj, vk])
+                            T.writes(B[{place}])
+                            with T.init():
+                                B[{place}] = T.float32(0)
+                            B[{place}] = B[{place}] + A[vi, vj, vk]""")
+    assert ("allreduce" in script(LowerCrossThreadReduction()(mod))) is reduces
+
+
 def test_each_thread_reduces_its_part_first() -> None:
     """Loops that are not bound stay inside, under the conditions; the write-back keeps those on the output."""
     check(

@@ -307,6 +307,48 @@ def main(A: T.Buffer((8,), "float32"), C: T.Buffer((2,), "float32")):
     assert result.tolist() == [4, 5]
 
 
+@pytest.mark.parametrize("mask", [0, 1, 2, 3])
+@pytest.mark.parametrize("indices", ["A[vt]", "A[3]"])
+def test_memory_that_a_call_only_writes_gives_nothing_to_others(mask: int, indices: str) -> None:
+    """Memory is of each virtual thread if a call fills it from what is of each, by pointers that the call may read."""
+    text = script(
+        InjectVirtualThread()(
+            module(f"""
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    vt = T.launch_thread("vthread", 2)
+    B = T.allocate([1], "float32", "local")
+    b = T.Buffer((1,), data=B, scope="local")
+    D = T.allocate([1], "float32", "local")
+    d = T.Buffer((1,), data=D, scope="local")
+    b[0] = {indices}
+    T.evaluate(T.call_extern("int32", "f", T.tvm_access_ptr(T.type_annotation("float32"), D, 0, 1, 2), T.tvm_access_ptr(T.type_annotation("float32"), B, 0, 1, {mask})))
+    C[vt] = b[0]
+""")
+        )
+    )
+    each = indices == "A[vt]"
+    assert ('b = T.allocate([2], "float32"' in text) is each
+    assert ('d = T.allocate([2], "float32"' in text) is (each and mask in (1, 3))
+
+
+@pytest.mark.parametrize("mask", [0, 1, 2, 3])
+def test_memory_that_a_call_only_reads_stays_common(mask: int) -> None:
+    text = script(
+        InjectVirtualThread()(
+            module(f"""
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    vt = T.launch_thread("vthread", 2)
+    B = T.allocate([1], "float32", "local")
+    b = T.Buffer((1,), data=B, scope="local")
+    b[0] = A[3]
+    T.evaluate(T.call_extern("int32", "f", T.tvm_access_ptr(T.type_annotation("float32"), B, 0, 1, {mask}), vt))
+    C[vt] = b[0]
+""")
+        )
+    )
+    assert ('b = T.allocate([2], "float32"' in text) is (mask in (2, 3))
+
+
 def test_a_virtual_thread_needs_a_constant_extent() -> None:
     mod = module(
         'def main(A: T.Buffer((32,), "float32"), n: T.int32):\n    vt = T.launch_thread("vthread", n)\n    A[vt] = T.float32(1)'

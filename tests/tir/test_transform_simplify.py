@@ -1,13 +1,17 @@
 """Simplify and RemoveNoOp."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pass_checks import check, module, script
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import IRModule, SeqStmt
 from tvmagic.passes import PassContext, recording
 from tvmagic.tir.transform import RemoveNoOp, Simplify
+from tvmagic.tir.transform.expressions.simplify import StmtSimplifier
 
 
 def test_what_loops_and_branches_say_is_known_inside() -> None:
@@ -146,6 +150,49 @@ def test_simplify_comes_to_rest(a: int, b: int, c: int, d: int, n: int) -> None:
     assert texts[2] == texts[3]
 
 
+def test_a_variable_that_is_defined_twice_has_each_value_where_it_is_defined() -> None:
+    func = module('def main(A: T.Buffer((8,), "int32"), n: T.int32):\n    x: T.int32 = n + 1\n    A[x] = x')["main"]
+    other = func.body.replace(value=func.params[1] * 2)
+    new = Simplify()(IRModule({"main": func.with_body(SeqStmt([func.body, other, func.body]))}))["main"]
+    assert [str(s).splitlines()[-1] for s in new.body.seq] == [
+        "A[n + 1] = n + 1",
+        "A[n * 2] = n * 2",
+        "A[n + 1] = n + 1",
+    ]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The statements that Simplify looks at from now on."""
+    seen: list[object] = []
+    visit = StmtSimplifier.visit
+
+    def visited(self: StmtSimplifier, node: Any) -> Any:
+        seen.append(node)
+        return visit(self, node)
+
+    monkeypatch.setattr(StmtSimplifier, "visit", visited)
+    return seen
+
+
+def test_what_simplify_left_as_it_is_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Simplify()(module('def main(A: T.Buffer((64,), "int32"), n: T.int32):\n    A[n * 2 - n] = n'))
+    seen = counted(monkeypatch)
+    second = Simplify()(first)
+    assert second["main"] is first["main"] and seen
+    seen.clear()
+    assert Simplify()(second)["main"] is first["main"] and not seen
+
+
+def test_other_options_look_at_what_simplify_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    mod = module('def main(A: T.Buffer((64,), "float32")):\n    A[0] = A[1] - A[1]')
+    for option in ("transitively_prove_inequalities", "fast_math"):
+        with PassContext(config={"tir.Simplify": {option: True}}):
+            new = Simplify()(mod)
+        assert (new["main"] is mod["main"]) is (option != "fast_math")
+        seen = counted(monkeypatch)
+        assert Simplify()(mod)["main"] is mod["main"] and bool(seen) is (option != "fast_math")
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -155,6 +202,9 @@ def test_simplify_comes_to_rest(a: int, b: int, c: int, d: int, n: int) -> None:
         ("for i in range(0):\n        A[i] = 1", "T.evaluate(0)"),
         ("x: T.int32 = n + 1\n    A[0] = 1", "A[0] = 1"),
         ("A[n] = A[n]", "T.evaluate(0)"),
+        ("A[0] = 1\n    T.evaluate(0)\n    A[n] = 2", "A[0] = 1\n    A[n] = 2"),
+        ("A[0] = 1\n    T.evaluate(3)\n    A[n] = 2", "A[0] = 1\n    A[n] = 2"),
+        ("A[0] = 1\n    T.evaluate(0)", "A[0] = 1"),
         ('B = T.allocate([4], "float32", "global")\n    T.evaluate(0)', "T.evaluate(0)"),
         ('with T.attr(0, "pragma_debug_skip_region", 1):\n        A[0] = 1', "T.evaluate(0)"),
     ],
@@ -162,6 +212,16 @@ def test_simplify_comes_to_rest(a: int, b: int, c: int, d: int, n: int) -> None:
 def test_what_does_nothing_goes(before: str, after: str) -> None:
     head = 'def main(A: T.Buffer((64,), "int32"), n: T.int32):\n    '
     check(RemoveNoOp(), head + before, head + after)
+
+
+@pytest.mark.parametrize(
+    ("view", "same"),
+    [("(4, 8)", True), ("(4, 8), strides=(8, 1)", False), ("(8, 4)", False), ("(4, 8), elem_offset=1", False), ("(4, 8), elem_offset=0", True)],
+)  # fmt: skip
+def test_a_store_of_what_is_there_by_another_view(view: str, same: bool) -> None:
+    before = f'def main(A: T.Buffer((4, 8), "int32"), n: T.int32):\n    B = T.Buffer({view.replace(")", ",)", 0)}, dtype="int32", data=A.data)\n    A[n, 1] = B[n, 1]'
+    mod = module(before)
+    assert (Simplify()(mod)["main"] is not mod["main"]) is same
 
 
 def test_calls_with_effects_stay() -> None:

@@ -37,6 +37,7 @@ from tvmagic.ir.query import nodes_of
 from tvmagic.passes import PassContext, recording
 from tvmagic.script import from_source
 from tvmagic.tir import Schedule
+from tvmagic.tir.schedule.buffers import BufferReplacer
 from tvmagic.tir.transform import (
     CompactBufferAllocation,
     ConvertBlocksToOpaque,
@@ -617,3 +618,25 @@ def main(A: T.Buffer((8,), "float32"), n: T.int32):
 """
     last = str(Simplify()(IRModule({"main": from_source(text)}))).splitlines()[-1]
     assert last.strip() == "T.evaluate(0)"
+
+
+def test_memory_whose_offset_nothing_defines_begins_where_it_is_allocated() -> None:
+    text = """
+        def main(A: T.Buffer((8,), "float32"), o: T.int32):
+            with T.block("root"):
+                B = T.alloc_buffer((8,))
+                C = T.alloc_buffer((8,))
+                for i in range(8):
+                    with T.block("B"):
+                        T.reads(A[i])
+                        T.writes(B[i], C[i])
+                        B[i] = A[i]
+                        C[i] = A[i]"""
+    func = module(text)["main"]
+    root = func.body.block
+    b, c = root.alloc_buffers
+    open_, given = b.replace(elem_offset=Var("off", "int32")), c.replace(elem_offset=func.params[1])
+    func = func.with_body(BufferReplacer({b: open_, c: given}).visit(func.body))
+    new = LowerOpaqueBlock()(IRModule({"main": func}))["main"]
+    offsets = {n.buffer.name: n.buffer.elem_offset for n in nodes_of(new.body, BufferStore)}
+    assert str(offsets["B"]) == "0" and offsets["C"] is func.params[1]

@@ -58,6 +58,16 @@ def test_threads_share_the_elements_vector_by_vector() -> None:
     assert f"S[({place}) // 64 % 32, ({place}) % 64] = A[" in text and "if " not in text
 
 
+@pytest.mark.parametrize(
+    ("dtype", "vector", "lanes"),
+    [("float16", 16, 8), ("float16", 8, 4), ("float16", 2, 1), ("int8", 16, 16), ("int8", 4, 4), ("float32", 16, 4), ("float64", 16, 2), ("float64", 4, 1)],
+)  # fmt: skip
+def test_lanes_of_as_many_bytes_as_asked_for(dtype: str, vector: int, lanes: int) -> None:
+    text = lowered(shared(dtype=dtype, load=f', "vector_bytes": {vector}'))
+    rounds = 32 * 64 // (4 * 32 * lanes)
+    assert f"for i_j_fused_3 in T.vectorized({lanes}):" in text and f"for i_j_fused_0 in range({rounds}):" in text
+
+
 def test_what_is_written_decides_on_the_order() -> None:
     text = lowered(shared(copy=COLUMNS))
     element = "(i_inverse_j_inverse_fused_0 * 4 + i_inverse_j_inverse_fused_1) * 32 + i_inverse_j_inverse_fused_2"

@@ -276,6 +276,19 @@ def test_memory_of_a_device_comes_from_the_runtime() -> None:
     assert "TVMBackendAllocWorkspace(1, 0, T.uint64(1600), 2, 32)" in LowerTVMBuiltin()(large).script()
 
 
+@pytest.mark.parametrize("known", ["device_type", "device_id", None])
+def test_the_device_of_an_array_that_is_passed_on_has_a_type_and_a_number(known: str | None) -> None:
+    attribute = "" if known is None else f'T.attr("dummy", "{known}", 1)'
+    passed = module(f"""
+    @T.prim_func
+    def main(A: T.Buffer((4,), "float32")):
+        {attribute}
+        T.evaluate(T.call_packed("f", T.tvm_stack_make_array(A.data, T.tvm_stack_make_shape(4), 0, 1, T.float32(0), 0)))
+    """)
+    with pytest.raises(TVMagicError, match="the device of an array that is passed on is not known"):
+        LowerTVMBuiltin()(passed)
+
+
 def test_what_cannot_be_lowered_is_refused() -> None:
     without = module(MEMORY % ("", 400, 400))["main"].without_attr("target")
     with pytest.raises(TVMagicError, match="Unknown device type in current IR"):

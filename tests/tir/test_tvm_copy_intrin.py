@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from pass_checks import module
 
 import tvmagic as tvm
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
+from tvmagic.eval.machine import run_function
 from tvmagic.ir import IRModule
 from tvmagic.tir.transform import InjectCopyIntrin, StorageFlatten
 
@@ -112,3 +115,48 @@ def test_the_function_gives_a_statement() -> None:
     with pytest.raises(TVMagicError, match="gives no statement, but `None`"):
         InjectCopyIntrin("memcpy", lambda *_: None)(mod)
     assert InjectCopyIntrin("other", lambda *_: None)(mod)["main"] is mod["main"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_told_is_the_copy(seed: int) -> None:
+    """Done as it is told, a copy gives what the loops give: some of its elements from memory, the others one value."""
+    rng = random.Random(seed)
+    sizes = [rng.randint(1, 6) for _ in range(rng.randint(1, 3))]
+    lows = [rng.choice([None, 0, 1, 2, -1]) for _ in sizes]
+    highs = [rng.choice([None, *(max(n + k, (low or 0) + 1) for k in (-1, 0, 1))]) for n, low in zip(sizes, lows)]
+    names, steps = "ijk"[: len(sizes)], [rng.choice([1, 2, 7, 13]) for _ in sizes]
+    source = (
+        " + ".join(f"({v} - {low or 0}) * {s}" for v, low, s in zip(names, lows, steps))
+        + f" + {rng.randint(0, 3) + 20}"
+    )
+    place = [1]
+    for n in reversed(sizes[1:]):
+        place.insert(0, place[0] * n)
+    target = " + ".join(f"{v} * {s}" for v, s in zip(names, place)) + f" + {rng.randint(0, 3)}"
+    bounds = [f"{low} <= {v}" for v, low in zip(names, lows) if low is not None]
+    bounds += [f"{v} < {high}" for v, high in zip(names, highs) if high is not None]
+    value = f"T.if_then_else({' and '.join(bounds)}, A[{source}], 7)" if bounds else f"A[{source}]"
+    lines = [f"{' ' * (8 + 4 * k)}for {v} in range({n}):" for k, (v, n) in enumerate(zip(names, sizes))]
+    mod = module(
+        'def main(A: T.Buffer((256,), "int32"), B: T.Buffer((256,), "int32")):\n    with T.attr(0, "pragma_memcpy", 1):\n'
+        + "\n".join([*lines, f"{' ' * (8 + 4 * len(sizes))}B[{target}] = {value}"])
+    )
+    expected, told = np.zeros(256, "int32"), list[Any]()
+    run_function(mod["main"], [np.arange(256, dtype="int32"), expected])
+
+    def copy(*arguments: Any) -> tir.Stmt:
+        told.extend(arguments)
+        return tir.Evaluate(0)
+
+    InjectCopyIntrin("memcpy", copy)(mod)
+    src, dst, before, after, pad = told
+    shape, strides, first = (tuple(map(int, part)) for part in (dst.shape, dst.strides, [dst.elem_offset]))
+    pads = [tuple(map(int, part)) or (0,) * len(shape) for part in (before, after)]
+    assert tuple(map(int, src.shape)) == tuple(n - b - a for n, b, a in zip(shape, *pads))
+    done = np.zeros(256, "int32")
+    for index in np.ndindex(shape):
+        at = [i - b for i, b in zip(index, pads[0])]
+        inside = all(0 <= i < int(n) for i, n in zip(at, src.shape))
+        taken = int(src.elem_offset) + sum(i * int(s) for i, s in zip(at, src.strides))
+        done[first[0] + sum(i * s for i, s in zip(index, strides))] = taken if inside else int(pad)
+    np.testing.assert_array_equal(done, expected)

@@ -91,6 +91,37 @@ def test_every_block_runs_in_threads_and_computes_the_same() -> None:
     assert d[0] == c[0, 0] and e[0] == a[:, 0].sum()
 
 
+NESTED = """
+def main(A: T.Buffer((2, 3, 4, 5), "float32"), B: T.Buffer((2, 3, 4, 5), "float32"), C: T.Buffer((2, 3, 4, 5), "float32")):
+{loops}
+                with T.block("B"):
+                    v0, v1, v2, v3 = T.axis.remap("SSSS", [i, j, k, l])
+                    B[v0, v1, v2, v3] = A[v0, v1, v2, v3] * T.float32(2)
+{again}
+                with T.block("C"):
+                    v0, v1, v2, v3 = T.axis.remap("SSSS", [i, j, k, l])
+                    C[v0, v1, v2, v3] = B[v0, v1, v2, v3] + T.float32(1)
+"""
+
+
+@pytest.mark.parametrize("shared", [1, 2, 3])
+def test_only_the_loops_down_to_the_first_of_several_blocks_are_fused(shared: int) -> None:
+    names = {"i": 2, "j": 3, "k": 4, "l": 5}
+    outer, inner = list(names)[:shared], list(names)[shared:]
+    deep = f"{' ' * 8}for {', '.join(inner)} in T.grid({', '.join(str(names[n]) for n in inner)}):"
+    loops = f"    for {', '.join(outer)} in T.grid({', '.join(str(names[n]) for n in outer)}):\n{deep}"
+    with tvm.target.Target("cuda"):
+        mod = DefaultGPUSchedule()(module(NESTED.format(loops=loops, again=deep)))
+    text = mod["main"].script()
+    fused = "_".join(outer) + "_fused"
+    assert f'{fused}_0 in T.thread_binding(1, thread="blockIdx.x")' in text
+    assert all(f"{name}_fused" not in text for name in inner)
+    a = np.arange(120, dtype="float32").reshape(2, 3, 4, 5)
+    b, c = np.zeros_like(a), np.zeros_like(a)
+    tvm.build(mod, target="llvm")(a, b, c)
+    np.testing.assert_array_equal(c, a * 2 + 1)
+
+
 def test_what_stays_and_what_is_refused() -> None:
     mod = module(ADD.format(n=8))
     with pytest.raises(TVMagicError, match="needs a target"):

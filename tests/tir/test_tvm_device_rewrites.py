@@ -178,6 +178,22 @@ def test_a_context_is_computed_once_for_each_thread() -> None:
     assert 'T.tvm_thread_context(T.call_extern("handle", "context", i))' in text  # another one in each iteration
 
 
+@pytest.mark.parametrize(
+    ("key", "own"),
+    [("thread_extent", True), ("coproc_uop_scope", True), ("coproc_scope", False), ("volatile_scope", False)],
+)
+def test_a_context_is_in_front_of_what_a_thread_runs(key: str, own: bool) -> None:
+    context = tir.call_extern("handle", "context")
+    use = tir.Evaluate(tir.call_extern("int32", "run", tir.call_intrin("handle", "tir.tvm_thread_context", context)))
+    axis = te.thread_axis((0, 4), "threadIdx.x")
+    inside = tir.AttrStmt(axis, key, 4, use)
+    func = tir.PrimFunc([], tir.SeqStmt([inside, tir.Evaluate(tir.call_extern("int32", "other"))]))
+    body = t.CombineContextCall()(tvm.IRModule.from_expr(func))["main"].body
+    assert isinstance(body, tir.SeqStmt if own else tir.LetStmt)
+    first = body.seq[0] if own else body.body.seq[0]
+    assert isinstance(first, tir.LetStmt) is own and (first.body if own else first).attr_key == key
+
+
 # ---------------------------------------------------------------------------- other rewrites
 
 

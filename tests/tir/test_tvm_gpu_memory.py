@@ -126,6 +126,9 @@ def test_warp_memory_needs_a_target_threads_and_a_size() -> None:
         LowerWarpMemory()(module(text.replace('"target": T.target("cuda")', "")))
     with pytest.raises(TVMagicError, match="no `threadIdx.x`"):
         LowerWarpMemory()(module(text.replace("threadIdx.x", "threadIdx.y")))
+    with pytest.raises(TVMagicError, match="`threadIdx.x` has the extent n, which does not divide a warp"):
+        threads = text.replace('B: T.Buffer((128,), "float32")', "n: T.int32")
+        LowerWarpMemory()(module(threads.replace('"threadIdx.x", 32', '"threadIdx.x", n')))
     with pytest.raises(TVMagicError, match="no constant size"):
         symbolic = text.replace('B: T.Buffer((128,), "float32")', "n: T.int32").replace("64", "n")
         LowerWarpMemory()(module(symbolic))
@@ -184,6 +187,30 @@ def test_copies_that_stay() -> None:
     assert "cp_async" not in copied("float32", 4, scope="local")
     assert "cp_async" not in copied("float32", 4, "T.if_then_else(i < 3, A[tx, i * {lanes} + j], T.float32(0))")
     assert "cp_async" not in copied("float32", 4, "A[i, j * 2]")
+
+
+@pytest.mark.parametrize(
+    ("place", "first"),
+    [
+        ("T.Ramp(tx * 8, 1, 8) + T.Broadcast(32, 8)", "tx * 8 + 32"), ("T.Ramp(tx * 8, 1, 8)", "tx * 8"),
+        ("T.Ramp(tx * 8, 2, 8) + T.Broadcast(32, 8)", None), ("T.Ramp(tx * 8, 2, 8)", None), ("T.Broadcast(tx, 8) + T.Broadcast(32, 8)", None),
+        ("T.Ramp(tx * 8, 1, 8) + T.Ramp(tx * 8, 1, 8)", None),
+    ],
+)  # fmt: skip
+def test_lanes_of_an_asynchronous_copy_are_neighbours(place: str, first: str | None) -> None:
+    text = script(
+        InjectPTXAsyncCopy()(
+            module(f"""
+        def main(A: T.Buffer((64,), "float16")):
+            tx = T.launch_thread("threadIdx.x", 8)
+            S_1 = T.allocate([256], "float16", "shared")
+            S = T.Buffer((256,), "float16", data=S_1, scope="shared")
+            T.attr("default", "async_scope", 1)
+            S[{place}] = A[tx * 8:tx * 8 + 8]""")
+        )
+    )
+    copy = f'T.ptx_cp_async("float16", S, {first}, A.data, tx * 8, 16)'
+    assert ("cp_async" in text) is (first is not None) is (copy in text)
 
 
 def test_copies_into_merged_shared_memory_count_bytes() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import numpy as np
 import pytest
 from pass_checks import module
 
 import tvmagic as tvm
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import assert_structural_equal
+from tvmagic.eval.integers import evaluate
+from tvmagic.ir import Allocate, BufferStore, Call, DataType, Ramp, assert_structural_equal
+from tvmagic.ir.query import is_access_ptr, nodes_of
 from tvmagic.tir.transform import MergeSharedMemoryAllocations
 
 TWO = """
@@ -51,6 +56,53 @@ def test_static_memory_if_asked_for() -> None:
 def test_sizes_that_the_host_knows() -> None:
     text = MergeSharedMemoryAllocations()(module(TWO.format(scope="shared.dyn", size="n")))["main"].script()
     assert 'T.allocate([80 + n * 4], "uint8", "shared.dyn")' in text
+
+
+def several(parts: list[tuple[str, str]]) -> str:
+    """A kernel with memory of some types and sizes; of each the first and the last element are used, in all ways."""
+    lines = ["def main(n: T.int32):", "    t = T.launch_thread('threadIdx.x', 32)"]
+    for k, (dtype, size) in enumerate(parts):
+        lines.append(f"    P{k} = T.allocate([{size}], '{dtype}', 'shared.dyn')")
+        lines.append(f"    Q{k} = T.Buffer(({size},), '{dtype}', data=P{k}, scope='shared.dyn')")
+        for index in ("0", f"{size} - 1"):
+            value = (
+                f"T.Broadcast(T.{dtype.split('x')[0]}(1), {dtype.split('x')[1]})" if "x" in dtype else f"T.{dtype}(1)"
+            )
+            lines.append(f"    Q{k}[{index}] = {value}")
+            lines.append(
+                f"    T.evaluate(T.call_extern('int32', 'f', T.tvm_access_ptr(T.type_annotation('{dtype}'), P{k}, {index}, 1, 3)))"
+            )
+        if "x" not in dtype:
+            lines.append(f"    Q{k}[T.Ramp(0, 1, 2)] = T.Broadcast(T.{dtype}(1), 2)")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_parts_do_not_overlap(seed: int) -> None:
+    """Each begins at a multiple of 16 bytes, and of its elements."""
+    rng = random.Random(seed)
+    types = ["float16", "float32", "float64", "int8", "float32x2", "float32x3", "float32x4", "float32x8", "float16x3"]
+    parts = [(rng.choice(types), rng.choice(["2", "3", "17", "n", "n * 3", "n + 2"])) for _ in range(rng.randint(2, 5))]
+    merged = MergeSharedMemoryAllocations()(module(several(parts)))["main"]
+    (whole,) = nodes_of(merged.body, Allocate)
+    stores = [s for s in nodes_of(merged.body, BufferStore) if not isinstance(s.indices[0], Ramp)]
+    ramps: list[Any] = [s.indices[0] for s in nodes_of(merged.body, BufferStore) if isinstance(s.indices[0], Ramp)]
+    pointers = [c for c in nodes_of(merged.body, Call) if is_access_ptr(c)]
+    for n in (2, 5, 8):
+        values = {merged.params[0]: n}
+        used: set[int] = set()
+        bases = iter(ramps)
+        for k, (dtype, size) in enumerate(parts):
+            bytes_ = DataType(dtype).bytes
+            first, last = (evaluate(s.indices[0], values) for s in stores[2 * k : 2 * k + 2])
+            assert first * bytes_ % 16 == 0 and last - first == eval(size, {"n": n}) - 1
+            assert [evaluate(c.args[2], values) for c in pointers[2 * k : 2 * k + 2]] == [first, last]
+            own = set(range(first * bytes_, (last + 1) * bytes_))
+            assert not own & used
+            used |= own
+            if "x" not in dtype:
+                assert evaluate(next(bases).base, values) == first
+        assert max(used) < evaluate(whole.extents[0], values) <= max(used) + 1
 
 
 @pytest.mark.parametrize("scope", ["shared", "shared.dyn"])

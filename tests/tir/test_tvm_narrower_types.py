@@ -209,6 +209,18 @@ def test_memory_of_small_floats_holds_bits() -> None:
     assert FP8StorageLegalize()(untouched)["main"] is untouched["main"]
 
 
+@pytest.mark.parametrize(
+    ("buffers", "bits"),
+    [(["float32", "int32"], None), (["bfloat16", "float32"], ["uint16", "float32"]), (["float32", "bfloat16"], ["float32", "uint16"]), (["float16"], None)],
+)  # fmt: skip
+def test_arguments_that_are_not_used_are_bits_too(buffers: list[str], bits: list[str] | None) -> None:
+    head = ", ".join(f'{name}: T.Buffer((4,), "{dtype}")' for name, dtype in zip("AB", buffers))
+    mod = module(f"def main({head}):\n    T.evaluate(0)")
+    func = BF16StorageLegalize()(mod)["main"]
+    assert (func is mod["main"]) is (bits is None)
+    assert [str(func.buffer_map[p].dtype) for p in func.params] == (bits or buffers)
+
+
 def test_memory_cannot_be_changed_before_the_computation() -> None:
     for value in ("A[i] + A[i]", "T.exp(A[i])"):
         with pytest.raises(TVMagicError, match="which only memory may hold"):

@@ -8,6 +8,8 @@ import pytest
 import tvmagic as tvm
 from tvmagic import arith, ir, te, tir
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.functor import ir_transform
+from tvmagic.ir.query import nodes_of
 from tvmagic.tir import transform as t
 
 
@@ -52,6 +54,26 @@ def test_buffers_loops_and_sizes_of_a_second_function_are_renewed():
     assert body.extent is new.shape[0] and body.body.buffer is new and body.loop_var is not f.body.loop_var
 
 
+def test_a_block_inside_a_block_of_the_same_variable():
+    f = tvm.script.from_source(
+        "@T.prim_func\ndef main(A: T.Buffer((8, 8))):\n    for i, j in T.grid(8, 8):\n        with T.block('b'):\n"
+        "            v = T.axis.spatial(8, i)\n            with T.block('c'):\n                w = T.axis.spatial(8, j)\n"
+        "                A[v, w] = T.float32(1)\n            A[v, 0] = T.float32(2)"
+    )
+    outer, inner = (next(b for b in nodes_of(f.body, tir.Block) if b.name_hint == name) for name in "bc")
+    v, w = outer.iter_vars[0].var, inner.iter_vars[0].var
+    same = inner.replace(iter_vars=(inner.iter_vars[0].replace(var=v),), body=ir.substitute(inner.body, {w: v}))
+    body = ir_transform(f.body, lambda node: same if node is inner else None, None)
+    mod = t.ConvertSSA()(tvm.IRModule({"a": f.with_body(body), "b": f.with_body(body)}))
+    variables = []
+    for name in "ab":
+        outer, inner = (next(b for b in nodes_of(mod[name].body, tir.Block) if b.name_hint == n) for n in "bc")
+        own, other = outer.iter_vars[0].var, inner.iter_vars[0].var
+        assert outer.body.seq[1].indices[0] is own and inner.body.indices[0] is inner.body.indices[1] is other
+        variables += [own, other]
+    assert len(set(variables)) == 4 and variables[0] is v
+
+
 def test_a_thread_is_one_variable_in_a_function():
     launch = "with T.launch_thread('threadIdx.x', 4) as tx:\n    A[tx] = T.float32(0)\n"
     f = function(launch)
@@ -82,6 +104,40 @@ def test_an_allocation_shrinks_to_what_is_accessed():
     found = compacted(SHARED.format(scope=""))
     assert "B = T.decl_buffer((4,))" in found and "B[j] = A[i * 4 + j] + T.float32(1.0)" in found
     assert "C[i * 4 + j] = B[j]" in found
+
+
+@pytest.mark.parametrize(
+    ("index", "count", "strict", "loose"),
+    [
+        ("i", 8, "(4,)) [i]", "(8,)) [i]"),
+        ("i - 2", 3, "(3,)) [i - 2]", "(3,)) [i]"),
+        ("i + 1", 3, "(3,)) [i]", "(3,)) [i]"),
+    ],
+)
+def test_what_is_accessed_outside_of_a_buffer_counts_if_asked_for(index, count, strict, loose):
+    before = module(f"B = T.decl_buffer((4,))\nfor i in range({count}): B[{index}] = A[0]")
+    for one, expected in (
+        (t.CompactBufferAllocation(), strict),
+        (t.CompactBufferAllocation(is_strict=True), strict),
+        (t.CompactBufferAllocation(is_strict=False), loose),
+    ):
+        shape, place = expected.split(" ", 1)
+        found = text(t.Simplify()(one(before)))
+        assert f"T.decl_buffer({shape}" in found and f"B{place} = " in found
+
+
+@pytest.mark.parametrize(
+    ("size", "extent", "compact"),
+    [
+        ("m", "i % 5", "4"), ("m", "i % 5 + 2", "6"), ("m", "T.min(i, 6) + 1", "7"), ("12", "i % 5", "4"), ("12", "i % 12 + 1", "12"), ("12", "i", "12"),
+        ("m", "i", "m"), ("m", "i + 1", "m"), ("m", "i // 2", "m"), ("m", "i // 2 + 7", "m"),
+    ],
+)  # fmt: skip
+def test_a_region_of_a_size_that_a_loop_outside_gives_is_as_large_as_the_largest(size, extent, compact):
+    """All that there is if nothing but its type bounds the size."""
+    body = f"for i in range(n):\n    B = T.decl_buffer(({size},))\n    for j in range({extent}): B[j] = A[0]"
+    found = text(t.CompactBufferAllocation()(module(body, "A: T.Buffer((12,)), n: T.int32, m: T.int32")))
+    assert f"B = T.decl_buffer(({compact},))" in found
 
 
 def test_conditions_bound_what_is_accessed():
@@ -402,6 +458,43 @@ def test_memory_behind_a_let_that_is_accessed_by_vectors_has_vector_elements():
     assert 'T.handle("int32x8", "global")' in after and 'T.Buffer((2,), "int32x8"' in after and "[0] = T.Bro" in after
     mixed = text(t.StorageRewrite()(tvm.IRModule({"main": function(body + "    P[1] = 3\n", "")})))
     assert 'T.handle("int32", "global")' in mixed and "[0:8] = T.Broadcast(42, 8)" in mixed
+
+
+def test_memory_of_vectors_that_is_accessed_as_others_keeps_their_number():
+    body = "m = T.allocate([4], 'float32x4')\nM = T.Buffer((4,), 'int32x4', data=m)\nfor i in range(4):\n    M[i] = T.Broadcast(i, 4)"
+    after = text(t.StorageRewrite()(module(body)))
+    assert 'T.allocate([4], "int32x4"' in after and 'T.Buffer((4,), "int32x4"' in after and "[i] = T.Bro" in after
+
+
+def test_pointers_get_the_type_of_the_memory_that_they_are_to():
+    body = """
+        m = T.allocate([4], 'float32x4')
+        M = T.Buffer((4,), 'int32x4', data=m)
+        M[0] = T.Broadcast(3, 4)
+        T.evaluate(T.call_extern("int32", "f", T.tvm_access_ptr(T.type_annotation("int32x4"), m, 2, 1, 1)))
+    """
+    after = text(t.StorageRewrite()(module(body)))
+    assert 'T.allocate([4], "int32x4"' in after
+    assert 'T.tvm_access_ptr(T.type_annotation("int32x4"), M, 2, 1, 1)' in after
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_memory_of_vectors_that_is_seen_as_other_ones_keeps_its_size(size, lanes):
+    count = size * 4 // lanes
+    place = f"i * {lanes}:i * {lanes} + {lanes}" if lanes > 1 else "i"
+    body = f"m = T.allocate([{size}], 'float32x4')\nM = T.Buffer(({size * 4},), 'float32', data=m)\nfor i in range({count}):\n    M[{place}] = A[{place}]"
+    found = text(t.StorageRewrite()(module(body, "A: T.Buffer((64,))")))
+    assert f'T.allocate([{size}], "float32x4"' in found and f"T.Buffer(({size * 4},), data=M)" in found
+
+
+@pytest.mark.parametrize("value", ["T.Broadcast(1, 4)", "T.Ramp(1, 2, 4)"])
+def test_memory_that_is_seen_as_vectors_and_one_by_one_keeps_its_elements(value):
+    body = (
+        f"m = T.allocate([16], 'int32')\nM = T.Buffer((4,), 'int32x4', data=m)\nfor i in range(4):\n    M[i] = {value}"
+    )
+    found = text(t.StorageRewrite()(module(body)))
+    assert 'T.allocate([16], "int32"' in found and 'T.Buffer((4,), "int32x4", data=M)' in found
 
 
 def test_pointers_and_arguments_get_the_type_of_their_accesses():

@@ -92,6 +92,11 @@ STAYS: dict[str, tuple[str, str]] = {
         'for i in range(16):\n    if i < 9:\n        A[i] = T.call_extern("int32", "tick")\n'
         "for i in range(16):\n    if 9 <= i:\n        A[i] = 2",
     ),
+    "it may not end": (
+        f"{A16}, {B1}",
+        "for i in range(16):\n    if i < 9:\n        while B[0] < 3:\n            B[0] = B[0] + 1\n        T.evaluate(0)\n"
+        "    else:\n        while B[0] < 3:\n            B[0] = B[0] + 1",
+    ),
     "what is added is not known": (
         f"{A16}, {B1}",
         "B[0] = 0\nfor i in range(16):\n    if i < 12:\n        B[0] = B[0] + A[i]",
@@ -148,6 +153,22 @@ ASSUMED: dict[str, tuple[str, int, str | None]] = {
     "the condition is the other way round": (CHOICE.format("i < 12", "A[i] + A[i]", "4"), 2, "A[i] + A[i]"),
     "written in another way": (CHOICE.format("i // 4 == 3", "5", "T.max(A[i], 5)"), 1, "T.max(A[i], 5)"),
     "statements": ("for i in range(16):\n    if i < 12:\n        B[i] = A[i]\n    else:\n        B[i] = 3", 3, "A[i]"),
+    "a store to another place": (
+        "for i in range(16):\n    if i < 12:\n        B[i] = A[i]\n    else:\n        B[15 - i] = 3",
+        3,
+        None,
+    ),
+    "a store in a loop": (
+        "for i in range(16):\n    if i < 12:\n        B[i] = A[i]\n    else:\n        for j in range(2): B[i] = 3",
+        3,
+        None,
+    ),
+    "two stores": (
+        "for i in range(16):\n    if i < 12:\n        B[i] = 3\n        B[i] = A[i]\n    else:\n        B[i] = 3",
+        3,
+        None,
+    ),
+    "no other store": ("for i in range(16):\n    if i < 12:\n        B[i] = A[i]", 3, None),
     "another value": (CHOICE.format("12 <= i", "1", "A[i] * 7"), 0, None),
     "less is assumed": (CHOICE.format("11 <= i", "0", "A[i] * 7"), 0, None),
     "it would read outside": (CHOICE.format("12 <= i", "0", "A[i] * A[i + 4]"), 0, None),

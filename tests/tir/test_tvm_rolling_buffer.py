@@ -119,6 +119,12 @@ def test_text_of_a_small_program() -> None:
     assert "rolling_buffer_scope" not in fixed.script() and "T.realize(B[0:8, 0:4]" in fixed.script()
 
 
+@pytest.mark.parametrize(("step", "asked"), [(2, True), (3, True), (4, False), (5, False)])
+def test_what_iterations_share_nothing_of_is_computed_in_each(step: int, asked: bool) -> None:
+    new = injected(BEFORE % ("range(2)", f"y * {step}:y * {step} + 4")).script()
+    assert "T.realize(B[0:4, 0:4]" in new and ("if " in new) is asked
+
+
 @pytest.mark.parametrize(
     ("loop", "region", "message"),
     [

@@ -251,6 +251,46 @@ def test_fragments_have_a_version_for_each_iteration() -> None:
     assert "tvm_mma_sync(F.data, 0, W.data, k % 2 * 2 + 1, W.data, k % 2 * 2, F.data, 0)" in text
 
 
+def test_memory_that_no_statement_writes_has_one_version() -> None:
+    text = COPY.format(n=16, stage=[0, 1], order=[0, 1])
+    text = text.replace('scope="shared")', 'scope="shared")\n                Q = T.alloc_buffer((3,))')
+    text = text.replace("T.reads(B[t, 0])", "T.reads(B[t, 0], Q[1])").replace("+ T.float32(1)", "+ Q[1]")
+    new = pipelined(text)
+    assert 'B = T.alloc_buffer((2, 16, 1), scope="shared")' in new and "Q = T.alloc_buffer((3,))" in new
+
+
+@pytest.mark.parametrize("condition", ["T.bool(True)", "k < n"])
+def test_statements_of_a_block_that_always_runs_have_stages_of_their_own(condition: str) -> None:
+    """All of a block that runs under a condition is in one."""
+    alone = condition == "T.bool(True)"
+    text = _pipelined_text(f"""
+    def main(A: T.Buffer((4,), "int32"), C: T.Buffer((4,), "int32"), D: T.Buffer((4,), "int32"), n: T.int32):
+        for k in T.serial(4, annotations={{"software_pipeline_stage": {[0, 1, 1] if alone else [0, 1]}, "software_pipeline_order": {[0, 1, 2] if alone else [0, 1]}}}):
+            with T.block(""):
+                T.reads(A[k])
+                T.writes(C[k], D[k])
+                B = T.alloc_buffer((1,), "int32")
+                with T.block("load"):
+                    T.reads(A[k])
+                    T.writes(B[0])
+                    B[0] = A[k]
+                with T.block("uses"):
+                    T.where({condition})
+                    T.reads(B[0])
+                    T.writes(C[k], D[k])
+                    with T.block("C"):
+                        T.reads(B[0])
+                        T.writes(C[k])
+                        C[k] = B[0] + 1
+                    with T.block("D"):
+                        T.reads(B[0])
+                        T.writes(D[k])
+                        D[k] = B[0] + 2
+    """)
+    assert 'B = T.alloc_buffer((2, 1), "int32")' in text
+    assert ('T.block("uses")' not in text) is alone and ("T.where(k < n)" in text) is not alone
+
+
 def test_versions_of_padded_memory_are_a_stride_apart() -> None:
     text = _pipelined_text("""
     def main(A: T.Buffer((4, 64), "float32"), C: T.Buffer((4, 64), "float32")):

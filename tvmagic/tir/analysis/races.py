@@ -305,8 +305,6 @@ class _Lanes:
         return self.sizes[stmt]
 
     def _measure(self, stmt: Stmt) -> int:
-        if stmt in self.scalar:
-            return 2
         if isinstance(stmt, SeqStmt):
             return sum(self._size(part) for part in stmt.seq)
         if isinstance(stmt, For):

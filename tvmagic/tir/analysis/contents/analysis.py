@@ -131,8 +131,6 @@ class BufferContents:
         load = BufferLoad(store.buffer, store.indices)
         known = self._with_known_loads(load, place, self._all(self.facts_at(store)))
         value = self._with_known_loads(store.value, place, self._all(self.facts_at(store)))
-        if known.dtype is not value.dtype:
-            return False
         if known is load:  # what is there is not known, but what is added to it may be: nothing
             added = value is not store.value and not value.dtype.is_float
             return added and analyzer.can_prove(ops.equal(load, value))

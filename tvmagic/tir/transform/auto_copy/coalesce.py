@@ -28,10 +28,11 @@ _THREADS = ("threadIdx.z", "threadIdx.y", "threadIdx.x")
 
 def coalesced(stmt: Stmt, copy: Copy) -> Stmt:
     """The nest as one loop over all elements, divided among all threads, each with a vector of neighbours."""
-    return _divided(_fused(stmt, copy), copy)
+    return _divided(*_fused(stmt, copy), copy)
 
 
-def _fused(stmt: Stmt, copy: Copy) -> For:
+def _fused(stmt: Stmt, copy: Copy) -> tuple[Var, int, Stmt]:
+    """The number of an element, how many there are, and what is done with one."""
     loops, body = loops_around(stmt)
     if not loops:
         raise TVMagicError(
@@ -48,10 +49,10 @@ def _fused(stmt: Stmt, copy: Copy) -> For:
         value = ops.floormod(rest, extent)
         values[loop.loop_var] = value if is_zero(loop.min) else value + loop.min
         rest, total = ops.floordiv(rest, extent), total * extent.value
-    return For(fused, IntImm(fused.dtype, 0), total, ForKind.SERIAL, substitute(body, values))
+    return fused, total, substitute(body, values)
 
 
-def _divided(loop: For, copy: Copy) -> Stmt:
+def _divided(number: Var, total: int, body: Stmt, copy: Copy) -> Stmt:
     """A loop over rounds, in it the threads (z, y, x), in them the lanes of a vector."""
     tags = [tag for tag in _THREADS if tag in copy.threads]
     lanes = max(1, copy.vector_bytes * 8 // copy.data_bits)
@@ -59,17 +60,17 @@ def _divided(loop: For, copy: Copy) -> Stmt:
     at_once = 1
     for factor in factors:
         at_once *= factor
-    factors.insert(0, -(-size_of(loop, copy) // at_once))
+    factors.insert(0, -(-total // at_once))
 
-    analyzer, dtype = Analyzer(), loop.loop_var.dtype
-    variables = [loop.loop_var.copy_with_suffix(f"_{i}") for i in range(len(factors))]
+    analyzer, dtype = Analyzer(), number.dtype
+    variables = [number.copy_with_suffix(f"_{i}") for i in range(len(factors))]
     element: PrimExpr = variables[0]
     for var, factor in zip(variables, factors):
         analyzer.bind(var, Range.from_min_extent(IntImm(dtype, 0), IntImm(dtype, factor)))
     for var, factor in zip(variables[1:], factors[1:]):
         element = element * factor + var
-    body = substitute(loop.body, {loop.loop_var: element})
-    inside = element < loop.extent
+    body = substitute(body, {number: element})
+    inside = element < total
     if not analyzer.can_prove(inside):
         body = IfThenElse(inside, body)
 

@@ -49,6 +49,9 @@ from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
 from tvmagic.tir.transform.uses import loads_memory, mentions
 from tvmagic.tir.transform.with_analyzer import is_true
 
+# Elements: a larger bound of memory of a symbolic size comes from the limits of a type.
+_MOST = 1 << 24
+
 
 def relaxed_under(scope: str, tag: str) -> bool:
     """Whether memory of `scope` is shared by the threads of the axis `tag`."""
@@ -244,9 +247,9 @@ class _RegionCollector(AnalyzerVisitor):
 
     def _is_useful(self, most: int, extent: PrimExpr, size: PrimExpr) -> bool:
         """Whether the bound of an extent can be written down and is less than what a symbolic size may be."""
-        if most >= _largest(extent.dtype):
-            return False
-        return isinstance(size, IntImm) or most < int(self.analyzer.const_int_bound(size).max_value)
+        if isinstance(size, IntImm):
+            return most < _largest(extent.dtype)
+        return most < min(_MOST, int(self.analyzer.const_int_bound(size).max_value))
 
 
 def _largest(dtype: DataType) -> int:

@@ -416,8 +416,7 @@ class _Injector(StmtMutator):
         blocks: list[Block] = []
         for stmt in statements:
             block = _block_of(stmt)
-            nested = isinstance(stmt, BlockRealize) and is_one(stmt.predicate) and isinstance(block.body, SeqStmt)
-            if nested and isinstance(block.body, SeqStmt):
+            if isinstance(stmt, BlockRealize) and isinstance(block.body, SeqStmt):
                 own += block.alloc_buffers
                 blocks += [_block_of(child) for child in block.body.seq]
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvmagic.errors import TVMagicError
@@ -33,7 +34,7 @@ from tvmagic.ir.values import scope_of
 from tvmagic.passes import PassContext, note
 from tvmagic.tir.transform.declaration import tir_pass
 
-ALIGNMENT = 16  # bytes, or one element if that is more
+ALIGNMENT = 16  # bytes: each part begins at a multiple, which is one of its elements, too
 _NAMES = {"shared": "buf_shmem", "shared.dyn": "buf_dyn_shmem"}
 
 
@@ -77,7 +78,7 @@ class _Parts(Mutator):
         self.buffers: dict[Buffer, Buffer] = {}
         size: PrimExpr = IntImm("int32", 0)
         for node in allocations:
-            size = _aligned(size, max(ALIGNMENT, node.dtype.bytes))
+            size = _aligned(size, math.lcm(ALIGNMENT, node.dtype.bytes))
             self.offsets[node.buffer_var] = size
             note("memory", f"`{node.buffer_var.name}` begins at byte {size} of `{self.whole.name}`", node=node)
             size = size + _bytes(node)

@@ -223,8 +223,7 @@ class _StorageFlattener(AnalyzerMutator):
         for var in own:  # the same view may show another part later on
             known.pop(var, None)
         for condition, message in reversed(checks):
-            if not is_true(condition):
-                body = AssertStmt(condition, message, body, node.span)
+            body = AssertStmt(condition, message, body, node.span)
         return body
 
     # ------------------------------------------------------------------ accesses

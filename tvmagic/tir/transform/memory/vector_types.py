@@ -28,8 +28,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.ir.ops import div, multiply
-from tvmagic.ir.query import is_access_ptr
+from tvmagic.ir.ops import div
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import stored_dtype
 
@@ -41,7 +40,7 @@ class _Use:
     element: DataType
     extent: PrimExpr
     accessed: set[DataType] = field(default_factory=set[DataType])
-    masked: bool = False
+    fixed: bool = False  # the elements stay as they are
 
 
 def _is_dense_ramp(index: PrimExpr) -> bool:
@@ -81,7 +80,7 @@ class _UseCollector(Visitor):
         self._access(node.buffer.data, dtype, node.indices)
         use = self.uses.get(node.buffer.data)
         if use is not None and node.predicate is not None:  # a mask has a lane for each element: they stay as they are
-            use.masked = True
+            use.fixed = True
         self.visit_children(node)
 
     @handles(Call)
@@ -101,9 +100,8 @@ class _UseCollector(Visitor):
         dtype = stored_dtype(dtype)
         index_lanes = indices[-1].dtype.lanes if indices else 1
         lanes = use.element.lanes
-        if index_lanes * lanes != dtype.lanes:
-            lanes = 1
-            use.element = use.element.with_lanes(1)
+        if index_lanes * lanes != dtype.lanes:  # it is seen as elements of another number of lanes
+            use.fixed = True
         if indices and _is_dense_ramp(indices[-1]):
             ramp = indices[-1]
             assert isinstance(ramp, Ramp)
@@ -116,7 +114,7 @@ class _UseCollector(Visitor):
 
 def _preferred(use: _Use, analyzer: Analyzer) -> DataType:
     bases = {d.element_of for d in use.accessed}
-    if len(bases) != 1 or use.masked:
+    if len(bases) != 1 or use.fixed:
         return use.element
     lanes = use.element.lanes
     if lanes == 1 and len(use.accessed) == 1:
@@ -153,13 +151,9 @@ class _VectorTypes(Mutator):
     @staticmethod
     def _index(index: PrimExpr, factor: int) -> PrimExpr:
         """A dense index into scalars as one into vectors of `factor` of them."""
-        if not isinstance(index, Ramp):
+        if not isinstance(index, Ramp) or factor == 1:
             return index
-        new = div(index.base, IntImm(index.base.dtype, index.dtype.lanes))
-        if index.dtype.lanes == factor:
-            return new
-        count = index.dtype.lanes // factor
-        return Ramp(multiply(new, count), index.stride, count, index.span)
+        return div(index.base, IntImm(index.base.dtype, factor))
 
     @handles(BufferLoad, BufferStore)
     def access(self, node: Any) -> Any:
@@ -172,18 +166,6 @@ class _VectorTypes(Mutator):
         if isinstance(node, BufferLoad):
             return BufferLoad(buffer, indices, node.predicate, node.span)
         return new.replace(buffer=buffer, indices=indices)
-
-    @handles(Call)
-    def call(self, node: Call) -> PrimExpr:
-        new: Any = self.visit_children(node)
-        if not is_access_ptr(node):
-            return new
-        found = self.types.get(node.args[1])
-        if found is None:
-            return new
-        kind, _, offset, extent, mask = new.args
-        parts = [div(e, IntImm(e.dtype, found[2])) for e in (offset, extent)]
-        return new.replace(args=(kind.replace(dtype=found[1]), found[0], *parts, mask))
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> Stmt:

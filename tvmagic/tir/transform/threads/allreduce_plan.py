@@ -30,6 +30,7 @@ from tvmagic.ir import (
     decl_buffer,
     handles,
 )
+from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.ops import cast
 from tvmagic.ir.query import is_call
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
@@ -160,6 +161,8 @@ class AllreduceFinder(Visitor):
         self.reducers: list[CommReducer] = []
         self.found: dict[Evaluate, Allreduce] = {}
         self.placed: dict[Var, Buffer] = {}
+        # the scope and the size of its memory, and where in it a thread finds its result
+        self.places: dict[Var, tuple[tuple[str, int], PrimExpr]] = {}
         # results that nothing was computed from yet
         self.unread: set[Var] = set()
         # results that a loop has left behind: of its last iteration only
@@ -290,9 +293,10 @@ class AllreduceFinder(Visitor):
             name, size, first = "red_result", group.count, group.number
         else:
             first = group.place(first, self.analyzer)
-        known = self.placed.get(result.data)
-        if known is None:
-            known = self.placed[result.data] = decl_buffer([IntImm("int32", size)], dtype, name, scope=scope)
-            self.loads[result.data] = cast(result.dtype, BufferLoad(known, (first,)))
-        elif known.scope() != scope or known.shape[0].value != size:  # type: ignore[attr-defined]
+        data, memory = result.data, (scope, size)
+        if data not in self.placed:
+            buffer = decl_buffer([IntImm("int32", size)], dtype, name, scope=scope)
+            self.placed[data], self.places[data] = buffer, (memory, first)
+            self.loads[data] = cast(result.dtype, BufferLoad(buffer, (first,)))
+        elif self.places[data][0] != memory or not expr_deep_equal(self.places[data][1], first):
             raise TVMagicError(f"`{result.name}` is the result of reductions over different threads", node=node)

@@ -97,19 +97,19 @@ def _copy(load: BufferLoad, store: BufferStore, condition: PrimExpr | None) -> C
     return Call(store.buffer.dtype, "tir.ptx_cp_async", args if condition is None else [*args, condition])
 
 
-def _is_dense(index: PrimExpr) -> bool:
-    return isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1
+def _dense_base(index: PrimExpr) -> PrimExpr | None:
+    """Where a ramp of neighbours begins; None for another index."""
+    if isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
+        return index.base
+    return None
 
 
 def _first_place(index: PrimExpr) -> PrimExpr | None:
     """The index of the first lane: of a ramp, or of a ramp that is moved inside merged shared memory."""
-    if isinstance(index, Ramp) and _is_dense(index):
-        return index.base
     if isinstance(index, Add) and isinstance(index.b, Broadcast):
-        ramp, moved = index.a, index.b.value
-        if isinstance(ramp, Ramp) and _is_dense(ramp):
-            return Add(ramp.base, moved)
-    return None
+        base = _dense_base(index.a)
+        return None if base is None else Add(base, index.b.value)
+    return _dense_base(index)
 
 
 def _factor(source: Buffer, target: Buffer) -> IntImm | None:

@@ -313,8 +313,7 @@ class _Inserter(StmtMutator):
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:
-        new = self.visit_children(node)
-        return new if new is node else SeqStmt.flatten(*new.seq)
+        return self.visit_children(node)
 
     @handles(Stmt)
     def statement(self, node: Stmt) -> Stmt:
