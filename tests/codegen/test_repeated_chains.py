@@ -81,7 +81,7 @@ def test_other_loops_may_become_vectors(step: str) -> None:
 # A step of each kind whose code leads to the value before it by several ways, and how many. A chain with more ways than
 # 5 to the power of 8, as loops over `r` and over one or two values of `k` that LLVM unrolls, stays scalar.
 OPERATIONS = [
-    ("bfloat16", "S[i] + X[k]", 5), ("bfloat16", "T.min(S[i], X[k])", 25), ("bfloat16", "T.floor(S[i]) * X[k]", 25),
+    ("bfloat16", "S[i] + X[k]", 5), ("bfloat16", "T.min(-S[i], X[k])", 25), ("bfloat16", "T.floor(S[i]) * X[k]", 25),
     ("float32", "T.min(S[i], X[k])", 5), ("float32", "T.exp(S[i]) * X[k]", 125), ("float32", "T.tanh(S[i]) * X[k]", 125),
     ("float16", "T.exp(S[i]) * X[k]", 125), ("float32", "T.exp(T.min(S[i], X[k]))", 625), ("int32", "T.popcount(S[i]) + X[k]", 125),
     ("float32", "T.floor(S[i]) * X[k]", 5), ("float32", "T.nearbyint(S[i]) * X[k]", 5), ("int32", "T.shift_left(S[i], X[k])", 5),

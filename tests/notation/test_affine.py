@@ -135,7 +135,15 @@ def test_where_conditions_hold() -> None:
 
 def test_where_conditions_on_quotients_and_remainders_hold() -> None:
     """By the ends of both sides: what is claimed is so at all points, and at a single point all is known."""
-    terms = ("i % 3", "(i + j) // 2", "j % 2 * 3 - i // 3", "(j + 5) % 4", "i * (j + 1)", "(2 * i + K) // 3 % 2")
+    terms = (
+        "i % 3",
+        "(i + j) // 2",
+        "j % 2 * 3 - i // 3",
+        "(j + 5) % 4",
+        "i * (j + 1)",
+        "(2 * i + K) // 3 % 2",
+        "i // 2 + (j + 4) % 3",
+    )
     texts = [f"{a} {op} {b}" for a in terms for op in ("<", "==", "!=", ">=") for b in (*terms, "0", "1", "i", "K - 1")]
     claimed = {text: holds(parsed(text), NAMES, NUMBERS, RANGES) for text in texts}
     assert all(value is None or value is of_all_points(text) for text, value in claimed.items())

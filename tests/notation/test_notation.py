@@ -663,3 +663,17 @@ def test_no_recurrence_is_meant_where_lines_do_not_fit_to_one(cell: str) -> None
     with pytest.raises(TVMagicError, match="the left side takes plain index names") as caught:
         operator("f", cell)
     assert "recurrence" not in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("np.sum(Z[i, k], over=k) + X", "write `X[i]`"),
+        ("Z[i, 0] + X.sum()", "write `sum(X[i], over=i)`"),
+        ("np.max(Z[i, k], over=k) + X.max()", "write `max(X[i], over=i)`"),
+    ],
+)
+def test_the_hint_for_a_whole_tensor_is_about_its_own_call(value: str, hint: str) -> None:
+    with pytest.raises(NotationError, match="`X` is a tensor, not a number") as caught:
+        operator("f", f"X: float32[4]\nZ: float32[4, 5]\nY[i] = {value}")
+    assert caught.value.hint == hint

@@ -101,6 +101,28 @@ def test_a_decomposed_reduction_is_taken_where_nothing_is_checked(how: str) -> N
     same_results(parse(ROW_SUMS), after)
 
 
+def test_buffers_of_a_block_are_given_by_number_by_name_or_as_they_are() -> None:
+    first = schedule(COLUMN).mod["main"]
+    texts: dict[str, list[str]] = {"read": [], "written": [], "aligned": []}
+    for how in (lambda buffer: 0, lambda buffer: buffer.name, lambda buffer: buffer):
+        sch = Schedule(first, debug_mask="all")
+        made = sch.get(sch.get_block("C"))
+        sch.cache_read(sch.get_block("C"), how(made.reads[0].buffer), "local")
+        texts["read"].append(sch.mod.script())
+        sch.cache_write(sch.get_block("C"), how(made.writes[0].buffer), "local")
+        texts["written"].append(sch.mod.script())
+        sch.storage_align(sch.get_block("B"), how(sch.get(sch.get_block("B")).writes[0].buffer), 1, 8, 1)
+        texts["aligned"].append(sch.mod.script())
+    assert all(found == [found[0]] * 3 for found in texts.values())
+    assert (
+        "B_local" in texts["read"][0] and "C_local" in texts["written"][0] and "buffer_dim_align" in texts["aligned"][0]
+    )
+    other = schedule(ROW_SUMS).mod["main"]
+    sch = Schedule(first)
+    with pytest.raises(ScheduleError, match="does not read a buffer `A`"):
+        sch.cache_read(sch.get_block("C"), next(iter(other.buffer_map.values())), "local")
+
+
 def test_what_depends_on_the_order_is_refused_without_checks_as_well() -> None:
     sch = Schedule(parse(ROW_SUMS), enable_check=False)
     with pytest.raises(ScheduleError, match="is not data parallel"):

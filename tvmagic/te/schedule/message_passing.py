@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, MutableMapping
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.arith.int_set import IntervalSet, IntSet, is_infinite
+from tvmagic.arith.int_set import IntervalSet, IntSet
 from tvmagic.arith.int_set_eval import IntervalSetEvaluator
 from tvmagic.errors import DefectError, ScheduleError
 from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var
@@ -182,7 +182,7 @@ def _ends_inside(value: PrimExpr, extent: PrimExpr, plain: Analyzer, prover: Bou
     if isinstance(place, IntImm) and plain.can_prove(less(place, extent)):
         return True  # what each thread computes for itself is at one place
     high = prover.relaxed(value).max_value
-    return not is_infinite(high) and high.dtype is value.dtype and prover.proves(less(high, extent))
+    return high.dtype is value.dtype and prover.proves(less(high, extent))
 
 
 def _output_conditions(
@@ -208,11 +208,11 @@ def _output_conditions(
 def _domain_conditions(value: PrimExpr, extent: PrimExpr, prover: BoundProver) -> list[PrimExpr]:
     """That `value` lies from 0 to `extent`, as far as it cannot be proved."""
     conditions: list[PrimExpr] = []
-    found = prover.relaxed(value)
+    found = prover.relaxed(value)  # what is infinite is of another type
     low, high = found.min_value, found.max_value
-    if is_infinite(low) or low.dtype is not value.dtype or not prover.proves(greater_equal(low, 0)):
+    if low.dtype is not value.dtype or not prover.proves(greater_equal(low, 0)):
         conditions.append(greater_equal(value, 0))
-    if is_infinite(high) or high.dtype is not value.dtype or not prover.proves(less(high, extent)):
+    if high.dtype is not value.dtype or not prover.proves(less(high, extent)):
         conditions.append(less(value, extent))
     return conditions
 

@@ -17,7 +17,8 @@ def find_anchor_block(mod: IRModule | PrimFunc) -> Block | None:
         if isinstance(node, Block) and node.init is not None:
             instances = 1.0
             for var in node.iter_vars:
-                instances *= getattr(var.dom.extent, "value", 1) if var.dom is not None else 1
+                assert var.dom is not None  # as of every variable of a block
+                instances *= getattr(var.dom.extent, "value", 1)
             found.append((instances * estimate_tir_flops(node.body), node))
 
     for function in functions:
