@@ -403,3 +403,16 @@ def test_factors_that_do_not_split_a_loop(factors: list[int], said: str) -> None
     with pytest.raises(TVMagicError, match=said):
         schedule.split("B", 0, factors)
     check("chain", schedule)
+
+
+def test_the_innermost_of_drawn_factors_is_at_most_16_by_default() -> None:
+    function = te.create_prim_func(
+        [A := te.placeholder((272,), name="A"), te.compute((272,), lambda i: A[i] + 1, name="B")]
+    )
+    drawn = set()
+    for seed in range(60):
+        schedule = IRSchedule(function, seed=seed)
+        factors = schedule.sample_perfect_tile(schedule.get_loops("B")[0], 2)
+        _, inner = schedule.split(schedule.get_loops("B")[0], factors)
+        drawn.add(schedule.schedule.get(inner).extent.value)
+    assert drawn == {1, 2, 4, 8, 16}

@@ -25,8 +25,8 @@ class Copy:
     written: BufferRegion
     outer: Sequence[For]
     threads: dict[str, int]
-    vector_bytes: int = 1
-    local_stage: bool = False
+    vector_bytes: int
+    local_stage: bool
     new_buffers: list[Buffer] = field(default_factory=list[Buffer])
     padding_steps: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
 
