@@ -10,6 +10,7 @@ from sampling import every
 
 import tvmagic
 from tvmagic import te, tir
+from tvmagic.codegen import llvm_ir
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 
@@ -77,3 +78,10 @@ def test_values_of_indices_wrap_around_as_in_numpy(text: str) -> None:
         version = schedule(op, calls, f"v{number}") if calls else op.version("plain")
         np.testing.assert_array_equal(version(), wanted, err_msg=calls)
     assert op.check().ok
+
+
+@pytest.mark.parametrize(("distance", "hidden"), [(2, False), (26, False), (27, True), (31, True)])
+def test_only_shifts_that_lose_bits_are_hidden_from_llvm(distance: int, hidden: bool) -> None:
+    Y = te.compute((32,), lambda i: tir.shift_left(i, distance), name="Y")
+    mod = tvmagic.lower(te.create_schedule(Y.op), [Y])
+    assert ("llvm.is.constant" in llvm_ir(mod, optimize=False)) == hidden

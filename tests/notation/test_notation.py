@@ -677,3 +677,16 @@ def test_the_hint_for_a_whole_tensor_is_about_its_own_call(value: str, hint: str
     with pytest.raises(NotationError, match="`X` is a tensor, not a number") as caught:
         operator("f", f"X: float32[4]\nZ: float32[4, 5]\nY[i] = {value}")
     assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("max(Z[i, k]) + W[k] * W[r]", "`max(Z[i, k], over=k)`"), ("max(Z[i, k] * W[r])", "`max(Z[i, k] * W[r], over=(k, r))`"),
+        ("max(Z[i, k] * W[r], over=r)", "`max(Z[i, k] * W[r], over=(r, k))`"),
+    ],
+)  # fmt: skip
+def test_the_hint_for_a_reduction_names_the_indices_that_are_in_it(value: str, written: str) -> None:
+    with pytest.raises(NotationError) as caught:
+        operator("f", f"Z: float32[4, 5]\nW: float32[5]\nY[i] = {value}")
+    assert written in (caught.value.hint or "")

@@ -25,6 +25,17 @@ def line(access: Access) -> str:
 
 
 CASES = {
+    "a pointer whose use is not known": (
+        """def main(A: T.Buffer((8,), "float32"), n: T.int32):
+    for i in T.parallel(8):
+        T.evaluate(T.call_extern("int32", "g", T.tvm_access_ptr(T.type_annotation("float32"), A.data, i, 1, n)))""",
+        [
+            "read A[i] for parallel i in 0+8; flat",
+            "read A[i + element] for parallel i in 0+8 for element in 0+1; flat; part",
+            "write A[i] for parallel i in 0+8; flat",
+            "write A[i + element] for parallel i in 0+8 for element in 0+1; flat; part",
+        ],
+    ),
     "loops": (
         """def main(A: T.Buffer((8, 8), "int32"), B: T.Buffer((8, 8), "int32")):
     for i in T.parallel(2, 6):

@@ -123,6 +123,21 @@ def test_buffers_of_a_block_are_given_by_number_by_name_or_as_they_are() -> None
         sch.cache_read(sch.get_block("C"), next(iter(other.buffer_map.values())), "local")
 
 
+def test_loops_that_run_in_parallel_stay_so_beside_padding() -> None:
+    text = COLUMN.replace(
+        "for u, i, j in T.grid(1, 4, 2):",
+        "for u in range(1):\n        for i in T.parallel(4):\n            for j in range(2):",
+        1,
+    )
+    lines = text.split("\n")
+    at = next(n for n, line in enumerate(lines) if "T.block" in line)
+    text = "\n".join([*lines[:at], *("        " + line for line in lines[at : at + 3]), *lines[at + 3 :]])
+    sch = schedule(text)
+    sch.transform_layout(sch.get_block("B"), "B", lambda u, i, j: [u, i // 3, i % 3, j], pad_value=0.0)
+    assert "T.parallel(4)" in sch.mod.script() and 'T.block("buffer_B_padding")' in sch.mod.script()
+    same_results(parse(text), sch.mod["main"])
+
+
 def test_what_depends_on_the_order_is_refused_without_checks_as_well() -> None:
     sch = Schedule(parse(ROW_SUMS), enable_check=False)
     with pytest.raises(ScheduleError, match="is not data parallel"):
