@@ -83,6 +83,7 @@ STAYS = {
     "a divisor that is negative": tir.min(tir.floordiv(x, IntImm("int32", -2)), 9),
     "a distance that may be as long as the number": tir.min(Call("int32", "tir.shift_right", [x, IntImm("int32", 16)]), 9),
     "a distance that may be negative": tir.min(Call("int32", "tir.shift_right", [x, y]), 9),
+    "a distance that is perhaps -1": tir.min(Call("int32", "tir.shift_right", [x, tir.floormod(y, 5) - 1]), 9),
     "a call": tir.min(Call("int32", "tir.popcount", [x]), 9),
     "a value from a float": tir.min(Cast("int32", Cast("float32", BufferLoad(X, [I]))), 255),
 }  # fmt: skip

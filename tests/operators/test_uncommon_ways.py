@@ -902,3 +902,16 @@ def test_what_is_wrong_with_a_function_has_its_place(cell: str, message: str, li
         operator("f", cell)
     span = caught.value.span
     assert span is not None and span.line == line and (line > 1 or span.column == 1)
+
+
+@pytest.mark.parametrize(
+    ("cell", "stage", "hint"),
+    [
+        ("X: float32[4, 4]\nY[i, j] = X[i, j] * 2", "Y", "are in `s[Y].op.reduce_axis`"),
+        ("X: float32[9, 4]\nS[t, i] = X[t, i] if t == 0 else S[t - 1, i] + X[t, i]", "S", "`S` is a recurrence, and its axis its steps"),
+    ],
+)  # fmt: skip
+def test_the_hint_for_too_many_names_of_loops_knows_recurrences(cell: str, stage: str, hint: str) -> None:
+    with pytest.raises(TVMagicError, match="3 names are given for them") as caught:
+        schedule(operator("f", cell), f"a, b, c = s[{stage}].op.axis")
+    assert hint in (caught.value.hint or "")

@@ -158,32 +158,32 @@ def _reductions(nest: For, updates: list[_Update], apart: Callable[[Var, Var], b
             continue
         if not all(other is memory or apart(memory, other) for other in {*stored, *loaded}):
             continue
-        made, kept = _of_one_place(nest, mine)
-        if made is not None and kept == loaded.count(memory):
+        made = _of_one_place(nest, mine, loaded.count(memory))
+        if made is not None:
             found.append(made)
     return found
 
 
-def _of_one_place(nest: For, updates: list[_Update]) -> tuple[_Reduction | None, int]:
-    """The reduction that consists of these updates, and how often they load what is kept."""
+def _of_one_place(nest: For, updates: list[_Update], loads: int) -> _Reduction | None:
+    """The reduction that consists of these updates, if all `loads` of its memory are of what is kept."""
     first = updates[0]
     dtype = first.store.value.dtype
     if any(nodes_of(index, BufferLoad) for index in first.indices):
-        return None, 0
+        return None
     best = decl_buffer((dtype.lanes,), _WIDE, f"{first.store.buffer.name}_best", scope="local")
     made, count = _Reduction(nest, first, best), 0
     for update in updates:
         store = update.store
         same = store.buffer is first.store.buffer and store.value.dtype == dtype
         if not same or not all(map(expr_deep_equal, update.indices, first.indices)):
-            return None, 0
+            return None
         wide = _Wide(store, _load(best))
         value = wide.of(store.value)
         if value is None:
-            return None, 0
+            return None
         made.stores[store] = BufferStore(best, value, _load(best).indices)
         count += wide.kept
-    return made, count
+    return made if count == loads else None
 
 
 def _load(best: Buffer) -> BufferLoad:
