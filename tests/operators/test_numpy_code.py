@@ -119,7 +119,7 @@ def test_numpys_argmax_is_the_first_of_equal_values(last: bool, sign: int) -> No
 @pytest.mark.parametrize(
     "combine", [lambda x, y: y * y + x * x, lambda x, y: x + y * y, lambda x, y: x * x + y, lambda x, y: y + x, lambda x, y: x - y]
 )  # fmt: skip
-def test_a_reducer_that_does_more_than_add_is_none_of_numpys(combine: Any) -> None:
+def test_a_reducer_that_does_more_than_add_is_not_one_of_numpys(combine: Any) -> None:
     a, k = te.placeholder((6, 5), name="A"), te.reduce_axis((0, 5), name="k")
     total = te.compute((6,), lambda i: te.comm_reducer(combine, lambda t: tir.const(0, t))(a[i, k], axis=k), name="C")
     assert checked(from_te(a, total)).elementwise == ("C",)

@@ -279,8 +279,9 @@ class ExpressionEmitter(LaneMasks, Visitor):
             result = self.out.op(f"{name}{flag} {kind} {a}, {b}")
             self.index_values.add(result)
             return result
-        if isinstance(node, Mul) and isinstance(node.b, IntImm) and _counts(node.a):
-            b = unseen(self, dtype, a, b) if is_index or leaves_type(node, self.intervals.of) else b
+        counted = isinstance(node, Mul) and isinstance(node.b, IntImm) and _counts(node.a)
+        if counted and leaves_type(node, self.intervals.of):
+            b = unseen(self, dtype, a, b)
         return self.out.op(f"{name} {kind} {a}, {b}")
 
     def _by_float32(self, dtype: DataType, values: list[str], text: Callable[..., str]) -> str:

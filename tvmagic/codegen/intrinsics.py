@@ -198,7 +198,8 @@ def _shift(emitter: Any, call: Call) -> str:
     if 0 <= low and high < dtype.bits:
         if left and low == high and not contains(call.args[0], BufferLoad):
             (least, most), limits = emitter.intervals.of(call.args[0]), integer_limits(dtype.element_of)
-            b = b if limits[0] <= least << low and most << low <= limits[1] else unseen(emitter, dtype, a, b)
+            if least << low < limits[0] or most << low > limits[1]:
+                b = unseen(emitter, dtype, a, b)
         return emitter.out.op(f"{word} {kind} {a}, {b}")
     # the machine would use the low bits of the amount only; NumPy shifts everything out
     inside = emitter.out.op(f"icmp ult {kind} {b}, {constant(dtype, dtype.bits)}")

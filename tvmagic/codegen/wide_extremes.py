@@ -89,6 +89,10 @@ def _is_small(dtype: DataType) -> bool:
     return dtype.bits == 16 and dtype.code in ("float", "bfloat") and not dtype.is_scalable
 
 
+def _in_turn(loop: For) -> bool:
+    return loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
+
+
 class _Updates(Visitor):
     """The stores of small floats that may be such updates, by the largest nest in which each has one place."""
 
@@ -115,7 +119,7 @@ class _Updates(Visitor):
             around = self.above[number]
             if isinstance(around, LetStmt):
                 indices = tuple([substitute(index, {around.var: around.value}) for index in indices])
-            elif isinstance(around, For) and around.kind in (ForKind.SERIAL, ForKind.UNROLLED):
+            elif isinstance(around, For) and _in_turn(around):
                 if any(uses_var(index, {around.loop_var}) for index in indices):
                     break
                 always = always and isinstance(around.extent, IntImm) and around.extent.value > 0
@@ -144,7 +148,7 @@ def _reductions(nest: For, updates: list[_Update], apart: Callable[[Var, Var], b
     """The reductions of a nest whose memory nothing else in it uses."""
     for stmt in nodes_of(nest, Stmt):
         plain = isinstance(stmt, (SeqStmt, LetStmt, IfThenElse, BufferStore))
-        if not plain and not (isinstance(stmt, For) and stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED)):
+        if not plain and not (isinstance(stmt, For) and _in_turn(stmt)):
             return []
     if any(not isinstance(call.op, Op) or call.op.effect > CallEffect.PURE for call in nodes_of(nest, Call)):
         return []
@@ -168,7 +172,7 @@ def _of_one_place(nest: For, updates: list[_Update], loads: int) -> _Reduction |
     """The reduction that consists of these updates, if all `loads` of its memory are of what is kept."""
     first = updates[0]
     dtype = first.store.value.dtype
-    if any(nodes_of(index, BufferLoad) for index in first.indices):
+    if any(contains(index, BufferLoad) for index in first.indices):
         return None
     best = decl_buffer((dtype.lanes,), _WIDE, f"{first.store.buffer.name}_best", scope="local")
     made, count = _Reduction(nest, first, best), 0
