@@ -870,7 +870,7 @@ def test_a_program_is_edited_in_place(lab_page: Any, axe: str, theme: str, width
     stepper.get_by_text("the name `rnage` is not defined").wait_for()
     area.fill(text.replace("range(256)", "T.unroll(256)"))
     page.keyboard.press("Control+Enter")
-    stepper.get_by_text("dense (edited): equal to NumPy").wait_for()
+    stepper.get_by_text("dense (edited): \u2713 equal to NumPy").wait_for()
     stepper.get_by_text("The timelines diverge at").wait_for()
     assert stepper.locator(".tm-stepper").count() == 2
     page.evaluate(
@@ -880,7 +880,7 @@ def test_a_program_is_edited_in_place(lab_page: Any, axe: str, theme: str, width
     screenshot(stepper, f"edit_{theme}_{width}")
     area.fill(text.replace("T.float32(0.0)", "T.float32(1.0)", 1))
     page.keyboard.press("Control+Enter")
-    stepper.get_by_text("dense (edited): NOT equal to NumPy").wait_for()
+    stepper.get_by_text("dense (edited): \u2715 NOT equal to NumPy").wait_for()
     stepper.get_by_role("button", name="Close").click()
     assert stepper.locator(".tm-edit").is_hidden() and stepper.locator(".tm-view").first.is_visible()
     page.set_viewport_size({"width": 1280, "height": 1000})

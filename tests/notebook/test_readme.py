@@ -45,7 +45,7 @@ def test_the_first_four_lines_schedule_check_and_measure(shell: Any, capsys: pyt
     shell.run_line_magic("config", "TensorMagics.bench_seconds = 0.01")
     assert shell.run_cell(cell).success
     out = capsys.readouterr().out
-    assert "product (auto): equal to NumPy" in out and "times NumPy's speed" in out and "VectorizeLoop" in out
+    assert "product (auto): \u2713 equal to NumPy" in out and "times NumPy's speed" in out and "VectorizeLoop" in out
     assert shell.user_ns["product"].current.name == "auto"
 
 

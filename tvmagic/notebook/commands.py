@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from tvmagic.codegen.target.names import target_text
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
+from tvmagic.notebook.escaping import sentence
+from tvmagic.notebook.html import TONES
 from tvmagic.notebook.results import Listing, Parts, Passes, Picture, Shown, Table
 from tvmagic.notebook.view import format_seconds, selected
 from tvmagic.operators import Operator, Version, as_operator
@@ -22,7 +24,7 @@ from tvmagic.operators.measure import Benchmark, Timing, check, measure_in_turns
 from tvmagic.operators.measure import bench as measure_versions
 from tvmagic.operators.operator import is_tiling
 from tvmagic.operators.quiet import shared
-from tvmagic.operators.verify import EQUAL, NOT_RUN
+from tvmagic.operators.verdict import EQUAL_STATES, state_of
 from tvmagic.passes import Record, recording, run_step
 
 if TYPE_CHECKING:
@@ -107,24 +109,22 @@ def _has_all(record: Record, names: Iterable[str]) -> bool:
 
 
 def verify_marks(record: Record, op: Operator) -> list[str]:
-    """For each step whether its program, interpreted, gives what NumPy gives."""
+    """The verdict on each step, whose program is interpreted, as text."""
     from tvmagic.operators.verify import verify as verify_steps
 
     return [verdict.text for verdict in verify_steps(record, op)]
 
 
 def verify_table(version: Version, marks: Sequence[str]) -> Table:
-    """The steps that do not give what NumPy gives, or that all do."""
+    """The steps that differ from what is expected or are not judged, below a line that counts all."""
     assert version.record is not None
-    wrong = [
-        [step.name, mark]
-        for step, mark in zip(version.record, marks)
-        if mark not in ("", EQUAL) and not mark.startswith(NOT_RUN)
-    ]
-    title = f"{version.operator.name} ({version.name}): {len(wrong) or 'no'} step{'s' * (len(wrong) != 1)} of {len(marks)} differ from NumPy"
-    if not wrong:
-        title = f"{version.operator.name} ({version.name}): {marks.count(EQUAL)} of {len(marks)} steps are equal to NumPy, none differs"
-    return Table(["step", "verdict"], wrong, title)
+    states = [state_of(mark) for mark in marks]
+    rows = [[step.name, m] for step, m, state in zip(version.record, marks, states) if state in ("bad", "open")]
+    equal, wrong = sum(state in EQUAL_STATES for state in states), states.count("bad")
+    against = "their own definition" if version.operator.prim_func is not None else "NumPy"
+    counts = f"{equal} of {len(marks)} steps are equal to {against}"
+    title = f"{counts}, none differs" if not wrong else f"{wrong} of {len(marks)} steps differ from {against}"
+    return Table(["step", "verdict"], rows, f"{version.operator.name} ({version.name}): {title}")
 
 
 def asm(
@@ -297,20 +297,47 @@ def phase_tables(record: Record) -> list[Shown]:
     return [Table([], [], "What is computed at a time, and why", sentences), *tables] if sentences else tables
 
 
-def check_result(version: Version, seed: int = 0, sizes: int = 16, target: str | None = None) -> Table:
-    """The version against NumPy on random inputs; compiled for `target` and run by what there is for it, if one is named."""
-    result = check(version, seed, sizes, target_text(target))
+def check_result(
+    version: Version,
+    seed: int = 0,
+    sizes: int = 16,
+    target: str | None = None,
+    against: Callable[..., Any] | tuple[str, Callable[..., Any]] | None = None,
+) -> CheckTable:
+    """The verdict on a version after runs on random inputs, beside NumPy or the function `against`.
+
+    If a target is named, the version is compiled for it and run by what there is for it.
+    """
+    result = check(version, seed, sizes, target_text(target), against)
     of = f", {target}" if target_text(target) else ""
-    return check_table(result, f"{version.operator.name} ({version.name}{of}): {result.word}")
+    return CheckTable(result, f"{version.operator.name} ({version.name}{of})")
 
 
-def check_table(result: CheckResult, title: str = "") -> Table:
-    """What a check found, as a table."""
-    row = [result.elements, f"{result.units:.2g}", f"{result.absolute:.3g}", result.place or "-"]
-    values = [f"{v:.8g}" for v in (result.got, result.expected)] if result.place else ["-", "-"]
-    columns = ["values", "worst error (in bounds)", "absolute error", "at", "got", "expected", "rounding bound"]
-    bound = f"{result.bound:.3g}" if result.place else "-"
-    return Table(columns, [[*row, *values, bound]], title or result.word, result.remarks)
+class CheckTable(Table):
+    """The verdict of a check, and its worst value as a table."""
+
+    def __init__(self, result: CheckResult, name: str = "") -> None:
+        columns = [
+            "values",
+            "judged",
+            "worst error (in bounds)",
+            "absolute error",
+            "at",
+            "got",
+            "expected",
+            "rounding bound",
+        ]
+        row = [f"{result.elements:,}", f"{result.judged:,}", f"{result.units:.2g}", f"{result.absolute:.3g}"]
+        values = [f"{v:.8g}" for v in (result.got, result.expected)]
+        of_worst = [result.place, *values, f"{result.bound:.3g}"] if result.place else ["-"] * 4
+        title = f"{name}: {result.verdict}" if name else result.verdict
+        super().__init__(columns, [[*row, *of_worst]], title, result.remarks)
+        self.result = result
+
+    def heading(self) -> str:
+        """The verdict in the colour of its state."""
+        tone = TONES[self.result.line.state]
+        return f'<div class="tm-title {tone}">{sentence(self.title)}</div>'
 
 
 def bench(

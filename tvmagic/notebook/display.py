@@ -174,9 +174,9 @@ def _benchmark_view(result: Any) -> Shown:
 
 
 def _check_view(result: Any) -> Shown:
-    from tvmagic.notebook.commands import check_table
+    from tvmagic.notebook.commands import CheckTable
 
-    return check_table(result)
+    return CheckTable(result)
 
 
 def _explanation_view(explanation: Any) -> Shown:

@@ -13,9 +13,9 @@ from tvmagic.notebook.diff import Row
 from tvmagic.notebook.escaping import escape, sentence
 from tvmagic.notebook.sheets import style, style_for
 from tvmagic.notebook.view import NoteView, StepView, View, format_seconds
-from tvmagic.operators.verify import EQUAL, NOT_RUN
+from tvmagic.operators.verdict import state_of
 
-__all__ = ["escape", "frame", "notes_html", "page", "sentence", "table", "view_html"]
+__all__ = ["TONES", "escape", "frame", "notes_html", "page", "sentence", "table", "view_html"]
 
 CONTEXT = 3
 # Characters of markup: for all unchanged parts that are folded, and for all steps together.
@@ -25,6 +25,8 @@ _ROOM = 60_000
 _LONG = 120
 # Columns of a table that fits everywhere.
 _NARROW = 8
+# The class of a verdict's state.
+TONES = {"equal": "tm-ok", "self": "tm-same", "open": "tm-open", "bad": "tm-error"}
 _GUTTER = {"same": "  ", "added": "+ ", "removed": "- "}
 
 
@@ -138,7 +140,7 @@ def _step_html(view: View, step: StepView, number: int, opened: bool, folded: in
 def _mark_html(step: StepView) -> str:
     if not step.mark:
         return ""
-    tone = "tm-ok" if step.mark == EQUAL else "tm-meta" if step.mark.startswith(NOT_RUN) else "tm-error"
+    tone = TONES.get(state_of(step.mark), "tm-meta")
     return f' <span class="{tone}">{escape(step.mark)}</span>'
 
 

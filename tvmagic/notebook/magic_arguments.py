@@ -17,7 +17,7 @@ from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator
 
 __all__ = [
-    "ASM_TARGET", "CHECK", "CHECK_TARGET", "CODE_TARGET", "HIDE", "IDLE", "NAME", "ONLY", "RUN_TARGET", "SHOWS", "SIZE", "TARGET", "TIME", "VERIFY",
+    "AGAINST", "ASM_TARGET", "CHECK", "CHECK_TARGET", "CODE_TARGET", "HIDE", "IDLE", "NAME", "ONLY", "RUN_TARGET", "SHOWS", "SIZE", "TARGET", "TIME", "VERIFY",
     "VERSION", "kept", "knob", "operator_names", "pass_names", "puzzle_numbers", "target_names", "version_names",
 ]  # fmt: skip
 
@@ -53,6 +53,9 @@ VERSION = argument(
     help="which of its schedules, by default the last; NAME:V says the same",
 )  # fmt: skip
 CHECK = argument("-c", "--check", action="store_true", help="compare with NumPy on random inputs, look for races")
+AGAINST = argument(
+    "--against", metavar="F", help="compare with a function of the inputs instead, such as np.dot (needs --check)"
+)
 TIME = argument("-t", "--time", action="store_true", help="measure, with NumPy beside it")
 SIZE = argument(
     "--size", type=size, metavar="N",
@@ -94,6 +97,7 @@ SHOWS = ("--passes", "--check", "--time", "--verify", "--cost", "--size", "--hid
 IDLE = (
     Idle(("--passes", "--hide"), ("--quiet",)),
     Idle(("--size",), ("--check", "--time"), without=True),
+    Idle(("--against",), ("--check",), without=True),
 )
 VERIFY = argument("--verify", action="store_true", help="run the program after every step and compare with NumPy")
 

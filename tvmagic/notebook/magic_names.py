@@ -161,6 +161,10 @@ class MagicNames(Magics):
             value = getattr(value, name, None)
         return value
 
+    def _against(self, arguments: Namespace) -> tuple[str, Any] | None:
+        """The function that `--against` names; None without the option."""
+        return self._function(arguments.against) if arguments.against else None
+
     def _is_function(self, text: str) -> bool:
         """Whether a word is the name of a function of the user."""
         return callable(self._value(text)) and not isinstance(self._value(text), Operator)

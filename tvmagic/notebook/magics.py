@@ -242,6 +242,9 @@ class TensorMagics(SchedulingMagics):
         NAME,
         VERSION,
         argument("--seed", type=int, default=0, metavar="N", help="which random inputs (0)"),
+        argument(
+            "--against", metavar="F", help="compare with a function of the inputs instead of NumPy, such as np.dot"
+        ),
         SIZE,
         RUN_TARGET,
         example="%check dense:auto",
@@ -249,7 +252,8 @@ class TensorMagics(SchedulingMagics):
     def check(self, arguments: Namespace) -> Shown:
         version = self._version(arguments, "%check")
         size = self._size_for(arguments, "%check", version.operator)
-        return commands.check_result(version, arguments.seed, size, self._named_target(arguments.target))
+        target, against = self._named_target(arguments.target), self._against(arguments)
+        return commands.check_result(version, arguments.seed, size, target, against)
 
     @magic(
         "Measure the schedules of an operator beside NumPy: times and ratios, GFLOP/s or GB/s, and the share of this "
@@ -284,13 +288,12 @@ class TensorMagics(SchedulingMagics):
                 f"{strange.operator.name} --time` measures two"
             )
         versions = list(dict.fromkeys(v.name for v in (chosen, *others))) if named else None
-        against = self._function(arguments.against) if arguments.against else None
-        size = self._size_for(arguments, "%bench", op)
+        against, size = self._against(arguments), self._size_for(arguments, "%bench", op)
         times = commands.bench(op, versions, arguments.seconds or self.bench_seconds, size, against)
         parts: list[Shown] = [times, times.plot()] if arguments.plot else [times]
         if arguments.check:
             checked = [chosen, *others] if named else [*op.versions.values()] or [chosen]
-            parts = [*(commands.check_result(v, sizes=size) for v in checked), *parts]
+            parts = [*(commands.check_result(v, sizes=size, against=against) for v in checked), *parts]
         return parts[0] if len(parts) == 1 else Parts(*parts, title=times.title)
 
     @magic(

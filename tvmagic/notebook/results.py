@@ -141,9 +141,12 @@ class Table(Shown):
 
     def html(self, styled: bool = True) -> str:
         notes = "".join(f'<div class="tm-meta">{sentence(n)}</div>' for n in self.notes)
-        head = f'<div class="tm-title">{sentence(self.title)}</div>' if self.title else ""
         rows = table(self.columns, self.rows) if self.rows else ""
-        return frame(head + rows + notes, self.title or "Table", styled)
+        return frame(self.heading() + rows + notes, self.title or "Table", styled)
+
+    def heading(self) -> str:
+        """The title as HTML; empty without one."""
+        return f'<div class="tm-title">{sentence(self.title)}</div>' if self.title else ""
 
     def text(self, colour: bool | None = None) -> str:
         rows = [text_table(self.columns, self.rows)] if self.rows else []

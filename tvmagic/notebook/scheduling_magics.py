@@ -18,6 +18,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import Idle, argument, magic
 from tvmagic.notebook.magic_arguments import (
+    AGAINST,
     CHECK,
     CHECK_TARGET,
     HIDE,
@@ -66,11 +67,16 @@ class SchedulingMagics(MagicNames):
         argument("--code", action="store_true", help="show the plain loops, unfolded"),
         argument("--auto", action="store_true", help="go on with %%auto NAME --check --time"),
         CHECK,
+        AGAINST,
         TIME,
         SIZE,
         cell=True,
         example="%%tensor dense",
-        idle=[Idle(("--code",), ("--quiet",)), Idle(("--size",), ("--check", "--time", "--auto"), without=True)],
+        idle=[
+            Idle(("--code",), ("--quiet",)),
+            Idle(("--size",), ("--check", "--time", "--auto"), without=True),
+            Idle(("--against",), ("--check", "--auto"), without=True),
+        ],
     )
     def tensor(self, arguments: Namespace, cell: str) -> None:
         name = arguments.name
@@ -89,14 +95,17 @@ class SchedulingMagics(MagicNames):
         if arguments.auto:
             assert self.shell is not None
             size = f" --size {arguments.size}" if arguments.size else ""
-            self.shell.run_line_magic("auto", f"{name} --check --time{size}{' --quiet' * arguments.quiet}")
+            against = f" --against {arguments.against}" if arguments.against else ""
+            self.shell.run_line_magic("auto", f"{name} --check --time{size}{against}{' --quiet' * arguments.quiet}")
         elif arguments.check or arguments.time:
             self._show_plain(op, arguments)
 
     def _show_plain(self, op: Operator, arguments: Namespace) -> None:
         """Check and measure an operator before anything is scheduled."""
         size = self._size_for(arguments, "%%tensor", op)
-        parts: list[Shown] = [commands.check_result(op.plain, sizes=size)] if arguments.check else []
+        parts: list[Shown] = (
+            [commands.check_result(op.plain, sizes=size, against=self._against(arguments))] if arguments.check else []
+        )
         if arguments.time:
             parts.append(commands.bench(op.plain, seconds=self.bench_seconds, size=size))
         shown = Parts(*parts, title=op.name)
@@ -125,6 +134,7 @@ class SchedulingMagics(MagicNames):
         ONLY,
         kept("default"),
         CHECK,
+        AGAINST,
         TIME,
         VERIFY,
         argument("--play", action="store_true", help="make sliders of knob(32, [8, 16, 32, 64])"),
@@ -181,6 +191,7 @@ class SchedulingMagics(MagicNames):
         argument("--cell", action="store_true", help="write the schedule as a cell to edit, and run nothing"),
         kept("auto"),
         CHECK,
+        AGAINST,
         TIME,
         VERIFY,
         argument("--cost", action="store_true", help="count what each loop costs"),
@@ -222,7 +233,8 @@ class SchedulingMagics(MagicNames):
             parts.append(commands.verify_table(version, marks))
         size = self._size_for(arguments, "%%schedule", version.operator)
         if arguments.check:
-            parts.append(commands.check_result(version, sizes=size, target=self._named_target(arguments.target)))
+            target, against = self._named_target(arguments.target), self._against(arguments)
+            parts.append(commands.check_result(version, sizes=size, target=target, against=against))
         if arguments.cost:
             from tvmagic.notebook.costs import cost_view
 

@@ -220,19 +220,26 @@ def random_inputs(
     sizes: Mapping[str, int] | int,
     limit: Callable[[Any, Mapping[Any, int]], int | None] = lambda tensor, sizes: None,
     coarse: bool = False,
+    full_range: Sequence[Any] = (),
 ) -> list[np.ndarray]:
-    """Random arrays for tensors: floats from -1 to 1, whole numbers from a small range, bools.
+    """Random arrays for tensors: floats from -1 to 1, integers from a small range, bools.
 
     `sizes` gives symbolic sizes by name, or one number for all. `limit` says of a tensor, for the values of these, what
     its whole numbers are below, if they are indices.
     `coarse`: the floats are quarters (halves, in 16 bits), so that their products and long sums are exact.
+    `full_range`: the tensors of integers that get values from the whole range of their dtype, its minimum and maximum among
+    them.
     """
     generator = np.random.default_rng(seed)
     values = chosen_sizes(tensors, sizes)
     shapes = shapes_of(tensors, values)
     total = sum(math.prod(shape) * array_dtype(t).itemsize for t, shape in zip(tensors, shapes))
     require_memory(total, "the inputs")
-    return [_random_array(t, s, generator, limit(t, values), coarse, values) for t, s in zip(tensors, shapes)]
+    arrays: list[np.ndarray] = []
+    for tensor, shape in zip(tensors, shapes):
+        whole = any(tensor is other for other in full_range)
+        arrays.append(_random_array(tensor, shape, generator, limit(tensor, values), coarse, values, whole))
+    return arrays
 
 
 def _random_array(
@@ -242,6 +249,7 @@ def _random_array(
     limit: int | None,
     coarse: bool,
     values: Mapping[Any, int],
+    full_range: bool = False,
 ) -> np.ndarray:
     dtype = array_dtype(tensor)
     result = _fresh(shape, dtype)
@@ -253,6 +261,8 @@ def _random_array(
         part = flat[start : start + _CHUNK]
         if dtype.kind == "b":
             part[...] = generator.random(part.size) < 0.5
+        elif dtype.kind in "iu" and full_range:
+            part[...] = generator.integers(*_bounds(dtype), part.size, dtype, endpoint=True)
         elif dtype.kind in "iu":
             part[...] = generator.integers(least, end, part.size)
         elif coarse:
@@ -260,8 +270,15 @@ def _random_array(
             part[...] = (generator.integers(-steps, steps + 1, part.size) / steps).astype(dtype)
         else:
             part[...] = generator.uniform(-1, 1, part.size).astype(dtype)
+    if full_range and flat.size > 1:
+        flat[generator.choice(flat.size, 2, replace=False)] = _bounds(dtype)
     if getattr(tensor, "strides", ()):
         placed = laid_out(tensor, shape, values, dtype)
         placed[...] = result
         return placed
     return result
+
+
+def _bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """The minimum and the maximum of an integer dtype."""
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)

@@ -20,6 +20,7 @@ from tvmagic.ir import (
     BufferStore,
     Call,
     Cast,
+    CmpOp,
     ConstExpr,
     IfThenElse,
     IterVar,
@@ -36,7 +37,8 @@ from tvmagic.te.error_bound import Approximate, Value, binary, cast, choose, par
 from tvmagic.te.error_evaluator import constant, reinterpreted, widened
 from tvmagic.te.error_functions import call
 from tvmagic.te.error_memory import added_term, cells, cells_dtype, extended, loaded
-from tvmagic.te.error_reference import Evaluation
+from tvmagic.te.error_reference import Evaluation, with_ties
+from tvmagic.te.error_ties import ties
 
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
@@ -58,15 +60,23 @@ def run_with_errors(op: Operator, inputs: Sequence[np.ndarray], seconds: float |
     assert func is not None
     sizes = size_values(op.inputs, inputs)
     fresh = [np.zeros([evaluate_size(s, sizes) for s in b.shape]) for b in op.args[len(inputs) :]]
-    memory: dict[Any, np.ndarray] = {}
-    machine = _ErrorMachine(seconds)
-    for buffer, array in zip(op.args, [*inputs, *fresh], strict=True):
-        memory[buffer] = laid_out(buffer, array.shape, sizes, cells_dtype(buffer.dtype))
-        memory[buffer][...] = cells(widened(array, buffer.dtype), buffer.dtype)
-        machine.bind_buffer(buffer, memory[buffer])
-    with np.errstate(all="ignore"):
-        machine.visit(func.body)
-        return Evaluation([loaded(memory[b], b.dtype) for b in op.outputs])
+
+    def evaluate() -> Evaluation:
+        memory: dict[Any, np.ndarray] = {}
+        machine = _ErrorMachine(seconds)
+        for n, (buffer, array) in enumerate(zip(op.args, [*inputs, *fresh], strict=True)):
+            memory[buffer] = laid_out(buffer, array.shape, sizes, cells_dtype(buffer.dtype))
+            memory[buffer][...] = cells(widened(array, buffer.dtype), buffer.dtype)
+            if n >= len(inputs):
+                memory[buffer]["number"] = 0
+            machine.bind_buffer(buffer, memory[buffer])
+        with np.errstate(all="ignore"):
+            machine.visit(func.body)
+            values = [loaded(memory[b], b.dtype) for b in op.outputs]
+        unwritten = [memory[b]["number"] == 0 for b in op.outputs]
+        return Evaluation(values, unwritten=[mask if mask.any() else None for mask in unwritten])
+
+    return with_ties(evaluate)
 
 
 class _ErrorMachine(Machine):
@@ -92,7 +102,10 @@ class _ErrorMachine(Machine):
             may = may if open_ is None else may | (open_ > 0)
         with self.where(may if name in ("And", "Or") else None):
             b = self.visit(node.b)
-        return self._typed(binary(type(node), a, b, node.a.dtype), node.dtype)
+        result = self._typed(binary(type(node), a, b, node.a.dtype), node.dtype)
+        if isinstance(node, CmpOp):
+            ties().observe(node, parts(result)[0], self.mask)
+        return result
 
     @staticmethod
     def _typed(value: Value, dtype: Any) -> Value:
@@ -102,7 +115,7 @@ class _ErrorMachine(Machine):
         kind = numpy_dtype(dtype.element_of)
         plain, error = parts(value)
         plain = np.asarray(plain).astype(kind, copy=False)
-        return plain if error is None else Approximate(plain, error)
+        return value._replace(value=plain) if isinstance(value, Approximate) else plain
 
     @handles(Not)
     def _not(self, node: Not) -> Array:

@@ -15,13 +15,22 @@ import numpy as np
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.eval.cost import count
 from tvmagic.operators.arrays import empty_outputs, size_values
-from tvmagic.operators.comparison import CheckResult, as_list, compare, expected_values, worse
+from tvmagic.operators.comparison import CheckResult, as_list, combined, compare, expected_values
 from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.numpy_code import numpy_code
 from tvmagic.operators.quiet import Sharing, rest
 from tvmagic.operators.races import races_of
+from tvmagic.operators.trials import (
+    computes_once,
+    definition_kind,
+    expected_of_function,
+    function_name,
+    one_sided,
+    trial_inputs,
+)
 from tvmagic.te.error_bound import parts
 from tvmagic.te.error_reference import Evaluation
+from tvmagic.te.error_ties import Comparison
 
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator, Version
@@ -44,36 +53,57 @@ _WAKING = 0.01  # seconds above which a first call is not a misleading one
 _REST = 0.4  # seconds that other threads get at most to come to rest before a turn
 
 
-def check(version: Version, seed: int = 0, sizes: Mapping[str, int] | int = 16, target: Any = None) -> CheckResult:
+def check(
+    version: Version,
+    seed: int = 0,
+    sizes: Mapping[str, int] | int = 16,
+    target: Any = None,
+    against: Callable[..., Any] | tuple[str, Callable[..., Any]] | None = None,
+) -> CheckResult:
     """Run a version on random inputs and compare it with the operator's expression, within the bound of rounding errors;
     look for races in its loops.
 
-    It runs twice: on floats from -1 to 1, which tell elements apart, and on a few small fractions, whose sums are exact,
-    so that a single wrong term of a long sum shows. The result is the worse of both.
+    It runs two or three times: on floats from -1 to 1, which tell elements apart; on a few small fractions, whose sums
+    are exact, so that a single wrong term of a long sum shows; and on integers over the whole range of their dtype,
+    if there are any that are not indices. The result is the worst of all; a value that one run judges is judged.
 
     With a `target` (`aarch64-sve`, or a target in full) the version is compiled for it, and run in all ways that
     `tvmagic.runners` has for it. Raises `MissingTool` if what runs it is not installed.
+
+    `against`: a function of the inputs, perhaps with its name, that gives the expected values instead of the operator's
+    expression. They may differ from it by the rounding errors of two programs.
     """
     op, names = version.operator, [t.name for t in version.operator.outputs]
     here: Calls = [("", lambda *inputs: (as_list(version(*inputs)), None))]
     calls = here if target is None else calls_elsewhere(version, target)
     results: list[CheckResult] = []
     run_by: dict[str, str] = {}
-    for coarse in (False, True):
-        inputs = op.random_inputs(seed, sizes, coarse)
-        with of_random_inputs(op):
-            expected = expected_values(op, inputs)
-        for name, call in calls:
-            outputs, remark = call(*inputs)
+    comparisons: list[Comparison] = []
+    computed_once = computes_once(version)
+    for kind, inputs in trial_inputs(op, seed, sizes):
+        try:
+            with of_random_inputs(op):
+                expected = expected_values(op, inputs)
+                expected = expected if against is None else expected_of_function(op, inputs, expected, against)
+            comparisons += expected.comparisons
+            outcomes = [(name, *call(*inputs)) for name, call in calls]
+        except TVMagicError:
+            if kind == "full range":
+                continue
+            raise
+        for name, outputs, remark in outcomes:
             run_by[name] = f"{name} ({remark})" if remark else name
-            result = compare(outputs, expected, names)
-            wrong = () if result.ok or not name else (f"NOT equal when run by {name}",)
-            results.append(replace(result, notes=(*result.notes, *wrong)))
-    found = functools.reduce(worse, results)
-    if not found.ok:
+            result = compare(outputs, expected, names, computed_once)
+            notes = () if kind == "full range" else result.notes
+            wrong = () if result.ok is not False or not name else (f"NOT equal when run by {name}",)
+            results.append(replace(result, notes=(*notes, *wrong)))
+    found = functools.reduce(combined, results)
+    if found.ok is False:
         found = replace(found, notes=(*found.notes, *wrapping_indices(op, size_values(op.inputs, inputs))))
     if target is not None:
         found = replace(found, notes=(f"run by {'; '.join(run_by.values())}", *found.notes))
+    kind, name = ("function", function_name(against)) if against is not None else (definition_kind(op), "")
+    found = replace(found, against=kind, against_name=name, notes=(*found.notes, *one_sided(comparisons)))
     return found.with_races(tuple(races_of(version)))
 
 
@@ -335,7 +365,7 @@ def _differences(
 ) -> list[str]:
     """Which versions, and which of what they are compared with, give other values than the operator's expression."""
     found = [(name, _difference(op, as_list(value), expected)) for name, value in (*versions.items(), *others.items())]
-    return [f"{name} gives {text}" for name, text in found if text]
+    return [f"{name} {text}" for name, text in found if text]
 
 
 def _difference(op: Operator, got: Sequence[Any], expected: Evaluation) -> str:
@@ -343,12 +373,14 @@ def _difference(op: Operator, got: Sequence[Any], expected: Evaluation) -> str:
     try:
         arrays = [np.asarray(a) for a in got]
     except ValueError:
-        return "what is not an array"
+        return "gives what is not an array"
     if [a.shape for a in arrays] != [np.shape(parts(v)[0]) for v in expected.values]:
         shapes = ", ".join(str(a.shape) for a in arrays)
-        return f"arrays of other shapes: {shapes}"
+        return f"gives arrays of other shapes: {shapes}"
     result = compare(arrays, expected, [t.name for t in op.outputs])
     if result.ok:
         return ""
+    if result.ok is None:
+        return f"is {result.verdict.removeprefix('? ')}"
     units = f", {result.units:.2g} of the rounding bound," if result.bound else ""
-    return f"other values: worst error {result.absolute:.3g}{units} at {result.place}"
+    return f"gives other values: worst error {result.absolute:.3g}{units} at {result.place}"

@@ -6,7 +6,7 @@ import inspect
 import keyword
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -353,15 +353,20 @@ class Operator(Asked):
         return [as_array(values[n], n) for n in names]
 
     def random_inputs(
-        self, seed: int = 0, sizes: Mapping[str, int] | int = 16, coarse: bool = False
+        self,
+        seed: int = 0,
+        sizes: Mapping[str, int] | int = 16,
+        coarse: bool = False,
+        full_range: Sequence[Any] = (),
     ) -> list[np.ndarray]:
         """Arrays to try the operator on; symbolic sizes become `sizes`, and what is an index stays inside.
 
-        `coarse`: floats of few bits, whose sums are exact.
+        `coarse`: floats of few bits, whose sums are exact. `full_range`: the inputs of integers that cover the whole range of
+        their dtype.
         """
         from tvmagic.operators.arrays import random_inputs
 
-        return random_inputs(self.inputs, seed, sizes, self.accesses.limit, coarse)
+        return random_inputs(self.inputs, seed, sizes, self.accesses.limit, coarse, full_range)
 
     def check(
         self,
@@ -369,15 +374,17 @@ class Operator(Asked):
         seed: int = 0,
         sizes: Mapping[str, int] | int = 16,
         target: Any = None,
+        against: Callable[..., Any] | tuple[str, Callable[..., Any]] | None = None,
     ) -> CheckResult:
         """Compare a version (the last by default) with the reference on random inputs, and look for races in its loops.
 
         `target`: what to compile it for, such as `aarch64-sve`; it is run by an emulator where this machine cannot
         (docs/targets.md). By default it is this machine.
+        `against`: a function of the inputs to compare with instead of the reference, perhaps with its name.
         """
         from tvmagic.operators.measure import check
 
-        return check(self.version(version), seed, sizes, target)
+        return check(self.version(version), seed, sizes, target, against)
 
     # ------------------------------------------------------------------------ text
 

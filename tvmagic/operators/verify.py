@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,28 +14,32 @@ from tvmagic.eval.machine import TooLong, Unsupported, run_function, run_stateme
 from tvmagic.ir import IRModule, PrimFunc, Stmt
 from tvmagic.operators.comparison import compare, expected_values
 from tvmagic.operators.operator import Operator
+from tvmagic.operators.trials import definition_kind
+from tvmagic.operators.verdict import EQUAL_STATES, GLYPHS
 from tvmagic.passes import Record
 from tvmagic.te.error_reference import Evaluation
 
-__all__ = ["EQUAL", "NOT_RUN", "Verdict", "verify"]
+__all__ = ["NOT_RUN", "Verdict", "verify"]
 
-EQUAL = "equal to NumPy"
 NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found of one step: `ok` is None if its program could not be run."""
+    """The verdict on one step.
 
-    ok: bool | None
+    `state` is that of a verdict (`operators/verdict.py`), or empty if the step's program was not run.
+    """
+
+    state: str
     text: str
 
 
 def verify(record: Record, op: Operator, seed: int = 0, sizes: int = 8, seconds: float = 60.0) -> list[Verdict]:
-    """A verdict for each step of a record, in order.
+    """Return a verdict for each step of a record, in order.
 
-    The program after each step is interpreted on random inputs (symbolic sizes are `sizes`); all
-    together take about `seconds`, and what does not come to its end is not judged. The first step whose result differs from NumPy's is told apart from later ones.
+    The program after each step is interpreted on random inputs (symbolic sizes are `sizes`). All together take about
+    `seconds`; a program that does not end is not judged. The text of the first wrong step says that it is the first.
     """
     inputs = op.random_inputs(seed, sizes)
     wanted = expected_values(op, inputs)
@@ -45,22 +49,22 @@ def verify(record: Record, op: Operator, seed: int = 0, sizes: int = 8, seconds:
     end = time.perf_counter() + seconds
     for step in record:
         if step.after is None or step.kind == "codegen":
-            verdicts.append(Verdict(None, ""))
+            verdicts.append(Verdict("", ""))
             continue
         if id(step.after) not in known:
             left = max(end - time.perf_counter(), 0.0)
             known[id(step.after)] = (step.after, _verdict(step.after, op, inputs, wanted, left))
         verdict = known[id(step.after)][1]
-        if verdict.ok is False and not failed:
+        if verdict.state == "bad" and not failed:
             failed = True
-            verdict = Verdict(False, f"first to differ from NumPy: {verdict.text}")
+            verdict = Verdict("bad", f"{verdict.text} \u00b7 the first step that differs")
         verdicts.append(verdict)
     return verdicts
 
 
 def _verdict(program: Any, op: Operator, inputs: Sequence[np.ndarray], wanted: Evaluation, seconds: float) -> Verdict:
     if isinstance(program, Mapping) or isinstance(program, str):
-        return Verdict(None, "")
+        return Verdict("", "")
     outputs = op.fresh_outputs(inputs)
     for tensor, output, left in zip(op.outputs, outputs, op.left_unwritten):
         if not left and not op.is_input(tensor):
@@ -68,11 +72,13 @@ def _verdict(program: Any, op: Operator, inputs: Sequence[np.ndarray], wanted: E
     try:
         _run(program, op, op.arguments(inputs, outputs), seconds)
     except (Unsupported, TooLong) as error:
-        return Verdict(None, f"{NOT_RUN}: {error.message}")
+        return Verdict("", f"{NOT_RUN}: {error.message}")
     except TVMagicError as error:
-        return Verdict(False, error.message)
-    result = compare(outputs, wanted, [t.name for t in op.outputs])
-    return Verdict(result.ok, EQUAL if result.ok else str(result))
+        return Verdict("bad", f"{GLYPHS['bad']} {error.message}")
+    result = replace(compare(outputs, wanted, [t.name for t in op.outputs]), against=definition_kind(op))
+    line = result.line
+    short = replace(line, facts=(), cautions=()) if line.state in EQUAL_STATES else line
+    return Verdict(line.state, short.text)
 
 
 def _run(program: Any, op: Operator, arrays: Sequence[np.ndarray], seconds: float) -> None:

@@ -102,7 +102,7 @@ class SchedulePuzzle(_Counted):
             return _refused(error, op.attempt)
         version.record = record
         op.add_version(version)
-        verdict = Verdict([Row(_LEGAL, "yes", "yes", True), Row(_EQUAL, "yes", result.word, result.ok)])
+        verdict = Verdict([Row(_LEGAL, "yes", "yes", True), Row(_EQUAL, "yes", result.word, result.ok is True)])
         verdict.fault = None if result.ok else VALUES
         self.counted(verdict, version)
         return verdict
@@ -121,7 +121,7 @@ class ProgramPuzzle(_Counted):
             result = self._compared(op, written)
         except TVMagicError as error:
             return _refused(error)
-        verdict = Verdict([Row(_LEGAL, "yes", "yes", True), Row(_EQUAL, "yes", result.word, result.ok)])
+        verdict = Verdict([Row(_LEGAL, "yes", "yes", True), Row(_EQUAL, "yes", result.word, result.ok is True)])
         verdict.fault = None if result.ok else VALUES
         self.counted(verdict, version)
         return verdict

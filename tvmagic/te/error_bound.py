@@ -15,7 +15,7 @@ has no bound: nothing is known of the result, its error is infinite.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -44,8 +44,23 @@ from tvmagic.ir import (
     Sub,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.te.error_ties import fresh_numbers, mixed, numbers_of_bits, ties, undecided
 
-__all__ = ["FORMATS", "REFERENCE", "Approximate", "Value", "binary", "bounded", "cast", "choose", "parts", "rounded"]
+__all__ = [
+    "FORMATS",
+    "REFERENCE",
+    "Approximate",
+    "Value",
+    "binary",
+    "bounded",
+    "cast",
+    "choose",
+    "number_of",
+    "numbered",
+    "parts",
+    "rounded",
+    "stored_numbers",
+]
 
 Array = Any
 REFERENCE = 2.0**-52  # what float64 may lose in one operation of the reference, a power of two to spare
@@ -55,11 +70,13 @@ class Approximate(NamedTuple):
     """Values of which a program may be off by `error`, both arrays that broadcast to one shape.
 
     Floats are float64 whatever their dtype in the program; integers are in their own dtype. `error` is float64;
-    infinite if anything may be there. A bool that may be either has the error 1.
+    infinite if anything may be there. A bool that may be either has the error 1. `number` holds value numbers
+    (`error_ties.py`): any program computes the same bits for values of one number. None, or 0 for an element, is unknown.
     """
 
     value: Array
     error: Array
+    number: Array | None = None
 
 
 # An array alone is exact.
@@ -96,7 +113,31 @@ _CONTAINED = {("float16", "float32"), ("bfloat16", "float32")}
 
 def parts(value: Value) -> tuple[Array, Array | None]:
     """The value and its error, which is None if it is exact."""
-    return (value.value, value.error) if isinstance(value, Approximate) else (value, None)
+    return value[:2] if isinstance(value, Approximate) else (value, None)
+
+
+def number_of(value: Value) -> Array | None:
+    """The value numbers of `value`; None if they are unknown or the evaluation does without."""
+    if not ties().numbered:
+        return None
+    return value.number if isinstance(value, Approximate) else numbers_of_bits(value)
+
+
+def numbered(result: Value, operation: str, operands: Sequence[Value]) -> Value:
+    """`result` with the value numbers of an operation on operands."""
+    if not isinstance(result, Approximate) or not ties().numbered:
+        return result
+    numbers = [n for n in map(number_of, operands) if n is not None]
+    return result._replace(number=mixed(operation, numbers)) if len(numbers) == len(operands) else result
+
+
+def stored_numbers(value: Value, shape: tuple[int, ...]) -> Array:
+    """Value numbers of elements of memory after `value` was stored; a value of unknown number gets one of its own."""
+    numbers = number_of(value)
+    if numbers is None:
+        return fresh_numbers(shape)
+    numbers = np.broadcast_to(numbers, shape)
+    return numbers if np.all(numbers) else np.where(numbers == 0, fresh_numbers(shape), numbers)
 
 
 def format_of(dtype: Any) -> Format:
@@ -233,8 +274,9 @@ def _whole_quotient_error(at: Operands, dtype: DataType) -> Array:
             error = error + np.abs(exact) * (format_of(dtype).unit + REFERENCE)
         steps = np.maximum(np.floor(exact + error) - np.floor(exact), np.floor(exact) - np.floor(exact - error))
     whole = np.where(np.isnan(steps), np.inf, steps)
-    known = (_zero(ea) == 0) & (_zero(eb) == 0)
-    return whole if dtype.is_float else np.where(known, 0.0, whole + 1)
+    if not dtype.is_float:
+        whole = np.where((_zero(ea) == 0) & (_zero(eb) == 0), 0.0, whole + 1)
+    return np.where(undecided(np.isfinite(whole) & (whole > 0)) | np.isinf(whole), whole, 0.0)
 
 
 def _remainder_error(at: Operands, dtype: DataType) -> Array:
@@ -245,9 +287,9 @@ def _remainder_error(at: Operands, dtype: DataType) -> Array:
     with np.errstate(all="ignore"):
         exact = np.asarray(a, np.float64) / np.asarray(b, np.float64)
         moved = _quotient_error((exact, np.asarray(a, np.float64), ea, np.asarray(b, np.float64), eb))
-        same = np.floor(exact - moved) == np.floor(exact + moved)
+        other = undecided(np.floor(exact - moved) != np.floor(exact + moved))
         size = np.abs(np.asarray(b, np.float64)) + _zero(eb)
-        error = _zero(ea) + times(np.abs(exact) + 1, _zero(eb)) + np.where(same, 0.0, size)
+        error = _zero(ea) + times(np.abs(exact) + 1, _zero(eb)) + np.where(other, size, 0.0)
     return np.where((_zero(ea) == 0) & (_zero(eb) == 0), 0.0, np.where(np.isnan(error), np.inf, error))
 
 
@@ -285,16 +327,43 @@ _COMPARED = {EQ, NE, LT, LE, GT, GE}
 
 def binary(kind: type, a: Value, b: Value, dtype: DataType, scale: float = 1.0) -> Value:
     """The result of an operator on operands of `dtype`, which is floats, integers or bool."""
+    if not ties().numbered:
+        return _plain_binary(kind, a, b, dtype, scale)
+    na, nb, equal = number_of(a), number_of(b), None
+    if na is not None and nb is not None and (isinstance(a, Approximate) or isinstance(b, Approximate)):
+        equal = np.asarray((na == nb) & (na != 0))
+    result = _plain_binary(kind, a, b, dtype, scale, equal)
+    if na is None or nb is None or not isinstance(result, Approximate):
+        return result
+    if kind in (Max, Min):
+        return result._replace(number=_extreme_number(kind, a, b, na, nb))
+    pair = [np.minimum(na, nb), np.maximum(na, nb)] if kind in (Add, Mul) else [na, nb]
+    return result._replace(number=mixed(f"{kind.__name__} {dtype}", pair))
+
+
+def _extreme_number(kind: type, a: Value, b: Value, na: Array, nb: Array) -> Array:
+    """That of the operand that is certainly the larger (smaller) one, which the result is a copy of; else one of the pair."""
+    (va, ea), (vb, eb) = parts(a), parts(b)
+    with np.errstate(all="ignore"):
+        apart = np.abs(va - vb) > _zero(ea) + _zero(eb)
+    first = va > vb if kind is Max else va < vb
+    pair = mixed(kind.__name__, [np.minimum(na, nb), np.maximum(na, nb)])
+    return np.where(na == nb, na, np.where(apart, np.where(first, na, nb), pair))
+
+
+def _plain_binary(kind: type, a: Value, b: Value, dtype: DataType, scale: float, equal: Array | None = None) -> Value:
+    """The result without its number. `equal`: where both operands are the same bits in any program."""
     (va, ea), (vb, eb) = parts(a), parts(b)
     value = np.asarray(BINARY[kind](va, vb))
     exact = ea is None and eb is None
     if kind in _COMPARED:
-        return value if exact else Approximate(value, _undecided(value, va, ea, vb, eb))
+        return value if exact else _compared(kind, value, (va, ea, vb, eb), equal)
     if kind in (And, Or):
         return value if exact else Approximate(value, _undecided_logic(kind, va, ea, vb, eb))
     at = (value, va, ea, vb, eb)
     if dtype.is_float:
-        return _float_result(kind, at, dtype, exact, scale)
+        result = _float_result(kind, at, dtype, exact, scale)
+        return _without_difference(result, equal) if kind is Sub and equal is not None else result
     if exact:
         return value
     rule = _WHOLE.get(kind)
@@ -331,13 +400,29 @@ def _float_result(kind: type, at: Operands, dtype: DataType, exact: bool, scale:
     return rounded(at[0], before, dtype, underflow=_ROUNDED[kind], scale=scale)
 
 
-def _undecided(value: Array, a: Array, ea: Array | None, b: Array, eb: Array | None) -> Array:
-    """1 for comparisons whose operands are not farther apart than their errors."""
+def _compared(
+    kind: type, value: Array, at: tuple[Array, Array | None, Array, Array | None], equal: Array | None
+) -> Value:
+    """A comparison, with the error 1 where its operands are not farther apart than their errors."""
+    a, ea, b, eb = at
     margin = _zero(ea) + _zero(eb)
     with np.errstate(all="ignore"):
         apart = np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64))
     close = np.logical_not(apart > margin) & ((margin > 0) & np.isfinite(apart) | np.isinf(margin))
-    return np.broadcast_to(close, np.shape(value)).astype(np.float64)
+    if equal is not None and np.any(equal):
+        same = equal & np.isfinite(apart)
+        value, close = np.where(same, kind in (EQ, LE, GE), value), close & np.logical_not(same)
+    close = np.broadcast_to(close, np.shape(value))
+    return Approximate(value, undecided(close).astype(np.float64))
+
+
+def _without_difference(result: Value, equal: Array) -> Value:
+    """A difference of equal bits is exactly 0, unless they are infinite or no number."""
+    value, error = parts(result)
+    same = equal & np.isfinite(value)
+    if error is None or not np.any(same):
+        return result
+    return Approximate(np.where(same, 0.0, value), np.where(same, 0.0, error))
 
 
 def _undecided_logic(kind: type, a: Array, ea: Array | None, b: Array, eb: Array | None) -> Array:
@@ -357,19 +442,27 @@ def cast(x: Value, source: DataType, target: DataType, scale: float = 1.0) -> Va
     if target.is_bool:
         if error is None:
             return value != 0
-        return Approximate(value != 0, ((error > 0) & (np.abs(value) <= error)).astype(np.float64))
+        return Approximate(value != 0, undecided((error > 0) & (np.abs(value) <= error)).astype(np.float64))
     if target.is_float:
-        return _to_float(value, error, source, target, scale)
-    if source.is_float:
-        return _to_integer(value, error, numpy_dtype(target))
-    result = value.astype(numpy_dtype(target))
-    return result if error is None else Approximate(result, _wrapped(result, error))
+        result = _to_float(value, error, source, target, scale)
+        if _is_contained(source, target) and isinstance(result, Approximate):
+            return result._replace(number=number_of(x))
+    elif source.is_float:
+        result = _to_integer(value, error, numpy_dtype(target))
+    else:
+        result = value.astype(numpy_dtype(target))
+        result = result if error is None else Approximate(result, _wrapped(result, error))
+    return numbered(result, f"{target}({source})", [x])
+
+
+def _is_contained(source: DataType, target: DataType) -> bool:
+    """Whether the float dtype `target` holds all values of `source`."""
+    return source.is_float and (str(target) in (str(source), "float64") or (str(source), str(target)) in _CONTAINED)
 
 
 def _to_float(value: Array, error: Array | None, source: DataType, target: DataType, scale: float) -> Value:
     wide = np.asarray(value).astype(np.float64)
-    kept = source.is_float and (str(target) in (str(source), "float64") or (str(source), str(target)) in _CONTAINED)
-    if kept or (str(target) == "float64" and np.all(np.abs(wide) <= 2.0**53)):
+    if _is_contained(source, target) or (str(target) == "float64" and np.all(np.abs(wide) <= 2.0**53)):
         return wide if error is None else Approximate(wide, error)
     return rounded(wide, error, target, scale=scale)
 
@@ -382,7 +475,8 @@ def _to_integer(value: Array, error: Array | None, kind: np.dtype[Any]) -> Value
         low, whole, high = np.trunc(value - slack), np.trunc(value), np.trunc(value + slack)
         inside = (low >= float(info.min)) & (high < float(info.max) + 1 if info.bits > 32 else high <= info.max)
         result = np.where(inside, whole, 0).astype(kind)
-        moved = np.where(inside, np.maximum(high - whole, whole - low), np.inf)
+        moved = np.maximum(high - whole, whole - low)
+        moved = np.where(inside, np.where(undecided(inside & (moved > 0)), moved, 0.0), np.inf)
     return Approximate(result, moved) if np.any(moved) else result
 
 
@@ -393,8 +487,15 @@ def choose(condition: Value, then: Value, otherwise: Value) -> Value:
     value = np.where(holds, a, b)
     if open_ is None and ea is None and eb is None:
         return value
-    error = np.where(holds, _zero(ea), _zero(eb))
+    error, number = np.where(holds, _zero(ea), _zero(eb)), None
+    na, nb = number_of(then), number_of(otherwise)
+    if na is not None and nb is not None:
+        number, nc = np.where(holds, na, nb), number_of(condition)
+        if open_ is not None:
+            open_ = np.where((na == nb) & (na != 0), 0.0, open_)  # both branches are the same bits
+            either_one = np.uint64(0) if nc is None else mixed("select", [nc, na, nb])
+            number = np.where(open_ > 0, either_one, number)
     if open_ is not None and np.any(open_):
         other = np.where(holds, either(value, b, eb), either(value, a, ea))
         error = np.where(open_ > 0, np.maximum(error, other), error)
-    return Approximate(value, error)
+    return Approximate(value, error, number)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.ir import BinaryOp, Call, Cast, DataType, FloatImm, IntImm, Not, PrimExpr, ProducerLoad, handles
+from tvmagic.ir import BinaryOp, Call, Cast, CmpOp, DataType, FloatImm, IntImm, Not, PrimExpr, ProducerLoad, handles
 from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee
 from tvmagic.te.error_bound import Approximate, Value, binary, cast, choose, either, parts
 from tvmagic.te.error_functions import call
+from tvmagic.te.error_ties import ties
 from tvmagic.te.numpy_eval import ArrayEvaluator, given
 
 __all__ = ["ErrorEvaluator", "constant", "read", "reinterpreted", "widened"]
@@ -20,15 +21,22 @@ __all__ = ["ErrorEvaluator", "constant", "read", "reinterpreted", "widened"]
 
 def widened(value: Value, dtype: DataType) -> Value:
     """Floats as float64."""
-    return value.astype(np.float64) if dtype.is_float and not isinstance(value, Approximate) else value
+    return value if isinstance(value, Approximate) or not dtype.is_float else value.astype(np.float64)
 
 
 def constant(node: Any) -> Value:
-    """A constant rounded to its dtype; one that does not fit may be folded before it is rounded or after."""
+    """A constant rounded to its dtype.
+
+    One that does not fit may be folded before it is rounded or after. One of bfloat16 may stay as it is written, as
+    programs compute in float32.
+    """
     meant = plain(node.value)
-    value = widened(np.asarray(meant, numpy_dtype(node.dtype)), node.dtype)
+    value = np.asarray(meant, numpy_dtype(node.dtype))
+    value = value.astype(np.float64) if node.dtype.is_float else value
     if node.dtype.is_float and np.isinf(value) and np.isfinite(meant):
         return Approximate(value, np.full((), np.inf))
+    if str(node.dtype) == "bfloat16" and value != meant and np.isfinite(value):
+        return Approximate(value, np.abs(value - meant))
     return value
 
 
@@ -46,7 +54,10 @@ class ErrorEvaluator(ArrayEvaluator):
 
     @handles(BinaryOp)
     def binary(self, node: BinaryOp) -> Value:
-        return binary(type(node), self.visit(node.a), self.visit(node.b), node.a.dtype, self.scale)
+        result = binary(type(node), self.visit(node.a), self.visit(node.b), node.a.dtype, self.scale)
+        if isinstance(node, CmpOp):
+            ties().observe(node, parts(result)[0], self.mask)
+        return result
 
     @handles(Not)
     def negation(self, node: Not) -> Value:
@@ -105,9 +116,11 @@ def read(stored: Any, dtype: DataType, indices: Sequence[np.ndarray], places: Se
     value = array[tuple(indices)]
     value = value.astype(np.float64, copy=False) if dtype.is_float else value
     error = None if errors is None else np.broadcast_to(errors, array.shape)[tuple(indices)]
+    numbers = stored.number if isinstance(stored, Approximate) else None
+    number = None if numbers is None else np.broadcast_to(numbers, array.shape)[tuple(indices)]
     open_ = [place.error > 0 for place in places if isinstance(place, Approximate)]
     if not any(np.any(o) for o in open_):
-        return value if error is None else Approximate(value, error)
+        return value if error is None else Approximate(value, error, number)
     most = 0.0 if errors is None else np.max(errors, initial=0.0)
     far = np.maximum(either(value, array.max(), None), either(value, array.min(), None)) + most
     reached = np.logical_or.reduce(np.broadcast_arrays(*open_))

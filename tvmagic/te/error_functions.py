@@ -23,9 +23,11 @@ from tvmagic.te.error_bound import (
     binary,
     bounded,
     format_of,
+    numbered,
     parts,
     rounded,
 )
+from tvmagic.te.error_ties import undecided
 
 __all__ = ["call", "units_of"]
 
@@ -66,14 +68,15 @@ def call(node: Call, args: Sequence[Value], scale: float = 1.0) -> Value:
     if node.args[0].dtype.is_float:
         if rule is None:
             raise TVMagicError(f"the rounding error of `{name}` is not known", node=node)
-        return rule(_Call(name, function, node.dtype, scale), *args)
+        result = rule(_Call(name, function, node.dtype, scale), *args)
+        return result if name == "likely" else numbered(result, f"{name} {node.dtype}", args)
     result = np.asarray(function(*values))
     if all(parts(a)[1] is None for a in args):
         return result
     if name == "likely":
         return args[0]
     known = np.logical_and.reduce([np.broadcast_to(_error(a) == 0, result.shape) for a in args])
-    return Approximate(result, np.where(known, 0.0, np.inf))
+    return numbered(Approximate(result, np.where(known, 0.0, np.inf)), f"{name} {node.dtype}", args)
 
 
 class _Call:
@@ -118,7 +121,10 @@ def _monotone(f: _Call, x: Value) -> Value:
 def _steps(f: _Call, x: Value) -> Value:
     value, error = parts(x)
     result = f.function(value)
-    return result if error is None else Approximate(result, _ends(f.function, result, value, error))
+    if error is None:
+        return result
+    moved = _ends(f.function, result, value, error)
+    return Approximate(result, np.where(undecided(np.isfinite(moved) & (moved > 0)) | np.isinf(moved), moved, 0.0))
 
 
 def _root(f: _Call, x: Value) -> Value:

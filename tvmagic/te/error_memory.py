@@ -24,8 +24,9 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.te.error_bound import REFERENCE, Approximate, Value, bounded, format_of, parts
+from tvmagic.te.error_bound import REFERENCE, Approximate, Value, bounded, format_of, parts, stored_numbers
 from tvmagic.te.error_evaluator import ErrorEvaluator
+from tvmagic.te.error_ties import fresh_numbers, ties
 from tvmagic.te.numpy_stmt import StatementRunner
 
 __all__ = ["ErrorRunner", "added_term", "cells", "cells_dtype", "extended", "loaded"]
@@ -33,9 +34,12 @@ __all__ = ["ErrorRunner", "added_term", "cells", "cells_dtype", "extended", "loa
 
 def cells_dtype(dtype: DataType) -> np.dtype[Any]:
     """An element of memory: its value, the error of what was stored, and of the terms that were added since: the sum of
-    the magnitudes, how many, and the largest power of two that all are multiples of."""
+    the magnitudes, how many, and the largest power of two that all are multiples of; and its value number, which is 0
+    until something is stored."""
     kind = "f8" if dtype.is_float else numpy_dtype(dtype.element_of)
-    return np.dtype([("value", kind), ("error", "f8"), ("size", "f8"), ("count", "f8"), ("grain", "f8")])
+    return np.dtype(
+        [("value", kind), ("error", "f8"), ("size", "f8"), ("count", "f8"), ("grain", "f8"), ("number", "u8")]
+    )
 
 
 def cells(value: Value, dtype: DataType) -> np.ndarray:
@@ -44,6 +48,7 @@ def cells(value: Value, dtype: DataType) -> np.ndarray:
     memory = np.zeros(np.shape(plain), cells_dtype(dtype))
     memory["value"] = plain
     memory["error"] = 0.0 if error is None else error
+    memory["number"] = stored_numbers(value, memory.shape)
     if dtype.is_float:
         memory["size"], memory["grain"] = np.abs(plain) + memory["error"], _grain(memory["value"])
     return memory
@@ -52,18 +57,18 @@ def cells(value: Value, dtype: DataType) -> np.ndarray:
 def loaded(memory: np.ndarray, dtype: DataType) -> Value:
     """The value of elements with its error."""
     value, error = memory["value"], memory["error"]
-    if not dtype.is_float:
-        return Approximate(value, error) if np.any(error) else value
+    number = memory["number"].copy() if ties().numbered else None
     added = memory["count"] > 0
-    if not np.any(added):
-        return Approximate(value, error) if np.any(error) else value
+    if not dtype.is_float or not np.any(added):
+        return Approximate(value, error, number) if np.any(error) else value
     form, size = format_of(dtype), memory["size"]
     with np.errstate(all="ignore"):
         own = memory["count"] * size * (form.unit + REFERENCE)
         exact = np.logical_not(added) | ((error == 0) & (size <= memory["grain"] * 2.0**form.digits))
         own = np.where(exact, 0.0, own)
         overflow = (size > form.top) & np.isfinite(value) & (np.abs(value) < size * (1 - 2.0**-20))
-    return bounded(value, np.where(overflow, np.inf, error + own), error, form)
+    result = bounded(value, np.where(overflow, np.inf, error + own), error, form)
+    return result._replace(number=number) if isinstance(result, Approximate) else result
 
 
 def extended(memory: np.ndarray, term: Value, sign: int) -> np.ndarray:
@@ -76,6 +81,7 @@ def extended(memory: np.ndarray, term: Value, sign: int) -> np.ndarray:
         result["size"] = memory["size"] + np.abs(plain) + (0.0 if error is None else error)
         result["count"] = memory["count"] + 1
         result["grain"] = np.minimum(memory["grain"], _grain(np.asarray(plain)))
+    result["number"] = fresh_numbers(result.shape)
     return result
 
 

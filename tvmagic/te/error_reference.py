@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,21 +17,26 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Add,
     BinaryOp,
+    Cast,
     CommReducer,
     DataType,
     IntImm,
     Max,
     Min,
     Mul,
+    PrimExpr,
+    ProducerLoad,
     Reduce,
     Var,
+    structural_equal,
 )
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.ir.query import operands
-from tvmagic.te.error_bound import Approximate, Value, choose, either, parts
+from tvmagic.ir.query import contains, is_call, operands
+from tvmagic.te.error_bound import Approximate, Value, choose, either, parts, stored_numbers
 from tvmagic.te.error_evaluator import ErrorEvaluator, widened
 from tvmagic.te.error_memory import ErrorRunner, cells, loaded
 from tvmagic.te.error_sums import Sum, extreme, product, sum_of_products, sum_of_terms
+from tvmagic.te.error_ties import Comparison, Ties, comparing, numbers_of_bits, ties
 from tvmagic.te.numpy_eval import given
 from tvmagic.te.reference import Ends, bind_inputs, bind_sizes, blocks, ends_of, number, points, simple_combiner
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order, scan_get_body
@@ -46,17 +51,62 @@ from tvmagic.te.tensor import (
     TensorComputeOp,
 )
 
-__all__ = ["Evaluation", "evaluate_with_errors"]
+__all__ = ["Evaluation", "evaluate_with_errors", "with_ties"]
 
 _PART = 1 << 20  # elements that are computed at once: temporaries of 8 MB
 
 
 @dataclass
 class Evaluation:
-    """Values with their errors, and what is remarkable about them, in sentences."""
+    """Values with their errors.
+
+    Attributes
+    ----------
+    values: a value with its error for each output. Copies of one element of memory are one value, and tie exactly.
+    notes: remarks, in sentences.
+    recomputed: the same if copies may differ, as a schedule can compute a stage twice by different instructions; None
+        if that makes no difference.
+    decided: for each output its errors if every comparison goes as the float64 values say; None if all are decided.
+    empty: for each output which of its elements are reductions without terms; None if it has no such element.
+    unwritten: for each output which of its elements nothing writes; None if it has no such element.
+    comparisons: the comparisons of data that were evaluated.
+    """
 
     values: list[Value]
     notes: list[str] = field(default_factory=list)
+    recomputed: list[Value] | None = None
+    decided: list[np.ndarray] | None = None
+    empty: list[np.ndarray | None] = field(default_factory=list)
+    unwritten: list[np.ndarray | None] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+
+
+def with_ties(evaluate: Callable[[], Evaluation]) -> Evaluation:
+    """Evaluate a program, again with value numbers if a comparison is undecided, and once more as if none were.
+
+    The first evaluation is the only one if all comparisons are decided.
+    """
+    compared: dict[int, Comparison] = {}
+    result: Evaluation | None = None
+    with comparing(Ties(compared=compared)) as mode:
+        try:
+            result = evaluate()
+        except TVMagicError:  # a program that has no bound where a comparison is undecided may have one where it is not
+            if not mode.found:
+                raise
+    seen = [c for c in compared.values() if c.on_data]
+    if result is not None and not mode.found:
+        return replace(result, comparisons=seen)
+    with comparing(Ties(numbered=True)):
+        numbered = evaluate()
+    with comparing(Ties(numbered=True, decided=True)):
+        decided = evaluate()
+    return replace(
+        numbered,
+        recomputed=None if result is None else result.values,
+        decided=[_error(v) for v in decided.values],
+        comparisons=seen,
+    )
 
 
 def evaluate_with_errors(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -> Evaluation:
@@ -70,11 +120,17 @@ def evaluate_with_errors(tensors: Sequence[Tensor], inputs: Mapping[Any, Any]) -
     A read outside a tensor is a `BoundsError`.
     """
     arrays, sizes = bind_inputs(inputs)
-    values: dict[Tensor, Any] = {**arrays}
-    plan = _Plan(values, sizes)
-    with np.errstate(all="ignore"):
-        plan.run([t.op for t in tensors])
-    return Evaluation([widened(given(values, t), t.dtype) for t in tensors], plan.notes)
+
+    def evaluate() -> Evaluation:
+        values: dict[Tensor, Any] = {**arrays}
+        plan = _Plan(values, dict(sizes))
+        with np.errstate(all="ignore"):
+            plan.run([t.op for t in tensors])
+        found = [widened(given(values, t), t.dtype) for t in tensors]
+        empty, unwritten = ([masks.get(t) for t in tensors] for masks in (plan.empty, plan.unwritten))
+        return Evaluation(found, plan.notes, empty=empty, unwritten=unwritten)
+
+    return with_ties(evaluate)
 
 
 class _Results:
@@ -85,19 +141,23 @@ class _Results:
         make = np.zeros if zero else np.empty
         self.values = [make(shape, np.float64 if d.is_float else numpy_dtype(d)) for d in dtypes]
         self.errors: list[np.ndarray | None] = [None] * len(dtypes)
+        self.numbers: list[np.ndarray | None] = [None] * len(dtypes)
 
     def put(self, n: int, place: Any, value: Value) -> None:
         plain, error = parts(value)
         self.values[n][place] = plain
         if error is not None and self.errors[n] is None:
             self.errors[n] = np.zeros(self.shape)
-        found = self.errors[n]
+            self.numbers[n] = np.array(numbers_of_bits(self.values[n])) if ties().numbered else None
+        found, numbers = self.errors[n], self.numbers[n]
         if found is not None:
             found[place] = 0.0 if error is None else error
+        if numbers is not None:
+            numbers[place] = stored_numbers(value, numbers[place].shape)
 
     def whole(self, n: int) -> Value:
         error = self.errors[n]
-        return self.values[n] if error is None else Approximate(self.values[n], error)
+        return self.values[n] if error is None else Approximate(self.values[n], error, self.numbers[n])
 
 
 class _Plan:
@@ -105,6 +165,8 @@ class _Plan:
 
     def __init__(self, values: dict[Tensor, Any], sizes: dict[Var, np.ndarray]) -> None:
         self.values, self.sizes, self.notes = values, sizes, list[str]()
+        self.empty: dict[Tensor, np.ndarray] = {}
+        self.unwritten: dict[Tensor, np.ndarray] = {}
 
     def run(self, roots: list[Operation]) -> None:
         graph = create_read_graph(roots)
@@ -142,10 +204,30 @@ class _Plan:
                 values = [evaluator.visit(b) for b in op.body]
             for n, value in enumerate(values):
                 results.put(n, place, value)
+            if summed:
+                self._note_empty(op, results.shape, place, summed.without_terms(block, reduced))
+        if not summed:
+            self._copy_empty(op)
         if summed and summed.wraps:
             wraps = summed.wraps
             self.notes.append(_wrapping(op, wraps, results.values[0].size))
         return [results.whole(n) for n in range(len(op.outputs))]
+
+    def _note_empty(self, op: ComputeOp, shape: tuple[int, ...], place: Any, mask: Any) -> None:
+        """Note which elements of a part are reductions without terms."""
+        if np.any(mask):
+            found = self.empty.setdefault(op.outputs[0], np.zeros(shape, bool))
+            found[place] = mask
+            self.empty.update(dict.fromkeys(op.outputs, found))
+
+    def _copy_empty(self, op: ComputeOp) -> None:
+        """An elementwise copy of a reduction, as a conversion is, has no terms where the reduction has none."""
+        for tensor, value in zip(op.outputs, op.body):
+            while isinstance(value, Cast):
+                value = value.value
+            if isinstance(value, ProducerLoad) and value.producer in self.empty:
+                if len(value.indices) == len(op.axis) and all(i is a.var for i, a in zip(value.indices, op.axis)):
+                    self.empty[tensor] = self.empty[value.producer]
 
     def _work(self, op: ComputeOp, reduced: Ends) -> int:
         """Elements of the reduced axes that one element of a part stands for, so that a part has not too many."""
@@ -232,8 +314,13 @@ class _Plan:
         for buffer, tensor in zip(op.input_placeholders, op.inputs):
             arrays[buffer] = cells(widened(given(self.values, tensor), tensor.dtype), tensor.dtype)
         outputs = [cells(np.zeros([number(s, self.sizes) for s in t.shape]), t.dtype) for t in op.outputs]
+        for output in outputs:
+            output["number"] = 0
         arrays.update(zip(op.output_placeholders, outputs))
         ErrorRunner(arrays, self.sizes).visit(op.body)
+        for tensor, output in zip(op.outputs, outputs):
+            if not np.all(output["number"]):
+                self.unwritten[tensor] = output["number"] == 0
         return [loaded(o, t.dtype) for o, t in zip(outputs, op.outputs)]
 
 
@@ -301,6 +388,26 @@ class _Reduction:
         if reduce.init:
             results = self.with_init(box, reduced, results, rank)
         return [_broadcast(r, domain[:rank]) for r in results]
+
+    def without_terms(self, box: Ends, reduced: Ends) -> Any:
+        """Which elements of a part have no term, because an axis is empty or a condition on data holds for none."""
+        conditions = [c for c in self._conditions() if contains(c, ProducerLoad)]
+        if not all(high > low for low, high in reduced):
+            return True
+        if not conditions:
+            return False
+        evaluator = self.plan.evaluator(self.op, (*box, *reduced), self.strict)
+        domain = tuple([high - low for low, high in (*box, *reduced)])
+        holds = np.broadcast_to(np.logical_and.reduce([parts(evaluator.visit(c))[0] for c in conditions]), domain)
+        return np.logical_not(holds.any(axis=tuple(range(len(box), len(domain)))))
+
+    def _conditions(self) -> list[PrimExpr]:
+        """The conditions below which a term counts: otherwise it is the identity element."""
+        found, source = [self.reduce.condition], self.reduce.source[0]
+        neutral = self.reduce.combiner.identity_element[0]
+        while is_call(source, "tir.if_then_else") and structural_equal(source.args[2], neutral):
+            found, source = [*found, source.args[0]], source.args[1]
+        return found
 
     # ------------------------------------------------------------------------ sums
 
@@ -450,16 +557,18 @@ def _simple(function: np.ufunc, terms: Value, axes: tuple[int, ...], dtype: Data
 
 
 def _mapped(value: Value, change: Callable[[np.ndarray], np.ndarray]) -> Value:
-    plain, error = parts(value)
-    if error is None:
-        return change(plain)
-    return Approximate(change(plain), change(np.broadcast_to(error, np.shape(plain))))
+    if not isinstance(value, Approximate):
+        return change(value)
+    shape, number = np.shape(value.value), value.number
+    number = None if number is None else change(np.broadcast_to(number, shape))
+    return Approximate(change(value.value), change(np.broadcast_to(value.error, shape)), number)
 
 
 def _broadcast(value: Value, shape: tuple[int, ...]) -> Value:
-    plain, error = parts(value)
-    plain = np.broadcast_to(plain, shape)
-    return plain if error is None else Approximate(plain, np.broadcast_to(error, shape))
+    if not isinstance(value, Approximate):
+        return np.broadcast_to(value, shape)
+    number = None if value.number is None else np.broadcast_to(value.number, shape)
+    return Approximate(np.broadcast_to(value.value, shape), np.broadcast_to(value.error, shape), number)
 
 
 def _reshaped(value: Value, shape: tuple[int, ...]) -> Value:

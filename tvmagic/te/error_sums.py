@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.ir import DataType
-from tvmagic.te.error_bound import REFERENCE, Approximate, Value, bounded, format_of, parts
+from tvmagic.te.error_bound import REFERENCE, Approximate, Value, bounded, format_of, number_of, parts
 
 __all__ = ["Sum", "extreme", "product", "sum_of_products", "sum_of_terms"]
 
@@ -201,7 +201,10 @@ def _matrix(array: Array, groups: Sequence[Sequence[int]]) -> Array:
 
 
 def extreme(ufunc: np.ufunc, terms: Value, axes: tuple[int, ...]) -> Value:
-    """The largest (smallest) term: it lies between that of the lower and that of the upper ends."""
+    """The largest (smallest) term: it lies between that of the lower and that of the upper ends.
+
+    If a single term, or copies of one, can be the result, the result is a copy of it.
+    """
     value, error = parts(terms)
     result = ufunc.reduce(value, axis=axes)
     if error is None:
@@ -211,7 +214,25 @@ def extreme(ufunc: np.ufunc, terms: Value, axes: tuple[int, ...]) -> Value:
         low = result - ufunc.reduce(value - error, axis=axes)
         moved = np.maximum(high, low)
     sure = np.logical_not(np.isfinite(result) | np.isinf(error).any(axis=axes))  # infinity, or a NaN of the inputs
-    return Approximate(result, np.where(sure, 0.0, np.where(np.isnan(moved), np.inf, moved)))
+    moved = np.where(sure, 0.0, np.where(np.isnan(moved), np.inf, moved))
+    return Approximate(result, moved, _winner(ufunc, terms, axes))
+
+
+def _winner(ufunc: np.ufunc, terms: Value, axes: tuple[int, ...]) -> Array | None:
+    """The value number that all terms have that can be the largest (smallest) one; 0 if they differ."""
+    numbers = number_of(terms)
+    if numbers is None:
+        return None
+    value, error = parts(terms)
+    with np.errstate(all="ignore"):
+        if ufunc is np.maximum:
+            possible = value + error >= (value - error).max(axis=axes, keepdims=True)
+        else:
+            possible = value - error <= (value + error).min(axis=axes, keepdims=True)
+    numbers = np.broadcast_to(numbers, possible.shape)
+    first = np.where(possible, numbers, np.uint64(0)).max(axis=axes)
+    last = np.where(possible, numbers, np.uint64(2**64 - 1)).min(axis=axes)
+    return np.where(first == last, first, np.uint64(0))
 
 
 def product(terms: Value, axes: tuple[int, ...], dtype: DataType) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.operators.comparison import as_list, compare
+from tvmagic.operators.comparison import CheckResult, as_list, combined, compare
 from tvmagic.operators.measure import numpy_baseline
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.quiet import rest
@@ -48,10 +49,11 @@ class Choice:
     standings: tuple[Standing, ...]
 
 
-def checked_version(op: Operator, problem: Problem, trace: Any, name: str) -> Version:
-    """The version of a trace; `TVMagicError` if the trace does not fit, iterations race, or a value is wrong.
+def checked_version(op: Operator, problem: Problem, trace: Any, name: str) -> tuple[Version, CheckResult]:
+    """Return the version of a trace and the result of its check.
 
-    Every element of the outputs is compared, on each set of inputs.
+    Every element of the outputs is compared, on each set of inputs. Raises `TVMagicError` if the trace does not fit,
+    iterations race, or a value is wrong.
     """
     record = Record(title=op.name)
     with recording(record=record):
@@ -59,11 +61,11 @@ def checked_version(op: Operator, problem: Problem, trace: Any, name: str) -> Ve
     version = Version(op, schedule, name, record)
     refuse_races(version)
     names = [t.name for t in op.outputs]
-    for inputs, expected in problem.whole:
-        result = compare(as_list(version(*inputs)), expected, names)
-        if not result.ok:
-            raise TVMagicError(f"a schedule of `{op.name}` gives wrong values: {result.verdict}")
-    return version
+    results = [compare(as_list(version(*inputs)), expected, names) for inputs, expected in problem.whole]
+    result = functools.reduce(combined, results)
+    if result.ok is False:
+        raise TVMagicError(f"a schedule of `{op.name}` gives wrong values: {result.verdict}")
+    return version, result
 
 
 class Finish:
@@ -73,6 +75,7 @@ class Finish:
         self.op, self.problem, self.name, self.deadline = op, problem, name, deadline
         self.notes: list[str] = []
         self.wrong: set[int] = set()  # numbers of trials that were left out
+        self.results: dict[int, CheckResult] = {}  # by the identity of the version
         self.inputs = problem.whole[0][0]
         self.numpy: list[Standing] = []
         self.compared_with = ""
@@ -96,12 +99,18 @@ class Finish:
         times = (self.told if at_once else self.measured_beside)(new, old, finalists, known)
         best = min(new, key=lambda v: times[id(v)])
         before = times[id(previous)]
-        current = times[id(best)] < _FASTER * before or math.isnan(before) and previous.name == "plain"
+        faster = times[id(best)] < _FASTER * before or math.isnan(before) and previous.name == "plain"
+        current = faster and self.results[id(best)].ok is True
         kept = current or replaced is None and bool(self.op.versions)
         if kept:
             self.op.add_version(best)
         if not current:
-            self.notes.append(f"calls go on using `{previous.name}`: nothing faster was found")
+            why = (
+                f"`{best.name}` is faster, but {self.results[id(best)].verdict}"
+                if faster
+                else "nothing faster was found"
+            )
+            self.notes.append(f"calls go on using `{previous.name}`: {why}")
             if self.op.versions:
                 self.op.add_version(previous)
         rows = [
@@ -134,7 +143,9 @@ class Finish:
         for trial in finalists:
             begun = time.monotonic()
             try:
-                found.append(checked_version(self.op, self.problem, trial.candidate.trace, self.name))
+                version, result = checked_version(self.op, self.problem, trial.candidate.trace, self.name)
+                found.append(version)
+                self.results[id(version)] = result
             except TVMagicError as error:
                 self.wrong.add(trial.number)
                 self.notes.append(f"trial {trial.number} was left out: {error.message}")

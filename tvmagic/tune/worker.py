@@ -193,7 +193,7 @@ class Bench:
                     least = min(least, time.perf_counter() - start)
             self.called = True
             result = self.problem.compare(case, outputs)
-            if not result.ok:
+            if result.ok is False:
                 raise TVMagicError(result.verdict)
             if slow < least < _INTERRUPTION:  # or another process had the processor meanwhile
                 with _alarm(limit, most):

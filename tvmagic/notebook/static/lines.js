@@ -32,7 +32,7 @@ function unpack(step) {
 }
 
 /** The class of what was found of a step by comparing it with NumPy; empty where nothing was. */
-const verdict = ({ mark }) => (!mark ? "" : mark === "equal to NumPy" ? "tm-ok" : mark.startsWith("not run") ? "tm-meta" : "tm-error");
+const verdict = ({ mark }) => (!mark ? "" : { "\u2713": "tm-ok", "\u2261": "tm-same", "?": "tm-open", "\u2715": "tm-error" }[mark[0]] || "tm-meta");
 
 const isChange = (row) => row.kind === "~" || row.kind === "-" || row.kind === "+";
 
