@@ -100,7 +100,7 @@ def test_the_version_is_the_same_everywhere(built: Path) -> None:
         (name,) = [n for n in archive.namelist() if n.endswith("/METADATA")]
         metadata = archive.read(name).decode()
     assert f"\nVersion: {tvmagic.__version__}\n" in metadata
-    changes = re.findall(r"(?m)^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    changes = re.findall(r"(?m)^## (\d\S*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     cited = re.search(r"(?m)^version: (\S+)", (ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert changes[0] == tvmagic.__version__ and cited is not None and cited.group(1) == tvmagic.__version__
 

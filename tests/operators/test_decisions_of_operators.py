@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
-import math
 import pathlib
 import sys
 import threading
@@ -38,7 +37,7 @@ from tvmagic.operators.arrays import (
 )
 from tvmagic.operators.cell import _check_nesting, parse
 from tvmagic.operators.code_steps import _add_llvm_steps
-from tvmagic.operators.comparison import CheckResult, combined, compare
+from tvmagic.operators.comparison import compare
 from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.javascript.expressions import check_type
 from tvmagic.operators.knobs import Knobs
