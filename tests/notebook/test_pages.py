@@ -182,7 +182,7 @@ def test_the_page_computes_steps_and_follows_without_a_network(
     assert offline.locator('.tm-list [aria-selected="true"] .tm-label').inner_text().startswith("y.compute_at")
     assert offline.locator(".tm-at").count() > 0, "the linked line is marked"
     run.click()
-    assert said(offline).startswith("equal to the reference: 2048 values, ")
+    assert said(offline).startswith("\u2713 equal to plain JavaScript \u00b7 2,048 values judged")
     assert len(times(offline)) == 2 and all(re.fullmatch(r"[\d.]+ (µs|ms|s)", t) for t in times(offline))
     assert violations(offline, axe) == []
     screenshot(offline, "page")
@@ -202,7 +202,7 @@ def test_the_page_computes_steps_and_follows_without_a_network(
     )
     offline.wait_for_function("document.querySelector('.tm-run:enabled')")
     offline.keyboard.press("r")
-    assert said(offline).startswith("equal to the reference")
+    assert said(offline).startswith("\u2713 equal to plain JavaScript")
     offline.locator(".tm-view").focus()
     offline.keyboard.press("End")
     assert offline.locator('.tm-list [aria-selected="true"] .tm-label').inner_text() == "codegen.assembly"
@@ -230,7 +230,7 @@ def test_a_wrong_result_is_said_with_its_place(offline: Any, monkeypatch: Any, t
     offline.goto(notebook.page(right, tmp_path / "f.html").as_uri())
     offline.wait_for_function("document.querySelector('.tm-run:enabled')")
     offline.get_by_role("button", name="Run").click()
-    assert re.match(r"differs from the reference: Y\[33\] is .*; 1 of 40 values differ", said(offline))
+    assert "NOT equal to plain JavaScript \u00b7 1 of 40 values differ, first at Y[33]" in said(offline)
 
 
 @pytest.mark.browser
@@ -519,7 +519,7 @@ def test_all_tutorials_and_kernels_are_small_pages_that_agree(offline: Any, sour
         offline.goto(path.as_uri())
         offline.wait_for_function("document.querySelector('.tm-run:enabled')")
         offline.get_by_role("button", name="Run").click()
-        assert said(offline).startswith("equal to the reference"), f"{name}: {said(offline)}"
+        assert said(offline).startswith("\u2713 equal to plain JavaScript"), f"{name}: {said(offline)}"
         version = value.current if isinstance(value, Operator) else value
         rows.append([name, f"{path.stat().st_size / 1000:.0f} kB", *times(offline), native(version)])
     print("\noperator | page | WebAssembly | JavaScript | this machine")

@@ -143,19 +143,19 @@ function makeHost({ reference, half, brain }) {
     return least;
   }
 
-  /** The values of an output beside what the reference gives, each with the error that rounding may have. */
+  /** The values of an output beside those of the reference, each with its rounding bound; `open` would pass whatever they are. */
   function compared({ name, shape }, got, { value, error }) {
     let [wrong, open, worst, first] = [0, 0, 0, -1];
+    const floor = value.reduce((most, b) => (Number.isFinite(Number(b)) ? Math.max(most, Math.abs(Number(b))) : most), 0) / 1000;
     for (let i = 0; i < got.length; i++) {
       const [a, b] = [got[i], value[i]];
-      if (a === b || (a !== a && b !== b)) continue;
-      const bound = error ? error[i] * (1 + 1e-6) : 0, far = Math.abs(Number(a) - Number(b));
-      if (bound === Infinity || bound !== bound) open++;
-      else if (far <= bound) worst = Math.max(worst, far / bound);
-      else {
+      const limit = error ? error[i] * (1 + 1e-6) : 0, bound = limit === limit ? limit : Infinity;
+      const far = a === b || (a !== a && b !== b) ? 0 : Math.abs(Number(a) - Number(b));
+      if (bound < Infinity && !(far <= bound)) {
         wrong++;
         if (first < 0) first = i;
-      }
+      } else if (b !== b || bound === Infinity || (bound > 0 && bound >= floor && bound >= Math.abs(Number(b)))) open++;
+      else if (far) worst = Math.max(worst, far / bound);
     }
     const place = shape.map((_, axis) => Math.floor(first / product(shape.slice(axis + 1))) % shape[axis]);
     const differs = first < 0 ? null : { place, got: String(got[first]), expected: String(value[first]), bound: error ? error[first] : 0 };

@@ -83,32 +83,28 @@ class KernelPage {
     this.worker.onmessage = ({ data: { said, result, error } }) => {
       if (said) { this.said.textContent = `${said} \u2026`; return; }
       this.end("");
-      if (error) this.tell(false, `The operator stopped: ${error}`);
+      if (error) this.tell("tm-error", `The operator stopped: ${error}`);
       else this.report(result);
     };
-    this.worker.onerror = (event) => { this.end(""); this.tell(false, `The page could not run it: ${event.message}`); };
+    this.worker.onerror = (event) => { this.end(""); this.tell("tm-error", `The page could not run it: ${event.message}`); };
     this.worker.postMessage({ kernel, params, plain, bounds, seed: ++this.seed });
   }
 
-  tell(good, text) {
-    this.said.className = good ? "tm-ok" : "tm-error";
+  tell(tone, text) {
+    this.said.className = tone;
     this.said.textContent = text;
   }
 
   report({ outputs, wasm, javascript }) {
+    const sum = (name) => outputs.reduce((total, output) => total + output[name], 0);
+    const [values, open] = [sum("values"), sum("open")];
     const wrong = outputs.find(({ differs }) => differs);
-    const values = outputs.reduce((sum, output) => sum + output.values, 0);
-    if (javascript === undefined) this.tell(true, `${plural(values, "value")} computed; ${this.data.missing}`);
+    if (javascript === undefined) this.tell("tm-open", `? not judged \u00b7 ${plural(values, "value")} computed; ${this.data.missing}`);
     else if (wrong) {
       const { place, got, expected, bound } = wrong.differs;
-      const count = outputs.reduce((sum, output) => sum + output.wrong, 0);
-      this.tell(false, `differs from the reference: ${wrong.name}[${place.join(", ")}] is ${got}, the reference gives ${expected}${bound ? ` (rounding may change it by ${bound.toPrecision(2)})` : ""}; ${count} of ${plural(values, "value")} differ`);
-    } else {
-      const open = outputs.reduce((sum, output) => sum + output.open, 0);
-      const worst = Math.max(...outputs.map((output) => output.worst));
-      const rest = [worst ? `the worst is off by ${worst.toPrecision(2)} of what rounding may do` : "to the last bit", ...(open ? [`${open} that rounding decides were not compared`] : [])];
-      this.tell(true, `equal to the reference: ${plural(values, "value")}, ${rest.join("; ")}`);
-    }
+      const rounding = bound ? `, rounding bound ${bound.toPrecision(2)}` : "";
+      this.tell("tm-error", `\u2715 NOT equal to plain JavaScript \u00b7 ${sum("wrong")} of ${plural(values, "value")} differ, first at ${wrong.name}[${place.join(", ")}]: got ${got}, expected ${expected}${rounding}`);
+    } else this.tell(...this.verdict(values, open, Math.max(...outputs.map((output) => output.worst))));
     const rows = [["WebAssembly", milliseconds(wasm), ""]];
     if (javascript !== undefined) {
       const ratio = javascript / wasm;
@@ -116,6 +112,15 @@ class KernelPage {
       rows.push(["plain JavaScript", milliseconds(javascript), "loops written from the definition"]);
     }
     this.facts.replaceChildren(noteTable(["computed by", "least time", ""], rows));
+  }
+
+  /** The class and the words for values of which none is wrong and `open` were not judged. */
+  verdict(values, open, worst) {
+    const [total, judged] = [values.toLocaleString("en"), (values - open).toLocaleString("en")];
+    if (2 * open > values) return ["tm-open", `? not judged \u00b7 ${open.toLocaleString("en")} of ${total} values may be anything that rounding allows`];
+    if (open > 0.01 * values) return ["tm-open", `? ${judged} of ${total} values judged \u00b7 equal to plain JavaScript where judged`];
+    const error = worst ? `worst error ${worst.toPrecision(2)} of the rounding bound` : "no difference";
+    return ["tm-ok", `\u2713 equal to plain JavaScript \u00b7 ${judged} ${open ? `of ${total} ` : ""}values judged \u00b7 ${error}`];
   }
 }
 
