@@ -16,6 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DEMO := $(VENV)/.demo
 LAB := $(VENV)/.lab
 STAMP := $(VENV)/.installed
+TARGETS := $(VENV)/.targets
 # Only the modules that are used are compiled, when they are first used; of pip's output, what takes its time is shown.
 INSTALL := set -o pipefail; $(BIN)/python -m pip install --no-compile --disable-pip-version-check --editable
 PROGRESS := | { grep --line-buffered -E '^ *(Downloading|Installing collected)' || true; } | cut -c 1-110
@@ -24,7 +25,7 @@ STYLE = $(BIN)/ruff check . && $(BIN)/ruff format --check .
 # Half a minute of one core: the tests run meanwhile, and what it says stands after theirs.
 TYPES = $(BIN)/pyright --pythonpath $(BIN)/python
 
-.PHONY: help venv demo test firefox lint package lab soak bench docs notebooks clean
+.PHONY: help venv demo test tools firefox lint package lab soak bench docs notebooks clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
@@ -51,6 +52,10 @@ $(STAMP): pyproject.toml | $(BIN)/python
 	@$(INSTALL) '.[$(EXTRAS)]' $(PROGRESS)
 	@touch $(DEMO) $(LAB) $@
 
+$(TARGETS): pyproject.toml | $(STAMP)
+	@$(INSTALL) '.[targets]' $(PROGRESS)
+	@touch $@
+
 demo: $(DEMO)  ## run the first tutorial without a browser: accuracy, difference to scikit-learn, times
 	@$(BIN)/python notebooks/run.py notebooks/01_first_steps.ipynb --results
 	@echo "Open that page in a browser to step through it; \`make lab\` opens all tutorials in JupyterLab."
@@ -71,6 +76,10 @@ test: $(STAMP)  ## style, types and every test; on x86-64 some of them as code f
 	  echo "the same for code of $$cpu:"; \
 	  TVMAGIC_TARGET="llvm -mcpu=$$cpu" $(BIN)/python -m pytest -n $(WORKERS) $(REPRESENTATIVE) || exit 1; \
 	done;; esac
+
+tools: $(TARGETS)  ## the tests that use optional tools: with the tools hidden, then with those installed
+	TVMAGIC_HIDE_TOOLS=all $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "tools and not soak"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "tools and not soak"
 
 package: $(STAMP)  ## build the wheel and the sdist, and try both in empty environments
 	$(BIN)/python -m pytest tests/test_package.py

@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from types import FrameType
 from typing import Any
 
@@ -69,8 +69,45 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Files(config, log)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Reject misspelt tools, and watch which tools are needed."""
+    import tools
+
+    tools.check_names()
+    tools.record_needs()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests whose tools are missing, before their fixtures are set up."""
+    import tools
+
+    tools.skip_without_tools(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Fail tests that need a tool without a mark for it."""
+    import tools
+
+    result = yield
+    tools.check_marks(item)
+    return result
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Then come searches for schedules: while one process waits for the browser, nobody waits for the other to measure."""
+    """Then come searches for schedules: while one process waits for the browser, nobody waits for the other to measure.
+
+    Tests in a browser need it.
+    """
+    import tools
+
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(
+                tools.needs(tools.BROWSER, *(["npm"] if "axe" in getattr(item, "fixturenames", ()) else []))
+            )
     items.sort(key=lambda item: (not item.path.name.endswith(BROWSER_FILES), item.path.parent.name != "tune"))
 
 
@@ -85,10 +122,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Which processor the tests ran on and what code was made for: `-q` shows no header."""
+    """Report the tests that missed their tools, the processor and the target: `-q` shows no header."""
     import llvmlite.binding as llvm
+    import tools
 
     target = os.environ.get("TVMAGIC_TARGET") or "this machine"
+    line = tools.omitted(terminalreporter.stats.get("skipped", []))
+    if line:
+        terminalreporter.write_line(line)
     terminalreporter.write_line(f"on {platform.machine()} {llvm.get_host_cpu_name()}, code for {target}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools import TOOLS, needs
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = "tests/support/tutorials_lowered.py"
@@ -29,13 +29,14 @@ def output(*command: str) -> dict[str, Any]:
 def inside(program: str) -> dict[str, Any]:
     """What a program prints inside Pyodide."""
     folder = os.environ.get("TVMAGIC_PYODIDE")
-    if not folder or not shutil.which("node"):
-        pytest.skip("TVMAGIC_PYODIDE does not name Pyodide's folder, or there is no node")
+    if not folder:
+        pytest.skip("TVMAGIC_PYODIDE does not name Pyodide's folder")
     run = str(ROOT / "tests/support/pyodide/run.mjs")
-    return output("node", run, folder, str(ROOT), sysconfig.get_path("purelib"), program)
+    return output(TOOLS["node"].need(), run, folder, str(ROOT), sysconfig.get_path("purelib"), program)
 
 
 @pytest.mark.soak
+@needs("node")
 def test_what_is_nested_too_deeply_is_refused_before_the_stack_of_the_browser_ends() -> None:
     ended = inside("tests/support/pyodide/deep_sums.py")
     assert [ended[n] for n in ("8", "40")] == ["lowered"] * 2
@@ -43,6 +44,7 @@ def test_what_is_nested_too_deeply_is_refused_before_the_stack_of_the_browser_en
 
 
 @pytest.mark.soak
+@needs("node")
 def test_the_tutorials_are_lowered_to_the_same_programs_as_outside() -> None:
     within, outside = inside(PROGRAM), output(sys.executable, PROGRAM)
     assert not outside["failed"] and all(WITHOUT_ARRAYS in message for message in within["failed"].values())

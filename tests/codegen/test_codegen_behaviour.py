@@ -3,19 +3,18 @@
 import ctypes
 import pathlib
 import re
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from tools import needs
 
 import tvmagic as tvm
 from tvmagic import ir, te, tir
 from tvmagic.script import ir as I
 from tvmagic.script import tir as T
 from tvmagic.target import Target
-
-needs_a_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+from tvmagic.tools import CC
 
 
 @T.prim_func
@@ -37,7 +36,7 @@ def check_inc(module: object) -> None:
 # ---------------------------------------------------------------------------- libraries
 
 
-@needs_a_compiler
+@needs("cc")
 def test_a_library_is_exported_and_loaded(tmp_path: pathlib.Path) -> None:
     built = tvm.build(ir.IRModule({"inc": inc}))
     path = str(tmp_path / "lib.so")
@@ -53,7 +52,7 @@ def test_a_library_is_exported_and_loaded(tmp_path: pathlib.Path) -> None:
     check_inc(loaded)
 
 
-@needs_a_compiler
+@needs("cc", "ar")
 @pytest.mark.parametrize("name", ["lib.tar", "lib.a"])
 def test_an_archive_is_exported_and_loaded(tmp_path: pathlib.Path, name: str) -> None:
     from tvmagic.contrib import cc, tar, utils
@@ -72,7 +71,7 @@ def test_an_archive_is_exported_and_loaded(tmp_path: pathlib.Path, name: str) ->
         check_inc(tvm.runtime.load_module(tmp_path / "made.so"))
 
 
-@needs_a_compiler
+@needs("cc", "ar")
 def test_objects_and_archives_are_for_c_linkers(tmp_path: pathlib.Path) -> None:
     from tvmagic.contrib import cc
 
@@ -104,15 +103,15 @@ int main() {
 """
     )
     program = tmp_path / "main"
-    subprocess.run(["cc", "-o", program, main, tmp_path / "exported.a", "-lm"], check=True)
+    subprocess.run([CC.need(), "-o", program, main, tmp_path / "exported.a", "-lm"], check=True)
     assert subprocess.run([program], capture_output=True, text=True).stdout == "2 4"
 
 
-@needs_a_compiler
+@needs("cc")
 def test_a_library_of_someone_else_is_refused(tmp_path: pathlib.Path) -> None:
     source = tmp_path / "other.c"
     source.write_text("int other(void) { return 1; }\n")
-    subprocess.run(["cc", "-shared", "-o", tmp_path / "other.so", source], check=True)
+    subprocess.run([CC.need(), "-shared", "-o", tmp_path / "other.so", source], check=True)
     with pytest.raises(tvm.TVMError, match="tvmagic"):
         tvm.runtime.load_module(tmp_path / "other.so")
     with pytest.raises(tvm.TVMError):

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from instant_cells import random_cell
-from tools import skip_without
+from tools import is_installed, needs, uses
 
 from tvmagic import te
 from tvmagic.codegen.target import resolved
 from tvmagic.driver import lower
 from tvmagic.errors import TVMagicError
-from tvmagic.explain import CODES, Explanation, body_cycles
+from tvmagic.explain import CODES, Explanation
 from tvmagic.explain import explain as explain_in_time
 from tvmagic.explain import llvm as facts_module
-from tvmagic.explain.body_cycles import _read_mca, count_cycles, has_osaca, mca_command
+from tvmagic.explain.body_cycles import _read_mca, count_cycles
 from tvmagic.explain.footprints import footprint, patterns
 from tvmagic.explain.llvm import Facts, facts_of, inner_loops
 from tvmagic.explain.model import model
@@ -294,27 +297,27 @@ def test_short_sums_overlap_and_long_ones_wait() -> None:
 # ---------------------------------------------------------------------------- LLVM
 
 
+@uses("llvm-mca", "osaca")
 def test_llvm_says_why_a_loop_has_no_vectors() -> None:
     found = explain(matmul())
     assert any("reorder floating-point" in f.text for f in found.findings)
     assert found.assembly and any(line > 0 for _, line in found.assembly)
-    if mca_command() is None and not has_osaca():
+    if not is_installed("llvm-mca") and not is_installed("osaca"):
         assert any("llvm-mca" in note for note in found.notes)
 
 
+@needs("llvm-mca")
 def test_with_the_tool_the_loop_has_cycles_and_pressure() -> None:
-    if mca_command() is None:
-        skip_without(TVMagicError("llvm-mca is not installed", hint="it is in Debian's package `llvm`"))
     found = explain(matmul(), "llvm -mcpu=haswell")
     assert found.body_cycles > 0 and any(found.pressure) and found.cycles_by == "llvm-mca"
     assert not any("simple model of the core" in note for note in found.notes)
 
 
+@uses("llvm-mca", "osaca")
 def test_without_the_tools_the_findings_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     op = matmul()
     before = explain(op)
-    monkeypatch.setattr(body_cycles, "mca_command", lambda: None)
-    monkeypatch.setattr(body_cycles, "has_osaca", lambda: False)
+    monkeypatch.setenv("TVMAGIC_HIDE_TOOLS", "llvm-mca,osaca")
     after = explain(op)
     assert [(f.code, f.call) for f in after.findings] == [(f.code, f.call) for f in before.findings]
     assert after.body_cycles == 0 and any("llvm-mca, or the package `osaca`" in note for note in after.notes)
@@ -324,10 +327,9 @@ BODY = [".LBB0_1:", "\tvmovups\t(%rdi,%rax), %ymm1", "\tvfmadd231ps\t(%rsi,%rax)
         "\tcmpq\t$4096, %rax", "\tjb\t.LBB0_1"]  # fmt: skip
 
 
+@needs("osaca")
 def test_without_llvm_mca_osaca_counts_the_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not has_osaca():
-        skip_without(TVMagicError("osaca is not installed", hint="`pip install 'tvmagic[explain]'`"))
-    monkeypatch.setattr(body_cycles, "mca_command", lambda: None)
+    monkeypatch.setenv("TVMAGIC_HIDE_TOOLS", "llvm-mca")
     found = count_cycles(BODY, resolved("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell"))
     assert found is not None and (found.tool, found.processor) == ("osaca", "haswell")
     assert found.cycles == 5.0, "a multiply-add waits for the one before"
@@ -335,10 +337,12 @@ def test_without_llvm_mca_osaca_counts_the_cycles(monkeypatch: pytest.MonkeyPatc
     assert count_cycles(["\tnonsense\t%what"], resolved("llvm -mtriple=riscv64-linux-gnu")) is None
 
 
-def test_a_tool_that_fails_is_as_one_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_cycles, "mca_command", lambda: "false")
-    monkeypatch.setattr(body_cycles, "has_osaca", lambda: True)
-    monkeypatch.setattr(body_cycles.sys, "executable", "false")
+def test_a_tool_that_fails_counts_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("llvm-mca", "python"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert count_cycles(BODY, resolved("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")) is None
 
 

@@ -16,12 +16,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from tools import BROWSER, TOOLS
 
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "build" / "screenshots"
-# The browser of the browser tests, and the names of its program.
-BROWSER = os.environ.get("TVMAGIC_BROWSER", "chromium")
-PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "firefox": ("firefox-esr", "firefox")}
 
 
 @pytest.fixture
@@ -54,26 +52,17 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def browser_program() -> str:
-    """Where the browser is installed; the test is skipped if it is not."""
-    found = next((path for name in PROGRAMS[BROWSER] if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip(
-            f"no {BROWSER} on this machine: install the package `{PROGRAMS[BROWSER][0]}` to run the browser tests"
-        )
-    return found
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """A running browser; tests that need one are skipped without it. Firefox, as it is released, takes WebDriver BiDi."""
+    """A running browser. Firefox, as it is released, takes WebDriver BiDi."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="the package `playwright` is not installed")
+    program = TOOLS[BROWSER].need()
     with sync_api.sync_playwright() as playwright:
         if BROWSER == "firefox":
-            running = playwright.firefox.launch(executable_path=browser_program(), channel="moz-firefox")
+            running = playwright.firefox.launch(executable_path=program, channel="moz-firefox")
         else:
             flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-            running = playwright.chromium.launch(executable_path=browser_program(), args=flags)
+            running = playwright.chromium.launch(executable_path=program, args=flags)
         yield running
         running.close()
 
@@ -154,7 +143,6 @@ class Server:
 
 def running(tmp_path_factory: pytest.TempPathFactory, command: str) -> Iterator[Server]:
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
-    browser_program()
     server = Server(tmp_path_factory.mktemp(command), command)
     yield server
     server.close()
@@ -205,11 +193,9 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The script of axe-core, from its npm package."""
     cached = ROOT / ".cache" / "axe-core" / "package" / "axe.min.js"
     if not cached.exists():
-        if shutil.which("npm") is None:
-            pytest.skip("npm is not installed, so axe-core cannot be had")
         cached.parent.parent.mkdir(parents=True, exist_ok=True)
         packed = subprocess.run(
-            ["npm", "pack", "axe-core@4", "--silent"],
+            [TOOLS["npm"].need(), "pack", "axe-core@4", "--silent"],
             cwd=cached.parent.parent,
             capture_output=True,
             text=True,

@@ -11,9 +11,9 @@ from typing import Any
 
 import nbformat
 import pytest
-from conftest import BROWSER
 from sampling import every
 from test_stepper import EVIL, long_record, small_record, unrolled_record
+from tools import BROWSER, TOOLS, needs
 
 from tvmagic import ascend
 from tvmagic.notebook import display
@@ -434,6 +434,7 @@ def served(page: Any) -> Any:
     return page
 
 
+@needs("patch")
 def test_programs_and_diffs_are_copied(served: Any, record: Record, tmp_path: Path) -> None:
     stepper = show(served, record)
     view = make_view(record)
@@ -445,7 +446,12 @@ def test_programs_and_diffs_are_copied(served: Any, record: Record, tmp_path: Pa
     stepper.get_by_role("button", name="Copy diff").click()
     (tmp_path / "program").write_text("\n".join(before) + "\n")
     subprocess.run(
-        ["patch", "program"], input=clipboard(served), text=True, cwd=tmp_path, check=True, capture_output=True
+        [TOOLS["patch"].need(), "program"],
+        input=clipboard(served),
+        text=True,
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
     )
     assert (tmp_path / "program").read_text() == "\n".join(after) + "\n", "`patch` reads the diff"
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cells_in_shell import run
-from tools import tools_there
+from tools import runs, uses
 
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.arguments import PARSERS, Arguments
@@ -121,12 +121,15 @@ def test_other_cells_are_left_as_they_are(shell: Any, capsys: pytest.CaptureFixt
     shell.run_line_magic("load_ext", "tvmagic")
 
 
+@runs("aarch64")
 def test_a_check_for_another_machine_says_what_ran_it(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    with tools_there():
-        loaded.user_ns["dense"].check(target="aarch64")  # or the test is skipped
     run(loaded, SCHEDULE.replace("tiled", "tiled -q --check --target aarch64"))
     out = capsys.readouterr().out
     assert "dense (tiled, aarch64): \u2713 equal to NumPy" in out and "run by qemu-aarch64" in out
+
+
+@uses("ptxas")
+def test_code_for_another_machine_is_shown(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
     text = run(loaded, "%asm dense --target nvptx64").text()
     assert "what its kernels need" in text and ".entry dense" in text
     assert "__kernel void dense_kernel" in run(loaded, "%asm dense --target opencl").text()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from test_browser import violations
+from tools import TOOLS, needs
 
 from tvmagic import notebook, te, tir
 from tvmagic.errors import TVMagicError
@@ -280,10 +280,9 @@ def f(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
 }
 
 
+@needs("node")
 def test_node_runs_the_same_host() -> None:
     """Every dtype in memory, updates in place, C's functions, the heap: equal to the loops in JavaScript."""
-    if shutil.which("node") is None:
-        pytest.skip("Node is not installed")
     jobs = {}
     for name, text in CELLS.items():
         op = operator("f", text)
@@ -299,7 +298,12 @@ for (const [name, job] of Object.entries(jobs)) found[name] = await host.run(job
 console.log(JSON.stringify(found));
 """
     done = subprocess.run(
-        ["node", "--input-type=module"], input=script, capture_output=True, text=True, timeout=120, check=False
+        [TOOLS["node"].need(), "--input-type=module"],
+        input=script,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -308,10 +312,9 @@ console.log(JSON.stringify(found));
             assert output["values"] > 0 and (output["wrong"], output["open"]) == (0, 0), (name, output)
 
 
+@needs("node")
 def test_a_host_without_room_says_so() -> None:
     """An engine that gives no memory ends in a sentence with the size, not in the engine's own words."""
-    if shutil.which("node") is None:
-        pytest.skip("Node is not installed")
     op = operator("f", "X: float32[1024, 1024]\nY[i, j] = X[i, j] + 1")
     arrays = pages._Arrays.of(op)
     job = {"kernel": pages._kernel(op.current, arrays), "params": pages._params(op, arrays), "seed": 3, "plain": ""}
@@ -322,7 +325,12 @@ WebAssembly.Memory = class {{ constructor() {{ throw new RangeError("could not a
 makeHost(makeArithmetic()).run({json.dumps(job)}).catch((error) => console.log(error.message));
 """
     done = subprocess.run(
-        ["node", "--input-type=module"], input=script, capture_output=True, text=True, timeout=60, check=True
+        [TOOLS["node"].need(), "--input-type=module"],
+        input=script,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
     )
     assert done.stdout.strip() == "this browser has no room for its arrays (8 MiB) and those of the reference"
 

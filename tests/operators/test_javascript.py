@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tools import TOOLS, needs
 
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
@@ -69,8 +69,6 @@ def literal(tensor: Any, array: np.ndarray) -> str:
 
 def evaluated(jobs: dict[str, tuple[Operator, list[np.ndarray]]]) -> dict[str, Any]:
     """For each operator the outputs in plain JavaScript, the values beside bounds, and the bounds."""
-    if shutil.which("node") is None:
-        pytest.skip("Node is not installed")
     rows = []
     for name, (op, inputs) in jobs.items():
         sizes = size_values(op.inputs, inputs)
@@ -86,7 +84,7 @@ const both = (plain, bounds, inputs) => [
 ];
 console.log(JSON.stringify({{ {", ".join(rows)} }}));
 """
-    done = subprocess.run(["node"], input=script, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([TOOLS["node"].need()], input=script, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -108,6 +106,7 @@ def results() -> dict[str, Any]:
     return {name: (*found[name], expected[name]) for name in jobs}
 
 
+@needs("node")
 @pytest.mark.parametrize("name", [*CELLS, "blocks"])
 def test_plain_loops_give_what_the_reference_gives_and_the_bound_holds(name: str, results: dict[str, Any]) -> None:
     plain, bounded, expected = results[name]
@@ -119,10 +118,12 @@ def test_plain_loops_give_what_the_reference_gives_and_the_bound_holds(name: str
         assert (bound < 0.02 * np.abs(wanted).max() + 1e-30).all(), "a bound that lets everything pass is none"
 
 
+@needs("node")
 def test_integers_have_no_bound(results: dict[str, Any]) -> None:
     assert all(error is None for name in ("wide", "wraps", "words", "sums") for _, error in results[name][1])
 
 
+@needs("node")
 def test_what_a_comparison_leaves_open_is_not_decided() -> None:
     op = operator("f", "X: float32[4]\nS[i] = X[i] * 3 - 1\nB[i] = 1 if S[i] > 0 else -1")
     third = np.float32(1) / np.float32(3)
@@ -131,6 +132,7 @@ def test_what_a_comparison_leaves_open_is_not_decided() -> None:
     assert value[1:] == [-1, 1, -1] and error[0] == 2 and error[1:] == [0, 0, 0]
 
 
+@needs("node")
 def test_a_product_that_overflows_inside_fma_is_not_judged_if_the_sum_may_be_finite() -> None:
     op = operator("f", "X: float16[4]\nY: float16[4]\nZ: float16[4]\nF[i] = fma(X[i], Y[i], Z[i])")
     inputs = [np.array(x, "float16") for x in ([2**15, 2**15, 3, 6e4], [-2.5, -2.5, 2, 2], [2**15, -1, 4, 1])]
@@ -139,6 +141,7 @@ def test_a_product_that_overflows_inside_fma_is_not_judged_if_the_sum_may_be_fin
     assert 0 < error[2] < 0.1
 
 
+@needs("node")
 def test_an_angle_is_open_at_the_origin_and_behind_it() -> None:
     """There are both pi and -pi."""
     op = operator(
@@ -150,6 +153,7 @@ def test_an_angle_is_open_at_the_origin_and_behind_it() -> None:
     assert behind[0] == origin[0] == "Infinity" and max(behind[1:] + origin[1:]) < 1e-5
 
 
+@needs("node")
 def test_if_rounding_may_decide_what_runs_all_results_are_open() -> None:
     text = """@T.prim_func
 def f(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32"), C: T.Buffer((1,), "int32")):
@@ -187,6 +191,7 @@ def test_what_has_no_form_is_refused() -> None:
         javascript(Operator("k", [C], [E]), {})
 
 
+@needs("node")
 def test_conditions_of_reductions_are_on_integers() -> None:
     A = te.placeholder((6,), "int32", name="A")
     k = te.reduce_axis((0, 6), "k")
@@ -204,12 +209,11 @@ def test_conditions_of_reductions_are_on_integers() -> None:
         javascript(Operator("w", [A, X], [S]), {}, True)
 
 
+@needs("node")
 def test_the_hosts_have_the_same_functions_of_c() -> None:
-    if shutil.which("node") is None:
-        pytest.skip("Node is not installed")
     text = "\n".join((STATIC / name).read_text() for name in ("arithmetic.js", "kernel.js"))
     script = f"{text}\nconsole.log(JSON.stringify(makeHost(makeArithmetic()).functionsOfC));"
-    done = subprocess.run(["node"], input=script, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([TOOLS["node"].need()], input=script, capture_output=True, text=True, timeout=60, check=True)
     assert sorted(json.loads(done.stdout)) == sorted([*C_FUNCTIONS, *[f"{name}f" for name in C_FUNCTIONS]])
 
 
@@ -261,6 +265,7 @@ def test_conditions_that_leave_nothing_open_have_no_error_of_their_own() -> None
     assert f"if ({name} || e{name})" in javascript(op, {}, True) and f"if ({name})" in javascript(op, {})
 
 
+@needs("node")
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(0, 400, 50))
 def test_random_cells_give_what_the_reference_gives(first: int) -> None:

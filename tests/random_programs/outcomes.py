@@ -63,10 +63,11 @@ class Source:
 
 
 def refusal(error: Exception) -> bool:
-    """Whether `error` is a rule that the package has, and no defect."""
+    """Return whether `error` is a refusal by the package: neither a defect nor a missing tool."""
     from tvmagic.errors import DefectError, TVMagicError
+    from tvmagic.tools import MissingTool
 
-    return isinstance(error, TVMagicError) and not isinstance(error, DefectError)
+    return isinstance(error, TVMagicError) and not isinstance(error, (DefectError, MissingTool))
 
 
 def guarded_call(kind: str, call: Callable[[], Any]) -> Any:

@@ -36,10 +36,11 @@ class Case(elsewhere_programs.Elsewhere, te_programs.Case):
 
     def assemble(self) -> None:
         """Raise `Wrong` unless ptxas accepts the program's PTX; what has no PTX is left alone."""
-        from outcomes import Wrong
+        from outcomes import Unavailable, Wrong
 
         from tvmagic.errors import BuildError
         from tvmagic.runners.ptx import needs_of
+        from tvmagic.tools import MissingTool
 
         call = self.source.lines[-1].removeprefix("f = ")
         for arch in ARCHITECTURES:
@@ -50,5 +51,7 @@ class Case(elsewhere_programs.Elsewhere, te_programs.Case):
                 return
             try:
                 needs_of(text, built.target)
+            except MissingTool as error:
+                raise Unavailable(str(error)) from error
             except BuildError as error:
                 raise Wrong("ptx", str(error)) from error

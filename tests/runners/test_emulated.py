@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import tools_there
+from tools import on, runs, skip_unsupported_code
 
 import tvmagic
 from tvmagic import te, tir
@@ -18,7 +18,6 @@ from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.runners import FAMILIES, MissingTool, family_of, run, ways
 from tvmagic.runners import qemu as qemu_runner
-from tvmagic.runners import tools as tool_finder
 
 SVE = "llvm -mtriple=aarch64-linux-gnu -mattr=+sve2"
 DENSE = "X: float32[20, 37]\nW: float32[32, 37]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = exp(Y[i, j]) + atan(Y[i, j])"
@@ -42,39 +41,46 @@ def vectors(lanes: int = 16, n: int = 100) -> tuple[Any, list[Any]]:
     return s, [A, B]
 
 
-@pytest.mark.parametrize("target", ["aarch64", "aarch64-sve", "riscv64", "x86-64-v4"])
+@pytest.mark.parametrize("target", [on("aarch64"), on("aarch64-sve"), on("riscv64"), on("x86-64-v4")])
 def test_a_check_on_another_machine(target: str) -> None:
-    with tools_there():
+    with skip_unsupported_code():
         result = dense().check(target=target)
     assert result.ok and result.absolute > 0, str(result)
     lengths = [f"vectors of {bits} bits" for bits in (128, 256, 512)] if target in ("aarch64-sve", "riscv64") else []
     assert all(length in result.notes[0] for length in lengths) and result.notes[0].startswith("run by ")
 
 
-@pytest.mark.parametrize(
-    ("options", "bits"), [("-vector-width=256", 256), ("-vector-width=512", 512), ("-mcpu=a64fx", 512)]
-)
+SCALABLE = [("-vector-width=256", 256), ("-vector-width=512", 512), ("-mcpu=a64fx", 512)]
+
+
+@pytest.mark.parametrize(("options", "bits"), SCALABLE)
 def test_vectors_become_scalable_registers_of_a_given_length(options: str, bits: int) -> None:
-    """They did not, whatever the target: LLVM was told that registers may have 128 bits. Shorter ones are refused."""
+    """They did not, whatever the target: LLVM was told that registers may have 128 bits."""
     s, args = vectors()
     built = tvmagic.build(s, args, target=f"{SVE} {options}")
     assert "ptrue" in built.get_source("asm") and "z0.s" in built.get_source("asm")
     assert "z0.s" not in tvmagic.build(s, args, target=SVE).get_source("asm")
+    names = [f"qemu-aarch64, vectors of {n} bits" for n in (256, 512) if n >= bits]
+    assert [way.name for way in ways(built.target)] == names
+
+
+@runs("aarch64-sve")
+@pytest.mark.parametrize(("options", "bits"), SCALABLE)
+def test_scalable_vectors_compute_on_long_enough_registers(options: str, bits: int) -> None:
+    s, args = vectors()
+    built = tvmagic.build(s, args, target=f"{SVE} {options}")
     a, b = np.arange(100, dtype="float32"), np.zeros(100, "float32")
-    assert [way.name for way in ways(built.target)] == [
-        f"qemu-aarch64, vectors of {n} bits" for n in (256, 512) if n >= bits
-    ]
-    with tools_there():
-        for way in ways(built.target):
-            b[:] = 0
-            way.run(built, [a, b])
-            np.testing.assert_array_equal(b, a * 2 + 1)
-        with pytest.raises(
-            TVMagicError, match=f"scalable vectors of at least {bits} bits, those of this processor have 128"
-        ):
-            qemu_runner.run_in_qemu("aarch64", "max,sve-max-vq=1,sve-default-vector-length=16", built, [a, b])
+    for way in ways(built.target):
+        b[:] = 0
+        way.run(built, [a, b])
+        np.testing.assert_array_equal(b, a * 2 + 1)
+    with pytest.raises(
+        TVMagicError, match=f"scalable vectors of at least {bits} bits, those of this processor have 128"
+    ):
+        qemu_runner.run_in_qemu("aarch64", "max,sve-max-vq=1,sve-default-vector-length=16", built, [a, b])
 
 
+@runs("aarch64-sve")
 def test_code_for_longer_vectors_would_be_wrong_on_shorter_ones() -> None:
     """What the guard is for: without it the result is wrong."""
     s, args = vectors(32, 96)
@@ -87,8 +93,7 @@ def test_code_for_longer_vectors_would_be_wrong_on_shorter_ones() -> None:
 
     raw = text.get_source("raw").replace("icmp uge i64", "icmp ule i64")
     broken.code = object_of(optimized(raw, text.target), text.target)
-    with tools_there():
-        qemu_runner.run_in_qemu("aarch64", "max,sve-max-vq=1,sve-default-vector-length=16", broken, [a, b])
+    qemu_runner.run_in_qemu("aarch64", "max,sve-max-vq=1,sve-default-vector-length=16", broken, [a, b])
     assert not np.array_equal(b, a * 2 + 1)
 
 
@@ -106,6 +111,7 @@ def test_the_timeline_says_that_vectors_of_fixed_lanes_are_not_scalable() -> Non
     assert not [n for step in wide for n in step.notes if n.topic == "vectors"]
 
 
+@runs("riscv64")
 def test_strides_sizes_and_scalars_are_passed() -> None:
     n = te.size_var("n")
     A = te.placeholder((n, 4), name="A")
@@ -113,22 +119,21 @@ def test_strides_sizes_and_scalars_are_passed() -> None:
     B = te.compute((n, 4), lambda i, j: A[i, j] * factor, name="B")
     built = tvmagic.build(te.create_schedule(B.op), [A, B, factor], target=TARGETS["riscv64"])
     a, b = np.arange(80, dtype="float32").reshape(10, 8)[:, ::2], np.zeros((10, 8), "float32")
-    with tools_there():
-        run(built, [a, b[:, ::2], 2.5])
+    run(built, [a, b[:, ::2], 2.5])
     np.testing.assert_array_equal(b[:, ::2], a * np.float32(2.5))
     assert not b[:, 1::2].any()
 
 
+@runs("aarch64")
 def test_what_the_code_stops_at_is_the_same_error() -> None:
     op = operator("pick", "X: float32[8]\nI: int32[4]\nY[i] = X[I[i]]")
     built = op.build(target=TARGETS["aarch64"])
     y = np.zeros(4, "float32")
-    with tools_there():
-        run(built, [np.arange(8, dtype="float32"), np.array([1, 2, 3, 4], "int32"), y])
-        assert list(y) == [1, 2, 3, 4]
-        with pytest.raises(BoundsError, match=r"load from buffer `X` of shape \(8,\) at index \[9\] in `pick`"):
-            run(built, [np.arange(8, dtype="float32"), np.array([1, 2, 9, 4], "int32"), y])
-        run(built, [np.arange(8, dtype="float32"), np.array([7, 2, 3, 4], "int32"), y])
+    run(built, [np.arange(8, dtype="float32"), np.array([1, 2, 3, 4], "int32"), y])
+    assert list(y) == [1, 2, 3, 4]
+    with pytest.raises(BoundsError, match=r"load from buffer `X` of shape \(8,\) at index \[9\] in `pick`"):
+        run(built, [np.arange(8, dtype="float32"), np.array([1, 2, 9, 4], "int32"), y])
+    run(built, [np.arange(8, dtype="float32"), np.array([7, 2, 3, 4], "int32"), y])
     assert y[0] == 7
 
 
@@ -141,40 +146,42 @@ def faulty(place: int) -> Any:
     return tvmagic.codegen.compile_module(func, TARGETS["aarch64"])
 
 
+@runs("aarch64")
 def test_stray_stores_are_errors_and_nothing_ends_this_process() -> None:
     a = np.zeros(4, "float32")
-    with tools_there():
-        with pytest.raises(TVMagicError, match="`main` writes outside its arguments"):
-            run(faulty(5), [a])
-        with pytest.raises(TVMagicError, match="the code ended qemu-aarch64 with SIGSEGV"):
-            run(faulty(1 << 30), [a])
-        run(faulty(2), [a])
+    with pytest.raises(TVMagicError, match="`main` writes outside its arguments"):
+        run(faulty(5), [a])
+    with pytest.raises(TVMagicError, match="the code ended qemu-aarch64 with SIGSEGV"):
+        run(faulty(1 << 30), [a])
+    run(faulty(2), [a])
     assert list(a) == [0, 0, 1, 0]
 
 
+@runs("aarch64")
 def test_functions_that_the_machine_lacks_are_named() -> None:
     buffer = tir.decl_buffer((4,), "float32", "A")
     call = tir.Call("float32", "tir.call_extern", ["my_function", tir.const(1.0, "float32")])
     func = tir.PrimFunc([tir.Var("a", "handle")], tir.BufferStore(buffer, call, [0]))
     func = func.replace(buffer_map={func.params[0]: buffer}).with_attr("global_symbol", "main")
     built = tvmagic.codegen.compile_module(func, TARGETS["aarch64"])
-    with tools_there(), pytest.raises(BuildError, match="the module calls `my_function`"):
+    with pytest.raises(BuildError, match="the module calls `my_function`"):
         run(built, [np.zeros(4, "float32")])
 
 
-def test_a_missing_tool_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(MissingTool, match="`no-such-program` is not installed\n.*`apt-get install some-package`"):
-        tool_finder.program("no-such-program", "some-package")
-    with pytest.raises(MissingTool, match="`no_such_package` is not installed\n.*`pip install no_such_package`"):
-        tool_finder.need_package("no_such_package")
-    with pytest.raises(
-        MissingTool, match="C library for `sparc` is not installed\n.*`apt-get install libc6-sparc-cross`"
-    ):
-        tool_finder.system_libraries("sparc")
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(qemu_runner, "_PROCESSES", {})
-    with pytest.raises(MissingTool, match="`qemu-aarch64` is not installed\n.*`apt-get install qemu-user`"):
-        dense().check(target="aarch64")
+@pytest.mark.parametrize(
+    ("tools", "target", "message"),
+    [
+        ("all", "aarch64", "the program `qemu-aarch64` is not installed\n.*run `apt-get install qemu-user`"),
+        ("qemu", "riscv64", "the program `qemu-riscv64` is not installed\n.*run `apt-get install qemu-user`"),
+        ("wasmtime", "wasm32", "the Python package `wasmtime` is not installed\n.*run `pip install 'wasmtime'`"),
+    ],
+)
+def test_a_missing_tool_names_its_package(
+    tools: str, target: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TVMAGIC_HIDE_TOOLS", tools)
+    with pytest.raises(MissingTool, match=message):
+        dense().check(target=target)
 
 
 def test_a_processor_with_more_than_this_machine_has_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,6 +216,7 @@ def test_families() -> None:
 
 
 @pytest.mark.parametrize("size", ["T.int64(16)", "n * 4", "T.uint64(n * 4)"])
+@runs("wasm32")
 def test_functions_of_c_on_blocks_of_memory_are_instructions_of_webassembly(size: str) -> None:
     """A module there has no C library that they could be called in."""
     built = tvmagic.build(
@@ -222,8 +230,7 @@ def test_functions_of_c_on_blocks_of_memory_are_instructions_of_webassembly(size
         target=target_text("wasm32"),
     )
     a, b = np.arange(1, 9, dtype="float32"), np.full(8, 7, "float32")
-    with tools_there():
-        run(built, [a, b, 4])
+    run(built, [a, b, 4])
     assert b.tolist() == [1, 2, 1, 2, 3, 4, 0, 0]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import need_gpu, tools_there
+from tools import need_gpu, on, runs, skip_unsupported_code
 
 pytest.importorskip("benchmarks.kernels", reason="the benchmarks stand in the repository only")
 
@@ -36,7 +36,7 @@ def check_kernel(name: str, mod: Any, target: str, monkeypatch: pytest.MonkeyPat
     """A kernel on a target, in each way that there is, against NumPy."""
     inputs, expected = arrays_of(name, monkeypatch)
     built = codegen.compile_module(mod, target)
-    with tools_there():
+    with skip_unsupported_code():
         for way in ways(built.target):
             result = np.zeros_like(expected)
             way.run(built, [*inputs, result])
@@ -44,20 +44,21 @@ def check_kernel(name: str, mod: Any, target: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("target", CPUS)
+@pytest.mark.parametrize("target", [on(name) for name in CPUS])
 @pytest.mark.parametrize("name", NAMES)
 def test_each_kernel_on_each_processor(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_kernel(name, scheduled_for_cpu(name, monkeypatch), CPUS[target], monkeypatch)
 
 
 @pytest.mark.soak
+@runs("nvptx64")
 @pytest.mark.parametrize("name", NAMES)
 def test_each_kernel_as_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mod = scheduled_for_threads(name, monkeypatch)
     check_kernel(name, mod, "opencl", monkeypatch)
     for arch in ARCHITECTURES:
         target = Target(f"nvptx -arch={arch}")
-        with tools_there():
+        with skip_unsupported_code():
             assert all(n.registers for n in needs_of(codegen.assembly(mod, target), target))
 
 
@@ -70,10 +71,10 @@ def test_each_kernel_on_a_gpu(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        ("matmul", "aarch64"),
-        ("GELU", "aarch64-sve of 256 bits"),
-        ("softmax of rows", "riscv64"),
-        ("blur 3x3", "haswell"),
+        on("aarch64", "matmul", "aarch64"),
+        on("aarch64-sve", "GELU", "aarch64-sve of 256 bits"),
+        on("riscv64", "softmax of rows", "riscv64"),
+        on("haswell", "blur 3x3", "haswell"),
     ],
 )
 def test_a_kernel_on_each_processor(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,31 +91,21 @@ def seeds(kind: str, first: int, end: int, *options: str) -> None:
     assert "'right'" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
 
 
-def needs_every_tool() -> None:
-    """Skip the test unless OpenCL and both emulators are there."""
-    from tvmagic.operators import operator
-
-    with tools_there():
-        op = operator("f", "A: float32[4]\nB[i] = A[i] + 1")
-        for target in ("aarch64", "riscv64", "nvptx64"):
-            assert op.check(target=target).ok
-
-
+@runs("opencl")
 def test_some_random_programs_of_threads() -> None:
-    needs_every_tool()
     seeds("threads", 0, 5, "--without", "ptx")
 
 
 @pytest.mark.soak
+@runs("nvptx64")
 @pytest.mark.parametrize("first", range(0, 700, 50))
 def test_random_programs_of_threads(first: int) -> None:
     """Some 70 of 100 seeds make a schedule that is not refused."""
-    needs_every_tool()
     seeds("threads", first, first + 50)
 
 
 @pytest.mark.soak
+@runs("aarch64", "riscv64", "wasm32")
 @pytest.mark.parametrize("first", range(0, 360, 30))
 def test_random_programs_on_each_processor(first: int) -> None:
-    needs_every_tool()
     seeds("elsewhere", first, first + 30)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import tools_there
+from tools import is_installed, needs, on, runs, skip_unsupported_code, uses
 
 import tvmagic
 from tvmagic import codegen, te
@@ -38,39 +38,48 @@ def product() -> tuple[Any, list[Any]]:
     return s, [A, W, C]
 
 
-def test_threads_share_a_tile_between_barriers() -> None:
+def test_opencl_threads_share_a_tile_between_barriers() -> None:
     s, args = product()
     built = tvmagic.build(s, args, target="opencl")
     text = built.get_source()
     assert text.count("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);") == 2
     assert "__local float A_shared[64];" in text and "get_group_id(1)" in text and built.type_key == "opencl"
+    with pytest.raises(BuildError, match="does not run by itself"):
+        built(np.zeros((16, 24), "float32"), np.zeros((24, 16), "float32"), np.zeros((16, 16), "float32"))
+
+
+@runs("opencl")
+def test_opencl_threads_that_share_a_tile_compute_the_product() -> None:
+    s, args = product()
     rng = np.random.default_rng(0)
     a, w = rng.random((16, 24), "float32"), rng.random((24, 16), "float32")
     c = np.zeros((16, 16), "float32")
-    with tools_there():
-        run(built, [a, w, c])
+    run(tvmagic.build(s, args, target="opencl"), [a, w, c])
     np.testing.assert_allclose(c, a @ w, rtol=1e-5)
-    with pytest.raises(BuildError, match="does not run by itself"):
-        built(a, w, c)
 
 
 @pytest.mark.parametrize("arch", ["sm_70", "sm_80", "sm_90", "sm_100"])
+@needs("ptxas")
 def test_ptx_is_of_the_version_that_its_architecture_needs(arch: str) -> None:
     s, args = product()
     target = Target(f"nvptx -arch={arch}")
     text = codegen.assembly(tvmagic.lower(s, args, name="mm"), target)
-    with tools_there():
-        (needs,) = needs_of(text, target)
-    assert (needs.name, needs.shared, needs.spilled) == ("mm", 256, 0) and 10 < needs.registers < 255
-    assert "256 bytes of shared memory" in str(needs)
+    with skip_unsupported_code():  # an older ptxas does not know the newest architecture
+        (kernel,) = needs_of(text, target)
+    assert (kernel.name, kernel.shared, kernel.spilled) == ("mm", 256, 0) and 10 < kernel.registers < 255
+    assert "256 bytes of shared memory" in str(kernel)
 
 
+@needs("ptxas")
 def test_what_ptxas_refuses_is_an_error() -> None:
-    with tools_there(), pytest.raises(BuildError, match="ptxas refuses the code for `sm_80`"):
+    with pytest.raises(BuildError, match="ptxas refuses the code for `sm_80`"):
         needs_of(
             ".version 7.0\n.target sm_80\n.address_size 64\n.entry f() { add.s32 %r1, %r2, 1; }",
             Target("nvptx -arch=sm_80"),
         )
+
+
+def test_functions_that_gpus_lack_are_refused() -> None:
     with pytest.raises(BuildError, match="there is no `tan` of `float32` for NVIDIA's GPUs"):
         op = operator("f", "A: float32[8]\nB[i] = tan(A[i])")
         codegen.assembly(op.lower(), "nvptx")
@@ -89,14 +98,17 @@ def launches() -> Any:
     return op
 
 
+def test_opencl_has_a_kernel_for_each_launch() -> None:
+    text = launches().current.build("opencl").get_source()
+    assert text.count("__kernel void") == 2 and "red_buf" in text
+
+
+@runs("opencl", "nvptx64")
 def test_memory_between_launches_and_loops_of_the_host() -> None:
     op = launches()
-    text = op.current.build("opencl").get_source()
-    assert text.count("__kernel void") == 2 and "red_buf" in text
-    with tools_there():
-        result = op.check(sizes=5, target="opencl")
-        assert result.ok and "run by pocl" in result.notes[0]
-        assert op.check(sizes=5, target="nvptx64").ok
+    result = op.check(sizes=5, target="opencl")
+    assert result.ok and "run by pocl" in result.notes[0]
+    assert op.check(sizes=5, target="nvptx64").ok
 
 
 def test_kernels_of_one_function_are_entries_of_their_own() -> None:
@@ -104,12 +116,17 @@ def test_kernels_of_one_function_are_entries_of_their_own() -> None:
     assert ".entry f_kernel(" in text and ".entry f_kernel_1(" in text and text.count(".entry") == 2
 
 
-def test_the_timeline_ends_with_opencl_c_or_with_what_kernels_need() -> None:
+def test_the_timeline_ends_with_opencl_c() -> None:
     op = launches()
     assert [s.name for s in op.passes(op.current, "opencl") if s.kind == "codegen"] == ["codegen.opencl"]
-    with tools_there():
-        steps = [s for s in op.passes(op.current, "nvptx -arch=sm_80") if s.name == "codegen.assembly"]
-        assert [n.text.split(":")[0] for n in steps[0].notes if n.topic == "ptxas"]
+
+
+@uses("ptxas")
+def test_the_timeline_of_ptx_tells_what_kernels_need_if_ptxas_is_installed() -> None:
+    op = launches()
+    steps = [s for s in op.passes(op.current, "nvptx -arch=sm_80") if s.name == "codegen.assembly"]
+    told = [n.text for n in steps[0].notes if n.topic == "ptxas"]
+    assert any("registers a thread" in text for text in told) if is_installed("ptxas") else told == []
 
 
 FUNCTION = """
@@ -126,7 +143,8 @@ def lowered(*body: str) -> Any:
     return tvmagic.ir.IRModule({"main": func.with_attr("global_symbol", "main")})
 
 
-def test_several_threads_do_not_add_the_same_term() -> None:
+@pytest.mark.parametrize("target", [on("llvm"), on("opencl")])
+def test_several_threads_do_not_add_the_same_term(target: str) -> None:
     """`threadIdx.y` is launched around what is not bound to it: each of its threads computed the sum, one term after
     the other, in the same place. Loops for a CPU had this, too."""
     mod = lowered(
@@ -141,13 +159,12 @@ def test_several_threads_do_not_add_the_same_term() -> None:
     )
     a = np.arange(1, 9, dtype="float32")
     wanted = np.array([20, 12, 6, 2, 0, 0, 0, 0], "float32")
-    for target in ("llvm", "opencl"):
-        b = np.zeros(8, "float32")
-        with tools_there():
-            run(codegen.compile_module(mod, target), [a, b])
-        np.testing.assert_array_equal(b, wanted)
+    b = np.zeros(8, "float32")
+    run(codegen.compile_module(mod, target), [a, b])
+    np.testing.assert_array_equal(b, wanted)
 
 
+@runs("opencl")
 def test_global_memory_of_a_kernel_is_its_blocks() -> None:
     mod = lowered(
         'bx = T.launch_thread("blockIdx.x", 2)',
@@ -160,8 +177,7 @@ def test_global_memory_of_a_kernel_is_its_blocks() -> None:
     a, b = np.arange(8, dtype="float32"), np.zeros(8, "float32")
     built = codegen.compile_module(mod, "opencl")
     assert "__local float S_1[4];" in built.get_source() and "barrier(" in built.get_source()
-    with tools_there():
-        run(built, [a, b])
+    run(built, [a, b])
     assert list(b) == [3, 2, 1, 0, 7, 6, 5, 4]
 
 
@@ -212,21 +228,22 @@ def test_what_no_kernel_can_be_is_refused(name: str) -> None:
         codegen.compile_module(lowered(*body), "opencl")
 
 
+@runs("opencl")
 def test_kernels_that_go_wrong_are_errors_and_end_nothing() -> None:
     mod = lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx + 9] = A[tx]")
     good = lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx + 4] = A[tx]")
     a, b = np.arange(8, dtype="float32"), np.zeros(8, "float32")
-    with tools_there():
-        run(codegen.compile_module(good, "opencl"), [a, np.zeros_like(b)])
-        with pytest.raises(TVMagicError, match="a kernel writes outside its buffers"):
-            run(codegen.compile_module(mod, "opencl"), [a, b])
-        far = lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx + 1000000000] = A[tx]")
-        with pytest.raises(TVMagicError, match="the code ended OpenCL with SIGSEGV"):
-            run(codegen.compile_module(far, "opencl"), [a, b])
-        run(codegen.compile_module(good, "opencl"), [a, b])
+    run(codegen.compile_module(good, "opencl"), [a, np.zeros_like(b)])
+    with pytest.raises(TVMagicError, match="a kernel writes outside its buffers"):
+        run(codegen.compile_module(mod, "opencl"), [a, b])
+    far = lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx + 1000000000] = A[tx]")
+    with pytest.raises(TVMagicError, match="the code ended OpenCL with SIGSEGV"):
+        run(codegen.compile_module(far, "opencl"), [a, b])
+    run(codegen.compile_module(good, "opencl"), [a, b])
     assert list(b) == [0, 0, 0, 0, 0, 1, 2, 3]
 
 
+@runs("opencl")
 def test_many_launches_are_refused() -> None:
     body = [
         "for i, j in T.grid(256, 128):",
@@ -234,15 +251,8 @@ def test_many_launches_are_refused() -> None:
         "        B[tx] = A[tx]",
     ]
     arrays = [np.zeros(8, "float32"), np.zeros(8, "float32")]
-    with tools_there():
-        run(
-            codegen.compile_module(
-                lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx] = A[tx]"), "opencl"
-            ),
-            arrays,
-        )
-        with pytest.raises(TVMagicError, match="the host launches kernels more than 20000 times"):
-            run(codegen.compile_module(lowered(*body), "opencl"), arrays)
+    with pytest.raises(TVMagicError, match="the host launches kernels more than 20000 times"):
+        run(codegen.compile_module(lowered(*body), "opencl"), arrays)
 
 
 def test_llvm_ir_of_opencl_is_refused() -> None:
@@ -251,6 +261,7 @@ def test_llvm_ir_of_opencl_is_refused() -> None:
         codegen.llvm_ir(tvmagic.lower(s, args), "opencl")
 
 
+@runs("opencl")
 def test_vectors_that_are_bound_around_launches_are_computed_by_the_kernels() -> None:
     text = """@T.prim_func
 def f(A: T.Buffer((4,), "float32"), B: T.Buffer((8,), "float32")):
@@ -262,6 +273,5 @@ def f(A: T.Buffer((4,), "float32"), B: T.Buffer((8,), "float32")):
 """
     built = tvmagic.build(from_source(text), target="opencl")
     a, b = np.arange(4, dtype="float32"), np.zeros(8, "float32")
-    with tools_there():
-        run(built, [a, b])
+    run(built, [a, b])
     np.testing.assert_array_equal(b, [0, 2, 4, 6, 3, 3, 4, 4])

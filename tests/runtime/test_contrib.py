@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tools import needs
 
 import tvmagic as tvm
 from tvmagic import te
@@ -46,13 +46,13 @@ def test_what_a_library_does_not_multiply() -> None:
 
 
 def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setenv("TVMAGIC_HIDE_TOOLS", "clang")
     assert clang.find_clang(required=False) == []
-    with pytest.raises(TVMagicError, match="clang is not installed"):
+    with pytest.raises(TVMagicError, match="`clang` is not installed"):
         clang.create_llvm("int f() { return 1; }")
 
 
-@pytest.mark.skipif(not clang.find_clang(required=False), reason="clang is not installed")
+@needs("clang")
 def test_text_for_llvm_of_code_in_c() -> None:
     assert "@add" in clang.create_llvm('extern "C" int add(int a, int b) { return a + b; }')
     with pytest.raises(TVMagicError, match="does not take the code"):

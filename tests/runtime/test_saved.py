@@ -1,17 +1,18 @@
 """Saved and cached kernels."""
 
 import pathlib
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from tools import needs
 
 from tvmagic import codegen, runtime, tir
 from tvmagic.codegen import cache
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc, decl_buffer
 from tvmagic.ir.expr import Var
+from tvmagic.tools import CC
 
 
 def program(name="scale", names=("X", "Y")):
@@ -57,14 +58,14 @@ def test_texts_and_unknown_forms(tmp_path):
         built.get_source("ptx")
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@needs("cc")
 def test_a_c_program_links_the_object(tmp_path):
     codegen.compile_module(program()).save(tmp_path / "scale.o")
     (tmp_path / "main.c").write_text(
         '#include <stdio.h>\n#include "scale.h"\nint main(void) { float x[4] = {1, 2, 3, 4}, y[4];\n'
         'int status = scale(x, y, 2.0f, 4); printf("%d %g %g", status, y[0], y[3]); return 0; }\n'
     )
-    command = ["cc", "main.c", "scale.o", "-o", "main", "-lm"]
+    command = [CC.need(), "main.c", "scale.o", "-o", "main", "-lm"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
     assert done.stdout == "0 2 8"
@@ -72,7 +73,7 @@ def test_a_c_program_links_the_object(tmp_path):
     assert (tmp_path / "scale.so").exists()
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@needs("cc")
 def test_names_that_c_does_not_take_are_changed_in_the_header(tmp_path):
     """`main` is a program's own, `float` a word of the language, and two buffers may have one name."""
     x, y, z = (decl_buffer((4,), "float32", name) for name in ("float", "in.0", "in.0"))
@@ -86,7 +87,7 @@ def test_names_that_c_does_not_take_are_changed_in_the_header(tmp_path):
         '#include <stdio.h>\n#include "sum.h"\nint main(void) { float x[4] = {1, 2, 3, 4}, y[4] = {1}, z[4];\n'
         'int status = main_(x, y, z); printf("%d %g %g", status, z[0], z[3]); return 0; }\n'
     )
-    subprocess.run(["cc", "program.c", "sum.o", "-o", "program"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run([CC.need(), "program.c", "sum.o", "-o", "program"], cwd=tmp_path, check=True, capture_output=True)
     done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True)
     assert done.stdout == "0 2 4"
     built = runtime.load_module(tmp_path / "sum.o")

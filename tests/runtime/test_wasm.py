@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tools import runs
 
 import tvmagic
 from tvmagic import te
@@ -20,7 +21,6 @@ TARGET = "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128"
 
 
 def run(built: Any, *arrays: Any) -> None:
-    pytest.importorskip("wasmtime", reason="the package `wasmtime` is not installed")
     from tvmagic.runners.wasm import run as run_module
 
     run_module(built, arrays)
@@ -36,6 +36,7 @@ def result(text: str, sizes: int = 16, scale: float = 1.0) -> tuple[list[np.ndar
     return outputs, list(expected) if isinstance(expected, tuple) else [expected]
 
 
+@runs("wasm32")
 @pytest.mark.parametrize(
     "text",
     [
@@ -57,6 +58,7 @@ def test_an_operator_gives_what_the_reference_gives(text: str) -> None:
         np.testing.assert_allclose(got.astype(float), expected.astype(float), rtol=tolerance, atol=tolerance)
 
 
+@runs("wasm32")
 @pytest.mark.parametrize(
     "name, scale", [("exp", 60), ("tanh", 9), ("erf", 3), ("sin", 40000), ("cos", 40000), ("exp10", 30)]
 )
@@ -70,6 +72,7 @@ def test_math_is_inside_of_the_module_and_needs_no_fused_multiply_add(name: str,
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=tolerance)
 
 
+@runs("wasm32")
 def test_float16_is_widened_and_compared_on_its_bits() -> None:
     """Every float16, in vectors: LLVM itself never ends where it compares vectors of them."""
     op = operator(
@@ -87,6 +90,7 @@ def test_float16_is_widened_and_compared_on_its_bits() -> None:
             np.testing.assert_array_equal(got, expected)
 
 
+@runs("wasm32")
 def test_a_schedule_with_vectors_threads_and_packing() -> None:
     n = 48
     A, B = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
@@ -107,6 +111,7 @@ def test_a_schedule_with_vectors_threads_and_packing() -> None:
     assert "v128" in built.get_source("asm")
 
 
+@runs("wasm32")
 def test_the_heap_is_given_back_in_the_order_of_scopes() -> None:
     @T.prim_func
     def f(X: T.Buffer((4, 20000), "float32"), Y: T.Buffer((4, 20000), "float32")):  # type: ignore[no-untyped-def]
@@ -127,6 +132,7 @@ def test_the_heap_is_given_back_in_the_order_of_scopes() -> None:
     np.testing.assert_array_equal(y, (x + 1) * 2 + 1)
 
 
+@runs("wasm32")
 def test_data_are_moved_behind_the_stack() -> None:
     table = np.arange(100, dtype="float32")
     A = te.placeholder((100,), name="A", dtype="int32")
@@ -139,6 +145,7 @@ def test_data_are_moved_behind_the_stack() -> None:
     np.testing.assert_array_equal(got, table[index] + 1)
 
 
+@runs("wasm32")
 def test_what_stops_on_this_machine_stops_with_the_same_words() -> None:
     op = operator("f", "X: int64[10]\nI: int32[10]\nY[i] = X[I[i]]")
     arrays = [np.arange(10), np.full(10, 20, "int32"), np.zeros(10, "int64")]
@@ -146,6 +153,7 @@ def test_what_stops_on_this_machine_stops_with_the_same_words() -> None:
         run(op.build(None, TARGET), *arrays)
 
 
+@runs("wasm32")
 def test_an_array_that_does_not_fit_is_refused() -> None:
     op = operator("f", "X: float32[10]\nY[i] = X[i] + 1")
     with pytest.raises(TVMagicError, match="has size 9 in dimension 0, but 10 is expected"):

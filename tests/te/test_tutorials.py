@@ -2,11 +2,10 @@
 
 import ctypes
 import pathlib
-import shutil
 import subprocess
 
 import numpy as np
-import pytest
+from tools import is_installed, needs, uses
 
 import tvmagic as tvm
 import tvmagic.testing
@@ -15,6 +14,7 @@ from tvmagic.ir import register_intrin_lowering, register_op_attr
 from tvmagic.ir.module import IRModule
 from tvmagic.script import ir as I
 from tvmagic.script import tir as T
+from tvmagic.tools import CC
 
 DEV = tvm.device("llvm", 0)
 
@@ -23,6 +23,7 @@ def arrays(*values: np.ndarray) -> list[tvm.nd.NDArray]:
     return [tvm.nd.array(value, DEV) for value in values]
 
 
+@uses("cc")
 def test_get_started_with_tensor_expressions(tmp_path: pathlib.Path) -> None:
     tgt = tvm.target.Target(target="llvm", host="llvm")
     n = te.var("n")
@@ -48,7 +49,7 @@ def test_get_started_with_tensor_expressions(tmp_path: pathlib.Path) -> None:
     s[C].parallel(outer)
     s[C].vectorize(inner)
     built = fadd(s)
-    if shutil.which("cc") is not None:
+    if is_installed("cc"):
         from tvmagic.contrib import cc, utils
 
         temp = utils.tempdir(str(tmp_path / "saved"))
@@ -409,7 +410,7 @@ int gemv_reset(float *cc, int m) {
 """
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@needs("cc")
 def test_tensorize(tmp_path: pathlib.Path) -> None:
     N, M, L = 64, 32, 16
     A, B = te.placeholder((N, L), name="A"), te.placeholder((M, L), name="B")
@@ -461,7 +462,7 @@ def test_tensorize(tmp_path: pathlib.Path) -> None:
 
     source = tmp_path / "gemv.c"
     source.write_text(GEMV)
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", tmp_path / "gemv.so", source], check=True)
+    subprocess.run([CC.need(), "-O1", "-shared", "-fPIC", "-o", tmp_path / "gemv.so", source], check=True)
     ctypes.CDLL(str(tmp_path / "gemv.so"), mode=ctypes.RTLD_GLOBAL)
     factor = 16
     for reduce_split in (False, True):

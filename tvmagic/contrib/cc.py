@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.tools import AR, CC, CXX
 
 __all__ = [
     "create_executable", "create_shared", "create_staticlib", "cross_compiler", "get_cc", "get_cplus_cc",
@@ -18,12 +18,12 @@ __all__ = [
 
 def get_cc() -> str | None:
     """The name of the C compiler; None if there is none."""
-    return next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
+    return next(filter(CC.find, CC.programs), None)
 
 
 def get_cplus_cc() -> str | None:
     """The name of the C++ compiler; None if there is none."""
-    return next((name for name in ("c++", "g++", "clang++") if shutil.which(name)), None)
+    return next(filter(CXX.find, CXX.programs), None)
 
 
 def get_target_by_dump_machine(compiler: str) -> Callable[[], str | None]:
@@ -72,9 +72,7 @@ def create_executable(
     output: str, objects: Sequence[str] | str, options: Sequence[str] = (), cc: str | None = None
 ) -> None:
     """Link object files, one of which has the function `main`, to the program `output`."""
-    compiler = cc or get_cc()
-    if compiler is None:
-        raise TVMagicError("there is no C compiler to link with", hint="install one, or pass cc=...")
+    compiler = cc or CC.need()
     given = [objects] if isinstance(objects, str) else list(objects)
     _run([str(compiler), "-o", str(output), *map(str, given), *options, "-lm"])
 
@@ -83,25 +81,25 @@ def create_shared(
     output: str, objects: Sequence[str] | str, options: Sequence[str] = (), cc: str | None = None
 ) -> None:
     """Link object files to the shared library `output`, by the compiler `cc`."""
-    compiler = cc or get_cc()
+    compiler = cc or CC.need()
     given = [objects] if isinstance(objects, str) else list(objects)
-    if compiler is None:
-        raise TVMagicError("there is no C compiler to link with", hint="install one, or pass cc=...")
     _run([str(compiler), "-shared", "-fPIC", "-o", str(output), *map(str, given), *options, "-lm"])
 
 
 create_shared.output_format = "so"  # type: ignore[attr-defined]
 
 
-def create_staticlib(output: str, inputs: Sequence[str] | str, ar: str = "ar") -> None:
+def create_staticlib(output: str, inputs: Sequence[str] | str, ar: str | None = None) -> None:
     """Put object files into the archive `output`."""
-    _run([ar, "rcs", str(output), *([inputs] if isinstance(inputs, str) else map(str, inputs))])
+    _run([ar or AR.need(), "rcs", str(output), *([inputs] if isinstance(inputs, str) else map(str, inputs))])
 
 
 def _run(command: list[str]) -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except FileNotFoundError as error:
-        raise TVMagicError(f"there is no program `{command[0]}` to link with", hint="pass cc=...") from error
+        raise TVMagicError(
+            f"there is no program `{command[0]}` to link with", hint="install it, or name another one"
+        ) from error
     except subprocess.CalledProcessError as error:
         raise TVMagicError(f"the module cannot be linked: {error.stderr.strip()}") from error

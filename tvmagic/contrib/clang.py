@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from tvmagic.errors import TVMagicError
+from tvmagic.tools import CLANG
 
 __all__ = ["create_llvm", "find_clang"]
 
 
 def find_clang(required: bool = True) -> list[str]:
-    """The names of the clangs that are installed, the newest first; an error if there is none and one is `required`."""
-    names = ["clang", *(f"clang-{version}" for version in range(30, 9, -1))]
-    found = [name for name in names if shutil.which(name)]
+    """Return the names of the installed clangs, the newest first. Raise MissingTool if one is `required` and none is installed."""
+    found = [name for name in CLANG.programs if CLANG.find(name)]
     if not found and required:
-        raise TVMagicError("clang is not installed", hint="install it, or write the function as text for LLVM")
+        raise CLANG.missing()
     return found
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from typing import Any, NoReturn
 
 from tvmagic.errors import BuildError, WrongValueError
+from tvmagic.tools import NVCC
 
 __all__ = ["compile_cuda", "find_cuda_path", "get_target_compute_version", "have_fp16", "parse_compute_version"]
 
@@ -19,7 +19,7 @@ def compile_cuda(code: Any, target_format: str = "ptx", arch: Any = None, **opti
 
 def find_cuda_path() -> str:
     """The folder of CUDA: what `CUDA_PATH` says, or where `nvcc` is."""
-    compiler = shutil.which("nvcc")
+    compiler = NVCC.find()
     found = os.environ.get("CUDA_PATH") or (compiler and os.path.dirname(os.path.dirname(compiler)))
     if not found:
         raise BuildError("Cannot find cuda path", hint="install CUDA, or set CUDA_PATH")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tvmagic.codegen.target.target import cpu_and_features
+from tvmagic.tools import LLVM_MCA, OSACA
 
-__all__ = ["Counted", "count_cycles", "has_osaca", "mca_command"]
+__all__ = ["Counted", "count_cycles"]
 
 _PATIENCE = 20.0  # seconds
 # Processors of the same family that older versions of the tools know.
@@ -53,20 +51,8 @@ def count_cycles(rows: list[str], target: Any) -> Counted | None:
     return _by_mca(rows, target) or _by_osaca(rows, target)
 
 
-@lru_cache(maxsize=1)
-def mca_command() -> str | None:
-    """The path of `llvm-mca`, also under a name with a version; None if it is not installed."""
-    names = ["llvm-mca", *(f"llvm-mca-{n}" for n in range(24, 13, -1))]
-    return next(filter(None, map(shutil.which, names)), None)
-
-
-def has_osaca() -> bool:
-    """Whether the package `osaca` is installed."""
-    return importlib.util.find_spec("osaca") is not None
-
-
 def _by_mca(rows: list[str], target: Any) -> Counted | None:
-    command = mca_command()
+    command = LLVM_MCA.find()
     if command is None:
         return None
     triple, cpu, _ = cpu_and_features(target)
@@ -84,7 +70,7 @@ def _by_osaca(rows: list[str], target: Any) -> Counted | None:
     """By a process of its own: OSACA takes its time to load, and what goes wrong in it goes wrong there."""
     triple, cpu, _ = cpu_and_features(target)
     name = next((n for n in [cpu, *_RELATIVES.get(cpu, ())] if n in _OSACA), None)
-    if name is None or not triple.startswith(_ISAS) or not has_osaca():
+    if name is None or not triple.startswith(_ISAS) or OSACA.find() is None:
         return None
     script = Path(__file__).with_name("osaca_process.py")
     said = _said([sys.executable, "-P", str(script), _OSACA[name]], rows)

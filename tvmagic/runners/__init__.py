@@ -13,6 +13,6 @@ Nothing of the package needs the tools; a runner raises `MissingTool`, which say
 """
 
 from tvmagic.runners.families import FAMILIES, Way, family_of, run, runner, ways
-from tvmagic.runners.tools import MissingTool
+from tvmagic.tools import MissingTool
 
 __all__ = ["FAMILIES", "MissingTool", "Way", "family_of", "run", "runner", "ways"]

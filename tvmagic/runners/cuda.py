@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from tvmagic.codegen.target import Target, cpu_and_features
 from tvmagic.errors import TVMagicError
 from tvmagic.runners.families import runner
 from tvmagic.runners.launches import KernelProcess, host_launches, keep
-from tvmagic.runners.tools import MissingTool
+from tvmagic.tools import CUDA, MissingTool
 
 __all__ = ["gpu", "run_on_gpu"]
 
@@ -25,10 +24,7 @@ _PROCESS = KernelProcess("cuda_worker.py", "CUDA")
 def gpu() -> tuple[str, int] | None:
     """The name of this machine's first NVIDIA GPU and the number of its architecture (90 of sm_90); None if there is
     none, or nothing that calls its driver."""
-    try:
-        if importlib.util.find_spec("cuda.bindings") is None:
-            return None
-    except ModuleNotFoundError:
+    if CUDA.find() is None:
         return None
     answer = _PROCESS.ask(("device",))
     if isinstance(answer, str):

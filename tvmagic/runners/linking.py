@@ -10,16 +10,15 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Any
 
 from tvmagic.codegen.abi import ABI, machine_type
 from tvmagic.codegen.module import quoted
 from tvmagic.codegen.optimize import object_of_text
 from tvmagic.codegen.target import Target
 from tvmagic.errors import BuildError
-from tvmagic.runners.tools import program, system_libraries
 from tvmagic.runtime.module import Module
 from tvmagic.runtime.support_code import read_ll
+from tvmagic.tools import CROSS_LIBRARIES, LLD
 
 __all__ = ["CALLER", "linked_library", "server_program"]
 
@@ -40,7 +39,7 @@ def _folder() -> pathlib.Path:
 
 def server_program(arch: str) -> str:
     """The path of the program of `ll/server.ll` for an architecture."""
-    root, path = system_libraries(arch), _folder() / f"server-{arch}"
+    libc, path = CROSS_LIBRARIES[arch].need(), _folder() / f"server-{arch}"
     if not path.exists():
         target = Target(f"llvm -mtriple={arch}-linux-gnu" + (" -mattr=+d" if arch == "riscv64" else ""))
         text = (pathlib.Path(__file__).parent / "ll" / "server.ll").read_text(encoding="utf-8")
@@ -48,7 +47,7 @@ def server_program(arch: str) -> str:
             arch,
             path,
             [object_of_text(text, target)],
-            ["-pie", "-dynamic-linker", _LOADERS[arch], str(root / "lib/libc.so.6")],
+            ["-pie", "-dynamic-linker", _LOADERS[arch], libc],
         )
     return str(path)
 
@@ -58,11 +57,11 @@ def linked_library(built: Module, arch: str) -> str:
     order, that takes their arguments from memory, 8 bytes each."""
     if built in _LIBRARIES:
         return _LIBRARIES[built]
-    root = system_libraries(arch) / "lib"
+    libc = pathlib.Path(CROSS_LIBRARIES[arch].need())
     path = _folder() / f"{next(_numbers)}.so"
     callers = "".join(_caller(n, abi) for n, abi in enumerate(built.abis))
     objects = [built.code, object_of_text(callers, built.target), _builtins(built.target)]
-    _link(arch, path, objects, ["-shared", "-z", "defs", str(root / "libm.so.6"), str(root / "libc.so.6")])
+    _link(arch, path, objects, ["-shared", "-z", "defs", str(libc.with_name("libm.so.6")), str(libc)])
     _LIBRARIES[built] = str(path)
     weakref.finalize(built, path.unlink, missing_ok=True)
     return str(path)
@@ -86,7 +85,7 @@ def _builtins(target: Target) -> bytes:
 
 
 def _link(arch: str, path: pathlib.Path, objects: Sequence[bytes], options: Sequence[str]) -> None:
-    linker: Any = program(f"ld.lld ld.lld-19 ld.lld-18 ld.lld-16 ld.lld-14 {arch}-linux-gnu-ld", "lld")
+    linker = LLD.need(*LLD.programs, f"{arch}-linux-gnu-ld")
     with tempfile.TemporaryDirectory(prefix="tvmagic-") as folder:
         names: list[str] = []
         for number, code in enumerate(objects):

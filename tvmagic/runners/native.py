@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.codegen.target import Target
 from tvmagic.codegen.target.host import host_features
 from tvmagic.runners.families import runner
-from tvmagic.runners.tools import MissingTool
+from tvmagic.tools import MissingTool
 
 __all__ = ["lacking"]
 

@@ -9,11 +9,20 @@ from tvmagic.codegen.opencl import DeviceModule
 from tvmagic.errors import TVMagicError
 from tvmagic.runners.families import runner
 from tvmagic.runners.launches import KernelProcess, host_launches, keep
-from tvmagic.runners.tools import MissingTool, need_package
+from tvmagic.tools import POCL, PYOPENCL
 
-__all__ = ["run_opencl"]
+__all__ = ["has_device", "run_opencl"]
 
 _PROCESS = KernelProcess("opencl_worker.py", "OpenCL", {"PYOPENCL_NO_CACHE": "1"})
+
+
+def has_device() -> bool:
+    """Return whether OpenCL finds a device. Requires the package `pyopencl`."""
+    return not POCL.is_hidden and not _has_no_device(_PROCESS.ask(("device",)))
+
+
+def _has_no_device(answer: Any) -> bool:
+    return isinstance(answer, str) and ("no device" in answer or "PLATFORM_NOT_FOUND" in answer)
 
 
 @runner("opencl", "pocl")
@@ -23,11 +32,13 @@ def run_opencl(built: DeviceModule, arrays: Sequence[Any]) -> None:
     Raises MissingTool without pyopencl or a device; TVMagicError if a kernel ends its process or writes outside its
     buffers.
     """
-    need_package("pyopencl")
+    PYOPENCL.need()
+    if POCL.is_hidden:
+        raise POCL.missing()
     buffers, launches, memories = host_launches(built, arrays, "cl")
     answer = _PROCESS.ask(("run", built.get_source("cl"), buffers, launches))
+    if _has_no_device(answer):
+        raise POCL.missing()
     if isinstance(answer, str):
-        if "no device" in answer or "PLATFORM_NOT_FOUND" in answer:
-            raise MissingTool("there is no OpenCL device", hint="`apt-get install pocl-opencl-icd` brings one")
         raise TVMagicError(f"OpenCL refuses `{built.entry_name}`: {answer.strip()[:2000]}")
     keep(memories, answer)

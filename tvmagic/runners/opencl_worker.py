@@ -25,6 +25,10 @@ class Worker:
         self.queue = pyopencl.CommandQueue(self.context)
         self.source, self.program = "", None
 
+    def device(self) -> bytes:
+        """The name of the device."""
+        return self.context.devices[0].name.encode()
+
     def run(self, source: str, buffers: list[Any], launches: list[Any]) -> list[bytes]:
         """The content of the buffers with content after all launches."""
         if source != self.source:

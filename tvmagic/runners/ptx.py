@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 import re
-import shutil
 import subprocess
 import sysconfig
 import tempfile
@@ -18,7 +17,7 @@ from tvmagic.errors import BuildError
 from tvmagic.runners.cuda import gpu
 from tvmagic.runners.families import runner
 from tvmagic.runners.opencl import run_opencl
-from tvmagic.runners.tools import MissingTool
+from tvmagic.tools import PTXAS, MissingTool
 
 __all__ = ["KernelNeeds", "needs_of"]
 
@@ -42,11 +41,13 @@ class KernelNeeds:
         )
 
 
-def _assemblers() -> Iterator[str]:
-    """The assemblers that are there: those of packages from PyPI, then what is installed."""
+def assemblers() -> Iterator[str]:
+    """Yield the paths of installed assemblers: those of Python packages, then the program."""
+    if PTXAS.is_hidden:
+        return
     packages = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia"
     yield from (str(p) for p in sorted(packages.glob("*/bin/ptxas")))
-    found = shutil.which("ptxas")
+    found = PTXAS.find()
     if found is not None:
         yield found
 
@@ -57,7 +58,7 @@ def needs_of(text: str, target: Target) -> list[KernelNeeds]:
     Raises MissingTool if there is none that knows the architecture; BuildError if it refuses the text.
     """
     arch, said = cpu_and_features(target)[1], ""
-    for assembler in _assemblers():
+    for assembler in assemblers():
         done = _assembled(assembler, arch, text)
         said = done.stdout + done.stderr
         if f"Value '{arch}' is not defined" in said:
@@ -65,8 +66,9 @@ def needs_of(text: str, target: Target) -> list[KernelNeeds]:
         if done.returncode:
             raise BuildError(f"ptxas refuses the code for `{arch}`: {said.strip().splitlines()[0]}")
         return list(_read(said))
-    what = "no ptxas" if not said else f"no ptxas that knows `{arch}`"
-    raise MissingTool(f"there is {what}", hint="`pip install nvidia-cuda-nvcc-cu12` brings one")
+    if not said:
+        raise PTXAS.missing()
+    raise MissingTool(f"no installed `ptxas` knows `{arch}`", hint=PTXAS.hint)
 
 
 def _assembled(assembler: str, arch: str, text: str) -> subprocess.CompletedProcess[str]:

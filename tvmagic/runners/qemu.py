@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import struct
 import weakref
 from collections.abc import Sequence
@@ -17,10 +18,10 @@ from tvmagic.ir import DataType
 from tvmagic.runners.families import runner
 from tvmagic.runners.linking import CALLER, linked_library, server_program
 from tvmagic.runners.process import Process
-from tvmagic.runners.tools import MissingTool, program, system_libraries
 from tvmagic.runtime.arguments import ArrayParam, memory_of
 from tvmagic.runtime.kernel import checker_of, failure
 from tvmagic.runtime.module import Module
+from tvmagic.tools import CROSS_LIBRARIES, QEMU, MissingTool
 
 __all__ = ["run_in_qemu"]
 
@@ -79,9 +80,10 @@ def _called(process: Process, function: int, place: int) -> int:
 
 def _process(arch: str, cpu: str) -> Process:
     """The process that emulates a processor, started if it does not run."""
+    emulator, libc = QEMU.need(f"qemu-{arch}"), CROSS_LIBRARIES[arch].need()
     process = _PROCESSES.get((arch, cpu))
     if process is None or not process.alive:
-        emulator, root = program(f"qemu-{arch}", "qemu-user"), system_libraries(arch)
+        root = pathlib.Path(libc).parents[1]
         process = Process([emulator, "-cpu", cpu, "-L", str(root), server_program(arch)])
         _PROCESSES[arch, cpu] = process
     return process

@@ -11,11 +11,11 @@ import numpy as np
 from tvmagic.codegen.support import ERROR_SLOTS
 from tvmagic.errors import TVMagicError
 from tvmagic.runners.families import runner
-from tvmagic.runners.tools import need_package
 from tvmagic.runtime.arguments import memory_of
 from tvmagic.runtime.kernel import checker_of, failure
 from tvmagic.runtime.wasm import STACK, WasmModule
 from tvmagic.runtime.wasm_host import c_function, linked
+from tvmagic.tools import WASMTIME
 
 __all__ = ["run"]
 
@@ -30,7 +30,7 @@ def run(built: Any, arrays: Sequence[Any]) -> None:
     those of contiguous arrays where a buffer says none.
     Raises MissingTool if the package `wasmtime` is missing, TVMagicError if an argument does not fit, or if the function stops.
     """
-    need_package("wasmtime")
+    WASMTIME.need()
     import wasmtime  # pyright: ignore[reportMissingImports]
 
     module = linked(built)

@@ -9,7 +9,6 @@ interacts.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.tools import LIGHTGBM
 from tvmagic.tune.features import rough
 
 __all__ = ["CostModel", "rank_correlation"]
@@ -32,7 +32,7 @@ class CostModel:
     """Predicts seconds; by gradient boosting if `boosted` and LightGBM is there."""
 
     def __init__(self, boosted: bool = True) -> None:
-        self.boosted = boosted and importlib.util.find_spec("lightgbm") is not None
+        self.boosted = boosted and LIGHTGBM.find() is not None
         self.fitted: Any = None
         self.line: Callable[[np.ndarray], np.ndarray] = lambda cycles: cycles
         self.belief = 0.0
