@@ -12,7 +12,7 @@ from tools import TOOLS, install_command, omitted
 
 from tvmagic.contrib import cc
 from tvmagic.errors import TVMagicError
-from tvmagic.tools import HIDE, MissingTool, Tool
+from tvmagic.tools import HIDE, MissingTool, Tool, cross_library
 
 ROOT = Path(__file__).parents[1]
 
@@ -57,8 +57,9 @@ def test_names_of_other_tools_hide_nothing(programs: Path, monkeypatch: pytest.M
         (Tool("t", ("first", "third"), debian="some-package"), "`first` is not installed\n.*run `apt-get install some-package`"),
         (Tool("t", package="no_such.package", pypi="such"), "`no_such.package` is not installed\n.*run `pip install 'such'`"),
         (Tool("t", file="/no/such/file", debian="such"), "`/no/such/file` is not installed\n.*run `apt-get install such`"),
+        (cross_library("sparc64"), "libc.so.6` is not installed\n.*run `apt-get install libc6-sparc64-cross`"),
     ],
-    ids=["program", "package", "file"],
+    ids=["program", "package", "file", "library"],
 )  # fmt: skip
 def test_a_missing_tool_names_the_command_that_installs_it(programs: Path, tool: Tool, message: str) -> None:
     with pytest.raises(MissingTool, match=message):

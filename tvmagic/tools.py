@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from tvmagic.errors import TVMagicError
 
 __all__ = [
-    "AR", "CC", "CLANG", "CROSS_LIBRARIES", "CUDA", "CXX", "HIDE", "LIGHTGBM", "LLD", "LLVM_MCA", "NVCC", "OSACA", "POCL", "PTXAS", "PYOPENCL",
-    "QEMU", "WASMTIME", "MissingTool", "Tool",
+    "AR", "CC", "CLANG", "CUDA", "CXX", "HIDE", "LIGHTGBM", "LLD", "LLVM_MCA", "NVCC", "OSACA", "POCL", "PTXAS", "PYOPENCL",
+    "QEMU", "WASMTIME", "MissingTool", "Tool", "cross_library",
 ]  # fmt: skip
 
 # Environment variable with the names of hidden tools, separated by commas.
@@ -93,22 +93,18 @@ def _is_importable(package: str) -> bool:
         return False
 
 
-def _cross_library(arch: str, debian: str) -> Tool:
-    file = f"/usr/{arch}-linux-gnu/lib/libc.so.6"
-    return Tool(f"libc-{arch}", file=file, debian=debian)
+def cross_library(arch: str) -> Tool:
+    """Return the C library of Linux on another architecture."""
+    name = {"aarch64": "arm64"}.get(arch, arch)
+    return Tool(f"libc-{arch}", file=f"/usr/{arch}-linux-gnu/lib/libc.so.6", debian=f"libc6-{name}-cross")
 
 
 AR = Tool("ar", ("ar",), debian="binutils")
 CC = Tool("cc", ("cc", "gcc", "clang"), debian="gcc libc6-dev")
 CXX = Tool("c++", ("c++", "g++", "clang++"), debian="g++")
 CLANG = Tool("clang", ("clang", *(f"clang-{n}" for n in range(30, 9, -1))), debian="clang")
-# Emulators and linker for AArch64 and RISC-V, and the C libraries of these machines by architecture.
 QEMU = Tool("qemu", ("qemu-aarch64", "qemu-riscv64"), debian="qemu-user")
 LLD = Tool("lld", ("ld.lld", *(f"ld.lld-{n}" for n in range(30, 13, -1))), debian="lld")
-CROSS_LIBRARIES = {
-    "aarch64": _cross_library("aarch64", "libc6-arm64-cross"),
-    "riscv64": _cross_library("riscv64", "libc6-riscv64-cross"),
-}
 LLVM_MCA = Tool("llvm-mca", ("llvm-mca", *(f"llvm-mca-{n}" for n in range(30, 13, -1))), debian="llvm")
 OSACA = Tool("osaca", package="osaca", pypi="tvmagic[explain]")
 WASMTIME = Tool("wasmtime", package="wasmtime", pypi="wasmtime")

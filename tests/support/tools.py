@@ -30,7 +30,7 @@ TOOLS = {
     tool.name: tool
     for tool in [
         *(value for value in vars(tools).values() if isinstance(value, Tool)),
-        *tools.CROSS_LIBRARIES.values(),
+        *map(tools.cross_library, ("aarch64", "riscv64")),
         Tool("chromium", ("chromium", "chromium-browser", "google-chrome"), debian="chromium"),
         Tool("firefox", ("firefox-esr", "firefox"), debian="firefox-esr"),
         Tool("node", ("node",), debian="nodejs"),

@@ -18,7 +18,7 @@ from tvmagic.codegen.target import Target
 from tvmagic.errors import BuildError
 from tvmagic.runtime.module import Module
 from tvmagic.runtime.support_code import read_ll
-from tvmagic.tools import CROSS_LIBRARIES, LLD
+from tvmagic.tools import LLD, cross_library
 
 __all__ = ["CALLER", "linked_library", "server_program"]
 
@@ -39,7 +39,7 @@ def _folder() -> pathlib.Path:
 
 def server_program(arch: str) -> str:
     """The path of the program of `ll/server.ll` for an architecture."""
-    libc, path = CROSS_LIBRARIES[arch].need(), _folder() / f"server-{arch}"
+    libc, path = cross_library(arch).need(), _folder() / f"server-{arch}"
     if not path.exists():
         target = Target(f"llvm -mtriple={arch}-linux-gnu" + (" -mattr=+d" if arch == "riscv64" else ""))
         text = (pathlib.Path(__file__).parent / "ll" / "server.ll").read_text(encoding="utf-8")
@@ -57,7 +57,7 @@ def linked_library(built: Module, arch: str) -> str:
     order, that takes their arguments from memory, 8 bytes each."""
     if built in _LIBRARIES:
         return _LIBRARIES[built]
-    libc = pathlib.Path(CROSS_LIBRARIES[arch].need())
+    libc = pathlib.Path(cross_library(arch).need())
     path = _folder() / f"{next(_numbers)}.so"
     callers = "".join(_caller(n, abi) for n, abi in enumerate(built.abis))
     objects = [built.code, object_of_text(callers, built.target), _builtins(built.target)]

@@ -21,7 +21,7 @@ from tvmagic.runners.process import Process
 from tvmagic.runtime.arguments import ArrayParam, memory_of
 from tvmagic.runtime.kernel import checker_of, failure
 from tvmagic.runtime.module import Module
-from tvmagic.tools import CROSS_LIBRARIES, QEMU, MissingTool
+from tvmagic.tools import QEMU, MissingTool, cross_library
 
 __all__ = ["run_in_qemu"]
 
@@ -80,7 +80,7 @@ def _called(process: Process, function: int, place: int) -> int:
 
 def _process(arch: str, cpu: str) -> Process:
     """The process that emulates a processor, started if it does not run."""
-    emulator, libc = QEMU.need(f"qemu-{arch}"), CROSS_LIBRARIES[arch].need()
+    emulator, libc = QEMU.need(f"qemu-{arch}"), cross_library(arch).need()
     process = _PROCESSES.get((arch, cpu))
     if process is None or not process.alive:
         root = pathlib.Path(libc).parents[1]
