@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -108,3 +109,24 @@ def test_a_misspelt_tool_to_hide_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(HIDE, "qemu,quemu")
     done = subprocess.run([sys.executable, "-m", "pytest", __file__], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 4 and f"{HIDE} must be `all` or names of" in done.stderr and "got quemu" in done.stderr
+
+
+def test_a_test_without_a_mark_for_its_tool_fails(programs: Path) -> None:
+    (programs / "second").rename(programs / "patch")
+    (programs / "test_marks.py").write_text(
+        "from tools import TOOLS, needs\n"
+        "def test_unmarked(): TOOLS['patch'].need()\n"
+        "@needs('patch')\ndef test_marked(): TOOLS['patch'].need()\n"
+        "@needs('patch', 'node')\ndef test_skipped(): raise AssertionError\n"
+    )
+    path = os.pathsep.join([str(ROOT / "tests"), str(ROOT / "tests" / "support")])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "conftest", "-c", str(ROOT / "pyproject.toml"), "test_marks.py"],
+        cwd=programs,
+        env={**os.environ, "PYTHONPATH": path, HIDE: "node"},
+        capture_output=True,
+        text=True,
+    )
+    assert "_ test_unmarked _" in done.stdout and 'mark the test with @needs("patch")' in done.stdout, done.stdout
+    assert "1 failed, 1 passed, 1 skipped" in done.stdout
+    assert f"omitted 1 test whose tools are missing, node (1): unset `{HIDE}`" in done.stdout
