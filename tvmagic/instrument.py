@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tvmagic.errors import TVMagicError, WrongTypeError
+from tvmagic.files import write_file
 
 __all__ = [
     "DumpIR",
@@ -160,7 +161,6 @@ class DumpIR(PassInstrument):
                 file.unlink()
 
     def run_after_pass(self, mod: Any, info: Any) -> None:
-        self.dump_dir.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"[^\w.-]", "_", info.name)
-        (self.dump_dir / f"{self.counter:03d}_{name}.py").write_text(mod.script(), encoding="utf-8")
+        write_file(self.dump_dir / f"{self.counter:03d}_{name}.py", mod.script(), make_folder=True)
         self.counter += 1

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.files import write_file
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.html import escape
 from tvmagic.notebook.html import page as whole_page
 from tvmagic.notebook.markdown import markdown
-from tvmagic.notebook.pages import written
 from tvmagic.notebook.sheets import style
 from tvmagic.share import share_scripts
 
@@ -51,7 +51,7 @@ def notebook_page(notebook: str | Path, file: str | Path) -> Path:
     share_scripts(executed)
     cells = "\n".join(part for cell in executed.cells for part in _cell(cell, source.parent))
     body = f"<style>{style('view.css')}{_STYLE}</style>{cells}"
-    return written(path, whole_page(body, source.stem.replace("_", " ")))
+    return write_file(path, whole_page(body, source.stem.replace("_", " ")))
 
 
 def _executed(path: Path) -> Any:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.files import write_file
 from tvmagic.notebook.live import share
 
 __all__ = ["main", "share_scripts"]
@@ -47,10 +48,7 @@ def _rewrite(path: Path) -> tuple[int, int]:
         raise TVMagicError(f"`{path}` cannot be read as a notebook: {error}") from None
     signed = _signer(before)
     after = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
-    try:
-        path.write_text(after, encoding="utf-8")
-    except OSError as error:
-        raise TVMagicError(f"`{path}` cannot be written: {error.strerror}") from None
+    write_file(path, after)
     signed(after)
     return len(before.encode()), len(after.encode())
 

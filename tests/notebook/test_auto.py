@@ -69,7 +69,7 @@ def test_the_machine_is_a_table_and_a_roofline(shell: Any, own_cache: pathlib.Pa
     assert "<svg" in shown.html() and "operations per byte" in shown.html()
     assert "tile of a product" in text
     kept = json.loads((own_cache / "machine.json").read_text())
-    assert list(kept.values()) == [[1e11, 2e10]]
+    assert [1e11, 2e10] in kept.values()
 
 
 def test_a_machine_whose_code_does_not_run_here_is_a_table_alone() -> None:

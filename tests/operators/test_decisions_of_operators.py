@@ -24,7 +24,7 @@ from tvmagic.notation.source import Source, excerpt, find_source, known_sources
 from tvmagic.notation.statements import _converted
 from tvmagic.notation.suggestions import _constant, dtype_hint, meant_function
 from tvmagic.notation.syntax import _is_tensor, declaration
-from tvmagic.operators import Operator, operator, peaks
+from tvmagic.operators import Operator, operator
 from tvmagic.operators import arrays as arrays_of
 from tvmagic.operators.arrays import (
     as_array,
@@ -535,25 +535,6 @@ def test_quick_calls_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         op.plain(np.zeros(4, "float32"))
     assert capsys.readouterr() == ("", "")
-
-
-def test_where_measurements_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    home = pathlib.Path("/home/of/somebody")
-    monkeypatch.setattr(pathlib.Path, "home", lambda: home)
-    for name in (peaks._FOLDER, "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    found = []
-    for platform in ("linux", "darwin", "win32"):
-        monkeypatch.setattr(peaks.sys, "platform", platform)
-        found.append(peaks.cache_folder())
-    assert found == [home / ".cache/tvmagic", home / "Library/Caches/tvmagic", home / "tvmagic"]
-    monkeypatch.setenv("LOCALAPPDATA", "/data")
-    assert peaks.cache_folder() == pathlib.Path("/data/tvmagic")
-    monkeypatch.setattr(peaks.sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert peaks.cache_folder() == pathlib.Path("/caches/tvmagic")
-    monkeypatch.setenv(peaks._FOLDER, "/named")
-    assert peaks.cache_folder() == pathlib.Path("/named")
 
 
 # ---------------------------------------------------------------------------- the notation

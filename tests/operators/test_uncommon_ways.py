@@ -79,7 +79,7 @@ def function(text: str, parameters: str = 'X: T.Buffer((8,), "float32"), Y: T.Bu
 
 
 def test_peaks_are_measured_once_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setenv(peaks._FOLDER, str(tmp_path / "a" / "b"))
+    monkeypatch.setenv("TVMAGIC_CACHE", str(tmp_path / "a" / "b"))
     flops = iter((1e11, 2e11, 3e11))
     monkeypatch.setattr(peaks, "peak_flops", lambda target: next(flops))
     monkeypatch.setattr(peaks, "copy_bandwidth", lambda: 2e10)
@@ -90,7 +90,7 @@ def test_peaks_are_measured_once_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert kept_peaks("llvm -mcpu=skylake-avx512") is None  # of wider vectors
     path = tmp_path / "a" / "b" / "machine.json"
     kept = json.loads(path.read_text())
-    (key,) = kept
+    key = next(key for key in kept if "bits" in key)
     assert key == f"{resolved('llvm').machine.name}, 256 bits, 16 registers" and [
         p.name for p in path.parent.iterdir()
     ] == [path.name]

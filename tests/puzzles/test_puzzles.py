@@ -251,7 +251,7 @@ def test_a_damaged_file_counts_as_empty(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     assert Progress(path).solved() == {} and Progress(path).tries("split") == 0
     Progress(path).tried("split", True)
-    assert json.loads(path.read_text()) == {"split": {"solved": 1, "tries": 1}}
+    assert json.loads(path.read_text())["split"] == {"solved": 1, "tries": 1}
 
 
 def test_without_a_file_progress_lasts_for_the_session(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Kernels that were compiled before: in memory by structure, and on disk if that is asked for.
 
 In memory a lowered module is found by its structural hash, its target, the names that its errors
-would tell, and its constants to the bit. What was not asked for longest is forgotten when all takes more than `set_cache_limit` allows. On disk an object file is found by a digest of the LLVM text, of the machine and of LLVM's
-version: `set_cache_dir(folder)` or the environment variable `TVMAGIC_CACHE` names the folder.
+would tell, and its constants to the bit. What was not asked for longest is forgotten when all takes more than `set_cache_limit` allows. On disk an object file is found by a digest of what it was made by: the LLVM text, the machine,
+and the versions of LLVM and tvmagic. The file has that too, and a digest of all, so a damaged one is compiled anew.
+`set_cache_dir(folder)` or the environment variable `TVMAGIC_CACHE` names the folder.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -16,6 +18,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+import tvmagic
+from tvmagic.codegen.target.host import llvm_version
+from tvmagic.errors import TVMagicError
+from tvmagic.files import digest_of, read_entry, write_entry
 from tvmagic.ir import FloatImm, IRModule, post_order_visit, structural_equal, structural_hash
 from tvmagic.ir.meaning import plain
 
@@ -105,20 +111,17 @@ def from_disk(text: str, machine: tuple[str, ...], make: Callable[[], bytes]) ->
         folder = pathlib.Path(os.environ["TVMAGIC_CACHE"])
     if folder is None:
         return make()
-    import llvmlite
-
-    digest = hashlib.sha256("\0".join([_EMISSION, llvmlite.__version__, *machine, text]).encode()).hexdigest()
-    path = folder / f"{digest}.o"
-    try:
-        return path.read_bytes()
-    except OSError:
-        pass
+    made_by = {
+        "tvmagic": tvmagic.__version__,
+        "llvm": ".".join(map(str, llvm_version())),
+        "emission": _EMISSION,
+        "machine": list(machine),
+        "text": hashlib.sha256(text.encode()).hexdigest(),
+    }
+    path = folder / f"{digest_of(made_by)}.o"
+    if (code := read_entry(path, made_by)) is not None:
+        return code
     code = make()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}")
-        part.write_bytes(code)
-        part.replace(path)
-    except OSError:
-        pass  # a folder that cannot be written to costs time, not the kernel
+    with contextlib.suppress(TVMagicError):  # a folder that cannot be written to costs time, not the kernel
+        write_entry(path, made_by, code)
     return code

@@ -8,12 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.files import replacing
 from tvmagic.tools import AR, CC, CXX
 
 __all__ = [
     "create_executable", "create_shared", "create_staticlib", "cross_compiler", "get_cc", "get_cplus_cc",
     "get_target_by_dump_machine",
 ]  # fmt: skip
+
+
+_OUTPUT = "OUTPUT"
 
 
 def get_cc() -> str | None:
@@ -74,7 +78,7 @@ def create_executable(
     """Link object files, one of which has the function `main`, to the program `output`."""
     compiler = cc or CC.need()
     given = [objects] if isinstance(objects, str) else list(objects)
-    _run([str(compiler), "-o", str(output), *map(str, given), *options, "-lm"])
+    _run(output, [str(compiler), "-o", _OUTPUT, *map(str, given), *options, "-lm"])
 
 
 def create_shared(
@@ -83,7 +87,7 @@ def create_shared(
     """Link object files to the shared library `output`, by the compiler `cc`."""
     compiler = cc or CC.need()
     given = [objects] if isinstance(objects, str) else list(objects)
-    _run([str(compiler), "-shared", "-fPIC", "-o", str(output), *map(str, given), *options, "-lm"])
+    _run(output, [str(compiler), "-shared", "-fPIC", "-o", _OUTPUT, *map(str, given), *options, "-lm"])
 
 
 create_shared.output_format = "so"  # type: ignore[attr-defined]
@@ -91,12 +95,16 @@ create_shared.output_format = "so"  # type: ignore[attr-defined]
 
 def create_staticlib(output: str, inputs: Sequence[str] | str, ar: str | None = None) -> None:
     """Put object files into the archive `output`."""
-    _run([ar or AR.need(), "rcs", str(output), *([inputs] if isinstance(inputs, str) else map(str, inputs))])
+    _run(output, [ar or AR.need(), "rcs", _OUTPUT, *([inputs] if isinstance(inputs, str) else map(str, inputs))])
 
 
-def _run(command: list[str]) -> None:
+def _run(output: str, command: list[str]) -> None:
+    """Run `command`, which writes the file `output`; the command has `_OUTPUT` instead of its name."""
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True)
+        with replacing(output) as part:
+            part.unlink()  # `ar` adds to a file that it finds
+            command = [str(part) if word is _OUTPUT else word for word in command]
+            subprocess.run(command, check=True, capture_output=True, text=True)
     except FileNotFoundError as error:
         raise TVMagicError(
             f"there is no program `{command[0]}` to link with", hint="install it, or name another one"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from tvmagic.errors import TVMagicError
+from tvmagic.files import TemporaryFolder, write_file
 from tvmagic.tools import CLANG
 
 __all__ = ["create_llvm", "find_clang"]
@@ -33,11 +33,10 @@ def create_llvm(
     codes = [inputs] if isinstance(inputs, str) else list(inputs)
     if len(codes) != 1:
         raise TVMagicError(f"clang makes LLVM's text of one file at a time, not of {len(codes)}")
-    with tempfile.TemporaryDirectory() as folder:
-        source, text = Path(codes[0]), Path(folder) / "code.ll"
+    with TemporaryFolder() as folder:
+        source, text = Path(codes[0]), folder / "code.ll"
         if "\n" in codes[0] or "{" in codes[0]:
-            source = Path(folder) / "code.cc"
-            source.write_text(codes[0], encoding="utf-8")
+            source = write_file(folder / "code.cc", codes[0])
         command = [
             compiler,
             *(["-O3"] if options is None else options),
@@ -52,5 +51,5 @@ def create_llvm(
             raise TVMagicError(f"clang does not take the code:\n{result.stderr.strip()}")
         found = text.read_text(encoding="utf-8")
     if output is not None:
-        Path(output).write_text(found, encoding="utf-8")
+        write_file(output, found)
     return found

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.files import replacing, write_file
 
 __all__ = ["normalize_file_list_by_unpacking_tars", "tar", "untar"]
 
@@ -18,7 +19,7 @@ def tar(output: Any, files: Sequence[Any] | str) -> None:
     names = [pathlib.Path(file).name for file in given]
     if len(set(names)) < len(names):
         raise TVMagicError(f"two files of an archive have the same name: {', '.join(names)}")
-    with tarfile.open(output, "w") as archive:
+    with replacing(output) as part, tarfile.open(part, "w") as archive:
         for file, name in zip(given, names):
             archive.add(str(file), arcname=name)
 
@@ -35,8 +36,7 @@ def untar(tar_file: Any, directory: Any) -> None:
             content = archive.extractfile(member) if member.isfile() else None
             if content is None or folder not in path.parents:
                 raise TVMagicError(f"the archive `{tar_file}` holds `{member.name}`, which is not a file of a folder")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.read())
+            write_file(path, content.read(), make_folder=True)
 
 
 def normalize_file_list_by_unpacking_tars(temp: Any, file_list: Sequence[Any]) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from tvmagic.codegen.target.names import TARGETS
 from tvmagic.errors import TVMagicError
+from tvmagic.files import write_file
 from tvmagic.notebook.commands import version_of
 from tvmagic.notebook.errors import error_lines
 from tvmagic.notebook.html import escape, theme, view_html
@@ -70,16 +71,7 @@ def page(
     text = whole_page(
         f"<h1>{escape(version.operator.name)}</h1>{page_html(version, knobs, sizes, llvm)}", version.operator.name
     )
-    return written(path, text)
-
-
-def written(path: Path, text: str) -> Path:
-    """Write a page."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise TVMagicError(f"the page `{path}` cannot be written: {error.strerror}") from None
-    return path
+    return write_file(path, text)
 
 
 def page_html(

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from tvmagic.files import write_file
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.html import escape, frame, page, sentence, table
 from tvmagic.notebook.terminal import colours_wanted, paint_lines, text_table, view_text
@@ -55,9 +56,7 @@ class Shown:
 
     def save(self, path: str | Path) -> Path:
         """Write a page that needs neither a kernel nor scripts."""
-        path = Path(path)
-        path.write_text(page(self.html(), self.title or "tvmagic"), encoding="utf-8")
-        return path
+        return write_file(path, page(self.html(), self.title or "tvmagic"))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         if in_kernel():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from tvmagic.errors import TVMagicError
+from tvmagic.files import write_file
 
 __all__ = ["copy_tutorials"]
 
@@ -23,13 +23,7 @@ def copy_tutorials(folder: str | Path) -> list[Path]:
     pairs = [(path, to / path.relative_to(source)) for source, path in _notebooks()]
     if there := [copy for _, copy in pairs if copy.exists()]:
         raise TVMagicError(f"`{there[0]}` is there already", hint="name another folder, or remove it first")
-    try:
-        for path, copy in pairs:
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
-    except OSError as error:
-        raise TVMagicError(f"the tutorials cannot be written to `{to}`: {error.strerror or error}") from error
-    return [copy for _, copy in pairs]
+    return [write_file(copy, path.read_bytes(), make_folder=True) for path, copy in pairs]
 
 
 def _notebooks() -> Iterator[tuple[Path, Path]]:

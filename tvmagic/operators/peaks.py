@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import json
-import os
+import math
 import pathlib
 import sys
 import time
@@ -14,10 +14,11 @@ import numpy as np
 
 from tvmagic.codegen.target import Target, resolved
 from tvmagic.codegen.target.host import host_triple
+from tvmagic.errors import TVMagicError
+from tvmagic.files import cache_folder, read_table, write_table
 
-__all__ = ["Peaks", "cache_folder", "copy_bandwidth", "kept_peaks", "measured_peaks", "peak_flops"]
+__all__ = ["Peaks", "copy_bandwidth", "kept_peaks", "measured_peaks", "peak_flops"]
 
-_FOLDER = "TVMAGIC_CACHE"  # the environment variable that names the folder for what is kept between sessions
 _ROUNDS = 400_000
 
 
@@ -26,18 +27,6 @@ class Peaks(NamedTuple):
 
     flops: float
     bandwidth: float
-
-
-def cache_folder() -> pathlib.Path:
-    """The folder for what is kept between sessions: what `TVMAGIC_CACHE` names, else `tvmagic` in the user's caches."""
-    if named := os.environ.get(_FOLDER):
-        return pathlib.Path(named)
-    home = pathlib.Path.home()
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "tvmagic"
-    if sys.platform == "win32":
-        return pathlib.Path(os.environ.get("LOCALAPPDATA", home)) / "tvmagic"
-    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "tvmagic"
 
 
 def measured_peaks(target: Any = None, again: bool = False) -> Peaks:
@@ -53,13 +42,8 @@ def measured_peaks(target: Any = None, again: bool = False) -> Peaks:
         return Peaks(*kept[key])
     peaks = Peaks(peak_flops(target=chosen), copy_bandwidth())
     kept[key] = list(peaks)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}")
-        part.write_text(json.dumps(kept, indent=1))
-        part.replace(path)
-    except OSError:
-        pass  # a folder that cannot be written
+    with contextlib.suppress(TVMagicError):  # a folder that cannot be written
+        write_table(path, kept)
     return peaks
 
 
@@ -81,18 +65,16 @@ def _key(target: Target) -> str:
 
 
 def _read(path: pathlib.Path) -> dict[str, list[float]]:
-    """The numbers that a file holds by processor; those that make no sense are left out."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(found, dict):
-        return {}
+    """Return the peaks that a file holds by processor, without those that are no finite positive numbers."""
     return {
-        str(key): [float(v) for v in values]
-        for key, values in found.items()
-        if isinstance(values, list) and len(values) == 2 and all(isinstance(v, (int, float)) and v > 0 for v in values)
+        key: [float(v) for v in values]
+        for key, values in read_table(path).items()
+        if isinstance(values, list) and len(values) == 2 and all(map(_is_peak, values))
     }
+
+
+def _is_peak(value: Any) -> bool:
+    return isinstance(value, (int, float)) and 0 < value < math.inf and value <= sys.float_info.max
 
 
 def peak_flops(repeat: int = 9, target: Target | None = None) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import sys
 from pathlib import Path
+
+from tvmagic.errors import TVMagicError
+from tvmagic.files import data_folder, is_trusted, read_table, write_table
 
 __all__ = ["VARIABLE", "Progress", "default_path"]
 
@@ -18,21 +18,14 @@ def default_path() -> Path:
     """The file that `TVMAGIC_PROGRESS` names, else `puzzles.json` in the folder `tvmagic` of the user's data."""
     if named := os.environ.get(VARIABLE):
         return Path(named)
-    home = Path.home()
-    if sys.platform == "darwin":
-        folder = home / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        folder = Path(os.environ.get("APPDATA") or home)
-    else:
-        folder = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
-    return folder / "tvmagic" / _FILE
+    return data_folder() / _FILE
 
 
 class Progress:
     """What is kept: by the name of each puzzle how many answers were tried, and which of them was the first to solve it.
 
-    A file that cannot be read counts as empty; one that cannot be written is left alone, so that progress then lasts as
-    long as the session. `kept` says whether the last change is in the file.
+    A file that cannot be read counts as empty. A file that cannot be written, or that others can write to, is not
+    modified: progress then lasts as long as the session. `kept` says whether the last change is in the file.
     """
 
     _here: dict[Path, dict[str, dict[str, int]]] = {}  # of files that cannot be written
@@ -44,30 +37,22 @@ class Progress:
     def _read(self) -> dict[str, dict[str, int]]:
         if self.path in self._here:
             return self._here[self.path]
-        try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        rows = found.items() if isinstance(found, dict) else ()
         return {
             name: {k: v for k, v in row.items() if k in ("tries", "solved") and isinstance(v, int)}
-            for name, row in rows
+            for name, row in read_table(self.path).items()
             if isinstance(row, dict)
         }
 
     def _write(self, table: dict[str, dict[str, int]]) -> None:
-        part = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(table, indent=1, sort_keys=True), encoding="utf-8")
-            part.replace(self.path)
+            if not is_trusted(self.path):
+                raise TVMagicError(f"cannot write `{self.path}`: it is not the user's own")
+            write_table(self.path, table)
             self.kept = True
             self._here.pop(self.path, None)
-        except OSError:
+        except TVMagicError:
             self.kept = False
             self._here[self.path] = table
-            with contextlib.suppress(OSError):
-                part.unlink()
 
     def tried(self, name: str, solved: bool) -> None:
         """Note an answer to the puzzle `name`."""

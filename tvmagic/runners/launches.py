@@ -8,7 +8,6 @@ import math
 import os
 import pathlib
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from tvmagic.codegen.kernels import Allocation, Binding, Branch, Check, Launch, 
 from tvmagic.codegen.opencl import DeviceModule
 from tvmagic.codegen.opencl.module import DeviceFunction, DeviceKernel
 from tvmagic.errors import AssertionFailedError, DefectError, TVMagicError
+from tvmagic.files import TemporaryFolder
 from tvmagic.ir import BinaryOp, FloatImm, IntImm, PrimExpr, Var
 from tvmagic.ir.meaning import compute
 from tvmagic.ir.numpy_types import numpy_dtype
@@ -141,7 +141,7 @@ class KernelProcess:
     def ask(self, request: Any) -> Any:
         """The answer to a request; the text of an error is raised as TVMagicError by who asked."""
         if self.connection is None or not self.connection.alive:
-            folder = tempfile.TemporaryDirectory(prefix="tvmagic-")  # of its cache, and of what it leaves behind
+            folder = TemporaryFolder()  # of its cache, and of what it leaves behind
             atexit.register(folder.cleanup)
             worker = pathlib.Path(__file__).parent / self.script
             environment = {**os.environ, **self.environment}

@@ -6,7 +6,6 @@ import itertools
 import pathlib
 import re
 import subprocess
-import tempfile
 import weakref
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -16,6 +15,7 @@ from tvmagic.codegen.module import quoted
 from tvmagic.codegen.optimize import object_of_text
 from tvmagic.codegen.target import Target
 from tvmagic.errors import BuildError
+from tvmagic.files import TemporaryFolder, write_file
 from tvmagic.runtime.module import Module
 from tvmagic.runtime.support_code import read_ll
 from tvmagic.tools import LLD, cross_library
@@ -32,9 +32,9 @@ _numbers = itertools.count()
 @cache
 def _folder() -> pathlib.Path:
     """A folder for what is linked; it goes away with this process."""
-    folder = tempfile.TemporaryDirectory(prefix="tvmagic-")
+    folder = TemporaryFolder()
     weakref.finalize(_folder, folder.cleanup)
-    return pathlib.Path(folder.name)
+    return folder.path
 
 
 def server_program(arch: str) -> str:
@@ -86,11 +86,11 @@ def _builtins(target: Target) -> bytes:
 
 def _link(arch: str, path: pathlib.Path, objects: Sequence[bytes], options: Sequence[str]) -> None:
     linker = LLD.need(*LLD.programs, f"{arch}-linux-gnu-ld")
-    with tempfile.TemporaryDirectory(prefix="tvmagic-") as folder:
+    with TemporaryFolder() as folder:
         names: list[str] = []
         for number, code in enumerate(objects):
             names.append(f"{folder}/{number}.o")
-            pathlib.Path(names[-1]).write_bytes(code)
+            write_file(names[-1], code)
         done = subprocess.run([linker, "-o", str(path), *names, *options], capture_output=True, text=True, check=False)
     if done.returncode:
         missing = sorted(set(re.findall(r"undefined symbol: (\S+)", done.stderr)))

@@ -6,7 +6,6 @@ import pathlib
 import re
 import subprocess
 import sysconfig
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from tvmagic.codegen.opencl import DeviceModule
 from tvmagic.codegen.target import Target, cpu_and_features
 from tvmagic.errors import BuildError
+from tvmagic.files import TemporaryFolder, write_file
 from tvmagic.runners.cuda import gpu
 from tvmagic.runners.families import runner
 from tvmagic.runners.opencl import run_opencl
@@ -72,9 +72,8 @@ def needs_of(text: str, target: Target) -> list[KernelNeeds]:
 
 
 def _assembled(assembler: str, arch: str, text: str) -> subprocess.CompletedProcess[str]:
-    with tempfile.TemporaryDirectory(prefix="tvmagic-") as folder:
-        source = pathlib.Path(folder) / "module.ptx"
-        source.write_text(text, encoding="utf-8")
+    with TemporaryFolder() as folder:
+        source = write_file(folder / "module.ptx", text)
         command = [assembler, "-v", f"-arch={arch}", "-o", f"{folder}/module.cubin", str(source)]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 

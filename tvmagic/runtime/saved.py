@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import pathlib
 import shutil
-import tempfile
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.files import TemporaryFolder
 from tvmagic.runtime.description import descriptions_in, read_description
 from tvmagic.runtime.module import Module
 
@@ -33,8 +33,8 @@ class _Library:
 
     def __init__(self, path: pathlib.Path) -> None:
         # Windows does not delete a library that is loaded
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            copy = pathlib.Path(folder) / path.name
+        with TemporaryFolder() as folder:
+            copy = folder / path.name
             shutil.copyfile(path, copy)
             try:
                 self._library = ctypes.CDLL(str(copy))
@@ -84,11 +84,11 @@ def _load_archive(path: pathlib.Path) -> Module:
     from tvmagic.contrib import cc
     from tvmagic.contrib.tar import untar
 
-    with tempfile.TemporaryDirectory() as folder:
-        library = pathlib.Path(folder) / f"{path.stem}.so"
+    with TemporaryFolder() as folder:
+        library = folder / f"{path.stem}.so"
         if path.suffix == ".a":
             cc.create_shared(str(library), ["-Wl,--whole-archive", str(path), "-Wl,--no-whole-archive"])
         else:
-            untar(path, pathlib.Path(folder) / "parts")
-            cc.create_shared(str(library), [str(part) for part in sorted((pathlib.Path(folder) / "parts").iterdir())])
+            untar(path, folder / "parts")
+            cc.create_shared(str(library), [str(part) for part in sorted((folder / "parts").iterdir())])
         return _load_library(library)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import pathlib
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.files import TemporaryFolder, write_file
 from tvmagic.runtime.c_header import c_header
 from tvmagic.runtime.description import describe, embedded
 
@@ -21,11 +21,8 @@ _DESCRIPTION = "__tvmagic_module"
 
 def write_saved(module: Module, path: pathlib.Path) -> None:
     """Write `path` (the object file) and, beside it, `.json`, what is to be known to call it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for target, content in ((path.with_suffix(".json"), describe(module).encode()), (path, module.code)):
-        part = target.with_name(target.name + ".part")  # never half a file under the final name
-        part.write_bytes(content)
-        part.replace(target)
+    write_file(path.with_suffix(".json"), describe(module), make_folder=True)
+    write_file(path, module.code)
 
 
 def _self_contained(module: Module) -> bytes:
@@ -53,12 +50,12 @@ def export_library(module: Module, file_name: Any, fcompile: Any = None, **optio
 
     path, code = pathlib.Path(file_name), _self_contained(module)
     if path.suffix == ".o":
-        path.write_bytes(code)
+        write_file(path, code)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        parts = [pathlib.Path(folder) / name for name in ("module.o", "builtins.o")]
+    with TemporaryFolder() as folder:
+        parts = [folder / name for name in ("module.o", "builtins.o")]
         for part, content in zip(parts, (code, builtins_code())):
-            part.write_bytes(content)
+            write_file(part, content)
         makers = {".a": cc.create_staticlib, ".tar": tar}
         make = fcompile or makers.get(path.suffix, cc.create_shared)
         make(str(path), [str(part) for part in parts], **options)
@@ -73,15 +70,15 @@ def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
     path = pathlib.Path(file_name)
     kind = fmt or path.suffix.lstrip(".")
     if kind in ("ll", "s", "asm"):
-        path.write_text(module.get_source("ll" if kind == "ll" else "asm"), encoding="utf-8")
+        write_file(path, module.get_source("ll" if kind == "ll" else "asm"))
     elif kind in ("o", "obj"):
         write_saved(module, path)
         if module.recompiled is not None:
-            path.write_bytes(_self_contained(module))
-        path.with_suffix(".h").write_text(c_header(module, path.stem), encoding="utf-8")
+            write_file(path, _self_contained(module))
+        write_file(path.with_suffix(".h"), c_header(module, path.stem))
     elif kind == "wasm":
         from tvmagic.runtime.wasm_host import linked
 
-        path.write_bytes(linked(module).code)
+        write_file(path, linked(module).code)
     else:
         raise TVMagicError(f"a module cannot be saved as `{kind}`", hint="use the endings .o, .ll, .s or .wasm")

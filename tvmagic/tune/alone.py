@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from typing import IO
+
+from tvmagic.files import private_folder
 
 __all__ = ["alone", "together"]
 
@@ -50,12 +51,20 @@ def _held(exclusive: bool) -> Iterator[bool]:
             time.sleep(_PAUSE)
         return False
 
-    with open(_path("machine"), "a") as machine:
-        with open(_path("turnstile"), "a") as turnstile:
+    with contextlib.ExitStack() as files:
+        try:
+            machine, turnstile = (files.enter_context(_open_lock(name)) for name in ("machine", "turnstile"))
             had = taken(turnstile, fcntl.LOCK_EX) and taken(machine, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        except OSError:  # no folder that is the user's alone, or no room in it
+            had = False
+        else:
+            turnstile.close()
         yield had
 
 
-def _path(name: str) -> str:
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    return os.path.join(tempfile.gettempdir(), f"tvmagic-{user}-{name}.lock")
+def _open_lock(name: str) -> IO[str]:
+    """Open a lock file, in a folder where nobody else can put a file or a link of its name."""
+    folder = private_folder()
+    if folder is None:
+        raise PermissionError
+    return open(os.open(folder / f"{name}.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "w")

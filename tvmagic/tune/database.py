@@ -2,7 +2,8 @@
 
 Several processes may write at once: each line is one write at the end of the file, under a lock where the system has
 one. A process that is ended while it writes leaves at most a part of its own line; the next one begins a line of its
-own. A line that cannot be read is skipped, and `damaged` says which.
+own. Each line has a digest. A line that cannot be read, or has another digest, is skipped, and `damaged` says which.
+The default file is only read if nobody else can write to it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.operators.peaks import cache_folder
+from tvmagic.files import cache_folder, digest_of, read_trusted
 
 __all__ = ["VARIABLE", "Database", "Entry", "default_path"]
 
@@ -59,6 +60,7 @@ class Database:
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = Path(path) if path is not None else default_path()
+        self._is_default = path is None
         self.damaged: list[tuple[int, str]] = []
 
     def entries(self, program: str | None = None, target: str | None = None, machine: str | None = None) -> list[Entry]:
@@ -79,9 +81,14 @@ class Database:
     def _read(self) -> Iterator[Entry]:
         self.damaged = []
         try:
-            lines = self.path.read_bytes().split(b"\n") if self.path.exists() else []
-        except OSError as error:
-            raise TVMagicError(f"the file of schedules `{self.path}` cannot be read: {error.strerror}") from error
+            data = b"" if not self.path.exists() else self.path.read_bytes()
+            lines = ((read_trusted(self.path) or b"") if self._is_default else data).split(b"\n")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise TVMagicError(
+                f"the file of schedules `{self.path}` cannot be read: {why}",
+                hint=f"name another one: --database FILE, or the environment variable {VARIABLE}",
+            ) from error
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
@@ -96,7 +103,8 @@ class Database:
 
     def add(self, entry: Entry) -> None:
         """Append an entry; `TVMagicError` if the file cannot be written."""
-        line = json.dumps(asdict(entry), separators=(",", ":")).encode() + b"\n"
+        row = asdict(entry)
+        line = json.dumps({**row, "digest": digest_of(row)}, separators=(",", ":")).encode() + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -104,13 +112,15 @@ class Database:
                 with _locked(file):
                     if _is_torn(file):  # somebody was ended in the middle of a line
                         line = b"\n" + line
+                    end = os.lseek(file, 0, os.SEEK_END)
                     if os.write(file, line) != len(line):
+                        os.ftruncate(file, end)
                         raise OSError(0, "there is no room left")
             finally:
                 os.close(file)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise TVMagicError(
-                f"the file of schedules `{self.path}` cannot be written: {error.strerror}",
+                f"the file of schedules `{self.path}` cannot be written: {getattr(error, 'strerror', None) or error}",
                 hint=f"name another one: --database FILE, or the environment variable {VARIABLE}",
             ) from error
 
@@ -149,6 +159,8 @@ def _entry(line: bytes) -> Entry:
         raise ValueError("it is not UTF-8") from None
     if not isinstance(data, dict):
         raise ValueError("it is not an object")
+    if data.pop("digest", None) not in (None, digest_of(data)):  # files of earlier versions have none
+        raise ValueError("its digest is another one")
     for name, types in _TYPES.items():
         if not isinstance(data.get(name), types) or isinstance(data[name], bool):
             raise ValueError(

@@ -26,6 +26,7 @@ import numpy as np
 
 from tvmagic.codegen.target import host_cpu, require_llvm
 from tvmagic.errors import TVMagicError
+from tvmagic.files import read_entry, write_entry
 from tvmagic.ir import structural_hash
 from tvmagic.runtime.threads import num_threads, set_num_threads
 from tvmagic.tune.alone import alone, together
@@ -112,13 +113,12 @@ class Bench:
         if self.folder is None:
             return self.build(candidate)
         path = self.folder / f"{hashlib.sha256(candidate.text.encode()).hexdigest()[:24]}.module"
-        with contextlib.suppress(OSError):
-            return pickle.loads(path.read_bytes())
+        made_by = {"candidate": candidate.text}
+        if (kept := read_entry(path, made_by)) is not None:
+            return pickle.loads(kept)
         module = self.build(candidate)
-        part = path.with_suffix(f".{os.getpid()}")
-        with contextlib.suppress(OSError):  # without the file others compile it, too
-            part.write_bytes(pickle.dumps(module))
-            part.replace(path)
+        with contextlib.suppress(TVMagicError):  # without the file others compile it, too
+            write_entry(path, made_by, pickle.dumps(module))
         return module
 
     @staticmethod

@@ -9,7 +9,6 @@ import queue
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tvmagic.errors import TVMagicError
+from tvmagic.files import TemporaryFolder, write_file
 
 __all__ = ["TOO_LONG", "LocalWorkers", "Workforce"]
 
@@ -132,7 +132,7 @@ class LocalWorkers:
 
     def __init__(self, count: int, command: Sequence[str] = (sys.executable, "-m", "tvmagic.tune.worker")) -> None:
         self.count = count
-        self.folder = tempfile.TemporaryDirectory(prefix="tvmagic-tune-", ignore_cleanup_errors=True)
+        self.folder = TemporaryFolder()
         self.path = os.path.join(self.folder.name, "problem.npz")
         self.said: queue.Queue[tuple[_Process, int, Any]] = queue.Queue()
         self.processes = [_Process(self.path, self.said, command) for _ in range(count)]
@@ -140,9 +140,7 @@ class LocalWorkers:
 
     def open(self, contents: bytes) -> None:
         """Tell them their problem."""
-        part = self.path + ".part"
-        Path(part).write_bytes(contents)
-        os.replace(part, self.path)
+        write_file(self.path, contents)
         for process in self.processes:
             process.since = time.monotonic()
             process.send(self.path)
