@@ -22,7 +22,7 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 
 __all__ = [
-    "TemporaryFolder", "cache_folder", "data_folder", "digest_of", "is_trusted", "private_folder", "read_entry", "read_table", "read_trusted",
+    "TemporaryFolder", "cache_folder", "data_folder", "digest_of", "is_trusted", "private_folder", "read_entry", "read_file", "read_table", "read_trusted",
     "replacing", "write_entry", "write_file", "write_table",
 ]  # fmt: skip
 
@@ -152,6 +152,21 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
 def digest_of(value: Any) -> str:
     """Return the digest of a JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def read_file(path: Any) -> bytes:
+    """Return the content of a user's file.
+
+    Raises TVMagicError if it cannot be read. A device or a pipe might have no end.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(file, "rb") as content:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise OSError(0, "it is not a regular file")
+            return content.read()
+    except (OSError, ValueError) as error:
+        raise TVMagicError(f"cannot read `{path}`: {_reason(error)}") from error
 
 
 def read_trusted(path: Any) -> bytes | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.files import write_file
+from tvmagic.files import read_file, write_file
 from tvmagic.notebook.live import share
 
 __all__ = ["main", "share_scripts"]
@@ -41,7 +41,7 @@ def _pages(notebook: Any) -> Iterator[MutableMapping[str, Any]]:
 def _rewrite(path: Path) -> tuple[int, int]:
     """Rewrite a file; gives its sizes before and after. Jupyter trusts it afterwards if it did before."""
     try:
-        before = path.read_text(encoding="utf-8")
+        before = read_file(path).decode()
         notebook = json.loads(before)
         share_scripts(notebook)
     except (OSError, UnicodeDecodeError, ValueError, LookupError, TypeError, AttributeError) as error:

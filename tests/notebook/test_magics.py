@@ -503,7 +503,7 @@ def test_the_tutorials_are_copied_and_not_overwritten(shell: Any, tmp_path: Path
         shell.run_line_magic("tvmagic", f"--tutorials {tmp_path / 'mine'}")
     assert first.read_text() == "changed"
     (tmp_path / "file").write_text("")
-    with pytest.raises(TVMagicError, match="cannot be written to"):
+    with pytest.raises(TVMagicError, match="cannot write"):
         shell.run_line_magic("tvmagic", f"--tutorials {tmp_path / 'file' / 'below'}")
 
 

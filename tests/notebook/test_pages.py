@@ -87,7 +87,7 @@ def test_wrong_knobs_are_refused(dense: Operator, knobs: Any, message: str, tmp_
 def test_knobs_without_a_cell_and_files_without_a_folder_are_refused(dense: Operator, tmp_path: Path) -> None:
     with pytest.raises(TVMagicError, match="knobs are those of a schedule's cell"):
         notebook.page(dense.version("plain"), tmp_path / "x.html", {"tile": [4]})
-    with pytest.raises(TVMagicError, match="cannot be written: No such file or directory"):
+    with pytest.raises(TVMagicError, match="cannot write .*: no such file or directory"):
         notebook.page(dense.version("plain"), tmp_path / "none" / "x.html")
 
 

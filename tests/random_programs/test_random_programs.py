@@ -37,8 +37,14 @@ SHORT = {
     "inplace": 7,
     "float8": 7,
     "strided": 12,
+    "interrupt": 20,
 }
-LONG = dict.fromkeys(KINDS, 20_000) | {"notation": 5_000, "flow": 5_000, "magic": 2_000}  # a session takes some seconds
+LONG = dict.fromkeys(KINDS, 20_000) | {
+    "notation": 5_000,
+    "flow": 5_000,
+    "magic": 2_000,
+    "interrupt": 2_000,
+}  # a session takes some seconds
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {
     "te": {
@@ -126,6 +132,7 @@ SEEDS: dict[str, dict[int, str]] = {
     "inplace": {},
     "float8": {},
     "strided": {},
+    "interrupt": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}

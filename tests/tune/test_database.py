@@ -136,7 +136,7 @@ def test_a_place_that_cannot_be_written_or_read_is_an_error(tmp_path: Path) -> N
     (tmp_path / "file").write_text("")
     with pytest.raises(TVMagicError, match="cannot be written"):
         Database(tmp_path / "file" / "results.jsonl").add(entry())
-    with pytest.raises(TVMagicError, match="cannot be read"):
+    with pytest.raises(TVMagicError, match="cannot read"):
         Database(tmp_path).entries()
 
 

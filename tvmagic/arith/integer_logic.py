@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from tvmagic.arith.constraint import normalize_boolean
@@ -42,6 +41,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.query import is_call
+from tvmagic.lazy import cached_property
 
 __all__ = ["FALSE", "TRUE", "Condition", "IntegerLogic", "Linear", "TooMuchWork"]
 

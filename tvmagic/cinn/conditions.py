@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
@@ -19,6 +18,7 @@ from tvmagic.cinn.steps.coverage import changing_input
 from tvmagic.cinn.steps.tree import leaves, runs_for_all
 from tvmagic.ir import Block, Buffer, BufferLoad, BufferStore, IterVar, Stmt, Var
 from tvmagic.ir.query import nodes_of
+from tvmagic.lazy import cached_property
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.state import ScheduleState
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from tvmagic.codegen.cache import from_disk, from_memory
@@ -13,6 +13,7 @@ from tvmagic.codegen.module import ModuleContext, emit_module
 from tvmagic.codegen.optimize import assembly_of, object_of, optimized
 from tvmagic.codegen.target import Target, cpu_and_features
 from tvmagic.errors import BuildError
+from tvmagic.interrupts import deferred_interrupts, deferring_interrupts
 from tvmagic.ir import IRModule
 from tvmagic.passes import run_step
 from tvmagic.runtime.module import Module
@@ -46,7 +47,26 @@ def build_host_module(mod: IRModule, target: Target, check_bounds: bool) -> Any:
 
 
 # The modules of LLVM for the texts that are asked for right after a build; of others they are made again.
-recently_optimized = lru_cache(maxsize=2)(optimized)
+_MODULES = 2
+_recent: OrderedDict[Any, Any] = OrderedDict()
+
+
+def recently_optimized(text: str, target: Target, imports: tuple[str, ...] = ()) -> Any:
+    """Return the optimized module of LLVM text, of the last ones without optimizing again."""
+    key = (text, target, imports)
+    if (found := _recent.get(key)) is not None:
+        return found
+    module = optimized(text, target, imports)
+    with deferred_interrupts():  # the oldest module goes away
+        _recent[key] = module
+        while len(_recent) > _MODULES:
+            _recent.popitem(last=False)
+    return module
+
+
+@deferring_interrupts
+def _text_of(module: Any) -> str:
+    return str(module)
 
 
 def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildError | None) -> Any:
@@ -55,7 +75,7 @@ def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildErro
     module = lambda: recently_optimized(text, target, imports)  # noqa: E731
     machine = (*cpu_and_features(target), str(target.attrs.get("opt-level", 3)), *imports)
     code = from_disk(text, machine, lambda: _object(text, target, imports, module))
-    sources = {"ll": lambda: str(module()), "asm": lambda: assembly_of(module(), target), "raw": lambda: text}
+    sources = {"ll": lambda: _text_of(module()), "asm": lambda: assembly_of(module(), target), "raw": lambda: text}
     return Module(
         code,
         list(context.abis.values()),

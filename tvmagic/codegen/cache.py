@@ -24,6 +24,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.files import digest_of, read_entry, write_entry
 from tvmagic.ir import FloatImm, IRModule, post_order_visit, structural_equal, structural_hash
 from tvmagic.ir.meaning import plain
+from tvmagic.locks import renew_after_fork
 
 __all__ = ["clear_cache", "from_disk", "from_memory", "set_cache_dir", "set_cache_limit"]
 
@@ -32,6 +33,7 @@ _EMISSION = "2"  # raised when other code is made of the same LLVM text
 _limit = 64 << 20
 _held = 0
 _lock = threading.Lock()
+renew_after_fork(globals(), "_lock")
 _kept: OrderedDict[Any, list[tuple[IRModule, Any]]] = OrderedDict()
 _folder: pathlib.Path | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from tvmagic.arith.scalable import is_vscale
@@ -43,6 +43,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.functor import Visitor, handles, pre_order_visit
+from tvmagic.lazy import cached_property
 from tvmagic.passes import note
 from tvmagic.runtime.abi import Site
 
@@ -209,7 +210,8 @@ class ModuleContext:
         self.sites.append(Site(kind, node, message, function=self.function_name, line=line, **facts))
         return len(self.sites)
 
-    def record_failure(self, emitter: FunctionEmitter, site: int, values: list[str]) -> None:
+    def record_failure(self, emitter: FunctionEmitter, site: int, values: list[str]) -> str:
+        """Emit a record of the failure, and return the call's status."""
         self.text.globals.setdefault("error", GLOBALS["error"])
         self.text.helpers.setdefault("fail", helper("fail"))
         values = values[: ERROR_SLOTS - 1]
@@ -217,7 +219,7 @@ class ModuleContext:
         for i, value in enumerate(values):
             place = emitter.out.op(f"getelementptr inbounds i64, ptr {slots}, i64 {i}")
             emitter.out.do(f"store i64 {value}, ptr {place}, align 8")
-        emitter.out.do(f"call void @tvm.fail(i64 {site}, ptr {slots}, i64 {len(values)})")
+        return emitter.out.op(f"call i32 @tvm.fail(i64 {site}, ptr {slots}, i64 {len(values)})")
 
     def check_access(self, emitter: Any, node: Any, indices: tuple[PrimExpr, ...], predicate: str | None) -> None:
         bounds.check_access(self, emitter, node, indices, predicate)

@@ -12,6 +12,7 @@ from tvmagic.codegen.interruptible import interruptible
 from tvmagic.codegen.target import Target, has_feature, layout_of, target_machine
 from tvmagic.codegen.target.host import llvm_version
 from tvmagic.errors import BuildError, DefectError
+from tvmagic.interrupts import deferring_interrupts
 
 __all__ = ["assembly_of", "object_of", "object_of_text", "optimized"]
 
@@ -142,6 +143,7 @@ def _parsed(source: str, context: Any) -> Any:
     return llvm.parse_assembly(pathlib.Path(name).read_text(encoding="utf-8") if is_file else source, context)
 
 
+@deferring_interrupts
 def object_of_text(text: str, target: Target) -> bytes:
     """The object file of LLVM text that names neither triple nor layout, for a target; no passes run on it."""
     import llvmlite.binding as llvm
@@ -187,6 +189,7 @@ def _emitted(module: Any, emit: Callable[[Any, Any], _Code], target: Target, sig
     return interruptible(lambda: emit(plain, _without_short_vectors(module)))
 
 
+@deferring_interrupts
 def _without_short_vectors(module: Any) -> Any:
     """The module, of which the functions that name their machine's features do not name the short vectors of AVX-512."""
     import llvmlite.binding as llvm

@@ -1,7 +1,7 @@
 """Statements as LLVM blocks: loops, branches, allocations, checks.
 
 Every function gives a status: 0 where it ran to its end, else why it stopped (`STOPPED`, or
-`FAILED` with the place and the values in the module's error record).
+the number of a record with the place and the values, see `ll/fail.ll`).
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from tvmagic.ir.functor import handles
 from tvmagic.ir.query import contains, is_call, nodes_of
 from tvmagic.ir.values import scope_of
 
-__all__ = ["FAILED", "STOPPED", "FunctionEmitter"]
+__all__ = ["STOPPED", "FunctionEmitter"]
 
-STOPPED, FAILED = -1, 1
+STOPPED = -1
 # Constant allocations up to this size live on the stack, where LLVM can turn them into registers.
 _STACK_BYTES = 32 * 1024
 # Operations of an unrolled loop that LLVM agrees to.
@@ -190,8 +190,7 @@ class FunctionEmitter(MemoryEmitter):
         bad, go_on = self.out.new_block("bad"), self.out.new_block("on")
         self.out.branch(condition, go_on, bad, self.context.likely())
         self.out.start(bad)
-        self.context.record_failure(self, site, values)
-        self.leave(str(FAILED))
+        self.leave(self.context.record_failure(self, site, values))
         self.out.start(go_on)
 
     # ------------------------------------------------------------------ statements

@@ -12,12 +12,13 @@ from functools import cache
 
 __all__ = ["ERROR_SLOTS", "GLOBALS", "helper"]
 
-# The first slot says where the failure was (0: none), the others hold values for the message.
-ERROR_SLOTS = 16
+# The first slot of a record says where the failure was, the others hold values for the message. Calls that fail at the
+# same time have different records; a counter, behind the last one, says which record is next (see `ll/fail.ll`).
+ERROR_SLOTS, ERROR_RECORDS = 16, 64
 
 GLOBALS = {
     "runtime": "@__tvmagic_runtime = weak global ptr null",
-    "error": f"@__tvmagic_error = weak global [{ERROR_SLOTS} x i64] zeroinitializer",
+    "error": f"@__tvmagic_error = weak global [{ERROR_SLOTS * ERROR_RECORDS + 1} x i64] zeroinitializer",
 }
 
 

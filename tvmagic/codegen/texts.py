@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.apart import optimized_apart
@@ -14,6 +13,7 @@ from tvmagic.codegen.optimize import assembly_of, optimized
 from tvmagic.codegen.target import Target
 from tvmagic.ir import IRModule
 from tvmagic.ir.deep import deep
+from tvmagic.lazy import cached_property
 
 __all__ = ["CodeTexts"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.statement_chains import ChainVisitor
@@ -31,6 +30,7 @@ from tvmagic.ir import (
 from tvmagic.ir.functor import handles
 from tvmagic.ir.ops import minimum
 from tvmagic.ir.query import variables_behind
+from tvmagic.lazy import cached_property
 
 __all__ = ["Work", "constant_elements"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.debug import Lines
@@ -22,6 +21,7 @@ from tvmagic.explain.traffic import BYTES_A_CYCLE, LEVELS, Traffic
 from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in, parallel_calls
 from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import AttrStmt, For, PrimFunc, post_order_visit
+from tvmagic.lazy import cached_property
 from tvmagic.operators import Operator, Version
 
 __all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]

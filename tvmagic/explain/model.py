@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from tvmagic.codegen.scattered import SCATTERS
@@ -21,6 +20,7 @@ from tvmagic.explain.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.explain.traffic import Traffic
 from tvmagic.explain.unrolling import UNROLLED, Body, bodies_of, instructions, vector_of
 from tvmagic.ir import For, IntImm, PrimFunc, Var
+from tvmagic.lazy import cached_property
 
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "in_one_core", "model"]
 

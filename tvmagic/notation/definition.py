@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, NoReturn
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimExpr, Var, ops, substitute
+from tvmagic.lazy import cached_property
 from tvmagic.notation.branches import Branch, is_inside, only_if, parts_of
 from tvmagic.notation.derived import DERIVED, refuse_sum_of_bools
 from tvmagic.notation.expressions import Expressions, NotationError, fail_at
@@ -283,4 +283,7 @@ class Definition(IndexRanges):
 def _named_function(names: list[str], body: Any) -> Any:
     """A function of parameters called `names`, from which `te.compute` takes the axes' names."""
     parameters = ", ".join(names)
-    return eval(f"lambda _body_: lambda {parameters}: _body_({parameters})", {})(body)
+    free = "body"
+    while free in names:
+        free += "_"
+    return eval(f"lambda {free}: lambda {parameters}: {free}({parameters})", {})(body)

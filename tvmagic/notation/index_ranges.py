@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import Any, NoReturn
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import IntImm
+from tvmagic.lazy import cached_property
 from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, quotient_of, shrunk, solve_extents
 from tvmagic.notation.derived import DERIVED
 from tvmagic.notation.expressions import DTYPES, REDUCTIONS, check_rank, fail_at, fail_undefined, index_items

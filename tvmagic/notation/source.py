@@ -11,10 +11,10 @@ import ast
 import linecache
 import re
 from dataclasses import dataclass
-from functools import cached_property
 
 from tvmagic.errors import underlined
 from tvmagic.ir import Span
+from tvmagic.lazy import cached_property
 
 __all__ = ["Source", "excerpt", "find_source", "known_sources"]
 

@@ -17,9 +17,12 @@ from tvmagic.notebook.mistakes import did_you_mean, instead_of_flag, instead_of_
 from tvmagic.notebook.results import Shown
 
 __all__ = [
-    "PARSERS", "Argument", "Arguments", "Choice", "Idle", "argument", "did_you_mean", "duration", "magic",
+    "PARSERS", "Argument", "Arguments", "Choice", "Idle", "argument", "did_you_mean", "duration", "magic", "natural",
     "positive", "size",
 ]  # fmt: skip
+
+
+LONGEST = 365 * 86_400.0  # seconds; the system's clocks and timers end somewhere beyond
 
 
 class Choice:
@@ -43,6 +46,11 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def natural(text: str) -> int:
+    """An argument's type: a whole number from 0 on."""
+    return 0 if text == "0" else positive(text)
+
+
 def size(text: str) -> int:
     """An argument's type: the one value of all symbolic sizes."""
     name, equals, value = text.partition("=")
@@ -57,8 +65,8 @@ def duration(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"`{text}` is not a time in seconds, such as 0.5")
+    if not 0 < seconds <= LONGEST:
+        raise argparse.ArgumentTypeError(f"`{text}` is not a time in seconds, such as 0.5, of at most a year")
     return seconds
 
 
@@ -279,6 +287,10 @@ def magic(
             except MemoryError as error:
                 message = f"{parser.magic} needs more memory than there is: {error}"
                 raise TVMagicError(message, hint="take smaller sizes") from error
+            except OSError as error:  # a full disk, a folder that is gone, a limit on processes
+                about = f" `{error.filename}`" if error.filename else ""
+                message = f"cannot run {parser.magic}: the system refused{about}: {error.strerror or error}"
+                raise TVMagicError(message, hint="mend that, and run the cell again") from error
             except Exception as error:
                 raise DefectError(f"{parser.magic} failed: {type(error).__name__}: {error}") from error
 

@@ -298,7 +298,7 @@ def phase_tables(record: Record) -> list[Shown]:
 
 
 def check_result(
-    version: Version,
+    value: Operator | Version,
     seed: int = 0,
     sizes: int = 16,
     target: str | None = None,
@@ -308,6 +308,7 @@ def check_result(
 
     If a target is named, the version is compiled for it and run by what there is for it.
     """
+    version = version_of(value)
     result = check(version, seed, sizes, target_text(target), against)
     of = f", {target}" if target_text(target) else ""
     return CheckTable(result, f"{version.operator.name} ({version.name}{of})")
@@ -355,7 +356,7 @@ def bench(
 
     `against`: a function of the inputs to compare with besides, perhaps with the name to show for it.
     """
-    op = value if isinstance(value, Operator) else value.operator
+    op = as_operator(value) if not isinstance(value, Version) else value.operator
     chosen = [value] if isinstance(value, Version) else [op.version(n) for n in versions or ()] or None
     if against is not None and not isinstance(against, tuple):
         against = (getattr(against, "__name__", "function"), against)

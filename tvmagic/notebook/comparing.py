@@ -7,11 +7,11 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.explain import differences
-from tvmagic.notebook.commands import bench_table, record_of
+from tvmagic.notebook.commands import bench_table, record_of, version_of
 from tvmagic.notebook.costs import CostListing, cost_rows, program_cost
 from tvmagic.notebook.programs import program_of
 from tvmagic.notebook.results import Parts, Passes, Shown, Table
-from tvmagic.operators import Version
+from tvmagic.operators import Operator, Version
 from tvmagic.operators.measure import bench
 from tvmagic.passes import Record, Step
 
@@ -94,12 +94,15 @@ class Comparison(Parts):
         return {"text/plain": "\n\n".join(parts)}
 
 
-def compare(first: Version, second: Version, time: bool = False) -> Comparison:
-    """Two versions: the first pass at which they diverge, every pass side by side, cost beside cost.
+def compare(first: Operator | Version, second: Operator | Version, time: bool = False) -> Comparison:
+    """Compare two versions: the first pass at which they diverge, every pass and the costs of both.
+
+    An operator stands for the version in use.
 
     `time` measures both on the same inputs, if they are versions of one operator. Raises `TVMagicError` for a
     version with itself.
     """
+    first, second = version_of(first), version_of(second)
     if first is second or (first.operator is second.operator and first.name == second.name):
         op, others = first.operator, [n for n in dict.fromkeys(["plain", *first.operator.versions]) if n != first.name]
         raise TVMagicError(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.lazy import cached_property
 from tvmagic.operators import Operator
 from tvmagic.operators.unfinished import evaluated, schedule_names, tensor_names
 

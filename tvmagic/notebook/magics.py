@@ -11,7 +11,7 @@ from IPython.core.magic import magics_class
 from IPython.display import display
 
 from tvmagic.notebook import commands, editing, pages
-from tvmagic.notebook.arguments import PARSERS, Choice, Idle, argument, duration, magic, positive, size
+from tvmagic.notebook.arguments import PARSERS, Choice, Idle, argument, duration, magic, natural, positive, size
 from tvmagic.notebook.magic_arguments import (
     ASM_TARGET,
     CHECK,
@@ -241,7 +241,7 @@ class TensorMagics(SchedulingMagics):
         "Compare an operator with NumPy on random inputs, by a bound on rounding errors, and look for races in its loops.",
         NAME,
         VERSION,
-        argument("--seed", type=int, default=0, metavar="N", help="which random inputs (0)"),
+        argument("--seed", type=natural, default=0, metavar="N", help="which random inputs (0)"),
         argument(
             "--against", metavar="F", help="compare with a function of the inputs instead of NumPy, such as np.dot"
         ),
@@ -343,7 +343,7 @@ class TensorMagics(SchedulingMagics):
         NAME,
         argument("--seconds", type=duration, default=60.0, metavar="S", help="how long it may take in all (60)"),
         argument("--trials", type=positive, metavar="N", help="how many schedules to try at most"),
-        argument("--seed", type=int, default=0, metavar="N", help="where the random choices start (0)"),
+        argument("--seed", type=natural, default=0, metavar="N", help="where the random choices start (0)"),
         kept("tuned"),
         CHECK,
         argument(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import traitlets
 
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import count
+from tvmagic.lazy import cached_property
 from tvmagic.notebook.costs import cost_rows
 from tvmagic.notebook.errors import error_lines
 from tvmagic.notebook.html import escape, frame, theme, view_html

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from functools import cached_property
 from typing import Any
 
+from tvmagic.lazy import cached_property
 from tvmagic.notebook.colour import pieces
 from tvmagic.notebook.diff import Row
 from tvmagic.notebook.glossary import words_of

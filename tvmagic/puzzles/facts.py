@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee, nodes_of, variables_in
+from tvmagic.lazy import cached_property
 from tvmagic.operators import Version
 
 __all__ = ["FACTS", "MACHINE", "Facts"]

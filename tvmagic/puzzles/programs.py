@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.lazy import cached_property
 from tvmagic.notation.source import Source
 from tvmagic.operators import Operator, Version, operator, operator_from_cell
 from tvmagic.operators.comparison import CheckResult, as_list, compare, expected_values

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.codegen.support import ERROR_SLOTS
+from tvmagic.codegen.support import ERROR_RECORDS, ERROR_SLOTS
 from tvmagic.codegen.target import Target
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import DataType
@@ -59,7 +59,7 @@ def run_in_qemu(arch: str, cpu: str, built: Module, arrays: Sequence[Any]) -> No
         process.write(place, b"".join(slots))
         status = _called(process, process.symbol(library, f"{CALLER}{number}"), place)
         if status:
-            raise failure(abi.name, built.sites, _error_record(process, library), status)
+            raise failure(abi.name, built.sites, _error_record(process, library, status), status)
         placed.fetch(abi.name)
     finally:
         placed.release()
@@ -111,11 +111,12 @@ def _slot(value: float, dtype: DataType) -> bytes:
     return struct.pack("<Q", value & 0xFFFFFFFFFFFFFFFF)
 
 
-def _error_record(process: Process, library: int) -> list[int]:
-    """What the code left about its failure; the record is cleared."""
+def _error_record(process: Process, library: int, status: int) -> list[int]:
+    """Return the record that the code left for a status, and clear it."""
     place = process.symbol(library, "__tvmagic_error")
-    if not place:
+    if not place or not 0 < status <= ERROR_RECORDS:
         return []
+    place += (status - 1) * _ERROR_BYTES
     record = list(struct.unpack(f"<{ERROR_SLOTS}q", process.read(place, _ERROR_BYTES)))
     process.write(place, bytes(_ERROR_BYTES))
     return record

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.codegen.support import ERROR_SLOTS
+from tvmagic.codegen.support import ERROR_RECORDS, ERROR_SLOTS
 from tvmagic.errors import TVMagicError
 from tvmagic.runners.families import runner
 from tvmagic.runtime.arguments import memory_of
@@ -120,5 +120,7 @@ class _Instance:
 def _failure(built: Any, module: WasmModule, host: _Instance, status: int) -> TVMagicError:
     """The error that a status other than 0 stands for."""
     place = module.addresses.get("__tvmagic_error")
-    record = host.read(place, np.zeros(ERROR_SLOTS, "int64")).tolist() if place is not None else [0]
+    if place is None or not 0 < status <= ERROR_RECORDS:
+        return failure(built.entry_name, built.sites, [], status)
+    record = host.read(place + 8 * ERROR_SLOTS * (status - 1), np.zeros(ERROR_SLOTS, "int64")).tolist()
     return failure(built.entry_name, built.sites, record, status)

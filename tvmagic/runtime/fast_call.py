@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.interrupts import deferring_interrupts
 from tvmagic.ir import IntImm
 from tvmagic.ir.constants import largest_integer
 
@@ -228,6 +229,7 @@ def _entry(arrays: int, bits: tuple[int, ...]) -> str:
 
 
 @lru_cache(maxsize=64)
+@deferring_interrupts
 def _code(arrays: int, bits: tuple[int, ...]) -> Any:
     """The compiled entry, or None if arrays are not laid out as expected."""
     if not _layout_is_known():

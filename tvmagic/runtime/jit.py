@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 import re
 import sys
 import threading
@@ -12,6 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.errors import BuildError
+from tvmagic.interrupts import deferred_interrupts, deferring_interrupts
+from tvmagic.locks import renew_after_fork
 from tvmagic.runtime.callbacks import packed_callback
 from tvmagic.runtime.support_code import read_ll, support_module
 
@@ -27,6 +30,7 @@ _SUPPORT_SYMBOLS = (
 # Links by one linker. It keeps some 10 kB of each library until it goes away itself, with the last of its libraries.
 _LINKS = 64
 _lock = threading.Lock()
+renew_after_fork(globals(), "_lock")
 
 
 class _Linkers:
@@ -44,6 +48,7 @@ class _Linkers:
             return self.current
 
 
+@deferring_interrupts
 def _new_linker() -> Any:
     import llvmlite.binding as llvm
 
@@ -56,6 +61,23 @@ def _new_linker() -> Any:
 
 
 _linkers = _Linkers()
+
+
+def _hold_llvm() -> None:
+    """Before a fork: wait until no thread is inside LLVM, which the child could not use otherwise."""
+    from llvmlite.binding import ffi
+
+    ffi.lib._lock.__enter__()
+
+
+def _release_llvm() -> None:
+    from llvmlite.binding import ffi
+
+    ffi.lib._lock.__exit__()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_llvm, after_in_parent=_release_llvm, after_in_child=_release_llvm)
 
 
 def _make_immortal(item: Any) -> None:
@@ -78,6 +100,7 @@ class LoadedObject:
     `names`: the symbols that `address` can give.
     """
 
+    @deferring_interrupts
     def __init__(self, code: bytes, names: Sequence[str], imports: bool = True) -> None:
         import llvmlite.binding as llvm
 
@@ -86,14 +109,17 @@ class LoadedObject:
             builder = builder.export_symbol(name)
         for name, address in _builtins_in(code) if imports else ():
             builder = builder.import_symbol(name, address)
-        self._linker = _linkers.take()
+        linker = _linkers.take()
         try:
-            self._library = builder.link(self._linker, f"tvmagic.{next(_numbers)}")
+            library = builder.link(linker, f"tvmagic.{next(_numbers)}")
         except RuntimeError as error:
             raise BuildError(
                 f"the code cannot be linked into this process: {error}",
                 hint="an extern function that is not in the process can be loaded first with ctypes.CDLL",
             ) from error
+        # the linker must outlive the library, even if an interrupt ends `__del__` below before it begins
+        library.__dict__["linker"] = linker
+        self._library = library
         self.code = code
 
     def address(self, name: str) -> int:
@@ -106,13 +132,17 @@ class LoadedObject:
         return self
 
     def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
-        # the library before its linker; while Python shuts down the code stays, and module globals may be gone
+        # while Python shuts down the code stays, and module globals may be gone
         library = getattr(self, "_library", None)
         if library is not None and not _is_finalizing():
-            library.close()
+            with deferred_interrupts(
+                later=True
+            ):  # an object that is closed but not marked as such would be given back twice
+                library.close()
 
 
 @lru_cache(maxsize=1)
+@deferring_interrupts
 def support() -> LoadedObject:
     """The runtime's own machine code (`ll/`), compiled for this machine."""
     import llvmlite.binding as llvm
@@ -129,6 +159,7 @@ def _builtins_names() -> list[str]:
 
 
 @lru_cache(maxsize=1)
+@deferring_interrupts
 def builtins_code() -> bytes:
     """The object file of what LLVM calls if the machine has no instruction (`ll/builtins.ll`)."""
     import llvmlite.binding as llvm

@@ -20,7 +20,8 @@ _CTYPES = {
     "float32": ctypes.c_float, "float64": ctypes.c_double, "handle": ctypes.c_void_p,
 }  # fmt: skip
 _STOPPED = -1
-_ERROR_SLOTS = 16
+# Of the records of failures in a module; the status of a call is the number of its record, counted from 1.
+ERROR_SLOTS, ERROR_RECORDS = 16, 64
 
 
 def checker_of(abi: Any) -> Checker:
@@ -36,11 +37,11 @@ def checker_of(abi: Any) -> Checker:
 
 
 def failure(name: str, sites: list[Any], record: list[int], status: int) -> TVMagicError:
-    """The error that a status of the function `name` stands for; `record` is what the code left about it, if it did."""
+    """Return the error for a status of the function `name`, and the record that the code left for that status."""
     number = record[0] if record else 0
     if not 0 < number <= len(sites):
         return TVMagicError(f"`{name}` stopped with status {status}")
-    return error_of(sites[number - 1], record[1:_ERROR_SLOTS])
+    return error_of(sites[number - 1], record[1:])
 
 
 class Kernel:
@@ -51,12 +52,12 @@ class Kernel:
     and returned. Arrays are checked before the code runs (`arguments.py`); the GIL is free while
     it runs, and Ctrl-C stops it at the next iteration of a long loop.
 
-    `loaded`: the object with its code. `sites`: where that may stop with an error; `record`: where it says at which.
+    `loaded`: the object with its code. `sites`: where that may stop with an error; `records`: what it says of failures.
     """
 
-    def __init__(self, abi: Any, loaded: Any, sites: list[Any], record: Any) -> None:
+    def __init__(self, abi: Any, loaded: Any, sites: list[Any], records: Any) -> None:
         # `loaded` keeps the code, also for those who hold the kernel and not its module
-        self.name, self.loaded, self.sites, self.record = abi.name, loaded, sites, record
+        self.name, self.loaded, self.sites, self.records = abi.name, loaded, sites, records
         address = loaded.address(abi.symbol)
         types: list[Any] = [ctypes.c_void_p if p.buffer is not None else _CTYPES[p.dtype] for p in abi.params]
         types += [_CTYPES[var.dtype] for var in abi.sizes]
@@ -69,7 +70,7 @@ class Kernel:
         self.count = len(self.params)
         self._fast: Any = None
         self._description = 0
-        self._keep: Any = None
+        self._descriptions: list[Any] = []  # kept, as another thread may be about to pass one
         self._fast_wanted = abi.result is None
         self._may_miss = self._static_outputs()
 
@@ -131,9 +132,10 @@ class Kernel:
         """Make the quick way, after the first call."""
         self._fast_wanted = False
         made = fast_call(self.address, self.checker.params, self.checker.sizes, self.checker.noalias)
-        if made is not None:
-            self._fast, self._keep = made
-            self._description = ctypes.addressof(self._keep)
+        if made is not None:  # the function last: from then on other threads call it, and an interrupt may end this one
+            self._descriptions.append(made[1])
+            self._description = ctypes.addressof(made[1])
+            self._fast = made[0]
 
     def _checked(self, args: tuple[Any, ...]) -> Any:
         values, arrays, made = self.checker.check(args)
@@ -171,9 +173,10 @@ class Kernel:
             error = take_exception()
             raise error if error is not None else KeyboardInterrupt()
         record: list[int] = []
-        if self.record is not None:
-            record = list(self.record)
-            self.record[0] = 0
+        if self.records is not None and 0 < status <= ERROR_RECORDS:
+            first = (status - 1) * ERROR_SLOTS
+            record = self.records[first : first + ERROR_SLOTS]
+            self.records[first] = 0
         raise failure(self.name, self.sites, record, status)
 
     def time_evaluator(self, *args: Any, **options: Any) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.errors import BuildError, TVMagicError, WrongNameError
-from tvmagic.runtime.kernel import Kernel
+from tvmagic.lazy import cached_property
+from tvmagic.runtime.kernel import ERROR_RECORDS, ERROR_SLOTS, Kernel
 from tvmagic.runtime.timing import BenchmarkResult, time_evaluator
 
 __all__ = ["BenchmarkResult", "Module"]
@@ -51,26 +51,29 @@ class Module:
         self.symbols, self.recompiled, self.refusal = symbols, recompiled, refusal
         self.externs, self.target = tuple(externs), target
         self._object = loaded
-        self._error: Any = None
 
-    @functools.cached_property
+    @cached_property
     def functions(self) -> dict[str, Kernel]:
-        """The functions by name, linked into this process."""
+        """The functions by name, linked into this process. Threads that come here at once all link it; one result is kept."""
         from tvmagic.runtime.jit import runtime_table
         from tvmagic.runtime.threads import ensure_pool
 
         if self.refusal is not None:
             raise self.refusal
-        if self._object is None:
-            self._object = self._linked([a.symbol for a in self.abis] + sorted(self.symbols))
+        loaded = (
+            self._object
+            if self._object is not None
+            else self._linked([a.symbol for a in self.abis] + sorted(self.symbols))
+        )
         if "__tvmagic_runtime" in self.symbols:
-            slot = ctypes.c_void_p.from_address(self._object.address("__tvmagic_runtime"))
+            slot = ctypes.c_void_p.from_address(loaded.address("__tvmagic_runtime"))
             slot.value = runtime_table()
             ensure_pool()
+        records = None
         if "__tvmagic_error" in self.symbols:
-            self._error = (ctypes.c_int64 * 16).from_address(self._object.address("__tvmagic_error"))
+            records = (ctypes.c_int64 * (ERROR_SLOTS * ERROR_RECORDS)).from_address(loaded.address("__tvmagic_error"))
         # kernels hold the code and not this object, so that it goes away with the last reference to it
-        return {a.name: Kernel(a, self._object, self.sites, self._error) for a in self.abis}
+        return {a.name: Kernel(a, loaded, self.sites, records) for a in self.abis}
 
     def _linked(self, names: list[str]) -> Any:
         from tvmagic.runtime.jit import LoadedObject, is_known

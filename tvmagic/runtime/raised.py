@@ -27,11 +27,12 @@ def _from_signal() -> BaseException | None:
     slots = [ctypes.c_void_p.from_address(support().address(f"error_{part}")) for part in ("type", "value", "trace")]
     if not slots[0].value:
         return None
-    kind, value, _ = (_object_at(s.value) for s in slots)
-    for slot in slots:
-        if slot.value:
-            ctypes.pythonapi.Py_DecRef(ctypes.cast(slot.value, ctypes.py_object))
-            slot.value = None
+    addresses = [slot.value for slot in slots]
+    kind, value, _ = map(_object_at, addresses)
+    for slot, address in zip(slots, addresses):
+        slot.value = None  # first: an interrupt must not let the object be given back twice
+        if address:
+            ctypes.pythonapi.Py_DecRef(ctypes.cast(address, ctypes.py_object))
     if isinstance(value, BaseException):
         return value
     return kind() if value is None else kind(value)

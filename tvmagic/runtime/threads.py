@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.locks import renew_after_fork
 from tvmagic.runtime.jit import support
 
 __all__ = ["ensure_pool", "num_threads", "set_num_threads"]
 
 _lock = threading.Lock()
+renew_after_fork(globals(), "_lock")
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.locks import renew_after_fork
 from tvmagic.tune.problem import digest
 from tvmagic.tune.workers import LocalWorkers, Result, Task
 
@@ -141,6 +142,7 @@ def _result_of(future: Any) -> Result | None:
 # ---------------------------------------------------------------------------- on a worker of the cluster
 
 _one_at_a_time = threading.Lock()
+renew_after_fork(globals(), "_one_at_a_time")
 _process: tuple[str, LocalWorkers] | None = None  # of the problem that was worked on last, with its name
 
 

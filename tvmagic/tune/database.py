@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.files import cache_folder, digest_of, read_trusted
+from tvmagic.files import cache_folder, digest_of, read_file, read_trusted
 
 __all__ = ["VARIABLE", "Database", "Entry", "default_path"]
 
@@ -81,14 +81,12 @@ class Database:
     def _read(self) -> Iterator[Entry]:
         self.damaged = []
         try:
-            data = b"" if not self.path.exists() else self.path.read_bytes()
-            lines = ((read_trusted(self.path) or b"") if self._is_default else data).split(b"\n")
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise TVMagicError(
-                f"the file of schedules `{self.path}` cannot be read: {why}",
-                hint=f"name another one: --database FILE, or the environment variable {VARIABLE}",
-            ) from error
+            data = read_file(self.path) if os.path.lexists(self.path) else b""
+        except (TVMagicError, ValueError) as error:  # ValueError: a name with NUL
+            why = error.message if isinstance(error, TVMagicError) else f"cannot read `{self.path}`: {error}"
+            hint = f"name another file of schedules: --database FILE, or the environment variable {VARIABLE}"
+            raise TVMagicError(why, hint=hint) from error
+        lines = ((read_trusted(self.path) or b"") if self._is_default else data).split(b"\n")
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue

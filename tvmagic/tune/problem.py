@@ -12,7 +12,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +20,7 @@ import numpy as np
 from tvmagic.codegen.target import Target, resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, PrimFunc, load_json, save_json, structural_hash
+from tvmagic.lazy import cached_property
 from tvmagic.operators.arrays import array_dtype, laid_out, size_values
 from tvmagic.operators.comparison import CheckResult, compare, expected_values
 from tvmagic.operators.operator import Operator

@@ -12,6 +12,7 @@ import sys
 
 from tvmagic.codegen.target.families import family_naming
 from tvmagic.errors import BuildError
+from tvmagic.interrupts import deferring_interrupts
 
 __all__ = ["has_llvm", "host_cpu", "host_features", "host_triple", "llvm_version", "require_llvm"]
 
@@ -63,6 +64,7 @@ def host_triple(processor: str = "") -> str:
 
 
 @functools.cache
+@deferring_interrupts
 def host_cpu() -> tuple[str, str]:
     """The name and the features of this machine's processor, which LLVM takes a millisecond to find.
 
@@ -76,6 +78,7 @@ def host_cpu() -> tuple[str, str]:
 
 
 @functools.cache
+@deferring_interrupts
 def host_features() -> dict[str, bool]:
     """For each feature that LLVM knows of this machine's architecture whether its processor has it."""
     import llvmlite.binding as llvm

@@ -18,6 +18,7 @@ from tvmagic.codegen.target.machine import Machine, Tile, at_width, described
 from tvmagic.codegen.target.systems import named_systems
 from tvmagic.codegen.target.tags import tagged_target
 from tvmagic.errors import BuildError, TVMagicError, did_you_mean
+from tvmagic.interrupts import deferring_interrupts
 from tvmagic.ir import Identified, register_json
 
 __all__ = ["VARIABLE", "Target", "default_target", "host_target", "resolved", "target_machine"]
@@ -448,6 +449,7 @@ def cpu_and_features(target: Target) -> tuple[str, str, str]:
 
 
 @lru_cache(maxsize=32)
+@deferring_interrupts
 def _machine(triple: str, cpu: str, features: str, level: int) -> Any:
     import llvmlite.binding as llvm
 
@@ -481,6 +483,7 @@ def _checked(target: Target) -> tuple[str, str, str]:
 
 
 @lru_cache
+@deferring_interrupts
 def _layout(triple: str, cpu: str, features: str, level: int) -> str:
     return str(_machine(triple, cpu, features, level).target_data)
 
@@ -516,6 +519,7 @@ def has_avx512(target: Target) -> bool:
 
 
 @lru_cache
+@deferring_interrupts
 def _assembly(text: str, triple: str, cpu: str, features: str) -> str:
     """What LLVM makes of a function for a processor."""
     import llvmlite.binding as llvm

@@ -121,7 +121,7 @@ function makeHost({ reference, half, brain }) {
       call: () => {
         const status = run(...places, ...sizes);
         if (!status) return;
-        const site = kernel.error ? Number(new BigInt64Array(memory.buffer, kernel.error, 1)[0]) : 0;
+        const site = kernel.error ? Number(new BigInt64Array(memory.buffer, kernel.error + 128 * (status - 1), 1)[0]) : 0;
         throw new Error(kernel.sites[site - 1] ?? `the function stopped with status ${status}`);
       },
     };

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import IterVar, Range
+from tvmagic.lazy import cached_property
 from tvmagic.te.schedule.graph import create_attach_path, create_feed_graph, create_read_graph
 from tvmagic.te.schedule.relations import is_const
 from tvmagic.te.schedule.stage import Stage

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from tvmagic.arith.linear import detect_linear_equation
@@ -32,6 +31,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import variables_in
 from tvmagic.ir.stores import update_term
+from tvmagic.lazy import cached_property
 from tvmagic.tir.schedule import Schedule
 
 __all__ = [

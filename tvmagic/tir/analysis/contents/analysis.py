@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from functools import cached_property
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
@@ -32,6 +31,7 @@ from tvmagic.ir import (
 from tvmagic.ir.deep import deep
 from tvmagic.ir.operators import lanes_of
 from tvmagic.ir.query import variables_in
+from tvmagic.lazy import cached_property
 from tvmagic.tir.analysis.contents.backward import Backward
 from tvmagic.tir.analysis.contents.forward import Forward
 from tvmagic.tir.analysis.contents.graph import Place, build_graph
