@@ -46,8 +46,8 @@ from tvmagic.ir import (
     Sub,
     Var,
 )  # fmt: skip
+from tvmagic.ir.conditional import choice
 from tvmagic.ir.query import is_call
-from tvmagic.tir.analysis.choice import choice
 from tvmagic.tir.blocks.regions import effective_regions
 
 __all__ = ["outside_of_regions"]

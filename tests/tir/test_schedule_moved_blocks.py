@@ -148,3 +148,42 @@ def f(a: T.handle, c: T.handle):
 def test_an_index_from_the_end_of_a_symbolic_size_is_inside() -> None:
     given, made = result(MIRRORED, (7,), lambda s: s.reindex("C", ("read", 0)))
     np.testing.assert_array_equal(made, given[::-1] * 2)
+
+
+GUARDED = """
+@T.prim_func
+def f(A: T.Buffer(({padded},), "float32"), C: T.Buffer(({n},), "float32")):
+    B = T.alloc_buffer(({padded},))
+    for i in range({padded}):
+        with T.block("B"):
+            v = T.axis.spatial({padded}, i)
+            T.where(i < {n})
+            B[v] = A[v] + 1.0
+    for i in range({n}):
+        with T.block("C"):
+            v = T.axis.spatial({n}, i)
+            C[v] = B[v] * 2.0
+"""
+
+
+@pytest.mark.parametrize("factor", [2, 3, 5])
+@pytest.mark.parametrize("inner", [False, True])
+def test_a_consumer_moves_to_a_producer_that_runs_where_it_reads(factor: int, inner: bool) -> None:
+    """The producer's domain is longer than the part of it that runs."""
+    for n in range(3, 18):
+        sch = Schedule(from_source(GUARDED.format(n=n, padded=(n + 3) // 4 * 4)))
+        loops = sch.split(sch.get_loops("B")[0], [None, factor])
+        sch.reverse_compute_at("C", loops[inner])
+        if n % 5 == 1:
+            a, c = np.arange((n + 3) // 4 * 4, dtype="float32"), np.full(n, np.nan, "float32")
+            tvmagic.build(sch.mod)(a, c)
+            assert (c == (a[:n] + 1) * 2).all()
+
+
+def test_a_consumer_that_reads_what_comes_later_is_not_moved_to_a_guarded_producer() -> None:
+    sch = Schedule(from_source(GUARDED.format(n=6, padded=8).replace("B[v] * 2.0", "B[5 - v] * 2.0")))
+    outer, _ = sch.split(sch.get_loops("B")[0], [None, 2])
+    sch.reverse_compute_at("C", outer)
+    a, c = np.arange(8, dtype="float32"), np.full(6, np.nan, "float32")
+    tvmagic.build(sch.mod)(a, c)
+    assert (c == (a[5::-1] + 1) * 2).all()

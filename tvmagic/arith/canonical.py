@@ -423,7 +423,9 @@ class CanonicalSimplifier(RewriteSimplifier):
             return tuple([items[i] for i in used])
 
         identity = tuple([self.visit(combiner.identity_element[i]) for i in used])
-        new = CommReducer(keep(combiner.lhs), keep(combiner.rhs), keep(results), identity, combiner.span)
+        new = CommReducer(
+            keep(combiner.lhs), keep(combiner.rhs), keep(results), identity, combiner.attrs, combiner.span
+        )
         init = keep(e.init) if e.init else ()
         return Reduce(new, keep(e.source), e.axis, e.condition, used.index(e.value_index), init, e.span)
 

@@ -35,8 +35,8 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
+from tvmagic.ir.conditional import choice
 from tvmagic.ir.query import contains, strip_likely
-from tvmagic.tir.analysis.choice import choice
 
 __all__ = [
     "RULE",

@@ -53,11 +53,11 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
+from tvmagic.ir.conditional import choice as choice_of
 from tvmagic.ir.constants import largest_integer, min_value
 from tvmagic.ir.deep import written_size
 from tvmagic.ir.ops import isnan
 from tvmagic.ir.query import is_call, is_one, linear_terms, nodes_of
-from tvmagic.tir.analysis.choice import choice as choice_of
 
 __all__ = ["first_places"]
 

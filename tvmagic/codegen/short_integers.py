@@ -30,10 +30,10 @@ from tvmagic.ir import (
     Select,
     Sub,
 )
+from tvmagic.ir.conditional import choice
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.ops import cast
 from tvmagic.ir.query import callee, nodes_of
-from tvmagic.tir.analysis.choice import choice
 
 __all__ = ["in_short_integers"]
 

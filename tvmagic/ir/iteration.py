@@ -111,13 +111,15 @@ class CommReducer(Node):
     """A commutative, associative way to combine values, with its neutral elements.
 
     `lhs`, `rhs`: the variables of the two sides; `result`: the combined values;
-    `identity_element`: what changes nothing.
+    `identity_element`: what changes nothing. `attrs["associative"]`: whether the user declares
+    that it is associative and commutative, so that a schedule need not prove it.
     """
 
     lhs: tuple[Var, ...]
     rhs: tuple[Var, ...]
     result: tuple[PrimExpr, ...]
     identity_element: tuple[PrimExpr, ...]
+    attrs: dict[str, Any]
 
 
 @node(walk="combiner axis source init condition value_index")

@@ -10,7 +10,9 @@ from tvmagic.ir import CommReducer, DataType, IterVar, PrimExpr, Reduce, Var, co
 from tvmagic.ir.constants import const, neutral_of_max, neutral_of_min
 from tvmagic.ir.ops import maximum, minimum
 
-__all__ = ["combine", "comm_reducer", "max", "min", "prod", "sum"]
+__all__ = ["LAWS", "combine", "comm_reducer", "max", "min", "prod", "sum", "unproved_law"]
+
+LAWS = "associative and commutative, with a neutral start value"
 
 
 def combine(combiner: CommReducer, left: Sequence[Any], right: Sequence[Any]) -> list[PrimExpr]:
@@ -20,14 +22,18 @@ def combine(combiner: CommReducer, left: Sequence[Any], right: Sequence[Any]) ->
 
 
 def comm_reducer(
-    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce", associative: bool = False
 ) -> Callable[..., Any]:
-    """A reduction made of a combining function and its neutral element.
+    """Make a reduction of a combining function and its neutral element.
 
     Parameters
     ----------
     fcombine: takes two values (two sequences for a tuple reduction), gives the combined ones.
     fidentity: takes the dtype of each value, gives the neutral element of each.
+    associative: declare that `fcombine` is associative and commutative, and `fidentity` neutral. `rfactor`,
+        reductions over threads and the order of reduction loops rest on this. Without the declaration they
+        are refused unless it can be proved: for sums, products, minima, maxima, choices by comparison
+        (argmax), and polynomials such as the complex product.
 
     The result is called as `reducer(expr, axis, where=None, init=None)`: `expr` is one expression
     or a tuple, `axis` one reduction axis or several; only elements with `where` take part. Called
@@ -44,7 +50,8 @@ def comm_reducer(
         rhs = [Var(names[1] + s, t) for s, t in zip(suffixes, dtypes)]
         result = fcombine(lhs, rhs) if is_tuple else fcombine(lhs[0], rhs[0])
         identity = fidentity(*dtypes)
-        combiner = CommReducer(lhs, rhs, exprs(result), exprs(identity))
+        attrs = {"associative": True} if associative else {}
+        combiner = CommReducer(lhs, rhs, exprs(result), exprs(identity), attrs)
         if not len(combiner.result) == len(combiner.identity_element) == len(values):
             raise TVMagicError(f"`{name}` combines {len(values)} values but gives {len(combiner.result)}")
         return combiner
@@ -80,6 +87,16 @@ def comm_reducer(
     reducer.__name__ = reducer.__qualname__ = name
     reducer.__doc__ = f"The `{name}` of `value` over `axis`; or of just the values given."
     return reducer
+
+
+def unproved_law(action: str, combiner: CommReducer, law: str) -> tuple[str, str]:
+    """Return the message and the hint of a refusal because a law of the reducer is not proved."""
+    sides = ", ".join(v.name for v in (*combiner.lhs, *combiner.rhs))
+    text = ", ".join(map(str, combiner.result))
+    return (
+        f"cannot {action}: cannot prove that its reducer `lambda {sides}: {text}` is {law}",
+        "leave the reduction loops in order, or declare it by `te.comm_reducer(..., associative=True)`",
+    )
 
 
 def _number(value: int) -> Callable[[DataType], PrimExpr]:

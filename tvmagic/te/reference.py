@@ -7,11 +7,13 @@ the reduction axes behind the others. Large operations are computed in blocks of
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from tvmagic.arith.reducer_laws import can_regroup
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.ops import REDUCTIONS
 from tvmagic.ir import (
@@ -205,6 +207,8 @@ def _reduce(reduce: Reduce, evaluator: ArrayEvaluator, domain: tuple[int, ...], 
     sources = [evaluator.visit(s) for s in reduce.source]
     evaluator.mask = None
     neutral = [evaluator.visit(e) for e in combiner.identity_element]
+    if not can_regroup(combiner):
+        return _reduce_in_order(reduce, evaluator, domain, rank, sources, neutral, condition)
     if condition is not None:
         sources = [np.where(condition, s, e) for s, e in zip(sources, neutral)]
     sources = [np.broadcast_to(s, domain) for s in sources]
@@ -238,6 +242,28 @@ def _combine(combiner: CommReducer, evaluator: ArrayEvaluator, left: Sequence[An
     inner.env.update(zip(combiner.lhs, left))
     inner.env.update(zip(combiner.rhs, right))
     return [inner.visit(r) for r in combiner.result]
+
+
+def _reduce_in_order(
+    reduce: Reduce,
+    evaluator: ArrayEvaluator,
+    domain: tuple[int, ...],
+    rank: int,
+    sources: list[Any],
+    neutral: list[Any],
+    condition: Any,
+) -> list[np.ndarray]:
+    """Reduce one element after the other, for a combiner whose result may depend on the order."""
+    shape = (*domain[:rank], math.prod(domain[rank:]))
+    flat = [np.broadcast_to(s, domain).reshape(shape) for s in sources]
+    taken = None if condition is None else np.broadcast_to(condition, domain).reshape(shape)
+    start = [evaluator.visit(i) for i in reduce.init] or neutral
+    start = [s.reshape(s.shape[:rank]) if np.ndim(s) else s for s in start]
+    results = [np.broadcast_to(s, shape[:-1]) for s in start]
+    for n in range(shape[-1]):
+        made = _combine(reduce.combiner, evaluator, results, [v[..., n] for v in flat])
+        results = made if taken is None else [np.where(taken[..., n], m, r) for m, r in zip(made, results)]
+    return [np.broadcast_to(r, shape[:-1]) for r in results]
 
 
 def _reduce_pairs(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvmagic.errors import a_thing
 from tvmagic.ir import IterVar, expr
 from tvmagic.te.schedule.layout import transform_layout
 from tvmagic.te.schedule.stage_state import StageState
@@ -38,6 +39,10 @@ class BufferCalls(StageState):
             for i in range(16):
                 C[i] = B_1[i] * T.float32(2.0)
         """
+        if not isinstance(scope, str):
+            raise self.error(
+                f"cannot set_scope: expected the name of a memory, got {a_thing(scope)}", 'such as "local"'
+            )
         self.scope = scope
 
     def set_store_predicate(self, predicate: Any) -> None:
@@ -59,7 +64,10 @@ class BufferCalls(StageState):
                 if i < 8:
                     B[i] = A[i] + T.float32(1.0)
         """
-        self.store_predicate = expr(predicate)
+        condition = None if isinstance(predicate, str) else expr(predicate)
+        if condition is None or condition.dtype.is_handle or condition.dtype.is_float:
+            raise self.error(f"cannot set_store_predicate: expected a condition, got {a_thing(predicate)}")
+        self.store_predicate = condition
 
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
         """Let the stride of `axis` be `k * factor + offset` elements.
@@ -87,7 +95,13 @@ class BufferCalls(StageState):
                 C_1 = T.Buffer((64,), data=C.data)
                 C_1[i * 16 + j] = B_1[i * 36 + j] * T.float32(2.0)
         """
-        sizes = int(factor), int(offset)
+        if not any(axis is known for known in self.all_iter_vars):
+            name = axis.var.name if isinstance(axis, IterVar) else axis
+            raise self.error(f"cannot storage_align `{name}`: it is not an axis of the stage", self.loops_text())
+        sizes = (
+            self.check_integer(factor, "storage_align", "factor"),
+            self.check_integer(offset, "storage_align", "offset"),
+        )
         for size in sizes:
             self.check_fits(size, axis, "storage_align")
         attr = self.attr_of(axis)
@@ -183,4 +197,9 @@ class BufferCalls(StageState):
             for i in range(16):
                 C[i] = B_1[i] * T.float32(2.0)
         """
+        if not callable(mapping_function):
+            raise self.error(
+                f"cannot transform_layout: expected a function of the indices, got {a_thing(mapping_function)}",
+                "write `lambda i, j: [j, i]`, with a parameter for each dimension",
+            )
         return transform_layout(self, mapping_function)

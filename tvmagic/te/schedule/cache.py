@@ -39,7 +39,7 @@ def plain_axes(shape: Sequence[PrimExpr]) -> list[IterVar]:
 
 def cache_read(sch: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tensor:
     """Copy `tensor` into the memory `scope`, and let `readers` read the copy."""
-    source_stage = sch[tensor]
+    source_stage = sch.check_tensor(tensor, "cache_read")
     source = source_stage.op.output(tensor.value_index)
     axes = plain_axes(source.shape)
     span = user_span()
@@ -76,9 +76,12 @@ def cache_write(sch: Schedule, tensor: Any, scope: str) -> Any:
     """Compute `tensor` in the memory `scope`, in the order of its present loops, and copy it out."""
     several = isinstance(tensor, (list, tuple))
     tensors: list[Tensor] = list(tensor) if several else [tensor]
-    stage = sch[tensors[0]]
-    for other in tensors:
-        if sch[other] is not stage:
+    stages = [sch.check_tensor(t, "cache_write") for t in tensors]
+    if not stages:
+        raise ScheduleError("cannot cache_write: the list of tensors is empty", span=user_span())
+    stage = stages[0]
+    for other in stages:
+        if other is not stage:
             raise ScheduleError("cache_write of several tensors takes the outputs of one operation", span=user_span())
     op = stage.op
     if several and len(tensors) != op.num_outputs:

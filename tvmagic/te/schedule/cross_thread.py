@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.arith.reducer_laws import can_regroup
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import (
     Allocate,
@@ -24,7 +25,7 @@ from tvmagic.ir import (
     Var,
     stored_together,
 )
-from tvmagic.te.reduction import combine
+from tvmagic.te.reduction import LAWS, combine, unproved_law
 from tvmagic.te.schedule.loop_nest import LoopContext, Values, if_nest, make_loop_nest, merge_nest, substitute_values
 from tvmagic.te.schedule.message_passing import make_bound_check, pass_down_mask
 from tvmagic.te.schedule.relations import Masks, is_const
@@ -50,7 +51,7 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     reduces = [body for body in op.body if isinstance(body, Reduce)]
     first = reduces[0]
     skip = _reduction_loops(stage, op)
-    _check_init(stage, first)
+    _check_start_and_laws(stage, first)
     values: Values = {}
     nest = make_loop_nest(stage, context, values)
     checks = make_bound_check(stage, context.ranges, values, context.prover)
@@ -82,14 +83,17 @@ def make_cross_thread_reduction(stage: Stage, context: LoopContext) -> Stmt:
     return merge_nest(common, substitute_values(body, values))
 
 
-def _check_init(stage: Stage, reduce: Reduce) -> None:
-    """The threads start from the neutral element."""
+def _check_start_and_laws(stage: Stage, reduce: Reduce) -> None:
+    """Check that the threads can start from the neutral element and combine their parts in any order."""
     if reduce.init:
         raise ScheduleError(
             f"stage `{stage.origin_op.name}` reduces over threads, and starts with values of its own",
             span=stage.span,
             hint="leave `init` out, and combine its values with the result in another stage",
         )
+    if not can_regroup(reduce.combiner):
+        reason, hint = unproved_law("reduce over threads", reduce.combiner, LAWS)
+        raise ScheduleError(f"stage `{stage.origin_op.name}`: {reason}", span=stage.span, hint=hint)
 
 
 def _check_places(stage: Stage, context: LoopContext) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var, expr
+from tvmagic.arith.reducer_laws import can_reorder
+from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Reduce, Var
+from tvmagic.te.reduction import unproved_law
 from tvmagic.te.schedule.relations import Fuse, Singleton, Split
 from tvmagic.te.schedule.stage_state import StageState
 
@@ -62,10 +64,7 @@ class LoopCalls(StageState):
         """The place of a loop that can be split, and the size as an expression."""
         position = self.leaf_position(parent, "split")
         self.check_type(parent, _DIVISIBLE, "split")
-        result = None if isinstance(size, str) else expr(size)
-        if result is None or result.dtype.is_float:
-            hint = "a factor is a whole number, such as 4"
-            raise self.error(f"split of `{parent.var.name}` by `{size!r}`, which is not an integer", hint)
+        result = self.check_size(size, f"split of `{parent.var.name}`")
         if isinstance(result, IntImm) and result.value <= 0:
             raise self.error(
                 f"split of `{parent.var.name}` by {result.value}, which is not positive", "a factor is 1 or more"
@@ -159,8 +158,21 @@ class LoopCalls(StageState):
             self.check_type(iv, _MOVABLE, "reorder")
             if any(iv is other for other in args[:place]):
                 raise self.error(f"reorder names `{iv.var.name}` twice")
+        loops = list(self.leaf_iter_vars)
         for position, iv in zip(sorted(positions), args):
-            self.leaf_iter_vars[position] = iv
+            loops[position] = iv
+        self._check_reduction_order(loops)
+        self.leaf_iter_vars[:] = loops
+
+    def _check_reduction_order(self, loops: Sequence[IterVar]) -> None:
+        """Raise if the loops of a reduction change their order and its result may depend on it."""
+        reducers = [body.combiner for body in getattr(self.op, "body", ()) if isinstance(body, Reduce)]
+        before, after = (
+            [iv for iv in leaves if iv.iter_type == IterVar.CommReduce] for leaves in (self.leaf_iter_vars, loops)
+        )
+        moved = any(a is not b for a, b in zip(before, after))
+        if moved and reducers and reducers[0] is not None and not can_reorder(reducers[0]):
+            raise self.error(*unproved_law("reorder its reduction loops", reducers[0], "independent of the order"))
 
     def tile(
         self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.ir import IterVar, StringImm, attr_value, expr
+from tvmagic.errors import a_thing
+from tvmagic.ir import IterVar, PrimExpr, StringImm, attr_value
 from tvmagic.te.intrinsic import TensorIntrin
 from tvmagic.te.schedule.attributes import ITER_TYPE_NAMES
 from tvmagic.te.schedule.stage_state import StageState
@@ -195,6 +196,11 @@ class LoopMarks(StageState):
         if self.thread_env:
             raise self.error("env_threads is called twice")
         for iv in axes:
+            if not isinstance(iv, IterVar):
+                raise self.error(
+                    f"cannot env_threads: expected a thread axis, got {a_thing(iv)}",
+                    'such as `te.thread_axis("threadIdx.x")`',
+                )
             self.check_type(iv, (IterVar.ThreadIndex,), "env_threads")
         self.leaf_iter_vars[:0] = axes
         self.all_iter_vars += axes
@@ -222,12 +228,18 @@ class LoopMarks(StageState):
             B[2] = A[2] + T.float32(1.0)
             B[3] = A[3] + T.float32(1.0)
         """
+        if not isinstance(pragma_type, str):
+            raise self.error(f"cannot pragma: expected the name of a pragma, got {a_thing(pragma_type)}")
         shorthand = {"unroll": self.unroll, "vectorize": self.vectorize}.get(pragma_type)
         if shorthand is not None:
             shorthand(var)
             return
         self.leaf_position(var, "pragma")
         key, value = StringImm(pragma_type), attr_value(pragma_value)
+        if not (value is None or isinstance(value, (str, PrimExpr))):
+            raise self.error(
+                f"cannot pragma `{pragma_type}`: expected a number, a text or an expression, got {a_thing(pragma_value)}"
+            )
         attr = self.attr_of(var)
         attr.pragma_keys.append(key)
         attr.pragma_values.append(StringImm(value) if isinstance(value, str) else value)
@@ -254,7 +266,10 @@ class LoopMarks(StageState):
                 B[i] = A[i] + T.float32(1.0)
         """
         self.leaf_position(var, "prefetch")
-        distance = expr(offset)
+        if not isinstance(tensor, Tensor) or (self.schedule is not None and tensor not in self.schedule):
+            name = f"`{tensor.name}`" if isinstance(tensor, Tensor) else a_thing(tensor)
+            raise self.error(f"cannot prefetch {name}: it is not a tensor of the schedule")
+        distance = self.check_size(offset, "prefetch")
         attr = self.attr_of(var)
         attr.prefetch_data.append(tensor)
         attr.prefetch_offset.append(distance)

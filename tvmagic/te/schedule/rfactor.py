@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.reducer_laws import can_regroup
 from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Reduce, Var, mutate_all, substitute
 from tvmagic.ir.ops import likely, logical_and
+from tvmagic.te.reduction import LAWS, unproved_law
 from tvmagic.te.schedule.cache import plain_axes
 from tvmagic.te.schedule.dataflow import insert_stage, replace_dataflow, restart_loops
 from tvmagic.te.schedule.message_passing import (
@@ -35,9 +37,10 @@ def rfactor(sch: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) 
     The partial results have a new dimension at `factor_axis` (negative: from the end).
     """
     # 1. the reduction, and which of the stage's variables the factored loop touches
-    stage = sch[tensor]
+    stage = sch.check_tensor(tensor, "rfactor")
     op, reduce = _check(stage, tensor, axis)
     parts = _Parts(stage, op, axis)
+    factor_axis = stage.check_integer(factor_axis, "rfactor", "factor_axis")
     place = factor_axis if factor_axis >= 0 else len(op.axis) + 1 + factor_axis
     if not 0 <= place <= len(op.axis):
         raise stage.error(f"rfactor of `{axis.var.name}` to dimension {factor_axis}, which the result does not have")
@@ -65,6 +68,8 @@ def _check(stage: Stage, tensor: Tensor, axis: IterVar) -> tuple[ComputeOp, Redu
         )
     if reduce.init:
         raise stage.error("rfactor of a reduction with a start value of its own")
+    if not can_regroup(reduce.combiner):
+        raise stage.error(*unproved_law("rfactor", reduce.combiner, LAWS))
     return op, reduce
 
 

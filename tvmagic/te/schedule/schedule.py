@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.errors import ScheduleError, TVMagicError, visible
+from tvmagic.errors import ScheduleError, TVMagicError, a_thing, visible
 from tvmagic.ir import Identified, IterVar, Reduce
 from tvmagic.ir.deep import deep
 from tvmagic.passes import PassContext, user_span
@@ -102,6 +102,14 @@ class Schedule(Identified):
     def __repr__(self) -> str:
         return f"schedule({', '.join(visible(s.name) for s in self.stages)})"
 
+    def check_tensor(self, tensor: Any, call: str) -> Stage:
+        """Return the stage of a tensor; raise if it is not a tensor of the schedule."""
+        if not isinstance(tensor, Tensor):
+            named = tensor.name if isinstance(tensor, Operation) and tensor.num_outputs else "B"
+            hint = f"give the tensor, such as `{named}`, or an output of the operation, such as `{named}.op.output(0)`"
+            raise ScheduleError(f"cannot {call}: expected a tensor, got {a_thing(tensor)}", span=user_span(), hint=hint)
+        return self[tensor]
+
     def record_call(self, name: str) -> None:
         """Keep a copy of the schedule as it is after the call `name`."""
         self.schedule_record.append(self.copy())
@@ -168,6 +176,12 @@ class Schedule(Identified):
         """
         targets = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
         sources = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        for tensor in (*targets, *sources):
+            self.check_tensor(tensor, "create_group")
+        if not isinstance(include_inputs, (bool, int)):
+            raise TVMagicError(
+                f"cannot create_group: expected a bool as `include_inputs`, got {a_thing(include_inputs)}"
+            )
         members = [self[op] for op in get_sub_graph(targets, sources, include_inputs)]
         group = Stage(None, self)
         parent = _common_group(members)

@@ -92,6 +92,11 @@ class Stage(LoopCalls, LoopMarks, BufferCalls):
             raise self.error(
                 "compute_at a loop of the stage itself", "give the stage that reads it, and a loop of that"
             )
+        if parent.schedule is not self.schedule:
+            raise self.error(
+                f"cannot compute_at `{parent.name}`: that stage belongs to another schedule",
+                f"take the stage of this schedule: `s[{parent.name}]`",
+            )
         self._check_group(parent)
         parent.leaf_position(scope, f"compute_at of `{self.name}`")
         self._check_cycle(parent)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.errors import ScheduleError, visible
-from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Span
+from tvmagic.errors import ScheduleError, a_thing, visible
+from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Span, expr
 from tvmagic.ir.constants import largest_integer
+from tvmagic.ir.query import variables_in
 from tvmagic.ir.values import number_text
 from tvmagic.passes import user_span
 from tvmagic.te.operation import axis_text
@@ -75,7 +77,7 @@ class StageState(Identified):
         """The place of `iv` among the loops; an error if it is not among them."""
         if not isinstance(iv, IterVar):
             named = next((leaf for leaf in self.leaf_iter_vars if leaf.var.name == iv), None)
-            hint = self._loop_text(named) if named is not None else self._loops_text()
+            hint = self._loop_text(named) if named is not None else self.loops_text()
             if isinstance(iv, (tuple, list)) and all(isinstance(item, IterVar) for item in iv):
                 names = ", ".join(item.var.name for item in iv)
                 raise self.error(f"{call} takes loops one by one, and ({names}) is one value", "write `*` before it")
@@ -83,7 +85,7 @@ class StageState(Identified):
         for position, leaf in enumerate(self.leaf_iter_vars):
             if leaf is iv:
                 return position
-        hint = self._loops_text()
+        hint = self.loops_text()
         if any(known is iv for known in self.all_iter_vars):
             raise self.error(f"{call} on `{iv.var.name}`, which was split or fused already", hint)
         raise self.error(f"{call} on `{iv.var.name}`, which is not a loop of the stage", hint)
@@ -94,7 +96,7 @@ class StageState(Identified):
             hint = f"it takes {', '.join(fit)}" if fit else None
             raise self.error(f"{call} on `{iv.var.name}`, which is {ITER_TYPE_NAMES[iv.iter_type]}", hint)
 
-    def _loops_text(self) -> str:
+    def loops_text(self) -> str:
         loops = ", ".join(f"`{leaf.var.name}`" for leaf in self.leaf_iter_vars) or "none"
         return f"the loops of the stage are {loops}"
 
@@ -110,6 +112,30 @@ class StageState(Identified):
         if attr is None:
             attr = self.iter_var_attrs[iv] = IterVarAttr()
         return attr
+
+    def check_integer(self, value: Any, call: str, name: str) -> int:
+        """Return an argument as an int; raise if it is not a whole number."""
+        value = value.value if isinstance(value, IntImm) else value
+        if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+            raise self.error(f"cannot {call}: expected an integer as `{name}`, got {a_thing(value)}")
+        return operator.index(value)
+
+    def check_size(self, value: Any, call: str) -> PrimExpr:
+        """Return a size as an integer expression; raise if it is not an integer or depends on a loop."""
+        size = None if isinstance(value, str) else expr(value)
+        hint = "a factor is a whole number, such as 4"
+        if size is None or not (size.dtype.is_int or size.dtype.is_uint) or size.dtype.is_bool:
+            raise self.error(f"{call} by `{value!r}`, which is not an integer", hint)
+        loops = {iv.var for stage in self._known_stages() for iv in stage.all_iter_vars}
+        used = [v for v in variables_in(size) if v in loops]
+        if isinstance(value, IterVar):
+            used = [value.var]
+        if used:
+            raise self.error(f"{call} by `{size}`, which depends on loop `{used[0].name}`", hint)
+        return size
+
+    def _known_stages(self) -> Sequence[StageState]:
+        return self.schedule.stages if self.schedule is not None else [self]
 
     def check_fits(self, size: int, loop: IterVar, call: str) -> None:
         """The size is a value of the loop's type: the index is computed from it."""

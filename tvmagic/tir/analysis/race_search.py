@@ -17,8 +17,8 @@ import numpy as np
 from tvmagic.arith.corners import ENDS_OF, Ends
 from tvmagic.eval.indices import Unevaluated, evaluate
 from tvmagic.ir import BinaryOp, Cast, FloorDiv, FloorMod, IntImm, PrimExpr, Var
+from tvmagic.ir.conditional import choice
 from tvmagic.ir.query import variables_in
-from tvmagic.tir.analysis.choice import choice
 from tvmagic.tir.analysis.race_accesses import Access, Domain
 
 __all__ = ["MOST_ROWS", "Conflict", "Found", "Search", "variables"]

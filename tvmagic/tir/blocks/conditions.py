@@ -123,6 +123,8 @@ def conditions_on_variables(state: ScheduleState, block: StmtSRef) -> list[PrimE
     for condition in missing:
         said = analyzer.simplify(substitute(condition, values))
         if uses_var(said, set(loops)):
+            said = _limit_of_variable(condition, realize, loops) or said
+        if uses_var(said, set(loops)):
             raise ScheduleError(
                 f"the condition `{condition}` of {block.label} cannot be expressed in its variables, so it would be lost with "
                 "the loops",
@@ -224,6 +226,21 @@ def interval_of(total: IterSumExpr) -> Range | None:
         return Range.from_min_extent(total.base, iterator.extent)
     if len(total.args) == 1 and analyzer.can_prove_equal(iterator.scale, -1):
         return Range.from_min_extent(analyzer.simplify(total.base + 1 - iterator.extent), iterator.extent)
+    return None
+
+
+def _limit_of_variable(condition: PrimExpr, realize: BlockRealize, loops: dict[Var, Range]) -> PrimExpr | None:
+    """Return a comparison of a variable's binding with a number as one of the variable, or None if it is not such."""
+    sums = Sums(loops)
+    spare = _spare(condition, sums)
+    for variable, bound in zip(realize.block.iter_vars, realize.iter_values):
+        value = sums.of(bound)
+        if spare is None or value is None or not value.terms:
+            continue
+        for factor in (1, -1):
+            rest = spare.plus(value, -factor)
+            if not rest.terms:
+                return variable.var >= -rest.constant if factor == 1 else variable.var <= rest.constant
     return None
 
 

@@ -26,6 +26,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import contains, variables_in
 from tvmagic.tir.blocks.domains import analyzer_at, domains_at, domains_between, iter_domains, loop_domains
+from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.regions import effective_regions
 from tvmagic.tir.blocks.sref import StmtSRef
 
@@ -97,9 +98,10 @@ def _covered_at(
     written: dict[Buffer, list[list[IntSet]]] = {}
     # what runs in part may read just what was written in part; the boxes are then compared as if both ran whole
     exact = _number(_partial_condition(state, consumer)) == 1
+    partial = {p for p in producers if exact and not _runs_where_read(state, p, consumer)}
     for producer in producers:
         for region in bind_regions(state, producer, "writes"):
-            box = _written_box(state, producer, meeting, region, exact)
+            box = _written_box(state, producer, meeting, region, producer in partial)
             written.setdefault(region.buffer, []).append(box or [])
     analyzer = analyzer_at(meeting)
     own = iter_domains(consumer.block.iter_vars)
@@ -120,8 +122,35 @@ def _covered_at(
         inside = [intersect([a, b]) for a, b in zip(read, eval_sets(declared.region, own))]
         if _some_covers(limits, boxes, inside, analyzer):
             continue
-        if not any(_covered_by_variables(state, meeting, p, consumer, declared, exact) for p in producers):
+        if not any(_covered_by_variables(state, meeting, p, consumer, declared, p in partial) for p in producers):
             return False
+    return True
+
+
+def _runs_where_read(state: ScheduleState, producer: StmtSRef, consumer: StmtSRef) -> bool:
+    """Return whether the condition of `producer` holds for each of its elements that `consumer` reads.
+
+    The condition must be one on the variables of `producer`, and an element must tell their values.
+    """
+    from tvmagic.tir.blocks.conditions import all_of, conditions_on_variables
+
+    try:
+        conditions = conditions_on_variables(state, producer)
+        facts = conditions_on_variables(state, consumer)
+    except ScheduleError:
+        return False
+    own = iter_domains(producer.block.iter_vars)
+    analyzer = Analyzer(iter_domains(consumer.block.iter_vars))
+    for written in effective_regions(producer.block)[1]:
+        for read in effective_regions(consumer.block)[0]:
+            if read.buffer is not written.buffer:
+                continue
+            values = _values_at_same_place(written, read, own)
+            if values is None or any(v in own and v not in values for c in conditions for v in variables_in(c)):
+                return False
+            with analyzer.constraint_scope(all_of(facts)):
+                if not all(analyzer.can_prove(substitute(c, values)) for c in conditions):
+                    return False
     return True
 
 

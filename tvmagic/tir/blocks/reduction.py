@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tvmagic.arith.reducer_laws import can_regroup
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Add,
@@ -32,9 +33,9 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
+from tvmagic.ir.conditional import choice
 from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.ops import make_const
-from tvmagic.tir.analysis.choice import choice
 
 __all__ = [
     "BlockReduction",
@@ -101,7 +102,7 @@ def find_reduction(init: list[BufferStore], lets: list[LetStmt], update: list[Bu
         if found is None or any(_Reads.test(a, starts) for a in found[0]):
             continue
         reducer = CommReducer(outputs.lhs, outputs.rhs, found[1], identity)
-        if _is_closed(reducer):
+        if _is_closed(reducer) and can_regroup(reducer):
             return BlockReduction(reducer, update, found[0])
     return None
 

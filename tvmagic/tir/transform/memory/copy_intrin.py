@@ -22,9 +22,9 @@ from tvmagic.ir import (
     StmtMutator,
     handles,
 )
+from tvmagic.ir.conditional import choice
 from tvmagic.ir.ops import maximum
 from tvmagic.ir.query import is_zero
-from tvmagic.tir.analysis.choice import choice
 from tvmagic.tir.transform.declaration import tir_pass
 
 _Copy = Callable[..., Any]

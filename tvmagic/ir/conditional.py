@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tvmagic.ir import PrimExpr, Select
+from tvmagic.ir.operators import Select
 from tvmagic.ir.query import is_call
+from tvmagic.ir.values import PrimExpr
 
 __all__ = ["choice"]
 
