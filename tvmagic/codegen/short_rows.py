@@ -173,13 +173,24 @@ def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | No
     elif isinstance(body, For) and body.kind in (ForKind.SERIAL, ForKind.UNROLLED):
         if not isinstance(body.extent, IntImm) or body.extent.value not in NEIGHBOURS:
             return None
-        if body.loop_var.dtype not in _COUNTERS:
+        if body.loop_var.dtype not in _COUNTERS or _count_stores(body) > _MOST_WRITTEN:
             return None
         parts = [_stores_in(body.body, {**known, body.loop_var: body.min + n}) for n in range(body.extent.value)]
     if not parts or any(part is None for part in parts):
         return None
     stores = [store for part in parts if part is not None for store in part]
     return stores if len(stores) <= _MOST_WRITTEN else None
+
+
+def _count_stores(body: Stmt) -> int:
+    """Return the number of stores that a body has once its loops are written out, or 0 if they cannot be."""
+    while isinstance(body, LetStmt):
+        body = body.body
+    if isinstance(body, SeqStmt):
+        return sum(map(_count_stores, body.seq))
+    if isinstance(body, For):
+        return body.extent.value * _count_stores(body.body) if isinstance(body.extent, IntImm) else 0
+    return int(isinstance(body, BufferStore))
 
 
 def _last_values(stores: list[BufferStore]) -> list[BufferStore] | None:

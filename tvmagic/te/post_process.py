@@ -28,11 +28,13 @@ from tvmagic.ir import (
     decl_buffer,
     handles,
 )
+from tvmagic.ir.deep import deep
 from tvmagic.te.tensor import Tensor
 
 __all__ = ["schedule_postproc_to_primfunc", "verify_compact_buffer"]
 
 
+@deep
 def schedule_postproc_to_primfunc(
     arg_list: Sequence[Any], stmt: Stmt, extern_buffer: Mapping[Tensor, Buffer] | None = None
 ) -> PrimFunc:
@@ -176,6 +178,7 @@ class _FindBinds(Visitor):
         self.visit_children(node)
 
 
+@deep
 def verify_compact_buffer(stmt: Stmt) -> bool:
     """Whether `stmt` binds buffers of its own to tensors, so that arguments must be dense."""
     finder = _FindBinds()

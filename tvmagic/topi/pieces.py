@@ -12,7 +12,7 @@ from tvmagic.ir import IntImm, PrimExpr, Select, dtype_of, expr, ops
 from tvmagic.te.tensor import Tensor
 from tvmagic.te.tensor_operators import elementwise
 from tvmagic.topi import tag
-from tvmagic.topi.utils import axis_of, get_const_int, names, prod
+from tvmagic.topi.utils import axis_of, divisor, get_const_int, names, prod
 
 __all__ = [
     "arange", "elemwise_sum", "flip", "gather", "gather_nd", "one_hot", "repeat", "split", "strided_slice", "tensordot",
@@ -94,7 +94,7 @@ def tile(a: Tensor, reps: Sequence[Any]) -> Any:
     shape = [analyzer.simplify(expr(size * count)) for size, count in zip(sizes, times)]
 
     def value(*indices: PrimExpr) -> Any:
-        return a(*[ops.floormod(i, size) for i, size in zip(indices[rank - len(a.shape) :], a.shape)])
+        return a(*[ops.floormod(i, divisor(size)) for i, size in zip(indices[rank - len(a.shape) :], a.shape)])
 
     return _made(shape, value, "T_tile", tag.BROADCAST)
 

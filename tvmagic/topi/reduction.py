@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic import te
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import DataType, IntImm, PrimExpr, Select, ops
+from tvmagic.ir.query import is_zero
 from tvmagic.te.tensor import Tensor
 from tvmagic.topi import tag
 from tvmagic.topi.utils import axes_of, names
@@ -97,6 +99,12 @@ def _reducer(combine: Callable[..., Any], start: Callable[[DataType], PrimExpr],
 
 def _place(data: Tensor, axis: Any, keepdims: bool, reducer: Any) -> Any:
     over = _Axes(data, axis, keepdims)
+    for i in over.reduced:
+        if is_zero(data.shape[i]):
+            raise TVMagicError(
+                f"cannot take {reducer.__name__} of `{data.name}` over axis {i}: the axis has no elements",
+                hint="give an axis of at least one element",
+            )
 
     def pair(*result: PrimExpr) -> Any:
         place: Any = 0

@@ -9,6 +9,7 @@ from tvmagic import te
 from tvmagic.arith import Analyzer
 from tvmagic.errors import WrongValueError
 from tvmagic.ir import PrimExpr, ops
+from tvmagic.ir.query import is_zero
 from tvmagic.te.tensor import Tensor
 from tvmagic.topi import tag
 from tvmagic.topi.utils import axes_of, axis_of, names, prod, size_list, unravelled
@@ -134,6 +135,9 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
     if mode not in ("clip", "wrap"):
         raise WrongValueError(f"`{mode}` is not a mode of take", hint="write `clip` or `wrap`")
     sizes = prod(list(a.shape)) if axis is None else a.shape[axis_of(axis, len(a.shape))]
+
+    if is_zero(sizes):
+        raise WrongValueError(f"cannot take elements of `{a.name}`: it has none along that axis")
 
     def inside(index: PrimExpr) -> PrimExpr:
         if mode == "wrap":

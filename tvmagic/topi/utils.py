@@ -8,11 +8,12 @@ from typing import Any
 from tvmagic.arith import Analyzer
 from tvmagic.errors import WrongValueError
 from tvmagic.ir import IntImm, PrimExpr, Var, expr, ops
+from tvmagic.ir.query import is_zero
 from tvmagic.te.tensor import Tensor
 from tvmagic.topi import tag
 
 __all__ = [
-    "axes_of", "axis_of", "equal_const_int", "get_const_int", "get_const_tuple", "names", "prod", "ravel_index", "simplify",
+    "axes_of", "axis_of", "divisor", "equal_const_int", "get_const_int", "get_const_tuple", "names", "prod", "ravel_index", "simplify",
     "size_list", "tensor", "traverse_inline", "unravel_index", "unravelled",
 ]  # fmt: skip
 
@@ -42,9 +43,16 @@ def unravelled(place: Any, shape: Sequence[PrimExpr]) -> list[Any]:
     """The indices of an element that is at `place` in memory, the last axis the fastest."""
     found: list[Any] = []
     for size in reversed(shape):
+        size = divisor(size)
         found.append(ops.floormod(place, size))
         place = ops.floordiv(place, size)
     return found[::-1]
+
+
+def divisor(size: Any) -> PrimExpr:
+    """Return a size to divide indices by: 1 in place of the constant 0, of which there are no indices."""
+    size = expr(size)
+    return IntImm(size.dtype, 1) if is_zero(size) else size
 
 
 def size_list(shape: Any) -> list[PrimExpr]:

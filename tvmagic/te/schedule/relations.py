@@ -263,6 +263,8 @@ class Fuse(IterVarRelation):
 
     def index_up(self, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
         value, factor = values[self.fused], ranges[self.inner].extent
+        if is_const(factor, 0):  # no iteration runs, and a quotient by 0 cannot be built
+            factor = IntImm(factor.dtype, 1)
         outer = plus(floordiv(value, factor), ranges[self.outer].min)
         inner = plus(floormod(value, factor), ranges[self.inner].min)
         values[self.outer], values[self.inner] = cast(self.outer.dtype, outer), cast(self.inner.dtype, inner)
