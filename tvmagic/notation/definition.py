@@ -18,6 +18,7 @@ from tvmagic.notation.recurrence import EXAMPLE, recurrence
 from tvmagic.notation.scope import Layered
 from tvmagic.notation.suggestions import reduction_hint
 from tvmagic.notation.syntax import as_read, over_names, reduces, reduction_name
+from tvmagic.notation.wide_sums import WideSum, is_narrow_float, named_function, round_to, widen
 
 __all__ = ["Definition"]
 
@@ -119,7 +120,9 @@ class Definition(IndexRanges):
 
         def combine(*indices: Any) -> Any:
             a, b = previous(*indices), part(*indices)
-            return a + b if reduction == "sum" else a * b
+            if reduction != "sum":
+                return a * b
+            return round_to(part.dtype, widen(a) + part.wide(*indices)) if isinstance(part, WideSum) else a + b
 
         return self._compute(self.name, self.axes, combine)
 
@@ -149,6 +152,7 @@ class Definition(IndexRanges):
 
     def _stage(self, name: str, axes: list[str], value: ast.expr, reduction: str | None, over: list[str]) -> Any:
         reduced = {n: te.reduce_axis((self.ranges[n][0], self.ranges[n][0] + self.ranges[n][1]), name=n) for n in over}
+        rounded: list[Any] = []  # the dtype of a sum that is accumulated in a wider one
 
         def compute(*indices: Any) -> Any:
             bound = {**dict(zip(axes, indices)), **{n: iv.var for n, iv in reduced.items()}}
@@ -158,11 +162,15 @@ class Definition(IndexRanges):
             if reduction == "sum" and result.dtype.is_bool:
                 names = over[0] if len(over) == 1 else f"({', '.join(over)})"
                 refuse_sum_of_bools(self, value, f"max({ast.unparse(value)}, over={names})")
+            if reduction == "sum" and is_narrow_float(result.dtype):
+                rounded.append(result.dtype)
+                result = widen(result)
             result = getattr(te, reduction)(result, axis=list(reduced.values()))
             result.span = self.source.span(value)
             return result
 
-        return self._compute(name, axes, compute)
+        tensor = self._compute(name, axes, compute)
+        return WideSum(tensor, rounded[0], self._fresh(f"{name}_{rounded[0]}")) if rounded else tensor
 
     def _compute(self, name: str, axes: list[str], body: Any) -> Any:
         for axis in axes:
@@ -170,7 +178,7 @@ class Definition(IndexRanges):
                 fail_at(self.source, self.target, f"the range of `{axis}`, which is on the left side, begins at 0")
         shape = tuple(self.ranges[axis][1] for axis in axes)
         try:
-            tensor = te.compute(shape, _named_function(axes, body), name=name)
+            tensor = te.compute(shape, named_function(axes, body), name=name)
         except NotationError:
             raise
         except TVMagicError as error:
@@ -272,18 +280,9 @@ class Definition(IndexRanges):
         return self._numbers
 
     def _fresh(self, name: str) -> str:
-        taken, candidate, count = {*self.scope.tensors, *self.scope.made}, name, 0
+        taken, candidate, count = {*self.scope.tensors, *self.scope.made, *self.scope.assigned}, name, 0
         while candidate in taken:
             count += 1
             candidate = f"{name}_{count}"
         self.scope.made.add(candidate)
         return candidate
-
-
-def _named_function(names: list[str], body: Any) -> Any:
-    """A function of parameters called `names`, from which `te.compute` takes the axes' names."""
-    parameters = ", ".join(names)
-    free = "body"
-    while free in names:
-        free += "_"
-    return eval(f"lambda {free}: lambda {parameters}: {free}({parameters})", {})(body)

@@ -16,6 +16,7 @@ from tvmagic.ir import DataType, FloatImm, PrimExpr, Select, ops
 from tvmagic.ir.constants import const, max_value, min_value
 from tvmagic.notation.source import Source
 from tvmagic.notation.syntax import over_names
+from tvmagic.notation.wide_sums import is_narrow_float, round_to, widen
 
 __all__ = ["DERIVED", "Stages"]
 
@@ -95,10 +96,22 @@ def _reduced(stages: Stages, kind: str, suffix: str, names: list[str], over: lis
 
 def _mean(stages: Stages, call: ast.Call, bound: Bound) -> PrimExpr:
     node, names, over = _one(stages, call)
-    total = _reduced(stages, "sum", "sum", names, over, lambda at: _float(stages, node, call, at))
+    total, dtype = _sum(stages, names, over, lambda at: _float(stages, node, call, at))
     terms: Any = math.prod((stages.ranges[n][1] for n in over), start=1)
     count = te.const(terms, total.dtype) if isinstance(terms, int) else ops.cast(total.dtype, terms)
-    return total(*[bound[n] for n in names if n not in over]) / count
+    return round_to(dtype, total(*[bound[n] for n in names if n not in over]) / count)
+
+
+def _sum(stages: Stages, names: list[str], over: list[str], body: Callable[[Bound], PrimExpr]) -> tuple[Any, Any]:
+    """The stage of a sum, and the dtype of its terms; terms that are 16-bit floats are accumulated in float32."""
+    dtypes: list[Any] = []
+
+    def term(at: Bound) -> PrimExpr:
+        value = body(at)
+        dtypes.append(value.dtype)
+        return widen(value) if is_narrow_float(value.dtype) else value
+
+    return _reduced(stages, "sum", "sum", names, over, term), dtypes[0]
 
 
 def _float(stages: Stages, node: ast.expr, call: ast.Call, bound: Bound) -> PrimExpr:
@@ -120,8 +133,8 @@ def _softmax(stages: Stages, call: ast.Call, bound: Bound) -> PrimExpr:
     at_row = lambda tensor, at: tensor(*[at[n] for n in rows])  # noqa: E731
     top = _reduced(stages, "max", "max", names, over, lambda at: _float(stages, node, call, at))
     shifted = stages.compute("exp", names, lambda at: ops.exp(stages.expression(node, at) - at_row(top, at)))
-    total = _reduced(stages, "sum", "sum", names, over, lambda at: shifted(*[at[n] for n in names]))
-    return shifted(*[bound[n] for n in names]) / at_row(total, bound)
+    total, dtype = _sum(stages, names, over, lambda at: shifted(*[at[n] for n in names]))
+    return round_to(dtype, round_to(total.dtype, shifted(*[bound[n] for n in names])) / at_row(total, bound))
 
 
 def _arg(name: str) -> Callable[[Stages, ast.Call, Bound], PrimExpr]:
@@ -194,7 +207,7 @@ def _running(combine: Callable[[Any, Any], Any]) -> Callable[[Stages, ast.Call, 
         begin, steps = stages.ranges[over[0]]
         if not (isinstance(begin, int) and begin == 0):
             stages.fail(call, f"the range of `{over[0]}`, over which `{name}` runs, begins at 0")
-        terms = stages.compute("terms", order, lambda at: stages.expression(node, at))
+        terms, dtype = _terms(stages, node, order, name == "cumsum")
         if name == "cumsum" and terms.dtype == "bool":
             refuse_sum_of_bools(stages, node, f"cummax({ast.unparse(node)}, over={over[0]})")
         rest = terms.shape[1:]
@@ -207,9 +220,21 @@ def _running(combine: Callable[[Any, Any], Any]) -> Callable[[Stages, ast.Call, 
             (steps, *rest), lambda t, *i: combine(state(t - 1, *i), terms(t, *i)), name=f"{terms.op.name}_update"
         )
         states = te.scan(first, update, state, inputs=[terms], name=f"{terms.op.name}_{name}")
-        return states(*[bound[n] for n in order])
+        return round_to(dtype, states(*[bound[n] for n in order]))
 
     return run
+
+
+def _terms(stages: Stages, node: ast.expr, order: list[str], is_sum: bool) -> tuple[Any, Any]:
+    """The stage of the values that a scan combines, and their dtype; those of a sum of 16-bit floats are in float32."""
+    dtypes: list[Any] = []
+
+    def term(at: Bound) -> PrimExpr:
+        value = stages.expression(node, at)
+        dtypes.append(value.dtype)
+        return widen(value) if is_sum and is_narrow_float(value.dtype) else value
+
+    return stages.compute("terms", order, term), dtypes[0]
 
 
 DERIVED: dict[str, Callable[[Stages, ast.Call, Bound], PrimExpr]] = {

@@ -23,6 +23,7 @@ from tvmagic.notation.affine import affine_of, holds
 from tvmagic.notation.branches import choice_of
 from tvmagic.notation.expressions import index_items
 from tvmagic.notation.syntax import over_names
+from tvmagic.notation.wide_sums import stage_of
 
 if TYPE_CHECKING:
     from tvmagic.notation.definition import Definition
@@ -266,7 +267,7 @@ class _Steps:
         )
         first = self._begun(dtype)
         bases = dict.fromkeys(_base(access) for access, _ in made.accesses)
-        inputs = [made.scope.tensors[name] for name in bases if name in made.scope.tensors]
+        inputs = [stage_of(made.scope.tensors[name]) for name in bases if name in made.scope.tensors]
         alone = order == made.axes and isinstance(self.extent, int)
         states = te.scan(first, update, state, inputs=inputs, name=made.name if alone else f"{made.name}_scan")
         for stage in (first, states):

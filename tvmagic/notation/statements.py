@@ -13,6 +13,8 @@
     Z[i] = exp(Y[i]) if i > 0 else 0   the untaken side is not computed
     for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
 
+Sums of float16 and bfloat16 are accumulated in float32 and rounded once (`wide_sums`).
+
 It is Python's syntax; it means tensor expressions. An index that is alone in an access runs
 over that dimension; one in a sum (`A[2*i + r]`), or divided (`A[i // 2]`), runs as far as no access leaves its tensor. A
 name in a shape that neither the cell nor the notebook defines is a symbolic size. Accesses under

@@ -20,6 +20,7 @@ from tvmagic.notation.source import Source
 from tvmagic.notation.statements import Notation
 from tvmagic.notation.suggestions import meant, meant_function
 from tvmagic.notation.syntax import is_notation, python_names
+from tvmagic.notation.wide_sums import result_of, stage_of
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.running import run_python
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
@@ -159,7 +160,7 @@ class _TensorNames(dict[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         super().__setitem__(name, value)
-        self.scope.set_own(name, value)
+        self.scope.set_own(name, result_of(value))
 
 
 def run_statement(statement: ast.stmt, source: Source, scope: _Scope) -> None:
@@ -210,7 +211,7 @@ def _single_value(scope: _Scope) -> str | None:
 
 def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, outputs: list[Any] | None) -> Operator:
     functions = [f for n, v in scope.items() if n in scope.own for f in _functions(v)]
-    tensors = dict(scope.tensors)
+    tensors = {n: stage_of(t) for n, t in scope.tensors.items()}
     if outputs is None and functions and not tensors:
         try:
             return Operator.from_prim_func(name, functions[-1], source)
@@ -220,7 +221,9 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
     # an access may have been folded away (`X[i] * 0`); its tensor is an input all the same
     written = [t for n, t in tensors.items() if n in notation.read] if outputs is None else []
     if outputs is None:
-        outputs = _results(tensors, notation.carried.intersection(notation.declared))
+        rounded = {id(stage_of(t)): t for t in scope.tensors.values()}
+        results = _results(tensors, notation.carried.intersection(notation.declared))
+        outputs = [result_of(rounded.get(id(t), t)) for t in results]
     computed = [t for t in outputs if not isinstance(t.op, te.PlaceholderOp)]
     if not computed:
         function = meant_function(parse(source).body)
