@@ -17,6 +17,7 @@ from tvmagic.eval.cost import count
 from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, combined, compare, expected_values
 from tvmagic.operators.index_wraps import wrapping_indices
+from tvmagic.operators.lost_digits import lost_digits
 from tvmagic.operators.numpy_code import numpy_code
 from tvmagic.operators.quiet import Sharing, rest
 from tvmagic.operators.races import races_of
@@ -94,7 +95,7 @@ def check(
         for name, outputs, remark in outcomes:
             run_by[name] = f"{name} ({remark})" if remark else name
             result = compare(outputs, expected, names, computed_once)
-            notes = () if kind == "full range" else result.notes
+            notes = () if kind == "full range" else (*result.notes, *lost_digits(op, inputs, expected, outputs))
             wrong = () if result.ok is not False or not name else (f"NOT equal when run by {name}",)
             results.append(replace(result, notes=(*notes, *wrong)))
     found = functools.reduce(combined, results)
