@@ -38,12 +38,14 @@ SHORT = {
     "float8": 7,
     "strided": 12,
     "interrupt": 20,
+    "verdict": 12,
 }
 LONG = dict.fromkeys(KINDS, 20_000) | {
     "notation": 5_000,
     "flow": 5_000,
     "magic": 2_000,
     "interrupt": 2_000,
+    "verdict": 2_000,
 }  # a session takes some seconds
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {
@@ -133,6 +135,7 @@ SEEDS: dict[str, dict[int, str]] = {
     "float8": {},
     "strided": {},
     "interrupt": {},
+    "verdict": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}
