@@ -15,7 +15,7 @@ import collections
 import functools
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +56,10 @@ OPERATORS: dict[str, tuple[str, str]] = {
     "shifts": ("X: int32[21]\nY[i] = (X[i] >> 3) ^ (X[i] // 5)", "s[Y].split(s[Y].op.axis[0], 8)"),
 }  # fmt: skip
 
-Change = Callable[[], Any]
+CLASSES = (
+    "condition flipped", "constant", "dropped term", "guard", "halo", "index", "init", "order of operands", "saturation",
+    "sign lost", "stale stage", "tail", "wrap-around",
+)  # fmt: skip
 Faults = Iterator[tuple[str, ir.Node, Any]]
 
 
@@ -113,6 +116,9 @@ def _faults_of_statement(node: ir.Stmt) -> Faults:
         yield "tail", node, node.replace(extent=ir.IntImm(str(node.extent.dtype), node.extent.value - 1))
     if isinstance(node, ir.IfThenElse):
         yield "guard", node, node.replace(condition=ops.logical_not(node.condition))
+        for bound in nodes_of(node.condition, ir.LT):
+            tighter = _Replacer(bound, bound.a < bound.b - 1).visit(node.condition)
+            yield "guard", node, node.replace(condition=tighter)
     if isinstance(node, ir.BufferStore):
         if isinstance(node.value, (ir.FloatImm, ir.IntImm)):
             yield "init", node, node.replace(value=node.value + ops.const(1, node.value.dtype))
@@ -170,7 +176,7 @@ def _version(name: str, scheduled: bool) -> Version:
 
 
 def inject(rng: random.Random) -> Fault | None:
-    """A random fault in a random program; None if a pass or the reader refuses the program."""
+    """A random fault in a random program; None if nothing in it can have such a fault, or if the edited program is refused."""
     name = rng.choice(list(OPERATORS))
     right = _version(name, rng.random() < 0.6)
     record = right.operator.passes(right, code=False)
@@ -178,12 +184,11 @@ def inject(rng: random.Random) -> Fault | None:
     # a text leaves some things open: as the reader of the cell takes it
     module = from_source(program_text(record, number), check_well_formed=False)
     func = module if isinstance(module, ir.PrimFunc) else next(iter(module.functions.values()))
-    candidates = faults(func.body)
-    kinds = sorted({kind for kind, _, _ in candidates})
-    if not kinds:
+    kind = rng.choice(CLASSES)  # first, so that rare ones are as frequent as others
+    candidates = [(old, new) for found, old, new in faults(func.body) if found == kind]
+    if not candidates:
         return None
-    kind = rng.choice(kinds)
-    _, old, new = rng.choice([c for c in candidates if c[0] == kind])
+    old, new = rng.choice(candidates)
     text = script(func.with_body(_Replacer(old, new).visit(func.body)))
     try:
         version = edit(right, number + 1, text, "faulty")
