@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import LiteralRangeError, TVMagicError
 from tvmagic.ir import (
     Buffer,
     For,
@@ -29,6 +29,7 @@ from tvmagic.ir.values import MAPPINGS, SEQUENCES
 from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
 from tvmagic.tir import transform
 from tvmagic.tir.analysis.least_sizes import with_least_sizes
+from tvmagic.tir.transform.expressions.force_wide_index import has_large_buffers
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 
 __all__ = ["binds_threads", "build", "default_passes", "get_binds", "lower", "schedule_to_module", "with_checks"]
@@ -211,7 +212,17 @@ def lower(
         from tvmagic.cinn.to_tir import lower_schedule_blocks
 
         passes.insert(0, lower_schedule_blocks())
-    return Sequential(passes, name="lower")(mod)
+    widen = transform.ForceWideIndexToInt64()
+    if has_large_buffers(mod):
+        return Sequential([widen, *passes], name="lower")(mod)
+    try:
+        return Sequential(passes, name="lower")(mod)
+    except LiteralRangeError as error:  # a pass computed a constant for which int32 may be too small
+        too_small = error
+    try:
+        return Sequential([widen, *passes], name="lower")(mod)
+    except TVMagicError:
+        raise too_small from None
 
 
 def build(

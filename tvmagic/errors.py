@@ -19,6 +19,7 @@ __all__ = [
     "DefectError",
     "DiagnosticError",
     "InternalError",
+    "LiteralRangeError",
     "OpAttributeInvalid",
     "OpAttributeRequired",
     "OpAttributeUnImplemented",
@@ -245,6 +246,10 @@ class BoundsError(TVMagicError, IndexError):
 
 class WrongValueError(TVMagicError, ValueError):
     """A value that is not one of those that are allowed."""
+
+
+class LiteralRangeError(TVMagicError):
+    """An integer constant does not fit its type."""
 
 
 class WrongTypeError(TVMagicError, TypeError):

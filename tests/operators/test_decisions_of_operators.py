@@ -514,10 +514,9 @@ def test_a_declared_tensor_that_is_not_read_is_no_recurrence() -> None:
     assert op.remarks == [] and [t.name for t in op.inputs] == ["X"]
 
 
-def test_what_is_too_large_is_refused_before_it_is_built() -> None:
+def test_large_tensors_are_built_for_other_machines() -> None:
     large = operator("large", "X: float32[65536, 65536]\nY[i, j] = X[i, j]")
-    with pytest.raises(TVMagicError, match="`X` of `large` has 4294967296 elements"):
-        large.plain.build("llvm -mtriple=aarch64-linux-gnu")
+    assert "large" in large.plain.build("llvm -mtriple=aarch64-linux-gnu").get_source("asm")
 
 
 def test_reductions_of_nothing_in_blocks_are_those_of_the_plain_loops() -> None:

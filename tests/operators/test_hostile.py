@@ -356,20 +356,11 @@ def test_fused_loops_of_tensorir_have_no_more_iterations_than_their_type() -> No
     assert caught.value.hint and caught.value.span is not None
 
 
-def test_a_tensor_with_more_elements_than_indices_reach_is_told_with_its_place() -> None:
-    with pytest.raises(TVMagicError, match="has 90000000000 elements") as caught:
-        schedule(operator("f", SQUARE), "s[Y].parallel(Y.op.axis[0])").build()
-    assert caught.value.span is not None and caught.value.hint
-
-
 @pytest.mark.parametrize("sizes", [(1 << 20, 1 << 20), (46341, 46341), (1 << 16, 1 << 15)])
-def test_a_tensor_that_indices_do_not_reach_has_no_negative_size(sizes: tuple[int, int]) -> None:
+def test_large_constant_shapes_are_lowered_with_int64_indices(sizes: tuple[int, int]) -> None:
     op = operator("f", f"X: float32[{sizes[0]}, {sizes[1]}]\nY[i, j] = X[i, j] * 2.0")
-    with pytest.raises(
-        TVMagicError, match=f"buffer `X` has {sizes[0] * sizes[1]} elements, more than its ind"
-    ) as caught:
-        schedule(op, "s[Y].parallel(Y.op.axis[0])").lower()
-    assert caught.value.hint
+    text = str(schedule(op, "s[Y].parallel(Y.op.axis[0])").lower())
+    assert f"T.int64({sizes[0] * sizes[1]})" in text
 
 
 def test_a_loop_of_as_many_iterations_as_an_int32_has_values_is_counted_in_int64() -> None:

@@ -11,15 +11,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tvmagic import ir, te
+from tvmagic import te
 from tvmagic.errors import ScheduleError, TVMagicError
 from tvmagic.eval.cost import count
 from tvmagic.operators import operator
 from tvmagic.operators.arrays import require_memory
-from tvmagic.operators.covered_elements import check_tensors_reached
 from tvmagic.operators.measure import Timing, bench, check, compare, measure, measure_in_turns
 from tvmagic.operators.quiet import Sharing, rest, shared
 from tvmagic.operators.scheduling import CellError, schedule
+from tvmagic.operators.stage_memory import check_memory_of_stages
 from tvmagic.passes import Record
 
 DENSE = "X: float32[64, 32]\nW: float32[48, 32]\nY[i, j] += X[i, k] * W[j, k]"
@@ -428,12 +428,14 @@ def test_indices_stay_inside_of_tensors_of_symbolic_sizes() -> None:
     assert op.check(sizes={"n": 5, "m": 400}).word.startswith("equal")
 
 
-def test_a_tensor_has_as_many_elements_as_32_bits_reach() -> None:
-    check_tensors_reached("f", [te.placeholder(((1 << 31) - 1,), name="A")], (), ())
-    with pytest.raises(TVMagicError, match="`A` of `f` has 2147483648 elements, more than indices of 32 bits reach"):
-        check_tensors_reached("f", [te.placeholder((1 << 16, 1 << 15), name="A")], (), ())
-    wide = te.placeholder((ir.IntImm("int64", 1 << 16), ir.IntImm("int64", 1 << 15)), name="A")
-    check_tensors_reached("f", [wide], (), ())
+def test_stages_larger_than_memory_are_rejected() -> None:
+    size = 1 << 25
+    X = te.placeholder((size,), "uint8", name="X")
+    Y = te.compute((size, size), lambda i, j: X[i] + X[j], name="Y")
+    Z = te.compute((size,), lambda i: Y[i, i], name="Z")
+    with pytest.raises(TVMagicError, match=r"of memory are needed for `Y` of `f`"):
+        check_memory_of_stages("f", [Z], None)
+    check_memory_of_stages("f", [Y], None)  # a call makes its outputs
 
 
 def test_memory_is_what_the_system_and_the_group_leave(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from tvmagic.ir import (
     BlockRealize,
     Buffer,
     BufferLoad,
+    BufferRealize,
     BufferRegion,
     BufferStore,
     Call,
@@ -27,6 +28,7 @@ from tvmagic.ir import (
     MatchBufferRegion,
     Mutator,
     Op,
+    Prefetch,
     PrimExpr,
     PrimFunc,
     Range,
@@ -172,6 +174,16 @@ class _IndexRetyper(Mutator):
     @handles(BufferRegion)
     def region(self, node: BufferRegion) -> BufferRegion:
         return BufferRegion(self.buffer(node.buffer), [self.range(r) for r in node.region])
+
+    @handles(BufferRealize)
+    def realize_buffer(self, node: BufferRealize) -> BufferRealize:
+        bounds = tuple([self.range(r) for r in node.bounds])
+        condition, body = self.visit(node.condition), self.visit(node.body)
+        return node.replace(buffer=self.buffer(node.buffer), bounds=bounds, condition=condition, body=body)
+
+    @handles(Prefetch)
+    def prefetch(self, node: Prefetch) -> Prefetch:
+        return node.replace(buffer=self.buffer(node.buffer), bounds=tuple([self.range(r) for r in node.bounds]))
 
     @handles(For)
     def loop(self, node: For) -> For:

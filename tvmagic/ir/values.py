@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import tvmagic.ir as ir
-from tvmagic.errors import TVMagicError, WrongTypeError, WrongValueError
+from tvmagic.errors import LiteralRangeError, TVMagicError, WrongTypeError, WrongValueError
 from tvmagic.ir.container import JoinedTuple
 from tvmagic.ir.derive import CONVERTERS, PLAIN_CONVERTERS, node
 from tvmagic.ir.dtype import DataType, dtype_of, integer_limits
@@ -449,7 +449,7 @@ class IntImm(ConstExpr):
             raise TVMagicError(f"a constant of type `{self.dtype}` is a Broadcast, not an IntImm")
         low, high = integer_limits(self.dtype)
         if not low <= value <= high:
-            raise TVMagicError(
+            raise LiteralRangeError(
                 f"the literal {number_text(value)} does not fit into `{self.dtype}`",
                 hint=f"its values are {low} to {high}; what it is joined with can be converted first, as in `int32(x)`"
                 if self.dtype.bits < 32

@@ -20,9 +20,9 @@ from tvmagic.operators.access_bounds import Accesses
 from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, shapes_of, share_memory, size_values
 from tvmagic.operators.asked import Asked
 from tvmagic.operators.code_steps import add_code_steps
-from tvmagic.operators.covered_elements import check_tensors_reached
 from tvmagic.operators.midway import Edited
 from tvmagic.operators.quick_call import QuickCall, quick_call
+from tvmagic.operators.stage_memory import check_memory_of_stages
 from tvmagic.passes import Record, recording
 
 if TYPE_CHECKING:
@@ -462,8 +462,8 @@ class Version:
         from tvmagic.codegen import compile_module
 
         checked = self.operator.check_bounds
-        if not self.modules:
-            check_tensors_reached(self.operator.name, self.operator.inputs, self.operator.outputs, self.schedule)
+        if target is None and not self.modules:
+            check_memory_of_stages(self.operator.name, self.operator.outputs, self.schedule)
         if target is not None:
             return compile_module(self._lowered(checked), target, checked)
         if checked not in self.modules:
