@@ -39,15 +39,17 @@ def with_threads(mod: Any, target: Any = None) -> IRModule:
     """The lowered module with what it needs before code is made of it.
 
     Users' rules for operators are applied. Launches of threads get barriers and, for a CPU, loops in the place of
-    threads that wait for each other. The other functions do this themselves; `code_texts` takes what this gives.
+    threads that wait for each other. Indices that exceed int32 are widened. The other functions do this themselves;
+    `code_texts` takes what this gives.
     """
     from tvmagic.codegen.threads import prepare_threads
+    from tvmagic.codegen.wide_indices import widen_indices
     from tvmagic.tir.transform.expressions.lower_intrin import lower_by_rules
 
     target = resolved(target)
     if not target.is_opencl:
         require_llvm()
-    return prepare_threads(lower_by_rules(_module_of(mod), target.kind.name), target)
+    return widen_indices(prepare_threads(lower_by_rules(_module_of(mod), target.kind.name), target), target)
 
 
 @deep

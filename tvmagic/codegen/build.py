@@ -15,10 +15,12 @@ from tvmagic.codegen.target import Target, cpu_and_features
 from tvmagic.errors import BuildError
 from tvmagic.interrupts import deferred_interrupts, deferring_interrupts
 from tvmagic.ir import IRModule
+from tvmagic.ir.deep import deep
 from tvmagic.passes import run_step
 from tvmagic.runtime.module import Module
 from tvmagic.runtime.support_code import needs_builtins, read_ll
 from tvmagic.runtime.wasm import imported_functions
+from tvmagic.tir.transform.expressions.widen_index import depends_on_sizes, widened
 
 __all__ = ["build_host_module", "recently_optimized"]
 
@@ -87,7 +89,14 @@ def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildErro
         refusal=refusal,
         externs=[name for name in context.text.declarations if not name.startswith("llvm.")],
         target=target,
+        widened=(lambda: _build_widened(mod, target, check_bounds)) if depends_on_sizes(mod) else None,
     )
+
+
+def _build_widened(mod: IRModule, target: Target, check_bounds: bool) -> Any:
+    """The module with indices of int64, for a call whose sizes need them."""
+    wide = run_step("tir.WidenIndexDataType", lambda: deep(widened)(mod), before=mod)
+    return build_host_module(wide, target, check_bounds)
 
 
 def _object(text: str, target: Target, imports: tuple[str, ...], module: Callable[[], Any]) -> bytes:

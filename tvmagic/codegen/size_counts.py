@@ -1,25 +1,47 @@
-"""How many elements and iterations symbolic sizes come to: counted in 64 bits, and refused if indices do not reach them.
+"""Checks of symbolic sizes in 64 bits: whether int32 holds the indices of a call, and the bytes of allocations.
 
-The index of an element, and the variable of a fused loop, is computed in the type of the sizes, and would wrap. A product
-that 64 bits do not hold either counts as the largest number that they hold.
+Arithmetic saturates: a value that 64 bits do not hold counts as the largest number that they hold.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tvmagic.ir import Add, Allocate, BinaryOp, Cast, DataType, IntImm, Mul, PrimExpr, Sub, Var
+from tvmagic.codegen.emit import FunctionText
+from tvmagic.codegen.types import llvm_type
+from tvmagic.ir import (
+    LE,
+    Add,
+    Allocate,
+    And,
+    BinaryOp,
+    Cast,
+    DataType,
+    FloorDiv,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Or,
+    PrimExpr,
+    Sub,
+    Var,
+)
 from tvmagic.ir.constants import largest_integer
-from tvmagic.ir.query import variables_in
+from tvmagic.ir.query import operands, variables_in
+from tvmagic.runtime.abi import TOO_NARROW
 
 if TYPE_CHECKING:
     from tvmagic.codegen.statements import FunctionEmitter
 
-__all__ = ["allocated_bytes", "check_loop_counts"]
+__all__ = ["allocated_bytes", "check_index_range", "check_loop_counts"]
 
 _INT64 = DataType("int64")
 _MOST = largest_integer(_INT64)
 _SATURATING = {Add: "sadd.sat", Sub: "ssub.sat"}
+_DOUBLE = DataType("float64")
+_ON_DOUBLES = {Add: "fadd", Sub: "fsub", Mul: "fmul", FloorDiv: "fdiv"}
+_COMPARED = {Min: "olt", Max: "ogt"}
 
 
 def allocated_bytes(emitter: FunctionEmitter, stmt: Allocate) -> str:
@@ -37,17 +59,17 @@ def allocated_bytes(emitter: FunctionEmitter, stmt: Allocate) -> str:
 
 
 def check_loop_counts(emitter: FunctionEmitter) -> None:
-    """Stop if a loop over several sizes has more iterations than its variable counts. Asked once, at the beginning of the
-    function: what its extents are made of is known there."""
+    """Stop if an int64 loop over several sizes has more iterations than its variable holds. Checked once, at the beginning of
+    the function, where the sizes are known. `check_index_range` checks int32."""
     seen: set[str] = set()
     for loop in emitter.context.work.symbolic:
         for product in _products(emitter, loop.extent):
             wide = _widened(emitter, product)
-            if str(wide) in seen or not emitter.values.keys() >= set(variables_in(wide)):
+            if product.dtype.bits < 64 or str(wide) in seen or not emitter.values.keys() >= set(variables_in(wide)):
                 continue
             seen.add(str(wide))
             count = _count(emitter, wide)
-            fits = emitter.out.op(f"icmp sle i64 {count}, {min(largest_integer(product.dtype), _MOST - 1)}")
+            fits = emitter.out.op(f"icmp sle i64 {count}, {_MOST - 1}")
             emitter.fail_unless(fits, emitter.context.site("count", None, loop.loop_var.name), [count])
 
 
@@ -59,6 +81,63 @@ def _products(emitter: FunctionEmitter, size: PrimExpr) -> list[PrimExpr]:
         return [*_products(emitter, size.a), *_products(emitter, size.b)]
     value = emitter.context.work.lets.get(size) if isinstance(size, Var) else None
     return _products(emitter, value) if value is not None else []
+
+
+def check_index_range(emitter: FunctionEmitter, fits: PrimExpr) -> None:
+    """Return `TOO_NARROW` unless `fits` holds: a comparison that is cheap, or comparisons of bounds with constants."""
+    assert isinstance(fits, Or)
+    out = emitter.out
+    large, narrow, go_on = (out.new_block(hint) for hint in ("large", "narrow", "on"))
+    out.branch(emitter.visit(fits.a), go_on, large, emitter.context.likely())
+    out.start(large)
+    sizes = list(dict.fromkeys(variables_in(fits.b)))
+    name = _emit_comparisons(emitter, fits.b, sizes)
+    arguments = ", ".join([f"{llvm_type(size.dtype)} {emitter.visit(size)}" for size in sizes])
+    out.branch(out.op(f"call i1 @{name}({arguments})"), go_on, narrow)
+    out.start(narrow)
+    emitter.leave(str(TOO_NARROW))
+    out.start(go_on)
+
+
+def _emit_comparisons(emitter: FunctionEmitter, comparisons: PrimExpr, sizes: list[Var]) -> str:
+    """Emit a function that returns whether all comparisons hold, and return its name. LLVM does not optimize it: it is short
+    for a call with large sizes, and its optimization would take 10% of the time to build a small function."""
+    context = emitter.context
+    name = context.new_name("fits_int32")
+    heads = ", ".join([f"{llvm_type(size.dtype)} %s{number}" for number, size in enumerate(sizes)])
+    head = f"define internal i1 @{name}({heads}) noinline optnone {context.attributes()}"
+    child = emitter.child(FunctionText(context.text, head))
+    child.values.update({size: f"%s{number}" for number, size in enumerate(sizes)})
+    counted: dict[PrimExpr, str] = {}
+    holds = "true"
+    for part in operands(comparisons, And):
+        assert isinstance(part, LE) and isinstance(part.b, IntImm)
+        ok = child.out.op(f"fcmp ole double {_estimate(child, part.a, counted)}, {part.b.value}.0")
+        holds = ok if holds == "true" else child.out.op(f"and i1 {holds}, {ok}")
+    child.out.do(f"ret i1 {holds}")
+    context.text.functions.append(child.out.text())
+    return name
+
+
+def _estimate(emitter: FunctionEmitter, size: PrimExpr, counted: dict[PrimExpr, str]) -> str:
+    """A bound as a double, which does not wrap and needs fewer instructions than saturating integers."""
+    if isinstance(size, IntImm):
+        return f"{size.value}.0"
+    if size not in counted:
+        out = emitter.out
+        if isinstance(size, BinaryOp):
+            a, b = _estimate(emitter, size.a, counted), _estimate(emitter, size.b, counted)
+            if type(size) in _COMPARED:
+                chosen = out.op(f"fcmp {_COMPARED[type(size)]} double {a}, {b}")
+                counted[size] = out.op(f"select i1 {chosen}, double {a}, double {b}")
+            else:
+                counted[size] = out.op(f"{_ON_DOUBLES[type(size)]} double {a}, {b}")
+            if isinstance(size, FloorDiv):
+                counted[size] = emitter.intrinsic("floor", _DOUBLE, counted[size])
+        else:
+            value = size.value if isinstance(size, Cast) else size
+            counted[size] = out.op(f"sitofp i{value.dtype.bits} {emitter.visit(value)} to double")
+    return counted[size]
 
 
 def _widened(emitter: FunctionEmitter, size: PrimExpr) -> PrimExpr:

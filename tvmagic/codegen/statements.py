@@ -17,7 +17,7 @@ from tvmagic.codegen.parallel import emit_parallel
 from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.codegen.shared_loads import share_loads
 from tvmagic.codegen.short_rows import short_rows_as_vectors
-from tvmagic.codegen.size_counts import allocated_bytes
+from tvmagic.codegen.size_counts import allocated_bytes, check_index_range
 from tvmagic.codegen.tail_versions import tail_versions
 from tvmagic.codegen.types import llvm_type, place_type
 from tvmagic.errors import BuildError
@@ -51,6 +51,7 @@ from tvmagic.ir import (
 from tvmagic.ir.functor import handles
 from tvmagic.ir.query import contains, is_call, nodes_of
 from tvmagic.ir.values import scope_of
+from tvmagic.tir.transform.expressions.widen_index import FIT_INT32
 
 __all__ = ["STOPPED", "FunctionEmitter"]
 
@@ -232,6 +233,8 @@ class FunctionEmitter(MemoryEmitter):
                 self.context.text.imports.append(stmt.value.value)
         elif stmt.attr_key == "volatile_scope":
             self.context.volatile.add(stmt.node)
+        elif stmt.attr_key == FIT_INT32:
+            check_index_range(self, stmt.value)
         if stmt.attr_key == ANY_ORDER and not self.any_order:
             self.any_order = True
             self.statement(stmt.body)

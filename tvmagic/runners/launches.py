@@ -17,6 +17,7 @@ from tvmagic.codegen.kernels import Allocation, Binding, Branch, Check, Launch, 
 from tvmagic.codegen.opencl import DeviceModule
 from tvmagic.codegen.opencl.module import DeviceFunction, DeviceKernel
 from tvmagic.errors import AssertionFailedError, DefectError, TVMagicError
+from tvmagic.eval.integers import evaluate
 from tvmagic.files import TemporaryFolder
 from tvmagic.ir import BinaryOp, FloatImm, IntImm, PrimExpr, Var
 from tvmagic.ir.meaning import compute
@@ -25,6 +26,7 @@ from tvmagic.runners.connection import Connection
 from tvmagic.runtime.arguments import ArrayParam, memory_of
 from tvmagic.runtime.kernel import checker_of
 from tvmagic.te.numpy_eval import ArrayEvaluator
+from tvmagic.tir.analysis.index_overflow import LIMIT, find_index_overflow
 
 __all__ = ["KernelProcess", "host_launches", "keep"]
 
@@ -116,6 +118,7 @@ def host_launches(
         else:
             values[param.var] = number
     values.update(zip(function.abi.sizes, numbers[len(checker.params) :]))
+    _check_index_range(function, values)
     buffers: list[Any] = [memory.tobytes() for memory in memories]
     launches = list(
         itertools.islice(
@@ -128,6 +131,17 @@ def host_launches(
             hint="launch threads outside the loops, or take smaller sizes",
         )
     return buffers, launches, memories
+
+
+def _check_index_range(function: Any, values: dict[Var, Any]) -> None:
+    """Raise TVMagicError if int32, in which kernels compute indices, may not hold one for these sizes."""
+    for suspect in find_index_overflow(function.func).sizes:
+        bound = evaluate(suspect.bound, values)
+        if bound is not None and bound > LIMIT:
+            raise TVMagicError(
+                f"cannot run `{function.abi.name}` on arrays of these sizes: `{suspect.node}` may reach {bound}",
+                hint="give the sizes the type `int64`",
+            )
 
 
 class KernelProcess:

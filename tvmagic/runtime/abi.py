@@ -7,7 +7,9 @@ from typing import Any
 
 from tvmagic.ir import Buffer, BufferStore, DataType, Var
 
-__all__ = ["ABI", "Param", "Site"]
+__all__ = ["TOO_NARROW", "ABI", "Param", "Site"]
+
+TOO_NARROW = -2  # the status of a call for whose sizes the int32 indices of the code are too small; nothing has run
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ __all__ = ["NOT_CHECKED", "fast_call"]
 NOT_CHECKED = -1000
 _MOST_ARGUMENTS, _MOST_DIMS = 16, 6
 # A description is the type of arrays, the kernel's address, and a record for each array: dtype, number of
-# dimensions, flags, bytes of an element, whether it is written, whether strides are given (2: and broadcast), the bytes
-# that its indices reach, sizes, strides.
+# dimensions, flags, bytes of an element, whether it is written, whether strides are given (2: and broadcast), the
+# elements that its indices reach, sizes, strides.
 # Sizes and strides (in elements) below zero stand for variables: -1 for the first.
 _HEAD, _FIXED = 2, 7
 _RECORD = _FIXED + 2 * _MOST_DIMS
@@ -100,6 +100,8 @@ shape:
   %w.strides = getelementptr inbounds i64, ptr %record, i64 {_FIXED + _MOST_DIMS}
   %w.item = getelementptr inbounds i64, ptr %record, i64 3
   %item = load i64, ptr %w.item, align 8
+  %w.reach = getelementptr inbounds i64, ptr %record, i64 6
+  %most = load i64, ptr %w.reach, align 8
   %w.strided = getelementptr inbounds i64, ptr %record, i64 5
   %strided = load i64, ptr %w.strided, align 8
   br label %dim
@@ -119,7 +121,9 @@ size:
   %forward = icmp sge i64 %has.bytes, 0
   %some = icmp sgt i64 %has.size, 0
   %ok3 = and i1 %ok.size, %forward
-  %ok4 = and i1 %ok3, %some
+  %held = icmp ule i64 %has.size, %most
+  %ok3.held = and i1 %ok3, %held
+  %ok4 = and i1 %ok3.held, %some
   br i1 %ok4, label %stride, label %no
 stride:
   %steps = sub i64 %has.size, 1
@@ -149,8 +153,7 @@ data:
   %pointer = load i64, ptr %p.data, align 8
   %o = getelementptr inbounds i64, ptr %out, i64 %i
   store i64 %pointer, ptr %o, align 8
-  %w.reach = getelementptr inbounds i64, ptr %record, i64 6
-  %reached = load i64, ptr %w.reach, align 8
+  %reached = mul i64 %most, %item
   %inside = icmp ule i64 %span, %reached
   br i1 %inside, label %place.known, label %no
 place.known:
@@ -305,5 +308,5 @@ def _record(param: Any, numbers: dict[Any, int], noalias: bool) -> list[int] | N
         rows.append(row + [0] * (_MOST_DIMS - len(row)))
     flags = _ALIGNED | (0 if param.strides else _CONTIGUOUS) | (_WRITEABLE if param.written else 0)
     fixed = [id(param.dtype), len(param.shape), flags, param.dtype.itemsize, int(param.written and noalias)]
-    reach = min(largest_integer(param.index) * param.dtype.itemsize, _FAR)
+    reach = min(largest_integer(param.index), _FAR // param.dtype.itemsize)
     return [*fixed, int(bool(param.strides)) + int(param.broadcasts), reach, *rows[0], *rows[1]]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 from tvmagic.errors import BoundsError, TVMagicError
+from tvmagic.runtime.abi import TOO_NARROW
 from tvmagic.runtime.arguments import ArrayParam, Checker, ScalarParam
 from tvmagic.runtime.fast_call import NOT_CHECKED, fast_call
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
@@ -38,6 +40,11 @@ def checker_of(abi: Any) -> Checker:
 
 def failure(name: str, sites: list[Any], record: list[int], status: int) -> TVMagicError:
     """Return the error for a status of the function `name`, and the record that the code left for that status."""
+    if status == TOO_NARROW:
+        return TVMagicError(
+            f"cannot run `{name}` on arrays of these sizes: int32 may not hold its indices",
+            hint="give the sizes the type `int64`",
+        )
     number = record[0] if record else 0
     if not 0 < number <= len(sites):
         return TVMagicError(f"`{name}` stopped with status {status}")
@@ -53,14 +60,18 @@ class Kernel:
     it runs, and Ctrl-C stops it at the next iteration of a long loop.
 
     `loaded`: the object with its code. `sites`: where that may stop with an error; `records`: what it says of failures.
+    `widened`: returns the module whose indices are int64, which runs calls for which int32 is too small.
     """
 
-    def __init__(self, abi: Any, loaded: Any, sites: list[Any], records: Any) -> None:
+    def __init__(
+        self, abi: Any, loaded: Any, sites: list[Any], records: Any, widened: Callable[[], Any] | None = None
+    ) -> None:
         # `loaded` keeps the code, also for those who hold the kernel and not its module
         self.name, self.loaded, self.sites, self.records = abi.name, loaded, sites, records
         address = loaded.address(abi.symbol)
         types: list[Any] = [ctypes.c_void_p if p.buffer is not None else _CTYPES[p.dtype] for p in abi.params]
         types += [_CTYPES[var.dtype] for var in abi.sizes]
+        self._widened = widened
         self.result = abi.result
         if abi.result is not None:
             types.append(ctypes.c_void_p)
@@ -95,7 +106,7 @@ class Kernel:
         if self.quick(args):
             return None
         arrays, made = self._plain(args)
-        if arrays is None or (status := fast(self._description, *arrays)) == NOT_CHECKED:
+        if arrays is None or (status := fast(self._description, *arrays)) in (NOT_CHECKED, TOO_NARROW):
             return self._checked(args)
         if status:
             self.fail(status)
@@ -108,7 +119,7 @@ class Kernel:
         status = self._fast(self._description, *args)
         if status == 0:
             return True
-        if status != NOT_CHECKED:
+        if status not in (NOT_CHECKED, TOO_NARROW):
             self.fail(status)
         return False
 
@@ -143,9 +154,10 @@ class Kernel:
             status = self.machine(*values)
         else:
             slot = _CTYPES[self.result]()
-            status = self.machine(*values, ctypes.addressof(slot))
+            values.append(ctypes.addressof(slot))
+            status = self.machine(*values)
         if status:
-            self.fail(status)
+            self._finish(status, values)
         del arrays
         if self._fast_wanted:
             self._prepare_fast()
@@ -156,16 +168,25 @@ class Kernel:
     def prepared(self, *args: Any) -> Any:
         """A function without arguments that runs the kernel on `args` again, unchecked: for timing."""
         values, arrays, _ = self.checker.check(args)
-        machine, fail = self.machine, self.fail
+        machine, finish = self.machine, self._finish
         if self.result is not None:
             values.append(ctypes.addressof(_CTYPES[self.result]()))
 
         def run(_keep: Any = arrays) -> None:
             status = machine(*values)
             if status:
-                fail(status)
+                finish(status, values)
 
         return run
+
+    def _finish(self, status: int, values: list[Any]) -> None:
+        """Run the version with wide indices if the code asked for it, else raise the error that `status` stands for."""
+        if status != TOO_NARROW or self._widened is None:
+            self.fail(status)
+            return
+        wide = self._widened()[self.name]
+        if status := wide.machine(*values):
+            wide.fail(status)
 
     def fail(self, status: int) -> None:
         """Raise the error that `status` stands for."""
@@ -212,7 +233,7 @@ def error_of(site: Any, values: list[int]) -> TVMagicError:
     if site.kind == "count":
         return TVMagicError(
             f"loop `{site.message}` in `{site.function}` has {_count(values[0])} iterations, more than its variable counts",
-            hint="fuse fewer loops, or give the sizes the type `int64`",
+            hint="fuse fewer loops, or take smaller sizes",
         )
     if site.kind == "vectors":
         return TVMagicError(

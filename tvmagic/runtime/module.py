@@ -27,7 +27,8 @@ class Module:
     error. sources: functions that give the texts `ll` and `asm` when they are asked for; they hold `text_bytes` bytes.
     symbols: what it shares with the runtime. recompiled: the object file with more LLVM text at the end. loaded: the
     code, if it is in this process already. refusal: why the code cannot run here. externs: what it calls of others.
-    target: what it was compiled for, if that is known.
+    target: what it was compiled for, if that is known. widened: builds the module with indices of int64, which runs calls
+    whose sizes need them.
     `nbytes`: what the module takes of the memory, nearly.
     """
 
@@ -45,11 +46,13 @@ class Module:
         refusal: TVMagicError | None = None,
         externs: Sequence[str] = (),
         target: Any = None,
+        widened: Callable[[], Module] | None = None,
     ) -> None:
         self.code, self.abis, self.sites, self.sources = code, abis, sites, sources
         self.nbytes = 2 * len(code) + text_bytes
         self.symbols, self.recompiled, self.refusal = symbols, recompiled, refusal
         self.externs, self.target = tuple(externs), target
+        self._widened = None if widened is None else functools.cache(widened)
         self._object = loaded
 
     @cached_property
@@ -73,7 +76,7 @@ class Module:
         if "__tvmagic_error" in self.symbols:
             records = (ctypes.c_int64 * (ERROR_SLOTS * ERROR_RECORDS)).from_address(loaded.address("__tvmagic_error"))
         # kernels hold the code and not this object, so that it goes away with the last reference to it
-        return {a.name: Kernel(a, loaded, self.sites, records) for a in self.abis}
+        return {a.name: Kernel(a, loaded, self.sites, records, self._widened) for a in self.abis}
 
     def _linked(self, names: list[str]) -> Any:
         from tvmagic.runtime.jit import LoadedObject, is_known

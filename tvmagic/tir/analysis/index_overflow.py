@@ -1,0 +1,448 @@
+"""Index arithmetic that may leave int32.
+
+Passes take index arithmetic as that of the integers, as TVM does: a split of `n` iterations by 12 counts up to
+`n + 11`, before its guard compares with `n`. Where `n` is near 2^31 the sum wraps, and a negative index passes the guard.
+This analysis bounds every int32 loop, index and guard of a function, by constants or by terms over its sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from tvmagic.arith.scalable import most_lanes
+from tvmagic.arith.symbolic_bounds import Bound, Interval, Term, Terms, non_negative
+from tvmagic.ir import (
+    LE,
+    LT,
+    Add,
+    Allocate,
+    AllocateConst,
+    And,
+    AssertStmt,
+    AttrStmt,
+    BinaryOp,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Cast,
+    CmpOp,
+    DeclBuffer,
+    Div,
+    FloorDiv,
+    FloorMod,
+    For,
+    IntImm,
+    Let,
+    LetStmt,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Or,
+    PrimExpr,
+    PrimFunc,
+    Ramp,
+    Select,
+    SizeVar,
+    Sub,
+    Var,
+    Visitor,
+    handles,
+)
+from tvmagic.ir.query import callee, launches_thread, variables_in
+
+__all__ = ["INDEX_ARGUMENTS", "LIMIT", "IndexOverflow", "Suspect", "find_index_overflow", "offset_in_memory"]
+
+# Code generation pads extents to whole vectors and chunks, so indices keep away from the end of int32.
+LIMIT = (1 << 31) - 1 - (1 << 16)
+# The arguments of calls that are indices or numbers of elements.
+INDEX_ARGUMENTS = {
+    "tir.checked_index": (0, 1),
+    "tir.tvm_access_ptr": (2, 3),
+    "tir.get_active_lane_mask": (0, 1),
+}
+_CHAINED = (LetStmt, AttrStmt, AssertStmt, Allocate, AllocateConst, DeclBuffer)
+
+
+class Suspect(NamedTuple):
+    """An expression that may leave int32, and the bound of its absolute value."""
+
+    node: PrimExpr | Buffer
+    bound: PrimExpr
+
+
+class IndexOverflow(NamedTuple):
+    """The index arithmetic of a function that may leave int32.
+
+    `always`: the expressions that do so whatever the sizes are. `sizes`: those that do so for large sizes.
+    `fits`: the condition under which none does, or None if `sizes` is empty. It is a comparison that holds for small
+    sizes, or comparisons of bounds with constants.
+    """
+
+    always: tuple[Suspect, ...]
+    sizes: tuple[Suspect, ...]
+    fits: PrimExpr | None
+
+
+def find_index_overflow(func: PrimFunc) -> IndexOverflow:
+    """Bound the index arithmetic of a lowered function. Loaded values are taken to be inside the buffers they index."""
+    finder = _Finder(func)
+    finder.visit(func.body)
+    terms = finder.terms
+    always: list[Suspect] = []
+    sizes: list[Suspect] = []
+    fits: PrimExpr | None = None
+    for base, (offset, node) in finder.needed.items():
+        bound = terms.expression(terms.add(base, offset))
+        if isinstance(base, int):
+            always.append(Suspect(node, bound))
+            continue
+        sizes.append(Suspect(node, bound))
+        condition = LE(terms.expression(base), IntImm("int64", LIMIT - offset))
+        fits = condition if fits is None else And(fits, condition)
+    if fits is not None:
+        fits = Or(_are_small(finder, [terms.add(*pair) for pair in _terms_with_offsets(finder)]), fits)
+    return IndexOverflow(tuple(always), tuple(sizes), fits)
+
+
+def _terms_with_offsets(finder: _Finder) -> list[tuple[Term, int]]:
+    return [(base, offset) for base, (offset, _) in finder.needed.items() if isinstance(base, Term)]
+
+
+def _are_small(finder: _Finder, bounds: list[Bound]) -> PrimExpr:
+    """The cheap condition: every size is below a power of two, for which no bound leaves int32."""
+    power = 1 << 30
+    while power and not finder.terms.fits_below(bounds, power, LIMIT):
+        power >>= 1
+    largest: PrimExpr | None = None
+    for size in finder.sizes:
+        value = finder.terms.expression(size)
+        values = [value] if size.non_negative else [value, Sub(IntImm("int64", 0), value)]
+        for part in values:
+            largest = part if largest is None else Max(largest, part)
+    assert largest is not None
+    return LT(largest, IntImm("int64", power))
+
+
+def offset_in_memory(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr | None:
+    """Return the flat offset of a scalar access, or None if the only index is that offset."""
+    if not indices or (len(indices) == 1 and not buffer.strides):
+        return None
+    groups = buffer.unsimplified_offset_of(indices)
+    offset = groups[0]
+    for group, size in zip(groups[1:], buffer.get_flattened_buffer().shape[1:]):
+        offset = offset * size + group
+    return offset
+
+
+class _Finder(Visitor):
+    """`needed` has each bound that must not exceed the limit: a term without its constant, the largest constant and where.
+    A constant bound is in it only if it exceeds the limit."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.terms = Terms()
+        self.sizes: list[Term] = []
+        self.known: dict[Var, Interval | None] = {}
+        self.needed: dict[Bound, tuple[int, Any]] = {}
+        self.covered: set[Term] = set()  # bounds that are at most another needed one
+        for param in func.params:
+            if param not in func.buffer_map and param.dtype.is_int:
+                self._size(param, False)
+        for buffer in func.buffer_map.values():
+            for part in (*buffer.shape, *buffer.strides, buffer.elem_offset):
+                for var in variables_in(part):
+                    self._size(var, True)
+
+    def _size(self, var: Var, is_non_negative: bool) -> None:
+        if var not in self.known:
+            size = self.terms.size(var, is_non_negative)
+            self.sizes.append(size)
+            self.known[var] = Interval(size, size)
+
+    # ------------------------------------------------------------------ requirements
+
+    def require(self, node: Any, found: Interval) -> None:
+        """Note that both bounds must be representable."""
+        self.need(node, found.high)
+        if not non_negative(found.low):
+            self.need(node, self.terms.subtract(0, found.low))
+
+    def need(self, node: Any, bound: Bound) -> None:
+        if isinstance(bound, int):
+            if bound > LIMIT:
+                self.needed.setdefault(bound, (0, node))
+            return
+        if bound in self.covered:
+            return
+        base, offset = (bound.a, bound.b) if bound.kind is Add and isinstance(bound.b, int) else (bound, 0)
+        if base not in self.needed or self.needed[base][0] < offset:
+            self.needed[base] = (offset, node)
+
+    def cover(self, whole: Interval, *parts: Interval) -> None:
+        """Forget the upper bounds of operands that are at most that of the result."""
+        for part in parts:
+            if isinstance(part.high, Term) and part.high is not whole.high and non_negative(part.low):
+                self.covered.add(part.high)
+                if part.high in self.needed and self.needed[part.high][0] == 0:
+                    del self.needed[part.high]
+
+    def root(self, expr: PrimExpr) -> Interval | None:
+        """The bounds of a loop bound, an index or a side of a guard; those of its operands are required, too."""
+        rule = _RULES.get(type(expr))
+        if rule is None:
+            self.visit(expr)
+            return None
+        found = rule(self, expr)
+        if found is not None and expr.dtype.bits == 32 and expr.dtype.is_int and not isinstance(expr, IntImm):
+            self.require(expr, found)
+        return found
+
+    def count(self, node: Any, sizes: Iterable[PrimExpr]) -> None:
+        """Note that a number of elements must be representable."""
+        total = Interval(1, 1)
+        for size in sizes:
+            found = self.root(size)
+            if found is None:
+                return
+            total = self.terms.product(
+                total, Interval(self.terms.maximum(found.low, 0), self.terms.maximum(found.high, 0))
+            )
+        self.need(node, total.high)
+
+    def iterate(self, var: Var, first: PrimExpr | None, extent: PrimExpr) -> None:
+        """Let a variable go through the values of a loop. What it is compared with at the end must be representable, too."""
+        begin = Interval(0, 0) if first is None else self.root(first)
+        size = self.root(extent)
+        if begin is None or size is None:
+            self.known[var] = None
+            return
+        end = self.terms.add(begin.high, size.high)
+        if var.dtype.bits == 32:
+            self.need(var, end)
+        self.known[var] = Interval(begin.low, self.terms.add(end, -1))
+
+    # ------------------------------------------------------------------ statements
+
+    @handles(*_CHAINED)
+    def chain(self, node: Any) -> None:
+        while isinstance(node, _CHAINED):
+            if isinstance(node, LetStmt):
+                self._bind(node.var, node.value)
+            elif isinstance(node, Allocate):
+                if any(extent.dtype.bits == 32 for extent in node.extents):
+                    self.count(node.buffer_var, node.extents)
+                self.visit(node.condition)
+            elif launches_thread(node):
+                self.iterate(node.node.var, None, node.value)
+            elif isinstance(node, AssertStmt):
+                self.visit(node.condition)
+            node = node.body
+        self.visit(node)
+
+    def _bind(self, var: Var, value: PrimExpr) -> None:
+        if value.dtype.is_int:
+            self.known[var] = self.root(value)
+        else:
+            self.visit(value)
+
+    @handles(For)
+    def loop(self, node: For) -> None:
+        self.iterate(node.loop_var, node.min, node.extent)
+        self.visit(node.body)
+
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> None:
+        self._access(node)
+        self.visit(node.value)
+
+    # ------------------------------------------------------------------ expressions
+
+    @handles(BufferLoad)
+    def load(self, node: BufferLoad) -> None:
+        self._access(node)
+
+    def _access(self, node: BufferLoad | BufferStore) -> None:
+        if node.predicate is not None:
+            self.visit(node.predicate)
+        found = [self.root(index) for index in node.indices]
+        if None in found:  # a loaded index is one of the buffer
+            if node.indices[-1].dtype.bits == 32:
+                self.count(node.buffer, node.buffer.shape)
+            return
+        last = node.indices[-1] if node.indices else None
+        if last is None or (len(found) == 1 and not node.buffer.strides):
+            return
+        if isinstance(last, Ramp):
+            end = last.base + last.stride * IntImm(last.stride.dtype, most_lanes(last.dtype) - 1)
+        else:
+            end = last.value if isinstance(last, Broadcast) else last
+        if end.dtype.lane_code == 1:
+            offset = offset_in_memory(node.buffer, (*node.indices[:-1], end))
+            if offset is not None:
+                self.root(offset)
+
+    @handles(Let)
+    def let(self, node: Let) -> None:
+        self._bind(node.var, node.value)
+        self.visit(node.body)
+
+    @handles(CmpOp)
+    def comparison(self, node: CmpOp) -> None:
+        self.root(node.a)
+        self.root(node.b)
+
+    @handles(Call)
+    def call(self, node: Call) -> None:
+        indices = INDEX_ARGUMENTS.get(callee(node), ())
+        for number, arg in enumerate(node.args):
+            if number in indices:
+                self.root(arg)
+            elif isinstance(arg, PrimExpr):
+                self.visit(arg)
+
+
+_Rule = Callable[[_Finder, Any], "Interval | None"]
+
+
+def _both(finder: _Finder, node: BinaryOp) -> tuple[Interval, Interval] | None:
+    a, b = finder.root(node.a), finder.root(node.b)
+    return None if a is None or b is None else (a, b)
+
+
+def _sum(finder: _Finder, node: BinaryOp) -> Interval | None:
+    found = _both(finder, node)
+    if found is None:
+        return None
+    (a, b), terms = found, finder.terms
+    whole = Interval(terms.add(a.low, b.low), terms.add(a.high, b.high))
+    if non_negative(a.low) and non_negative(b.low):
+        finder.cover(whole, a, b)
+    return whole
+
+
+def _difference(finder: _Finder, node: BinaryOp) -> Interval | None:
+    found = _both(finder, node)
+    if found is None:
+        return None
+    (a, b), terms = found, finder.terms
+    return Interval(terms.subtract(a.low, b.high), terms.subtract(a.high, b.low))
+
+
+def _product(finder: _Finder, node: BinaryOp) -> Interval | None:
+    found = _both(finder, node)
+    if found is None:
+        return None
+    whole = finder.terms.product(*found)
+    for part, other in (found, found[::-1]):
+        if isinstance(other.low, int) and other.low > 0 and non_negative(part.low):
+            finder.cover(whole, part)
+    return whole
+
+
+def _of_two(name: str) -> _Rule:
+    def rule(finder: _Finder, node: BinaryOp) -> Interval | None:
+        found = _both(finder, node)
+        return None if found is None else getattr(finder.terms, name)(*found)
+
+    return rule
+
+
+def _truncated(finder: _Finder, node: BinaryOp) -> Interval | None:
+    found = _both(finder, node)
+    if found is None:
+        return None
+    a, b = found
+    terms = finder.terms
+    if non_negative(a.low) and non_negative(b.low):
+        return terms.quotient(a, b) if isinstance(node, Div) else terms.remainder(a, b)
+    if isinstance(node, Mod):
+        return terms.truncated(a)
+    size = terms.maximum(a.high, terms.subtract(0, a.low))
+    return Interval(terms.subtract(0, size), size)
+
+
+def _extreme(finder: _Finder, node: BinaryOp) -> Interval | None:
+    found = _both(finder, node)
+    if found is None:
+        return None
+    choose = finder.terms.minimum if isinstance(node, Min) else finder.terms.maximum
+    return Interval(choose(found[0].low, found[1].low), choose(found[0].high, found[1].high))
+
+
+def _union(finder: _Finder, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> Interval | None:
+    finder.visit(condition)
+    a, b = finder.root(then), finder.root(other)
+    if a is None or b is None:
+        return None
+    return Interval(finder.terms.minimum(a.low, b.low), finder.terms.maximum(a.high, b.high))
+
+
+def _ramp(finder: _Finder, node: Ramp) -> Interval | None:
+    base, stride = finder.root(node.base), finder.root(node.stride)
+    if base is None or stride is None:
+        return None
+    terms, last = finder.terms, most_lanes(node.dtype) - 1
+    reach = terms.product(stride, Interval(last, last))
+    low = base.low if non_negative(reach.low) else terms.minimum(base.low, terms.add(base.low, reach.low))
+    high = terms.add(base.high, reach.high)
+    if not non_negative(reach.low):
+        high = terms.maximum(base.high, high)
+    return Interval(low, high)
+
+
+def _cast(finder: _Finder, node: Cast) -> Interval | None:
+    if node.dtype.is_int and node.value.dtype.is_int and node.dtype.bits >= 32:
+        return finder.root(node.value)
+    finder.visit(node.value)
+    return None
+
+
+def _call(finder: _Finder, node: Call) -> Interval | None:
+    name, args = callee(node), node.args
+    if name == "tir.if_then_else":
+        return _union(finder, *args)
+    if name in ("tir.likely", "tir.checked_index"):
+        found = finder.root(args[0])
+        if name == "tir.checked_index":
+            finder.root(args[1])
+        return found
+    if name in ("tir.shift_left", "tir.shift_right") and isinstance(args[1], IntImm) and 0 <= args[1].value < 63:
+        found, power = finder.root(args[0]), 1 << args[1].value
+        if found is None:
+            return None
+        if name == "tir.shift_left":
+            return finder.terms.product(found, Interval(power, power))
+        return Interval(*[finder.terms.divide(end, power) for end in found])
+    if name == "tir.bitwise_and" and isinstance(args[1], IntImm) and args[1].value >= 0:
+        finder.root(args[0])
+        return Interval(0, args[1].value)
+    finder.visit(node)
+    return None
+
+
+def _variable(finder: _Finder, node: Var) -> Interval | None:
+    return finder.known.get(node)
+
+
+_RULES: dict[type, _Rule] = {
+    IntImm: lambda finder, node: Interval(node.value, node.value),
+    Var: _variable,
+    SizeVar: _variable,
+    Add: _sum,
+    Sub: _difference,
+    Mul: _product,
+    FloorDiv: _of_two("quotient"),
+    FloorMod: _of_two("remainder"),
+    Div: _truncated,
+    Mod: _truncated,
+    Min: _extreme,
+    Max: _extreme,
+    Ramp: _ramp,
+    Broadcast: lambda finder, node: finder.root(node.value),
+    Cast: _cast,
+    Select: lambda finder, node: _union(finder, node.condition, node.true_value, node.false_value),
+    Call: _call,
+}
