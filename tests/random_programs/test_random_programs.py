@@ -39,6 +39,7 @@ SHORT = {
     "strided": 12,
     "interrupt": 20,
     "verdict": 12,
+    "large": 12,
 }
 LONG = dict.fromkeys(KINDS, 20_000) | {
     "notation": 5_000,
@@ -46,6 +47,7 @@ LONG = dict.fromkeys(KINDS, 20_000) | {
     "magic": 2_000,
     "interrupt": 2_000,
     "verdict": 2_000,
+    "large": 2_000,
 }  # a session takes some seconds
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {
@@ -136,6 +138,7 @@ SEEDS: dict[str, dict[int, str]] = {
     "strided": {},
     "interrupt": {},
     "verdict": {},
+    "large": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}
