@@ -222,3 +222,11 @@ def test_data_keeps_the_arithmetic_of_its_type(stored: str) -> None:
     built(near)
     built(far)
     np.testing.assert_array_equal(near, far)
+
+
+def test_guard_of_a_split_that_overruns_int32_is_kept() -> None:
+    """5 parts of 429496730 iterations end 3 iterations behind 2^31 - 1, which folds to a negative int32."""
+    B = te.compute((2**31 - 1,), lambda i: SEVEN, name="B")
+    s = te.create_schedule(B.op)
+    s[B].split(B.op.axis[0], nparts=5)
+    assert "< 2147483647" in str(tvmagic.lower(s, [B], simple_mode=True)).replace("T.int64(2147483647)", "2147483647")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -69,14 +70,14 @@ def test_no_index_leaves_int32_where_the_condition_holds(seed: int) -> None:
     nodes: list[BinaryOp] = []
     post_order_visit(func.body, lambda x: nodes.append(x) if isinstance(x, BinaryOp) else None)
     for _ in range(40):
-        sizes = {n: int(2 ** rng.uniform(0, 31)) - 1, m: int(2 ** rng.uniform(0, 31)) - 1}
+        sizes: dict[Any, int] = {n: int(2 ** rng.uniform(0, 31)) - 1, m: int(2 ** rng.uniform(0, 31)) - 1}
         if found.always or not value(found.fits, sizes):
             continue
         extent = value(outer.extent, sizes)
         for i in {0, 1, extent // 2, extent - 2, extent - 1} if extent > 0 else ():
             for j in {0, 1, sizes[m] // 2, sizes[m] - 1}:
                 if 0 <= i < extent and 0 <= j < sizes[m]:
-                    at = {**sizes, outer.loop_var: i, outer.body.loop_var: j}
+                    at: dict[Any, int] = {**sizes, outer.loop_var: i, outer.body.loop_var: j}
                     assert all(abs(value(node, at)) <= LARGEST for node in nodes)
 
 

@@ -6,10 +6,12 @@ from collections.abc import Collection, Mapping, MutableMapping
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
+from tvmagic.arith.const_int_bound import POS_INF
 from tvmagic.arith.int_set import IntervalSet, IntSet
 from tvmagic.arith.int_set_eval import IntervalSetEvaluator
 from tvmagic.errors import DefectError, ScheduleError
 from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var
+from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.ops import greater_equal, less, make_zero
 from tvmagic.te.schedule.relations import DownContext, IterVarRelation, Masks, Transform, is_const
 from tvmagic.te.schedule.stage import Stage
@@ -127,6 +129,10 @@ class BoundProver:
     def proves(self, condition: Any) -> bool:
         return self.analyzer.can_prove(condition)
 
+    def wraps(self, value: PrimExpr) -> bool:
+        """Return whether constant loops take `value` beyond its type, where its largest value would fold to a negative one."""
+        return largest_integer(value.dtype) < self.analyzer.const_int_bound(value).max_value < POS_INF
+
 
 def make_bound_check(
     stage: Stage,
@@ -182,7 +188,7 @@ def _ends_inside(value: PrimExpr, extent: PrimExpr, plain: Analyzer, prover: Bou
     if isinstance(place, IntImm) and plain.can_prove(less(place, extent)):
         return True  # what each thread computes for itself is at one place
     high = prover.relaxed(value).max_value
-    return high.dtype is value.dtype and prover.proves(less(high, extent))
+    return high.dtype is value.dtype and not prover.wraps(value) and prover.proves(less(high, extent))
 
 
 def _output_conditions(
@@ -212,7 +218,7 @@ def _domain_conditions(value: PrimExpr, extent: PrimExpr, prover: BoundProver) -
     low, high = found.min_value, found.max_value
     if low.dtype is not value.dtype or not prover.proves(greater_equal(low, 0)):
         conditions.append(greater_equal(value, 0))
-    if high.dtype is not value.dtype or not prover.proves(less(high, extent)):
+    if high.dtype is not value.dtype or prover.wraps(value) or not prover.proves(less(high, extent)):
         conditions.append(less(value, extent))
     return conditions
 
