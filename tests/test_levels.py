@@ -26,6 +26,7 @@ NAMES_ONLY = {
     "",
     "_absent",
     "_ffi",
+    "_gone",
     "_instead",
     "_places",
     "contrib",

@@ -26,6 +26,7 @@ _SCHEDULES = "{} has schedules of operators; here they are written, or made by `
 _OPERATORS = "{} has operators that are not here; write them with `te.compute` or as a `@T.prim_func` function"
 _ARRAYS = "{} is not needed: arrays have `__dlpack__`, and compiled functions take whatever has it"
 _TIMES = "{} measures networks; here `time_evaluator` of a module and `%bench` measure functions"
+_DOCUMENTS = "{} built Python documents for other printers; `str(node)` and `node.script()` print programs"
 _PLACES_OF_MEMORY = "{} plans the memory of a whole network; here each function allocates its own"
 
 ABSENT: dict[str, str] = {
@@ -44,6 +45,7 @@ ABSENT: dict[str, str] = {
     ),
     **dict.fromkeys(tuple(f"topi.{name}" for name in ("image", "vision", "sparse", "random")), _OPERATORS),
     "contrib.dlpack": _ARRAYS,
+    **dict.fromkeys(("script.printer.doc", "script.printer.doc_printer"), _DOCUMENTS),
     "runtime.profiling": _TIMES,
     **dict.fromkeys(("tir.usmp", "ir.memory_pools"), _PLACES_OF_MEMORY),
     **dict.fromkeys(

@@ -5,6 +5,8 @@ It is loaded when somebody asks for such a name: the message then ends with what
 
 from __future__ import annotations
 
+from tvmagic._gone import GONE
+
 __all__ = ["OF_MODULE", "TOP_LEVEL", "instead"]
 
 # Before TVM 0.7 these were names of `tvm` itself.
@@ -94,6 +96,7 @@ OF_MODULE: dict[str, dict[str, str]] = {
     "tvmagic.runtime": _OF_RUNTIME,
     "tvmagic.topi": _TOPI,
     "tvmagic.topi.nn": _TOPI_NN,
+    **GONE,
 }
 
 
