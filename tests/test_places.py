@@ -100,6 +100,7 @@ def test_what_the_installation_has(capsys: pytest.CaptureFixture[str]) -> None:
         ("topi", "schedule_injective", "`tune.auto`"),
         ("topi.nn", "conv1d_ncw", "`topi.nn.conv1d` with the layout"),
         ("runtime", "system_lib", "`load_module`"),
+        ("tir.transform", "MakePackedAPI", "calls by TVM's C runtime"),
     ],
 )
 def test_a_name_of_tvm_that_is_not_here_is_answered_by_what_to_write(module: str, name: str, words: str) -> None:

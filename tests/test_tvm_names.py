@@ -12,6 +12,8 @@ MISSING: dict[str, str] = {
     "T.op": "a tensor called T, no name of TVMScript",
     "T.op.axis": "a tensor called T",
     "tvm.script.tir": "the place of the section T",
+    "tir.transform.MakePackedAPI": "for TVM's C runtime, which is not here",
+    "tir.transform.LowerTVMBuiltin": "for TVM's C runtime, which is not here",
 }
 
 
@@ -73,7 +75,9 @@ ANALYSES = """
 GPU = "instructions of NVIDIA's GPUs; threads here use plain memory"
 OTHER = "for an accelerator or a memory that has no code here"
 RELAY = "for Relay and Relax, which are not here"
+RUNTIME = "for TVM's C runtime, which is not here"
 ABSENT = {
+    **dict.fromkeys(("MakePackedAPI", "MakeUnpackedAPI", "LowerTVMBuiltin", "LegalizePackedCalls"), RUNTIME),
     **dict.fromkeys(("TransformMmaBufferLayout",), GPU),
     **dict.fromkeys(
         (

@@ -7,4 +7,12 @@ from __future__ import annotations
 
 __all__ = ["GONE"]
 
-GONE: dict[str, dict[str, str]] = {}
+_PASSES = {
+    **dict.fromkeys(
+        ("MakePackedAPI", "MakeUnpackedAPI", "LowerTVMBuiltin", "LegalizePackedCalls"),
+        "it prepared a function for calls by TVM's C runtime. `build` compiles and calls functions without that runtime",
+    ),
+}
+GONE: dict[str, dict[str, str]] = {
+    "tvmagic.tir.transform": _PASSES,
+}

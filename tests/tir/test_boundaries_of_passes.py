@@ -31,12 +31,11 @@ from tvmagic.ir import (
     Var,
     decl_buffer,
 )
-from tvmagic.ir.query import is_call, nodes_of
+from tvmagic.ir.query import nodes_of
 from tvmagic.passes import PassContext
 from tvmagic.script import from_source
 from tvmagic.target import Target
 from tvmagic.tir import transform
-from tvmagic.tir.transform.calls.lower_builtin import MAX_ON_STACK
 from tvmagic.tir.transform.loops.lanes import LaneStorage
 from tvmagic.tir.transform.loops.vectorize_loop import lane_by_lane
 from tvmagic.tir.transform.uses import mentions
@@ -163,34 +162,6 @@ def test_ends_of_parts_are_kept_inside_the_loop_if_they_may_leave_it(condition: 
 
 
 # ---------------------------------------------------------------------------- memory
-
-SMALL = """def main(A: T.Buffer((1,), "{dtype}"), n: T.int32):
-    T.func_attr({{"target": T.target("llvm")}})
-    {attributes}p = T.allocate([{extents}], "{dtype}", "{scope}")
-    P = T.decl_buffer(({extents},), "{dtype}", data=p, scope="{scope}")
-    P[{zeros}] = A[0]"""
-
-
-@pytest.mark.parametrize("scope", ["global", "shared", "local"])
-@pytest.mark.parametrize("device", [1, 2])
-def test_what_is_allocated_on_the_stack(device: int, scope: str) -> None:
-    """Memory of a CPU whose size is known and below a limit, and memory that is not global."""
-    attributes = f'T.attr("", "device_type", {device})\n    T.attr("", "device_id", 0)\n    '
-    sizes: list[tuple[str, str, int]] = [("int8", str(n), n) for n in (1, 2, MAX_ON_STACK - 1, MAX_ON_STACK)]
-    sizes += [("float32", "1", 4), ("float32", str(MAX_ON_STACK // 4), MAX_ON_STACK), ("float32", "16, 15", 960)]
-    sizes += [("float32", "16, 16", 1024), ("float32", "n", 0), ("int8", "n, 2", 0), ("float32x4", "2", 32)]
-    for dtype, extents, size in sizes:
-        zeros = ", ".join("0" for _ in extents.split(","))
-        text = SMALL.format(attributes=attributes, dtype=dtype, extents=extents, scope=scope, zeros=zeros)
-        calls = [
-            node
-            for node in nodes_of(transform.LowerTVMBuiltin()(module(text))["main"].body, Call)
-            if is_call(node, "tir.TVMBackendAllocWorkspace")
-        ]
-        on_stack = scope != "global" or (device == 1 and 0 < size < MAX_ON_STACK)
-        assert len(calls) == (not on_stack), (dtype, extents)
-        if calls and size:
-            assert evaluate(calls[0].args[2], {}) == size
 
 
 PAIR = """def main(A: T.Buffer((64,), "float32"), n: T.int32):

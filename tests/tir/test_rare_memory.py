@@ -36,7 +36,6 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     IRModule,
-    LetStmt,
     MatchBufferRegion,
     Prefetch,
     PrimExpr,
@@ -608,45 +607,6 @@ def test_a_flat_region_reaches_from_the_first_to_the_last_element(
         assert (low, low + extent - 1) == (first, last)
 
 
-@pytest.mark.parametrize(
-    ("memory", "check"),
-    [
-        ("", "byte_offset"),
-        ("offset_factor=1", ""),
-        ("offset_factor=4", "% 4"),
-        ("offset_factor=2", "% 2"),
-        ("elem_offset=8", "byte_offset"),
-    ],
-)
-def test_what_is_checked_of_the_offset_of_an_argument(memory: str, check: str) -> None:
-    """It is the number that the function names, or a multiple of a factor."""
-    text = (
-        f"def main(a: T.handle):\n    A = T.match_buffer(a, (8,), 'int32'{', ' * bool(memory)}{memory})\n    A[0] = 1"
-    )
-    mod = transform.BindTarget(Target("llvm", host="llvm"))(module(text))
-    checks = [
-        str(node.condition)
-        for node in nodes_of(transform.MakePackedAPI()(mod)["main"].body, AssertStmt)
-        if "offset" in str(node.message)
-    ]
-    if not check:
-        assert not checks
-    elif check == "byte_offset":
-        assert len(checks) == 1 and str(32 if "8" in memory else 0) in checks[0]
-    else:
-        assert len(checks) == 1 and ("truncmod" in checks[0].lower() and check[2:] in checks[0] or check in checks[0])
-
-
-def test_an_offset_that_two_arguments_share_is_a_multiple_of_the_first_ones_factor() -> None:
-    text = (
-        "def main(a: T.handle, b: T.handle):\n    o = T.int32()\n    A = T.match_buffer(a, (8,), 'int32', elem_offset=o)\n"
-        "    B = T.match_buffer(b, (8,), 'int32', elem_offset=o, offset_factor=4)\n    B[0] = A[0]"
-    )
-    mod = transform.MakePackedAPI()(transform.BindTarget(Target("llvm", host="llvm"))(module(text)))
-    (check,) = [n for n in nodes_of(mod["main"].body, AssertStmt) if "offset" in str(n.message)]
-    assert "b.elem_offset" in str(check.message) and "% 4" not in str(check.condition)
-
-
 @pytest.mark.parametrize("condition", [0, 1, None])
 @pytest.mark.parametrize("other", [True, False])
 @pytest.mark.parametrize("likely", [True, False])
@@ -691,24 +651,6 @@ def test_rows_in_front_of_a_buffer_hold_its_offset(shape: tuple[int, ...], offse
     row = math.prod(shape[1:])
     found = tuple(int(n) for n in allocation_shape(decl_buffer(shape, "int32", "B", elem_offset=offset)))
     assert found == (((shape or (1,))[0] + -(-offset // row), *shape[1:]) if offset else shape)
-
-
-@pytest.mark.parametrize("kind", ["", ", buffer_type='auto'"])
-def test_strides_of_an_argument_that_has_none_are_those_of_whole_rows(kind: str) -> None:
-    """Of a buffer that may repeat its one element, they are 0 for a dimension of size 1."""
-    names = "nmkstro"
-    text = "def main(a: T.handle):\n" + "".join(f"    {name} = T.int32()\n" for name in names)
-    text += f"    A = T.match_buffer(a, (n, m, k), 'int32', strides=(s, t, r), elem_offset=o, offset_factor=4{kind})\n    A[0, 0, 0] = 1"
-    after = transform.MakePackedAPI()(transform.BindTarget(Target("llvm", host="llvm"))(module(text)))["main"].body
-    sizes = [f'T.Cast("int32", main_a_shape[{axis}])' for axis in range(3)]
-    rows = ["1", sizes[2], f"{sizes[2]} * {sizes[1]}"]
-    lets = [str(let.value).replace("main_a_shape_1[", "main_a_shape[") for let in nodes_of(after, LetStmt)]
-    for axis, row in zip((2, 1, 0), rows):
-        found = next(value for value in lets if f"strides_1[{axis}]" in value)
-        given = f'T.if_then_else(T.isnullptr(main_a_strides), {row}, T.Cast("int32", main_a_strides_1[{axis}]))'
-        assert found == (f"T.if_then_else({sizes[axis]} == 1, 0, {given})" if kind else given)
-    (check,) = [n for n in nodes_of(after, AssertStmt) if "elem_offset" in str(n.message)]
-    assert str(check.condition) == "T.truncmod(o, 4) == 0"
 
 
 # ---------------------------------------------------------------------------- views and pointers

@@ -339,14 +339,6 @@ def test_loads_of_flat_memory_are_guarded(a: str, b: str, store: str, load: str,
     assert ("ptx_ldg32" in script(transform.InjectPTXLDG32()(mod))) is taken
 
 
-def test_names_of_what_a_packed_call_takes_go_up_by_one() -> None:
-    text = "def main(A: T.Buffer((8,), 'int32')):\n    T.evaluate(T.tvm_call_cpacked('f', {0}, {0}, {0}, T.reinterpret('handle', T.uint64(0))))"
-    array = "T.tvm_stack_make_array(A.data, T.tvm_stack_make_shape(8), 0, 1, 0, 0)"
-    new = script(transform.LegalizePackedCalls()(module(text.format(array))))
-    names = re.findall(r"tvm_value_(\d+)", new)
-    assert sorted(set(names)) == ["0", "1", "2", "3"]
-
-
 @pytest.mark.parametrize(
     ("division", "safe"),
     [("B[i] / T.float32(3)", True), ("T.Cast('float32', i // 3)", True), ("T.Cast('float32', i // n)", False), ("T.Cast('float32', i % (i + 1))", True),

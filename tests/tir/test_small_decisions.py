@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-import re
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from tvmagic.tir.schedule.instruction import BlockRef, Loop, Sizes, _output_role
 from tvmagic.tir.schedule.primitives.compute_at import _counts_inside
 from tvmagic.tir.schedule.primitives.layout import _pad_constant
 from tvmagic.tir.transform.auto_copy.padding import _strides
-from tvmagic.tir.transform.calls.bound_arguments import type_fields
 from tvmagic.tir.transform.expressions.lower_intrin import _kind
 from tvmagic.tir.transform.threads.allreduce_plan import Group, Warps
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
@@ -126,17 +124,6 @@ def test_what_pads_a_buffer_has_its_type(dtype: str, value: float, fits: bool) -
     else:
         with pytest.raises(ScheduleError, match="pad_value is"):
             _pad_constant(value, buffer)
-
-
-PARAMETERS = {"int8": 0, "uint16": 1, "bool": 1, "float32": 2, "bfloat16": 4, "e4m3_float8": 6, "e5m2_float8": 7}
-
-
-@pytest.mark.parametrize(("dtype", "code"), PARAMETERS.items())
-def test_codes_of_types_that_arguments_are_asked_for(dtype: str, code: int) -> None:
-    mod = module(f'def main(A: T.Buffer((8,), "{dtype}")):\n    T.evaluate(0)')
-    mod = transform.BindTarget(Target("llvm", host="llvm"))(mod)
-    text = transform.MakePackedAPI()(mod).script()
-    assert re.search(rf"struct_get\(\w+, 0, 5, \"uint8\"\) == T.uint8\({code}\)", text), text
 
 
 @pytest.mark.parametrize(("count", "reused"), [(1, True), (15, True), (16, True), (17, False), (40, False)])
@@ -310,18 +297,6 @@ def test_which_data_classes_are_values() -> None:
     assert {name for name, p in parameters if p.frozen} == set(frozen.split())
     objects = "Access Domain Edge Fact FlowBlock Graph Loop Place Region Step Touch _Entry _Fill"
     assert {name for name, p in parameters if not p.eq} == set(objects.split())
-
-
-@pytest.mark.parametrize(
-    ("dtype", "fields"),
-    [
-        ("int8", (0, 8, 1)), ("uint16x4", (1, 16, 4)), ("bool", (1, 1, 1)), ("float64", (2, 64, 1)), ("handle", (3, 64, 1)),
-        ("bfloat16x2", (4, 16, 2)), ("e4m3_float8", (6, 8, 1)), ("e5m2_float8", (7, 8, 1)),
-    ],
-)  # fmt: skip
-def test_code_bits_and_lanes_of_types(dtype: str, fields: tuple[int, int, int]) -> None:
-    found = type_fields(ir.DataType(dtype))
-    assert tuple(value.value for _, value in found) == fields and [number for number, _ in found] == [5, 6, 7]
 
 
 def test_an_iterator_is_all_of_its_mark_if_it_is_as_long_and_unscaled() -> None:

@@ -11,12 +11,13 @@ from tvmagic.codegen.rules import rule
 from tvmagic.codegen.types import llvm_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, DataType, IntImm, StringImm
-from tvmagic.tir.transform.calls.bound_arguments import TYPE_CODES
 
 __all__ = ["SIZE"]
 
 SIZE = 48  # bytes of a descriptor
 _INT64 = DataType("int64")
+# DLPack's codes of types, with those that TVM adds.
+_TYPE_CODES = {"int": 0, "uint": 1, "bool": 1, "float": 2, "handle": 3, "bfloat": 4, "e4m3_float": 6, "e5m2_float": 7}
 
 
 class _Field(NamedTuple):
@@ -64,7 +65,7 @@ def _make_array(emitter: Any, call: Call) -> str:
         2: emitter.visit(shape),
         3: "null" if isinstance(strides, IntImm) else emitter.visit(strides),
         4: emitter.visit(ndim),
-        5: str(TYPE_CODES[dtype.code]),
+        5: str(_TYPE_CODES[dtype.code]),
         6: str(8 if dtype.is_bool else dtype.bits),
         7: str(dtype.lanes),
         8: emitter.out.op(f"mul i64 {elements}, {dtype.bytes}"),

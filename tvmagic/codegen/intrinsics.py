@@ -494,7 +494,7 @@ def _packed(emitter: Any, call: Call) -> str:
 
 @rule("tvm_call_packed_lowered", "tvm_call_cpacked_lowered", "tvm_call_trace_packed_lowered")
 def _packed_on_stack(emitter: Any, call: Call) -> str:
-    """The same where LowerTVMBuiltin put the arguments on stacks: from `begin` on, up to `end`."""
+    """Emit a packed call whose arguments are on stacks, from `begin` up to `end`."""
     begin, end = call.args[3:5]
     if not isinstance(begin, IntImm) or not isinstance(end, IntImm):
         raise BuildError("the place of a packed call's arguments is a constant", node=call)
