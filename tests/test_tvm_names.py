@@ -72,12 +72,14 @@ ANALYSES = """
     find_anchor_block get_block_access_region get_block_read_write_region get_prim_func_arg_and_result_memory_constraints
     get_vtcm_compaction_passes is_pure_function undefined_vars verify_gpu_code verify_memory verify_ssa verify_well_formed
 """
-GPU = "instructions of NVIDIA's GPUs; threads here use plain memory"
+GPU = "for TVM's runtime of GPUs; kernels here are made from the whole function, and use plain memory"
 OTHER = "for an accelerator or a memory that has no code here"
 RELAY = "for Relay and Relax, which are not here"
 RUNTIME = "for TVM's C runtime, which is not here"
 ABSENT = {
     **dict.fromkeys(("MakePackedAPI", "MakeUnpackedAPI", "LowerTVMBuiltin", "LegalizePackedCalls"), RUNTIME),
+    **dict.fromkeys(("DefaultGPUSchedule",), "bind loops by a schedule, or let tune.auto do it"),
+    **dict.fromkeys(("AnnotateDeviceRegions", "SplitHostDevice", "LowerDeviceKernelLaunch", "CombineContextCall", "LiftAttrScope", "InjectPTXLDG32",), GPU),
     **dict.fromkeys(("TransformMmaBufferLayout",), GPU),
     **dict.fromkeys(
         (

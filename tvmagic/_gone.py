@@ -7,12 +7,20 @@ from __future__ import annotations
 
 __all__ = ["GONE"]
 
+# sentence: names
 _PASSES = {
-    **dict.fromkeys(
-        ("MakePackedAPI", "MakeUnpackedAPI", "LowerTVMBuiltin", "LegalizePackedCalls"),
-        "it prepared a function for calls by TVM's C runtime. `build` compiles and calls functions without that runtime",
-    ),
+    "it prepared a function for calls by TVM's C runtime. `build` compiles and calls functions without that runtime":
+        "MakePackedAPI MakeUnpackedAPI LowerTVMBuiltin LegalizePackedCalls",
+    "it made the host's or the device's half of a program for TVM's runtime of GPUs. `%asm` and `--check --target` make"
+    " kernels from the whole function":
+        "AnnotateDeviceRegions SplitHostDevice LowerDeviceKernelLaunch CombineContextCall LiftAttrScope InjectPTXLDG32",
+    "it bound the loops of each block to threads. `sch.bind` binds a loop, `tune.auto` decides which":
+        "DefaultGPUSchedule",
+}  # fmt: skip
+_OF_MODULE = {
+    "tvmagic.tir.transform": _PASSES,
 }
 GONE: dict[str, dict[str, str]] = {
-    "tvmagic.tir.transform": _PASSES,
+    module: {name: text for text, names in table.items() for name in names.split()}
+    for module, table in _OF_MODULE.items()
 }

@@ -58,7 +58,6 @@ from tvmagic.tir.transform.loops.lanes import refuse_vectors_of_vectors
 from tvmagic.tir.transform.memory.checked_indices import checked_indices
 from tvmagic.tir.transform.memory.flat_index import FlatIndex
 from tvmagic.tir.transform.memory.layout_transforms import apply_layout_transforms
-from tvmagic.tir.transform.threads.default_gpu_schedule import MOST_BLOCKS
 
 
 def flattened(buffer: Buffer, body: Stmt, line: int, bounds: bool = False) -> Stmt:
@@ -245,36 +244,6 @@ def test_indices_that_are_checked_as_the_program_runs() -> None:
     said: list[Any] = [checked_indices(buffer, (x, i), (eight, eight), analyzer, node)[0] for node in nodes]
     said = [call.args[4].value for call in said]
     assert said == ["load from buffer `B` of shape (8, 8)", "store to buffer `B` of shape (8, 8)"]
-
-
-@pytest.mark.parametrize(
-    ("count", "parts"),
-    [
-        (1, (1, 1)),
-        (100, (1, 100)),
-        (1024, (1, 1024)),
-        (1025, (2, 1024)),
-        (1024 * 256, (256, 1024)),
-        (1024 * 256 + 1, (256, 1024)),
-    ],
-)
-def test_threads_of_a_plain_loop(count: int, parts: tuple[int, int]) -> None:
-    """As many as a block has, and blocks for the rest; what is beyond the most blocks is a loop."""
-    mod = module(
-        f"def main(A: T.Buffer(({count},), 'float32'), B: T.Buffer(({count},), 'float32')):\n    for i in range({count}):\n"
-        "        with T.block('B'):\n            v = T.axis.spatial("
-        + str(count)
-        + ", i)\n            B[v] = A[v] + T.float32(1)"
-    )
-    with Target("cuda", host="llvm"):
-        made = transform.DefaultGPUSchedule()(mod)["main"]
-    extents = {
-        loop.thread_binding.thread_tag if loop.thread_binding is not None else "": evaluate(loop.extent, {})
-        for loop in nodes_of(made.body, For)
-    }
-    blocks, threads = parts
-    assert MOST_BLOCKS == 256 and (extents["blockIdx.x"], extents["threadIdx.x"]) == (blocks, threads)
-    assert ("" in extents) is (count > 1024 * MOST_BLOCKS)
 
 
 def test_the_entry_of_a_module() -> None:

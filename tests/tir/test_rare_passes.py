@@ -322,23 +322,6 @@ def test_shared_memory_is_merged_inside_the_launch_of_threads(outer: str) -> Non
     assert new.count("T.allocate(") == 1 and new.index("threadIdx.x") < new.index("T.allocate(")
 
 
-GUARDED = """def main(A: T.Buffer({a}, "float32"), B: T.Buffer({b}, "float32"), n: T.int32):
-    with T.launch_thread("threadIdx.x", 8) as t:
-        R = T.allocate([8], "float32", "local")
-        B[{store}] = T.if_then_else(t < n, A[{load}], T.float32(0))"""
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "store", "load", "taken"),
-    [
-        ("(8,)", "(8,)", "t", "t", True), ("(8,)", "(2, 8)", "0, t", "t", False), ("(2, 8)", "(8,)", "t", "0, t", False), ("(2, 8)", "(2, 8)", "1, t", "0, t", False),
-    ],
-)  # fmt: skip
-def test_loads_of_flat_memory_are_guarded(a: str, b: str, store: str, load: str, taken: bool) -> None:
-    mod = module(GUARDED.format(a=a, b=b, store=store, load=load))
-    assert ("ptx_ldg32" in script(transform.InjectPTXLDG32()(mod))) is taken
-
-
 @pytest.mark.parametrize(
     ("division", "safe"),
     [("B[i] / T.float32(3)", True), ("T.Cast('float32', i // 3)", True), ("T.Cast('float32', i // n)", False), ("T.Cast('float32', i % (i + 1))", True),

@@ -9,7 +9,7 @@ import pytest
 from pass_checks import module, script
 
 import tvmagic as tvm
-from tvmagic import te, tir
+from tvmagic import tir
 from tvmagic.errors import TVMagicError
 from tvmagic.tir import transform as t
 from tvmagic.tir.transform.threads.permuted_layout import _width
@@ -140,96 +140,7 @@ def test_machine_code_leaves_marks_out() -> None:
 # ---------------------------------------------------------------------------- scopes and contexts of coprocessors
 
 
-def test_scopes_are_joined_and_lifted() -> None:
-    def scoped(axis: Any, text: str, value: int = 1) -> tir.Stmt:
-        return tir.AttrStmt(axis, "coproc_uop_scope", value, tir.Evaluate(tir.call_extern("int32", text)))
-
-    axis, i = te.thread_axis((0, 1), "cop"), tir.Var("i", "int32")
-    loop = tir.For(i, 0, 4, tir.ForKind.SERIAL, tir.SeqStmt([scoped(axis, "a"), scoped(axis, "b")]))
-    lifted = t.LiftAttrScope("coproc_uop_scope")(tvm.IRModule.from_expr(tir.PrimFunc([], loop)))["main"].body
-    assert lifted.attr_key == "coproc_uop_scope" and isinstance(lifted.body, tir.For)
-
-    mixed = tir.SeqStmt([scoped(axis, "a"), scoped(axis, "b"), scoped(axis, "c", 2), tir.Evaluate(i)])
-    parts = t.LiftAttrScope("coproc_uop_scope")(tvm.IRModule.from_expr(tir.PrimFunc([i], mixed)))["main"].body.seq
-    assert [getattr(part, "value", None) for part in parts[:2]] == [1, 2] and len(parts[0].body.seq) == 2
-
-    for second, lifts in ((scoped(axis, "b"), True), (scoped(axis, "b", 2), False)):
-        branch = tir.IfThenElse(i < 2, scoped(axis, "a"), second)
-        after = t.LiftAttrScope("coproc_uop_scope")(tvm.IRModule.from_expr(tir.PrimFunc([i], branch)))["main"].body
-        assert isinstance(after, tir.AttrStmt) == lifts
-
-    inside = tir.Allocate(tir.Var("m", "handle"), "int32", [4], tir.const(1, "bool"), scoped(axis, "a"))
-    kept = t.LiftAttrScope("coproc_uop_scope")(tvm.IRModule.from_expr(tir.PrimFunc([], inside)))["main"].body
-    assert kept is inside or isinstance(kept, tir.Allocate)
-
-
-def test_a_context_is_computed_once_for_each_thread() -> None:
-    def use(value: Any) -> tir.Stmt:
-        context = tir.call_extern("handle", "context", value)
-        return tir.Evaluate(
-            tir.call_extern("int32", "run", tir.call_intrin("handle", "tir.tvm_thread_context", context))
-        )
-
-    i, n = tir.Var("i", "int32"), tir.Var("n", "int32")
-    parallel = tir.For(i, 0, n, tir.ForKind.PARALLEL, tir.SeqStmt([use(0), use(0), use(i)]))
-    func = tir.PrimFunc([n], tir.SeqStmt([parallel, use(0)]))
-    text = script(t.CombineContextCall()(tvm.IRModule.from_expr(func.with_attr("global_symbol", "main"))))
-    assert text.count('T.call_extern("handle", "context", 0)') == 2  # of the parallel loop and of the function
-    assert 'T.tvm_thread_context(T.call_extern("handle", "context", i))' in text  # another one in each iteration
-
-
-@pytest.mark.parametrize(
-    ("key", "own"),
-    [("thread_extent", True), ("coproc_uop_scope", True), ("coproc_scope", False), ("volatile_scope", False)],
-)
-def test_a_context_is_in_front_of_what_a_thread_runs(key: str, own: bool) -> None:
-    context = tir.call_extern("handle", "context")
-    use = tir.Evaluate(tir.call_extern("int32", "run", tir.call_intrin("handle", "tir.tvm_thread_context", context)))
-    axis = te.thread_axis((0, 4), "threadIdx.x")
-    inside = tir.AttrStmt(axis, key, 4, use)
-    func = tir.PrimFunc([], tir.SeqStmt([inside, tir.Evaluate(tir.call_extern("int32", "other"))]))
-    body = t.CombineContextCall()(tvm.IRModule.from_expr(func))["main"].body
-    assert isinstance(body, tir.SeqStmt if own else tir.LetStmt)
-    first = body.seq[0] if own else body.body.seq[0]
-    assert isinstance(first, tir.LetStmt) is own and (first.body if own else first).attr_key == key
-
-
 # ---------------------------------------------------------------------------- other rewrites
-
-
-def test_guarded_loads_become_predicated_ones() -> None:
-    before = """
-    def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-        for tx in T.thread_binding(32, thread="threadIdx.x"):
-            L = T.allocate([2], "float32", "local")
-            L_1 = T.Buffer((2,), data=L, scope="local")
-            L_1[1] = T.if_then_else(tx < 20, A[tx + 1], T.float32(0))
-            B[tx] = L_1[1]
-    """
-    mod = module(before)
-    text = script(t.InjectPTXLDG32()(mod))
-    lines = [
-        'predicate = T.allocate([1], "bool", "local")',
-        'addr = T.allocate([2], "int32", "local")',
-        "addr_1[0] = tx + 1",
-        "addr_1[1] = 1",
-        "predicate_1[0] = tx < 20",
-        'T.ptx_ldg32("float32", L_1, predicate_1[0], A[addr_1[0]], addr_1[1])',
-    ]
-    places = [text.index(line) for line in lines]
-    assert places == sorted(places) and "if_then_else" not in text
-    assert script(t.InjectPTXLDG32(False)(mod)) == script(mod)
-
-
-def test_arguments_of_packed_calls_become_arrays() -> None:
-    a, b = tir.Var("a", "handle"), tir.Var("b", "handle")
-    func = tir.PrimFunc([a, b], tir.Evaluate(tir.call_cpacked("fn", a, b)))
-    tvm.ir.assert_structural_equal(t.LegalizePackedCalls()(tvm.IRModule({"f": func}))["f"], func)
-    func = func.with_body(tir.Evaluate(tir.call_cpacked("fn", a, tir.Var("c", "handle"))))
-    body = t.LegalizePackedCalls()(tvm.IRModule({"f": func}))["f"].body
-    assert isinstance(body, tir.LetStmt) and str(body.value) == 'T.tvm_stack_alloca("array", 1)'
-    assert str(body.body).count("T.tvm_struct_set(tvm_value_0, 0, ") == 3
-    assert str(body.body).rstrip().endswith('T.call_cpacked("fn", a, tvm_value_0)')
 
 
 CONSTANT = """
