@@ -16,6 +16,9 @@ _PASSES = {
         "AnnotateDeviceRegions SplitHostDevice LowerDeviceKernelLaunch CombineContextCall LiftAttrScope InjectPTXLDG32",
     "it bound the loops of each block to threads. `sch.bind` binds a loop, `tune.auto` decides which":
         "DefaultGPUSchedule",
+    "it wrote for the tensor cores and the warps of NVIDIA's GPUs. Kernels here use plain memory, and lower"
+    " without it":
+        "InjectPermutedLayout InferFragment LowerWarpMemory InjectPTXAsyncCopy",
 }  # fmt: skip
 _OF_MODULE = {
     "tvmagic.tir.transform": _PASSES,

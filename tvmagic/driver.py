@@ -137,7 +137,7 @@ def default_passes(simple_mode: bool = False, threads: bool = False) -> list[Pas
     return passes
 
 
-# TVM's list without TransformMmaBufferLayout.
+# TVM's list without TransformMmaBufferLayout and InjectPermutedLayout.
 _BLOCK_PASSES = (
     "LowerCrossThreadReduction",
     "LowerInitBlock",
@@ -150,13 +150,12 @@ _BLOCK_PASSES = (
     "UnifyThreadBinding",
     "LowerMatchBuffer",
     "Simplify",
-    "InjectPermutedLayout",
     "Simplify",
     "InjectSoftwarePipeline",
     "LowerOpaqueBlock",
     "FlattenBuffer",
 )
-_OF_THREADS = {"ManifestSharedMemoryLocalStage", "LowerAutoCopy", "UnifyThreadBinding", "InjectPermutedLayout"}
+_OF_THREADS = {"ManifestSharedMemoryLocalStage", "LowerAutoCopy", "UnifyThreadBinding"}
 
 
 def binds_threads(mod: IRModule) -> bool:

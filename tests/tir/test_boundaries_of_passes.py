@@ -18,16 +18,10 @@ from tvmagic.ir import (
     AttrStmt,
     BufferLoad,
     BufferStore,
-    Call,
-    Evaluate,
     For,
     ForKind,
     IfThenElse,
     IntImm,
-    IRModule,
-    PointerType,
-    PrimFunc,
-    PrimType,
     Var,
     decl_buffer,
 )
@@ -262,28 +256,6 @@ def test_each_lane_has_its_elements_beside_those_of_the_others(shape: tuple[int,
                 factor = step if given.strides else 1
                 assert place == evaluate(before, {}) * lanes + number * factor
                 assert places.setdefault(place, (index, number)) == (index, number)
-
-
-@pytest.mark.parametrize(("source", "target"), list(itertools.product(["float32", "uint8", None], repeat=2)))
-@pytest.mark.parametrize("scope", ["shared", "shared.dyn"])
-def test_asynchronous_copies_need_to_know_what_pointers_point_to(
-    source: str | None, target: str | None, scope: str
-) -> None:
-    """Two of one type; a target that points to bytes is merged dynamic memory, whose places count bytes."""
-
-    def buffer(name: str, pointed: str | None, where: str) -> Any:
-        kind = PrimType("handle") if pointed is None else PointerType(PrimType(pointed), where)
-        return decl_buffer((8,), "float32", name, data=Var(name, kind), scope=where)
-
-    store = BufferStore(buffer("S", target, scope), BufferLoad(buffer("A", source, "global"), [4]), [2])
-    func = PrimFunc([], AttrStmt("", "async_scope", IntImm("int32", 1), store))
-    after = transform.InjectPTXAsyncCopy()(IRModule({"main": func}))["main"].body
-    copies = source is not None and target is not None
-    copies = copies and (source == target or (target == "uint8" and scope == "shared.dyn"))
-    assert isinstance(after, Evaluate if copies else BufferStore)
-    for call in nodes_of(after, Call):
-        factor = 4 if source != target else 1
-        assert [evaluate(call.args[k], {}) for k in (1, 3, 4)] == [2 * factor, 4, 4]
 
 
 # ---------------------------------------------------------------------------- lanes and threads

@@ -280,7 +280,7 @@ def test_threads_have_the_names_of_their_axes() -> None:
         text = str(tvmagic.lower(parse(THREADS)))
     assert 'blockIdx_x = T.launch_thread("blockIdx.x", 2)' in text and "B_1[blockIdx_x * 32 + threadIdx_x] = " in text
     names = [step.name for step in record]
-    assert {"tir.UnifyThreadBinding", "tir.LowerAutoCopy", "tir.InjectPermutedLayout"} <= set(names)
+    assert {"tir.UnifyThreadBinding", "tir.LowerAutoCopy"} <= set(names)
     with recording() as record:
         tvmagic.lower(*matmul())
     assert not {"tir.UnifyThreadBinding", "tir.LowerAutoCopy"} & {step.name for step in record}

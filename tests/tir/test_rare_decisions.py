@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pass_checks import module, parse, script
 
-from tvmagic.arith import Analyzer
 from tvmagic.errors import BuildError, TVMagicError
-from tvmagic.eval.integers import evaluate
 from tvmagic.ir import Evaluate, For, ForKind, IntImm, IRModule, Var
 from tvmagic.ir.query import nodes_of
 from tvmagic.script import from_source
@@ -19,7 +15,6 @@ from tvmagic.tir import analysis, transform
 from tvmagic.tir.analysis.races import find_carried, find_races
 from tvmagic.tir.transform.auto_copy.padding import Padding, _Accesses
 from tvmagic.tir.transform.loops.loop_partition import mentions_others
-from tvmagic.tir.transform.threads.warp_memory import _Accesses as _WarpAccesses
 
 
 def reductions(*counts: tuple[int, int]) -> Any:
@@ -143,21 +138,6 @@ def test_memory_of_a_block_is_of_one_launch(scope: str, tags: tuple[str, str]) -
             transform.ThreadsAsLoops()(module(text))
     else:
         assert "A[b] = " in script(transform.ThreadsAsLoops()(module(text)))
-
-
-@pytest.mark.parametrize(
-    ("factor", "width", "groups"), [(1, 32, 1), (4, 32, 1), (1, 8, 4), (2, 8, 4), (3, 4, 8), (2, 16, 2)]
-)
-def test_elements_of_warp_memory_in_the_registers_of_its_threads(factor: int, width: int, groups: int) -> None:
-    """Neighbouring ones are a thread's own; each element is in one register of one thread."""
-    index = Var("index", "int32")
-    warp = SimpleNamespace(analyzer=Analyzer(), factor=factor, width=width, groups=groups)
-    place, thread = _WarpAccesses._split(warp, index)  # type: ignore[arg-type]
-    total = factor * width * groups
-    found = [(evaluate(place, {index: n}), evaluate(thread, {index: n})) for n in range(total)]
-    assert sorted(found) == list(itertools.product(range(factor * groups), range(width)))
-    for n, (register, lane) in enumerate(found):
-        assert n == register // factor * factor * width + lane * factor + register % factor
 
 
 @pytest.mark.parametrize(("values", "mentions"), [(["x"], False), (["x", "y"], True), (["y"], True), ([], False)])

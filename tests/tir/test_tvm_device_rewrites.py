@@ -12,77 +12,11 @@ import tvmagic as tvm
 from tvmagic import tir
 from tvmagic.errors import TVMagicError
 from tvmagic.tir import transform as t
-from tvmagic.tir.transform.threads.permuted_layout import _width
 from tvmagic.transform import PassContext
 
 # ---------------------------------------------------------------------------- InjectPermutedLayout
 
-PERMUTED = """
-def main(A: T.Buffer((16, {n}), "float16"), C: T.Buffer((16, {n}), "float16")):
-    with T.block("root"):
-        S = T.alloc_buffer(({rows}, {n}), "float16", scope="shared.dyn")
-        for i, j in T.grid(16, {n}):
-            with T.block("S"):
-                T.reads(A[i, j])
-                T.writes(S[i, j])
-                T.block_attr({first})
-                S[i, j] = A[i, j]
-        for i, j in T.grid(16, {n}):
-            with T.block("C"):
-                T.reads(S[i, j])
-                T.writes(C[i, j])
-                T.block_attr({second})
-                C[i, j] = S[i, j]
-"""
 YES, ALSO = '{"permuted_layout": 1}', '{"permuted_layout": "s2l", "kept": 2}'
-
-
-def permuted(n: int, first: str = YES, second: str = ALSO, rows: int = 16) -> Any:
-    return t.InjectPermutedLayout()(module(PERMUTED.format(n=n, first=first, second=second, rows=rows)))
-
-
-@pytest.mark.parametrize(("n", "by"), [(64, "i % 8"), (96, "i % 8 // 2"), (128, "i % 8"), (32, "i % 8 // 2")])
-def test_columns_are_exchanged_row_by_row(n: int, by: str) -> None:
-    mod = permuted(n)
-    assert f"S[i, T.bitwise_xor(j // 8, {by}) * 8 + j % 8] = A[i, j]" in script(mod)
-    assert "permuted_layout" not in script(mod) and '"kept": 2' in script(mod)
-    a = np.random.default_rng(1).random((16, n)).astype("float16")
-    c = np.zeros_like(a)
-    tvm.build(mod)(a, c)
-    np.testing.assert_array_equal(a, c)
-
-
-def test_pointers_to_permuted_columns_move_too() -> None:
-    text = """
-    def main(S: T.Buffer((64, 64), "float16", scope="shared"), W: T.Buffer((32, 8), "float16", scope="warp")):
-        for k in range(4):
-            with T.block("load"):
-                T.reads(S[0:16, k * 16:k * 16 + 16])
-                T.writes(W[0:32, 0:8])
-                T.block_attr({"permuted_layout": 1})
-                for lane in T.thread_binding(32, thread="threadIdx.x"):
-                    T.ptx_ldmatrix("float16", False, 4, ".b16", W.data, lane * 8,
-                        T.tvm_access_ptr(T.type_annotation("float16"), S.data, k * 16, 1024, 1), lane % 16 * 64 + lane // 16 * 8)
-    """
-    after = script(t.InjectPermutedLayout()(module(text)))
-    assert (
-        'T.tvm_access_ptr(T.type_annotation("float16"), S.data, lane % 16 * 64 + T.bitwise_xor(k * 2 + lane // 16, lane % 8) * 8, 1024, 1), 0)'
-        in after
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"n": 64, "second": "{}"}, "both inside and outside blocks with `permuted_layout`"),
-        ({"n": 64, "first": '{"permuted_layout": ""}'}, "both inside and outside"),
-        ({"n": 40}, "cannot be permuted"),
-        ({"n": 32, "rows": 17}, "cannot be permuted"),
-    ],
-)
-def test_what_cannot_be_permuted_is_refused(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(TVMagicError, match=words):
-        permuted(**arguments)
 
 
 # ---------------------------------------------------------------------------- InstrumentProfileIntrinsics
@@ -254,19 +188,3 @@ def test_a_rewrite_that_is_not_one_copy_is_refused(old: str, new: str) -> None:
         return
     with pytest.raises(TVMagicError, match="the block `rewrite` that rewrites a layout is not one copy"):
         t.RemoveWeightLayoutRewriteBlock()(module(text))
-
-
-@pytest.mark.parametrize(
-    ("shape", "width"),
-    [((16, 64), 64), ((3, 64), 64), ((16, 32), 32), ((15, 32), 0), ((16, 96), 96), ((15, 96), 0), ((16, 128), 128), ((16, 48), 0), ((16, 0), 0), ((0, 32), 0), ((64,), 0), ((2, 3, 64), 64),
-     (("n", 64), 64), (("n", 32), 0), ((16, "n"), 0)],
-)  # fmt: skip
-def test_layouts_that_can_be_permuted(shape: tuple[Any, ...], width: int) -> None:
-    """Rows of 64 elements, whatever their number, or pairs of rows of 32; sizes that are known."""
-    n = tir.Var("n", "int32")
-    buffer = tir.decl_buffer([n if size == "n" else size for size in shape], "float16", "B")
-    if width:
-        assert _width(buffer) == width
-    else:
-        with pytest.raises(TVMagicError, match="the layout of `B`, of shape .*, cannot be permuted"):
-            _width(buffer)

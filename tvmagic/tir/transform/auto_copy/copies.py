@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import Buffer, BufferLoad, BufferRegion, BufferStore, For, IntImm, Stmt, Visitor, handles
+from tvmagic.ir import Buffer, BufferRegion, For, IntImm, Stmt
 from tvmagic.ir.memory_scope import MemoryScope, StorageRank
-
-ACCUMULATORS = ("wmma.accumulator", "m16n8k8.matrixC")
 
 
 @dataclass
 class Copy:
     """A block that copies the region `read` to the region `written`, in the loops `outer`.
 
-    `threads` has the number of threads for each tag. What lowering it needs besides is gathered here: memory to
-    allocate, and for buffers the step, in elements, of what is added to their rows against bank conflicts.
+    `threads` has the number of threads for each tag; `new_buffers` collects the memory that lowering allocates.
     """
 
     name: str
@@ -28,7 +25,6 @@ class Copy:
     vector_bytes: int
     local_stage: bool
     new_buffers: list[Buffer] = field(default_factory=list[Buffer])
-    padding_steps: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
 
     @property
     def data_bits(self) -> int:
@@ -62,35 +58,3 @@ def size_of(loop: For, copy: Copy) -> int:
         node=loop,
         hint="`auto_copy` is for copies of known sizes",
     )
-
-
-def innermost_store(stmt: Stmt, copy: Copy) -> BufferStore:
-    """The store that a nest repeats. Raises `TVMagicError` if it is another statement."""
-    _, body = loops_around(stmt)
-    if isinstance(body, BufferStore):
-        return body
-    raise TVMagicError(
-        f"the copy `{copy.name}` is not one store in loops",
-        node=body,
-        hint="a block with `auto_copy` is a nest of loops around one store",
-    )
-
-
-class _Loads(Visitor):
-    def __init__(self) -> None:
-        self.found: list[BufferLoad] = []
-
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
-        self.visit_children(node)
-        self.found.append(node)
-
-
-def accumulator_load(store: BufferStore, copy: Copy) -> BufferLoad:
-    """The load of an accumulator of tensor cores in the value that is stored. Raises `TVMagicError` if they are several."""
-    loads = _Loads()
-    loads.visit(store.value)
-    found = [load for load in loads.found if load.buffer.scope() in ACCUMULATORS]
-    if not found or any(load.buffer is not found[0].buffer for load in found):
-        raise TVMagicError(f"the copy `{copy.name}` is to read one accumulator of tensor cores", node=store)
-    return found[0]

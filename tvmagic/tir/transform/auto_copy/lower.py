@@ -12,7 +12,6 @@ from tvmagic.passes import note
 from tvmagic.tir.schedule.buffers import BufferReplacer
 from tvmagic.tir.transform.auto_copy.coalesce import coalesced, in_order_of_target
 from tvmagic.tir.transform.auto_copy.copies import Copy
-from tvmagic.tir.transform.auto_copy.fragments import from_fragment, mma_to_global, to_fragment, wmma_to_global
 from tvmagic.tir.transform.auto_copy.padding import Padding
 from tvmagic.tir.transform.auto_copy.stage import through_registers
 from tvmagic.tir.transform.declaration import tir_pass
@@ -21,11 +20,6 @@ from tvmagic.tir.transform.declaration import tir_pass
 _RULES: dict[tuple[Rank, Rank], tuple[Callable[[Stmt, Copy], Stmt], ...]] = {
     (Rank.GLOBAL, Rank.SHARED): (coalesced,),
     (Rank.SHARED, Rank.GLOBAL): (in_order_of_target, coalesced),
-    (Rank.SHARED, Rank.WMMA_A): (to_fragment,),
-    (Rank.SHARED, Rank.WMMA_B): (to_fragment,),
-    (Rank.WMMA_ACC, Rank.SHARED): (from_fragment,),
-    (Rank.WMMA_ACC, Rank.GLOBAL): (wmma_to_global,),
-    (Rank.MMA_C, Rank.GLOBAL): (mma_to_global,),
 }
 
 
@@ -35,9 +29,8 @@ def LowerAutoCopy(func: PrimFunc) -> PrimFunc:
 
     They are the blocks with the annotation `auto_copy` (`sch.read_at` and `sch.write_at` make them), each a nest of
     loops around one store. Between global and shared memory, the threads of a block share the elements, vectors of
-    `vector_bytes` bytes each; with `local_stage` all loads come before the first store. Fragments of tensor cores
-    are moved by their intrinsics. Shared memory gets longer rows if that avoids conflicts between banks. Raises
-    `TVMagicError` for a copy of another form.
+    `vector_bytes` bytes each; with `local_stage` all loads come before the first store. Shared memory gets longer
+    rows if that avoids conflicts between banks. Raises `TVMagicError` for a copy of another form.
     """
     lowering = _Lowering(_thread_counts(func.body))
     body = lowering.visit(func.body)
@@ -114,8 +107,6 @@ class _Lowering(StmtMutator):
                 note("copy", f"`{copy.name}` copies from {source.name} to {target.name} memory", node=block)
         if copy.between(Rank.GLOBAL, Rank.SHARED) and copy.local_stage:
             body = through_registers(body, copy)
-        for buffer, step in copy.padding_steps.items():
-            self.padding.at_least(buffer, step)
         self.padding.look_at(body, copy)
         return block.replace(body=body, alloc_buffers=(*block.alloc_buffers, *copy.new_buffers))
 

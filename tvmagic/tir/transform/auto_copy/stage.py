@@ -1,22 +1,16 @@
-"""A copy in two steps, by way of memory of its own."""
+"""Copies through registers: each thread loads all of its elements before it stores one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 from tvmagic.ir import (
-    Buffer,
     BufferLoad,
     BufferStore,
     FloorDiv,
     FloorMod,
-    For,
     ForKind,
     IfThenElse,
     IntImm,
     Mul,
-    Mutator,
     PrimExpr,
     SeqStmt,
     Stmt,
@@ -27,21 +21,8 @@ from tvmagic.ir import (
     substitute,
     within_loops,
 )
-from tvmagic.tir.blocks.domains import relaxed_by_thread
 from tvmagic.tir.schedule.buffers import copy_in
-from tvmagic.tir.transform.auto_copy.copies import Copy, accumulator_load, loops_around, size_of
-
-
-class Staged(NamedTuple):
-    """The two steps, `first` and `second`, in the loops `outside`, and the memory between them."""
-
-    outside: list[For]
-    first: Stmt
-    second: Stmt
-    buffer: Buffer
-
-    def joined(self) -> Stmt:
-        return within_loops(self.outside, SeqStmt([self.first, self.second]))
+from tvmagic.tir.transform.auto_copy.copies import Copy, loops_around, size_of
 
 
 def through_registers(stmt: Stmt, copy: Copy) -> Stmt:
@@ -67,42 +48,7 @@ def through_registers(stmt: Stmt, copy: Copy) -> Stmt:
         first, second = IfThenElse(substitute(guard, new), first), IfThenElse(guard, second)
     first = within_loops([loop.replace(loop_var=new[loop.loop_var]) for loop in inner], first)
     copy.new_buffers.append(buffer)
-    return Staged(threads, first, within_loops(inner, second), buffer).joined()
-
-
-def through_shared(loops: Sequence[For], tile_at: int, store: BufferStore, copy: Copy) -> Staged:
-    """A copy out of an accumulator by way of shared memory, in the loops up to number `tile_at`.
-
-    All threads of a block share that memory, so that it has a dimension for each of the loops around which are bound
-    to threads; the second step goes through all that they wrote.
-    """
-    threads = [loop for loop in copy.outer if _shared_by(loop)]
-    outside, inner = list(loops[: tile_at + 1]), list(loops[tile_at + 1 :])
-    load = accumulator_load(store, copy)
-    around = [*threads, *inner]
-    indices = [loop.loop_var for loop in around]
-    buffer = copy_in(load.buffer, "shared.dyn", [loop.extent for loop in around])
-    new = {loop.loop_var: loop.loop_var.copy_with_suffix("_cache") for loop in around}
-    first = within_loops(inner, BufferStore(buffer, load, indices))
-    second = substitute(_LoadReplacer(load.buffer, BufferLoad(buffer, indices)).visit(store), new)
-    again = [loop.replace(loop_var=new[loop.loop_var]) for loop in inner]
-    serial = [For(new[t.loop_var], t.min, t.extent, ForKind.SERIAL, t.body) for t in threads]
-    copy.new_buffers.append(buffer)
-    return Staged(outside, first, within_loops([*serial, *again], second), buffer)
-
-
-def _shared_by(loop: For) -> bool:
-    thread = loop.thread_binding
-    return loop.kind is ForKind.THREAD_BINDING and thread is not None and relaxed_by_thread("shared", thread.thread_tag)
-
-
-class _LoadReplacer(Mutator):
-    def __init__(self, buffer: Buffer, load: BufferLoad) -> None:
-        self.buffer, self.new = buffer, load
-
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> PrimExpr:
-        return self.new if node.buffer is self.buffer else self.visit_children(node)
+    return within_loops(threads, SeqStmt([first, within_loops(inner, second)]))
 
 
 # ---------------------------------------------------------------------------- where registers hold an element
