@@ -78,6 +78,9 @@ RELAY = "for Relay and Relax, which are not here"
 RUNTIME = "for TVM's C runtime, which is not here"
 ABSENT = {
     **dict.fromkeys(("MakePackedAPI", "MakeUnpackedAPI", "LowerTVMBuiltin", "LegalizePackedCalls"), RUNTIME),
+    **dict.fromkeys(("RemoveWeightLayoutRewriteBlock", "ExtractPrimFuncConstants",), RELAY),
+    **dict.fromkeys(("MergeSharedMemoryAllocations", "InjectCopyIntrin", "LowerDeviceStorageAccessInfo", "VerifyVTCMLimit",), OTHER),
+    "get_vtcm_compaction_passes": OTHER,
     **dict.fromkeys(("InjectPermutedLayout", "InferFragment", "LowerWarpMemory", "InjectPTXAsyncCopy",), "instructions of NVIDIA's GPUs; threads here use plain memory"),
     **dict.fromkeys(("DefaultGPUSchedule",), "bind loops by a schedule, or let tune.auto do it"),
     **dict.fromkeys(("AnnotateDeviceRegions", "SplitHostDevice", "LowerDeviceKernelLaunch", "CombineContextCall", "LiftAttrScope", "InjectPTXLDG32",), GPU),

@@ -19,8 +19,18 @@ _PASSES = {
     "it wrote for the tensor cores and the warps of NVIDIA's GPUs. Kernels here use plain memory, and lower"
     " without it":
         "InjectPermutedLayout InferFragment LowerWarpMemory InjectPTXAsyncCopy",
+    "it arranged memory for an accelerator or a GPU: shared, special or Hexagon's memory. Kernels here"
+    " allocate each buffer":
+        "MergeSharedMemoryAllocations InjectCopyIntrin LowerDeviceStorageAccessInfo VerifyVTCMLimit",
+    "it gathered constants or weights of networks for Relay. Constants here stay where the function has them":
+        "RemoveWeightLayoutRewriteBlock ExtractPrimFuncConstants",
+}  # fmt: skip
+_ANALYSES = {
+    "it listed the passes that pack Hexagon's memory. Call `tir.transform.CompactBufferAllocation` and `StorageRewrite`":
+        "get_vtcm_compaction_passes",
 }  # fmt: skip
 _OF_MODULE = {
+    "tvmagic.tir.analysis": _ANALYSES,
     "tvmagic.tir.transform": _PASSES,
 }
 GONE: dict[str, dict[str, str]] = {

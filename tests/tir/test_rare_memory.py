@@ -49,8 +49,7 @@ from tvmagic.ir import (
     stmt_seq,
 )
 from tvmagic.ir.query import is_call, nodes_of
-from tvmagic.passes import PassContext, recording
-from tvmagic.target import Target
+from tvmagic.passes import recording
 from tvmagic.tir import transform
 from tvmagic.tir.transform.blocks.compact_buffer import _declares_rows, relaxed_under
 from tvmagic.tir.transform.blocks.lower_opaque_block import allocation_shape
@@ -258,25 +257,6 @@ def test_the_entry_of_a_module() -> None:
         entries(a=plain) == ["a"] and entries(a=plain, b=named) == ["b"] and entries(a=named, b=plain, c=plain) == ["a"]
     )
     assert entries(a=named, b=named) == [] and entries(a=plain, b=plain) == []
-
-
-@pytest.mark.parametrize(
-    ("limit", "size", "refused"), [(0, 4096, False), (1, 0, False), (128, 128, False), (127, 128, True), (1, 1, False)]
-)
-def test_the_limit_of_tagged_memory(limit: int, size: int, refused: bool) -> None:
-    own = (
-        f"    V = T.allocate([{size}], 'int8', 'global.vtcm')\n    V_1 = T.Buffer(({size},), 'int8', data=V, scope='global.vtcm')\n    V_1[0] = T.int8(1)\n"
-        if size
-        else ""
-    )
-    mod = module(f"def main(A: T.Buffer((4,), 'int8')):\n{own}    A[0] = T.int8(1)")
-    mod = transform.BindTarget(Target("hexagon"))(mod)
-    with PassContext(config={"tir.vtcm_capacity": limit}):
-        if refused:
-            with pytest.raises(TVMagicError, match=rf"allocated: {size}, limit: {limit}"):
-                transform.VerifyVTCMLimit()(mod)
-        else:
-            transform.VerifyVTCMLimit()(mod)
 
 
 def test_addresses_are_of_bytes_where_bools_are_stored() -> None:

@@ -302,26 +302,6 @@ def test_no_barrier_stands_between_kernels(one: str, two: str, barriers: int) ->
     assert text.count("tvm_storage_sync") == barriers
 
 
-MERGED = """def main(A: T.Buffer((8,), "int32")):
-    {outer}:
-        with T.launch_thread("threadIdx.x", 8) as t:
-            S = T.allocate([8], "int32", "shared.dyn")
-            S_1 = T.Buffer((8,), "int32", data=S, scope="shared.dyn")
-            R = T.allocate([8], "int32", "shared.dyn")
-            R_1 = T.Buffer((8,), "int32", data=R, scope="shared.dyn")
-            S_1[t] = A[t]
-            R_1[t] = S_1[t]
-            A[t] = R_1[t]"""
-
-
-@pytest.mark.parametrize(
-    "outer", ['with T.launch_thread("vthread", 2) as v', "if A[0] < 3", 'with T.attr(A.data, "some_key", 1)']
-)
-def test_shared_memory_is_merged_inside_the_launch_of_threads(outer: str) -> None:
-    new = script(transform.MergeSharedMemoryAllocations()(module(MERGED.format(outer=outer))))
-    assert new.count("T.allocate(") == 1 and new.index("threadIdx.x") < new.index("T.allocate(")
-
-
 @pytest.mark.parametrize(
     ("division", "safe"),
     [("B[i] / T.float32(3)", True), ("T.Cast('float32', i // 3)", True), ("T.Cast('float32', i // n)", False), ("T.Cast('float32', i % (i + 1))", True),

@@ -22,7 +22,6 @@ from tvmagic.tir.analysis.oob_checker import OOBChecker
 from tvmagic.tir.transform.blocks.lower_opaque_block import allocation_shape
 from tvmagic.tir.transform.memory.checked_indices import checked_indices
 from tvmagic.tir.transform.memory.flat_index import FlatIndex
-from tvmagic.tir.transform.memory.vtcm import _allocated
 
 X, Y, N, M, P = Var("x"), Var("y"), Var("n"), Var("m"), Var("p", "int64")
 DATA = BufferLoad(decl_buffer((4,), "int32", "D"), [0])
@@ -156,10 +155,6 @@ def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
     for beside, barriers in (("u[tx] = A[tx]", 1), ("s[tx + 16] = A[tx]", 0)):
         after = transform.ThreadSync("shared")(module(text.format(beside=beside)))
         assert script(after).count("tvm_storage_sync") == barriers, beside
-
-
-def test_a_function_without_vtcm_uses_none() -> None:
-    assert _allocated(parse("def main(A: T.Buffer((8,), 'float32')):\n    A[0] = T.float32(0)")) == 0
 
 
 @pytest.mark.parametrize("kind", ["auto", ""])

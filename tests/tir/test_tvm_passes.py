@@ -590,42 +590,6 @@ def test_targets_of_functions():
     assert kinds["h"][0] == "llvm" and "tir.is_host_func" not in mod["h"].attrs
 
 
-def special_memory(unit_bits, head):
-    def info():
-        return ir.make_node("MemoryInfo", unit_bits=unit_bits, max_simd_bits=64, max_num_bits=4096, head_address=head)
-
-    tvm.register_func("tvm.info.mem.local.test", info, override=True)
-    data = tir.Var("b", ir.PointerType(ir.PrimType("int32"), "local.test"))
-    buffer = tir.decl_buffer((64,), "int32", data=data, scope="local.test")
-
-    def lowered(*pointers):
-        body = tir.Evaluate(
-            tir.call_extern("int32", "f", *[buffer.access_ptr("r", kind, offset=8) for kind in pointers])
-        )
-        allocated = tir.Allocate(data, "int32", [64], tir.const(True), body)
-        return t.LowerDeviceStorageAccessInfo()(tvm.IRModule({"main": tir.PrimFunc([], allocated)}))
-
-    return lowered
-
-
-def test_addresses_in_units_of_special_memory():
-    after = text(special_memory(64, tir.call_extern("handle", "base"))("int32", "handle"))
-    assert 'b: T.handle("int32", "local.test") = T.call_extern("handle", "base")' in after
-    assert 'T.call_extern("int32", "f", 4, T.address_of(b_1[8]))' in after and "allocate" not in after
-    assert 'T.call_extern("int32", "f", 4)' in text(special_memory(64, None)("int32"))
-
-
-def test_memory_without_addresses_and_units_that_do_not_fit():
-    with pytest.raises(TVMagicError, match="`b` is in memory that has no addresses"):
-        special_memory(64, None)("handle")
-    with pytest.raises(TVMagicError, match="a unit of 16 bits does not hold elements of `int32`"):
-        special_memory(16, None)("int32")
-    data = tir.Var("b", ir.PointerType(ir.PrimType("int32"), "local.unknown"))
-    func = tir.PrimFunc([], tir.Allocate(data, "int32", [64], tir.const(True), tir.Evaluate(0)))
-    with pytest.raises(TVMagicError, match=r"Cannot find memory info of local\.unknown"):
-        t.LowerDeviceStorageAccessInfo()(tvm.IRModule({"main": func}))
-
-
 def test_pure_functions():
     from tvmagic.tir.analysis import assert_pure_function, calculate_allocated_bytes, is_pure_function
 

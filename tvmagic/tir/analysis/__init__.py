@@ -22,7 +22,6 @@ _NAMES = {
     "find_races": "tvmagic.tir.analysis.races",
     "get_block_access_region": "tvmagic.tir.analysis.regions",
     "get_block_read_write_region": "tvmagic.tir.analysis.regions",
-    "get_vtcm_compaction_passes": "tvmagic.tir.transform.memory.vtcm",
     "side_effect": "tvmagic.ir.effects",
     "undefined_vars": "tvmagic.tir.analysis.ssa",
     "verify_gpu_code": "tvmagic.tir.analysis.verify_device",

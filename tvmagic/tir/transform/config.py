@@ -22,7 +22,6 @@ FLAGS = {
     "tir.instr_siblings": "it marks only loops beside others",
     "tir.reset_start_id": "it numbers functions and loops from 0",
     "tir.instrument_lwp": "put InstrumentProfileIntrinsics at the end of lowering",
-    "tir.vtcm_capacity": "bytes of Hexagon's memory `global.vtcm`, if the target does not say",
-    "tir.merge_static_smem": "merge allocations of shared memory",
+    "tir.merge_static_smem": "StorageRewrite shares no memory between buffers",
     "tir.add_lower_pass": "pairs (phase, pass) of passes to run at the end of phases 0 to 3",
 }
