@@ -78,6 +78,10 @@ RELAY = "for Relay and Relax, which are not here"
 RUNTIME = "for TVM's C runtime, which is not here"
 ABSENT = {
     **dict.fromkeys(("MakePackedAPI", "MakeUnpackedAPI", "LowerTVMBuiltin", "LegalizePackedCalls"), RUNTIME),
+    **dict.fromkeys(("ReduceBranchingThroughOvercompute", "UseAssumeToReduceBranches", "InlinePrivateFunctions",), RELAY),
+    **dict.fromkeys(("VerifyMemory",), OTHER),
+    **dict.fromkeys(("is_pure_function", "assert_pure_function", "calculate_allocated_bytes", "calculate_constant_bytes", "calculate_workspace_bytes",), RELAY),
+    **dict.fromkeys(("verify_gpu_code", "verify_memory",), OTHER),
     **dict.fromkeys(("RemoveWeightLayoutRewriteBlock", "ExtractPrimFuncConstants",), RELAY),
     **dict.fromkeys(("MergeSharedMemoryAllocations", "InjectCopyIntrin", "LowerDeviceStorageAccessInfo", "VerifyVTCMLimit",), OTHER),
     "get_vtcm_compaction_passes": OTHER,

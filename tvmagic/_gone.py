@@ -24,10 +24,21 @@ _PASSES = {
         "MergeSharedMemoryAllocations InjectCopyIntrin LowerDeviceStorageAccessInfo VerifyVTCMLimit",
     "it gathered constants or weights of networks for Relay. Constants here stay where the function has them":
         "RemoveWeightLayoutRewriteBlock ExtractPrimFuncConstants",
+    "it checked that only threads access a GPU's memory. `--check --target` compiles and runs the kernel":
+        "VerifyMemory",
+    "it rewrote functions that Relay and Relax made of networks. Functions here are written without padding"
+    " and calls":
+        "ReduceBranchingThroughOvercompute UseAssumeToReduceBranches InlinePrivateFunctions",
 }  # fmt: skip
 _ANALYSES = {
     "it listed the passes that pack Hexagon's memory. Call `tir.transform.CompactBufferAllocation` and `StorageRewrite`":
         "get_vtcm_compaction_passes",
+    "it checked a function against the limits of a GPU. `--check --target` compiles and runs it as OpenCL C"
+    " or PTX":
+        "verify_gpu_code verify_memory",
+    "it told pure functions and counted bytes for planners of networks. `%why` and `--cost` count what a"
+    " program does":
+        "is_pure_function assert_pure_function calculate_allocated_bytes calculate_constant_bytes calculate_workspace_bytes",
 }  # fmt: skip
 _OF_MODULE = {
     "tvmagic.tir.analysis": _ANALYSES,

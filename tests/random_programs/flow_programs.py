@@ -27,7 +27,6 @@ CHOICES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("HoistIfThenElse", {}),
     ("RenormalizeSplitPattern", {}),
     ("RemoveNoOp", {"tir.RemoveNoOp": {"use_dataflow_analysis": True}}),
-    ("ReduceBranchingThroughOvercompute", {"tir.ReduceBranchingThroughOvercompute": {"use_dataflow_analysis": True}}),
     ("Simplify", {"tir.Simplify": {
         "transitively_prove_inequalities": True, "convert_boolean_to_and_of_ors": True,
         "apply_constraints_to_boolean_branches": True, "propagate_knowns_to_prove_conditional": True,

@@ -27,8 +27,6 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.query import nodes_of
 from tvmagic.passes import PassContext
-from tvmagic.script import from_source
-from tvmagic.target import Target
 from tvmagic.tir import transform
 from tvmagic.tir.transform.loops.lanes import LaneStorage
 from tvmagic.tir.transform.loops.vectorize_loop import lane_by_lane
@@ -290,26 +288,6 @@ def test_loads_of_one_element_are_the_same_in_all_lanes(value: str, whole: bool,
         B[j] = {value}"""
     (loop,) = nodes_of(parse(text).body, For)
     assert (not lane_by_lane(loop)) is whole
-
-
-@pytest.mark.parametrize("caller", [None, "llvm", "c"])
-@pytest.mark.parametrize("callee", [None, "llvm", "c"])
-def test_functions_of_another_target_are_called(caller: str | None, callee: str | None) -> None:
-    """One without a target is of each."""
-    mod = from_source(
-        "from tvm.script import ir as I\nfrom tvm.script import tir as T\n\n@I.ir_module\nclass M:\n"
-        "    @T.prim_func\n    def main(A: T.Buffer((4,), 'int32')):\n        T.func_attr({'global_symbol': 'main'})\n        M.inner(A.data)\n"
-        "    @T.prim_func(private=True)\n    def inner(p: T.handle('int32')):\n        A = T.decl_buffer((4,), 'int32', data=p)\n        A[0] = 1\n"
-    )
-    targets = {"main": caller, "inner": callee}
-    bound = {
-        var: func if targets[var.name_hint] is None else func.with_attr("target", Target(str(targets[var.name_hint])))
-        for var, func in mod.functions.items()
-    }
-    after = transform.InlinePrivateFunctions()(mod.replace(functions=bound))
-    kept = caller is not None and callee is not None and caller != callee
-    assert [v.name_hint for v in after.functions] == ["main", "inner"][: 1 + kept]
-    assert ("A[0] = 1" in after["main"].script().replace("A_1", "A")) is not kept
 
 
 @pytest.mark.parametrize("threads", [1, 2, 8])

@@ -10,7 +10,6 @@ from pass_checks import module, parse, script
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import Evaluate, For, ForKind, IntImm, IRModule, Var
 from tvmagic.ir.query import nodes_of
-from tvmagic.script import from_source
 from tvmagic.tir import analysis, transform
 from tvmagic.tir.analysis.races import find_carried, find_races
 from tvmagic.tir.transform.auto_copy.padding import Padding, _Accesses
@@ -156,17 +155,6 @@ def test_a_loop_that_is_too_large_to_unroll_says_why() -> None:
         text = f"def main(A: T.Buffer((16,), 'int32'), n: T.int32):\n    for i in T.unroll({count}):\n        A[i % 16] = A[0] * A[1] * A[2] + n"
         with pytest.raises(TVMagicError, match=why):
             transform.UnrollLoop()(module(text))
-
-
-def test_private_functions_keep_what_others_call() -> None:
-    """Of the functions of a module those that have a symbol are called from outside."""
-    mod = from_source(
-        "from tvm.script import ir as I\nfrom tvm.script import tir as T\n\n@I.ir_module\nclass M:\n"
-        "    @T.prim_func\n    def main(A: T.Buffer((4,), 'int32')):\n        T.func_attr({'global_symbol': 'main'})\n        M.inner(A.data)\n"
-        "    @T.prim_func(private=True)\n    def inner(p: T.handle('int32')):\n        A = T.decl_buffer((4,), 'int32', data=p)\n        A[0] = 1\n"
-    )
-    made = transform.InlinePrivateFunctions()(mod)
-    assert [v.name_hint for v in made.functions] == ["main"] and "A[0] = 1" in made["main"].script().replace("A_1", "A")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from tvmagic.ir.deep import parts_of
 from tvmagic.ir.query import is_call, is_one, nodes_of
 from tvmagic.passes import PassContext
 from tvmagic.tir import transform
-from tvmagic.tir.analysis import OOBChecker, verify_gpu_code
+from tvmagic.tir.analysis import OOBChecker
 from tvmagic.tir.transform.auto_copy.padding import _conflicts
 from tvmagic.tir.transform.loops.loop_partition import constant_runs
 from tvmagic.tir.transform.loops.vectorize_loop import lane_by_lane
@@ -125,20 +125,6 @@ def test_accesses_outside_are_found_if_their_bounds_are_known(index: str, outsid
                 OOBChecker()(mod)
         else:
             assert OOBChecker()(mod) is mod
-
-
-LAUNCH = "    with T.launch_thread('threadIdx.x', {0}) as t:\n        A[t] = 1\n"
-
-
-@pytest.mark.parametrize(
-    ("extents", "broken"), [((8,), ""), ((8, 8), "max_kernels"), ((9,), "max_threads"), ((8, 9), "both")]
-)
-def test_limits_of_kernels_count_from_nothing(extents: tuple[int, ...], broken: str) -> None:
-    """Two launches are two kernels, each with threads of its own."""
-    func = parse("def main(A: T.Buffer((64,), 'int32')):\n" + "".join(LAUNCH.format(n) for n in extents))
-    assert verify_gpu_code(func, {"max_threads_per_block": 8}) is (max(extents) <= 8)
-    assert verify_gpu_code(func, {"max_kernels": 1}) is (len(extents) == 1)
-    assert verify_gpu_code(func, {"max_kernels": 2, "max_threads_per_block": 9})
 
 
 # ---------------------------------------------------------------------------- the same values
@@ -300,24 +286,6 @@ def test_no_barrier_stands_between_kernels(one: str, two: str, barriers: int) ->
     """The end of one is a barrier itself; the next begins with nothing to wait for."""
     text = script(transform.ThreadSync("shared")(module(TWO_KERNELS.format(one=one, two=two))))
     assert text.count("tvm_storage_sync") == barriers
-
-
-@pytest.mark.parametrize(
-    ("division", "safe"),
-    [("B[i] / T.float32(3)", True), ("T.Cast('float32', i // 3)", True), ("T.Cast('float32', i // n)", False), ("T.Cast('float32', i % (i + 1))", True),
-     ("B[i] / B[15 - i]", True)],
-)  # fmt: skip
-def test_what_divides_may_be_computed_everywhere(division: str, safe: bool) -> None:
-    """A quotient of floats always, of integers if the divisor is never 0."""
-    text = f"""def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32"), n: T.int32):
-    for i in range(16):
-        if i < 5:
-            A[i] = {division}
-            T.evaluate(0)
-        else:
-            A[i] = {division}"""
-    new = script(transform.ReduceBranchingThroughOvercompute()(module(text)))
-    assert ("if i < 5" not in new) is safe
 
 
 # ---------------------------------------------------------------------------- pipelines

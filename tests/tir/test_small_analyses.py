@@ -99,52 +99,6 @@ def test_indices_that_leave_a_buffer(init: str, index: str, inside: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("body", "host"),
-    [
-        ("A[0] = 1", True), ('with T.launch_thread("threadIdx.x", 4) as t:\n        A[t] = 1', False), ("B = T.decl_buffer((4,))\n    B[0] = T.float32(1)", False),
-        ("p: T.handle = A.data\n    q = T.Buffer((4,), data=p)\n    q[0] = T.float32(1)", True), ("x: T.int32 = 3\n    T.evaluate(x)", False),
-        ('B = T.allocate([4], "int32", "global")\n    p: T.handle = B\n    q = T.Buffer((4,), "int32", data=p)\n    q[0] = 1', False),
-        ('with T.attr("", "pipeline_exec_scope", 1):\n        A[0] = 1', False), ('with T.attr("", "other", 1):\n        A[0] = 1', True),
-    ],
-)  # fmt: skip
-def test_memory_of_a_gpu_that_the_host_accesses(body: str, host: bool) -> None:
-    text = f'def main(A: T.Buffer((8,), "int32")):\n    T.func_attr({{"target": T.target("cuda"), "global_symbol": "main"}})\n    {body}'
-    func = parse(text)
-    assert analysis.verify_memory(func) is not host
-
-
-KERNEL = """def main(A: T.Buffer((1024,), "float32")):
-    bx = T.launch_thread("blockIdx.x", 4)
-    tx = T.launch_thread("threadIdx.x", 8)
-    ty = T.launch_thread("threadIdx.y", 2)
-    S = T.allocate([32], "float32", "shared")
-    s = T.Buffer((32,), "float32", data=S, scope="shared")
-    L = T.allocate([4], "float32x4", "local")
-    l = T.Buffer((4,), "float32x4", data=L, scope="local")
-    s[tx] = A[tx]
-    l[0] = A[T.Ramp(0, 1, 4)]
-    A[T.Ramp(tx, 2, 8)] = T.Broadcast(s[ty], 8)
-    with T.launch_thread("vthread", 3) as v:
-        A[v] = s[0]"""
-
-
-@pytest.mark.parametrize(
-    ("limit", "most"),
-    [
-        ("max_threads_per_block", 16), ("max_thread_x", 8), ("max_thread_y", 2), ("max_shared_memory_per_block", 128), ("max_local_memory_per_block", 64),
-        ("max_vector_bytes", 16), ("max_kernels", 1), ("max_vthread", 3),
-    ],
-)  # fmt: skip
-def test_limits_of_a_gpu(limit: str, most: int) -> None:
-    func = parse(KERNEL)
-    assert analysis.verify_gpu_code(func, {limit: most}) and analysis.verify_gpu_code(func, {limit: most + 1})
-    assert not analysis.verify_gpu_code(func, {limit: most - 1})
-    assert analysis.verify_gpu_code(func, {})
-    with pytest.raises(TVMagicError, match="there is no limit"):
-        analysis.verify_gpu_code(func, {limit + "s": 1})
-
-
-@pytest.mark.parametrize(
     ("dtype", "value", "known"),
     [
         ("int32", n * 2 + 1, True),

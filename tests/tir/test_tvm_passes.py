@@ -2,7 +2,6 @@
 
 import textwrap
 
-import numpy as np
 import pytest
 
 import tvmagic as tvm
@@ -517,65 +516,6 @@ def test_pointers_and_arguments_get_the_type_of_their_accesses():
 # ---------------------------------------------------------------------------- private functions
 
 
-INLINED = """
-@I.ir_module
-class Module:
-    @T.prim_func
-    def main(A: T.Buffer((80,), "float32")):
-        for i in range(8):
-            Module.fill(T.address_of(A[i * 10]), i)
-    @T.prim_func(private=True)
-    def fill(p: T.handle("float32"), n: T.int32):
-        P = T.decl_buffer(10, data=p)
-        for j in range(10):
-            P[j] = T.Cast("float32", n)
-"""
-
-
-def test_private_functions_are_written_out_where_they_are_called():
-    mod = t.InlinePrivateFunctions()(tvm.script.from_source(INLINED))
-    assert [var.name_hint for var in mod.functions] == ["main"] and "T.call" not in str(mod)
-    array = np.zeros(80, "float32")
-    tvm.build(mod)(array)
-    assert array.tolist() == np.repeat(np.arange(8), 10).tolist()
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("(private=True)", ""),  # others may call it
-        ('P[j] = T.Cast("float32", n)', "Module.fill(p, n)"),  # it calls itself
-        ("P = T.decl_buffer(10, data=p)", 'with T.block("root"):\n            P = T.decl_buffer(10, data=p)'),
-    ],
-)
-def test_functions_that_stay(old, new):
-    text = INLINED.replace(old, new)
-    if "block" in new:
-        lines = text.split(new + "\n")
-        text = (
-            lines[0]
-            + new
-            + "\n"
-            + lines[1].replace("        for j", "            for j").replace("    P[j]", "        P[j]")
-        )
-    mod = tvm.script.from_source(text)
-    assert t.InlinePrivateFunctions()(mod) is mod
-
-
-def test_calls_in_expressions_stay_and_what_they_call():
-    mod = tvm.script.from_source("""
-@I.ir_module
-class Module:
-    @T.prim_func
-    def main(A: T.Buffer((1,), "int32")):
-        A[0] = Module.next(1)
-    @T.prim_func(private=True)
-    def next(n: T.int32) -> T.int32:
-        T.ret(n + 1)
-""")
-    assert t.InlinePrivateFunctions()(mod) is mod
-
-
 # ---------------------------------------------------------------------------- devices
 
 
@@ -588,35 +528,3 @@ def test_targets_of_functions():
     kinds = {n: (mod[n].attrs["target"].kind.name, mod[n].attrs["target"].host) for n in "fghk"}
     assert kinds["f"] == ("cuda", None) and kinds["g"] == kinds["k"] == ("cuda", tvm.target.Target("llvm"))
     assert kinds["h"][0] == "llvm" and "tir.is_host_func" not in mod["h"].attrs
-
-
-def test_pure_functions():
-    from tvmagic.tir.analysis import assert_pure_function, calculate_allocated_bytes, is_pure_function
-
-    gives = function("T.ret(n + 1)", "n: T.int32")
-    own = function(
-        'x = T.allocate([4], "int32")\nX = T.Buffer((4,), "int32", data=x)\nX[0] = n\nT.ret(X[0])', "n: T.int32"
-    )
-    stores, calls = function("A[0] = C[1]"), function('T.evaluate(T.call_extern("int32", "f"))', "")
-    assert [is_pure_function(f) for f in (gives, own, stores, calls)] == [True, True, False, False]
-    assert assert_pure_function(gives) and calculate_allocated_bytes(own) == {"main": {"global": 16}}
-    with pytest.raises(AssertionError, match="must not write to buffers, but this one stores to `A`"):
-        assert_pure_function(stores)
-    with pytest.raises(AssertionError, match=r"calls to impure operators, but this one calls `tir\.call_extern`"):
-        assert_pure_function(calls)
-
-
-def test_memory_that_is_allocated_at_one_time():
-    from tvmagic.tir.analysis import calculate_allocated_bytes
-
-    body = """
-        for i in range(2):
-            a = T.allocate([8], "float32", "local")
-            T.evaluate(a)
-        b = T.allocate([4, 2], "int16", "local")
-        c = T.allocate([n], "int8")
-        T.evaluate(b)
-        T.evaluate(c)
-    """
-    mod = tvm.IRModule({"main": function(body, "n: T.int32")})
-    assert calculate_allocated_bytes(mod) == {"main": {"local": 32, "global": 0}}

@@ -9,11 +9,6 @@ from tvmagic._places import submodule as _submodule
 
 _NAMES = {
     "OOBChecker": "tvmagic.tir.analysis.oob_checker",
-    "assert_pure_function": "tvmagic.tir.analysis.purity",
-    "calculate_allocated_bytes": "tvmagic.tir.analysis.purity",
-    "calculate_constant_bytes": "tvmagic.tir.analysis.purity",
-    "calculate_workspace_bytes": "tvmagic.tir.analysis.purity",
-    "is_pure_function": "tvmagic.tir.analysis.purity",
     "detect_buffer_access_lca": "tvmagic.tir.analysis.buffer_lca",
     "estimate_tir_flops": "tvmagic.tir.analysis.flops",
     "Race": "tvmagic.tir.analysis.races",
@@ -24,8 +19,6 @@ _NAMES = {
     "get_block_read_write_region": "tvmagic.tir.analysis.regions",
     "side_effect": "tvmagic.ir.effects",
     "undefined_vars": "tvmagic.tir.analysis.ssa",
-    "verify_gpu_code": "tvmagic.tir.analysis.verify_device",
-    "verify_memory": "tvmagic.tir.analysis.verify_device",
     "verify_ssa": "tvmagic.tir.analysis.ssa",
     "verify_well_formed": "tvmagic.ir.wellformed",
 }
