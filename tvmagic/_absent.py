@@ -27,6 +27,7 @@ _OPERATORS = "{} has operators that are not here; write them with `te.compute` o
 _ARRAYS = "{} is not needed: arrays have `__dlpack__`, and compiled functions take whatever has it"
 _TIMES = "{} measures networks; here `time_evaluator` of a module and `%bench` measure functions"
 _DOCUMENTS = "{} built Python documents for other printers; `str(node)` and `node.script()` print programs"
+_SOLVERS = "{} solved linear equations and inequalities; here `arith.detect_iter_map` and `arith.deduce_bound` serve"
 _PLACES_OF_MEMORY = "{} plans the memory of a whole network; here each function allocates its own"
 
 ABSENT: dict[str, str] = {
@@ -45,13 +46,14 @@ ABSENT: dict[str, str] = {
     ),
     **dict.fromkeys(tuple(f"topi.{name}" for name in ("image", "vision", "sparse", "random")), _OPERATORS),
     "contrib.dlpack": _ARRAYS,
+    "arith.int_solver": _SOLVERS,
     **dict.fromkeys(("script.printer.doc", "script.printer.doc_printer"), _DOCUMENTS),
     "runtime.profiling": _TIMES,
     **dict.fromkeys(("tir.usmp", "ir.memory_pools"), _PLACES_OF_MEMORY),
     **dict.fromkeys(
         tuple(
             f"contrib.{name}"
-            for name in "cublas cudnn dnnl emcc hexagon hipcc miopen mkl mps nnpack random rocblas rocm sdaccel thrust".split()
+            for name in "cublas cudnn dnnl emcc hexagon hipcc miopen mkl mps nnpack nvcc random rocblas rocm sdaccel thrust".split()
         ),
         _LIBRARY,
     ),

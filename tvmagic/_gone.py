@@ -40,7 +40,15 @@ _ANALYSES = {
     " program does":
         "is_pure_function assert_pure_function calculate_allocated_bytes calculate_constant_bytes calculate_workspace_bytes",
 }  # fmt: skip
+_SOLVERS = {
+    "it solved systems of linear equations and inequalities. Programs here ask `arith.detect_iter_map`,"
+    " `arith.deduce_bound` and `arith.Analyzer`":
+        "IntConstraints IntConstraintsTransform IntGroupBounds solve_linear_equations solve_linear_inequalities",
+    "it counted the computations that occur several times in an expression. The pass `CommonSubexprElimTIR` finds them":
+        "detect_common_subexpr",
+}  # fmt: skip
 _OF_MODULE = {
+    "tvmagic.arith": _SOLVERS,
     "tvmagic.tir.analysis": _ANALYSES,
     "tvmagic.tir.transform": _PASSES,
 }

@@ -26,7 +26,6 @@ from tvmagic.arith.points import all_points
 from tvmagic.arith.rewrite.compile import Rule, parse_rules
 from tvmagic.arith.rewrite.product_sum import compare_product_and_sum
 from tvmagic.arith.rewrite.simplifier import observe_rules
-from tvmagic.arith.solve_inequalities import solve_linear_inequalities
 from tvmagic.arith.transitive import EQ, GE, GT, LE, LT, MAX_STEPS, UNKNOWN, TransitiveComparisons
 from tvmagic.arith.wrapping import leaves_type, stays_in_type
 from tvmagic.errors import TVMagicError
@@ -362,12 +361,6 @@ def test_choices_in_maps_of_indices_are_replaced_in_each_part() -> None:
                     e, {**point, flag: sign, part: sign * 5}
                 )
     assert _SubstituteLegalized({Y: y}).visit(e) is e
-
-
-@pytest.mark.parametrize(("low", "high", "left"), [(1, 5, []), (5, 5, []), (5, 1, ["T.bool(False)"])])
-def test_what_is_left_of_relations_always_or_never_holds(low: int, high: int, left: list[str]) -> None:
-    solved: Any = solve_linear_inequalities([X >= low, X <= high], [X])
-    assert [str(c) for c in solved.relations] == left
 
 
 def test_the_text_of_rules() -> None:

@@ -13,12 +13,9 @@ from tvmagic import arith, ir
 from tvmagic.arith import Analyzer
 from tvmagic.arith.canonical import factors_of, to_split, with_mode
 from tvmagic.arith.canonical_form import FLOOR, TRUNC, UNBOUNDED, Split, Sum
-from tvmagic.arith.int_constraints import IntGroupBounds
 from tvmagic.arith.integer_logic import IntegerLogic
 from tvmagic.arith.iter_map import IterMark, IterSplitExpr, normalize_iter_map_to_expr
 from tvmagic.arith.iter_map.padding import _common_multiple
-from tvmagic.arith.solve_equations import extended_euclidean
-from tvmagic.arith.solve_inequalities import _normalized
 from tvmagic.ir import ops
 from tvmagic.ir.fold import truncate_divide
 
@@ -190,51 +187,7 @@ def test_common_multiples_of_sizes(a: Any, b: Any, multiple: str) -> None:
     assert str(found if found is None else Analyzer().simplify(found)) == multiple
 
 
-# ---------------------------------------------------------------------------- equations and groups
-
-
-def test_bezout_coefficients_without_a_second_number_are_those_of_tvm() -> None:
-    assert [extended_euclidean(a, 0) for a in (5, -5, 0)] == [(5, 1, 1), (5, -1, 1), (0, 1, 1)]
-
-
-@pytest.mark.parametrize("kind", [ir.LT, ir.LE, ir.GT, ir.GE, ir.EQ, ir.NE], ids=lambda kind: kind.__name__)
-def test_comparisons_with_zero_say_the_same(kind: Any) -> None:
-    found = _normalized(kind(X, Y), Analyzer())
-    assert type(found) is (kind if kind in (ir.EQ, ir.NE) else ir.LE) and str(found.b) == "0"
-    for x, y in itertools.product(range(-3, 4), repeat=2):
-        assert evaluate(found, {X: x, Y: y}) == evaluate(kind(X, Y), {X: x, Y: y})
-    fractions = _normalized(ir.LT(ir.Var("f", "float32"), ir.FloatImm("float32", 1.0)), Analyzer())
-    assert type(fractions) is ir.LT
-    flag = ir.Var("flag", "bool")
-    assert _normalized(flag, Analyzer()) is flag
-
-
-def test_the_best_range_of_a_group_is_the_smallest_that_has_all_its_numbers() -> None:
-    draw = random.Random(0)
-    for _ in range(60):
-        coef, low = draw.choice((1, 1, 2, 3)), draw.randint(-5, 3)
-        lower = [low, low - draw.randint(1, 4)][: draw.randint(1, 2)]
-        upper = [low + draw.randint(0, 7) for _ in range(draw.randint(1, 2))]
-        group = IntGroupBounds(number(coef), [number(v) for v in lower], [], [number(v) for v in upper])
-        begin, extent = draw.randint(-2, 1), draw.choice((1, 2, 9))
-        for bounds, held in ((group, range(-30, 30)), (group + ir.Range.from_min_extent(begin, extent), None)):
-            held = held or range(begin, begin + extent)
-            inside = [v for v in held if all(coef * v >= b for b in lower) and all(coef * v <= b for b in upper)]
-            found: Any = bounds.find_best_range()
-            first, count = found.min.value, found.extent.value
-            assert set(inside) <= set(range(first, first + count)), (str(bounds), str(found))
-            lows = [*lower, *([coef * begin] if len(held) < 60 else [])]
-            highs = [*upper, *([coef * held[-1]] if len(held) < 60 else [])]
-            pairs = [high // coef - -(-low // coef) + 1 for low in lows for high in highs]
-            assert count == min(pairs) or extent == 1, (str(bounds), str(found))
-    assert IntGroupBounds(number(1), [number(0)], [], []).find_best_range() is None
-    equal = IntGroupBounds(number(1), [number(0)], [number(3)], [number(9)])
-    assert str(equal.find_best_range()) == str(ir.Range.from_min_extent(3, 1))
-    more = equal + ir.Range.from_min_extent(N, 1)
-    assert [str(e) for e in more.equal] == ["n", "3"] and [str(e) for e in more.lower] == ["0"]
-    wider = equal + ir.Range.from_min_extent(N, 4)
-    assert [str(e) for e in wider.lower] == ["n", "0"] and [str(e) for e in wider.upper] == ["n + 3", "9"]
-    assert [evaluate(e, {}) for e in wider.substitute({N: number(2)}).upper] == [5, 9]
+# ---------------------------------------------------------------------------- conditions
 
 
 def test_a_number_is_a_condition_as_in_c() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tvmagic import target
-from tvmagic.contrib import nvcc
 from tvmagic.errors import BuildError, WrongValueError
 from tvmagic.target import Target, codegen
 
@@ -57,14 +56,3 @@ def test_what_llvm_tells_of_machines() -> None:
     assert codegen.llvm_get_vector_width("llvm -mcpu=haswell") == 256
     with Target("llvm -mcpu=skylake-avx512"):
         assert codegen.llvm_get_vector_width() == 512
-
-
-def test_compute_capabilities() -> None:
-    assert nvcc.parse_compute_version("8.6") == nvcc.parse_compute_version("sm_86") == (8, 6)
-    assert nvcc.get_target_compute_version("cuda -arch=sm_90a") == "9.0" and nvcc.have_fp16("5.3")
-    with pytest.raises(ValueError, match="Compute version parsing error: `new`"):
-        nvcc.parse_compute_version("new")
-    with pytest.raises(ValueError, match="no compute capability is known"):
-        nvcc.get_target_compute_version("llvm")
-    with pytest.raises(BuildError, match="there is no compiler of CUDA text here"):
-        nvcc.compile_cuda("")

@@ -11,7 +11,7 @@ import pytest
 
 import tvmagic as tvm
 import tvmagic.testing
-from tvmagic import arith, ir, tir
+from tvmagic import ir, tir
 from tvmagic.script import tir as T
 
 x, y = tir.Var("x", "int32"), tir.Var("y", "int32")
@@ -49,19 +49,6 @@ def test_check_bool_expr_is_true() -> None:
     tvm.testing.check_bool_expr_is_true(x > 0, ranges, cond=x * y > 0)
     with pytest.raises(AssertionError, match="Counterexample: x = 3, y = 4"):
         tvm.testing.check_bool_expr_is_true(x + y < 7, ranges)
-
-
-def test_check_int_constraints_trans_consistency() -> None:
-    system = arith.IntConstraints([x], {x: ir.Range(0, 16)}, [x * 4 >= 8])
-    moved = arith.IntConstraints([y], {y: ir.Range(0, 14)}, [])
-    tvm.testing.check_int_constraints_trans_consistency(_transform(system, moved))
-    with pytest.raises(AssertionError):
-        tvm.testing.check_int_constraints_trans_consistency(_transform(system, moved, 3))
-
-
-def _transform(system: arith.IntConstraints, moved: arith.IntConstraints, by: int = 2) -> arith.IntConstraintsTransform:
-    """x = y + by"""
-    return arith.IntConstraintsTransform(system, moved, {x: y + by}, {y: x - 2})
 
 
 def run_pytest(folder: pathlib.Path, text: str, *options: str, **environment: str) -> str:

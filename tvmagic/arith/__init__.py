@@ -23,7 +23,7 @@ _EXPORTS: dict[str, str] = {
     "observe_rules": "rewrite",
 }
 
-# integer sets, iterator maps, index maps, solvers
+# integer sets, iterator maps, index maps
 _SETS_AND_MAPS: dict[str, str] = {
     "int_set": "IntSet IntervalSet SymbolicLimits as_int_set intersect neg_inf pos_inf union union_lower_bound"
     " union_region union_region_lower_bound",
@@ -33,17 +33,13 @@ _SETS_AND_MAPS: dict[str, str] = {
     " inverse_affine_iter_map iter_map_simplify iter_map_simplify_with_context normalize_iter_map_to_expr"
     " normalize_to_iter_sum subspace_divide",
     "index_map": "IndexMap",
-    "common_subexpr": "detect_common_subexpr",
     "linear": "detect_clip_bound detect_linear_equation",
     "bound": "deduce_bound",
-    "int_constraints": "IntConstraints IntConstraintsTransform IntGroupBounds",
-    "solve_equations": "solve_linear_equations",
-    "solve_inequalities": "solve_linear_inequalities",
     "regions": "BoxUnion StrideSet eval_stride_set exact_union",
     "region_bounds": "estimate_region_lower_bound estimate_region_strict_bound estimate_region_upper_bound",
 }
 _EXPORTS.update({name: module for module, names in _SETS_AND_MAPS.items() for name in names.split()})
-_SUBMODULES = frozenset(("_ffi_api", "analyzer", "int_set", "int_solver"))
+_SUBMODULES = frozenset(("_ffi_api", "analyzer", "int_set"))
 
 
 def __getattr__(name: str) -> _Any:

@@ -16,14 +16,12 @@ from tvmagic.arith.narrow import narrow_predicate_expression as NarrowPredicateE
 from tvmagic.arith.region_bounds import estimate_region_lower_bound as EstimateRegionLowerBound
 from tvmagic.arith.region_bounds import estimate_region_strict_bound as EstimateRegionStrictBound
 from tvmagic.arith.region_bounds import estimate_region_upper_bound as EstimateRegionUpperBound
-from tvmagic.arith.solve_equations import solve_linear_equations as SolveLinearEquations
-from tvmagic.arith.solve_inequalities import solve_inequalities_as_condition as SolveInequalitiesAsCondition
 
 __all__ = [
     "ConstIntBound", "DeduceBound", "DetectClipBound", "DetectIterMap", "DetectLinearEquation", "DomainTouched",
     "EstimateRegionLowerBound", "EstimateRegionStrictBound", "EstimateRegionUpperBound", "EvalSet", "IntSetIsEverything",
     "IntSetIsNothing", "IntervalSet", "ModularSet", "NarrowPredicateExpression", "NegInf", "PosInf",
-    "SolveInequalitiesAsCondition", "SolveLinearEquations", "UnionLowerBound", "intset_interval", "intset_single_point",
+    "UnionLowerBound", "intset_interval", "intset_single_point",
     "intset_vector",
 ]  # fmt: skip
 

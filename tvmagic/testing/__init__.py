@@ -9,7 +9,6 @@ from tvmagic.testing.checks import (
     assert_prim_expr_equal,
     assert_prim_func_equal_structural,
     check_bool_expr_is_true,
-    check_int_constraints_trans_consistency,
 )
 from tvmagic.testing.compare import CompareBeforeAfter
 from tvmagic.testing.fixtures import fixture, parameter, parameters

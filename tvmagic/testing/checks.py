@@ -15,7 +15,6 @@ __all__ = [
     "assert_prim_expr_equal",
     "assert_prim_func_equal_structural",
     "check_bool_expr_is_true",
-    "check_int_constraints_trans_consistency",
 ]
 
 
@@ -81,27 +80,3 @@ def _values(extents: list[int], value: Any) -> Any:
     result = np.zeros(extents, "int8")
     build(te.create_schedule(table.op), [table])(result)
     return result
-
-
-def check_int_constraints_trans_consistency(constraints_trans: Any, vranges: Mapping[Var, Range] | None = None) -> None:
-    """Raise an AssertionError unless a transform of constraints is one to one and its two sides say the same."""
-    t, outer = constraints_trans, dict(vranges or {})
-    _check_forward(t.src, t.dst, t.src_to_dst, t.dst_to_src, outer)
-    _check_forward(t.dst, t.src, t.dst_to_src, t.src_to_dst, outer)
-
-
-def _check_forward(here: Any, there: Any, to_there: Any, to_here: Any, outer: dict[Var, Range]) -> None:
-    """At every point of `here`: the transform leads back to it, and what `there` demands holds."""
-    analyzer, true = arith.Analyzer(), ops.const(True)
-    claim: PrimExpr = true
-    for var in here.variables:
-        if var in to_there:
-            back = analyzer.simplify(substitute(to_there[var], to_here))
-            claim = ops.logical_and(claim, ops.equal(var, back))
-    demanded = ops.all(true, *there.relations)
-    for var in there.variables:
-        if var in there.ranges:
-            r = there.ranges[var]
-            demanded = ops.all(demanded, var >= r.min, var < r.min + r.extent)
-    claim = ops.logical_and(analyzer.simplify(substitute(demanded, to_here)), claim)
-    check_bool_expr_is_true(claim, {**outer, **here.ranges}, cond=ops.all(true, *here.relations))
