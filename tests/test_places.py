@@ -7,9 +7,9 @@ import sys
 import pytest
 
 import tvmagic
-from tvmagic import _instead
-from tvmagic._absent import ABSENT
-from tvmagic._places import PLACES
+from tvmagic import _PLACES as PLACES
+from tvmagic.compat import instead as _instead
+from tvmagic.compat.absent import ABSENT
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -5,16 +5,22 @@
 
 Public names stand where TVM 0.19 has them. Parts are loaded when they are first used, so that the
 import itself is quick and loads neither LLVM nor widgets.
+
+This file alone names packages of all levels, as text: TVM's names (`_Finder`), and the functions that a lower
+package asks for (`_provider`). `tvmagic.compat` holds what exists only so that programs written for TVM run.
+Without that folder its names are missing, and everything else works.
 """
 
 from __future__ import annotations
 
 import importlib
-
-from tvmagic import _absent, _places
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # `import tvmagic` loads none of these: they take longer than all of it
+    from collections.abc import Sequence
     from typing import Any as _Any
 del TYPE_CHECKING  # the name of a module is a name that users see
 
@@ -23,6 +29,7 @@ __version__ = "0.1.0"
 _MODULES = (
     "arith", "ascend", "cinn", "codegen", "container", "contrib", "driver", "errors", "instrument", "ir", "nd", "notebook",
     "operators", "passes", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "transform", "tune",
+    "_ffi", "error", "ndarray",
 )  # fmt: skip
 _NAMES = {
     "IRModule": "tvmagic.ir",
@@ -45,10 +52,179 @@ _NAMES = {
     "register_func": "tvmagic.runtime",
     "recording": "tvmagic.passes",
 }
-_ALIASES = {"error": "tvmagic.errors", "ndarray": "tvmagic.nd", "_ffi": "tvmagic._ffi"}
 
-_places.install()
-_absent.install()
+# Modules without a file: they give the names of one or several others.
+_PLACES = {
+    "_ffi.registry": "_ffi",
+    "_ffi.runtime_ctypes": "ir runtime",
+    "arith.iter_affine_map": "arith",
+    "arith.pattern": "arith",
+    "container": "ir.container",
+    "driver.build_module": "driver",
+    "error": "errors",
+    "ir._ffi_api": "ir",
+    "ir.adt": "ir.graph_types",
+    "ir.instrument": "instrument",
+    "ir.tensor_type": "ir",
+    "ir.transform": "transform",
+    "ir.type": "ir",
+    "ir.type_relation": "ir.graph_types",
+    "nd": "runtime.ndarray runtime.device",
+    "ndarray": "nd",
+    "runtime.container": "runtime ir.container",
+    "runtime.object": "runtime",
+    "runtime.object_generic": "runtime",
+    "runtime.object_path": "ir.path",
+    "runtime.packed_func": "runtime",
+    "runtime.script_printer": "script.printer",
+    "script.parser.core": "script.parser",
+    "script.parser.core.diagnostics": "script.parser.python_source ir.diagnostics",
+    "script.parser.core.doc": "script.parser.python_trees",
+    "script.parser.core.doc_core": "script.parser.python_trees",
+    "script.parser.core.entry": "script.parser",
+    "script.parser.core.evaluator": "script.parser.python_source",
+    "target.tag": "codegen.target.tags",
+    "target.target": "target",
+    "te._ffi_api": "te te.schedule",
+    "te.hybrid.runtime": "te.hybrid",
+    "te.tensor_intrin": "te.intrinsic",
+    "tir._ffi_api": "tir",
+    "tir.block_scope": "tir.blocks.scope tir.blocks.sref",
+    "tir.buffer": "tir",
+    "tir.expr": "ir.expr tir",
+    "tir.function": "tir",
+    "tir.op": "compat.tir_op tir",
+    "tir.stmt": "tir",
+    "tir.analysis._ffi_api": "tir.analysis",
+    "tir.analysis.analysis": "tir.analysis",
+    "tir.generic": "ir.ops",
+    "tir.schedule._ffi_api": "tir.schedule",
+    "tir.schedule.block_scope": "tir.schedule tir.blocks.scope tir.blocks.sref",
+    "tir.transform._ffi_api": "tir.transform",
+    "tir.transform.function_pass": "tir.transform",
+    "tir.transform.transform": "tir.transform",
+    "topi.math": "topi",
+    "transform": "passes tir.transform.print_ir",
+}
+# Modules at other places: `tvmagic.topi.nn` is the module `tvmagic.compat.topi.nn`.
+_MOVED: dict[str, str] = {}
+# Names that compat adds to packages of the core.
+_ADDED: dict[str, str] = {}
+# Functions and classes that a package asks for from a higher level (`tvmagic.ir.hooks`).
+_PROVIDERS: dict[str, str] = {}
+
+
+class _Names(ModuleType):
+    """A module whose names are those of others."""
+
+    def __init__(self, name: str, sources: Sequence[str]) -> None:
+        texts = " and ".join(f"`tvmagic.{source}`" for source in sources)
+        super().__init__(name, f"The names of {texts}, at the place where TVM has them.")
+        self.__dict__["_sources"] = sources
+        if any(place.startswith(f"{name.removeprefix('tvmagic.')}.") for place in _PLACES):
+            self.__path__: list[str] = []  # a package
+
+    def _modules(self) -> list[ModuleType]:
+        return [module for source in self.__dict__["_sources"] if (module := _loaded(source)) is not None]
+
+    def __getattr__(self, name: str) -> _Any:
+        if name == "__all__":
+            return [n for n in dir(self) if not n.startswith("_")]
+        if not name.startswith("__"):
+            if f"{self.__name__}.{name}".removeprefix("tvmagic.") in _PLACES:  # before a module of ours with that name
+                return importlib.import_module(f"{self.__name__}.{name}")
+            for module in self._modules():
+                if hasattr(module, name):
+                    return getattr(module, name)
+        raise AttributeError(f"module `{self.__name__}` has no name `{name}`{advice(self.__name__, name)}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({name for module in self._modules() for name in getattr(module, "__all__", None) or dir(module)})
+
+
+class _Finder:
+    """Finds modules at TVM's places: those of `_PLACES` and `_MOVED`, and parts of TVM that are not here.
+
+    It comes before Python's own finder: the file of `tvmagic.topi.nn` must not be loaded a second time under that name.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith("tvmagic."):
+            return None
+        name = fullname.removeprefix("tvmagic.")
+        if name in _PLACES:
+            return ModuleSpec(fullname, self)  # type: ignore[arg-type]
+        moved = _new_place(name)
+        if moved is None:
+            spec = PathFinder.find_spec(fullname, path, target)
+        else:
+            found = _loaded(moved)
+            spec = found and ModuleSpec(fullname, self, loader_state=moved)  # type: ignore[arg-type]
+        if spec is None and not name.startswith("compat"):
+            absent = _loaded("compat.absent")
+            spec = absent and absent.spec_of(fullname)
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        if spec.loader_state:
+            return None  # the module at the new place takes the place of the one that Python makes
+        return _Names(spec.name, _PLACES[spec.name.removeprefix("tvmagic.")].split())
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        if spec is not None and spec.loader_state:  # Python takes what `sys.modules` has afterwards
+            sys.modules[spec.name] = importlib.import_module(f"tvmagic.{spec.loader_state}")
+
+
+def _new_place(name: str) -> str | None:
+    """Where a module is now that is found at the place `name`; None if it did not move."""
+    parts = name.split(".")
+    for count in range(len(parts), 0, -1):
+        place = _MOVED.get(".".join(parts[:count]))
+        if place is not None:
+            return ".".join([place, *parts[count:]])
+    return None
+
+
+def _loaded(place: str) -> _Any:
+    """The module `tvmagic.<place>`; None if it is a module of compat that does not exist."""
+    try:
+        return importlib.import_module(f"tvmagic.{place}")
+    except ModuleNotFoundError as error:
+        if place.startswith("compat.") and f"tvmagic.{place}.".startswith(f"{error.name}."):
+            return None
+        raise
+
+
+def advice(module: str, name: str) -> str:
+    """The end of a message that says that `module` has no such name: what to write instead, if compat knows it."""
+    table = _loaded("compat.instead")
+    return "" if table is None else table.instead(module, name)
+
+
+def find_name(package: str, name: str) -> _Any:
+    """Return what `__getattr__` of a package finds last: a name that compat adds, or a module of the package.
+
+    TVM's modules are attributes before they are imported. Raises AttributeError if there is nothing of that name.
+    """
+    if not name.startswith("_") or name in ("_ffi", "_ffi_api"):
+        for place in _ADDED.get(package.removeprefix("tvmagic."), "").split():
+            module = _loaded(place)
+            if module is not None and name in module.__all__:
+                return getattr(module, name)
+        path = f"{package}.{name}"
+        try:
+            return importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            if error.name != path:
+                raise
+    raise AttributeError(f"module `{package}` has no name `{name}`{advice(package, name)}")
+
+
+if not any(type(finder).__name__ == "_Finder" and type(finder).__module__ == __name__ for finder in sys.meta_path):
+    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
 
 
 def __getattr__(name: str) -> _Any:
@@ -56,15 +232,12 @@ def __getattr__(name: str) -> _Any:
         value = getattr(importlib.import_module(_NAMES[name]), name)
         globals()[name] = value
         return value
-    if name in _MODULES or name in _ALIASES:
-        return importlib.import_module(_ALIASES.get(name, f"tvmagic.{name}"))
-    if name in _absent.ABSENT:
-        return importlib.import_module(f"tvmagic.{name}")
-    raise AttributeError(f"module `tvmagic` has no name `{name}`{_places.instead('tvmagic', name)}")
+    return find_name("tvmagic", name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES, *_NAMES, *_ALIASES])
+    hidden = ("ModuleSpec", "ModuleType", "PathFinder", "advice", "find_name", "importlib", "sys")
+    return sorted({*globals(), *_MODULES, *_NAMES} - {*hidden})
 
 
 def load_ipython_extension(ipython: _Any) -> None:

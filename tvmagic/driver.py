@@ -332,6 +332,6 @@ def _plain_options() -> tuple[Any, ...] | None:
     return (Op.all_rules(), context.opt_level, context.required_pass, context.disabled_pass, *sorted(values.items()))
 
 
-# TVM has these names in `driver.build_module`, a module that can be imported (`_places`).
+# TVM has these names in `driver.build_module`, a module that can be imported.
 build_module = sys.modules[__name__]
 __path__: list[str] = []

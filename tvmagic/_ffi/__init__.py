@@ -2,8 +2,8 @@
 
 from typing import Any as _Any
 
+from tvmagic import find_name as _find_name
 from tvmagic._ffi import base
-from tvmagic._places import submodule as _submodule
 from tvmagic.errors import TVMError
 from tvmagic.ir.registry import get_global_func, list_global_func_names, register_func, remove_global_func
 
@@ -11,4 +11,4 @@ __all__ = ["TVMError", "base", "get_global_func", "list_global_func_names", "reg
 
 
 def __getattr__(name: str) -> _Any:
-    return _submodule("tvmagic._ffi", name)
+    return _find_name("tvmagic._ffi", name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
-from tvmagic._places import submodule as _submodule
+from tvmagic import find_name as _find_name
 
 # where each public name is defined
 _EXPORTS: dict[str, str] = {
@@ -47,7 +47,7 @@ def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
         return importlib.import_module(f"tvmagic.arith.{name}")
     if module is None:
-        return _submodule("tvmagic.arith", name)
+        return _find_name("tvmagic.arith", name)
     value = getattr(importlib.import_module(f"tvmagic.arith.{module}"), name)
     globals()[name] = value
     return value

@@ -36,6 +36,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.derive import node
+from tvmagic.ir.hooks import provided
 
 if TYPE_CHECKING:
     from tvmagic.arith.analyzer import Analyzer
@@ -215,9 +216,7 @@ class IndexMap(Node):
         target[tuple([np.broadcast_to(_evaluate(i, places), source.shape) for i in self.final_indices])] = source
         if isinstance(arr_src, np.ndarray):
             return target
-        from tvmagic import nd
-
-        return nd.array(target)
+        return provided("array")(target)
 
     def _check_rank(self, given: int) -> None:
         if given != len(self.initial_indices):

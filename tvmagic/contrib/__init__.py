@@ -2,8 +2,8 @@
 
 from typing import Any as _Any
 
-from tvmagic._places import submodule as _submodule
+from tvmagic import find_name as _find_name
 
 
 def __getattr__(name: str) -> _Any:
-    return _submodule("tvmagic.contrib", name)
+    return _find_name("tvmagic.contrib", name)

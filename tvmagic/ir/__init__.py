@@ -10,7 +10,7 @@ through `hooks`.
 import importlib
 from typing import Any as _Any
 
-from tvmagic._places import submodule as _submodule
+from tvmagic import find_name as _find_name
 from tvmagic.ir import base, container, diagnostics, module, ops
 from tvmagic.ir.attrs import Attrs, DictAttrs
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, data_pointer, decl_buffer
@@ -147,9 +147,7 @@ from tvmagic.ir.wellformed import Problem, WellFormednessError, find_problems, v
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "transform":  # TVM's passes are reached here too
-        return importlib.import_module("tvmagic.transform")
-    return _submodule("tvmagic.ir", name)
+    return _find_name("tvmagic.ir", name)
 
 
 __all__ = [name for name in dir() if not name.startswith("_")]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -111,7 +111,7 @@ def __getattr__(name: str) -> _typing.Any:
     if name not in _LATER:
         if importlib.util.find_spec(f"tvmagic.runtime.{name}") is not None:  # a module that was not imported so far
             return importlib.import_module(f"tvmagic.runtime.{name}")
-        from tvmagic._places import instead
+        from tvmagic import advice
 
-        raise AttributeError(f"module `tvmagic.runtime` has no name `{name}`{instead('tvmagic.runtime', name)}")
+        raise AttributeError(f"module `tvmagic.runtime` has no name `{name}`{advice('tvmagic.runtime', name)}")
     return getattr(importlib.import_module(f"tvmagic.runtime.{_LATER[name]}"), name)

@@ -2,7 +2,7 @@
 
 from typing import Any as _Any
 
-from tvmagic._places import submodule as _submodule
+from tvmagic import find_name as _find_name
 from tvmagic.codegen.target import Target, default_target
 from tvmagic.codegen.target.tags import list_tags
 from tvmagic.codegen.target.target import TargetKind
@@ -52,4 +52,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    return _submodule("tvmagic.target", name)
+    return _find_name("tvmagic.target", name)

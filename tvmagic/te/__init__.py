@@ -5,7 +5,7 @@ Names and behaviour are those of `tvm.te`.
 
 from typing import Any as _Any
 
-from tvmagic._places import submodule as _submodule
+from tvmagic import find_name as _find_name
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.ir.ops import (
     abs,
@@ -102,4 +102,4 @@ AXIS_SEPARATOR = IndexMap.AXIS_SEPARATOR
 
 
 def __getattr__(name: str) -> _Any:
-    return _submodule("tvmagic.te", name)
+    return _find_name("tvmagic.te", name)

@@ -45,7 +45,7 @@ from tvmagic.te.operation import extern_of_function
 from tvmagic.te.tensor import Tensor
 
 __all__ = ["HYBRID_GLOBALS", "HybridFunction", "script"]
-__path__: list[str] = []  # TVM's `te.hybrid.runtime` can be imported (`_places`)
+__path__: list[str] = []  # TVM's `te.hybrid.runtime` can be imported
 
 _DTYPES = tuple(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) + (
     "float16", "float32", "float64", "bool",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
-from tvmagic._places import submodule as _submodule
+from tvmagic import find_name as _find_name
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import (
     EQ,
@@ -215,7 +215,7 @@ def __getattr__(name: str) -> _Any:
 
     if name in OPERATORS:  # operators that are mostly written in scripts
         return OPERATORS[name]
-    return _submodule("tvmagic.tir", name)
+    return _find_name("tvmagic.tir", name)
 
 
 __all__ = [name for name in dir() if not name.startswith("_")] + list(_LAZY) + ["schedule", "transform", "analysis"]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -13,7 +13,7 @@ They broadcast and name their results as TVM's do: `T_add`, `A_red`, `T_reshape`
 
 from typing import Any as _Any
 
-from tvmagic._places import submodule as _submodule
+from tvmagic import find_name as _find_name
 from tvmagic.topi import nn, tag, utils
 from tvmagic.topi.broadcast import (
     add,
@@ -113,7 +113,7 @@ from tvmagic.topi.transform import (
 
 
 def __getattr__(name: str) -> _Any:
-    return _submodule("tvmagic.topi", name)
+    return _find_name("tvmagic.topi", name)
 
 
 __all__ = [name for name in dir() if not name.startswith("_")]  # pyright: ignore[reportUnsupportedDunderAll]

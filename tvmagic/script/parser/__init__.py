@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
-from tvmagic._places import submodule as _submodule
+from tvmagic import find_name as _find_name
 from tvmagic.script.parser.entry import from_source, parse
 from tvmagic.script.parser.macro import ScriptMacro
 
@@ -17,4 +17,4 @@ def __getattr__(name: str) -> _Any:
         return importlib.import_module(f"tvmagic.script.{name}")
     if name == "ir_module":
         return importlib.import_module("tvmagic.script.ir").ir_module
-    return _submodule("tvmagic.script.parser", name)
+    return _find_name("tvmagic.script.parser", name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
-from tvmagic._places import submodule as _submodule
+from tvmagic import find_name as _find_name
 
 _NAMES = {
     "OOBChecker": "tvmagic.tir.analysis.oob_checker",
@@ -29,7 +29,7 @@ def __getattr__(name: str) -> _Any:
         value = getattr(importlib.import_module(_NAMES[name]), name)
         globals()[name] = value
         return value
-    return _submodule("tvmagic.tir.analysis", name)
+    return _find_name("tvmagic.tir.analysis", name)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
-from tvmagic._places import submodule as _submodule
+from tvmagic import find_name as _find_name
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.flags import CachedFlags
 from tvmagic.tir.blocks.scope import BlockScope, Dependency, DepKind
@@ -24,7 +24,7 @@ _PACKAGES = ("analysis", "testing", "transform")
 def __getattr__(name: str) -> _Any:
     if name in _PACKAGES:  # loaded when first asked for
         return importlib.import_module(f"tvmagic.tir.schedule.{name}")
-    return _submodule("tvmagic.tir.schedule", name)
+    return _find_name("tvmagic.tir.schedule", name)
 
 
 __all__ = [

@@ -5,7 +5,7 @@
 
 from typing import Any as _Any
 
-from tvmagic._places import submodule as _submodule
+from tvmagic import find_name as _find_name
 from tvmagic.topi.nn import convolution, layers, pooling
 from tvmagic.topi.nn.convolution import (
     conv,
@@ -40,7 +40,7 @@ from tvmagic.topi.nn.pooling import adaptive_pool, global_pool, pool1d, pool2d, 
 
 
 def __getattr__(name: str) -> _Any:
-    return _submodule("tvmagic.topi.nn", name)
+    return _find_name("tvmagic.topi.nn", name)
 
 
 __all__ = [*convolution.__all__, *layers.__all__, *pooling.__all__, "pooling"]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -6,16 +6,14 @@ one sentence that says what is missing.
 
 from __future__ import annotations
 
-import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `import tvmagic` loads none of these: they take longer than all of it
-    from collections.abc import Sequence
     from typing import Any, NoReturn
 
-__all__ = ["ABSENT", "AbsentName", "install"]
+__all__ = ["ABSENT", "AbsentName", "spec_of"]
 
 _TUNING = "{} searches for schedules in TVM; here `tvmagic.tune` does"
 _GRAPHS = "{} describes networks as graphs of operators; here operators are written with `te`, `topi` or TVMScript"
@@ -109,15 +107,8 @@ class _Module(ModuleType):
         return AbsentName(f"{self.__name__.removeprefix('tvmagic.')}.{name}", self.__dict__["_reason"])
 
 
-class _Finder:
-    """Finds the modules of `ABSENT` and those inside them, and makes them."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if _reason(fullname) is None:
-            return None
-        return ModuleSpec(fullname, self)  # type: ignore[arg-type]
+class _Loader:
+    """Makes the modules of `ABSENT` and those inside them."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return _Module(spec.name, _reason(spec.name) or "")
@@ -134,7 +125,6 @@ def _reason(fullname: str) -> str | None:
     return next((reason for absent, reason in ABSENT.items() if f"{name}.".startswith(f"{absent}.")), None)
 
 
-def install() -> None:
-    """Let `import` find the modules of `ABSENT`, after those that have files."""
-    if not any(type(finder).__name__ == "_Finder" and type(finder).__module__ == __name__ for finder in sys.meta_path):
-        sys.meta_path.append(_Finder())
+def spec_of(fullname: str) -> ModuleSpec | None:
+    """The module of a part that is not here, for the finder in `tvmagic/__init__.py`; None if it is none of these."""
+    return None if _reason(fullname) is None else ModuleSpec(fullname, _Loader())  # type: ignore[arg-type]

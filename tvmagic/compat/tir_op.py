@@ -1,8 +1,7 @@
-"""Functions that build expressions, at the place where TVM has them."""
+"""The names of TVM's `tir.op` that `tir` does not have, or has for something else: `max` of two values."""
 
 from typing import Any as _Any
 
-from tvmagic._places import neighbour as _neighbour
 from tvmagic.ir.op import Op
 from tvmagic.ir.ops import *  # noqa: F403
 from tvmagic.ir.ops import maximum as max
@@ -16,4 +15,4 @@ def __getattr__(name: str) -> _Any:
 
     if name in OPERATORS:  # operators that are mostly written in scripts
         return OPERATORS[name]
-    return _neighbour("tvmagic.tir.op", "tvmagic.tir", name)
+    raise AttributeError(f"module `tvmagic.tir.op` has no name `{name}`")

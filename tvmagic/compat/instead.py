@@ -5,7 +5,7 @@ It is loaded when somebody asks for such a name: the message then ends with what
 
 from __future__ import annotations
 
-from tvmagic._gone import GONE
+from tvmagic.compat.gone import GONE
 
 __all__ = ["OF_MODULE", "TOP_LEVEL", "instead"]
 
