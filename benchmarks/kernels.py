@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.codegen.target import resolved
+from tvmagic.target import resolved
 
 MACHINE = resolved().machine
 VECTOR = MACHINE.lanes("float32")

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from tvmagic import runtime
-from tvmagic.codegen.target import host_target, resolved
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.model import model
 from tvmagic.operators import Operator, Version, operator
 from tvmagic.operators.scheduling import schedule
+from tvmagic.target import host_target, resolved
+from tvmagic.target.machine import Machine
 
 KERNELS = {
     "product": "A: float32[96, 120]\nB: float32[120, 144]\nC[i, j] += A[i, k] * B[k, j]",

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.halide_kernels import HALIDE_KERNELS
 from benchmarks.kernels import Kernel, Steps
-from tvmagic.codegen.target import resolved
+from tvmagic.target import resolved
 
 Run = Callable[[], Any]
 

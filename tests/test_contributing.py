@@ -153,7 +153,7 @@ TARGET = """
 import tvmagic
 from tvmagic import codegen, te
 from tvmagic.codegen import Target
-from tvmagic.codegen.target.names import target_text
+from tvmagic.target.names import target_text
 from tvmagic.runners import FAMILIES, ways
 
 A = te.placeholder((64,), name="A")

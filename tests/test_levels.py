@@ -11,40 +11,19 @@ ROOT = pathlib.Path(__file__).parent.parent / "tvmagic"
 # The level of each package; of the packages inside another one, the innermost that is named here counts.
 LEVEL = {
     "errors": 0, "files": 0.05, "interrupts": 0, "lazy": 0, "locks": 0, "ir": 0, "tools": 0.1, "pass_options": 0.1,
-    "passes": 1, "instrument": 1, "eval": 1, "script.printer": 1,
+    "passes": 1, "instrument": 1, "eval": 1, "script.printer": 1, "target": 1,
     "arith": 2,
     "script": 3,
-    "te": 4, "tir": 4, "topi": 4.1,
-    "cinn": 5, "ascend": 5, "codegen.target": 4.9, "runtime": 5, "codegen": 5.1, "runners": 5.2,
+    "te": 4, "tir": 4,
+    "cinn": 5, "ascend": 5, "runtime": 5, "codegen": 5.1, "runners": 5.2,
     "driver": 6,
-    "notation": 7, "operators": 7.1, "tune.instant": 7.15, "explain": 7.2, "tune": 7.3, "testing": 7.3, "puzzles": 7.4,
+    "notation": 7, "operators": 7.1, "tune.instant": 7.15, "explain": 7.2, "tune": 7.3, "puzzles": 7.4,
     "notebook": 8, "share": 8.1, "page": 8.2,
     "compat": 9,
 }  # fmt: skip
 BESIDE = {"errors", "ir"}  # at one level, and allowed to import each other
 # Modules that only give names at the places where TVM's users, or older notebooks, look for them.
-NAMES_ONLY = {
-    "",
-    "_ffi",
-    "contrib",
-    "target",
-    "script",
-    "support",
-    "tir",
-}
-# What `ir/hooks.py` may load from below, each because a call that users make on a node needs it.
-HOOKS = {
-    "tvmagic.script.printer", "tvmagic.script",  # str(node), node.show()
-    "tvmagic.arith.analyzer",  # the number of lanes of `A[i * 4 : i * 4 + 4 : 1]`
-    "tvmagic.tir.transform.memory.flat_index",  # Buffer.offset_of
-    "tvmagic.codegen.llvm_names",  # calls of LLVM's intrinsics, whose names are checked
-    "tvmagic.runtime.ndarray",  # constant arrays of a program
-    "tvmagic.te.saved",  # save_json and load_json of tensors and schedules
-    "tvmagic.tir.tensor_intrin",  # TensorIntrin.get finds those that come with the package
-    "tvmagic.contrib.functions",  # functions of TVM's libraries are found by their names
-    "tvmagic.target",  # the target of a virtual device, named by a text
-    "tvmagic.tir.transform",  # PassContext knows the options of all passes
-}  # fmt: skip
+NAMES_ONLY = {"", "script", "tir"}
 
 
 def package_of(module: str) -> str | None:
@@ -108,10 +87,9 @@ def test_imports_follow_the_levels(path: pathlib.Path) -> None:
     if me is None:
         assert module.split(".")[1] in NAMES_ONLY, f"{module} has no level"
         return
-    allowed: set[str] = HOOKS if module == "tvmagic.ir.hooks" else set()
     for line, name in imported(path):
         other = package_of(name)
-        if other is None or other == me or name in allowed:
+        if other is None or other == me:
             continue
         assert LEVEL[other] < LEVEL[me] or {other, me} == BESIDE, (
             f"{path.name}:{line} imports {name}, which is not above {module}"
@@ -185,7 +163,7 @@ def test_imports_make_no_circles() -> None:
 
 # The packages that import what is large or not always there, and nobody else.
 LIBRARIES = {
-    "llvmlite": {"codegen", "runtime"},
+    "llvmlite": {"codegen", "runtime", "target"},
     **dict.fromkeys(("IPython", "ipywidgets", "anywidget", "traitlets", "pygments"), {"notebook"}),
 }
 
@@ -205,9 +183,11 @@ def lazy_names(path: pathlib.Path) -> dict[str, str]:
     """The names that a package loads when they are first asked for, with the modules that have them."""
     found: dict[str, str] = {}
     tree = ast.parse(path.read_text())
-    modules = [n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "_PLACES"]
+    modules = [
+        n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) in ("_PLACES", "_MOVED")
+    ]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Dict) and node not in modules:  # that table is of modules, not of names in one
+        if isinstance(node, ast.Dict) and node not in modules:  # these tables are of modules, not of names in one
             for key, value in zip(node.keys, node.values):
                 if isinstance(key, ast.Constant) and isinstance(value, ast.Constant) and isinstance(value.value, str):
                     found[str(key.value)] = value.value.rsplit(".")[-1]

@@ -24,6 +24,7 @@ def test_a_place_has_the_names_of_its_modules(place: str) -> None:
 
 
 def test_imports_as_in_files_for_tvm() -> None:
+    from tvmagic._ffi.base import TVMError, py_str
     from tvmagic.driver.build_module import schedule_to_module
     from tvmagic.error import DiagnosticError, InternalError
     from tvmagic.ir.instrument import PassTimingInstrument
@@ -32,8 +33,6 @@ def test_imports_as_in_files_for_tvm() -> None:
     from tvmagic.runtime.object_path import ObjectPath
     from tvmagic.te.hybrid.runtime import HYBRID_GLOBALS, script
     from tvmagic.tir.transform.transform import BindTarget
-
-    from tvmagic._ffi.base import TVMError, py_str
 
     assert TVMError is InternalError is tvmagic.TVMError and issubclass(DiagnosticError, RuntimeError)
     assert list(HYBRID_GLOBALS["parallel"](3)) == [0, 1, 2] and HYBRID_GLOBALS["allocate"]((2,)).tolist() == [0, 0]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tools import TOOLS, install_command, omitted
 
-from tvmagic.contrib import cc
 from tvmagic.errors import TVMagicError
+from tvmagic.runtime import cc
 from tvmagic.tools import HIDE, MissingTool, Tool, cross_library
 
 ROOT = Path(__file__).parents[1]

@@ -24,7 +24,7 @@ sys.meta_path.insert(0, Blocked())
 LOWERED = """
 import tvmagic
 from tvmagic import notebook
-from tvmagic.codegen.target import Target
+from tvmagic.target import Target
 from tvmagic.tune import auto
 from tvmagic.errors import BuildError
 from tvmagic.operators import operator

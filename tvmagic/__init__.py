@@ -55,7 +55,7 @@ _NAMES = {
 
 # Modules without a file: they give the names of one or several others.
 _PLACES = {
-    "_ffi.registry": "_ffi",
+    "_ffi.registry": "compat.ffi",
     "_ffi.runtime_ctypes": "ir runtime",
     "arith.iter_affine_map": "arith",
     "arith.pattern": "arith",
@@ -63,12 +63,12 @@ _PLACES = {
     "driver.build_module": "driver",
     "error": "errors",
     "ir._ffi_api": "ir",
-    "ir.adt": "ir.graph_types",
+    "ir.adt": "compat.graph_types",
     "ir.instrument": "instrument",
     "ir.tensor_type": "ir",
     "ir.transform": "transform",
     "ir.type": "ir",
-    "ir.type_relation": "ir.graph_types",
+    "ir.type_relation": "compat.graph_types",
     "nd": "runtime.ndarray runtime.device",
     "ndarray": "nd",
     "runtime.container": "runtime ir.container",
@@ -83,10 +83,9 @@ _PLACES = {
     "script.parser.core.doc_core": "script.parser.python_trees",
     "script.parser.core.entry": "script.parser",
     "script.parser.core.evaluator": "script.parser.python_source",
-    "target.tag": "codegen.target.tags",
-    "target.target": "target",
+    "target.tag": "target.tags",
     "te._ffi_api": "te te.schedule",
-    "te.hybrid.runtime": "te.hybrid",
+    "te.hybrid.runtime": "compat.hybrid",
     "te.tensor_intrin": "te.intrinsic",
     "tir._ffi_api": "tir",
     "tir.block_scope": "tir.blocks.scope tir.blocks.sref",
@@ -103,15 +102,55 @@ _PLACES = {
     "tir.transform._ffi_api": "tir.transform",
     "tir.transform.function_pass": "tir.transform",
     "tir.transform.transform": "tir.transform",
-    "topi.math": "topi",
-    "transform": "passes tir.transform.print_ir",
+    "topi.math": "compat.topi",
+    "transform": "passes compat.passes.print_ir",
 }
 # Modules at other places: `tvmagic.topi.nn` is the module `tvmagic.compat.topi.nn`.
-_MOVED: dict[str, str] = {}
+_MOVED = {
+    "_ffi": "compat.ffi",
+    "arith._ffi_api": "compat.arith_ffi",
+    "codegen.target": "target",
+    "contrib": "compat.contrib",
+    "contrib.cc": "runtime.cc",
+    "contrib.tar": "runtime.tar",
+    "ir.graph_types": "compat.graph_types",
+    "support": "compat.support",
+    "target.codegen": "compat.target.codegen",
+    "te.hybrid": "compat.hybrid",
+    "testing": "compat.testing",
+    "tir.block_dependence_info": "compat.block_dependence_info",
+    "tir.data_layout": "compat.data_layout",
+    "tir.ir_builder": "compat.ir_builder",
+    "tir.tensor_intrin.cuda": "compat.tensor_intrin.cuda",
+    "tir.tensor_intrin.hexagon": "compat.tensor_intrin.hexagon",
+    "tir.tensor_intrin.rocm": "compat.tensor_intrin.rocm",
+    "topi": "compat.topi",
+}
 # Names that compat adds to packages of the core.
-_ADDED: dict[str, str] = {}
+_ADDED = {
+    "ir": "compat.graph_types",
+    "target": "compat.target",
+    "tir": "compat.data_layout compat.block_dependence_info",
+    "tir.analysis": "compat.analysis",
+    "tir.transform": "compat.passes",
+}
 # Functions and classes that a package asks for from a higher level (`tvmagic.ir.hooks`).
-_PROVIDERS: dict[str, str] = {}
+_PROVIDERS = {
+    "analyzer": "arith.analyzer:Analyzer",
+    "array": "runtime.ndarray:of_numpy",
+    "buffer contents": "compat.contents.analysis:BufferContents",
+    "contrib functions": "compat.contrib.functions:register",
+    "flat index": "tir.transform.memory.flat_index:FlatIndex",
+    "graph types": "compat.graph_types_text:TensorType",
+    "intrinsics of other machines": "compat.tensor_intrin:intrinsics",
+    "llvm intrinsics": "codegen.llvm_names:names",
+    "pass options": "tir.transform:all_passes",
+    "print": "script.printer:print_node",
+    "show": "script:show",
+    "target": "target:Target",
+    "te records": "te.saved:register_records",
+    "tensor intrinsics": "tir.tensor_intrin:register_others",
+}
 
 
 class _Names(ModuleType):
@@ -198,6 +237,13 @@ def _loaded(place: str) -> _Any:
         raise
 
 
+def provider(service: str) -> _Any:
+    """The function or class that provides a service of `tvmagic.ir.hooks`; None if it is in compat and compat is missing."""
+    place, _, name = _PROVIDERS[service].partition(":")
+    module = _loaded(place)
+    return None if module is None else getattr(module, name)
+
+
 def advice(module: str, name: str) -> str:
     """The end of a message that says that `module` has no such name: what to write instead, if compat knows it."""
     table = _loaded("compat.instead")
@@ -236,7 +282,7 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    hidden = ("ModuleSpec", "ModuleType", "PathFinder", "advice", "find_name", "importlib", "sys")
+    hidden = ("ModuleSpec", "ModuleType", "PathFinder", "advice", "find_name", "importlib", "provider", "sys")
     return sorted({*globals(), *_MODULES, *_NAMES} - {*hidden})
 
 

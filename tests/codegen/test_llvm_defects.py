@@ -9,9 +9,9 @@ import numpy as np
 import tvmagic
 from tvmagic.codegen.module import emit_module
 from tvmagic.codegen.optimize import object_of, optimized
-from tvmagic.codegen.target import resolved
 from tvmagic.operators import operator
 from tvmagic.script import from_source
+from tvmagic.target import resolved
 
 # Tiles of tensors that are stored in one order and loaded in another: the vectorizer of straight code in LLVM 22.1 joins
 # pairs of what the second nest computes before it computes them, and its code generator then ends the process.

@@ -11,11 +11,11 @@ import pytest
 from tvmagic import codegen
 from tvmagic.codegen import llvm_passes, texts
 from tvmagic.codegen.llvm_passes import LLVMPass, grouped, read_passes
-from tvmagic.codegen.target import Target
 from tvmagic.notebook.commands import passes
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
+from tvmagic.target import Target
 
 KERNELS = {
     "matmul": (

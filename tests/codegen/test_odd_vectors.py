@@ -10,12 +10,12 @@ import pytest
 
 from tvmagic.codegen.module import emit_module
 from tvmagic.codegen.odd_vectors import parts_of
-from tvmagic.codegen.target import resolved
 from tvmagic.driver import build
 from tvmagic.ir import BufferStore, post_order_visit
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.script import from_source
+from tvmagic.target import resolved
 
 EXPRESSIONS = {
     "a product": "A[v] * T.Broadcast(T.float32(3), LANES) + B[v]",

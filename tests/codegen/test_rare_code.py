@@ -14,7 +14,6 @@ from test_numerics import LANES, assert_same, edge_values, pairs, run
 
 from tvmagic import codegen, tir
 from tvmagic.codegen.intervals import Intervals
-from tvmagic.codegen.target import Target, check, host, machine
 from tvmagic.codegen.unsafe_loads import needs_mask
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import (
@@ -31,6 +30,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.expr import Var
 from tvmagic.script import from_source
+from tvmagic.target import Target, check, host, machine
 
 WASM = "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128"
 EIGHT = Ramp(0, 1, 8)

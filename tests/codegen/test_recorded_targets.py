@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from recorded import PARTS, answer, check
 
-from tvmagic.codegen.target import Target
-from tvmagic.codegen.target.machine import at_width
+from tvmagic.target import Target
+from tvmagic.target.machine import at_width
 
 NAMES = (
     "keys",

@@ -14,8 +14,6 @@ from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.kernels import kernel_functions
 from tvmagic.codegen.module import emit_module
-from tvmagic.codegen.target import Target, machine
-from tvmagic.codegen.target.machine import Cache, Machine
 from tvmagic.codegen.threads import _Threads
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.eval.integers import evaluate
@@ -40,6 +38,8 @@ from tvmagic.ir import (
     decl_buffer,
 )
 from tvmagic.script import from_source
+from tvmagic.target import Target, machine
+from tvmagic.target.machine import Cache, Machine
 from tvmagic.tir import transform
 
 HEAD = (

@@ -8,10 +8,10 @@ from handmade import module
 
 from tvmagic import codegen, tir
 from tvmagic.codegen import Target
-from tvmagic.codegen.target import has_avx512, has_fma
-from tvmagic.codegen.target.names import target_text
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import Call, ForKind, Ramp, decl_buffer
+from tvmagic.target import has_avx512, has_fma
+from tvmagic.target.names import target_text
 
 
 def test_options_come_from_the_text():

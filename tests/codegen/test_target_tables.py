@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tvmagic.codegen.target import Target, host
-from tvmagic.codegen.target.check import why_refused
-from tvmagic.codegen.target.families import X86, AArch64, Processors, RiscV, family_of_triple
-from tvmagic.codegen.target.machine import Cache, Machine, Tile, at_width, described
-from tvmagic.codegen.target.machine import _mac_caches as mac_caches
-from tvmagic.codegen.target.tags import list_tags, tagged_target
-from tvmagic.codegen.target.target import cpu_and_features, has_feature
 from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.target import Target, host
+from tvmagic.target.check import why_refused
+from tvmagic.target.families import X86, AArch64, Processors, RiscV, family_of_triple
+from tvmagic.target.machine import Cache, Machine, Tile, at_width, described
+from tvmagic.target.machine import _mac_caches as mac_caches
+from tvmagic.target.tags import list_tags, tagged_target
+from tvmagic.target.target import cpu_and_features, has_feature
 
 X86_64, ARM_64, RISCV_64 = ("llvm -mtriple=" + arch + "-linux-gnu" for arch in ("x86_64", "aarch64", "riscv64"))
 
@@ -252,7 +252,7 @@ def test_levels_that_there_are_not(level: int) -> None:
 )  # fmt: skip
 def test_code_that_can_run_in_this_process(asked: str, own: str, here: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the same architecture and system; the vendor and `gnu` do not count."""
-    monkeypatch.setattr("tvmagic.codegen.target.target.host_triple", lambda: own)
+    monkeypatch.setattr("tvmagic.target.target.host_triple", lambda: own)
     assert Target(f"llvm -mtriple={asked}" if asked else "llvm").is_host is here
     assert not Target("nvptx").is_host and not Target("opencl").is_host
 
@@ -406,7 +406,7 @@ def test_intrinsics_that_llvm_takes(call: tuple[str, str, list[str], list[str]],
 def test_code_for_this_machine_does_without_what_it_lacks(
     text: str, attributes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tvmagic.codegen.target.target.check_features_of_host", lambda asked: ["-none"])
+    monkeypatch.setattr("tvmagic.target.target.check_features_of_host", lambda asked: ["-none"])
     target = Target(text)
     found = target.for_this_machine()
     assert list(found.mattr) == attributes and (found is target) == (text == "llvm") and found.mcpu == target.mcpu

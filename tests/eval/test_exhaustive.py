@@ -8,6 +8,7 @@ import tvmagic.ir as ir
 from tvmagic.cinn.text.printer import _Cinn  # pyright: ignore[reportPrivateUsage]
 from tvmagic.codegen.opencl.statements import KernelWriter
 from tvmagic.codegen.statements import FunctionEmitter
+from tvmagic.compat.analysis.flops import Flops
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import CostTally
 from tvmagic.eval.machine import Machine
@@ -16,7 +17,6 @@ from tvmagic.script.printer.classic_text import _Classic  # pyright: ignore[repo
 from tvmagic.script.printer.core import HANDLERS
 from tvmagic.te.numpy_eval import ArrayEvaluator
 from tvmagic.te.numpy_stmt import StatementRunner
-from tvmagic.tir.analysis.flops import Flops
 
 # bases of other classes, and `Any`, the size of a shape that is not known, which no program computes with
 ABSTRACT = {"Any", "ConstExpr", "BinaryOp", "CmpOp", "LogicalOp", "PrimExpr", "Stmt"}

@@ -14,11 +14,11 @@ from tools import need_gpu, on
 
 import tvmagic
 from tvmagic import ir, te
-from tvmagic.codegen.target.names import TARGETS as TARGETS_BY_NAME
 from tvmagic.eval.machine import run_function
 from tvmagic.eval.ops import BINARY, CALLS, convert
 from tvmagic.ir.meaning import NUMBERS, ROUNDINGS, compute, convert_number
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.target.names import TARGETS as TARGETS_BY_NAME
 from tvmagic.te.reference import evaluate
 
 INTS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

@@ -15,7 +15,6 @@ from instant_cells import random_cell
 from tools import is_installed, needs, uses
 
 from tvmagic import te
-from tvmagic.codegen.target import resolved
 from tvmagic.driver import lower
 from tvmagic.errors import TVMagicError
 from tvmagic.explain import CODES, Explanation
@@ -29,6 +28,7 @@ from tvmagic.explain.nests import nests_of
 from tvmagic.notebook.machine import auto_source
 from tvmagic.operators import Operator, Version, operator
 from tvmagic.operators.scheduling import schedule
+from tvmagic.target import resolved
 
 WIDE = "llvm -mcpu=skylake-avx512 -num-cores=4"
 

@@ -11,12 +11,12 @@ from planted import KERNELS, PLANTED, kernel, unexpected
 from sampling import every
 
 from benchmarks.model_ranks import measured_on
-from tvmagic.codegen.target import resolved
 from tvmagic.explain import CODES, Explanation, Finding, explain
 from tvmagic.explain.model import model
 from tvmagic.notebook.machine import auto_source
 from tvmagic.operators import Version
 from tvmagic.operators.scheduling import schedule
+from tvmagic.target import resolved
 
 TARGETS = {"avx512": "llvm -mcpu=skylake-avx512 -num-cores=4", "avx2": "llvm -mcpu=haswell -num-cores=4"}
 QUICK = (0, 3, 7, 10, 13, 18, 24, 26, 28, 30, 32, 34, 38, 40, 49, 52)  # one for each code; `make soak` tries all

@@ -17,10 +17,10 @@ from planted import unexpected
 from planted_kinds import Kind, cell
 from test_planted_others import faster, mended
 
-from tvmagic.codegen.target import resolved
 from tvmagic.explain import CODES, Explanation, explain
 from tvmagic.operators import Operator, Version, operator
 from tvmagic.operators.scheduling import schedule
+from tvmagic.target import resolved
 
 TARGETS = {"avx512": "llvm -mcpu=skylake-avx512", "avx2": "llvm -mcpu=haswell"}
 

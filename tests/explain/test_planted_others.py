@@ -10,11 +10,11 @@ from planted import unexpected
 from planted_others import GOOD, INSTANT, PLANTED, kernel
 from test_planted import gains_here
 
-from tvmagic.codegen.target import resolved
 from tvmagic.explain import CODES, Explanation, Finding, explain
 from tvmagic.notebook.machine import auto_source
 from tvmagic.operators import Version
 from tvmagic.operators.scheduling import schedule
+from tvmagic.target import resolved
 
 TARGETS = {
     "avx512": "llvm -mcpu=skylake-avx512 -num-cores=4",

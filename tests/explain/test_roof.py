@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from tvmagic import runtime
-from tvmagic.codegen.target import resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.roof import HERTZ, roof_of
 from tvmagic.notebook.commands import bench_table
 from tvmagic.operators import operator
 from tvmagic.operators.measure import Baseline, Benchmark, Timing, Work, work_of
 from tvmagic.operators.peaks import Peaks, kept_peaks
+from tvmagic.target import resolved
 
 LARGE = 1 << 33  # bytes that no cache holds
 

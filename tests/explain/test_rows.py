@@ -2,12 +2,12 @@
 
 import pytest
 
-from tvmagic.codegen.target import resolved
 from tvmagic.explain import Explanation, explain
 from tvmagic.explain.model import model
 from tvmagic.explain.nests import nests_of
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
+from tvmagic.target import resolved
 
 HASWELL, WIDE = "llvm -mcpu=haswell -num-cores=4", "llvm -mcpu=skylake-avx512 -num-cores=4"
 ROWS = {

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tvmagic.codegen.target import resolved
 from tvmagic.explain import explain
 from tvmagic.explain.differences import differences
 from tvmagic.explain.footprints import footprint, patterns, touched
@@ -17,6 +16,7 @@ from tvmagic.explain.waste import waste_of
 from tvmagic.notebook.machine import auto_source
 from tvmagic.operators import Version, operator
 from tvmagic.operators.scheduling import schedule
+from tvmagic.target import resolved
 
 WIDE, NARROW = "llvm -mcpu=skylake-avx512", "llvm -mcpu=haswell"  # with second caches of 1 MB and of 256 KB
 

@@ -16,7 +16,6 @@ import pytest
 
 from tvmagic import te, tir
 from tvmagic.arith import Analyzer
-from tvmagic.codegen.target import resolved
 from tvmagic.errors import DiagnosticError, TVMagicError
 from tvmagic.eval.lanes import OutOfRange
 from tvmagic.eval.machine import Unsupported
@@ -56,6 +55,7 @@ from tvmagic.operators.unwritten import left_unwritten
 from tvmagic.operators.verify import EQUAL, verify
 from tvmagic.passes import Record, Step
 from tvmagic.script import from_source
+from tvmagic.target import resolved
 from tvmagic.te.error_bound import parts
 from tvmagic.te.error_functions import units_of
 from tvmagic.tir.analysis.races import find_races

@@ -20,7 +20,7 @@ TARGETS = (
 
 def target_named(name: str) -> str:
     """A target in full: a short name of the package, perhaps with options."""
-    from tvmagic.codegen.target.names import target_text
+    from tvmagic.target.names import target_text
 
     short, _, options = name.partition(" ")
     return f"{target_text(short)} {options}".strip()

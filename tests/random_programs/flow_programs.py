@@ -204,10 +204,11 @@ class Case:
 
     def make(self) -> Any:
         """The function after the passes of its choice, and the switches."""
+        from tvmagic.transform import PassContext
+
         import tvmagic
         from tvmagic import tir
         from tvmagic.script import from_source
-        from tvmagic.transform import PassContext
 
         name, switches = self.choice
         mod = tvmagic.IRModule({"main": from_source(self.source)})
@@ -216,8 +217,9 @@ class Case:
 
     def check(self) -> None:
         """Raise `Wrong` unless compiled code leaves in memory what the text does."""
-        import tvmagic
         from tvmagic.transform import PassContext
+
+        import tvmagic
 
         numbers = np.random.default_rng(self.seed)
         x, n = numbers.integers(0, 10, 16), int(numbers.integers(0, 6))

@@ -11,13 +11,13 @@ from tools import on, runs, skip_unsupported_code
 
 import tvmagic
 from tvmagic import te, tir
-from tvmagic.codegen.target import Target
-from tvmagic.codegen.target.names import TARGETS, target_text
 from tvmagic.errors import BoundsError, BuildError, TVMagicError
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.runners import FAMILIES, MissingTool, family_of, run, ways
 from tvmagic.runners import qemu as qemu_runner
+from tvmagic.target import Target
+from tvmagic.target.names import TARGETS, target_text
 
 SVE = "llvm -mtriple=aarch64-linux-gnu -mattr=+sve2"
 DENSE = "X: float32[20, 37]\nW: float32[32, 37]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = exp(Y[i, j]) + atan(Y[i, j])"

@@ -17,10 +17,10 @@ pytest.importorskip("benchmarks.kernels", reason="the benchmarks stand in the re
 from ten_kernels import NAMES, arrays_of, assert_right, scheduled_for_cpu, scheduled_for_threads
 
 from tvmagic import codegen
-from tvmagic.codegen.target import Target
-from tvmagic.codegen.target.names import TARGETS
 from tvmagic.runners import ways
 from tvmagic.runners.ptx import needs_of
+from tvmagic.target import Target
+from tvmagic.target.names import TARGETS
 
 CPUS = {
     **{name: TARGETS[name] for name in ("aarch64", "aarch64-sve", "riscv64", "x86-64-v2", "haswell", "x86-64-v4")},

@@ -10,13 +10,13 @@ from tools import is_installed, needs, on, runs, skip_unsupported_code, uses
 
 import tvmagic
 from tvmagic import codegen, te
-from tvmagic.codegen.target import Target
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.runners import run
 from tvmagic.runners.ptx import needs_of
 from tvmagic.script import from_source
+from tvmagic.target import Target
 
 
 def product() -> tuple[Any, list[Any]]:

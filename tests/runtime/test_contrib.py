@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tools import needs
+from tvmagic.contrib import cblas, clang
 
 import tvmagic as tvm
 from tvmagic import te
-from tvmagic.contrib import cblas, clang
 from tvmagic.errors import TVMagicError
 
 

@@ -54,7 +54,7 @@ lanes = 4096
 order = ", ".join(f"i32 {(i * 2654435761) % lanes}" for i in range(lanes))
 kind = f"<{lanes} x float>"
 target = codegen.resolved()
-from tvmagic.codegen.target import layout_of
+from tvmagic.target import layout_of
 triple, layout = layout_of(target)
 text = f'target datalayout = "{layout}"\\ntarget triple = "{triple}"\\n'
 text += f"define void @f(ptr %p) {{\\n  %x = load {kind}, ptr %p\\n"

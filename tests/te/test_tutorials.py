@@ -5,10 +5,10 @@ import pathlib
 import subprocess
 
 import numpy as np
+import tvmagic.testing
 from tools import is_installed, needs, uses
 
 import tvmagic as tvm
-import tvmagic.testing
 from tvmagic import te, tir
 from tvmagic.ir import register_intrin_lowering, register_op_attr
 from tvmagic.ir.module import IRModule

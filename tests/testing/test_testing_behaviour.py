@@ -8,9 +8,9 @@ import textwrap
 
 import numpy as np
 import pytest
+import tvmagic.testing
 
 import tvmagic as tvm
-import tvmagic.testing
 from tvmagic import ir, tir
 from tvmagic.script import tir as T
 

@@ -10,15 +10,15 @@ from pass_checks import module, parse, script
 from tvmagic import ir
 from tvmagic.arith import Analyzer
 from tvmagic.arith.integer_logic import TRUE, IntegerLogic
+from tvmagic.compat.analysis.anchor import find_anchor_block
+from tvmagic.compat.analysis.oob_checker import OOBChecker
+from tvmagic.compat.contents.state import Knowledge
+from tvmagic.compat.contents.touches import Axes
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import BufferLoad, FloatImm, IntImm, PrimExpr, Var, decl_buffer
 from tvmagic.ir.query import nodes_of
 from tvmagic.passes import PassContext
 from tvmagic.tir import transform
-from tvmagic.tir.analysis.anchor import find_anchor_block
-from tvmagic.tir.analysis.contents.state import Knowledge
-from tvmagic.tir.analysis.contents.touches import Axes
-from tvmagic.tir.analysis.oob_checker import OOBChecker
 from tvmagic.tir.transform.blocks.lower_opaque_block import allocation_shape
 from tvmagic.tir.transform.memory.checked_indices import checked_indices
 from tvmagic.tir.transform.memory.flat_index import FlatIndex

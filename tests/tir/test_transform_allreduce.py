@@ -7,9 +7,9 @@ from test_transform_threads import AXES, shared_copy
 
 import tvmagic
 from tvmagic import codegen
-from tvmagic.codegen.target import host_target
 from tvmagic.codegen.threads import prepare_threads
 from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.target import host_target
 from tvmagic.tir.transform import BindTarget, LowerThreadAllreduce, ThreadsAsLoops
 
 ALLREDUCE = """

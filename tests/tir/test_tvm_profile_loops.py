@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from pass_checks import module, script
+from tvmagic.transform import PassContext
 
 import tvmagic as tvm
 from tvmagic.tir import transform as t
-from tvmagic.transform import PassContext
 
 LOOPS = """
 def main(A: T.Buffer((8,), "int32")):

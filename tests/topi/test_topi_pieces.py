@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvmagic.topi import nn
 
 from tvmagic import te, tir, topi
 from tvmagic.errors import TVMagicError
 from tvmagic.te.reference import evaluate
-from tvmagic.topi import nn
 
 RNG = np.random.default_rng(7)
 A, B = te.placeholder((4, 6), name="A"), te.placeholder((6, 4, 3), name="B")

@@ -158,7 +158,7 @@ def op() -> Operator:
 
 def kept(op: Operator, path: Path, machine: str = "", seconds: float = 1.0, change: str = "") -> Database:
     """A database with a schedule of the operator."""
-    from tvmagic.codegen.target import resolved
+    from tvmagic.target import resolved
 
     sch = op.schedule()
     sch.parallel(sch.get_loops(sch.get_block("Y"))[0])

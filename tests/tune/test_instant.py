@@ -14,14 +14,14 @@ from sampling import every
 
 import tvmagic
 from tvmagic import te, tir
-from tvmagic.codegen.target import Target
-from tvmagic.codegen.target import machine as machines
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import structural_equal
 from tvmagic.operators import operator
 from tvmagic.operators.measure import check
 from tvmagic.operators.operator import Version
 from tvmagic.operators.scheduling import schedule
+from tvmagic.target import Target
+from tvmagic.target import machine as machines
 from tvmagic.tune import auto, decide
 from tvmagic.tune.instant import decide_for
 from tvmagic.tune.instant.program import loads_in

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tvmagic.codegen.target import resolved
 from tvmagic.ir import IRModule
 from tvmagic.operators import operator
+from tvmagic.target import resolved
 from tvmagic.tune import CostModel, random_schedule, rank_correlation
 from tvmagic.tune.features import NAMES, features_of
 from tvmagic.tune.model import _Ridge

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from sampling import every
 
-from tvmagic.codegen.target import Target
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import structural_equal
 from tvmagic.operators import operator
+from tvmagic.target import Target
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune import auto, mutate, random_schedule
 from tvmagic.tune.candidate import Candidate, replay

@@ -39,7 +39,7 @@ _SETS_AND_MAPS: dict[str, str] = {
     "region_bounds": "estimate_region_lower_bound estimate_region_strict_bound estimate_region_upper_bound",
 }
 _EXPORTS.update({name: module for module, names in _SETS_AND_MAPS.items() for name in names.split()})
-_SUBMODULES = frozenset(("_ffi_api", "analyzer", "int_set"))
+_SUBMODULES = frozenset(("analyzer", "int_set"))
 
 
 def __getattr__(name: str) -> _Any:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.codegen.target import Target, default_target, has_llvm, host_target, require_llvm, resolved
 from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.ir.deep import deep
 from tvmagic.passes import run_step
+from tvmagic.target import Target, default_target, has_llvm, host_target, require_llvm, resolved
 
 __all__ = [
     "Target",

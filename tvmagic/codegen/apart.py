@@ -12,7 +12,7 @@ import subprocess
 import sys
 from functools import lru_cache
 
-from tvmagic.codegen.target import Target
+from tvmagic.target import Target
 
 __all__ = ["optimized_apart"]
 

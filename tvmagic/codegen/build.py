@@ -11,7 +11,6 @@ from tvmagic.codegen.cache import from_disk, from_memory
 from tvmagic.codegen.debug import Lines
 from tvmagic.codegen.module import ModuleContext, emit_module
 from tvmagic.codegen.optimize import assembly_of, object_of, optimized
-from tvmagic.codegen.target import Target, cpu_and_features
 from tvmagic.errors import BuildError
 from tvmagic.interrupts import deferred_interrupts, deferring_interrupts
 from tvmagic.ir import IRModule
@@ -20,6 +19,7 @@ from tvmagic.passes import run_step
 from tvmagic.runtime.module import Module
 from tvmagic.runtime.support_code import needs_builtins, read_ll
 from tvmagic.runtime.wasm import imported_functions
+from tvmagic.target import Target, cpu_and_features
 from tvmagic.tir.transform.expressions.widen_index import depends_on_sizes, widened
 
 __all__ = ["build_host_module", "recently_optimized"]

@@ -9,14 +9,14 @@ from tvmagic.codegen.divisions import low_bits, unseen
 from tvmagic.codegen.llvm_names import names
 from tvmagic.codegen.math_library import libm_call
 from tvmagic.codegen.rules import LIBRARY, OWN, RULES, fixed_point_shifts, large_uint, rule
-from tvmagic.codegen.target import cpu_and_features
-from tvmagic.codegen.target.check import why_refused
-from tvmagic.codegen.target.families import ELSEWHERE, families
 from tvmagic.codegen.types import constant, lanes_name, llvm_type, place_type, suffix
 from tvmagic.errors import BuildError
 from tvmagic.ir import BufferLoad, Call, DataType, IntImm, StringImm, Var
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.query import contains, is_call
+from tvmagic.target import cpu_and_features
+from tvmagic.target.check import why_refused
+from tvmagic.target.families import ELSEWHERE, families
 from tvmagic.tir.transform.expressions.next_after import next_small
 
 __all__ = ["MATH_NAMES"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import zlib
 
-from tvmagic.codegen.target.families import ELSEWHERE, families
 from tvmagic.errors import WrongValueError, closest
+from tvmagic.target.families import ELSEWHERE, families
 
 __all__ = ["LlvmNames", "names"]
 

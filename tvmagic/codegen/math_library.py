@@ -7,10 +7,10 @@ from typing import Any
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.float_remainder import fmod_text
 from tvmagic.codegen.rules import OF_TWO
-from tvmagic.codegen.target.families import family_of_triple
 from tvmagic.codegen.types import llvm_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
+from tvmagic.target.families import family_of_triple
 
 __all__ = ["lane_loop", "libm_call", "library_function"]
 

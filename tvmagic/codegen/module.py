@@ -20,8 +20,6 @@ from tvmagic.codegen.scattered import loops_that_scatter
 from tvmagic.codegen.size_counts import check_loop_counts
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, helper
-from tvmagic.codegen.target import Target, cpu_and_features, has_avx512, has_fma
-from tvmagic.codegen.target.systems import system_of_triple
 from tvmagic.codegen.types import llvm_type, memory_type
 from tvmagic.codegen.wide_extremes import wide_extremes
 from tvmagic.codegen.work_estimate import Work
@@ -46,6 +44,8 @@ from tvmagic.ir.functor import Visitor, handles, pre_order_visit
 from tvmagic.lazy import cached_property
 from tvmagic.passes import note
 from tvmagic.runtime.abi import Site
+from tvmagic.target import Target, cpu_and_features, has_avx512, has_fma
+from tvmagic.target.systems import system_of_triple
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
 
@@ -463,7 +463,7 @@ def emit_module(
 
     `lines` knows the line of each node in the program's text; with `debug` each instruction gets it.
     """
-    from tvmagic.codegen.target import layout_of
+    from tvmagic.target import layout_of
 
     triple, layout = layout_of(target)
     context = ModuleContext(ModuleText(triple, layout), target, check_bounds, lines, debug)

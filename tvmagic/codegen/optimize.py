@@ -9,10 +9,10 @@ from functools import cache
 from typing import Any, TypeVar
 
 from tvmagic.codegen.interruptible import interruptible
-from tvmagic.codegen.target import Target, has_feature, layout_of, target_machine
-from tvmagic.codegen.target.host import llvm_version
 from tvmagic.errors import BuildError, DefectError
 from tvmagic.interrupts import deferring_interrupts
+from tvmagic.target import Target, has_feature, layout_of, target_machine
+from tvmagic.target.host import llvm_version
 
 __all__ = ["assembly_of", "object_of", "object_of_text", "optimized"]
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvmagic.codegen.statement_chains import ChainVisitor
-from tvmagic.codegen.target import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import BufferLoad, BufferStore, Call, For, ForKind, IntImm, PrimExpr, Var
 from tvmagic.ir.functor import handles
 from tvmagic.ir.query import callee, variables_in
+from tvmagic.target import Machine
 
 __all__ = ["SCATTERS", "loops_that_scatter"]
 

@@ -18,7 +18,6 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.codegen.known_choices import KnownChoices
 from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE, contiguous, offsets_of, share_loads
-from tvmagic.codegen.target import Machine
 from tvmagic.ir import (
     BinaryOp,
     Broadcast,
@@ -50,6 +49,7 @@ from tvmagic.ir.deep import written_size
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import floordiv
 from tvmagic.ir.query import contains, linear_terms, nodes_of
+from tvmagic.target import Machine
 from tvmagic.tir.transform.loops.lanes import same_lanes
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
 

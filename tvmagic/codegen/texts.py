@@ -10,10 +10,10 @@ from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.llvm_passes import OPTIONS, LLVMPass, read_passes
 from tvmagic.codegen.module import emit_module
 from tvmagic.codegen.optimize import assembly_of, optimized
-from tvmagic.codegen.target import Target
 from tvmagic.ir import IRModule
 from tvmagic.ir.deep import deep
 from tvmagic.lazy import cached_property
+from tvmagic.target import Target
 
 __all__ = ["CodeTexts"]
 

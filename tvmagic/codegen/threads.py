@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.codegen.target import Target
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import (
     Allocate,
@@ -21,6 +20,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.target import Target
 
 __all__ = ["prepare_threads"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tvmagic.codegen.target.target import cpu_and_features
+from tvmagic.target.target import cpu_and_features
 from tvmagic.tools import LLVM_MCA, OSACA
 
 __all__ = ["Counted", "count_cycles"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain import remedies
 from tvmagic.explain.arrange import View, plain_name
 from tvmagic.explain.model import NestModel, ProgramModel
@@ -12,6 +11,7 @@ from tvmagic.explain.nests import Access
 from tvmagic.explain.traffic import Traffic
 from tvmagic.explain.trial import Edit, Number
 from tvmagic.explain.waste import Inlined
+from tvmagic.target.machine import Machine
 
 __all__ = ["CODES", "Case", "Suspect"]
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.codegen.scattered import SCATTERS
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.footprints import patterns
 from tvmagic.explain.nest_model import NestModel
 from tvmagic.explain.nests import Access, Loop, Statement
 from tvmagic.explain.traffic import PAGE
 from tvmagic.explain.unrolling import CALL, parts
 from tvmagic.ir import Var, structural_hash
+from tvmagic.target.machine import Machine
 
 __all__ = ["Core", "shuffled"]
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.codegen.target import resolved
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain.arrange import plain_name
@@ -17,6 +15,8 @@ from tvmagic.explain.nests import nests_of
 from tvmagic.explain.traffic import LEVELS, Traffic
 from tvmagic.explain.waste import waste_of
 from tvmagic.operators import Version
+from tvmagic.target import resolved
+from tvmagic.target.machine import Machine
 
 __all__ = ["differences"]
 

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tvmagic.codegen.debug import Lines
-from tvmagic.codegen.target import resolved
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.arrange import plain_name, views_of
 from tvmagic.explain.core import DIVISION
@@ -23,6 +21,8 @@ from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import AttrStmt, For, PrimFunc, post_order_visit
 from tvmagic.lazy import cached_property
 from tvmagic.operators import Operator, Version
+from tvmagic.target import resolved
+from tvmagic.target.machine import Machine
 
 __all__ = ["Explanation", "Finding", "LoopRow", "explain", "hottest_loop"]
 

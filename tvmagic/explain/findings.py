@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain import remedies
 from tvmagic.explain.arrange import View, plain_name
 from tvmagic.explain.cases import CODES, Case, Suspect
@@ -24,6 +23,7 @@ from tvmagic.explain.trial import Edit
 from tvmagic.explain.unrolling import parts
 from tvmagic.ir import FloatImm, IntImm
 from tvmagic.ir.query import nodes_of
+from tvmagic.target.machine import Machine
 
 __all__ = ["CODES", "Case", "Suspect", "suspects"]
 

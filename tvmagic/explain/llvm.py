@@ -12,10 +12,10 @@ from tvmagic.codegen import with_threads
 from tvmagic.codegen.apart import optimized_apart
 from tvmagic.codegen.debug import AssemblyLines, Lines, lines_of_assembly
 from tvmagic.codegen.module import emit_module
-from tvmagic.codegen.target.target import cpu_and_features
 from tvmagic.explain.body_cycles import count_cycles
 from tvmagic.ir import For
 from tvmagic.ir.deep import deep
+from tvmagic.target.target import cpu_and_features
 
 __all__ = ["Body", "Facts", "facts_of", "inner_loops", "loop_of_lines"]
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.scattered import SCATTERS
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.core import Core
 from tvmagic.explain.guards import depending
 from tvmagic.explain.nest_model import NestModel, in_one_core
@@ -21,6 +20,7 @@ from tvmagic.explain.traffic import Traffic
 from tvmagic.explain.unrolling import UNROLLED, Body, bodies_of, instructions, vector_of
 from tvmagic.ir import For, IntImm, PrimFunc, Var
 from tvmagic.lazy import cached_property
+from tvmagic.target.machine import Machine
 
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "in_one_core", "model"]
 

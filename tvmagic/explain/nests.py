@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tvmagic.codegen.statements import ANY_ORDER
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.explain.addresses import LANE, Address, Key, Linear
@@ -63,6 +62,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.query import callee, is_zero, nodes_of, variables_in
+from tvmagic.target.machine import Machine
 
 __all__ = ["LANE", "Access", "Address", "Key", "Linear", "Loop", "Nest", "Nests", "Operations", "Statement", "nests_of"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.arrange import Leaf, View, Writer
 from tvmagic.explain.trial import Edit, Number
+from tvmagic.target.machine import Machine
 
 __all__ = [
     "attached", "begun_apart", "blocked", "compute_elsewhere", "fewer_rows", "fused_parallel", "in_any_order", "in_place", "inlined", "other_sizes", "parallel",

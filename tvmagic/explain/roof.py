@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic import runtime
-from tvmagic.codegen.target import resolved
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.eval.cost import human
 from tvmagic.explain.traffic import BYTES_A_CYCLE
 from tvmagic.operators.measure import Work
 from tvmagic.operators.peaks import Peaks, kept_peaks
+from tvmagic.target import resolved
+from tvmagic.target.machine import Machine
 
 __all__ = ["HERTZ", "Roof", "bandwidths", "hertz_of", "roof_of"]
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from tvmagic.codegen.memory import are_apart, memory_groups
 from tvmagic.codegen.short_rows import short_rows_as_vectors
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import For, ForKind, PrimFunc, Var, substitute
+from tvmagic.target.machine import Machine
 
 __all__ = ["InVectors", "Rows"]
 

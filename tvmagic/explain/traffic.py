@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.footprints import Pattern, footprint, patterns, pieces, touched
 from tvmagic.explain.nests import LANE, Access, Loop, Nest
 from tvmagic.ir import Var
+from tvmagic.target.machine import Machine
 
 __all__ = ["BYTES_A_CYCLE", "LEVELS", "PAGE", "Traffic"]
 

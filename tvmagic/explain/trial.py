@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.model import ProgramModel, model
 from tvmagic.notation.source import Source
 from tvmagic.operators import Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
+from tvmagic.target.machine import Machine
 
 __all__ = ["Edit", "Number", "Trials", "attachments", "inlinings", "numbers_in", "parallel_calls", "tried"]
 

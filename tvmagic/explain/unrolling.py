@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.explain.guards import depending
 from tvmagic.explain.nests import Access, Loop, Nest, Statement
 from tvmagic.ir import BinaryOp, CmpOp, For, IntImm, PrimExpr
 from tvmagic.ir.query import nodes_of
+from tvmagic.target.machine import Machine
 from tvmagic.tir.blocks.conditions import conjuncts
 
 __all__ = ["CALL", "UNROLLED", "Body", "bodies_of", "instructions", "parts", "vector_of"]

@@ -96,17 +96,6 @@ from tvmagic.ir.functor import (
     substitute,
 )
 from tvmagic.ir.global_info import DummyGlobalInfo, GlobalInfo, VDevice
-from tvmagic.ir.graph_types import (
-    GlobalTypeVar,
-    IncompleteType,
-    RelayRefType,
-    TensorType,
-    TypeCall,
-    TypeConstraint,
-    TypeKind,
-    TypeRelation,
-    TypeVar,
-)
 from tvmagic.ir.hash import structural_hash
 from tvmagic.ir.json import load_json, make_node, register_json, save_json
 from tvmagic.ir.memory_scope import MemoryInfo

@@ -1,41 +1,37 @@
-"""What a level needs of a level above it, or beside it, by name.
+"""Services that a package asks for from a higher level, by name.
 
-A package imports only from the levels above it in the house. Where one must call what stands
-elsewhere (printing a node, simplifying an extent), it asks here; the provider is loaded when it
-is first asked for, and can be replaced.
+A package imports only from lower levels. Where one must call a higher level (printing a node, simplifying an extent), it
+asks here. `tvmagic/__init__.py` says which module provides a service and loads it when it is first asked for.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["provide", "provided"]
+from tvmagic import provider
+from tvmagic.errors import TVMagicError
 
-# each service: the module that has it and its name there
-_PROVIDERS: dict[str, tuple[str, str]] = {
-    "print": ("tvmagic.script.printer", "print_node"),
-    "show": ("tvmagic.script", "show"),
-    "analyzer": ("tvmagic.arith.analyzer", "Analyzer"),
-    "array": ("tvmagic.runtime.ndarray", "of_numpy"),
-    "flat index": ("tvmagic.tir.transform.memory.flat_index", "FlatIndex"),
-    "llvm intrinsics": ("tvmagic.codegen.llvm_names", "names"),
-    "te records": ("tvmagic.te.saved", "register_records"),
-    "tensor intrinsics": ("tvmagic.tir.tensor_intrin", "register_others"),
-    "contrib functions": ("tvmagic.contrib.functions", "register"),
-    "target": ("tvmagic.target", "Target"),
-    "pass options": ("tvmagic.tir.transform", "all_passes"),
-}
+__all__ = ["provide", "provided", "provided_if"]
+
 _found: dict[str, Callable[..., Any]] = {}
 
 
-def provided(service: str) -> Callable[..., Any]:
-    """The function or class that provides a service."""
+def provided_if(service: str) -> Callable[..., Any] | None:
+    """Return the function or class that provides a service, or None if compat would provide it and is not installed."""
     found = _found.get(service)
     if found is None:
-        module, name = _PROVIDERS[service]
-        found = _found[service] = getattr(importlib.import_module(module), name)
+        found = provider(service)
+        if found is not None:
+            _found[service] = found
+    return found
+
+
+def provided(service: str) -> Callable[..., Any]:
+    """Return the function or class that provides a service. Raises TVMagicError if it is not installed."""
+    found = _found.get(service) or provided_if(service)
+    if found is None:
+        raise TVMagicError(f"cannot find `{service}`: `tvmagic.compat` is not installed")
     return found
 
 

@@ -21,7 +21,7 @@ from tvmagic.ir.container import JoinedTuple
 from tvmagic.ir.deep import deep
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import GlobalVar, IntImm, PrimExpr, PrimType, StringImm, Type, Var
-from tvmagic.ir.hooks import provided
+from tvmagic.ir.hooks import provided, provided_if
 from tvmagic.ir.meaning import Neutral
 from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, slots_of
 from tvmagic.ir.op import Op
@@ -255,7 +255,7 @@ class _Reader:
             raise TVMagicError(f"node {number} of the JSON text is not a list that begins with a class")
         if entry[0].startswith("@"):
             return self.build_record(number, entry)
-        cls = NODE_CLASSES.get(entry[0])
+        cls = _class_named(entry[0])
         if cls is None:
             raise TVMagicError(f"node {number} of the JSON text is of the unknown class `{entry[0]}`")
         if len(entry) == len(cls.FIELDS) and cls.FIELDS[-1].kind is Kind.ATTRS:
@@ -275,6 +275,13 @@ class _Reader:
         return record.build({str(key): value for key, value in parts.items()})
 
 
+def _class_named(name: str) -> type[Node] | None:
+    """The class of nodes of that name, those of compat included."""
+    if name not in NODE_CLASSES:
+        provided_if("graph types")
+    return NODE_CLASSES.get(name)
+
+
 def _built(cls: type[Node], values: list[Any]) -> Node:
     """A node of a class with these fields, each of which is checked."""
     new = cls.__new__(cls)
@@ -288,7 +295,7 @@ def _built(cls: type[Node], values: list[Any]) -> Node:
 
 def make_node(type_key: str, **fields: Any) -> Node:
     """A node by the name of its class (`IntImm`, `tir.Add`) and its fields."""
-    cls = NODE_CLASSES.get(type_key.rsplit(".", 1)[-1])
+    cls = _class_named(type_key.rsplit(".", 1)[-1])
     if cls is None:
         raise TVMagicError(f"there is no class of nodes `{type_key}`")
     if cls.__module__.startswith("tvmagic.te.") and not _records:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError, WrongValueError, did_you_mean
 from tvmagic.ir.derive import node
-from tvmagic.ir.hooks import provided
+from tvmagic.ir.hooks import provided_if
 from tvmagic.ir.node import Node
 
 __all__ = [
@@ -52,7 +52,9 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
     """The function known as `name`."""
     found = _functions.get(name)
     if found is None and name.startswith("tvm.contrib."):  # registered when one is first asked for
-        provided("contrib functions")(name)
+        register = provided_if("contrib functions")
+        if register is not None:
+            register(name)
         found = _functions.get(name)
     if found is None and not allow_missing:
         hint = did_you_mean(name, _functions) or "register it with `tvmagic.register_func`"

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tvmagic.codegen.target.names import target_text
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
 from tvmagic.notebook.escaping import sentence
@@ -26,6 +25,7 @@ from tvmagic.operators.operator import is_tiling
 from tvmagic.operators.quiet import shared
 from tvmagic.operators.verdict import EQUAL_STATES, state_of
 from tvmagic.passes import Record, recording, run_step
+from tvmagic.target.names import target_text
 
 if TYPE_CHECKING:
     from tvmagic.explain.roof import Roof

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic import runtime
-from tvmagic.codegen.target import Machine, resolved
 from tvmagic.notation.source import Source
 from tvmagic.notebook.commands import target_text
 from tvmagic.notebook.costs import program_cost
@@ -14,6 +13,7 @@ from tvmagic.notebook.results import Listing, Parts, Table
 from tvmagic.operators import Operator
 from tvmagic.operators.measure import measure
 from tvmagic.operators.peaks import measured_peaks
+from tvmagic.target import Machine, resolved
 from tvmagic.tune.instant import Instant, decide
 
 __all__ = ["auto", "auto_source", "machine", "machine_table", "source_of"]

@@ -8,13 +8,13 @@ from typing import Any
 
 from IPython.core.error import UsageError
 
-from tvmagic.codegen.target.names import TARGETS
 from tvmagic.driver import default_passes
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import Argument, Idle, argument, size
 from tvmagic.notebook.magic_names import MagicNames
 from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator
+from tvmagic.target.names import TARGETS
 
 __all__ = [
     "AGAINST", "ASM_TARGET", "CHECK", "CHECK_TARGET", "CODE_TARGET", "HIDE", "IDLE", "NAME", "ONLY", "RUN_TARGET", "SHOWS", "SIZE", "TARGET", "TIME", "VERIFY",

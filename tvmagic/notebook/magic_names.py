@@ -11,7 +11,6 @@ import traitlets
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics
 
-from tvmagic.codegen.target import VARIABLE
 from tvmagic.errors import TVMagicError, a_thing, closest
 from tvmagic.ir import PrimFunc, structural_equal
 from tvmagic.notation.expressions import DTYPES
@@ -20,6 +19,7 @@ from tvmagic.notebook.arguments import did_you_mean
 from tvmagic.notebook.results import definition
 from tvmagic.operators import Operator, Version
 from tvmagic.operators.operator import USUAL_SIZE, as_operator, function_of, is_tiling
+from tvmagic.target import VARIABLE
 
 __all__ = ["MagicNames"]
 

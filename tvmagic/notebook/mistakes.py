@@ -6,8 +6,8 @@ import argparse
 import re
 from collections.abc import Collection, Sequence
 
-from tvmagic.codegen.target.names import TARGETS
 from tvmagic.errors import closest
+from tvmagic.target.names import TARGETS
 
 __all__ = ["did_you_mean", "instead_of_flag", "instead_of_magic", "instead_of_word", "is_filler", "takes"]
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tvmagic.codegen.target.names import TARGETS
 from tvmagic.errors import TVMagicError
 from tvmagic.files import write_file
 from tvmagic.notebook.commands import version_of
@@ -37,6 +36,7 @@ from tvmagic.passes import Record
 from tvmagic.runtime.kernel import checker_of
 from tvmagic.runtime.wasm import STACK
 from tvmagic.runtime.wasm_host import linked
+from tvmagic.target.names import TARGETS
 
 __all__ = ["page", "page_html", "show_operators"]
 

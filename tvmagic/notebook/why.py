@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tvmagic.codegen.target import resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain import Explanation, Finding, LoopRow, explain
@@ -22,6 +21,7 @@ from tvmagic.operators import Version
 from tvmagic.operators.measure import Timing, measure
 from tvmagic.operators.peaks import Peaks, measured_peaks
 from tvmagic.operators.quiet import shared
+from tvmagic.target import resolved
 
 __all__ = ["explanation_view", "why"]
 

@@ -131,9 +131,9 @@ Calls = list[tuple[str, Callable[..., tuple[list[np.ndarray], str | None]]]]
 
 def calls_elsewhere(version: Version, target: Any) -> Calls:
     """Each way of running a version as code for a target."""
-    from tvmagic.codegen.target import resolved
-    from tvmagic.codegen.target.names import target_text
     from tvmagic.runners import ways
+    from tvmagic.target import resolved
+    from tvmagic.target.names import target_text
 
     op, chosen = version.operator, resolved(target_text(target) if isinstance(target, str) else target)
     built = version.build(chosen)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvmagic.codegen.target import Target, resolved
-from tvmagic.codegen.target.host import host_triple
 from tvmagic.errors import TVMagicError
 from tvmagic.files import cache_folder, read_table, write_table
+from tvmagic.target import Target, resolved
+from tvmagic.target.host import host_triple
 
 __all__ = ["Peaks", "copy_bandwidth", "kept_peaks", "measured_peaks", "peak_flops"]
 

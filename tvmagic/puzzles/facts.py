@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.codegen.target import Target
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import ProgramCost, count
 from tvmagic.eval.machine import Machine
@@ -37,6 +36,7 @@ from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee, nodes_of, variables_in
 from tvmagic.lazy import cached_property
 from tvmagic.operators import Version
+from tvmagic.target import Target
 
 __all__ = ["FACTS", "MACHINE", "Facts"]
 

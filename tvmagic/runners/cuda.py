@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.codegen.opencl import DeviceModule
-from tvmagic.codegen.target import Target, cpu_and_features
 from tvmagic.errors import TVMagicError
 from tvmagic.runners.families import runner
 from tvmagic.runners.launches import KernelProcess, host_launches, keep
+from tvmagic.target import Target, cpu_and_features
 from tvmagic.tools import CUDA, MissingTool
 
 __all__ = ["gpu", "run_on_gpu"]

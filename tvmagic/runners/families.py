@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.target import Target
 from tvmagic.errors import TVMagicError
+from tvmagic.target import Target
 
 __all__ = ["FAMILIES", "Runner", "Way", "family_of", "run", "runner", "ways"]
 

@@ -13,11 +13,11 @@ from functools import cache, lru_cache
 from tvmagic.codegen.abi import ABI, machine_type
 from tvmagic.codegen.module import quoted
 from tvmagic.codegen.optimize import object_of_text
-from tvmagic.codegen.target import Target
 from tvmagic.errors import BuildError
 from tvmagic.files import TemporaryFolder, write_file
 from tvmagic.runtime.module import Module
 from tvmagic.runtime.support_code import read_ll
+from tvmagic.target import Target
 from tvmagic.tools import LLD, cross_library
 
 __all__ = ["CALLER", "linked_library", "server_program"]

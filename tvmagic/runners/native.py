@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.codegen.target import Target
-from tvmagic.codegen.target.host import host_features
 from tvmagic.runners.families import runner
+from tvmagic.target import Target
+from tvmagic.target.host import host_features
 from tvmagic.tools import MissingTool
 
 __all__ = ["lacking"]

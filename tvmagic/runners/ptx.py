@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.opencl import DeviceModule
-from tvmagic.codegen.target import Target, cpu_and_features
 from tvmagic.errors import BuildError
 from tvmagic.files import TemporaryFolder, write_file
 from tvmagic.runners.cuda import gpu
 from tvmagic.runners.families import runner
 from tvmagic.runners.opencl import run_opencl
+from tvmagic.target import Target, cpu_and_features
 from tvmagic.tools import PTXAS, MissingTool
 
 __all__ = ["KernelNeeds", "needs_of"]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from tvmagic.codegen.support import ERROR_RECORDS, ERROR_SLOTS
-from tvmagic.codegen.target import Target
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import DataType
 from tvmagic.runners.families import runner
@@ -21,6 +20,7 @@ from tvmagic.runners.process import Process
 from tvmagic.runtime.arguments import ArrayParam, memory_of
 from tvmagic.runtime.kernel import checker_of, failure
 from tvmagic.runtime.module import Module
+from tvmagic.target import Target
 from tvmagic.tools import QEMU, MissingTool, cross_library
 
 __all__ = ["run_in_qemu"]

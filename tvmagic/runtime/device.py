@@ -31,7 +31,7 @@ __all__ = [
 @cache
 def _types() -> dict[str, int]:
     """DLPack's numbers by name: those of the kinds of targets, which are read when one is asked for, and of two more."""
-    from tvmagic.codegen.target.kinds import DEVICE_TYPES
+    from tvmagic.target.kinds import DEVICE_TYPES
 
     return {"cpu": 1, **DEVICE_TYPES, "vpi": 9}
 

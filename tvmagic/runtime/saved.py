@@ -81,8 +81,8 @@ def load_module(path: Any, fmt: str = "") -> Module:
 
 def _load_archive(path: pathlib.Path) -> Module:
     """The module of an archive of object files."""
-    from tvmagic.contrib import cc
-    from tvmagic.contrib.tar import untar
+    from tvmagic.runtime import cc
+    from tvmagic.runtime.tar import untar
 
     with TemporaryFolder() as folder:
         library = folder / f"{path.stem}.so"

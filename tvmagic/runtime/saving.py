@@ -44,9 +44,9 @@ def export_library(module: Module, file_name: Any, fcompile: Any = None, **optio
     fcompile: what makes a library of object files, as `contrib.cc.create_shared` does (the default); options: its own,
     such as `cc`, the C compiler.
     """
-    from tvmagic.contrib import cc
-    from tvmagic.contrib.tar import tar
+    from tvmagic.runtime import cc
     from tvmagic.runtime.jit import builtins_code
+    from tvmagic.runtime.tar import tar
 
     path, code = pathlib.Path(file_name), _self_contained(module)
     if path.suffix == ".o":

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from tvmagic.codegen.target.families import family_of_triple
-from tvmagic.codegen.target.systems import system_of_triple
+from tvmagic.target.families import family_of_triple
+from tvmagic.target.systems import system_of_triple
 
 __all__ = ["PARTS", "needs_builtins", "own_parts", "read_ll", "support_module"]
 

@@ -1,55 +1,43 @@
-"""Targets, at the place where TVM has them."""
+"""What code is compiled for: `Target`, what LLVM knows of it, and whether this machine can run it."""
 
-from typing import Any as _Any
+from typing import Any
 
 from tvmagic import find_name as _find_name
-from tvmagic.codegen.target import Target, default_target
-from tvmagic.codegen.target.tags import list_tags
-from tvmagic.codegen.target.target import TargetKind
-from tvmagic.target import codegen
-from tvmagic.target.devices import (
-    adreno,
-    arm_cpu,
-    bifrost,
-    create,
-    cuda,
-    intel_graphics,
-    mali,
-    rasp,
-    riscv_cpu,
-    rocm,
-    vta,
-)
-from tvmagic.target.generic_func import (
-    GenericFunc,
-    generic_func,
-    get_native_generic_func,
-    override_native_generic_func,
+from tvmagic.target.host import has_llvm, host_cpu, require_llvm
+from tvmagic.target.machine import Machine, Tile
+from tvmagic.target.target import (
+    VARIABLE,
+    Target,
+    cpu_and_features,
+    default_target,
+    has_avx512,
+    has_feature,
+    has_fma,
+    host_target,
+    layout_of,
+    resolved,
+    target_machine,
 )
 
 __all__ = [
-    "GenericFunc",
+    "VARIABLE",
+    "Machine",
     "Target",
-    "TargetKind",
-    "adreno",
-    "arm_cpu",
-    "bifrost",
-    "codegen",
-    "create",
-    "cuda",
+    "Tile",
+    "cpu_and_features",
     "default_target",
-    "generic_func",
-    "get_native_generic_func",
-    "intel_graphics",
-    "list_tags",
-    "mali",
-    "override_native_generic_func",
-    "rasp",
-    "riscv_cpu",
-    "rocm",
-    "vta",
+    "has_avx512",
+    "has_feature",
+    "has_fma",
+    "has_llvm",
+    "host_cpu",
+    "host_target",
+    "layout_of",
+    "require_llvm",
+    "resolved",
+    "target_machine",
 ]
 
 
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> Any:
     return _find_name("tvmagic.target", name)

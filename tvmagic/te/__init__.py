@@ -68,7 +68,7 @@ from tvmagic.ir.ops import (
     truncdiv,
     truncmod,
 )
-from tvmagic.te import hybrid, schedule, tensor
+from tvmagic.te import schedule, tensor
 from tvmagic.te.autodiff import gradient
 from tvmagic.te.create_prim_func import create_prim_func
 from tvmagic.te.intrinsic import TensorIntrin, decl_tensor_intrin

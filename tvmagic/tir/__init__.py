@@ -175,11 +175,6 @@ _LAZY = {
     "ScheduleState": "tvmagic.tir.schedule",
     "StmtSRef": "tvmagic.tir.schedule",
     "BlockScope": "tvmagic.tir.schedule",
-    "BlockDependenceInfo": "tvmagic.tir.block_dependence_info",
-    "BijectiveLayout": "tvmagic.tir.data_layout",
-    "Layout": "tvmagic.tir.data_layout",
-    "bijective_layout": "tvmagic.tir.data_layout",
-    "layout": "tvmagic.tir.data_layout",
     "IndexMap": "tvmagic.arith.index_map",
     "comm_reducer": "tvmagic.te.reduction",
     "max": "tvmagic.te.reduction",
@@ -187,30 +182,11 @@ _LAZY = {
     "sum": "tvmagic.te.reduction",
     **dict.fromkeys(("add", "multiply", "subtract"), "tvmagic.ir.ops"),
 }
-_PACKAGES = (
-    "tensor_intrin",
-    "schedule",
-    "transform",
-    "analysis",
-    "stmt_functor",
-    "ir_builder",
-    "expr",
-    "stmt",
-    "function",
-    "buffer",
-    "op",
-    "block_scope",
-    "block_dependence_info",
-    "data_layout",
-    "generic",
-)
 
 
 def __getattr__(name: str) -> _Any:
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
-    if name in _PACKAGES:
-        return importlib.import_module(f"tvmagic.tir.{name}")
     from tvmagic.script.ir_builder.tir.intrin import OPERATORS
 
     if name in OPERATORS:  # operators that are mostly written in scripts

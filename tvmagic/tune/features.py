@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.model import NestModel, ProgramModel, model
 from tvmagic.explain.traffic import BYTES_A_CYCLE
 from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.target.machine import Machine
 
 __all__ = ["NAMES", "features_of", "rough"]
 

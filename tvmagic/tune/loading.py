@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tvmagic.codegen.target import resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.operators.operator import Operator
 from tvmagic.runtime.threads import num_threads
+from tvmagic.target import resolved
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.database import Database, Entry
 from tvmagic.tune.finish import Finish

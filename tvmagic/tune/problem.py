@@ -17,13 +17,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from tvmagic.codegen.target import Target, resolved
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, PrimFunc, load_json, save_json, structural_hash
 from tvmagic.lazy import cached_property
 from tvmagic.operators.arrays import array_dtype, laid_out, size_values
 from tvmagic.operators.comparison import CheckResult, compare, expected_values
 from tvmagic.operators.operator import Operator
+from tvmagic.target import Target, resolved
 from tvmagic.te.error_bound import Approximate, Value, parts
 
 __all__ = ["Problem", "program_key"]

@@ -11,8 +11,8 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant import decide_for
 

@@ -10,12 +10,12 @@ from typing import Any
 from tvmagic.codegen.abi import ABI, abi_of
 from tvmagic.codegen.kernels import Kernel, Step, divided, is_one_kernel
 from tvmagic.codegen.opencl.statements import KernelWriter
-from tvmagic.codegen.target import Target
 from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.ir import Allocate, Buffer, DataType, IRModule, PrimFunc, Var, post_order_visit
 from tvmagic.ir.deep import deep
 from tvmagic.runtime.module import Module
+from tvmagic.target import Target
 
 __all__ = ["DeviceFunction", "DeviceKernel", "DeviceModule", "opencl_text"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.ir.deep import check_written_size, deep
 from tvmagic.ir.node import Node
-from tvmagic.script.printer import buffers, exprs, functions, graph_types, stmts
+from tvmagic.script.printer import buffers, exprs, functions, stmts
 from tvmagic.script.printer.config import PrinterConfig, config_of
 from tvmagic.script.printer.core import Printer
 from tvmagic.script.printer.whole_text import printed

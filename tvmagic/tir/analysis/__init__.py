@@ -8,15 +8,10 @@ from typing import Any as _Any
 from tvmagic import find_name as _find_name
 
 _NAMES = {
-    "OOBChecker": "tvmagic.tir.analysis.oob_checker",
     "detect_buffer_access_lca": "tvmagic.tir.analysis.buffer_lca",
-    "estimate_tir_flops": "tvmagic.tir.analysis.flops",
     "Race": "tvmagic.tir.analysis.races",
     "expr_deep_equal": "tvmagic.ir.deep_equal",
-    "find_anchor_block": "tvmagic.tir.analysis.anchor",
     "find_races": "tvmagic.tir.analysis.races",
-    "get_block_access_region": "tvmagic.tir.analysis.regions",
-    "get_block_read_write_region": "tvmagic.tir.analysis.regions",
     "side_effect": "tvmagic.ir.effects",
     "undefined_vars": "tvmagic.tir.analysis.ssa",
     "verify_ssa": "tvmagic.tir.analysis.ssa",

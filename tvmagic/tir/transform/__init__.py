@@ -11,7 +11,7 @@ import pkgutil
 from functools import cache
 from typing import Any as _Any
 
-from tvmagic import advice as _advice
+from tvmagic import find_name as _find_name
 from tvmagic.passes import PassContext, PrimFuncPass, Sequential, prim_func_pass
 from tvmagic.tir.transform.config import FLAGS
 from tvmagic.tir.transform.declaration import PASSES
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> _Any:
         return getattr(importlib.import_module(f"{__name__}.loops.hoist_expression"), name)
     if not name.startswith("_") and name in all_passes():
         return PASSES[name]
-    raise AttributeError(f"module `tvmagic.tir.transform` has no name `{name}`{_advice(__name__, name)}")
+    return _find_name(__name__, name)
 
 
 def __dir__() -> list[str]:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tvmagic.codegen.target import resolved
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc
 from tvmagic.operators import Operator
 from tvmagic.runtime.threads import num_threads
+from tvmagic.target import resolved
+from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant import (
     contraction,

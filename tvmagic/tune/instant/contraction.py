@@ -13,7 +13,6 @@ from functools import lru_cache
 from itertools import permutations, product
 from typing import Any
 
-from tvmagic.codegen.target.machine import Machine, Tile
 from tvmagic.ir import (
     Add,
     Div,
@@ -29,6 +28,7 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.query import variables_in
+from tvmagic.target.machine import Machine, Tile
 from tvmagic.tir.schedule import Schedule, ScheduleError
 from tvmagic.tune.instant.loops import chunks, copy_block, fused, hint_partition
 from tvmagic.tune.instant.program import (

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import And, Not, Or, PrimExpr, structural_equal
 from tvmagic.ir.query import variables_in
+from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import hint_partition, in_vectors, share
 from tvmagic.tune.instant.program import Access, Axis, BlockInfo, Decisions, distinct, loads_in, look

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import Add, Max, Min
+from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import any_order
 from tvmagic.tune.instant.program import BlockInfo, Decisions

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tvmagic.codegen.target.machine import Machine
+from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.contraction import Application, Plan, plan_contraction
 from tvmagic.tune.instant.loops import fused

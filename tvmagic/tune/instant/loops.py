@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import IntImm, IterVar, Var
 from tvmagic.ir.query import variables_in
+from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.program import Access, Axis
 

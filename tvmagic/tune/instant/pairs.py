@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import Buffer, BufferStore, CmpOp, LetStmt, Select, SeqStmt, post_order_visit
 from tvmagic.ir.query import is_call
+from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import extent_of, fused, hint_partition, own_loops
 from tvmagic.tune.instant.program import Access, Axis, Decisions, axes_of, loads_in

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 from tvmagic import te
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Call, IntImm, IterVar, ProducerLoad
 from tvmagic.ir.query import contains, nodes_of
 from tvmagic.operators import Operator
+from tvmagic.target.machine import Machine
 from tvmagic.te.tensor import ComputeOp
 from tvmagic.tune.instant.plainly import ENOUGH
 from tvmagic.tune.instant.te_cell import named, schedule_by_calls

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Block, BufferStore, IterVar, SeqStmt, While
 from tvmagic.ir.query import contains
+from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import any_order, extent_of, own_loops
 from tvmagic.tune.instant.program import Decisions, combined, loads_in

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
-from tvmagic.codegen.target.machine import K, Machine
 from tvmagic.ir import Var
+from tvmagic.target.machine import K, Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
 from tvmagic.tune.instant.loops import any_order, hint_partition, own_loops, share, vector_parts

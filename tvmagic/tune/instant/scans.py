@@ -11,9 +11,9 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import Add, IterVar, Mul, ProducerLoad, Reduce, Sub, Var, post_order_visit
 from tvmagic.operators import Operator
+from tvmagic.target.machine import Machine
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 from tvmagic.te.schedule.scan import scan_fix_point_analysis
 from tvmagic.te.tensor import ComputeOp, Operation, ScanOp, Tensor

@@ -7,7 +7,7 @@ import math
 
 from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE
 from tvmagic.codegen.short_rows import NEIGHBOURS
-from tvmagic.codegen.target.machine import Machine
+from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import share
 from tvmagic.tune.instant.program import BlockInfo, Decisions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.target.machine import Machine
+from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import vector_axis
 from tvmagic.tune.instant.loops import hint_partition, own_loops, share, vector_parts

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvmagic.codegen.target.machine import Machine
 from tvmagic.ir import Var
+from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.elementwise import spread
 from tvmagic.tune.instant.program import Axis, BlockInfo, Decisions, extent_or_guess, look

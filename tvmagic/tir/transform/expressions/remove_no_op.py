@@ -35,8 +35,8 @@ from tvmagic.ir.effects import side_effect
 from tvmagic.ir.ops import equal, less_equal
 from tvmagic.ir.query import nodes_of
 from tvmagic.passes import note
-from tvmagic.tir.analysis.contents.analysis import BufferContents
 from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.expressions.known_contents import BufferContents, buffer_contents
 from tvmagic.tir.transform.uses import mentions, used_vars
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
@@ -194,5 +194,6 @@ def RemoveNoOp(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
     """
     contents = None
     if options["use_dataflow_analysis"]:
-        contents = BufferContents(func.body, int(options["max_simplification_steps"]))
+        steps = int(options["max_simplification_steps"])
+        contents = buffer_contents(func.body, "tir.RemoveNoOp.use_dataflow_analysis", steps)
     return func.with_body(NoOpRemover(Analyzer(), used_vars(func.body), contents).visit(func.body))

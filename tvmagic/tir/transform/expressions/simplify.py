@@ -32,8 +32,8 @@ from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import is_call
 from tvmagic.passes import is_recording, note
-from tvmagic.tir.analysis.contents.analysis import BufferContents
 from tvmagic.tir.transform.declaration import tir_pass
+from tvmagic.tir.transform.expressions.known_contents import BufferContents, buffer_contents
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
 OPTIONS = {
@@ -239,8 +239,9 @@ def Simplify(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
     enable_extensions(analyzer, options)
     everywhere = options["propagate_knowns_to_simplify_expressions"]
     contents = None
-    if everywhere or options["propagate_knowns_to_prove_conditional"]:
-        contents = BufferContents(func.body)
+    for option in ("propagate_knowns_to_prove_conditional", "propagate_knowns_to_simplify_expressions"):
+        if options[option]:
+            contents = buffer_contents(func.body, f"tir.Simplify.{option}")
     simplifier = StmtSimplifier(analyzer, buffer_description_vars(func), contents, everywhere)
     simplifier.mark_sizes(func)
     body = simplifier.visit(func.body)
