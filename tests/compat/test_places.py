@@ -1,6 +1,7 @@
 """Modules that TVM's users import by name, and that have no file here."""
 
 import importlib
+import pickle
 import subprocess
 import sys
 
@@ -41,6 +42,25 @@ def test_imports_as_in_files_for_tvm() -> None:
     assert PassContext is tvmagic.transform.PassContext and PointerType is tvmagic.ir.PointerType
     assert PassTimingInstrument is tvmagic.instrument.PassTimingInstrument
     assert ObjectPath is tvmagic.runtime.ObjectPath
+
+
+@pytest.mark.parametrize(("old", "new"), [(f"{old}{inner}", f"{new}{inner}") for old, new, inner in (
+    ("topi", "compat.topi", ".nn.layers"), ("testing", "compat.testing", ".checks"), ("contrib", "compat.contrib", ".cblas"),
+    ("contrib.cc", "runtime.cc", ""), ("codegen.target", "target", ".tags"), ("tir.tensor_intrin.cuda", "compat.tensor_intrin.cuda", ".mma"),
+)])  # fmt: skip
+def test_a_module_that_moved_is_loaded_once(old: str, new: str) -> None:
+    """Whichever name is imported first, in a process of its own."""
+    first, second = (f"importlib.import_module('tvmagic.{name}')" for name in (old, new))
+    for a, b in ((first, second), (second, first)):
+        code = f"import importlib; a = {a}; b = {b}; assert a is b and a.__name__ == 'tvmagic.{new}', (a, b)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_objects_of_moved_modules_can_be_pickled() -> None:
+    found = pickle.loads(pickle.dumps(tvmagic.topi.nn.relu))
+    assert found is tvmagic.topi.nn.relu
+    old = pickle.dumps(tvmagic.topi.nn.relu, protocol=0).replace(b"tvmagic.compat.topi", b"tvmagic.topi")
+    assert b"compat" not in old and pickle.loads(old) is found  # as version 0.1 wrote it
 
 
 def test_a_name_that_is_no_place_is_not_found() -> None:

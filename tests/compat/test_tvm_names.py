@@ -5,7 +5,7 @@ import pathlib
 import re
 from typing import Any
 
-NAMES = pathlib.Path(__file__).parent / "golden" / "tvm_names.txt"
+NAMES = pathlib.Path(__file__).parents[1] / "golden" / "tvm_names.txt"
 # sections whose names are of objects and frames, tested where those are
 ELSEWHERE = {"methods", "attrs"}
 MISSING: dict[str, str] = {
