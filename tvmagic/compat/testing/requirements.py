@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tvmagic.compat.target.codegen import llvm_version_major
 from tvmagic.errors import TVMagicError
 from tvmagic.runtime import Device, device
 from tvmagic.target import Target, has_feature, host_target
-from tvmagic.target.codegen import llvm_version_major
 
 __all__ = [
     "Requirement",
