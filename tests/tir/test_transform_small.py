@@ -1,4 +1,4 @@
-"""Small passes: user functions, targets, hints taken away, intrinsics."""
+"""Small passes: hints taken away, intrinsics."""
 
 import numpy as np
 import pytest
@@ -6,21 +6,9 @@ from pass_checks import check, module, script
 
 import tvmagic
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IRModule
 from tvmagic.tir import transform
 
 HEAD = 'def main(A: T.Buffer((8,), "int32"), x: T.int32):\n    '
-
-
-def test_functions_of_a_module() -> None:
-    mod = module(HEAD + "A[0] = x")
-    assert transform.Apply(lambda f: f.with_attr("seen", 1))(mod)["main"].attrs["seen"] == 1
-    assert len(transform.Filter(lambda f: False)(mod)) == 0 and transform.Filter(lambda f: True)(mod) is mod
-    bound = transform.BindTarget("llvm")(mod)
-    assert bound["main"].attrs["target"] == "llvm" and transform.BindTarget("c")(bound) is bound
-    assert transform.AnnotateEntryFunc()(mod)["main"].attrs["tir.is_entry_func"]
-    two = IRModule({"a": mod["main"], "b": mod["main"]})
-    assert transform.AnnotateEntryFunc()(two) is two
 
 
 @pytest.mark.parametrize(
