@@ -141,7 +141,7 @@ _PROVIDERS = {
     "buffer contents": "compat.contents.analysis:BufferContents",
     "contrib functions": "compat.contrib.functions:register",
     "flat index": "tir.transform.memory.flat_index:FlatIndex",
-    "graph types": "compat.graph_types_text:TensorType",
+    "graph types": "compat.graph_types:TensorType",
     "intrinsics of other machines": "compat.tensor_intrin:intrinsics",
     "llvm intrinsics": "codegen.llvm_names:names",
     "pass options": "tir.transform:all_passes",

@@ -10,12 +10,14 @@ import enum
 from typing import Any
 
 from tvmagic.errors import WrongValueError
+from tvmagic.ir import FuncType
 from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.equal import COMPARE, Comparison
 from tvmagic.ir.hash import HASH
-from tvmagic.ir.node import Name, Object, Span
+from tvmagic.ir.node import Name, Node, Object, Span
 from tvmagic.ir.values import IntImm, PrimExpr, Type, exprs
+from tvmagic.script.printer.core import ATOM, Printer, Text, prints
 
 __all__ = [
     "GlobalTypeVar", "IncompleteType", "RelayRefType", "TensorType", "TypeCall", "TypeConstraint", "TypeKind",
@@ -123,3 +125,31 @@ def _same_variable(state: Comparison, a: TypeVar, b: TypeVar) -> bool:
 
 COMPARE.update(dict.fromkeys((TypeVar, GlobalTypeVar), _same_variable))
 HASH.update(dict.fromkeys((TypeVar, GlobalTypeVar), lambda numbers, var: hash(("type variable", int(var.kind)))))
+
+
+# ---------------------------------------------------------------------------- text, for people to read and not for the parser
+
+
+_SHOWN: dict[type[Node], str] = {
+    TensorType: "shape dtype",
+    TypeVar: "name_hint",
+    GlobalTypeVar: "name_hint",
+    TypeConstraint: "",
+    TypeCall: "func args",
+    TypeRelation: "args num_inputs",
+    IncompleteType: "",
+    RelayRefType: "value",
+    FuncType: "type_params arg_types ret_type type_constraints",
+}
+
+
+def _part(printer: Printer, value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join([_part(printer, item) for item in value])}]"
+    return printer.text(value) if isinstance(value, Node) else str(value)
+
+
+@prints(*_SHOWN)
+def _type(printer: Printer, node: Node) -> Text:
+    parts = [_part(printer, getattr(node, name)) for name in _SHOWN[type(node)].split()]
+    return f"{type(node).__name__}({', '.join(parts)})", ATOM
