@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tvmagic.contrib import cc
 
 import tvmagic
 from tvmagic import files, te
-from tvmagic.contrib import cc
 from tvmagic.errors import TVMagicError
 from tvmagic.files import read_entry, read_table, replacing, write_entry, write_file, write_table
 
