@@ -19,12 +19,12 @@ from collections.abc import Callable
 from typing import Any
 
 import tvmagic
-from tvmagic.codegen.target.host import llvm_version
 from tvmagic.errors import TVMagicError
 from tvmagic.files import digest_of, read_entry, write_entry
 from tvmagic.ir import FloatImm, IRModule, post_order_visit, structural_equal, structural_hash
 from tvmagic.ir.meaning import plain
 from tvmagic.locks import renew_after_fork
+from tvmagic.target.host import llvm_version
 
 __all__ = ["clear_cache", "from_disk", "from_memory", "set_cache_dir", "set_cache_limit"]
 

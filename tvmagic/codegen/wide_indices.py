@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tvmagic.codegen.target import Target
 from tvmagic.ir import IRModule
+from tvmagic.target import Target
 from tvmagic.tir.transform.expressions.widen_index import WidenIndexDataType, refuse_wide_indices
 
 __all__ = ["widen_indices"]
