@@ -1,0 +1,190 @@
+"""Every case file says what the package does; `case_files.py` describes the format."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from case_files import LONGEST, PLACE, Case, read, where
+
+import tvmagic
+from tvmagic import te, tir
+from tvmagic.arith import Analyzer
+from tvmagic.errors import DefectError, TVMagicError
+from tvmagic.eval.machine import run_function
+from tvmagic.eval.values import Unsupported
+from tvmagic.ir import Buffer, IRModule, PrimFunc, Var, structural_equal, substitute
+from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.ir.query import nodes_of
+from tvmagic.operators import operator
+from tvmagic.operators.scheduling import schedule
+from tvmagic.passes import PassContext
+from tvmagic.script import from_source
+from tvmagic.te.reference import evaluate_all
+
+FILES = sorted(PLACE.rglob("*.txt"))
+SIZE = 7  # the value of each variable that the caller gives
+
+
+def case_id(path: pathlib.Path) -> str:
+    return str(path.relative_to(PLACE).with_suffix(""))
+
+
+@pytest.mark.parametrize("path", FILES, ids=case_id)
+def test_case_holds(path: pathlib.Path) -> None:
+    case = read(path)
+    {"function": check_function, "tensors": check_tensors, "cell": check_cell}[case.program.name](case)
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=case_id)
+def test_cases_are_short_and_described(folder: pathlib.Path) -> None:
+    for path in folder.glob("*.txt"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST, path
+        assert read(path).title and read(path).expected, path
+
+
+# ---------------------------------------------------------------------------- programs
+
+
+def read_function(text: str) -> PrimFunc:
+    """Parse a function, with or without its decorator."""
+    return from_source(
+        "# from tvm.script import tir as T\n" + ("" if text.startswith("@") else "@T.prim_func\n") + text
+    )
+
+
+def function_text(func: PrimFunc) -> str:
+    """Print a function without the decorator and the lines above it."""
+    text = func.without_attr("global_symbol").script()
+    return text[text.index("def ") :].strip()
+
+
+def sizes(func: PrimFunc) -> dict[Var, int]:
+    """Give every scalar parameter and every variable of a shape a value."""
+    shapes = [dim for p in func.params if p in func.buffer_map for dim in func.buffer_map[p].shape]
+    scalars = [p for p in func.params if p not in func.buffer_map]
+    return dict.fromkeys([*scalars, *(var for dim in shapes for var in nodes_of(dim, Var))], SIZE)
+
+
+def array_of(buffer: Buffer, values: dict[Var, int], rng: np.random.Generator) -> np.ndarray:
+    """Small integers, whose sums are exact in every order and every float type."""
+    shape = [int(Analyzer().simplify(substitute(dim, values))) for dim in buffer.shape]
+    return rng.integers(0 if "u" in str(buffer.dtype) else -4, 5, shape).astype(numpy_dtype(buffer.dtype))
+
+
+def results(func: PrimFunc, seed: int = 1) -> list[Any] | None:
+    """Return every argument after an interpreted call, or None if the interpreter cannot run the function."""
+    rng, values = np.random.default_rng(seed), sizes(func)
+    arrays = [
+        array_of(func.buffer_map[p], values, rng) if p in func.buffer_map else np.int32(SIZE) for p in func.params
+    ]
+    try:
+        run_function(func, arrays)
+    except Unsupported:
+        return None
+    return arrays
+
+
+def assert_preserves_results(before: PrimFunc, after: PrimFunc) -> None:
+    """Compare all arguments after a call, unless the caller sees other arguments."""
+    if [before.buffer_map.get(p) for p in before.params] != [after.buffer_map.get(p) for p in after.params]:
+        return
+    want, have = results(before), results(after)
+    if want is not None and have is not None:
+        for x, y in zip(want, have, strict=True):
+            np.testing.assert_allclose(y, x, 1e-5, 1e-5)
+
+
+def assert_refused(detail: str, run: Callable[[], Any]) -> None:
+    with pytest.raises(TVMagicError) as error:
+        run()
+    assert not isinstance(error.value, DefectError)
+    assert where(error.value) == detail
+
+
+# ---------------------------------------------------------------------------- kinds
+
+
+def check_function(case: Case) -> None:
+    func = read_function(case.program.text)
+    if case.expected[0].name == "pass":
+        check_pass(func, case)
+        return
+
+    def scheduled(call: str) -> tir.Schedule:
+        sch = tir.Schedule(func)
+        scope = {
+            "sch": sch,
+            "tir": tir,
+            "block": sch.get_block,
+            "loops": lambda name: sch.get_loops(sch.get_block(name)),
+        }
+        exec(call, scope)
+        return sch
+
+    for section in case.expected:
+        for call in section.lines:
+            if section.name == "refused":
+                assert_refused(section.detail, lambda: scheduled(call))
+                continue
+            sch = scheduled(call)
+            assert_preserves_results(func, sch.mod["main"])
+            replayed = tir.Schedule(func)
+            sch.trace.apply_to_schedule(replayed, remove_postproc=False)
+            assert structural_equal(replayed.mod, sch.mod), call
+            assert structural_equal(from_source(sch.mod.script()), sch.mod), call
+
+
+def check_pass(func: PrimFunc, case: Case) -> None:
+    name, _, config = case.expected[0].detail.partition(" ")
+    mod = IRModule.from_expr(func.with_attr("global_symbol", "main"))
+
+    def after() -> PrimFunc:
+        with PassContext(config=json.loads(config or "{}")):
+            return getattr(tir.transform, name)()(mod)["main"]
+
+    expected = case.expected[1]
+    if expected.name == "refused":
+        assert_refused(expected.detail, after)
+        return
+    got = after()
+    assert function_text(got) == expected.text
+    assert_preserves_results(mod["main"], got)
+
+
+def check_tensors(case: Case) -> None:
+    def scope(call: str) -> dict[str, Any]:
+        names: dict[str, Any] = {"te": te, "tir": tir}
+        exec(case.program.text, names)
+        exec(call, names)
+        return names | {"lowered": tvmagic.lower(names["s"], names["args"])["main"]}
+
+    for section in case.expected:
+        for call in section.lines:
+            if section.name == "refused":
+                assert_refused(section.detail, lambda: scope(call))
+            else:
+                assert_computes_reference(**{k: v for k, v in scope(call).items() if k in ("args", "lowered")})
+
+
+def assert_computes_reference(args: list[te.Tensor], lowered: PrimFunc) -> None:
+    outputs = [a for a in args if not isinstance(a.op, te.PlaceholderOp)]
+    have = results(lowered)
+    if have is None:
+        return
+    given = {a: x for a, x in zip(args, have) if a not in outputs}
+    found = [x for a, x in zip(args, have) if a in outputs]
+    for want, got in zip(evaluate_all(outputs, given), found, strict=True):
+        np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+
+
+def check_cell(case: Case) -> None:
+    for section in case.expected:
+        if not section.lines:
+            assert_refused(section.detail, lambda: operator("op", case.program.text))
+        for call in section.lines:
+            assert_refused(section.detail, lambda: schedule(operator("op", case.program.text), call))
