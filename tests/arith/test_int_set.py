@@ -1,6 +1,7 @@
 """Integer sets: queries, union and intersection, and evaluation of expressions over them."""
 
 import contextlib
+import itertools
 import random
 from collections import Counter
 
@@ -8,8 +9,8 @@ import pytest
 from arith_evaluate import evaluate
 from arith_random import mark
 
-from tvmagic import arith, tir
-from tvmagic.arith import IntervalSet, IntSet
+from tvmagic import arith, ir, tir
+from tvmagic.arith import IntervalSet, IntSet, eval_set
 from tvmagic.arith.int_set import neg_inf, pos_inf, union_lower_bound, union_region, union_region_lower_bound
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Broadcast, IntImm, Ramp, Range, Select, SizeVar, Var, decl_buffer
@@ -328,3 +329,24 @@ def test_a_set_is_itself_alone() -> None:
     one, bound = IntervalSet(0, 3), arith.ConstIntBound(0, 3)
     assert one.same_as(one) and not one.same_as(IntervalSet(0, 3))
     assert bound.same_as(bound) and not bound.same_as(arith.ConstIntBound(0, 3))
+
+
+X, Y, Z, N_2 = ir.Var("x"), ir.Var("y"), ir.Var("z"), ir.Var("n")
+
+
+def test_product_set_is_unbounded_without_known_sign() -> None:
+    ends = IntervalSet(1, 3), IntervalSet(1, pos_inf()), IntervalSet(neg_inf(), 3), IntervalSet(neg_inf(), pos_inf())
+    for factor, divide in itertools.product((Y, ir.IntImm("int32", 2), ir.IntImm("int32", -2)), (False, True)):
+        for interval in ends:
+            found = eval_set(ir.FloorDiv(X, factor) if divide else ir.Mul(X, factor), {X: interval})
+            low, high = interval.has_lower_bound(), interval.has_upper_bound()
+            if factor is Y:
+                assert found.is_everything() != (low and high)
+            elif factor.value < 0:
+                assert (found.has_upper_bound(), found.has_lower_bound()) == (low, high)
+            else:
+                assert (found.has_lower_bound(), found.has_upper_bound()) == (low, high)
+    never = ir.SizeVar("n")
+    assert eval_set(X * never, {X: IntervalSet(1, pos_inf())}).has_lower_bound()
+    zero = eval_set(X * 0, {X: IntervalSet(neg_inf(), 3)})
+    assert str(zero.min_value) == str(zero.max_value) == "0"

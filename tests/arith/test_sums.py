@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from arith_random import mark
 
+from tvmagic import ir
+from tvmagic.arith import Analyzer
 from tvmagic.arith.sums import Sum, Sums
 from tvmagic.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
 
@@ -82,3 +84,32 @@ def test_what_is_no_sum_is_not_answered(text: str) -> None:
         "float": Var("f", "float32"),
     }
     assert Sums({}).of(values[text]) is None
+
+
+X, Y, Z, N = ir.Var("x"), ir.Var("y"), ir.Var("z"), ir.Var("n")
+
+
+def test_long_sums_combine_equal_terms() -> None:
+    """Sums of many terms are put together by a table: the same coefficients as of term by term, in any order."""
+    variables = [ir.Var(f"v{n}") for n in range(9)]
+    atoms = [*variables, *(ir.FloorDiv(v, ir.IntImm("int32", 3)) for v in variables[:5]), X * Y, X * Z]
+    analyzer = Analyzer()
+    for left, right, sign in itertools.product((3, 9, 13), (3, 5, 13), (1, -1)):
+        first = [(atoms[n % len(atoms)], n % 4 - 1) for n in range(left)]
+        second = [(atoms[(3 * n + 1) % len(atoms)], n % 3 - 1) for n in range(right)]
+
+        def total(terms: Any) -> Any:
+            found: Any = ir.IntImm("int32", 0)
+            for atom, factor in terms:
+                found = ir.Add(found, ir.Mul(atom, ir.IntImm("int32", factor)))
+            return found
+
+        whole = (ir.Add if sign > 0 else ir.Sub)(total(first), total(second))
+        expected: dict[int, int] = {}
+        for terms, times in ((first, 1), (second, sign)):
+            for atom, factor in terms:
+                expected[id(atom)] = expected.get(id(atom), 0) + times * factor
+        difference = whole
+        for atom in atoms:
+            difference = ir.Sub(difference, ir.Mul(atom, ir.IntImm("int32", expected.get(id(atom), 0))))
+        assert str(analyzer.canonical_simplify(difference)) == "0"

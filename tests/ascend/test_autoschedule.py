@@ -1,5 +1,7 @@
 """Auto Schedule and tiling: merged axes, groups, cases, memory, the record, and results against NumPy."""
 
+import math
+
 import numpy as np
 import pytest
 from ascend_graphs import softmax
@@ -7,7 +9,8 @@ from random_graphs import check, check_mutations, run_apart
 
 import tvmagic
 from tvmagic import ascend
-from tvmagic.ascend import AscendError, AscGraph, AxisType, Machine, ops
+from tvmagic.ascend import AscendError, AscGraph, AxisType, Machine, Npu, ops
+from tvmagic.ascend.autoschedule import merge_axes
 from tvmagic.ascend.graph import dense_strides
 from tvmagic.ascend.memory import assign_memory, place_of
 from tvmagic.notebook.view import make_view
@@ -230,3 +233,42 @@ def test_a_buffer_is_freed_once() -> None:
 def test_many_random_graphs() -> None:
     failures = [text for first in range(0, 500, 25) for text in run_apart(first, 25)[2]]
     assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("columns", [64, 100])
+def test_tiling_keeps_all_cores_busy(columns: int) -> None:
+    """Of those near the best the tiling that keeps the most cores busy, whatever their number."""
+    for count in (1, 3, 48):
+        tiling = ascend.auto_tiling(ascend.auto_schedule(softmax(4800, columns))[:1], machine=Npu("n", count, 10**5))
+        assert tiling.choices[0].cost.cores == count
+        sizes = tiling.choices[0].sizes
+        assert math.ceil(math.ceil(4800 / sizes["z0t_size"]) / sizes["z0Tb_size"]) == count
+
+
+def test_broadcast_merges_only_along_merged_axes() -> None:
+    """Along `z0`, then `z2`, then `z1`: what is repeated along `z2` in between keeps `z0` and `z1` apart."""
+    for order, merged in (((0, 2, 1), ["z0", "z1z2"]), ((0, 1, 2), ["z0z1z2"]), ((2, 1, 0), ["z0z1z2"])):
+        graph = AscGraph("between")
+        axes = [graph.create_axis(f"z{n}", size) for n, size in enumerate((4, 6, 5))]
+        x = y = ops.Load(ops.Data(graph, "x", sizes=[1, 1, 1]))
+        for place in order:
+            y = ops.Broadcast(y, axes[place])
+        ops.Output(ops.Store(ops.Add(y, ops.Load(ops.Data(graph, "w")))), "out")
+        assert x.repeats == [1, 1, 1] and [a.name for a in merge_axes(graph).sched_axes] == merged
+        given = [np.full((1, 1, 1), 2, "float32"), np.arange(120, dtype="float32").reshape(4, 6, 5)]
+        out = np.zeros((4, 6, 5), "float32")
+        tvmagic.build(ascend.compile_graph(graph, machine=ascend.Machine(threads=1)))(*given, out)
+        np.testing.assert_array_equal(out, given[1] + 2)
+
+
+def test_sum_over_loops_computes_reference() -> None:
+    """All axes are loops, so that a call has none."""
+    graph = AscGraph("each")
+    z1 = [graph.create_axis("z0", 4), graph.create_axis("z1", 6)][1]
+    ops.Output(ops.Store(ops.Sum(ops.Load(ops.Data(graph, "x")), z1)), "out")
+    for node in graph.nodes:
+        if node.op.is_call:
+            node.sched.loop_axis = z1
+    x, out = np.arange(24, dtype="float32").reshape(4, 6), np.full((4, 1), 7, "float32")
+    tvmagic.build(ascend.lower_graph(graph))(x, out)
+    np.testing.assert_array_equal(out, x.sum(1, keepdims=True))

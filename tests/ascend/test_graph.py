@@ -286,3 +286,31 @@ def test_names_as_in_cpp_are_told_by_their_names_here() -> None:
     with pytest.raises(AttributeError, match="did you mean `Relu`"):
         _ = ops.Relu6
     assert not hasattr(AscGraph("g"), "nothing_like_it")
+
+
+def test_output_names_resolve_or_are_refused() -> None:
+    """The first name is that of the output that is there, unless that has a name or axes; a type of one output takes none."""
+    made = graph(4)
+    parts = made.add_node("Split", [ops.Data(made, "x")])
+    first = parts.y
+    assert parts.output("a") is first and first.name == "a" and parts.output("a") is first
+    second = parts.output("b")
+    assert second is not first and parts.outputs == [first, second] and parts.output("b") is second
+    known = made.add_node("Split", [ops.Data(made, "z")])
+    known.y.axis = made.axes[:1]
+    assert (
+        known.output("a") is not known.y
+        and [y.name for y in known.outputs] == ["y", "a"]
+        and known.output("y") is known.y
+    )
+    alone = made.add_node("Abs", [ops.Data(made, "w")])
+    assert alone.output("y") is alone.y
+    with pytest.raises(ascend.AscendError):
+        alone.output("a")
+
+
+def graph(*sizes: int | str) -> AscGraph:
+    made = AscGraph("g")
+    for n, size in enumerate(sizes):
+        made.create_axis(f"z{n}", made.create_size(size) if isinstance(size, str) else size)
+    return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from tvmagic import ascend
@@ -52,3 +54,28 @@ def test_the_times_of_a_tile_are_those_of_its_calls() -> None:
     tiles = -(-(10**6) // choice.sizes["z0t_size"])
     assert went == pytest.approx(npu.start + 10**6 / tiles * 4 / npu.move) and came == pytest.approx(2 * went)
     assert computed == pytest.approx(npu.start + 10**6 / tiles * 4 / npu.vector)
+
+
+@pytest.mark.parametrize("buffers", [1, 2, 3])
+@pytest.mark.parametrize("times", [(3.0, 2.0, 1.0), (1.0, 5.0, 1.0), (2.0, 0.0, 4.0), (0.0, 1.0, 0.0)])
+def test_core_processes_tiles_in_order(times: tuple[float, float, float], buffers: int) -> None:
+    """Each unit does one tile after the other; a tile goes from unit to unit, and into a queue that has a free buffer."""
+    stages = pipeline(times, 7, buffers)
+    by_unit = [[s for s in stages if s.unit == unit] for unit in range(3)]
+    assert [[s.tile for s in unit] for unit in by_unit] == [list(range(7))] * 3
+    for unit, time in zip(by_unit, times):
+        assert all(s.end - s.start == time for s in unit) and all(a.end <= b.start for a, b in pairwise(unit))
+    came, computed, went = by_unit
+    for tile in range(7):
+        assert came[tile].end <= computed[tile].start and computed[tile].end <= went[tile].start
+        if tile >= buffers:
+            assert (
+                came[tile].start >= (computed if times[1] else went)[tile - buffers].end
+                and computed[tile].start >= went[tile - buffers].end
+            )
+        # nothing waits without a reason
+        reasons = [0.0, *(s.end for s in (*came[:tile], *computed[: max(0, tile)], *went[: max(0, tile)]))]
+        assert came[tile].start in reasons and (
+            computed[tile].start in reasons or computed[tile].start == came[tile].end
+        )
+    assert pipeline(times, 0, 2) == []

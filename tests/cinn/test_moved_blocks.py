@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from nests import block, guarded, left, nest, refused, schedule
 
+from tvmagic import te
 from tvmagic.arith import integer_logic
 from tvmagic.cinn import IRSchedule
 from tvmagic.cinn.steps.coverage import follows
+from tvmagic.errors import TVMagicError
 from tvmagic.ir import Or, Range, Var
 from tvmagic.script import from_cinn
 
@@ -292,3 +294,29 @@ def test_a_change_in_one_of_two_branches(name: str) -> None:
     made.unroll(made.get_loops(name)[1])
     kinds = re.findall(r"(\w+) for \(j, 0, 8\)", made.text())
     assert kinds == (["unroll", "serial"] if name == "B" else ["serial", "unroll"])
+
+
+@pytest.mark.parametrize(
+    ("moved", "to", "between"),
+    [
+        ("Z", "X", "Y"),
+        ("X", "Z", "Y"),
+        ("W", "Y", "Z"),
+        ("Y", "W", "Z"),
+        ("Y", "X", ""),
+        ("X", "Y", ""),
+        ("W", "Z", ""),
+    ],
+)
+def test_moving_passes_adjacent_blocks_only_if_independent(moved: str, to: str, between: str) -> None:
+    a = te.placeholder((8,), name="A")
+    x = te.compute((8,), lambda i: a[i] + 1.0, name="X")
+    y = te.compute((8,), lambda i: x[i] * 2.0, name="Y")
+    z = te.compute((8,), lambda i: y[i] + x[i], name="Z")
+    w = te.compute((8,), lambda i: z[i] + x[i], name="W")
+    s = IRSchedule(te.create_prim_func([a, w]))
+    if between:
+        with pytest.raises(TVMagicError):
+            s.simple_compute_at(moved, s.get_loops(to)[0])
+    else:
+        s.simple_compute_at(moved, s.get_loops(to)[0])

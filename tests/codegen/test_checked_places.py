@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from handmade import module
 
+import tvmagic
 from tvmagic import codegen
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.eval.lanes import OutOfRange
@@ -30,6 +31,7 @@ from tvmagic.ir import (
     decl_buffer,
 )
 from tvmagic.ir.ops import if_then_else
+from tvmagic.script import from_source
 
 MEMORY = 24  # elements of the argument
 Places = list[tuple[int, ...]]
@@ -217,3 +219,35 @@ def test_divisors_of_lanes_that_are_off(count: int) -> None:
             else:
                 built(given, taken, out)
                 np.testing.assert_array_equal(out, np.where(taken, 7 // np.where(given, given, 1), 0))
+
+
+HEAD = "from tvm.script import tir as T\n\n@T.prim_func\n"
+
+
+@pytest.mark.parametrize(
+    ("size", "offset", "first", "inside"),
+    [
+        (4, 4, 0, True),
+        (4, 4, 1, False),
+        (8, 8, 4, True),
+        (8, 8, 5, False),
+        (8, 4, 0, True),
+        (8, 4, 4, True),
+        (4, 0, 1, False),
+        (12, 4, 8, True),
+        (12, 4, 9, False),
+    ],
+)
+def test_vector_access_of_view_is_checked_against_view(size: int, offset: int, first: int, inside: bool) -> None:
+    """Places are counted from where the part begins."""
+    text = f"""def main(A: T.Buffer((16,), "int32"), B: T.Buffer((4,), "int32")):
+    V = T.Buffer(({size},), "int32", data=A.data, elem_offset={offset})
+    B[0:4] = V[{first}:{first + 4}]"""
+    run = tvmagic.build(from_source(HEAD + text), check_bounds=True)
+    array, out = np.arange(16, dtype="int32"), np.zeros(4, "int32")
+    if inside:
+        run(array, out)
+        np.testing.assert_array_equal(out, array[offset + first : offset + first + 4])
+    else:
+        with pytest.raises(TVMagicError):
+            run(array, out)

@@ -424,3 +424,34 @@ def test_floats_become_integers_at_the_ends_of_types_as_in_numbers(source: str) 
             tvmagic.build(s, [x, y])(values, got)
             wanted = [convert_number(v, DataType(target)) for v in values.tolist()]
             assert got.tolist() == wanted, (target, lanes, values[got != np.array(wanted, target)])
+
+
+HEAD = "from tvm.script import tir as T\n\n@T.prim_func\n"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least", "largest"),
+    [
+        ("int32", -(1 << 31), (1 << 31) - 1),
+        ("uint32", 0, (1 << 32) - 1),
+        ("int64", -(1 << 63), (1 << 63) - 1),
+        ("uint64", 0, (1 << 64) - 1),
+    ],
+)
+@pytest.mark.parametrize("source", ["float32", "float64"])
+def test_float_to_integer_cast_saturates(source: str, dtype: str, least: int, largest: int) -> None:
+    """At both ends of the type, one place inside, and one outside."""
+    ends = np.array([least, largest + 1], source)
+    points = np.concatenate(
+        [ends, np.nextafter(ends, np.array(0, source)), np.nextafter(ends, np.array([-np.inf, np.inf], source))]
+    )
+    given = np.concatenate([points, np.array([np.inf, -np.inf, 0.9, -0.9], source)])
+    text = f"""def main(A: T.Buffer(({len(given)},), "{source}"), B: T.Buffer(({len(given)},), "{dtype}")):
+    for i in range({len(given)}):
+        B[i] = T.Cast("{dtype}", A[i])"""
+    out = np.zeros(len(given), dtype)
+    tvmagic.build(from_source(HEAD + text))(given, out)
+    exact = [
+        largest if x == np.inf else least if x == -np.inf else min(max(int(x), least), largest) for x in given.tolist()
+    ]
+    assert out.tolist() == exact

@@ -7,10 +7,9 @@ import pytest
 from handmade import module
 
 from tvmagic import codegen, tir
-from tvmagic.codegen import Target
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import Call, ForKind, Ramp, decl_buffer
-from tvmagic.target import has_avx512, has_fma
+from tvmagic.target import Target, has_avx512, has_fma
 from tvmagic.target.names import target_text
 
 
@@ -163,3 +162,12 @@ def test_what_the_makers_say_of_processors(target, vector, multiply_adds, caches
     assert (machine.vector_bits, machine.vector_registers) == vector
     assert (machine.fma_per_cycle, machine.fma_latency) == multiply_adds
     assert tuple(cache.size >> 10 for cache in machine.caches) == caches
+
+
+def test_target_defaults_to_entered_one() -> None:
+    with pytest.raises(TVMagicError):
+        Target.target_or_current(None)
+    with pytest.raises(TVMagicError):
+        Target.current(allow_none=False)
+    with Target("cuda") as entered:
+        assert Target.target_or_current(None) is entered and Target.target_or_current("opencl") == Target("opencl")

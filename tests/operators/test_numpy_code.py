@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tvmagic.operators.arrays import size_values
 from tvmagic.operators.comparison import compare, expected_values
 from tvmagic.operators.measure import bench
 from tvmagic.operators.numpy_code import NumpyCode, numpy_code
+from tvmagic.operators.numpy_stages import running_values, scan_parts
 
 DENSE = "X: float32[16, 12]\nW: float32[10, 12]\nb: float32[10]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = max(Y[i, j] + b[j], 0)"
 SOFTMAX = "X: float32[8, 6]\nM[i] = max(X[i, k], over=k)\nE[i, j] = exp(X[i, j] - M[i])\nS[i] += E[i, j]\nP[i, j] = E[i, j] / S[i]"
@@ -204,3 +206,41 @@ def test_types_are_named_as_their_modules_do(dtype: str, kind: str) -> None:
     result = bench(op, seconds=0.001)
     assert kind in result.notes[0]
     assert not any("gives other values" in note for note in result.notes)
+
+
+RUNNING = {  # which scans of rows are running sums of `X`, or products, or extremes
+    "X[0, i]; S[t - 1, i] + X[t, i]": "np.cumsum(X, axis=0, dtype=np.float32)",
+    "X[0, i]; S[t - 1, i] * X[t, i]": "np.cumprod(X, axis=0, dtype=np.float32)",
+    "X[0, i]; te.max(S[t - 1, i], X[t, i])": "np.maximum.accumulate(X, axis=0)",
+    "X[0, i]; te.min(S[t - 1, i], X[t, i])": "np.minimum.accumulate(X, axis=0)",
+    "X[0, i]; S[t - 1, i] - X[t, i]": None,
+    "X[0, i]; S[t - 1, i] * 2 + X[t, i]": None,
+    "X[0, i]; S[t - 1, i] + X[t, i] * 2": None,
+    "X[0, i]; S[t - 1, i] + X[t - 1, i]": None,
+    "X[0, i]; S[t - 1, i] + X[t, 3 - i]": None,
+    "X[0, i]; S[t - 1, 3 - i] + X[t, i]": None,
+    "X[0, i]; S[t - 1, i] + Z[t, i]": None,
+    "X[1, i]; S[t - 1, i] + X[t, i]": None,
+    "X[0, i] * 2; S[t - 1, i] + X[t, i]": None,
+    "X[0, 3 - i]; S[t - 1, i] + X[t, i]": None,
+    "Z[0, i]; S[t - 1, i] + X[t, i]": None,
+}
+
+
+@pytest.mark.parametrize("steps", RUNNING)
+@pytest.mark.parametrize(("rows", "begins"), [(6, 1), (7, 1), (6, 2)])
+def test_running_sums_are_recognized(steps: str, rows: int, begins: int) -> None:
+    """Those that begin with the first row and take every other row of the same array, in order, as it is."""
+    begin, step = steps.split("; ")
+    cell = (
+        f"X = te.placeholder(({rows}, 4), name='X')\nZ = te.placeholder((7, 4), name='Z')\n"
+        "S = te.placeholder((6, 4), name='S')\n"
+        f"first = te.compute(({begins}, 4), lambda t, i: {begin.replace('[0', '[t')})\n"
+        f"step = te.compute((6, 4), lambda t, i: {step})\nY = te.scan(first, step, S, inputs=[X])"
+    )
+    scope: dict[str, Any] = {"te": te}
+    exec(cell, scope)
+    found = running_values(scope["Y"].op, {scope["X"]: "X", scope["Z"]: "Z"})
+    text = None if found is None else ast.unparse(found)
+    assert text == (RUNNING[steps] if (rows, begins) == (6, 1) else None)
+    assert (scope["first"].op in scan_parts(scope["Y"].op)) is (text is not None)

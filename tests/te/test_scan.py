@@ -14,6 +14,7 @@ import tvmagic
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.script import tir as T
+from tvmagic.te.schedule.scan import scan_fix_point_analysis
 
 
 def ops_text(s: Any) -> str:
@@ -208,3 +209,24 @@ def test_a_step_written_in_tiles_reads_no_row_before_the_first(rows: int, tile: 
     for t in range(1, rows):
         wanted[t] += 2 * wanted[t - 1]
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize(
+    ("step", "apart"),
+    [
+        (lambda s, x, t, i, j: s[t - 1, i, j] + x[t, i, j], (True, True)),
+        (lambda s, x, t, i, j: s[t - 1, i, 0] + x[t, i, j], (True, False)),
+        (lambda s, x, t, i, j: s[t - 1, 7 - i, j] + x[t, i, j], (False, True)),
+        (lambda s, x, t, i, j: s[t - 1, j, i] + x[t, i, j], (False, False)),
+        (lambda s, x, t, i, j: s[t - 1, i, j] + s[t - 1, i, i], (False, False)),
+        (lambda s, x, t, i, j: s[t - 1, i, i] + s[t - 1, j, j], (False, False)),
+        (lambda s, x, t, i, j: x[t, i, j], (False, False)),
+    ],
+)
+def test_scan_axes_are_independent_across_steps(step: Any, apart: tuple[bool, bool]) -> None:
+    x = te.placeholder((5, 8, 8), name="X")
+    state = te.placeholder((5, 8, 8), name="state")
+    first = te.compute((1, 8, 8), lambda t, i, j: x[0, i, j], name="first")
+    update = te.compute((5, 8, 8), lambda t, i, j: step(state, x, t, i, j), name="update")
+    scan = te.scan(first, update, state, inputs=[x], name="scan")
+    assert tuple(scan_fix_point_analysis(scan.op).values()) == apart

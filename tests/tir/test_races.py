@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from pass_checks import parse
 from race_oracle import TooLong, races
 from race_programs import Annotated, Loops
 
@@ -16,8 +17,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import BufferStore, For
 from tvmagic.ir.query import nodes_of
 from tvmagic.script.parser import from_source
-from tvmagic.tir.analysis import find_races
-from tvmagic.tir.analysis.races import find_carried
+from tvmagic.tir.analysis.races import find_carried, find_races
 
 
 def function(body: str, arguments: str) -> Any:
@@ -381,3 +381,70 @@ def test_accesses_that_count_are_told_apart_from_others_at_the_same_place() -> N
     assert not find_carried(func, loop.loop_var, lambda a, b: False)
     alone = function("for i in range(4):\n    A[0] = 1.0", "A(8)")
     assert len(find_carried(alone, nodes_of(alone.body, For)[0].loop_var, lambda a, b: True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "races"),
+    [
+        # a loop in lanes: the order of its statements, each of which reads before it writes
+        ("A[i] = B[i]\nB[i] = A[i]", 0),
+        ("A[i + 1] = B[i]\nB[i] = A[i]", 0),
+        ("B[i] = A[i + 1]\nA[i] = B[i]", 0),
+        ("A[i] = A[i + 1]", 0),
+        ("A[i + 1] = A[i]", 1),
+        ("if n < 3:\n    A[i + 1] = B[i]\nelse:\n    B[i] = A[i + 1]\nB[i + 1] = A[i]", 2),
+        ("for k in range(2):\n    A[i] = A[i + 1]", 1),
+        ("for k in range(2):\n    A[i * 2 + k] = B[i]", 0),
+        ("for k in range(2):\n    A[i + k] = B[i]", 1),
+        # a statement that runs lane by lane is a serial loop of its own, which may run several times
+        ("if i < n:\n    A[i + 1] = A[i]", 0),
+        ("for k in range(2):\n    if i < n:\n        A[i + 1] = A[i]", 1),
+        ("if i < n:\n    for k in range(2):\n        A[i + 1] = A[i]", 0),
+        ("if i < n:\n    A[i + 1] = 1\nif i < n:\n    B[i] = A[i]", 1),
+        ("B[i] = 3\nif i < n:\n    A[i + 1] = A[i]", 0),
+        ("if i < n:\n    A[i] = A[i + 1]\nA[i + 1] = 3", 1),
+        ("if i < n:\n    A[0] = i", 0),
+        ("A[0] = i", 0),
+        ("A[n] = i", 0),
+        ("if i < n:\n    A[n] = i", 0),
+        ("for k in range(n):\n    A[n] = k", 1),
+        ("for k in range(2):\n    A[0] = i", 1),
+        ("if i < n:\n    B[i] = A[0]\nelse:\n    A[0] = B[i + 1]", 0),
+        ("for k in range(1):\n    A[i + 1] = B[i]\nB[i] = A[i]", 0),
+        ("for k in range(3):\n    B[i] = A[i + k]\nA[i] = B[i]", 0),
+        ("for k in range(3):\n    B[i] = A[i]\n    A[i + 1] = k", 1),
+    ],
+)
+def test_vector_lanes_with_equal_index_race(body: str, races: int) -> None:
+    lines = "\n".join("        " + line for line in body.splitlines())
+    func = parse(
+        "def main(A: T.Buffer((16,), 'int32'), B: T.Buffer((16,), 'int32'), n: T.int32):\n"
+        f"    for i in T.vectorized(4):\n{lines}"
+    )
+    assert len(find_races(func)) == races
+
+
+@pytest.mark.parametrize(
+    ("body", "free"),
+    [
+        ("A[tx] = B[tx]", True),
+        ("A[0] = B[tx]", False),
+        ("A[0] = B[0]", True),
+        ("A[0] = 3", True),
+        ("A[n] = n", True),
+        ("A[tx // 2] = tx // 2", False),
+        ("if tx == 0:\n    A[0] = B[tx]", True),
+        ("if tx < 2:\n    A[0] = 1", False),
+        ("for k in range(tx):\n    A[k] = 1", False),
+        ("for k in range(n):\n    A[k] = 1", True),
+        ("A[0] = A[0] + 1", False),
+    ],
+)
+def test_identical_stores_of_threads_do_not_race(body: str, free: bool) -> None:
+    """What all threads store in the same place is no race, if neither the value nor whether it is stored is a thread's own."""
+    lines = "\n".join("        " + line for line in body.splitlines())
+    func = parse(
+        "def main(A: T.Buffer((16,), 'int32'), B: T.Buffer((16,), 'int32'), n: T.int32):\n"
+        f"    with T.launch_thread('threadIdx.x', 4) as tx:\n{lines}"
+    )
+    assert (find_races(func) == []) is free

@@ -1,24 +1,20 @@
-"""Calls of primitives on programs that have what few programs have: the results stay, or the call is refused."""
+"""Calls of primitives preserve results, or are refused."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
 from pass_checks import parse
 
+import tvmagic
 from tvmagic import tir
-from tvmagic.arith import Analyzer
-from tvmagic.arith.int_set import NEG_INF, POS_INF, IntSet
-from tvmagic.errors import DefectError, ScheduleError
+from tvmagic.errors import ScheduleError
+from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import BufferLoad, FloatImm, IntImm, PrimExpr, PrimFunc, Range, Var, decl_buffer
-from tvmagic.tir.blocks.sref import StmtSRef
-from tvmagic.tir.schedule.primitives.compute_at import _counts_inside
-from tvmagic.tir.schedule.primitives.padding import _vanishes
-from tvmagic.tir.schedule.primitives.sampling import _unknown_tile
+from tvmagic.ir import IntImm, PrimFunc
+from tvmagic.script import from_source
 
 
 def result(func: PrimFunc, n: int = 3) -> list[np.ndarray]:
@@ -69,27 +65,16 @@ UPSAMPLED = """def main(A: T.Buffer(({size},), "int32"), C: T.Buffer(({whole},),
 
 
 @pytest.mark.parametrize(
-    ("size", "tile", "factor", "whole"), [(8, 4, 2, 16), (6, 2, 3, 18), (6, 3, 2, 11), (6, 1, 4, 24), (6, 2, 4, 21), (4, 4, 2, 8)]
-)  # fmt: skip
-def test_a_block_that_reads_each_element_several_times_moves_to_its_producer(
-    size: int, tile: int, factor: int, whole: int
-) -> None:
+    ("size", "tile", "factor", "whole"),
+    [(8, 4, 2, 16), (6, 2, 3, 18), (6, 3, 2, 11), (6, 1, 4, 24), (6, 2, 4, 21), (4, 4, 2, 8)],
+)
+def test_reverse_compute_at_covers_upsampled_reads(size: int, tile: int, factor: int, whole: int) -> None:
     """For a tile of the producer it runs over that many elements times the factor, no more."""
     text = UPSAMPLED.format(size=size, tile=tile, factor=factor, whole=whole)
     after = keeps(text, "sch.reverse_compute_at(B('C'), L('B')[0])")
     found = re.search(r"for ax0 in range\((\d+)\)", after)
     assert found is not None and int(found[1]) == min(tile * factor, whole)
     assert ("T.where(" in after) is (whole % (tile * factor) != 0)
-
-
-def test_iterators_of_another_step_are_not_known_to_stay_inside() -> None:
-    n, x, analyzer = Var("n", "int32"), Var("x", "int32"), Analyzer()
-    bound, domains = IntSet.interval(IntImm("int32", 0), n + 7), {x: Range.from_min_extent(0, n + 8)}
-    values: list[tuple[PrimExpr, bool]] = [(x, True), (x * 2, False), (x * n, False), (x + 1, False)]
-    for value, inside in values:
-        assert _counts_inside(value, bound, domains, analyzer) is inside
-    for ends in ((IntImm("int32", 0), POS_INF), (NEG_INF, n + 7), (NEG_INF, POS_INF)):  # whose ends are not known
-        assert not _counts_inside(x, IntSet.interval(*ends), domains, analyzer)
 
 
 UNIT = """def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4,), "int32")):
@@ -108,11 +93,17 @@ UNIT = """def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4,), "int32")):
 @pytest.mark.parametrize(
     ("width", "extent", "begin", "place", "read", "works"),
     [
-        (1, 1, 0, "0", "0", True), (1, 1, 2, "0", "0", True), (1, 1, 0, "vj", "0", True), (4, 1, 3, "vj", "3", False),
-        (6, 6, 0, "vj", "2", True), (6, 6, 0, "5 - vj", "2", True), (4, 1, 0, "3", "3", False), (1, 2, 0, "0", "0", False),
+        (1, 1, 0, "0", "0", True),
+        (1, 1, 2, "0", "0", True),
+        (1, 1, 0, "vj", "0", True),
+        (4, 1, 3, "vj", "3", False),
+        (6, 6, 0, "vj", "2", True),
+        (6, 6, 0, "5 - vj", "2", True),
+        (4, 1, 0, "3", "3", False),
+        (1, 2, 0, "0", "0", False),
     ],
-)  # fmt: skip
-def test_a_variable_of_one_value_is_inlined_as_that_value(
+)
+def test_inlining_substitutes_unit_variable(
     width: int, extent: int, begin: int, place: str, read: str, works: bool
 ) -> None:
     text = UNIT.format(width=width, extent=extent, begin=begin, place=place, read=read)
@@ -139,40 +130,31 @@ MATCHED = """def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4, 6), "int32")
             M = T.match_buffer(B[vi, {region}], (1, {width}), "int32", offset_factor=1)
             for k in range({width}):
                 C[vi, {place} + k] = M[0, k] * 2"""
+
+
 ONE = {"steps": "6", "region": "vj", "width": "1", "place": "vj"}
+
+
 ROW = {"steps": "1", "region": "0:6", "width": "6", "place": "0"}
 
 
 @pytest.mark.parametrize(
     ("program", "index_map", "works"),
     [
-        (ONE, "lambda i, j: (j, i)", True), (ONE, "lambda i, j: (i, j)", True), (ONE, "lambda i, j: (j % 3, i * 2 + j // 3)", True),
-        (ROW, "lambda i, j: (i, j)", True), (ROW, "lambda i, j: (j, i)", False), (ROW, "lambda i, j: (i, j, 0)", False),
+        (ONE, "lambda i, j: (j, i)", True),
+        (ONE, "lambda i, j: (i, j)", True),
+        (ONE, "lambda i, j: (j % 3, i * 2 + j // 3)", True),
+        (ROW, "lambda i, j: (i, j)", True),
+        (ROW, "lambda i, j: (j, i)", False),
+        (ROW, "lambda i, j: (i, j, 0)", False),
     ],
-)  # fmt: skip
-def test_another_layout_of_what_is_matched(program: dict[str, str], index_map: str, works: bool) -> None:
+)
+def test_transform_layout_rewrites_matched_buffer(program: dict[str, str], index_map: str, works: bool) -> None:
     text, call = MATCHED.format(**program), f"sch.transform_layout(B('B'), ('write', 0), {index_map})"
     if works:
         keeps(text, call)
     else:
         refuses(text, call, "which knows the old layout")
-
-
-def test_padding_of_an_argument_is_stated_before_all_else() -> None:
-    text = """def main(A: T.Buffer((14,), "int32"), C: T.Buffer((14,), "int32")):
-    for i in range(14):
-        with T.block("D"):
-            v = T.axis.spatial(14, i)
-            C[v] = v
-    for i in range(14):
-        with T.block("C"):
-            v = T.axis.spatial(14, i)
-            C[v] = A[v] * 2"""
-    after = called(
-        text, "sch.transform_layout(B('C'), ('read', 0), lambda i: (i // 4, i % 4), pad_value=0)"
-    ).mod.script()
-    assert after.index("T.assume(") < after.index('T.block("D")') < after.index('T.block("C")')
-    assert "A[v_i // 4" not in after.replace("A[v // 4", "") and after.count("T.assume(") == 1
 
 
 SUM = """def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4,), "int32")):
@@ -186,9 +168,18 @@ SUM = """def main(A: T.Buffer((4, 6), "int32"), C: T.Buffer((4,), "int32")):
 
 @pytest.mark.parametrize(
     ("repeats", "order", "works"),
-    [(1, "k, r", True), (2, "k, r", False), (2, "r, i", True), (2, "r, k", True), (2, "r, i, k", True), (2, "k, i", False), (1, "k, i", True), (2, "i, r", True)],
-)  # fmt: skip
-def test_a_loop_that_repeats_a_sum_stays_outside_of_it(repeats: int, order: str, works: bool) -> None:
+    [
+        (1, "k, r", True),
+        (2, "k, r", False),
+        (2, "r, i", True),
+        (2, "r, k", True),
+        (2, "r, i, k", True),
+        (2, "k, i", False),
+        (1, "k, i", True),
+        (2, "i, r", True),
+    ],
+)
+def test_rfactor_keeps_repeating_loop_outside(repeats: int, order: str, works: bool) -> None:
     call = f"i, r, k = L('C'); sch.reorder({order})"
     if works:
         keeps(SUM.format(repeats=repeats), call)
@@ -213,11 +204,18 @@ NESTED = """def main(A: T.Buffer((16,), "int32"), C: T.Buffer((4, 16), "int32"),
 @pytest.mark.parametrize(
     ("begin", "store", "why"),
     [
-        ("0", "S[v] = A[v]", ""), ("n", "S[v] = A[v]", ""), ("i // 4", "S[v] = A[v]", "are not affine"),
-        ("0", "S[v] = S[v] + A[v]", "nor a reduction block"), ("0", "with T.init():\n                        S[v] = 0\n                    S[v] = S[v] + A[v]", "is bound to `threadIdx.x` already"),
+        ("0", "S[v] = A[v]", ""),
+        ("n", "S[v] = A[v]", ""),
+        ("i // 4", "S[v] = A[v]", "are not affine"),
+        ("0", "S[v] = S[v] + A[v]", "nor a reduction block"),
+        (
+            "0",
+            "with T.init():\n                        S[v] = 0\n                    S[v] = S[v] + A[v]",
+            "is bound to `threadIdx.x` already",
+        ),
     ],
-)  # fmt: skip
-def test_what_threads_may_all_do(begin: str, store: str, why: str) -> None:
+)
+def test_bind_requires_idempotent_store(begin: str, store: str, why: str) -> None:
     """Store what none of their loops decides, and nothing that is read where it is stored."""
     text, call = (
         NESTED.format(begin=begin, store=store),
@@ -229,7 +227,7 @@ def test_what_threads_may_all_do(begin: str, store: str, why: str) -> None:
         called(text, call)
 
 
-def test_a_loop_in_a_block_is_no_work_of_all_threads_around_the_block() -> None:
+def test_bind_refuses_inner_loop_of_shared_work() -> None:
     text = """def main(A: T.Buffer((16,), "int32"), C: T.Buffer((4, 16), "int32")):
     for i in range(4):
         with T.block("outer"):
@@ -241,44 +239,6 @@ def test_a_loop_in_a_block_is_no_work_of_all_threads_around_the_block() -> None:
     refuses(text, "sch.bind(L('outer')[0], 'threadIdx.x'); sch.bind(L('C')[0], 'threadIdx.x')", "is bound to")
 
 
-def test_what_is_nothing_if_a_buffer_is() -> None:
-    """A product of which one factor is, a sum of which all terms are; nothing that the padded variable does not index."""
-    x, y = Var("x", "int32"), Var("y", "int32")
-    a: PrimExpr = BufferLoad(decl_buffer((8,), "float32", "A"), [x])
-    b: PrimExpr = BufferLoad(decl_buffer((8,), "float32", "B"), [y])
-    one: PrimExpr = FloatImm("float32", 1.0)
-    nothing = [
-        a,
-        a * b,
-        b * a,
-        a * one,
-        a + a,
-        a * b + a,
-        (a + b) * a,
-        a.astype("float64"),
-        (a * one).astype("float16"),
-    ]
-    something = [b, one, a + b, b + a, a + one, (a + b) * b, a - a, b.astype("float64"), a / b]
-    assert [_vanishes(e, x) for e in nothing] == [True] * len(nothing)
-    assert [_vanishes(e, x) for e in something] == [False] * len(something)
-
-
-def test_tiles_of_what_is_not_constant() -> None:
-    assert [_unknown_tile(n) for n in (1, 2, 3)] == [([None], [-1]), ([None, 1], [-1, 1]), ([None, 1, 1], [-1, 1, 1])]
-
-
-@pytest.mark.parametrize(
-    ("extent", "n", "inner", "tile"), [(60, 3, 8, [60, 1, 1]), (60, 1, 7, [60]), (15, 2, 2, [15, 1]), (1, 2, 4, [1, 1])]
-)
-def test_a_partition_that_does_not_divide_is_none(extent: int, n: int, inner: int, tile: list[int]) -> None:
-    text = (
-        SUM.replace("T.grid(4", f"T.grid({extent}").replace("(4, 6)", f"({extent}, 6)").replace("(4,)", f"({extent},)")
-    )
-    sch = tir.Schedule(parse(text.format(repeats=1)))
-    drawn = sch.sample_partitioned_tile(sch.get_loops("C")[0], n, 0, inner)
-    assert [int(sch.get(f)) for f in drawn] == tile and list(sch.trace.decisions.values()) == [tile]
-
-
 BESIDE = """def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32"), D: T.Buffer((16,), "int32")):
     for i in range(4):
         for j in range(4):
@@ -286,13 +246,15 @@ BESIDE = """def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32"), D
                 v = T.axis.spatial(16, i * 4 + j)
                 C[v] = A[v] + 1
             {read}"""
+
+
 READ = """with T.block("D"):
                 v = T.axis.spatial(16, i * 4 + j)
                 D[v] = C[v] * 2"""
 
 
 @pytest.mark.parametrize(("indent", "works"), [(12, False), (8, True)])
-def test_who_reads_before_the_copy_is_back(indent: int, works: bool) -> None:
+def test_cache_refuses_reader_before_copy(indent: int, works: bool) -> None:
     """In the same part of the loop that is so; in a later part it is copied already."""
     read = READ if indent == 12 else "\n        for j in range(4):\n            " + READ
     text, call = BESIDE.format(read=read), "sch.write_at(L('C')[0], B('C'), 0, 'local')"
@@ -312,9 +274,16 @@ WHERE = """def main(A: T.Buffer((4, 4), "int32"), C: T.Buffer((4, 4), "int32")):
 
 @pytest.mark.parametrize(
     ("condition", "conditions"),
-    [("i < 3", ["i < 3"]), ("j < 3", ["j < 3"]), ("i < 3 and j < 2", ["i < 3", "j < 2"]), ("1 <= j", None), ("i + j < 5", None), ("i < 2 and i + j < 3", None)],
-)  # fmt: skip
-def test_conditions_of_a_block_go_to_the_part_that_they_are_about(condition: str, conditions: list[str] | None) -> None:
+    [
+        ("i < 3", ["i < 3"]),
+        ("j < 3", ["j < 3"]),
+        ("i < 3 and j < 2", ["i < 3", "j < 2"]),
+        ("1 <= j", None),
+        ("i + j < 5", None),
+        ("i < 2 and i + j < 3", None),
+    ],
+)
+def test_blockize_splits_predicates(condition: str, conditions: list[str] | None) -> None:
     text, call = WHERE.format(condition=condition), "sch.blockize(L('C')[1])"
     if conditions is None:
         refuses(text, call, "cannot be divided")
@@ -335,7 +304,7 @@ IN_BRANCHES = """def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32
 
 
 @pytest.mark.parametrize("condition", ["n < 4", "i < n"])
-def test_blocks_below_a_condition_are_found(condition: str) -> None:
+def test_primitives_find_blocks_below_branches(condition: str) -> None:
     sch = tir.Schedule(parse(IN_BRANCHES.format(condition=condition)), debug_mask="all")
     (loop,) = sch.get_loops("C")
     children = sch.get_child_blocks(loop)
@@ -360,58 +329,12 @@ EDGE = """def main(A: T.Buffer((16,), "int32"), C: T.Buffer((16,), "int32")):
 @pytest.mark.parametrize(
     ("shift", "inside"), [(1, "v < 15"), (-1, "v > 0"), (3, "v < 13"), (-2, "v >= 2"), (0, "v < 20")]
 )
-def test_a_copy_of_what_is_read_at_an_edge(shift: int, inside: str) -> None:
+def test_cache_read_copies_clamped_region(shift: int, inside: str) -> None:
     """It holds what is inside the array, the first and the last element too."""
     text = EDGE.format(shift=shift, inside=inside)
     after = keeps(text, "sch.read_at(L('C')[0], B('C'), 0, 'local')")
     assert ("if " in after) is (shift != 0)
     keeps(text, "sch.cache_read(B('C'), 0, 'local')")
-
-
-def test_a_record_has_the_arguments_that_are_no_defaults() -> None:
-    from tvmagic.passes import recording
-
-    text = WHERE.format(condition="i < 3")
-    sch = tir.Schedule(parse(text))
-    i, j = sch.get_loops("C")
-    with recording() as record:
-        sch.split(i, [2, None])
-        sch.split(j, [None, 2], preserve_unit_iters=False)
-        sch.annotate(sch.get_loops("C")[0], "key", 1)
-    options: list[dict[str, Any]] = [dict(step.options) for step in record.steps]
-    assert [set(o) for o in options] == [
-        {"loop", "factors"},
-        {"loop", "factors", "preserve_unit_iters"},
-        {"block_or_loop", "ann_key", "ann_val"},
-    ]
-    assert options[0] == {"loop": "i", "factors": "[2, None]"} and options[1]["preserve_unit_iters"] is False
-
-
-@pytest.mark.parametrize("damage", ["none", "place", "parent", "missing", "gone", "root", "table"])
-def test_a_tree_of_references_that_does_not_fit(damage: str) -> None:
-    """What is wrong with one reference is found, whichever of its parts it is."""
-    sch = tir.Schedule(parse(WHERE.format(condition="i < 3")))
-    state, (i, j) = sch.state, [sch.get_sref(loop) for loop in sch.get_loops("C")]
-    root, block = sch.get_sref(sch.get_block("root")), sch.get_sref(sch.get_block("C"))
-    assert i.stmt is not None and root.stmt is not None and block.stmt is not None
-    if damage == "place":
-        j.seq_index = 1
-    elif damage == "parent":
-        j.parent = root
-    elif damage == "missing":
-        del state.srefs[block.stmt]
-    elif damage == "gone":
-        state.srefs[i.loop.replace(annotations={"other": 1})] = StmtSRef(i.stmt, root, -1)
-    elif damage == "root":
-        root.stmt = block.stmt
-    elif damage == "table":
-        state.srefs[root.stmt] = StmtSRef(root.stmt, None, -1)
-    says = {"root": "does not fit its body", "table": "is not in the table", "gone": "statements that are gone"}
-    if damage == "none":
-        state.debug_verify()
-    else:
-        with pytest.raises(DefectError, match=says.get(damage, "the reference to a child of .* is wrong")):
-            state.debug_verify()
 
 
 PARTLY = """def main(A: T.Buffer((16,), "int32"), C: T.Buffer(({reads},), "int32")):
@@ -428,7 +351,7 @@ PARTLY = """def main(A: T.Buffer((16,), "int32"), C: T.Buffer(({reads},), "int32
 
 
 @pytest.mark.parametrize(("reads", "copied"), [(10, 10), (7, 10), (1, 10)])
-def test_a_copy_holds_what_was_written_if_that_is_all_that_is_read(reads: int, copied: int) -> None:
+def test_cache_holds_partially_written_region(reads: int, copied: int) -> None:
     after = keeps(PARTLY.format(reads=reads), "sch.cache_read(B('C'), 0, 'local')")
     assert re.findall(r"for ax0 in range\((\d+)\)", after) == [str(copied)]
 
@@ -445,7 +368,7 @@ IN_PLACE = """def main(A: T.Buffer((16,), "int32")):
             A[v] = B[v] + 1"""
 
 
-def test_what_overwrites_the_input_of_its_producer_is_not_inlined_into_it() -> None:
+def test_reverse_inline_refuses_overwritten_input() -> None:
     refuses(IN_PLACE, "sch.reverse_compute_inline(B('C'))", "must have a single producer")
 
 
@@ -466,7 +389,7 @@ HALF = """def main(A: T.Buffer((16,), "int32"), D: T.Buffer((8,), "int32")):
             D[v] = C[v] - 1"""
 
 
-def test_a_block_that_runs_for_some_of_its_values_may_run_for_all_where_nobody_sees_it() -> None:
+def test_partial_block_may_execute_fully_if_unobserved() -> None:
     assert keeps(HALF, "sch.reverse_compute_at(B('C'), L('B')[0])").count("for ") == 2
     seen = (
         HALF.replace("(8,)", "(16,)")
@@ -491,7 +414,225 @@ ROLLED = """def main(A: T.Buffer((16,), "int32"), D: T.Buffer((14,), "int32"), E
             E[v] = A[v]"""
 
 
-def test_iterations_of_blocks_that_use_a_ring_depend_on_each_other_those_of_others_do_not() -> None:
+def test_rolling_buffer_makes_iterations_dependent() -> None:
     after = keeps(ROLLED, "sch.rolling_buffer(B('B'), 0)")
     assert after.count("v = T.axis.opaque(") == 2
     assert "v = T.axis.spatial(14, i)" in after.split('T.block("E")')[1]
+
+
+COPY = """def main(A: T.Buffer((12,), "float32"), B: T.Buffer((12,), "float32")):
+    for i, j in T.grid(3, 4):
+        with T.block("B"):
+            v = T.axis.spatial(12, {place})
+            B[v] = A[v] * T.float32(2)"""
+
+
+def doubled(sch: tir.Schedule) -> None:
+    """Run the schedule of a function that doubles twelve numbers."""
+    array, out = np.arange(12, dtype="float32"), np.zeros(12, "float32")
+    tvmagic.build(sch.mod, check_bounds=True)(array, out)
+    np.testing.assert_array_equal(out, array * 2)
+
+
+@pytest.mark.parametrize(
+    ("place", "works"),
+    [
+        ("i * 4 + j", True),
+        ("11 - (i * 4 + j)", False),
+        ("i * 4 + 3 - j", False),
+        ("8 - i * 4 + j", False),
+        ("j * 3 + i", False),
+        ("i * 4 + j * 1 + 0", True),
+    ],
+)
+def test_blockized_inner_loop_keeps_order(place: str, works: bool) -> None:
+    sch = tir.Schedule(parse(COPY.format(place=place)))
+    if works:
+        block = sch.get(sch.blockize(sch.get_loops("B")[1]))
+        side, first = block.writes[0].region[0], block.iter_vars[0].var
+        assert [(evaluate(side.min, {first: n}), evaluate(side.extent, {first: n})) for n in range(3)] == [
+            (0, 4),
+            (4, 4),
+            (8, 4),
+        ]
+        doubled(sch)
+    else:
+        with pytest.raises(ScheduleError):
+            sch.blockize(sch.get_loops("B")[1])
+
+
+TWO = """from tvm.script import ir as I
+from tvm.script import tir as T
+
+@I.ir_module
+class M:
+    @T.prim_func
+    def {first}(A: T.Buffer((4,), "int32")):
+        for i in range(4):
+            with T.block("X"):
+                v = T.axis.spatial(4, i)
+                A[v] = 1
+
+    @T.prim_func
+    def {second}(A: T.Buffer((4,), "int32")):
+        for i in range(4):
+            with T.block("Y"):
+                v = T.axis.spatial(4, i)
+                A[v] = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen"), [(("main", "other"), "X"), (("other", "main"), "Y"), (("one", "two"), "")]
+)
+def test_schedule_works_on_main_by_default(names: tuple[str, str], chosen: str) -> None:
+    mod = from_source(TWO.format(first=names[0], second=names[1]))
+    sch = tir.Schedule(mod)
+    for name in "XY":
+        if name == chosen:
+            assert sch.get(sch.get_block(name)).name_hint == name
+        else:
+            with pytest.raises(ScheduleError):
+                sch.get_block(name)
+    assert sch.get(sch.get_block("X", names[0])).name_hint == "X"
+    sch.work_on(names[1])
+    assert sch.get(sch.get_block("Y")).name_hint == "Y"
+
+
+THREADS = """def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
+    {memory}
+    for i in range(4):
+        for k in range({begin}, {end}):
+            for j in range({extent}):
+                with T.block("S"):
+                    v = T.axis.spatial(16, {place})
+                    {store}
+        for t in range(16):
+            with T.block("B"):
+                w = T.axis.spatial(64, i * 16 + t)
+                B[w] = A[w] + {read}"""
+
+
+SHARED = {
+    "memory": 'S = T.alloc_buffer((16,), scope="shared")',
+    "begin": "0",
+    "end": "1",
+    "extent": "16",
+    "place": "j",
+    "store": "S[v] = A[v]",
+    "read": "S[w % 16]",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "works"),
+    [
+        ({}, True),
+        ({"memory": 'S = T.alloc_buffer((16,), scope="local")'}, False),
+        ({"memory": 'S = T.alloc_buffer((16,), scope="warp")'}, True),
+        ({"memory": "S = T.alloc_buffer((16,))"}, True),
+        ({"place": "(i + j) % 16"}, False),
+        ({"begin": "i * 0", "end": "i * 0 + 1"}, True),
+        ({"store": "S[v] = A[i * 16 + v]"}, False),
+        ({"begin": "0", "end": "4", "place": "k * 4 + j", "extent": "4"}, True),
+    ],
+)
+def test_threads_share_identical_work_only_in_shared_memory(change: dict[str, str], works: bool) -> None:
+    """Under a loop that is bound to them: if it depends on none of them, in memory that they share."""
+    sch = tir.Schedule(parse(THREADS.format(**{**SHARED, **change})))
+    outer, inner = sch.get_loops("B")[0], sch.get_loops("S")[-1]
+    sch.bind(outer, "threadIdx.x")
+    if works:
+        sch.bind(inner, "threadIdx.x")
+        assert sch.get(inner).thread_binding.thread_tag == "threadIdx.x"  # type: ignore[union-attr]
+    else:
+        with pytest.raises(ScheduleError):
+            sch.bind(inner, "threadIdx.x")
+    other = tir.Schedule(parse(THREADS.format(**{**SHARED, **change})))
+    outer, inner = other.get_loops("B")[0], other.get_loops("S")[-1]
+    other.bind(inner, "threadIdx.x")
+    if works:
+        other.bind(outer, "threadIdx.x")
+    else:
+        with pytest.raises(ScheduleError):
+            other.bind(outer, "threadIdx.x")
+
+
+READERS = """def main(A: T.Buffer((64,), "float32"), C: T.Buffer((16,), "float32"), D: T.Buffer((32,), "float32")):
+    for i in range(16):
+        with T.block("C"):
+            v = T.axis.spatial(16, i)
+            C[v] = A[v + 3] + A[v + 5]
+    for i in range(32):
+        with T.block("D"):
+            v = T.axis.spatial(32, i)
+            D[v] = A[63 - v] * T.float32(2)"""
+
+
+@pytest.mark.parametrize("readers", [["C"], ["D"], ["C", "D"]])
+@pytest.mark.parametrize("reader", ["C", "D"])
+def test_cache_read_redirects_named_consumers(reader: str, readers: list[str]) -> None:
+    """The others go on reading the array, where they did."""
+    sch = tir.Schedule(parse(READERS))
+    copy = sch.get(sch.cache_read(reader, 0, "local", readers))
+    read = {name: [r.buffer.name for r in sch.get(sch.get_block(name)).reads] for name in "CD"}
+    assert all(set(read[name]) == {copy.writes[0].buffer.name if name in readers else "A"} for name in "CD")
+    a, c, d = np.arange(64, dtype="float32"), np.zeros(16, "float32"), np.zeros(32, "float32")
+    tvmagic.build(sch.mod, check_bounds=True)(a, c, d)
+    np.testing.assert_array_equal(c, a[3:19] + a[5:21])
+    np.testing.assert_array_equal(d, a[:31:-1] * 2)
+
+
+@pytest.mark.parametrize("read", ["v // 2", "v // 3", "v % 4", "v * 2", "11 - v", "(v + 1) % 6"])
+def test_compute_at_covers_quotient_reads(read: str) -> None:
+    """Moved to its reader, a block runs over all that is read there."""
+    text = f"""from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((12,), 'float32'), C: T.Buffer((6,), 'float32')):
+    B = T.alloc_buffer((12,))
+    for i in range(12):
+        with T.block("B"):
+            v = T.axis.spatial(12, i)
+            B[v] = A[v] * T.float32(2)
+    for i in range(6):
+        with T.block("C"):
+            v = T.axis.spatial(6, i)
+            C[v] = B[{read}]
+"""
+    sch = tir.Schedule(from_source(text))
+    sch.compute_at("B", sch.get_loops("C")[0])
+    array, out = np.arange(12, dtype="float32"), np.zeros(6, "float32")
+    tvmagic.build(sch.mod, check_bounds=True)(array, out)
+    index = eval(read, {"v": np.arange(6)})
+    np.testing.assert_array_equal(out, array[index] * 2)
+
+
+TWO_READERS = """from tvm.script import tir as T
+@T.prim_func
+def main(A: T.Buffer((64,), 'float32'), C: T.Buffer((64,), 'float32'), D: T.Buffer((64,), 'float32')):
+    B = T.alloc_buffer((64,), scope="shared")
+    for i in range(64):
+        with T.block("B"):
+            v = T.axis.spatial(64, i)
+            B[v] = A[v] * T.float32(2)
+    for i in range(4):
+        for j in range(12):
+            with T.block("C"):
+                v = T.axis.spatial(48, i * 12 + j)
+                C[v] = B[v + 3]
+        for j in range(8):
+            with T.block("D"):
+                v = T.axis.spatial(32, i * 8 + j)
+                D[v] = B[{index}]
+"""
+
+
+@pytest.mark.parametrize("index", ["v", "v + 16", "v * 2", "63 - v", "v // 2 + 7"])
+def test_compute_at_covers_two_readers(index: str) -> None:
+    sch = tir.Schedule(from_source(TWO_READERS.replace("{index}", index)))
+    loop = sch.get_loops("C")[0]
+    sch.read_at(loop, sch.get_block("C"), 0, "shared")
+    array, c, d = np.arange(64, dtype="float32"), np.zeros(64, "float32"), np.zeros(64, "float32")
+    tvmagic.build(sch.mod, check_bounds=True)(array, c, d)
+    np.testing.assert_array_equal(c[:48], array[3:51] * 2)
+    np.testing.assert_array_equal(d[:32], array[eval(index, {"v": np.arange(32)})] * 2)
