@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
-from arith_evaluate import BINARY
 
-from tvmagic.arith.block_regions import _bound, block_access_regions, block_read_write_regions, condition_bounds
+from tvmagic.arith.block_regions import block_access_regions, block_read_write_regions, condition_bounds
 from tvmagic.arith.int_set import IntervalSet
 from tvmagic.ir import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
     Block,
     BufferStore,
-    CmpOp,
     IntImm,
     LetStmt,
     PrimFunc,
@@ -249,17 +240,6 @@ def main(A: T.Buffer((8,), "int32"), N: T.Buffer((8,), "int32"), C: T.Buffer((8,
     found: list[Block] = []
     post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, Block) and n.name_hint == "C" else None)
     assert reads in [str(region) for region in found[0].reads]
-
-
-@pytest.mark.parametrize("kind", [LT, LE, GT, GE, EQ], ids=lambda kind: kind.__name__)
-def test_the_set_where_a_sum_compares_with_zero(kind: type[CmpOp]) -> None:
-    var = Var("x")
-    for factor, constant in itertools.product((-3, -2, -1, 1, 2, 3), range(-7, 8)):
-        held = {x for x in range(-30, 31) if BINARY[kind](factor * x + constant, 0)}
-        found = _bound(kind, var, factor, constant)
-        low = found.min_value.value if found.has_lower_bound() else -30
-        high = found.max_value.value if found.has_upper_bound() else 30
-        assert set(range(low, high + 1)) == held, (factor, constant)
 
 
 def test_bounds_where_a_condition_holds_and_where_it_does_not() -> None:

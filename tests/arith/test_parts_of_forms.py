@@ -15,7 +15,6 @@ from tvmagic.arith.canonical import factors_of, to_split, with_mode
 from tvmagic.arith.canonical_form import FLOOR, TRUNC, UNBOUNDED, Split, Sum
 from tvmagic.arith.integer_logic import IntegerLogic
 from tvmagic.arith.iter_map import IterMark, IterSplitExpr, normalize_iter_map_to_expr
-from tvmagic.arith.iter_map.padding import _common_multiple
 from tvmagic.ir import ops
 from tvmagic.ir.fold import truncate_divide
 
@@ -164,27 +163,6 @@ def test_quotients_and_remainders_by_one() -> None:
         assert [evaluate(normalize_iter_map_to_expr(index), {X: x}) for x in range(4)] == [x + offset for x in range(4)]
         rest = arith.detect_iter_map([ir.FloorMod(e, number(1))], domains, check_level="nocheck")
         assert [str(normalize_iter_map_to_expr(i)) for i in rest.indices] == ["0"], offset
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "multiple"),
-    [
-        (number(4), number(6), "12"),
-        (N, N, "n"),
-        (N * 4, N * 6, "n * 12"),
-        (N * 2, number(6), "n * 6"),
-        (number(6), ir.Mul(number(4), N), "n * 12"),
-        (N, Y, "n * y"),
-        (N * Y, Y * 2, "n * y * 2"),
-        (Y * 3, N * Y, "n * y * 3"),
-        (number(1 << 20), number((1 << 20) - 1), "None"),
-        (number(1 << 30), number(1), str(1 << 30)),
-    ],
-    ids=str,
-)
-def test_common_multiples_of_sizes(a: Any, b: Any, multiple: str) -> None:
-    found = _common_multiple(a, b, Analyzer())
-    assert str(found if found is None else Analyzer().simplify(found)) == multiple
 
 
 # ---------------------------------------------------------------------------- conditions

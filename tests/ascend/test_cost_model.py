@@ -11,12 +11,9 @@ from random_graphs import Maker
 from tvmagic import ascend, te, tir
 from tvmagic.arith import Analyzer
 from tvmagic.ascend import AscendError, AscGraph, Machine, ops
-from tvmagic.ascend.cost import _Call, _lines
 from tvmagic.ascend.evaluate import bind_sizes
-from tvmagic.ascend.machine import this_machine
 from tvmagic.ascend.sizes import Size, ceiling, parse_size, to_expr
 from tvmagic.ascend.te_axes import Dimension
-from tvmagic.ascend.tiling import _ladder
 from tvmagic.ascend.transforms import are_neighbours
 from tvmagic.errors import TVMagicError
 
@@ -28,41 +25,6 @@ def test_three_quarters_of_the_second_cache_are_for_a_tile() -> None:
 def test_a_machine_of_which_nothing_is_known_has_one_core_and_common_caches() -> None:
     machine = Machine()
     assert (machine.threads, machine.l1, machine.l2, machine.l3) == (1, 32 * 1024, 1024**2, 32 * 1024**2)
-
-
-@pytest.mark.parametrize(
-    ("top", "sizes"), [(1, [1]), (7, [7, 4, 3, 2, 1]), (8, [8, 4, 3, 2, 1]), (100, [100, 64, 50, 34, 32, 25, 16, 8, 4, 2, 1])]
-)  # fmt: skip
-def test_sizes_to_try(top: int, sizes: list[int]) -> None:
-    assert _ladder(top) == sizes
-
-
-def call(unit: bool, row: int | None, following: int | None = None) -> _Call:
-    """A load of rows of 4-byte elements; the next row and the next call are so many elements further."""
-    steps: Any = tuple([None if step is None else (lambda values, s=step: s) for step in (row, following)])
-    return _Call("load", 1, 1, (), (), (), 4, unit, False, False, None, None, steps)
-
-
-@pytest.mark.parametrize(
-    ("moved", "rows", "run", "apart", "lines"),
-    [
-        (call(True, 32), 10, 16, True, 10),
-        (call(True, 32), 10, 16, False, 10),
-        (call(True, 17), 10, 16, True, 10 * (1 + 60 / 64)),
-        (call(True, 17), 10, 16, False, 10),
-        (call(True, 17, 32), 1, 16, True, 1),
-        (call(True, 17, 32), 2, 16, True, 2 * (1 + 60 / 64)),
-        (call(True, 32, 17), 1, 16, True, 1 + 60 / 64),
-        (call(True, None), 10, 16, True, 10),
-        (call(False, None), 10, 16, True, 160),
-        (call(False, 1), 16, 5, True, 5),
-        (call(False, 1), 32, 5, True, 10),
-        (call(False, 1), 4, 5, True, 5),
-        (call(False, 100), 10, 16, True, 160),
-    ],
-)
-def test_lines_of_memory_that_a_call_moves(moved: _Call, rows: int, run: int, apart: bool, lines: float) -> None:
-    assert _lines(moved, {}, rows, run, apart) == pytest.approx(lines)
 
 
 def dimension(name: str, owner: te.Operation | None = None, whole: Dimension | None = None) -> Dimension:
@@ -166,25 +128,6 @@ def test_what_the_model_says_of_random_graphs() -> None:
     """The constants were measured: a change of what follows from them must say why."""
     total = np.array([row for seed in range(12) for row in cost_of(seed)]).sum(axis=0)
     np.testing.assert_allclose(total, [5390098.806467164, 11562852.686833544, 9428432.2875, 40816, 27], rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({"index0": ("1", "Data", "48K"), "index1": ("1", "Instruction", "64K")}, (48 << 10, Machine.l2, Machine.l3)),
-        ({"index2": ("2", "Unified", "2M"), "index3": ("3", "Unified", "96M")}, (Machine.l1, 2 << 20, 96 << 20)),
-        ({"index0": ("1", "Data", "500"), "index4": ("4", "Unified", "1M")}, (500, Machine.l2, Machine.l3)),
-        ({"index0": ("1", "Data", "large")}, (Machine.l1, Machine.l2, Machine.l3)),
-    ],
-)
-def test_caches_are_read_from_the_system(files: Any, expected: Any, tmp_path: Any, monkeypatch: Any) -> None:
-    for entry, values in files.items():
-        (tmp_path / entry).mkdir()
-        for name, value in zip(("level", "type", "size"), values):
-            (tmp_path / entry / name).write_text(value + "\n")
-    monkeypatch.setattr("tvmagic.ascend.machine._CACHES", tmp_path)
-    found = this_machine(5)
-    assert (found.l1, found.l2, found.l3, found.threads) == (*expected, 5)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ import pytest
 
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, Axis, AxisType, GraphType, Memory, Queue, Size, TmpBuffer, ops
-from tvmagic.ascend.reader import _items as items
-from tvmagic.ascend.reader import _uncommented as uncommented
 from tvmagic.ascend.text import attribute_text
 
 HEAD = "Graph: g\nSizes:\n  n: VAR\n  m: CONST(4)\nAxis:\n"
@@ -149,23 +147,6 @@ def test_work_space_of_a_call() -> None:
         ".tmp_buf = {{buf_id=1, size=8192}, {buf_id=2, size=(4 * n), life_time_axis_id=0}, {buf_id=-1, size=n}}"
         in ascend.graph_text(node.graph, 1)
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [("{a, b, }", ["a", "b"]), ("(1, Max(n, 2), (3 * m))", ["1", "Max(n, 2)", "(3 * m)"]), ("a", ["a"]), ("", []), ("{}", []), ("{{a=1, b=2}, {c=3}}", ["{a=1, b=2}", "{c=3}"]),
-     ("Max(a, b), c", ["Max(a, b)", "c"]), (" a , , b ", ["a", "b"]), ("(6 * n), MERGED, from: {a, }", ["(6 * n)", "MERGED", "from: {a, }"]), ("(a), (b)", ["(a)", "(b)"]), ("{a}, b", ["{a}", "b"]), ("{a, b", ["{a, b"]), ("{a}", ["a"])],
-)  # fmt: skip
-def test_lists(text: str, parts: list[str]) -> None:
-    assert items(text) == parts
-
-
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [("a // b", "a"), ('s: "x // y" // z', 's: "x // y"'), ("a / b", "a / b"), ("// all", ""), ('s: "open // text', 's: "open'), ("a  ", "a"), ('"a" "b//c" //d', '"a" "b//c"')],
-)  # fmt: skip
-def test_comments(line: str, code: str) -> None:
-    assert uncommented(line) == code
 
 
 def test_sizes_and_sections() -> None:

@@ -14,7 +14,7 @@ from sampling import every
 import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import NPUS, AscendError, AscGraph, Npu, ops
-from tvmagic.ascend.npu import NpuModel, local_sizes
+from tvmagic.ascend.npu import local_sizes
 from tvmagic.errors import TVMagicError
 
 
@@ -65,16 +65,6 @@ def test_a_tile_may_take_all_of_local_memory() -> None:
     machine = dataclasses.replace(NPUS["atlas_a2"], ub_size=full)
     assert tiled(chain(4096, 4096), machine).choices[0].cost.local_bytes == full
     assert tiled(chain(4096, 4096), dataclasses.replace(machine, ub_size=full - 1)).choices[0].cost.local_bytes < full
-
-
-def test_the_units_of_one_tile_take_what_those_of_all_take_divided() -> None:
-    for sizes in ((4096, 4096), (3, 5), (1,)):
-        (choice,) = tiled(chain(*sizes)).choices
-        model = NpuModel(choice.impl, {}, NPUS["atlas_a2"])
-        tiles = model.loop_count(choice.sizes)
-        whole, part = model._pipes(choice.sizes), model.stages(choice.sizes)
-        assert part == pytest.approx([whole[unit] / tiles for unit in ("MTE2", "Vector", "MTE3")])
-    assert tiles == 1
 
 
 def test_little_data_takes_fewer_cores() -> None:

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from tvmagic import codegen
-from tvmagic.arith.analyzer import Analyzer
-from tvmagic.codegen import between_places as places
 from tvmagic.codegen.between_places import between_places
 from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import FloorDiv, FloorMod, For, IfThenElse, IntImm, PrimExpr, PrimFunc, SeqStmt, Var
+from tvmagic.ir import For, IfThenElse, PrimFunc, SeqStmt, Var
 from tvmagic.ir.query import contains, nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
@@ -222,20 +220,3 @@ def test_statements_inside(other: str, cut: bool) -> None:
         np.testing.assert_array_equal(results[0], results[1])
         known = nodes_of(made, IfThenElse)
         assert all("j" not in str(branch.condition) for branch in known) and bool(known) == ("n < 5" in other)
-
-
-@pytest.mark.parametrize(("by", "count"), [(-3, 0), (0, 0), (1, 5), (2, 5), (7, 5), (8, 4), (39, 1), (40, 0)])
-def test_no_more_places_are_listed_than_tell_that_there_are_too_many(by: int, count: int) -> None:
-    j = Var("j", "int32")
-    for kind in (FloorDiv, FloorMod):
-        assert places._places(kind(j, IntImm("int32", by)), j, 0, 40, Analyzer()) == [
-            n * by for n in range(1, count + 1)
-        ]
-
-
-def test_bodies_that_are_large_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = inner(function(0, 40, ["T.max(j - 1, 0)"]))
-    size = len(nodes_of(loop.body, PrimExpr))
-    for largest, cut in ((size, True), (size - 1, False)):
-        monkeypatch.setattr(places, "_LARGEST", largest)
-        assert (between_places(loop) is not None) == cut

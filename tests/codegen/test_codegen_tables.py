@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import itertools
 import math
 import struct
 from fractions import Fraction
@@ -12,7 +10,7 @@ import numpy as np
 import pytest
 from data_classes import data_classes
 
-from tvmagic.codegen import descriptors, types
+from tvmagic.codegen import types
 from tvmagic.codegen.abi import machine_type, symbol_of
 from tvmagic.codegen.rules import large_uint
 from tvmagic.codegen.signatures import check_call
@@ -184,36 +182,6 @@ def test_numbers_of_arguments_are_said() -> None:
 # ---------------------------------------------------------------------------- descriptors
 
 
-class _Device(ctypes.Structure):
-    _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
-
-
-class _Type(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
-
-
-class _Tensor(ctypes.Structure):
-    """`DLTensor` as DLPack's header declares it."""
-
-    _fields_ = [
-        ("data", ctypes.c_void_p), ("device", _Device), ("ndim", ctypes.c_int32), ("dtype", _Type), ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64),
-    ]  # fmt: skip
-
-
-def test_descriptors_are_those_of_dlpack() -> None:
-    """TVM numbers the fields: 1 the address of the data, 2 the shape, and so on to 10, the type of the device."""
-    device, kind = _Tensor.device.offset, _Tensor.dtype.offset
-    places = [
-        (_Tensor.data.offset, 8), (_Tensor.shape.offset, 8), (_Tensor.strides.offset, 8), (_Tensor.ndim.offset, 4), (kind + _Type.code.offset, 1),
-        (kind + _Type.bits.offset, 1), (kind + _Type.lanes.offset, 2), (_Tensor.byte_offset.offset, 8), (device + _Device.device_id.offset, 4),
-        (device + _Device.device_type.offset, 4),
-    ]  # fmt: skip
-    fields = descriptors._FIELDS
-    assert list(fields) == list(range(1, 11)) and ctypes.sizeof(_Tensor) == descriptors.SIZE
-    assert [(fields[n].offset, fields[n].dtype.bytes) for n in fields] == places
-
-
 # ---------------------------------------------------------------------------- work
 
 
@@ -336,15 +304,6 @@ def test_a_loop_in_a_loop(kind: str, extent: int, asks: bool) -> None:
     body = f"    for i in range(4):\n        for j in T.{kind}({extent}):\n            A[j] = T.float32(0)"
     work = Work(from_source(HEAD + body).body)
     assert bool(work._outer) is asks
-
-
-def test_all_of_the_tables_are_used() -> None:
-    """Each operator with a signature is in both tables, but for those that take only constants."""
-    from tvmagic.codegen.signatures import _CHECKS
-
-    named = set(itertools.chain(*(names.split() for names in TAKEN.values())))
-    missing = {name.removeprefix("tir.") for name in _CHECKS} - named
-    assert missing <= {"large_uint_imm", *"asin acos atan asinh acosh atanh cosh exp2 log log2 log10 sin".split()}
 
 
 def test_data_classes_are_values_but_for_what_is_gathered() -> None:

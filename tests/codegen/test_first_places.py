@@ -1,17 +1,13 @@
 """Searches for the first of the best values: which conditions become shorter, and which nests are left as they are."""
 
-import math
-
 import numpy as np
 import pytest
 
 import tvmagic
 from tvmagic import tune
-from tvmagic.codegen import first_places as module_of_searches
-from tvmagic.codegen.first_places import _first_and_count, _possible, _Unfit, first_places
+from tvmagic.codegen.first_places import first_places
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import And, Broadcast, FloatImm, IntImm, LetStmt, Or, Ramp, Select, Var
-from tvmagic.ir.deep import written_size
+from tvmagic.ir import And, Or, Select
 from tvmagic.ir.query import is_call, nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
@@ -186,27 +182,6 @@ def test_places_are_numpys(dtype, target):
         np.testing.assert_array_equal(got, getattr(np, name)(data, axis=0))
 
 
-def test_the_elements_at_an_index_are_one_or_neighbours() -> None:
-    x = Var("x")
-    assert [_first_and_count(index) for index in (x, Ramp(x, 1, 2), Ramp(x, 1, 8))] == [(x, 1), (x, 2), (x, 8)]
-    for index in (Ramp(x, 2, 2), Broadcast(x, 2)):
-        with pytest.raises(_Unfit):
-            _first_and_count(index)
-
-
-def test_what_a_value_may_be_to_a_kept_constant() -> None:
-    kept = [IntImm("int8", -128), IntImm("int8", 127), IntImm("int8", 0), IntImm("uint8", 0)]
-    assert [_possible(k) for k in kept] == [
-        {"same", "more"},
-        {"same", "less"},
-        {"less", "same", "more"},
-        {"same", "more"},
-    ]
-    floats = [_possible(FloatImm("float32", k)) for k in (-math.inf, math.inf, 0.0)]
-    assert floats == [{"same", "more", "NaN"}, {"same", "less", "NaN"}, {"less", "same", "more", "NaN"}]
-    assert _possible(FloatImm("float32", math.nan)) == {"kept NaN", "both NaN"}
-
-
 # ---------------------------------------------------------------------------- one search, at its boundaries
 
 
@@ -369,14 +344,6 @@ def test_what_is_known_of_the_begin(begin: list[str], known: bool) -> None:
 def test_it_is_known_before_how_often_a_search_goes_on(loops: list[str], known: bool) -> None:
     made = nest_of(loops, step("k", "X[k * 8 + j]", "j"), in_loop())
     assert is_shortened(made) is known
-
-
-def test_what_is_long_once_variables_are_written_out_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = nest_of(["j in range(8)", K], step("k", "X[k * 8 + j]", "j"), in_loop())
-    size = max(written_size(let.value) for let in nodes_of(made.body, LetStmt))
-    for limit in (size, size - 1):
-        monkeypatch.setattr(module_of_searches, "_LARGEST", limit)
-        assert is_shortened(made) is (limit == size)
 
 
 @pytest.mark.parametrize("same", [set(), {"X", "P"}, {"X", "V"}, {"P", "V"}, {"P", "W"}])

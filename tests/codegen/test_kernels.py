@@ -8,7 +8,6 @@ from handmade import allocate, flat, function, local, loop, matmul, module
 
 import tvmagic
 from tvmagic import codegen, te, tir
-from tvmagic.codegen import work_estimate
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import Broadcast, ForKind, GlobalVar, IRModule, Ramp, decl_buffer
 from tvmagic.ir.expr import Var
@@ -257,7 +256,6 @@ def test_indices_that_wrap_around_are_vectorized_rightly():
 
 def test_sums_below_the_pragma_may_be_taken_in_any_order():
     """LLVM makes vectors of them; without the pragma the order is the program's."""
-    from tvmagic import te
 
     a = te.placeholder((37, 101), name="A")
     k = te.reduce_axis((0, 101), name="k")
@@ -277,7 +275,6 @@ def test_sums_below_the_pragma_may_be_taken_in_any_order():
 
 
 def test_the_largest_value_in_any_order_lets_nan_through():
-    from tvmagic import te
 
     a = te.placeholder((5, 101), name="A")
     k = te.reduce_axis((0, 101), name="k")
@@ -297,7 +294,6 @@ def test_the_largest_value_in_any_order_lets_nan_through():
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_any_and_all_of_bools_take_whole_vectors(name):
     """Bools are bytes in memory: LLVM makes vectors of `or` and `and` of bytes. A byte that is no 0 counts as 1."""
-    from tvmagic import te
 
     a = te.placeholder((8, 999), "bool", name="A")
     k = te.reduce_axis((0, 999), name="k")
@@ -319,7 +315,6 @@ def test_any_and_all_of_bools_take_whole_vectors(name):
 @pytest.mark.parametrize(("extent", "vectors"), [(1000, 4), (1024, 8), (128, 4)])
 def test_a_reduction_in_any_order_keeps_several_vectors_of_partial_results(extent, vectors):
     """Each waits for its last value, some four cycles; what is the larger of two zeros does not matter."""
-    from tvmagic import te
 
     a = te.placeholder((5, extent), name="A")
     k = te.reduce_axis((0, extent), name="k")
@@ -338,7 +333,6 @@ def test_a_reduction_in_any_order_keeps_several_vectors_of_partial_results(exten
 @pytest.mark.parametrize("extent", [16, 33])
 def test_a_short_row_is_not_scattered(extent):
     """Where it is written out as a whole, LLVM makes vectors of the loop around it, with a scatter for each element."""
-    from tvmagic import te
 
     rows, row = te.placeholder((100,), name="rows"), te.placeholder((extent,), name="row")
     c = te.compute((100, 100, extent), lambda i, j, k: rows[i] * rows[j] * row[k], name="C")
@@ -348,7 +342,6 @@ def test_a_short_row_is_not_scattered(extent):
 
 
 def test_a_short_sum_is_written_out():
-    from tvmagic import te
 
     a, k = te.placeholder((100, 32), name="A"), te.reduce_axis((0, 32), name="k")
     s = te.compute((100,), lambda i: te.sum(a[i, k], axis=k), name="S")
@@ -356,24 +349,8 @@ def test_a_short_sum_is_written_out():
     assert "unroll.disable" not in str(text)
 
 
-def test_a_short_loop_over_vectors_is_not_written_out_as_a_whole():
-    """What one loop reads would be kept for the next one in more registers than there are."""
-    from tvmagic import te
-    from tvmagic.codegen.statements import _vector_stores
-
-    a = te.placeholder((256, 512), name="A")
-    func = te.create_prim_func([a, te.compute((256, 512), lambda i, j: a[i, j] + 1, name="B")])
-    sch = tir.Schedule(func)
-    _, j = sch.get_loops(sch.get_block("B"))
-    sch.vectorize(sch.split(j, [None, 16])[1])
-    text = str(codegen.llvm_ir(tvmagic.lower(sch.mod), optimize=False))
-    assert "llvm.loop.unroll.count" in text
-    assert _vector_stores(tvmagic.lower(sch.mod)["main"].body) == 0  # it has loops
-
-
 @pytest.mark.parametrize(("count", "written"), [(4, False), (8, True), (128, True), (132, False), (126, False)])
 def test_loops_over_8_to_128_vectors_are_written_out_in_part(count, written):
-    from tvmagic import te
 
     a = te.placeholder((4, count * 16), name="A")
     b = te.compute((4, count * 16), lambda i, j: a[i, j] + 1, name="B")
@@ -384,7 +361,6 @@ def test_loops_over_8_to_128_vectors_are_written_out_in_part(count, written):
 
 def test_many_short_loops_are_not_written_out():
     """A schedule may make hundreds of them; the time to emit a function grows faster than the function."""
-    from tvmagic import te
 
     def text(copies: int) -> str:
         a = te.placeholder((copies, 8, 8), name="A")
@@ -435,21 +411,6 @@ def test_lanes_that_are_apart_are_scattered_only_for_a_function():
     assert not found("X: float32[60, 200]\nY[i, j] = X[i, j] * 2", "s[Y].reorder(*reversed(Y.op.axis))")
     assert not found("X: float32[60, 200]\nY[i, j] = X[i, j] * 2", "s[Y].split(Y.op.axis[1], 2)")
     assert not found("X: float32[60, 200]\nY[i] += X[i, j]", "s[Y].split(s[Y].op.reduce_axis[0], 5)")
-
-
-@pytest.mark.parametrize("extent", [(1 << 20) + 3, 1 << 20, 5])
-def test_a_long_loop_runs_in_stretches_to_its_end(extent, monkeypatch):
-    """After each it asks whether to stop."""
-    monkeypatch.setattr(work_estimate, "_SECONDS", 1 << 10)
-    monkeypatch.setattr(work_estimate, "_STRETCH", 1 << 12)
-    X, k = te.placeholder((8,), "int32", name="X"), te.reduce_axis((0, extent), "k")
-    Y = te.compute((), lambda: te.sum(X[k % 8] * k, axis=k), name="Y")
-    f = tvmagic.build(te.create_schedule(Y.op), [X, Y])
-    assert ("call i32 @tvm.poll" in f.get_source("raw")) == (extent > 5)
-    x, y = np.arange(8, dtype="int32"), np.zeros((), "int32")
-    f(x, y)
-    steps = np.arange(extent, dtype="int32")
-    assert y == (x[steps % 8] * steps).sum(dtype="int32")
 
 
 @pytest.mark.parametrize(

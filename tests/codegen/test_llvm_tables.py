@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tvmagic.codegen import cache
 from tvmagic.codegen.llvm_names import LlvmNames
 from tvmagic.codegen.llvm_passes import LLVMPass, grouped, read_passes
 from tvmagic.errors import WrongValueError
-from tvmagic.script import from_source
 
 
 @pytest.mark.parametrize(
@@ -124,96 +120,3 @@ def test_passes_between_those_of_loops_are_one() -> None:
 
 
 # ---------------------------------------------------------------------------- what is kept
-
-
-class Built:
-    """Compiled code of some bytes."""
-
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes = nbytes
-
-
-def program(number: float, name: str = "A") -> Any:
-    return from_source(
-        f"from tvm.script import tir as T\n\n@T.prim_func\ndef main({name}: T.Buffer((4,), 'float32')):\n    {name}[0] = T.float32({number})\n"
-    )
-
-
-@pytest.fixture
-def empty() -> Any:
-    before = cache._limit
-    cache.clear_cache()
-    yield cache
-    cache.set_cache_limit(before)
-    cache.clear_cache()
-
-
-def kept(numbers: list[float], limit: int, nbytes: int = 10) -> list[float]:
-    """The programs that are still kept after some were compiled in turn, each of so many bytes."""
-    cache.set_cache_limit(limit)
-    for number in numbers:
-        cache.from_memory(mod(number), (), lambda: Built(nbytes))
-    found = []
-    for number in dict.fromkeys(numbers):
-        made: list[int] = []
-        cache.set_cache_limit(1 << 40)
-        cache.from_memory(mod(number), (), lambda made=made: made.append(1) or Built(nbytes))
-        if not made:
-            found.append(number)
-    return found
-
-
-def mod(number: float) -> Any:
-    import tvmagic
-
-    return tvmagic.IRModule({"main": program(number)})
-
-
-@pytest.mark.parametrize(
-    ("numbers", "limit", "left"),
-    [
-        ([1, 2, 3], 30, [1, 2, 3]),
-        ([1, 2, 3], 29, [2, 3]),
-        ([1, 2, 1, 3], 20, [1, 3]),
-        ([1, 2], 0, []),
-        ([1], 9, []),
-        ([1, 2, 3, 4], 20, [3, 4]),
-    ],
-)
-def test_what_was_not_asked_for_longest_is_forgotten(
-    numbers: list[float], limit: int, left: list[float], empty: Any
-) -> None:
-    assert kept(numbers, limit) == left
-
-
-def test_no_more_than_256_programs_are_kept(empty: Any) -> None:
-    for number in range(258):
-        cache.from_memory(mod(float(number)), (), lambda: Built(0))
-    assert len(cache._kept) == 256
-
-
-def test_programs_of_one_hash_are_two(empty: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import tvmagic
-
-    monkeypatch.setattr(cache, "structural_hash", lambda mod: 0)
-    body = "from tvm.script import tir as T\n@T.prim_func\ndef main(A: T.Buffer((4,), 'int32')):\n    A[{}] = 1"
-    modules = [tvmagic.IRModule({"main": tvmagic.script.from_source(body.format(n))}) for n in (0, 1)]
-    first, second = [cache.from_memory(m, (), lambda: Built(1)) for m in modules]
-    assert first is not second and cache.from_memory(modules[1], (), lambda: Built(1)) is second
-
-
-def test_what_is_one_program(empty: Any) -> None:
-    """Equal structures with the same names, options, and constants to the bit."""
-    import tvmagic
-
-    made = cache.from_memory(mod(1.0), ("o",), lambda: Built(1))
-    assert (
-        cache.from_memory(mod(1.0), ("o",), lambda: Built(1)) is made
-        and cache.from_memory(mod(1.0), ("p",), lambda: Built(1)) is not made
-    )
-    renamed = tvmagic.IRModule({"main": program(1.0, "Z")})
-    assert cache.from_memory(renamed, ("o",), lambda: Built(1)) is not made
-    zeros = [cache.from_memory(mod(zero), (), lambda: Built(1)) for zero in (0.0, -0.0)]
-    assert zeros[0] is not zeros[1]
-    cache.clear_cache()
-    assert cache._held == 0 and cache.from_memory(mod(1.0), ("o",), lambda: Built(7)) is not made and cache._held == 7

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tvmagic import codegen
-from tvmagic.codegen import scattered
 from tvmagic.codegen.scattered import loops_that_scatter
 from tvmagic.codegen.work_estimate import Work
 from tvmagic.script import from_source
@@ -109,15 +108,6 @@ def test_places_through_variables() -> None:
     let = "for i in range(64):\n    for j in range(5):\n        base: T.int32 = i * {step}\n        B[base + j] = A[i]"
     assert found(let.format(step=8)) == ["i"] and found(let.format(step=1)) == []
     assert found("for i in range(64):\n    for j in range(5):\n        B[T.Cast('int32', A[i]) + j] = A[i]") == []
-
-
-@pytest.mark.parametrize(("bodies", "loops"), [(7, ["i"]), (6, ["i"]), (5, [])])
-def test_loops_of_many_bodies_are_not_written_out(
-    bodies: int, loops: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An iteration over five elements is one body, and five more once it is written out."""
-    monkeypatch.setattr(scattered, "_WRITTEN", bodies)
-    assert found(rows(5, 8)) == loops
 
 
 @pytest.mark.parametrize(("last", "is_found"), [(12, True), (13, False)])

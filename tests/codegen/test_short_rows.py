@@ -7,12 +7,10 @@ import pytest
 
 import tvmagic
 from tvmagic import codegen
-from tvmagic.codegen import short_rows
 from tvmagic.codegen.short_rows import short_rows_as_vectors
 from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
-from tvmagic.ir import BufferLoad, BufferStore, For, LetStmt, Mul, PrimFunc, SeqStmt, Shuffle, Stmt, Var
-from tvmagic.ir.deep import written_size
+from tvmagic.ir import BufferLoad, BufferStore, For, Mul, PrimFunc, SeqStmt, Shuffle, Stmt, Var
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
@@ -359,18 +357,6 @@ def test_stores_and_loads_of_chosen_lanes() -> None:
         assert vectors_of(func.with_body(func.body.replace(body=SeqStmt([changed, second])))) is None
 
 
-@pytest.mark.parametrize(
-    ("body", "stores"), [(neighbours(4), 4), (BODIES["in loops of three"][0], 4), (BODIES["in a loop of two"][0], 2)]
-)
-def test_the_largest_bodies(body: str, stores: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    size = max(written_size(store) for store in short_rows._stores_in(loop_of(body).body.body, {}) or ())  # type: ignore[attr-defined]
-    for limit, most in (("_MOST_WRITTEN", stores), ("_LARGEST", size)):
-        for value in (most, most - 1):
-            monkeypatch.setattr(short_rows, limit, value)
-            assert (vectors_of(loop_of(body)) is not None) == (value == most)
-        monkeypatch.setattr(short_rows, limit, 1000)
-
-
 def test_what_is_computed_in_the_same_way_for_neighbours_is_computed_side_by_side() -> None:
     """Not for each of them, and shuffled afterwards."""
     for name in ("powers", "choices", "types"):
@@ -388,18 +374,3 @@ def test_quotients_of_data_are_no_periods() -> None:
         "    T.func_attr({'tir.noalias': True})\n    for i in range(64):\n        Z[i] = A[i] * 3 // 2 + 1"
     )
     assert "shufflevector" not in codegen.llvm_ir(func, HASWELL, optimize=False)
-
-
-@pytest.mark.parametrize("body", ["Y[i * 2] = X[i] + X[n]\nY[i * 2 + 1] = X[i]", "v: T.float32 = X[i] + X[n] + X[n + 1]\nY[i * 2] = v\nY[i * 2 + 1] = v", "Y[i * 2] = X[i] + X[n]\nY[i * 2 + 1] = Y[i * 2] * Y[i * 2]"])  # fmt: skip
-def test_long_stores_are_left_alone(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once variables, and what was stored before, are written where they are used."""
-    func = loop_of(body)
-    works = []
-    for size in range(1, 60):
-        monkeypatch.setattr(short_rows, "_LARGEST", size)
-        works.append(vectors_of(func) is not None)
-    rows = short_rows._written_out(func.body)
-    assert rows is not None
-    lets = [written_size(let.value) for let in nodes_of(func.body, LetStmt)]
-    largest = max([*lets, *map(written_size, rows.stores)])
-    assert works == [size >= largest for size in range(1, 60)]

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
 from sampling import every
 
 import tvmagic
-from tvmagic.codegen.tail_versions import _below, tail_versions
+from tvmagic.codegen.tail_versions import tail_versions
 from tvmagic.eval.integers import evaluate
-from tvmagic.ir import GE, For, IfThenElse, IntImm, LetStmt, Var
+from tvmagic.ir import GE, For, IfThenElse, LetStmt
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.script import from_source
 
-X, Y = Var("x"), Var("y")
 TARGETS = ("llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64-v2")
 PROGRAM = """
 @T.prim_func
@@ -95,47 +93,6 @@ def test_loops_that_have_two_versions(loop: str, versions: bool) -> None:
     """Those of four iterations or more, counted from 0."""
     text = PROGRAM.format(condition="i * 7 + j < n", extent=8).replace("for j in range(8)", f"for j in {loop}")
     assert (tail_versions(loop_of(text), True, unsure) is not None) is versions
-
-
-@pytest.mark.parametrize(
-    "expr",
-    [
-        X,
-        X + 3,
-        3 + X,
-        X - 2,
-        X * 4,
-        X * 4 + 1,
-        (X + 2) * 3,
-        X // 4,
-        (X + 1) // 4 * 2,
-        X + Y * 2,
-        Y - 1 + X * 5,
-        (X - Y) * 3 + Y,
-        X * (1 << 16),
-    ],
-)
-def test_a_bound_of_an_expression_is_one_of_its_variable(expr: Any) -> None:
-    """`expr < limit` holds just where the variable is below what is found."""
-    for limit, y in itertools.product(range(-9, 20), (0, 3)):
-        found = _below(expr, IntImm("int32", limit), X, lambda e: True)
-        assert found is not None
-        bound = evaluate(found, {Y: y})
-        assert all((evaluate(expr, {X: x, Y: y}) < limit) == (x < bound) for x in range(-30, 90)), (limit, y)
-
-
-@pytest.mark.parametrize("expr", [X * X, X + X * 2, 5 - X, X * Y, X % 4, X * -2, X // Y, X * ((1 << 16) + 1), Y + 1])
-def test_expressions_of_which_no_bound_is_known(expr: Any) -> None:
-    assert _below(expr, IntImm("int32", 9), X, lambda e: True) is None
-
-
-@pytest.mark.parametrize("expr", [X, X + Y, X * 4])
-def test_what_may_not_be_computed_is_no_bound(expr: Any) -> None:
-    """Each value on the way is asked for: the limit, and what it becomes."""
-    asked: list[str] = []
-    assert _below(expr, Y, X, lambda e: asked.append(str(e)) is not None) is None and asked == ["y"]
-    steps: list[str] = []
-    assert _below(expr, Y, X, lambda e: (steps.append(str(e)), len(steps) < 2)[1]) is None or len(steps) == 1
 
 
 # ---------------------------------------------------------------------------- which loops have two versions

@@ -12,7 +12,6 @@ from tvmagic.target import Target, host
 from tvmagic.target.check import why_refused
 from tvmagic.target.families import X86, AArch64, Processors, RiscV, family_of_triple
 from tvmagic.target.machine import Cache, Machine, Tile, at_width, described
-from tvmagic.target.machine import _mac_caches as mac_caches
 from tvmagic.target.tags import list_tags, tagged_target
 from tvmagic.target.target import cpu_and_features, has_feature
 
@@ -339,27 +338,6 @@ def test_features_that_are_given(text: str, feature: str, has: bool) -> None:
 )  # fmt: skip
 def test_what_llvm_is_told(text: str, parts: tuple[str, str, str]) -> None:
     assert cpu_and_features(Target(text)) == parts
-
-
-def test_caches_as_macos_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the fast cores where it tells those apart; what it does not know is left out."""
-    told = {
-        "hw.l1dcachesize": "65536\n",
-        "hw.perflevel0.l2cachesize": "4194304\n",
-        "hw.l2cachesize": "99\n",
-        "hw.l3cachesize": "unknown\n",
-    }
-
-    def run(command: list[str], **_: Any) -> Any:
-        assert command[:2] == ["sysctl", "-n"]
-        return type("Done", (), {"stdout": told.get(command[2], "")})
-
-    monkeypatch.setattr("subprocess.run", run)
-    assert mac_caches() == ()
-    monkeypatch.setattr("sys.platform", "darwin")
-    assert mac_caches() == (Cache(1, 65536), Cache(2, 4194304))
-    told["hw.l3cachesize"] = "8388608\n"
-    assert mac_caches()[2:] == (Cache(3, 8388608),)
 
 
 def test_without_llvm_the_machine_is_what_python_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from sampling import every
 
 import tvmagic
 from tvmagic import te, tir
-from tvmagic.codegen import unsafe_loads
 from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
 from tvmagic.ir import Broadcast, Call, Ramp, Var, decl_buffer
@@ -187,31 +186,6 @@ def main(A: T.Buffer(({n},), "float32"), out: T.Buffer(({n + 4},), "float32")):
         out = np.zeros(n + 4, "float32")
         tvmagic.build(f, check_bounds=check_bounds)(memory, out)
         np.testing.assert_array_equal(out.reshape(-1, 4), wanted)
-
-
-def test_a_chain_of_choices_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = [0]
-    real = unsafe_loads._Unsafe.visit_children
-
-    def counted(self: Any, node: Any) -> Any:
-        looked[0] += 1
-        return real(self, node)
-
-    monkeypatch.setattr(unsafe_loads._Unsafe, "visit_children", counted)
-    counts = []
-    for length in (20, 40, 80):
-
-        def chain(i: Any, index: Any, array: Any, length: int = length) -> Any:
-            value: Any = array[index[i]]
-            for n in range(length):
-                value = tir.Select(index[i] == n, array[i] + float(n), value)
-            return value
-
-        looked[0] = 0
-        s, args = vectorized(chain)
-        tvmagic.build(s, args)
-        counts.append(looked[0])
-    assert counts[2] - counts[1] <= 2.1 * (counts[1] - counts[0]), counts
 
 
 @pytest.mark.parametrize("count", [1, 5, 7, 8, 9])

@@ -17,7 +17,7 @@ from tvmagic.eval.cost import count
 from tvmagic.operators import operator
 from tvmagic.operators.arrays import require_memory
 from tvmagic.operators.measure import Timing, bench, check, compare, measure, measure_in_turns
-from tvmagic.operators.quiet import Sharing, rest, shared
+from tvmagic.operators.quiet import rest
 from tvmagic.operators.scheduling import CellError, schedule
 from tvmagic.operators.stage_memory import check_memory_of_stages
 from tvmagic.passes import Record
@@ -263,27 +263,6 @@ def test_what_is_measured_waits_for_threads_that_compute(
     monkeypatch.setattr("tvmagic.operators.quiet.time", clocks)
     assert rest(0.4) is rests
     assert now[0] == pytest.approx(slept, abs=0.021)
-
-
-def test_processors_that_others_use_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    # the first thread waits for half of the time that is measured, and for more of the time between; another one has just begun
-    now, waits = [0.0], {"1": 5_000_000}
-    monkeypatch.setattr("tvmagic.operators.quiet.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    monkeypatch.setattr("tvmagic.operators.quiet._waits", lambda: dict(waits))
-    sharing = Sharing()
-    assert sharing.share == 0.0
-    for _ in range(3):
-        with sharing:
-            now[0] += 0.002
-            waits["1"] += 1_000_000
-            waits["2"] = 2_000_000_000
-        now[0] += 1.0
-        waits["1"] += 900_000_000
-        waits.pop("2")
-    assert sharing.share == pytest.approx(0.5)
-    assert shared({"V": 0.05, "NumPy": 0.0}) == [] == shared({})
-    assert "during 50% of the time; measure again" in shared({"V": 0.5})[0]
-    assert "during 62% of the time, most for NumPy; measure again" in shared({"V": 0.1, "NumPy": 0.62})[0]
 
 
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="what is counted is Linux's")

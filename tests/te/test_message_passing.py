@@ -18,7 +18,6 @@ from tvmagic.errors import DefectError, ScheduleError
 from tvmagic.ir import IntImm, IterVar, Range, SizeVar
 from tvmagic.te.schedule.message_passing import (
     BoundProver,
-    _ends_inside,
     make_bound_check,
     pass_down_domain,
     pass_down_index,
@@ -228,18 +227,3 @@ def test_conditions_of_symbolic_sizes() -> None:
         if split > 1:
             stage.split(i, split)
         assert len(Loops(stage, {i: computed, j: j.dom}).conditions) == count, (split, str(computed))
-
-
-def test_a_value_at_one_place_is_inside_if_it_is_known_to_be() -> None:
-    n, loop = SizeVar("n"), IterVar(Range.from_min_extent(0, 4), "i", IterVar.DataPar)
-    prover, ten = BoundProver({loop: loop.dom}), IntImm("int32", 10)
-    for value, extent, inside in (
-        (IntImm("int32", 9), ten, True),
-        (IntImm("int32", 10), ten, False),
-        (IntImm("int32", 0), n, False),  # a size may be 0
-        (IntImm("int32", 0), n + 1, True),
-        (loop.var + 6, ten, True),
-        (loop.var + 7, ten, False),
-        (loop.var, n, False),
-    ):
-        assert _ends_inside(value, extent, Analyzer(), prover) == inside, (str(value), str(extent))

@@ -19,13 +19,12 @@ from tvmagic.ir import (
     SizeVar,
     Var,
     decl_buffer,
-    ops,
 )
 from tvmagic.ir.query import variables_in
 from tvmagic.ir.stmt import Evaluate
 from tvmagic.tir.analysis.race_accesses import Access, Domain, Place
 from tvmagic.tir.analysis.race_proof import Forms, never_meet
-from tvmagic.tir.analysis.race_search import Search, _bounds, _reordered, _unordered
+from tvmagic.tir.analysis.race_search import Search
 
 ZERO = IntImm("int32", 0)
 BUFFER = decl_buffer((1 << 20,), "int32", "A")
@@ -235,130 +234,6 @@ def test_what_is_proved_of_random_indices() -> None:
 # ---------------------------------------------------------------------------- the search
 
 
-def test_pairs_of_rows_out_of_order() -> None:
-    """A pair is found if there is one, and it is one: of one element, from two iterations, one of them a write."""
-    rng = np.random.default_rng(5)
-    both = [0, 0]
-    for _ in range(600):
-        count = int(rng.integers(1, 9))
-        key, iteration, time = (rng.integers(0, high, count) for high in (4, 3, 4))
-        write = rng.random(count) < 0.4
-        rows = list(zip(key.tolist(), iteration.tolist(), time.tolist(), write.tolist()))
-
-        def unordered(a: Any, b: Any) -> bool:
-            return a[0] == b[0] and a[1] != b[1] and a[3]
-
-        def reordered(a: Any, b: Any) -> bool:
-            return a[0] == b[0] and a[1] < b[1] and (a[3] or b[3]) and a[2] > b[2]
-
-        for number, (search, wrong) in enumerate(((_unordered, unordered), (_reordered, reordered))):
-            pair = search(key, iteration, time, write)
-            assert (pair is not None) == any(wrong(a, b) for a in rows for b in rows)
-            if pair is not None:
-                assert wrong(rows[pair[0]], rows[pair[1]])
-                both[number] += 1
-    assert min(both) > 100
-
-
-def test_a_pair_of_writes_is_preferred() -> None:
-    key, time = np.zeros(3, np.int64), np.zeros(3, np.int64)
-    assert _unordered(key, np.array([0, 1, 2]), time, np.array([True, False, True])) == (0, 2)
-    assert _unordered(key, np.array([0, 1, 2]), time, np.array([False, True, False])) == (1, 0)
-
-
-class Expressions:
-    """Random integer expressions of variables with small ranges."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.ranges = {Var(name, "int32"): sorted(self.random.sample(range(-4, 9), 2)) for name in "xyz"}
-
-    def value(self, depth: int = 3) -> PrimExpr:
-        if not depth or self.random.random() < 0.15:
-            leaf = self.random.choice([*self.ranges, None])
-            return IntImm("int32", self.random.randint(-5, 9)) if leaf is None else leaf
-        kind = self.random.choice(["+", "-", "*", "//", "%", "min", "max", "select", "if", "cast"])
-        a, b = self.value(depth - 1), self.value(depth - 1)
-        size = IntImm("int32", self.random.randint(1, 5))
-        if kind in ("select", "if"):
-            pick = ir.Select if kind == "select" else ops.if_then_else
-            return pick(self.condition(depth - 1), a, b)
-        made = {
-            "+": lambda: a + b,
-            "-": lambda: a - b,
-            "*": lambda: a * b,
-            "//": lambda: a // size,
-            "%": lambda: a % size,
-        }
-        made |= {
-            "min": lambda: ops.minimum(a, b),
-            "max": lambda: ops.maximum(a, b),
-            "cast": lambda: a.astype("int64").astype("int32"),
-        }
-        return made[kind]()
-
-    def condition(self, depth: int) -> PrimExpr:
-        a, b = self.value(depth), self.value(depth)
-        compared = self.random.choice([a < b, a <= b, a > b, a >= b, ir.EQ(a, b), ir.NE(a, b)])
-        kind = self.random.randint(0, 3)
-        if kind == 0:
-            return ir.Not(compared)
-        return (
-            ir.And(compared, self.value(0) < 3)
-            if kind == 1
-            else ir.Or(compared, self.value(0) < 3)
-            if kind == 2
-            else compared
-        )
-
-    def values(self) -> dict[Var, Any]:
-        grid = np.meshgrid(*(np.arange(low, high + 1) for low, high in self.ranges.values()), indexing="ij")
-        return {var: column.ravel() for var, column in zip(self.ranges, grid)}
-
-
-class Plain:
-    """What the names of a printed expression mean for Python's numbers."""
-
-    min, max = staticmethod(min), staticmethod(max)
-    int64 = int32 = bool = likely = staticmethod(lambda x: x)
-    EQ, NE = staticmethod(lambda a, b: a == b), staticmethod(lambda a, b: a != b)
-    LT, LE = staticmethod(lambda a, b: a < b), staticmethod(lambda a, b: a <= b)
-    Cast = staticmethod(lambda dtype, x: x)
-    if_then_else = Select = staticmethod(lambda condition, a, b: a if condition else b)
-    And, Or, Not = (staticmethod(lambda *a: all(a)), staticmethod(lambda *a: any(a)), staticmethod(lambda a: not a))
-
-
-def test_values_and_ends_of_random_expressions() -> None:
-    """All values at once are those of Python one by one, and none is outside the ends."""
-    for seed in range(300):
-        program = Expressions(seed)
-        node, values = program.value(), program.values()
-        code = compile(str(node), "node", "eval")
-        columns = {v.name: a.tolist() for v, a in values.items()}
-        wanted = [eval(code, {"T": Plain}, dict(zip(columns, row))) for row in zip(*columns.values())]
-        assert np.broadcast_to(evaluate(node, values), len(wanted)).tolist() == wanted, str(node)
-        low, high = _bounds(node, {v: (a, b) for v, (a, b) in program.ranges.items()})
-        assert low <= min(wanted) <= max(wanted) <= high, str(node)
-
-
-@pytest.mark.parametrize(
-    ("node", "ends"),
-    [
-        (p + 1, (3, 6)), (p - p, (-3, 3)), (p * -2, (-10, -4)), (p // 2, (1, 2)), (p % 4, (0, 3)), (p % 8, (0, 5)), ((p - 4) % 8, (0, 7)),
-        (ops.minimum(p, 4), (2, 4)), (ops.maximum(p, 4), (4, 5)), (ir.Select(p < 3, p, p + 10), (2, 15)), (p.astype("int64"), (2, 5)),
-        (ops.if_then_else(p < 3, p - 10, p), (-8, 5)), (p // (p - 1), (0, 5)), (IntImm("int32", 7), (7, 7)),
-    ],
-)  # fmt: skip
-def test_ends_of_an_expression(node: PrimExpr, ends: tuple[int, int]) -> None:
-    assert _bounds(node, {p: (2, 5)}) == ends
-
-
-@pytest.mark.parametrize("node", [p // (p - 2), p % (p - 2), p % (p - 3), BUFFER[0], q + p, ops.clz(p)])
-def test_what_has_no_ends(node: PrimExpr) -> None:
-    with pytest.raises(Unevaluated):
-        _bounds(node, {p: (2, 5)})
-
-
 @pytest.mark.parametrize(
     ("dtype", "known"),
     [("int32", True), ("uint32", True), ("int64", True), ("int8", False), ("uint16", False), ("float32", False)],
@@ -412,25 +287,3 @@ def test_data_makes_a_conflict_uncertain() -> None:
     assert found.conflict is None and "depends on data" in found.reason
     found = search(access([load], [P]), access([p // 2], [P]))
     assert found.conflict.certain and found.reason
-
-
-@pytest.mark.parametrize(
-    ("extents", "most", "seen"),
-    [
-        ([4, 5], 20, [4, 5]), ([4, 5], 19, [4, 3]), ([9, 2], 10, [5, 2]), ([9, 2], 9, [3, 2]), ([2, 2], 3, [1, 1]), ([2, 2], 4, [2, 2]),
-        ([0, 5], 1, [0, 5]), ([-2, 5], 1, [0, 5]), ([1, 8], 2, [1, 2]), ([1, 8], 1, [1, 1]), ([3], 2, [2]),
-    ],
-)  # fmt: skip
-def test_how_much_is_looked_at(extents: list[int], most: int, seen: list[int]) -> None:
-    looked = Search([], [], {})
-    assert looked._extents([domain(f"v{k}", e) for k, e in enumerate(extents)], most) == seen
-    assert (not looked.reason) is (seen == [max(e, 0) for e in extents])
-
-
-def test_how_long_a_loop_is_that_depends_on_others() -> None:
-    looked = Search([], [], {n: 10})
-    outer = domain("o", 4, 3)
-    assert looked._extents(
-        [outer, domain("a", outer.var), domain("b", n - outer.var), domain("c", outer.var * n)], 1 << 30
-    ) == [4, 6, 7, 60]
-    assert not looked.reason

@@ -9,7 +9,7 @@ import pytest
 from pass_checks import parse
 
 from tvmagic import ir, tir
-from tvmagic.ir import FloorDiv, FloorMod, For, ForKind, IntImm, Mul, PrimExpr, Var, decl_buffer
+from tvmagic.ir import For, ForKind, IntImm, PrimExpr, Var, decl_buffer
 from tvmagic.ir.stmt import Evaluate
 from tvmagic.tir.schedule.analysis import (
     get_auto_tensorize_mapping_info,
@@ -18,7 +18,6 @@ from tvmagic.tir.schedule.analysis import (
     is_output_block,
     suggest_index_map,
 )
-from tvmagic.tir.transform.auto_copy.padding import _merged, _Step, _Steps
 
 BATCHED = """
 def main(A: T.Buffer((3, 16, 32), "{a}"), B: T.Buffer((32, {n}), "int8"), C: T.Buffer((3, 16, {n}), "int32")):
@@ -196,51 +195,3 @@ def test_no_layout_for_what_is_no_sum_of_iterators(indices: str, bound: str | No
 
 
 # ---------------------------------------------------------------------------- steps of threads (AutoPadder)
-
-T32, T4, T1 = Var("t", "int32"), Var("u", "int32"), Var("w", "int32")
-
-
-@pytest.mark.parametrize(
-    "index",
-    [
-        T32, T32 * 4, T32 // 4, T32 // 8, T32 % 8, T32 % 32, T32 % 64, T32 // 32, T32 // 64, T32 * 2 // 8, T32 * 8 // 4, T32 * 8 // 8, T32 * 4 % 16,
-        T32 * 16 % 8, T32 * 4 % 64, T32 + 5, T32 % 8 * 3, T32 // 8 * 2, T4, T4 * 32, T1 + T32, T32 % 16 // 4, T32 // 4 % 4,
-    ],
-)  # fmt: skip
-def test_values_of_an_index_over_threads(index: PrimExpr) -> None:
-    """Those that there are, each once; a constant that is added is left out."""
-    ranges = {T32: 32, T4: 4, T1: 1}
-    code = compile(str(index), "index", "eval")
-    there = {eval(code, {"t": t, "u": u, "w": 0}) for t in range(32) for u in range(4)}
-    low = min(there)
-    got = _Steps(ranges).values(index)
-    assert sorted(got) == sorted(v - low for v in there) and got == sorted(got)
-
-
-def test_a_factor_of_one_changes_no_values() -> None:
-    """Nor a quotient by one; what remains of it is nothing."""
-    one, steps = IntImm("int32", 1), _Steps({T32: 32})
-    assert steps.values(Mul(T32, one)) == steps.values(FloorDiv(T32, one)) == list(range(32))
-    assert steps.values(FloorMod(T32, one)) == [0] and not steps.failed
-
-
-@pytest.mark.parametrize(
-    "index", [T32 * 6 // 4, T32 // 5, T32 % 5 * T4, T32 * -1, T32 // -2, Var("x", "int32"), T32 * 4 // 24]
-)
-def test_indices_of_another_form_have_no_values(index: PrimExpr) -> None:
-    steps = _Steps({T32: 32, T4: 4})
-    if str(index) == "t // 5" and steps.values(index):
-        return  # extents that a quotient does not divide are cut, as in TVM
-    assert steps.values(index) == [] and steps.failed
-    assert steps.values(T32) == []  # nothing is read any more
-
-
-@pytest.mark.parametrize(
-    ("steps", "merged"),
-    [
-        ([(4, 1)], [(4, 1)]), ([], []), ([(4, 8), (8, 1)], [(32, 1)]), ([(4, 8), (4, 1)], [(4, 8)]), ([(2, 16), (4, 4), (4, 1)], [(32, 1)]),
-        ([(4, 1), (4, 4)], [(4, 1)]), ([(2, 8), (8, 1), (3, 0)], [(16, 1)]),
-    ],
-)  # fmt: skip
-def test_steps_that_follow_one_another(steps: list[tuple[int, int]], merged: list[tuple[int, int]]) -> None:
-    assert _merged([_Step(*s) for s in steps]) == [_Step(*s) for s in merged]

@@ -141,41 +141,6 @@ def test_a_prime_is_drawn_as_one_place_and_a_power_as_bars() -> None:
         assert engine.state == numbers[-1], (extent, parts)
 
 
-@pytest.mark.parametrize(
-    ("decision", "extent", "tile"),
-    [
-        ([4, 4, 4], 64, [4, 4, 4]), ([9, 3, 8], 64, [1, 8, 8]), ([1, 1, 5], 64, [1, 1, 64]), ([7, 2, 4], 64, [8, 2, 4]), ([0, 0, 8], 64, [1, 8, 8]),
-        ([1, -2, 8], 64, [1, 8, 8]), ([5], 64, [64]), ([2, 1], 64, [64, 1]), ([1, 64, 1], 64, [1, 64, 1]),
-    ],
-)  # fmt: skip
-def test_decisions_for_an_extent(decision: list[int], extent: int, tile: list[int]) -> None:
-    assert sampling._adjusted(decision, extent) == tile
-
-
-@pytest.mark.parametrize(
-    ("extent", "n", "at", "inner", "tile"),
-    [
-        (64, 3, 1, 8, [8, 8, 1]),
-        (64, 3, 0, 8, [64, 1, 1]),
-        (64, 3, 2, 1, [64, 1, 1]),
-        (64, 1, 0, 64, [64]),
-        (60, 2, 1, 4, [15, 4]),
-    ],
-)
-def test_trivial_partitions(extent: int, n: int, at: int, inner: int, tile: list[int]) -> None:
-    assert sampling._trivial_partition(extent, n, at, inner) == tile
-    rare = LinearCongruentialEngine(2)
-    drawn = sampling._partitioned_tile(rare, extent, n, at, inner)
-    assert math.prod(drawn) == extent and math.prod(drawn[at:]) % inner == 0
-
-
-def test_a_partition_that_is_too_rare(monkeypatch: pytest.MonkeyPatch) -> None:
-    draws: list[int] = []
-    monkeypatch.setattr(sampling, "sample_tile", lambda *_: draws.append(1) or [64, 1, 1])
-    assert sampling._partitioned_tile(LinearCongruentialEngine(1), 64, 3, 1, 8) == [8, 8, 1]
-    assert len(draws) == 10_000
-
-
 SIZES = """from tvm.script import tir as T
 @T.prim_func
 def main(a: T.handle, C: T.Buffer((64,), "float32")):
@@ -199,17 +164,6 @@ def loop(name: str) -> tuple[tir.Schedule, Any]:
 
 def values(sch: tir.Schedule, factors: Any) -> list[Any]:
     return [None if f is None else sch.get(f) for f in factors]
-
-
-def test_loops_of_unknown_extent_have_no_tile_to_draw() -> None:
-    sch, unknown = loop("A")
-    before = sch._random.state
-    for factors in (sch.sample_perfect_tile(unknown, 3), sch.sample_partitioned_tile(unknown, 3, 1, 4)):
-        assert values(sch, factors)[1:] == [1, 1]
-    assert list(sch.trace.decisions.values()) == [[-1, 1, 1], [-1, 1, 1]] and sch._random.state == before
-    sch, unknown = loop("A")
-    i, j, k = sch.split(unknown, sch.sample_perfect_tile(unknown, 3))
-    assert [str(sch.get(x).extent) for x in (i, j, k)] == ["n", "1", "1"]
 
 
 @pytest.mark.parametrize(

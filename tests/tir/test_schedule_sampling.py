@@ -13,7 +13,7 @@ from tvmagic import te, tir
 from tvmagic.errors import DefectError
 from tvmagic.ir import PrimFunc, assert_structural_equal
 from tvmagic.script import from_source
-from tvmagic.tir.schedule import ScheduleError, Trace
+from tvmagic.tir.schedule import Trace
 from tvmagic.tir.schedule.random import LinearCongruentialEngine
 
 SEEDS = range(1, 2**31 - 1, 20_000_003)
@@ -277,14 +277,6 @@ def test_debug_masks() -> None:
             else contextlib.nullcontext()
         ):
             sch.parallel(sch.get_loops("B")[0])
-
-
-def test_refused_samples_draw_nothing() -> None:
-    sch = tir.Schedule(parse(CHAIN), seed=3)
-    before = sch._random.state
-    with pytest.raises(ScheduleError):
-        sch.sample_perfect_tile(sch.get_loops("C")[0], 0)
-    assert sch._random.state == before
 
 
 def test_sampled_numbers_are_names_in_the_json_of_a_trace() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -656,24 +655,6 @@ def test_a_tile_divides_the_sizes_that_it_is_given() -> None:
     tile = Target("llvm -mcpu=haswell").tile(rows=512, columns=512)
     assert 512 % tile.rows == 0 and 512 % tile.columns == 0 and str(tile).startswith(f"{tile.rows} rows x")
     assert Target("llvm -mcpu=haswell").tile(rows=997) == Target("llvm -mcpu=haswell").tile()
-
-
-def test_the_caches_of_this_machine_are_read_from_a_folder(tmp_path: Path) -> None:
-    for number, (level, kind, size, shared) in enumerate(
-        [
-            ("1", "Data", "48K", "0"),
-            ("1", "Instruction", "32K", "0"),
-            ("3", "Unified", "32M", "0-3,8"),
-            ("2", "Unified", "1024K", "0"),
-        ]
-    ):
-        folder = tmp_path / f"index{number}"
-        folder.mkdir()
-        for name, text in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", shared)):
-            (folder / name).write_text(text + "\n")
-    found = machines._linux_caches(tmp_path)
-    assert [(c.level, c.size >> 10, c.cores) for c in found] == [(1, 48, 1), (2, 1024, 1), (3, 32768, 5)]
-    assert machines._linux_caches(tmp_path / "none") == ()
 
 
 SCANS = {
