@@ -29,9 +29,15 @@ def answers(case: dict[str, Any]) -> dict[str, Any]:
     """Ours to the questions of a case."""
     variables = {name: ir.Var(name) for name in case["ranges"]}
     functions = {
-        "fld": ops.floordiv, "flm": ops.floormod, "min": ops.minimum, "max": ops.maximum,
-        "land": ir.And, "lor": ir.Or, "lnot": ir.Not, "sel": ir.Select,
-    }  # fmt: skip
+        "fld": ops.floordiv,
+        "flm": ops.floormod,
+        "min": ops.minimum,
+        "max": ops.maximum,
+        "land": ir.And,
+        "lor": ir.Or,
+        "lnot": ir.Not,
+        "sel": ir.Select,
+    }
     e = ir.convert(eval(case["expr"], {**functions, **variables}))
     analyzer = Analyzer()
     for name, (low, extent) in case["ranges"].items():

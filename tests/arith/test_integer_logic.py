@@ -148,10 +148,15 @@ def test_systems_that_have_no_solution() -> None:
 
 @pytest.mark.parametrize(
     ("conditions", "left"),
-    [((X >= 1, X >= 3), [X >= 1]), ((X >= 3, X >= 1), [X >= 1]), ((X >= 3, X < 2), [X >= 3, X < 2]),
-     ((And(X >= 1, Y >= 2), And(X >= 2, Y >= 2)), [And(X >= 1, Y >= 2)]), ((And(FLAG, X >= 2), And(FLAG, X < 2)), [FLAG]),
-     ((X >= 3, X < 3), [IntImm("bool", 1)])],
-)  # fmt: skip
+    [
+        ((X >= 1, X >= 3), [X >= 1]),
+        ((X >= 3, X >= 1), [X >= 1]),
+        ((X >= 3, X < 2), [X >= 3, X < 2]),
+        ((And(X >= 1, Y >= 2), And(X >= 2, Y >= 2)), [And(X >= 1, Y >= 2)]),
+        ((And(FLAG, X >= 2), And(FLAG, X < 2)), [FLAG]),
+        ((X >= 3, X < 3), [IntImm("bool", 1)]),
+    ],
+)
 def test_cases_that_are_one(conditions: tuple[Any, ...], left: list[Any]) -> None:
     logic = IntegerLogic({X: Range(0, 9), Y: Range(0, 9)})
     found = logic.reduced(Condition([case for c in conditions for case in logic.condition(c).cases]))

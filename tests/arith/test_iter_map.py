@@ -352,9 +352,7 @@ def test_random_maps_keep_the_value():
     assert found == MAPS
 
 
-MAPS = Counter(
-    maps=146, all_values=129, padding=35931, text=33768, simplified=14922, texts=1092817627063
-)  # fmt: skip
+MAPS = Counter(maps=146, all_values=129, padding=35931, text=33768, simplified=14922, texts=1092817627063)
 
 
 @pytest.mark.soak
@@ -574,9 +572,16 @@ def test_iterators_that_do_not_begin_at_zero_are_found_again(first):
     x, y = X - first[0], Y - first[1]
     domain = {X: Range.from_min_extent(first[0], 4), Y: Range.from_min_extent(first[1], 6)}
     for indices in (
-        [X, Y], [Y + 2, X], [X, FLD(y, 2), FLM(y, 2)], [x * 6 + y], [FLD(x * 6 + y, 4), FLM(x * 6 + y, 4)],
-        [FLM(y, 3), X, FLD(y, 3)], [y * 4 + x + 9], [9 - X, Y], [FLM(x, 2), y * 2 + FLD(x, 2)],
-    ):  # fmt: skip
+        [X, Y],
+        [Y + 2, X],
+        [X, FLD(y, 2), FLM(y, 2)],
+        [x * 6 + y],
+        [FLD(x * 6 + y, 4), FLM(x * 6 + y, 4)],
+        [FLM(y, 3), X, FLD(y, 3)],
+        [y * 4 + x + 9],
+        [9 - X, Y],
+        [FLM(x, 2), y * 2 + FLD(x, 2)],
+    ):
         found = arith.detect_iter_map(indices, domain, check_level="bijective")
         assert found.indices, indices
         outputs = [Var(f"o{n}") for n in range(len(indices))]

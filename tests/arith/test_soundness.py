@@ -176,9 +176,16 @@ def test_laws_hold() -> None:
     for seed in range(300):
         found.update(check_laws(random.Random(seed)))
     assert found == Counter(
-        proved=24, refuted=21, rewrite=6614, canonical=7000, simplify=6162, bound=6547, modular=8117,
-        work=8378, texts=678548694432,
-    )  # fmt: skip
+        proved=24,
+        refuted=21,
+        rewrite=6614,
+        canonical=7000,
+        simplify=6162,
+        bound=6547,
+        modular=8117,
+        work=8378,
+        texts=678548694432,
+    )
 
 
 def test_laws_hold_for_data() -> None:
@@ -213,8 +220,11 @@ def test_laws_hold_for_conditions() -> None:
         analyzer.enabled_extensions = Extension(seed % 16)
         found.update(check_at(analyzer, source.condition(2), True, source.points(24)))
     assert {name: found[name] for name in ("proved", "refuted", "work", "texts")} == {
-        "proved": 20, "refuted": 25, "work": 4580, "texts": 214119295684
-    }  # fmt: skip
+        "proved": 20,
+        "refuted": 25,
+        "work": 4580,
+        "texts": 214119295684,
+    }
 
 
 def test_laws_hold_for_vectors() -> None:

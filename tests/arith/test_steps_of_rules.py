@@ -161,14 +161,26 @@ def exact(values: Iterable[float], dtype: str) -> dict[float, str]:
 
 def test_divisions_by_powers_of_two_are_products() -> None:
     assert exact((2.0, -4.0, 0.5, 1.0, 3.0, 0.0, 1.5, 0.75), "float32") == {
-        2.0: "0.5", -4.0: "-0.25", 0.5: "2.0", 1.0: "f", 3.0: "", 0.0: "", 1.5: "", 0.75: "",
-    }  # fmt: skip
+        2.0: "0.5",
+        -4.0: "-0.25",
+        0.5: "2.0",
+        1.0: "f",
+        3.0: "",
+        0.0: "",
+        1.5: "",
+        0.75: "",
+    }
     assert exact((2.0**127, 2.0**-126, 2.0**-127, 2.0**-128), "float32") == {
-        2.0**127: str(2.0**-127), 2.0**-126: str(2.0**126), 2.0**-127: str(2.0**127), 2.0**-128: "",
-    }  # fmt: skip
+        2.0**127: str(2.0**-127),
+        2.0**-126: str(2.0**126),
+        2.0**-127: str(2.0**127),
+        2.0**-128: "",
+    }
     assert exact((2.0**15, 2.0**-15, 2.0**-16), "float16") == {
-        2.0**15: str(2.0**-15), 2.0**-15: str(2.0**15), 2.0**-16: ""
-    }  # fmt: skip
+        2.0**15: str(2.0**-15),
+        2.0**-15: str(2.0**15),
+        2.0**-16: "",
+    }
     fast = Analyzer(fast_math=True)
     f = ir.Var("f", "float32")
     third = STEPS["reciprocal"](fast.rewriter, ir.Div(f, ir.FloatImm("float32", 3.0)))

@@ -128,9 +128,21 @@ def _reordered(graph: AscGraph, node: AscNode, y: AscTensor, rng: random.Random)
 
 
 _CHANGES: list[Change] = [
-    _resized, _resized, _moved, _turned, _replaced, _shortened, _retyped, _rewired, _rewired, _attributed, _relooped, _grown,
-    _otherwise_split, _reordered,
-]  # fmt: skip
+    _resized,
+    _resized,
+    _moved,
+    _turned,
+    _replaced,
+    _shortened,
+    _retyped,
+    _rewired,
+    _rewired,
+    _attributed,
+    _relooped,
+    _grown,
+    _otherwise_split,
+    _reordered,
+]
 
 
 def random_change(graph: AscGraph, rng: random.Random) -> str:

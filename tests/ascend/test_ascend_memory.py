@@ -57,8 +57,14 @@ def test_two_loads_into_one_node_lie_side_by_side() -> None:
     ops.Output(ops.Store(ops.Add(x, y)), "z")
     graph = impl(graph)
     assert ids(graph) == {
-        "x": (0, -1), "y": (1, -1), "load_0": (3, 0), "load_1": (4, 0), "add_0": (5, 1), "store_0": (2, -1), "z": (2, -1)
-    }  # fmt: skip
+        "x": (0, -1),
+        "y": (1, -1),
+        "load_0": (3, 0),
+        "load_1": (4, 0),
+        "add_0": (5, 1),
+        "store_0": (2, -1),
+        "z": (2, -1),
+    }
     assert [graph.find_node(n).y.que.id for n in ("load_0", "load_1", "add_0")] == [0, 0, 1]
     text = str(ascend.lower_graph(graph, {"z0t_size": 64, "z0Tb_size": 2}))
     assert "load_0_local = T.decl_buffer((64,)" in text and "load_1_local = T.decl_buffer((64,)" in text
@@ -72,9 +78,11 @@ def test_a_diamond() -> None:
     graph = impl(graph)
     facts = {n.name: (n.y.mem.position, n.y.que.id, n.y.buf.id, n.y.mem.reuse_id) for n in graph.nodes if is_local(n)}
     assert facts == {
-        "load_0": ("VECIN", 0, -1, 0), "abs_0": ("VECCALC", -1, 0, -1), "exp_0": ("VECCALC", -1, 1, -1),
+        "load_0": ("VECIN", 0, -1, 0),
+        "abs_0": ("VECCALC", -1, 0, -1),
+        "exp_0": ("VECCALC", -1, 1, -1),
         "add_0": ("VECOUT", 1, -1, 1),
-    }  # fmt: skip
+    }
 
 
 def test_a_reduction() -> None:

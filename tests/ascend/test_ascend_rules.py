@@ -49,8 +49,16 @@ def test_the_graph_keeps_all_rules() -> None:
 
 
 CHANGES: list[tuple[Change, str, str]] = [
-    (lambda g, n: n("add").inputs.reverse() or g.nodes.remove(n("br")), "acyclic", "`add` reads `br.y`, which is not before it"),
-    (lambda g, n: setattr(n("add"), "inputs", [n("lx").y, AscTensor(n("lr"))]), "output-known", "`add` reads `lr.y`, which its node does not have"),
+    (
+        lambda g, n: n("add").inputs.reverse() or g.nodes.remove(n("br")),
+        "acyclic",
+        "`add` reads `br.y`, which is not before it",
+    ),
+    (
+        lambda g, n: setattr(n("add"), "inputs", [n("lx").y, AscTensor(n("lr"))]),
+        "output-known",
+        "`add` reads `lr.y`, which its node does not have",
+    ),
     (lambda g, n: n("add").inputs.append(n("lx").y), "input-count", "`add: Add` takes 2 inputs, not 3"),
     (lambda g, n: n("cat").inputs.clear(), "input-count", "`cat: Concat` takes one or more inputs, not 0"),
     (lambda g, n: n("o0").inputs.clear(), "input-count", "`o0: Output` takes one or more inputs, not 0"),
@@ -58,67 +66,205 @@ CHANGES: list[tuple[Change, str, str]] = [
     (lambda g, n: setattr(n("t"), "inputs", [n("lx").y]), "input-count", "`t: Data` takes 0 inputs, not 1"),
     (lambda g, n: n("add").y.axis.append(g.axes[0]), "axis-once", "`add` has an axis twice"),
     (lambda g, n: n("add").y.vectorized_axis.extend(g.axes[:1] * 2), "axis-once", "`add` has an axis twice"),
-    (lambda g, n: setattr(n("add").sched, "loop_axis", AscGraph("o").create_axis("q", 2)), "loop-axis", "the loop axis of `add` is not one of its axes"),
-    (lambda g, n: n("add").y.vectorized_axis.append(g.axes[0]), "tensor-rank", "`add.y` has 1 vectorized axes, but 0 strides of them"),
+    (
+        lambda g, n: setattr(n("add").sched, "loop_axis", AscGraph("o").create_axis("q", 2)),
+        "loop-axis",
+        "the loop axis of `add` is not one of its axes",
+    ),
+    (
+        lambda g, n: n("add").y.vectorized_axis.append(g.axes[0]),
+        "tensor-rank",
+        "`add.y` has 1 vectorized axes, but 0 strides of them",
+    ),
     (lambda g, n: n("add").y.strides.pop(), "tensor-rank", "`add.y` has 3 axes, 3 sizes, 2 strides"),
     (lambda g, n: n("add").y.repeats.pop(), "tensor-rank", "`add.y` has 3 axes, 2 sizes, 3 strides"),
     (lambda g, n: setattr(n("add").y, "dtype", "float33"), "dtype", "`add.y` has the type `float33`"),
-    (lambda g, n: n("add").y.vectorized_strides.append(Size.of("far")) or n("add").y.vectorized_axis.append(g.axes[0]), "size-known", "`add` has the size `far`"),
-    (lambda g, n: n("lx").attrs.update(offset=Size.of("far")), "size-known", "`lx` has the size `far`, which its graph does not have"),
+    (
+        lambda g, n: (
+            n("add").y.vectorized_strides.append(Size.of("far")) or n("add").y.vectorized_axis.append(g.axes[0])
+        ),
+        "size-known",
+        "`add` has the size `far`",
+    ),
+    (
+        lambda g, n: n("lx").attrs.update(offset=Size.of("far")),
+        "size-known",
+        "`lx` has the size `far`, which its graph does not have",
+    ),
     (lambda g, n: setattr(g.axes[0], "size", Size.of("far")), "size-known", "`x` has the size `far`"),
-    (lambda g, n: n("x").y.strides.__setitem__(0, Size.of(-6)), "strides", "`x.y` has the stride `-6` along `z0`; a stride is not negative"),
-    (lambda g, n: n("x").y.strides.__setitem__(0, Size.of(0)), "strides", "`x.y` has the size `4` and the stride `0` along `z0`"),
-    (lambda g, n: n("r").y.strides.__setitem__(0, Size.of(6)), "strides", "`r.y` has the size `1` and the stride `6` along `z0`"),
-    (lambda g, n: n("add").y.strides.__setitem__(0, Size.of(7)), "strides", "`add.y` is computed with gaps: strides [7, 1, 0] for sizes [4, 6, 1]"),
-    (lambda g, n: n("x").attrs.update(index=1), "index", "the `Data` nodes of graph `g` have the indices [1, 1, 2, 3, 4, 5]"),
-    (lambda g, n: n("o5").attrs.pop("index"), "index", "the `Output` nodes of graph `g` have the indices [0, 1, 2, 3, 4, None]"),
+    (
+        lambda g, n: n("x").y.strides.__setitem__(0, Size.of(-6)),
+        "strides",
+        "`x.y` has the stride `-6` along `z0`; a stride is not negative",
+    ),
+    (
+        lambda g, n: n("x").y.strides.__setitem__(0, Size.of(0)),
+        "strides",
+        "`x.y` has the size `4` and the stride `0` along `z0`",
+    ),
+    (
+        lambda g, n: n("r").y.strides.__setitem__(0, Size.of(6)),
+        "strides",
+        "`r.y` has the size `1` and the stride `6` along `z0`",
+    ),
+    (
+        lambda g, n: n("add").y.strides.__setitem__(0, Size.of(7)),
+        "strides",
+        "`add.y` is computed with gaps: strides [7, 1, 0] for sizes [4, 6, 1]",
+    ),
+    (
+        lambda g, n: n("x").attrs.update(index=1),
+        "index",
+        "the `Data` nodes of graph `g` have the indices [1, 1, 2, 3, 4, 5]",
+    ),
+    (
+        lambda g, n: n("o5").attrs.pop("index"),
+        "index",
+        "the `Output` nodes of graph `g` have the indices [0, 1, 2, 3, 4, None]",
+    ),
     (lambda g, n: sizes(n("add").y, 4, 5, 1), "edge-repeats", "`lx.y` has the size `6` along `z1`, `add.y` has `5`"),
-    (lambda g, n: setattr(n("lx").y, "axis", [g.axes[1], g.axes[0], g.axes[2]]), "edge-axis", "`x.y` has the axes [z0, z1, z2], `lx.y` has [z1, z0, z2]"),
+    (
+        lambda g, n: setattr(n("lx").y, "axis", [g.axes[1], g.axes[0], g.axes[2]]),
+        "edge-axis",
+        "`x.y` has the axes [z0, z1, z2], `lx.y` has [z1, z0, z2]",
+    ),
     (lambda g, n: sizes(n("lx").y, 5, 6, 1), "edge-repeats", "`x.y` has the size `4` along `z0`, `lx.y` has `5`"),
     (lambda g, n: setattr(n("x").y, "dtype", "float16"), "edge-dtype", "`lx` takes `float32`, `x.y` is `float16`"),
     (lambda g, n: setattr(n("lr").y, "dtype", "float16"), "edge-dtype", "`lr` takes `float16`, `r.y` is `float32`"),
     (lambda g, n: setattr(n("lx"), "inputs", [n("lx").y]), "acyclic", "`lx` reads `lx.y`, which is not before it"),
-    (lambda g, n: setattr(n("cast"), "inputs", [n("x").y]), "compute-on-local", "`cast` computes on `x.y`, which is in global memory"),
+    (
+        lambda g, n: setattr(n("cast"), "inputs", [n("x").y]),
+        "compute-on-local",
+        "`cast` computes on `x.y`, which is in global memory",
+    ),
     (lambda g, n: setattr(n("s1"), "inputs", [n("x").y]), "edge-axis", ""),
-    (lambda g, n: setattr(n("s2"), "inputs", [n("x").y]), "store-from-local", "`s2` stores `x.y`, which is in global memory"),
+    (
+        lambda g, n: setattr(n("s2"), "inputs", [n("x").y]),
+        "store-from-local",
+        "`s2` stores `x.y`, which is in global memory",
+    ),
     (lambda g, n: setattr(n("o2"), "inputs", [n("get").y]), "output-from-store", "`o2` takes what a Store has written"),
     (lambda g, n: setattr(n("lt").y, "dtype", "float32"), "edge-dtype", "`lt` gives `uint8`, not `float32`"),
     (lambda g, n: setattr(n("add").y, "dtype", "float16"), "edge-dtype", "`add` gives `float32`, not `float16`"),
-    (lambda g, n: setattr(n("where"), "inputs", [n("sub").y, n("sub").y, n("lx").y]), "edge-dtype", "`where` takes `uint8`, `sub.y` is `float32`"),
-    (lambda g, n: setattr(n("where"), "inputs", [n("lt").y, n("sub").y, n("lt").y]), "edge-dtype", "`where` takes `float32`, `lt.y` is `uint8`"),
+    (
+        lambda g, n: setattr(n("where"), "inputs", [n("sub").y, n("sub").y, n("lx").y]),
+        "edge-dtype",
+        "`where` takes `uint8`, `sub.y` is `float32`",
+    ),
+    (
+        lambda g, n: setattr(n("where"), "inputs", [n("lt").y, n("sub").y, n("lt").y]),
+        "edge-dtype",
+        "`where` takes `float32`, `lt.y` is `uint8`",
+    ),
     (lambda g, n: sizes(n("br").y, 4, 1, 1), "broadcast-one-axis", "`br` repeats along 2 axes [z0, z1]"),
     (lambda g, n: sizes(n("br").y, 1, 6, 1), "broadcast-one-axis", "`br` repeats along 0 axes []"),
-    (lambda g, n: sizes(n("lr").y, 2, 6, 1) or sizes(n("r").y, 2, 6, 1), "broadcast-one-axis", "`br` repeats along 1 axes [z0]"),
+    (
+        lambda g, n: sizes(n("lr").y, 2, 6, 1) or sizes(n("r").y, 2, 6, 1),
+        "broadcast-one-axis",
+        "`br` repeats along 1 axes [z0]",
+    ),
     (lambda g, n: setattr(n("br").y, "dtype", "float16"), "edge-dtype", "`br` takes `float16`, `lr.y` is `float32`"),
     (lambda g, n: setattr(n("bs"), "inputs", [n("s0").y]), "acyclic", ""),
     (lambda g, n: summed(g, n("cast"), n("sum")), "edge-dtype", "`sum` gives `int32`, not `float32`"),
-    (lambda g, n: setattr(n("sum").y, "axis", n("sum").y.axis[::-1]), "reduce-keeps-dimension", "`sum` has the axes [z2, z1, z0], its input [z0, z1, z2]"),
-    (lambda g, n: sizes(n("sum").y, 4, 6, 1), "reduce-keeps-dimension", "`sum` reduces no axis: its sizes are [4, 6, 1]"),
+    (
+        lambda g, n: setattr(n("sum").y, "axis", n("sum").y.axis[::-1]),
+        "reduce-keeps-dimension",
+        "`sum` has the axes [z2, z1, z0], its input [z0, z1, z2]",
+    ),
+    (
+        lambda g, n: sizes(n("sum").y, 4, 6, 1),
+        "reduce-keeps-dimension",
+        "`sum` reduces no axis: its sizes are [4, 6, 1]",
+    ),
     (lambda g, n: sizes(n("sum").y, 3, 1, 1), "edge-repeats", "`add.y` has the size `4` along `z0`, `sum.y` has `3`"),
-    (lambda g, n: setattr(n("turn").y, "axis", [g.axes[1], g.axes[0], g.axes[0]]), "axis-once", "`turn` has an axis twice"),
-    (lambda g, n: sizes(n("turn").y, 4, 6, 1), "edge-repeats", "`where.y` has the size `6` along `z1`, `turn.y` has `4`"),
-    (lambda g, n: setattr(n("turn").y, "dtype", "float16"), "edge-dtype", "`turn` takes `float16`, `where.y` is `float32`"),
-    (lambda g, n: setattr(n("get"), "inputs", [n("lx").y, n("li").y]), "gather-from-global", "`get` reads `lx.y` at indices, which is not an input of the graph"),
-    (lambda g, n: setattr(n("get"), "inputs", [n("t").y, n("i").y]), "compute-on-local", "`get` has the indices `i.y`, which are in global memory"),
-    (lambda g, n: setattr(n("li").y, "dtype", "float32") or setattr(n("i").y, "dtype", "float32"), "gather-indices", "`get` has indices of the type `float32`"),
+    (
+        lambda g, n: setattr(n("turn").y, "axis", [g.axes[1], g.axes[0], g.axes[0]]),
+        "axis-once",
+        "`turn` has an axis twice",
+    ),
+    (
+        lambda g, n: sizes(n("turn").y, 4, 6, 1),
+        "edge-repeats",
+        "`where.y` has the size `6` along `z1`, `turn.y` has `4`",
+    ),
+    (
+        lambda g, n: setattr(n("turn").y, "dtype", "float16"),
+        "edge-dtype",
+        "`turn` takes `float16`, `where.y` is `float32`",
+    ),
+    (
+        lambda g, n: setattr(n("get"), "inputs", [n("lx").y, n("li").y]),
+        "gather-from-global",
+        "`get` reads `lx.y` at indices, which is not an input of the graph",
+    ),
+    (
+        lambda g, n: setattr(n("get"), "inputs", [n("t").y, n("i").y]),
+        "compute-on-local",
+        "`get` has the indices `i.y`, which are in global memory",
+    ),
+    (
+        lambda g, n: setattr(n("li").y, "dtype", "float32") or setattr(n("i").y, "dtype", "float32"),
+        "gather-indices",
+        "`get` has indices of the type `float32`",
+    ),
     (lambda g, n: setattr(n("get").y, "dtype", "float16"), "edge-dtype", "`get` takes `float16`, `t.y` is `float32`"),
     (lambda g, n: sizes(n("get").y, 4, 5, 1), "edge-repeats", "`get` gives the size `6` along `z1`, `get.y` has `5`"),
     (lambda g, n: sizes(n("get").y, 3, 6, 1), "edge-repeats", "`li.y` has the size `4` along `z0`, `get.y` has `3`"),
     (lambda g, n: n("get").attrs.update(axis=3), "node-axis", "`get` has no axis number 3"),
     (lambda g, n: n("get").attrs.update(axis=-1), "node-axis", "`get` has no axis number -1"),
-    (lambda g, n: setattr(n("cat"), "inputs", [n("lx").y, n("lx").y]), "concat-size", "the inputs of `cat` have the size of its result along every axis"),
-    (lambda g, n: sizes(n("cat").y, 4, 5, 1), "concat-size", "the inputs of `cat` have the size `6` along `z1`, the output has `5`"),
-    (lambda g, n: setattr(n("l2").y, "dtype", "float16") or setattr(n("p2").y, "dtype", "float16"), "edge-dtype", "`cat` takes `float32`, `l2.y` is `float16`"),
-    (lambda g, n: sizes(n("l4").y, 3, 4, 1) or sizes(n("p4").y, 3, 4, 1), "edge-repeats", "`l4.y` has the size `3` along `z0`, `cat.y` has `4`"),
-    (lambda g, n: sizes(n("cut").outputs[1], 4, 3, 1), "split-size", "the outputs of `cut` have the size `5` along `z1`, the input has `6`"),
-    (lambda g, n: sizes(n("cut").outputs[1], 3, 4, 1), "edge-repeats", "`cat.y` has the size `4` along `z0`, `cut.y1` has `3`"),
-    (lambda g, n: setattr(n("cut").outputs[1], "dtype", "float16"), "edge-dtype", "`cut` takes `float16`, `cat.y` is `float32`"),
-    (lambda g, n: n("x").attrs.update() or n("lx").attrs.update(offset=1), "offset-inside", "`lx` moves [4, 6, 1] elements from offset 1 on of `x.y`, which has 24"),
+    (
+        lambda g, n: setattr(n("cat"), "inputs", [n("lx").y, n("lx").y]),
+        "concat-size",
+        "the inputs of `cat` have the size of its result along every axis",
+    ),
+    (
+        lambda g, n: sizes(n("cat").y, 4, 5, 1),
+        "concat-size",
+        "the inputs of `cat` have the size `6` along `z1`, the output has `5`",
+    ),
+    (
+        lambda g, n: setattr(n("l2").y, "dtype", "float16") or setattr(n("p2").y, "dtype", "float16"),
+        "edge-dtype",
+        "`cat` takes `float32`, `l2.y` is `float16`",
+    ),
+    (
+        lambda g, n: sizes(n("l4").y, 3, 4, 1) or sizes(n("p4").y, 3, 4, 1),
+        "edge-repeats",
+        "`l4.y` has the size `3` along `z0`, `cat.y` has `4`",
+    ),
+    (
+        lambda g, n: sizes(n("cut").outputs[1], 4, 3, 1),
+        "split-size",
+        "the outputs of `cut` have the size `5` along `z1`, the input has `6`",
+    ),
+    (
+        lambda g, n: sizes(n("cut").outputs[1], 3, 4, 1),
+        "edge-repeats",
+        "`cat.y` has the size `4` along `z0`, `cut.y1` has `3`",
+    ),
+    (
+        lambda g, n: setattr(n("cut").outputs[1], "dtype", "float16"),
+        "edge-dtype",
+        "`cut` takes `float16`, `cat.y` is `float32`",
+    ),
+    (
+        lambda g, n: n("x").attrs.update() or n("lx").attrs.update(offset=1),
+        "offset-inside",
+        "`lx` moves [4, 6, 1] elements from offset 1 on of `x.y`, which has 24",
+    ),
     (lambda g, n: n("lx").attrs.update(offset=-1), "offset-inside", "`lx` moves [4, 6, 1] elements from offset -1 on"),
-    (lambda g, n: n("s0").attrs.update(offset=1), "offset-inside", "`s0` moves [4, 6, 1] elements from offset 1 on of `o0.y`, which has 24"),
-    (lambda g, n: n("add").sched.axis.reverse(), "same-sched-axis", "`add` has the loops [z2, z1, z0], the graph [z0, z1, z2]"),
+    (
+        lambda g, n: n("s0").attrs.update(offset=1),
+        "offset-inside",
+        "`s0` moves [4, 6, 1] elements from offset 1 on of `o0.y`, which has 24",
+    ),
+    (
+        lambda g, n: n("add").sched.axis.reverse(),
+        "same-sched-axis",
+        "`add` has the loops [z2, z1, z0], the graph [z0, z1, z2]",
+    ),
     (lambda g, n: setattr(n("bs"), "inputs", [n("add").y]), "broadcast-one-axis", "`bs` repeats along 0 axes []"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("number", range(len(CHANGES)))
@@ -156,10 +302,20 @@ def test_what_just_keeps_the_rules(number: int) -> None:
 def test_hints_say_what_would_work() -> None:
     for change, hint in (
         (lambda g, n: n("sub").y.axis.reverse(), None),
-        (lambda g, n: setattr(n("sub").y, "axis", [g.axes[1], g.axes[0], g.axes[2]]), "another order of axes in memory takes a Transpose node"),
-        (lambda g, n: setattr(n("lr").y, "dtype", "float16") or setattr(n("r").y, "dtype", "float16") or setattr(n("br").y, "dtype", "float16"), 'cast one of them, as in `ops.Cast(br, "float32")`'),
+        (
+            lambda g, n: setattr(n("sub").y, "axis", [g.axes[1], g.axes[0], g.axes[2]]),
+            "another order of axes in memory takes a Transpose node",
+        ),
+        (
+            lambda g, n: (
+                setattr(n("lr").y, "dtype", "float16")
+                or setattr(n("r").y, "dtype", "float16")
+                or setattr(n("br").y, "dtype", "float16")
+            ),
+            'cast one of them, as in `ops.Cast(br, "float32")`',
+        ),
         (lambda g, n: setattr(n("add"), "inputs", [n("lx").y, n("r").y]), "load it first: `ops.Load(r)`"),
-    ):  # fmt: skip
+    ):
         graph = every_kind()
         change(graph, graph.find_node)
         with pytest.raises(AscendError) as raised:
@@ -344,5 +500,15 @@ def test_indices_are_repeated_only_along_axes_that_the_table_lacks(columns: int,
 def test_data_classes_are_values_but_for_graphs_and_what_is_gathered() -> None:
     found = data_classes("tvmagic.ascend")
     assert {name for name, frozen in found.items() if frozen} == {
-        "Cost", "_Call", "Machine", "Npu", "OpType", "Template", "Stage", "Part", "Read", "Choice", "Tiling"
-    }  # fmt: skip
+        "Cost",
+        "_Call",
+        "Machine",
+        "Npu",
+        "OpType",
+        "Template",
+        "Stage",
+        "Part",
+        "Read",
+        "Choice",
+        "Tiling",
+    }

@@ -17,12 +17,20 @@ AXES = "  a(0) : n, ORIGINAL, align: -1\n  b(1) : 6, ORIGINAL, align: -1\n"
 @pytest.mark.parametrize(
     ("line", "facts"),
     [
-        ("z(7) : n, ORIGINAL, align: -1, allow_oversize_axis: 0, allow_unaligned_tail: 1", (7, "n", "ORIGINAL", -1, False, True)),
-        ("z(2) : (2 * n), TILE_OUT, from: {a, }, align: 8, allow_oversize_axis: 1, allow_unaligned_tail: 0", (2, "(2 * n)", "TILE_OUT", 8, True, False)),
-        ("z(2) : TILE_IN, size:4, , from: {a, }", (2, "4", "TILE_IN", 1, False, True)), ("z(2) : ORIGINAL, size:n, ", (2, "n", "ORIGINAL", -1, False, True)),
-        ("z(2) : 12, MERGED, from: {a, b, }, align: nil", (2, "12", "MERGED", -1, False, True)), ("z(2) : Max(n, 4), BLOCK_OUT, from: {b, }", (2, "Max(n, 4)", "BLOCK_OUT", 1, False, True)),
+        (
+            "z(7) : n, ORIGINAL, align: -1, allow_oversize_axis: 0, allow_unaligned_tail: 1",
+            (7, "n", "ORIGINAL", -1, False, True),
+        ),
+        (
+            "z(2) : (2 * n), TILE_OUT, from: {a, }, align: 8, allow_oversize_axis: 1, allow_unaligned_tail: 0",
+            (2, "(2 * n)", "TILE_OUT", 8, True, False),
+        ),
+        ("z(2) : TILE_IN, size:4, , from: {a, }", (2, "4", "TILE_IN", 1, False, True)),
+        ("z(2) : ORIGINAL, size:n, ", (2, "n", "ORIGINAL", -1, False, True)),
+        ("z(2) : 12, MERGED, from: {a, b, }, align: nil", (2, "12", "MERGED", -1, False, True)),
+        ("z(2) : Max(n, 4), BLOCK_OUT, from: {b, }", (2, "Max(n, 4)", "BLOCK_OUT", 1, False, True)),
     ],
-)  # fmt: skip
+)
 def test_axes(line: str, facts: tuple[Any, ...]) -> None:
     axis = ascend.parse_graph(f"{HEAD}{AXES}  {line}\n").find_axis("z")
     found = axis.id, str(axis.size), axis.type.name, axis.align, axis.allow_oversize_axis, axis.allow_unaligned_tail
@@ -81,10 +89,12 @@ def node_with(*lines: str) -> ascend.AscNode:
 @pytest.mark.parametrize(
     ("lines", "memory", "queue", "buffer"),
     [
-        ([".mem = GM[tensor_id=3, pos=GM]"], Memory(3, "Global", "GM", "GM", -1), Queue(), -1), ([".mem = UB[que_id=0, pos=VECIN]"], Memory(-1, "Queue", "UB", "VECIN", -1), Queue(0, -1, 2), -1),
-        ([".mem = UB[que_id=1, reuse_id=4, depth=2, buf_num=1]"], Memory(-1, "Queue", "UB", "", 4), Queue(1, 2, 1), -1), ([".mem = UB[buf_id=0, pos=VECCALC]"], Memory(-1, "Buffer", "UB", "VECCALC", -1), Queue(), 0),
+        ([".mem = GM[tensor_id=3, pos=GM]"], Memory(3, "Global", "GM", "GM", -1), Queue(), -1),
+        ([".mem = UB[que_id=0, pos=VECIN]"], Memory(-1, "Queue", "UB", "VECIN", -1), Queue(0, -1, 2), -1),
+        ([".mem = UB[que_id=1, reuse_id=4, depth=2, buf_num=1]"], Memory(-1, "Queue", "UB", "", 4), Queue(1, 2, 1), -1),
+        ([".mem = UB[buf_id=0, pos=VECCALC]"], Memory(-1, "Buffer", "UB", "VECCALC", -1), Queue(), 0),
     ],
-)  # fmt: skip
+)
 def test_short_memory(lines: list[str], memory: Memory, queue: Queue, buffer: int) -> None:
     text = (
         NODE.rpartition("    .y.dtype")[0]
@@ -98,8 +108,23 @@ def test_short_memory(lines: list[str], memory: Memory, queue: Queue, buffer: in
 
 
 def test_memory_line_by_line() -> None:
-    node = node_with(".y.mem:", "  .tensor_id = 5", "  .alloc_type = Queue", "  .hardware = UB", "  .position = TPosition::VECIN", ".y.que:", "  .id = 0", "  .depth = 3",
-                     "  .buf_num = 1", "  .reuse_id = 2", ".y.buf:", "  .id = nil", ".y.opt:", "  .ref = q", "  .reuse_id = 9")  # fmt: skip
+    node = node_with(
+        ".y.mem:",
+        "  .tensor_id = 5",
+        "  .alloc_type = Queue",
+        "  .hardware = UB",
+        "  .position = TPosition::VECIN",
+        ".y.que:",
+        "  .id = 0",
+        "  .depth = 3",
+        "  .buf_num = 1",
+        "  .reuse_id = 2",
+        ".y.buf:",
+        "  .id = nil",
+        ".y.opt:",
+        "  .ref = q",
+        "  .reuse_id = 9",
+    )
     y = node.y
     assert (y.mem, y.que, y.buf.id, y.opt) == (
         Memory(5, "Queue", "UB", "VECIN", 9),
@@ -126,9 +151,20 @@ def test_memory_line_by_line() -> None:
 
 @pytest.mark.parametrize(
     ("value", "key", "text"),
-    [(3, "index", "i: 3"), (0.5, "alpha", "f: 0.5"), (True, "flag", "b: true"), (False, "flag", "b: false"), ("fast", "mode", 's: "fast"'), (2.5, "value", 's: "2.5"'), (7, "value", 's: "7"'),
-     (Size.of("n") * 2, "expr", 'expression: "(2 * n)"'), (Size.of("n"), "other", 'expression: "n"'), (0, "offset", 'expression: "0"'), (5, "expr", 'expression: "5"')],
-)  # fmt: skip
+    [
+        (3, "index", "i: 3"),
+        (0.5, "alpha", "f: 0.5"),
+        (True, "flag", "b: true"),
+        (False, "flag", "b: false"),
+        ("fast", "mode", 's: "fast"'),
+        (2.5, "value", 's: "2.5"'),
+        (7, "value", 's: "7"'),
+        (Size.of("n") * 2, "expr", 'expression: "(2 * n)"'),
+        (Size.of("n"), "other", 'expression: "n"'),
+        (0, "offset", 'expression: "0"'),
+        (5, "expr", 'expression: "5"'),
+    ],
+)
 def test_attributes(value: Any, key: str, text: str) -> None:
     assert attribute_text(value, key) == text
     read = ascend.parse_graph(NODE.replace(".index = i: 0", f".{key} = {text}")).nodes[0].attrs[key]
@@ -155,12 +191,20 @@ def test_sizes_and_sections() -> None:
     )
     assert (graph.name, graph.sizes, graph.generation, graph.nodes) == ("my graph", {"n": None, "m": 12, "k": 7}, 1, [])
     for text, said in (
-        ("Graph: g\nAxis:\nSizes:\n", "the section `Sizes` is in the wrong place"), ("Graph: g\nSizes:\nSizes:\n", "the section `Sizes` is in the wrong place"),
-        ("Sizes:\n  n: VAR\nGraph: g\n", "a second graph begins here"), ("Graph: g\nSizes:\n  : VAR\n", "`: VAR` is not the line of a size"), ("Graph: g\nSizes:\n  n: CONST(x)\n", "is not the line of a size"),
-        ("Graph: g\nAxis:\n  z(0) : n, ODD\n", "has no type of an axis"), ("Graph: g\nAxis:\n  z(0) : ORIGINAL\n", "has no size of an axis"), ("n: VAR\n", "is before the sections of a graph"),
-        ("Graph: g\nNodes:\n  .x = a.y\n", "`.x = a.y` is in front of the first node"), (NODE + "    nothing\n", "`nothing` is not a line of a node"), (NODE + "  x: Data (1)\n", "the node `x` is already there"),
-        (NODE + "    .y.mem.tensor_id = 1.5\n", "`1.5` is not a number"), (NODE.replace("i: 0", "f: much"), "`much` is not a number"),
-    ):  # fmt: skip
+        ("Graph: g\nAxis:\nSizes:\n", "the section `Sizes` is in the wrong place"),
+        ("Graph: g\nSizes:\nSizes:\n", "the section `Sizes` is in the wrong place"),
+        ("Sizes:\n  n: VAR\nGraph: g\n", "a second graph begins here"),
+        ("Graph: g\nSizes:\n  : VAR\n", "`: VAR` is not the line of a size"),
+        ("Graph: g\nSizes:\n  n: CONST(x)\n", "is not the line of a size"),
+        ("Graph: g\nAxis:\n  z(0) : n, ODD\n", "has no type of an axis"),
+        ("Graph: g\nAxis:\n  z(0) : ORIGINAL\n", "has no size of an axis"),
+        ("n: VAR\n", "is before the sections of a graph"),
+        ("Graph: g\nNodes:\n  .x = a.y\n", "`.x = a.y` is in front of the first node"),
+        (NODE + "    nothing\n", "`nothing` is not a line of a node"),
+        (NODE + "  x: Data (1)\n", "the node `x` is already there"),
+        (NODE + "    .y.mem.tensor_id = 1.5\n", "`1.5` is not a number"),
+        (NODE.replace("i: 0", "f: much"), "`much` is not a number"),
+    ):
         with pytest.raises(AscendError) as raised:
             ascend.parse_graph(text)
         assert said in raised.value.message, text

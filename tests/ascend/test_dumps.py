@@ -51,8 +51,13 @@ def test_what_is_changed_is_printed_again_and_the_rest_stays() -> None:
     graph.sizes["s1"] = 50
     was, now = GUIDE.splitlines(), str(graph).splitlines()
     gone = [line.strip() for line in was if line not in now]
-    assert gone == ["s1: CONST(100)", ".exec_condition = no_cache", ".y.axis = {z0z1TB, z0z1Tb, z0z1t, }     // the loops, from outside",
-                    "......", "// what is computed"]  # fmt: skip
+    assert gone == [
+        "s1: CONST(100)",
+        ".exec_condition = no_cache",
+        ".y.axis = {z0z1TB, z0z1Tb, z0z1t, }     // the loops, from outside",
+        "......",
+        "// what is computed",
+    ]
     assert "  s1: CONST(50)" in now and "      .depth = 1" in now and "      .buf_ids = {}" in now
 
 
@@ -154,7 +159,7 @@ def test_all_that_is_scheduled_is_read_back_and_computes_the_same(make) -> None:
         ("    .loop_axis = nil\n", "    loop axis\n", "text"),
         ('expression: "0"', 'expression: "0 +"', "text"),
     ],
-)  # fmt: skip
+)
 def test_texts_that_are_refused(was: str, now: str, rule: str) -> None:
     assert was in GUIDE
     with pytest.raises(AscendError) as raised:
@@ -180,7 +185,7 @@ def test_texts_that_are_refused(was: str, now: str, rule: str) -> None:
         (".y.repeats = {s0, s1, }", ".y.repeats = {s0, }", "tensor-rank"),
         (".loop_axis = z0z1Tb", ".loop_axis = z0", "loop-axis"),
     ],
-)  # fmt: skip
+)
 def test_an_excerpt_is_read_and_printed_and_not_computed_with(was: str, now: str, rule: str) -> None:
     assert was in GUIDE
     text = GUIDE.replace(was, now, 1)
@@ -232,13 +237,13 @@ def test_the_place_of_a_node_that_breaks_a_rule() -> None:
         ("    .api:\n", "    .api: \n"),
         ("z0(0) : s0", "z0(0): s0"),
         (".y.dtype = float32", ".y.dtype = DT_BF16"),
-        ('    .ir_attr =  {    }', '    .ir_attr =  {.keep = b: true\n.axis = i: -1\n.note = s: "a//b {c}"\n    }'),
+        ("    .ir_attr =  {    }", '    .ir_attr =  {.keep = b: true\n.axis = i: -1\n.note = s: "a//b {c}"\n    }'),
         ("relu_test/relu_0: Relu (2)", "relu_test/relu_0: FlashSoftmax (12)"),
         ("Nodes:\n", "\n\nNodes:   // in order\n"),
         ("      .alloc_type = Queue\n", "      ......\n"),
         ("    .y.vectorized_axis = {}\n    .y.vectorized_strides = {}\n", ""),
     ],
-)  # fmt: skip
+)
 def test_variations_that_dumps_have_are_read_and_printed_as_they_were(was: str, now: str) -> None:
     assert was in GUIDE
     text = GUIDE.replace(was, now)
@@ -273,8 +278,12 @@ def test_damaged_dumps_are_read_or_refused(seed: int) -> None:
         line, cut = lines[place], rng.randrange(len(lines[place]))
         letter = rng.choice("{}(),.:=/ 0a-" + '"')
         changes = [
-            [], [line, lines[other]], [line[:cut] + line[cut + 1 :]], [line[:cut] + letter + line[cut:]], [line[:cut] + "\n"]
-        ]  # fmt: skip
+            [],
+            [line, lines[other]],
+            [line[:cut] + line[cut + 1 :]],
+            [line[:cut] + letter + line[cut:]],
+            [line[:cut] + "\n"],
+        ]
         lines[place : place + 1] = rng.choice(changes)
     text = "".join(lines)
     try:

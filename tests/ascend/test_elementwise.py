@@ -19,8 +19,36 @@ from tvmagic.ir import Var
 from tvmagic.ir.ops import const
 
 # Halves, whole numbers, the ends of domains, both sides of 1/2, and what functions overflow for.
-POINTS = [-40.0, -3.75, -2.5, -2.0, -1.5, -1.25, -1.0, -0.75, -0.5, -0.375, -0.25, -0.0, 0.0, 0.25, 0.375, 0.4375, 0.5,
-          0.625, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.5, 9.75, 29.5, 40.0]  # fmt: skip
+POINTS = [
+    -40.0,
+    -3.75,
+    -2.5,
+    -2.0,
+    -1.5,
+    -1.25,
+    -1.0,
+    -0.75,
+    -0.5,
+    -0.375,
+    -0.25,
+    -0.0,
+    0.0,
+    0.25,
+    0.375,
+    0.4375,
+    0.5,
+    0.625,
+    0.75,
+    1.0,
+    1.25,
+    1.5,
+    2.0,
+    2.5,
+    3.5,
+    9.75,
+    29.5,
+    40.0,
+]
 SPECIAL = [math.nan, math.inf, -math.inf]
 WHOLE = [-128, -127, -9, -8, -7, -3, -2, -1, 0, 1, 2, 3, 7, 8, 9, 126, 127, 128, 254, 255]
 NEAR = {"float64": 1e-12, "float32": 3e-6, "float16": 4e-3}
@@ -78,48 +106,119 @@ def whole(function: Callable[[float], float]) -> Callable[[float], float]:
 
 
 UNARY: dict[str, Callable[[float], float]] = {
-    "Ub2ub": float, "Nop": float, "Pad": float, "RemovePad": float, "Abs": abs, "Neg": lambda x: -x, "Sign": sign,
-    "Relu": lambda x: max(x, 0.0), "Sqrt": math.sqrt, "Rsqrt": lambda x: quotient(1, math.sqrt(x)),
-    "Reciprocal": lambda x: quotient(1, x), "Square": lambda x: x * x, "Exp": math.exp, "Exp2": lambda x: 2.0**x,
-    "Ln": math.log, "Log2": math.log2, "Log10": math.log10, "Sigmoid": lambda x: 1 / (1 + math.exp(-x)),
-    "Tanh": math.tanh, "Erf": math.erf, "Erfc": math.erfc, "Erfinv": erfinv,
-    "Gelu": lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), "Log1p": math.log1p,
-    "Expm": math.expm1, "LeakyRelu": lambda x: x if x > 0 else 0.25 * x, "Ceil": whole(math.ceil),
-    "Floor": whole(math.floor), "Trunc": whole(math.trunc), "Round": whole(round), "Ceil2Int": math.ceil,
-    "FloorToInt": math.floor, "Sin": math.sin, "Cos": math.cos, "Tan": math.tan, "Asin": math.asin, "Acos": math.acos,
-    "Atan": math.atan, "Sinh": math.sinh, "Cosh": math.cosh, "Asinh": math.asinh, "Acosh": math.acosh,
-    "Atanh": math.atanh, "Digamma": digamma, "Lgamma": math.lgamma, "Isnan": math.isnan, "IsInf": math.isinf,
-    "IsFinite": math.isfinite, "LogicalNot": lambda x: x == 0,
-}  # fmt: skip
+    "Ub2ub": float,
+    "Nop": float,
+    "Pad": float,
+    "RemovePad": float,
+    "Abs": abs,
+    "Neg": lambda x: -x,
+    "Sign": sign,
+    "Relu": lambda x: max(x, 0.0),
+    "Sqrt": math.sqrt,
+    "Rsqrt": lambda x: quotient(1, math.sqrt(x)),
+    "Reciprocal": lambda x: quotient(1, x),
+    "Square": lambda x: x * x,
+    "Exp": math.exp,
+    "Exp2": lambda x: 2.0**x,
+    "Ln": math.log,
+    "Log2": math.log2,
+    "Log10": math.log10,
+    "Sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+    "Tanh": math.tanh,
+    "Erf": math.erf,
+    "Erfc": math.erfc,
+    "Erfinv": erfinv,
+    "Gelu": lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "Log1p": math.log1p,
+    "Expm": math.expm1,
+    "LeakyRelu": lambda x: x if x > 0 else 0.25 * x,
+    "Ceil": whole(math.ceil),
+    "Floor": whole(math.floor),
+    "Trunc": whole(math.trunc),
+    "Round": whole(round),
+    "Ceil2Int": math.ceil,
+    "FloorToInt": math.floor,
+    "Sin": math.sin,
+    "Cos": math.cos,
+    "Tan": math.tan,
+    "Asin": math.asin,
+    "Acos": math.acos,
+    "Atan": math.atan,
+    "Sinh": math.sinh,
+    "Cosh": math.cosh,
+    "Asinh": math.asinh,
+    "Acosh": math.acosh,
+    "Atanh": math.atanh,
+    "Digamma": digamma,
+    "Lgamma": math.lgamma,
+    "Isnan": math.isnan,
+    "IsInf": math.isinf,
+    "IsFinite": math.isfinite,
+    "LogicalNot": lambda x: x == 0,
+}
 BINARY: dict[str, Callable[[float, float], float]] = {
-    "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b, "Maximum": max, "Minimum": min,
-    "Pow": power, "Atan2": math.atan2, "Hypot": math.hypot, "CopySign": math.copysign, "Div": quotient,
-    "TrueDiv": quotient, "FloorDiv": floored, "TruncDiv": truncated,
-    "Remainder": remainder, "Fmod": math.fmod, "Mod": remainder, "Axpy": lambda a, b: a + 0.25 * b,
-    "Ge": lambda a, b: a >= b, "Gt": lambda a, b: a > b, "Le": lambda a, b: a <= b, "Lt": lambda a, b: a < b,
-    "Eq": lambda a, b: a == b, "Ne": lambda a, b: a != b, "LogicalAnd": lambda a, b: a != 0 and b != 0,
-    "LogicalOr": lambda a, b: a != 0 or b != 0, "LogicalXor": lambda a, b: (a != 0) != (b != 0),
-}  # fmt: skip
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Maximum": max,
+    "Minimum": min,
+    "Pow": power,
+    "Atan2": math.atan2,
+    "Hypot": math.hypot,
+    "CopySign": math.copysign,
+    "Div": quotient,
+    "TrueDiv": quotient,
+    "FloorDiv": floored,
+    "TruncDiv": truncated,
+    "Remainder": remainder,
+    "Fmod": math.fmod,
+    "Mod": remainder,
+    "Axpy": lambda a, b: a + 0.25 * b,
+    "Ge": lambda a, b: a >= b,
+    "Gt": lambda a, b: a > b,
+    "Le": lambda a, b: a <= b,
+    "Lt": lambda a, b: a < b,
+    "Eq": lambda a, b: a == b,
+    "Ne": lambda a, b: a != b,
+    "LogicalAnd": lambda a, b: a != 0 and b != 0,
+    "LogicalOr": lambda a, b: a != 0 or b != 0,
+    "LogicalXor": lambda a, b: (a != 0) != (b != 0),
+}
 TERNARY: dict[str, Callable[[float, float, float], float]] = {
-    "Where": lambda c, a, b: a if c else b, "Select": lambda c, a, b: a if c else b,
-    "ClipByValue": lambda x, low, high: min(max(x, low), high), "MaskedFill": lambda x, mask, v: v if mask else x,
+    "Where": lambda c, a, b: a if c else b,
+    "Select": lambda c, a, b: a if c else b,
+    "ClipByValue": lambda x, low, high: min(max(x, low), high),
+    "MaskedFill": lambda x, mask, v: v if mask else x,
     "Fma": lambda a, b, c: a * b + c,
-}  # fmt: skip
+}
 # of whole numbers, with as many bits as Python needs
 OF_INTEGERS: dict[str, Callable[..., int]] = {
-    "FloorDiv": lambda a, b: a // b, "TruncDiv": lambda a, b: a // b if (a < 0) == (b < 0) else -(-a // b),
-    "Remainder": lambda a, b: a % b, "Mod": lambda a, b: a % b, "Fmod": lambda a, b: a - OF_INTEGERS["TruncDiv"](a, b) * b,
-    "BitwiseNot": lambda x: ~x, "BitwiseAnd": lambda a, b: a & b, "BitwiseOr": lambda a, b: a | b,
-    "BitwiseXor": lambda a, b: a ^ b, "Xor": lambda a, b: a ^ b, "LShift": lambda a, b: a << b, "RShift": lambda a, b: a >> b,
-    "Relu": lambda x: max(x, 0), "Neg": lambda x: -x, "Sign": lambda x: (x > 0) - (x < 0), "Square": lambda x: x * x,
-}  # fmt: skip
+    "FloorDiv": lambda a, b: a // b,
+    "TruncDiv": lambda a, b: a // b if (a < 0) == (b < 0) else -(-a // b),
+    "Remainder": lambda a, b: a % b,
+    "Mod": lambda a, b: a % b,
+    "Fmod": lambda a, b: a - OF_INTEGERS["TruncDiv"](a, b) * b,
+    "BitwiseNot": lambda x: ~x,
+    "BitwiseAnd": lambda a, b: a & b,
+    "BitwiseOr": lambda a, b: a | b,
+    "BitwiseXor": lambda a, b: a ^ b,
+    "Xor": lambda a, b: a ^ b,
+    "LShift": lambda a, b: a << b,
+    "RShift": lambda a, b: a >> b,
+    "Relu": lambda x: max(x, 0),
+    "Neg": lambda x: -x,
+    "Sign": lambda x: (x > 0) - (x < 0),
+    "Square": lambda x: x * x,
+}
 # values at poles, at which Python raises an error
 WHOLE_BELOW_ONE = (-40.0, -2.0, -1.0, 0.0)
 POLES: dict[str, dict[float, float]] = {
-    **{name: {0.0: -math.inf} for name in ("Ln", "Log2", "Log10")}, "Log1p": {-1.0: -math.inf},
-    "Atanh": {-1.0: -math.inf, 1.0: math.inf}, "Lgamma": dict.fromkeys(WHOLE_BELOW_ONE, math.inf),
+    **{name: {0.0: -math.inf} for name in ("Ln", "Log2", "Log10")},
+    "Log1p": {-1.0: -math.inf},
+    "Atanh": {-1.0: -math.inf, 1.0: math.inf},
+    "Lgamma": dict.fromkeys(WHOLE_BELOW_ONE, math.inf),
     "Digamma": dict.fromkeys(WHOLE_BELOW_ONE, -math.inf),
-}  # fmt: skip
+}
 DIVISIONS = ("FloorDiv", "TruncDiv", "Remainder", "Mod", "Fmod", "TrueDiv")
 MEANINGS: dict[str, Callable[..., Any]] = {**UNARY, **BINARY, **TERNARY}
 ELEMENTWISE = [op for op in OP_TYPES.values() if op.kind == "elewise" and op.compute is not None]
@@ -214,9 +313,14 @@ def test_on_integers(name: str, dtype: str) -> None:
 
 
 REDUCED: dict[str, Callable[[list[Any]], Any]] = {
-    "Sum": sum, "Mean": sum, "Prod": math.prod, "Max": max, "Min": min, "Any": lambda x: int(any(x)),
+    "Sum": sum,
+    "Mean": sum,
+    "Prod": math.prod,
+    "Max": max,
+    "Min": min,
+    "Any": lambda x: int(any(x)),
     "All": lambda x: int(all(x)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])

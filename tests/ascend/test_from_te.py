@@ -64,8 +64,18 @@ def test_graph_of_softmax() -> None:
     graph = ascend.hint_graph(operator("softmax", CELLS["softmax"]))
     assert [(a.name, str(a.size)) for a in graph.axes] == [("z0", "n"), ("z1", "37")]
     assert [n.type for n in graph.nodes] == [
-        "Data", "Load", "Max", "Broadcast", "Sub", "Exp", "Sum", "Broadcast", "Div", "Store", "Output"
-    ]  # fmt: skip
+        "Data",
+        "Load",
+        "Max",
+        "Broadcast",
+        "Sub",
+        "Exp",
+        "Sum",
+        "Broadcast",
+        "Div",
+        "Store",
+        "Output",
+    ]
     assert graph.name == "softmax" and graph.find_node("X").attrs["array"] == "z0, z1"
 
 

@@ -34,10 +34,24 @@ def names(axes) -> list[str]:
 
 @pytest.mark.parametrize(
     "text",
-    ["40000", "s0", "(s0 * s1)", "(40000 / (z0z1t_size))", "Ceiling((40000 / (z0z1t_size)))", "(s0 + s1)", "(100 + s0)", "Max(s0, (2 * s1))",
-     "Floor((s0 / (3)))", "Align(s0, 32)", "Mod(s0, 7)", "Min(s0, s1)",
-     "(40000 / (z0z1Tb_size * z0z1t_size))", "Ceiling((Ceiling((s0 / (t_size))) / (b_size)))", "(2 * s0 * s1)"],
-)  # fmt: skip
+    [
+        "40000",
+        "s0",
+        "(s0 * s1)",
+        "(40000 / (z0z1t_size))",
+        "Ceiling((40000 / (z0z1t_size)))",
+        "(s0 + s1)",
+        "(100 + s0)",
+        "Max(s0, (2 * s1))",
+        "Floor((s0 / (3)))",
+        "Align(s0, 32)",
+        "Mod(s0, 7)",
+        "Min(s0, s1)",
+        "(40000 / (z0z1Tb_size * z0z1t_size))",
+        "Ceiling((Ceiling((s0 / (t_size))) / (b_size)))",
+        "(2 * s0 * s1)",
+    ],
+)
 def test_sizes_are_read_as_they_are_printed(text: str) -> None:
     assert str(parse_size(text)) == text
 
@@ -148,8 +162,15 @@ def test_text_has_the_form_of_the_dump() -> None:
     ) in text
 
 
-@pytest.mark.parametrize("line", ["nothing", "Axis:\n  z0 is 4", "Axis:\n  z0(0) : 4, ODD, align: -1, "
-                                  "allow_oversize_axis: 0, allow_unaligned_tail: 1", "Nodes:\n  .x = a.y\n"])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nothing",
+        "Axis:\n  z0 is 4",
+        "Axis:\n  z0(0) : 4, ODD, align: -1, allow_oversize_axis: 0, allow_unaligned_tail: 1",
+        "Nodes:\n  .x = a.y\n",
+    ],
+)
 def test_text_that_cannot_be_read(line: str) -> None:
     with pytest.raises(AscendError, match=r"rule `text`"):
         ascend.parse_graph("Graph: g\n" + line)
@@ -180,27 +201,54 @@ def _change(graph: AscGraph, rule: str) -> None:
         "dtype": lambda: setattr(node["x"].y, "dtype", "text"),
         "size-known": lambda: setattr(graph, "sizes", {}),
         "index": lambda: node["y"].attrs.update(index=5),
-        "reduce-keeps-dimension": lambda: [v.pop() for v in (node["sum_0"].y.axis, node["sum_0"].y.repeats,
-                                                             node["sum_0"].y.strides)],
+        "reduce-keeps-dimension": lambda: [
+            v.pop() for v in (node["sum_0"].y.axis, node["sum_0"].y.repeats, node["sum_0"].y.strides)
+        ],
         "has-output": lambda: graph.nodes.remove(node["out"]),
-        "load-from-global": lambda: setattr(node["load_0"], "inputs", [node["load_0"].y]) or graph.nodes.insert(
-            2, graph.nodes[-1]) or setattr(node["load_1"], "inputs", [node["load_0"].y]) or repeats(
-            node["load_1"], 0, z0.size, parse_size("100")) or setattr(node["load_0"], "inputs", [node["x"].y])
-            or graph.nodes.pop(2),
+        "load-from-global": lambda: (
+            setattr(node["load_0"], "inputs", [node["load_0"].y])
+            or graph.nodes.insert(2, graph.nodes[-1])
+            or setattr(node["load_1"], "inputs", [node["load_0"].y])
+            or repeats(node["load_1"], 0, z0.size, parse_size("100"))
+            or setattr(node["load_0"], "inputs", [node["x"].y])
+            or graph.nodes.pop(2)
+        ),
         "compute-on-local": lambda: setattr(node["exp_0"], "inputs", [node["x"].y]),
         "output-from-store": lambda: setattr(node["out"], "inputs", [node["div_0"].y]),
         "store-from-local": lambda: setattr(node["store_0"], "inputs", [node["x"].y]),
-    }  # fmt: skip
+    }
     if rule == "broadcast-after-load":
         node["broadcast_1"].inputs = [graph.find_node("exp_1").y]
     else:
         changes[rule]()
 
 
-@pytest.mark.parametrize("rule", [
-    "broadcast-one-axis", "edge-repeats", "edge-dtype", "edge-axis", "strides", "same-sched-axis", "axis-known", "axis-once",
-    "loop-axis", "tensor-rank", "input-count", "acyclic", "dtype", "size-known", "index", "reduce-keeps-dimension", "has-output",
-    "load-from-global", "compute-on-local", "output-from-store", "store-from-local"])  # fmt: skip
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "broadcast-one-axis",
+        "edge-repeats",
+        "edge-dtype",
+        "edge-axis",
+        "strides",
+        "same-sched-axis",
+        "axis-known",
+        "axis-once",
+        "loop-axis",
+        "tensor-rank",
+        "input-count",
+        "acyclic",
+        "dtype",
+        "size-known",
+        "index",
+        "reduce-keeps-dimension",
+        "has-output",
+        "load-from-global",
+        "compute-on-local",
+        "output-from-store",
+        "store-from-local",
+    ],
+)
 def test_each_rule_is_named(rule: str) -> None:
     graph = softmax_like()
     ascend.check_hint(graph)
@@ -231,10 +279,18 @@ def test_concat_sizes_add_up() -> None:
     assert raised.value.rule == "concat-size"
 
 
-@pytest.mark.parametrize("call", [
-    lambda g: g.create_size("s", 0), lambda g: g.create_axis("z0", 2), lambda g: g.find_node("none"),
-    lambda g: g.add_node("Unknown"), lambda g: ops.Abs(3), lambda g: ops.Add(g.nodes[1].y), lambda g: g.find_axis("q"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda g: g.create_size("s", 0),
+        lambda g: g.create_axis("z0", 2),
+        lambda g: g.find_node("none"),
+        lambda g: g.add_node("Unknown"),
+        lambda g: ops.Abs(3),
+        lambda g: ops.Add(g.nodes[1].y),
+        lambda g: g.find_axis("q"),
+    ],
+)
 def test_calls_that_make_no_sense(call) -> None:
     with pytest.raises(AscendError):
         call(chain())
@@ -253,7 +309,11 @@ def test_axes_are_given_as_they_were_created_or_by_name() -> None:
             ops.Sum(x, wrong)
     named = AscGraph("named")
     named.create_axis("rows", 4), named.create_axis("columns", 6)
-    for made, wrong, hint in ((named, "z0", "it has rows, columns"), (named, "row", "did you mean `rows`"), (AscGraph("none"), "row", "`create_axis` makes one")):  # fmt: skip
+    for made, wrong, hint in (
+        (named, "z0", "it has rows, columns"),
+        (named, "row", "did you mean `rows`"),
+        (AscGraph("none"), "row", "`create_axis` makes one"),
+    ):
         with pytest.raises(AscendError, match=f"has no axis `{wrong}`") as raised:
             made.find_axis(wrong)
         assert (raised.value.hint or "").startswith(hint)

@@ -16,9 +16,34 @@ from tvmagic.ascend.optypes import OP_TYPES
 COUNT = 41  # elements: vectors and a tail
 DTYPES = ("float32", "float64", "float16", "int32", "int64", "int8", "uint8")
 # Which of the inputs below an elementwise type takes, if it is not `unit` (and `large`).
-SIGNED = ("Abs", "Neg", "Sign", "Relu", "Ceil", "Floor", "Trunc", "Round", "Ceil2Int", "FloorToInt", "LeakyRelu", "Square",
-          "Ub2ub", "Nop", "Pad", "RemovePad", "LogicalNot", "BitwiseNot", "Erf", "Erfc", "Gelu", "Tanh", "Sigmoid", "Lgamma",
-          "Digamma", "Expm")  # fmt: skip
+SIGNED = (
+    "Abs",
+    "Neg",
+    "Sign",
+    "Relu",
+    "Ceil",
+    "Floor",
+    "Trunc",
+    "Round",
+    "Ceil2Int",
+    "FloorToInt",
+    "LeakyRelu",
+    "Square",
+    "Ub2ub",
+    "Nop",
+    "Pad",
+    "RemovePad",
+    "LogicalNot",
+    "BitwiseNot",
+    "Erf",
+    "Erfc",
+    "Gelu",
+    "Tanh",
+    "Sigmoid",
+    "Lgamma",
+    "Digamma",
+    "Expm",
+)
 SPECIAL = ("Isnan", "IsInf", "IsFinite")
 TOLERANCE = {"float16": 2e-3, "float32": 2e-6, "float64": 1e-8}
 # Their formulas end with a difference, which loses what is left of the smaller one.
@@ -33,8 +58,13 @@ def values(dtype: str) -> dict[str, np.ndarray]:
         halves = np.resize(np.array([-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5, 0.3, -0.7, 3.2]), COUNT)
         special = np.resize(np.array([1.0, np.nan, -np.inf, np.inf, 0.0]), COUNT)
         unit, large = rng.uniform(0.05, 0.95, COUNT), rng.uniform(1.1, 3, COUNT)
-        return {"unit": unit.astype(dtype), "large": large.astype(dtype), "signed": halves.astype(dtype),
-                "special": special.astype(dtype), "flags": flags}  # fmt: skip
+        return {
+            "unit": unit.astype(dtype),
+            "large": large.astype(dtype),
+            "signed": halves.astype(dtype),
+            "special": special.astype(dtype),
+            "flags": flags,
+        }
     low = 0 if kind == "u" else -9
     whole = {name: rng.integers(a, 10, COUNT).astype(dtype) for name, a in (("unit", low), ("signed", low))}
     return {**whole, "large": rng.integers(1, 4, COUNT).astype(dtype), "flags": flags}
@@ -108,13 +138,27 @@ def test_types_equal_numpy(dtype: str) -> None:
 
 # What `evaluate` gives is compared with NumPy, or with what is known, written here once more.
 KNOWN = {
-    "Log1p": (np.log1p, 0.3), "Expm": (np.expm1, 0.3), "Exp2": (np.exp2, 1.5), "Round": (np.rint, 2.5), "Round ": (np.rint, -0.5),
-    "Rsqrt": (lambda x: 1 / np.sqrt(x), 4.0), "Erf": (math.erf, 0.4), "Erfc": (math.erfc, 0.4), "Lgamma": (math.lgamma, 3.7),
-    "Lgamma ": (math.lgamma, -1.3), "Erfinv": (lambda x: 0.4769362762044699, 0.5), "Asin": (np.arcsin, 0.4),
-    "Digamma": (lambda x: -0.5772156649015329, 1.0), "Digamma ": (lambda x: 0.03648997397857652, -0.5),
-    "Gelu": (lambda x: x / (1 + np.exp(-1.5957691 * (x + 0.044715 * x**3))), 0.7), "Sigmoid": (lambda x: 1 / (1 + np.exp(-x)), 2.0),
-    "Ceil2Int": (np.ceil, -1.5), "FloorToInt": (np.floor, -1.5), "Sign": (np.sign, -3.0), "Trunc": (np.trunc, -1.7),
-}  # fmt: skip
+    "Log1p": (np.log1p, 0.3),
+    "Expm": (np.expm1, 0.3),
+    "Exp2": (np.exp2, 1.5),
+    "Round": (np.rint, 2.5),
+    "Round ": (np.rint, -0.5),
+    "Rsqrt": (lambda x: 1 / np.sqrt(x), 4.0),
+    "Erf": (math.erf, 0.4),
+    "Erfc": (math.erfc, 0.4),
+    "Lgamma": (math.lgamma, 3.7),
+    "Lgamma ": (math.lgamma, -1.3),
+    "Erfinv": (lambda x: 0.4769362762044699, 0.5),
+    "Asin": (np.arcsin, 0.4),
+    "Digamma": (lambda x: -0.5772156649015329, 1.0),
+    "Digamma ": (lambda x: 0.03648997397857652, -0.5),
+    "Gelu": (lambda x: x / (1 + np.exp(-1.5957691 * (x + 0.044715 * x**3))), 0.7),
+    "Sigmoid": (lambda x: 1 / (1 + np.exp(-x)), 2.0),
+    "Ceil2Int": (np.ceil, -1.5),
+    "FloorToInt": (np.floor, -1.5),
+    "Sign": (np.sign, -3.0),
+    "Trunc": (np.trunc, -1.7),
+}
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -168,11 +212,21 @@ def one(name: str, *inputs: np.ndarray, **attrs: object) -> list[np.ndarray]:
 @pytest.mark.parametrize(
     ("name", "a", "b", "wanted"),
     [
-        ("FloorDiv", -7, 2, -4), ("TruncDiv", -7, 2, -3), ("Remainder", -7, 3, 2), ("Fmod", -7, 3, -1), ("Mod", -7, 3, 2),
-        ("TrueDiv", 7, 2, 3.5), ("LogicalXor", 3, 0, 1), ("LogicalAnd", 3, 2, 1), ("Xor", 6, 3, 5), ("LShift", 3, 2, 12),
-        ("RShift", 12, 2, 3), ("Ge", 2, 2, 1), ("Ne", 2, 2, 0),
+        ("FloorDiv", -7, 2, -4),
+        ("TruncDiv", -7, 2, -3),
+        ("Remainder", -7, 3, 2),
+        ("Fmod", -7, 3, -1),
+        ("Mod", -7, 3, 2),
+        ("TrueDiv", 7, 2, 3.5),
+        ("LogicalXor", 3, 0, 1),
+        ("LogicalAnd", 3, 2, 1),
+        ("Xor", 6, 3, 5),
+        ("LShift", 3, 2, 12),
+        ("RShift", 12, 2, 3),
+        ("Ge", 2, 2, 1),
+        ("Ne", 2, 2, 0),
     ],
-)  # fmt: skip
+)
 def test_what_a_type_of_two_numbers_means(name: str, a: int, b: int, wanted: float) -> None:
     (got,) = one(name, np.array([a], "int32"), np.array([b], "int32"))
     assert got[0] == wanted
@@ -208,9 +262,14 @@ def test_an_argmax_is_the_first_greatest() -> None:
 @pytest.mark.parametrize(
     ("split", "loop", "whole"),
     [
-        (False, None, True), (False, "z0", True), (False, "z1", False), (True, None, False), (True, "z0", False), (True, "z1T", False),
+        (False, None, True),
+        (False, "z0", True),
+        (False, "z1", False),
+        (True, None, False),
+        (True, "z0", False),
+        (True, "z1T", False),
     ],
-)  # fmt: skip
+)
 def test_one_call_of_an_argmax_has_the_whole_row(split: bool, loop: str | None, whole: bool) -> None:
     graph = AscGraph("argmax")
     z1 = [graph.create_axis("z0", 4), graph.create_axis("z1", 6)][1]
@@ -362,11 +421,13 @@ def test_unknown_types_are_read_with_their_attributes() -> None:
 @pytest.mark.parametrize(
     ("call", "rule"),
     [
-        (lambda x, i: ops.Exp(i), "op-dtype"), (lambda x, i: ops.BitwiseAnd(x, x), "op-dtype"),
-        (lambda x, i: ops.Where(x, x, x), "edge-dtype"), (lambda x, i: ops.Add(x, i), "edge-dtype"),
+        (lambda x, i: ops.Exp(i), "op-dtype"),
+        (lambda x, i: ops.BitwiseAnd(x, x), "op-dtype"),
+        (lambda x, i: ops.Where(x, x, x), "edge-dtype"),
+        (lambda x, i: ops.Add(x, i), "edge-dtype"),
         (lambda x, i: ops.Sum(ops.Cast(i, "bool"), i.axis[0]), "op-dtype"),
     ],
-)  # fmt: skip
+)
 def test_dtypes_that_a_type_does_not_take(call, rule: str) -> None:
     graph = AscGraph("refused")
     graph.create_axis("z0", 4)

@@ -16,8 +16,12 @@ from tvmagic.ir import EQ, And, Call, IntImm, Not, PrimExpr, Select, Var
 
 I = Var("i", "int32")
 COMPARISONS: list[Callable[[PrimExpr, PrimExpr], PrimExpr]] = [
-    lambda a, b: a < b, lambda a, b: a <= b, lambda a, b: a > b, lambda a, b: a >= b, EQ
-]  # fmt: skip
+    lambda a, b: a < b,
+    lambda a, b: a <= b,
+    lambda a, b: a > b,
+    lambda a, b: a >= b,
+    EQ,
+]
 
 
 def value_at(node: PrimExpr, index: int) -> int:
@@ -95,10 +99,19 @@ def test_choices_that_cut_nothing() -> None:
 @pytest.mark.parametrize(
     ("index", "added"),
     [
-        (I, 0), (I + 3, 3), (3 + I, 3), (I - 2, -2), (I + 3 - 1, 2), ((I - 2) + 5, 3), (IntImm("int32", 4) - I, None), (I * 2, None), (IntImm("int32", 3), None), (I + Var("n", "int32"), "n"),
+        (I, 0),
+        (I + 3, 3),
+        (3 + I, 3),
+        (I - 2, -2),
+        (I + 3 - 1, 2),
+        ((I - 2) + 5, 3),
+        (IntImm("int32", 4) - I, None),
+        (I * 2, None),
+        (IntImm("int32", 3), None),
+        (I + Var("n", "int32"), "n"),
         (I - Var("n", "int32"), "-1 * n"),
     ],
-)  # fmt: skip
+)
 def test_what_is_added_to_a_variable(index: PrimExpr, added: int | str | None) -> None:
     found = shifted(index)
     if added is None:

@@ -116,10 +116,18 @@ def test_random_steps_move_no_element(seed: int) -> None:
 @pytest.mark.parametrize(
     ("sizes", "strides", "can"),
     [
-        ([4, 6], [6, 1], True), ([4, 6], [7, 1], False), ([4, 6], [0, 0], True), ([1, 6], [0, 1], False), ([4, 1], [1, 0], False),
-        ([4, 3], [3, 1], False), ([2, 6], [6, 1], True), ([4, 6], [12, 2], True), ([4, 6], [1, 4], False), ([1, 1], [0, 0], True),
+        ([4, 6], [6, 1], True),
+        ([4, 6], [7, 1], False),
+        ([4, 6], [0, 0], True),
+        ([1, 6], [0, 1], False),
+        ([4, 1], [1, 0], False),
+        ([4, 3], [3, 1], False),
+        ([2, 6], [6, 1], True),
+        ([4, 6], [12, 2], True),
+        ([4, 6], [1, 4], False),
+        ([1, 1], [0, 0], True),
     ],
-)  # fmt: skip
+)
 def test_axes_that_a_tensor_steps_through_as_one(sizes: list[int], strides: list[int], can: bool) -> None:
     """The outer one may be a part of its axis, the inner one not, of which rows would be missing."""
     graph = AscGraph("two")
@@ -204,8 +212,20 @@ def check_places(graph: AscGraph) -> None:
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize(
     ("whole", "tiles"),
-    [(7, [3]), (6, [3]), (1, [1]), (5, [5]), (5, [8]), (24, [7, 2]), (24, [8, 3]), (24, [8, 4]), (13, [13, 2]), (13, [20, 3]), (9, [1, 4])],
-)  # fmt: skip
+    [
+        (7, [3]),
+        (6, [3]),
+        (1, [1]),
+        (5, [5]),
+        (5, [8]),
+        (24, [7, 2]),
+        (24, [8, 3]),
+        (24, [8, 4]),
+        (13, [13, 2]),
+        (13, [20, 3]),
+        (9, [1, 4]),
+    ],
+)
 def test_loops_with_tails_reach_each_element_once(whole: int, tiles: list[int], symbolic: bool) -> None:
     """An axis that is split, and its outer half once more: extents follow the loops that are open, as do indices."""
     graph = AscGraph("tails")

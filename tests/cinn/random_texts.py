@@ -16,7 +16,7 @@ TYPES = (*FLOATS, *SIGNED, *UNSIGNED, "bool")
 OF_FLOATS = (
     "exp exp2 exp10 log log2 log10 sqrt rsqrt sigmoid tanh tan sin cos sinh cosh asin acos atan asinh acosh atanh erf floor ceil "
     "round trunc nearbyint abs"
-).split()  # fmt: skip
+).split()
 OF_TWO_INTEGERS = ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
 BINDS = ("blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.z")
 

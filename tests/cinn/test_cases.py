@@ -324,11 +324,13 @@ REFUSED = {
     "plain_indices": program(vector("B", "B[(7 - i0)] = A[i0]"), vector("C", "C[i0] = B[i0]")),
     "no_other_variable": program(nest("B", "B[i0] = A[i0, i1]", (8, 4)), vector("C", "C[i0] = B[i0]")),
     "inputs_stay": program(
-        vector("X", "X[i0] = A[i0]"), vector("B", "B[i0] = X[i0]"), vector("Y", "X[i0] = 0.0f"),
+        vector("X", "X[i0] = A[i0]"),
+        vector("B", "B[i0] = X[i0]"),
+        vector("Y", "X[i0] = 0.0f"),
         vector("C", "C[i0] = (B[i0] + X[i0])"),
     ),
     "not_seen_outside": program(vector("X", "X[i0] = A[i0]"), vector("B", "B[i0] = A[i0]")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("condition", REFUSED)
@@ -404,9 +406,12 @@ def test_apply_until_nothing_is_left_and_its_errors() -> None:
 
 def test_the_graph_and_its_walks() -> None:
     text = program(
-        vector("B", "B[i0] = A[i0]"), vector("X", "X[i0] = E[i0]"), vector("C", "C[i0] = B[i0]"),
-        vector("D", "D[i0] = (B[i0] + X[i0])"), vector("F", "F[i0] = (C[i0] + D[i0])"),
-    )  # fmt: skip
+        vector("B", "B[i0] = A[i0]"),
+        vector("X", "X[i0] = E[i0]"),
+        vector("C", "C[i0] = B[i0]"),
+        vector("D", "D[i0] = (B[i0] + X[i0])"),
+        vector("F", "F[i0] = (C[i0] + D[i0])"),
+    )
     graph = cinn.ScheduleBlockGraph(cinn.IRSchedule(text))
     assert [n.id for n in graph["D"].producers] == ["B", "X"] and [n.id for n in graph["B"].consumers] == ["C", "D"]
     assert [n.id for n in graph.start_points()] == ["B", "X"] and [n.id for n in graph.end_points()] == ["F"]

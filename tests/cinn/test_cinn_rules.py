@@ -46,10 +46,16 @@ def test_auto_unroll_sets_a_step_on_the_root() -> None:
     [
         (100, ["thread_bind[threadIdx.x] for (i, 0, 100)"]),
         (5000, ["thread_bind[blockIdx.x] for (i, 0, 5)", "thread_bind[threadIdx.x] for (i_0, 0, 1024)"]),
-        (300000, ["thread_bind[blockIdx.x] for (i_0, 0, 256)", "thread_bind[threadIdx.x] for (i_1, 0, 1024)",
-                  "serial for (i, 0, 2)"]),
+        (
+            300000,
+            [
+                "thread_bind[blockIdx.x] for (i_0, 0, 256)",
+                "thread_bind[threadIdx.x] for (i_1, 0, 1024)",
+                "serial for (i, 0, 2)",
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_auto_bind(size: int, loops: list[str]) -> None:
     schedule = wide(size)
     rule = cinn.AutoBind()
@@ -62,8 +68,15 @@ def test_auto_bind(size: int, loops: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("size", "extents"),
-    [(1, [1]), (1023, [1023]), (1024, [1024]), (1025, [2, 1024]), (256 * 1024, [256, 1024]), (256 * 1024 + 1, [256, 1024, 2])],
-)  # fmt: skip
+    [
+        (1, [1]),
+        (1023, [1023]),
+        (1024, [1024]),
+        (1025, [2, 1024]),
+        (256 * 1024, [256, 1024]),
+        (256 * 1024 + 1, [256, 1024, 2]),
+    ],
+)
 def test_how_many_threads_and_blocks_there_are_at_most(size: int, extents: list[int]) -> None:
     schedule = wide(size)
     rule = cinn.AutoBind()

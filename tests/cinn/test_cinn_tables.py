@@ -44,15 +44,35 @@ from tvmagic.script import cinn_text, from_cinn, from_source
 @pytest.mark.parametrize(
     ("dtype", "value", "text"),
     [
-        ("int32", 7, "7"), ("int32", -7, "-7"), ("int64", 5, "5ll"), ("uint64", 5, "5ull"), ("uint32", 5, "5"), ("int8", -5, "(int8_t)-5"),
-        ("uint16", 9, "(uint16_t)9"), ("int16", 3, "(int16_t)3"), ("bool", 1, "true"), ("bool", 0, "false"), ("float32", 0.5, "0.500000000f"),
-        ("float64", 0.5, "0.50000000000000000"), ("float32", 1e20, "1.00000002e+20f"), ("float32", -2.0, "-2.00000000f"), ("float16", 0.5, "(float16)0.5f"),
-        ("float16", 0.1, "(float16)0.099976f"), ("bfloat16", 0.1, "(bfloat16)0.100097656f"), ("float32", math.inf, "inf"), ("float64", -math.inf, "-inf"),
-        ("float32", math.nan, "nan"), ("float16", math.inf, "cinn::common::raw_uint16_to_float16(0x7c00)"), ("float16", math.nan, "cinn::common::raw_uint16_to_float16(0x7e00)"),
-        ("bfloat16", math.inf, "cinn::common::raw_uint16_to_bfloat16(0x7F80)"), ("bfloat16", math.nan, "cinn::common::raw_uint16_to_bfloat16(0x7FC0)"),
-        ("float16", -math.inf, "-(cinn::common::raw_uint16_to_float16(0x7c00))"), ("float32", 0.0, "0.00000000f"), ("float32", -0.0, "-0.00000000f"),
+        ("int32", 7, "7"),
+        ("int32", -7, "-7"),
+        ("int64", 5, "5ll"),
+        ("uint64", 5, "5ull"),
+        ("uint32", 5, "5"),
+        ("int8", -5, "(int8_t)-5"),
+        ("uint16", 9, "(uint16_t)9"),
+        ("int16", 3, "(int16_t)3"),
+        ("bool", 1, "true"),
+        ("bool", 0, "false"),
+        ("float32", 0.5, "0.500000000f"),
+        ("float64", 0.5, "0.50000000000000000"),
+        ("float32", 1e20, "1.00000002e+20f"),
+        ("float32", -2.0, "-2.00000000f"),
+        ("float16", 0.5, "(float16)0.5f"),
+        ("float16", 0.1, "(float16)0.099976f"),
+        ("bfloat16", 0.1, "(bfloat16)0.100097656f"),
+        ("float32", math.inf, "inf"),
+        ("float64", -math.inf, "-inf"),
+        ("float32", math.nan, "nan"),
+        ("float16", math.inf, "cinn::common::raw_uint16_to_float16(0x7c00)"),
+        ("float16", math.nan, "cinn::common::raw_uint16_to_float16(0x7e00)"),
+        ("bfloat16", math.inf, "cinn::common::raw_uint16_to_bfloat16(0x7F80)"),
+        ("bfloat16", math.nan, "cinn::common::raw_uint16_to_bfloat16(0x7FC0)"),
+        ("float16", -math.inf, "-(cinn::common::raw_uint16_to_float16(0x7c00))"),
+        ("float32", 0.0, "0.00000000f"),
+        ("float32", -0.0, "-0.00000000f"),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_printed_and_read(dtype: str, value: float, text: str) -> None:
     printed = float_text(FloatImm(dtype, value)) if "float" in dtype else int_text(IntImm(dtype, int(value)))
     assert printed == text
@@ -71,9 +91,22 @@ def test_numbers_are_printed_and_read(dtype: str, value: float, text: str) -> No
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("0x0", 0.0), ("(int8_t)-5", -5), ("(float16)-0.5f", -0.5), ("-7ull", -7), ("-3", -3), ("1.5e3", 1500.0), ("1e2f", 100.0), ("2f", 2.0), ("-inff", -math.inf),
-     ("nanf", math.nan), ("-2.5f", -2.5), ("cinn::common::raw_uint16_to_float16(0x3c00)", 1.0), ("cinn::common::raw_uint16_to_bfloat16(0xBF80)", -1.0)],
-)  # fmt: skip
+    [
+        ("0x0", 0.0),
+        ("(int8_t)-5", -5),
+        ("(float16)-0.5f", -0.5),
+        ("-7ull", -7),
+        ("-3", -3),
+        ("1.5e3", 1500.0),
+        ("1e2f", 100.0),
+        ("2f", 2.0),
+        ("-inff", -math.inf),
+        ("nanf", math.nan),
+        ("-2.5f", -2.5),
+        ("cinn::common::raw_uint16_to_float16(0x3c00)", 1.0),
+        ("cinn::common::raw_uint16_to_bfloat16(0xBF80)", -1.0),
+    ],
+)
 def test_values_of_literals(text: str, value: float) -> None:
     assert number_value(text) == pytest.approx(value, nan_ok=True) and type(number_value(text)) is type(value)
 
@@ -140,8 +173,10 @@ def test_what_a_text_holds() -> None:
     (root,) = program.statements
     outer, middle, inner, block = list(every([root]))[1:5]
     assert [(s.kind, s.name, s.word, s.thread) for s in (outer, middle, inner)] == [
-        ("for", "i", "serial", ""), ("for", "j", "thread_bind", "threadIdx.x"), ("for", "k", "vectorize", "")
-    ]  # fmt: skip
+        ("for", "i", "serial", ""),
+        ("for", "j", "thread_bind", "threadIdx.x"),
+        ("for", "k", "vectorize", ""),
+    ]
     assert inner.factor is not None and inner.factor.text == "4" and [e.text for e in middle.exprs] == ["1", "8"]
     assert block.variables == ["i0", "i1"] and block.attrs == [("a", "1"), ("b", "x, y"), ("c.d", "2")]
     ends = [(r.buffer, [(n, low and low.text, high and high.text) for n, low, high in r.axes]) for r in block.regions]
@@ -181,20 +216,42 @@ B = "serial for (i, 0, 8)\n{\n  ScheduleBlock(B)\n  {\n    i0 = axis.bind(i)\n  
 @pytest.mark.parametrize(
     ("text", "line", "underlined", "said"),
     [
-        (" ", 1, " ", "the text holds no statement"), ("$", 1, "$", "`$` means nothing in CINN's text"), ("x = $", 1, "$", "`$` means nothing"), ("x = ", 1, "x", ""), ("x = (1", 1, "the end", "`)` is expected"),
-        ("serial for (i, 0 8)\n{ }", 1, "8", "`,` is expected here, not `8`"), ("serial for (1, 0, 8)\n{ }", 1, "1", "the loop's variable is expected here, not `1`"),
-        ("{\n  B[0] = 1", 1, "{", "this brace is never closed"), ("ScheduleBlock(B)\n{\n  B[0] = 1", 1, "ScheduleBlock", "the block `B` is never closed"),
-        ("ScheduleBlock(7)", 1, "7", "the block's name is expected here"), ("assert(1)", 1, "assert", "`assert` takes a condition and a text"),
-        ("\n  assert(1, 2, 3)", 2, "assert", "`assert` takes a condition and a text"), ("x += 1", 1, "+=", "`+=` means nothing"), ("A[0] -= 1", 1, "-=", "`-=` means nothing"),
-        ("A[0]", 1, "A", "an expression alone is not a statement"), ("f(x) = 1", 1, "f", "only a tensor's element or a variable can be stored to"), ("x = * 2", 1, "*", "an expression cannot begin with `*`"),
-        ("x = y<float32>(1)", 1, "y", "there is no template `y`"), ("poly_for (i, 0, 3)", 1, "poly_for", "`poly_for` is a loop with a condition"),
-        ("ScheduleBlock(B)\n{\n  i0, i1 = axis.bind(i)\n}", 1, "ScheduleBlock"[:1], "2 variables are bound to 1 values"),
-        ("ScheduleBlock(B)\n{\n  attrs a:1\n  B[0] = 1\n}", 3, "attrs", "an expression alone is not a statement"), ("ScheduleBlock(B)\n{\n  attrs(a:1\n  B[0] = 1\n}", 3, "attrs", "attributes are written"),
-        ("ScheduleBlock(B)\n{\n  attrs(1)\n  B[0] = 1\n}", 3, "attrs", "an attribute is written `key:value`"), ("alloc(3)", 1, "3", "a buffer is expected here"),
-        ("function f (1)\nx = 1", 1, "1", "an argument is expected here"), ("function f (_A _B)\nx = 1", 1, "_B", "`,` is expected here"), ("function f (_A)", 1, "f", "the function holds no statement"),
-        ("  ", 1, " ", "the text holds no statement"), ("x = \"a\" +", 1, "+", "the text ends in the middle of a statement"),
+        (" ", 1, " ", "the text holds no statement"),
+        ("$", 1, "$", "`$` means nothing in CINN's text"),
+        ("x = $", 1, "$", "`$` means nothing"),
+        ("x = ", 1, "x", ""),
+        ("x = (1", 1, "the end", "`)` is expected"),
+        ("serial for (i, 0 8)\n{ }", 1, "8", "`,` is expected here, not `8`"),
+        ("serial for (1, 0, 8)\n{ }", 1, "1", "the loop's variable is expected here, not `1`"),
+        ("{\n  B[0] = 1", 1, "{", "this brace is never closed"),
+        ("ScheduleBlock(B)\n{\n  B[0] = 1", 1, "ScheduleBlock", "the block `B` is never closed"),
+        ("ScheduleBlock(7)", 1, "7", "the block's name is expected here"),
+        ("assert(1)", 1, "assert", "`assert` takes a condition and a text"),
+        ("\n  assert(1, 2, 3)", 2, "assert", "`assert` takes a condition and a text"),
+        ("x += 1", 1, "+=", "`+=` means nothing"),
+        ("A[0] -= 1", 1, "-=", "`-=` means nothing"),
+        ("A[0]", 1, "A", "an expression alone is not a statement"),
+        ("f(x) = 1", 1, "f", "only a tensor's element or a variable can be stored to"),
+        ("x = * 2", 1, "*", "an expression cannot begin with `*`"),
+        ("x = y<float32>(1)", 1, "y", "there is no template `y`"),
+        ("poly_for (i, 0, 3)", 1, "poly_for", "`poly_for` is a loop with a condition"),
+        (
+            "ScheduleBlock(B)\n{\n  i0, i1 = axis.bind(i)\n}",
+            1,
+            "ScheduleBlock"[:1],
+            "2 variables are bound to 1 values",
+        ),
+        ("ScheduleBlock(B)\n{\n  attrs a:1\n  B[0] = 1\n}", 3, "attrs", "an expression alone is not a statement"),
+        ("ScheduleBlock(B)\n{\n  attrs(a:1\n  B[0] = 1\n}", 3, "attrs", "attributes are written"),
+        ("ScheduleBlock(B)\n{\n  attrs(1)\n  B[0] = 1\n}", 3, "attrs", "an attribute is written `key:value`"),
+        ("alloc(3)", 1, "3", "a buffer is expected here"),
+        ("function f (1)\nx = 1", 1, "1", "an argument is expected here"),
+        ("function f (_A _B)\nx = 1", 1, "_B", "`,` is expected here"),
+        ("function f (_A)", 1, "f", "the function holds no statement"),
+        ("  ", 1, " ", "the text holds no statement"),
+        ('x = "a" +', 1, "+", "the text ends in the middle of a statement"),
     ],
-)  # fmt: skip
+)
 def test_places_of_errors(text: str, line: int, underlined: str, said: str) -> None:
     with pytest.raises(DiagnosticError) as raised:
         parse_programs(Text(text))
@@ -209,11 +266,17 @@ def test_places_of_errors(text: str, line: int, underlined: str, said: str) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("A[i0] + A", "the tensor `A` has no indices here"), ("A[i0, 0] + A[i0]", "`A` has 2 dimensions, not 1"), ("noname(A[i0])", "there is no function `noname`"),
-        ("A[1.0f]", "an index is an integer, not `float32`"), ("A[(i0 < 3)]", "an index is an integer, not `bool`"), ("(1.0f + 1.00000000000000000)", "`float32` and `float64` meet in one expression"),
-        ("(5ll + true)", "`bool` and `int64` meet in one expression"), ("((i0 < 1) + 1.0f)", "meet in one expression"), ("(" + "9" * 401 + " + 1)", "the number has too many digits"),
+        ("A[i0] + A", "the tensor `A` has no indices here"),
+        ("A[i0, 0] + A[i0]", "`A` has 2 dimensions, not 1"),
+        ("noname(A[i0])", "there is no function `noname`"),
+        ("A[1.0f]", "an index is an integer, not `float32`"),
+        ("A[(i0 < 3)]", "an index is an integer, not `bool`"),
+        ("(1.0f + 1.00000000000000000)", "`float32` and `float64` meet in one expression"),
+        ("(5ll + true)", "`bool` and `int64` meet in one expression"),
+        ("((i0 < 1) + 1.0f)", "meet in one expression"),
+        ("(" + "9" * 401 + " + 1)", "the number has too many digits"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit(text: str, said: str) -> None:
     with pytest.raises(DiagnosticError) as raised:
         from_cinn(B.replace("{}", text))
@@ -240,15 +303,37 @@ def types_of(func: PrimFunc) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("value", "types"),
     [
-        ("A[i0]", "A float32 B float32 i int32"), ("(A[i0] + 1)", "A int32 B int32"), ("(A[i0] + 1ll)", "A int64 B int64"), ("(A[i0] * 2.0)", "A float64 B float64"),
-        ("(A[i0] * 2.0f)", "A float32 B float32"), ("(A[i0] + (int8_t)1)", "A int8 B int8"), ("((A[i0] + 1) + 1ll)", "A int64 B int64"), ("((A[i0] + 1ll) + 1)", "A int64 B int64"),
-        ("float64(A[i0])", "A float32 B float64"), ("float32((A[i0] + (float16)1.0f))", "A float16 B float32"), ("(A[i0] < 3)", "A int32 B bool"), ("((A[i0] < 3ll) and C[i0])", "A int64 B bool C bool"),
-        ("!A[i0]", "A bool B bool"), ("-(A[i0])", "A float32 B float32"), ("select(C[i0], A[i0], 2.0)", "A float64 B float64 C bool"), ("if_then_else(C[i0], 1ll, A[i0])", "A int64 B int64 C bool"),
-        ("isnan(A[i0])", "A float32 B bool"), ("exp((A[i0] + 1.0))", "A float64 B float64"), ("(A[i0] + float32(C[(i0 / 2)]))", "A float32 B float32 C float32"), ("(let x = A[i0] in (x + 1ll))", "A int64 B int64"),
-        ("cinn_max(A[i0], 2.0)", "A float64 B float64"), ("(m + A[i0])", "A int32 B int32 m int32"), ("A[(n + i0)]", "A float32 n int32"), ("(A[i0] + inf)", "A float32 B float32"),
-        ("(inf + 1.0)", "B float64"), ("Reduce(sum, A[i0],0.0)", "A float64 B float64"), ("(A[i0] + (uint8_t)1)", "A uint8 B uint8"), ("(1 + (uint8_t)1)", "B uint8"), ("(A[i0] == true)", "A bool B bool"),
+        ("A[i0]", "A float32 B float32 i int32"),
+        ("(A[i0] + 1)", "A int32 B int32"),
+        ("(A[i0] + 1ll)", "A int64 B int64"),
+        ("(A[i0] * 2.0)", "A float64 B float64"),
+        ("(A[i0] * 2.0f)", "A float32 B float32"),
+        ("(A[i0] + (int8_t)1)", "A int8 B int8"),
+        ("((A[i0] + 1) + 1ll)", "A int64 B int64"),
+        ("((A[i0] + 1ll) + 1)", "A int64 B int64"),
+        ("float64(A[i0])", "A float32 B float64"),
+        ("float32((A[i0] + (float16)1.0f))", "A float16 B float32"),
+        ("(A[i0] < 3)", "A int32 B bool"),
+        ("((A[i0] < 3ll) and C[i0])", "A int64 B bool C bool"),
+        ("!A[i0]", "A bool B bool"),
+        ("-(A[i0])", "A float32 B float32"),
+        ("select(C[i0], A[i0], 2.0)", "A float64 B float64 C bool"),
+        ("if_then_else(C[i0], 1ll, A[i0])", "A int64 B int64 C bool"),
+        ("isnan(A[i0])", "A float32 B bool"),
+        ("exp((A[i0] + 1.0))", "A float64 B float64"),
+        ("(A[i0] + float32(C[(i0 / 2)]))", "A float32 B float32 C float32"),
+        ("(let x = A[i0] in (x + 1ll))", "A int64 B int64"),
+        ("cinn_max(A[i0], 2.0)", "A float64 B float64"),
+        ("(m + A[i0])", "A int32 B int32 m int32"),
+        ("A[(n + i0)]", "A float32 n int32"),
+        ("(A[i0] + inf)", "A float32 B float32"),
+        ("(inf + 1.0)", "B float64"),
+        ("Reduce(sum, A[i0],0.0)", "A float64 B float64"),
+        ("(A[i0] + (uint8_t)1)", "A uint8 B uint8"),
+        ("(1 + (uint8_t)1)", "B uint8"),
+        ("(A[i0] == true)", "A bool B bool"),
     ],
-)  # fmt: skip
+)
 def test_types_follow_from_the_text(value: str, types: str) -> None:
     func = from_cinn(B.replace("{}", value))
     words = types.split()
@@ -258,8 +343,14 @@ def test_types_follow_from_the_text(value: str, types: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "types"),
-    [("float32 v = 1.0f", "v float32"), ("int64 v = 5", "v int64"), ("float16 v", "v float16"), ("v = (A[i0] + 1ll)", "v int64 A int64"), ("bool v = (A[i0] < 1.0)", "v bool A float64")],
-)  # fmt: skip
+    [
+        ("float32 v = 1.0f", "v float32"),
+        ("int64 v = 5", "v int64"),
+        ("float16 v", "v float16"),
+        ("v = (A[i0] + 1ll)", "v int64 A int64"),
+        ("bool v = (A[i0] < 1.0)", "v bool A float64"),
+    ],
+)
 def test_types_of_variables(line: str, types: str) -> None:
     words = types.split()
     found = types_of(from_cinn(B.replace("B[i0] = {}", f"{line}\n    B[i0] = A[i0]")))
@@ -268,9 +359,22 @@ def test_types_of_variables(line: str, types: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [("float32", "float32"), ("float32x4", "float32x4"), ("bool", "bool"), ("int8x16", "int8x16"), ("void", None), ("string", None), ("floatx", None), ("float32xa", None),
-     ("float", None), ("uint64", "uint64"), ("bfloat16", "bfloat16"), ("exp", None), ("xfloat32", None)],
-)  # fmt: skip
+    [
+        ("float32", "float32"),
+        ("float32x4", "float32x4"),
+        ("bool", "bool"),
+        ("int8x16", "int8x16"),
+        ("void", None),
+        ("string", None),
+        ("floatx", None),
+        ("float32xa", None),
+        ("float", None),
+        ("uint64", "uint64"),
+        ("bfloat16", "bfloat16"),
+        ("exp", None),
+        ("xfloat32", None),
+    ],
+)
 def test_names_of_casts(name: str, dtype: str | None) -> None:
     found = cast_type(name)
     assert (None if found is None else str(found)) == dtype
@@ -282,19 +386,48 @@ def test_names_of_casts(name: str, dtype: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "yes"),
     [
-        (WHOLE, True), (B, True), ("// a\n\n  // b\nserial for (i, 0, 3)", True), ("{ { ScheduleBlock(root)", True), ("Expr 0 {\nx", True), ("vectorize[4] for (i, 0, 4)", True),
-        ("vectorize(4) for (i", True), ("thread_bind[blockIdx.x] for (i", True), ("thread_bind[invalid info] for (", True), ("default for (i", True), ("for (i, 0, 3)", False), ("warp for (i", False),
-        ("B[i] = A[i]", False), ("A: float32[3]", False), ("", False), ("function f (", True), ("def f(", False), ("ScheduleBlock", False),
+        (WHOLE, True),
+        (B, True),
+        ("// a\n\n  // b\nserial for (i, 0, 3)", True),
+        ("{ { ScheduleBlock(root)", True),
+        ("Expr 0 {\nx", True),
+        ("vectorize[4] for (i, 0, 4)", True),
+        ("vectorize(4) for (i", True),
+        ("thread_bind[blockIdx.x] for (i", True),
+        ("thread_bind[invalid info] for (", True),
+        ("default for (i", True),
+        ("for (i, 0, 3)", False),
+        ("warp for (i", False),
+        ("B[i] = A[i]", False),
+        ("A: float32[3]", False),
+        ("", False),
+        ("function f (", True),
+        ("def f(", False),
+        ("ScheduleBlock", False),
     ],
-)  # fmt: skip
+)
 def test_texts_that_are_taken_as_cinns(text: str, yes: bool) -> None:
     assert is_cinn_text(text) is yes
 
 
 @pytest.mark.parametrize(
     ("written", "value"),
-    [("3", 3), ("-3", -3), ("3.5", 3.5), ("-.5", -0.5), ("1e3", 1000.0), ("-2e-1", -0.2), ("2.", 2.0), ("1.5e+2", 150.0), ("fast", "fast"), ("1.2.3", "1.2.3"), ("3x", "3x"), ("e5", "e5"), ("", "")],
-)  # fmt: skip
+    [
+        ("3", 3),
+        ("-3", -3),
+        ("3.5", 3.5),
+        ("-.5", -0.5),
+        ("1e3", 1000.0),
+        ("-2e-1", -0.2),
+        ("2.", 2.0),
+        ("1.5e+2", 150.0),
+        ("fast", "fast"),
+        ("1.2.3", "1.2.3"),
+        ("3x", "3x"),
+        ("e5", "e5"),
+        ("", ""),
+    ],
+)
 def test_values_of_attributes(written: str, value: Any) -> None:
     func = from_cinn(B.replace("    B[i0] = {}", f"    attrs(note:{written})\n    B[i0] = A[i0]"))
     (found,) = [n for n in notes(func) if "note" in n]
@@ -305,10 +438,15 @@ def test_values_of_attributes(written: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("written", "found"),
     [
-        ("attrs()", {}), ("attrs(a:1)", {"a": 1}), ("attrs(a:1, b:2)", {"a": 1, "b": 2}), ("attrs(a:x, y)", {"a": "x, y"}), ("attrs(a.b:(x), c_1:y:z)  ", {"a.b": "(x)", "c_1": "y:z"}),
-        ("attrs(a:x, , y)", {"a": "x, , y"}), ("attrs(a:)", {"a": ""}),
+        ("attrs()", {}),
+        ("attrs(a:1)", {"a": 1}),
+        ("attrs(a:1, b:2)", {"a": 1, "b": 2}),
+        ("attrs(a:x, y)", {"a": "x, y"}),
+        ("attrs(a.b:(x), c_1:y:z)  ", {"a.b": "(x)", "c_1": "y:z"}),
+        ("attrs(a:x, , y)", {"a": "x, , y"}),
+        ("attrs(a:)", {"a": ""}),
     ],
-)  # fmt: skip
+)
 def test_attributes_and_what_follows_them(written: str, found: dict[str, Any]) -> None:
     func = from_cinn(B.replace("    B[i0] = {}", f"    {written}\n    B[i0] = A[i0]"))
     assert [{key: getattr(x, "value", x) for key, x in n.items()} for n in notes(func)] == [found, {}]
@@ -318,10 +456,14 @@ def test_attributes_and_what_follows_them(written: str, found: dict[str, Any]) -
 @pytest.mark.parametrize(
     ("written", "said"),
     [
-        ("attrs(1)", "an attribute is written `key:value`"), ("attrs( )", "an attribute is written `key:value`"), ("attrs(a b:1)", "an attribute is written `key:value`"),
-        ("attrs(:1)", "an attribute is written `key:value`"), ("attrs(", "attributes are written `attrs(key:value, key:value)`"), ("attrs(a:1", "attributes are written `attrs(key:value, key:value)`"),
+        ("attrs(1)", "an attribute is written `key:value`"),
+        ("attrs( )", "an attribute is written `key:value`"),
+        ("attrs(a b:1)", "an attribute is written `key:value`"),
+        ("attrs(:1)", "an attribute is written `key:value`"),
+        ("attrs(", "attributes are written `attrs(key:value, key:value)`"),
+        ("attrs(a:1", "attributes are written `attrs(key:value, key:value)`"),
     ],
-)  # fmt: skip
+)
 def test_attributes_that_cannot_be_read(written: str, said: str) -> None:
     text = B.replace("    B[i0] = {}", f"    {written}\n    B[i0] = A[i0]")
     with pytest.raises(TVMagicError, match=re.escape(said)) as raised:
@@ -347,9 +489,19 @@ def notes(func: PrimFunc) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("word", "printed"),
-    [("serial", "serial"), ("default", "default"), ("for", "for"), ("thread_bind[invalid info]", "thread_bind[invalid info]"), ("unroll", "unroll"), ("vectorize[2]", "vectorize[2]"),
-     ("vectorize(8)", "vectorize[8]"), ("vectorize", "vectorize[8]"), ("parallel", "parallel"), ("thread_bind[blockIdx.y]", "thread_bind[blockIdx.y]")],
-)  # fmt: skip
+    [
+        ("serial", "serial"),
+        ("default", "default"),
+        ("for", "for"),
+        ("thread_bind[invalid info]", "thread_bind[invalid info]"),
+        ("unroll", "unroll"),
+        ("vectorize[2]", "vectorize[2]"),
+        ("vectorize(8)", "vectorize[8]"),
+        ("vectorize", "vectorize[8]"),
+        ("parallel", "parallel"),
+        ("thread_bind[blockIdx.y]", "thread_bind[blockIdx.y]"),
+    ],
+)
 def test_kinds_of_loops(word: str, printed: str) -> None:
     text = B.replace("{}", "A[i0]").replace("serial for", "for" if word == "for" else f"{word} for")
     assert re.search(
@@ -388,23 +540,54 @@ HEAD = "from tvm.script import tir as T\n\n@T.prim_func\ndef main(A: T.Buffer((8
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("    A[0] = T.float32(1)", ""), ('    for i in T.serial(8, annotations={"k": 1}):\n        A[i] = T.float32(1)', "the annotation `k` of a loop"),
+        ("    A[0] = T.float32(1)", ""),
+        (
+            '    for i in T.serial(8, annotations={"k": 1}):\n        A[i] = T.float32(1)',
+            "the annotation `k` of a loop",
+        ),
         ('    with T.attr(0, "key", 1):\n        A[0] = T.float32(1)', "the attribute `key`"),
-        ("    B = T.Buffer((4, 2), 'float32', data=A.data)\n    B[0, 0] = T.float32(1)", "that `B` is in the memory of `A`"),
+        (
+            "    B = T.Buffer((4, 2), 'float32', data=A.data)\n    B[0, 0] = T.float32(1)",
+            "that `B` is in the memory of `A`",
+        ),
         ("    A_1 = T.Buffer((8,), 'float32', data=A.data)\n    A_1[0] = A[0]", "that `A_1` is in the memory of `A`"),
     ],
-)  # fmt: skip
+)
 def test_what_the_text_does_not_say(body: str, said: str) -> None:
     assert left_out(from_source(HEAD + body)) == said
 
 
 @pytest.mark.parametrize(
     "value",
-    ["Reduce(sum, A[i0],1.00000000f)", "Reduce(Max, (A[i0] * 2.00000000f),A[0])", "(0.00000000f - A[i0])", "(0 - A[i0])", "-(A[i0])", "(-(A[i0]) - 1.00000000f)",
-     "call_pure_extern(\"f\", A[i0])", "call_extern(\"cinn_own\", A[i0])", "cinn_own_function(A[i0], 2)", "cinn_own_function()", "select((i0 < 3), A[i0], -1.00000000f)", "call_extern(\"f\", A[i0])", "abs(A[i0])", "left_shift(A[i0], 2)",
-     "(A[(i0 / 2)] % 3)", "(!(i0 == 1) and true)", "float64(A[i0])", "cinn_min(A[i0], cinn_max(A[0], 2))", "(let x = A[i0] in (x * (x + 1.00000000f)))",
-     "inf", "(A[i0] + -inf)", "-7", "5ll", "(uint8_t)7", "true", "(A[i0] >= 3ull)"],
-)  # fmt: skip
+    [
+        "Reduce(sum, A[i0],1.00000000f)",
+        "Reduce(Max, (A[i0] * 2.00000000f),A[0])",
+        "(0.00000000f - A[i0])",
+        "(0 - A[i0])",
+        "-(A[i0])",
+        "(-(A[i0]) - 1.00000000f)",
+        'call_pure_extern("f", A[i0])',
+        'call_extern("cinn_own", A[i0])',
+        "cinn_own_function(A[i0], 2)",
+        "cinn_own_function()",
+        "select((i0 < 3), A[i0], -1.00000000f)",
+        'call_extern("f", A[i0])',
+        "abs(A[i0])",
+        "left_shift(A[i0], 2)",
+        "(A[(i0 / 2)] % 3)",
+        "(!(i0 == 1) and true)",
+        "float64(A[i0])",
+        "cinn_min(A[i0], cinn_max(A[0], 2))",
+        "(let x = A[i0] in (x * (x + 1.00000000f)))",
+        "inf",
+        "(A[i0] + -inf)",
+        "-7",
+        "5ll",
+        "(uint8_t)7",
+        "true",
+        "(A[i0] >= 3ull)",
+    ],
+)
 def test_values_there_and_back(value: str) -> None:
     text = B.replace("{}", value)
     printed = cinn_text(from_cinn(text), regions=False, head=False)
@@ -413,9 +596,16 @@ def test_values_there_and_back(value: str) -> None:
 
 @pytest.mark.parametrize(
     "lines",
-    ["__syncthreads()\nB[i0] = A[i0]", "alloc(_T, 32, 16)\nB[i0] = A[i0]\nfree(_T)", "call_extern(\"f\", A[i0])", "while ((A[i0] < 3)) {\nB[i0] = A[i0]\n}",
-     "int64 v = 5ll\nB[i0] = (A[i0] + v)", "float32 v\nB[i0] = v", "if ((i0 < 3)) {\nB[i0] = 1.00000000f\n} else {\nB[i0] = A[i0]\n}"],
-)  # fmt: skip
+    [
+        "__syncthreads()\nB[i0] = A[i0]",
+        "alloc(_T, 32, 16)\nB[i0] = A[i0]\nfree(_T)",
+        'call_extern("f", A[i0])',
+        "while ((A[i0] < 3)) {\nB[i0] = A[i0]\n}",
+        "int64 v = 5ll\nB[i0] = (A[i0] + v)",
+        "float32 v\nB[i0] = v",
+        "if ((i0 < 3)) {\nB[i0] = 1.00000000f\n} else {\nB[i0] = A[i0]\n}",
+    ],
+)
 def test_statements_there_and_back(lines: str) -> None:
     text = B.replace("    B[i0] = {}", lines)
     printed = cinn_text(from_cinn(text), regions=False, head=False)
@@ -427,10 +617,14 @@ def test_statements_there_and_back(lines: str) -> None:
 @pytest.mark.parametrize(
     ("regions", "sizes"),
     [
-        ("read_buffers(_A[i0(0:8)])\n    write_buffers(_B[i0(0:8)])", (8, 8)), ("read_buffers(_A[i0(0:20)])", (20, 20)), ("read_buffers(_A[i0(undefined:undefined)])", (8, 8)),
-        ("read_buffers(_A[i0(2:9)])", (9, 9)), ("read_buffers(_A[i0(undefined:30)])", (8, 8)), ("", (8, 8)),
+        ("read_buffers(_A[i0(0:8)])\n    write_buffers(_B[i0(0:8)])", (8, 8)),
+        ("read_buffers(_A[i0(0:20)])", (20, 20)),
+        ("read_buffers(_A[i0(undefined:undefined)])", (8, 8)),
+        ("read_buffers(_A[i0(2:9)])", (9, 9)),
+        ("read_buffers(_A[i0(undefined:30)])", (8, 8)),
+        ("", (8, 8)),
     ],
-)  # fmt: skip
+)
 def test_sizes_follow_from_regions(regions: str, sizes: tuple[int, int]) -> None:
     """A variable has the ends that regions give it; without them those of what it is bound to."""
     func = from_cinn(B.replace("    B[i0] = {}", f"    {regions}\n    B[i0] = A[i0]"))
@@ -444,8 +638,23 @@ def test_what_regions_say_of_tensors_that_indices_say_nothing_of() -> None:
 
 @pytest.mark.parametrize(
     "ends",
-    ["n n", "n (n+2)", "(n+2) n", "4 n", "n 4", "n m", "(m+n) (n+m)", "8 4", "4 8", "n 4 n", "n cinn_max(n,4)", "cinn_max(n,4) n", "n (n+1) (n-1)", "n m (n+m)"],
-)  # fmt: skip
+    [
+        "n n",
+        "n (n+2)",
+        "(n+2) n",
+        "4 n",
+        "n 4",
+        "n m",
+        "(m+n) (n+m)",
+        "8 4",
+        "4 8",
+        "n 4 n",
+        "n cinn_max(n,4)",
+        "cinn_max(n,4) n",
+        "n (n+1) (n-1)",
+        "n m (n+m)",
+    ],
+)
 def test_a_tensor_is_as_large_as_its_furthest_access(ends: str) -> None:
     """Of several ends the greatest for all sizes; if it is not known which, the greatest of them."""
     nests = [
@@ -462,10 +671,13 @@ def test_a_tensor_is_as_large_as_its_furthest_access(ends: str) -> None:
 @pytest.mark.parametrize(
     ("index", "region", "said"),
     [
-        ("I[0]", "", "the size of axis 0 of `A` cannot be told from the text"), ("(I[i0] + 1)", "", "the size of axis 0 of `A` cannot be told from the text"), ("I[0]", "read_buffers(_I[(0:1)], _A[(0:50)])", None),
-        ("I[0]", "read_buffers(_I[(0:1)], _A[(0:(i0 + 50))])", None), ("I[0]", "read_buffers(_I[(0:1)], _A[(0:I[3])])", "the size of axis 0 of `A` cannot be told from the text"),
+        ("I[0]", "", "the size of axis 0 of `A` cannot be told from the text"),
+        ("(I[i0] + 1)", "", "the size of axis 0 of `A` cannot be told from the text"),
+        ("I[0]", "read_buffers(_I[(0:1)], _A[(0:50)])", None),
+        ("I[0]", "read_buffers(_I[(0:1)], _A[(0:(i0 + 50))])", None),
+        ("I[0]", "read_buffers(_I[(0:1)], _A[(0:I[3])])", "the size of axis 0 of `A` cannot be told from the text"),
     ],
-)  # fmt: skip
+)
 def test_sizes_that_depend_on_an_element(index: str, region: str, said: str | None) -> None:
     text = B.replace("    B[i0] = {}", f"    {region}\n    B[i0] = A[{index}]")
     if said is not None:
@@ -479,11 +691,19 @@ def test_sizes_that_depend_on_an_element(index: str, region: str, said: str | No
 @pytest.mark.parametrize(
     ("line", "index", "size"),
     [
-        ("int32 v = (i0 % 3)", "v", 3), ("int32 v = (7 - i0)", "(v + 2)", 10), ("int32 v = i0\nint32 w = (v * 2)", "w", 15), ("int32 v = 5", "v", 6), ("int32 v = (i0 + n)", "v", "n + 8"),
-        ("int32 v = I[i0]", "v", None), ("int32 v = I[0]", "v", None), ("int32 v", "v", None), ("int32 v = I[i0]", "(v % 4)", 4), ("bool b = (i0 < 3)\nint32 v = select(b, 1, 6)", "v", 7),
+        ("int32 v = (i0 % 3)", "v", 3),
+        ("int32 v = (7 - i0)", "(v + 2)", 10),
+        ("int32 v = i0\nint32 w = (v * 2)", "w", 15),
+        ("int32 v = 5", "v", 6),
+        ("int32 v = (i0 + n)", "v", "n + 8"),
+        ("int32 v = I[i0]", "v", None),
+        ("int32 v = I[0]", "v", None),
+        ("int32 v", "v", None),
+        ("int32 v = I[i0]", "(v % 4)", 4),
+        ("bool b = (i0 < 3)\nint32 v = select(b, 1, 6)", "v", 7),
         ("float32 x = A[i0]\nint32 v = int32(x)", "(v % 2)", 2),
     ],
-)  # fmt: skip
+)
 def test_sizes_follow_from_variables_with_values(line: str, index: str, size: int | str | None) -> None:
     """From the values that they may have, never from the variable itself, which nothing outside the block knows."""
     text = B.replace("    B[i0] = {}", f"    {line}\n    B[i0] = T[{index}]")
@@ -558,10 +778,14 @@ def test_buffers_that_are_called_otherwise() -> None:
 @pytest.mark.parametrize(
     ("body", "kinds"),
     [
-        ("B[i0] = (B[i0] + A[i0, i1])", "SR"), ("B[i0] = A[i0, i1]", "SS"), ("B[i0] = (C[i0] + A[i0, i1])", "SS"), ("B[i0, i1] = (B[i0, i1] + A[i0, i1])", "SS"),
-        ("init\n{\nB[i0] = 0.0f\n}\nB[i0] = A[i0, i1]", "SR"), ("B[0] = (B[0] + A[i0, i1])", "RR"),
+        ("B[i0] = (B[i0] + A[i0, i1])", "SR"),
+        ("B[i0] = A[i0, i1]", "SS"),
+        ("B[i0] = (C[i0] + A[i0, i1])", "SS"),
+        ("B[i0, i1] = (B[i0, i1] + A[i0, i1])", "SS"),
+        ("init\n{\nB[i0] = 0.0f\n}\nB[i0] = A[i0, i1]", "SR"),
+        ("B[0] = (B[0] + A[i0, i1])", "RR"),
     ],
-)  # fmt: skip
+)
 def test_axes_that_reduce(body: str, kinds: str) -> None:
     """A block that loads what it stores, or has an init, reduces along what its store has no index of."""
     func = from_cinn(

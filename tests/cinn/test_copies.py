@@ -33,12 +33,24 @@ GAPS = "block `B` is not known to store all elements of `Y` that would be copied
 @pytest.mark.parametrize(
     ("loops", "bound", "at", "whole"),
     [
-        ("i:4 j:6", "i, j", "i0, i1", True), ("i:4 j:3", "i, (j + 2)", "i0, i1", True), ("i:4 j:3", "i, j", "i0, (i1 + 2)", True), ("i:4 j:3", "i, j", "i0, (5 - i1)", True),
-        ("i:4 j:6", "(i % 2), j", "i0, i1", True), ("i:4 j:6", "i, (j / 2)", "i0, i1", True), ("i:4", "i", "i0, 3", True), ("i:4 j:3", "i, (2 * j)", "i0, i1", False),
-        ("i:4 j:3", "i, j", "i0, (2 * i1)", False), ("i:2 j:6", "(2 * i), j", "i0, i1", False), ("i:4", "i", "i0, i0", False), ("i:4", "i", "i0, (i0 + 1)", False),
-        ("i:4 j:6", "i, j", "i0, t", True), ("f:24", "(f / 6), (f % 6)", "i0, i1", True), ("f:12", "(f / 6), (f % 6)", "i0, i1", True), ("f:9", "(f / 6), (f % 6)", "i0, i1", False),
+        ("i:4 j:6", "i, j", "i0, i1", True),
+        ("i:4 j:3", "i, (j + 2)", "i0, i1", True),
+        ("i:4 j:3", "i, j", "i0, (i1 + 2)", True),
+        ("i:4 j:3", "i, j", "i0, (5 - i1)", True),
+        ("i:4 j:6", "(i % 2), j", "i0, i1", True),
+        ("i:4 j:6", "i, (j / 2)", "i0, i1", True),
+        ("i:4", "i", "i0, 3", True),
+        ("i:4 j:3", "i, (2 * j)", "i0, i1", False),
+        ("i:4 j:3", "i, j", "i0, (2 * i1)", False),
+        ("i:2 j:6", "(2 * i), j", "i0, i1", False),
+        ("i:4", "i", "i0, i0", False),
+        ("i:4", "i", "i0, (i0 + 1)", False),
+        ("i:4 j:6", "i, j", "i0, t", True),
+        ("f:24", "(f / 6), (f % 6)", "i0, i1", True),
+        ("f:12", "(f / 6), (f % 6)", "i0, i1", True),
+        ("f:9", "(f / 6), (f % 6)", "i0, i1", False),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("beside", [False, True])
 def test_what_is_written_through_a_cache_is_what_is_stored(
     loops: str, bound: str, at: str, whole: bool, beside: bool
@@ -88,9 +100,11 @@ def test_the_range_of_a_variable_of_a_moving_part_is_the_whole_dimension() -> No
 @pytest.mark.parametrize(
     "lines",
     [
-        ("X[i0, i1] = A[i0, i1]", "Y[i0, (i1 + 3)] = 1.0f"), ("L[i0] = A[i0, i1]", "Y[i0, (i1 + 3)] = 1.0f"), ("Y[i0, (i1 + 3)] = A[i0, 2]", "L[i0] = A[i0, i1]"),
+        ("X[i0, i1] = A[i0, i1]", "Y[i0, (i1 + 3)] = 1.0f"),
+        ("L[i0] = A[i0, i1]", "Y[i0, (i1 + 3)] = 1.0f"),
+        ("Y[i0, (i1 + 3)] = A[i0, 2]", "L[i0] = A[i0, i1]"),
     ],
-)  # fmt: skip
+)
 def test_a_block_that_stores_two_tensors(lines: tuple[str, str], number: int) -> None:
     """Each has the part at its own indices."""
     made = made_of(nest("i:4 j:3", block("B", "i, j", *lines)), outputs="XYL")
@@ -109,11 +123,15 @@ def test_a_block_that_stores_two_tensors(lines: tuple[str, str], number: int) ->
 @pytest.mark.parametrize(
     ("lines", "fits"),
     [
-        (("Y[i0, 0] = A[i0, 1]", "Y[i0, 1] = 1.0f"), False), (("Y[i0, (2 * i1)] = A[i0, 1]", "Y[i0, ((2 * i1) + 1)] = 1.0f"), False),
-        (("Y[i0, i1] = A[i0, i1]", "Y[i0, i1] = (Y[i0, i1] + 1.0f)"), True), (("Y[i0, i1] = A[i0, i1]", "Y[i0, 2] = 9.0f"), True), (("Y[i0, 0] = A[i0, 1]", "Y[i0, i1] = 1.0f"), True),
-        ((guarded("(i1 < 2)", "Y[i0, i1] = A[i0, i1]", "Y[i0, i1] = 2.0f"),), True), (("int32 v = (i1 % 2)", "Y[i0, v] = 1.0f"), False),
+        (("Y[i0, 0] = A[i0, 1]", "Y[i0, 1] = 1.0f"), False),
+        (("Y[i0, (2 * i1)] = A[i0, 1]", "Y[i0, ((2 * i1) + 1)] = 1.0f"), False),
+        (("Y[i0, i1] = A[i0, i1]", "Y[i0, i1] = (Y[i0, i1] + 1.0f)"), True),
+        (("Y[i0, i1] = A[i0, i1]", "Y[i0, 2] = 9.0f"), True),
+        (("Y[i0, 0] = A[i0, 1]", "Y[i0, i1] = 1.0f"), True),
+        ((guarded("(i1 < 2)", "Y[i0, i1] = A[i0, i1]", "Y[i0, i1] = 2.0f"),), True),
+        (("int32 v = (i1 % 2)", "Y[i0, v] = 1.0f"), False),
     ],
-)  # fmt: skip
+)
 def test_a_block_that_stores_more_than_once(lines: tuple[str, ...], fits: bool) -> None:
     """One of its stores reaches all that is copied."""
     made = made_of(nest("i:4 j:3", block("B", "i, j", *lines)), outputs="Y")
@@ -133,7 +151,23 @@ def test_a_part_that_ends_inside_a_loop(factor: int) -> None:
         before = left(made, A=TABLE, I=ORDER)
         made.split("B", 1, [-1, factor])
         if reader:
-            made = IRSchedule(from_cinn(nest(f"i:4 j:{-(-5 // factor)}", nest(f"k:{factor}", guarded(f"((({factor} * j) + k) < 5)", block("B", f"i, (({factor} * j) + k)", "Y[i0, i1] = A[i0, i1]"))), block("L", "i", "L[i0] = Y[i0, 0]")), {n: (s, "float32") for n, s in SIZES.items()}, outputs=["Y"]))  # fmt: skip
+            made = IRSchedule(
+                from_cinn(
+                    nest(
+                        f"i:4 j:{-(-5 // factor)}",
+                        nest(
+                            f"k:{factor}",
+                            guarded(
+                                f"((({factor} * j) + k) < 5)",
+                                block("B", f"i, (({factor} * j) + k)", "Y[i0, i1] = A[i0, i1]"),
+                            ),
+                        ),
+                        block("L", "i", "L[i0] = Y[i0, 0]"),
+                    ),
+                    {n: (s, "float32") for n, s in SIZES.items()},
+                    outputs=["Y"],
+                )
+            )
             before = left(made, A=TABLE, I=ORDER)
         made.cache_write("B", 0, "local")
         same_after(made, before)
@@ -192,10 +226,19 @@ def test_a_producer_that_stores_at_a_variable_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("stored", "loaded", "one"),
     [
-        (("i0",), ("i0",), True), (("2",), ("2",), True), (("(i0 + 1)",), ("(1 + i0)",), True), (("i0",), ("(i0 + 1)",), False), (("(i0 + 1)",), ("i0",), False), (("i0",), ("0",), False),
-        (("0",), ("i0",), False), (("i0", "i0"), ("i0", "i0"), True), (("i0", "1"), ("i0", "2"), False), (("1", "i0"), ("2", "i0"), False), (("i0", "1"), ("i0", "i0"), False),
+        (("i0",), ("i0",), True),
+        (("2",), ("2",), True),
+        (("(i0 + 1)",), ("(1 + i0)",), True),
+        (("i0",), ("(i0 + 1)",), False),
+        (("(i0 + 1)",), ("i0",), False),
+        (("i0",), ("0",), False),
+        (("0",), ("i0",), False),
+        (("i0", "i0"), ("i0", "i0"), True),
+        (("i0", "1"), ("i0", "2"), False),
+        (("1", "i0"), ("2", "i0"), False),
+        (("i0", "1"), ("i0", "i0"), False),
     ],
-)  # fmt: skip
+)
 def test_a_tensor_of_one_element_serves_one_place_at_a_time(
     stored: tuple[str, ...], loaded: tuple[str, ...], one: bool
 ) -> None:

@@ -44,23 +44,83 @@ def failure(conditions: Any, name: str, *blocks: str, **options: Any) -> tuple[s
 FORWARD: list[tuple[str, list[str], dict[str, Any], str | None, str]] = [
     ("Y", [Y, Z], {}, None, ""),
     ("root", [Y, Z], {}, "leaf", "`root` is the root block"),
-    ("Y", [nest("Y", "Y[i0, i1] = A[i0, i1]", "W[i0, i1] = A[i0, i1]"), Z], {}, "one_store", "the body of `Y` has 2 stores or other statements, not one store alone"),
-    ("Y", [nest("Y", "if ((i0 < 3)) {", "Y[i0, i1] = A[i0, i1]", "}"), Z], {}, "one_store", "the body of `Y` has 1 stores or other statements, not one store alone"),
+    (
+        "Y",
+        [nest("Y", "Y[i0, i1] = A[i0, i1]", "W[i0, i1] = A[i0, i1]"), Z],
+        {},
+        "one_store",
+        "the body of `Y` has 2 stores or other statements, not one store alone",
+    ),
+    (
+        "Y",
+        [nest("Y", "if ((i0 < 3)) {", "Y[i0, i1] = A[i0, i1]", "}"), Z],
+        {},
+        "one_store",
+        "the body of `Y` has 1 stores or other statements, not one store alone",
+    ),
     ("Y", [SUM, nest("Z", "Z[i0, i1] = Y[i0]")], {}, "not_reduction", "`Y` reduces over `i1`"),
-    ("Y", [nest("Y__reduce_init", "Y__reduce_init[i0] = 0.0f", extents=(8,)), SUM, nest("Z", "Z[i0, i1] = Y[i0]")], {}, "not_reduction", "`Y` has an init: its tensor is a reduction"),
-    ("Y", [nest("X", "Y[i0, i1] = 0.0f"), nest("Y", "Y[i0, i1] = (Y[i0, i1] + 1.0f)"), Z], {}, "no_self_load", "`Y` loads `Y`, which it stores"),
+    (
+        "Y",
+        [nest("Y__reduce_init", "Y__reduce_init[i0] = 0.0f", extents=(8,)), SUM, nest("Z", "Z[i0, i1] = Y[i0]")],
+        {},
+        "not_reduction",
+        "`Y` has an init: its tensor is a reduction",
+    ),
+    (
+        "Y",
+        [nest("X", "Y[i0, i1] = 0.0f"), nest("Y", "Y[i0, i1] = (Y[i0, i1] + 1.0f)"), Z],
+        {},
+        "no_self_load",
+        "`Y` loads `Y`, which it stores",
+    ),
     ("Z", [Y, Z], {}, "not_seen_outside", "`Z` is an output of the function"),
     ("Y", [Y, Z], {"outputs": ["Y"]}, "not_seen_outside", "`Y` is an output of the function"),
     ("Y", [Y, nest("X", "Y[i0, i1] = 0.0f"), Z], {}, "only_writer", "`Y` is stored by `X` too"),
-    ("Y", [nest("Y", "Y[(i0 + 1), i1] = A[i0, i1]"), nest("Z", "Z[i0, i1] = Y[i0, i1]")], {}, "plain_indices", "`Y` stores `Y` at indices that are not distinct plain variables"),
-    ("Y", [nest("Y", "Y[i0, i0] = A[i0, i1]"), nest("Z", "Z[i0, i1] = Y[i0, i1]")], {}, "plain_indices", "`Y` stores `Y` at indices that are not distinct plain variables"),
-    ("Y", [nest("Y", "Y[i0] = A[i0, i1]"), nest("Z", "Z[i0, i1] = Y[i0]")], {}, "no_other_variable", "the store of `Y` uses `i1`, which is not one of its indices"),
-    ("Y", [nest("X", "X[i0, i1] = A[i0, i1]"), nest("Y", "Y[i0, i1] = X[i0, i1]"), nest("W", "X[i0, i1] = 0.0f"), Z], {}, "inputs_stay", "`W` stores `X` after `Y` loaded it"),
-    ("Y", [nest("X", "X[i0, i1] = A[i0, i1]"), nest("W", "X[i0, i1] = 0.0f"), nest("Y", "Y[i0, i1] = X[i0, i1]"), Z], {}, None, ""),
-    ("Y", [nest("Y", "Y[i0, i1] = A[i0, i1]", guard="(i < n)"), Z], {}, "runs_for_all", "`Y` is under a condition, and it is not known that it runs for all values of its variables"),
+    (
+        "Y",
+        [nest("Y", "Y[(i0 + 1), i1] = A[i0, i1]"), nest("Z", "Z[i0, i1] = Y[i0, i1]")],
+        {},
+        "plain_indices",
+        "`Y` stores `Y` at indices that are not distinct plain variables",
+    ),
+    (
+        "Y",
+        [nest("Y", "Y[i0, i0] = A[i0, i1]"), nest("Z", "Z[i0, i1] = Y[i0, i1]")],
+        {},
+        "plain_indices",
+        "`Y` stores `Y` at indices that are not distinct plain variables",
+    ),
+    (
+        "Y",
+        [nest("Y", "Y[i0] = A[i0, i1]"), nest("Z", "Z[i0, i1] = Y[i0]")],
+        {},
+        "no_other_variable",
+        "the store of `Y` uses `i1`, which is not one of its indices",
+    ),
+    (
+        "Y",
+        [nest("X", "X[i0, i1] = A[i0, i1]"), nest("Y", "Y[i0, i1] = X[i0, i1]"), nest("W", "X[i0, i1] = 0.0f"), Z],
+        {},
+        "inputs_stay",
+        "`W` stores `X` after `Y` loaded it",
+    ),
+    (
+        "Y",
+        [nest("X", "X[i0, i1] = A[i0, i1]"), nest("W", "X[i0, i1] = 0.0f"), nest("Y", "Y[i0, i1] = X[i0, i1]"), Z],
+        {},
+        None,
+        "",
+    ),
+    (
+        "Y",
+        [nest("Y", "Y[i0, i1] = A[i0, i1]", guard="(i < n)"), Z],
+        {},
+        "runs_for_all",
+        "`Y` is under a condition, and it is not known that it runs for all values of its variables",
+    ),
     ("Y", [nest("Y", "Y[i0, i1] = A[i0, i1]", guard="(i < 8)"), Z], {}, None, ""),
     ("Y", [Y], {"params": ["A"]}, "not_only_leaf", "`Y` is the only leaf of `root`"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("number", range(len(FORWARD)))
@@ -71,25 +131,90 @@ def test_into_the_consumers(number: int) -> None:
 
 BACK: list[tuple[str, list[str], dict[str, Any], str | None, str]] = [
     ("Z", [Y, Z], {}, None, ""),
-    ("Z", [Y, nest("Z", "Z[i0, i1] = (Y[i0, i1] * Y[i0, i1])")], {}, "one_load", "`Z` has 2 loads of what other blocks store, not one"),
+    (
+        "Z",
+        [Y, nest("Z", "Z[i0, i1] = (Y[i0, i1] * Y[i0, i1])")],
+        {},
+        "one_load",
+        "`Z` has 2 loads of what other blocks store, not one",
+    ),
     ("Y", [Y, Z], {}, "one_load", "`Y` has 0 loads of what other blocks store, not one"),
     ("Z", [Y, Z], {"outputs": ["Y"]}, "tensor_inside", "`Y` is an argument of the function"),
     ("Z", [Y, Z, nest("W", "W[i0, i1] = Y[i0, i1]")], {}, "only_reader", "`Y` is loaded by `W` too"),
-    ("Z", [Y, nest("X", "Y[i0, i1] = 0.0f"), Z], {}, "one_producer", "`Y` is not stored by exactly one block with exactly one store"),
-    ("Z", [nest("Y", "Y[i0, i1] = A[i0, i1]", "W[i0, i1] = A[i0, i1]"), Z], {}, "one_producer", "`Y` is not stored by exactly one block with exactly one store"),
+    (
+        "Z",
+        [Y, nest("X", "Y[i0, i1] = 0.0f"), Z],
+        {},
+        "one_producer",
+        "`Y` is not stored by exactly one block with exactly one store",
+    ),
+    (
+        "Z",
+        [nest("Y", "Y[i0, i1] = A[i0, i1]", "W[i0, i1] = A[i0, i1]"), Z],
+        {},
+        "one_producer",
+        "`Y` is not stored by exactly one block with exactly one store",
+    ),
     ("Z", [SUM, nest("Z", "Z[i0] = Y[i0]", extents=(8,))], {}, "only_reader", "`Y` is loaded by `Y` too"),
-    ("Z", [nest("Y", "if ((i0 < 3)) {", "Y[i0, i1] = A[i0, i1]", "}"), Z], {}, "one_producer", "`Y` is not stored by exactly one block with exactly one store"),
-    ("Z", [nest("Y", "init {", "Y[i0] = 0.0f", "}", "Y[i0] = A[i0, i1]").replace("axis.bind(i, j)\n{\n", "axis.bind(i, j)\n").replace("A[i0, i1]\n}", "A[i0, i1]"), nest("Z", "Z[i0] = Y[i0]", extents=(8,))], {}, "one_producer", "the producer `Y` is a reduction"),
-    ("Z", [Y, nest("Z", "Z[i0, i1] = Y[(7 - i0), i1]")], {}, "plain_load", "`Z` loads `Y` at indices that are not distinct plain variables"),
-    ("Z", [ROW, nest("Z", "Z[i0, i1] = Y[i0]")], {}, "no_other_variable", "the store of `Z` uses `i1`, at which it does not load its producer"),
-    ("Z", [Y, nest("Z", "Z[i0, i1] = Y[i0, i1]", extents=(7, 6))], {}, "same_domain", "`Z` does not load all that `Y` stores of `Y`"),
-    ("Z", [Y, nest("Z", "Z[i0, i1] = Y[i0, i1]", extents=(7, 6), bind="(i + 1), j")], {}, "same_domain", "`Z` does not load all that `Y` stores of `Y`"),
+    (
+        "Z",
+        [nest("Y", "if ((i0 < 3)) {", "Y[i0, i1] = A[i0, i1]", "}"), Z],
+        {},
+        "one_producer",
+        "`Y` is not stored by exactly one block with exactly one store",
+    ),
+    (
+        "Z",
+        [
+            nest("Y", "init {", "Y[i0] = 0.0f", "}", "Y[i0] = A[i0, i1]")
+            .replace("axis.bind(i, j)\n{\n", "axis.bind(i, j)\n")
+            .replace("A[i0, i1]\n}", "A[i0, i1]"),
+            nest("Z", "Z[i0] = Y[i0]", extents=(8,)),
+        ],
+        {},
+        "one_producer",
+        "the producer `Y` is a reduction",
+    ),
+    (
+        "Z",
+        [Y, nest("Z", "Z[i0, i1] = Y[(7 - i0), i1]")],
+        {},
+        "plain_load",
+        "`Z` loads `Y` at indices that are not distinct plain variables",
+    ),
+    (
+        "Z",
+        [ROW, nest("Z", "Z[i0, i1] = Y[i0]")],
+        {},
+        "no_other_variable",
+        "the store of `Z` uses `i1`, at which it does not load its producer",
+    ),
+    (
+        "Z",
+        [Y, nest("Z", "Z[i0, i1] = Y[i0, i1]", extents=(7, 6))],
+        {},
+        "same_domain",
+        "`Z` does not load all that `Y` stores of `Y`",
+    ),
+    (
+        "Z",
+        [Y, nest("Z", "Z[i0, i1] = Y[i0, i1]", extents=(7, 6), bind="(i + 1), j")],
+        {},
+        "same_domain",
+        "`Z` does not load all that `Y` stores of `Y`",
+    ),
     ("Z", [Y, nest("Z", "Z[i1, i0] = Y[i0, i1]")], {}, None, ""),
     ("Z", [Y, nest("W", "W[i0, i1] = A[i0, i1]"), Z], {}, None, ""),
     ("Z", [Y, nest("W", "W[i0, i1] = A[i0, i1]"), nest("Z", "Z[i0, i1] = (Y[i0, i1] + B[i0, i1])")], {}, None, ""),
     ("Z", [Z, Y], {"outputs": []}, "nothing_between", "`Z` comes before its producer"),
-    ("Z", [Y, nest("Z", "Z[i0, i1] = Y[i0, i1]", guard="(i < n)")], {}, "runs_for_all", "`Z` is under a condition, and it is not known that it runs for all values of its variables"),
-]  # fmt: skip
+    (
+        "Z",
+        [Y, nest("Z", "Z[i0, i1] = Y[i0, i1]", guard="(i < n)")],
+        {},
+        "runs_for_all",
+        "`Z` is under a condition, and it is not known that it runs for all values of its variables",
+    ),
+]
 
 
 @pytest.mark.parametrize("number", range(len(BACK)))
@@ -102,9 +227,11 @@ def test_into_the_producer(number: int) -> None:
 @pytest.mark.parametrize(
     ("between", "depends"),
     [
-        ("Z[i0, i1] = 0.0f", True), ("W[i0, i1] = Z[i0, i1]", True), ("W[i0, i1] = A[i0, i1]", False),
+        ("Z[i0, i1] = 0.0f", True),
+        ("W[i0, i1] = Z[i0, i1]", True),
+        ("W[i0, i1] = A[i0, i1]", False),
     ],
-)  # fmt: skip
+)
 def test_what_is_between_a_block_and_its_producer(between: str, depends: bool) -> None:
     found = failure(REVERSE_COMPUTE_INLINE, "Z", nest("Y", "Y[i0, i1] = A[i0, i1]"), nest("X", between), Z)
     assert found == (("nothing_between", "`X` is between `Z` and its producer and depends on it") if depends else None)

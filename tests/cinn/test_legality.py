@@ -55,8 +55,13 @@ def test_a_consumer_keeps_its_own_condition_beside_that_of_its_producer() -> Non
 TILES: dict[str, Callable[[IRSchedule], Any]] = {
     "every other element": lambda s: (s.split("Y", 1, [2, 4]), s.reorder("Y", [2, 1]), s.get_loops("Y")[1])[-1],
     "parts of two rows": lambda s: (s.fuse("Y", [0, 1]), s.split("Y", 0, [-1, 5]), s.get_loops("Y")[0])[-1],
-    "a diagonal": lambda s: (s.fuse("Y", [0, 1]), s.split("Y", 0, [-1, 9]), s.reorder("Y", [1, 0]), s.get_loops("Y")[0])[-1],
-}  # fmt: skip
+    "a diagonal": lambda s: (
+        s.fuse("Y", [0, 1]),
+        s.split("Y", 0, [-1, 9]),
+        s.reorder("Y", [1, 0]),
+        s.get_loops("Y")[0],
+    )[-1],
+}
 
 
 @pytest.mark.parametrize("name", TILES)
@@ -259,7 +264,9 @@ serial for (i, 0, 8) { {
 """
 
 
-@pytest.mark.parametrize("call", [lambda s: s.reverse_compute_inline("B"), lambda s: s.reverse_compute_at("B", s.get_loops("X")[0])])  # fmt: skip
+@pytest.mark.parametrize(
+    "call", [lambda s: s.reverse_compute_inline("B"), lambda s: s.reverse_compute_at("B", s.get_loops("X")[0])]
+)
 def test_a_consumer_does_not_leave_the_iteration_of_what_else_it_reads(call: Callable[[IRSchedule], object]) -> None:
     schedule = IRSchedule(from_cinn(UPWARDS, outputs=["B"]))
     with pytest.raises(TVMagicError, match="one_load|one iteration of loop `i` leaves in `T`|comes before"):
@@ -360,22 +367,41 @@ def _ragged(name: str, *splits: tuple[str, int, list[int]]) -> IRSchedule:
 
 RAGGED: dict[str, tuple[str, Callable[[], IRSchedule], Callable[[IRSchedule], object]]] = {
     "a condition of three loops": (
-        "normed", lambda: _ragged("normed", ("S", 0, [3, 2, 4])), lambda s: s.reverse_compute_at("C", s.get_loops("S")[1])),
+        "normed",
+        lambda: _ragged("normed", ("S", 0, [3, 2, 4])),
+        lambda s: s.reverse_compute_at("C", s.get_loops("S")[1]),
+    ),
     "a condition on loops that reduce": (
-        "row_max", lambda: _ragged("row_max", ("B", 1, [3, 2, 4])), lambda s: s.reverse_compute_at("C", s.get_loops("B")[0])),
+        "row_max",
+        lambda: _ragged("row_max", ("B", 1, [3, 2, 4])),
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),
+    ),
     "a condition inside one tile": (
-        "row_max", lambda: _ragged("row_max", ("B", 0, [2, 5]), ("B", 1, [2, 3])),
-        lambda s: s.reverse_compute_at("C", s.get_loops("B")[0])),
+        "row_max",
+        lambda: _ragged("row_max", ("B", 0, [2, 5]), ("B", 1, [2, 3])),
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),
+    ),
     "a condition inside a tile of columns": (
-        "matmul", lambda: _ragged("matmul", ("B", 1, [8, 3]), ("B", 2, [2, 2])),
-        lambda s: s.reverse_compute_at("C", s.get_loops("B")[1])),
+        "matmul",
+        lambda: _ragged("matmul", ("B", 1, [8, 3]), ("B", 2, [2, 2])),
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[1]),
+    ),
     "a loop of one iteration split, for a consumer": (
-        "transposed", lambda: _ragged("transposed", ("C", 0, [4, 7])), lambda s: s.reverse_compute_at("C", s.get_loops("B")[0])),
+        "transposed",
+        lambda: _ragged("transposed", ("C", 0, [4, 7])),
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),
+    ),
     "a loop of one iteration split, for a cache": (
-        "outputs", lambda: _ragged("outputs", ("C", 1, [2, 2, 7])), lambda s: s.cache_write("C", 0, "local")),
+        "outputs",
+        lambda: _ragged("outputs", ("C", 1, [2, 2, 7])),
+        lambda s: s.cache_write("C", 0, "local"),
+    ),
     "a split of a split": (
-        "blur", lambda: _ragged("blur", ("B", 1, [5, 2]), ("B", 1, [3, 2])), lambda s: s.cache_write("B", 0, "local")),
-}  # fmt: skip
+        "blur",
+        lambda: _ragged("blur", ("B", 1, [5, 2]), ("B", 1, [3, 2])),
+        lambda s: s.cache_write("B", 0, "local"),
+    ),
+}
 
 
 @pytest.mark.parametrize("case", RAGGED)
@@ -422,18 +448,32 @@ STORE, LOAD = (
 OWN = {
     "loaded after it is stored": (f"serial for (j, 0, 4) {{ {STORE} }} serial for (j, 0, 4) {{ {LOAD} }}", True),
     "loaded before it is stored": (f"serial for (j, 0, 4) {{ {LOAD} }} serial for (j, 0, 4) {{ {STORE} }}", False),
-    "stored in some iterations": (f"if ((i < 3)) {{ serial for (j, 0, 4) {{ {STORE} }} }} serial for (j, 0, 4) {{ {LOAD} }}", False),
+    "stored in some iterations": (
+        f"if ((i < 3)) {{ serial for (j, 0, 4) {{ {STORE} }} }} serial for (j, 0, 4) {{ {LOAD} }}",
+        False,
+    ),
     "stored and loaded in some iterations": (
-        f"if ((i < 3)) {{ serial for (j, 0, 4) {{ {STORE} }} serial for (j, 0, 4) {{ {LOAD} }} }}", True),
-    "stored in part": (f"serial for (j, 0, 4) {{ if ((j < 2)) {{ {STORE} }} }} serial for (j, 0, 4) {{ {LOAD} }}", False),
+        f"if ((i < 3)) {{ serial for (j, 0, 4) {{ {STORE} }} serial for (j, 0, 4) {{ {LOAD} }} }}",
+        True,
+    ),
+    "stored in part": (
+        f"serial for (j, 0, 4) {{ if ((j < 2)) {{ {STORE} }} }} serial for (j, 0, 4) {{ {LOAD} }}",
+        False,
+    ),
     "stored in the part that is loaded": (
-        f"serial for (j, 0, 4) {{ if ((j < 2)) {{ {STORE} }} }} serial for (j, 0, 2) {{ {LOAD} }}", True),
+        f"serial for (j, 0, 4) {{ if ((j < 2)) {{ {STORE} }} }} serial for (j, 0, 2) {{ {LOAD} }}",
+        True,
+    ),
     "loaded in the part that is stored": (
-        f"serial for (j, 0, 2) {{ {STORE} }} serial for (j, 0, 4) {{ if ((j < 2)) {{ {LOAD} }} }}", True),
+        f"serial for (j, 0, 2) {{ {STORE} }} serial for (j, 0, 4) {{ if ((j < 2)) {{ {LOAD} }} }}",
+        True,
+    ),
     "in a part with an else": (
         f"serial for (j, 0, 4) {{ if ((j < 2)) {{ {STORE} }} else {{ {STORE.replace('(T)', '(U)').replace('A[t]', '0.0f')} }} }} "
-        f"serial for (j, 0, 2) {{ {LOAD} }}", False),
-}  # fmt: skip
+        f"serial for (j, 0, 2) {{ {LOAD} }}",
+        False,
+    ),
+}
 
 
 @pytest.mark.parametrize("case", OWN)

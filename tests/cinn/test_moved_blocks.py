@@ -56,10 +56,16 @@ DIFFERENT = "loads at `i1` what different iterations store"
 @pytest.mark.parametrize(
     ("loop", "bound", "columns", "said"),
     [
-        ("k:4", "i, k", 4, None), ("k:2", "i, k", 2, None), ("k:2", "i, k", 4, DIFFERENT), ("k:2", "i, (k + 2)", 4, DIFFERENT), ("k:4", "(3 - i), k", 4, DIFFERENT.replace("i1", "i0")),
-        ("k:4", "((i + 1) % 4), k", 4, DIFFERENT.replace("i1", "i0")), ("k:2", "i, (2 * k)", 4, DIFFERENT), ("k:4", "i, (3 - k)", 4, None),
+        ("k:4", "i, k", 4, None),
+        ("k:2", "i, k", 2, None),
+        ("k:2", "i, k", 4, DIFFERENT),
+        ("k:2", "i, (k + 2)", 4, DIFFERENT),
+        ("k:4", "(3 - i), k", 4, DIFFERENT.replace("i1", "i0")),
+        ("k:4", "((i + 1) % 4), k", 4, DIFFERENT.replace("i1", "i0")),
+        ("k:2", "i, (2 * k)", 4, DIFFERENT),
+        ("k:4", "i, (3 - k)", 4, None),
     ],
-)  # fmt: skip
+)
 def test_a_consumer_of_two_producers(loop: str, bound: str, columns: int, said: str | None) -> None:
     """Both store the same elements in one iteration, or as many as it loads."""
     one = nest("j:4", block("Y", "i, j", "Y[i0, i1] = (A[i0, i1] + 1.0f)"))
@@ -76,10 +82,17 @@ def test_a_consumer_of_two_producers(loop: str, bound: str, columns: int, said: 
 @pytest.mark.parametrize(
     ("at", "first", "count", "moves"),
     [
-        ("(i + j)", 0, 8, False), ("((1 - i) + j)", 1, 8, False), ("((1 - i) + j)", 0, 8, False), ("(i + j)", 1, 8, False), ("(i + j)", 0, 9, True),
-        ("((1 - i) + j)", 0, 9, True), ("j", 0, 8, True), ("(i + j)", 0, 7, False), ("(i + j)", 2, 7, False),
+        ("(i + j)", 0, 8, False),
+        ("((1 - i) + j)", 1, 8, False),
+        ("((1 - i) + j)", 0, 8, False),
+        ("(i + j)", 1, 8, False),
+        ("(i + j)", 0, 9, True),
+        ("((1 - i) + j)", 0, 9, True),
+        ("j", 0, 8, True),
+        ("(i + j)", 0, 7, False),
+        ("(i + j)", 2, 7, False),
     ],
-)  # fmt: skip
+)
 def test_each_iteration_stores_all_that_a_consumer_loads(at: str, first: int, count: int, moves: bool) -> None:
     """As many elements as it loads are not enough: they may begin or end elsewhere."""
     producer = nest("i:2 j:8", block("T", at, "T[i0] = (A[i0] + 1.0f)"))
@@ -127,10 +140,21 @@ def test_what_a_block_does_that_a_consumer_would_pass(order: str, line: str) -> 
 @pytest.mark.parametrize(
     ("at", "bound", "plain"),
     [
-        ("i0, i1", "i, j", True), ("i1, i0", "i, j", True), ("i0, 0", "i", True), ("2, i0, i1", "i, j", True), ("i0", "i", True), ("i0, (i0 + 1)", "i", False), ("i0, i0", "i", False),
-        ("i0, 2", "i, j", False), ("i0, i1, i0", "i, j", False), ("i0, (i1 + i0)", "i, j", False), ("i0, i1, (i0 + 1)", "i, j", False), ("(i0 + 0), i1", "i, j", False), ("0, 1", "i", False),
+        ("i0, i1", "i, j", True),
+        ("i1, i0", "i, j", True),
+        ("i0, 0", "i", True),
+        ("2, i0, i1", "i, j", True),
+        ("i0", "i", True),
+        ("i0, (i0 + 1)", "i", False),
+        ("i0, i0", "i", False),
+        ("i0, 2", "i, j", False),
+        ("i0, i1, i0", "i, j", False),
+        ("i0, (i1 + i0)", "i, j", False),
+        ("i0, i1, (i0 + 1)", "i, j", False),
+        ("(i0 + 0), i1", "i, j", False),
+        ("0, 1", "i", False),
     ],
-)  # fmt: skip
+)
 def test_a_producer_stores_at_its_variables_each_once(at: str, bound: str, plain: bool) -> None:
     rank = at.count(",") + 1
     producer = nest("i:3 j:3", block("T", bound, f"T[{at}] = (A[0] + 1.0f)"))
@@ -147,9 +171,11 @@ def test_a_producer_stores_at_its_variables_each_once(at: str, bound: str, plain
 @pytest.mark.parametrize(
     ("beside", "said"),
     [
-        ("", None), (block("U", "i, r", "U[i0, i1] = A[i0]"), None), (block("U", "i", "S[i0] = 0.0f"), "`U` stores to `S` again in a loop that repeats it under a condition"),
+        ("", None),
+        (block("U", "i, r", "U[i0, i1] = A[i0]"), None),
+        (block("U", "i", "S[i0] = 0.0f"), "`U` stores to `S` again in a loop that repeats it under a condition"),
     ],
-)  # fmt: skip
+)
 def test_what_is_stored_beside_a_block_that_runs_once_in_a_loop(beside: str, said: str | None) -> None:
     """A block that adds up in the first iteration alone, and one beside it that runs in all of them."""
     producer = nest("i:4", block("T", "i", "T[i0] = (A[i0] + 1.0f)"))

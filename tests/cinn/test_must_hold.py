@@ -78,10 +78,19 @@ def test_1_the_two_texts_of_the_article() -> None:
 # ---------------------------------------------------------------------------- 2: there and back
 
 FLOATS = {
-    0.5: "0.500000000f", 1.0: "1.00000000f", 300.0: "300.000000f", -2.0: "-2.00000000f", 0.1: "0.100000001f",
-    1e-10: "1.00000001e-10f", 1e8: "100000000.f", 1e9: "1.00000000e+09f",
-    -3.4028234663852886e38: "-3.40282347e+38f", math.inf: "inf", -math.inf: "-inf", 1e-45: "1.40129846e-45f",
-}  # fmt: skip
+    0.5: "0.500000000f",
+    1.0: "1.00000000f",
+    300.0: "300.000000f",
+    -2.0: "-2.00000000f",
+    0.1: "0.100000001f",
+    1e-10: "1.00000001e-10f",
+    1e8: "100000000.f",
+    1e9: "1.00000000e+09f",
+    -3.4028234663852886e38: "-3.40282347e+38f",
+    math.inf: "inf",
+    -math.inf: "-inf",
+    1e-45: "1.40129846e-45f",
+}
 
 
 @pytest.mark.parametrize("value", FLOATS)
@@ -96,13 +105,24 @@ def test_2_floats_have_nine_digits_and_come_back_to_the_bit(value: float) -> Non
 DTYPES = {
     "float64": ("0.10000000000000001", "1.0000000000000000e-10", "1.7976931348623157e+308", "inf", "nan"),
     "float32": ("nan", "inf", "3.40282347e+38f"),
-    "float16": ("(float16)0.5f", "(float16)65504f", "cinn::common::raw_uint16_to_float16(0x7c00)",
-                "-(cinn::common::raw_uint16_to_float16(0x7c00))", "cinn::common::raw_uint16_to_float16(0x7e00)"),
+    "float16": (
+        "(float16)0.5f",
+        "(float16)65504f",
+        "cinn::common::raw_uint16_to_float16(0x7c00)",
+        "-(cinn::common::raw_uint16_to_float16(0x7c00))",
+        "cinn::common::raw_uint16_to_float16(0x7e00)",
+    ),
     "bfloat16": ("(bfloat16)0.500000000f", "cinn::common::raw_uint16_to_bfloat16(0x7F80)"),
-    "int8": ("(int8_t)5", "(int8_t)-128"), "uint8": ("(uint8_t)255",), "int16": ("(int16_t)5",),
-    "uint16": ("(uint16_t)65535",), "int32": ("-7", "2147483647"), "uint32": ("7",),
-    "int64": ("5ll", "-9223372036854775807ll"), "uint64": ("18446744073709551615ull",), "bool": ("true", "false"),
-}  # fmt: skip
+    "int8": ("(int8_t)5", "(int8_t)-128"),
+    "uint8": ("(uint8_t)255",),
+    "int16": ("(int16_t)5",),
+    "uint16": ("(uint16_t)65535",),
+    "int32": ("-7", "2147483647"),
+    "uint32": ("7",),
+    "int64": ("5ll", "-9223372036854775807ll"),
+    "uint64": ("18446744073709551615ull",),
+    "bool": ("true", "false"),
+}
 
 
 def test_2_raw_bits_are_the_number_that_they_are() -> None:
@@ -205,8 +225,16 @@ def test_2_a_head_may_name_sizes() -> None:
     np.testing.assert_array_equal(b, 2 * a)
 
 
-KINDS = ["serial", "parallel", "unroll", "vectorize[4]", "vectorize[3]", "thread_bind[blockIdx.y]",
-         "thread_bind[invalid info]", "default"]  # fmt: skip
+KINDS = [
+    "serial",
+    "parallel",
+    "unroll",
+    "vectorize[4]",
+    "vectorize[3]",
+    "thread_bind[blockIdx.y]",
+    "thread_bind[invalid info]",
+    "default",
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -396,8 +424,15 @@ def test_7_a_condition_at_the_target_is_written_once() -> None:
     schedule.compute_at("C", loops[1])
     text = schedule.text()
     assert text.count("if (") == 1
-    assert shape(schedule) == ["i:3", "..i_0:5", "....if ((((5 * i) + i_0) < 12)) {", "........ax0:10", "..........C",
-                               "........j:10", "..........D"]  # fmt: skip
+    assert shape(schedule) == [
+        "i:3",
+        "..i_0:5",
+        "....if ((((5 * i) + i_0) < 12)) {",
+        "........ax0:10",
+        "..........C",
+        "........j:10",
+        "..........D",
+    ]
     assert "axis.bind(((5 * i) + i_0), (0 + ax0))" in text and "attrs(compute_at_extra_var:ax0)" in text
     check("chain", schedule)
 
@@ -484,8 +519,14 @@ def test_8_roles_of_cache_write_and_moving_the_computing_block() -> None:
     assert "B[v0, v1] = B_local_temp_buffer[v0, v1]" in schedule.text()
     check("matmul", schedule)
     schedule.compute_at(computing, schedule.get_loops("B")[1])
-    assert shape(schedule)[:6] == ["cache_ax0:16", "..cache_ax1:24", "....B__reduce_init", "....ax0:8",
-                                   "......B_local_temp_buffer", "....B"]  # fmt: skip
+    assert shape(schedule)[:6] == [
+        "cache_ax0:16",
+        "..cache_ax1:24",
+        "....B__reduce_init",
+        "....ax0:8",
+        "......B_local_temp_buffer",
+        "....B",
+    ]
     check("matmul", schedule)
     same_text = cinn_text(schedule.func)
     assert cinn_text(from_cinn(same_text)) == same_text
@@ -524,8 +565,16 @@ def test_9_rfactor_of_one_of_two_loops(axis: int) -> None:
     made = schedule.rfactor(schedule.get_loops("B")[2], axis)
     assert schedule.block_of(made).name_hint == "rf_B"
     first = ["rf_k0:6", "..i:16"] if axis == 0 else ["i:16", "..rf_k0:6"]
-    assert shape(schedule) == [*first, "....rf_B__reduce_init", "....j0:4", "......rf_B",
-                               "i:16", "..B__reduce_init", "..k0:6", "....B"]  # fmt: skip
+    assert shape(schedule) == [
+        *first,
+        "....rf_B__reduce_init",
+        "....j0:4",
+        "......rf_B",
+        "i:16",
+        "..B__reduce_init",
+        "..k0:6",
+        "....B",
+    ]
     check("two_sums", schedule)
     assert "write_buffers(_rf__B[" not in schedule.text() and "write_buffers(rf__B[" in schedule.text()
     text = cinn_text(schedule.func)

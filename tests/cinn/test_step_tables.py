@@ -63,10 +63,23 @@ def refused(schedule: IRSchedule, call: Callable[[IRSchedule], Any], said: str) 
 @pytest.mark.parametrize(
     ("factors", "extents"),
     [
-        ([5, 2], [5, 2]), ([2, 5], [2, 5]), ([-1, 4], [3, 4]), ([4, -1], [4, 3]), ([None, 5], [2, 5]), ([10], [10]), ([-1], [10]), ([3, 4], [3, 4]), ([11], [11]), ([-1, 10], [1, 10]),
-        ([10, -1], [10, 1]), ([2, -1, 3], [2, 2, 3]), ([1, 10], [1, 10]), ([-1, 1], [10, 1]), ([2, 2, 3], [2, 2, 3]),
+        ([5, 2], [5, 2]),
+        ([2, 5], [2, 5]),
+        ([-1, 4], [3, 4]),
+        ([4, -1], [4, 3]),
+        ([None, 5], [2, 5]),
+        ([10], [10]),
+        ([-1], [10]),
+        ([3, 4], [3, 4]),
+        ([11], [11]),
+        ([-1, 10], [1, 10]),
+        ([10, -1], [10, 1]),
+        ([2, -1, 3], [2, 2, 3]),
+        ([1, 10], [1, 10]),
+        ([-1, 1], [10, 1]),
+        ([2, 2, 3], [2, 2, 3]),
     ],
-)  # fmt: skip
+)
 def test_splits(factors: list[int], extents: list[int]) -> None:
     """The product is the extent or more; what is beyond it is behind a condition."""
     schedule = two(10, 3)
@@ -82,11 +95,16 @@ def test_splits(factors: list[int], extents: list[int]) -> None:
 @pytest.mark.parametrize(
     ("factors", "said"),
     [
-        ([], "takes a loop and one factor or more, as a list"), ([0, 5], "the factors [0, 5] are positive numbers, one of them may be -1"), ([-2, 5], "are positive numbers"),
-        ([-1, -1], "are positive numbers, one of them may be -1"), ([3, 3], "the product 9 of the factors is less than the extent 10"), ([9], "the product 9 of the factors is less than"),
-        ([-1, 11], "the product 11 of the factors is more than the extent 10"), ([6, 2, -1], "the product 12 of the factors is more than the extent 10"),
+        ([], "takes a loop and one factor or more, as a list"),
+        ([0, 5], "the factors [0, 5] are positive numbers, one of them may be -1"),
+        ([-2, 5], "are positive numbers"),
+        ([-1, -1], "are positive numbers, one of them may be -1"),
+        ([3, 3], "the product 9 of the factors is less than the extent 10"),
+        ([9], "the product 9 of the factors is less than"),
+        ([-1, 11], "the product 11 of the factors is more than the extent 10"),
+        ([6, 2, -1], "the product 12 of the factors is more than the extent 10"),
     ],
-)  # fmt: skip
+)
 def test_splits_that_are_refused(factors: list[int], said: str) -> None:
     refused(two(10, 3), lambda s: s.split("Y", 0, factors), said)
 
@@ -145,8 +163,13 @@ def test_fused_loops(places: list[int], extents: list[int]) -> None:
 
 @pytest.mark.parametrize(
     ("places", "said"),
-    [([0, 2], "is not the only statement of"), ([1, 0], "is not the only statement of"), ([3, 4], "block `Y` has 4 loops; there is none at 4"), ([-1, 0], "block `Y` has 4 loops; there is none at -1")],
-)  # fmt: skip
+    [
+        ([0, 2], "is not the only statement of"),
+        ([1, 0], "is not the only statement of"),
+        ([3, 4], "block `Y` has 4 loops; there is none at 4"),
+        ([-1, 0], "block `Y` has 4 loops; there is none at -1"),
+    ],
+)
 def test_fusions_that_are_refused(places: list[int], said: str) -> None:
     refused(two(3, 4, 5, 2), lambda s: s.fuse("Y", places), said)
     refused(two(3, 4, 5, 2), lambda s: s.fuse([]), "at least one loop is fused")
@@ -184,11 +207,17 @@ def test_orders_that_are_refused() -> None:
 
 
 KINDS: dict[str, tuple[Callable[[IRSchedule, Any], Any], str]] = {
-    "parallel": (lambda s, loop: s.parallel(loop), "parallel for"), "unroll": (lambda s, loop: s.unroll(loop), "unroll for"), "vectorize": (lambda s, loop: s.vectorize(loop, 2), "vectorize[2] for"),
-    "one": (lambda s, loop: s.vectorize(loop, 1), "vectorize[1] for"), "bind": (lambda s, loop: s.bind(loop, "threadIdx.y"), "thread_bind[threadIdx.y] for"), "block": (lambda s, loop: s.bind(loop, "blockIdx.z"), "thread_bind[blockIdx.z] for"),
-    "x": (lambda s, loop: s.mutate_for_type(loop, "GPUThread", 0), "thread_bind[threadIdx.x] for"), "z": (lambda s, loop: s.mutate_for_type(loop, "GPUBlock", 2), "thread_bind[blockIdx.z] for"),
-    "default": (lambda s, loop: s.mutate_for_type(loop, "Default"), "default for"), "serial": (lambda s, loop: s.mutate_for_type(loop, "Serial"), "serial for"),
-}  # fmt: skip
+    "parallel": (lambda s, loop: s.parallel(loop), "parallel for"),
+    "unroll": (lambda s, loop: s.unroll(loop), "unroll for"),
+    "vectorize": (lambda s, loop: s.vectorize(loop, 2), "vectorize[2] for"),
+    "one": (lambda s, loop: s.vectorize(loop, 1), "vectorize[1] for"),
+    "bind": (lambda s, loop: s.bind(loop, "threadIdx.y"), "thread_bind[threadIdx.y] for"),
+    "block": (lambda s, loop: s.bind(loop, "blockIdx.z"), "thread_bind[blockIdx.z] for"),
+    "x": (lambda s, loop: s.mutate_for_type(loop, "GPUThread", 0), "thread_bind[threadIdx.x] for"),
+    "z": (lambda s, loop: s.mutate_for_type(loop, "GPUBlock", 2), "thread_bind[blockIdx.z] for"),
+    "default": (lambda s, loop: s.mutate_for_type(loop, "Default"), "default for"),
+    "serial": (lambda s, loop: s.mutate_for_type(loop, "Serial"), "serial for"),
+}
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -209,11 +238,18 @@ def test_how_a_loop_runs(name: str) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda s, loop: s.vectorize(loop, 0), "a vector has a positive number of elements, not 0"), (lambda s, loop: s.mutate_for_type(loop, "GPUThread", 3), "the axis of a thread is 0, 1 or 2 for x, y, z, not 3"),
-        (lambda s, loop: s.mutate_for_type(loop, "GPUBlock"), "the axis of a thread is 0, 1 or 2 for x, y, z, not -1"), (lambda s, loop: s.mutate_for_type(loop, "Odd"), "`Odd` is not a kind of loop: Serial, Parallel"),
-        (lambda s, loop: s.bind(loop, "threadIdx.w"), "`threadIdx.w` is not a thread axis"), (lambda s, loop: s.bind(loop, "warp.x"), "`warp.x` is not a thread axis"), (lambda s, loop: s.bind(loop, "threadIdx"), "`threadIdx` is not a thread axis"),
+        (lambda s, loop: s.vectorize(loop, 0), "a vector has a positive number of elements, not 0"),
+        (
+            lambda s, loop: s.mutate_for_type(loop, "GPUThread", 3),
+            "the axis of a thread is 0, 1 or 2 for x, y, z, not 3",
+        ),
+        (lambda s, loop: s.mutate_for_type(loop, "GPUBlock"), "the axis of a thread is 0, 1 or 2 for x, y, z, not -1"),
+        (lambda s, loop: s.mutate_for_type(loop, "Odd"), "`Odd` is not a kind of loop: Serial, Parallel"),
+        (lambda s, loop: s.bind(loop, "threadIdx.w"), "`threadIdx.w` is not a thread axis"),
+        (lambda s, loop: s.bind(loop, "warp.x"), "`warp.x` is not a thread axis"),
+        (lambda s, loop: s.bind(loop, "threadIdx"), "`threadIdx` is not a thread axis"),
     ],
-)  # fmt: skip
+)
 def test_ways_to_run_that_there_are_not(call: Callable[[IRSchedule, Any], Any], said: str) -> None:
     refused(two(6, 4), lambda s: call(s, s.get_loops("Y")[1]), said)
 

@@ -75,9 +75,9 @@ STATEMENTS = [
     ("{", "  B[i0] = A[i0]", "  C[i0] = (A[i0] + 1.00000000f)", "}"),
     ("attrs(kind:fast, level:3)", "B[i0] = A[i0]"),
     ("float32 x = (A[i0] + 1.00000000f)", "B[i0] = (x * x)"),
-    ("assert((i0 < 8), \"far\")", "B[i0] = A[i0]"),
+    ('assert((i0 < 8), "far")', "B[i0] = A[i0]"),
     ("if ((i0 < 4)) {", "  {", "  }", "} else {", "  B[i0] = A[i0]", "}"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("lines", STATEMENTS)
@@ -207,15 +207,23 @@ CONCATENATED = "B[i0] = select((i0 < 3), X[i0], select((i0 >= 6), Y[(i0 - 6)], Z
         ([CONCATENATED], 8, {"X": [3], "Y": [2], "Z": [3]}),
         (["B[i0] = select(((i0 >= 1) and (i0 < 7)), X[(i0 - 1)], 0.0f)"], 8, {"X": [6]}),
         (["B[i0] = select(!((i0 < 1) or (i0 >= 7)), X[(i0 - 1)], 0.0f)"], 8, {"X": [6]}),
-        (["if (((i0 % 2) == 0)) {", "  B[i0] = X[(i0 / 2)]", "} else {", "  B[i0] = 0.0f", "}"], 8, {"X": [4], "B": [8]}),
-        (["if ((3 >= i0)) {", "  B[i0] = X[(i0 + 1)]", "} else {", "  B[i0] = Y[(7 - i0)]", "}"], 8, {"X": [5], "Y": [4], "B": [8]}),
+        (
+            ["if (((i0 % 2) == 0)) {", "  B[i0] = X[(i0 / 2)]", "} else {", "  B[i0] = 0.0f", "}"],
+            8,
+            {"X": [4], "B": [8]},
+        ),
+        (
+            ["if ((3 >= i0)) {", "  B[i0] = X[(i0 + 1)]", "} else {", "  B[i0] = Y[(7 - i0)]", "}"],
+            8,
+            {"X": [5], "Y": [4], "B": [8]},
+        ),
         (["if ((i0 == 3)) {", "  B[i0] = X[(2 * i0)]", "}"], 8, {"X": [7], "B": [8]}),
         (["B[i0] = (select((i0 < 3), X[i0], 0.0f) + X[(i0 - 1)])"], 8, {"X": [7]}),
         (["B[i0] = select((i0 < 3), X[(2 * i0)], 0.0f)"], 8, {"X": [5]}),
         (["B[i0] = select((A[i0] < 3.0f), X[i0], 0.0f)"], 8, {"X": [8]}),
         (["B[i0] = select((i0 < n), X[i0], 0.0f)"], 8, {"X": [8]}),
     ],
-)  # fmt: skip
+)
 def test_conditions_say_how_far_tensors_are_read(lines: list[str], extent: int, shapes: dict[str, list[int]]) -> None:
     function = from_cinn(block(*lines, extent=str(extent)))
     found = {b.name: [int(n) for n in b.shape] for b in function.buffer_map.values()}
@@ -225,10 +233,16 @@ def test_conditions_say_how_far_tensors_are_read(lines: list[str], extent: int, 
 @pytest.mark.parametrize(
     ("condition", "index", "size"),
     [
-        ("((i0 + j) < 9)", "(2 * (i0 + j))", "17"), ("((i0 + j) <= 9)", "(2 * (i0 + j))", "19"), ("((i0 + j) < 9)", "((i0 + j) / 2)", "5"), ("((i0 + j) < 9)", "(i0 + j)", "9"),
-        ("((i0 + j) < 9)", "((3 * (i0 + j)) + 5)", "30"), ("(9 > (i0 + j))", "(2 * (i0 + j))", "17"), ("((i0 + j) == 9)", "(2 * (i0 + j))", "19"), ("(i0 < 9)", "(2 * i0)", "17"),
+        ("((i0 + j) < 9)", "(2 * (i0 + j))", "17"),
+        ("((i0 + j) <= 9)", "(2 * (i0 + j))", "19"),
+        ("((i0 + j) < 9)", "((i0 + j) / 2)", "5"),
+        ("((i0 + j) < 9)", "(i0 + j)", "9"),
+        ("((i0 + j) < 9)", "((3 * (i0 + j)) + 5)", "30"),
+        ("(9 > (i0 + j))", "(2 * (i0 + j))", "17"),
+        ("((i0 + j) == 9)", "(2 * (i0 + j))", "19"),
+        ("(i0 < 9)", "(2 * i0)", "17"),
     ],
-)  # fmt: skip
+)
 def test_a_condition_on_a_sum_says_how_far_a_tensor_is_read_at_what_is_made_of_it(
     condition: str, index: str, size: str
 ) -> None:
@@ -329,11 +343,23 @@ def test_errors_name_the_place(text: str, message: str, line: int) -> None:
 
 
 FOREIGN = {
-    "(A[i0] > 0.0f) ? A[i0] : 0.0f": "select(", "max(A[i0], 0.0f)": "cinn_max(", "cast<float32>(A[i0])": "float32(x)",
-    "(float)A[i0]": "float32(x)", "float(A[i0])": "float32(x)", "((A[i0] > 0.0f) && true)": "`and`", "(true || true)": "`or`",
-    "A[i0];": "without `;`", "(A[i0] >> 1)": "right_shift(", "(A[i0] << 1)": "left_shift(", "(A[i0] & 1)": "bitwise_and(",
-    "(A[i0] | 1)": "bitwise_or(", "(A[i0] ^ 1)": "bitwise_xor(", "~A[i0]": "bitwise_not(", "(A[i0] + 5u)": "5ull", "0x10": "decimal",
-}  # fmt: skip
+    "(A[i0] > 0.0f) ? A[i0] : 0.0f": "select(",
+    "max(A[i0], 0.0f)": "cinn_max(",
+    "cast<float32>(A[i0])": "float32(x)",
+    "(float)A[i0]": "float32(x)",
+    "float(A[i0])": "float32(x)",
+    "((A[i0] > 0.0f) && true)": "`and`",
+    "(true || true)": "`or`",
+    "A[i0];": "without `;`",
+    "(A[i0] >> 1)": "right_shift(",
+    "(A[i0] << 1)": "left_shift(",
+    "(A[i0] & 1)": "bitwise_and(",
+    "(A[i0] | 1)": "bitwise_or(",
+    "(A[i0] ^ 1)": "bitwise_xor(",
+    "~A[i0]": "bitwise_not(",
+    "(A[i0] + 5u)": "5ull",
+    "0x10": "decimal",
+}
 
 
 def test_other_languages_spellings_are_answered_with_what_to_write() -> None:
@@ -358,14 +384,28 @@ def test_other_languages_spellings_are_answered_with_what_to_write() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "size"),
     [
-        ("(n * 2)", "n", "n * 2"), ("(n + m)", "n", "n + m"), ("(n + m)", "m", "n + m"), ("((n * 2) + m)", "(n + m)", "n * 2 + m"), ("n", "n", "n"), ("8", "5", "8"), ("5", "8", "8"),
-        ("n", "(n * 2)", "n * 2"), ("n", "(n + m)", "n + m"), ("m", "(n + m)", "n + m"), ("n", "(n + 1)", "n + 1"),
-        ("n", "m", "T.max(n, m)"), ("(n + 1)", "n", "n + 1"), ("(n + m)", "(n * 2)", "T.max(n + m, n * 2)"),
+        ("(n * 2)", "n", "n * 2"),
+        ("(n + m)", "n", "n + m"),
+        ("(n + m)", "m", "n + m"),
+        ("((n * 2) + m)", "(n + m)", "n * 2 + m"),
+        ("n", "n", "n"),
+        ("8", "5", "8"),
+        ("5", "8", "8"),
+        ("n", "(n * 2)", "n * 2"),
+        ("n", "(n + m)", "n + m"),
+        ("m", "(n + m)", "n + m"),
+        ("n", "(n + 1)", "n + 1"),
+        ("n", "m", "T.max(n, m)"),
+        ("(n + 1)", "n", "n + 1"),
+        ("(n + m)", "(n * 2)", "T.max(n + m, n * 2)"),
     ],
-)  # fmt: skip
+)
 def test_a_tensor_is_as_long_as_the_longest_of_its_loops(first: str, second: str, size: str) -> None:
     """No size is less than 0, so that of two ends one may be known to be the further one."""
-    loops = [f"serial for (i, 0, {end}) {{ ScheduleBlock({b}) {{ i0 = axis.bind(i) {b}[i0] = A[i0] }} }}" for end, b in ((first, "B"), (second, "C"))]  # fmt: skip
+    loops = [
+        f"serial for (i, 0, {end}) {{ ScheduleBlock({b}) {{ i0 = axis.bind(i) {b}[i0] = A[i0] }} }}"
+        for end, b in ((first, "B"), (second, "C"))
+    ]
     function = from_cinn("\n".join(loops))
     assert {b.name: str(b.shape[0]) for b in function.buffer_map.values()}["A"] == size
 
@@ -373,11 +413,22 @@ def test_a_tensor_is_as_long_as_the_longest_of_its_loops(first: str, second: str
 @pytest.mark.parametrize(
     ("extent", "condition", "bound", "size"),
     [
-        ("(n + m)", "(i < n)", "i", "n"), ("(n * 2)", "(i < n)", "i", "n"), ("n", "(i < (n + m))", "i", "n"), ("n", "(i < m)", "i", "n"), ("8", "(i < 5)", "i", "5"), ("8", "(i <= 5)", "i", "6"),
-        ("8", "(i < 9)", "i", "8"), ("8", "(5 > i)", "i", "5"), ("8", "(i >= 5)", "i", "8"), ("8", "((i + 2) < 7)", "(i + 2)", "7"), ("8", "(i < 5)", "(i + 2)", "10"),
-        ("8", "((i < 7) and (i < 5))", "i", "5"), ("8", "((i < 5) and (i < 7))", "i", "5"), ("8", "((i < 5) or (i < 7))", "i", "8"),
+        ("(n + m)", "(i < n)", "i", "n"),
+        ("(n * 2)", "(i < n)", "i", "n"),
+        ("n", "(i < (n + m))", "i", "n"),
+        ("n", "(i < m)", "i", "n"),
+        ("8", "(i < 5)", "i", "5"),
+        ("8", "(i <= 5)", "i", "6"),
+        ("8", "(i < 9)", "i", "8"),
+        ("8", "(5 > i)", "i", "5"),
+        ("8", "(i >= 5)", "i", "8"),
+        ("8", "((i + 2) < 7)", "(i + 2)", "7"),
+        ("8", "(i < 5)", "(i + 2)", "10"),
+        ("8", "((i < 7) and (i < 5))", "i", "5"),
+        ("8", "((i < 5) and (i < 7))", "i", "5"),
+        ("8", "((i < 5) or (i < 7))", "i", "8"),
     ],
-)  # fmt: skip
+)
 def test_a_condition_around_a_block_says_how_far_its_variable_goes(
     extent: str, condition: str, bound: str, size: str
 ) -> None:

@@ -40,10 +40,14 @@ def test_the_page_shows_ratios_and_what_is_missing():
     from benchmarks.page import page
 
     report = {
-        "threads": 1, "missing": {"TVM": "not installed"}, "peak_flops": 1e11, "copy_bandwidth": 3e10,
+        "threads": 1,
+        "missing": {"TVM": "not installed"},
+        "peak_flops": 1e11,
+        "copy_bandwidth": 3e10,
         "kernels": {"matmul": {"seconds": {"tvmagic": 0.02, "NumPy": 0.04}, "problems": {"Numba": "wrong by 3"}}},
-        "twins": {"matmul": {"TensorIR": 0.02, "TE": 0.021}}, "schedule": {"Primitives": {"split": 0.001}},
-    }  # fmt: skip
+        "twins": {"matmul": {"TensorIR": 0.02, "TE": 0.021}},
+        "schedule": {"Primitives": {"split": 0.001}},
+    }
     text = page([report], "a machine")
     assert "×2.00" in text and "TVM: not installed" in text and "wrong by 3" in text and "107% of peak" in text
     assert "TE ×1.05" in text and "split: 1.00 ms" in text

@@ -108,12 +108,30 @@ def between(a: str, b: str, *ends: int) -> tuple[str, ...]:
 
 # What is in a loop over j, by its text, with what is not the same in all of its iterations.
 CHANGING = {
-    "T.max(j - 3, 4)": between("j - 3", "4", 0), "T.min(30, j + 1)": between("30", "j + 1", 0), "T.max(12 - j, 0)": between("12 - j", "0", 0), "(j + 5) // 20": ("(j + 5) // 20",), "(j - 3) % 40": ("(j - 3) // 40",),
-    "T.Select(j < 7, j, 2)": between("j", "7", 0), "T.Select(j >= 33, j, 2)": between("j", "33", 0), "T.if_then_else(j <= 9, j, 2)": between("j", "9", 1), "T.Select(j > 31, j, 2)": between("j", "31", 1),
-    "T.if_then_else(j == 20, 3, j)": between("j", "20", 0, 1), "T.Select(8 != j, j, 3)": between("8", "j", 0, 1), "T.Select(40 - j < 4, j, 3)": between("40 - j", "4", 0),
-    "T.max(i, 3)": (), "(i + j) // 8": (), "T.Select(2 * j < 40, 1, 0)": (), "T.Select(i * 9 < j, 1, 0)": (), "j // (i + 1)": (), "j // -3 + 60": (), "T.max(I[j], 5)": (), "T.Select(I[j] < j, 1, 2)": (), "(j + 40) // 50": ("(j + 40) // 50",),
-    "j": (), "T.popcount(j)": (),
-}  # fmt: skip
+    "T.max(j - 3, 4)": between("j - 3", "4", 0),
+    "T.min(30, j + 1)": between("30", "j + 1", 0),
+    "T.max(12 - j, 0)": between("12 - j", "0", 0),
+    "(j + 5) // 20": ("(j + 5) // 20",),
+    "(j - 3) % 40": ("(j - 3) // 40",),
+    "T.Select(j < 7, j, 2)": between("j", "7", 0),
+    "T.Select(j >= 33, j, 2)": between("j", "33", 0),
+    "T.if_then_else(j <= 9, j, 2)": between("j", "9", 1),
+    "T.Select(j > 31, j, 2)": between("j", "31", 1),
+    "T.if_then_else(j == 20, 3, j)": between("j", "20", 0, 1),
+    "T.Select(8 != j, j, 3)": between("8", "j", 0, 1),
+    "T.Select(40 - j < 4, j, 3)": between("40 - j", "4", 0),
+    "T.max(i, 3)": (),
+    "(i + j) // 8": (),
+    "T.Select(2 * j < 40, 1, 0)": (),
+    "T.Select(i * 9 < j, 1, 0)": (),
+    "j // (i + 1)": (),
+    "j // -3 + 60": (),
+    "T.max(I[j], 5)": (),
+    "T.Select(I[j] < j, 1, 2)": (),
+    "(j + 40) // 50": ("(j + 40) // 50",),
+    "j": (),
+    "T.popcount(j)": (),
+}
 
 
 def stretches_of(first: int, count: int, modes: list[str]) -> list[tuple[int, int]] | None:
@@ -200,9 +218,21 @@ def test_loops_of_unknown_ends_are_left_as_they_are(ends):
 
 @pytest.mark.parametrize(
     ("other", "cut"),
-    [("for k in range(3):\n                Y[k] = 1", False), ("while n < 2:\n                Y[0] = 1", False), ("t = T.allocate([4], 'float32', 'local')", False), ("if j < 5:\n                Y[j] = Y[j] * T.float32(2)", True),
-     ("if j < 5:\n                Y[j] = T.float32(2)\n            else:\n                Y[j] = T.float32(3)", True), ("if n < 5:\n                Y[j] = X[T.max(j - 3, 0)]\n            else:\n                Y[j] = T.float32(3)", True)],
-)  # fmt: skip
+    [
+        ("for k in range(3):\n                Y[k] = 1", False),
+        ("while n < 2:\n                Y[0] = 1", False),
+        ("t = T.allocate([4], 'float32', 'local')", False),
+        ("if j < 5:\n                Y[j] = Y[j] * T.float32(2)", True),
+        (
+            "if j < 5:\n                Y[j] = T.float32(2)\n            else:\n                Y[j] = T.float32(3)",
+            True,
+        ),
+        (
+            "if n < 5:\n                Y[j] = X[T.max(j - 3, 0)]\n            else:\n                Y[j] = T.float32(3)",
+            True,
+        ),
+    ],
+)
 def test_statements_inside(other: str, cut: bool) -> None:
     """Branches are cut as choices are; loops and memory of its own let a loop stay as it is."""
     if other.startswith("t ="):

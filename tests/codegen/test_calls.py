@@ -157,11 +157,14 @@ def test_memory_that_is_not_there():
         built(out, 1 << 58)
 
 
-@pytest.mark.parametrize("value, message", [
-    (lambda x: Call("float32", "tir.vscale", []), "no machine code for scalable vectors and `vscale`"),
-    (lambda x: Call("int32", "tir.exp", [tir.IntImm("int32", 1)]), "`exp` takes floats, not `int32`"),
-    (lambda x: tir.Cast("float32", Var("stray", "int32")), "`stray` is used where it is not defined"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        (lambda x: Call("float32", "tir.vscale", []), "no machine code for scalable vectors and `vscale`"),
+        (lambda x: Call("int32", "tir.exp", [tir.IntImm("int32", 1)]), "`exp` takes floats, not `int32`"),
+        (lambda x: tir.Cast("float32", Var("stray", "int32")), "`stray` is used where it is not defined"),
+    ],
+)
 def test_what_has_no_code_is_named(value, message):
     x = buffers("X")[0]
     made = value(x)

@@ -59,7 +59,13 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], list[Any], Callable[[in
     "any step": ((24,), (), [Ramp(n * 5, m, 4)], lambda a, b: [(a * 5 + b * k,) for k in range(4)], None),
     "turned": ((24,), (), [lanes(4, n * 5) - Ramp(m, 1, 4)], lambda a, b: [(a * 5 - b - k,) for k in range(4)], None),
     "some": ((24,), (), [Ramp(n * 5, 1, 4)], lambda a, b: [(a * 5 + k,) for k in range(4) if k < b], below(m, 4)),
-    "some apart": ((24,), (), [Ramp(n * 5, 3, 4)], lambda a, b: [(a * 5 + 3 * k,) for k in range(4) if k < b], below(m, 4)),
+    "some apart": (
+        (24,),
+        (),
+        [Ramp(n * 5, 3, 4)],
+        lambda a, b: [(a * 5 + 3 * k,) for k in range(4) if k < b],
+        below(m, 4),
+    ),
     "two": ((4, 6), (), [n, m], lambda a, b: [(a, b)], None),
     "two of a part": ((3, 5), (), [n, m], lambda a, b: [(a, b)], None),
     "two beyond": ((5, 6), (), [n, m], lambda a, b: [(a, b)], None),
@@ -71,8 +77,14 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], list[Any], Callable[[in
     "strided rows": ((4, 4), (7, 2), [n, Ramp(m, 1, 2)], lambda a, b: [(a, b), (a, b + 1)], None),
     "columns": ((4, 4), (1, 6), [n, m], lambda a, b: [(a, b)], None),
     "three": ((2, 3, 4), (), [n, m, IntImm("int32", 3)], lambda a, b: [(a, b, 3)], None),
-    "some rows": ((5, 6), (), [n, Ramp(IntImm("int32", 2), 1, 4)], lambda a, b: [(a, 2 + k) for k in range(4) if k < b], below(m, 4)),
-}  # fmt: skip
+    "some rows": (
+        (5, 6),
+        (),
+        [n, Ramp(IntImm("int32", 2), 1, 4)],
+        lambda a, b: [(a, 2 + k) for k in range(4) if k < b],
+        below(m, 4),
+    ),
+}
 
 
 def inside(place: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

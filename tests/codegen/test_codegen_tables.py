@@ -24,14 +24,24 @@ from tvmagic.script import from_source
 @pytest.mark.parametrize(
     ("dtype", "register", "memory", "place", "suffix"),
     [
-        ("float32", "float", "float", "float", "f32"), ("float64", "double", "double", "double", "f64"), ("float16", "half", "half", "half", "f16"),
-        ("bfloat16", "i16", "i16", "i16", "i16"), ("int8", "i8", "i8", "i8", "i8"), ("uint64", "i64", "i64", "i64", "i64"),
-        ("bool", "i1", "i8", "i8", "i1"), ("handle", "ptr", "ptr", "ptr", "p0"), ("float32x4", *["<4 x float>"] * 3, "v4f32"),
-        ("boolx8", "<8 x i1>", "<8 x i8>", "<8 x i8>", "v8i1"), ("int8x5", "<5 x i8>", "<5 x i8>", "[5 x i8]", "v5i8"),
-        ("int8x6", "<6 x i8>", "<6 x i8>", "[6 x i8]", "v6i8"), ("float32x3", "<3 x float>", "<3 x float>", "[12 x i8]", "v3f32"),
-        ("int32x1", "i32", "i32", "i32", "i32"), ("float16x2", *["<2 x half>"] * 3, "v2f16"), ("int1", "i1", "i1", "i1", "i1"),
+        ("float32", "float", "float", "float", "f32"),
+        ("float64", "double", "double", "double", "f64"),
+        ("float16", "half", "half", "half", "f16"),
+        ("bfloat16", "i16", "i16", "i16", "i16"),
+        ("int8", "i8", "i8", "i8", "i8"),
+        ("uint64", "i64", "i64", "i64", "i64"),
+        ("bool", "i1", "i8", "i8", "i1"),
+        ("handle", "ptr", "ptr", "ptr", "p0"),
+        ("float32x4", *["<4 x float>"] * 3, "v4f32"),
+        ("boolx8", "<8 x i1>", "<8 x i8>", "<8 x i8>", "v8i1"),
+        ("int8x5", "<5 x i8>", "<5 x i8>", "[5 x i8]", "v5i8"),
+        ("int8x6", "<6 x i8>", "<6 x i8>", "[6 x i8]", "v6i8"),
+        ("float32x3", "<3 x float>", "<3 x float>", "[12 x i8]", "v3f32"),
+        ("int32x1", "i32", "i32", "i32", "i32"),
+        ("float16x2", *["<2 x half>"] * 3, "v2f16"),
+        ("int1", "i1", "i1", "i1", "i1"),
     ],
-)  # fmt: skip
+)
 def test_types(dtype: str, register: str, memory: str, place: str, suffix: str) -> None:
     t = dtype_of(dtype)
     found = types.llvm_type(t), types.memory_type(t), types.place_type(t), types.suffix(t)
@@ -40,8 +50,12 @@ def test_types(dtype: str, register: str, memory: str, place: str, suffix: str) 
 
 def test_vectors_of_any_width() -> None:
     assert [types.vector_type("i8", lanes) for lanes in (1, 2, 1 << 14, -1, -4)] == [
-        "i8", "<2 x i8>", "<16384 x i8>", "<vscale x 1 x i8>", "<vscale x 4 x i8>"
-    ]  # fmt: skip
+        "i8",
+        "<2 x i8>",
+        "<16384 x i8>",
+        "<vscale x 1 x i8>",
+        "<vscale x 4 x i8>",
+    ]
     assert [types.lanes_name(code) for code in (1, 4, -1, -4)] == ["v1", "v4", "nxv1", "nxv4"]
     assert [types.flags_type(code) for code in (1, 4, -4)] == ["i1", "<4 x i1>", "<vscale x 4 x i1>"]
     with pytest.raises(BuildError, match="16385 lanes is too wide, the widest has 16384"):
@@ -55,15 +69,37 @@ def test_vectors_of_any_width() -> None:
 @pytest.mark.parametrize(
     ("dtype", "value", "text"),
     [
-        ("int8", 127, "127"), ("int8", 128, "-128"), ("int8", -128, "-128"), ("int8", 255, "-1"), ("uint8", 255, "-1"), ("uint8", 127, "127"),
-        ("int8", -129, "127"), ("uint64", (1 << 64) - 1, "-1"), ("int64", 1 << 63, str(-(1 << 63))), ("int32", 1 << 32, "0"), ("bool", 1, "true"),
-        ("bool", 0, "false"), ("boolx4", 1, "splat (i1 true)"), ("int16x2", -3, "splat (i16 -3)"), ("float32", 1.0, "0x3FF0000000000000"),
-        ("float32", 0.1, "0x3FB99999A0000000"), ("float64", 0.1, "0x3FB999999999999A"), ("float16", 1.5, "0xH3E00"), ("bfloat16", -1.0, "-16512"),
-        ("float32", -0.0, "0x8000000000000000"), ("float32", 0.0, "0x0000000000000000"), ("float16", -0.0, "0xH8000"), ("float32", math.inf, "0x7FF0000000000000"),
-        ("float16", 1e9, "0xH7C00"), ("float16", -1e9, "0xHFC00"), ("float32", 1e300, "0x7FF0000000000000"), ("float32", -1e300, "0xFFF0000000000000"),
-        ("float64x2", 2.0, "splat (double 0x4000000000000000)"), ("bfloat16x2", 1.0, "splat (i16 16256)"),
+        ("int8", 127, "127"),
+        ("int8", 128, "-128"),
+        ("int8", -128, "-128"),
+        ("int8", 255, "-1"),
+        ("uint8", 255, "-1"),
+        ("uint8", 127, "127"),
+        ("int8", -129, "127"),
+        ("uint64", (1 << 64) - 1, "-1"),
+        ("int64", 1 << 63, str(-(1 << 63))),
+        ("int32", 1 << 32, "0"),
+        ("bool", 1, "true"),
+        ("bool", 0, "false"),
+        ("boolx4", 1, "splat (i1 true)"),
+        ("int16x2", -3, "splat (i16 -3)"),
+        ("float32", 1.0, "0x3FF0000000000000"),
+        ("float32", 0.1, "0x3FB99999A0000000"),
+        ("float64", 0.1, "0x3FB999999999999A"),
+        ("float16", 1.5, "0xH3E00"),
+        ("bfloat16", -1.0, "-16512"),
+        ("float32", -0.0, "0x8000000000000000"),
+        ("float32", 0.0, "0x0000000000000000"),
+        ("float16", -0.0, "0xH8000"),
+        ("float32", math.inf, "0x7FF0000000000000"),
+        ("float16", 1e9, "0xH7C00"),
+        ("float16", -1e9, "0xHFC00"),
+        ("float32", 1e300, "0x7FF0000000000000"),
+        ("float32", -1e300, "0xFFF0000000000000"),
+        ("float64x2", 2.0, "splat (double 0x4000000000000000)"),
+        ("bfloat16x2", 1.0, "splat (i16 16256)"),
     ],
-)  # fmt: skip
+)
 def test_constants(dtype: str, value: float, text: str) -> None:
     assert types.constant(dtype_of(dtype), value) == text
 
@@ -104,9 +140,17 @@ def test_the_bits_of_floats() -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "passed"),
-    [("float32", "float"), ("float64", "double"), ("float16", "i16"), ("bfloat16", "i16"), ("bool", "i8"), ("int16", "i16"), ("uint64", "i64"),
-     ("handle", "ptr")],
-)  # fmt: skip
+    [
+        ("float32", "float"),
+        ("float64", "double"),
+        ("float16", "i16"),
+        ("bfloat16", "i16"),
+        ("bool", "i8"),
+        ("int16", "i16"),
+        ("uint64", "i64"),
+        ("handle", "ptr"),
+    ],
+)
 def test_how_parameters_are_passed(dtype: str, passed: str) -> None:
     assert machine_type(dtype_of(dtype)) == passed
     with pytest.raises(BuildError, match="a parameter of the vector type"):
@@ -115,9 +159,22 @@ def test_how_parameters_are_passed(dtype: str, passed: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "symbol"),
-    [("main", "main_"), ("exp", "exp_"), ("expf", "expf_"), ("memcpy", "memcpy_"), ("dense", "dense"), ("a b", "a b"), ("llvm.x", "fn_llvm_2e_x"),
-     ("", "fn_"), ("tvm.y", "fn_tvm_2e_y"), ("llvmx", "llvmx"), ('q"', "fn_q_22_"), ("é\n", "fn__e9__a_"), ("__tvmagic_z", "fn__5f__5f_tvmagic_5f_z")],
-)  # fmt: skip
+    [
+        ("main", "main_"),
+        ("exp", "exp_"),
+        ("expf", "expf_"),
+        ("memcpy", "memcpy_"),
+        ("dense", "dense"),
+        ("a b", "a b"),
+        ("llvm.x", "fn_llvm_2e_x"),
+        ("", "fn_"),
+        ("tvm.y", "fn_tvm_2e_y"),
+        ("llvmx", "llvmx"),
+        ('q"', "fn_q_22_"),
+        ("é\n", "fn__e9__a_"),
+        ("__tvmagic_z", "fn__5f__5f_tvmagic_5f_z"),
+    ],
+)
 def test_symbols(name: str, symbol: str) -> None:
     assert symbol_of(name) == symbol
 
@@ -133,21 +190,55 @@ def test_a_number_in_two_halves() -> None:
 
 TAKEN = {
     "float32 float32": "sqrt floor ceil trunc round nearbyint fabs sigmoid rsqrt tan sinh exp log1p tanh erf cos exp10 likely tvm_thread_invariant",
-    "float32 float32 float32": "copysign atan2 fmod hypot nextafter pow", "float32 float32 int32": "ldexp", "float32 float32 float32 float32": "fma",
-    "int32 int32": "bitwise_not popcount clz likely sqrt", "int32 int32 int32": "bitwise_and bitwise_or bitwise_xor shift_left shift_right copysign pow",
-    "bool float32": "isnan isinf isfinite", "float32 bool float32 float32": "if_then_else", "bool handle": "isnullptr", "handle float32": "address_of",
-    "float32x4 float32x8": "vectorlow vectorhigh", "float32x8 float32x4 float32x4": "vectorcombine", "boolx4 int32 int32": "get_active_lane_mask",
-    "int32 handle int32": "atomic_add", "int32 int8": "popcount clz", "int32 bool": "popcount", "float64 float64 int8": "ldexp", "bool bool": "assume bitwise_not likely",
-}  # fmt: skip
+    "float32 float32 float32": "copysign atan2 fmod hypot nextafter pow",
+    "float32 float32 int32": "ldexp",
+    "float32 float32 float32 float32": "fma",
+    "int32 int32": "bitwise_not popcount clz likely sqrt",
+    "int32 int32 int32": "bitwise_and bitwise_or bitwise_xor shift_left shift_right copysign pow",
+    "bool float32": "isnan isinf isfinite",
+    "float32 bool float32 float32": "if_then_else",
+    "bool handle": "isnullptr",
+    "handle float32": "address_of",
+    "float32x4 float32x8": "vectorlow vectorhigh",
+    "float32x8 float32x4 float32x4": "vectorcombine",
+    "boolx4 int32 int32": "get_active_lane_mask",
+    "int32 handle int32": "atomic_add",
+    "int32 int8": "popcount clz",
+    "int32 bool": "popcount",
+    "float64 float64 int8": "ldexp",
+    "bool bool": "assume bitwise_not likely",
+}
 REFUSED = {
-    "int32 int32": "rsqrt", "float32 float64": "sqrt rsqrt exp likely floor", "float32 float32 float64": "copysign pow atan2", "float32 float32": "bitwise_not popcount clz isnan assume",
-    "float32 float32 float32": "bitwise_and shift_left ldexp sqrt isnan fma", "float32 float64 int32": "ldexp", "int32 int32 int64": "bitwise_or shift_right", "float32": "sqrt fma isnan",
-    "int32 float32": "isnan isinf isfinite address_of clz popcount", "bool int32": "isnan isnullptr", "float32 bool float64 float32": "if_then_else", "float32 bool float32 float64": "if_then_else",
-    "int32 handle": "isnullptr", "float32 float32x8": "", "int32x4 float32x8": "vectorlow", "float32x4 float32": "vectorhigh", "float32x8 float32x4 int32x4": "vectorcombine",
-    "float32x8 float32 float32": "vectorcombine", "bool int32 int32": "get_active_lane_mask", "boolx4 int32 float32": "get_active_lane_mask", "boolx4 int32x4 int32x4": "get_active_lane_mask",
-    "int32x4 int32 int32": "get_active_lane_mask", "int32 int32 int32": "atomic_add", "int32 handle int64": "atomic_add", "int32 bool": "clz", "bool bool bool": "isnullptr",
-    "float32 float32 float32 float64": "fma", "int64 int64 int32 int64": "fma", "bool float64 float64": "isinf",
-}  # fmt: skip
+    "int32 int32": "rsqrt",
+    "float32 float64": "sqrt rsqrt exp likely floor",
+    "float32 float32 float64": "copysign pow atan2",
+    "float32 float32": "bitwise_not popcount clz isnan assume",
+    "float32 float32 float32": "bitwise_and shift_left ldexp sqrt isnan fma",
+    "float32 float64 int32": "ldexp",
+    "int32 int32 int64": "bitwise_or shift_right",
+    "float32": "sqrt fma isnan",
+    "int32 float32": "isnan isinf isfinite address_of clz popcount",
+    "bool int32": "isnan isnullptr",
+    "float32 bool float64 float32": "if_then_else",
+    "float32 bool float32 float64": "if_then_else",
+    "int32 handle": "isnullptr",
+    "float32 float32x8": "",
+    "int32x4 float32x8": "vectorlow",
+    "float32x4 float32": "vectorhigh",
+    "float32x8 float32x4 int32x4": "vectorcombine",
+    "float32x8 float32 float32": "vectorcombine",
+    "bool int32 int32": "get_active_lane_mask",
+    "boolx4 int32 float32": "get_active_lane_mask",
+    "boolx4 int32x4 int32x4": "get_active_lane_mask",
+    "int32x4 int32 int32": "get_active_lane_mask",
+    "int32 int32 int32": "atomic_add",
+    "int32 handle int64": "atomic_add",
+    "int32 bool": "clz",
+    "bool bool bool": "isnullptr",
+    "float32 float32 float32 float64": "fma",
+    "int64 int64 int32 int64": "fma",
+    "bool float64 float64": "isinf",
+}
 
 
 @pytest.mark.parametrize(("table", "taken"), [(TAKEN, True), (REFUSED, False)])
@@ -262,13 +353,20 @@ HEAD = "from tvm.script import tir as T\n\n@T.prim_func\ndef main(A: T.Buffer((6
 @pytest.mark.parametrize(
     ("body", "total", "written"),
     [
-        ("    A[0] = T.float32(1)", 1, 1), ("    A[0] = A[1]", 4, 4), ("    A[0] = A[1] + A[2]", 9, 9), ("    A[0] = T.exp(A[1])", 8, 8),
-        ("    for i in range(10):\n        A[i] = T.float32(1)", 20, 20), ("    for i in range(600):\n        A[i] = T.float32(1)", 1200, 1200),
-        ("    for i in range(601):\n        A[i] = T.float32(1)", 1202, 2), ("    for i in range(n):\n        A[i] = T.float32(1)", 128, 2),
-        ("    for i, j in T.grid(3, 4):\n        A[i] = T.float32(1)", 24, 24), ("    A[0:8] = A[8:16]", 6, 6), ("    A[0:32] = A[32:64]", 24, 24),
+        ("    A[0] = T.float32(1)", 1, 1),
+        ("    A[0] = A[1]", 4, 4),
+        ("    A[0] = A[1] + A[2]", 9, 9),
+        ("    A[0] = T.exp(A[1])", 8, 8),
+        ("    for i in range(10):\n        A[i] = T.float32(1)", 20, 20),
+        ("    for i in range(600):\n        A[i] = T.float32(1)", 1200, 1200),
+        ("    for i in range(601):\n        A[i] = T.float32(1)", 1202, 2),
+        ("    for i in range(n):\n        A[i] = T.float32(1)", 128, 2),
+        ("    for i, j in T.grid(3, 4):\n        A[i] = T.float32(1)", 24, 24),
+        ("    A[0:8] = A[8:16]", 6, 6),
+        ("    A[0:32] = A[32:64]", 24, 24),
         ("    for i in range(0):\n        A[i] = T.float32(1)", 0, 2),
     ],
-)  # fmt: skip
+)
 def test_what_is_counted(body: str, total: int, written: int) -> None:
     """One for a value or an operator, four for a load or a call, and as many for each 8 lanes; numbers are free."""
     func = from_source(HEAD + body)

@@ -77,9 +77,22 @@ def test_the_lines_of_an_assembly_text():
     """A location holds up to the next one, through the labels of loops; another function's label or a section ends it."""
     found = lines_of_assembly("source", ASSEMBLY)
     assert dict(zip(found.assembly, found.line_of)) == {
-        '\t.section\t.text,"ax",@progbits': 0, "\t.globl\tmain": 0, "main:": 0, "\tpushq\t%rbp": 3, ".LBB0_1:": 0, "\tvmovups\t(%rdi), %ymm0": 7,
-        "\tvaddps\t%ymm0, %ymm0, %ymm0": 8, "other:": 0, "\tretq": 0, "\t.text": 0, "\t.p2align\t4": 0, "\tnop": 0, ".data": 0, "_word:": 0, "\t.long\t7": 0,
-    }  # fmt: skip
+        '\t.section\t.text,"ax",@progbits': 0,
+        "\t.globl\tmain": 0,
+        "main:": 0,
+        "\tpushq\t%rbp": 3,
+        ".LBB0_1:": 0,
+        "\tvmovups\t(%rdi), %ymm0": 7,
+        "\tvaddps\t%ymm0, %ymm0, %ymm0": 8,
+        "other:": 0,
+        "\tretq": 0,
+        "\t.text": 0,
+        "\t.p2align\t4": 0,
+        "\tnop": 0,
+        ".data": 0,
+        "_word:": 0,
+        "\t.long\t7": 0,
+    }
     assert found.of_line(7) == [5] and found.of_line(3) == [3] and found.of_line(99) == [] and found.source == "source"
 
 
@@ -136,9 +149,19 @@ def test_the_lines_of_llvm_text():
     """What is there for debugging alone is gone; the rest has numbers from 0 on, in the order of its use."""
     found = lines_of_llvm("source", LLVM)
     assert found.splitlines() == [
-        "define i32 @f(ptr %p) {", "  %x = load i32, ptr %p, align 4, !tbaa !0", "  %y = add i32 %x, 1", "  %z = add i32 %y, 2, !range !2", "  ret i32 %z", "}", "!other = !{!3}",
-        "", "!0 = !{!1, !1}", '!1 = !{!"root"}', "!2 = !{i32 0, i32 9}", "!3 = !{!2}",
-    ]  # fmt: skip
+        "define i32 @f(ptr %p) {",
+        "  %x = load i32, ptr %p, align 4, !tbaa !0",
+        "  %y = add i32 %x, 1",
+        "  %z = add i32 %y, 2, !range !2",
+        "  ret i32 %z",
+        "}",
+        "!other = !{!3}",
+        "",
+        "!0 = !{!1, !1}",
+        '!1 = !{!"root"}',
+        "!2 = !{i32 0, i32 9}",
+        "!3 = !{!2}",
+    ]
     assert found.line_of == (0, 5, 0, 6, 6, 0, 0, 0, 0, 0, 0, 0) and found.source == "source"
     plain = lines_of_llvm("", "define void @f() {\n  ret void\n}\n\n")
     assert plain == "define void @f() {\n  ret void\n}\n" and plain.line_of == (0, 0, 0)

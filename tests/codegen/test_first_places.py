@@ -188,13 +188,19 @@ def test_places_are_numpys(dtype, target):
 def step(place: str = "k", value: str = "X[k]", at: str = "0", number: int = 0) -> list[str]:
     """A step of a search for the least value."""
     takes = f"T.Or({value} < V[{at}], T.And({value} == V[{at}], {place} < P[{at}]))"
-    return [f"v{number}: VALUES = T.Select({takes}, {value}, V[{at}])", f"P[{at}] = T.Select({takes}, {place}, P[{at}])", f"V[{at}] = v{number}"]  # fmt: skip
+    return [
+        f"v{number}: VALUES = T.Select({takes}, {value}, V[{at}])",
+        f"P[{at}] = T.Select({takes}, {place}, P[{at}])",
+        f"V[{at}] = v{number}",
+    ]
 
 
 def nest_of(loops: list[str], steps: list[str], begin: list[str], lanes: int = 1):
     """A function that begins in some way, and searches in loops."""
     lines = [*begin, *("    " * n + f"for {loop}:" for n, loop in enumerate(loops))]
-    lines += ["    " * len(loops) + line.replace("VALUES", f"T.int32x{lanes}" if lanes > 1 else "T.int32") for line in steps]  # fmt: skip
+    lines += [
+        "    " * len(loops) + line.replace("VALUES", f"T.int32x{lanes}" if lanes > 1 else "T.int32") for line in steps
+    ]
     return from_source(
         """
 from tvm.script import ir as I
@@ -241,16 +247,31 @@ THREE = ["k in range(4)", "q in range(3)", "r in range(2)"]
 
 @pytest.mark.parametrize(
     ("loops", "place", "least"),
-    [([K], "k", 1), ([K], "k + 4", 5), (["k in range(5, 25)"], "k", 6), ([K], "k * 3 + 2", 3), (THREE, "k * 6 + q * 2 + r", 1), (["k in range(n)"], "k", 1)],
-)  # fmt: skip
+    [
+        ([K], "k", 1),
+        ([K], "k + 4", 5),
+        (["k in range(5, 25)"], "k", 6),
+        ([K], "k * 3 + 2", 3),
+        (THREE, "k * 6 + q * 2 + r", 1),
+        (["k in range(n)"], "k", 1),
+    ],
+)
 def test_the_place_to_begin_with_is_behind_the_first_one(loops: list[str], place: str, least: int) -> None:
     for begin in (least - 1, least, least + 1):
         assert is_shortened(nest_of(loops, step(place, "X[k]"), begun(1, begin))) is (begin >= least)
 
 
 @pytest.mark.parametrize(
-    ("place", "last"), [("T.Ramp(k * 8, 1, 8)", 7), ("T.Ramp(k * 16, 2, 8)", 14), ("T.Ramp(k * 8 + 7, -1, 8)", 7), ("T.Broadcast(k, 8)", 0), ("T.Ramp(k * 8, 0, 8)", 0), ("T.Ramp(k * 8, n, 8)", None)]
-)  # fmt: skip
+    ("place", "last"),
+    [
+        ("T.Ramp(k * 8, 1, 8)", 7),
+        ("T.Ramp(k * 16, 2, 8)", 14),
+        ("T.Ramp(k * 8 + 7, -1, 8)", 7),
+        ("T.Broadcast(k, 8)", 0),
+        ("T.Ramp(k * 8, 0, 8)", 0),
+        ("T.Ramp(k * 8, n, 8)", None),
+    ],
+)
 @pytest.mark.parametrize("loop", [K, "k in range(n)"])
 def test_the_places_of_lanes_to_begin_with_are_behind_the_first_ones(place: str, last: int | None, loop: str) -> None:
     for begin in (8,) if last is None else (last, last + 1):
@@ -262,10 +283,23 @@ def test_the_places_of_lanes_to_begin_with_are_behind_the_first_ones(place: str,
 @pytest.mark.parametrize(
     ("place", "rises"),
     [
-        ("k * 6 + q * 2 + r", True), ("k * 5 + q * 2 + r", False), ("k * 7 + q * 2 + r", True), ("k * 6 + q * 2 + r * 2", False), ("k * 8 + q * 2 + r", True), ("k * 12 + q * 4 + r * 2", True),
-        ("k * 11 + q * 4 + r * 2", False), ("k * 6 + q * 3 + r", False), ("k * 8 + q * 3 + r", True), ("k * 7 + q * 3 + r", False), ("r * 12 + k * 3 + q", False), ("n", False), ("k * n", False), ("20 - k", False), ("k * 6 + q * 2 - r", False),
+        ("k * 6 + q * 2 + r", True),
+        ("k * 5 + q * 2 + r", False),
+        ("k * 7 + q * 2 + r", True),
+        ("k * 6 + q * 2 + r * 2", False),
+        ("k * 8 + q * 2 + r", True),
+        ("k * 12 + q * 4 + r * 2", True),
+        ("k * 11 + q * 4 + r * 2", False),
+        ("k * 6 + q * 3 + r", False),
+        ("k * 8 + q * 3 + r", True),
+        ("k * 7 + q * 3 + r", False),
+        ("r * 12 + k * 3 + q", False),
+        ("n", False),
+        ("k * n", False),
+        ("20 - k", False),
+        ("k * 6 + q * 2 - r", False),
     ],
-)  # fmt: skip
+)
 def test_places_rise_from_iteration_to_iteration(place: str, rises: bool) -> None:
     found = is_shortened(nest_of(THREE, step(place, "X[k * 6 + q * 2 + r]"), begun(1)))
     assert found is (rises and place.count("+") == 2 and not place.startswith("r"))
@@ -274,17 +308,33 @@ def test_places_rise_from_iteration_to_iteration(place: str, rises: bool) -> Non
 @pytest.mark.parametrize(
     ("loops", "at", "apart"),
     [
-        ([K, "j in range(4)"], "j", True), ([K, "j in range(4)"], "j // 2", False), ([K, "j in range(4)"], "j * 2 + 1", True), ([K, "j in range(4)"], "3", False), ([K, "j in range(4)"], "9 - j", True), ([K, "j in range(n)"], "j", False),
-        ([K, "j in range(4)", "l in range(3)"], "j * 3 + l", True), ([K, "j in range(4)", "l in range(3)"], "j * 2 + l", False), ([K, "j in range(4)", "l in range(3)"], "j + l * 4", True),
-        ([K, "j in range(4)", "l in range(3)"], "j + l * 3", False), ([K, "j in range(4)", "l in range(3)"], "j * 5 + l", True), ([K, "j in range(4)", "l in range(3)"], "20 - j * 3 - l", True),
-        ([K, "j in range(1)", "l in range(3)"], "j + l", True), ([K, "j in range(2)", "l in range(3)"], "j + l", False), ([K, "j in range(4)"], "k", False), ([K, "j in range(4)"], "j + n", False),
+        ([K, "j in range(4)"], "j", True),
+        ([K, "j in range(4)"], "j // 2", False),
+        ([K, "j in range(4)"], "j * 2 + 1", True),
+        ([K, "j in range(4)"], "3", False),
+        ([K, "j in range(4)"], "9 - j", True),
+        ([K, "j in range(n)"], "j", False),
+        ([K, "j in range(4)", "l in range(3)"], "j * 3 + l", True),
+        ([K, "j in range(4)", "l in range(3)"], "j * 2 + l", False),
+        ([K, "j in range(4)", "l in range(3)"], "j + l * 4", True),
+        ([K, "j in range(4)", "l in range(3)"], "j + l * 3", False),
+        ([K, "j in range(4)", "l in range(3)"], "j * 5 + l", True),
+        ([K, "j in range(4)", "l in range(3)"], "20 - j * 3 - l", True),
+        ([K, "j in range(1)", "l in range(3)"], "j + l", True),
+        ([K, "j in range(2)", "l in range(3)"], "j + l", False),
+        ([K, "j in range(4)"], "k", False),
+        ([K, "j in range(4)"], "j + n", False),
     ],
-)  # fmt: skip
+)
 def test_elements_are_apart_in_loops_that_are_not_searched(loops: list[str], at: str, apart: bool) -> None:
     """Each iteration of these has a search of its own. What is begun is known for constants, and for the same loops."""
     others = [loop for loop in loops[1:] if "n" not in loop.split("range")[1]]
     inside = "    " * len(others)
-    begin = [*("    " * n + f"for {loop}:" for n, loop in enumerate(others)), f"{inside}P[{at.replace('k', '0')}] = {LAST}", f"{inside}V[{at.replace('k', '0')}] = {LAST}"]  # fmt: skip
+    begin = [
+        *("    " * n + f"for {loop}:" for n, loop in enumerate(others)),
+        f"{inside}P[{at.replace('k', '0')}] = {LAST}",
+        f"{inside}V[{at.replace('k', '0')}] = {LAST}",
+    ]
     if "range(n)" in loops[-1]:
         begin = begun(10)
     assert is_shortened(nest_of(loops, step("k", "X[k * 4]", at), begin)) is (apart or at == "j + n")
@@ -301,8 +351,15 @@ def test_lanes_are_apart_in_loops_that_are_not_searched(factor: int, apart: bool
 
 @pytest.mark.parametrize(
     ("one", "other", "apart"),
-    [("j", "j + 8", True), ("j + 8", "j", True), ("j", "j + 7", False), ("j + 7", "j", False), ("j * 2", "j * 2 + 1", False), ("j", "20 - j", True)],
-)  # fmt: skip
+    [
+        ("j", "j + 8", True),
+        ("j + 8", "j", True),
+        ("j", "j + 7", False),
+        ("j + 7", "j", False),
+        ("j * 2", "j * 2 + 1", False),
+        ("j", "20 - j", True),
+    ],
+)
 def test_two_searches_in_a_nest_are_of_other_elements(one: str, other: str, apart: bool) -> None:
     steps = step("k", "X[k * 8 + j]", one) + step("k", "X[k * 8 + j + 100]", other, 1)
     begin = in_loop(at=one) + in_loop(at=other)
@@ -319,8 +376,15 @@ def test_two_searches_of_lanes_are_of_other_elements(one: int, other: int, apart
 
 @pytest.mark.parametrize(
     ("first", "second", "steps"),
-    [("k * 2", "k * 2 + 1", True), ("k * 2 + 1", "k * 2", False), ("k * 2", "k * 2 + 2", False), ("k * 2", "k * 2", False), ("k * 3", "k * 3 + 2", True), ("k * 3", "k * 3 + n", False)],
-)  # fmt: skip
+    [
+        ("k * 2", "k * 2 + 1", True),
+        ("k * 2 + 1", "k * 2", False),
+        ("k * 2", "k * 2 + 2", False),
+        ("k * 2", "k * 2", False),
+        ("k * 3", "k * 3 + 2", True),
+        ("k * 3", "k * 3 + n", False),
+    ],
+)
 def test_steps_of_a_search_rise_within_an_iteration(first: str, second: str, steps: bool) -> None:
     lines = step(first, "X[k * 2]") + step(second, "X[k * 2 + 1]", number=1)
     assert is_shortened(nest_of([K], lines, begun(1))) is steps
@@ -329,18 +393,44 @@ def test_steps_of_a_search_rise_within_an_iteration(first: str, second: str, ste
 @pytest.mark.parametrize(
     ("begin", "known"),
     [
-        (in_loop(), True), (in_loop("j in range(9)"), False), (in_loop("j in range(7)"), False), (in_loop("j in range(1, 9)"), False), (in_loop("j in range(1, 9)", "j - 1"), False), (in_loop("j in T.unroll(8)"), True), (in_loop("j in T.parallel(8)"), False),
-        ([*in_loop(), "W[0] = X[0]"], True), ([*in_loop(), "W[0] = P[0]"], False), ([*in_loop(), "P[0] = n"], False), ([*in_loop(), "P[30] = n"], False), ([*in_loop(), "P[30] = 5"], True), ([*in_loop(), "P[7] = 5"], False),
-        ([*in_loop(), "for u in T.parallel(2):", "    W[u] = 1"], True), ([*in_loop(), "for u in T.parallel(2):", "    P[u + 20] = 1"], False), ([], False), (in_loop()[:2], False), (["P[0] = n", *in_loop()], True), (["W[0] = 1", *in_loop()], True),
+        (in_loop(), True),
+        (in_loop("j in range(9)"), False),
+        (in_loop("j in range(7)"), False),
+        (in_loop("j in range(1, 9)"), False),
+        (in_loop("j in range(1, 9)", "j - 1"), False),
+        (in_loop("j in T.unroll(8)"), True),
+        (in_loop("j in T.parallel(8)"), False),
+        ([*in_loop(), "W[0] = X[0]"], True),
+        ([*in_loop(), "W[0] = P[0]"], False),
+        ([*in_loop(), "P[0] = n"], False),
+        ([*in_loop(), "P[30] = n"], False),
+        ([*in_loop(), "P[30] = 5"], True),
+        ([*in_loop(), "P[7] = 5"], False),
+        ([*in_loop(), "for u in T.parallel(2):", "    W[u] = 1"], True),
+        ([*in_loop(), "for u in T.parallel(2):", "    P[u + 20] = 1"], False),
+        ([], False),
+        (in_loop()[:2], False),
+        (["P[0] = n", *in_loop()], True),
+        (["W[0] = 1", *in_loop()], True),
     ],
-)  # fmt: skip
+)
 def test_what_is_known_of_the_begin(begin: list[str], known: bool) -> None:
     """Constants for all elements, by the same loops, with nothing between that may change or read them."""
     made = nest_of([K, "j in range(8)"], step("k", "X[k * 8 + j]", "j"), [*begin, "W[1] = 2"])
     assert is_shortened(made) is known
 
 
-@pytest.mark.parametrize(("loops", "known"), [(["j in range(8)", "k in range(n)"], True), (["j in range(8)", "k in range(n + 1)"], True), (["j in range(8)", "k in range(j)"], False), (["j in range(8)", "k in range(0)"], False), (["j in range(8)", "k in range(1)"], True), (["k in T.parallel(20)", "j in range(8)"], False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("loops", "known"),
+    [
+        (["j in range(8)", "k in range(n)"], True),
+        (["j in range(8)", "k in range(n + 1)"], True),
+        (["j in range(8)", "k in range(j)"], False),
+        (["j in range(8)", "k in range(0)"], False),
+        (["j in range(8)", "k in range(1)"], True),
+        (["k in T.parallel(20)", "j in range(8)"], False),
+    ],
+)
 def test_it_is_known_before_how_often_a_search_goes_on(loops: list[str], known: bool) -> None:
     made = nest_of(loops, step("k", "X[k * 8 + j]", "j"), in_loop())
     assert is_shortened(made) is known

@@ -136,20 +136,48 @@ INT8, UINT8 = (-128, 127), (0, 255)
 @pytest.mark.parametrize(
     ("make", "ends"),
     [
-        (lambda x, y: x % 5, (0, 4)), (lambda x, y: x % 100, (0, 7)), (lambda x, y: (x - 3) % 5, (0, 4)), (lambda x, y: x % y, INT8),
-        (lambda x, y: x // y, INT8), (lambda x, y: y // x, INT8), (lambda x, y: x // (y + 4), (0, 7)), (lambda x, y: x % (y + 4), (0, 6)),
-        (lambda x, y: x * 16, (0, 112)), (lambda x, y: x * i8(19), INT8), (lambda x, y: x * i8(18) + i8(1), (1, 127)), (lambda x, y: x * i8(-18) - i8(2), (-128, -2)),
-        (lambda x, y: x * i8(-18) - i8(3), INT8), (lambda x, y: x & 3, (0, 3)), (lambda x, y: y & 3, (0, 3)), (lambda x, y: y & x, (0, 7)),
-        (lambda x, y: y & y, INT8), (lambda x, y: call("bitwise_and", x, i8(100)), (0, 7)), (lambda x, y: call("likely", x), (0, 7)),
-        (lambda x, y: call("bitwise_or", x, x), INT8), (lambda x, y: call("shift_right", x, x), INT8), (lambda x, y: x << 1, INT8),
-        (lambda x, y: y >> 1, (-2, 1)), (lambda x, y: x.astype("uint8"), (0, 7)), (lambda x, y: y.astype("uint8"), UINT8),
-        (lambda x, y: y.astype("int32"), (-3, 3)), (lambda x, y: x.astype("float32").astype("int8"), INT8),
-        (lambda x, y: i8(-7), (-7, -7)), (lambda x, y: call("shift_right", x, i8(0)), (0, 7)), (lambda x, y: Select(x < y, x, y), INT8), (lambda x, y: Var("z", "int8"), INT8), (lambda x, y: SizeVar("n", "int8"), (0, 127)),
-        (lambda x, y: checked(7, False), (0, 6)), (lambda x, y: checked(7, True), (0, 6)), (lambda x, y: checked(1, False), (0, 0)),
-        (lambda x, y: checked(1, True), (-(2**31), 2**31 - 1)), (lambda x, y: Var("b", "bool"), (0, 1)),
-        (lambda x, y: checked(2, True), (0, 1)), (lambda x, y: Ramp(x, y, 3), (-6, 13)), (lambda x, y: Ramp(y, i8(-70), 3), INT8),
+        (lambda x, y: x % 5, (0, 4)),
+        (lambda x, y: x % 100, (0, 7)),
+        (lambda x, y: (x - 3) % 5, (0, 4)),
+        (lambda x, y: x % y, INT8),
+        (lambda x, y: x // y, INT8),
+        (lambda x, y: y // x, INT8),
+        (lambda x, y: x // (y + 4), (0, 7)),
+        (lambda x, y: x % (y + 4), (0, 6)),
+        (lambda x, y: x * 16, (0, 112)),
+        (lambda x, y: x * i8(19), INT8),
+        (lambda x, y: x * i8(18) + i8(1), (1, 127)),
+        (lambda x, y: x * i8(-18) - i8(2), (-128, -2)),
+        (lambda x, y: x * i8(-18) - i8(3), INT8),
+        (lambda x, y: x & 3, (0, 3)),
+        (lambda x, y: y & 3, (0, 3)),
+        (lambda x, y: y & x, (0, 7)),
+        (lambda x, y: y & y, INT8),
+        (lambda x, y: call("bitwise_and", x, i8(100)), (0, 7)),
+        (lambda x, y: call("likely", x), (0, 7)),
+        (lambda x, y: call("bitwise_or", x, x), INT8),
+        (lambda x, y: call("shift_right", x, x), INT8),
+        (lambda x, y: x << 1, INT8),
+        (lambda x, y: y >> 1, (-2, 1)),
+        (lambda x, y: x.astype("uint8"), (0, 7)),
+        (lambda x, y: y.astype("uint8"), UINT8),
+        (lambda x, y: y.astype("int32"), (-3, 3)),
+        (lambda x, y: x.astype("float32").astype("int8"), INT8),
+        (lambda x, y: i8(-7), (-7, -7)),
+        (lambda x, y: call("shift_right", x, i8(0)), (0, 7)),
+        (lambda x, y: Select(x < y, x, y), INT8),
+        (lambda x, y: Var("z", "int8"), INT8),
+        (lambda x, y: SizeVar("n", "int8"), (0, 127)),
+        (lambda x, y: checked(7, False), (0, 6)),
+        (lambda x, y: checked(7, True), (0, 6)),
+        (lambda x, y: checked(1, False), (0, 0)),
+        (lambda x, y: checked(1, True), (-(2**31), 2**31 - 1)),
+        (lambda x, y: Var("b", "bool"), (0, 1)),
+        (lambda x, y: checked(2, True), (0, 1)),
+        (lambda x, y: Ramp(x, y, 3), (-6, 13)),
+        (lambda x, y: Ramp(y, i8(-70), 3), INT8),
     ],
-)  # fmt: skip
+)
 def test_bounds_of_operators(make: Callable[[Var, Var], PrimExpr], ends: tuple[int, int]) -> None:
     """With `x` from 0 to 7 and `y` from -3 to 3, both int8; what may wrap has the limits of its type."""
     intervals, x, y = Intervals(), Var("x", "int8"), Var("y", "int8")
@@ -184,19 +212,32 @@ def checked(extent: int, repeats: bool) -> PrimExpr:
 @pytest.mark.parametrize(
     ("guard", "index", "largest"),
     [
-        (lambda a, b: a + b < 5, lambda a, b: a + b, 4), (lambda a, b: a + b <= 5, lambda a, b: a + b, 5),
-        (lambda a, b: a + b + 2 < 5, lambda a, b: a + b, 2), (lambda a, b: a + b < 5, lambda a, b: a + b + 3, 7),
-        (lambda a, b: a + b < 5, lambda a, b: (a + b) * 3, 12), (lambda a, b: a * 2 + b < 5, lambda a, b: a * 4 + b * 2, 8),
-        (lambda a, b: a * 2 + b < 5, lambda a, b: a * 4 + b, 30), (lambda a, b: a * 2 + b < 5, lambda a, b: a * 3 + b * 2, 30),
-        (lambda a, b: 5 > a + b, lambda a, b: a + b, 4), (lambda a, b: a + b > 5, lambda a, b: a + b, 12),
-        (lambda a, b: a < 2, lambda a, b: a + b, 7), (lambda a, b: a < 2, lambda a, b: a * 2 + b, 8), (lambda a, b: a < 2, lambda a, b: b * 3, 18),
-        (lambda a, b: And(a + b < 9, a + b < 4), lambda a, b: a + b, 3), (lambda a, b: And(b < 3, a < 1), lambda a, b: a + b, 6),
-        (lambda a, b: call("likely", a + b < 5), lambda a, b: a + b, 4), (lambda a, b: a - b < 3, lambda a, b: a - b, 2),
-        (lambda a, b: a + b < 5, lambda a, b: Ramp((a + b) * 4, 1, 4), 19), (lambda a, b: a + b < 5, lambda a, b: Broadcast(a + b, 4), 4),
-        (lambda a, b: a + b < 5, lambda a, b: Ramp(a + b, -1, 4), 12), (lambda a, b: a + b < 5, lambda a, b: Ramp(a + b, 0, 4), 4), (lambda a, b: a + b < 5, lambda a, b: 20 - (a + b), 20),
-        (lambda a, b: a * 0 + b * 0 < 5, lambda a, b: a + b, 12), (lambda a, b: a // 2 + b < 5, lambda a, b: a // 2 + b, 9),
+        (lambda a, b: a + b < 5, lambda a, b: a + b, 4),
+        (lambda a, b: a + b <= 5, lambda a, b: a + b, 5),
+        (lambda a, b: a + b + 2 < 5, lambda a, b: a + b, 2),
+        (lambda a, b: a + b < 5, lambda a, b: a + b + 3, 7),
+        (lambda a, b: a + b < 5, lambda a, b: (a + b) * 3, 12),
+        (lambda a, b: a * 2 + b < 5, lambda a, b: a * 4 + b * 2, 8),
+        (lambda a, b: a * 2 + b < 5, lambda a, b: a * 4 + b, 30),
+        (lambda a, b: a * 2 + b < 5, lambda a, b: a * 3 + b * 2, 30),
+        (lambda a, b: 5 > a + b, lambda a, b: a + b, 4),
+        (lambda a, b: a + b > 5, lambda a, b: a + b, 12),
+        (lambda a, b: a < 2, lambda a, b: a + b, 7),
+        (lambda a, b: a < 2, lambda a, b: a * 2 + b, 8),
+        (lambda a, b: a < 2, lambda a, b: b * 3, 18),
+        (lambda a, b: And(a + b < 9, a + b < 4), lambda a, b: a + b, 3),
+        (lambda a, b: And(b < 3, a < 1), lambda a, b: a + b, 6),
+        (lambda a, b: call("likely", a + b < 5), lambda a, b: a + b, 4),
+        (lambda a, b: a - b < 3, lambda a, b: a - b, 2),
+        (lambda a, b: a + b < 5, lambda a, b: Ramp((a + b) * 4, 1, 4), 19),
+        (lambda a, b: a + b < 5, lambda a, b: Broadcast(a + b, 4), 4),
+        (lambda a, b: a + b < 5, lambda a, b: Ramp(a + b, -1, 4), 12),
+        (lambda a, b: a + b < 5, lambda a, b: Ramp(a + b, 0, 4), 4),
+        (lambda a, b: a + b < 5, lambda a, b: 20 - (a + b), 20),
+        (lambda a, b: a * 0 + b * 0 < 5, lambda a, b: a + b, 12),
+        (lambda a, b: a // 2 + b < 5, lambda a, b: a // 2 + b, 9),
     ],
-)  # fmt: skip
+)
 def test_what_a_condition_says_of_an_index(
     guard: Callable[[Var, Var], PrimExpr], index: Callable[[Var, Var], PrimExpr], largest: int
 ) -> None:
@@ -215,8 +256,17 @@ def test_what_a_condition_says_of_an_index(
 
 @pytest.mark.parametrize(
     ("times", "more", "bound", "largest"),
-    [(18, 1, 100, 98), (18, 2, 100, 126), (18, 0, 100, 99), (18, 1, 127, 125), (17, 8, 60, 51), (17, 9, 60, 119), (-18, -2, -9, -8), (-18, -3, -9, 0)],
-)  # fmt: skip
+    [
+        (18, 1, 100, 98),
+        (18, 2, 100, 126),
+        (18, 0, 100, 99),
+        (18, 1, 127, 125),
+        (17, 8, 60, 51),
+        (17, 9, 60, 119),
+        (-18, -2, -9, -8),
+        (-18, -3, -9, 0),
+    ],
+)
 def test_a_condition_on_a_sum_that_may_wrap_says_nothing(times: int, more: int, bound: int, largest: int) -> None:
     """With `x` from 0 to 7, int8: what may leave the type wraps around, and is below any bound."""
     intervals, x = Intervals(), Var("x", "int8")
@@ -230,8 +280,19 @@ def test_a_condition_on_a_sum_that_may_wrap_says_nothing(times: int, more: int, 
 
 @pytest.mark.parametrize(
     ("extent", "first", "values"),
-    [(1, None, (0, 0)), (5, None, (0, 4)), (0, None, (0, 0)), (5, 3, (3, 7)), (0, 3, (3, 3)), (1, -2, (-2, -2)), ("n", None, (0, 8)), ("n", "n", (2, 17)), (4, "n", (2, 12)), ("m", None, (0, 2**31 - 2))],
-)  # fmt: skip
+    [
+        (1, None, (0, 0)),
+        (5, None, (0, 4)),
+        (0, None, (0, 0)),
+        (5, 3, (3, 7)),
+        (0, 3, (3, 3)),
+        (1, -2, (-2, -2)),
+        ("n", None, (0, 8)),
+        ("n", "n", (2, 17)),
+        (4, "n", (2, 12)),
+        ("m", None, (0, 2**31 - 2)),
+    ],
+)
 def test_the_values_of_a_loop(extent: int | str, first: int | str | None, values: tuple[int, int]) -> None:
     """Of one without iterations its first."""
     intervals, var = Intervals(), Var("i", "int32")

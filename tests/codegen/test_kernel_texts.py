@@ -38,10 +38,14 @@ def of_thread(form: str, extent: int, *lines: str) -> str:
 @pytest.mark.parametrize(
     ("extent", "value", "simple"),
     [
-        (8, "tx // 3", True), (8, "(tx - 1) // 3", False), (8, "(tx * (1 << 28)) // 3", True), (9, "(tx * (1 << 28)) // 3", False),
-        (1, "(tx + 2147483647) // 3", True), (2, "(tx + 2147483647) // 3", False),
+        (8, "tx // 3", True),
+        (8, "(tx - 1) // 3", False),
+        (8, "(tx * (1 << 28)) // 3", True),
+        (9, "(tx * (1 << 28)) // 3", False),
+        (1, "(tx + 2147483647) // 3", True),
+        (2, "(tx + 2147483647) // 3", False),
     ],
-)  # fmt: skip
+)
 def test_a_thread_is_from_0_to_before_the_extent(form: str, extent: int, value: str, simple: bool) -> None:
     """Where nothing wraps and nothing is negative, a floor division is the machine's."""
     body = of_thread(form, extent, f"B[tx] = {value}")
@@ -69,13 +73,39 @@ def test_registers_of_threads_have_32_bits(dtype: str, extended: bool) -> None:
 @pytest.mark.parametrize(
     ("body", "lines"),
     [
-        ("for i in range(1):\n    B[i] = tx", ["int i = 0;", "B[i] = tx;"]), ("for i in range(n, n + 1):\n    B[i] = tx", ["int i = n;", "B[i] = tx;"]),
-        ("for i in range(2):\n    B[i] = tx", ["for (int i = 0; i < 2; ++i) {", "B[i] = tx;", "}"]), ("for i in range(n):\n    B[i] = tx", ["for (int i = 0; i < n; ++i) {", "B[i] = tx;", "}"]),
-        ("for i in range(n + 2):\n    B[i] = tx", ["int end = (n + 2);", "for (int i = 0; i < end; ++i) {", "B[i] = tx;", "}"]), ("for i in range(2, 5):\n    B[i] = tx", ["int end = 2 + 3;", "for (int i = 2; i < end; ++i) {", "B[i] = tx;", "}"]),
-        ("for i in T.unroll(4):\n    B[i] = tx", ["#pragma unroll", "for (int i = 0; i < 4; ++i) {", "B[i] = tx;", "}"]), ("B[T.Ramp(tx * 2, 1, 2)] = B[T.Ramp(tx * 2 + 1, -1, 2)]", ["int t = B[((tx * 2) + 1)];", "int t_1 = B[(((tx * 2) + 1) + (-1))];", "B[(tx * 2)] = t;", "B[((tx * 2) + 1)] = t_1;"]),
-        ("B[tx] = B[tx + 1]", ["B[tx] = B[(tx + 1)];"]), ("if n < 2:\n    B[tx] = 1\nelse:\n    B[tx] = 2", ["if ((n < 2)) {", "B[tx] = 1;", "}", "else {", "B[tx] = 2;", "}"]), ("if n < 2:\n    B[tx] = 1", ["if ((n < 2)) {", "B[tx] = 1;", "}"]),
+        ("for i in range(1):\n    B[i] = tx", ["int i = 0;", "B[i] = tx;"]),
+        ("for i in range(n, n + 1):\n    B[i] = tx", ["int i = n;", "B[i] = tx;"]),
+        ("for i in range(2):\n    B[i] = tx", ["for (int i = 0; i < 2; ++i) {", "B[i] = tx;", "}"]),
+        ("for i in range(n):\n    B[i] = tx", ["for (int i = 0; i < n; ++i) {", "B[i] = tx;", "}"]),
+        (
+            "for i in range(n + 2):\n    B[i] = tx",
+            ["int end = (n + 2);", "for (int i = 0; i < end; ++i) {", "B[i] = tx;", "}"],
+        ),
+        (
+            "for i in range(2, 5):\n    B[i] = tx",
+            ["int end = 2 + 3;", "for (int i = 2; i < end; ++i) {", "B[i] = tx;", "}"],
+        ),
+        (
+            "for i in T.unroll(4):\n    B[i] = tx",
+            ["#pragma unroll", "for (int i = 0; i < 4; ++i) {", "B[i] = tx;", "}"],
+        ),
+        (
+            "B[T.Ramp(tx * 2, 1, 2)] = B[T.Ramp(tx * 2 + 1, -1, 2)]",
+            [
+                "int t = B[((tx * 2) + 1)];",
+                "int t_1 = B[(((tx * 2) + 1) + (-1))];",
+                "B[(tx * 2)] = t;",
+                "B[((tx * 2) + 1)] = t_1;",
+            ],
+        ),
+        ("B[tx] = B[tx + 1]", ["B[tx] = B[(tx + 1)];"]),
+        (
+            "if n < 2:\n    B[tx] = 1\nelse:\n    B[tx] = 2",
+            ["if ((n < 2)) {", "B[tx] = 1;", "}", "else {", "B[tx] = 2;", "}"],
+        ),
+        ("if n < 2:\n    B[tx] = 1", ["if ((n < 2)) {", "B[tx] = 1;", "}"]),
     ],
-)  # fmt: skip
+)
 def test_statements_in_opencl(body: str, lines: list[str]) -> None:
     """Lanes are all computed before the first is stored, and the end of a loop once."""
     made = text(of_thread(LAUNCH, 8, *body.splitlines()), "opencl").splitlines()
@@ -88,23 +118,41 @@ def test_statements_in_opencl(body: str, lines: list[str]) -> None:
 @pytest.mark.parametrize(("scope", "ptx"), [("local", "alloca [{} x float]"), ("shared", "global [{} x float] poison")])
 @pytest.mark.parametrize(("extents", "count"), [("[0]", 1), ("[1]", 1), ("[3]", 3), ("[2, 5]", 10), ("[]", 1)])
 def test_memory_has_an_element_at_least(scope: str, ptx: str, extents: str, count: int) -> None:
-    body = of_thread(LAUNCH, 8, f"S = T.allocate({extents}, 'float32', '{scope}')", "S_1 = T.Buffer((n,), data=S, scope='" + scope + "')",
-                     "B[tx] = T.Cast('int32', S_1[tx])")  # fmt: skip
+    body = of_thread(
+        LAUNCH,
+        8,
+        f"S = T.allocate({extents}, 'float32', '{scope}')",
+        "S_1 = T.Buffer((n,), data=S, scope='" + scope + "')",
+        "B[tx] = T.Cast('int32', S_1[tx])",
+    )
     assert ptx.format(count) in text(body, PTX) and f"[{count}];" in text(body, "opencl")
 
 
 @pytest.mark.parametrize(("size", "count"), [(0, 12), (7, 12), (12, 12), (13, 13)])
 def test_memory_has_what_its_buffers_reach(size: int, count: int) -> None:
     """Their elements need not be of the type of the memory's."""
-    body = of_thread(LAUNCH, 8, f"S = T.allocate([{size}], 'float32', 'local')", "S_1 = T.Buffer((5,), data=S, scope='local')",
-                     "S_2 = T.Buffer((23,), 'float16', data=S, scope='local')", "B[tx] = T.Cast('int32', S_1[tx] + T.Cast('float32', S_2[tx]))")  # fmt: skip
+    body = of_thread(
+        LAUNCH,
+        8,
+        f"S = T.allocate([{size}], 'float32', 'local')",
+        "S_1 = T.Buffer((5,), data=S, scope='local')",
+        "S_2 = T.Buffer((23,), 'float16', data=S, scope='local')",
+        "B[tx] = T.Cast('int32', S_1[tx] + T.Cast('float32', S_2[tx]))",
+    )
     assert f"alloca [{count} x float]" in text(body, PTX) and f"[{count}];" in text(body, "opencl")
 
 
 @pytest.mark.parametrize(("most", "fits"), [(12 * 1024 - 1, True), (12 * 1024, True), (12 * 1024 + 1, False)])
 def test_shared_memory_of_a_size_that_a_kernel_computes_has_48_kilobytes_at_most(most: int, fits: bool) -> None:
-    body = of_thread(LAUNCH, 2, "for i in range(3):", f"    S = T.allocate([T.min(i * n * n, {most})], 'float32', 'shared')",
-                     "    S_1 = T.Buffer((1,), data=S, scope='shared')", "    S_1[0] = A[tx]", "    B[tx] = T.Cast('int32', S_1[0])")  # fmt: skip
+    body = of_thread(
+        LAUNCH,
+        2,
+        "for i in range(3):",
+        f"    S = T.allocate([T.min(i * n * n, {most})], 'float32', 'shared')",
+        "    S_1 = T.Buffer((1,), data=S, scope='shared')",
+        "    S_1[0] = A[tx]",
+        "    B[tx] = T.Cast('int32', S_1[0])",
+    )
     if fits:
         assert f"[{most}];" in text(body, "opencl")
     else:
@@ -115,17 +163,32 @@ def test_shared_memory_of_a_size_that_a_kernel_computes_has_48_kilobytes_at_most
 @pytest.mark.parametrize(
     ("around", "extents", "declared"),
     [
-        ("", "n", None), ("", "n * 2", None), ("for i in range(3):", "n + 1", None), ("for i in range(3):", "i", 2), ("for i in range(3):", "i + 1", 3), ("for i in range(1):", "i", 1),
-        ("for i in range(3):", "i - 5", 1), ("for i in range(3):", "i, i + 1", 6), ("for i in range(3):", "i - 5, 4", 1), ("", "tx + 1", 8), ("with T.LetStmt(n * 3) as m:", "T.min(m, 7)", 7), ("with T.LetStmt(tx * 3) as m:", "m", 21),
-        ("with T.LetStmt(n * 3) as m:", "m", "refused"), ("for i in range(3):", "n, i", "refused"),
+        ("", "n", None),
+        ("", "n * 2", None),
+        ("for i in range(3):", "n + 1", None),
+        ("for i in range(3):", "i", 2),
+        ("for i in range(3):", "i + 1", 3),
+        ("for i in range(1):", "i", 1),
+        ("for i in range(3):", "i - 5", 1),
+        ("for i in range(3):", "i, i + 1", 6),
+        ("for i in range(3):", "i - 5, 4", 1),
+        ("", "tx + 1", 8),
+        ("with T.LetStmt(n * 3) as m:", "T.min(m, 7)", 7),
+        ("with T.LetStmt(tx * 3) as m:", "m", 21),
+        ("with T.LetStmt(n * 3) as m:", "m", "refused"),
+        ("for i in range(3):", "n, i", "refused"),
     ],
-)  # fmt: skip
+)
 def test_shared_memory_is_of_a_size_that_the_host_knows_or_of_the_largest_one(
     around: str, extents: str, declared: int | str | None
 ) -> None:
     """What the host knows it hands on as an argument; what the kernel computes has to have a bound."""
-    lines = [f"S = T.allocate([{extents}], 'float32', 'shared')", "S_1 = T.Buffer((1,), data=S, scope='shared')", "S_1[0] = A[tx]",
-             "B[tx] = T.Cast('int32', S_1[0])"]  # fmt: skip
+    lines = [
+        f"S = T.allocate([{extents}], 'float32', 'shared')",
+        "S_1 = T.Buffer((1,), data=S, scope='shared')",
+        "S_1[0] = A[tx]",
+        "B[tx] = T.Cast('int32', S_1[0])",
+    ]
     body = of_thread(LAUNCH, 8, *([around, *(f"    {line}" for line in lines)] if around else lines))
     if declared == "refused":
         with pytest.raises(BuildError, match="in shared memory depends on what the kernel computes"):
@@ -143,8 +206,17 @@ def test_shared_memory_is_of_a_size_that_the_host_knows_or_of_the_largest_one(
 
 @pytest.mark.parametrize(
     ("dtype", "head"),
-    [("int32", "int n"), ("int16", "short n"), ("uint16", "ushort n"), ("bool", "uchar n"), ("float32", "float n"), ("float64", "double n"), ("float16", None), ("bfloat16", None)],
-)  # fmt: skip
+    [
+        ("int32", "int n"),
+        ("int16", "short n"),
+        ("uint16", "ushort n"),
+        ("bool", "uchar n"),
+        ("float32", "float n"),
+        ("float64", "double n"),
+        ("float16", None),
+        ("bfloat16", None),
+    ],
+)
 def test_numbers_that_kernels_take(dtype: str, head: str | None) -> None:
     body = of_thread(LAUNCH, 8, "B[tx] = T.Cast('int32', n)")
     if head is not None:
@@ -179,7 +251,14 @@ def test_a_module_whose_functions_are_one_kernel_each_stays_as_it_is() -> None:
 # ---------------------------------------------------------------------------- checks
 
 
-@pytest.mark.parametrize("line", ["B[n] = T.Cast('int32', A[n * 2])", "B[tx] = n // B[n]", "T.evaluate(T.call_extern('int32', 'f', T.tvm_access_ptr(T.type_annotation('float32'), A.data, n, n, 1)))"])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "B[n] = T.Cast('int32', A[n * 2])",
+        "B[tx] = n // B[n]",
+        "T.evaluate(T.call_extern('int32', 'f', T.tvm_access_ptr(T.type_annotation('float32'), A.data, n, n, 1)))",
+    ],
+)
 def test_kernels_check_nothing(line: str) -> None:
     """They could not stop."""
     body = of_thread(LAUNCH, 8, line)

@@ -177,8 +177,10 @@ def test_assembly_of_other_machines(triple):
 
 def test_threads_of_a_gpu_are_special_registers():
     x, y = decl_buffer((256,), "float32", "X"), decl_buffer((256,), "float32", "Y")
-    block, thread = (tir.IterVar((0, 16), name, tir.IterVar.ThreadIndex, tag) for name, tag in
-                     (("bx", "blockIdx.x"), ("tx", "threadIdx.x")))  # fmt: skip
+    block, thread = (
+        tir.IterVar((0, 16), name, tir.IterVar.ThreadIndex, tag)
+        for name, tag in (("bx", "blockIdx.x"), ("tx", "threadIdx.x"))
+    )
     index = block.var * 16 + thread.var
     body = tir.BufferStore(y, x[index] + 1.0, [index])
     body = tir.AttrStmt(block, "thread_extent", 16, tir.AttrStmt(thread, "thread_extent", 16, body))
@@ -241,7 +243,7 @@ def wrapped(x: T.Buffer((3584,), "float32"), y: T.Buffer((512,), "float32"), z: 
                 q[r] = q[r] + s[r]
             for r in range(4):
                 o[b * 256 + i * 4 + r] = p[r] - q[r]
-"""  # fmt: skip
+"""
 
 
 def test_indices_that_wrap_around_are_vectorized_rightly():
@@ -415,8 +417,12 @@ def test_lanes_that_are_apart_are_scattered_only_for_a_function():
 
 @pytest.mark.parametrize(
     ("dtype", "value"),
-    [("float32", "T.max(X[i * 2], X[i * 2 + 1])"), ("uint8", "X[i * 3] + X[i * 3 + 1] + X[i * 3 + 2]"), ("int16", "X[i * 2] * T.int16(3)")],
-)  # fmt: skip
+    [
+        ("float32", "T.max(X[i * 2], X[i * 2 + 1])"),
+        ("uint8", "X[i * 3] + X[i * 3 + 1] + X[i * 3 + 2]"),
+        ("int16", "X[i * 2] * T.int16(3)"),
+    ],
+)
 def test_what_an_iteration_reads_from_neighbours_is_one_wide_load(dtype: str, value: str):
     """And lanes are picked from it; not one after the other."""
     func = from_source(

@@ -11,16 +11,31 @@ from tvmagic.errors import WrongValueError
 
 @pytest.mark.parametrize(
     ("name", "typed"),
-    [("llvm.cttz", "llvm.cttz.i32"), ("llvm.sqrt", "llvm.sqrt.i32"), ("llvm.cttz.i64", "llvm.cttz.i64"), ("llvm.memcpy", "llvm.memcpy"), ("llvm.sadd.sat", "llvm.sadd.sat.i32"), ("llvm.vector.reduce.add", "llvm.vector.reduce.add")],
-)  # fmt: skip
+    [
+        ("llvm.cttz", "llvm.cttz.i32"),
+        ("llvm.sqrt", "llvm.sqrt.i32"),
+        ("llvm.cttz.i64", "llvm.cttz.i64"),
+        ("llvm.memcpy", "llvm.memcpy"),
+        ("llvm.sadd.sat", "llvm.sadd.sat.i32"),
+        ("llvm.vector.reduce.add", "llvm.vector.reduce.add"),
+    ],
+)
 def test_types_behind_names(name: str, typed: str) -> None:
     assert LlvmNames().with_type(name, "i32") == typed and LlvmNames().checked(name) == name
 
 
-@pytest.mark.parametrize(("first", "second", "same"), [
-    ("llvm.cttz", "llvm.cttz.i32", True), ("llvm.sadd.sat.i8", "llvm.sadd.sat", True), ("llvm.sadd.sat", "llvm.sadd.with.overflow", False), ("llvm.memcpy.p0.p0.i64", "llvm.memcpy.inline", False),
-    ("llvm.x86.sse2.pause", "llvm.x86.sse2.pause", True), ("llvm.x86.rdtsc", "llvm.x86.sse2.pause", False), ("llvm.vector.reduce.add.v4i32", "llvm.vector.reduce.add", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("llvm.cttz", "llvm.cttz.i32", True),
+        ("llvm.sadd.sat.i8", "llvm.sadd.sat", True),
+        ("llvm.sadd.sat", "llvm.sadd.with.overflow", False),
+        ("llvm.memcpy.p0.p0.i64", "llvm.memcpy.inline", False),
+        ("llvm.x86.sse2.pause", "llvm.x86.sse2.pause", True),
+        ("llvm.x86.rdtsc", "llvm.x86.sse2.pause", False),
+        ("llvm.vector.reduce.add.v4i32", "llvm.vector.reduce.add", True),
+    ],
+)
 def test_numbers_of_names(first: str, second: str, same: bool) -> None:
     """Numbers of common ones are their places; those of machines are made of the name, and larger than any place."""
     table = LlvmNames()
@@ -46,8 +61,15 @@ def test_places_count_from_one() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("sqrt", "did you mean `llvm.sqrt`?"), ("llvm.sqart", "did you mean `llvm.sqrt`?"), ("llvm", "the names begin with `llvm.`"), ("llvm.", "the names begin with `llvm.`"), ("LLVM.sqrt.f32", None), ("llvm.zzzzzzzz.q", "the names begin with `llvm.`")],
-)  # fmt: skip
+    [
+        ("sqrt", "did you mean `llvm.sqrt`?"),
+        ("llvm.sqart", "did you mean `llvm.sqrt`?"),
+        ("llvm", "the names begin with `llvm.`"),
+        ("llvm.", "the names begin with `llvm.`"),
+        ("LLVM.sqrt.f32", None),
+        ("llvm.zzzzzzzz.q", "the names begin with `llvm.`"),
+    ],
+)
 def test_what_is_no_intrinsic(name: str, hint: str | None) -> None:
     with pytest.raises(WrongValueError, match="is not the name of an LLVM intrinsic") as raised:
         LlvmNames().checked(name)
@@ -89,9 +111,11 @@ def test_passes_that_llvm_tells_of() -> None:
     """With the remarks in front of each; what the vectorizer says without changing anything is a step of its own."""
     found = read_passes("source", SAID)
     assert [(p.names, p.places, p.remarks, p.after is None) for p in found] == [
-        (["LoopVectorize"], [], [(3, "loop not vectorized: a reason")], True), (["SimplifyCFG"], ["main"], [], False), (["LICM"], ["loop %a", "loop %b"], [(4, "hoisting load")], False),
+        (["LoopVectorize"], [], [(3, "loop not vectorized: a reason")], True),
+        (["SimplifyCFG"], ["main"], [], False),
+        (["LICM"], ["loop %a", "loop %b"], [(4, "hoisting load")], False),
         (["LoopVectorize"], ["main"], [(7, "vectorized loop (width 8)")], False),
-    ]  # fmt: skip
+    ]
     assert [str(p.after).splitlines()[0] for p in found if p.after] == [
         "define void @main() {",
         "define void @main() {",

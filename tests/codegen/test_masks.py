@@ -101,9 +101,15 @@ def test_memory_that_is_accessed_with_masks_keeps_its_elements() -> None:
     other = tir.stmt_functor.substitute(allocation.body, {A.data: pointer})
     assert other.node is pointer
     plain = tir.PrimFunc(
-        [B], tir.Allocate(A.data, "float32", [16], tir.const(True), tir.AttrStmt(A.data, "some_fact", 1, B.vstore(
-            [tir.Ramp(0, 1, 4)], A.vload([tir.Ramp(0, 1, 4)]))))
-    )  # fmt: skip
+        [B],
+        tir.Allocate(
+            A.data,
+            "float32",
+            [16],
+            tir.const(True),
+            tir.AttrStmt(A.data, "some_fact", 1, B.vstore([tir.Ramp(0, 1, 4)], A.vload([tir.Ramp(0, 1, 4)]))),
+        ),
+    )
     rewritten = tir.transform.StorageRewrite()(tvm.IRModule({"f": plain}))["f"].body
     assert rewritten.dtype == "float32x4" and rewritten.body.node is rewritten.buffer_var
 
@@ -127,10 +133,18 @@ class _Masks(LaneMasks):
 @pytest.mark.parametrize(
     ("mask", "first", "lanes", "picked"),
     [
-        (4, 0, 2, ["M1", "false"]), (4, 2, 1, ["(M0|M3)"]), (4, 3, 2, ["false", "M2"]), (4, 5, 1, ["false"]), (4, 0, 5, ["M1", "false", "(M0|M3)", "false", "M2"]),
-        (2, 0, 2, "all 2"), (8, 0, 2, "all 2"), (1, 2, 1, "all 1"), (4, 0, -2, "all -2"), (-4, 0, 2, "all 2"),
+        (4, 0, 2, ["M1", "false"]),
+        (4, 2, 1, ["(M0|M3)"]),
+        (4, 3, 2, ["false", "M2"]),
+        (4, 5, 1, ["false"]),
+        (4, 0, 5, ["M1", "false", "(M0|M3)", "false", "M2"]),
+        (2, 0, 2, "all 2"),
+        (8, 0, 2, "all 2"),
+        (1, 2, 1, "all 1"),
+        (4, 0, -2, "all -2"),
+        (-4, 0, 2, "all 2"),
     ],
-)  # fmt: skip
+)
 def test_lanes_of_which_vectors_are_picked(mask: int, first: int, lanes: int, picked: Any) -> None:
     shuffle = tir.Shuffle([tir.Ramp(0, 1, 5)], [2, 0, 4, 2])
     assert _Masks(mask).mask_of_picked(shuffle, first, lanes) == picked
@@ -139,10 +153,15 @@ def test_lanes_of_which_vectors_are_picked(mask: int, first: int, lanes: int, pi
 @pytest.mark.parametrize(
     ("mask", "lanes", "each", "elements"),
     [
-        (4, 4, 1, "all 4"), (4, 2, 2, ["(M0|M1)", "(M2|M3)"]), (4, 1, 4, ["(((M0|M1)|M2)|M3)"]), (4, 2, 1, "all 2"),
-        (4, 3, 2, "all 3"), (-8, -4, 2, "all -4"), (1, 2, 2, "all 2"),
+        (4, 4, 1, "all 4"),
+        (4, 2, 2, ["(M0|M1)", "(M2|M3)"]),
+        (4, 1, 4, ["(((M0|M1)|M2)|M3)"]),
+        (4, 2, 1, "all 2"),
+        (4, 3, 2, "all 3"),
+        (-8, -4, 2, "all -4"),
+        (1, 2, 2, "all 2"),
     ],
-)  # fmt: skip
+)
 def test_elements_of_which_some_lane_is_on(mask: int, lanes: int, each: int, elements: Any) -> None:
     assert _Masks(mask).mask_of_elements(lanes, each) == elements
 
@@ -184,7 +203,9 @@ def test_places_of_a_part_of_vectors_are_counted_in_vectors(place: int, fine: bo
 @pytest.mark.parametrize(("count", "row"), [(0, [-1, -1, -1, -1]), (2, [3, 2, -1, -1]), (4, [3, 2, 1, 0])])
 def test_vectors_of_other_lanes_than_the_result_are_read_if_some_lane_takes_it(count: int, row: list[int]) -> None:
     """The upper half of eight lanes is chosen lane by lane: of none, no place is looked at, wherever it is."""
-    A, I, B = (tir.decl_buffer((8,), dtype, name) for dtype, name in (("float32", "A"), ("int32", "I"), ("float32", "B")))  # fmt: skip
+    A, I, B = (
+        tir.decl_buffer((8,), dtype, name) for dtype, name in (("float32", "A"), ("int32", "I"), ("float32", "B"))
+    )
     n, all_lanes = tir.Var("n", "int32"), A.vload([I.vload([tir.Ramp(0, 1, 8)])])
     half = tir.Call("float32x4", "tir.vectorhigh", [all_lanes])
     chosen = tir.Select(below(n, 4), half, tir.Broadcast(tir.const(-1.0, "float32"), 4))

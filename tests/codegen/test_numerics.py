@@ -79,8 +79,14 @@ def test_an_extreme_is_an_instruction_and_two_for_a_nan(processor, width, choice
 
 
 ARITHMETIC = {tir.Add: np.add, tir.Sub: np.subtract, tir.Mul: np.multiply, tir.Min: np.minimum, tir.Max: np.maximum}
-COMPARISON = {tir.EQ: np.equal, tir.NE: np.not_equal, tir.LT: np.less, tir.LE: np.less_equal, tir.GT: np.greater,
-              tir.GE: np.greater_equal}  # fmt: skip
+COMPARISON = {
+    tir.EQ: np.equal,
+    tir.NE: np.not_equal,
+    tir.LT: np.less,
+    tir.LE: np.less_equal,
+    tir.GT: np.greater,
+    tir.GE: np.greater_equal,
+}
 
 
 @pytest.mark.parametrize("lanes", [1, LANES])
@@ -142,8 +148,13 @@ def test_bits(dtype, lanes):
     def call(name):
         return lambda *args: Call(args[0].dtype, f"tir.{name}", args)
 
-    for name, reference in (("bitwise_and", np.bitwise_and), ("bitwise_or", np.bitwise_or), ("bitwise_xor", np.bitwise_xor),
-                            ("shift_left", np.left_shift), ("shift_right", np.right_shift)):  # fmt: skip
+    for name, reference in (
+        ("bitwise_and", np.bitwise_and),
+        ("bitwise_or", np.bitwise_or),
+        ("bitwise_xor", np.bitwise_xor),
+        ("shift_left", np.left_shift),
+        ("shift_right", np.right_shift),
+    ):
         assert_same(run(call(name), [dtype, dtype], dtype, [a, b], lanes), reference(a, b))
     assert_same(run(call("bitwise_not"), [dtype], dtype, [a], lanes), ~a)
     count = [bin(int(x) & ((1 << (a.itemsize * 8)) - 1)).count("1") for x in a]
@@ -220,8 +231,14 @@ def test_rounding_and_tests_of_floats(dtype, lanes):
         return lambda *args: Call(args[0].dtype, f"tir.{name}", args)
 
     with np.errstate(all="ignore"):
-        for name, reference in (("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("fabs", np.abs),
-                                ("nearbyint", np.rint), ("sqrt", np.sqrt)):  # fmt: skip
+        for name, reference in (
+            ("floor", np.floor),
+            ("ceil", np.ceil),
+            ("trunc", np.trunc),
+            ("fabs", np.abs),
+            ("nearbyint", np.rint),
+            ("sqrt", np.sqrt),
+        ):
             assert_same(run(call(name), [dtype], dtype, [a], lanes), reference(a))
         assert_same(run(call("copysign"), [dtype, dtype], dtype, [a, b], lanes), np.copysign(a, b))
         assert_same(run(tir.isnan, [dtype], "bool", [a], lanes), np.isnan(a))
@@ -341,13 +358,28 @@ def test_a_text_that_is_read_back_begins_with_the_finite_number(read_first):
 # ---------------------------------------------------------------------------- calls without a meaning
 
 MEANINGLESS = [
-    ("clz", ["float16"], "float16"), ("clz", ["bool"], "int32"), ("popcount", ["float32"], "float32"), ("isinf", ["int8"], "bool"),
-    ("fma", ["bool", "bool", "bool"], "int32"), ("exp", ["int8"], "float32"), ("pow", ["float32", "int32"], "float32"),
-    ("bitwise_and", ["float32", "float32"], "float32"), ("shift_left", ["int32", "int8"], "int32"), ("address_of", ["bool"], "int32"),
-    ("if_then_else", ["bool", "int8", "int32"], "int32"), ("get_active_lane_mask", ["int32", "int32"], "int32"), ("rsqrt", ["int8"], "int8"),
-    ("isnullptr", ["int32"], "bool"), ("vectorlow", ["int32"], "int32"), ("vectorcombine", ["int8", "int8"], "int8"), ("ldexp", ["int8", "int8"], "float32"),
-    ("atomic_add", ["int32", "int32"], "int32"), ("assume", ["float32"], "int32"), ("large_uint_imm", ["int32", "int32"], "uint64"), ("exp", [], "float32"),
-]  # fmt: skip
+    ("clz", ["float16"], "float16"),
+    ("clz", ["bool"], "int32"),
+    ("popcount", ["float32"], "float32"),
+    ("isinf", ["int8"], "bool"),
+    ("fma", ["bool", "bool", "bool"], "int32"),
+    ("exp", ["int8"], "float32"),
+    ("pow", ["float32", "int32"], "float32"),
+    ("bitwise_and", ["float32", "float32"], "float32"),
+    ("shift_left", ["int32", "int8"], "int32"),
+    ("address_of", ["bool"], "int32"),
+    ("if_then_else", ["bool", "int8", "int32"], "int32"),
+    ("get_active_lane_mask", ["int32", "int32"], "int32"),
+    ("rsqrt", ["int8"], "int8"),
+    ("isnullptr", ["int32"], "bool"),
+    ("vectorlow", ["int32"], "int32"),
+    ("vectorcombine", ["int8", "int8"], "int8"),
+    ("ldexp", ["int8", "int8"], "float32"),
+    ("atomic_add", ["int32", "int32"], "int32"),
+    ("assume", ["float32"], "int32"),
+    ("large_uint_imm", ["int32", "int32"], "uint64"),
+    ("exp", [], "float32"),
+]
 
 
 @pytest.mark.parametrize(("name", "given", "result"), MEANINGLESS)

@@ -34,8 +34,23 @@ from tvmagic.ir import (
     dtype_of,
 )
 
-DTYPES = {"x": "int32", "y": "int32", "i": "int32", "j": "int32", "u": "uint32", "l": "int64", "s": "int8", "c": "uint8", "f": "float32", "g": "float32", "d": "float64", "h": "float16", "k": "bfloat16",
-          "b": "bool", "e": "bool"}  # fmt: skip
+DTYPES = {
+    "x": "int32",
+    "y": "int32",
+    "i": "int32",
+    "j": "int32",
+    "u": "uint32",
+    "l": "int64",
+    "s": "int8",
+    "c": "uint8",
+    "f": "float32",
+    "g": "float32",
+    "d": "float64",
+    "h": "float16",
+    "k": "bfloat16",
+    "b": "bool",
+    "e": "bool",
+}
 V = {name: Var(name, dtype) for name, dtype in DTYPES.items()}
 
 
@@ -52,31 +67,109 @@ def op(dtype: str, name: str, *args: Any) -> PrimExpr:
 
 
 EXPRESSIONS: list[tuple[Callable[..., Any], str]] = [
-    (lambda v: v.i + v.j, "(i + j)"), (lambda v: v.x + v.y, "add_int(x, y)"), (lambda v: v.x - v.i, "sub_int(x, i)"), (lambda v: v.u * v.u, "(u * u)"), (lambda v: v.f + v.g, "(f + g)"), (lambda v: v.h + v.h, "from_half(to_half((h + h)))"),
-    (lambda v: v.s * v.s, "mul_char(s, s)"), (lambda v: v.b + v.e, "(b | e)"), (lambda v: v.b * v.e, "(b & e)"), (lambda v: v.b - v.e, "(b ^ e)"), (lambda v: v.i * 3 + 1, "((i * 3) + 1)"), (lambda v: v.c + v.c, "add_uchar(c, c)"),
-    (lambda v: Min(v.x, v.y), "min_int(x, y)"), (lambda v: Max(v.f, v.g), "max_float(f, g)"), (lambda v: Min(v.b, v.e), "(b & e)"), (lambda v: Max(v.b, v.e), "(b | e)"),
-    (lambda v: FloorDiv(v.i, v.j + 1), "(i / (j + 1))"), (lambda v: FloorMod(v.i, IntImm("int32", 4)), "(i % 4)"), (lambda v: FloorDiv(v.x, v.y), "floordiv_int(x, y)"), (lambda v: FloorMod(v.x, IntImm("int32", 4)), "floormod_int(x, 4)"),
-    (lambda v: FloorDiv(v.i, v.j), "floordiv_int(i, j)"), (lambda v: FloorDiv(v.i, v.j - 1), "floordiv_int(i, (j - 1))"), (lambda v: Div(v.i, v.j + 1), "(i / (j + 1))"), (lambda v: Mod(v.i, v.j + 1), "(i % (j + 1))"), (lambda v: Div(v.x, v.y), "truncdiv_int(x, y)"), (lambda v: Mod(v.x, v.y), "truncmod_int(x, y)"),
-    (lambda v: Div(v.f, v.g), "(f / g)"), (lambda v: FloorDiv(v.f, v.g), "floordiv_float(f, g)"), (lambda v: FloorMod(v.f, v.g), "floormod_float(f, g)"), (lambda v: Div(v.h, v.h), "from_half(to_half((h / h)))"), (lambda v: FloorDiv(v.b, v.e), "(b & e)"),
-    (lambda v: FloorMod(v.b, v.e), "false"), (lambda v: FloorDiv(v.c, IntImm("uint8", 3)), "(uchar)(c / ((uchar)3))"), (lambda v: FloorMod(v.c, IntImm("uint8", 3)), "(uchar)(c % ((uchar)3))"),
-    (lambda v: v.x < v.y, "(x < y)"), (lambda v: v.f >= v.g, "(f >= g)"), (lambda v: And(v.b, v.e), "(b && e)"), (lambda v: Or(v.b, v.e), "(b || e)"), (lambda v: Not(v.b), "(!b)"), (lambda v: Select(v.b, v.x, v.y), "(b ? x : y)"),
-    (lambda v: Cast("int32", v.x), "x"), (lambda v: Cast("int64", v.x), "((long)x)"), (lambda v: Cast("int8", v.x), "((char)x)"), (lambda v: Cast("bool", v.x), "(x != 0)"), (lambda v: Cast("float32", v.x), "((float)x)"),
-    (lambda v: Cast("int32", v.f), "(f != f ? (int)0 : convert_int_sat_rtz(f))"), (lambda v: Cast("uint8", v.d), "(d != d ? (uchar)0 : convert_uchar_sat_rtz(d))"), (lambda v: Cast("float64", v.f), "((double)f)"),
-    (lambda v: Cast("float16", v.f), "from_half(to_half(((float)f)))"), (lambda v: Cast("float16", v.s), "from_half(to_half(((float)s)))"), (lambda v: Cast("float16", v.d), "from_half(to_half(((float)to_odd(((double)d)))))"), (lambda v: Cast("float16", v.x), "from_half(to_half(((float)to_odd(((double)x)))))"),
-    (lambda v: Cast("bool", v.f), "(f != 0)"), (lambda v: Cast("float32", v.h), "((float)h)"), (lambda v: Cast("float32", v.b), "((float)b)"),
-    (lambda v: op("float32", "sqrt", v.f), "sqrt(f)"), (lambda v: op("float32", "round", v.f), "rint(f)"), (lambda v: op("float32", "nearbyint", v.f), "rint(f)"), (lambda v: op("float16", "exp", v.h), "from_half(to_half(exp(h)))"), (lambda v: op("float32", "pow", v.f, v.g), "pow(f, g)"),
-    (lambda v: op("float32", "fma", v.f, v.g, v.f), "fma(f, g, f)"), (lambda v: op("int32", "floor", v.x), "x"), (lambda v: op("int32", "fabs", v.x), "(x < 0 ? sub_int(0, x) : x)"), (lambda v: op("uint32", "fabs", v.u), "u"), (lambda v: op("int32", "fma", v.x, v.y, v.x), "add_int(mul_int(x, y), x)"),
-    (lambda v: op("float32", "sigmoid", v.f), "sigmoid_float(f)"), (lambda v: op("float64", "sigmoid", v.d), "sigmoid_double(d)"), (lambda v: op("float32", "rsqrt", v.f), "(1.0f / sqrt(f))"), (lambda v: op("float64", "rsqrt", v.d), "(1.0 / sqrt(d))"),
-    (lambda v: op("bool", "isnan", v.f), "(bool)isnan(f)"), (lambda v: op("bool", "isfinite", v.f), "(bool)isfinite(f)"), (lambda v: op("int32", "bitwise_and", v.x, v.y), "(int)(x & y)"), (lambda v: op("int8", "bitwise_xor", v.s, v.s), "(char)(s ^ s)"),
-    (lambda v: op("int32", "bitwise_or", v.x, v.y), "(int)(x | y)"), (lambda v: op("int32", "bitwise_not", v.x), "(int)(~x)"), (lambda v: op("bool", "bitwise_not", v.b), "(!b)"), (lambda v: op("int32", "shift_left", v.x, v.y), "shift_left_int(x, y)"),
-    (lambda v: op("uint8", "shift_right", v.c, v.c), "shift_right_uchar(c, c)"), (lambda v: op("int32", "popcount", v.x), "((int)popcount((uint)x))"), (lambda v: op("int32", "clz", v.s), "((int)clz((uchar)s))"), (lambda v: op("int64", "popcount", v.x), "((long)popcount((uint)x))"),
-    (lambda v: op("uint64", "large_uint_imm", IntImm("int64", 5), IntImm("int64", 1)), "4294967301uL"), (lambda v: op("int32", "likely", v.x), "x"), (lambda v: op("int32", "if_then_else", v.b, v.x, v.y), "(b ? x : y)"),
-    (lambda v: op("int32", "q_multiply_shift", v.x, v.y, IntImm("int32", 31), IntImm("int32", 0)), "((int)((long)(((ulong)(long)x) * (ulong)(long)y + 1073741824UL) >> 31))"),
-    (lambda v: op("int32", "q_multiply_shift", v.x, v.y, IntImm("int32", 31), IntImm("int32", 2)), "((int)((long)(((ulong)(long)x << 2) * (ulong)(long)y + 1073741824UL) >> 31))"),
-    (lambda v: op("int32", "q_multiply_shift", v.x, v.y, IntImm("int32", 31), IntImm("int32", -1)), "((int)((long)(((ulong)(long)x) * (ulong)(long)y + 2147483648UL) >> 32))"),
-    (lambda v: op("float32", "reinterpret", v.x), "as_float(x)"), (lambda v: op("int32", "reinterpret", v.f), "as_int(f)"), (lambda v: op("uint16", "reinterpret", v.h), "as_ushort(to_half(h))"), (lambda v: op("float16", "reinterpret", v.h), "from_half(as_ushort(to_half(h)))"),
-    (lambda v: op("int32", "undef"), "0"), (lambda v: op("int32", "assume", v.b), "0"),
-]  # fmt: skip
+    (lambda v: v.i + v.j, "(i + j)"),
+    (lambda v: v.x + v.y, "add_int(x, y)"),
+    (lambda v: v.x - v.i, "sub_int(x, i)"),
+    (lambda v: v.u * v.u, "(u * u)"),
+    (lambda v: v.f + v.g, "(f + g)"),
+    (lambda v: v.h + v.h, "from_half(to_half((h + h)))"),
+    (lambda v: v.s * v.s, "mul_char(s, s)"),
+    (lambda v: v.b + v.e, "(b | e)"),
+    (lambda v: v.b * v.e, "(b & e)"),
+    (lambda v: v.b - v.e, "(b ^ e)"),
+    (lambda v: v.i * 3 + 1, "((i * 3) + 1)"),
+    (lambda v: v.c + v.c, "add_uchar(c, c)"),
+    (lambda v: Min(v.x, v.y), "min_int(x, y)"),
+    (lambda v: Max(v.f, v.g), "max_float(f, g)"),
+    (lambda v: Min(v.b, v.e), "(b & e)"),
+    (lambda v: Max(v.b, v.e), "(b | e)"),
+    (lambda v: FloorDiv(v.i, v.j + 1), "(i / (j + 1))"),
+    (lambda v: FloorMod(v.i, IntImm("int32", 4)), "(i % 4)"),
+    (lambda v: FloorDiv(v.x, v.y), "floordiv_int(x, y)"),
+    (lambda v: FloorMod(v.x, IntImm("int32", 4)), "floormod_int(x, 4)"),
+    (lambda v: FloorDiv(v.i, v.j), "floordiv_int(i, j)"),
+    (lambda v: FloorDiv(v.i, v.j - 1), "floordiv_int(i, (j - 1))"),
+    (lambda v: Div(v.i, v.j + 1), "(i / (j + 1))"),
+    (lambda v: Mod(v.i, v.j + 1), "(i % (j + 1))"),
+    (lambda v: Div(v.x, v.y), "truncdiv_int(x, y)"),
+    (lambda v: Mod(v.x, v.y), "truncmod_int(x, y)"),
+    (lambda v: Div(v.f, v.g), "(f / g)"),
+    (lambda v: FloorDiv(v.f, v.g), "floordiv_float(f, g)"),
+    (lambda v: FloorMod(v.f, v.g), "floormod_float(f, g)"),
+    (lambda v: Div(v.h, v.h), "from_half(to_half((h / h)))"),
+    (lambda v: FloorDiv(v.b, v.e), "(b & e)"),
+    (lambda v: FloorMod(v.b, v.e), "false"),
+    (lambda v: FloorDiv(v.c, IntImm("uint8", 3)), "(uchar)(c / ((uchar)3))"),
+    (lambda v: FloorMod(v.c, IntImm("uint8", 3)), "(uchar)(c % ((uchar)3))"),
+    (lambda v: v.x < v.y, "(x < y)"),
+    (lambda v: v.f >= v.g, "(f >= g)"),
+    (lambda v: And(v.b, v.e), "(b && e)"),
+    (lambda v: Or(v.b, v.e), "(b || e)"),
+    (lambda v: Not(v.b), "(!b)"),
+    (lambda v: Select(v.b, v.x, v.y), "(b ? x : y)"),
+    (lambda v: Cast("int32", v.x), "x"),
+    (lambda v: Cast("int64", v.x), "((long)x)"),
+    (lambda v: Cast("int8", v.x), "((char)x)"),
+    (lambda v: Cast("bool", v.x), "(x != 0)"),
+    (lambda v: Cast("float32", v.x), "((float)x)"),
+    (lambda v: Cast("int32", v.f), "(f != f ? (int)0 : convert_int_sat_rtz(f))"),
+    (lambda v: Cast("uint8", v.d), "(d != d ? (uchar)0 : convert_uchar_sat_rtz(d))"),
+    (lambda v: Cast("float64", v.f), "((double)f)"),
+    (lambda v: Cast("float16", v.f), "from_half(to_half(((float)f)))"),
+    (lambda v: Cast("float16", v.s), "from_half(to_half(((float)s)))"),
+    (lambda v: Cast("float16", v.d), "from_half(to_half(((float)to_odd(((double)d)))))"),
+    (lambda v: Cast("float16", v.x), "from_half(to_half(((float)to_odd(((double)x)))))"),
+    (lambda v: Cast("bool", v.f), "(f != 0)"),
+    (lambda v: Cast("float32", v.h), "((float)h)"),
+    (lambda v: Cast("float32", v.b), "((float)b)"),
+    (lambda v: op("float32", "sqrt", v.f), "sqrt(f)"),
+    (lambda v: op("float32", "round", v.f), "rint(f)"),
+    (lambda v: op("float32", "nearbyint", v.f), "rint(f)"),
+    (lambda v: op("float16", "exp", v.h), "from_half(to_half(exp(h)))"),
+    (lambda v: op("float32", "pow", v.f, v.g), "pow(f, g)"),
+    (lambda v: op("float32", "fma", v.f, v.g, v.f), "fma(f, g, f)"),
+    (lambda v: op("int32", "floor", v.x), "x"),
+    (lambda v: op("int32", "fabs", v.x), "(x < 0 ? sub_int(0, x) : x)"),
+    (lambda v: op("uint32", "fabs", v.u), "u"),
+    (lambda v: op("int32", "fma", v.x, v.y, v.x), "add_int(mul_int(x, y), x)"),
+    (lambda v: op("float32", "sigmoid", v.f), "sigmoid_float(f)"),
+    (lambda v: op("float64", "sigmoid", v.d), "sigmoid_double(d)"),
+    (lambda v: op("float32", "rsqrt", v.f), "(1.0f / sqrt(f))"),
+    (lambda v: op("float64", "rsqrt", v.d), "(1.0 / sqrt(d))"),
+    (lambda v: op("bool", "isnan", v.f), "(bool)isnan(f)"),
+    (lambda v: op("bool", "isfinite", v.f), "(bool)isfinite(f)"),
+    (lambda v: op("int32", "bitwise_and", v.x, v.y), "(int)(x & y)"),
+    (lambda v: op("int8", "bitwise_xor", v.s, v.s), "(char)(s ^ s)"),
+    (lambda v: op("int32", "bitwise_or", v.x, v.y), "(int)(x | y)"),
+    (lambda v: op("int32", "bitwise_not", v.x), "(int)(~x)"),
+    (lambda v: op("bool", "bitwise_not", v.b), "(!b)"),
+    (lambda v: op("int32", "shift_left", v.x, v.y), "shift_left_int(x, y)"),
+    (lambda v: op("uint8", "shift_right", v.c, v.c), "shift_right_uchar(c, c)"),
+    (lambda v: op("int32", "popcount", v.x), "((int)popcount((uint)x))"),
+    (lambda v: op("int32", "clz", v.s), "((int)clz((uchar)s))"),
+    (lambda v: op("int64", "popcount", v.x), "((long)popcount((uint)x))"),
+    (lambda v: op("uint64", "large_uint_imm", IntImm("int64", 5), IntImm("int64", 1)), "4294967301uL"),
+    (lambda v: op("int32", "likely", v.x), "x"),
+    (lambda v: op("int32", "if_then_else", v.b, v.x, v.y), "(b ? x : y)"),
+    (
+        lambda v: op("int32", "q_multiply_shift", v.x, v.y, IntImm("int32", 31), IntImm("int32", 0)),
+        "((int)((long)(((ulong)(long)x) * (ulong)(long)y + 1073741824UL) >> 31))",
+    ),
+    (
+        lambda v: op("int32", "q_multiply_shift", v.x, v.y, IntImm("int32", 31), IntImm("int32", 2)),
+        "((int)((long)(((ulong)(long)x << 2) * (ulong)(long)y + 1073741824UL) >> 31))",
+    ),
+    (
+        lambda v: op("int32", "q_multiply_shift", v.x, v.y, IntImm("int32", 31), IntImm("int32", -1)),
+        "((int)((long)(((ulong)(long)x) * (ulong)(long)y + 2147483648UL) >> 32))",
+    ),
+    (lambda v: op("float32", "reinterpret", v.x), "as_float(x)"),
+    (lambda v: op("int32", "reinterpret", v.f), "as_int(f)"),
+    (lambda v: op("uint16", "reinterpret", v.h), "as_ushort(to_half(h))"),
+    (lambda v: op("float16", "reinterpret", v.h), "from_half(as_ushort(to_half(h)))"),
+    (lambda v: op("int32", "undef"), "0"),
+    (lambda v: op("int32", "assume", v.b), "0"),
+]
 
 
 class Names:
@@ -96,13 +189,25 @@ def test_expressions(number: int) -> None:
 @pytest.mark.parametrize(
     ("make", "texts"),
     [
-        (lambda v: Ramp(v.i, 1, 4), ["i", "(i + 1)", "(i + 2)", "(i + 3)"]), (lambda v: Ramp(v.x, -2, 3), ["x", "tvm_add_int(x, (-2))", "tvm_add_int(x, (-4))"]), (lambda v: Ramp(v.i, v.j, 3), ["i", "(i + (1 * j))", "(i + (2 * j))"]),
-        (lambda v: Ramp(Cast("uint8", v.x), 255, 2), ["((uchar)x)", "tvm_add_uchar(((uchar)x), ((uchar)255))"]), (lambda v: Ramp(Cast("uint64", v.x), IntImm("uint64", 2**64 - 1), 2), ["((ulong)x)", "(((ulong)x) + 18446744073709551615uL)"]), (lambda v: Broadcast(v.f, 3), ["f"] * 3),
-        (lambda v: Shuffle([Ramp(v.i, 1, 2), Broadcast(v.x, 2)], [3, 0, 1]), ["x", "i", "(i + 1)"]), (lambda v: Cast("float32x2", Broadcast(v.x, 2)), ["((float)x)"] * 2),
-        (lambda v: Select(v.b, Ramp(v.i, 1, 2), Ramp(v.j, 1, 2)), ["(b ? i : j)", "(b ? (i + 1) : (j + 1))"]), (lambda v: op("int32x2", "vectorlow", Ramp(v.i, 1, 4)), ["i", "(i + 1)"]), (lambda v: op("int32x2", "vectorhigh", Ramp(v.i, 1, 4)), ["(i + 2)", "(i + 3)"]),
-        (lambda v: op("int32x4", "vectorcombine", Ramp(v.i, 1, 2), Ramp(v.j, 1, 2)), ["i", "(i + 1)", "j", "(j + 1)"]), (lambda v: op("float32x2", "pow", Broadcast(v.f, 2), Broadcast(v.g, 2)), ["pow(f, g)"] * 2), (lambda v: op("float32x2", "undef"), ["0.0f"] * 2),
+        (lambda v: Ramp(v.i, 1, 4), ["i", "(i + 1)", "(i + 2)", "(i + 3)"]),
+        (lambda v: Ramp(v.x, -2, 3), ["x", "tvm_add_int(x, (-2))", "tvm_add_int(x, (-4))"]),
+        (lambda v: Ramp(v.i, v.j, 3), ["i", "(i + (1 * j))", "(i + (2 * j))"]),
+        (lambda v: Ramp(Cast("uint8", v.x), 255, 2), ["((uchar)x)", "tvm_add_uchar(((uchar)x), ((uchar)255))"]),
+        (
+            lambda v: Ramp(Cast("uint64", v.x), IntImm("uint64", 2**64 - 1), 2),
+            ["((ulong)x)", "(((ulong)x) + 18446744073709551615uL)"],
+        ),
+        (lambda v: Broadcast(v.f, 3), ["f"] * 3),
+        (lambda v: Shuffle([Ramp(v.i, 1, 2), Broadcast(v.x, 2)], [3, 0, 1]), ["x", "i", "(i + 1)"]),
+        (lambda v: Cast("float32x2", Broadcast(v.x, 2)), ["((float)x)"] * 2),
+        (lambda v: Select(v.b, Ramp(v.i, 1, 2), Ramp(v.j, 1, 2)), ["(b ? i : j)", "(b ? (i + 1) : (j + 1))"]),
+        (lambda v: op("int32x2", "vectorlow", Ramp(v.i, 1, 4)), ["i", "(i + 1)"]),
+        (lambda v: op("int32x2", "vectorhigh", Ramp(v.i, 1, 4)), ["(i + 2)", "(i + 3)"]),
+        (lambda v: op("int32x4", "vectorcombine", Ramp(v.i, 1, 2), Ramp(v.j, 1, 2)), ["i", "(i + 1)", "j", "(j + 1)"]),
+        (lambda v: op("float32x2", "pow", Broadcast(v.f, 2), Broadcast(v.g, 2)), ["pow(f, g)"] * 2),
+        (lambda v: op("float32x2", "undef"), ["0.0f"] * 2),
     ],
-)  # fmt: skip
+)
 def test_vectors(make: Callable[..., Any], texts: list[str]) -> None:
     assert writer().visit(make(Names())) == texts
 
@@ -151,8 +256,16 @@ def test_what_is_computed_before_an_expression() -> None:
     again = Var("int", "int32")
     assert made.visit(Select(v.b, Let(bound, v.x + v.y, bound), Let(again, v.y, again))) == ["t"]
     assert [line.replace("tvm_", "") for line in made.lines] == [
-        "int t;", "if (b) {", "  int q = add_int(x, y);", "  t = q;", "}", "else {", "  int int_ = y;", "  t = int_;", "}"
-    ]  # fmt: skip
+        "int t;",
+        "if (b) {",
+        "  int q = add_int(x, y);",
+        "  t = q;",
+        "}",
+        "else {",
+        "  int int_ = y;",
+        "  t = int_;",
+        "}",
+    ]
     for node, head in ((And, "if (t) {"), (Or, "if (!t) {")):
         made = writer()
         assert made.visit(node(v.b, Let(bound, v.x, bound < 3))) == ["t"]
@@ -161,8 +274,17 @@ def test_what_is_computed_before_an_expression() -> None:
 
 @pytest.mark.parametrize(
     ("base", "names"),
-    [("a", ["a", "a_1", "a_2"]), ("for", ["for_", "for__1"]), ("2x", ["2x_"]), ("", ["v"]), ("a.b c", ["a_b_c"]), ("tvm_x", ["tvm_x_"]), ("get_id", ["get_id_"]), ("é", ["_"])],
-)  # fmt: skip
+    [
+        ("a", ["a", "a_1", "a_2"]),
+        ("for", ["for_", "for__1"]),
+        ("2x", ["2x_"]),
+        ("", ["v"]),
+        ("a.b c", ["a_b_c"]),
+        ("tvm_x", ["tvm_x_"]),
+        ("get_id", ["get_id_"]),
+        ("é", ["_"]),
+    ],
+)
 def test_names(base: str, names: list[str]) -> None:
     made = writer()
     assert [made.name(base) for _ in names] == names
@@ -170,9 +292,18 @@ def test_names(base: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "register", "memory"),
-    [("int8", "char", "char"), ("uint16", "ushort", "ushort"), ("int32", "int", "int"), ("uint64", "ulong", "ulong"), ("float16", "float", "ushort"), ("bfloat16", "float", "ushort"), ("float32", "float", "float"), ("float64", "double", "double"),
-     ("bool", "bool", "uchar")],
-)  # fmt: skip
+    [
+        ("int8", "char", "char"),
+        ("uint16", "ushort", "ushort"),
+        ("int32", "int", "int"),
+        ("uint64", "ulong", "ulong"),
+        ("float16", "float", "ushort"),
+        ("bfloat16", "float", "ushort"),
+        ("float32", "float", "float"),
+        ("float64", "double", "double"),
+        ("bool", "bool", "uchar"),
+    ],
+)
 def test_types(dtype: str, register: str, memory: str) -> None:
     assert (register_type(dtype_of(dtype)), memory_type(dtype_of(dtype))) == (register, memory)
 
@@ -187,19 +318,48 @@ def test_types_that_there_are_not() -> None:
 @pytest.mark.parametrize(
     ("dtype", "value", "text"),
     [
-        ("int32", 5, "5"), ("int32", -5, "(-5)"), ("int32", -(1 << 31), "(-2147483647 - 1)"), ("int64", -(1 << 63), "(-9223372036854775807L - 1)"), ("int64", 7, "7L"), ("uint64", 7, "7uL"), ("uint32", 7, "7u"), ("int8", -128, "((char)-128)"),
-        ("uint8", 255, "((uchar)255)"), ("int32", 1 << 31, "(-2147483647 - 1)"), ("int32", (1 << 32) + 3, "3"), ("bool", 1, "true"), ("bool", 0, "false"), ("float32", 1.5, "0x1.8000000000000p+0f"), ("float32", 2.0, "2.0f"), ("float64", 2.0, "2.0"),
-        ("float32", -2.0, "(-2.0f)"), ("float32", 1e6, "1000000.0f"), ("float64", 1000001.0, "0x1.e848200000000p+19"), ("float32", 0.0, "0.0f"), ("float32", -0.0, "(-0x0.0p+0f)"), ("float32", math.inf, "(INFINITY)"), ("float64", -math.inf, "(-(double)INFINITY)"),
-        ("float32", math.nan, "as_float(0x7fc00000u)"), ("float64", math.nan, "as_double(0x7ff8000000000000UL)"), ("float16", 0.1, "0x1.9980000000000p-4f"), ("float16", 1e9, "(INFINITY)"),
+        ("int32", 5, "5"),
+        ("int32", -5, "(-5)"),
+        ("int32", -(1 << 31), "(-2147483647 - 1)"),
+        ("int64", -(1 << 63), "(-9223372036854775807L - 1)"),
+        ("int64", 7, "7L"),
+        ("uint64", 7, "7uL"),
+        ("uint32", 7, "7u"),
+        ("int8", -128, "((char)-128)"),
+        ("uint8", 255, "((uchar)255)"),
+        ("int32", 1 << 31, "(-2147483647 - 1)"),
+        ("int32", (1 << 32) + 3, "3"),
+        ("bool", 1, "true"),
+        ("bool", 0, "false"),
+        ("float32", 1.5, "0x1.8000000000000p+0f"),
+        ("float32", 2.0, "2.0f"),
+        ("float64", 2.0, "2.0"),
+        ("float32", -2.0, "(-2.0f)"),
+        ("float32", 1e6, "1000000.0f"),
+        ("float64", 1000001.0, "0x1.e848200000000p+19"),
+        ("float32", 0.0, "0.0f"),
+        ("float32", -0.0, "(-0x0.0p+0f)"),
+        ("float32", math.inf, "(INFINITY)"),
+        ("float64", -math.inf, "(-(double)INFINITY)"),
+        ("float32", math.nan, "as_float(0x7fc00000u)"),
+        ("float64", math.nan, "as_double(0x7ff8000000000000UL)"),
+        ("float16", 0.1, "0x1.9980000000000p-4f"),
+        ("float16", 1e9, "(INFINITY)"),
     ],
-)  # fmt: skip
+)
 def test_constants(dtype: str, value: float, text: str) -> None:
     assert constant(dtype_of(dtype), value) == text
 
 
 def test_what_kernels_cannot_do() -> None:
     v = Names()
-    for node, said in ((op("int32", "sin", v.x), "`sin` takes floats, not `int32`"), (Shuffle([Ramp(v.i, 1, 2)], [2]), "constants within its vectors"), (Shuffle([Ramp(v.i, 1, 2)], [-1]), "constants within its vectors"),
-                       (op("int64", "reinterpret", v.x), "are not of the same size"), (Var("z", "int32"), "is used where it is not defined"), (op("int32", "q_multiply_shift", v.x, v.y, v.x, IntImm("int32", 0)), "needs constant numbers of bits")):  # fmt: skip
+    for node, said in (
+        (op("int32", "sin", v.x), "`sin` takes floats, not `int32`"),
+        (Shuffle([Ramp(v.i, 1, 2)], [2]), "constants within its vectors"),
+        (Shuffle([Ramp(v.i, 1, 2)], [-1]), "constants within its vectors"),
+        (op("int64", "reinterpret", v.x), "are not of the same size"),
+        (Var("z", "int32"), "is used where it is not defined"),
+        (op("int32", "q_multiply_shift", v.x, v.y, v.x, IntImm("int32", 0)), "needs constant numbers of bits"),
+    ):
         with pytest.raises(BuildError, match=said):
             writer().visit(node)

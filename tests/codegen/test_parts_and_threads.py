@@ -49,9 +49,12 @@ def test_what_stays_whole() -> None:
     wide = decl_buffer((4,), "float32x3", "W")
     on = Broadcast(IntImm("bool", 1), 6)
     for store in (
-        BufferStore(B, Call("float32x6", "tir.exp", [x]), place), BufferStore(B, x, place, predicate=on), BufferStore(B, BufferLoad(A, place, predicate=on), place), BufferStore(wide, BufferLoad(wide, [1]), [0]),
+        BufferStore(B, Call("float32x6", "tir.exp", [x]), place),
+        BufferStore(B, x, place, predicate=on),
+        BufferStore(B, BufferLoad(A, place, predicate=on), place),
+        BufferStore(wide, BufferLoad(wide, [1]), [0]),
         BufferStore(B, BufferLoad(wide, [Ramp(IntImm("int32", 0), IntImm("int32", 1), 2)]), place),
-    ):  # fmt: skip
+    ):
         assert parts_of(store) == [store]
 
 
@@ -72,9 +75,14 @@ def test_masks_of_one_lane_are_conditions() -> None:
 @pytest.mark.parametrize(
     ("index", "mask", "result"),
     [
-        (lanes_from(0, 2), 2, "itself"), (lanes_from(0, 2), 8, "W[0:8]"), (IntImm("int32", 3), 4, "W[12:16]"), (lanes_from(1, 2), 8, "W[4:12]"), (lanes_from(0, 2, 2), 8, "refused"), (lanes_from(0, 2, 2), 2, "refused"),
+        (lanes_from(0, 2), 2, "itself"),
+        (lanes_from(0, 2), 8, "W[0:8]"),
+        (IntImm("int32", 3), 4, "W[12:16]"),
+        (lanes_from(1, 2), 8, "W[4:12]"),
+        (lanes_from(0, 2, 2), 8, "refused"),
+        (lanes_from(0, 2, 2), 2, "refused"),
     ],
-)  # fmt: skip
+)
 def test_masks_of_elements_that_are_vectors(index: Any, mask: int, result: str) -> None:
     """With a lane for each element, or for each part of them: those are the parts' own."""
     wide = decl_buffer((4,), "float32x4", "W")
@@ -142,9 +150,16 @@ def test_shared_memory_and_barriers() -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("with T.launch_thread('vthread.x', 8) as tx:\n    B[tx] = A[tx]", "virtual threads are not lowered yet|vthread"), ("with T.launch_thread('threadIdx.w', 8) as tx:\n    B[tx] = A[tx]", "there is no thread axis `threadIdx.w`|threadIdx.w"),
+        (
+            "with T.launch_thread('vthread.x', 8) as tx:\n    B[tx] = A[tx]",
+            "virtual threads are not lowered yet|vthread",
+        ),
+        (
+            "with T.launch_thread('threadIdx.w', 8) as tx:\n    B[tx] = A[tx]",
+            "there is no thread axis `threadIdx.w`|threadIdx.w",
+        ),
     ],
-)  # fmt: skip
+)
 def test_axes_that_there_are_not(body: str, said: str) -> None:
     with pytest.raises(Exception, match=said):
         ptx(body)
@@ -161,18 +176,25 @@ def test_on_a_cpu_threads_are_loops() -> None:
 @pytest.mark.parametrize(
     ("scope", "lines", "refused"),
     [
-        ("shared", ["s[tx] = A[tx]", "B[tx] = s[7 - tx]"], True), ("shared.dyn", ["s[tx] = A[tx]", "B[tx] = s[7 - tx]"], True),
-        ("shared", ["s[tx] = s[7 - tx]"], True), ("shared", ["s[tx] = A[tx]", "v: T.float32 = s[7 - tx]", "B[tx] = v"], True),
+        ("shared", ["s[tx] = A[tx]", "B[tx] = s[7 - tx]"], True),
+        ("shared.dyn", ["s[tx] = A[tx]", "B[tx] = s[7 - tx]"], True),
+        ("shared", ["s[tx] = s[7 - tx]"], True),
+        ("shared", ["s[tx] = A[tx]", "v: T.float32 = s[7 - tx]", "B[tx] = v"], True),
         ("shared", ["s[tx] = A[tx]", "B[T.Cast('int32', s[7 - tx])] = T.float32(0)"], True),
         ("shared", ["s[tx] = A[tx]", "if s[7 - tx] > T.float32(1):", "    B[tx] = T.float32(0)"], True),
-        ("shared", ["v: T.int32 = 7 - tx", "s[v] = A[tx]", "B[tx] = s[tx]"], True), ("shared", ["v: T.int32 = 7 - tx", "w: T.int32 = v + 1", "s[w] = A[tx]", "B[tx] = s[tx]"], True),
+        ("shared", ["v: T.int32 = 7 - tx", "s[v] = A[tx]", "B[tx] = s[tx]"], True),
+        ("shared", ["v: T.int32 = 7 - tx", "w: T.int32 = v + 1", "s[w] = A[tx]", "B[tx] = s[tx]"], True),
         # each thread reads what it wrote itself, or what all of them write
-        ("shared", ["s[tx] = A[tx]", "B[tx] = s[tx]"], False), ("shared", ["s[tx] = A[tx]", "s[15 - tx] = A[tx]", "B[tx] = s[15 - tx]"], False),
+        ("shared", ["s[tx] = A[tx]", "B[tx] = s[tx]"], False),
+        ("shared", ["s[tx] = A[tx]", "s[15 - tx] = A[tx]", "B[tx] = s[15 - tx]"], False),
         ("shared", ["s[15 - tx] = A[tx]", "s[tx] = A[tx]", "B[tx] = s[15 - tx]"], False),
-        ("shared", ["s[n] = A[tx]", "B[tx] = s[7 - tx]"], False), ("shared", ["v: T.int32 = 7 - n", "w: T.int32 = 7 - tx", "s[v] = A[w]", "B[w] = s[tx]"], False),
-        ("local", ["s[tx] = A[tx]", "B[tx] = s[7 - tx]"], False), ("shared", ["B[tx] = s[7 - tx]"], False), ("shared", ["A[tx] = A[7 - tx] + s[tx]"], False),
+        ("shared", ["s[n] = A[tx]", "B[tx] = s[7 - tx]"], False),
+        ("shared", ["v: T.int32 = 7 - n", "w: T.int32 = 7 - tx", "s[v] = A[w]", "B[w] = s[tx]"], False),
+        ("local", ["s[tx] = A[tx]", "B[tx] = s[7 - tx]"], False),
+        ("shared", ["B[tx] = s[7 - tx]"], False),
+        ("shared", ["A[tx] = A[7 - tx] + s[tx]"], False),
     ],
-)  # fmt: skip
+)
 def test_threads_that_are_not_all_there_read_what_they_wrote_themselves(
     scope: str, lines: list[str], refused: bool
 ) -> None:

@@ -16,14 +16,16 @@ WHOLE = "S[i] = T.min(S[i], X[k])"
 def reduction(step: str, extent: int = 36, bound: str = "") -> str:
     """`S[i]` begins with 1; then comes `step` for each `k`."""
     lines = [f"cse: T.int32 = {bound}"] if bound else []
-    return "\n".join([
-        "@T.prim_func",
-        'def main(X: T.Buffer((64,), "float32"), Y: T.Buffer((8, 64), "float32"), S: T.Buffer((8,), "float32")):',
-        "    for i in range(8):",
-        "        S[i] = T.float32(1)",
-        f"        for k in range({extent}):",
-        *[f"            {line}" for line in (*lines, *step.split("\n"))],
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "@T.prim_func",
+            'def main(X: T.Buffer((64,), "float32"), Y: T.Buffer((8, 64), "float32"), S: T.Buffer((8,), "float32")):',
+            "    for i in range(8):",
+            "        S[i] = T.float32(1)",
+            f"        for k in range({extent}):",
+            *[f"            {line}" for line in (*lines, *step.split("\n"))],
+        ]
+    )
 
 
 CHAINS = {
@@ -52,11 +54,13 @@ def test_a_long_chain_is_built_at_once(name: str) -> None:
 
 def test_the_two_parts_of_an_argmax_are_one_chain() -> None:
     """Each part goes on from both; LLVM would take minutes for 16 steps of the two."""
-    step = "\n".join([
-        "better: T.bool = B[i] < X[k] or B[i] == X[k] and k < S[i]",
-        "S[i] = T.Select(better, k, S[i])",
-        "B[i] = T.Select(better, X[k], B[i])",
-    ])  # fmt: skip
+    step = "\n".join(
+        [
+            "better: T.bool = B[i] < X[k] or B[i] == X[k] and k < S[i]",
+            "S[i] = T.Select(better, k, S[i])",
+            "B[i] = T.Select(better, X[k], B[i])",
+        ]
+    )
     text = (
         reduction(step).replace("S: T", 'S: T.Buffer((8,), "int32"), B: T').replace("S[i] = T.float32(1)", "S[i] = 0")
     )
@@ -68,9 +72,14 @@ def test_the_two_parts_of_an_argmax_are_one_chain() -> None:
 
 @pytest.mark.parametrize(
     "step",
-    ["S[i] = T.min(S[i], Y[i, k])", "S[i] = S[i] + X[k]", "S[i] = T.min(S[i], X[cse])", "Y[i, k] = X[k]\nS[i] = T.min(S[i], Y[i, k])"],
+    [
+        "S[i] = T.min(S[i], Y[i, k])",
+        "S[i] = S[i] + X[k]",
+        "S[i] = T.min(S[i], X[cse])",
+        "Y[i, k] = X[k]\nS[i] = T.min(S[i], Y[i, k])",
+    ],
     ids=["of its own row", "a plain sum", "by way of an index", "by way of memory"],
-)  # fmt: skip
+)
 def test_other_loops_may_become_vectors(step: str) -> None:
     text = reduction(step, bound="i + k" if "cse" in step else "")
     assert "vectorize.enable" not in code(text)
@@ -81,28 +90,43 @@ def test_other_loops_may_become_vectors(step: str) -> None:
 # A step of each kind whose code leads to the value before it by several ways, and how many. A chain with more ways than
 # 5 to the power of 8, as loops over `r` and over one or two values of `k` that LLVM unrolls, stays scalar.
 OPERATIONS = [
-    ("bfloat16", "S[i] + X[k]", 5), ("bfloat16", "T.min(-S[i], X[k])", 25), ("bfloat16", "T.floor(S[i]) * X[k]", 25),
-    ("float32", "T.min(S[i], X[k])", 5), ("float32", "T.exp(S[i]) * X[k]", 125), ("float32", "T.tanh(S[i]) * X[k]", 125),
-    ("float16", "T.exp(S[i]) * X[k]", 125), ("float32", "T.exp(T.min(S[i], X[k]))", 625), ("int32", "T.popcount(S[i]) + X[k]", 125),
-    ("float32", "T.floor(S[i]) * X[k]", 5), ("float32", "T.nearbyint(S[i]) * X[k]", 5), ("int32", "T.shift_left(S[i], X[k])", 5),
-    ("int32", "S[i] // X[k]", 5), ("int32", "T.floormod(S[i], X[k])", 5), ("int16", "T.truncmod(S[i], X[k])", 5),
-    ("int32", 'T.Cast("int32", T.Cast("float32", S[i])) + X[k]', 5), ("float32", 'T.Cast("float32", T.Cast("int32", S[i])) + X[k]', 5),
-    ("int64", "S[i] * S[i] + X[k]", 2), ("float32", "T.min(S[i], X[k]) + S[i]", 10), ("float32", "S[i] * S[i] + S[i]", 3),
-]  # fmt: skip
+    ("bfloat16", "S[i] + X[k]", 5),
+    ("bfloat16", "T.min(-S[i], X[k])", 25),
+    ("bfloat16", "T.floor(S[i]) * X[k]", 25),
+    ("float32", "T.min(S[i], X[k])", 5),
+    ("float32", "T.exp(S[i]) * X[k]", 125),
+    ("float32", "T.tanh(S[i]) * X[k]", 125),
+    ("float16", "T.exp(S[i]) * X[k]", 125),
+    ("float32", "T.exp(T.min(S[i], X[k]))", 625),
+    ("int32", "T.popcount(S[i]) + X[k]", 125),
+    ("float32", "T.floor(S[i]) * X[k]", 5),
+    ("float32", "T.nearbyint(S[i]) * X[k]", 5),
+    ("int32", "T.shift_left(S[i], X[k])", 5),
+    ("int32", "S[i] // X[k]", 5),
+    ("int32", "T.floormod(S[i], X[k])", 5),
+    ("int16", "T.truncmod(S[i], X[k])", 5),
+    ("int32", 'T.Cast("int32", T.Cast("float32", S[i])) + X[k]', 5),
+    ("float32", 'T.Cast("float32", T.Cast("int32", S[i])) + X[k]', 5),
+    ("int64", "S[i] * S[i] + X[k]", 2),
+    ("float32", "T.min(S[i], X[k]) + S[i]", 10),
+    ("float32", "S[i] * S[i] + S[i]", 3),
+]
 
 
 def chain(dtype: str, step: str, count: int) -> str:
     """`count` steps from 3 on."""
     values = 2 - count % 2
-    return "\n".join([
-        "@T.prim_func",
-        f'def main(X: T.Buffer((8,), "{dtype}"), S: T.Buffer((60,), "{dtype}")):',
-        '    T.func_attr({"tir.noalias": T.bool(True)})',
-        "    for i in range(60):",
-        f'        S[i] = T.Cast("{dtype}", 3)',
-        f"        for r, k in T.grid({count // values}, {values}):",
-        f"            S[i] = {step}",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "@T.prim_func",
+            f'def main(X: T.Buffer((8,), "{dtype}"), S: T.Buffer((60,), "{dtype}")):',
+            '    T.func_attr({"tir.noalias": T.bool(True)})',
+            "    for i in range(60):",
+            f'        S[i] = T.Cast("{dtype}", 3)',
+            f"        for r, k in T.grid({count // values}, {values}):",
+            f"            S[i] = {step}",
+        ]
+    )
 
 
 def too_many(ways: int) -> int:
@@ -126,13 +150,15 @@ def test_chains_of_any_number_of_ways_are_built_at_once(ways: int) -> None:
 
 def test_functions_in_place_may_become_vectors() -> None:
     """What they begin with is another value in each iteration."""
-    text = "\n".join([
-        "@T.prim_func",
-        'def main(S: T.Buffer((60,), "float32"), X: T.Buffer((8,), "float32")):',
-        "    for i in range(60):",
-        "        S[i] = T.exp(T.tanh(T.sigmoid(T.min(S[i], X[0]))))",
-        "        S[i] = T.exp(T.tanh(T.sigmoid(T.min(S[i], X[1]))))",
-    ])  # fmt: skip
+    text = "\n".join(
+        [
+            "@T.prim_func",
+            'def main(S: T.Buffer((60,), "float32"), X: T.Buffer((8,), "float32")):',
+            "    for i in range(60):",
+            "        S[i] = T.exp(T.tanh(T.sigmoid(T.min(S[i], X[0]))))",
+            "        S[i] = T.exp(T.tanh(T.sigmoid(T.min(S[i], X[1]))))",
+        ]
+    )
     assert "vectorize.enable" not in code(text)
     begun = text.replace("range(60):\n", "range(60):\n        S[i] = X[2]\n")
     assert "vectorize.enable" in code(begun)

@@ -33,12 +33,29 @@ def rows(
 @pytest.mark.parametrize(
     ("body", "loops"),
     [
-        (rows(2, 8), []), (rows(3, 8), ["i"]), (rows(15, 20), ["i"]), (rows(16, 20), []), (rows("n", 20), []), (rows(5, 2), ["i"]), (rows(5, 1), []), (rows(5, -1, at="j + 63"), []), (rows(5, -2, at="j + 200"), ["i"]),
-        (rows(5, 0), []), (rows(5, 8, at="j * 2"), []), (rows(5, 8, at="4 - j"), []), (rows(5, 8, kind="parallel"), ["i"]), (rows(5, 8, kind="unroll"), []), (rows(5, 8, kind="vectorized"), []),
-        (rows(5, 8, inner="unroll"), ["i"]), (rows(5, 8, "T.exp(A[i])"), []), (rows(5, 8, "T.if_then_else(i < 3, A[i], T.float32(0))"), ["i"]), (rows(5, 8, "T.sqrt(A[i])"), []), (rows(5, 8, "B[i * 8 + j] + A[i]"), []),
+        (rows(2, 8), []),
+        (rows(3, 8), ["i"]),
+        (rows(15, 20), ["i"]),
+        (rows(16, 20), []),
+        (rows("n", 20), []),
+        (rows(5, 2), ["i"]),
+        (rows(5, 1), []),
+        (rows(5, -1, at="j + 63"), []),
+        (rows(5, -2, at="j + 200"), ["i"]),
+        (rows(5, 0), []),
+        (rows(5, 8, at="j * 2"), []),
+        (rows(5, 8, at="4 - j"), []),
+        (rows(5, 8, kind="parallel"), ["i"]),
+        (rows(5, 8, kind="unroll"), []),
+        (rows(5, 8, kind="vectorized"), []),
+        (rows(5, 8, inner="unroll"), ["i"]),
+        (rows(5, 8, "T.exp(A[i])"), []),
+        (rows(5, 8, "T.if_then_else(i < 3, A[i], T.float32(0))"), ["i"]),
+        (rows(5, 8, "T.sqrt(A[i])"), []),
+        (rows(5, 8, "B[i * 8 + j] + A[i]"), []),
         (rows(5, 8, "T.fma(A[i], A[i], A[i])"), ["i"]),
     ],
-)  # fmt: skip
+)
 def test_rows_of_a_loop_inside(body: str, loops: list[str]) -> None:
     """Short rows that are apart, of nothing that is stored and of no function."""
     assert found(body) == loops
@@ -47,9 +64,13 @@ def test_rows_of_a_loop_inside(body: str, loops: list[str]) -> None:
 @pytest.mark.parametrize(
     ("stores", "step", "loops"),
     [
-        (2, 8, []), (3, 8, ["i"]), (4, 8, ["i"]), (3, 2, ["i"]), (3, 1, []),
+        (2, 8, []),
+        (3, 8, ["i"]),
+        (4, 8, ["i"]),
+        (3, 2, ["i"]),
+        (3, 1, []),
     ],
-)  # fmt: skip
+)
 def test_rows_of_neighbouring_statements(stores: int, step: int, loops: list[str]) -> None:
     body = "for i in range(64):\n" + "".join(f"    B[i * {step} + {n}] = A[i]\n" for n in range(stores))
     assert found(body) == loops

@@ -46,10 +46,27 @@ def elements(value: PrimExpr) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("stride", "offsets", "shared"),
     [
-        (2, [0, 1], True), (2, [1, 0], True), (2, [5, 6], True), (2, [6, 5], True), (2, [0, 0, 1], True), (2, [0], False), (2, [0, 2], False), (2, [0, 1, 2], False), (2, [0, 3], False),
-        (3, [0, 1, 2], True), (3, [4, 2, 3], True), (3, [0, 1], False), (3, [0, 1, 3], False), (4, [2, 0, 3, 1], True), (4, [0, 1, 2], False), (5, [0, 1, 2, 3, 4], False), (1, [0], False), (1, [0, 1], False), (-2, [0, 1], False),
+        (2, [0, 1], True),
+        (2, [1, 0], True),
+        (2, [5, 6], True),
+        (2, [6, 5], True),
+        (2, [0, 0, 1], True),
+        (2, [0], False),
+        (2, [0, 2], False),
+        (2, [0, 1, 2], False),
+        (2, [0, 3], False),
+        (3, [0, 1, 2], True),
+        (3, [4, 2, 3], True),
+        (3, [0, 1], False),
+        (3, [0, 1, 3], False),
+        (4, [2, 0, 3, 1], True),
+        (4, [0, 1, 2], False),
+        (5, [0, 1, 2, 3, 4], False),
+        (1, [0], False),
+        (1, [0, 1], False),
+        (-2, [0, 1], False),
     ],
-)  # fmt: skip
+)
 def test_loads_that_together_take_all_elements(stride: int, offsets: list[int], shared: bool) -> None:
     values: list[PrimExpr] = [load(offset, stride) for offset in offsets]
     made = share_loads(values)
@@ -62,10 +79,17 @@ def test_loads_that_together_take_all_elements(stride: int, offsets: list[int], 
 @pytest.mark.parametrize(
     "other",
     [
-        load(1, 2, Z), load(1, 2, X, 8), load(1, 3), load(1, 2, WIDE), BufferLoad(X, [Ramp(I * 8 + 1, Var("s", "int32"), 4)]), BufferLoad(X, [Ramp(I * 8 + 1, 2, 4)], Ramp(I, 1, 4) < Ramp(IntImm("int32", 9), 0, 4)),
-        BufferLoad(X, [Ramp(Var("j", "int32"), 2, 4)]), BufferLoad(X, [I]), BufferLoad(ROWS, [I, Ramp(1, 2, 4)]),
+        load(1, 2, Z),
+        load(1, 2, X, 8),
+        load(1, 3),
+        load(1, 2, WIDE),
+        BufferLoad(X, [Ramp(I * 8 + 1, Var("s", "int32"), 4)]),
+        BufferLoad(X, [Ramp(I * 8 + 1, 2, 4)], Ramp(I, 1, 4) < Ramp(IntImm("int32", 9), 0, 4)),
+        BufferLoad(X, [Ramp(Var("j", "int32"), 2, 4)]),
+        BufferLoad(X, [I]),
+        BufferLoad(ROWS, [I, Ramp(1, 2, 4)]),
     ],
-)  # fmt: skip
+)
 def test_loads_that_are_of_other_kinds(other: BufferLoad) -> None:
     first = load(0, 2, other.buffer if other.buffer in (WIDE,) else X)
     for values in ([first, other], [other, first]):

@@ -41,19 +41,34 @@ def narrowed(value: PrimExpr, dtype: str = "uint8") -> str | None:
     [
         (tir.min(x + y, 255), 'T.min(T.Cast("int16", X[i]) + T.Cast("int16", Y[i]), T.int16(255))'),
         (tir.min(Mul(x, x), 255), 'T.min(T.Cast("uint16", X[i]) * T.Cast("uint16", X[i]), T.uint16(255))'),
-        (tir.min(s, 255), 'T.min(S[i], T.uint16(255))'),
-        (tir.max(tir.floordiv(x - 200, 3), 0), 'T.max((T.Cast("int16", X[i]) - T.int16(200)) // T.int16(3), T.int16(0))'),
+        (tir.min(s, 255), "T.min(S[i], T.uint16(255))"),
+        (
+            tir.max(tir.floordiv(x - 200, 3), 0),
+            'T.max((T.Cast("int16", X[i]) - T.int16(200)) // T.int16(3), T.int16(0))',
+        ),
         (tir.max(tir.floormod(y, 7), 3), 'T.max(T.Cast("int16", Y[i]) % T.int16(7), T.int16(3))'),
         (tir.max(x - 9 >> 2, 3), 'T.max(T.shift_right(T.Cast("int16", X[i]) - T.int16(9), T.int16(2)), T.int16(3))'),
-        (tir.Select(x < y, x, 0), 'T.Select(T.Cast("int16", X[i]) < T.Cast("int16", Y[i]), T.Cast("int16", X[i]), T.int16(0))'),
-        (tir.Select(tir.all(x < y, tir.Not(w == 3)), x, y), 'T.Select(T.Cast("int16", X[i]) < T.Cast("int16", Y[i]) and not W[i] == 3, T.Cast("int16", X[i]), T.Cast("int16", Y[i]))'),
+        (
+            tir.Select(x < y, x, 0),
+            'T.Select(T.Cast("int16", X[i]) < T.Cast("int16", Y[i]), T.Cast("int16", X[i]), T.int16(0))',
+        ),
+        (
+            tir.Select(tir.all(x < y, tir.Not(w == 3)), x, y),
+            'T.Select(T.Cast("int16", X[i]) < T.Cast("int16", Y[i]) and not W[i] == 3, T.Cast("int16", X[i]), T.Cast("int16", Y[i]))',
+        ),
         (tir.min(x + ROW, 255), 'T.min(T.Cast("int16", X[i]) + T.Cast("int16", row), T.int16(255))'),
         (tir.min(tir.bitwise_and(w, 15), 9), 'T.min(T.Cast("int16", T.bitwise_and(W[i], 15)), T.int16(9))'),
-        (tir.if_then_else(x < 9, x - 9, 9 - x), 'T.if_then_else(T.Cast("int16", X[i]) < T.int16(9), T.Cast("int16", X[i]) - T.int16(9), T.int16(9) - T.Cast("int16", X[i]))'),
+        (
+            tir.if_then_else(x < 9, x - 9, 9 - x),
+            'T.if_then_else(T.Cast("int16", X[i]) < T.int16(9), T.Cast("int16", X[i]) - T.int16(9), T.int16(9) - T.Cast("int16", X[i]))',
+        ),
         (tir.max(Cast("int32", x > 3), x), 'T.max(T.Cast("int16", T.Cast("int32", X[i]) > 3), T.Cast("int16", X[i]))'),
-        (tir.min(wide(X, "int64") * 100, IntImm("int64", 255)), 'T.min(T.Cast("int16", X[i]) * T.int16(100), T.int16(255))'),
+        (
+            tir.min(wide(X, "int64") * 100, IntImm("int64", 255)),
+            'T.min(T.Cast("int16", X[i]) * T.int16(100), T.int16(255))',
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_fits_into_16_bits_is_computed_there(value: PrimExpr, text: str) -> None:
     assert narrowed(value) == f'T.Cast("uint8", {text})'
 
@@ -81,12 +96,14 @@ STAYS = {
     "a large constant": tir.min(x, 65536),
     "a divisor that may be 0": tir.min(tir.floordiv(x, Cast("int32", BufferLoad(X, [I]))), 9),
     "a divisor that is negative": tir.min(tir.floordiv(x, IntImm("int32", -2)), 9),
-    "a distance that may be as long as the number": tir.min(Call("int32", "tir.shift_right", [x, IntImm("int32", 16)]), 9),
+    "a distance that may be as long as the number": tir.min(
+        Call("int32", "tir.shift_right", [x, IntImm("int32", 16)]), 9
+    ),
     "a distance that may be negative": tir.min(Call("int32", "tir.shift_right", [x, y]), 9),
     "a distance that is perhaps -1": tir.min(Call("int32", "tir.shift_right", [x, tir.floormod(y, 5) - 1]), 9),
     "a call": tir.min(Call("int32", "tir.popcount", [x]), 9),
     "a value from a float": tir.min(Cast("int32", Cast("float32", BufferLoad(X, [I]))), 255),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STAYS)
@@ -96,10 +113,12 @@ def test_what_stays_as_it_is(name: str) -> None:
 
 def test_conversions_of_other_types_stay() -> None:
     for node in (
-        Cast("float32", tir.min(x, 255)), Cast("int32", tir.min(wide(X, "int64"), IntImm("int64", 255))),
-        Cast("uint8", tir.min(Cast("float32", BufferLoad(X, [I])), tir.const(255.0))), Cast("bool", tir.min(x, 255)),
+        Cast("float32", tir.min(x, 255)),
+        Cast("int32", tir.min(wide(X, "int64"), IntImm("int64", 255))),
+        Cast("uint8", tir.min(Cast("float32", BufferLoad(X, [I])), tir.const(255.0))),
+        Cast("bool", tir.min(x, 255)),
         Cast("uint8", tir.min(BufferLoad(S, [I]), tir.const(255, "uint16"))),
-    ):  # fmt: skip
+    ):
         assert in_short_integers(node, INTERVALS.of) is node
 
 
@@ -134,9 +153,18 @@ class _Pixels:
             return self.rng.choice(["a", "b", "a", "b", str(self.rng.randrange(-300, 300))])
         a, b, n = self.term(depth - 1), self.term(depth - 1), self.rng.randrange(1, 9)
         kinds = [
-            f"({a} + {b})", f"({a} - {b})", f"({a} * {n})", f"({a} // {n})", f"({a} % {n})", f"({a} >> {n})",
-            f"min({a}, {b})", f"max({a}, {b})", f"where({a} < {b}, {b}, {self.term(depth - 1)})", f"abs({a})", f"where({a} == {n}, {a}, {b})",
-        ]  # fmt: skip
+            f"({a} + {b})",
+            f"({a} - {b})",
+            f"({a} * {n})",
+            f"({a} // {n})",
+            f"({a} % {n})",
+            f"({a} >> {n})",
+            f"min({a}, {b})",
+            f"max({a}, {b})",
+            f"where({a} < {b}, {b}, {self.term(depth - 1)})",
+            f"abs({a})",
+            f"where({a} == {n}, {a}, {b})",
+        ]
         return self.rng.choice(kinds)
 
 

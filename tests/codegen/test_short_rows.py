@@ -219,7 +219,12 @@ def assert_same_values(func: PrimFunc, body: Stmt) -> None:
     """Those of the loop as it is."""
     results: list[list[np.ndarray]] = []
     for stmt in (func.body, body):
-        arrays = [(np.arange(int(np.prod(s := [evaluate(n, {}) for n in b.shape]))) * 7 % 31 % 13).reshape(s).astype(str(b.dtype)) for b in (func.buffer_map[p] for p in func.params[:-1])]  # fmt: skip
+        arrays = [
+            (np.arange(int(np.prod(s := [evaluate(n, {}) for n in b.shape]))) * 7 % 31 % 13)
+            .reshape(s)
+            .astype(str(b.dtype))
+            for b in (func.buffer_map[p] for p in func.params[:-1])
+        ]
         run_function(func.with_body(stmt), [*arrays, np.array(7, "int32")])
         results.append(arrays)
     for one, other in zip(*results):
@@ -237,9 +242,18 @@ BODIES = {
     "in a loop that begins at 1": ("for c in range(1, 4):\n    Y[i * 3 + c] = X[i]", (8, 2, 4)),
     "in a parallel loop": ("for c in T.parallel(2):\n    Y[i * 2 + c] = X[i * 2 + 1 - c]", None),
     "in a loop of five": ("for c in range(5):\n    Y[i * 5 + c] = X[i]", None),
-    "in loops of three": ("for a in range(2):\n    for b in range(2):\n        Y[i * 4 + a * 2 + b] = X[i * 4 + b * 2 + a]", (8, 2, 4)),
-    "with variables": ("a: T.float32 = X[i] + T.float32(1)\nb: T.float32 = a * a\nY[i * 2] = b\nY[i * 2 + 1] = a - b", (8, 2, 4)),
-    "vectors": ("Y[T.Ramp(i * 8, 1, 4)] = T.Broadcast(X[i], 4)\nY[T.Ramp(i * 8 + 4, 1, 4)] = T.Broadcast(X[i], 4)", None),
+    "in loops of three": (
+        "for a in range(2):\n    for b in range(2):\n        Y[i * 4 + a * 2 + b] = X[i * 4 + b * 2 + a]",
+        (8, 2, 4),
+    ),
+    "with variables": (
+        "a: T.float32 = X[i] + T.float32(1)\nb: T.float32 = a * a\nY[i * 2] = b\nY[i * 2 + 1] = a - b",
+        (8, 2, 4),
+    ),
+    "vectors": (
+        "Y[T.Ramp(i * 8, 1, 4)] = T.Broadcast(X[i], 4)\nY[T.Ramp(i * 8 + 4, 1, 4)] = T.Broadcast(X[i], 4)",
+        None,
+    ),
     "with a condition": ("Y[i * 2] = X[i]\nif n < 3:\n    Y[i * 2 + 1] = X[i]", None),
     "the other way round": ("Y[i * 2 + 1] = X[i]\nY[i * 2] = X[i + 1]", (8, 2, 4)),
     "downwards": ("Y[100 - i * 2] = X[i]\nY[101 - i * 2] = X[i]", None),
@@ -266,15 +280,21 @@ BODIES = {
     "quotients of n": ("Y[i] = X[n // 2]", None),
     "functions": ("Y[i * 2] = T.exp(X[i])\nY[i * 2 + 1] = T.sqrt(X[i])", (8, 2, 4)),
     "powers": ("for c in range(2):\n    Y[i * 2 + c] = T.pow(X[i * 2 + c], X[c])", (8, 2, 4)),
-    "choices": ("for c in range(2):\n    Y[i * 2 + c] = T.Select(X[i * 2 + c] < X[c], X[i * 2 + c], T.float32(2))", (8, 2, 4)),
+    "choices": (
+        "for c in range(2):\n    Y[i * 2 + c] = T.Select(X[i * 2 + c] < X[c], X[i * 2 + c], T.float32(2))",
+        (8, 2, 4),
+    ),
     "types": ("for c in range(2):\n    Y[i * 2 + c] = T.Cast('float32', T.Cast('int32', X[i * 2 + c]) + c)", (8, 2, 4)),
-    "sums": ("Y[i * 2] = X[i]\nY[i * 2 + 1] = X[i + 1]\nY[i * 2] = Y[i * 2] * Y[i * 2 + 1]\nY[i * 2 + 1] = Y[i * 2] + Y[i * 2 + 1]", (8, 2, 4)),
+    "sums": (
+        "Y[i * 2] = X[i]\nY[i * 2 + 1] = X[i + 1]\nY[i * 2] = Y[i * 2] * Y[i * 2 + 1]\nY[i * 2 + 1] = Y[i * 2] + Y[i * 2 + 1]",
+        (8, 2, 4),
+    ),
     "what was there before": ("Y[i * 2] = Y[i * 2] + X[i]\nY[i * 2 + 1] = X[i]", None),
     "what is stored afterwards": ("Y[i * 2] = X[i] + Y[i * 2 + 1]\nY[i * 2 + 1] = X[i]", None),
     "a place that is not known": ("Y[i * 2] = X[i]\nY[i * 2 + 1] = Y[n]", None),
     "two results": ("Y[i * 2] = X[i]\nY[i * 2 + 1] = X[i + 1]\nD[i] = T.float64(1)", (4, 5, 0)),
     "a result and one of single elements": ("D[i] = T.float64(2)\nY[i] = X[i]", None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BODIES)

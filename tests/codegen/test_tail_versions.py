@@ -28,7 +28,16 @@ def main(X: T.Buffer((4, 64), "float32"), c: T.Buffer((4,), "float32"), n: T.int
                 Y[i, j] = X[i, j] * c[i]
 """
 # conditions of i, j and n that hold up to some j; those of the second row are not cut
-CUT = ("i * 7 + j < n", "i + j // 3 < n", "i + (j + 2) // 3 < n", "j * 3 - 5 < n", "j * 2 + i <= n", "(j - 1) // 2 * 3 <= n + i", "i < n and j < n - 2", "j < n and j + i * 2 < 9")  # fmt: skip
+CUT = (
+    "i * 7 + j < n",
+    "i + j // 3 < n",
+    "i + (j + 2) // 3 < n",
+    "j * 3 - 5 < n",
+    "j * 2 + i <= n",
+    "(j - 1) // 2 * 3 <= n + i",
+    "i < n and j < n - 2",
+    "j < n and j + i * 2 < 9",
+)
 WHOLE = (
     "n < j",
     "j % 4 < n",
@@ -87,8 +96,16 @@ def test_tiles_that_do_not_divide_are_vectors(target: str, register: str, factor
 
 @pytest.mark.parametrize(
     ("loop", "versions"),
-    [("range(3)", False), ("range(4)", True), ("range(5)", True), ("range(1, 9)", False), ("range(n, n + 8)", False), ("range(n)", False), ("T.unroll(8)", False)],
-)  # fmt: skip
+    [
+        ("range(3)", False),
+        ("range(4)", True),
+        ("range(5)", True),
+        ("range(1, 9)", False),
+        ("range(n, n + 8)", False),
+        ("range(n)", False),
+        ("T.unroll(8)", False),
+    ],
+)
 def test_loops_that_have_two_versions(loop: str, versions: bool) -> None:
     """Those of four iterations or more, counted from 0."""
     text = PROGRAM.format(condition="i * 7 + j < n", extent=8).replace("for j in range(8)", f"for j in {loop}")
@@ -111,12 +128,22 @@ STORE = "Y[i, j] = X[i, j] * c[i]"
 @pytest.mark.parametrize(
     ("loop", "condition", "body", "versions"),
     [
-        ("range(8)", "j < n", STORE, True), ("range(8)", "n > j", STORE, False), ("range(8)", "j < n", f"{STORE}\n            else:\n                Y[i, j] = T.float32(0)", False), ("range(8)", "T.likely(j < n)", STORE, True),
-        ("range(8)", "T.popcount(j) < n", STORE, False), ("range(8)", "j < T.popcount(n)", STORE, False), ("range(8)", "j < n and T.popcount(n) < 3", STORE, False), ("range(8)", "T.Cast('int64', j) < m", STORE, False), ("T.serial(T.int64(8))", "j < m", STORE, False),
-        ("range(16)", "j < n", f"if c[i] < T.float32(1):\n                    {STORE}", False), ("range(17)", "j < n", f"if c[i] < T.float32(1):\n                    {STORE}", True), ("range(20)", "j < n", "for k in range(2):\n                    Y[i, k] = c[i]", False),
-        ("range(20)", "j < n", "while c[i] < T.float32(1):\n                    Y[i, j] = c[i]", False), ("range(8)", "j < n", "with T.LetStmt(X[i, j]) as v:\n                    Y[i, j] = v * c[i]", True),
+        ("range(8)", "j < n", STORE, True),
+        ("range(8)", "n > j", STORE, False),
+        ("range(8)", "j < n", f"{STORE}\n            else:\n                Y[i, j] = T.float32(0)", False),
+        ("range(8)", "T.likely(j < n)", STORE, True),
+        ("range(8)", "T.popcount(j) < n", STORE, False),
+        ("range(8)", "j < T.popcount(n)", STORE, False),
+        ("range(8)", "j < n and T.popcount(n) < 3", STORE, False),
+        ("range(8)", "T.Cast('int64', j) < m", STORE, False),
+        ("T.serial(T.int64(8))", "j < m", STORE, False),
+        ("range(16)", "j < n", f"if c[i] < T.float32(1):\n                    {STORE}", False),
+        ("range(17)", "j < n", f"if c[i] < T.float32(1):\n                    {STORE}", True),
+        ("range(20)", "j < n", "for k in range(2):\n                    Y[i, k] = c[i]", False),
+        ("range(20)", "j < n", "while c[i] < T.float32(1):\n                    Y[i, j] = c[i]", False),
+        ("range(8)", "j < n", "with T.LetStmt(X[i, j]) as v:\n                    Y[i, j] = v * c[i]", True),
     ],
-)  # fmt: skip
+)
 def test_what_is_in_loops_that_have_two_versions(loop: str, condition: str, body: str, versions: bool) -> None:
     made = tail_versions(loop_of(SHORT.format(loop=loop, condition=condition, body=body)), True, unsure)
     assert (made is not None) is versions
@@ -125,16 +152,36 @@ def test_what_is_in_loops_that_have_two_versions(loop: str, condition: str, body
 @pytest.mark.parametrize(
     ("body", "same"),
     [
-        (STORE, True), ("Y[i, j] = X[i, j]", False), ("Y[i, j] = X[0, j]", False), ("Y[i, j] = X[i, 0]", True), ("Y[i, j] = c[j // 4]", False), ("with T.LetStmt(j // 4) as k:\n                    Y[i, j] = c[k]", False),
-        ("with T.LetStmt(i // 4) as k:\n                    Y[i, j] = c[k]", True), ("with T.LetStmt(j // 4) as k:\n                    with T.LetStmt(k + 1) as l:\n                        Y[i, j] = c[l]", False), ("Y[i, j] = X[i, j] + X[T.Cast('int32', c[0]), j]", True),
+        (STORE, True),
+        ("Y[i, j] = X[i, j]", False),
+        ("Y[i, j] = X[0, j]", False),
+        ("Y[i, j] = X[i, 0]", True),
+        ("Y[i, j] = c[j // 4]", False),
+        ("with T.LetStmt(j // 4) as k:\n                    Y[i, j] = c[k]", False),
+        ("with T.LetStmt(i // 4) as k:\n                    Y[i, j] = c[k]", True),
+        (
+            "with T.LetStmt(j // 4) as k:\n                    with T.LetStmt(k + 1) as l:\n                        Y[i, j] = c[l]",
+            False,
+        ),
+        ("Y[i, j] = X[i, j] + X[T.Cast('int32', c[0]), j]", True),
     ],
-)  # fmt: skip
+)
 def test_with_masks_two_versions_are_for_what_is_loaded_that_stays_the_same(body: str, same: bool) -> None:
     loop = loop_of(SHORT.format(loop="range(8)", condition="j < n", body=body))
     assert (tail_versions(loop, True, unsure) is not None) is same and tail_versions(loop, False, unsure) is not None
 
 
-@pytest.mark.parametrize(("condition", "wraps", "dtype"), [("j < n", "", "int32"), ("j <= n", "n + 1", "int64"), ("j * 4 < n", "n + 3", "int64"), ("j * 4 + i < n", "n - i", "int64"), ("j < n and j < n - i", "n - i", "int64"), ("j < n and j < n - i", "", "int32")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("condition", "wraps", "dtype"),
+    [
+        ("j < n", "", "int32"),
+        ("j <= n", "n + 1", "int64"),
+        ("j * 4 < n", "n + 3", "int64"),
+        ("j * 4 + i < n", "n - i", "int64"),
+        ("j < n and j < n - i", "n - i", "int64"),
+        ("j < n and j < n - i", "", "int32"),
+    ],
+)
 def test_bounds_have_64_bits_where_they_might_wrap(condition: str, wraps: str, dtype: str) -> None:
     """One that might decides for all."""
     loop = loop_of(SHORT.format(loop="range(8)", condition=condition, body=STORE))

@@ -143,7 +143,9 @@ READS = {
     "far apart": ("A[T.Ramp(i * 4 - 7, 5, 4)]", "T.Ramp(i * 4 - 7, 5, 4)", lambda i, l: 4 * i - 7 + 5 * l),
     "one for all": ("T.Broadcast(A[i * 4 - 4], 4)", "T.Broadcast(i * 4 - 4, 4)", lambda i, l: 4 * i - 4 + 0 * l),
     "reversed": (
-        "T.Shuffle([A[T.Ramp(i * 4 - 2, 1, 4)]], [3, 2, 1, 0])", "T.Ramp(i * 4 + 1, -1, 4)", lambda i, l: 4 * i + 1 - l
+        "T.Shuffle([A[T.Ramp(i * 4 - 2, 1, 4)]], [3, 2, 1, 0])",
+        "T.Ramp(i * 4 + 1, -1, 4)",
+        lambda i, l: 4 * i + 1 - l,
     ),
     "two halves": (
         "T.Shuffle([A[T.Ramp(i * 4, 1, 2)], A[T.Ramp(i * 4 - 2, 1, 2)]], [2, 3, 0, 1])",
@@ -151,12 +153,18 @@ READS = {
         lambda i, l: 4 * i - 2 + l,
     ),
     "one by one": (
-        "T.Shuffle([A[i * 4 + 1], A[i * 4], A[i * 4 - 1], A[i * 4 - 2]], [3, 2, 1, 0])", "T.Ramp(i * 4 - 2, 1, 4)", lambda i, l: 4 * i - 2 + l
+        "T.Shuffle([A[i * 4 + 1], A[i * 4], A[i * 4 - 1], A[i * 4 - 2]], [3, 2, 1, 0])",
+        "T.Ramp(i * 4 - 2, 1, 4)",
+        lambda i, l: 4 * i - 2 + l,
     ),
     "pairs": ("P[T.Ramp(i * 2 - 1, 1, 2)]", "T.Ramp(i * 4 - 2, 1, 4)", lambda i, l: 4 * i - 2 + l),
-    "pairs backwards": ("P[T.Ramp(i * 2, -1, 2)]", "T.Ramp(i * 4 + 1, -1, 4)", lambda i, l: 4 * i - 2 * (l // 2) + l % 2),
+    "pairs backwards": (
+        "P[T.Ramp(i * 2, -1, 2)]",
+        "T.Ramp(i * 4 + 1, -1, 4)",
+        lambda i, l: 4 * i - 2 * (l // 2) + l % 2,
+    ),
     "a whole element": ("Q[i - 1]", "T.Broadcast(i * 4 - 4, 4)", lambda i, l: 4 * i - 4 + l),
-}  # fmt: skip
+}
 SIDES = {
     "select": "T.Select({taken}, {read}, {other})",
     "the other side": "T.Select(T.Not({taken}), {other}, {read})",
@@ -199,8 +207,9 @@ def test_a_side_with_many_unknown_loads_is_masked(count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "harmless"), [("", True), ("++", True), ("++a", True), ("++aa", False), ("+++", False), ("a" * 5, True), ("a" * 6, False)]
-)  # fmt: skip
+    ("more", "harmless"),
+    [("", True), ("++", True), ("++a", True), ("++aa", False), ("+++", False), ("a" * 5, True), ("a" * 6, False)],
+)
 def test_a_scalar_of_up_to_six_operations_is_computed_in_any_case(more: str, harmless: bool) -> None:
     """Those of the index are not counted, nor those of lanes."""
     x, i = decl_buffer((64,), "float32", "X"), Var("i", "int32")

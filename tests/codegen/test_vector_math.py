@@ -11,8 +11,35 @@ from handmade import module
 from tvmagic import codegen, tir
 from tvmagic.ir import Call, ForKind, Ramp, decl_buffer
 
-EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38,
-         -3.4028235e38, 88.72283, 88.72284, -87.33655, -103.97, -104.5, 0.9, 0.625, 4.0, 1e5, -1e5, 1e30]  # fmt: skip
+EDGES = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.0,
+    -2.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-45,
+    -1e-45,
+    1.1754944e-38,
+    3.4028235e38,
+    -3.4028235e38,
+    88.72283,
+    88.72284,
+    -87.33655,
+    -103.97,
+    -104.5,
+    0.9,
+    0.625,
+    4.0,
+    1e5,
+    -1e5,
+    1e30,
+]
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
@@ -22,10 +49,27 @@ def _sigmoid(x):
 
 
 REFERENCES = {
-    "exp": np.exp, "exp2": np.exp2, "exp10": lambda x: np.power(10.0, x), "log": np.log, "log2": np.log2,
-    "log10": np.log10, "log1p": np.log1p, "tanh": np.tanh, "sigmoid": _sigmoid, "erf": _erf, "sin": np.sin,
-    "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "rsqrt": lambda x: 1 / np.sqrt(x), "sqrt": np.sqrt,
-}  # fmt: skip
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "exp10": lambda x: np.power(10.0, x),
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sigmoid": _sigmoid,
+    "erf": _erf,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sqrt": np.sqrt,
+}
 # the largest error found, in units in the last place of the result
 LARGEST_ERROR = 2.0
 

@@ -100,49 +100,67 @@ def widened(text: str, apart: bool = True) -> tuple[str, dict[Stmt, Stmt]] | Non
 KEPT = {
     "with its first value": (
         "Y[0] = T.float16(0)\nfor k in range(n):\n    Y[0] = T.max(Y[0], A[k])",
-        ["Y_best[0] = T.float32(0.0)", "for k in range(n)", "Y_best[0] = T.max(Y_best[0], T.Cast(\"float32\", A[k]))", "Y[0] = T.Cast(\"float16\", Y_best[0])"],
+        [
+            "Y_best[0] = T.float32(0.0)",
+            "for k in range(n)",
+            'Y_best[0] = T.max(Y_best[0], T.Cast("float32", A[k]))',
+            'Y[0] = T.Cast("float16", Y_best[0])',
+        ],
     ),
     "with what is there": (
         "for k in range(9):\n    Y[5] = T.min(A[k], Y[5])",
-        ["Y_best[0] = T.Cast(\"float32\", Y[5])", "for k in range(9)", "Y_best[0] = T.min(T.Cast(\"float32\", A[k]), Y_best[0])", "Y[5] = T.Cast(\"float16\", Y_best[0])"],
+        [
+            'Y_best[0] = T.Cast("float32", Y[5])',
+            "for k in range(9)",
+            'Y_best[0] = T.min(T.Cast("float32", A[k]), Y_best[0])',
+            'Y[5] = T.Cast("float16", Y_best[0])',
+        ],
     ),
     "through another type": (
         "for k in range(9):\n    Y[5] = T.Cast('float16', T.max(T.Cast('float32', Y[5]), T.Cast('float32', A[k]) * T.float32(2)))",
-        ["Y_best[0] = T.max(Y_best[0], T.Cast(\"float32\", A[k]) * T.float32(2.0))"],
+        ['Y_best[0] = T.max(Y_best[0], T.Cast("float32", A[k]) * T.float32(2.0))'],
     ),
     "of several values": (
         "for k in range(9):\n    Y[5] = T.max(T.max(A[k], Y[5]), A[k + 9])",
-        ["T.max(T.max(T.Cast(\"float32\", A[k]), Y_best[0]), T.Cast(\"float32\", A[k + 9]))"],
+        ['T.max(T.max(T.Cast("float32", A[k]), Y_best[0]), T.Cast("float32", A[k + 9]))'],
     ),
     "between two": (
         "for k in range(9):\n    Y[5] = T.max(T.min(A[k], Y[5]), A[k + 9])",
-        ["T.max(T.min(T.Cast(\"float32\", A[k]), Y_best[0]), T.Cast(\"float32\", A[k + 9]))"],
+        ['T.max(T.min(T.Cast("float32", A[k]), Y_best[0]), T.Cast("float32", A[k + 9]))'],
     ),
     "under a condition": (
         "Y[0] = T.float16(0)\nfor k in range(9):\n    if I[k] > 0:\n        Y[0] = T.max(Y[0], A[k])",
-        ["Y_best[0] = T.float32(0.0)", "[k] > 0", "Y_best[0] = T.max(Y_best[0], T.Cast(\"float32\", A[k]))"],
+        ["Y_best[0] = T.float32(0.0)", "[k] > 0", 'Y_best[0] = T.max(Y_best[0], T.Cast("float32", A[k]))'],
     ),
     "at an index that has a name": (
         "for i in range(4):\n    Y[i * 2] = T.float16(0)\n    for k in range(9):\n        with T.LetStmt(i * 2) as c:\n            Y[c] = T.max(Y[c], A[k])",
-        ["for i in range(4)", "Y_best[0] = T.float32(0.0)", "for k in range(9)", "Y[i * 2] = T.Cast(\"float16\", Y_best[0])"],
+        [
+            "for i in range(4)",
+            "Y_best[0] = T.float32(0.0)",
+            "for k in range(9)",
+            'Y[i * 2] = T.Cast("float16", Y_best[0])',
+        ],
     ),
     "in several loops": (
         "for k, l in T.grid(3, 4):\n    Y[0] = T.max(Y[0], A[k * 4 + l])",
-        ["Y_best[0] = T.Cast(\"float32\", Y[0])", "for k, l in T.grid(3, 4)", "Y[0] = T.Cast(\"float16\", Y_best[0])"],
+        ['Y_best[0] = T.Cast("float32", Y[0])', "for k, l in T.grid(3, 4)", 'Y[0] = T.Cast("float16", Y_best[0])'],
     ),
     "of a vector": (
         "for k in range(3):\n    Y[8:16] = T.max(Y[8:16], A[k * 8:k * 8 + 8])",
-        ["Y_best[0:8] = T.Cast(\"float32x8\", Y[8:16])", "Y_best[0:8] = T.max(Y_best[0:8], T.Cast(\"float32x8\", A[k * 8:k * 8 + 8]))"],
+        [
+            'Y_best[0:8] = T.Cast("float32x8", Y[8:16])',
+            'Y_best[0:8] = T.max(Y_best[0:8], T.Cast("float32x8", A[k * 8:k * 8 + 8]))',
+        ],
     ),
     "in two lines": (
         "for k in range(9):\n    Y[5] = T.max(Y[5], A[k])\n    Y[5] = T.max(Y[5], A[k + 9])",
-        ["T.max(Y_best[0], T.Cast(\"float32\", A[k]))", "T.max(Y_best[0], T.Cast(\"float32\", A[k + 9]))"],
+        ['T.max(Y_best[0], T.Cast("float32", A[k]))', 'T.max(Y_best[0], T.Cast("float32", A[k + 9]))'],
     ),
     "after another first value": (
         "Y[1] = T.float16(0)\nfor k in range(9):\n    Y[0] = T.max(Y[0], A[k])",
-        ["Y[1] = T.float16(0.0)", "Y_best[0] = T.Cast(\"float32\", Y[0])"],
+        ["Y[1] = T.float16(0.0)", 'Y_best[0] = T.Cast("float32", Y[0])'],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -175,7 +193,7 @@ AS_IT_IS = {
     "another statement": "for k in range(9):\n    with T.attr(0, 'note', k):\n        Y[0] = T.max(Y[0], A[k])",
     "a type between that rounds": "for k in range(9):\n    Y[0] = T.Cast('float16', T.max(T.Cast('bfloat16', Y[0]), T.Cast('bfloat16', A[k])))",
     "no loop": "Y[0] = T.max(Y[0], A[0])",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", AS_IT_IS)

@@ -63,9 +63,11 @@ HASHES = {
     ).astype("int32"),
 }
 SCHEDULES = (
-    "", "o, v = s[Y].split(s[Y].op.axis[0], factor=8)\ns[Y].vectorize(v)\ns[Y].parallel(o)",
-    "o, v = s[Y].split(s[Y].op.axis[0], nparts=7)\ns[Y].unroll(o)", "o, v = s[Y].split(s[Y].op.axis[0], factor=24)\ns[Y].reorder(v, o)",
-)  # fmt: skip
+    "",
+    "o, v = s[Y].split(s[Y].op.axis[0], factor=8)\ns[Y].vectorize(v)\ns[Y].parallel(o)",
+    "o, v = s[Y].split(s[Y].op.axis[0], nparts=7)\ns[Y].unroll(o)",
+    "o, v = s[Y].split(s[Y].op.axis[0], factor=24)\ns[Y].reorder(v, o)",
+)
 
 
 @pytest.mark.parametrize("text", HASHES)

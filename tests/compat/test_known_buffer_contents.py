@@ -279,10 +279,12 @@ def test_stores_that_others_may_read_stay():
 @pytest.mark.parametrize(
     "before",
     [
-        "for i in T.thread_binding(16, thread='threadIdx.x'):\n  {}", "with T.launch_thread('threadIdx.x', 16) as i:\n  {}",
-        "with T.launch_thread('vthread', 16) as i:\n  {}", "T.attr(A.data, 'volatile_scope', 1)\nfor i in range(16):\n  {}",
+        "for i in T.thread_binding(16, thread='threadIdx.x'):\n  {}",
+        "with T.launch_thread('threadIdx.x', 16) as i:\n  {}",
+        "with T.launch_thread('vthread', 16) as i:\n  {}",
+        "T.attr(A.data, 'volatile_scope', 1)\nfor i in range(16):\n  {}",
     ],
-)  # fmt: skip
+)
 def test_what_threads_store_is_not_known(before):
     after = "\nfor k in range(16):\n  if A[k] == 3: B[k] = 1"
     simplified(before.format("A[i] = 3") + after)
@@ -330,8 +332,15 @@ def test_gather_and_scatter():
 
 @pytest.mark.parametrize(
     ("index", "count", "known"),
-    [("k // 4", 4, True), ("k // 4", 5, False), ("(k + 1) // 4", 3, True), ("(k + 1) // 4", 4, False), ("(k - 1) // 4 + 1", 5, False), ("(k - 4) // 4 + 1", 4, True)],
-)  # fmt: skip
+    [
+        ("k // 4", 4, True),
+        ("k // 4", 5, False),
+        ("(k + 1) // 4", 3, True),
+        ("(k + 1) // 4", 4, False),
+        ("(k - 1) // 4 + 1", 5, False),
+        ("(k - 4) // 4 + 1", 4, True),
+    ],
+)
 def test_a_quotient_of_one_value_tells_no_elements_apart(index, count, known):
     first = f"for j, i, k in T.grid(3, 4, {count}): A[j * 4 + i + {index}] = i\n"
     loop = "for i in range(12):\n  {}B[i] = 1"
@@ -417,13 +426,22 @@ WHOLE = "for i in range(12): A[i] = 6"
     ("before", "expected"),
     [
         (f"for i in range(3, 9): A[i] = 5\n{WHOLE}", WHOLE),
-        (f"for i in range(3, 9): A[i] = 5\nfor i in range(12): B[i] = 1\n{WHOLE}", f"for i in range(12): B[i] = 1\n{WHOLE}"),
-        ("for i in range(12):\n  if i < 9: A[i] = 5\nfor i in range(12):\n  if i < 9: A[i] = 6",
-         "for i in range(12):\n  if i < 9: A[i] = 6"),
-        ("for i in range(12):\n  if i < 9: A[i] = 5\nfor i in range(12):\n  if i // 3 < 3: A[i] = 6",
-         "for i in range(12):\n  if i // 3 < 3: A[i] = 6"),
-        ("for i in range(4):\n  for j in range(i): A[i * 4 + j] = 7\nfor i, j in T.grid(4, 4): A[i * 4 + j] = 1",
-         "for i, j in T.grid(4, 4): A[i * 4 + j] = 1"),
+        (
+            f"for i in range(3, 9): A[i] = 5\nfor i in range(12): B[i] = 1\n{WHOLE}",
+            f"for i in range(12): B[i] = 1\n{WHOLE}",
+        ),
+        (
+            "for i in range(12):\n  if i < 9: A[i] = 5\nfor i in range(12):\n  if i < 9: A[i] = 6",
+            "for i in range(12):\n  if i < 9: A[i] = 6",
+        ),
+        (
+            "for i in range(12):\n  if i < 9: A[i] = 5\nfor i in range(12):\n  if i // 3 < 3: A[i] = 6",
+            "for i in range(12):\n  if i // 3 < 3: A[i] = 6",
+        ),
+        (
+            "for i in range(4):\n  for j in range(i): A[i * 4 + j] = 7\nfor i, j in T.grid(4, 4): A[i * 4 + j] = 1",
+            "for i, j in T.grid(4, 4): A[i * 4 + j] = 1",
+        ),
         ("for i in range(n): A[i] = 7\nfor i in range(n): A[i] = 1", "for i in range(n): A[i] = 1"),
         ("A[0:4] = T.Broadcast(1, 4)\nfor i in range(12): A[i] = 6", WHOLE),
         (f"if m < 3: A[2] = 5\n{WHOLE}", WHOLE),
@@ -436,7 +454,7 @@ WHOLE = "for i in range(12): A[i] = 6"
         ("for i in range(12): A[i] = 5\nif m < 3:\n  for i in range(12): A[i] = 6", None),
         ("for i in range(12): A[i] = 5\nfor i in range(12): A[B[i]] = 6", None),
     ],
-)  # fmt: skip
+)
 def test_a_store_that_is_overwritten_before_it_is_read_goes(before, expected):
     removed(before, expected)
 

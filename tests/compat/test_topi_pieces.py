@@ -73,7 +73,8 @@ CASES: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     "matmul": (lambda: nn.matmul(A, A, K, transpose_a=True), a.T @ a + k),
     "batch_matmul": (lambda: nn.batch_matmul(P, Q), p @ q.transpose(0, 2, 1)),
     "batch_matmul of rows": (
-        lambda: nn.batch_matmul(P, P, transpose_a=True, transpose_b=False), p.transpose(0, 2, 1) @ p
+        lambda: nn.batch_matmul(P, P, transpose_a=True, transpose_b=False),
+        p.transpose(0, 2, 1) @ p,
     ),
     "leaky_relu": (lambda: nn.leaky_relu(A, 0.1), np.where(a > 0, a, a * np.float32(0.1))),
     "prelu": (lambda: nn.prelu(A, G), np.where(a > 0, a, a * g)),
@@ -81,18 +82,18 @@ CASES: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     "dilate": (lambda: topi.strided_slice(nn.dilate(A, (1, 2), 5.0), [0, 0], [4, 11], [1, 2]), a),
     "log_softmax": (lambda: nn.log_softmax(A, 0), a - a.max(0) - np.log(np.exp(a - a.max(0)).sum(0))),
     "layer_norm": (lambda: nn.layer_norm(A, G, K, 1), LN * g + k),
-    "batch_norm": (
-        lambda: nn.batch_norm(A, G, K, G, topi.multiply(K, K))[0], (a - g) / np.sqrt(k * k + 1e-5) * g + k
-    ),
+    "batch_norm": (lambda: nn.batch_norm(A, G, K, G, topi.multiply(K, K))[0], (a - g) / np.sqrt(k * k + 1e-5) * g + k),
     "conv2d_nchw": (
-        lambda: nn.conv2d_nchw(topi.split(X, 2, 1)[1], W, 1, 1, 1), convolved(x[:, 2:], w, 1, [1] * 4, (1, 1), (1, 1))
+        lambda: nn.conv2d_nchw(topi.split(X, 2, 1)[1], W, 1, 1, 1),
+        convolved(x[:, 2:], w, 1, [1] * 4, (1, 1), (1, 1)),
     ),
     "conv2d with steps": (
         lambda: nn.conv2d(topi.split(X, 2, 1)[0], W, (2, 3), (1, 2, 0, 1), (2, 1)),
         convolved(x[:, :2], w, 1, [1, 2, 0, 1], (2, 3), (2, 1)),
     ),
     "group_conv2d_nchw": (
-        lambda: nn.group_conv2d_nchw(X, W, 1, "SAME", 1, 2), convolved(x, w, 2, [1] * 4, (1, 1), (1, 1))
+        lambda: nn.group_conv2d_nchw(X, W, 1, "SAME", 1, 2),
+        convolved(x, w, 2, [1] * 4, (1, 1), (1, 1)),
     ),
     "conv2d_transpose_nchw": (
         lambda: nn.conv2d_transpose_nchw(topi.split(X, (1,), 1)[0], topi.strided_slice(W, [0], [1]), 2, 1, None, 1),
@@ -112,14 +113,15 @@ CASES: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     ),
     "depthwise_conv2d_nhwc": (
         lambda: nn.depthwise_conv2d_nhwc(H, V, 2, 1, 1),
-        convolved(h.transpose(0, 3, 1, 2), v.transpose(2, 3, 0, 1).reshape(8, 1, 3, 3), 4, [1] * 4, (2, 2), (1, 1))
-        .transpose(0, 2, 3, 1),
+        convolved(
+            h.transpose(0, 3, 1, 2), v.transpose(2, 3, 0, 1).reshape(8, 1, 3, 3), 4, [1] * 4, (2, 2), (1, 1)
+        ).transpose(0, 2, 3, 1),
     ),
     "depthwise_conv2d_nchw": (
         lambda: nn.depthwise_conv2d_nchw(X, topi.transpose(V, (2, 3, 0, 1)), 1, (0, 1), (1, 2)),
         convolved(x, v.transpose(2, 3, 0, 1).reshape(8, 1, 3, 3), 4, [0, 1, 0, 1], (1, 1), (1, 2)),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -156,7 +158,7 @@ def test_names_and_layouts_as_in_tvm() -> None:
         (lambda: nn.group_conv2d_nchw(X, W, 1, "FULL", 1, 2), "`FULL` is not a padding"),
         (lambda: nn.dilate(A, [2]), "there are 2 axes, and 1 distances"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(TVMagicError, match=message):
         make()

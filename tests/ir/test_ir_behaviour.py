@@ -18,18 +18,30 @@ x, y, z = (tir.Var(n, "int32") for n in "xyz")
 
 def test_a_python_float_outside_of_float32_is_float64() -> None:
     assert [tir.const(v).dtype for v in (7e39, -7e39, 2.5, 3.4e38, float("inf"))] == [
-        "float64", "float64", "float32", "float32", "float32",
-    ]  # fmt: skip
+        "float64",
+        "float64",
+        "float32",
+        "float32",
+        "float32",
+    ]
     assert (tir.const(1 << 31).dtype, tir.const(-(1 << 31)).dtype) == ("int64", "int32")
 
 
 @pytest.mark.parametrize(
     "value, dtype",
     [
-        (70000.0, "float16"), (-65505.0, "float16"), (7e39, "float32"), (-7e39, "float32"), (3.4e38 * 1.01, "bfloat16"),
-        (500.0, "e4m3_float8"), (60000.0, "e5m2_float8"), (-1, "uint64"), (1 << 64, "uint64"), (256, "uint8"),
+        (70000.0, "float16"),
+        (-65505.0, "float16"),
+        (7e39, "float32"),
+        (-7e39, "float32"),
+        (3.4e38 * 1.01, "bfloat16"),
+        (500.0, "e4m3_float8"),
+        (60000.0, "e5m2_float8"),
+        (-1, "uint64"),
+        (1 << 64, "uint64"),
+        (256, "uint8"),
     ],
-)  # fmt: skip
+)
 def test_a_literal_outside_of_its_type_is_refused(value: float, dtype: str) -> None:
     with pytest.raises(tvm.TVMError):
         tir.const(value, dtype)

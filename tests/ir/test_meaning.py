@@ -20,9 +20,16 @@ def number(e: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("a", "b", "common"),
-    [("uint32", "int32", "uint32"), ("int8", "uint8", "uint8"), ("uint32", "int8", "uint32"), ("uint8", "int32", "int32"),
-     ("int64", "uint32", "int64"), ("uint64", "int64", "uint64"), ("int32", "float16", "float16")],
-)  # fmt: skip
+    [
+        ("uint32", "int32", "uint32"),
+        ("int8", "uint8", "uint8"),
+        ("uint32", "int8", "uint32"),
+        ("uint8", "int32", "int32"),
+        ("int64", "uint32", "int64"),
+        ("uint64", "int64", "uint64"),
+        ("int32", "float16", "float16"),
+    ],
+)
 def test_the_common_type(a: str, b: str, common: str) -> None:
     """Of one width the unsigned one, else the wider one."""
     for x, y in ((te.var("x", a), te.var("y", b)), (te.var("y", b), te.var("x", a))):
@@ -56,8 +63,14 @@ def test_folding_of_floats() -> None:
 
 
 def test_folding_of_casts() -> None:
-    cases = [(math.nan, "int32", 0), (math.inf, "int8", 127), (-math.inf, "uint8", 0), (300.7, "uint8", 255),
-             (-1.5, "int16", -1), (1e30, "int64", (1 << 63) - 1)]  # fmt: skip
+    cases = [
+        (math.nan, "int32", 0),
+        (math.inf, "int8", 127),
+        (-math.inf, "uint8", 0),
+        (300.7, "uint8", 255),
+        (-1.5, "int16", -1),
+        (1e30, "int64", (1 << 63) - 1),
+    ]
     for value, dtype, wanted in cases:
         folded = tir.const(value, "float64").astype(dtype)
         assert isinstance(folded, ir.IntImm) and folded.value == wanted

@@ -111,10 +111,18 @@ def test_other_places_are_left_to_ipython(dense: Any, code: str) -> None:
 def test_trying_a_cell_changes_nothing_and_ends(dense: Any) -> None:
     op, users = dense.user_ns["dense"], {"kept": [1], "Thing": type("Thing", (), {"split": lambda self: 1 / 0})()}
     lines = [
-        "kept.append(2)", "kept += [3]", "kept[0] = 9", "open('made.txt', 'w')", "Thing.split()", "while True: pass",
-        "big = 'x' * 60000 * 60000", "for i in range(60000):\n    for j in range(60000): s[Y].unroll(s[Y].axis[0])",
-        "a, c = s[Y].split(s[Y].axis[0], 8)", "bad(", "last, _ = s[Z].split(s[Z].axis[0], 4)",
-    ]  # fmt: skip
+        "kept.append(2)",
+        "kept += [3]",
+        "kept[0] = 9",
+        "open('made.txt', 'w')",
+        "Thing.split()",
+        "while True: pass",
+        "big = 'x' * 60000 * 60000",
+        "for i in range(60000):\n    for j in range(60000): s[Y].unroll(s[Y].axis[0])",
+        "a, c = s[Y].split(s[Y].axis[0], 8)",
+        "bad(",
+        "last, _ = s[Z].split(s[Z].axis[0], 4)",
+    ]
     names = schedule_names(op, "\n".join(lines[:-4]), users)
     assert users["kept"] == [1] and "big" not in names and [*op.versions] == ["mine"]
     names = schedule_names(op, "\n".join(lines[-3:]), users)
@@ -167,7 +175,10 @@ def test_the_statement_may_begin_further_up(dense: Any) -> None:
         (f"{TILED}z|.", ["stage Z: at the root", "for i.outer from 0, 4 times"]),
         (f"{HEAD}s|[Y]", ["a TE schedule", "stage Y: at the root"]),
         (f"{HEAD}s[Y|]", ["Y: float32[128, 64]", "Y[i, j] += X[i, k] * W[j, k]"]),
-        (f"{BLOCKS}sch.split(i, |", ["split(loop: Loop, factors: Lengths", "Requires:", "io, ii = sch.split(i, [None, 8])"]),
+        (
+            f"{BLOCKS}sch.split(i, |",
+            ["split(loop: Loop, factors: Lengths", "Requires:", "io, ii = sch.split(i, [None, 8])"],
+        ),
         (f"{BLOCKS}j|", ["j: the loop j, 64 iterations, serial"]),
         (f"{BLOCKS}c|", ["c: a block", "T.reads(X[v_i, v_k]"]),
         ("%%schedule dense --ch|eck", ["-c, --check", "compare with NumPy"]),
@@ -176,7 +187,7 @@ def test_the_statement_may_begin_further_up(dense: Any) -> None:
         ("%%tensor q\nX: float32[4]\nY[i] = tanh(|", ["tanh(x)"]),
         ("%%tensor q\nX: flo|at32[4]", []),
     ],
-)  # fmt: skip
+)
 def test_a_tooltip_says_what_is_there(dense: Any, code: str, words: list[str]) -> None:
     text = said(dense, code)
     assert all(word in (text or "") for word in words) and (text is not None or not words)

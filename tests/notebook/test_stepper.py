@@ -354,9 +354,10 @@ def test_a_slow_schedule_is_measured_by_one_call(monkeypatch) -> None:
 
 def test_knobs_of_any_values_and_knobs_that_appear_later() -> None:
     shown = shown_playground(
-        32, "y, x = knob([4, 4], [[4, 4], [8, 2], [16, 1]], 'tile')\nif y > 4:\n    x = knob(y // 4, [y // 4, y // 2], 'x')\n"
+        32,
+        "y, x = knob([4, 4], [[4, 4], [8, 2], [16, 1]], 'tile')\nif y > 4:\n    x = knob(y // 4, [y // 4, y // 2], 'x')\n"
         "s[C].tile(*s[C].axis, y, x)",
-    )  # fmt: skip
+    )
     assert knobs_of(shown) == ["tile"]
     shown.turn("tile", [8, 2])
     assert knobs_of(shown) == ["tile", "x"]
@@ -515,7 +516,13 @@ def test_a_table_that_a_terminal_has_no_room_for_is_a_list(monkeypatch: pytest.M
     assert len(wide.split("\n")) == 4 and len(wide.split("\n")[2]) > 72
     monkeypatch.setattr(terminal, "_room", lambda: 72)
     assert terminal.text_table(columns, rows).split("\n") == [
-        "version     a", "what it is  " + "x" * 60, "time        1", "", "version     b", "what it is  y", "time        23",
-    ]  # fmt: skip
+        "version     a",
+        "what it is  " + "x" * 60,
+        "time        1",
+        "",
+        "version     b",
+        "what it is  y",
+        "time        23",
+    ]
     monkeypatch.setattr(terminal, "_room", lambda: 80)
     assert terminal.text_table(columns, rows) == wide

@@ -62,7 +62,9 @@ def test_why_of_another_target_is_not_run(shell: Any) -> None:
     assert found.seconds is None and found.explanation.machine.vector_bits == 128
 
 
-@pytest.mark.parametrize(("line", "words"), [("%why nn", "no operator `nn`"), ("%why mm:V9", "no version `V9`"), ("%why", "missing NAME")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "words"), [("%why nn", "no operator `nn`"), ("%why mm:V9", "no version `V9`"), ("%why", "missing NAME")]
+)
 def test_wrong_lines(shell: Any, line: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     run(shell, CELL)
     result = shell.run_cell(line)

@@ -68,14 +68,21 @@ A0, A1, A2, B0, B1 = ("A", 0, False), ("A", 1, False), ("A", 2, False), ("B", 0,
 @pytest.mark.parametrize(
     ("text", "touches"),
     [
-        ("B[0] = A[A[0] + 1]", [A0, A1, B0]), ("B[A[0]] = 1", [A0, B0]), ("B[A[1]] = A[A[A[2]]]", [A2, A0, A0, A1, B0]),
-        ("B[0:2] = T.Shuffle([A[0:2], A[2:4]], [1, 2])", [A0, A1, A2, ("A", 3, False), B0, B1]), ("B[0] = T.popcount(A[2])", [A2, B0]),
-        ("B[T.Shuffle([T.Ramp(0, 1, 2), T.Broadcast(7, 2)], [1, 0])] = A[0:2]", [A0, A1, B1, B0]), ("B[T.Shuffle([T.Ramp(0, 1, 2)], [1])] = 2", [B1]),
-        ("B.vstore([T.Ramp(0, 1, 4)], A.vload([T.Ramp(0, 1, 4)], predicate=T.Ramp(0, 1, 4) < T.Broadcast(2, 4)), predicate=T.Ramp(0, 1, 4) < T.Broadcast(1, 4))", [A0, A1, B0]),
+        ("B[0] = A[A[0] + 1]", [A0, A1, B0]),
+        ("B[A[0]] = 1", [A0, B0]),
+        ("B[A[1]] = A[A[A[2]]]", [A2, A0, A0, A1, B0]),
+        ("B[0:2] = T.Shuffle([A[0:2], A[2:4]], [1, 2])", [A0, A1, A2, ("A", 3, False), B0, B1]),
+        ("B[0] = T.popcount(A[2])", [A2, B0]),
+        ("B[T.Shuffle([T.Ramp(0, 1, 2), T.Broadcast(7, 2)], [1, 0])] = A[0:2]", [A0, A1, B1, B0]),
+        ("B[T.Shuffle([T.Ramp(0, 1, 2)], [1])] = 2", [B1]),
+        (
+            "B.vstore([T.Ramp(0, 1, 4)], A.vload([T.Ramp(0, 1, 4)], predicate=T.Ramp(0, 1, 4) < T.Broadcast(2, 4)), predicate=T.Ramp(0, 1, 4) < T.Broadcast(1, 4))",
+            [A0, A1, B0],
+        ),
         ("B.vstore([T.Ramp(0, 1, 2)], T.Broadcast(1, 2), predicate=T.Broadcast(A[1] > 0, 2))", [A1]),
         ("if T.Shuffle([T.Ramp(0, 1, 2)], [0]) > 0:\n    B[0] = A[0]", []),
     ],
-)  # fmt: skip
+)
 def test_each_access_is_noted_once(text: str, touches: list[tuple[str, int, bool]]) -> None:
     """Those of the value, then those of indices and of the predicate, then the element, in the lanes that are on."""
     assert [(a.tensor, a.index[0], a.write) for a in trace_all(body(text), ["A", "B"]).events] == touches
@@ -133,9 +140,11 @@ def test_blocks_keep_their_conditions_and_start_their_sums() -> None:
 def test_reads_name_what_is_computed_of_them() -> None:
     found = trace_all(body("for i in range(2):\n    B[i] = A[i + 1]"), ["A", "B"])
     assert [(a.write, a.index, a.consumer, a.tensor, a.statement, a.loops) for a in found.events] == [
-        (False, (1,), "B", "A", 0, (0,)), (True, (0,), "", "B", 0, (0,)),
-        (False, (2,), "B", "A", 0, (1,)), (True, (1,), "", "B", 0, (1,)),
-    ]  # fmt: skip
+        (False, (1,), "B", "A", 0, (0,)),
+        (True, (0,), "", "B", 0, (0,)),
+        (False, (2,), "B", "A", 0, (1,)),
+        (True, (1,), "", "B", 0, (1,)),
+    ]
     assert found.statements == [("B[i] = A[i + 1]", ("i",))] and found.complete
     assert found.shapes == {"A": [64], "B": [64]} and found.axes == {"A": ["i + 1"], "B": ["i"]}
 

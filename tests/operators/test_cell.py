@@ -218,7 +218,10 @@ def test_what_fails_as_python_is_told_with_its_place_and_what_was_meant(
 
 ROW = "A: T.Buffer((8,), 'float32')"
 FUNCTION = "@T.prim_func\ndef f({}):\n    for i in range(8):\n        {}"
-MODULE = "@I.ir_module\nclass M:\n" + "    @T.prim_func\n    def {}(A: T.Buffer((8,)), B: T.Buffer((8,))):\n        for i in range(8):\n            B[i] = A[i] * 2.0\n"  # fmt: skip
+MODULE = (
+    "@I.ir_module\nclass M:\n"
+    + "    @T.prim_func\n    def {}(A: T.Buffer((8,)), B: T.Buffer((8,))):\n        for i in range(8):\n            B[i] = A[i] * 2.0\n"
+)
 
 
 def test_a_module_of_one_function_is_an_operator() -> None:

@@ -29,11 +29,17 @@ SOFTMAX = "X: float32[6, 20]\nP[i, k] = softmax(X[i, k], over=k)"
 BLUR = "I: float32[18, 18]\nH[i, j] = (I[i, j] + I[i, j + 1] + I[i, j + 2]) / 3\nV[i, j] = H[i, j] + H[i + 1, j]"
 GATHER = "T: float32[9, 4]\nI: int32[5]\nE[i, j] = T[I[i], j]"
 CELLS = [
-    (DENSE, "y, z = s[Y], s[Z]\nio, jo, ii, ji = z.tile(*z.axis, 8, 8)\ny.compute_at(z, jo)\nz.vectorize(ji)\nz.parallel(io)"),
+    (
+        DENSE,
+        "y, z = s[Y], s[Z]\nio, jo, ii, ji = z.tile(*z.axis, 8, 8)\ny.compute_at(z, jo)\nz.vectorize(ji)\nz.parallel(io)",
+    ),
     (SOFTMAX, "s[P_max].compute_at(s[P_exp], s[P_exp].axis[0])"),
-    (BLUR, "h, v = sch.get_block('H'), sch.get_block('V')\ni, j = sch.get_loops(v)\nsch.compute_at(h, i)\nsch.unroll(j)"),
+    (
+        BLUR,
+        "h, v = sch.get_block('H'), sch.get_block('V')\ni, j = sch.get_loops(v)\nsch.compute_at(h, i)\nsch.unroll(j)",
+    ),
     (GATHER, "s[E].unroll(s[E].axis[1])"),
-]  # fmt: skip
+]
 
 
 def code(module: Any) -> str:

@@ -20,12 +20,24 @@ DENSE = "X: float32[16, 12]\nW: float32[10, 12]\nb: float32[10]\nY[i, j] += X[i,
 SOFTMAX = "X: float32[8, 6]\nM[i] = max(X[i, k], over=k)\nE[i, j] = exp(X[i, j] - M[i])\nS[i] += E[i, j]\nP[i, j] = E[i, j] / S[i]"
 CASES = [
     ("A: float32[6, 6]\nI: int32[6]\nB[i, j] = A[I[i], j]", "B = A[I]"),
-    ("A: float32[9, 8]\nI: int32[6]\nfor j in range(6): B[i, j] = A[I[i], j]", "B = A[I[:, None], np.arange(0, 6, dtype=np.int32)]"),
+    (
+        "A: float32[9, 8]\nI: int32[6]\nfor j in range(6): B[i, j] = A[I[i], j]",
+        "B = A[I[:, None], np.arange(0, 6, dtype=np.int32)]",
+    ),
     ("A: float32[9, 8, 5]\nI: int32[6]\nB[i, k, j] = A[I[i], k, j]", "B = A[I]"),
-    ("A: float32[9, 8, 5]\nI: int32[6]\nB[i, k, j] = A[I[i], j, k]", "B = A[I[:, None, None], np.arange(0, 8, dtype=np.int32), "),
+    (
+        "A: float32[9, 8, 5]\nI: int32[6]\nB[i, k, j] = A[I[i], j, k]",
+        "B = A[I[:, None, None], np.arange(0, 8, dtype=np.int32), ",
+    ),
     ("A: float32[9, 8, 5]\nI: int32[8]\nB[k, j] = A[I[k], k, j]", "B = A[I, np.arange(0, 8, dtype=np.int32)]"),
-    ("A: float32[9, 8, 8]\nI: int32[4]\nB[i, j] = A[I[i], j, j]", "B = A[I[:, None], np.arange(0, 8, dtype=np.int32), "),
-    ("A: float32[6, 6]\nI: int32[6]\nB[i, j] = A[I[i], 5 - j]", "B = A[I[:, None], 5 - np.arange(0, 6, dtype=np.int32)]"),
+    (
+        "A: float32[9, 8, 8]\nI: int32[4]\nB[i, j] = A[I[i], j, j]",
+        "B = A[I[:, None], np.arange(0, 8, dtype=np.int32), ",
+    ),
+    (
+        "A: float32[6, 6]\nI: int32[6]\nB[i, j] = A[I[i], 5 - j]",
+        "B = A[I[:, None], 5 - np.arange(0, 6, dtype=np.int32)]",
+    ),
     ("A: float32[8, 6]\nB: float32[8, 6]\nC[i, j] = A[i, j] + B[i, j] * 2.0", "C = np.add(A, B * 2.0, out=out)"),
     (DENSE, "Y = np.matmul(X, W.T); Z = np.maximum(Y + b, 0.0, out=out)"),
     ("A: float32[3, 8, 6]\nB: float32[3, 6, 5]\nC[b, i, j] += A[b, i, k] * B[b, k, j]", "C = np.matmul(A, B, out=out)"),
@@ -33,27 +45,56 @@ CASES = [
     ("A: float32[8, 6]\nx: float32[8]\ny[j] += A[i, j] * x[i]", "y = np.matmul(A.T, x, out=out)"),
     ("x: float32[6]\ny: float32[7]\nC[i, j] = x[i] * y[j]", "C = np.multiply(x[:, None], y, out=out)"),
     ("X: float32[8, 6]\nS[i] += X[i, k] * X[i, k]", "S = np.einsum('ij,ij->i', X, X, optimize=True, out=out)"),
-    (SOFTMAX, "M = np.max(X, axis=1); E = np.exp(X - M[:, None]); S = np.sum(E, axis=1); P = np.divide(E, S[:, None], out=out)"),
-    ("A: int8[8, 6]\nB: int8[6, 5]\nC[i, j] += int32(A[i, k]) * int32(B[k, j])",
-     "C = np.matmul(A.astype(np.int32), B.astype(np.int32), out=out)"),
+    (
+        SOFTMAX,
+        "M = np.max(X, axis=1); E = np.exp(X - M[:, None]); S = np.sum(E, axis=1); P = np.divide(E, S[:, None], out=out)",
+    ),
+    (
+        "A: int8[8, 6]\nB: int8[6, 5]\nC[i, j] += int32(A[i, k]) * int32(B[k, j])",
+        "C = np.matmul(A.astype(np.int32), B.astype(np.int32), out=out)",
+    ),
     ("A: int32[8, 6]\nC[i] += A[i, k]", "C = np.sum(A, axis=1, dtype=np.int32, out=out)"),
     ("A: float32[n, 6]\nB: float32[6, n]\nC[i, j] += A[i, k] * B[k, j]", "C = np.matmul(A, B, out=out)"),
     ("X: float32[8, 6]\nS[j, i] = X[i, j]", "S = X.T.copy()"),
     ("A: float32[32]\nfor i in range(15): C[i] = A[2 * i + 1]", "C = A[1:30:2].copy()"),
-    ("A: float32[4, 5]\nB: float32[5, 6]\nC: float32[6, 3]\nD[i, l] += A[i, j] * B[j, k] * C[k, l]", "optimize=True, out=out)"),
-    ("A: float32[12, 11]\nK: float32[3, 2]\nB[i, j] += A[i + r, j + s] * K[r, s]", "B = np.matmul(windows(A, (0, 0), (10, 10, 3, 2)"),
+    (
+        "A: float32[4, 5]\nB: float32[5, 6]\nC: float32[6, 3]\nD[i, l] += A[i, j] * B[j, k] * C[k, l]",
+        "optimize=True, out=out)",
+    ),
+    (
+        "A: float32[12, 11]\nK: float32[3, 2]\nB[i, j] += A[i + r, j + s] * K[r, s]",
+        "B = np.matmul(windows(A, (0, 0), (10, 10, 3, 2)",
+    ),
     ("out: float32[8]\noutput[i] = out[i] + 1.0", "t_output = np.add(t_out, 1.0, out=out)"),
-    ("A: float32[8, 6]\nC[i, j] = A[i, j] * 3.0\nD[i] += C[i, j] * 0.5", "C = A * 3.0; D = np.sum(C * 0.5, axis=1, out=out)"),
-    ("X: float32[8, 6]\nN[j] = argmin(X[i, j] * 2.0, over=i)", "N_argmin_v0 = np.argmin(X.T * 2.0, axis=1).astype(np.int32)"),
+    (
+        "A: float32[8, 6]\nC[i, j] = A[i, j] * 3.0\nD[i] += C[i, j] * 0.5",
+        "C = A * 3.0; D = np.sum(C * 0.5, axis=1, out=out)",
+    ),
+    (
+        "X: float32[8, 6]\nN[j] = argmin(X[i, j] * 2.0, over=i)",
+        "N_argmin_v0 = np.argmin(X.T * 2.0, axis=1).astype(np.int32)",
+    ),
     ("X: int8[8, 6]\nN[i] = argmax(X[i, j], over=j)", "N_argmax_v0 = np.argmax(X, axis=1).astype(np.int32)"),
-    ("X: float32[8]\nY[i] = sigmoid(X[i] * 2.0) * rsqrt(X[i] * X[i] + 1.0)", "1 / (1 + np.exp(-(X * 2.0))), 1 / np.sqrt(X * X + 1.0)"),
+    (
+        "X: float32[8]\nY[i] = sigmoid(X[i] * 2.0) * rsqrt(X[i] * X[i] + 1.0)",
+        "1 / (1 + np.exp(-(X * 2.0))), 1 / np.sqrt(X * X + 1.0)",
+    ),
     ("X: float32[8, 6]\nf[()] += X[i, j] * X[i, j]\nn[()] = sqrt(f[()])\nY[i, j] = X[i, j] / n[()]", "np.sqrt(f)"),
     ("I: int32[10]\nT: float32[20, 4]\nZ[i, j] = T[I[i], j]", "Z = T[I]"),
     ("I: int32[10]\nT: float32[10, 5]\nL[i] = -log(abs(T[i, I[i]]) + 1.0)", "T[np.arange(0, 10, dtype=np.int32), I]"),
-    ("I: int32[9]\nT: float32[7, 4]\nZ[i, j] = T[I[i], j] if I[i] >= 0 else 0.0", "np.where(I[:, None] >= 0, T[np.clip(I, 0, 6)]"),
-    ("X: float32[7]\nfor i in range(5): Z[i] = X[i] + X[i < 1]", "X[(np.arange(0, 5, dtype=np.int32) < 1).astype(np.int32)]"),
-    ("X: float32[8, 6]\nfor i in range(20): Z[i, j] = X[(i + 7) % 8, j]", "X[(np.arange(0, 20, dtype=np.int32) + 7) % 8]"),
-]  # fmt: skip
+    (
+        "I: int32[9]\nT: float32[7, 4]\nZ[i, j] = T[I[i], j] if I[i] >= 0 else 0.0",
+        "np.where(I[:, None] >= 0, T[np.clip(I, 0, 6)]",
+    ),
+    (
+        "X: float32[7]\nfor i in range(5): Z[i] = X[i] + X[i < 1]",
+        "X[(np.arange(0, 5, dtype=np.int32) < 1).astype(np.int32)]",
+    ),
+    (
+        "X: float32[8, 6]\nfor i in range(20): Z[i, j] = X[(i + 7) % 8, j]",
+        "X[(np.arange(0, 20, dtype=np.int32) + 7) % 8]",
+    ),
+]
 
 
 def checked(op: Operator) -> NumpyCode:
@@ -119,8 +160,15 @@ def test_numpys_argmax_is_the_first_of_equal_values(last: bool, sign: int) -> No
 
 
 @pytest.mark.parametrize(
-    "combine", [lambda x, y: y * y + x * x, lambda x, y: x + y * y, lambda x, y: x * x + y, lambda x, y: y + x, lambda x, y: x - y]
-)  # fmt: skip
+    "combine",
+    [
+        lambda x, y: y * y + x * x,
+        lambda x, y: x + y * y,
+        lambda x, y: x * x + y,
+        lambda x, y: y + x,
+        lambda x, y: x - y,
+    ],
+)
 def test_a_reducer_that_does_more_than_add_is_not_one_of_numpys(combine: Any) -> None:
     a, k = te.placeholder((6, 5), name="A"), te.reduce_axis((0, 5), name="k")
     total = te.compute((6,), lambda i: te.comm_reducer(combine, lambda t: tir.const(0, t))(a[i, k], axis=k), name="C")
@@ -188,8 +236,13 @@ def test_benchmarks_name_what_they_compare_with() -> None:
 
 @pytest.mark.parametrize(
     ("function", "call"),
-    [("cumsum", "np.cumsum(Y_terms, axis=0, dtype=np.float32)"), ("cumprod", "np.cumprod(Y_terms, axis=0, dtype=np.float32)"), ("cummax", "np.maximum.accumulate(Y_terms, axis=0)"), ("cummin", "np.minimum.accumulate(Y_terms, axis=0)")],
-)  # fmt: skip
+    [
+        ("cumsum", "np.cumsum(Y_terms, axis=0, dtype=np.float32)"),
+        ("cumprod", "np.cumprod(Y_terms, axis=0, dtype=np.float32)"),
+        ("cummax", "np.maximum.accumulate(Y_terms, axis=0)"),
+        ("cummin", "np.minimum.accumulate(Y_terms, axis=0)"),
+    ],
+)
 def test_scans_are_numpys_running_sums(function: str, call: str) -> None:
     op = operator("f", f"X: float32[6, 9]\nY[i, k] = {function}(X[i, k], over=k)")
     result = bench(op, seconds=0.01)

@@ -125,12 +125,15 @@ def test_strides_that_the_function_names():
     np.testing.assert_array_equal(built(a[::-1]), a[::-1])
 
 
-@pytest.mark.parametrize(("more", "says"), [
-    (lambda n: {"strides": [n * 2 + 1]}, "has stride 1 in dimension 0, but `n \\* 2 \\+ 1` = 9 is expected"),
-    (lambda n: {"strides": [3]}, "has stride 1 in dimension 0, but 3 is expected"),
-    (lambda n: {"elem_offset": 4}, "begins at element 4 of its memory, an array at element 0"),
-    (lambda n: {"elem_offset": n * 2}, "begins at element n \\* 2 of its memory"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (lambda n: {"strides": [n * 2 + 1]}, "has stride 1 in dimension 0, but `n \\* 2 \\+ 1` = 9 is expected"),
+        (lambda n: {"strides": [3]}, "has stride 1 in dimension 0, but 3 is expected"),
+        (lambda n: {"elem_offset": 4}, "begins at element 4 of its memory, an array at element 0"),
+        (lambda n: {"elem_offset": n * 2}, "begins at element n \\* 2 of its memory"),
+    ],
+)
 def test_arrays_that_are_elsewhere_than_the_function_takes_them_for(more, says):
     n = Var("n", "int32")
     x, y = decl_buffer((n,), "float32", "X"), decl_buffer((n,), "float32", "Y", **more(n))

@@ -107,8 +107,10 @@ def program(text: str):
     return tvm.script.from_source("@T.prim_func\ndef main(" + text)
 
 
-VIEW = "A: T.Buffer((6,)), B: T.Buffer(({size},))):\n    V = T.decl_buffer({shape}, data=A.data{fields})\n" \
-       "    for i in range({size}):\n        B[i] = V[{index}]\n"  # fmt: skip
+VIEW = (
+    "A: T.Buffer((6,)), B: T.Buffer(({size},))):\n    V = T.decl_buffer({shape}, data=A.data{fields})\n"
+    "    for i in range({size}):\n        B[i] = V[{index}]\n"
+)
 VIEWS = {
     "longer": (8, "(8,)", "", "i", None),
     "moved": (3, "(3,)", ", elem_offset=3", "i", [3, 4, 5]),

@@ -115,7 +115,7 @@ BODIES: dict[str, tuple[str, str]] = {
     "endless power": ("x = «9 ** 9 ** 9»", "is too much"),
     "endless text": ("x = «'a' * 1000000000»", "too long"),
     "format of attributes": ("x = «'{0.__class__}'.format»(n)", "not open to scripts"),
-}  # fmt: skip
+}
 
 # name: (lines inside a block inside two loops `i`, `j`, what the message says)
 IN_BLOCKS: dict[str, tuple[str, str]] = {
@@ -176,7 +176,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "the name `m` is not defined",
     ),
     "return type": ("@T.prim_func\ndef main() -> «'float31'»:\n    T.evaluate(0)", "`float31` is not a data type"),
-    "indentation": ("@T.prim_func\ndef main(n: T.int32):\n    x = n\n     « y» = n", "not valid Python: unexpected indent"),
+    "indentation": (
+        "@T.prim_func\ndef main(n: T.int32):\n    x = n\n     « y» = n",
+        "not valid Python: unexpected indent",
+    ),
     "block body not indented": (
         "@T.prim_func\ndef main(n: T.int32):\n    for i in range(4):\n    «T»\n",
         "not valid Python: expected an indented block",
@@ -213,7 +216,7 @@ TEXTS: dict[str, tuple[str, str]] = {
         "@T.macro\ndef put(A):\n    «put(A)»\n@T.prim_func\ndef main(B: T.Buffer((4,), 'float32')):\n    put(B)",
         "is expanded without end",
     ),
-}  # fmt: skip
+}
 
 
 def _indent(text: str, by: int) -> str:

@@ -158,9 +158,18 @@ def test_operators_have_their_place() -> None:
 
     post_order_visit(from_source(text).body, look)
     assert shown == [
-        "A[n]", "3", "A[3]", "1.5", "A[3] + 1.5", "T.exp(A[3] + 1.5)", "A[n] * T.exp(A[3] + 1.5)",
-        "2", "n * 2", "1", "n * 2 + 1",
-    ]  # fmt: skip
+        "A[n]",
+        "3",
+        "A[3]",
+        "1.5",
+        "A[3] + 1.5",
+        "T.exp(A[3] + 1.5)",
+        "A[n] * T.exp(A[3] + 1.5)",
+        "2",
+        "n * 2",
+        "1",
+        "n * 2 + 1",
+    ]
 
 
 def _large_text(lines: int) -> str:
@@ -216,10 +225,19 @@ def test_comparisons_of_comparisons_are_no_chains(text: str) -> None:
 
 
 ENDS = [
-    ("i + 1", "i + 1 + (3 - i)", "3 - i"), ("i", "i + n", "n"), ("n", "n + m * 2", "m * 2"), ("n - 1", "n - 1 + 1", "1"), ("i + 1", "i + 4", "3"),
-    ("n + 1", "n + 1 + (m - 1)", "m - 1"), ("i", "i + (i + n)", "i + n"), ("2", "9", "7"), ("0", "n", "n"), ("n // 2 * 2", "n // 2 * 2 + n % 2", "n % 2"),
-    ("n", "m", "m - n"), ("i", "n - i", "n - i - i"),
-]  # fmt: skip
+    ("i + 1", "i + 1 + (3 - i)", "3 - i"),
+    ("i", "i + n", "n"),
+    ("n", "n + m * 2", "m * 2"),
+    ("n - 1", "n - 1 + 1", "1"),
+    ("i + 1", "i + 4", "3"),
+    ("n + 1", "n + 1 + (m - 1)", "m - 1"),
+    ("i", "i + (i + n)", "i + n"),
+    ("2", "9", "7"),
+    ("0", "n", "n"),
+    ("n // 2 * 2", "n // 2 * 2 + n % 2", "n % 2"),
+    ("n", "m", "m - n"),
+    ("i", "n - i", "n - i - i"),
+]
 
 
 @pytest.mark.parametrize(("begin", "end", "extent"), ENDS)

@@ -78,7 +78,7 @@ SAME = {
     "int64 loop": "for i in range(T.int64(16)):\n    A[i, T.int64(0)] = T.float32(1.0)",
     "let": "x: T.int32 = n + 1\nA[x, 0] = T.float32(1.0)",
     "scoped let": "with T.LetStmt(n + 1) as x:\n    A[x, 0] = T.float32(1.0)\nA[0, 0] = T.float32(2.0)",
-    "let expression": "x = T.int32()\nA[0, 0] = T.Cast(\"float32\", T.Let(x + 1, where={x: n}))",
+    "let expression": 'x = T.int32()\nA[0, 0] = T.Cast("float32", T.Let(x + 1, where={x: n}))',
     "if": "if n < 3:\n    A[0, 0] = T.float32(1.0)",
     "if else": "if n < 3 and n != 0:\n    A[0, 0] = T.float32(1.0)\nelse:\n    A[0, 0] = T.float32(2.0)",
     "while": "while n < 3:\n    A[0, 0] = T.float32(1.0)",
@@ -95,7 +95,7 @@ SAME = {
     "math": "A[0, 0] = T.exp(A[0, 1]) + T.tanh(A[0, 2]) - T.sqrt(A[0, 3]) / T.log(A[0, 4])",
     "more math": "A[0, 0] = T.pow(A[0, 0], T.float32(2.0)) + T.erf(A[0, 0]) + T.rsqrt(A[0, 1]) + T.sigmoid(A[0, 2])",
     "rounding": "A[0, 0] = T.floor(A[0, 1]) + T.ceil(A[0, 2]) + T.trunc(A[0, 3]) + T.round(A[0, 4])",
-    "integers": "A[n // 4, n % 4] = T.Cast(\"float32\", T.Div(n, 3) + T.truncmod(n, 3))",
+    "integers": 'A[n // 4, n % 4] = T.Cast("float32", T.Div(n, 3) + T.truncmod(n, 3))',
     "extremes": "A[T.min(n, 3), T.max(3, n)] = T.float32(0.0)",
     "special floats": 'A[0, 0] = T.float32("inf")\nA[0, 1] = T.float32("-inf")\nA[0, 2] = T.float32("nan")',
     "if_then_else": "A[0, 0] = T.if_then_else(n < 3, A[0, 1], T.float32(0.0))",
@@ -118,7 +118,7 @@ SAME = {
     "q_multiply_shift": "T.q_multiply_shift(n, n, 31, 0)",
     "reinterpret": 'A[0, 0] = T.reinterpret("float32", n)',
     "infinities folded": "A[0, 0] = T.float32(340282346638528859811704183484516925440.0)",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -128,48 +128,85 @@ def test_the_text_prints_back(name: str) -> None:
 
 # name: (what is written, what it means)
 SHORTHANDS = {
-    "range with two ends": ("for i in range(2, 10):\n    A[i, 0] = 1", "for i in range(2, 10):\n    A[i, 0] = T.float32(1.0)"),
-    "serial with ends": ("for i in T.serial(n, n + 8):\n    A[i, 0] = 1.0", "for i in range(n, n + 8):\n    A[i, 0] = T.float32(1.0)"),
+    "range with two ends": (
+        "for i in range(2, 10):\n    A[i, 0] = 1",
+        "for i in range(2, 10):\n    A[i, 0] = T.float32(1.0)",
+    ),
+    "serial with ends": (
+        "for i in T.serial(n, n + 8):\n    A[i, 0] = 1.0",
+        "for i in range(n, n + 8):\n    A[i, 0] = T.float32(1.0)",
+    ),
     "augmented": ("A[0, 0] += 1", "A[0, 0] = A[0, 0] + T.float32(1.0)"),
     "augmented division": ("A[0, 0] /= 2", "A[0, 0] = A[0, 0] / T.float32(2.0)"),
-    "chained comparison": ("if 0 < n <= 8 < 20:\n    A[0, 0] = 1.0", "if 0 < n and n <= 8:\n    A[0, 0] = T.float32(1.0)"),
+    "chained comparison": (
+        "if 0 < n <= 8 < 20:\n    A[0, 0] = 1.0",
+        "if 0 < n and n <= 8:\n    A[0, 0] = T.float32(1.0)",
+    ),
     "not": ("if not n < 3 or n > 8:\n    A[0, 0] = 1.0", "if not n < 3 or n > 8:\n    A[0, 0] = T.float32(1.0)"),
-    "conditional expression": ("A[0, 0] = A[0, 1] if n < 3 else 0.0", "A[0, 0] = T.if_then_else(n < 3, A[0, 1], T.float32(0.0))"),
-    "elif": ("if n < 3:\n    A[0, 0] = 1.0\nelif n < 6:\n    A[0, 0] = 2.0",
-             "if n < 3:\n    A[0, 0] = T.float32(1.0)\nelse:\n    if n < 6:\n        A[0, 0] = T.float32(2.0)"),
+    "conditional expression": (
+        "A[0, 0] = A[0, 1] if n < 3 else 0.0",
+        "A[0, 0] = T.if_then_else(n < 3, A[0, 1], T.float32(0.0))",
+    ),
+    "elif": (
+        "if n < 3:\n    A[0, 0] = 1.0\nelif n < 6:\n    A[0, 0] = 2.0",
+        "if n < 3:\n    A[0, 0] = T.float32(1.0)\nelse:\n    if n < 6:\n        A[0, 0] = T.float32(2.0)",
+    ),
     "constant if": ("if True:\n    A[0, 0] = 1.0\nelse:\n    A[0, 0] = 2.0", "A[0, 0] = T.float32(1.0)"),
     "plain let": ("x = n + 1\nA[x, 0] = 1.0", "x: T.int32 = n + 1\nA[x, 0] = T.float32(1.0)"),
     "let of a number": ("x = 3\nA[x, 0] = 1.0", "x: T.int32 = 3\nA[x, 0] = T.float32(1.0)"),
-    "let of a type": ("x: T.int64 = 3\nA[x, T.int64(0)] = 1.0", "x: T.int64 = T.int64(3)\nA[x, T.int64(0)] = T.float32(1.0)"),
+    "let of a type": (
+        "x: T.int64 = 3\nA[x, T.int64(0)] = 1.0",
+        "x: T.int64 = T.int64(3)\nA[x, T.int64(0)] = T.float32(1.0)",
+    ),
     "let of a vector": ("x = A[0, 0:4]\nA[1, 0:4] = x", "x: T.float32x4 = A[0, 0:4]\nA[1, 0:4] = x"),
     "meta": ("x = T.meta_var(n + 1)\nA[x, 0] = 1.0", "A[n + 1, 0] = T.float32(1.0)"),
     "docstring": ('"""What it does."""\nA[0, 0] = 1.0', "A[0, 0] = T.float32(1.0)"),
     "pass": ("pass\nA[0, 0] = 1.0", "A[0, 0] = T.float32(1.0)"),
     "no effect": ("T.evaluate(0)\nA[0, 0] = 1.0\nT.evaluate(0)", "A[0, 0] = T.float32(1.0)"),
-    "keywords": ("A[0, 0] = T.if_then_else(cond=n < 3, t=A[0, 1], f=A[0, 2])", "A[0, 0] = T.if_then_else(n < 3, A[0, 1], A[0, 2])"),
+    "keywords": (
+        "A[0, 0] = T.if_then_else(cond=n < 3, t=A[0, 1], f=A[0, 2])",
+        "A[0, 0] = T.if_then_else(n < 3, A[0, 1], A[0, 2])",
+    ),
     "stored type": ("A[0, 0] = n", 'A[0, 0] = T.Cast("float32", n)'),
     "stored truth": ("A[0, 0] = True", "A[0, 0] = T.float32(1.0)"),
     "stored constant": ("A[0, 0] = T.int64(3)", "A[0, 0] = T.float32(3.0)"),
-    "cast": ('A[0, 0] = T.cast(n, "float32") + n.astype("float32")', 'A[0, 0] = T.Cast("float32", n) + T.Cast("float32", n)'),
-    "lower-case nodes": ("A[0, 0:4] = T.broadcast(A[0, 0], 4) + A[0, T.ramp(0, 2, 4)]",
-                         "A[0, 0:4] = T.Broadcast(A[0, 0], 4) + A[0, 0:8:2]"),
+    "cast": (
+        'A[0, 0] = T.cast(n, "float32") + n.astype("float32")',
+        'A[0, 0] = T.Cast("float32", n) + T.Cast("float32", n)',
+    ),
+    "lower-case nodes": (
+        "A[0, 0:4] = T.broadcast(A[0, 0], 4) + A[0, T.ramp(0, 2, 4)]",
+        "A[0, 0:4] = T.Broadcast(A[0, 0], 4) + A[0, 0:8:2]",
+    ),
     "call with the dtype last": ('T.evaluate(T.call_extern("f", n, dtype="int32"))', 'T.call_extern("int32", "f", n)'),
-    "packed buffer": ('T.evaluate(T.call_packed("f", A))',
-                      'T.call_packed("f", T.tvm_stack_make_array(A.data, T.tvm_stack_make_shape(16, 16), 0, 2, '
-                      "T.float32(0.0), 0))"),
-    "open slices": ("B = T.Buffer((16,))\nT.realize(B[:])\nB[:] = A[0, :]",
-                    "B = T.Buffer((16,))\nT.realize(B[0:16])\nB[0:16] = A[0, 0:16]"),
+    "packed buffer": (
+        'T.evaluate(T.call_packed("f", A))',
+        'T.call_packed("f", T.tvm_stack_make_array(A.data, T.tvm_stack_make_shape(16, 16), 0, 2, T.float32(0.0), 0))',
+    ),
+    "open slices": (
+        "B = T.Buffer((16,))\nT.realize(B[:])\nB[:] = A[0, :]",
+        "B = T.Buffer((16,))\nT.realize(B[0:16])\nB[0:16] = A[0, 0:16]",
+    ),
     "list of indices": ("A[[0, 1]] = A[(2, 3)]", "A[0, 1] = A[2, 3]"),
-    "starred extents": ("for i, j in T.grid(*[16, 16]):\n    A[i, j] = 1.0", "for i, j in T.grid(16, 16):\n    A[i, j] = T.float32(1.0)"),
-    "environment thread": ('tx = T.env_thread("threadIdx.x")\nT.launch_thread(tx, 16)\nA[0, tx] = 1.0',
-                           'tx = T.launch_thread("threadIdx.x", 16)\nA[0, tx] = T.float32(1.0)'),
-    "allocate": ('p = T.allocate([4], "float32", "local")\nB = T.Buffer((4,), data=p, scope="local")\nB[0] = A[0, 0]',
-                 'B = T.allocate([4], "float32", "local")\nB_1 = T.Buffer((4,), data=B, scope="local")\nB_1[0] = A[0, 0]'),
-    "nested frames": ('with T.allocate([4], "int32", "local") as p, T.attr(0, "k", 1):\n    A[0, 0] = 1.0',
-                      'p = T.allocate([4], "int32", "local")\nT.attr(0, "k", 1)\nA[0, 0] = T.float32(1.0)'),
+    "starred extents": (
+        "for i, j in T.grid(*[16, 16]):\n    A[i, j] = 1.0",
+        "for i, j in T.grid(16, 16):\n    A[i, j] = T.float32(1.0)",
+    ),
+    "environment thread": (
+        'tx = T.env_thread("threadIdx.x")\nT.launch_thread(tx, 16)\nA[0, tx] = 1.0',
+        'tx = T.launch_thread("threadIdx.x", 16)\nA[0, tx] = T.float32(1.0)',
+    ),
+    "allocate": (
+        'p = T.allocate([4], "float32", "local")\nB = T.Buffer((4,), data=p, scope="local")\nB[0] = A[0, 0]',
+        'B = T.allocate([4], "float32", "local")\nB_1 = T.Buffer((4,), data=B, scope="local")\nB_1[0] = A[0, 0]',
+    ),
+    "nested frames": (
+        'with T.allocate([4], "int32", "local") as p, T.attr(0, "k", 1):\n    A[0, 0] = 1.0',
+        'p = T.allocate([4], "int32", "local")\nT.attr(0, "k", 1)\nA[0, 0] = T.float32(1.0)',
+    ),
     "ceildiv": ("A[T.ceildiv(n, 4), 0] = 1.0", "A[(n + 4 - 1) // 4, 0] = T.float32(1.0)"),
     "return type": ("return 1", "return 1"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SHORTHANDS)
@@ -277,7 +314,7 @@ def test_a_root_block_is_put_around_blocks() -> None:
         'with T.block("root"):\n    T.reads()\n    T.writes()\n    for i in range(16):\n        with T.block("b"):\n            v = T.axis.spatial(16, i)\n            A[v, 0] = 1.0',
         'for i in range(16):\n    with T.block("b"):\n        v = T.axis.spatial(16, i)\n        A[v, 0] = 1.0',
     ],
-)  # fmt: skip
+)
 def test_a_written_root_block_is_the_root(text: str) -> None:
     read = func(text)
     assert isinstance(read.body, BlockRealize)
@@ -357,15 +394,23 @@ LEFT_OUT = {
     "window": ("A[v, v:v + 3]", "B[v]", "for k in range(3):\n    B[v] = A[v, v + k]"),
     "two accesses": ("A[v:v + 3, 0]", "B[v]", "B[v] = A[v, 0] + A[v + 2, 0]"),
     "condition": ("A[v, 3:8]", "B[v]", "for k in range(8):\n    if k > 2:\n        B[v] = A[v, k]"),
-    "other branch": ("A[v, 0:8]", "B[v]", "for k in range(8):\n    if k < 3:\n        B[v] = A[v, k]\n    else:\n        B[v] = A[v, k]"),
+    "other branch": (
+        "A[v, 0:8]",
+        "B[v]",
+        "for k in range(8):\n    if k < 3:\n        B[v] = A[v, k]\n    else:\n        B[v] = A[v, k]",
+    ),
     "conditional value": ("A[v, 0:3]", "B[v]", "for k in range(8):\n    B[v] = T.if_then_else(k < 3, A[v, k], 0.0)"),
     "division": ("A[v, 0:4]", "B[v]", "for k in range(8):\n    B[v] = A[v, k // 2]"),
     "let": ("A[v, 0:15]", "B[v]", "for k in range(8):\n    x: T.int32 = k * 2\n    B[v] = A[v, x]"),
     "vector": ("A[v, 4:8]", "B[0:4]", "B[0:4] = A[v, 4:8]"),
     "symbolic": ("A[v, n:n + 8]", "B[v]", "for k in range(8):\n    B[v] = A[v, n + k]"),
     "own buffer": ("A[v, 0]", "B[v]", "C = T.alloc_buffer((4,))\nC[0] = A[v, 0]\nB[v] = C[0]"),
-    "match": ("A[v, 0:16]", "B[v]", "W = T.match_buffer(A[v, 0:16], (16,), offset_factor=1)\nfor k in range(16):\n    B[v] = W[k]"),
-}  # fmt: skip
+    "match": (
+        "A[v, 0:16]",
+        "B[v]",
+        "W = T.match_buffer(A[v, 0:16], (16,), offset_factor=1)\nfor k in range(16):\n    B[v] = W[k]",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)
@@ -610,17 +655,41 @@ def test_every_name_in_use_is_there() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'tvm_storage_sync("shared")', "tvm_throw_last_error()", "tvm_tuple(n, 1)", 'tvm_stack_alloca("array", 1)',
-        "tvm_thread_allreduce(T.uint32(1), n)", "TVMBackendFreeWorkspace(1, 0, A.data)",
-        "TVMBackendAllocWorkspace(1, 0, T.uint64(8), 2, 32)", 'lookup_param("p")', "vscale()", "undef()",
-        'get_active_lane_mask("boolx4", n, 16)', "bitwise_xor(n, 3)", "bitwise_not(n)", "clz(n)", "popcount(n)",
-        'call_llvm_pure_intrin("float32", "llvm.sqrt.f32", A[0, 0])', 'call_intrin("float32", "tir.exp", A[0, 0])',
-        "fma(A[0, 0], A[0, 0], A[0, 0])", "nextafter(A[0, 0], A[0, 0])", "atan2(A[0, 0], A[0, 0])", "abs(n)",
-        'large_uint_imm("uint64", T.uint32(1), T.uint32(2))', "dp4a(T.int8x4(1), T.int8x4(2))", "isnan(A[0, 0])",
-        "log1p(A[0, 0])", "sinh(A[0, 0])", "acosh(A[0, 0])", "ldexp(A[0, 0], n)", "hypot(A[0, 0], A[0, 0])",
-        'vectorlow("float32x2", A[0, 0:4])', "min(A[0, 0:4], 1.0)", 'infinity("float32")', 'min_value("int8")',
+        'tvm_storage_sync("shared")',
+        "tvm_throw_last_error()",
+        "tvm_tuple(n, 1)",
+        'tvm_stack_alloca("array", 1)',
+        "tvm_thread_allreduce(T.uint32(1), n)",
+        "TVMBackendFreeWorkspace(1, 0, A.data)",
+        "TVMBackendAllocWorkspace(1, 0, T.uint64(8), 2, 32)",
+        'lookup_param("p")',
+        "vscale()",
+        "undef()",
+        'get_active_lane_mask("boolx4", n, 16)',
+        "bitwise_xor(n, 3)",
+        "bitwise_not(n)",
+        "clz(n)",
+        "popcount(n)",
+        'call_llvm_pure_intrin("float32", "llvm.sqrt.f32", A[0, 0])',
+        'call_intrin("float32", "tir.exp", A[0, 0])',
+        "fma(A[0, 0], A[0, 0], A[0, 0])",
+        "nextafter(A[0, 0], A[0, 0])",
+        "atan2(A[0, 0], A[0, 0])",
+        "abs(n)",
+        'large_uint_imm("uint64", T.uint32(1), T.uint32(2))',
+        "dp4a(T.int8x4(1), T.int8x4(2))",
+        "isnan(A[0, 0])",
+        "log1p(A[0, 0])",
+        "sinh(A[0, 0])",
+        "acosh(A[0, 0])",
+        "ldexp(A[0, 0], n)",
+        "hypot(A[0, 0], A[0, 0])",
+        'vectorlow("float32x2", A[0, 0:4])',
+        "min(A[0, 0:4], 1.0)",
+        'infinity("float32")',
+        'min_value("int8")',
     ],
-)  # fmt: skip
+)
 def test_operators_build_expressions(text: str) -> None:
     params = 'A: T.Buffer((16, 16), "float32"), n: T.int32, m: T.int64, b: T.bool'
     read = func(f"T.evaluate(T.{text})", params=params)

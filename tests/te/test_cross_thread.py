@@ -56,7 +56,7 @@ def test_text_of_own_parts_before() -> None:
         "        T.tvm_thread_allreduce(T.uint32(1), normal_reduce_temp0_1[0], T.bool(True), reduce_temp0_1[0], threadIdx_x)",
         "    if threadIdx_x == 0:",
         "        B[i] = reduce_temp0_1[0]",
-    ]  # fmt: skip
+    ]
 
 
 def test_text_of_a_value_for_each_thread() -> None:
@@ -69,7 +69,7 @@ def test_text_of_a_value_for_each_thread() -> None:
         "        T.tvm_thread_allreduce(T.uint32(1), A_1[i * 16 + threadIdx_x], T.bool(True), reduce_temp0_1[0], threadIdx_x)",
         "    if threadIdx_x == 0:",
         "        B[i] = reduce_temp0_1[0]",
-    ]  # fmt: skip
+    ]
 
 
 def test_text_of_schedule_ops() -> None:

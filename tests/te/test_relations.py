@@ -159,10 +159,14 @@ def test_sets_through_a_fusion() -> None:
             assert members(sets[outer]) == outers, (case, rows, row, low, high)
             size = high - low + 1
             assert case == (
-                "case 1" if size == count else
-                "case 2" if low == high else
-                "case 3" if row % size == 0 and low % size == 0 else "case 4"
-            )  # fmt: skip
+                "case 1"
+                if size == count
+                else "case 2"
+                if low == high
+                else "case 3"
+                if row % size == 0 and low % size == 0
+                else "case 4"
+            )
             whole = set(range(low_i, low_i + row))
             assert members(sets[inner]) == (inners if case in ("case 2", "case 3") else whole)
     assert cases == {"case 1", "case 2", "case 3", "case 4"}

@@ -99,8 +99,10 @@ def check_results(case: dict[str, Any]) -> bool:
     kernel = tvmagic.build(after)
     outputs = {b.name for b in before.buffer_map.values()}
     layouts = [c for c in calls if "transform_layout" in c or "set_axis" in c]
-    if layouts and any(str(before.buffer_map[p].shape) != str(after.buffer_map[q].shape) or "(j, i)" in str(layouts)
-                       for p, q in zip(before.params, after.params)):  # fmt: skip
+    if layouts and any(
+        str(before.buffer_map[p].shape) != str(after.buffer_map[q].shape) or "(j, i)" in str(layouts)
+        for p, q in zip(before.params, after.params)
+    ):
         return False
     kernel(*got)
     lossy = any("set_dtype" in c for c in calls) or any(a.dtype == np.float16 for a in given)

@@ -36,7 +36,7 @@ def side(low: Any, extent: Any) -> tuple[str, str]:
         (I + 1, 3, ("i + 1", None)),
         (I - 1, 12, ("T.max(i - 1, 0)", None)),
     ],
-)  # fmt: skip
+)
 def test_what_is_outside_is_cut_off(low: Any, extent: int, found: tuple[str, str | None]) -> None:
     first, count = side(low, extent)
     assert first == found[0]

@@ -48,16 +48,22 @@ def guard_of(text: str, statement: str) -> str:
 
 
 INNER = ["with T.launch_thread('threadIdx.x', 8) as tx:", "    Y[tx] = 1"]
-ROWS = ["with T.launch_thread('blockIdx.y', 2) as by:", "    with T.launch_thread('threadIdx.x', 8) as tx:", "        Y[tx] = 1"]  # fmt: skip
+ROWS = [
+    "with T.launch_thread('blockIdx.y', 2) as by:",
+    "    with T.launch_thread('threadIdx.x', 8) as tx:",
+    "        Y[tx] = 1",
+]
 
 
 @pytest.mark.parametrize(
     ("statement", "threads", "rows"),
     [
-        ("X[0] = 1", "tx == 0", "by == 0 and tx == 0"), ("S_1[0] = 1", "tx == 0", "tx == 0"), ("L_1[0] = 1", "", ""),
+        ("X[0] = 1", "tx == 0", "by == 0 and tx == 0"),
+        ("S_1[0] = 1", "tx == 0", "tx == 0"),
+        ("L_1[0] = 1", "", ""),
         ('T.call_extern("int32", "f")', "tx == 0", "by == 0 and tx == 0"),
     ],
-)  # fmt: skip
+)
 def test_the_first_thread_does_what_is_outside_a_launch(statement: str, threads: str, rows: str) -> None:
     """Each block what it does in shared memory, each thread what it does in its own."""
     assert guard_of(kernel(statement, *INNER), statement) == threads
@@ -72,11 +78,18 @@ def test_what_does_nothing_needs_no_thread() -> None:
 
 
 def test_launches_are_at_the_head_blocks_first() -> None:
-    text = kernel("with T.launch_thread('threadIdx.y', 2) as ty:", "    with T.launch_thread('blockIdx.z', 3) as bz:",
-                  "        with T.launch_thread('threadIdx.x', 8) as tx:", "            X[tx] = ty + bz + bx")  # fmt: skip
+    text = kernel(
+        "with T.launch_thread('threadIdx.y', 2) as ty:",
+        "    with T.launch_thread('blockIdx.z', 3) as bz:",
+        "        with T.launch_thread('threadIdx.x', 8) as tx:",
+        "            X[tx] = ty + bz + bx",
+    )
     assert re.findall(r'launch_thread\("(\S+)", (\d)\)', text) == [
-        ("blockIdx.z", "3"), ("blockIdx.x", "4"), ("threadIdx.y", "2"), ("threadIdx.x", "8")
-    ]  # fmt: skip
+        ("blockIdx.z", "3"),
+        ("blockIdx.x", "4"),
+        ("threadIdx.y", "2"),
+        ("threadIdx.x", "8"),
+    ]
     assert text.index("launch_thread") < text.index("allocate")
 
 
@@ -91,16 +104,24 @@ WAIT = "T.evaluate(T.tvm_storage_sync('shared'))"
 @pytest.mark.parametrize(
     ("lines", "refused"),
     [
-        ([f"    {WAIT}"], False), (["    if bx < 2:", f"        {WAIT}"], False), (["    if tx < 2:", f"        {WAIT}"], True),
-        (["    for i in range(tx):", f"        {WAIT}"], True), (["    for i in range(tx, 8):", f"        {WAIT}"], True), (["    for i in range(8):", f"        {WAIT}"], False),
-        (["    while Y[tx] < 2:", f"        {WAIT}"], True), (["    while Y[0] < 2:", f"        {WAIT}"], False),
-        (["    u: T.int32 = tx + 1", "    if u < 2:", f"        {WAIT}"], True), (["    u: T.int32 = bx + 1", "    if u < 2:", f"        {WAIT}"], False),
-        (["    if L_1[0] < 2:", f"        {WAIT}"], True), (["    if S_1[0] < 2:", f"        {WAIT}"], False),
-        (["    if tx < 2:", "        Y[tx] = 2", f"    {WAIT}"], False), (["    for i in range(tx):", "        for j in range(i):", f"            {WAIT}"], True),
+        ([f"    {WAIT}"], False),
+        (["    if bx < 2:", f"        {WAIT}"], False),
+        (["    if tx < 2:", f"        {WAIT}"], True),
+        (["    for i in range(tx):", f"        {WAIT}"], True),
+        (["    for i in range(tx, 8):", f"        {WAIT}"], True),
+        (["    for i in range(8):", f"        {WAIT}"], False),
+        (["    while Y[tx] < 2:", f"        {WAIT}"], True),
+        (["    while Y[0] < 2:", f"        {WAIT}"], False),
+        (["    u: T.int32 = tx + 1", "    if u < 2:", f"        {WAIT}"], True),
+        (["    u: T.int32 = bx + 1", "    if u < 2:", f"        {WAIT}"], False),
+        (["    if L_1[0] < 2:", f"        {WAIT}"], True),
+        (["    if S_1[0] < 2:", f"        {WAIT}"], False),
+        (["    if tx < 2:", "        Y[tx] = 2", f"    {WAIT}"], False),
+        (["    for i in range(tx):", "        for j in range(i):", f"            {WAIT}"], True),
         (["    for i in range(tx):", "        Y[i] = 2", f"    {WAIT}"], False),
         ([f"with T.launch_thread('threadIdx.x', 8) as u:\n        if u < 2:\n            {WAIT}"], True),
     ],
-)  # fmt: skip
+)
 def test_all_threads_come_to_a_barrier(lines: list[str], refused: bool) -> None:
     if refused:
         with pytest.raises(BuildError, match="threads wait for each other in a loop or branch that differs"):
@@ -112,10 +133,18 @@ def test_all_threads_come_to_a_barrier(lines: list[str], refused: bool) -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["with T.launch_thread('threadIdx.w', 8) as tx:", "    X[tx] = 1"], "there is no thread axis `threadIdx.w`"), ([*INNER, "with T.launch_thread('threadIdx.x', 4) as u:", "    X[u] = u"], "launches 8 and 4 threads of `threadIdx.x`"),
-        (["with T.launch_thread('blockIdx.x', 4) as u:", "    X[u] = u"], "launches the blocks of `blockIdx.x` twice"), (["n: T.int32 = X[0]", "with T.launch_thread('threadIdx.x', n) as u:", "    X[u] = u"], "depends on `n`, which the kernel computes"),
+        (["with T.launch_thread('threadIdx.w', 8) as tx:", "    X[tx] = 1"], "there is no thread axis `threadIdx.w`"),
+        (
+            [*INNER, "with T.launch_thread('threadIdx.x', 4) as u:", "    X[u] = u"],
+            "launches 8 and 4 threads of `threadIdx.x`",
+        ),
+        (["with T.launch_thread('blockIdx.x', 4) as u:", "    X[u] = u"], "launches the blocks of `blockIdx.x` twice"),
+        (
+            ["n: T.int32 = X[0]", "with T.launch_thread('threadIdx.x', n) as u:", "    X[u] = u"],
+            "depends on `n`, which the kernel computes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_no_kernel_can_be(lines: list[str], said: str) -> None:
     with pytest.raises(BuildError, match=said):
         kernel(*lines)
@@ -157,11 +186,18 @@ BLOCKS = launch("M_1[b] = X[b]", "blockIdx.x", "b")
 @pytest.mark.parametrize(
     ("lines", "local", "shared"),
     [
-        (USE, ("local", True), ("shared", True)), (BLOCKS, ("local", True), ("shared", True)), (inside("for i in range(3):", *USE), ("local", True), ("global", False)),
-        (inside("while X[0] < 3:", *USE), ("local", True), ("global", False)), ([*USE, "M_1[0] = X[0]"], ("global", False), ("global", False)), (["Y[0] = M_1[0]", *USE], ("global", False), ("global", False)),
-        ([*USE, *OTHER], None, ("global", False)), ([*BLOCKS, *OTHER], None, None), ([*BLOCKS, "M_1[0] = X[0]"], None, None), ([*launch("X[b] = 1", "blockIdx.x", "b"), *USE], ("local", True), ("shared", True)),
+        (USE, ("local", True), ("shared", True)),
+        (BLOCKS, ("local", True), ("shared", True)),
+        (inside("for i in range(3):", *USE), ("local", True), ("global", False)),
+        (inside("while X[0] < 3:", *USE), ("local", True), ("global", False)),
+        ([*USE, "M_1[0] = X[0]"], ("global", False), ("global", False)),
+        (["Y[0] = M_1[0]", *USE], ("global", False), ("global", False)),
+        ([*USE, *OTHER], None, ("global", False)),
+        ([*BLOCKS, *OTHER], None, None),
+        ([*BLOCKS, "M_1[0] = X[0]"], None, None),
+        ([*launch("X[b] = 1", "blockIdx.x", "b"), *USE], ("local", True), ("shared", True)),
     ],
-)  # fmt: skip
+)
 def test_where_the_memory_of_threads_goes_that_is_allocated_around_them(
     scope: str, lines: list[str], local: tuple[str, bool] | None, shared: tuple[str, bool] | None
 ) -> None:
@@ -188,8 +224,13 @@ def test_memory_inside_a_kernel_and_memory_of_the_host() -> None:
 
 @pytest.mark.parametrize(
     ("name", "lowered"),
-    [("first", "Y[0] * 2"), ("second", "Y[0] * 2"), ("same", 'T.call_intrin("int32", "tir.same_shade", Y[0])'), ("unknown", 'T.call_intrin("int32", "tir.unknown_shade", Y[0])')],
-)  # fmt: skip
+    [
+        ("first", "Y[0] * 2"),
+        ("second", "Y[0] * 2"),
+        ("same", 'T.call_intrin("int32", "tir.same_shade", Y[0])'),
+        ("unknown", 'T.call_intrin("int32", "tir.unknown_shade", Y[0])'),
+    ],
+)
 def test_rules_of_users_are_applied_until_nothing_changes(
     name: str, lowered: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,22 +28,37 @@ PROGRAMS = {
     "a symbolic loop": ("for i in range(n):\n    A[i, 3] = 1", {"n < 1 or m > 3"}),
     "a loop of n + 1": ("for i in range(n - 1):\n    A[0, i * 0 + 2] = 1", {"n < 2 or m > 2"}),
     "an empty loop": ("for i in range(0):\n    A[5, 5] = 1", set()),
-    "a condition": ("if k < 2:\n    A[k * 0 + 1, 0] = 1\nelse:\n    A[3, 0] = 1", {"k > 1 or n > 1", "k > 1 or m > 0", "k < 2 or n > 3", "k < 2 or m > 0"}),
+    "a condition": (
+        "if k < 2:\n    A[k * 0 + 1, 0] = 1\nelse:\n    A[3, 0] = 1",
+        {"k > 1 or n > 1", "k > 1 or m > 0", "k < 2 or n > 3", "k < 2 or m > 0"},
+    ),
     "a condition that is enough": ("if n > 4:\n    A[4, 0] = 1", {"n < 5 or m > 0"}),
     "two conditions": ("if k < 2 and n > 1:\n    A[1, 2] = 1", {"k > 1 or n < 2 or m > 2"}),
     "likely": ("for i in range(n):\n    if T.likely(i < 1):\n        A[i, 1] = 1", {"n < 1 or m > 1"}),
     "a name": ("x: T.int32 = k * 0 + 2\nfor i in range(x):\n    A[i + x, 0] = 1", {"n > 3", "m > 0"}),
     "data": ("if B[0] < 3:\n    A[3, 3] = 1\nA[B[1], 0] = 1", {"m > 0"}),
-    "what is chosen": ("B[0] = T.if_then_else(k < 1, A[5, 5], A[1, 1]) + T.Select(A[0, 0] < 3, A[6, 6], 2)", {"n > 0", "m > 0"}),
-    "a guarded part": ("B[0] = T.Cast('int32', A[1, 0] < 1 and A[6, 6] < 1) + T.Cast('int32', A[2, 0] < 1 or A[6, 6] < 1)", {"n > 2", "m > 0"}),
+    "what is chosen": (
+        "B[0] = T.if_then_else(k < 1, A[5, 5], A[1, 1]) + T.Select(A[0, 0] < 3, A[6, 6], 2)",
+        {"n > 0", "m > 0"},
+    ),
+    "a guarded part": (
+        "B[0] = T.Cast('int32', A[1, 0] < 1 and A[6, 6] < 1) + T.Cast('int32', A[2, 0] < 1 or A[6, 6] < 1)",
+        {"n > 2", "m > 0"},
+    ),
     "an argument of a call": ("B[0] = T.max(A[1, 0], T.abs(A[2, 0]))", {"n > 2", "m > 0"}),
     "a repetition": ("while k < 0:\n    A[2, 0] = 1", {"k > -1 or n > 2", "k > -1 or m > 0"}),
-    "a block": ("for i in range(3):\n    with T.block('b'):\n        vi = T.axis.spatial(3, i)\n        T.where(i < 2)\n        A[vi + 1, 0] = 1", {"n > 1", "m > 0"}),
+    "a block": (
+        "for i in range(3):\n    with T.block('b'):\n        vi = T.axis.spatial(3, i)\n        T.where(i < 2)\n        A[vi + 1, 0] = 1",
+        {"n > 1", "m > 0"},
+    ),
     "threads": ("for t in T.thread_binding(3, thread='threadIdx.x'):\n    A[t, 0] = 1", {"n > 2", "m > 0"}),
     "launched threads": ("with T.launch_thread('threadIdx.x', 3) as t:\n    A[t, 0] = 1", {"n > 2", "m > 0"}),
-    "threads launched twice": ("with T.launch_thread('blockIdx.x', n) as b:\n    with T.launch_thread('threadIdx.x', 2) as t:\n        A[b, t] = 1", {"n < 1 or m > 1"}),
+    "threads launched twice": (
+        "with T.launch_thread('blockIdx.x', n) as b:\n    with T.launch_thread('threadIdx.x', 2) as t:\n        A[b, t] = 1",
+        {"n < 1 or m > 1"},
+    ),
     "other buffers": ("B[7] = A[0, 0]", {"n > 0", "m > 0"}),
-}  # fmt: skip
+}
 
 
 # what a run does not show: it reads data, or stops at nothing

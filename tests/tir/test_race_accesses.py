@@ -90,8 +90,13 @@ CASES = {
             B[i] = B[i] + 1
         A[i] = T.Cast("int32", A[1] < 2 or A[2] < 3)""",
         [
-            "read B[i] for i in 0+8; doubt", "read B[0] for i in 0+8; doubt", "read B[i] for i in 0+8; doubt", "write B[i] for i in 0+8; doubt",
-            "read A[1] for i in 0+8", "read A[2] for i in 0+8; doubt", "write A[i] for i in 0+8",
+            "read B[i] for i in 0+8; doubt",
+            "read B[0] for i in 0+8; doubt",
+            "read B[i] for i in 0+8; doubt",
+            "write B[i] for i in 0+8; doubt",
+            "read A[1] for i in 0+8",
+            "read A[2] for i in 0+8; doubt",
+            "write A[i] for i in 0+8",
         ],
     ),
     "lanes": (
@@ -118,8 +123,10 @@ CASES = {
             C[j] = A[i]
             B[j] = C[j]""",
         [
-            "read A[i] for i in 0+8 for j in 0+4", "write C[j] for i in 0+8 for j in 0+4; depth 2",
-            "read C[j] for i in 0+8 for j in 0+4; depth 2", "write B[j] for i in 0+8 for j in 0+4; depth 1",
+            "read A[i] for i in 0+8 for j in 0+4",
+            "write C[j] for i in 0+8 for j in 0+4; depth 2",
+            "read C[j] for i in 0+8 for j in 0+4; depth 2",
+            "write B[j] for i in 0+8 for j in 0+4; depth 1",
         ],
     ),
     "threads": (
@@ -150,14 +157,21 @@ CASES = {
         T.call_extern("int32", "f", T.address_of(B[A[i]]))
         T.evaluate(T.call_intrin("int32", "tir.prefetch", T.address_of(B[3]), 0, 3, 1))""",
         [
-            "read A[i] for i in 0+8; flat", "read A[i + element] for i in 0+8 for element in 0+4; flat; part",
-            "write B[i] for i in 0+8; flat", "write B[i + element] for i in 0+8 for element in 0+2; flat; part",
-            "read A[0] for i in 0+8; flat", "read A[element] for i in 0+8 for element in 0+1; flat; part",
-            "write A[0] for i in 0+8; flat", "write A[element] for i in 0+8 for element in 0+1; flat; part",
-            "write A[?] for i in 0+8", "read A[i] for i in 0+8", "write B[?] for i in 0+8", "read B[?] for i in 0+8",
+            "read A[i] for i in 0+8; flat",
+            "read A[i + element] for i in 0+8 for element in 0+4; flat; part",
+            "write B[i] for i in 0+8; flat",
+            "write B[i + element] for i in 0+8 for element in 0+2; flat; part",
+            "read A[0] for i in 0+8; flat",
+            "read A[element] for i in 0+8 for element in 0+1; flat; part",
+            "write A[0] for i in 0+8; flat",
+            "write A[element] for i in 0+8 for element in 0+1; flat; part",
+            "write A[?] for i in 0+8",
+            "read A[i] for i in 0+8",
+            "write B[?] for i in 0+8",
+            "read B[?] for i in 0+8",
         ],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -49,18 +49,50 @@ def test_a_parallel_sum_names_two_iterations_and_the_element() -> None:
 RACES = {
     "a vectorized sum": ("for i in T.vectorized(4):\n    Y[0] = Y[0] + X[i]", "X(4); Y(1)", "`Y[0]`"),
     "a prefix in lanes": ("for i in T.vectorized(4):\n    A[i + 1] = A[i]", "A(5)", "`A[1]`: one writes it"),
-    "a later statement in lanes": ("for i in T.vectorized(4):\n    A[i] = A[i + 1]\n    B[i] = A[i + 1]", "A(5); B(4)", "`A[1]`"),
-    "a write after the next lane's read": ("for i in T.vectorized(4):\n    for k in range(2):\n        A[i + 1] = X[k]\n        B[i] = A[i]", "A(5); B(4); X(2)", "`A[1]`"),
+    "a later statement in lanes": (
+        "for i in T.vectorized(4):\n    A[i] = A[i + 1]\n    B[i] = A[i + 1]",
+        "A(5); B(4)",
+        "`A[1]`",
+    ),
+    "a write after the next lane's read": (
+        "for i in T.vectorized(4):\n    for k in range(2):\n        A[i + 1] = X[k]\n        B[i] = A[i]",
+        "A(5); B(4); X(2)",
+        "`A[1]`",
+    ),
     "a stencil in place": ("for i in T.parallel(4):\n    A[i] = A[i + 1]", "A(5)", "`A[1]`"),
-    "overlapping tiles": ("for p in T.parallel(4):\n    for i in range(9):\n        A[p * 8 + i] = 0.0", "A(40)", "`A[8]`"),
+    "overlapping tiles": (
+        "for p in T.parallel(4):\n    for i in range(9):\n        A[p * 8 + i] = 0.0",
+        "A(40)",
+        "`A[8]`",
+    ),
     "a remainder": ("for p in T.parallel(12):\n    A[p % 8] = 0.0", "A(8)", "p = 0 and p = 8"),
     "far apart": ("for p in T.parallel(1000):\n    A[p % 999] = 0.0", "A(999)", "p = 0 and p = 999"),
-    "an outer value": ("for o in range(8):\n    for p in T.parallel(4):\n        if o == 5:\n            A[o] = 1.0", "A(8)", "with o = 5"),
-    "large extents": ("for p in T.parallel(65536):\n    for i in range(65536):\n        A[i] = A[i] + B[p]", "A(65536); B(65536)", "p = 0 and p = 1"),
-    "blocks": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    Y[0] = Y[0] + X[b]", "X(4); Y(1)", "`blockIdx.x`"),
-    "an argument realized in each iteration": ("for p in T.parallel(4):\n    T.realize(A[0:4], '')\n    A[0] = B[p]", "A(4); B(4)", "`A[0]`"),
-    "threads": ("for t in T.thread_binding(4, thread='threadIdx.x'):\n    Y[0] = Y[0] + X[t]", "X(4); Y(1)", "`threadIdx.x`"),
-}  # fmt: skip
+    "an outer value": (
+        "for o in range(8):\n    for p in T.parallel(4):\n        if o == 5:\n            A[o] = 1.0",
+        "A(8)",
+        "with o = 5",
+    ),
+    "large extents": (
+        "for p in T.parallel(65536):\n    for i in range(65536):\n        A[i] = A[i] + B[p]",
+        "A(65536); B(65536)",
+        "p = 0 and p = 1",
+    ),
+    "blocks": (
+        "for b in T.thread_binding(4, thread='blockIdx.x'):\n    Y[0] = Y[0] + X[b]",
+        "X(4); Y(1)",
+        "`blockIdx.x`",
+    ),
+    "an argument realized in each iteration": (
+        "for p in T.parallel(4):\n    T.realize(A[0:4], '')\n    A[0] = B[p]",
+        "A(4); B(4)",
+        "`A[0]`",
+    ),
+    "threads": (
+        "for t in T.thread_binding(4, thread='threadIdx.x'):\n    Y[0] = Y[0] + X[t]",
+        "X(4); Y(1)",
+        "`threadIdx.x`",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", RACES)
@@ -81,18 +113,42 @@ def test_accesses_of_one_buffer_however_many(count: int) -> None:
 FREE = {
     "a shift in lanes": ("for i in T.vectorized(4):\n    A[i] = A[i + 1]", "A(5)"),
     "one lane after the other": ("for i in T.vectorized(4):\n    if i < 3:\n        A[i + 1] = A[i]", "A(5)"),
-    "writes before the next lane's read": ("for i in T.vectorized(4):\n    for k in range(2):\n        A[i + 1] = X[k]\n    for k in range(2):\n        B[i] = A[i]", "A(5); B(4); X(2)"),
-    "memory realized in each iteration": ("L = T.Buffer((4,))\nfor p in T.parallel(10):\n    T.realize(L[0:4], '')\n    L[0] = A[p]\n    B[p] = L[0]", "A(10); B(10)"),
-    "a prefetch": ("for p in T.parallel(8):\n    T.evaluate(T.call_intrin('int32', 'tir.prefetch', T.address_of(B[0]), 0, 3, 1))\n    A[p] = B[p]", "A(8); B(8)"),
-    "tiles": ("for p in T.parallel(6):\n    for i, j in T.grid(4, 8):\n        A[p // 3 * 4 + i, p % 3 * 8 + j] = 0.0", "A(8, 24)"),
-    "flat tiles": ("for p in T.parallel(4096):\n    for i in range(4096):\n        A[p // 64 * 262144 + i // 64 * 4096 + p % 64 * 64 + i % 64] = 0.0", "A(16777216)"),
-    "the fast index outside": ("for p in T.parallel(4096):\n    for k in range(4096):\n        A[k * 4096 + p] = 0.0", "A(16777216)"),
+    "writes before the next lane's read": (
+        "for i in T.vectorized(4):\n    for k in range(2):\n        A[i + 1] = X[k]\n    for k in range(2):\n        B[i] = A[i]",
+        "A(5); B(4); X(2)",
+    ),
+    "memory realized in each iteration": (
+        "L = T.Buffer((4,))\nfor p in T.parallel(10):\n    T.realize(L[0:4], '')\n    L[0] = A[p]\n    B[p] = L[0]",
+        "A(10); B(10)",
+    ),
+    "a prefetch": (
+        "for p in T.parallel(8):\n    T.evaluate(T.call_intrin('int32', 'tir.prefetch', T.address_of(B[0]), 0, 3, 1))\n    A[p] = B[p]",
+        "A(8); B(8)",
+    ),
+    "tiles": (
+        "for p in T.parallel(6):\n    for i, j in T.grid(4, 8):\n        A[p // 3 * 4 + i, p % 3 * 8 + j] = 0.0",
+        "A(8, 24)",
+    ),
+    "flat tiles": (
+        "for p in T.parallel(4096):\n    for i in range(4096):\n        A[p // 64 * 262144 + i // 64 * 4096 + p % 64 * 64 + i % 64] = 0.0",
+        "A(16777216)",
+    ),
+    "the fast index outside": (
+        "for p in T.parallel(4096):\n    for k in range(4096):\n        A[k * 4096 + p] = 0.0",
+        "A(16777216)",
+    ),
     "even and odd": ("for p in T.parallel(5000):\n    A[p * 2] = A[p * 2 + 1]", "A(10000)"),
     "one iteration": ("for p in T.parallel(10):\n    if p == 3:\n        A[0] = A[0] + 1.0", "A(1)"),
-    "memory of its own": ("for p in T.parallel(10):\n    L = T.decl_buffer((4,))\n    for i in range(4):\n        L[i] = A[p]\n    B[p] = L[3]", "A(10); B(10)"),
+    "memory of its own": (
+        "for p in T.parallel(10):\n    L = T.decl_buffer((4,))\n    for i in range(4):\n        L[i] = A[p]\n    B[p] = L[3]",
+        "A(10); B(10)",
+    ),
     "a row by its number": ("for p in T.parallel(8):\n    A[p, I[p]] = A[p, I[p]] + 1.0", "A(8, 8); I{8}"),
-    "a triangle": ("for p in T.parallel(8):\n    for j in range(p + 1):\n        A[p * (p + 1) // 2 + j] = 0.0", "A(64)"),
-}  # fmt: skip
+    "a triangle": (
+        "for p in T.parallel(8):\n    for j in range(p + 1):\n        A[p * (p + 1) // 2 + j] = 0.0",
+        "A(64)",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", FREE)
@@ -103,13 +159,37 @@ def test_what_does_not_race_is_not_told(name: str) -> None:
 
 DOUBTS = {
     "indices from data": ("for i in T.parallel(8):\n    Y[I[i]] = Y[I[i]] + 1.0", "I{8}; Y(8)", "depends on data"),
-    "a condition on data": ("for i in T.parallel(8):\n    if I[i] > 0:\n        Y[0] = 1.0", "I{8}; Y(8)", "if the data let both happen"),
-    "an address": ("for i in T.parallel(8):\n    T.evaluate(T.call_extern('int32', 'f', T.address_of(Y[i])))", "Y(8)", "behind the pointer"),
-    "the second part of a condition": ("for i in T.parallel(4):\n    C[i] = T.Select(I[i] > 0 and A[0] > 0.0, 1.0, 2.0)\n    A[i] = 1.0", "A(4); C(4); I{4}", "if the data let both happen"),
-    "one of two values": ("for i in T.parallel(4):\n    C[i] = T.if_then_else(I[i] > 0, A[0], 2.0)\n    A[i] = 1.0", "A(4); C(4); I{4}", "if the data let both happen"),
-    "the other of two values": ("for i in T.parallel(4):\n    C[i] = T.if_then_else(I[i] > 0, 2.0, A[0])\n    A[i] = 1.0", "A(4); C(4); I{4}", "if the data let both happen"),
-    "a pointer": ("for i in T.parallel(8):\n    T.evaluate(T.call_extern('int32', 'f', Y.data))", "Y(8)", "behind the pointer"),
-}  # fmt: skip
+    "a condition on data": (
+        "for i in T.parallel(8):\n    if I[i] > 0:\n        Y[0] = 1.0",
+        "I{8}; Y(8)",
+        "if the data let both happen",
+    ),
+    "an address": (
+        "for i in T.parallel(8):\n    T.evaluate(T.call_extern('int32', 'f', T.address_of(Y[i])))",
+        "Y(8)",
+        "behind the pointer",
+    ),
+    "the second part of a condition": (
+        "for i in T.parallel(4):\n    C[i] = T.Select(I[i] > 0 and A[0] > 0.0, 1.0, 2.0)\n    A[i] = 1.0",
+        "A(4); C(4); I{4}",
+        "if the data let both happen",
+    ),
+    "one of two values": (
+        "for i in T.parallel(4):\n    C[i] = T.if_then_else(I[i] > 0, A[0], 2.0)\n    A[i] = 1.0",
+        "A(4); C(4); I{4}",
+        "if the data let both happen",
+    ),
+    "the other of two values": (
+        "for i in T.parallel(4):\n    C[i] = T.if_then_else(I[i] > 0, 2.0, A[0])\n    A[i] = 1.0",
+        "A(4); C(4); I{4}",
+        "if the data let both happen",
+    ),
+    "a pointer": (
+        "for i in T.parallel(8):\n    T.evaluate(T.call_extern('int32', 'f', Y.data))",
+        "Y(8)",
+        "behind the pointer",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", DOUBTS)
@@ -220,16 +300,43 @@ def test_many_random_schedules(first: int) -> None:
 
 VIEWS = {
     # two shapes of one memory: elements by their number
-    "rows of a view": ("V = T.decl_buffer((4, 8), data=A.data)\nfor p in T.parallel(4):\n    for j in range(8):\n        V[p, j] = A[p * 8 + j]", []),
-    "a view of the next row": ("V = T.decl_buffer((4, 8), data=A.data)\nfor p in T.parallel(3):\n    for j in range(8):\n        V[p, j] = A[p * 8 + j + 8]", ["p = 1 and p = 0", "`A[8]`|`V[1, 0]`"]),
-    "two ranks": ("V = T.decl_buffer((2, 4, 4), data=A.data)\nW = T.decl_buffer((8, 4), data=A.data)\nfor p in T.parallel(8):\n    for j in range(4):\n        W[p, j] = V[p // 4, p % 4, j]", []),
-    "two ranks that meet": ("V = T.decl_buffer((2, 4, 4), data=A.data)\nW = T.decl_buffer((8, 4), data=A.data)\nfor p in T.parallel(8):\n    for j in range(4):\n        W[p, j] = V[p % 2, p // 2, j]", ["p = "]),
-    "strides": ("V = T.decl_buffer((4, 4), data=A.data, strides=(8, 2))\nW = T.decl_buffer((32,), data=A.data)\nfor p in T.parallel(4):\n    for j in range(4):\n        V[p, j] = W[p * 8 + j * 2 + 1]", []),
-    "strides that meet": ("V = T.decl_buffer((4, 4), data=A.data, strides=(8, 2))\nW = T.decl_buffer((32,), data=A.data)\nfor p in T.parallel(4):\n    for j in range(4):\n        V[p, j] = W[(p * 8 + j * 2 + 8) % 32]", ["p = "]),
-    "an offset": ("V = T.decl_buffer((8,), data=A.data, elem_offset=8)\nfor p in T.parallel(8):\n    V[p] = A[p] + 1.0", []),
-    "an offset that meets": ("V = T.decl_buffer((8,), data=A.data, elem_offset=3)\nfor p in T.parallel(8):\n    V[p] = A[p] + 1.0", ["p = 0 and p = 3", "`A[3]`|`V[3]`"]),
-    "one shape twice": ("V = T.decl_buffer((32,), data=A.data)\nfor p in T.parallel(31):\n    V[p] = A[p + 1]", ["p = "]),
-}  # fmt: skip
+    "rows of a view": (
+        "V = T.decl_buffer((4, 8), data=A.data)\nfor p in T.parallel(4):\n    for j in range(8):\n        V[p, j] = A[p * 8 + j]",
+        [],
+    ),
+    "a view of the next row": (
+        "V = T.decl_buffer((4, 8), data=A.data)\nfor p in T.parallel(3):\n    for j in range(8):\n        V[p, j] = A[p * 8 + j + 8]",
+        ["p = 1 and p = 0", "`A[8]`|`V[1, 0]`"],
+    ),
+    "two ranks": (
+        "V = T.decl_buffer((2, 4, 4), data=A.data)\nW = T.decl_buffer((8, 4), data=A.data)\nfor p in T.parallel(8):\n    for j in range(4):\n        W[p, j] = V[p // 4, p % 4, j]",
+        [],
+    ),
+    "two ranks that meet": (
+        "V = T.decl_buffer((2, 4, 4), data=A.data)\nW = T.decl_buffer((8, 4), data=A.data)\nfor p in T.parallel(8):\n    for j in range(4):\n        W[p, j] = V[p % 2, p // 2, j]",
+        ["p = "],
+    ),
+    "strides": (
+        "V = T.decl_buffer((4, 4), data=A.data, strides=(8, 2))\nW = T.decl_buffer((32,), data=A.data)\nfor p in T.parallel(4):\n    for j in range(4):\n        V[p, j] = W[p * 8 + j * 2 + 1]",
+        [],
+    ),
+    "strides that meet": (
+        "V = T.decl_buffer((4, 4), data=A.data, strides=(8, 2))\nW = T.decl_buffer((32,), data=A.data)\nfor p in T.parallel(4):\n    for j in range(4):\n        V[p, j] = W[(p * 8 + j * 2 + 8) % 32]",
+        ["p = "],
+    ),
+    "an offset": (
+        "V = T.decl_buffer((8,), data=A.data, elem_offset=8)\nfor p in T.parallel(8):\n    V[p] = A[p] + 1.0",
+        [],
+    ),
+    "an offset that meets": (
+        "V = T.decl_buffer((8,), data=A.data, elem_offset=3)\nfor p in T.parallel(8):\n    V[p] = A[p] + 1.0",
+        ["p = 0 and p = 3", "`A[3]`|`V[3]`"],
+    ),
+    "one shape twice": (
+        "V = T.decl_buffer((32,), data=A.data)\nfor p in T.parallel(31):\n    V[p] = A[p + 1]",
+        ["p = "],
+    ),
+}
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -242,23 +349,59 @@ def test_views_of_one_memory(name: str) -> None:
 
 
 KERNELS = {
-    "blocks apart": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        A[b * 8 + t] = 1.0", []),
-    "blocks that meet": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        A[b * 7 + t] = A[b * 7 + t] + 1.0", ["blockIdx.x"]),
+    "blocks apart": (
+        "for b in T.thread_binding(4, thread='blockIdx.x'):\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        A[b * 8 + t] = 1.0",
+        [],
+    ),
+    "blocks that meet": (
+        "for b in T.thread_binding(4, thread='blockIdx.x'):\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        A[b * 7 + t] = A[b * 7 + t] + 1.0",
+        ["blockIdx.x"],
+    ),
     "all store the same": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    A[0] = 1.0", []),
     "all store the same value of data": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    A[0] = B[3]", []),
     "they store what differs": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    A[0] = B[b]", ["blockIdx.x"]),
-    "it differs through memory": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    B[b] = T.Cast('float32', b)\n    A[0] = B[0]", ["blockIdx.x"]),
-    "it differs by a condition": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    if b < 2:\n        A[0] = 1.0", ["blockIdx.x"]),
-    "it differs by a loop": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    for i in range(b, b + 2):\n        A[i] = 1.0", ["blockIdx.x"]),
-    "two axes": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    for c in T.thread_binding(2, thread='blockIdx.y'):\n        A[b * 2 + c] = A[b * 2 + c] + 1.0", []),
-    "two axes that meet": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    for c in T.thread_binding(3, thread='blockIdx.y'):\n        A[b * 2 + c] = A[b * 2 + c] + 1.0", ["blockIdx.x, blockIdx.y"]),
+    "it differs through memory": (
+        "for b in T.thread_binding(4, thread='blockIdx.x'):\n    B[b] = T.Cast('float32', b)\n    A[0] = B[0]",
+        ["blockIdx.x"],
+    ),
+    "it differs by a condition": (
+        "for b in T.thread_binding(4, thread='blockIdx.x'):\n    if b < 2:\n        A[0] = 1.0",
+        ["blockIdx.x"],
+    ),
+    "it differs by a loop": (
+        "for b in T.thread_binding(4, thread='blockIdx.x'):\n    for i in range(b, b + 2):\n        A[i] = 1.0",
+        ["blockIdx.x"],
+    ),
+    "two axes": (
+        "for b in T.thread_binding(4, thread='blockIdx.x'):\n    for c in T.thread_binding(2, thread='blockIdx.y'):\n        A[b * 2 + c] = A[b * 2 + c] + 1.0",
+        [],
+    ),
+    "two axes that meet": (
+        "for b in T.thread_binding(4, thread='blockIdx.x'):\n    for c in T.thread_binding(3, thread='blockIdx.y'):\n        A[b * 2 + c] = A[b * 2 + c] + 1.0",
+        ["blockIdx.x, blockIdx.y"],
+    ),
     "threads apart": ("for t in T.thread_binding(8, thread='threadIdx.x'):\n    A[t] = A[t] + 1.0", []),
-    "a neighbour in one statement": ("for t in T.thread_binding(8, thread='threadIdx.x'):\n    A[t] = A[t + 1]", ["threadIdx.x"]),
-    "a neighbour in the next statement": ("for t in T.thread_binding(8, thread='threadIdx.x'):\n    A[t] = 1.0\n    B[t] = A[t + 1]", []),
-    "memory of each thread": ("for t in T.thread_binding(8, thread='threadIdx.x'):\n    L = T.decl_buffer((1,), scope='local')\n    L[0] = A[t]\n    L[0] = L[0] + 1.0\n    B[t] = L[0]", []),
-    "memory of a block": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    S = T.decl_buffer((8,), scope='shared')\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        S[t // 2] = S[t // 2] + 1.0", ["threadIdx.x", "`S[0]`"]),
-    "memory of a block, each its own": ("for b in T.thread_binding(4, thread='blockIdx.x'):\n    S = T.decl_buffer((8,), scope='shared')\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        S[t] = S[t] + 1.0", []),
-}  # fmt: skip
+    "a neighbour in one statement": (
+        "for t in T.thread_binding(8, thread='threadIdx.x'):\n    A[t] = A[t + 1]",
+        ["threadIdx.x"],
+    ),
+    "a neighbour in the next statement": (
+        "for t in T.thread_binding(8, thread='threadIdx.x'):\n    A[t] = 1.0\n    B[t] = A[t + 1]",
+        [],
+    ),
+    "memory of each thread": (
+        "for t in T.thread_binding(8, thread='threadIdx.x'):\n    L = T.decl_buffer((1,), scope='local')\n    L[0] = A[t]\n    L[0] = L[0] + 1.0\n    B[t] = L[0]",
+        [],
+    ),
+    "memory of a block": (
+        "for b in T.thread_binding(4, thread='blockIdx.x'):\n    S = T.decl_buffer((8,), scope='shared')\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        S[t // 2] = S[t // 2] + 1.0",
+        ["threadIdx.x", "`S[0]`"],
+    ),
+    "memory of a block, each its own": (
+        "for b in T.thread_binding(4, thread='blockIdx.x'):\n    S = T.decl_buffer((8,), scope='shared')\n    for t in T.thread_binding(8, thread='threadIdx.x'):\n        S[t] = S[t] + 1.0",
+        [],
+    ),
+}
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -280,10 +423,15 @@ def symbolic_races(body: str, sizes: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("sizes", "text"),
     [
-        (None, "(with n = 33)"), (12, "(with n = 12)"), ({"n": 13}, "(with n = 13)"), ({"m": 13}, "(with n = 33)"), ({}, "(with n = 33)"),
-        (5, "no two were found at small ones"), ({"n": 10}, "no two were found at small ones"),
+        (None, "(with n = 33)"),
+        (12, "(with n = 12)"),
+        ({"n": 13}, "(with n = 13)"),
+        ({"m": 13}, "(with n = 33)"),
+        ({}, "(with n = 33)"),
+        (5, "no two were found at small ones"),
+        ({"n": 10}, "no two were found at small ones"),
     ],
-)  # fmt: skip
+)
 def test_sizes_to_look_at(sizes: Any, text: str) -> None:
     """Iterations 0 and 10 meet, if there are so many."""
     (race,) = symbolic_races("for p in T.parallel(n):\n    A[p % 10] = A[p % 10] + 1.0", sizes)
@@ -301,14 +449,32 @@ def test_the_place_of_an_element_behind_a_pointer() -> None:
 ARGUMENTS = "A: T.Buffer((200,)), B: T.Buffer((64,)), C: T.Buffer((8,)), n: T.int32"
 ORDERS = {
     # what a later statement reads before a later iteration writes it, which all lanes have done by then
-    "a loop that begins elsewhere": ("for i in T.vectorized(4):\n    for k in range(4, 6):\n        A[i] = B[i + k]\n    C[i] = A[i + 1]", True),
-    "the last step of a loop": ("for i in T.vectorized(4):\n    for k in range(4):\n        if k == 3:\n            A[i] = B[i + k]\n    C[i] = A[i + 1]", True),
-    "the last step of a loop of n": ("for i in T.vectorized(4):\n    for k in range(n):\n        if k == n - 1:\n            A[i] = B[i + k]\n    C[i] = A[i + 1]", True),
-    "read before it is written": ("for i in T.vectorized(4):\n    C[i] = A[i + 1]\n    for k in range(4, 6):\n        A[i] = B[i + k]", False),
-    "an earlier element": ("for i in T.vectorized(4):\n    for k in range(4):\n        A[i + 1] = B[i + k]\n    C[i] = A[i]", False),
-    "the first step of a loop": ("for i in T.vectorized(4):\n    for k in range(4):\n        C[i] = A[i + 1]\n        A[i] = B[i + k]", True),
+    "a loop that begins elsewhere": (
+        "for i in T.vectorized(4):\n    for k in range(4, 6):\n        A[i] = B[i + k]\n    C[i] = A[i + 1]",
+        True,
+    ),
+    "the last step of a loop": (
+        "for i in T.vectorized(4):\n    for k in range(4):\n        if k == 3:\n            A[i] = B[i + k]\n    C[i] = A[i + 1]",
+        True,
+    ),
+    "the last step of a loop of n": (
+        "for i in T.vectorized(4):\n    for k in range(n):\n        if k == n - 1:\n            A[i] = B[i + k]\n    C[i] = A[i + 1]",
+        True,
+    ),
+    "read before it is written": (
+        "for i in T.vectorized(4):\n    C[i] = A[i + 1]\n    for k in range(4, 6):\n        A[i] = B[i + k]",
+        False,
+    ),
+    "an earlier element": (
+        "for i in T.vectorized(4):\n    for k in range(4):\n        A[i + 1] = B[i + k]\n    C[i] = A[i]",
+        False,
+    ),
+    "the first step of a loop": (
+        "for i in T.vectorized(4):\n    for k in range(4):\n        C[i] = A[i + 1]\n        A[i] = B[i + k]",
+        True,
+    ),
     "both read": ("for i in T.vectorized(4):\n    A[i * 2] = A[n * 2 + 1] + A[n * 2 + 1]", False),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ORDERS)
@@ -323,12 +489,24 @@ def test_the_order_of_lanes(name: str) -> None:
 
 
 STORES = {
-    "what differs in memory of each thread": ("L = T.decl_buffer((1,), scope='local')\nL[0] = T.Cast('float32', t)\nA[0] = L[0]", True),
-    "what differs from the third step on": ("L = T.decl_buffer((1,), scope='local')\nM = T.decl_buffer((1,), scope='local')\nfor k in range(3):\n    A[0] = M[0]\n    M[0] = L[0]\n    L[0] = T.Cast('float32', t)", True),
-    "what is the same in memory of each thread": ("L = T.decl_buffer((1,), scope='local')\nL[0] = B[3]\nA[0] = L[0]", False),
-    "what a function stores": ("T.evaluate(T.call_extern('int32', 'f', T.tvm_access_ptr(T.type_annotation('float32'), A.data, 0, 1, 2)))", True),
+    "what differs in memory of each thread": (
+        "L = T.decl_buffer((1,), scope='local')\nL[0] = T.Cast('float32', t)\nA[0] = L[0]",
+        True,
+    ),
+    "what differs from the third step on": (
+        "L = T.decl_buffer((1,), scope='local')\nM = T.decl_buffer((1,), scope='local')\nfor k in range(3):\n    A[0] = M[0]\n    M[0] = L[0]\n    L[0] = T.Cast('float32', t)",
+        True,
+    ),
+    "what is the same in memory of each thread": (
+        "L = T.decl_buffer((1,), scope='local')\nL[0] = B[3]\nA[0] = L[0]",
+        False,
+    ),
+    "what a function stores": (
+        "T.evaluate(T.call_extern('int32', 'f', T.tvm_access_ptr(T.type_annotation('float32'), A.data, 0, 1, 2)))",
+        True,
+    ),
     "what is stored where data say": ("A[T.Cast('int32', B[0])] = B[1]", False),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STORES)

@@ -142,11 +142,11 @@ SCRIPTS = [
     "B[n * 4:n * 4 + T.vscale() * 8] = T.Broadcast(T.float32(2.0), T.vscale() * 8)",
     "T.evaluate(T.Ramp(n, 1, T.vscale() * 2))",
     'T.evaluate(T.Cast("float32xvscalex4", T.Ramp(n, 1, T.vscale() * 4)))',
-    'B.vstore([T.Ramp(0, 1, T.vscale() * 4)], A.vload([T.Ramp(0, 1, T.vscale() * 4)], '
+    "B.vstore([T.Ramp(0, 1, T.vscale() * 4)], A.vload([T.Ramp(0, 1, T.vscale() * 4)], "
     'predicate=T.get_active_lane_mask("uint1xvscalex4", 0, 13)), '
     'predicate=T.get_active_lane_mask("uint1xvscalex4", 0, 13))',
     'p: T.handle("float32xvscalex4", "global") = T.call_extern("handle", "f")\nT.evaluate(p)',
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("line", SCRIPTS)

@@ -69,11 +69,16 @@ def test_blocks_by_name() -> None:
 @pytest.mark.parametrize(
     ("sizes", "padded", "found"),
     [
-        ((4, 8, 16), False, ("ijk", None)), ((16, 8, 32), False, ("ijk", None)), ((5, 8, 16), False, None), ((4, 3, 16), False, None),
-        ((4, 8, 12), False, None), ((5, 8, 16), True, ("ijk", [1, 5, 1, 1])), ((4, 3, 12), True, ("ijk", [1, 1, 3, 12])),
+        ((4, 8, 16), False, ("ijk", None)),
+        ((16, 8, 32), False, ("ijk", None)),
+        ((5, 8, 16), False, None),
+        ((4, 3, 16), False, None),
+        ((4, 8, 12), False, None),
+        ((5, 8, 16), True, ("ijk", [1, 5, 1, 1])),
+        ((4, 3, 12), True, ("ijk", [1, 1, 3, 12])),
         ((32, 8, 32), True, ("ijk", [1, 32, 1, 1])),
     ],
-)  # fmt: skip
+)
 def test_loops_of_an_instruction(sizes: tuple[int, int, int], padded: bool, found: Any) -> None:
     sch = scheduled()
     info = mapping_of(sch, "D", parse(DOT.format(m=sizes[0], n=sizes[1], k=sizes[2])), padded)
@@ -157,13 +162,19 @@ TRUE = IntImm("bool", 1)
 @pytest.mark.parametrize(
     ("shape", "extents", "indices", "suggested"),
     [
-        ((4, 6), {"i": 4, "j": 6}, "i, j", False), ((6, 4), {"i": 4, "j": 6}, "j, i", True), ((24,), {"i": 4, "j": 6}, "i * 6 + j", False),
-        ((24,), {"i": 4, "j": 6}, "j * 4 + i", True), ((4, 2, 8), {"i": 4, "j": 8, "k": 2}, "i, k, j", True),
-        ((4, 8), {"i": 4, "j": 2, "k": 4}, "i, j * 4 + k", False), ((8, 4), {"i": 2, "j": 4, "k": 4}, "k * 2 + i, j", True),
-        ((8, 8), {"io": 2, "jo": 2, "ii": 4, "ji": 4}, "io * 4 + ii, jo * 4 + ji", True), ((64,), {"f": 64}, "f", False),
-        ((64,), {"f": 64}, "f // 8 + f % 8 * 8", True), ((4, 6), {"i": 4}, "i, 0", False),
+        ((4, 6), {"i": 4, "j": 6}, "i, j", False),
+        ((6, 4), {"i": 4, "j": 6}, "j, i", True),
+        ((24,), {"i": 4, "j": 6}, "i * 6 + j", False),
+        ((24,), {"i": 4, "j": 6}, "j * 4 + i", True),
+        ((4, 2, 8), {"i": 4, "j": 8, "k": 2}, "i, k, j", True),
+        ((4, 8), {"i": 4, "j": 2, "k": 4}, "i, j * 4 + k", False),
+        ((8, 4), {"i": 2, "j": 4, "k": 4}, "k * 2 + i, j", True),
+        ((8, 8), {"io": 2, "jo": 2, "ii": 4, "ji": 4}, "io * 4 + ii, jo * 4 + ji", True),
+        ((64,), {"f": 64}, "f", False),
+        ((64,), {"f": 64}, "f // 8 + f % 8 * 8", True),
+        ((4, 6), {"i": 4}, "i, 0", False),
     ],
-)  # fmt: skip
+)
 def test_a_layout_that_loops_walk_through_in_order(
     shape: tuple[int, ...], extents: dict[str, int], indices: str, suggested: bool
 ) -> None:

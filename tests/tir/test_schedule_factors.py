@@ -119,7 +119,10 @@ def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((4,), "float32"), C: T.Buff
 """
 
 
-@pytest.mark.parametrize(("around", "works"), [("", True), ('T.attr(0, "note", 1)\n        ', False), ("if A[0, 0] < T.float32(1):\n          ", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("around", "works"),
+    [("", True), ('T.attr(0, "note", 1)\n        ', False), ("if A[0, 0] < T.float32(1):\n          ", False)],
+)
 def test_a_product_beside_another_block_has_factors(around: str, works: bool) -> None:
     """Not so if something around it may decide whether it runs."""
     text = BESIDE.format(around=around)

@@ -227,7 +227,8 @@ def test_error_is_a_schedule_error() -> None:
 
 def test_padding_of_a_part_that_is_said_to_write_more_than_its_places() -> None:
     """What `loop_partition` leaves is a block whose region is its part of the buffer, whatever its store's indices."""
-    sch = tir.Schedule(from_source("""
+    sch = tir.Schedule(
+        from_source("""
 @T.prim_func
 def main(B: T.Buffer((12, 8), "float32")):
     C = T.alloc_buffer((12, 8))
@@ -239,7 +240,8 @@ def main(B: T.Buffer((12, 8), "float32")):
         with T.block("B"):
             v, w = T.axis.remap("SS", [i, j])
             B[v, w] = C[v, w]
-"""))  # fmt: skip
+""")
+    )
     sch.loop_partition(sch.get_loops("C")[0], [3, None])
     with pytest.raises(ScheduleError, match="block `C_i0` writes only a part of buffer `C`, which would be copied"):
         sch.pad_einsum(sch.get_block("C_i0"), [4, 3])

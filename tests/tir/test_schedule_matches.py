@@ -36,18 +36,30 @@ SIGNATURE = """def f(A: T.Buffer((8, 8), "float32"), C: T.Buffer((8, 8), "float3
 
 def reader(size: int = 4) -> str:
     matching = MATCHING.format(
-        block="C", source="B", to="C", matched="B", size=size, count=8 // size, store=f"C[vi, vj * {size} + k]",
+        block="C",
+        source="B",
+        to="C",
+        matched="B",
+        size=size,
+        count=8 // size,
+        store=f"C[vi, vj * {size} + k]",
         value="M[0, k] + T.float32(1)",
-    )  # fmt: skip
+    )
     plain = PLAIN.format(block="B", to="B", value="A[vi, vj] * T.float32(2)")
     return SIGNATURE + "\n    B = T.alloc_buffer((8, 8))" + plain + matching
 
 
 def writer(size: int = 4) -> str:
     matching = MATCHING.format(
-        block="B", source="A", to="B", matched="B", size=size, count=8 // size, store="M[0, k]",
+        block="B",
+        source="A",
+        to="B",
+        matched="B",
+        size=size,
+        count=8 // size,
+        store="M[0, k]",
         value=f"A[vi, vj * {size} + k] * T.float32(2)",
-    )  # fmt: skip
+    )
     plain = PLAIN.format(block="C", to="C", value="B[vi, vj] + T.float32(1)")
     return SIGNATURE + "\n    B = T.alloc_buffer((8, 8))" + matching + plain
 

@@ -79,10 +79,20 @@ def test_a_real_is_below_one(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("weights", "real", "index"),
     [
-        ([1.0], 0.5, 0), ([], 0.5, 0), ([1.0, 1.0], 0.0, 0), ([1.0, 1.0], 0.49, 0), ([1.0, 1.0], 0.51, 1), ([1.0, 3.0], 0.3, 1), ([1.0, 3.0], 0.2, 0),
-        ([0.25, 0.25, 0.5], 0.4, 1), ([0.0, 1.0], 0.2, 1), ([1.0, 0.0], 0.999, 0), ([2.0, 2.0, 4.0], 0.6, 2), ([1.0, 1.0], 0.999, 1),
+        ([1.0], 0.5, 0),
+        ([], 0.5, 0),
+        ([1.0, 1.0], 0.0, 0),
+        ([1.0, 1.0], 0.49, 0),
+        ([1.0, 1.0], 0.51, 1),
+        ([1.0, 3.0], 0.3, 1),
+        ([1.0, 3.0], 0.2, 0),
+        ([0.25, 0.25, 0.5], 0.4, 1),
+        ([0.0, 1.0], 0.2, 1),
+        ([1.0, 0.0], 0.999, 0),
+        ([2.0, 2.0, 4.0], 0.6, 2),
+        ([1.0, 1.0], 0.999, 1),
     ],
-)  # fmt: skip
+)
 def test_weighted_choices(weights: list[float], real: float, index: int, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = LinearCongruentialEngine(1)
     monkeypatch.setattr(engine, "real", lambda: real)
@@ -169,18 +179,33 @@ def values(sch: tir.Schedule, factors: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("call", "fine"),
     [
-        ("sample_perfect_tile(loop, 1)", True), ("sample_perfect_tile(loop, 0)", False), ("sample_perfect_tile(loop, 1024)", True),
-        ("sample_perfect_tile(loop, 1025)", False), ("sample_perfect_tile(loop, 2, 0)", False), ("sample_perfect_tile(loop, 2, -1)", True),
-        ("sample_perfect_tile(loop, 2, -2)", False), ("sample_perfect_tile(loop, 2, 1)", True), ("sample_perfect_tile(loop, 2, 16, [8, 8])", True),
-        ("sample_perfect_tile(loop, 2, 16, [8, 8, 1])", False), ("sample_partitioned_tile(loop, 2, -1)", False),
-        ("sample_partitioned_tile(loop, 2, 0)", True), ("sample_partitioned_tile(loop, 2, 1)", True), ("sample_partitioned_tile(loop, 2, 2)", False),
-        ("sample_partitioned_tile(loop, 2, 0, 0)", False), ("sample_partitioned_tile(loop, 2, 0, 1)", True),
-        ("sample_partitioned_tile(loop, 2, 0, 1, [8])", False), ("sample_partitioned_tile(loop, 2, 0, 1, [8, 8])", True),
-        ("sample_categorical([1, 2], [0.5])", False), ("sample_categorical([], [])", False), ("sample_categorical([3], [1.0])", True),
-        ("sample_categorical([1, 2], [0.5, 0.5], 2)", False), ("sample_categorical([1, 2], [0.5, 0.5], 1)", True),
-        ("sample_categorical([1, 2], [0.5, 0.5], 0)", True), ("sample_categorical([1, 2], [0.5, 0.5], -1)", False),
+        ("sample_perfect_tile(loop, 1)", True),
+        ("sample_perfect_tile(loop, 0)", False),
+        ("sample_perfect_tile(loop, 1024)", True),
+        ("sample_perfect_tile(loop, 1025)", False),
+        ("sample_perfect_tile(loop, 2, 0)", False),
+        ("sample_perfect_tile(loop, 2, -1)", True),
+        ("sample_perfect_tile(loop, 2, -2)", False),
+        ("sample_perfect_tile(loop, 2, 1)", True),
+        ("sample_perfect_tile(loop, 2, 16, [8, 8])", True),
+        ("sample_perfect_tile(loop, 2, 16, [8, 8, 1])", False),
+        ("sample_partitioned_tile(loop, 2, -1)", False),
+        ("sample_partitioned_tile(loop, 2, 0)", True),
+        ("sample_partitioned_tile(loop, 2, 1)", True),
+        ("sample_partitioned_tile(loop, 2, 2)", False),
+        ("sample_partitioned_tile(loop, 2, 0, 0)", False),
+        ("sample_partitioned_tile(loop, 2, 0, 1)", True),
+        ("sample_partitioned_tile(loop, 2, 0, 1, [8])", False),
+        ("sample_partitioned_tile(loop, 2, 0, 1, [8, 8])", True),
+        ("sample_categorical([1, 2], [0.5])", False),
+        ("sample_categorical([], [])", False),
+        ("sample_categorical([3], [1.0])", True),
+        ("sample_categorical([1, 2], [0.5, 0.5], 2)", False),
+        ("sample_categorical([1, 2], [0.5, 0.5], 1)", True),
+        ("sample_categorical([1, 2], [0.5, 0.5], 0)", True),
+        ("sample_categorical([1, 2], [0.5, 0.5], -1)", False),
     ],
-)  # fmt: skip
+)
 def test_what_may_be_asked_for(call: str, fine: bool) -> None:
     sch, known = loop("C")
     if fine:

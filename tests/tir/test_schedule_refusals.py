@@ -31,8 +31,17 @@ def parse(text: str) -> PrimFunc:
 
 
 def _arguments(block: Any, loop: Any, kind: InstructionKind, junk: Any, good: bool) -> tuple[list[Any], dict[str, Any]]:
-    known = {"BlockRef": block, "Loop": loop, "BlockOrLoop": block, "LoopOrBlocks": loop, "Loops": [loop],
-             "Sizes": [2, None], "Lengths": [2, None], "Size": 2, "BlocksIn": []}  # fmt: skip
+    known = {
+        "BlockRef": block,
+        "Loop": loop,
+        "BlockOrLoop": block,
+        "LoopOrBlocks": loop,
+        "Loops": [loop],
+        "Sizes": [2, None],
+        "Lengths": [2, None],
+        "Size": 2,
+        "BlocksIn": [],
+    }
     named = {p.name: known.get(p.role or "", junk) if good else junk for p in kind.parameters if not p.variadic}
     return [loop if good else junk for p in kind.parameters if p.variadic], named
 

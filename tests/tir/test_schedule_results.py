@@ -608,8 +608,9 @@ def test_rfactor_of_a_pair_of_one_type() -> None:
     """Place and value are both float32: neither is taken for the other."""
     pair = te.comm_reducer(
         lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
-        lambda a, b: (tir.const(-1, a), te.min_value(b)), name="pair",
-    )  # fmt: skip
+        lambda a, b: (tir.const(-1, a), te.min_value(b)),
+        name="pair",
+    )
     place, value = te.placeholder((4, 8), name="place"), te.placeholder((4, 8), name="value")
     k = te.reduce_axis((0, 8), "k")
     largest = te.compute((4,), lambda i: pair((place[i, k], value[i, k]), axis=k), name="largest")

@@ -203,8 +203,10 @@ def test_groups_of_variables(text, block, expected) -> None:
     assert [b.name for b in info.lhs_buffer_map.values()] == ["C", "A", "B"]
     assert [v.var.name for v in info.rhs_iters] == ["vi", "vj", "vk"]
     assert {b.name: [str(i) for i in at] for b, at in info.rhs_buffer_indices.items()} == {
-        "C": ["vi", "vj"], "A": ["vi", "vk"], "B": ["vk", "vj"],
-    }  # fmt: skip
+        "C": ["vi", "vj"],
+        "A": ["vi", "vk"],
+        "B": ["vk", "vj"],
+    }
 
 
 def test_groups_that_do_not_fit() -> None:
@@ -242,9 +244,14 @@ def test_arm_instructions(name: str, byte: str, word: str, instruction: str) -> 
 
 
 ELSEWHERE = (
-    "dp4a_s8s8s32", "dp4a_u8u8u32", "sdot4", "dot_32x4_u8i8i32_vrmpy", "dot_product_32x2_i16i16i32_vdmpy",
-    "wmma_sync_16x16x16_f16f16f32", "wmma_sync_16x16x16_s8s8s32_trans",
-)  # fmt: skip
+    "dp4a_s8s8s32",
+    "dp4a_u8u8u32",
+    "sdot4",
+    "dot_32x4_u8i8i32_vrmpy",
+    "dot_product_32x2_i16i16i32_vdmpy",
+    "wmma_sync_16x16x16_f16f16f32",
+    "wmma_sync_16x16x16_s8s8s32_trans",
+)
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)

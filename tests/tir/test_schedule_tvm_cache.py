@@ -135,15 +135,18 @@ def test_116_symbolic_sizes() -> None:
 
 
 def test_116_a_consumer_outside_of_the_scope_needs_the_full_shape() -> None:
-    text = INNER.replace("""                for j in range(4):
+    text = INNER.replace(
+        """                for j in range(4):
                     with T.block("C"):
                         v = T.axis.spatial(12, vo * 4 + j)
                         C[v] = B[v] + T.float32(1)
-""", """        for i in range(12):
+""",
+        """        for i in range(12):
             with T.block("C"):
                 v = T.axis.spatial(12, i)
                 C[v] = B[v] + T.float32(1)
-""").replace("T.writes(C[", "T.writes(B[")  # fmt: skip
+""",
+    ).replace("T.writes(C[", "T.writes(B[")
     sch = schedule(text)
     sch.cache_write("B", 0, "local")
     expect_shape = [int(n) for b in block(sch, "o").alloc_buffers for n in b.shape]
@@ -484,9 +487,17 @@ def test_121_copies_stand_below_declarations() -> None:
     sch.cache_read("C", 1, "local")
     sch.cache_write("C", 0, "local")
     lines = [line.strip() for line in sch.mod["main"].script().split("\n")]
-    places = [next(i for i, line in enumerate(lines) if part in line) for part in
-              ("T.allocate_const", "T.decl_buffer", 'T.block("W_local")', 'T.block("A_local")', 'T.block("C")',
-               'T.block("C_local")')]  # fmt: skip
+    places = [
+        next(i for i, line in enumerate(lines) if part in line)
+        for part in (
+            "T.allocate_const",
+            "T.decl_buffer",
+            'T.block("W_local")',
+            'T.block("A_local")',
+            'T.block("C")',
+            'T.block("C_local")',
+        )
+    ]
     assert places == sorted(places)
     same_results(parse(CONSTANT), sch.mod["main"])
 

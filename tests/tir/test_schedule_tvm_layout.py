@@ -74,8 +74,10 @@ def main(X: T.Buffer((4, 2), "float32"), Y: T.Buffer((8,), "float32"), Z: T.Buff
 
 
 def test_137_tensorize_compares_after_simplifying(rows: str) -> None:
-    text = ROWS.replace("vrow, col = T.axis.spatial(4, row), T.axis.spatial(16, o * 8 + i)",
-                        "vrow = T.axis.spatial(4, row)\n            col = T.axis.spatial(16, o * 8 + i)")  # fmt: skip
+    text = ROWS.replace(
+        "vrow, col = T.axis.spatial(4, row), T.axis.spatial(16, o * 8 + i)",
+        "vrow = T.axis.spatial(4, row)\n            col = T.axis.spatial(16, o * 8 + i)",
+    )
     sch = schedule(text)
     sch.tensorize(loops(sch, "z")[2], rows)
     same_results(parse(text), sch.mod["main"])

@@ -309,7 +309,9 @@ def test_133_other_blocks_need_not_be_a_pipeline() -> None:
     text = PREDICATED.replace(
         'C: T.Buffer((7,), "float32")', 'C: T.Buffer((7,), "float32"), E: T.Buffer((8,), "float32")'
     )
-    text = text.replace("    B = T.alloc_buffer((8,))\n", """    B = T.alloc_buffer((8,))
+    text = text.replace(
+        "    B = T.alloc_buffer((8,))\n",
+        """    B = T.alloc_buffer((8,))
     D = T.alloc_buffer((8,))
     for i in range(4):
         with T.block("D"):
@@ -319,7 +321,8 @@ def test_133_other_blocks_need_not_be_a_pipeline() -> None:
         with T.block("E"):
             v = T.axis.spatial(8, i)
             E[v] = D[v]
-""")  # fmt: skip
+""",
+    )
     sch = schedule(text)
     sch.reverse_compute_inline("C")
     assert script(sch.mod["main"]).count("T.where(i < 7)") == 1

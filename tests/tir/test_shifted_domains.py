@@ -86,8 +86,10 @@ def test_a_block_that_begins_later_is_inlined(first: int, second: int, back: boo
     """Into its reader, and its reader into it: the variables of each in terms of the other's."""
     shift = first - second
     for place, read, write in (
-        ("v", f"v + {shift}", "v"), ("23 - v", f"23 - (v + {shift})", "v + 1"), ("v + 3", f"v + {shift + 3}", "20 - v"),
-    ):  # fmt: skip
+        ("v", f"v + {shift}", "v"),
+        ("23 - v", f"23 - (v + {shift})", "v + 1"),
+        ("v + 3", f"v + {shift + 3}", "20 - v"),
+    ):
         text = INTO.format(first=first, second=second, place=place, read=read, write=write)
         sch = tir.Schedule(parse(text))
         if back:
@@ -212,8 +214,15 @@ WHERE = "T.where(i * 8 + j < n)"
 
 @pytest.mark.parametrize(
     ("tiles", "size", "guard", "guarded"),
-    [("n // 8", 8, "", False), ("(n + 7) // 8", 8, WHERE, True), ("n // 8 - 1", 8, "", False), ("n", 1, "", False), ("n // 8 + 1", 8, WHERE, True), ("1", "n", "", False)],
-)  # fmt: skip
+    [
+        ("n // 8", 8, "", False),
+        ("(n + 7) // 8", 8, WHERE, True),
+        ("n // 8 - 1", 8, "", False),
+        ("n", 1, "", False),
+        ("n // 8 + 1", 8, WHERE, True),
+        ("1", "n", "", False),
+    ],
+)
 @pytest.mark.parametrize("read", ["v", "n - 1 - v"])
 def test_a_part_of_a_size_that_stays_inside_needs_no_condition(
     tiles: str, size: str, guard: str, guarded: bool, read: str

@@ -217,14 +217,20 @@ def test_pointers_into_merged_memory_point_to_their_own_part() -> None:
 @pytest.mark.parametrize(
     ("name", "rank", "tag", "special"),
     [
-        ("", StorageRank.GLOBAL, "", False), ("global", StorageRank.GLOBAL, "", False),
-        ("global:tag", StorageRank.GLOBAL, ":tag", True), ("local_TB2", StorageRank.LOCAL, "_TB2", True),
-        ("local.L0A", StorageRank.LOCAL, ".L0A", True), ("shared.dyn", StorageRank.SHARED, ".dyn", False),
-        ("global.vtcm", StorageRank.GLOBAL, ".vtcm", False), ("global.workspace", StorageRank.GLOBAL, ".workspace", False),
-        ("wmma.matrix_a", StorageRank.WMMA_A, "", False), ("m16n8k8.matrixC", StorageRank.MMA_C, "", False),
-        ("texture", StorageRank.TEXTURE, "", False), ("global.texture", StorageRank.TEXTURE, "", False),
+        ("", StorageRank.GLOBAL, "", False),
+        ("global", StorageRank.GLOBAL, "", False),
+        ("global:tag", StorageRank.GLOBAL, ":tag", True),
+        ("local_TB2", StorageRank.LOCAL, "_TB2", True),
+        ("local.L0A", StorageRank.LOCAL, ".L0A", True),
+        ("shared.dyn", StorageRank.SHARED, ".dyn", False),
+        ("global.vtcm", StorageRank.GLOBAL, ".vtcm", False),
+        ("global.workspace", StorageRank.GLOBAL, ".workspace", False),
+        ("wmma.matrix_a", StorageRank.WMMA_A, "", False),
+        ("m16n8k8.matrixC", StorageRank.MMA_C, "", False),
+        ("texture", StorageRank.TEXTURE, "", False),
+        ("global.texture", StorageRank.TEXTURE, "", False),
     ],
-)  # fmt: skip
+)
 def test_ranks_and_tags(name: str, rank: StorageRank, tag: str, special: bool) -> None:
     scope = MemoryScope.of(name)
     assert scope == (rank, tag) and scope.is_special == special

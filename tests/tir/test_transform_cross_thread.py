@@ -49,7 +49,7 @@ def test_each_thread_has_one_value() -> None:
                             T.writes(B[vi])
                             B[vi] = cross_thread_B[0]
         """,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(("kind", "reduces"), [("spatial", True), ("reduce", True), ("opaque", False), ("scan", False)])
@@ -269,8 +269,14 @@ def reduction(update: str, init: str = "B[vi] = T.float32(0)", **parts: str) -> 
     ]
     text = "\n".join(lines)
     for old, new in parts.items():
-        text = text.replace({"loops": 'for i in range(8):\n        for k in T.thread_binding(16, thread="threadIdx.x")',
-                             "thread": "threadIdx.x"}[old], new, 1)  # fmt: skip
+        text = text.replace(
+            {
+                "loops": 'for i in range(8):\n        for k in T.thread_binding(16, thread="threadIdx.x")',
+                "thread": "threadIdx.x",
+            }[old],
+            new,
+            1,
+        )
     return text
 
 
@@ -280,8 +286,10 @@ PLAIN = "B[vi] = B[vi] + A[vi, vk]"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (reduction(PLAIN, loops='for k in T.thread_binding(16, thread="threadIdx.x"):\n        for i in range(8)'),
-         "the loops of its reduction are innermost"),
+        (
+            reduction(PLAIN, loops='for k in T.thread_binding(16, thread="threadIdx.x"):\n        for i in range(8)'),
+            "the loops of its reduction are innermost",
+        ),
         (reduction(PLAIN, thread="blockIdx.x"), "reduces over loop `k`, which is bound to `blockIdx.x`"),
         (reduction(PLAIN + "\nC[vi] = A[vi, vk]"), "are not stores to the same places"),
         (reduction("B[vi] = B[vi] - A[vi, vk]"), "how block `B` combines its values"),
@@ -289,18 +297,23 @@ PLAIN = "B[vi] = B[vi] + A[vi, vk]"
         (reduction(PLAIN, "B[vi] = T.float32(1)"), "or what it starts with, is not known"),
         (reduction("B[vi] = T.max(B[vi], A[vi, vk])", "B[vi] = C[vi]"), "or what it starts with, is not known"),
         (reduction("B[vi] = T.Select(A[vi, 0] > T.float32(0), B[vi], A[vi, vk])"), "how block `B` combines"),
-        (reduction(PLAIN) + '\n            with T.block("C"):\n                vi = T.axis.spatial(8, i)\n                C[vi] = B[vi]',
-         "another block follows it inside loop `k`"),
+        (
+            reduction(PLAIN)
+            + '\n            with T.block("C"):\n                vi = T.axis.spatial(8, i)\n                C[vi] = B[vi]',
+            "another block follows it inside loop `k`",
+        ),
     ],
-)  # fmt: skip
+)
 def test_refused(text: str, message: str) -> None:
     with pytest.raises(TVMagicError, match=message):
         LowerCrossThreadReduction()(module(text))
 
 
 def test_results_in_two_memories_are_refused() -> None:
-    text = reduction("a: T.float32 = B[vi] + A[vi, vk]\nb: T.float32 = L[vi] + A[vi, vk]\nB[vi] = a\nL[vi] = b",
-                     "B[vi] = T.float32(0)\nL[vi] = T.float32(0)")  # fmt: skip
+    text = reduction(
+        "a: T.float32 = B[vi] + A[vi, vk]\nb: T.float32 = L[vi] + A[vi, vk]\nB[vi] = a\nL[vi] = b",
+        "B[vi] = T.float32(0)\nL[vi] = T.float32(0)",
+    )
     text = text.replace("    for i", '    L = T.alloc_buffer((8,), scope="local")\n    for i', 1)
     with pytest.raises(TVMagicError, match="some are in local memory and some are not"):
         LowerCrossThreadReduction()(module(text))
@@ -312,16 +325,20 @@ def test_results_in_two_memories_are_refused() -> None:
         (PLAIN, "B[vi] = T.float32(0)", "lambda x0, y0: x0 + y0, [T.float32(0.0)]"),
         ("B[vi] = A[vi, vk] * B[vi]", "B[vi] = T.float32(1)", "lambda x0, y0: x0 * y0, [T.float32(1.0)]"),
         ("B[vi] = T.min(B[vi], A[vi, vk])", "B[vi] = T.float32(9)", "lambda x0, y0: T.min(x0, y0), [T.float32(9.0)]"),
-        ("b: T.float32 = B[vi] + A[vi, vk]\nc: T.float32 = T.max(C[vi], A[vi, vk])\nC[vi] = c\nB[vi] = b",
-         'C[vi] = T.float32(-5)\nB[vi] = T.float32(0)',
-         "lambda x0, x1, y0, y1: (x0 + y0, T.max(x1, y1)), [T.float32(0.0), T.float32(-5.0)]"),
-        ("b: T.float32 = T.if_then_else(C[vi] < A[vi, vk], T.Cast('float32', vk), B[vi])\n"
-         "c: T.float32 = T.if_then_else(C[vi] < A[vi, vk], A[vi, vk], C[vi])\nB[vi] = b\nC[vi] = c",
-         'B[vi] = T.float32(-1)\nC[vi] = T.float32(-5)',
-         "lambda x0, x1, y0, y1: (T.if_then_else(x1 < y1, y0, x0), T.if_then_else(x1 < y1, y1, x1)), "
-         "[T.float32(-1.0), T.float32(-5.0)]"),
+        (
+            "b: T.float32 = B[vi] + A[vi, vk]\nc: T.float32 = T.max(C[vi], A[vi, vk])\nC[vi] = c\nB[vi] = b",
+            "C[vi] = T.float32(-5)\nB[vi] = T.float32(0)",
+            "lambda x0, x1, y0, y1: (x0 + y0, T.max(x1, y1)), [T.float32(0.0), T.float32(-5.0)]",
+        ),
+        (
+            "b: T.float32 = T.if_then_else(C[vi] < A[vi, vk], T.Cast('float32', vk), B[vi])\n"
+            "c: T.float32 = T.if_then_else(C[vi] < A[vi, vk], A[vi, vk], C[vi])\nB[vi] = b\nC[vi] = c",
+            "B[vi] = T.float32(-1)\nC[vi] = T.float32(-5)",
+            "lambda x0, x1, y0, y1: (T.if_then_else(x1 < y1, y0, x0), T.if_then_else(x1 < y1, y1, x1)), "
+            "[T.float32(-1.0), T.float32(-5.0)]",
+        ),
     ],
-)  # fmt: skip
+)
 def test_reducers(update: str, init: str, reducer: str) -> None:
     assert f"T.comm_reducer({reducer})" in script(LowerCrossThreadReduction()(module(reduction(update, init))))
 

@@ -284,10 +284,15 @@ def test_assertions_of_virtual_threads_are_of_each() -> None:
 @pytest.mark.parametrize(
     "around",
     [
-        "if A[vt] > T.float32(0):", "with T.LetStmt(A[vt]) as x:", "for k in range(T.Cast('int32', A[vt])):", "with T.Assert(A[vt] > T.float32(0), 'small'):",
-        "with T.attr(T.int32(0), 'note', A[vt]):", "for k in range(2):", "if A[7] > T.float32(0):",
+        "if A[vt] > T.float32(0):",
+        "with T.LetStmt(A[vt]) as x:",
+        "for k in range(T.Cast('int32', A[vt])):",
+        "with T.Assert(A[vt] > T.float32(0), 'small'):",
+        "with T.attr(T.int32(0), 'note', A[vt]):",
+        "for k in range(2):",
+        "if A[7] > T.float32(0):",
     ],
-)  # fmt: skip
+)
 def test_memory_of_virtual_threads_inside_statements_that_differ(around: str) -> None:
     """Whatever is around a statement, each thread has its own elements."""
     mod = module(f"""

@@ -216,8 +216,14 @@ def test_what_does_nothing_goes(before: str, after: str) -> None:
 
 @pytest.mark.parametrize(
     ("view", "same"),
-    [("(4, 8)", True), ("(4, 8), strides=(8, 1)", False), ("(8, 4)", False), ("(4, 8), elem_offset=1", False), ("(4, 8), elem_offset=0", True)],
-)  # fmt: skip
+    [
+        ("(4, 8)", True),
+        ("(4, 8), strides=(8, 1)", False),
+        ("(8, 4)", False),
+        ("(4, 8), elem_offset=1", False),
+        ("(4, 8), elem_offset=0", True),
+    ],
+)
 def test_a_store_of_what_is_there_by_another_view(view: str, same: bool) -> None:
     before = f'def main(A: T.Buffer((4, 8), "int32"), n: T.int32):\n    B = T.Buffer({view.replace(")", ",)", 0)}, dtype="int32", data=A.data)\n    A[n, 1] = B[n, 1]'
     mod = module(before)

@@ -184,7 +184,10 @@ OWN_ROWS = ["    B[threadIdx_x] = s[k * 16 + threadIdx_x]", "    s[k * 16 + thre
         (["for k in range(4):", *OWN_ROWS], ["for k in range(4):", *[line.strip() for line in OWN_ROWS]]),
         # another thread's place of an iteration before, which TVM does not see
         (
-            ["for k in range(4):", *[line.replace("k * 16 + threadIdx_x", "(k + threadIdx_x) % 16") for line in OWN_ROWS]],
+            [
+                "for k in range(4):",
+                *[line.replace("k * 16 + threadIdx_x", "(k + threadIdx_x) % 16") for line in OWN_ROWS],
+            ],
             [
                 "for k in range(4):",
                 "sync",
@@ -202,8 +205,22 @@ OWN_ROWS = ["    B[threadIdx_x] = s[k * 16 + threadIdx_x]", "    s[k * 16 + thre
         ),
         # a place for all, written by one
         (
-            ["if threadIdx_x < 1:", "    s[0] = A[0]", "B[threadIdx_x] = s[0]", "if threadIdx_x < 1:", "    s[0] = A[1]"],
-            ["if threadIdx_x < 1:", "s[0] = A[0]", "sync", "B[threadIdx_x] = s[0]", "sync", "if threadIdx_x < 1:", "s[0] = A[1]"],
+            [
+                "if threadIdx_x < 1:",
+                "    s[0] = A[0]",
+                "B[threadIdx_x] = s[0]",
+                "if threadIdx_x < 1:",
+                "    s[0] = A[1]",
+            ],
+            [
+                "if threadIdx_x < 1:",
+                "s[0] = A[0]",
+                "sync",
+                "B[threadIdx_x] = s[0]",
+                "sync",
+                "if threadIdx_x < 1:",
+                "s[0] = A[1]",
+            ],
         ),
         # a loop is one statement for what follows it
         (
@@ -221,7 +238,7 @@ OWN_ROWS = ["    B[threadIdx_x] = s[k * 16 + threadIdx_x]", "    s[k * 16 + thre
             [WRITE_OWN, "sync", "x: T.float32 = s[15 - threadIdx_x]", "B[threadIdx_x] = x"],
         ),
     ],
-)  # fmt: skip
+)
 def test_barriers(body: list[str], expected: list[str]) -> None:
     assert synchronized("\n".join(body)) == expected
 
@@ -229,7 +246,11 @@ def test_barriers(body: list[str], expected: list[str]) -> None:
 def test_dynamic_shared_buffers_are_one_allocation() -> None:
     body = "B[threadIdx_x] = s[threadIdx_x]\nu[threadIdx_x] = A[threadIdx_x]"
     assert "sync" not in synchronized(body)
-    assert synchronized(body, "shared.dyn") == ["B[threadIdx_x] = s[threadIdx_x]", "sync", "u[threadIdx_x] = A[threadIdx_x]"]  # fmt: skip
+    assert synchronized(body, "shared.dyn") == [
+        "B[threadIdx_x] = s[threadIdx_x]",
+        "sync",
+        "u[threadIdx_x] = A[threadIdx_x]",
+    ]
 
 
 def test_the_work_grows_with_the_statements(calls: Callable[[Callable[[], Any]], int]) -> None:

@@ -16,10 +16,13 @@ from tvmagic.tir.transform.loops.vectorize_loop import at_once
 @pytest.mark.parametrize(
     ("body", "vector"),
     [
-        ("A[i] = A[i] + 1", "A[0:4] = A[0:4] + T.Broadcast(1, 4)"), ("A[i * 2] = 3", "A[0:8:2] = T.Broadcast(3, 4)"), ("if n < 3:\n            A[i] = 1", "A[0:4]"),
-        ("if A[i] < 3:\n            A[i] = 1", None), ("for j in range(A[i]):\n            A[j] = 1", None),
+        ("A[i] = A[i] + 1", "A[0:4] = A[0:4] + T.Broadcast(1, 4)"),
+        ("A[i * 2] = 3", "A[0:8:2] = T.Broadcast(3, 4)"),
+        ("if n < 3:\n            A[i] = 1", "A[0:4]"),
+        ("if A[i] < 3:\n            A[i] = 1", None),
+        ("for j in range(A[i]):\n            A[j] = 1", None),
     ],
-)  # fmt: skip
+)
 def test_iterations_at_once(body: str, vector: str | None) -> None:
     mod = module(f'def main(A: T.Buffer((16,), "int32"), n: T.int32):\n    for i in T.vectorized(4):\n        {body}')
     made = at_once(mod["main"].body)
@@ -29,10 +32,14 @@ def test_iterations_at_once(body: str, vector: str | None) -> None:
 @pytest.mark.parametrize(
     ("index", "places"),
     [
-        ("T.Ramp(i * 4, 1, 4)", [0, 1, 2, 3, 4, 5, 6, 7]), ("T.Ramp(i, 2, 4)", [0, 2, 4, 6, 1, 3, 5, 7]), ("T.Ramp(I[i], 1, 4)", [7, 8, 9, 10, 2, 3, 4, 5]),
-        ("T.Ramp(i * 9, i + 1, 4)", [0, 1, 2, 3, 9, 11, 13, 15]), ("T.Ramp(I[i], i + 1, 4)", [7, 8, 9, 10, 2, 4, 6, 8]), ("T.Ramp(3, i + 1, 4)", [3, 4, 5, 6, 3, 5, 7, 9]),
+        ("T.Ramp(i * 4, 1, 4)", [0, 1, 2, 3, 4, 5, 6, 7]),
+        ("T.Ramp(i, 2, 4)", [0, 2, 4, 6, 1, 3, 5, 7]),
+        ("T.Ramp(I[i], 1, 4)", [7, 8, 9, 10, 2, 3, 4, 5]),
+        ("T.Ramp(i * 9, i + 1, 4)", [0, 1, 2, 3, 9, 11, 13, 15]),
+        ("T.Ramp(I[i], i + 1, 4)", [7, 8, 9, 10, 2, 4, 6, 8]),
+        ("T.Ramp(3, i + 1, 4)", [3, 4, 5, 6, 3, 5, 7, 9]),
     ],
-)  # fmt: skip
+)
 def test_lanes_of_ramps_in_a_vectorized_loop(index: str, places: list[int]) -> None:
     mod = module(f"""
         def main(A: T.Buffer((16,), "int32"), I: T.Buffer((2,), "int32"), B: T.Buffer((8,), "int32")):
@@ -194,11 +201,13 @@ def test_what_became_of_each_access_is_said_with_the_rule() -> None:
 @pytest.mark.parametrize(
     ("body", "place", "kind"),
     [
-        ("A[C[j]] = B[j]", "`A[C[j]]` is written", "an index for each lane: a scatter"), ("A[j] = B[C[j]]", "`B[C[j]]` is read", "an index for each lane: a gather"),
-        ("A[j] = B[n]", "`B[n]` is read", "the same element in all lanes: one load and a broadcast"), ("A[j * n] = B[j]", "`A[j * n]` is written", "an index for each lane: a scatter"),
+        ("A[C[j]] = B[j]", "`A[C[j]]` is written", "an index for each lane: a scatter"),
+        ("A[j] = B[C[j]]", "`B[C[j]]` is read", "an index for each lane: a gather"),
+        ("A[j] = B[n]", "`B[n]` is read", "the same element in all lanes: one load and a broadcast"),
+        ("A[j * n] = B[j]", "`A[j * n]` is written", "an index for each lane: a scatter"),
         ("A[63 - j] = B[j]", "`A[63 - j]` is written", "elements -1 apart: strided"),
     ],
-)  # fmt: skip
+)
 def test_what_is_said_of_an_access(body: str, place: str, kind: str) -> None:
     assert [facts[1] for topic, text, facts in notes_of(body) if text == place] == [kind]
 

@@ -211,8 +211,13 @@ def test_memory_of_small_floats_holds_bits() -> None:
 
 @pytest.mark.parametrize(
     ("buffers", "bits"),
-    [(["float32", "int32"], None), (["bfloat16", "float32"], ["uint16", "float32"]), (["float32", "bfloat16"], ["float32", "uint16"]), (["float16"], None)],
-)  # fmt: skip
+    [
+        (["float32", "int32"], None),
+        (["bfloat16", "float32"], ["uint16", "float32"]),
+        (["float32", "bfloat16"], ["float32", "uint16"]),
+        (["float16"], None),
+    ],
+)
 def test_arguments_that_are_not_used_are_bits_too(buffers: list[str], bits: list[str] | None) -> None:
     head = ", ".join(f'{name}: T.Buffer((4,), "{dtype}")' for name, dtype in zip("AB", buffers))
     mod = module(f"def main({head}):\n    T.evaluate(0)")

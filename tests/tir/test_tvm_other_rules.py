@@ -166,8 +166,11 @@ def test_094_constants_are_arrays() -> None:
 
 
 def test_178_threads_of_two_functions_differ() -> None:
-    func = function("A: T.Buffer((8,), 'int32')", 'tx = T.env_thread("threadIdx.x")\nwith T.launch_thread(tx, 8): A[tx] = 1\n'
-                    "with T.launch_thread(tx, 8): A[tx] = 2")  # fmt: skip
+    func = function(
+        "A: T.Buffer((8,), 'int32')",
+        'tx = T.env_thread("threadIdx.x")\nwith T.launch_thread(tx, 8): A[tx] = 1\n'
+        "with T.launch_thread(tx, 8): A[tx] = 2",
+    )
     mod = ConvertSSA()(tvm.IRModule({name: func.with_attr("global_symbol", name) for name in "ab"}))
     first, second = ([s.node for s in found(mod[name].body, tir.AttrStmt)] for name in "ab")
     assert first[0].var is first[1].var and second[0].var is second[1].var
@@ -180,13 +183,43 @@ def test_178_threads_of_two_functions_differ() -> None:
 PROVE, SIMPLIFY = "propagate_knowns_to_prove_conditional", "propagate_knowns_to_simplify_expressions"
 AB = 'A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")'
 KNOWN = {
-    "a vector of one value": (PROVE, "A[0:8] = T.Broadcast(3, 8)", "for i in range(8):\n    if A[i] == 3: B[i] = 1", "for i in range(8):\n    B[i] = 1"),
-    "a ramp": (PROVE, "A[0:8] = T.Ramp(11, 1, 8)", "for i in range(8):\n    if A[i] == i + 11: B[i] = 1", "for i in range(8):\n    B[i] = 1"),
-    "lanes with a step": (SIMPLIFY, "for i in range(16): A[i] = i", "B[0:16:4] = A[0:16:4]", "B[0:16:4] = T.Ramp(0, 4, 4)"),
-    "another index": (PROVE, "for i in range(16): T.assume(i < 14 or A[i] == 0)", "for i in range(2):\n    if A[i + 14] == 0: B[i] = 3", "for i in range(2): B[i] = 3"),
-    "not by an inequality": (PROVE, "B[0] = 1", "if A[0] > 5:\n    if A[0] > 5: B[0] = 8", "if 5 < A[0]:\n    if 5 < A[0]: B[0] = 8"),
-    "in the branch and not behind it": (PROVE, "B[0] = 1", "if A[0] == 5:\n    if A[0] == 5: B[0] = 2\nif A[0] == 5: B[0] = 7", "if A[0] == 5: B[0] = 2\nif A[0] == 5: B[0] = 7"),
-}  # fmt: skip
+    "a vector of one value": (
+        PROVE,
+        "A[0:8] = T.Broadcast(3, 8)",
+        "for i in range(8):\n    if A[i] == 3: B[i] = 1",
+        "for i in range(8):\n    B[i] = 1",
+    ),
+    "a ramp": (
+        PROVE,
+        "A[0:8] = T.Ramp(11, 1, 8)",
+        "for i in range(8):\n    if A[i] == i + 11: B[i] = 1",
+        "for i in range(8):\n    B[i] = 1",
+    ),
+    "lanes with a step": (
+        SIMPLIFY,
+        "for i in range(16): A[i] = i",
+        "B[0:16:4] = A[0:16:4]",
+        "B[0:16:4] = T.Ramp(0, 4, 4)",
+    ),
+    "another index": (
+        PROVE,
+        "for i in range(16): T.assume(i < 14 or A[i] == 0)",
+        "for i in range(2):\n    if A[i + 14] == 0: B[i] = 3",
+        "for i in range(2): B[i] = 3",
+    ),
+    "not by an inequality": (
+        PROVE,
+        "B[0] = 1",
+        "if A[0] > 5:\n    if A[0] > 5: B[0] = 8",
+        "if 5 < A[0]:\n    if 5 < A[0]: B[0] = 8",
+    ),
+    "in the branch and not behind it": (
+        PROVE,
+        "B[0] = 1",
+        "if A[0] == 5:\n    if A[0] == 5: B[0] = 2\nif A[0] == 5: B[0] = 7",
+        "if A[0] == 5: B[0] = 2\nif A[0] == 5: B[0] = 7",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", KNOWN)
@@ -233,7 +266,9 @@ else: A[1] = 2
 
 
 def test_184_a_double_buffer_behind_storage_flatten() -> None:
-    func = function('A: T.Buffer((400,), "float32"), B: T.Buffer((4,), "float32")', """
+    func = function(
+        'A: T.Buffer((400,), "float32"), B: T.Buffer((4,), "float32")',
+        """
 T.func_attr({"from_legacy_te_schedule": True})
 tx = T.env_thread("threadIdx.x")
 T.launch_thread(tx, 1)
@@ -244,7 +279,8 @@ for i in range(100):
             C[j] = A[i * 4 + j]
     for j in range(4):
         B[j] = C[j] + T.float32(1)
-""")  # fmt: skip
+""",
+    )
     passes = tvm.transform.Sequential([StorageFlatten(64), InjectDoubleBuffer(), Simplify(), ThreadSync("shared")])
     with tvm.transform.PassContext(config={"tir.InjectDoubleBuffer": {"split_loop": 2}}):
         new = passes(tvm.IRModule.from_expr(func))["f"]

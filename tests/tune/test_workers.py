@@ -245,11 +245,15 @@ def test_a_problem_is_the_same_from_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "X: float16[16, 8]\nY[i, j] = X[i, j] * 2", "X: bfloat16[16, 64]\nY[i] += X[i, k]", "X: float32[16]\nB[i] = X[i] > 0",
-        "X: float32[8, 8]\nY[i, j] = X[i, j] * 2\nZ[i] += Y[i, j]", "X: int8[16, 8]\nY[i] += int32(X[i, k])",
-        "A: float32[30]\nA[i] = A[i] + 1", "X: float32[20]\nI: int32[9]\nY[i] = X[I[i]]",
+        "X: float16[16, 8]\nY[i, j] = X[i, j] * 2",
+        "X: bfloat16[16, 64]\nY[i] += X[i, k]",
+        "X: float32[16]\nB[i] = X[i] > 0",
+        "X: float32[8, 8]\nY[i, j] = X[i, j] * 2\nZ[i] += Y[i, j]",
+        "X: int8[16, 8]\nY[i] += int32(X[i, k])",
+        "A: float32[30]\nA[i] = A[i] + 1",
+        "X: float32[20]\nI: int32[9]\nY[i] = X[I[i]]",
     ],
-)  # fmt: skip
+)
 def test_operators_of_all_kinds_are_tried_from_their_files(tmp_path: Path, text: str) -> None:
     op = operator("f", text)
     path = tmp_path / "problem.npz"
