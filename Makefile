@@ -10,6 +10,12 @@ OLDER := x86-64-v2 haswell
 REPRESENTATIVE := tests/codegen/test_numerics.py tests/codegen/test_kernels.py tests/codegen/test_calls.py \
   tests/codegen/test_target.py tests/runtime/test_running.py tests/runtime/test_arguments.py \
   tests/runtime/test_bounds.py tests/operators/test_cell.py tests/operators/test_operator.py
+# A law of each package, to run between two edits: a minute of one idle core.
+QUICK := tests/test_levels.py tests/test_private_names.py tests/ir/test_properties.py tests/eval/test_programs.py \
+  tests/arith/test_index_arithmetic.py tests/script/test_parser_laws.py tests/te/test_relations.py tests/tir/test_loop_partition.py \
+  tests/cinn/test_reduction_steps.py tests/ascend/test_elementwise.py tests/codegen/test_llvm_text.py tests/runtime/test_arguments.py \
+  tests/notation/test_affine.py tests/operators/test_arrays.py tests/explain/test_rows.py tests/tune/test_database.py \
+  tests/topi/test_topi_pieces.py tests/notebook/test_mistakes.py tests/cases
 # The tests start some hundred processes: where none keeps what it compiled, the whole takes half as long again.
 unexport PYTHONDONTWRITEBYTECODE
 # What is installed in `.venv`: what a demo needs, JupyterLab also, or everything. More includes less.
@@ -25,7 +31,10 @@ STYLE = $(BIN)/ruff check . && $(BIN)/ruff format --check .
 # Half a minute of one core: the tests run meanwhile, and what it says stands after theirs.
 TYPES = $(BIN)/pyright --pythonpath $(BIN)/python
 
-.PHONY: help venv demo test tools firefox lint package lab soak bench docs notebooks clean
+# Of the plain text cases, those that are refused cells.
+QUICK_CASES := not cases or cells or described
+
+.PHONY: help venv demo quick test tools firefox lint package lab soak bench docs notebooks clean
 
 help:  ## what there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
@@ -66,6 +75,9 @@ firefox: $(STAMP)  ## the browser tests in Firefox (`make test` has them in Chro
 lint: $(STAMP)  ## style and types
 	$(STYLE)
 	$(TYPES)
+
+quick: $(STAMP)  ## one law per package, in a minute
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not soak" -k "$(QUICK_CASES)" $(QUICK)
 
 test: $(STAMP)  ## style, types and every test; on x86-64 some of them as code for older processors, too
 	$(STYLE)

@@ -1,13 +1,16 @@
 """HintGraphs of tensor expressions and of cells: compiled and evaluated, equal to NumPy; what cannot be expressed."""
 
+import random
+
 import numpy as np
 import pytest
 from sampling import every
-from te_cells import CELLS, random_cell
+from te_cells import CELLS, changed_cell, random_cell
 
 import tvmagic
 from tvmagic import ascend, te
 from tvmagic.ascend import AscendError, Machine
+from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.ir import Call, Select
 from tvmagic.operators import Operator, Version, operator
 
@@ -271,3 +274,17 @@ def test_other_operations_are_refused() -> None:
     )
     with pytest.raises(AscendError, match="is not made of tensor expressions"):
         ascend.hint_graph(operator("f", function))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_changed_cell_becomes_a_valid_graph_or_is_refused(name: str) -> None:
+    rng = random.Random(name)
+    for _ in range(4):
+        try:
+            op = operator("cell", changed_cell(CELLS[name], rng))
+            graph = ascend.hint_graph(op)
+        except DefectError:
+            raise
+        except TVMagicError:
+            continue
+        ascend.check_hint(graph)
