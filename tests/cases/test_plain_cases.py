@@ -80,7 +80,8 @@ def results(func: PrimFunc, seed: int = 1) -> list[Any] | None:
     """Return every argument after an interpreted call, or None if the interpreter cannot run the function."""
     rng, values = np.random.default_rng(seed), sizes(func)
     arrays = [
-        array_of(func.buffer_map[p], values, rng) if p in func.buffer_map else np.int32(SIZE) for p in func.params
+        array_of(func.buffer_map[p], values, rng) if p in func.buffer_map else np.asarray(SIZE, "int32")
+        for p in func.params
     ]
     try:
         run_function(func, arrays)
