@@ -20,7 +20,6 @@ from tvmagic.operators.measure import check
 from tvmagic.operators.operator import Version
 from tvmagic.operators.scheduling import schedule
 from tvmagic.target import Target
-from tvmagic.target import machine as machines
 from tvmagic.tune import auto, decide
 from tvmagic.tune.instant import decide_for
 from tvmagic.tune.instant.program import loads_in
