@@ -11,7 +11,7 @@ from tvmagic.ir import BufferStore, For, Mutator, handles
 from tvmagic.notebook.commands import record_of
 from tvmagic.operators import Operator, operator
 from tvmagic.operators.scheduling import schedule
-from tvmagic.operators.verify import EQUAL, NOT_RUN, verify
+from tvmagic.operators.verify import NOT_RUN, verify
 from tvmagic.script import from_source
 
 DENSE = "X: float32[12, 20]\nW: float32[16, 20]\nb: float32[16]\nY[i, j] += X[i, k] * W[j, k]\nZ[i, j] = max(Y[i, j] + b[j], 0)"
@@ -46,9 +46,9 @@ def timeline(text: str, calls: str) -> tuple[Operator, object]:
 def test_every_step_of_a_right_schedule_equals_numpy(name: str) -> None:
     op, record = timeline(*SCHEDULES[name])
     verdicts = verify(record, op)  # type: ignore[arg-type]
-    assert [v.text for v in verdicts if v.ok is False] == []
-    assert sum(v.text == EQUAL for v in verdicts) > 20
-    assert verdicts[-1].text == EQUAL
+    assert [v.text for v in verdicts if v.state == "bad"] == []
+    assert sum(v.state == "equal" for v in verdicts) > 20
+    assert verdicts[-1].state == "equal"
 
 
 def test_threads_that_reduce_together_run_once_they_are_lowered() -> None:
@@ -56,10 +56,10 @@ def test_threads_that_reduce_together_run_once_they_are_lowered() -> None:
         DENSE, "y = s[Y]\nko, ki = y.split(y.reduce_axis[0], 4)\ny.bind(ki, te.thread_axis('threadIdx.x'))"
     )
     verdicts = dict(zip([s.name for s in record.steps], verify(record, op)))  # type: ignore[attr-defined, arg-type]
-    assert [v.text for v in verdicts.values() if v.ok is False] == []
-    assert verdicts["te.ScheduleOps"].ok is None and "tvm_thread_allreduce" in verdicts["te.ScheduleOps"].text
+    assert [v.text for v in verdicts.values() if v.state == "bad"] == []
+    assert not verdicts["te.ScheduleOps"].state and "tvm_thread_allreduce" in verdicts["te.ScheduleOps"].text
     for name in ("tir.StorageFlatten", "tir.VectorizeLoop", "tir.CommonSubexprElimTIR"):
-        assert verdicts[name].text == EQUAL
+        assert verdicts[name].state == "equal"
 
 
 def test_the_record_ends_with_the_steps_of_threads_and_their_code() -> None:
@@ -90,7 +90,7 @@ def test_the_first_step_that_goes_wrong_is_told() -> None:
     for step in steps[at:]:
         step.after = step.after.map_functions(lambda f: f.with_body(_Spoil().visit(f.body)))
     verdicts = verify(record, op)  # type: ignore[arg-type]
-    wrong = [i for i, v in enumerate(verdicts) if v.ok is False]
+    wrong = [i for i, v in enumerate(verdicts) if v.state == "bad"]
     assert wrong[0] == at and "first to differ" in verdicts[at].text
     assert "first to differ" not in verdicts[at + 1].text
 
@@ -114,7 +114,7 @@ def test_an_access_outside_a_buffer_is_found() -> None:
 def test_verifying_comes_to_an_end() -> None:
     op = operator("mm", "A: float32[256, 256]\nB: float32[256, 256]\nC[i, j] += A[i, k] * B[k, j]")
     verdicts = verify(op.passes(code=False), op, seconds=0.05)
-    assert {v.ok for v in verdicts} == {None} and any(v.text.startswith(NOT_RUN) for v in verdicts)
+    assert {v.state for v in verdicts} == {""} and any(v.text.startswith(NOT_RUN) for v in verdicts)
 
 
 @pytest.mark.parametrize("outer", ["for i in range(2)", 'with T.launch_thread("blockIdx.x", 2) as i'])
