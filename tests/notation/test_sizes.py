@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvmagic.errors import TVMagicError
 from tvmagic.notation.expressions import NotationError
 from tvmagic.notation.scope import Layered
 from tvmagic.operators import operator
@@ -32,8 +33,10 @@ WRONG = [
     ("i: range(4.5)\nY[i] = i", "`4.5` is not a size"),
     ("i: range(3, 3)\nY[i] = i", "the range from 3 to 3 is empty"),
     ("i: range(0, 9, 2)\nY[i] = i", "an index range is"),
-    ("X: float32[n]\ni: range(m)\nY[i] = X[i]", "no input of `f` has a dimension that is `m` alone"),
-    (ROW.format("2 * n"), "no input of `f` has a dimension that is `n` alone"),
+    ("X: float32[n]\ni: range(m)\nY[i] = X[i]", "no input of `f` has a dimension from which `m` follows"),
+    ("X: float32[n * m]\nY[i] = X[i]", "no input of `f` has a dimension from which `n` follows"),
+    ("X: float32[n * n]\nY[i] = X[i]", "no input of `f` has a dimension from which `n` follows"),
+    ("X: float32[n // 2]\nY[i] = X[i]", "no input of `f` has a dimension from which `n` follows"),
     ("X: float32[n]\ni: range(n)\nY[i] = X[i] + X[i + 1]", "`i + 1` of `X` reaches n, outside 0 to n - 1"),
     ("X: float32[n]\ni: range(n + 2)\nY[i] = X[i]", "reaches n + 1, outside 0 to n - 1"),
     ("X: float32[n]\ni: range(n)\nY[i] = X[i - 1]", "reaches -1, outside"),
@@ -48,15 +51,75 @@ def test_wrong_sizes_are_told_with_their_place(text: str, message: str) -> None:
     assert message in caught.value.message and caught.value.span is not None
 
 
-def test_a_size_that_is_one_less_than_a_dimension_has_a_hint_that_works() -> None:
-    """As the rows of a matrix whose starts are one more."""
-    text = "s: int32[n + 1]\nv: float32[z]\ny[i] = sum(v[j] if s[i] <= j and j < s[i + 1] else 0.0, over=j)"
-    with pytest.raises(NotationError) as caught:
-        operator("f", text)
-    assert caught.value.hint == "declare `s: int32[m]`, and write `m - 1` in place of `n`"
-    op = operator("f", text.replace("n + 1", "m"))
+@pytest.mark.parametrize(
+    ("size", "n", "extents"),
+    [
+        ("n + 1", 4, 5),
+        ("n - 1", 4, 3),
+        ("2 * n", 0, 0),
+        ("2 * n", 4, 8),
+        ("3 * n + 2", 2, 8),
+        ("n + n", 3, 6),
+        ("4 - n", 1, 3),
+    ],
+)
+def test_calls_solve_sizes(size: str, n: int, extents: int) -> None:
+    op = operator("f", f"X: float32[{size}]\nY[i] = X[i] + n")
+    x = np.arange(extents, dtype="float32")
+    np.testing.assert_array_equal(op(x), x + n)
+    np.testing.assert_array_equal(op.reference(x), x + n)
+    assert op.check(sizes=3).ok
+
+
+def test_a_size_is_solved_once_the_others_are_known() -> None:
+    op = operator(
+        "f", "X: float32[n * m + k]\nA: float32[n]\nB: float32[k + 1]\nY[i] = X[i]\nZ[i, j] = A[i] + B[j] + m"
+    )
+    y, z = op(np.ones(14, "float32"), np.zeros(4, "float32"), np.zeros(3, "float32"))  # 14 = 4 * m + 2
+    assert y.shape == (14,) and z.shape == (4, 3) and np.all(z == 3)
+    with pytest.raises(
+        TVMagicError, match=r"`X` of `f` has 15 elements, which is not `n \* m \+ k` for `n` = 4 and `k` = 2"
+    ):
+        op(np.ones(15, "float32"), np.zeros(4, "float32"), np.zeros(3, "float32"))
+
+
+def test_rows_of_a_sparse_matrix_are_one_less_than_their_ends() -> None:
+    op = operator(
+        "f",
+        "s: int32[n + 1]\nv: float32[z]\ni: range(n)\ny[i] = sum(v[j] if s[i] <= j and j < s[i + 1] else 0.0, over=j)",
+    )
     starts, values = np.array([0, 2, 2, 5], "int32"), np.arange(5, dtype="float32")
     np.testing.assert_array_equal(op(starts, values), [1, 0, 9])
+
+
+@pytest.mark.parametrize(
+    ("size", "shape", "message"),
+    [
+        ("2 * n", (7,), "`X` of `f` has 7 elements, which is not `2 * n`"),
+        ("n + 3", (2,), "`X` of `f` has 2 elements, which is not `n + 3`"),
+        ("8, n + 3", (8, 1), "dimension 1 of `X` of `f` has 1 element, which is not `n + 3`"),
+        ("n, n + 1", (3, 3), "dimension 1 of `X` of `f` has 3 elements, which is not `n + 1` for `n` = 3"),
+    ],
+)
+def test_arrays_without_a_solution_are_refused(size: str, shape: tuple[int, ...], message: str) -> None:
+    names = ", ".join("ij"[: len(shape)])
+    op = operator("f", f"X: float32[{size}]\nY[{names}] = X[{names}] + n")
+    with pytest.raises(TVMagicError) as caught:
+        op(np.zeros(shape, "float32"))
+    assert message in caught.value.message
+
+
+def test_functions_have_sizes_that_calls_solve() -> None:
+    text = """@T.prim_func
+def f(a: T.handle, b: T.handle):
+    m = T.int32()
+    A = T.match_buffer(a, (m + 1,))
+    B = T.match_buffer(b, (m,))
+    for i in range(m):
+        B[i] = A[i + 1] - A[i]"""
+    op = operator("f", text)
+    np.testing.assert_array_equal(op(np.array([1, 4, 9], "float32")), [3, 5])
+    assert op.check(sizes=7).ok
 
 
 def test_ranges_may_begin_below_zero() -> None:

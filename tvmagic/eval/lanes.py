@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import BoundsError
 
 __all__ = ["Conflict", "Context", "OutOfRange", "Storage"]
 
@@ -23,7 +23,7 @@ class Conflict(Exception):
     """Two lanes touch one element and one of them writes: the loop does not run as lanes."""
 
 
-class OutOfRange(TVMagicError):
+class OutOfRange(BoundsError):
     """An access outside the memory of a buffer, found while a program was interpreted."""
 
 

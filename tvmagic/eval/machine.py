@@ -15,6 +15,7 @@ import numpy as np
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.lane_loops import lane_loops
 from tvmagic.eval.lanes import Conflict, Context, Storage
+from tvmagic.eval.size_equations import Dimension
 from tvmagic.eval.unfused import unfuse
 from tvmagic.eval.values import TooLong, Unsupported, Values, tensor_key, whole_storage
 from tvmagic.ir import (
@@ -81,6 +82,7 @@ def run_statement(stmt: Stmt, tensors: Mapping[Any, np.ndarray], seconds: float 
         for size, extent in zip(tensor.shape, array.shape):
             if isinstance(size, Var):
                 machine.values.setdefault(size, np.asarray(extent, numpy_dtype(size.dtype)))
+        machine.bind_sizes([Dimension(*pair) for pair in zip(tensor.shape, array.shape)])
         machine.tensors[tensor_key(tensor)] = whole_storage(tensor.name, array)
     with np.errstate(all="ignore"):
         machine.visit(stmt)

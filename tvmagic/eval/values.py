@@ -12,6 +12,7 @@ import numpy as np
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.lanes import Context, OutOfRange, Storage
 from tvmagic.eval.ops import BINARY, CALLS, convert
+from tvmagic.eval.size_equations import Dimension, solve_sizes
 from tvmagic.ir import (
     BinaryOp,
     Broadcast,
@@ -20,6 +21,7 @@ from tvmagic.ir import (
     Call,
     Cast,
     ConstExpr,
+    IntImm,
     IterVar,
     Let,
     Node,
@@ -50,6 +52,16 @@ class TooLong(TVMagicError):
     """The program did not end in the time that the interpreter was given."""
 
 
+@contextmanager
+def _placed_at(node: Node) -> Iterator[None]:
+    """Give an access outside memory its place."""
+    try:
+        yield
+    except OutOfRange as error:
+        error.node, error.span = error.node or node, error.span or node.span
+        raise
+
+
 def tensor_key(tensor: Any) -> tuple[int, int]:
     """What tells tensors apart: the operation and which of its outputs."""
     return id(tensor.op), tensor.value_index
@@ -74,6 +86,7 @@ class Values(Visitor):
         self.views: dict[Buffer, tuple[Buffer, list[Array]]] = {}
         # arguments with strides: indices of their flattened groups of axes are multiplied by them already
         self.strided: set[Var] = set()
+        self.dimensions: list[Dimension] = []  # of arguments, whose sizes are expressions of symbols
         self.contexts: list[Context] = []
         self.mask: Array = None
         self.serial: set[int] = set()
@@ -88,6 +101,7 @@ class Values(Visitor):
         for size, extent in pairs:
             if isinstance(size, Var):
                 self.values.setdefault(size, np.asarray(extent, numpy_dtype(size.dtype)))
+        self.bind_sizes([Dimension(*pair) for pair in zip(buffer.shape, array.shape)])
         if buffer.strides and not array.flags.c_contiguous and min(strides) >= 0:
             span = 1 + sum((size - 1) * step for size, step in zip(array.shape, strides))
             array = np.lib.stride_tricks.as_strided(array, (span,), (array.itemsize,))
@@ -95,6 +109,17 @@ class Values(Visitor):
         self.memory[buffer.data] = Storage(buffer.name, flat.data, 0, [0], [array.size])
         if buffer.strides:
             self.strided.add(buffer.data)
+
+    def bind_sizes(self, dimensions: list[Dimension]) -> None:
+        """Give values to the symbols of sizes such as `m + 1`, as soon as dimensions determine them."""
+        self.dimensions += [d for d in dimensions if not isinstance(d.size, (Var, IntImm))]
+        if self.dimensions:
+            known = {
+                var: int(value) for var, value in self.values.items() if value.ndim == 0 and value.dtype.kind in "iu"
+            }
+            before = set(known)
+            solve_sizes(self.dimensions, known)
+            self.values |= {v: np.asarray(n, numpy_dtype(v.dtype)) for v, n in known.items() if v not in before}
 
     # ------------------------------------------------------------------------ expressions
 
@@ -206,7 +231,7 @@ class Values(Visitor):
     @handles(BufferLoad)
     def _load(self, node: BufferLoad) -> Array:
         storage, indices = self._address(node.buffer, node.indices)
-        with self.where(self.visit(node.predicate) if node.predicate is not None else None):
+        with self.where(self.visit(node.predicate) if node.predicate is not None else None), _placed_at(node):
             return self._read(storage, indices, node.dtype)
 
     @handles(ProducerLoad)
@@ -296,7 +321,8 @@ class Values(Visitor):
         )
         wrong = ~inside if active is None else ~inside & active
         if np.any(wrong):
-            raise OutOfRange(f"an access outside `{storage.name}`")
+            at = ", ".join(str(int(self._shaped(index, shape, lanes)[wrong].flat[0])) for index in indices)
+            raise OutOfRange(f"an access outside `{storage.name}`, at index [{at}]")
         active = inside if active is None else active & inside
         row: Array = np.zeros(shape, np.int64)
         if storage.level:

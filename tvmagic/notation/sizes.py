@@ -11,7 +11,7 @@ import numpy as np
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import PrimExpr, Var
+from tvmagic.ir import Mul, PrimExpr, Var
 from tvmagic.ir.query import linear_terms, variables_in
 from tvmagic.ir.values import number_text
 from tvmagic.notation.expressions import NotationError, fail_at
@@ -108,29 +108,42 @@ class Sizes:
         return self.symbols[name]
 
     def check(self, name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Every size that the operator `name` needs is a dimension of an input, from which a call takes it."""
-        given = {id(size) for tensor in inputs for size in tensor.shape}
-        needed = {id(var) for var in _variables(outputs)}
+        """Every size that the operator `name` needs follows from the dimensions of its inputs."""
+        shapes = [size for tensor in inputs for size in tensor.shape if isinstance(size, PrimExpr)]
+        given = _determined(shapes)
+        needed = {id(var) for var in [*_variables(outputs), *(v for size in shapes for v in variables_in(size))]}
         for symbol, var in self.symbols.items():
             if id(var) in needed and id(var) not in given:
                 fail_at(
                     self.source, self._places[symbol],
-                    f"no input of `{name}` has a dimension that is `{symbol}` alone, so that a call would tell it",
-                    self._as_whole_dimension(var, inputs)
-                    or f"give `{symbol}` a number, or declare an input with such a dimension",
+                    f"no input of `{name}` has a dimension from which `{symbol}` follows",
+                    f"declare an input with the dimension `{symbol}`, or give `{symbol}` a number",
                 )  # fmt: skip
 
-    def _as_whole_dimension(self, symbol: Var, inputs: Iterable[Any]) -> str | None:
-        """The hint for an input that has the size `symbol + c`: a name for all of that dimension."""
-        whole = next((letter for letter in "mpqrstuvw" if letter not in self.symbols), "size")
-        for tensor in inputs:
-            for place, size in enumerate(tensor.shape):
-                terms, more = linear_terms(size) if isinstance(size, PrimExpr) else ([], 0)
-                if len(terms) == 1 and terms[0][0] is symbol and terms[0][1] == 1:
-                    sizes = ", ".join(whole if n == place else str(s) for n, s in enumerate(tensor.shape))
-                    rest = f"{whole} {'-' if more > 0 else '+'} {abs(more)}"
-                    return f"declare `{tensor.name}: {tensor.dtype}[{sizes}]`, and write `{rest}` in place of `{symbol.name}`"
+
+def _determined(shapes: Sequence[PrimExpr]) -> set[int]:
+    """The symbols that the dimensions of arrays determine, by identity: a symbol alone, then in a sum with no other unknown."""
+    given = {id(size) for size in shapes if isinstance(size, Var)}
+    while True:
+        found: set[int] = set()
+        for size in shapes:
+            unknown = [term for term, _ in linear_terms(size)[0] if any(id(v) not in given for v in variables_in(term))]
+            symbols = {id(symbol): symbol for symbol in (_factor(term, given) for term in unknown)}
+            if len(symbols) == 1 and all(symbol is not None for symbol in symbols.values()):
+                found |= set(symbols)
+        if found <= given:
+            return given
+        given |= found
+
+
+def _factor(term: PrimExpr, given: set[int]) -> Var | None:
+    """Return the unknown symbol of a product with known factors, or None if the term is another."""
+    if isinstance(term, Var):
+        return term
+    if not isinstance(term, Mul):
         return None
+    sides = [side for side in (term.a, term.b) if any(id(v) not in given for v in variables_in(side))]
+    return _factor(sides[0], given) if len(sides) == 1 else None
 
 
 def _variables(outputs: Iterable[Any]) -> Iterator[Var]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError, a_thing
-from tvmagic.ir import IntImm, Var
+from tvmagic.eval.size_equations import Dimension, solve_sizes
+from tvmagic.ir import IntImm, PrimExpr, Var
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.ir.query import variables_in
 from tvmagic.runtime.ndarray import aligned_empty
 
 __all__ = [
@@ -22,10 +25,12 @@ __all__ = [
     "empty_outputs",
     "evaluate_size",
     "laid_out",
+    "random_array",
     "random_inputs",
     "shapes_of",
     "share_memory",
     "size_values",
+    "symbols_of",
 ]
 
 _SMALL = 1 << 26  # bytes that are there in any case
@@ -88,6 +93,7 @@ def check_inputs(name: str, tensors: Sequence[Any], arrays: Sequence[np.ndarray]
             )
         for axis, (size, given) in enumerate(zip(tensor.shape, array.shape)):
             _check_size(name, tensor, axis, size, given, sizes)
+    _check_expressions(name, tensors, arrays)
     return list(arrays)
 
 
@@ -104,20 +110,58 @@ def _check_size(name: str, tensor: Any, axis: int, size: Any, given: int, sizes:
         raise TVMagicError(f"dimension {axis} of `{tensor.name}` of `{name}` is {expected}{why}, the array has {given}")
 
 
+def _check_expressions(name: str, tensors: Sequence[Any], arrays: Sequence[np.ndarray]) -> None:
+    """Refuse arrays for which a dimension such as `2 * n` has no integer solution, or another one than elsewhere."""
+    found = [d for t, a in zip(tensors, arrays) for d in zip(t.shape, a.shape) if not isinstance(d[0], (IntImm, Var))]
+    if not found:
+        return
+    values: dict[Any, int] = {}
+    failed = _solve(tensors, arrays, values)
+    for tensor, array in zip(tensors, arrays) if failed is not None else ():
+        for axis, size in enumerate(tensor.shape):
+            if failed is not None and size is failed.size and array.shape[axis] == failed.extent:
+                what = (
+                    f"`{tensor.name}` of `{name}`"
+                    if array.ndim == 1
+                    else f"dimension {axis} of `{tensor.name}` of `{name}`"
+                )
+                given = " and ".join(
+                    f"`{v.name}` = {values[v]}" for v in dict.fromkeys(variables_in(size)) if v in values
+                )
+                elements = f"{failed.extent} element{'' if failed.extent == 1 else 's'}"
+                raise TVMagicError(
+                    f"{what} has {elements}, which is not `{_as_written(size)}`" + (f" for {given}" if given else ""),
+                    hint=f"it is declared as `{tensor.name}: {tensor.dtype}[{', '.join(map(_as_written, tensor.shape))}]`",
+                )
+
+
+def _as_written(size: Any) -> str:
+    """The text of a size, with numbers before symbols, as people write it: `2 * n`."""
+    return re.sub(r"\b([A-Za-z_]\w*) \* (\d+)\b", r"\2 * \1", str(size))
+
+
+def _solve(tensors: Sequence[Any], arrays: Sequence[np.ndarray], values: dict[Any, int]) -> Dimension | None:
+    """Add the sizes that the arrays' shapes determine to `values`. Return a dimension that contradicts them, or None."""
+    return solve_sizes(
+        [Dimension(s, int(n)) for t, a in zip(tensors, arrays) for s, n in zip(t.shape, a.shape)], values
+    )
+
+
 def size_values(tensors: Sequence[Any], arrays: Sequence[np.ndarray]) -> dict[Any, int]:
     """The values of the symbolic sizes, from the shapes of the arrays."""
     values: dict[Any, int] = {}
-    for tensor, array in zip(tensors, arrays):
-        for size, given in zip(tensor.shape, array.shape):
-            if isinstance(size, Var):
-                values[size] = int(given)
+    _solve(tensors, arrays, values)
     return values
+
+
+def symbols_of(tensors: Sequence[Any]) -> list[Var]:
+    """The symbolic sizes, in the order in which the tensors have them."""
+    return list(dict.fromkeys(v for t in tensors for s in t.shape if isinstance(s, PrimExpr) for v in variables_in(s)))
 
 
 def chosen_sizes(tensors: Sequence[Any], sizes: Mapping[str, int] | int) -> dict[Any, int]:
     """The values of the symbolic sizes of inputs: `sizes` by name (16 for others), or one number for all."""
-    found = [size for tensor in tensors for size in tensor.shape if isinstance(size, Var)]
-    return {size: sizes if isinstance(sizes, int) else sizes.get(size.name, 16) for size in found}
+    return {size: sizes if isinstance(sizes, int) else sizes.get(size.name, 16) for size in symbols_of(tensors)}
 
 
 def evaluate_size(size: Any, values: Mapping[Any, int]) -> int:
@@ -238,11 +282,11 @@ def random_inputs(
     arrays: list[np.ndarray] = []
     for tensor, shape in zip(tensors, shapes):
         whole = any(tensor is other for other in full_range)
-        arrays.append(_random_array(tensor, shape, generator, limit(tensor, values), coarse, values, whole))
+        arrays.append(random_array(tensor, shape, generator, limit(tensor, values), coarse, values, whole))
     return arrays
 
 
-def _random_array(
+def random_array(
     tensor: Any,
     shape: tuple[int, ...],
     generator: np.random.Generator,
@@ -251,6 +295,7 @@ def _random_array(
     values: Mapping[Any, int],
     full_range: bool = False,
 ) -> np.ndarray:
+    """A random array for one tensor; see `random_inputs`."""
     dtype = array_dtype(tensor)
     result = _fresh(shape, dtype)
     flat = result.reshape(-1)

@@ -14,6 +14,7 @@ import numpy as np
 
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
+from tvmagic.eval.size_equations import Dimension, solve_sizes
 from tvmagic.ir import DataType, IntImm, PrimExpr, Var
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.dtype import integer_limits
@@ -261,6 +262,7 @@ class Checker:
                     sizes[param.var] = value
                 values.append(value)
         arrays = [p.check(a, sizes) for p, a in zip(self.params, args) if isinstance(p, ArrayParam)]
+        self._solve_sizes(arrays, sizes)
         made = [p.allocate(sizes) for p in self.params[len(args) :] if isinstance(p, ArrayParam)]
         arrays += made
         array_params = [p for p in self.params if isinstance(p, ArrayParam)]
@@ -269,6 +271,19 @@ class Checker:
         if self.noalias:
             self._check_overlap(array_params, arrays)
         return self._machine_values(arrays, values, sizes), arrays, made
+
+    def _solve_sizes(self, arrays: list[np.ndarray], sizes: dict[Var, int]) -> None:
+        """Add to `sizes` those that dimensions such as `m + 1` determine."""
+        params = [p for p in self.params if isinstance(p, ArrayParam)]
+        pairs = [(p, Dimension(*pair)) for p, array in zip(params, arrays) for pair in zip(p.shape, array.shape)]
+        if all(isinstance(d.size, (IntImm, Var)) for _, d in pairs):
+            return
+        failed = solve_sizes([d for _, d in pairs], sizes)
+        if failed is not None and evaluate(failed.size, sizes) is None:
+            param = next(p for p, d in pairs if d is failed)
+            raise TVMagicError(
+                f"parameter `{param.name}` has a dimension of size {failed.extent}, which is not `{failed.size}`"
+            )
 
     def _machine_values(self, arrays: list[np.ndarray], scalars: list[Any], sizes: dict[Var, int]) -> list[Any]:
         pointers, numbers = iter(arrays), iter(scalars)

@@ -16,6 +16,7 @@ import numpy as np
 from tvmagic.arith.reducer_laws import can_regroup
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.ops import REDUCTIONS
+from tvmagic.eval.size_equations import Dimension, solve_sizes
 from tvmagic.ir import (
     BinaryOp,
     CommReducer,
@@ -96,7 +97,9 @@ def bind_inputs(inputs: Mapping[Any, Any]) -> tuple[dict[Tensor, np.ndarray], di
         else:
             var = key.var if isinstance(key, IterVar) else key
             sizes[var] = np.asarray(value, numpy_dtype(var.dtype))
-    return values, sizes
+    known = {var: int(value) for var, value in sizes.items() if value.dtype.kind in "iu"}
+    solve_sizes([Dimension(*pair) for t, array in values.items() for pair in zip(t.shape, array.shape)], known)
+    return values, {**{var: np.asarray(n, numpy_dtype(var.dtype)) for var, n in known.items()}, **sizes}
 
 
 def bind_sizes(tensor: Tensor, array: np.ndarray, sizes: dict[Var, np.ndarray]) -> None:
