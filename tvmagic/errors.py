@@ -25,6 +25,7 @@ __all__ = [
     "OpAttributeUnImplemented",
     "OpError",
     "OpNotImplemented",
+    "PreconditionError",
     "ScheduleError",
     "TVMError",
     "TVMagicError",
@@ -239,6 +240,12 @@ class BuildError(TVMagicError):
 
 class BoundsError(TVMagicError, IndexError):
     """An access outside a buffer, found while a kernel compiled with `check_bounds` ran."""
+
+
+class PreconditionError(BoundsError):
+    """Inputs for which an `assert` of the operator's cell does not hold; `tensors` are those that it reads."""
+
+    tensors: tuple[Any, ...] = ()
 
 
 # The same errors, for code that asks for one of Python's own classes, as it does with TVM.

@@ -226,7 +226,7 @@ class _Explainer:
             made.notes.append(
                 f"all loops together take about {self.model.time:.0f} cycles, less than a call does: no schedule makes it faster"
             )
-        if self.version.operator.check_bounds:
+        if self.version.operator.checks_accesses:
             made.notes.append(
                 "compiled accesses are checked while they run, which is not in the model; see `check_bounds`"
             )
@@ -249,7 +249,7 @@ class _Explainer:
         )
         case.remarks = {id(loop): text for loop, text in self.facts.remarks.items()}
         case.lane_by_lane = {id(loop) for loop, made in self.facts.vectorized.items() if made}
-        case.checked = self.version.operator.check_bounds
+        case.checked = self.version.operator.checks_accesses
         return case
 
     # ------------------------------------------------------------------------ findings

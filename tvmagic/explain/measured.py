@@ -11,6 +11,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain.explanation import Explanation, Finding
 from tvmagic.explain.trial import tried
 from tvmagic.operators import Version
+from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.measure import measure_in_turns
 
 __all__ = ["measure_calls"]
@@ -19,7 +20,9 @@ NO_HELP = 0.9  # times as fast, from which on downwards a call is not proposed
 _EACH, _AGAIN = 0.04, 0.2  # seconds for each of the two, and if the call seems not to help
 
 
-def measure_calls(explanation: Explanation, version: Version, size: int = 256, seconds: float = 2.0) -> None:
+def measure_calls(
+    explanation: Explanation, version: Version, size: int = 256, seconds: float = 2.0, inputs: Any = None
+) -> None:
     """Measure the calls of an explanation's findings, in its order: `measured` is set, and findings whose call is no help are taken
     out, with a note that says so.
 
@@ -27,12 +30,13 @@ def measure_calls(explanation: Explanation, version: Version, size: int = 256, s
     ----------
     version: what was explained, compiled for this machine.
     size: the value of symbolic sizes.
+    inputs: what is measured on; see `make_inputs`.
     seconds: no other call is begun after this time.
     """
     end, kept, out = time.monotonic() + seconds, list[Finding](), list[Finding]()
-    inputs = version.operator.random_inputs(0, size)
+    arrays = make_inputs(version.operator, 0, size, inputs)
     for finding in explanation.findings:
-        gain = _gain(version, finding, inputs) if finding.call and time.monotonic() < end else 0.0
+        gain = _gain(version, finding, arrays) if finding.call and time.monotonic() < end else 0.0
         (out if 0 < gain < NO_HELP else kept).append(replace(finding, measured=round(gain, 2)))
     explanation.findings[:] = kept
     for finding in out:

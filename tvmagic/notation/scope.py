@@ -39,6 +39,7 @@ class Scope:
         self.reduced: set[str] = set()  # the index names that statements so far reduce over
         self.ran: dict[str, tuple[Any, int]] = {}  # extents of index names in statements so far, and their lines
         self.made: set[str] = set()  # the names of stages that statements need besides their own
+        self.assertions: list[Any] = []  # the preconditions of the statements so far
         self.remarks: list[str] = []  # what may be meant otherwise, in sentences
         self.carried: set[str] = set()  # tensors that are read before they are assigned: inputs that get a new value
 

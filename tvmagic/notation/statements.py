@@ -12,6 +12,7 @@
     L[i, j] = 0 if i < 1 or j < 1 else max(L[i - 1, j], L[i, j - 1])    a table; its elements are computed row by row
     Z[i] = exp(Y[i]) if i > 0 else 0   the untaken side is not computed
     for i in range(30): Y[i] = A[2*i]  the range of an index, for the statements inside
+    assert 0 <= P[i] < n               a precondition on inputs, for all `i`; see `assertions.py`
 
 Sums of float16 and bfloat16 are accumulated in float32 and rounded once (`wide_sums`).
 
@@ -28,6 +29,7 @@ from typing import Any
 
 from tvmagic import te
 from tvmagic.ir.deep import with_deep_stack
+from tvmagic.notation.assertions import read_assertions
 from tvmagic.notation.definition import Definition
 from tvmagic.notation.expressions import DTYPES, fail_at, index_items
 from tvmagic.notation.python_spellings import in_the_notation
@@ -82,6 +84,8 @@ class Notation(Scope):
                 with_deep_stack(lambda: self._declare(statement))
             case ast.For():
                 self._for(statement)
+            case ast.Assert():
+                self.assertions += with_deep_stack(lambda: read_assertions(statement, self))
             case ast.Assign(targets=[ast.Subscript() as target], value=value):
                 self._define(target, value, None)
             case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Container, Mapping
 from typing import Any
 
@@ -48,6 +49,21 @@ def is_notation(statement: ast.stmt, namespace: Mapping[str, Any], own: Containe
             return _is_tensor(target, namespace, own)
         case ast.For(target=ast.Name(), iter=ast.Call(func=ast.Name(id="range")), body=body):
             return all(is_notation(s, namespace, own) for s in body)
+        case ast.Assert():
+            return _is_assertion(statement, namespace, own)
+    return False
+
+
+def _is_assertion(statement: ast.Assert, namespace: Mapping[str, Any], own: Container[str]) -> bool:
+    """Whether an `assert` is about elements of tensors or symbolic sizes; one about names of Python alone is Python's."""
+    for node in ast.walk(statement.test):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            if isinstance(namespace.get(node.value.id), te.Tensor):
+                return True
+        if isinstance(node, ast.Name) and node.id not in own and not hasattr(builtins, node.id):
+            value: Any = namespace.get(node.id)
+            if node.id not in namespace or isinstance(value, te.Tensor) and not len(value.shape):
+                return True
     return False
 
 

@@ -21,9 +21,9 @@ from tvmagic.operators import Operator, Version, as_operator
 from tvmagic.operators.comparison import CheckResult
 from tvmagic.operators.measure import Benchmark, Timing, check, measure_in_turns
 from tvmagic.operators.measure import bench as measure_versions
-from tvmagic.operators.operator import is_tiling
 from tvmagic.operators.quiet import shared
 from tvmagic.operators.verdict import EQUAL_STATES, state_of
+from tvmagic.operators.version import is_tiling
 from tvmagic.passes import Record, recording, run_step
 from tvmagic.target.names import target_text
 
@@ -303,13 +303,15 @@ def check_result(
     sizes: int = 16,
     target: str | None = None,
     against: Callable[..., Any] | tuple[str, Callable[..., Any]] | None = None,
+    inputs: Any = None,
 ) -> CheckTable:
     """The verdict on a version after runs on random inputs, beside NumPy or the function `against`.
 
     If a target is named, the version is compiled for it and run by what there is for it.
+    `inputs`: a dict of arrays by name, a tuple of them, or a function of a `np.random.Generator` that returns either.
     """
     version = version_of(value)
-    result = check(version, seed, sizes, target_text(target), against)
+    result = check(version, seed, sizes, target_text(target), against, inputs)
     of = f", {target}" if target_text(target) else ""
     return CheckTable(result, f"{version.operator.name} ({version.name}{of})")
 
@@ -347,6 +349,7 @@ def bench(
     seconds: float = 0.2,
     size: int = 256,
     against: Callable[..., Any] | tuple[str, Callable[..., Any]] | None = None,
+    inputs: Any = None,
 ) -> BenchmarkTable:
     """Times of the versions of an operator (all by default) beside NumPy's, interleaved with each other, as a table.
 
@@ -355,12 +358,13 @@ def bench(
     operator, the share of what this machine can do of them at most, and how many calls were measured.
 
     `against`: a function of the inputs to compare with besides, perhaps with the name to show for it.
+    `inputs`: as of `check_result`.
     """
     op = as_operator(value) if not isinstance(value, Version) else value.operator
     chosen = [value] if isinstance(value, Version) else [op.version(n) for n in versions or ()] or None
     if against is not None and not isinstance(against, tuple):
         against = (getattr(against, "__name__", "function"), against)
-    return bench_table(measure_versions(op, chosen, seconds, size, against=against))
+    return bench_table(measure_versions(op, chosen, seconds, size, against=against, inputs=inputs))
 
 
 class BenchmarkTable(Table):

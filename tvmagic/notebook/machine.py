@@ -11,6 +11,7 @@ from tvmagic.notebook.costs import program_cost
 from tvmagic.notebook.pictures.roofline import Point, roofline
 from tvmagic.notebook.results import Listing, Parts, Table
 from tvmagic.operators import Operator
+from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.measure import measure
 from tvmagic.operators.peaks import measured_peaks
 from tvmagic.target import Machine, resolved
@@ -65,7 +66,7 @@ def _size(count: int) -> str:
 
 def _point(op: Operator, size: int) -> Point:
     """An operator's place: the operations of its plain loops per byte of its arguments, and how fast it is."""
-    inputs = op.random_inputs(0, size)
+    inputs = make_inputs(op, 0, size)
     version = op.current
     outputs = version(*inputs)
     threads = runtime.num_threads()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,8 +18,8 @@ from tvmagic.operators import Operator
 from tvmagic.target.names import TARGETS
 
 __all__ = [
-    "AGAINST", "ASM_TARGET", "CHECK", "CHECK_TARGET", "CODE_TARGET", "HIDE", "IDLE", "NAME", "ONLY", "RUN_TARGET", "SHOWS", "SIZE", "TARGET", "TIME", "VERIFY",
-    "VERSION", "kept", "knob", "operator_names", "pass_names", "puzzle_numbers", "target_names", "version_names",
+    "AGAINST", "ASM_TARGET", "CHECK", "CHECK_TARGET", "CODE_TARGET", "HIDE", "IDLE", "INPUTS", "NAME", "ONLY", "RUN_TARGET", "SHOWS", "SIZE", "TARGET", "TIME", "VERIFY",
+    "VERSION", "input_names", "kept", "knob", "operator_names", "pass_names", "puzzle_numbers", "target_names", "version_names",
 ]  # fmt: skip
 
 
@@ -41,6 +42,15 @@ def target_names(_magics: MagicNames, _op: Operator | None) -> Iterable[str]:
     return TARGETS
 
 
+def input_names(magics: MagicNames, _op: Operator | None) -> Iterable[str]:
+    """The user's names that may be inputs."""
+    hidden = magics.shell.user_ns_hidden if magics.shell is not None else {}
+    return [
+        name for name, value in magics.namespace.items()
+        if isinstance(value, (dict, tuple)) or inspect.isfunction(value) if not name.startswith("_") and name not in hidden
+    ]  # fmt: skip
+
+
 def puzzle_numbers(_magics: MagicNames, _op: Operator | None) -> Iterable[str]:
     from tvmagic.puzzles import puzzles
 
@@ -60,6 +70,11 @@ TIME = argument("-t", "--time", action="store_true", help="measure, with NumPy b
 SIZE = argument(
     "--size", type=size, metavar="N",
     help="the value of symbolic sizes, by default 256, or less if that is more than 4 million iterations",
+)  # fmt: skip
+INPUTS = argument(
+    "--inputs", metavar="EXPR", completes=input_names,
+    help="the inputs instead of random ones: a dict of arrays by name (the others are random), a tuple of them, or a function of a "
+    "numpy.random.Generator that returns either; by default NAME.example_inputs",
 )  # fmt: skip
 ONLY = argument(
     "-p", "--passes", metavar="A,B", help="show only these passes; `calls` are the schedule calls", completes=pass_names

@@ -18,7 +18,9 @@ from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import did_you_mean
 from tvmagic.notebook.results import definition
 from tvmagic.operators import Operator, Version
-from tvmagic.operators.operator import USUAL_SIZE, as_operator, function_of, is_tiling
+from tvmagic.operators.inputs import Inputs
+from tvmagic.operators.operator import USUAL_SIZE, as_operator
+from tvmagic.operators.version import function_of, is_tiling
 from tvmagic.target import VARIABLE
 
 __all__ = ["MagicNames"]
@@ -122,6 +124,21 @@ class MagicNames(Magics):
             names = " and ".join(f"`{op.name}`" for op in operators)
             raise UsageError(f"{magic}: {names} has no symbolic size, so that --size would do nothing; leave it out")
         return arguments.size
+
+    def _inputs(self, arguments: Namespace, magic: str) -> Inputs | None:
+        """What `--inputs EXPR` is for the user; None without it."""
+        if arguments.inputs is None:
+            return None
+        try:
+            value = eval(compile(arguments.inputs, "<--inputs>", "eval"), {"np": np, **self.namespace})
+        except Exception as error:
+            near = (
+                did_you_mean(error.name, list(self.namespace)) if isinstance(error, NameError) and error.name else None
+            )
+            raise UsageError(
+                f"{magic}: `--inputs {arguments.inputs}` fails: {type(error).__name__}: {error}{near or ''}"
+            ) from None
+        return Inputs(value, f"--inputs {arguments.inputs}")
 
     def _version(self, arguments: Any, magic: str) -> Version:
         if ":" in arguments.name and arguments.version is None:

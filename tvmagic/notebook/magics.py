@@ -17,6 +17,7 @@ from tvmagic.notebook.magic_arguments import (
     CHECK,
     CODE_TARGET,
     HIDE,
+    INPUTS,
     NAME,
     ONLY,
     RUN_TARGET,
@@ -90,6 +91,7 @@ class TensorMagics(SchedulingMagics):
             help="with --html: a slider with these values for a knob of the schedule's cell",
         ),
         argument("--size", type=size, metavar="N", help=f"with --html: the value of symbolic sizes ({pages.SIZE})"),
+        INPUTS,
         argument(
             "--llvm",
             type=Choice("loops", "all", "none"),
@@ -99,7 +101,7 @@ class TensorMagics(SchedulingMagics):
         ),
         example="%passes dense -p InferBound,VectorizeLoop",
         idle=[
-            Idle(("--knob", "--size"), ("--html",), without=True),
+            Idle(("--knob", "--size", "--inputs"), ("--html",), without=True),
             # the page has all passes, for wasm32
             Idle(("--passes", "--target", "--hide", "--verify", "--text", "--notation"), ("--html",)),
         ],
@@ -127,7 +129,12 @@ class TensorMagics(SchedulingMagics):
         """Write the page of a version."""
         knobs = dict(knob(text) for text in arguments.knob) if arguments.knob else None
         path = pages.page(
-            version, os.path.expanduser(arguments.html), knobs, arguments.size or pages.SIZE, arguments.llvm or "none"
+            version,
+            os.path.expanduser(arguments.html),
+            knobs,
+            arguments.size or pages.SIZE,
+            arguments.llvm or "none",
+            self._inputs(arguments, "%passes"),
         )
         print(f"{path}: {path.stat().st_size / 1e6:.2f} MB; it needs no kernel and no network")
 
@@ -246,6 +253,7 @@ class TensorMagics(SchedulingMagics):
             "--against", metavar="F", help="compare with a function of the inputs instead of NumPy, such as np.dot"
         ),
         SIZE,
+        INPUTS,
         RUN_TARGET,
         example="%check dense:auto",
     )
@@ -253,7 +261,8 @@ class TensorMagics(SchedulingMagics):
         version = self._version(arguments, "%check")
         size = self._size_for(arguments, "%check", version.operator)
         target, against = self._named_target(arguments.target), self._against(arguments)
-        return commands.check_result(version, arguments.seed, size, target, against)
+        inputs = self._inputs(arguments, "%check")
+        return commands.check_result(version, arguments.seed, size, target, against, inputs)
 
     @magic(
         "Measure the schedules of an operator beside NumPy: times and ratios, GFLOP/s or GB/s, and the share of this "
@@ -272,6 +281,7 @@ class TensorMagics(SchedulingMagics):
         argument("--plot", action="store_true", help="draw the speeds as bars"),
         CHECK,
         SIZE,
+        INPUTS,
         example="%bench dense",
     )
     def bench(self, arguments: Namespace) -> Shown:
@@ -289,11 +299,12 @@ class TensorMagics(SchedulingMagics):
             )
         versions = list(dict.fromkeys(v.name for v in (chosen, *others))) if named else None
         against, size = self._against(arguments), self._size_for(arguments, "%bench", op)
-        times = commands.bench(op, versions, arguments.seconds or self.bench_seconds, size, against)
+        inputs = self._inputs(arguments, "%bench")
+        times = commands.bench(op, versions, arguments.seconds or self.bench_seconds, size, against, inputs)
         parts: list[Shown] = [times, times.plot()] if arguments.plot else [times]
         if arguments.check:
             checked = [chosen, *others] if named else [*op.versions.values()] or [chosen]
-            parts = [*(commands.check_result(v, sizes=size, against=against) for v in checked), *parts]
+            parts = [*(commands.check_result(v, sizes=size, against=against, inputs=inputs) for v in checked), *parts]
         return parts[0] if len(parts) == 1 else Parts(*parts, title=times.title)
 
     @magic(
@@ -328,6 +339,7 @@ class TensorMagics(SchedulingMagics):
         CODE_TARGET,
         argument("--no-run", dest="run", action="store_false", help="do not measure; all follows from models"),
         SIZE,
+        INPUTS,
         example="%why dense:auto",
     )
     def why(self, arguments: Namespace) -> Shown:
@@ -335,7 +347,8 @@ class TensorMagics(SchedulingMagics):
 
         version = self._version(arguments, "%why")
         size = self._size_for(arguments, "%why", version.operator)
-        return why(version, self._target(arguments.target), size, arguments.run)
+        inputs = self._inputs(arguments, "%why")
+        return why(version, self._target(arguments.target), size, arguments.run, inputs)
 
     @magic(
         "Search for a fast schedule of an operator: it starts from the instant schedule, measures changes of it and other "
@@ -359,6 +372,7 @@ class TensorMagics(SchedulingMagics):
         argument("--on", metavar="ADDRESS", help="let a Dask cluster measure, such as tcp://scheduler:8786"),
         TARGET,
         SIZE,
+        INPUTS,
         example="%tune dense --seconds 20",
         idle=[
             Idle(("--seconds", "--trials", "--seed", "--on"), ("--from",)),
@@ -371,10 +385,13 @@ class TensorMagics(SchedulingMagics):
         if arguments.source and arguments.database:
             raise UsageError("%tune: `--from FILE` and `--database FILE` name two files; write one of them")
         arguments.size = self._size_for(arguments, "%tune", op)
+        arguments.inputs = self._inputs(arguments, "%tune")
         if not arguments.cell:
             found = self._tuned(op, arguments, target)
             if arguments.check:
-                display(commands.check_result(op.version(arguments.version), sizes=arguments.size))
+                display(
+                    commands.check_result(op.version(arguments.version), sizes=arguments.size, inputs=arguments.inputs)
+                )
             return found
         from tvmagic.notebook.tuning import is_known
 
@@ -390,7 +407,7 @@ class TensorMagics(SchedulingMagics):
 
         places = {"database": arguments.database, "source": arguments.source, "on": arguments.on, "target": target}
         limits = {"trials": arguments.trials, "seconds": arguments.seconds, "seed": arguments.seed}
-        return tune(op, name=arguments.version, size=arguments.size, **limits, **places)
+        return tune(op, name=arguments.version, size=arguments.size, inputs=arguments.inputs, **limits, **places)
 
     @magic(
         "The magics with an example of each, and the operators that are defined.",

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tvmagic.errors import TVMagicError
 from tvmagic.files import write_file
 from tvmagic.notebook.commands import version_of
@@ -27,7 +29,8 @@ from tvmagic.notebook.pictures import graph
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import View, make_view
 from tvmagic.operators import Operator, Source, Version
-from tvmagic.operators.arrays import array_dtype, chosen_sizes, empty_outputs, shapes_of
+from tvmagic.operators.arrays import array_dtype, chosen_sizes, empty_outputs, shapes_of, size_values
+from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.javascript import javascript
 from tvmagic.operators.knobs import Knobs
 from tvmagic.operators.races import refuse_races
@@ -43,6 +46,7 @@ __all__ = ["page", "page_html", "show_operators"]
 TARGET = TARGETS["wasm32"]
 SIZE = 64  # what symbolic sizes are in the page
 MOST = 32  # choices of all knobs together
+MOST_INPUTS = 8 << 20  # bytes of inputs that a page has
 MEMORY = 1 << 32  # bytes that WebAssembly can address with pointers of 32 bits
 
 
@@ -52,6 +56,7 @@ def page(
     knobs: Mapping[str, Sequence[Any]] | None = None,
     sizes: Mapping[str, int] | int = SIZE,
     llvm: str = "none",
+    inputs: Any = None,
 ) -> Path:
     """Write a page that shows every schedule call and pass of an operator, and runs it; it needs no network.
 
@@ -63,13 +68,16 @@ def page(
         assigns (`tile = 8`). By default the knobs of the cell with all their choices.
     sizes: what symbolic sizes are in the page, by name or one for all.
     llvm: LLVM's own passes: `loops` (those that change loops, the others between them as one step), `all` or `none`.
+    inputs: those that the page computes on, by default the operator's `example_inputs`; see `make_inputs`. Without any, or if
+        they are too large for a page, it makes random ones, as long as its cell asserts nothing.
 
     Raises TVMagicError if a knob is not one of the cell's, or if the knobs have more than 32 choices together.
     """
     version = version_of(value)
     path = Path(file)
     text = whole_page(
-        f"<h1>{escape(version.operator.name)}</h1>{page_html(version, knobs, sizes, llvm)}", version.operator.name
+        f"<h1>{escape(version.operator.name)}</h1>{page_html(version, knobs, sizes, llvm, inputs)}",
+        version.operator.name,
     )
     return write_file(path, text)
 
@@ -79,10 +87,11 @@ def page_html(
     knobs: Mapping[str, Sequence[Any]] | None = None,
     sizes: Mapping[str, int] | int = SIZE,
     llvm: str = "none",
+    inputs: Any = None,
 ) -> str:
     """What is in the page of a version, as one element."""
     op = version.operator
-    arrays = _Arrays.of(op, sizes)
+    arrays = _Arrays.of(op, sizes, inputs)
     sliders = _Sliders(version, knobs)
     variants = [_Variant.of(v, r, e, arrays, llvm) for v, r, e in sliders.versions()]
     first = variants[sliders.first]
@@ -93,6 +102,7 @@ def page_html(
         "knobs": sliders.shown(),
         "variants": [packed(json.dumps(v.data(), separators=(",", ":"))) for v in variants],
         "params": _params(op, arrays),
+        "preconditions": _preconditions(op, arrays.sizes),
         **_reference(op, arrays.sizes),
     }
     return live_html("page", data, view_html(first.view, styled=False), f"{op.name}, computed in this page")
@@ -113,24 +123,48 @@ def show_operators(names: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class _Arrays:
-    """The arrays of the page: the values of the symbolic sizes, and the shape of each argument of the compiled function."""
+    """The arrays of the page: the values of the symbolic sizes, and the shape of each argument of the compiled function.
+
+    `given`: the inputs that the page has, if it does not make them itself. `missing`: why it has none, if it should.
+    """
 
     sizes: dict[Any, int]
     shapes: list[tuple[int, ...]]
+    given: list[np.ndarray] | None = None
+    missing: str = ""
 
     @staticmethod
-    def of(op: Operator, sizes: Mapping[str, int] | int = SIZE) -> _Arrays:
+    def of(op: Operator, sizes: Mapping[str, int] | int = SIZE, inputs: Any = None) -> _Arrays:
         values = chosen_sizes(op.inputs, sizes)
-        return _Arrays(values, shapes_of(op.args, values))
+        if inputs is None and op.example_inputs is None and not op.assertions:
+            return _Arrays(values, shapes_of(op.args, values))
+        try:
+            given = make_inputs(op, 0, sizes, inputs)
+        except TVMagicError as error:
+            if inputs is not None:
+                raise
+            return _Arrays(values, shapes_of(op.args, values), None, f"it has no inputs: {error.message}")
+        values = size_values(op.inputs, given)
+        shapes, total = shapes_of(op.args, values), sum(a.nbytes for a in given)
+        if total > MOST_INPUTS:
+            return _Arrays(
+                values,
+                shapes,
+                None,
+                f"its inputs take {total / 2**20:.1f} MiB, more than the {MOST_INPUTS >> 20} MiB that a page has",
+            )
+        return _Arrays(values, shapes, given)
 
 
 def _about(op: Operator, arrays: _Arrays) -> str:
     """What the page computes, in a sentence."""
     texts = [f"`{t.name}: {t.dtype}[{', '.join(map(str, shape))}]`" for t, shape in zip(op.args, arrays.shapes)]
     made = f"from {', '.join(texts[: len(op.inputs)])}" if op.inputs else "from nothing"
+    inputs = "takes the inputs that the page has" if arrays.given is not None else "makes inputs"
+    missing = f" The page cannot run it: {arrays.missing}." if arrays.missing else ""
     return (
-        f"`{op.name}` {made}, compiled to WebAssembly. Run makes inputs, computes, and compares with plain loops that "
-        "were written from the definition; all of it happens in this page."
+        f"`{op.name}` {made}, compiled to WebAssembly. Run {inputs}, computes, and compares with plain loops that "
+        f"were written from the definition; all of it happens in this page.{missing}"
     )
 
 
@@ -144,9 +178,20 @@ def _params(op: Operator, arrays: _Arrays) -> list[dict[str, Any]]:
             "input": op.is_input(tensor),
             "updated": op.is_input(tensor) and any(tensor is t for t in op.outputs),
             "limit": op.accesses.limit(tensor, arrays.sizes) or 0,
+            **({"data": base64.b64encode(array.tobytes()).decode()} if array is not None else {}),
         }
-        for tensor, shape in zip(op.args, arrays.shapes)
+        for tensor, shape, array in itertools.zip_longest(op.args, arrays.shapes, arrays.given or [])
     ]
+
+
+def _preconditions(op: Operator, sizes: Mapping[Any, int]) -> dict[str, Any] | None:
+    """The test of the operator's assertions in JavaScript, and what is said of each that fails; None if there are none."""
+    if not op.assertions or not op.check_bounds:
+        return None
+    try:
+        return op.preconditions.script(sizes)
+    except TVMagicError:  # it has no form in JavaScript; the arrays of the page have passed the test
+        return None
 
 
 def _reference(op: Operator, sizes: Mapping[Any, int]) -> dict[str, Any]:
@@ -181,6 +226,10 @@ class _Variant:
             return _Variant(make_view(record), None, "", error)
         op, kernel = version.operator, None
         try:
+            if arrays.missing:
+                raise TVMagicError(
+                    f"the page cannot run it: {arrays.missing}", hint="give smaller `inputs`, or set `example_inputs`"
+                )
             kernel = _kernel(version, arrays)
         except TVMagicError as refusal:
             error = refusal

@@ -22,6 +22,7 @@ from tvmagic.notebook.results import Listing, Shown, Table
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import View, format_seconds, make_view
 from tvmagic.operators import Operator, Source, Version
+from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.knobs import Knob, Knobs
 from tvmagic.operators.measure import Timing, measure
 from tvmagic.operators.races import refuse_races
@@ -102,7 +103,7 @@ class Playground(anywidget.AnyWidget):
     def __init__(self, op: Operator, source: Source, name: str, namespace: Mapping[str, Any]) -> None:
         self.op, self.source, self.version_name, self.namespace = op, source, name, dict(namespace)
         self.knobs = Knobs(source)
-        self.inputs = op.random_inputs(sizes=256)
+        self.inputs = make_inputs(op, sizes=256)
         self.outputs: Any = None
         self.seconds = 0.0
         self.timing: Timing | None = None

@@ -23,6 +23,7 @@ from tvmagic.notebook.magic_arguments import (
     CHECK_TARGET,
     HIDE,
     IDLE,
+    INPUTS,
     NAME,
     ONLY,
     SHOWS,
@@ -34,6 +35,7 @@ from tvmagic.notebook.magic_arguments import (
 from tvmagic.notebook.magic_names import MagicNames
 from tvmagic.notebook.results import Parts, Passes, Shown, Table
 from tvmagic.operators import Operator, Source, Version, operator_from_cell
+from tvmagic.operators.inputs import Inputs
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import blame, schedule_from_cell
 from tvmagic.passes import Record
@@ -167,7 +169,14 @@ class SchedulingMagics(MagicNames):
         if not re.fullmatch(r"[\w.-]+", version):
             raise UsageError(f"{magic}: `{version}` cannot be the name of a schedule (see {magic}?)")
 
-    def _schedule(self, op: Operator, source: Source, arguments: Namespace, decisions: Sequence[str] = ()) -> None:
+    def _schedule(
+        self,
+        op: Operator,
+        source: Source,
+        arguments: Namespace,
+        decisions: Sequence[str] = (),
+        inputs: Inputs | None = None,
+    ) -> None:
         """Run a schedule's cell, keep the version and show what it was."""
         record = Record(title=op.name)
         only = self._pass_names(arguments.passes)
@@ -182,7 +191,7 @@ class SchedulingMagics(MagicNames):
             raise
         version.record = record
         op.add_version(version)
-        self._show_version(version, arguments, only, decisions)
+        self._show_version(version, arguments, only, decisions, inputs)
 
     @magic(
         "Schedule an operator at once, by rules and a model of the machine; nothing is measured.",
@@ -196,11 +205,16 @@ class SchedulingMagics(MagicNames):
         VERIFY,
         argument("--cost", action="store_true", help="count what each loop costs"),
         SIZE,
+        INPUTS,
         CHECK_TARGET,
         HIDE,
         argument("-q", "--quiet", action="store_true", help="do not show the timeline"),
         example="%auto dense --check --time",
-        idle=[Idle((*SHOWS, "--quiet"), ("--cell",)), *IDLE],
+        idle=[
+            Idle((*SHOWS, "--quiet", "--inputs"), ("--cell",)),
+            Idle(("--inputs",), ("--check", "--time"), without=True),
+            *IDLE,
+        ],
     )
     def auto(self, arguments: Namespace) -> None:
         from tvmagic.notebook.machine import auto_source, source_of
@@ -213,10 +227,15 @@ class SchedulingMagics(MagicNames):
             assert self.shell is not None
             self.shell.set_next_input(text)
             return
-        self._schedule(op, source_of(op, text), arguments, instant.texts)
+        self._schedule(op, source_of(op, text), arguments, instant.texts, self._inputs(arguments, "%auto"))
 
     def _show_version(
-        self, version: Version, arguments: Any, only: list[str] | None, decisions: Sequence[str] = ()
+        self,
+        version: Version,
+        arguments: Any,
+        only: list[str] | None,
+        decisions: Sequence[str] = (),
+        inputs: Inputs | None = None,
     ) -> None:
         record = version.record
         assert record is not None
@@ -234,13 +253,13 @@ class SchedulingMagics(MagicNames):
         size = self._size_for(arguments, "%%schedule", version.operator)
         if arguments.check:
             target, against = self._named_target(arguments.target), self._against(arguments)
-            parts.append(commands.check_result(version, sizes=size, target=target, against=against))
+            parts.append(commands.check_result(version, sizes=size, target=target, against=against, inputs=inputs))
         if arguments.cost:
             from tvmagic.notebook.costs import cost_view
 
             parts.append(cost_view(version))
         if arguments.time:
-            times = commands.bench(version, seconds=self.bench_seconds, size=size)
+            times = commands.bench(version, seconds=self.bench_seconds, size=size, inputs=inputs)
             if arguments.target and commands.target_text(arguments.target) != commands.target_text(self.target):
                 times.notes.append(f"the times are those of code for this machine, not for `{arguments.target}`")
             parts.append(times)

@@ -155,23 +155,26 @@ def tune(
     source: str | Path | None = None,
     on: str | None = None,
     model: CostModel | None = None,
+    inputs: Any = None,
 ) -> Tuned:
     """Search for a fast schedule of an operator for `seconds`, trying at most `trials`, and keep it as `name`.
 
     Parameters
     ----------
     size: the value of symbolic sizes.
+    inputs: what is measured and compared on, by default the operator's `example_inputs`, else random; see `make_inputs`.
     database: the file in which results are kept, by default one in the user's folder of caches.
     source: such a file; the schedule is taken from it, without a trial. Empty for the default one.
     on: the address of the scheduler of a Dask cluster, such as `tcp://host:8786`, whose workers measure.
     """
     if source is not None:
-        return Tuned(load(op, source or database, name=name, sizes=size, target=target))
+        return Tuned(load(op, source or database, name=name, sizes=size, target=target, inputs=inputs))
     progress = _Progress(op, trials, seconds)
     try:
         result = tune_operator(
             op, trials, seconds=seconds, seed=seed, name=name, sizes=size, target=target,
             database=Database(database), on=on, progress=progress, model=model,
+            inputs=inputs,
         )  # fmt: skip
     finally:
         progress.end()

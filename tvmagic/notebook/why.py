@@ -18,6 +18,7 @@ from tvmagic.notebook.pictures.svg import drawing, rectangle, text
 from tvmagic.notebook.results import Listing, Parts, Picture, Shown, Table
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Version
+from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.measure import Timing, measure
 from tvmagic.operators.peaks import Peaks, measured_peaks
 from tvmagic.operators.quiet import shared
@@ -47,7 +48,7 @@ class Why(Parts):
         return self.explanation.to_json()
 
 
-def why(version: Version, target: str | None = None, size: int = 256, run: bool = True) -> Why:
+def why(version: Version, target: str | None = None, size: int = 256, run: bool = True, inputs: Any = None) -> Why:
     """Where the time of a version goes and what would help; if it runs on this machine, its time and what each call gains are measured.
 
     Parameters
@@ -55,6 +56,7 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
     size: the value of symbolic sizes.
     run: measure the version, in all its threads, and the calls of findings, of which those that are no help are left out; without it
         the table has shares of the modelled time alone.
+    inputs: what is measured on, by default the operator's `example_inputs`, else random; see `make_inputs`.
     """
     chosen = target_text(target)
     explanation = explain(version, chosen, size)
@@ -65,7 +67,7 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
             _obstacle(explanation) if own else f"it is explained for `{target}`, which is not what is compiled for here"
         )
         try:
-            timing = _measured(version, size) if not reason else None
+            timing = _measured(version, size, inputs) if not reason else None
         except TVMagicError as error:
             reason = error.message
         if reason:
@@ -74,7 +76,7 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
         _doubt(explanation, timing.best, chosen)
         explanation.notes += shared({version.name: timing.waited})
         if timing.best < _SHORT:
-            measure_calls(explanation, version, size)
+            measure_calls(explanation, version, size, inputs=inputs)
     return explanation_view(explanation, timing.best if timing is not None else None, chosen)
 
 
@@ -104,11 +106,11 @@ def _obstacle(explanation: Explanation) -> str:
     )
 
 
-def _measured(version: Version, size: int) -> Timing:
-    """The time of a call on random inputs."""
-    inputs = version.operator.random_inputs(0, size)
-    outputs = version(*inputs)
-    return measure(lambda: version(*inputs, out=outputs), seconds=0.1)
+def _measured(version: Version, size: int, inputs: Any = None) -> Timing:
+    """The time of a call."""
+    arrays = make_inputs(version.operator, 0, size, inputs)
+    outputs = version(*arrays)
+    return measure(lambda: version(*arrays, out=outputs), seconds=0.1)
 
 
 def explanation_view(explanation: Explanation, seconds: float | None = None, target: str | None = None) -> Why:

@@ -239,11 +239,13 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
             hint=_single_value(scope)
             or "write for example `Y[i] = X[i] + 1`, a call of `te.compute`, or a `@T.prim_func` function",
         )
+    written = [*written, *(t for assertion in notation.assertions for t in assertion.tensors)]
     inputs = _inputs(computed, tensors, written)
     notation.sizes.check(name, inputs, computed)
     op = Operator(name, inputs, computed, source=source, tensors={**tensors, **_made(computed, tensors)})
     op.axes = {n: scope[n] for n in scope.own if isinstance(scope.get(n), IterVar)}
     op.remarks = notation.remarks
+    op.assertions = tuple(notation.assertions)
     return op
 
 

@@ -17,7 +17,9 @@ from tvmagic.eval.cost import count
 from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, combined, compare, expected_values
 from tvmagic.operators.index_wraps import wrapping_indices
+from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.lost_digits import lost_digits
+from tvmagic.operators.moving_ranges import has_moving_loops, steps_run
 from tvmagic.operators.numpy_code import numpy_code
 from tvmagic.operators.quiet import Sharing, rest
 from tvmagic.operators.races import races_of
@@ -60,13 +62,14 @@ def check(
     sizes: Mapping[str, int] | int = 16,
     target: Any = None,
     against: Callable[..., Any] | tuple[str, Callable[..., Any]] | None = None,
+    inputs: Any = None,
 ) -> CheckResult:
     """Run a version on random inputs and compare it with the operator's expression, within the bound of rounding errors;
     look for races in its loops.
 
     It runs two or three times: on floats from -1 to 1, which tell elements apart; on a few small fractions, whose sums
     are exact, so that a single wrong term of a long sum shows; and on integers over the whole range of their dtype,
-    if there are any that are not indices. The result is the worst of all; a value that one run judges is judged.
+    if there are any that are not indices. `inputs`, or the operator's `example_inputs`, replace random inputs (`make_inputs`). The result is the worst of all; a value that one run judges is judged.
 
     With a `target` (`aarch64-sve`, or a target in full) the version is compiled for it, and run in all ways that
     `tvmagic.runners` has for it. Raises `MissingTool` if what runs it is not installed.
@@ -74,16 +77,17 @@ def check(
     `against`: a function of the inputs, perhaps with its name, that gives the expected values instead of the operator's
     expression. They may differ from it by the rounding errors of two programs.
     """
-    op, names = version.operator, [t.name for t in version.operator.outputs]
+    op, names, given = version.operator, [t.name for t in version.operator.outputs], inputs
     here: Calls = [("", lambda *inputs: (as_list(version(*inputs)), None))]
     calls = here if target is None else calls_elsewhere(version, target)
     results: list[CheckResult] = []
     run_by: dict[str, str] = {}
+    first: list[np.ndarray] | None = None
     comparisons: list[Comparison] = []
     computed_once = computes_once(version)
-    for kind, inputs in trial_inputs(op, seed, sizes):
+    for kind, inputs in trial_inputs(op, seed, sizes, given):
         try:
-            with of_random_inputs(op):
+            with of_random_inputs(op, given):
                 expected = expected_values(op, inputs)
                 expected = expected if against is None else expected_of_function(op, inputs, expected, against)
             comparisons += expected.comparisons
@@ -92,6 +96,8 @@ def check(
             if kind == "full range":
                 continue
             raise
+        if first is None:
+            first = inputs
         for name, outputs, remark in outcomes:
             run_by[name] = f"{name} ({remark})" if remark else name
             result = compare(outputs, expected, names, computed_once)
@@ -105,23 +111,23 @@ def check(
         found = replace(found, notes=(f"run by {'; '.join(run_by.values())}", *found.notes))
     kind, name = ("function", function_name(against)) if against is not None else (definition_kind(op), "")
     found = replace(found, against=kind, against_name=name, notes=(*found.notes, *one_sided(comparisons)))
+    if given is None and op.example_inputs is None and first is not None:
+        found = replace(found, notes=(*found.notes, *steps_run(op, first)))
     return found.with_races(tuple(races_of(version)))
 
 
 @contextmanager
-def of_random_inputs(op: Operator) -> Iterator[None]:
+def of_random_inputs(op: Operator, given: Any = None) -> Iterator[None]:
     """Say of an index outside that the inputs are random: their elements stay inside if they are indices themselves."""
     try:
         yield
     except BoundsError as error:
-        error.hint = (
-            error.hint
-            or (op.accesses.depend_on_data or None)
-            and (
-                f"the inputs are random: an index that is computed from them may be outside. On arrays of yours compare "
-                f"`{op.call_text}` with `{op.name}.reference{op.call_text.removeprefix(op.name)}`"
+        by_data = op.accesses.depend_on_data or has_moving_loops(op)
+        if by_data and given is None and op.example_inputs is None:
+            error.hint = error.hint or (
+                f"the inputs are random: an index that is computed from them may be outside. Give inputs of yours: set "
+                f"`{op.name}.example_inputs`, or write `--inputs EXPR`"
             )
-        )
         raise
 
 
@@ -317,17 +323,19 @@ def bench(
     sizes: Mapping[str, int] | int = 256,
     seed: int = 0,
     against: tuple[str, Callable[..., Any]] | None = None,
+    inputs: Any = None,
 ) -> Benchmark:
-    """Time versions (all of them by default) and NumPy on the same random inputs, in one process, interleaved.
+    """Time versions (all of them by default) and NumPy on the same inputs, in one process, interleaved.
 
     Parameters
     ----------
     seconds: how long each is measured, all runs together.
     against: a name and a function of the inputs that the versions are compared with besides.
+    inputs: the inputs, by default the operator's `example_inputs`, else random ones; see `make_inputs`.
     """
     chosen = list(versions) if versions is not None else [*op.versions.values()] or [op.current]
-    inputs = op.random_inputs(seed, sizes)
-    with of_random_inputs(op):
+    given, inputs = inputs, make_inputs(op, seed, sizes, inputs)
+    with of_random_inputs(op, given):
         outputs = {version.name: version(*inputs) for version in chosen}
     calls: list[tuple[str, Callable[[], Any]]] = [
         (version.name, lambda v=version, o=outputs[version.name]: v(*inputs, out=o)) for version in chosen
@@ -357,6 +365,8 @@ def _checked(op: Operator) -> list[str]:
     """That accesses are checked in what is measured, which takes time, and how it is left out."""
     if not op.check_bounds:
         return []
+    if not op.checks_accesses:
+        return [f"assertions are tested in each call; `{op.name}.check_bounds = False` leaves the tests out"]
     why = f", as nothing bounds `{op.accesses.open[0]}`" if op.accesses.open else ""
     return [f"accesses are checked while it runs{why}; `{op.name}.check_bounds = False` leaves the checks out"]
 

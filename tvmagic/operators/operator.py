@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import keyword
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,22 +15,29 @@ from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.lazy import cached_property
 from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
-from tvmagic.operators.arrays import as_array, check_inputs, empty_outputs, shapes_of, share_memory, size_values
+from tvmagic.operators.arrays import (
+    as_array,
+    check_inputs,
+    empty_outputs,
+    shapes_of,
+    size_values,
+    symbols_of,
+)
 from tvmagic.operators.asked import Asked
 from tvmagic.operators.code_steps import add_code_steps
 from tvmagic.operators.midway import Edited
-from tvmagic.operators.quick_call import QuickCall, quick_call
-from tvmagic.operators.stage_memory import check_memory_of_stages
+from tvmagic.operators.preconditions import Preconditions
+from tvmagic.operators.version import Version, arrays_text, function_of
 from tvmagic.passes import Record, recording
 
 if TYPE_CHECKING:
+    from tvmagic.notation.assertions import Assertion
     from tvmagic.operators.measure import CheckResult
 
 __all__ = ["Operator", "Version", "as_operator", "function_of"]
 
 USUAL_SIZE = 256
 MOST_ITERATIONS = 1 << 22
-SLOW_SECONDS = 1.0  # of a call of the plain loops, from which a line says that they can be scheduled at once
 
 
 class Operator(Asked):
@@ -52,7 +57,10 @@ class Operator(Asked):
     remarks: what of the cell may be meant otherwise.
     notation: what it was written in, `cinn` for CINN's text, else `tvmscript`: its steps are shown in it.
     attempt: the last schedule tried; if its cell failed, as it was before the failing call.
-    check_bounds: whether compiled accesses are checked while they run. True unless all are proved to be inside their tensors; those that depend on data, as in `X[I[i]]`, are not. Set it to False for speed, if
+    assertions: the preconditions of its cell.
+    example_inputs: what checks, timings and pages take for random inputs: a dict of arrays by name, a tuple of them in the
+        order of `inputs`, or a function of a `np.random.Generator` that returns either. None by default.
+    check_bounds: whether assertions are tested and compiled accesses are checked while they run. True unless there is no assertion and all accesses are proved to be inside their tensors; those that depend on data, as in `X[I[i]]`, are not. Set it to False for speed, if
         the arrays are known to be right.
     """
 
@@ -75,6 +83,9 @@ class Operator(Asked):
         self.axes: dict[str, Any] = {}
         self.prim_func = prim_func
         self.remarks: list[str] = []
+        self.assertions: tuple[Assertion, ...] = ()
+        self.example_inputs: Any = None
+        self._check_bounds: bool | None = None
         self.notation = "cinn" if prim_func is not None and "cinn.form" in (prim_func.attrs or {}) else "tvmscript"
         self.versions: dict[str, Version] = {}
         self.attempt: Version | None = None
@@ -82,7 +93,9 @@ class Operator(Asked):
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: all but what is found again, by the identity of tensors."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("accesses", "symbols")}
+        return {
+            name: value for name, value in self.__dict__.items() if name not in ("accesses", "symbols", "preconditions")
+        }
 
     @staticmethod
     def from_prim_func(name: str, func: PrimFunc, source: Source | None = None) -> Operator:
@@ -191,7 +204,7 @@ class Operator(Asked):
     @cached_property
     def symbols(self) -> list[Var]:
         """The symbolic sizes, in the order in which the inputs have them."""
-        return list(dict.fromkeys(s for t in self.inputs for s in t.shape if isinstance(s, Var)))
+        return symbols_of(self.inputs)
 
     @cached_property
     def usual_size(self) -> int:
@@ -206,10 +219,34 @@ class Operator(Asked):
             size //= 2
         return size if self.symbols else USUAL_SIZE
 
-    @cached_property
+    @property
     def check_bounds(self) -> bool:
-        """Whether compiled accesses are checked while they run."""
-        return bool(self.accesses.open)
+        """Whether assertions are tested, and compiled accesses are checked while they run."""
+        return bool(self.accesses.open or self.assertions) if self._check_bounds is None else self._check_bounds
+
+    @check_bounds.setter
+    def check_bounds(self, wanted: bool) -> None:
+        self._check_bounds = wanted
+
+    @property
+    def checks_accesses(self) -> bool:
+        """Whether code is compiled with checks of its accesses: not by default if all are proved to be inside."""
+        return bool(self.accesses.open) if self._check_bounds is None else self._check_bounds
+
+    @cached_property
+    def preconditions(self) -> Preconditions:
+        """The test of the cell's assertions."""
+        return Preconditions(self.name, self.inputs, self.assertions, Operator.from_prim_func)
+
+    def test_preconditions(self, values: Sequence[np.ndarray]) -> None:
+        """Raise a PreconditionError if arrays, which fit the inputs, violate an assertion of the cell."""
+        if self.check_bounds:
+            self.test_assertions(values)
+
+    def test_assertions(self, values: Sequence[np.ndarray]) -> None:
+        """As `test_preconditions`, also if `check_bounds` is False."""
+        if self.assertions:
+            self.preconditions.test(values)
 
     def lower(self, schedule: Any = None, **options: Any) -> IRModule:
         """The lowered module of a schedule (TE or TensorIR; the plain loops if left out)."""
@@ -234,9 +271,9 @@ class Operator(Asked):
         from tvmagic.codegen import compile_module
         from tvmagic.driver import with_checks
 
-        with with_checks(self.check_bounds):
+        with with_checks(self.checks_accesses):
             lowered = self.lower(schedule)
-        return compile_module(lowered, target, self.check_bounds)
+        return compile_module(lowered, target, self.checks_accesses)
 
     def passes(self, schedule: Any = None, target: Any = None, code: bool = True, llvm: str = "none") -> Record:
         """The record of lowering and (unless `code` is False) of code generation.
@@ -314,6 +351,7 @@ class Operator(Asked):
     def reference(self, *arrays: Any, **named: Any) -> Any:
         """The same computation in NumPy, made from the expression and independent of the compiler."""
         values = check_inputs(self.name, self.inputs, self.bind(arrays, named))
+        self.test_preconditions(values)
         if self.prim_func is not None:
             from tvmagic.eval.machine import run_function
 
@@ -347,7 +385,7 @@ class Operator(Asked):
         if missing or len(arrays) > len(names):
             count = len(arrays) + len(named)
             raise TVMagicError(
-                f"`{self.name}` takes {_arrays(len(names))}, {count} {'was' if count == 1 else 'were'} given",
+                f"`{self.name}` takes {arrays_text(len(names))}, {count} {'was' if count == 1 else 'were'} given",
                 hint=f"call it as `{self.call_text}`",
             )
         return [as_array(values[n], n) for n in names]
@@ -359,14 +397,14 @@ class Operator(Asked):
         coarse: bool = False,
         full_range: Sequence[Any] = (),
     ) -> list[np.ndarray]:
-        """Arrays to try the operator on; symbolic sizes become `sizes`, and what is an index stays inside.
+        """Random arrays to try the operator on; symbolic sizes become `sizes`. Indices stay inside, and assertions hold.
 
         `coarse`: floats of few bits, whose sums are exact. `full_range`: the inputs of integers that cover the whole range of
         their dtype.
         """
-        from tvmagic.operators.arrays import random_inputs
+        from tvmagic.operators.inputs import random_inputs_of
 
-        return random_inputs(self.inputs, seed, sizes, self.accesses.limit, coarse, full_range)
+        return random_inputs_of(self, seed, sizes, coarse, full_range)
 
     def check(
         self,
@@ -375,16 +413,19 @@ class Operator(Asked):
         sizes: Mapping[str, int] | int = 16,
         target: Any = None,
         against: Callable[..., Any] | tuple[str, Callable[..., Any]] | None = None,
+        inputs: Any = None,
     ) -> CheckResult:
         """Compare a version (the last by default) with the reference on random inputs, and look for races in its loops.
 
+        `inputs`: a dict of arrays by name (what is missing is random), a tuple of them, or a function of a
+        `np.random.Generator` that returns either; by default `example_inputs`.
         `target`: what to compile it for, such as `aarch64-sve`; it is run by an emulator where this machine cannot
         (docs/targets.md). By default it is this machine.
         `against`: a function of the inputs to compare with instead of the reference, perhaps with its name.
         """
         from tvmagic.operators.measure import check
 
-        return check(self.version(version), seed, sizes, target, against)
+        return check(self.version(version), seed, sizes, target, against, inputs)
 
     # ------------------------------------------------------------------------ text
 
@@ -423,156 +464,6 @@ class _Shown(str):
         return str(self)
 
 
-class Version:
-    """An operator with a schedule. Built when it is first called.
-
-    `schedule` is a TE schedule, a TensorIR schedule, None for the plain loops, or a program in the middle of the
-    passes (`Edited`); `record` the steps that its cell recorded.
-    """
-
-    def __init__(self, operator: Operator, schedule: Any, name: str = "default", record: Record | None = None) -> None:
-        self.operator, self.schedule, self.name, self.record = operator, schedule, name, record
-        self.modules: dict[bool, Any] = {}
-        self.lowered: IRModule | None = None
-        self.told = False
-        self._quick: QuickCall | None = None
-        self.source: Source | None = None  # the `%%schedule` cell that it is from
-        self.scope: dict[str, Any] = {}  # what the cell's names are after it ran
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What a pickle or a copy holds: all but the cell's names, and compiled code, which is made again when it is called."""
-        return {**self.__dict__, "modules": {}, "scope": {}, "_quick": None}
-
-    @property
-    def function(self) -> PrimFunc | None:
-        """The function that is lowered; None for a TE schedule, and for the plain loops of tensor expressions."""
-        schedule = self.operator.prim_func if self.schedule is None else self.schedule
-        if isinstance(schedule, Edited):
-            schedule = schedule.module
-        return function_of(schedule)
-
-    def lower(self) -> IRModule:
-        """The lowered module."""
-        if self.lowered is None:
-            self.lowered = self.operator.lower(self.schedule)
-        return self.lowered
-
-    def build(self, target: Any = None) -> Any:
-        """The compiled module; kept where it is for this machine."""
-        from tvmagic.codegen import compile_module
-
-        checked = self.operator.check_bounds
-        if target is None and not self.modules:
-            check_memory_of_stages(self.operator.name, self.operator.outputs, self.schedule)
-        if target is not None:
-            return compile_module(self._lowered(checked), target, checked)
-        if checked not in self.modules:
-            self.modules[checked] = compile_module(self._lowered(checked), None, checked)
-        return self.modules[checked]
-
-    def _lowered(self, checked: bool) -> IRModule:
-        """The lowered module, with checks of indices in it if they are wanted."""
-        from tvmagic.driver import with_checks
-
-        if not checked:
-            return self.lower()
-        with with_checks():
-            return self.operator.lower(self.schedule)
-
-    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
-        op, quick = self.operator, self._quick
-        if quick is not None and quick.checked is op.check_bounds and not named:
-            begin = time.perf_counter()
-            given = quick(arrays, out)
-            if given is not None:
-                self._tell(time.perf_counter() - begin)
-                return given
-        values = check_inputs(op.name, op.inputs, op.bind(arrays, named))
-        if out is None:
-            outputs = op.fresh_outputs(values)
-            self._run(op.arguments(values, outputs))
-        else:
-            outputs = list(out) if isinstance(out, (tuple, list)) else [out]
-            if len(outputs) != len(op.outputs):
-                has = "1 output" if len(op.outputs) == 1 else f"{len(op.outputs)} outputs"
-                raise TVMagicError(f"`{op.name}` has {has}, `out` is {_arrays(len(outputs))}", hint="pass one for each")
-            self._into(values, outputs)
-        if (quick is None or quick.checked is not op.check_bounds) and op.check_bounds in self.modules:
-            self._quick = quick_call(self, op.check_bounds)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-    def _run(self, arguments: list[Any]) -> None:
-        """Call the compiled code."""
-        built = (self.operator.plain if self._reduces_nothing(arguments) else self).build()
-        begin = time.perf_counter()
-        built(*arguments)
-        self._tell(time.perf_counter() - begin)
-
-    def _tell(self, seconds: float) -> None:
-        """After a slow call of plain loops, once: how they may be scheduled at once."""
-        if seconds > SLOW_SECONDS and self.schedule is None and not self.told:
-            self.told = True
-            name = visible(self.operator.name)
-            print(
-                f"{name} took {seconds:.1f} s with plain loops; `%auto {name}` schedules it for this machine "
-                f"(without a notebook: tvmagic.tune.auto({name}))",
-                file=sys.stderr,
-            )
-
-    def _reduces_nothing(self, arguments: list[Any]) -> bool:
-        """Whether a reduction may have no terms: its block of TensorIR runs for no iteration then, not even for its init."""
-        of_blocks = self.operator.prim_func is None and self.function is not None
-        return of_blocks and any(np.size(a) == 0 for a in arguments)
-
-    def _into(self, values: list[np.ndarray], outputs: list[Any]) -> None:
-        """Compute into the arrays of the caller; what shares memory with another argument gets its values at the end."""
-        op = self.operator
-        arrays: list[np.ndarray] | None = None
-        if any(map(op.is_input, op.outputs)) or share_memory(values, outputs):
-            arrays = [as_array(o, t.name) for o, t in zip(outputs, op.outputs)]
-            check_inputs(op.name, [*op.inputs, *op.outputs], [*values, *arrays])
-        if arrays is None:
-            self._run(op.arguments(values, outputs))
-        elif self._apart(values, arrays):
-            op.start(values, arrays)
-            self._run(op.arguments(values, arrays))
-        else:
-            fresh = op.fresh_outputs(values)
-            self._run(op.arguments(values, fresh))
-            for array, result in zip(arrays, fresh):
-                np.copyto(array, result)
-
-    def _apart(self, values: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> bool:
-        """Whether no output shares memory with another argument, other than an input that it is the update of."""
-        op = self.operator
-        pairs = [(t, a) for t, a in zip(op.outputs, outputs)]
-        for number, (tensor, array) in enumerate(pairs):
-            others = [v for t, v in zip(op.inputs, values) if not (t is tensor and v is array)]
-            others += [a for _, a in pairs[:number]]
-            if any(np.may_share_memory(array, other) for other in others):
-                return False
-        return True
-
-    def __repr__(self) -> str:
-        return f"<Version {visible(self.name)} of {self.operator.signature}>"
-
-
-def is_tiling(value: Any) -> bool:
-    """Whether a value is a tiling of Ascend, which is not imported for the question."""
-    return type(value).__module__ == "tvmagic.ascend.tiling"
-
-
-def function_of(value: Any) -> PrimFunc | None:
-    """The one function of a module, of a schedule of TensorIR or CINN, or of a tiling of Ascend; None if `value` is not such a thing."""
-    if not isinstance(value, (PrimFunc, IRModule)):
-        lowered = value.lower() if is_tiling(value) else getattr(value, "mod", None)
-        value = lowered if isinstance(lowered, (PrimFunc, IRModule)) else None
-    if isinstance(value, IRModule):
-        functions = [f for f in value.functions.values() if isinstance(f, PrimFunc)]
-        value = functions[0] if len(functions) == 1 else None
-    return value
-
-
 def as_operator(value: Any, name: str | None = None) -> Operator:
     """An operator as it is, or that of a function, a module, a schedule of TensorIR or CINN, or a tiling of Ascend.
 
@@ -588,10 +479,6 @@ def as_operator(value: Any, name: str | None = None) -> Operator:
             "ascend.Tiling are taken, too",
         )
     return Operator.from_prim_func(name or str(func.attrs.get("global_symbol", "main")), func)
-
-
-def _arrays(count: int) -> str:
-    return f"{count} array" if count == 1 else f"{count} arrays"
 
 
 def tensor_type(tensor: Any) -> str:

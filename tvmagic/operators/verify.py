@@ -13,6 +13,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.eval.machine import TooLong, Unsupported, run_function, run_statement
 from tvmagic.ir import IRModule, PrimFunc, Stmt
 from tvmagic.operators.comparison import compare, expected_values
+from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.operator import Operator
 from tvmagic.operators.trials import definition_kind
 from tvmagic.operators.verdict import EQUAL_STATES, GLYPHS
@@ -38,10 +39,11 @@ class Verdict:
 def verify(record: Record, op: Operator, seed: int = 0, sizes: int = 8, seconds: float = 60.0) -> list[Verdict]:
     """Return a verdict for each step of a record, in order.
 
-    The program after each step is interpreted on random inputs (symbolic sizes are `sizes`). All together take about
-    `seconds`; a program that does not end is not judged. The text of the first wrong step says that it is the first.
+    The program after each step is interpreted on the operator's example inputs, or on random ones (symbolic sizes are
+    `sizes`). All together take about `seconds`; a program that does not end is not judged. The text of the first wrong
+    step says that it is the first.
     """
-    inputs = op.random_inputs(seed, sizes)
+    inputs = make_inputs(op, seed, sizes)
     wanted = expected_values(op, inputs)
     known: dict[int, tuple[Any, Verdict]] = {}
     verdicts: list[Verdict] = []

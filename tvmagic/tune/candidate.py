@@ -60,7 +60,7 @@ class Candidate:
         schedule = version.schedule
         if isinstance(schedule, Schedule) and schedule.trace.insts:
             return Candidate.of_trace(schedule.trace)
-        with with_checks(version.operator.check_bounds):
+        with with_checks(version.operator.checks_accesses):
             return Candidate({"lowered": save_json(version.operator.lower(schedule))})
 
     @property

@@ -34,7 +34,13 @@ def find(op: Operator, database: Database, target: Any = None) -> list[Entry]:
 
 
 def load(
-    op: Operator, path: str | Path | None = None, *, name: str = "tuned", sizes: int = 256, target: Any = None
+    op: Operator,
+    path: str | Path | None = None,
+    *,
+    name: str = "tuned",
+    sizes: int = 256,
+    target: Any = None,
+    inputs: Any = None,
 ) -> TuneResult:
     """Give an operator the fastest schedule that a file has for its program, this target and this kind of machine.
 
@@ -51,7 +57,7 @@ def load(
             f"`{database.path}` has no schedule of `{op.name}` for this target",
             hint="; ".join(database.notes()) or f"`%tune {op.name}` searches for one",
         )
-    problem = Problem.of(op, 0, sizes, num_threads(), target)
+    problem = Problem.of(op, 0, sizes, num_threads(), target, inputs)
     kind, notes = machine_kind(), database.notes()
     if entries[0].machine != kind:
         notes.append(f"the schedule was measured on another kind of machine: {entries[0].machine}, not {kind}")

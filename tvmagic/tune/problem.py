@@ -22,6 +22,7 @@ from tvmagic.ir import IRModule, PrimFunc, load_json, save_json, structural_hash
 from tvmagic.lazy import cached_property
 from tvmagic.operators.arrays import array_dtype, laid_out, size_values
 from tvmagic.operators.comparison import CheckResult, compare, expected_values
+from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.operator import Operator
 from tvmagic.target import Target, resolved
 from tvmagic.te.error_bound import Approximate, Value, parts
@@ -65,8 +66,10 @@ class Problem:
     whole: list[tuple[list[np.ndarray], Any]] = field(default_factory=list, repr=False)
 
     @staticmethod
-    def of(op: Operator, seed: int, sizes: Mapping[str, int] | int, threads: int, target: Any = None) -> Problem:
-        """The problem of an operator on random inputs; symbolic sizes become `sizes`.
+    def of(
+        op: Operator, seed: int, sizes: Mapping[str, int] | int, threads: int, target: Any = None, inputs: Any = None
+    ) -> Problem:
+        """The problem of an operator on `inputs`, its example inputs or random ones (`make_inputs`); symbolic sizes become `sizes`.
 
         Raises `TVMagicError` if the target is another machine's.
         """
@@ -78,14 +81,14 @@ class Problem:
         cases, whole = [], []
         start = time.perf_counter()
         for coarse in (False, True):
-            inputs = _aligned(op, op.random_inputs(seed, sizes, coarse=coarse))
+            arrays = _aligned(op, make_inputs(op, seed, sizes, inputs, coarse))
             late = time.perf_counter() - start > _COARSE_SECONDS
-            if coarse and (late or sum(a.nbytes for a in inputs) > _COARSE_BYTES):
+            if coarse and (late or sum(a.nbytes for a in arrays) > _COARSE_BYTES):
                 break
-            expected = expected_values(op, inputs)
-            whole.append((inputs, expected))
-            cases.append(_sampled(inputs, expected.values, seed))
-        return Problem(op.to_prim_func(), op.name, cases, str(chosen), threads, op.check_bounds, whole)
+            expected = expected_values(op, arrays)
+            whole.append((arrays, expected))
+            cases.append(_sampled(arrays, expected.values, seed))
+        return Problem(op.to_prim_func(), op.name, cases, str(chosen), threads, op.checks_accesses, whole)
 
     # ------------------------------------------------------------------ the program
 

@@ -117,6 +117,7 @@ def tune_operator(
     workforce: Callable[[], Workforce] | None = None,
     model: CostModel | None = None,
     progress: Report | None = None,
+    inputs: Any = None,
 ) -> TuneResult:
     """Search for a fast schedule of an operator and keep it as its version `name`, current if it is the fastest.
 
@@ -132,6 +133,7 @@ def tune_operator(
     on: the address of the scheduler of a Dask cluster, whose workers measure.
     workforce: who measures, instead of processes on this machine.
     progress: called after each trial with it and the best so far.
+    inputs: what is measured and compared on, by default the operator's `example_inputs`, else random; see `make_inputs`.
 
     An interrupt ends the search with the best schedule so far, which is checked but not measured again; before one is
     right it goes through.
@@ -146,7 +148,7 @@ def tune_operator(
         threads = num_threads()
     force = workforce() if workforce else _workforce(on)
     try:
-        problem = Problem.of(op, seed, sizes, threads, target)
+        problem = Problem.of(op, seed, sizes, threads, target, inputs)
         prepared = time.monotonic() - started
         force.open(problem.to_bytes())
         search = _Search(op, problem, force, seed, database, model or CostModel(), progress)

@@ -54,6 +54,28 @@ function makeHost({ reference, half, brain }) {
     return values;
   }
 
+  /** The array that the page has for an input. */
+  function givenArray({ dtype, data }) {
+    const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+    return decoded(dtype, new TYPES[dtype](bytes.buffer));
+  }
+
+  /** Throw an error for the first assertion of the operator's cell that inputs violate. */
+  function testPreconditions({ code, assertions }, inputs) {
+    const [found, ...work] = reference(code)(inputs);
+    const failed = assertions[Number(found[0]) - 1];
+    const line = ({ line }) => (line ? ` (line ${line})` : "");
+    if (failed) {
+      const places = failed.names.map((name, n) => `\`${name} = ${found[n + 1]}\``).join(", ");
+      throw new Error(`\`${failed.text}\` does not hold${places && ` at ${places}`}${line(failed)}`);
+    }
+    assertions.filter(({ over }) => over).forEach((assertion, n) => {
+      for (let first = 0; first < work[n].length; first += assertion.over) {
+        if (new Set(work[n].subarray(first, first + assertion.over)).size < assertion.over) throw new Error(`\`${assertion.text}\` does not hold${line(assertion)}`);
+      }
+    });
+  }
+
   /** Numbers from 0 to below 1, the same ones for a seed (xorshift). */
   function generator(seed) {
     let state = (seed * 2654435761 + 88172645) | 0 || 1;
@@ -174,11 +196,12 @@ function makeHost({ reference, half, brain }) {
     }
   }
 
-  async function agreed({ kernel, params, plain, bounds, seed }, say) {
+  async function agreed({ kernel, params, plain, bounds, preconditions, seed }, say) {
     say("making inputs");
     const random = generator(seed);
-    const values = params.map((param) => (param.input ? randomArray(param, random) : null));
+    const values = params.map((param) => (param.input ? (param.data === undefined ? randomArray(param, random) : givenArray(param)) : null));
     const inputs = values.filter(Boolean);
+    if (preconditions) testPreconditions(preconditions, inputs);
     say("running WebAssembly");
     const loaded = await load(kernel, params, values);
     loaded.call();

@@ -74,7 +74,7 @@ class KernelPage {
 
   run() {
     const { kernel } = this.variant;
-    const { params, plain, bounds } = this.data;
+    const { params, plain, bounds, preconditions } = this.data;
     this.end("starting \u2026");
     this.facts.replaceChildren();
     this.stop.hidden = false;
@@ -87,7 +87,7 @@ class KernelPage {
       else this.report(result);
     };
     this.worker.onerror = (event) => { this.end(""); this.tell("tm-error", `The page could not run it: ${event.message}`); };
-    this.worker.postMessage({ kernel, params, plain, bounds, seed: ++this.seed });
+    this.worker.postMessage({ kernel, params, plain, bounds, preconditions, seed: ++this.seed });
   }
 
   tell(tone, text) {
