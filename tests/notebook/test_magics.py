@@ -294,6 +294,21 @@ def test_a_version_is_checked_by_its_name(loaded: Any) -> None:
     assert "dense (plain): \u2713 equal to NumPy" in str(run(loaded, "%check dense:plain --seed 2"))
 
 
+def test_a_function_is_compared_with_instead_of_numpy(loaded: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run(loaded, "def layer(x, w, b): return (x @ w.T + b).clip(0)")
+    run(loaded, "def other(x, w, b): return x @ w.T + b")
+    assert "equal to `layer`" in str(run(loaded, "%check dense --against layer"))
+    wrong = run(loaded, "%check dense --against other")
+    assert "NOT equal to `other`" in str(wrong) and "tm-error" in wrong.html()
+    assert "`np.dot(X, W, b)` raised" in fails(loaded, "%check dense --against np.dot", capsys)
+    assert "there is no function `othr`; did you mean `other`?" in fails(loaded, "%check dense --against othr", capsys)
+    run(loaded, SCHEDULE.replace("--name", "--quiet --check --against other --name"))
+    assert "NOT equal to `other`" in capsys.readouterr().out
+    assert "`--against` would do nothing without `--check`" in fails(
+        loaded, SCHEDULE.replace("--name", "--against other --name"), capsys
+    )
+
+
 def test_benchmarks_compare_all_versions(loaded: Any) -> None:
     run(loaded, SCHEDULE.replace("tiled", "second"))
     table = run(loaded, "%bench dense --seconds 0.01")

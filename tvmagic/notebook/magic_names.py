@@ -167,7 +167,7 @@ class MagicNames(Magics):
             hidden = self.shell.user_ns_hidden if self.shell is not None else {}
             known = [n for n, v in self.namespace.items() if callable(v) and n not in hidden]
             near = did_you_mean(text, known) or "; name one of your own, or one of NumPy's such as np.dot"
-            raise UsageError(f"%bench: there is no function `{text}`{near}")
+            raise UsageError(f"--against: there is no function `{text}`{near}")
         return text, value
 
     def _value(self, text: str) -> Any:
