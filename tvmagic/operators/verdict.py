@@ -76,7 +76,9 @@ def verdict_line(result: CheckResult) -> VerdictLine:
         values = f"{result.judged:,} of {result.elements:,} values judged"
         return VerdictLine("open", values, (f"equal to {subject} where judged", *_counts(result)), cautions)
     whole = result.judged == result.elements
-    judged = f"{result.judged:,} values judged" if whole else f"{result.judged:,} of {result.elements:,} values judged"
+    plural = "" if result.elements == 1 else "s"
+    of = "" if whole else f" of {result.elements:,}"
+    judged = f"{result.judged:,}{of} value{plural} judged"
     facts = (judged, *([] if whole else _counts(result)), worst_error(result))
     if result.against == "definition":
         asked = "interpreted; NumPy was not asked: add `--against f`"
@@ -126,9 +128,9 @@ def _cautions(result: CheckResult) -> tuple[str, ...]:
     found: list[str] = []
     if result.judged < _NEARLY_ALL * result.elements:
         advice = {
-            "tie": "Not judged: give inputs without ties",
-            "no bound": "Not judged: give inputs for which no divisor is near 0 and no root or logarithm is of a negative number",
-            "nan": "Not judged: give inputs for which the expression is a number",
+            "tie": "Not judged: give inputs without ties, `--inputs f`",
+            "no bound": "Not judged: give inputs for which no divisor is near 0 and no root or logarithm is of a negative number, `--inputs f`",
+            "nan": "Not judged: give inputs for which the expression is a number, `--inputs f`",
         }
         found += [
             text
