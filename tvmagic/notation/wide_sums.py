@@ -16,11 +16,11 @@ sum. A result of the operator is one elementwise stage more, `Y_float16`. A sche
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 from tvmagic import te
 from tvmagic.ir import Add, DataType, Div, Mul, PrimExpr, Sub, ops
+from tvmagic.lazy import cached_property
 
 __all__ = ["WideSum", "is_narrow_float", "named_function", "result_of", "round_to", "stage_of", "widen"]
 
