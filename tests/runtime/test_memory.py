@@ -1,8 +1,9 @@
-"""What is not held any more is given back: modules, their code, LLVM's passes and linkers."""
+"""Modules, their code, LLVM's passes and linkers: when they are released, and where code is mapped."""
 
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import weakref
 
@@ -118,3 +119,45 @@ def test_many_small_builds_do_not_grow_the_process():
         built(k)(ones)
     gc.collect()
     assert resident() - before < 4 << 20  # it was 100 kB each
+
+
+# Fills all gaps of the address space above an array of 3 GiB but one page, so that the next mappings lie on both sides of it.
+SPLIT_ADDRESS_SPACE = """
+import ctypes
+import numpy as np
+import tvmagic
+from tvmagic import te
+
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+def reserve(size):
+    return libc.mmap(None, size, 0, 0x4022, -1, 0)  # MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE
+
+def build(factor):
+    A = te.placeholder((5,), name="A")
+    B = te.compute((5,), lambda i: te.exp(A[i]) * factor, name="B")
+    return tvmagic.build(te.create_schedule(B.op), [A, B])
+
+a, b = np.arange(5, dtype="float32"), np.zeros(5, "float32")
+build(2.0)(a, b)  # links the runtime
+built = build(3.5)
+page, last = 4096, 0
+array = reserve(3 << 30)
+for size in (1 << 30, 1 << 24, 1 << 18, page):
+    while (found := reserve(size)) > array:
+        last = found
+    libc.munmap(found, size)
+libc.munmap(last, page)
+built(a, b)
+np.testing.assert_allclose(b, np.exp(a) * 3.5, rtol=1e-6)
+print("right")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="uses mmap of Linux")
+def test_code_reaches_its_constants_across_large_arrays():
+    ran = subprocess.run([sys.executable, "-c", SPLIT_ADDRESS_SPACE], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "right\n"), ran.stderr

@@ -57,7 +57,9 @@ def _new_linker() -> Any:
     machine = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, reloc="pic"
     )
-    return llvm.create_lljit_compiler(machine)
+    # RuntimeDyld maps code and constants apart: with arrays of gigabytes between them, 32-bit offsets overflow, and LLVM
+    # aborts or code reads other memory. JITLink maps an object as a whole; LLVM does not use it for COFF.
+    return llvm.create_lljit_compiler(machine, use_jit_link=sys.platform != "win32")
 
 
 _linkers = _Linkers()
