@@ -46,7 +46,7 @@ ALLOWED = {
     "runners/test_emulated.py": 2,
     "runners/test_gpu.py": 2,
     "runtime/test_builtins.py": 1,
-    "runtime/test_memory.py": 10,
+    "runtime/test_memory.py": 7,
     "te/test_message_passing.py": 1,
     "te/test_reference.py": 1,
     "test_places.py": 3,

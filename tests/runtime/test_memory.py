@@ -33,7 +33,7 @@ def built(k: int):
 def test_a_module_that_nobody_holds_goes_away_with_its_code():
     module = built(1)
     module(np.zeros(16, "float32"))
-    held = [weakref.ref(module), weakref.ref(module.entry_func), weakref.ref(module._object)]
+    held = [weakref.ref(module), weakref.ref(module.entry_func), weakref.ref(module.entry_func.loaded)]
     cache.clear_cache()
     gc.disable()  # it is in no cycle, so that it goes at once
     try:
@@ -45,7 +45,7 @@ def test_a_module_that_nobody_holds_goes_away_with_its_code():
 
 def test_a_function_keeps_the_code_of_its_module():
     module = built(2)
-    kernel, code = module["main"], weakref.ref(module._object)
+    kernel, code = module["main"], weakref.ref(module.entry_func.loaded)
     gone, again = weakref.ref(module), kernel.prepared(np.zeros(16, "float32"), np.zeros(16, "float32"))
     cache.clear_cache()
     del module
@@ -83,7 +83,7 @@ def test_linkers_go_away_with_their_libraries():
     del modules
     gc.collect()
     np.testing.assert_array_equal(kept(np.zeros(16, "float32")), np.ones(16))
-    linker = weakref.ref(kept._object._linker)
+    linker = weakref.ref(kept.entry_func.loaded._library.linker)
     assert later() is jit._linkers.current
     del kept
     jit._linkers.current = None
