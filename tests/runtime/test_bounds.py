@@ -138,6 +138,20 @@ def test_a_view_ends_with_its_memory(name):
     np.testing.assert_array_equal(tvm.build(program(text))(SIX), wanted)
 
 
+@pytest.mark.parametrize("first", [0, 4])
+def test_a_view_ends_with_the_allocation_behind_it(first):
+    text = (
+        f"A: T.Buffer((4,))):\n    C = T.alloc_buffer((4,))\n    V = T.Buffer((8,), data=C.data)\n"
+        f"    for i in range(4):\n        V[{first} + i] = 1.0\n    for i in range(4):\n        A[i] = V[{first} + i]\n"
+    )
+    built = tvm.build(program(text), check_bounds=True)
+    if first == 0:
+        np.testing.assert_array_equal(built(), np.ones(4))
+        return
+    with pytest.raises(BoundsError, match=r"store to buffer `V` of shape \(4,\) at index \[4\]"):
+        built()
+
+
 def test_a_matched_buffer_ends_with_its_region():
     text = (
         "A: T.Buffer((6, 6)), I: T.Buffer((4,), 'int32'), B: T.Buffer((4,))):\n    for i in range(4):\n"

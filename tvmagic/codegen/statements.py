@@ -20,6 +20,7 @@ from tvmagic.codegen.short_rows import short_rows_as_vectors
 from tvmagic.codegen.size_counts import allocated_bytes, check_index_range
 from tvmagic.codegen.tail_versions import tail_versions
 from tvmagic.codegen.types import llvm_type, place_type
+from tvmagic.codegen.work_estimate import constant_elements
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
@@ -473,10 +474,12 @@ class FunctionEmitter(MemoryEmitter):
     @handles(Allocate)
     def allocate(self, stmt: Allocate) -> Stmt:
         pointer, scope = stmt.buffer_var, scope_of(stmt.buffer_var)
-        count = self.context.work.elements(stmt)
-        # the part of a symbolic size that a tile takes is often bounded
-        if count is None and not self.context.check_bounds:
-            count = self._most(stmt)
+        if self.context.check_bounds:  # which compares accesses with the size as it is written
+            count = constant_elements(stmt)
+        else:
+            count = self.context.work.elements(stmt)
+            if count is None:  # the part of a symbolic size that a tile takes is often bounded
+                count = self._most(stmt)
         if self.context.family.launches:
             threads, is_shared = self.context.threads, scope.startswith("shared")
             self.values[pointer] = threads.shared(stmt, count) if is_shared else threads.own(self, stmt, count)
