@@ -19,6 +19,15 @@ class TooLong(Exception):
     """The program has more accesses than are looked at."""
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """What a statement may depend on: its line, the names in it, and where the condition is; a loop has none."""
+
+    line: int
+    names: frozenset[str]
+    condition: tuple[int, int] | None = None
+
+
 @dataclass
 class Event:
     """One access: what it touches, by which loops, and which statement made it when."""
@@ -29,7 +38,7 @@ class Event:
     loops: tuple[tuple[int, int], ...]  # of each loop around it the number of its statement and the iteration
     entered: tuple[int, ...]  # for each loop, the number of the time that it was entered
     statement: int
-    choices: tuple[tuple[int, frozenset[str]], ...]  # around it: the line and the names that the choice depends on
+    choices: tuple[_Choice, ...]  # around it
 
 
 @dataclass
@@ -39,6 +48,7 @@ class Trace:
     events: list[Event] = field(default_factory=list)
     kinds: dict[int, tuple[str, str]] = field(default_factory=dict)  # by loop: kind and name
     private: dict[str, int] = field(default_factory=dict)  # by buffer: how many loops are around its allocation
+    verdicts: dict[tuple[int, int], set[bool]] = field(default_factory=lambda: defaultdict(set))  # by condition
 
 
 class _Runner:
@@ -49,7 +59,7 @@ class _Runner:
         self.loops: list[tuple[int, int]] = []
         self.entered: list[int] = []
         self.count = itertools.count()
-        self.choices: list[tuple[int, frozenset[str]]] = []
+        self.choices: list[_Choice] = []
         self.number = 0
 
     def block(self, body: list[ast.stmt]) -> None:
@@ -61,8 +71,8 @@ class _Runner:
             self.loop(node)
         elif isinstance(node, ast.If):
             self.number = node.lineno
-            taken = self.value(node.test)
-            self.choices.append((node.lineno, _names(node.test)))
+            taken = self.decide(node.test)
+            self.choices.append(_Choice(node.lineno, _names(node.test), _where(node.test)))
             self.block(node.body if taken else node.orelse)
             self.choices.pop()
         elif isinstance(node, ast.With):
@@ -74,10 +84,11 @@ class _Runner:
             self.number = node.lineno
             calls = [n for n in ast.walk(node.value) if isinstance(n, ast.Call)]
             picks = [c.args[0] for c in calls if ast.unparse(c.func) == "T.if_then_else"]
-            self.choices.append((node.lineno, frozenset().union(*map(_names, picks))))
+            around = len(self.choices)
+            self.choices += [_Choice(node.lineno, _names(pick), _where(pick)) for pick in picks]
             self.value(node.value)
             self.access(node.targets[0], True)
-            self.choices.pop()
+            del self.choices[around:]
         elif isinstance(node, ast.Assign):
             self.define(node)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -126,7 +137,7 @@ class _Runner:
         number = node.lineno * 10 + level
         self.trace.kinds[number] = (kind, names[level])
         self.entered.append(next(self.count))
-        self.choices.append((number // 10, _names(node.iter)))
+        self.choices.append(_Choice(number // 10, _names(node.iter)))
         for value in ranges[level]:
             self.names[names[level]] = value
             self.loops.append((number, value))
@@ -165,11 +176,18 @@ class _Runner:
     def call(self, node: ast.Call) -> Any:
         name = ast.unparse(node.func)
         if name == "T.if_then_else":
-            return self.value(node.args[1] if self.value(node.args[0]) else node.args[2])
+            return self.value(node.args[1] if self.decide(node.args[0]) else node.args[2])
         values = [self.value(a) for a in node.args]
         if name in ("T.min", "T.max"):
             return min(values) if name == "T.min" else max(values)
         return values[0] if name in ("T.likely", "T.bool", "T.int32", "T.Cast") and values else 1
+
+    def decide(self, test: ast.expr) -> bool:
+        """The value of a condition, noted; one on data may have either."""
+        value = bool(self.value(test))
+        on_data = any(isinstance(n, ast.Subscript) for n in ast.walk(test))
+        self.trace.verdicts[_where(test)] |= {True, False} if on_data else {value}
+        return value
 
     def access(self, node: ast.Subscript, write: bool) -> None:
         name = ast.unparse(node.value)
@@ -246,16 +264,24 @@ def _conflict(kind: str, events: list[tuple[Event, int]], trace: Trace) -> bool:
 def _time(event: Event, depth: int, trace: Trace) -> tuple[int, ...]:
     """When an access of a lane happens among those of all lanes: they take each step together.
 
-    What decides by lane goes through the lanes one after the other.
+    What decides by lane goes through the lanes one after the other. A condition that always holds decides nothing.
     """
     line, lane = event.loops[depth][0] // 10, trace.kinds[event.loops[depth][0]][1]
-    alone = next((at for at, names in event.choices if lane in names and at > line), None)
+    alone = next((c.line for c in event.choices if lane in c.names and c.line > line and _is_open(c, trace)), None)
     steps: list[int] = []
     for number, value in event.loops[depth + 1 :]:
         if alone is not None and number // 10 >= alone:
             break
         steps += [number // 10, number % 10, value]
     return (*steps, event.statement, int(event.write)) if alone is None else (*steps, alone, 0)
+
+
+def _is_open(choice: _Choice, trace: Trace) -> bool:
+    return choice.condition is None or len(trace.verdicts[choice.condition]) > 1
+
+
+def _where(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def _names(node: ast.AST) -> frozenset[str]:

@@ -626,3 +626,21 @@ def test_identical_stores_of_threads_do_not_race(body: str, free: bool) -> None:
         f"    with T.launch_thread('threadIdx.x', 4) as tx:\n{lines}"
     )
     assert (find_races(func) == []) is free
+
+
+@pytest.mark.parametrize(
+    ("condition", "raced"),
+    [
+        ("i < 8", True),
+        ("i + j < 16", True),
+        ("T.likely(i * 2 < 20)", True),
+        ("i < 7", False),
+        ("i % 2 == 0", False),
+        ("A[i] < 1.0", False),
+    ],
+)
+@pytest.mark.parametrize("form", ["if {}:\n{}A[i + 1] = A[i] * 2.0", "{1}A[i + 1] = T.if_then_else({0}, A[i], 0.0)"])
+def test_lanes_run_together_behind_conditions_that_always_hold(form: str, condition: str, raced: bool) -> None:
+    statement = form.format(condition, " " * 4 * form.startswith("if")).replace("\n", "\n" + " " * 8)
+    body = f"for j in range(8):\n    for i in T.vectorized(8):\n        {statement}"
+    assert bool(found(body, "A(16)")) is raced

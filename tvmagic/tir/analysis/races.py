@@ -32,6 +32,7 @@ from tvmagic.ir import (
     While,
     post_order_visit,
 )
+from tvmagic.tir.analysis.known_conditions import KnownConditions
 from tvmagic.tir.analysis.race_accesses import Access, Domain, Program, collect
 from tvmagic.tir.analysis.race_proof import Forms, never_meet
 from tvmagic.tir.analysis.race_search import Conflict, Search, variables
@@ -103,7 +104,8 @@ def find_races(func: PrimFunc, sizes: Mapping[str, int] | int | None = None) -> 
     Raises `TVMagicError` if the function has blocks.
     """
     program = collect(func)
-    found = [race for group in _groups(program) if (race := _judge(group, program, sizes)) is not None]
+    known = KnownConditions(func)
+    found = [race for group in _groups(program, known) if (race := _judge(group, program, sizes)) is not None]
     return sorted(found, key=lambda race: not race.certain)
 
 
@@ -131,8 +133,8 @@ def find_carried(
 # ---------------------------------------------------------------------------- what runs at the same time
 
 
-def _groups(program: Program) -> Iterator[_Group]:
-    yield from _loop_groups(program)
+def _groups(program: Program, known: KnownConditions) -> Iterator[_Group]:
+    yield from _loop_groups(program, known)
     yield from _kernel_groups(program)
 
 
@@ -146,7 +148,7 @@ def _by_buffer(accesses: Iterable[Access]) -> Iterator[list[Access]]:
             yield _alike(group)
 
 
-def _loop_groups(program: Program) -> Iterator[_Group]:
+def _loop_groups(program: Program, known: KnownConditions) -> Iterator[_Group]:
     """Parallel and vectorized loops."""
     inside: dict[Domain, list[Access]] = {}
     for access in program.accesses:
@@ -159,7 +161,7 @@ def _loop_groups(program: Program) -> Iterator[_Group]:
     for domain, accesses in inside.items():
         around = accesses[0].place.domains
         shared = around[: around.index(domain)]
-        lanes = _Lanes(domain, shared) if domain.kind == "vectorized" else None
+        lanes = _Lanes(domain, shared, known) if domain.kind == "vectorized" else None
         for group in _by_buffer(accesses):
             if lanes is None:
                 yield _Group("parallel", [domain], shared, group)
@@ -255,12 +257,14 @@ class _Redundant:
 class _Lanes:
     """When the accesses in a vectorized loop happen: statement by statement, in each the loads before the store.
 
-    A statement that cannot be written with vectors runs lane by lane, as a serial loop would.
+    A statement that cannot be written with vectors runs lane by lane, as a serial loop would. A condition that always
+    holds is gone by then, and what it guards does become vectors.
     """
 
-    def __init__(self, domain: Domain, shared: Sequence[Domain]) -> None:
+    def __init__(self, domain: Domain, shared: Sequence[Domain], known: KnownConditions) -> None:
         self.loop, self.shared = domain.loop, shared
-        self.scalar = lane_by_lane(domain.loop)
+        scalar = lane_by_lane(known.loops.get(domain.var, domain.loop))
+        self.scalar = {known.origin.get(stmt, stmt) for stmt in scalar}
         self.together = self.loop.body not in self.scalar
         self.sizes: dict[Stmt, int] = {}
 
