@@ -24,6 +24,7 @@ from tvmagic.ir import (
     pre_order_visit,
 )
 from tvmagic.ir.query import is_one, is_zero, variables_in
+from tvmagic.tir.blocks.conditions import runs_everywhere
 from tvmagic.tir.blocks.domains import iter_domains, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.reduction import reduction_vars_stay_inside
@@ -38,6 +39,7 @@ __all__ = [
     "check_complete",
     "check_complete_or_reduction",
     "check_loops_unused",
+    "check_runs_everywhere",
     "check_no_matches",
     "check_no_pointer",
     "check_not_output",
@@ -176,6 +178,20 @@ def check_loops_unused(state: ScheduleState, block: StmtSRef) -> None:
     if found:
         raise ScheduleError(
             f"{block.label} uses the loop variable `{found[0].name}` inside, not through a binding", block
+        )
+
+
+def check_runs_everywhere(state: ScheduleState, block: StmtSRef) -> None:
+    """Check that the loops of a block without a predicate reach every value of its variables.
+
+    Other loops may reach more values: the block would then write elements that it does not write now.
+    """
+    realize, loops = state.realize_of(block), loop_domains(state.loops_of(block))
+    if is_one(realize.predicate) and not runs_everywhere(realize, loops, realize.predicate):
+        raise ScheduleError(
+            f"cannot prove that {block.label} runs for every value of its variables; in other loops it would write more "
+            "than before",
+            block,
         )
 
 

@@ -28,7 +28,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import is_one
-from tvmagic.tir.blocks.conditions import all_of, both, conditions_on_variables, runs_everywhere
+from tvmagic.tir.blocks.conditions import all_of, both, conditions_on_variables
 from tvmagic.tir.blocks.domains import domains_between, loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -42,6 +42,7 @@ from tvmagic.tir.schedule.requirements import (
     check_complete_or_reduction,
     check_loops_unused,
     check_not_output,
+    check_runs_everywhere,
     is_output,
     scope_root,
 )
@@ -134,16 +135,6 @@ def _required(
                 box = read_anywhere(state, region, sref)
                 needed.setdefault(region.buffer, []).append(eval_sets(box.region, domains))
     return needed
-
-
-def _check_runs_everywhere(state: ScheduleState, block: StmtSRef) -> None:
-    """A block of which only a part runs, by its loops, must not write more of what others see once it is moved."""
-    realize, loops = state.realize_of(block), loop_domains(state.loops_of(block))
-    if is_one(realize.predicate) and not runs_everywhere(realize, loops, realize.predicate):
-        raise ScheduleError(
-            f"it is not known that {block.label} runs for all values of its variables; moved, it would write more than before",
-            block,
-        )
 
 
 def _check_loops_run(state: ScheduleState, block: StmtSRef, loop: StmtSRef, analyzer: Analyzer) -> None:
@@ -256,7 +247,7 @@ def _move_block(
         check_not_output(state, block, root)
     conditions = conditions_on_variables(state, block)
     if reverse and is_output(state, block, root):
-        _check_runs_everywhere(state, block)
+        check_runs_everywhere(state, block)
     if reverse and not producers:
         _check_loops_run(state, block, loop, analyzer)
     # 2. the scope without the block, and its place among the statements of the loop: behind all producers, in front of all

@@ -33,10 +33,13 @@ from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.requirements import (
     check_complete,
+    check_loops_unused,
     check_no_matches,
     check_no_pointer,
     check_not_output,
+    check_runs_everywhere,
     is_complete,
+    is_output,
     scope_root,
 )
 from tvmagic.tir.schedule.rewrite import BlockReuse, remove_child
@@ -172,8 +175,8 @@ def _without(state: ScheduleState, root: StmtSRef, block: StmtSRef) -> Stmt:
 def compute_inline(state: ScheduleState, block: BlockRef) -> None:
     """Write a block into its consumers and take it away.
 
-    Requires: the block is complete, writes one buffer that its scope allocates, stores it by one
-    statement at indices that are a bijection of its variables, is not the only leaf of its scope, and
+    Requires: the block is complete, uses no loop variables but through its bindings, writes one buffer that its scope
+    allocates, stores it by one statement at indices that are a bijection of its variables, is not the only leaf of its scope, and
     its scope is a stage pipeline; no block overwrites what it reads before its consumers ran; nothing uses
     the buffer by its pointer.
 
@@ -202,6 +205,7 @@ def compute_inline(state: ScheduleState, block: BlockRef) -> None:
     buffer = _single_write(block)
     check_complete(state, block, root)
     check_not_output(state, block, root)
+    check_loops_unused(state, block)
     check_no_matches(block)
     _check_sources_stay(state, block, root)
     check_no_pointer(root.block, buffer, block)
@@ -393,7 +397,8 @@ def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
     """Write a block into its one producer and take it away.
 
     Requires: the block is complete, reads one buffer that its scope allocates and writes, at indices that can be
-    inverted, stores by one statement, has no predicate, is covered by its producer, which is a complete
+    inverted, stores by one statement, has no predicate, uses no loop variables but through its bindings, runs for every
+    value of its variables if it is an output block, is covered by its producer, which is a complete
     block with no other consumer; it is not the only leaf of its scope; nothing uses the buffer by its pointer.
 
     Example
@@ -420,6 +425,9 @@ def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
     root = scope_root(state, block)
     buffer = _single_read(state, block, root)
     check_complete(state, block, root)
+    check_loops_unused(state, block)
+    if is_output(state, block, root):
+        check_runs_everywhere(state, block)
     producer = _single_producer(state, block, root)
     if buffer not in root.block.alloc_buffers:
         raise ScheduleError(

@@ -37,6 +37,7 @@ from tvmagic.tir.schedule.instruction import BlockRef, primitive
 from tvmagic.tir.schedule.primitives.layout import single_nest
 from tvmagic.tir.schedule.primitives.reindex import point, reordered_buffer
 from tvmagic.tir.schedule.requirements import (
+    check_loops_unused,
     check_no_matches,
     check_no_pointer,
     complete_failure,
@@ -247,6 +248,7 @@ def pad_einsum(state: ScheduleState, block: BlockRef, padding: list[int]) -> Non
     _check_padding(block, numbers)
     root = scope_root(state, block)
     check_no_matches(block)
+    check_loops_unused(state, block)
     stmt = block.block
     extents, padded = _padded_extents(stmt, numbers)
     accesses = _Accesses(stmt)

@@ -40,7 +40,7 @@ from tvmagic.tir.schedule.cache_stage import CacheRewriter, CacheStage, find_pla
 from tvmagic.tir.schedule.instruction import BlockRef, Value, primitive
 from tvmagic.tir.schedule.limits import check_inside, check_writes_all
 from tvmagic.tir.schedule.primitives.layout import prepare_block_map
-from tvmagic.tir.schedule.requirements import check_not_in_place, region_at, scope_root
+from tvmagic.tir.schedule.requirements import check_loops_unused, check_not_in_place, region_at, scope_root
 from tvmagic.tir.schedule.state import ScheduleState
 
 TRUE = IntImm("bool", 1)
@@ -224,8 +224,9 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     `buffer` is ("read", 0) or ("write", 0), a name or a buffer; only the variables that its indices use
     become dimensions. The result is the block that copies.
 
-    Requires: the block is a leaf that accesses the buffer at one place, which is inside it whatever the block's
-    variables are, and not in place; no other block in its loops writes the buffer (or, for "write", reads it).
+    Requires: the block is a leaf that uses no loop variables but through its bindings and accesses the buffer at one
+    place, which is inside it whatever the block's variables are, and not in place; no other block in its loops writes
+    the buffer (or, for "write", reads it).
 
     Example
     -------
@@ -250,6 +251,7 @@ def reindex(state: ScheduleState, block: BlockRef, buffer: Any) -> BlockRef:
     """
     old = buffer_of(block, buffer)
     read = buffer[0] == "read"
+    check_loops_unused(state, block)
     _check_not_updated(state, block, old, read)
     scope = scope_root(state, block, stage_pipeline=True)
     indices = _SingleAccess(block, old).find()

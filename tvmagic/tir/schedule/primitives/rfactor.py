@@ -37,7 +37,13 @@ from tvmagic.tir.schedule.buffers import new_buffer
 from tvmagic.tir.schedule.instruction import BlockRef, Loop, primitive
 from tvmagic.tir.schedule.primitives.blockize import single_block_below
 from tvmagic.tir.schedule.reducers import combine, match_reduction
-from tvmagic.tir.schedule.requirements import check_no_matches, check_reduction, check_starts_at_zero, scope_root
+from tvmagic.tir.schedule.requirements import (
+    check_loops_unused,
+    check_no_matches,
+    check_reduction,
+    check_starts_at_zero,
+    scope_root,
+)
 from tvmagic.tir.schedule.state import ScheduleState, children_of, replace_child
 
 
@@ -75,6 +81,7 @@ def _types_using(realize: BlockRealize, loop_var: Var) -> set[int]:
 def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: int) -> tuple[StmtSRef, list[StmtSRef]]:
     """The scope and the loops of the reduction; raises if rfactor is not legal."""
     root = scope_root(state, block, stage_pipeline=True)
+    check_loops_unused(state, block)
     check_reduction(state, block, root)
     check_no_matches(block)
     if loop.loop.kind != ForKind.SERIAL:
