@@ -103,6 +103,20 @@ def test_sizes_of_64_bits(dtype):
         built(values, places)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("loop", [0, 1])
+def test_a_stage_of_two_regions_of_symbolic_size(dtype, loop):
+    n = te.var("n", dtype)
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
+    c = te.compute((n - 3, n - 3), lambda i, j: b[i] + b[j + 3], name="C")
+    s = te.create_schedule(c.op)
+    s[b].compute_at(s[c], s[c].split(c.op.axis[0], nparts=8)[loop])
+    x, found = np.arange(20, dtype="float32"), np.zeros((17, 17), "float32")
+    tvm.build(s, [a, c], check_bounds=True)(x, found)
+    np.testing.assert_array_equal(found, x[:17, None] + x[None, 3:] + 2)
+
+
 def program(text: str):
     return tvm.script.from_source("@T.prim_func\ndef main(" + text)
 

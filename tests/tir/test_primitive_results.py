@@ -396,7 +396,8 @@ def test_partial_block_may_execute_fully_if_unobserved() -> None:
         .replace("C = T.alloc_buffer", "X = T.alloc_buffer")
         .replace("A: T", 'C: T.Buffer((16,), "int32"), A: T')
     )
-    refuses(seen, "sch.reverse_compute_at(B('C'), L('B')[0])", "moved, it would write more than before")
+    refuses(seen, "sch.reverse_compute_at(B('C'), L('B')[0])", "it would write more than before")
+    refuses(seen, "sch.reverse_compute_inline(B('C'))", "it would write more than before")
 
 
 ROLLED = """def main(A: T.Buffer((16,), "int32"), D: T.Buffer((14,), "int32"), E: T.Buffer((14,), "int32")):
