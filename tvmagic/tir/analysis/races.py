@@ -263,7 +263,7 @@ class _Lanes:
 
     def __init__(self, domain: Domain, shared: Sequence[Domain], known: KnownConditions) -> None:
         self.loop, self.shared = domain.loop, shared
-        scalar = lane_by_lane(known.loops.get(domain.var, domain.loop))
+        scalar = lane_by_lane(known.loops.get(domain.var) or domain.loop)
         self.scalar = {known.origin.get(stmt, stmt) for stmt in scalar}
         self.together = self.loop.body not in self.scalar
         self.sizes: dict[Stmt, int] = {}
