@@ -15,7 +15,9 @@ QUICK := tests/test_levels.py tests/test_private_names.py tests/ir/test_properti
   tests/arith/test_index_arithmetic.py tests/script/test_parser_laws.py tests/te/test_relations.py tests/tir/test_loop_partition.py \
   tests/cinn/test_reduction_steps.py tests/ascend/test_elementwise.py tests/codegen/test_llvm_text.py tests/runtime/test_arguments.py \
   tests/notation/test_affine.py tests/operators/test_arrays.py tests/explain/test_rows.py tests/tune/test_database.py \
-  tests/topi/test_topi_pieces.py tests/notebook/test_mistakes.py tests/cases
+  tests/compat/test_topi_pieces.py tests/notebook/test_mistakes.py tests/cases
+# The package whose tests `make quick` runs without tvmagic/compat; `make soak` runs all of them so.
+CORE := tests/ir
 # The tests start some hundred processes: where none keeps what it compiled, the whole takes half as long again.
 unexport PYTHONDONTWRITEBYTECODE
 # What is installed in `.venv`: what a demo needs, JupyterLab also, or everything. More includes less.
@@ -78,6 +80,7 @@ lint: $(STAMP)  ## style and types
 
 quick: $(STAMP)  ## one law per package, in a minute
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not soak" -k "$(QUICK_CASES)" $(QUICK)
+	$(BIN)/python tests/support/without_compat.py -q -n $(WORKERS) -m "not soak" $(CORE)
 
 test: $(STAMP)  ## style, types and every test; on x86-64 some of them as code for older processors, too
 	$(STYLE)
@@ -103,8 +106,9 @@ notebooks: $(STAMP)  ## write the puzzles' notebooks, run every notebook and sav
 	$(BIN)/python notebooks/make_puzzles.py
 	$(BIN)/python notebooks/run.py notebooks/*.ipynb notebooks/puzzles/*.ipynb --in-place
 
-soak: $(STAMP)  ## long random runs
+soak: $(STAMP)  ## long random runs, and every test of the core without tvmagic/compat
 	$(BIN)/python -m pytest -m soak -n $(WORKERS)
+	$(BIN)/python tests/support/without_compat.py -n $(WORKERS) --dist loadfile -m "not soak"
 
 bench: $(STAMP)  ## what is measured
 	$(BIN)/python -m benchmarks

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvmagic.contrib import cc
+from tools import needs
 
 import tvmagic
 from tvmagic import files, te
@@ -36,7 +36,7 @@ WRITES = {"write_text", "write_bytes", "savez", "savez_compressed", "savetxt", "
 ALLOWED = {
     ("files", "write_file"): "writes the file that `replacing` made",
     ("files", "_create_beside"): "creates a new file",
-    ("contrib.tar", "tar"): "writes the file that `replacing` made",
+    ("runtime.tar", "tar"): "writes the file that `replacing` made",
     ("tune.database", "add"): "appends a line, and takes it back if there is no room",
     ("tune.alone", "_open_lock"): "the file stays empty",
     ("tune.problem", "to_bytes"): "writes to memory",
@@ -152,13 +152,11 @@ WRITERS: dict[str, Callable[[pathlib.Path], Any]] = {
     "exported.so": lambda path: _add_one().export_library(path),
     "exported.a": lambda path: _add_one().export_library(path),
 }
-LINKED = {"exported.so", "exported.a"}
+TOOLS = {"exported.so": [needs("cc")], "exported.a": [needs("ar")]}
 
 
-@pytest.fixture(params=WRITERS)
+@pytest.fixture(params=[pytest.param(name, marks=TOOLS.get(name, [])) for name in WRITERS])
 def writer(request: pytest.FixtureRequest) -> tuple[str, Callable[[pathlib.Path], Any]]:
-    if request.param in LINKED and cc.get_cc() is None:
-        pytest.skip("needs a C compiler")
     return request.param, WRITERS[request.param]
 
 

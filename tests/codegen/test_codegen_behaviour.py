@@ -4,6 +4,7 @@ import ctypes
 import pathlib
 import re
 import subprocess
+import types
 
 import numpy as np
 import pytest
@@ -55,12 +56,12 @@ def test_a_library_is_exported_and_loaded(tmp_path: pathlib.Path) -> None:
 @needs("cc", "ar")
 @pytest.mark.parametrize("name", ["lib.tar", "lib.a"])
 def test_an_archive_is_exported_and_loaded(tmp_path: pathlib.Path, name: str) -> None:
-    from tvmagic.contrib import cc, tar, utils
+    from tvmagic.runtime import cc, tar
 
     tvm.build(ir.IRModule({"inc": inc})).export_library(tmp_path / name)
     check_inc(tvm.runtime.load_module(tmp_path / name))
     if name.endswith(".tar"):
-        folder = utils.tempdir(str(tmp_path / "parts"))
+        folder = types.SimpleNamespace(relpath=lambda name: str(tmp_path / name))
         parts = tar.normalize_file_list_by_unpacking_tars(folder, [tmp_path / name, "other.o"])
         assert [pathlib.Path(part).name for part in parts] == ["builtins.o", "module.o", "other.o"]
         with pytest.raises(tvm.TVMError, match="have the same name"):
@@ -73,7 +74,7 @@ def test_an_archive_is_exported_and_loaded(tmp_path: pathlib.Path, name: str) ->
 
 @needs("cc", "ar")
 def test_objects_and_archives_are_for_c_linkers(tmp_path: pathlib.Path) -> None:
-    from tvmagic.contrib import cc
+    from tvmagic.runtime import cc
 
     built = tvm.build(ir.IRModule({"inc": inc}))
     built.save(str(tmp_path / "saved.o"))

@@ -9,7 +9,8 @@ import pytest
 
 import tvmagic
 from tvmagic import te
-from tvmagic.operators import Operator
+from tvmagic.errors import BoundsError
+from tvmagic.operators import Operator, operator
 
 # names that hybrid script has, for those who read this file
 allocate: Any = None
@@ -214,3 +215,15 @@ def test_outputs_may_be_read_and_inputs_left_alone() -> None:
         np.testing.assert_allclose(total, a.sum(1), rtol=1e-5)
         np.testing.assert_array_equal(largest, a.max(1))
     np.testing.assert_allclose(Operator("running", [A, U], outputs).reference(a, u)[1], a.max(1))
+
+
+def test_a_hybrid_script_is_read_from_its_cell_and_its_stores_are_checked() -> None:
+    text = (
+        "@te.hybrid.script\ndef far(a):\n    c = output_tensor((8,), 'float32')\n    for i in range(8):\n"
+        "        c[i + {}] = a[i]\n    return c\nA = te.placeholder((8,), name='A')\nC = far(A)"
+    )
+    ones = np.ones(8, "float32")
+    np.testing.assert_array_equal(operator("f", text.format(0))(ones), ones)
+    with pytest.raises(BoundsError) as caught:
+        operator("f", text.format(100_000_000))(ones)
+    assert caught.value.span is not None and caught.value.span.line == 6

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 import tvmagic
-from tvmagic import tir
+from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Allocate, AttrStmt, BufferLoad, BufferStore, For, IfThenElse, LetStmt, SeqStmt, Var, While
+from tvmagic.tir.transform import VectorizeLoop
 
 
 def test_a_vectorized_loop() -> None:
@@ -123,3 +124,35 @@ def _open_scope(ib: Any) -> None:
 def test_misuse(action: Any, message: str) -> None:
     with pytest.raises(TVMagicError, match=message):
         action(tir.ir_builder.create())
+
+
+def test_a_buffer_of_the_builder_is_not_iterated() -> None:
+    ib = tir.ir_builder.create()
+    with pytest.raises(TypeError, match="not iterable"):
+        sum(ib.allocate("float32", 4))
+
+
+def test_the_node_of_a_thread_attribute_is_its_iteration_variable() -> None:
+    ib = tir.ir_builder.create()
+    tx = te.thread_axis("threadIdx.x")
+    with ib.new_scope():
+        ib.scope_attr(tx, "thread_extent", 4)
+        ib.emit(tir.Evaluate(tx.var))
+    stmt = ib.get()
+    assert isinstance(stmt.node, tir.IterVar) and stmt.node.var.same_as(tx.var)
+
+
+def test_vectorized_loop_of_builder_is_vectorized() -> None:
+    n = Var("n", "int32")
+    ib = tir.ir_builder.create()
+    a = ib.pointer("float32", name="A")
+    with ib.for_range(0, n) as i:
+        with ib.for_range(0, 4, kind="vectorize") as j:
+            a[i * 4 + j] += tir.const(1, a.dtype)
+    stmt = ib.get()
+    assert isinstance(stmt.body, tir.For)
+    mod = tvmagic.IRModule.from_expr(tir.PrimFunc([a, n], stmt))
+    stmt = VectorizeLoop()(mod)["main"].body
+    assert isinstance(stmt, tir.For) and not isinstance(stmt.body, tir.For)
+    assert isinstance(stmt.body.indices[0], tir.Ramp) and isinstance(stmt.body.value, tir.Add)
+    assert isinstance(stmt.body.value.a, tir.BufferLoad) and isinstance(stmt.body.value.b, tir.Broadcast)

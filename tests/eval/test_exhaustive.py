@@ -8,7 +8,6 @@ import tvmagic.ir as ir
 from tvmagic.cinn.text.printer import _Cinn  # pyright: ignore[reportPrivateUsage]
 from tvmagic.codegen.opencl.statements import KernelWriter
 from tvmagic.codegen.statements import FunctionEmitter
-from tvmagic.compat.analysis.flops import Flops
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import CostTally
 from tvmagic.eval.machine import Machine
@@ -36,7 +35,6 @@ VISITORS = {
         {"Reduce", "Block"},
     ),  # ScheduleOps writes Reduce out; a Block comes in its realize
     "the cost": (CostTally, set()),
-    "operations": (Flops, set()),
     "machine code": (FunctionEmitter, BLOCKS | TENSORS),  # lowered before
     "OpenCL C": (KernelWriter, BLOCKS | TENSORS),
     "arrays of a tensor expression": (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvmagic.errors import BoundsError, DefectError, TVMagicError
+from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.notation.source import excerpt
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
@@ -281,18 +281,6 @@ def test_the_states_of_a_recurrence_are_no_inputs() -> None:
     (a,) = op.random_inputs()
     np.testing.assert_allclose(op(a), np.cumsum(a, 0), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(op.reference(a), np.cumsum(a, 0), rtol=1e-5, atol=1e-6)
-
-
-def test_a_hybrid_script_is_read_from_its_cell_and_its_stores_are_checked() -> None:
-    text = (
-        "@te.hybrid.script\ndef far(a):\n    c = output_tensor((8,), 'float32')\n    for i in range(8):\n"
-        "        c[i + {}] = a[i]\n    return c\nA = te.placeholder((8,), name='A')\nC = far(A)"
-    )
-    ones = np.ones(8, "float32")
-    np.testing.assert_array_equal(operator("f", text.format(0))(ones), ones)
-    with pytest.raises(BoundsError) as caught:
-        operator("f", text.format(100_000_000))(ones)
-    assert caught.value.span is not None and caught.value.span.line == 6
 
 
 NORM = """X: float32[6, 10]

@@ -152,10 +152,21 @@ def test_what_has_no_numpy_call_is_named() -> None:
 @pytest.mark.parametrize(("last", "sign"), [(False, 1), (True, 1), (False, -1)])
 def test_numpys_argmax_is_the_first_of_equal_values(last: bool, sign: int) -> None:
     """A reducer whose last place wins is none of NumPy's."""
-    from tvmagic import topi
 
-    a = te.placeholder((6, 5), name="A")
-    best = (topi.argmax if sign > 0 else topi.argmin)(a, axis=1, select_last_index=last)
+    def better(x: Any, y: Any) -> Any:
+        """The greater of two values with their places, or the less; of equal ones, the first or the last."""
+        value = x[1] > y[1] if sign > 0 else x[1] < y[1]
+        place = x[0] > y[0] if last else x[0] < y[0]
+        wins = tir.any(value, tir.all(x[1].equal(y[1]), place))
+        return tir.Select(wins, x[0], y[0]), tir.Select(value, x[1], y[1])
+
+    def none(place: str, value: str) -> Any:
+        return tir.const(-1, place), te.min_value(value) if sign > 0 else te.max_value(value)
+
+    a, k = te.placeholder((6, 5), name="A"), te.reduce_axis((0, 5), name="k")
+    reducer = te.comm_reducer(better, none, name="best")
+    pair = te.compute((6,), lambda i: reducer((k.var, a[i, k]), axis=k), name="pair")
+    best = te.compute((6,), lambda i: pair[0][i], name="best")
     assert bool(checked(from_te(a, best)).elementwise) == last
 
 

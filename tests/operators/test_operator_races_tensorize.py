@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from dot_call import dot
+from statements import loop
 
-from tvmagic import te, tir
+from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Operator
@@ -30,11 +31,9 @@ def increment(size: int, stored: int | None = None) -> Any:
     z = te.compute((size,), lambda i: a[i] + 1.0, name="z")
 
     def body(ins: Any, outs: Any) -> Any:
-        builder = tir.ir_builder.create()
-        source, target = builder.buffer_ptr(ins[0]), builder.buffer_ptr(outs[0])
-        with builder.for_range(0, size if stored is None else stored, name="q") as q:
-            target[q] = source[q if stored is None else 0] + 1.0
-        return builder.get()
+        (source,), (target,) = ins, outs
+        extent = size if stored is None else stored
+        return loop("q", extent, lambda q: target.vstore([q], source.vload([q if stored is None else 0]) + 1.0))
 
     return te.decl_tensor_intrin(z.op, body, "increment", default_buffer_params={"offset_factor": 1})
 

@@ -7,6 +7,7 @@ that both sides of a choice may be computed.
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import types
 from collections.abc import Sequence
@@ -20,17 +21,19 @@ def main(X: T.Buffer((16,), "int32"), Y: T.Buffer((16,), "int32"), Z: T.Buffer((
     T.func_attr({"global_symbol": "main", "tir.noalias": T.bool(True)})
 """
 SIZES = {"X": 16, "Y": 16}  # other memory has 8 elements
+WITH_CONTENTS = importlib.util.find_spec("tvmagic.compat") is not None  # the options that need compat
 # Passes of the user's choice, by name, and switches; each program has one of these.
 CHOICES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("", {}),
     ("HoistExpression", {}),
     ("HoistIfThenElse", {}),
     ("RenormalizeSplitPattern", {}),
-    ("RemoveNoOp", {"tir.RemoveNoOp": {"use_dataflow_analysis": True}}),
+    ("RemoveNoOp", {"tir.RemoveNoOp": {"use_dataflow_analysis": WITH_CONTENTS}}),
     ("Simplify", {"tir.Simplify": {
         "transitively_prove_inequalities": True, "convert_boolean_to_and_of_ors": True,
-        "apply_constraints_to_boolean_branches": True, "propagate_knowns_to_prove_conditional": True,
-        "propagate_knowns_to_simplify_expressions": True}}),
+        "apply_constraints_to_boolean_branches": True,
+        "propagate_knowns_to_prove_conditional": WITH_CONTENTS,
+        "propagate_knowns_to_simplify_expressions": WITH_CONTENTS}}),
     ("", {"tir.UnrollLoop": {"auto_max_step": 64, "auto_max_extent": 8, "explicit_unroll": True}}),
     ("", {"tir.LoopPartition": {"partition_const_loop": True}}),
     ("", {"tir.disable_cse_tir": True}),

@@ -13,13 +13,16 @@ from random_values import Size, TensorInfo
 
 DTYPES = ("int32", "int64", "float32", "float64", "uint8")
 HELPERS = '''
+def _loop(name, extent, body):
+    """A loop whose body is `body` of its variable."""
+    variable = tir.Var(name, "int32")
+    return tir.For(variable, 0, extent, tir.ForKind.SERIAL, body(variable))
+
+
 def _map(size, dtype, value):
     """`value` of each element of a vector."""
     def body(ins, outs):
-        builder = tir.ir_builder.create()
-        with builder.for_range(0, size, name="q") as q:
-            builder.emit(outs[0].vstore([q], value(ins[0].vload([q]))))
-        return builder.get()
+        return _loop("q", size, lambda q: outs[0].vstore([q], value(ins[0].vload([q]))))
     a = te.placeholder((size,), dtype, name="a")
     z = te.compute((size,), lambda i: value(a[i]), name="z")
     return te.decl_tensor_intrin(z.op, body, "map", default_buffer_params={"offset_factor": 1})
@@ -34,15 +37,12 @@ def _product(rows, size, dtype, parts):
     matrix = tir.decl_buffer((rows, size), dtype, "a", strides=[stride, 1], offset_factor=1)
     def body(ins, outs):
         def statement(start, update):
-            builder = tir.ir_builder.create()
-            with builder.for_range(0, rows, name="r") as r:
-                if start:
-                    builder.emit(outs[0].vstore([r], tir.const(0, dtype)))
-                if update:
-                    with builder.for_range(0, size, name="q") as q:
-                        term = ins[0].vload([r, q]) * ins[1].vload([q])
-                        builder.emit(outs[0].vstore([r], outs[0].vload([r]) + term))
-            return builder.get()
+            def row(r):
+                def add(q):
+                    return outs[0].vstore([r], outs[0].vload([r]) + ins[0].vload([r, q]) * ins[1].vload([q]))
+                first = [outs[0].vstore([r], tir.const(0, dtype))] if start else []
+                return tir.stmt_seq(*first, *([_loop("q", size, add)] if update else []))
+            return _loop("r", rows, row)
         init = statement(True, False) if "init" in parts else None
         return statement(True, True), init, statement(False, True) if "update" in parts else None
     return te.decl_tensor_intrin(z.op, body, "product", binds={a: matrix}, default_buffer_params={"offset_factor": 1})
@@ -50,11 +50,9 @@ def _product(rows, size, dtype, parts):
 
 def _doubled(ins, outs):
     """Each element of a matrix twice, as an extern writes it."""
-    builder = tir.ir_builder.create()
-    with builder.for_range(0, ins[0].shape[0], name="p") as p:
-        with builder.for_range(0, ins[0].shape[1], name="q") as q:
-            builder.emit(outs[0].vstore([p, q], ins[0].vload([p, q]) + ins[0].vload([p, q])))
-    return builder.get()
+    def store(p, q):
+        return outs[0].vstore([p, q], ins[0].vload([p, q]) + ins[0].vload([p, q]))
+    return _loop("p", ins[0].shape[0], lambda p: _loop("q", ins[0].shape[1], lambda q: store(p, q)))
 '''.strip()
 
 

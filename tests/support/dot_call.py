@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from statements import loop
+
 from tvmagic import te, tir
 
 __all__ = ["dot"]
@@ -17,15 +19,12 @@ def dot(size: int, with_init: bool = True) -> Any:
     z = te.compute((1,), lambda i: te.sum(a[k] * b[k], axis=k), name="z")
 
     def body(ins: Any, outs: Any) -> Any:
+        (x, y), (o,) = ins, outs
+
         def statement(start: bool, update: bool) -> Any:
-            builder = tir.ir_builder.create()
-            x, y, o = [builder.buffer_ptr(b) for b in (*ins, *outs)]
-            if start:
-                o[0] = tir.const(0.0)
-            if update:
-                with builder.for_range(0, size, name="q") as q:
-                    o[0] = o[0] + x[q] * y[q]
-            return builder.get()
+            first = [o.vstore([0], tir.const(0.0))] if start else []
+            term = loop("q", size, lambda q: o.vstore([0], o.vload([0]) + x.vload([q]) * y.vload([q])))
+            return tir.stmt_seq(*first, *([term] if update else []))
 
         return statement(True, True), statement(True, False) if with_init else None, statement(False, True)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import te_generator
+from statements import loop
 from te_generator import Program
 
 import tvmagic
@@ -393,17 +394,17 @@ def test_scans_follow_their_errors_from_step_to_step() -> None:
 def test_statements_of_extern_operations() -> None:
     """A sum in place has the bound of a sum in any order."""
 
-    @te.hybrid.script
-    def rows(a):
-        b = output_tensor((a.shape[0],), "float32")  # noqa: F821
-        for i in range(a.shape[0]):
-            b[i] = 0.0
-            for j in range(a.shape[1]):
-                b[i] = b[i] + a[i, j]
-        return b
+    def rows(ins: Any, outs: Any) -> Any:
+        (a,), (b,) = ins, outs
+
+        def row(i: Any) -> Any:
+            add = loop("j", 50, lambda j: b.vstore([i], b.vload([i]) + a.vload([i, j])))
+            return tir.stmt_seq(b.vstore([i], tir.const(0.0)), add)
+
+        return loop("i", 4, row)
 
     a = te.placeholder((4, 50), name="A")
-    out = rows(a)
+    out = te.extern((4,), [a], rows, dtype="float32")
     data = np.random.default_rng(0).uniform(-1, 1, (4, 50)).astype("float32")
     value, error = evaluated(out, {a: data})
     bound = 50 * 2.0**-24 * np.abs(data).sum(1)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dot_call import dot
+from statements import loop
 from te_execution import largest_difference
 
 import tvmagic
@@ -19,11 +20,7 @@ def loop_body(value: Any) -> Any:
     """A statement that stores `value(x)` for each element of a vector."""
 
     def body(ins: Any, outs: Any) -> Any:
-        builder = tir.ir_builder.create()
-        source, target = builder.buffer_ptr(ins[0]), builder.buffer_ptr(outs[0])
-        with builder.for_range(0, ins[0].shape[0], name="q") as q:
-            target[q] = value(source[q])
-        return builder.get()
+        return loop("q", ins[0].shape[0], lambda q: outs[0].vstore([q], value(ins[0].vload([q]))))
 
     return body
 
@@ -67,12 +64,9 @@ def test_a_reduction_in_one_call_needs_neither_a_start_nor_an_update() -> None:
     z = te.compute((1,), lambda i: te.sum(x[q], axis=q), name="z")
 
     def body(ins: Any, outs: Any) -> Any:
-        builder = tir.ir_builder.create()
-        source, target = builder.buffer_ptr(ins[0]), builder.buffer_ptr(outs[0])
-        target[0] = tir.const(0.0)
-        with builder.for_range(0, 32, name="p") as p:
-            target[0] = target[0] + source[p]
-        return builder.get()
+        (source,), (target,) = ins, outs
+        add = loop("p", 32, lambda p: target.vstore([0], target.vload([0]) + source.vload([p])))
+        return tir.stmt_seq(target.vstore([0], tir.const(0.0)), add)
 
     total = te.decl_tensor_intrin(z.op, body, "total", default_buffer_params={"offset_factor": 1})
     A = te.placeholder((6, 32), name="A")

@@ -18,9 +18,3 @@ def test_nothing_without_values_is_iterated(value: Any, use: Callable[[Any], Any
     assert not isinstance(value, Iterable)
     with pytest.raises(TypeError, match="not iterable"):
         use(value)
-
-
-def test_a_buffer_of_the_builder_is_not_iterated() -> None:
-    ib = tir.ir_builder.create()
-    with pytest.raises(TypeError, match="not iterable"):
-        sum(ib.allocate("float32", 4))

@@ -11,7 +11,7 @@ import tvmagic
 from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Add, BufferLoad, BufferStore, For, IRModule, LetStmt, PrimFunc, SeqStmt, Span, Var, decl_buffer
-from tvmagic.passes import PassContext, Sequential, module_pass, prim_func_pass, recording
+from tvmagic.passes import PassContext, Sequential, prim_func_pass, recording
 
 
 def matmul(n: int = 64):
@@ -122,23 +122,9 @@ def test_instruments_see_every_pass() -> None:
     assert "tir.Simplify" in seen and "tir.InsertHoistIfThenElse" in seen
 
 
-def test_print_ir_and_module_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    mod = module('def main(A: T.Buffer((4,), "float32")):\n    A[0] = T.float32(1)')
-    same = Sequential([tvmagic.transform.PrintIR("here"), module_pass(lambda m, ctx: m, opt_level=0)])(mod)
-    printed = capsys.readouterr().out
-    assert same is mod and printed == f"PrintIR(here):\n{mod.script()}\n"
+def test_contexts_show_their_options() -> None:
     context = PassContext(opt_level=3, disabled_pass=["tir.Simplify"])
     assert str(context).startswith("Pass context information: \n\topt_level: 3\n\trequired passes: []\n")
-
-
-def test_print_ir_shows_metadata_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    mod = module('def main(A: T.Buffer((4,), "float32")):\n    A[0] = T.float32(1)')
-    mod = tvmagic.IRModule({"main": mod["main"].with_attr("note", "two\nlines")})
-    for show, said in ((False, "# Metadata omitted"), (True, "metadata = tvm.ir.load_json")):
-        tvmagic.transform.PrintIR("", show)(mod)
-        assert said in capsys.readouterr().out
-    tvmagic.transform.PrintIR()(mod)
-    assert "# Metadata omitted" in capsys.readouterr().out
 
 
 def test_a_pass_of_the_functions_with_a_name() -> None:

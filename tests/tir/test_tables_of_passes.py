@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pass_checks import module, parse, script
+from pass_checks import module, script
 
 from tvmagic import ir
 from tvmagic.arith import Analyzer
-from tvmagic.arith.integer_logic import TRUE, IntegerLogic
-from tvmagic.compat.analysis.anchor import find_anchor_block
-from tvmagic.compat.analysis.oob_checker import OOBChecker
-from tvmagic.compat.contents.state import Knowledge
-from tvmagic.compat.contents.touches import Axes
-from tvmagic.errors import ScheduleError
-from tvmagic.ir import BufferLoad, FloatImm, IntImm, PrimExpr, Var, decl_buffer
+from tvmagic.ir import BufferLoad, IntImm, PrimExpr, Var, decl_buffer
 from tvmagic.ir.query import nodes_of
 from tvmagic.passes import PassContext
 from tvmagic.tir import transform
@@ -52,30 +46,6 @@ def test_flat_indices(shape: Any, indices: Any, options: dict[str, Any], flat: l
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "always", "if_equal"),
-    [
-        (X, X, True, True),
-        (X, Y, False, True),
-        (X + 1, IntImm("int32", 1) + X, True, True),
-        (X, IntImm("int32", 3), False, True),
-        (P, Var("q", "int64"), False, True),
-        (X, P, False, False),  # other types
-        (Var("a", "int8"), Var("b", "int8"), False, False),
-        (DATA, DATA, True, True),
-        (DATA + 1, X, False, False),  # it may wrap around
-        (X, DATA + 1, False, False),
-        (FloatImm("float32", 1.0), FloatImm("float32", 1.0), True, True),
-        (FloatImm("float32", 0.0), FloatImm("float32", -0.0), False, False),
-    ],
-)
-def test_values_that_are_equal_under_a_condition(a: PrimExpr, b: PrimExpr, always: bool, if_equal: bool) -> None:
-    logic = IntegerLogic()
-    known = Knowledge(logic, Axes())
-    assert known.agree(TRUE, a, b) == always
-    assert known.agree(logic.equal(logic.linear(a), logic.linear(b)), a, b) == if_equal
-
-
-@pytest.mark.parametrize(
     ("shape", "strides", "offset", "allocated"),
     [
         ([4, N], [N * 2, 2], 0, ["4", "n * 2 // 2 * 2"]),
@@ -89,40 +59,6 @@ def test_values_that_are_equal_under_a_condition(a: PrimExpr, b: PrimExpr, alway
 def test_rows_are_allocated_as_their_strides_ask(shape: Any, strides: Any, offset: int, allocated: list[str]) -> None:
     buffer = decl_buffer(shape, "float32", "A", strides=strides or None, elem_offset=offset or None)
     assert [str(extent) for extent in allocation_shape(buffer)] == allocated
-
-
-def test_sizes_that_are_not_known_count_once_for_the_anchor() -> None:
-    text = """
-def main(a: T.handle, B: T.Buffer((12,), "float32"), X: T.Buffer((8,), "float32"), Y: T.Buffer((1,), "float32")):
-    n = T.int32()
-    A = T.match_buffer(a, (n, 8), "float32")
-    for i, k in T.grid(8, n):
-        with T.block("many"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                X[vi] = T.float32(0)
-            X[vi] = X[vi] + A[vk, vi]
-    for k in range(12):
-        with T.block("twelve"):
-            vk = T.axis.reduce(12, k)
-            with T.init():
-                Y[0] = T.float32(0)
-            Y[0] = Y[0] + B[vk]
-"""
-    block = find_anchor_block(parse(text))
-    assert block is not None and block.name_hint == "twelve"
-
-
-@pytest.mark.parametrize(("extent", "refused"), [(1 << 30, False), ((1 << 30) + 1, True), ((1 << 31) - 1, True)])
-def test_indices_that_leave_a_large_buffer(extent: int, refused: bool) -> None:
-    mod = module(
-        f"def main(A: T.Buffer(({1 << 30},), 'int8')):\n    for i in range({extent}):\n        A[i] = T.int8(0)"
-    )
-    if not refused:
-        assert OOBChecker()(mod) is mod
-        return
-    with pytest.raises(ScheduleError, match=f"goes from 0 to {extent - 1}"):
-        OOBChecker()(mod)
 
 
 def test_the_ranges_of_threads_are_narrowed_with_their_variables() -> None:

@@ -9,8 +9,9 @@ import tvmagic
 from tvmagic import codegen
 from tvmagic.codegen.threads import prepare_threads
 from tvmagic.errors import BuildError, TVMagicError
+from tvmagic.ir import IRModule
 from tvmagic.target import host_target
-from tvmagic.tir.transform import BindTarget, LowerThreadAllreduce, ThreadsAsLoops
+from tvmagic.tir.transform import LowerThreadAllreduce, ThreadsAsLoops
 
 ALLREDUCE = """
 def main(A: T.Buffer((4, {y}, {x}), "float32"), B: T.Buffer((4, 8), "float32")):
@@ -25,6 +26,11 @@ def main(A: T.Buffer((4, {y}, {x}), "float32"), B: T.Buffer((4, 8), "float32")):
             B[i, threadIdx_y] = r[0]
 """
 SUM = "T.comm_reducer(lambda x0, y0: x0 + y0, [T.float32(0)])"
+
+
+def for_target(target: str, mod: IRModule) -> IRModule:
+    """Return the module with the target as an attribute of each function."""
+    return IRModule({v.name_hint: f.with_attr("target", codegen.Target(target)) for v, f in mod.functions_items()})
 
 
 def allreduce(y: int, x: int, threads: str, reducer: str = SUM, where: str = "T.bool(True)") -> str:
@@ -76,13 +82,13 @@ def test_the_warps_of_the_functions_target() -> None:
     mod = module(allreduce(1, 32, "threadIdx_x"))
     assert '"warp"' not in script(LowerThreadAllreduce()(mod))
     for target, count in (("nvptx", 10), ("nvptx -thread_warp_size=8", 6), ("llvm", 0)):
-        text = script(LowerThreadAllreduce()(BindTarget(codegen.Target(target))(mod)))
+        text = script(LowerThreadAllreduce()(for_target(target, mod)))
         assert text.count('T.tvm_storage_sync("warp")') == count
 
 
 def for_cuda(text: str) -> list[str]:
     """The lines of the steps that are written for CUDA."""
-    lowered = script(LowerThreadAllreduce()(BindTarget(codegen.Target("cuda"))(module(text))))
+    lowered = script(LowerThreadAllreduce()(for_target("cuda", module(text))))
     lines = [line.strip() for line in lowered.replace("red_buf0_1", "red").splitlines()]
     return lines[next(n for n, line in enumerate(lines) if "reduce_scope" in line) + 1 :]
 
@@ -247,7 +253,7 @@ X, Y, BOTH = "threadIdx_x", "threadIdx_y", "threadIdx_x, threadIdx_y"
 def test_one_result_of_reductions_over_different_threads(target: str, y: int, x: int, first: str, second: str) -> None:
     """What comes in its place is at one place for each thread."""
     for one, two, fits in ((first, first, True), (second, second, True), (first, second, False)):
-        mod = BindTarget(codegen.Target(target))(module(TWO.format(y=y, x=x, reducer=SUM, first=one, second=two)))
+        mod = for_target(target, module(TWO.format(y=y, x=x, reducer=SUM, first=one, second=two)))
         if fits:
             assert script(LowerThreadAllreduce()(mod)).count("A[threadIdx_y, threadIdx_x]") == 2
             continue

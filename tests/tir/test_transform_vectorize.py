@@ -5,9 +5,8 @@ import pytest
 from pass_checks import check, module, script
 
 import tvmagic
-from tvmagic import te, tir
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import For, ForKind, IRModule, post_order_visit
+from tvmagic.ir import For, ForKind, post_order_visit
 from tvmagic.passes import PassContext, recording
 from tvmagic.tir.transform import Simplify, VectorizeLoop
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
@@ -343,19 +342,3 @@ def test_spans_stay() -> None:
     loop = mod["main"].body
     result = Simplify()(VectorizeLoop()(mod))["main"].body
     assert result.span is loop.body.span
-
-
-def test_the_code_of_the_seed_5_vectorize_loop() -> None:
-    n = te.var("n")
-    ib = tir.ir_builder.create()
-    a = ib.pointer("float32", name="A")
-    with ib.for_range(0, n) as i:
-        with ib.for_range(0, 4, kind="vectorize") as j:
-            a[i * 4 + j] += tir.const(1, a.dtype)
-    stmt = ib.get()
-    assert isinstance(stmt.body, tir.For)
-    mod = IRModule.from_expr(tir.PrimFunc([a, n], stmt))
-    stmt = VectorizeLoop()(mod)["main"].body
-    assert isinstance(stmt, tir.For) and not isinstance(stmt.body, tir.For)
-    assert isinstance(stmt.body.indices[0], tir.Ramp) and isinstance(stmt.body.value, tir.Add)
-    assert isinstance(stmt.body.value.a, tir.BufferLoad) and isinstance(stmt.body.value.b, tir.Broadcast)

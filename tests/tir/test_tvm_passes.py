@@ -517,14 +517,3 @@ def test_pointers_and_arguments_get_the_type_of_their_accesses():
 
 
 # ---------------------------------------------------------------------------- devices
-
-
-def test_targets_of_functions():
-    f = tir.PrimFunc([], tir.Evaluate(0))
-    g = f.with_attr("global_symbol", "g")
-    target = tvm.target.Target("cuda", host="llvm")
-    own = g.with_attr("target", tvm.target.Target("cuda"))
-    mod = t.BindTarget(target)(tvm.IRModule({"f": f, "g": g, "h": g.with_attr("tir.is_host_func", 1), "k": own}))
-    kinds = {n: (mod[n].attrs["target"].kind.name, mod[n].attrs["target"].host) for n in "fghk"}
-    assert kinds["f"] == ("cuda", None) and kinds["g"] == kinds["k"] == ("cuda", tvm.target.Target("llvm"))
-    assert kinds["h"][0] == "llvm" and "tir.is_host_func" not in mod["h"].attrs
