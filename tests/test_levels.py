@@ -106,8 +106,6 @@ CLOSING = {
     ("script.parser.entry", "script.tir"): "likewise",
     ("notebook.results", "notebook.editor"): "a shown timeline can be edited, which shows another",
 }
-# Nodes have methods that build, compare, hash and pickle nodes: the modules of `ir` are one circle.
-ONE_CIRCLE = "ir"
 
 
 def imports_that_run() -> dict[str, set[str]]:
@@ -147,18 +145,13 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 def test_imports_make_no_circles() -> None:
     graph = imports_that_run()
-    joined: dict[str, set[str]] = {}
-    for name, others in graph.items():
-        room = name.split(".")[0] == ONE_CIRCLE
-        others = {ONE_CIRCLE if o.split(".")[0] == ONE_CIRCLE else o for o in others}
-        joined.setdefault(ONE_CIRCLE if room else name, set()).update(others - {name, ONE_CIRCLE if room else ""})
     for one, other in CLOSING:
-        joined[one].remove(other)
-    assert circles(joined) == []
+        graph[one].remove(other)
+    assert circles(graph) == []
     for one, other in CLOSING:
-        joined[one].add(other)
-        assert circles(joined), f"the import of {other} in {one} closes no circle any more: take it off the list"
-        joined[one].remove(other)
+        graph[one].add(other)
+        assert circles(graph), f"the import of {other} in {one} closes no circle any more: take it off the list"
+        graph[one].remove(other)
 
 
 # The packages that import what is large or not always there, and nobody else.

@@ -11,7 +11,7 @@ import importlib
 from typing import Any as _Any
 
 from tvmagic import find_name as _find_name
-from tvmagic.ir import base, container, diagnostics, module, ops
+from tvmagic.ir import base, container, diagnostics, global_vars, module, operator_methods, ops, pickling
 from tvmagic.ir.attrs import Attrs, DictAttrs
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion, data_pointer, decl_buffer
 from tvmagic.ir.container import Array, Map

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tvmagic.errors import TVMagicError, WrongValueError
-from tvmagic.ir import ops
 from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.expr import (
@@ -18,6 +17,7 @@ from tvmagic.ir.expr import (
     PointerType,
     PrimExpr,
     PrimType,
+    Ramp,
     Range,
     Var,
     expr,
@@ -118,18 +118,14 @@ class Buffer(Node):
 
     def vload(self, begin: Any, dtype: Any = None, predicate: Any = None) -> BufferLoad:
         """The load at `begin`; of a vector where `dtype` has several lanes."""
-        return BufferLoad(self, self._vector_index(begin, dtype), predicate)
+        return BufferLoad(self, self.vector_index(begin, dtype), predicate)
 
-    def vstore(self, begin: Any, value: Any, predicate: Any = None) -> Any:
-        """The store of `value` at `begin`."""
-        from tvmagic.ir.stmt import BufferStore
+    if TYPE_CHECKING:  # `stmt` attaches it
 
-        value = expr(value)
-        return BufferStore(self, value, self._vector_index(begin, value.dtype), predicate)
+        def vstore(self, begin: Any, value: Any, predicate: Any = None) -> Any: ...
 
-    def _vector_index(self, begin: Any, dtype: Any) -> tuple[PrimExpr, ...]:
-        from tvmagic.ir.expr import Ramp
-
+    def vector_index(self, begin: Any, dtype: Any) -> tuple[PrimExpr, ...]:
+        """Return the indices of a vector of type `dtype` that begins at `begin`."""
         indices = exprs(begin)
         wanted = dtype_of(dtype) if dtype else self.dtype
         factor = wanted.lane_code // self.dtype.lane_code
@@ -149,8 +145,6 @@ class Buffer(Node):
         return self._slice(indices)
 
     def _slice(self, indices: Sequence[Any]) -> Any:
-        from tvmagic.ir.expr import Ramp
-
         region = all(i.step is None for i in indices if isinstance(i, SLICES))
         result: list[Any] = []
         for axis, index in enumerate(indices):
@@ -163,7 +157,7 @@ class Buffer(Node):
                 result.append(Range.from_min_extent(start, _simplified(stop - start)))
                 continue
             step = 1 if index.step is None else int(index.step)
-            lanes = _simplified(ops.floordiv(stop - start + step - 1, step))
+            lanes = _simplified((stop - start + step - 1) // step)
             if not isinstance(lanes, IntImm) and vscale_factor(lanes) is None:
                 raise TVMagicError(f"a vector access of buffer `{self.name}` needs a constant number of lanes")
             result.append(start if lanes == 1 else Ramp(start, step, lanes))
@@ -238,12 +232,12 @@ class Buffer(Node):
             access_mask = (Buffer.READ if "r" in access_mask else 0) | (Buffer.WRITE if "w" in access_mask else 0)
         dtype, elem_offset, total = self.dtype, self.elem_offset, self._element_count()
         if content_lanes > 1:
-            elem_offset = ops.floordiv(elem_offset, content_lanes)
-            total = ops.floordiv(total, content_lanes)
+            elem_offset = elem_offset // content_lanes
+            total = total // content_lanes
             dtype = dtype.with_lane_code(dtype.lane_code * content_lanes)
         offset = expr(offset)
-        size = ops.subtract(total, offset) if extent is None else expr(extent)
-        args = (ops.type_annotation(dtype), self.data, ops.add(elem_offset, offset), size, int(access_mask))
+        size = total - offset if extent is None else expr(extent)
+        args = (Call(dtype, "tir.type_annotation", ()), self.data, elem_offset + offset, size, int(access_mask))
         return Call(ptr_type, "tir.tvm_access_ptr", args)
 
     def _element_count(self) -> PrimExpr:

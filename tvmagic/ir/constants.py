@@ -14,6 +14,7 @@ from tvmagic.ir.expr import (
     Broadcast,
     Call,
     Cast,
+    ConstExpr,
     FloatImm,
     IntImm,
     PrimExpr,
@@ -22,6 +23,7 @@ from tvmagic.ir.expr import (
     expr,
 )
 from tvmagic.ir.meaning import Neutral, convert_number, round_float
+from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Span
 from tvmagic.ir.operators import lanes_of
 
@@ -175,3 +177,10 @@ def reinterpret(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:
     """The bits of `value` read as `dtype`."""
     value = expr(value)
     return value if value.dtype is dtype_of(dtype) else Call(dtype, "tir.reinterpret", [value], span)
+
+
+@method_of(ConstExpr)
+@staticmethod
+def of_scalar(value: Any) -> PrimExpr:
+    """Return a NumPy scalar as a constant of its type."""
+    return const(value.item(), str(value.dtype))

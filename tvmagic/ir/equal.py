@@ -20,10 +20,13 @@ from tvmagic.ir.deep_equal import as_node
 from tvmagic.ir.derive import comparison
 from tvmagic.ir.expr import FloatImm, GlobalVar, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
+from tvmagic.ir.global_info import GlobalInfo
+from tvmagic.ir.iteration import Range
+from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Node, slots_of
 from tvmagic.ir.path import ObjectPath
 from tvmagic.ir.unknown import Any as Any_
-from tvmagic.ir.values import SEQUENCES
+from tvmagic.ir.values import SEQUENCES, Type
 
 __all__ = [
     "ObjectPathPair",
@@ -273,6 +276,11 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two programs (or any parts of programs) are equal but for names."""
     lhs, rhs = as_node(lhs), as_node(rhs)
     return lhs is rhs or Comparison(map_free_vars).equal(lhs, rhs)
+
+
+@method_of(Type, Range, GlobalInfo, name="__eq__")
+def _is_equal(self: Type | Range | GlobalInfo, other: object) -> bool:
+    return self is other or (isinstance(other, Node) and structural_equal(self, other))
 
 
 @deep

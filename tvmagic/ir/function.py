@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir.buffer import Buffer
@@ -102,11 +102,9 @@ class PrimFunc(Node):
         """The block that a TensorIR function's body is."""
         return self.body.block if isinstance(self.body, BlockRealize) else None
 
-    def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
-        """The function with some parameters replaced by values, or by a buffer of known shape."""
-        from tvmagic.ir.specialize import specialize
+    if TYPE_CHECKING:  # `specialize` attaches it
 
-        return specialize(self, param_map) if param_map else self
+        def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc: ...
 
 
 @node
@@ -216,11 +214,9 @@ class IRModule(Node):
         """Set the list of global infos called `name`, in this module (TVM's name)."""
         self.global_infos = {**self.global_infos, **global_infos_of({name: global_info})}
 
-    def replace_global_vars(self, replacements: Mapping[Any, Any]) -> IRModule:
-        """The module with functions under other names, in calls too: `{"old": "new"}`."""
-        from tvmagic.ir.global_vars import replace_global_vars
+    if TYPE_CHECKING:  # `global_vars` attaches it
 
-        return replace_global_vars(self, replacements)
+        def replace_global_vars(self, replacements: Mapping[Any, Any]) -> IRModule: ...
 
     def clone(self) -> IRModule:
         """A module of its own with the same functions."""

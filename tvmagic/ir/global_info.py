@@ -18,16 +18,6 @@ __all__ = ["DummyGlobalInfo", "GlobalInfo", "VDevice", "global_infos_of"]
 class GlobalInfo(Node):
     """A fact that all functions of a module may refer to. Two are equal if they hold the same."""
 
-    def __eq__(self, other: object) -> bool:
-        from tvmagic.ir.equal import structural_equal
-
-        return structural_equal(self, other)
-
-    def __hash__(self) -> int:
-        from tvmagic.ir.hash import structural_hash
-
-        return structural_hash(self)
-
 
 @node
 class DummyGlobalInfo(GlobalInfo):

@@ -9,6 +9,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.expr import GlobalVar
 from tvmagic.ir.function import IRModule, PrimFunc
 from tvmagic.ir.functor import Mutator, Visitor, handles
+from tvmagic.ir.methods import method_of
 from tvmagic.ir.operators import Call
 from tvmagic.ir.values import StringImm
 
@@ -48,6 +49,7 @@ class _Renamer(Mutator):
         return new.replace(op=self.renamed[new.op]) if new.op in self.renamed else new
 
 
+@method_of(IRModule)
 def replace_global_vars(module: IRModule, replacements: Mapping[Any, Any]) -> IRModule:
     """The module with some functions under other names, given by the old ones: texts or `GlobalVar`s.
 

@@ -18,8 +18,11 @@ from tvmagic.ir.deep import deep
 from tvmagic.ir.derive import hasher
 from tvmagic.ir.expr import FloatImm, GlobalVar, IntImm, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
+from tvmagic.ir.global_info import GlobalInfo
+from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Node
 from tvmagic.ir.op import Op
+from tvmagic.ir.values import Type
 
 __all__ = ["structural_hash"]
 
@@ -182,3 +185,8 @@ def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     """A hash that structurally equal programs share; `map_free_vars` as for `structural_equal`."""
     node = node.asobject() if hasattr(node, "asobject") and not isinstance(node, Node) else node
     return HASH[type(node)](Numbers(map_free_vars), node)
+
+
+@method_of(Type, GlobalInfo, name="__hash__")
+def _hash(self: Type | GlobalInfo) -> int:
+    return structural_hash(self)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from typing import Any, ClassVar
 
-import tvmagic.ir as ir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType
@@ -35,7 +34,7 @@ class Range(Node):
                 self.min = IntImm(end.dtype, 0)
                 self.extent = end
             else:
-                self.extent = ir.ops.subtract(end, self.min)
+                self.extent = end - self.min
         self.span = span
 
     @staticmethod
@@ -44,13 +43,6 @@ class Range(Node):
         new = Range.__new__(Range)
         new.min, new.extent, new.span = expr(min_value), expr(extent), span
         return new
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Range):
-            return False
-        from tvmagic.ir.equal import structural_equal
-
-        return structural_equal(self, other)
 
     __hash__ = Node.__hash__
 

@@ -47,6 +47,7 @@ from tvmagic.ir.arithmetic import subtract as subtract
 from tvmagic.ir.arithmetic import true_divide as true_divide
 from tvmagic.ir.arithmetic import truncdiv as truncdiv
 from tvmagic.ir.arithmetic import truncmod as truncmod
+from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.constants import cast as cast
 from tvmagic.ir.constants import const as const
 from tvmagic.ir.constants import infinity as infinity
@@ -285,8 +286,6 @@ def call_packed(*args: Any, span: Span | None = None) -> Call:
 
 def _descriptor(arg: Any) -> Any:
     """A buffer as the call that describes it to a registered function; anything else as it is."""
-    from tvmagic.ir.buffer import Buffer
-
     if not isinstance(arg, Buffer):
         return arg
     shape = Call("handle", "tir.tvm_stack_make_shape", arg.shape)

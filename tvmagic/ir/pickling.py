@@ -9,6 +9,7 @@ from typing import Any
 
 from tvmagic.ir.container import JoinedTuple
 from tvmagic.ir.deep import parts_of
+from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Node, slots_of
 from tvmagic.ir.values import PrimExpr, class_of
 
@@ -67,3 +68,8 @@ def unpack(rows: list[_Row]) -> PrimExpr:
             setattr(node, name, value)
         nodes.append(node)
     return nodes[-1]
+
+
+@method_of(PrimExpr, name="__reduce_ex__")
+def _reduce(self: PrimExpr, protocol: Any) -> Any:
+    return (unpack, (pack(self),)) if parts_of(self) else super(PrimExpr, self).__reduce_ex__(protocol)

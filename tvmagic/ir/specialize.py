@@ -13,6 +13,7 @@ from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.expr import BinaryOp, BufferLoad, PrimExpr, Var, expr
 from tvmagic.ir.function import PrimFunc
 from tvmagic.ir.functor import BufferRemapper, Visitor, handles
+from tvmagic.ir.methods import method_of
 from tvmagic.ir.stmt import BufferStore, DeclBuffer, LetStmt, Stmt
 
 __all__ = ["specialize"]
@@ -62,6 +63,7 @@ class _PointerUses(Visitor):
         self.visit_children(node)
 
 
+@method_of(PrimFunc)
 @deep
 def specialize(function: PrimFunc, param_map: Mapping[Var, Any]) -> PrimFunc:
     """`function` with parameters fixed.
@@ -69,6 +71,8 @@ def specialize(function: PrimFunc, param_map: Mapping[Var, Any]) -> PrimFunc:
     `param_map` gives for a scalar parameter its value (the parameter goes away), and for a pointer
     parameter a buffer, whose shape, strides and offset fix the variables in those of its own.
     """
+    if not param_map:
+        return function
     values: dict[Var, PrimExpr] = {}
     buffers: dict[Buffer, Buffer] = {}
     for param, value in param_map.items():

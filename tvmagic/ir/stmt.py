@@ -10,8 +10,9 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer, BufferDef, BufferRegion, MatchBufferRegion
 from tvmagic.ir.derive import PLAIN_CONVERTERS, node
 from tvmagic.ir.dtype import DataType
-from tvmagic.ir.expr import IntImm, IterVar, PrimExpr, Range, Var, access_dtype
+from tvmagic.ir.expr import IntImm, IterVar, PrimExpr, Range, Var, access_dtype, expr
 from tvmagic.ir.hooks import provided
+from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Name, Node, Object, Span
 from tvmagic.ir.operators import check_mask_element
 from tvmagic.ir.values import SEQUENCES
@@ -85,6 +86,13 @@ class BufferStore(Stmt):
                 f"{abs(value.lane_code)} lanes. The number of lanes must match."
             )
         check_mask_element(mask)
+
+
+@method_of(Buffer)
+def vstore(self: Buffer, begin: Any, value: Any, predicate: Any = None) -> BufferStore:
+    """The store of `value` at `begin`."""
+    value = expr(value)
+    return BufferStore(self, value, self.vector_index(begin, value.dtype), predicate)
 
 
 @node

@@ -1,17 +1,16 @@
 """What expressions are made of: the operators that Python code writes, conversion of Python values,
 types, variables and constants.
 
-The functions behind the operators (`ir.ops`) build classes that derive from those here, so they are
-loaded after them and named by the package.
+The functions behind the operators (`ir.ops`) build classes that derive from those here. `operator_methods` attaches
+them to the classes as methods.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tvmagic.ir as ir
 from tvmagic.errors import LiteralRangeError, TVMagicError, WrongTypeError, WrongValueError
 from tvmagic.ir.container import JoinedTuple
 from tvmagic.ir.derive import CONVERTERS, PLAIN_CONVERTERS, node
@@ -37,89 +36,38 @@ class ExprOp:
 
     __slots__ = ()
 
-    def __add__(self, other: Any) -> PrimExpr:
-        return ir.ops.add(self, other)
+    if TYPE_CHECKING:  # `operator_methods` attaches these
 
-    def __radd__(self, other: Any) -> PrimExpr:
-        return ir.ops.add(other, self)
-
-    def __sub__(self, other: Any) -> PrimExpr:
-        return ir.ops.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> PrimExpr:
-        return ir.ops.subtract(other, self)
-
-    def __mul__(self, other: Any) -> PrimExpr:
-        return ir.ops.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> PrimExpr:
-        return ir.ops.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> PrimExpr:
-        return ir.ops.true_divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> PrimExpr:
-        return ir.ops.true_divide(other, self)
-
-    def __floordiv__(self, other: Any) -> PrimExpr:
-        return ir.ops.floordiv(self, other)
-
-    def __rfloordiv__(self, other: Any) -> PrimExpr:
-        return ir.ops.floordiv(other, self)
-
-    def __mod__(self, other: Any) -> PrimExpr:
-        return ir.ops.floormod(self, other)
-
-    def __rmod__(self, other: Any) -> PrimExpr:
-        return ir.ops.floormod(other, self)
-
-    def __neg__(self) -> PrimExpr:
-        return ir.ops.negative(self)
-
-    def __lshift__(self, other: Any) -> PrimExpr:
-        return ir.ops.shift_left(self, other)
-
-    def __rlshift__(self, other: Any) -> PrimExpr:
-        return ir.ops.shift_left(other, self)
-
-    def __rshift__(self, other: Any) -> PrimExpr:
-        return ir.ops.shift_right(self, other)
-
-    def __rrshift__(self, other: Any) -> PrimExpr:
-        return ir.ops.shift_right(other, self)
-
-    def __and__(self, other: Any) -> PrimExpr:
-        return ir.ops.bitwise_and(self, other)
-
-    def __rand__(self, other: Any) -> PrimExpr:
-        return ir.ops.bitwise_and(other, self)
-
-    def __or__(self, other: Any) -> PrimExpr:
-        return ir.ops.bitwise_or(self, other)
-
-    def __ror__(self, other: Any) -> PrimExpr:
-        return ir.ops.bitwise_or(other, self)
-
-    def __xor__(self, other: Any) -> PrimExpr:
-        return ir.ops.bitwise_xor(self, other)
-
-    def __rxor__(self, other: Any) -> PrimExpr:
-        return ir.ops.bitwise_xor(other, self)
-
-    def __invert__(self) -> PrimExpr:
-        return ir.ops.bitwise_not(self)
-
-    def __lt__(self, other: Any) -> PrimExpr:
-        return ir.ops.less(self, other)
-
-    def __le__(self, other: Any) -> PrimExpr:
-        return ir.ops.less_equal(self, other)
-
-    def __gt__(self, other: Any) -> PrimExpr:
-        return ir.ops.greater(self, other)
-
-    def __ge__(self, other: Any) -> PrimExpr:
-        return ir.ops.greater_equal(self, other)
+        def __add__(self, other: Any) -> PrimExpr: ...
+        def __radd__(self, other: Any) -> PrimExpr: ...
+        def __sub__(self, other: Any) -> PrimExpr: ...
+        def __rsub__(self, other: Any) -> PrimExpr: ...
+        def __mul__(self, other: Any) -> PrimExpr: ...
+        def __rmul__(self, other: Any) -> PrimExpr: ...
+        def __truediv__(self, other: Any) -> PrimExpr: ...
+        def __rtruediv__(self, other: Any) -> PrimExpr: ...
+        def __floordiv__(self, other: Any) -> PrimExpr: ...
+        def __rfloordiv__(self, other: Any) -> PrimExpr: ...
+        def __mod__(self, other: Any) -> PrimExpr: ...
+        def __rmod__(self, other: Any) -> PrimExpr: ...
+        def __neg__(self) -> PrimExpr: ...
+        def __lshift__(self, other: Any) -> PrimExpr: ...
+        def __rlshift__(self, other: Any) -> PrimExpr: ...
+        def __rshift__(self, other: Any) -> PrimExpr: ...
+        def __rrshift__(self, other: Any) -> PrimExpr: ...
+        def __and__(self, other: Any) -> PrimExpr: ...
+        def __rand__(self, other: Any) -> PrimExpr: ...
+        def __or__(self, other: Any) -> PrimExpr: ...
+        def __ror__(self, other: Any) -> PrimExpr: ...
+        def __xor__(self, other: Any) -> PrimExpr: ...
+        def __rxor__(self, other: Any) -> PrimExpr: ...
+        def __invert__(self) -> PrimExpr: ...
+        def __lt__(self, other: Any) -> PrimExpr: ...
+        def __le__(self, other: Any) -> PrimExpr: ...
+        def __gt__(self, other: Any) -> PrimExpr: ...
+        def __ge__(self, other: Any) -> PrimExpr: ...
+        def equal(self, other: Any, span: Span | None = None) -> PrimExpr: ...
+        def astype(self, dtype: Any, span: Span | None = None) -> PrimExpr: ...
 
     def __eq__(self, other: object) -> Any:
         return EqualOp(self, other) if other is not None else _compared_with_none(self)
@@ -136,14 +84,6 @@ class ExprOp:
             "tir.Not or tir.if_then_else in place of and, or, not and if"
         )
 
-    def equal(self, other: Any, span: Span | None = None) -> PrimExpr:
-        """The expression `self == other`."""
-        return ir.ops.equal(self, other, span)
-
-    def astype(self, dtype: Any, span: Span | None = None) -> PrimExpr:
-        """`self` converted to `dtype`."""
-        return ir.ops.cast(dtype, self, span)
-
 
 def _compared_with_none(value: ExprOp) -> bool:
     if isinstance(value, PrimExpr):
@@ -159,6 +99,10 @@ class _Comparison(ExprOp):
     def __init__(self, a: Any, b: Any, span: Span | None = None) -> None:
         self.a, self.b, self.span = a, b, span
 
+    if TYPE_CHECKING:  # `operator_methods` attaches it
+
+        def asobject(self) -> PrimExpr: ...
+
 
 class EqualOp(_Comparison):
     """The value of `a == b` on expressions."""
@@ -168,10 +112,6 @@ class EqualOp(_Comparison):
     def __bool__(self) -> bool:
         return self.a is self.b
 
-    def asobject(self) -> PrimExpr:
-        """The comparison as an expression."""
-        return ir.ops.equal(self.a, self.b, self.span)
-
 
 class NotEqualOp(_Comparison):
     """The value of `a != b` on expressions."""
@@ -180,10 +120,6 @@ class NotEqualOp(_Comparison):
 
     def __bool__(self) -> bool:
         return self.a is not self.b
-
-    def asobject(self) -> PrimExpr:
-        """The comparison as an expression."""
-        return ir.ops.not_equal(self.a, self.b, self.span)
 
 
 class StandsFor(ExprOp, Node):
@@ -205,12 +141,6 @@ class PrimExpr(ExprOp, Node):
     def retype(self) -> None:
         """Set `dtype` from the operands, after a mutator has put new ones in a fresh copy."""
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        from tvmagic.ir.deep import parts_of
-        from tvmagic.ir.pickling import pack, unpack
-
-        return (unpack, (pack(self),)) if parts_of(self) else super().__reduce_ex__(protocol)
-
 
 class DataProducer(Node):
     """What produces values that a TE program loads: a tensor."""
@@ -231,7 +161,7 @@ def convert(value: Any) -> Any:
     if hasattr(value, "asobject"):
         return value.asobject()
     if hasattr(value, "dtype") and hasattr(value, "item"):  # a NumPy scalar
-        return ir.ops.const(value.item(), str(value.dtype))
+        return ConstExpr.of_scalar(value)
     if callable(value) or hasattr(value, "__array__"):
         return value
     raise TVMagicError(f"`{value!r}` cannot be converted to an IR expression", hint="use a number or an expression")
@@ -313,16 +243,6 @@ class Type(Node):
     """The type of a variable or of a function's result. Types compare by structure."""
 
     __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        from tvmagic.ir.equal import structural_equal
-
-        return self is other or (isinstance(other, Type) and structural_equal(self, other))
-
-    def __hash__(self) -> int:
-        from tvmagic.ir.hash import structural_hash
-
-        return structural_hash(self)
 
 
 @node
@@ -434,6 +354,11 @@ class ConstExpr(PrimExpr):
 
     value: Any
 
+    if TYPE_CHECKING:  # `constants` attaches it
+
+        @staticmethod
+        def of_scalar(value: Any) -> PrimExpr: ...
+
 
 @node
 class IntImm(ConstExpr):
@@ -476,14 +401,14 @@ class IntImm(ConstExpr):
         if isinstance(other, IntImm):
             return self.value == other.value
         if isinstance(other, ExprOp):
-            return ir.ops.equal(self, other)
+            return self.equal(other)
         if other is None:
             return _compared_with_none(self)
         return False if isinstance(other, str) else self.value == other
 
     def __ne__(self, other: object) -> Any:
         if isinstance(other, ExprOp) and not isinstance(other, IntImm):
-            return ir.ops.not_equal(self, other)
+            return NotEqualOp(self, other).asobject()
         return not self == other
 
 
