@@ -134,6 +134,12 @@ _ADDED = {
     "tir.analysis": "compat.analysis",
     "tir.transform": "compat.passes",
 }
+# Names of packages that a higher package defines.
+_HIGHER = {
+    **dict.fromkeys(("tir.comm_reducer", "tir.max", "tir.min", "tir.sum"), "te.reduction"),
+    "script.cinn_text": "cinn.text.printer",
+    **dict.fromkeys(("script.from_cinn", "script.is_cinn_text"), "cinn.text.parser"),
+}
 # Functions and classes that a package asks for from a higher level (`tvmagic.ir.hooks`).
 _PROVIDERS = {
     "analyzer": "arith.analyzer:Analyzer",
@@ -251,10 +257,13 @@ def advice(module: str, name: str) -> str:
 
 
 def find_name(package: str, name: str) -> _Any:
-    """Return what `__getattr__` of a package finds last: a name that compat adds, or a module of the package.
+    """Return what `__getattr__` of a package finds last: a name of a higher package, or a module of this one.
 
     TVM's modules are attributes before they are imported. Raises AttributeError if there is nothing of that name.
     """
+    higher = _HIGHER.get(f"{package}.{name}".removeprefix("tvmagic."))
+    if higher is not None:
+        return getattr(_loaded(higher), name)
     if not name.startswith("_") or name in ("_ffi", "_ffi_api"):
         for place in _ADDED.get(package.removeprefix("tvmagic."), "").split():
             module = _loaded(place)

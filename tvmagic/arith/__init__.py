@@ -9,6 +9,7 @@ import importlib
 from typing import Any as _Any
 
 from tvmagic import find_name as _find_name
+from tvmagic.arith import int_set_eval as _int_set_eval  # it attaches methods  # pyright: ignore[reportUnusedImport]
 
 # where each public name is defined
 _EXPORTS: dict[str, str] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith.canonical import CanonicalSimplifier
 from tvmagic.arith.const_int_bound import POS_INF, ConstIntBound, ConstIntBoundAnalyzer, known_ends
@@ -242,13 +242,15 @@ class Analyzer:
         """Which remainder `expr` has."""
         return ModularSet(*self.modular.visit(_expr(expr)))
 
+    if TYPE_CHECKING:  # `int_set_eval` attaches it
+
+        def new_sets(self) -> Any: ...
+
     @deep
     def int_set(self, expr: Any, dom_map: Any = None) -> Any:
         """The integer set of `expr` for variables in the sets of `dom_map`, or as bound here."""
         if self._sets is None:
-            from tvmagic.arith.int_set_eval import IntSetAnalyzer
-
-            self._sets = IntSetAnalyzer(self)
+            self._sets = self.new_sets()
             for var, domain in self._domains.items():
                 self._sets.bind(var, domain)
             for constraint in self._constraints:

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Range, Var, expr, ops
 from tvmagic.ir.expr import HANDLE
 from tvmagic.ir.ops import make_const
-
-if TYPE_CHECKING:
-    from tvmagic.arith.analyzer import Analyzer
 
 __all__ = [
     "NEG_INF",
@@ -72,9 +70,7 @@ def is_infinite(value: PrimExpr) -> bool:
 
 
 def new_analyzer(ranges: Mapping[Var, Range] | None = None) -> Analyzer:
-    """A fresh analyzer (which itself evaluates sets, and so is loaded late) that knows some ranges."""
-    from tvmagic.arith.analyzer import Analyzer
-
+    """A fresh analyzer that knows some ranges."""
     return Analyzer(ranges)
 
 
@@ -131,15 +127,10 @@ class IntSet(Identified):
         point = expr(point)
         return IntervalSet(point, point)
 
-    @staticmethod
-    def vector(vec: Any) -> IntervalSet:
-        """The interval that holds every lane of the vector `vec`."""
-        vec = expr(vec)
-        if vec.dtype.is_scalar:
-            return IntSet.single_point(vec)
-        from tvmagic.arith.int_set_eval import eval_set
+    if TYPE_CHECKING:  # `int_set_eval` attaches it
 
-        return eval_set(vec, {})
+        @staticmethod
+        def vector(vec: Any) -> IntervalSet: ...
 
     @staticmethod
     def interval(min_value: Any, max_value: Any) -> IntervalSet:

@@ -7,8 +7,9 @@ nothing useful can be said of an expression its set is everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.const_int_bound import POS_INF as UNKNOWN_END
 from tvmagic.arith.const_int_bound import everything
 from tvmagic.arith.int_set import (
@@ -65,11 +66,9 @@ from tvmagic.ir import (
     pre_order_visit,
 )
 from tvmagic.ir.deep import deep
+from tvmagic.ir.methods import method_of
 from tvmagic.ir.ops import make_const
 from tvmagic.ir.query import is_call, operands
-
-if TYPE_CHECKING:
-    from tvmagic.arith.analyzer import Analyzer
 
 __all__ = ["IntSetAnalyzer", "IntervalSetEvaluator", "eval_set", "eval_set_for_each_sub_expr", "eval_sets"]
 
@@ -487,3 +486,17 @@ def bounds_of_constraint(constraint: PrimExpr) -> list[tuple[Var, IntSet]]:
         elif isinstance(part.b, Var):
             found.append((part.b, _interval_of(_MIRRORED[type(part)], part.a)))
     return found
+
+
+@method_of(Analyzer)
+def new_sets(self: Analyzer) -> IntSetAnalyzer:
+    """Return an evaluator of sets that asks this analyzer."""
+    return IntSetAnalyzer(self)
+
+
+@method_of(IntSet)
+@staticmethod
+def vector(vec: Any) -> IntervalSet:
+    """The interval that holds every lane of the vector `vec`."""
+    vec = expr(vec)
+    return IntSet.single_point(vec) if vec.dtype.is_scalar else eval_set(vec, {})

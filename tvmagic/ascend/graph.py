@@ -493,11 +493,6 @@ class AscGraph:
             "edges": [(t.node.name, n.name) for n in self.nodes for t in n.inputs],
         }  # fmt: skip
 
-    def __str__(self) -> str:
-        from tvmagic.ascend.text import graph_text
-
-        return graph_text(self)
-
     def __repr__(self) -> str:
         return f"AscGraph({self.name!r}, {len(self.axes)} axes, {len(self.nodes)} nodes)"
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, AxisType, GraphType, as_graph
 from tvmagic.ascend.sizes import Size
+from tvmagic.ir.methods import method_of
 
 __all__ = ["DTYPES", "SECTIONS", "graph_text", "remember"]
 
@@ -22,6 +23,7 @@ DTYPES = {
 SECTIONS = ("Graph", "Sizes", "Axis", "Nodes")
 
 
+@method_of(AscGraph, name="__str__")
 def graph_text(graph: AscGraph, generation: int | None = None) -> str:
     """The dump of a graph: sizes, axes, nodes with all that is known of them.
 

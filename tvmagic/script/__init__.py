@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any as _Any
 
+from tvmagic import find_name as _find_name
 from tvmagic.script.printer import PrinterConfig, script
 
 _PLACES = {
@@ -16,14 +17,12 @@ _PLACES = {
     "parse": "tvmagic.script.parser",
     "ir_module": "tvmagic.script.ir",
     "classic": "tvmagic.script.printer.classic_text",
-    "cinn_text": "tvmagic.cinn.text.printer",
-    "from_cinn": "tvmagic.cinn.text.parser",
-    "is_cinn_text": "tvmagic.cinn.text.parser",
     "script_with_spans": "tvmagic.script.printer.spans",
     "show": "tvmagic.script.printer.shown",
     "set_show_hook": "tvmagic.script.printer.shown",
     "show_text": "tvmagic.script.printer.shown",
 }
+_FOUND = ("cinn_text", "from_cinn", "is_cinn_text")  # by the finder in `tvmagic/__init__.py`
 _MODULES = ("highlight", "ir", "ir_builder", "parser", "printer", "tir")
 
 
@@ -34,8 +33,8 @@ def __getattr__(name: str) -> _Any:
         return value
     if name in _MODULES:
         return importlib.import_module(f"tvmagic.script.{name}")
-    raise AttributeError(f"module `tvmagic.script` has no name `{name}`")
+    return _find_name("tvmagic.script", name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PLACES, *_MODULES])
+    return sorted([*globals(), *_PLACES, *_FOUND, *_MODULES])

@@ -68,6 +68,7 @@ from tvmagic.ir.ops import (
     truncdiv,
     truncmod,
 )
+from tvmagic.te import elementwise as _elementwise  # it attaches methods  # pyright: ignore[reportUnusedImport]
 from tvmagic.te import schedule, tensor
 from tvmagic.te.autodiff import gradient
 from tvmagic.te.create_prim_func import create_prim_func

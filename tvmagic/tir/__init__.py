@@ -176,15 +176,15 @@ _LAZY = {
     "StmtSRef": "tvmagic.tir.schedule",
     "BlockScope": "tvmagic.tir.schedule",
     "IndexMap": "tvmagic.arith.index_map",
-    "comm_reducer": "tvmagic.te.reduction",
-    "max": "tvmagic.te.reduction",
-    "min": "tvmagic.te.reduction",
-    "sum": "tvmagic.te.reduction",
     **dict.fromkeys(("add", "multiply", "subtract"), "tvmagic.ir.ops"),
 }
+# TVM has these here, too; the finder in `tvmagic/__init__.py` knows where they are.
+_FOUND = ("comm_reducer", "max", "min", "sum")
 
 
 def __getattr__(name: str) -> _Any:
+    if name in _FOUND:
+        return _find_name("tvmagic.tir", name)
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     from tvmagic.script.ir_builder.tir.intrin import OPERATORS
@@ -194,4 +194,6 @@ def __getattr__(name: str) -> _Any:
     return _find_name("tvmagic.tir", name)
 
 
-__all__ = [name for name in dir() if not name.startswith("_")] + list(_LAZY) + ["schedule", "transform", "analysis"]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = (
+    [name for name in dir() if not name.startswith("_")] + [*_LAZY, *_FOUND] + ["schedule", "transform", "analysis"]
+)  # pyright: ignore[reportUnsupportedDunderAll]

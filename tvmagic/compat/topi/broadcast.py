@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.ir import PrimExpr, ops
-from tvmagic.te.tensor_operators import elementwise
+from tvmagic.te.elementwise import elementwise
 
 __all__ = [
     "add", "bitwise_and", "bitwise_or", "bitwise_xor", "divide", "equal", "floor_divide", "floor_mod", "greater",

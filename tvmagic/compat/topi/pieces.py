@@ -11,8 +11,8 @@ from tvmagic.compat.topi import tag
 from tvmagic.compat.topi.utils import axis_of, divisor, get_const_int, names, prod
 from tvmagic.errors import WrongValueError
 from tvmagic.ir import IntImm, PrimExpr, Select, dtype_of, expr, ops
+from tvmagic.te.elementwise import elementwise
 from tvmagic.te.tensor import Tensor
-from tvmagic.te.tensor_operators import elementwise
 
 __all__ = [
     "arange", "elemwise_sum", "flip", "gather", "gather_nd", "one_hot", "repeat", "split", "strided_slice", "tensordot",

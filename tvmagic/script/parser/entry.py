@@ -20,6 +20,9 @@ from tvmagic.script.parser.source import Source, reported
 
 __all__ = ["from_source", "parse", "read_function", "read_macro", "read_module"]
 
+# The names that every text may use. The package fills it: the decorators of scripts are among the names, and use this file.
+DIALECTS: dict[str, Any] = {}
+
 
 def from_source(program: Any, extra_vars: Mapping[str, Any] | None = None, check_well_formed: bool = False) -> Any:
     """The function or module that a TVMScript text says. The text is read, never executed.
@@ -45,17 +48,9 @@ def _parse(program: Any, extra_vars: Mapping[str, Any] | None, check_well_formed
     else:
         live = LiveSource.of(program)
         source, outer, annotations = live.source, live.outer, live.annotations
-    names = {**default_names(), **(extra_vars or {})}
+    names = {**DIALECTS, **(extra_vars or {})}
     result = _Text(source, [*([extra_vars] if extra_vars else []), *outer, names, BUILTINS], annotations).read()
     return checked(result, source) if check_well_formed else result
-
-
-def default_names() -> dict[str, Any]:
-    """The names that every text may use."""
-    import tvmagic.script.ir as ir
-    import tvmagic.script.tir as tir
-
-    return {"T": tir, "tir": tir, "I": ir, "ir": ir}
 
 
 def checked(result: Any, source: Source) -> Any:
@@ -78,19 +73,19 @@ def read_function(live: LiveSource, private: bool, check_well_formed: bool) -> P
     builder = IRBuilder()
     node = _definition(live.source, ast.FunctionDef)
     with builder:
-        _read(Parser(live.source, [*live.outer, default_names(), BUILTINS], builder), node, private, live.annotations)
+        _read(Parser(live.source, [*live.outer, DIALECTS, BUILTINS], builder), node, private, live.annotations)
     return checked(builder.get(), live.source) if check_well_formed else builder.get()
 
 
 def read_macro(live: LiveSource, hygienic: bool) -> ScriptMacro:
     """The macro under `@T.macro`."""
     node = _definition(live.source, ast.FunctionDef)
-    return ScriptMacro(node.name, node, live.source, [*live.outer, default_names(), BUILTINS], hygienic)
+    return ScriptMacro(node.name, node, live.source, [*live.outer, DIALECTS, BUILTINS], hygienic)
 
 
 def read_module(live: LiveSource, check_well_formed: bool) -> IRModule:
     """The module under `@I.ir_module`."""
-    text = _Text(live.source, [*live.outer, default_names(), BUILTINS], live.annotations)
+    text = _Text(live.source, [*live.outer, DIALECTS, BUILTINS], live.annotations)
     module = text.module(_definition(live.source, ast.ClassDef))
     return checked(module, live.source) if check_well_formed else module
 
@@ -146,7 +141,7 @@ class _Text:
 
     def imported(self, node: Any) -> None:
         """`from tvm.script import tir as T`: the names are those that scripts have anyway."""
-        known = default_names()
+        known = DIALECTS
         for alias in node.names:
             last = alias.name.rsplit(".", 1)[-1]
             of_ours = isinstance(node, ast.ImportFrom) and node.module in ("tvm.script", "tvmagic.script")
