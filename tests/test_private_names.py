@@ -20,6 +20,9 @@ OF_TVM = ("tvmagic._ffi", "tvmagic.arith._ffi_api")
 
 # Whoever removes some of these lowers the number. Nobody raises one.
 ALLOWED = {
+    "compat/test_known_buffer_contents.py": 1,
+    "compat/test_places.py": 1,
+    "test_files.py": 1,
     "arith/test_integer_logic.py": 1,
     "cinn/test_moved_blocks.py": 1,
     "codegen/test_llvm_passes.py": 2,
@@ -49,13 +52,8 @@ ALLOWED = {
     "runtime/test_memory.py": 7,
     "te/test_message_passing.py": 1,
     "te/test_reference.py": 1,
-    "test_places.py": 3,
     "tir/test_kernel_threads.py": 2,
-    "tir/test_known_buffer_contents.py": 1,
     "tir/test_transform_simplify.py": 1,
-    "tir/test_tvm_calling_conventions.py": 1,
-    "tir/test_tvm_device_rewrites.py": 1,
-    "tir/test_tvm_host_and_device.py": 1,
     "tune/conftest.py": 1,
     "tune/test_cluster.py": 3,
     "tune/test_model.py": 1,
