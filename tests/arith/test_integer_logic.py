@@ -12,7 +12,7 @@ from arith_evaluate import evaluate
 from arith_random import mark
 
 from tvmagic import ir
-from tvmagic.arith.integer_logic import FALSE, TRUE, Condition, IntegerLogic, Linear, TooMuchWork, _Rows
+from tvmagic.arith.integer_logic import FALSE, TRUE, Condition, IntegerLogic, Linear, LinearSystem, TooMuchWork
 from tvmagic.arith.transitive import EQ, GE, GT, LE, LT, NE, TransitiveComparisons
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import And, IntImm, Not, Or, Range, Var
@@ -229,7 +229,7 @@ def test_random_systems_of_three_variables() -> None:
             )
             for _ in range(draw.randint(2, 5))
         ]
-        rows = _Rows(IntegerLogic(ranges), sums)
+        rows = LinearSystem(IntegerLogic(ranges), sums)
         never = rows.impossible()
         possible = any(all(s.constant + sum(c * p[t] for t, c in s.terms.items()) >= 0 for s in sums) for p in box)
         assert not (never and possible), seed
@@ -242,7 +242,7 @@ def test_a_system_of_too_many_rows_is_not_decided() -> None:
     draw, values = random.Random(0), [Var(f"v{n}") for n in range(12)]
     for count in (5, 40):
         sums = [Linear({v: draw.choice((-3, -2, 2, 3)) for v in values}, draw.randint(0, 9)) for _ in range(count)]
-        assert not _Rows(IntegerLogic(), sums).impossible()
+        assert not LinearSystem(IntegerLogic(), sums).impossible()
 
 
 @pytest.mark.parametrize(("lows", "highs", "decided"), [(6, 10, True), (60, 1, True), (61, 1, False), (7, 9, False)])
@@ -250,7 +250,7 @@ def test_systems_are_decided_up_to_60_rows(lows: int, highs: int, decided: bool)
     """Of `x >= 5` and `x <= 3`, among others that leave as many rows as there are pairs."""
     above = [Linear({X: 1, Y: n} if n else {X: 1}, -5) for n in range(lows)]
     below = [Linear({X: -1, Y: n} if n else {X: -1}, 3) for n in range(highs)]
-    assert _Rows(IntegerLogic(), [*above, *below]).impossible() is decided
+    assert LinearSystem(IntegerLogic(), [*above, *below]).impossible() is decided
 
 
 @pytest.mark.parametrize("count", [23, 24, 25])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 import tvmagic.ir as ir
-from tvmagic.cinn.text.printer import _Cinn  # pyright: ignore[reportPrivateUsage]
+from tvmagic.cinn.text.printer import CinnPrinter
 from tvmagic.codegen.opencl.statements import KernelWriter
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import CostTally
 from tvmagic.eval.machine import Machine
 from tvmagic.ir.derive import node
-from tvmagic.script.printer.classic_text import _Classic  # pyright: ignore[reportPrivateUsage]
+from tvmagic.script.printer.classic_text import ClassicPrinter
 from tvmagic.script.printer.core import HANDLERS
 from tvmagic.te.numpy_eval import ArrayEvaluator
 from tvmagic.te.numpy_stmt import StatementRunner
@@ -58,8 +58,8 @@ def test_each_visitor_handles_each_node(visitor: str, name: str) -> None:
 def test_each_notation_prints_each_node(name: str) -> None:
     cls = NODES[name]
     assert any(base.__name__ in HANDLERS.by_name for base in cls.__mro__)
-    assert any(base in _Classic.HANDLERS for base in cls.__mro__)
-    assert any(base in _Cinn.HANDLERS for base in cls.__mro__) == (name not in NOT_IN_CINN)
+    assert any(base in ClassicPrinter.HANDLERS for base in cls.__mro__)
+    assert any(base in CinnPrinter.HANDLERS for base in cls.__mro__) == (name not in NOT_IN_CINN)
 
 
 def test_a_node_that_nobody_knows_is_refused_by_its_name() -> None:
@@ -74,6 +74,6 @@ def test_a_node_that_nobody_knows_is_refused_by_its_name() -> None:
     for functor, _ in VISITORS.values():
         with pytest.raises(TVMagicError, match="`Repeat`"):
             functor.handler_of(Repeat)(functor.__new__(functor), program)
-    for printer in (_Classic(2, None), _Cinn(False, False)):
+    for printer in (ClassicPrinter(2, None), CinnPrinter(False, False)):
         with pytest.raises(TVMagicError, match="`Repeat`"):
             printer.stmt(program)

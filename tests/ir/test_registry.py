@@ -8,16 +8,6 @@ from tvmagic.ir import registry
 from tvmagic.tir.transform import LowerIntrin
 
 
-@pytest.fixture
-def attributes():
-    """Attributes of `tir.cos` as they were before the test, put back after it."""
-    op = ir.Op.get("tir.cos")
-    known = dict(op._attrs)
-    yield op
-    op._attrs.clear()
-    op._attrs.update(known)
-
-
 def test_a_registered_function_is_part_of_a_program() -> None:
     tvmagic.register_func("tests.add_one", lambda x: x + 1, override=True)
     found = ir.EnvFunc.get("tests.add_one")
@@ -29,26 +19,29 @@ def test_a_registered_function_is_part_of_a_program() -> None:
     registry.remove_global_func("tests.add_one")
 
 
-def test_a_rule_of_a_user_lowers_an_operator(attributes: ir.Op) -> None:
-    @ir.register_op_attr("tir.cos", "default.FLowerIntrin")
+def test_a_rule_of_a_user_lowers_an_operator() -> None:
+    op = ir.Op.made("tir.tests_shifted")
+
+    @ir.register_op_attr("tir.tests_shifted", "default.FLowerIntrin")
     def by_sine(call: ir.Call) -> ir.PrimExpr:
         return tir.sin(call.args[0] + 1.5)
 
     buffer = tir.decl_buffer((4,), "float32", "A")
-    store = tir.BufferStore(buffer, tir.cos(buffer[0]), [0])
+    store = tir.BufferStore(buffer, ir.Call("float32", op, [buffer[0]]), [0])
     lowered = LowerIntrin()(ir.IRModule.from_expr(ir.PrimFunc([buffer], store)))
-    assert "T.sin(A[0] + T.float32(1.5))" in lowered.script() and "cos" not in lowered.script()
-    assert attributes.get_attr("default.FLowerIntrin") is by_sine
+    assert "T.sin(A[0] + T.float32(1.5))" in lowered.script() and "shifted" not in lowered.script()
+    assert op.get_attr("default.FLowerIntrin") is by_sine
 
 
-def test_of_two_attributes_the_one_of_the_higher_level_stays(attributes: ir.Op) -> None:
-    ir.register_op_attr("tir.cos", "tests.note", 1)
-    ir.register_op_attr("tir.cos", "tests.note", 2, level=11)
-    ir.register_op_attr("tir.cos", "tests.note", 3)
-    assert attributes.get_attr("tests.note") == 2
+def test_of_two_attributes_the_one_of_the_higher_level_stays() -> None:
+    op = ir.Op.made("tir.tests_noted")
+    ir.register_op_attr("tir.tests_noted", "tests.note", 1)
+    ir.register_op_attr("tir.tests_noted", "tests.note", 2, level=11)
+    ir.register_op_attr("tir.tests_noted", "tests.note", 3)
+    assert op.get_attr("tests.note") == 2
     with pytest.raises(tvmagic.TVMagicError, match="already at level 11"):
-        ir.register_op_attr("tir.cos", "tests.note", 4, level=11)
-    assert attributes.has_attr("tests.note") and not attributes.has_attr("tests.other")
+        ir.register_op_attr("tir.tests_noted", "tests.note", 4, level=11)
+    assert op.has_attr("tests.note") and not op.has_attr("tests.other")
 
 
 def test_a_renderer_is_told_of_a_text_that_cannot_be_read() -> None:

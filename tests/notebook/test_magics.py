@@ -16,7 +16,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.notebook.arguments import PARSERS, Arguments
 from tvmagic.notebook.magics import MAGICS
 from tvmagic.operators import Operator
-from tvmagic.tune import finish
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -568,10 +567,8 @@ def test_the_extension_leaves_nothing_behind(shell: Any) -> None:
 def test_show_displays_programs_in_colours(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from IPython.utils.capture import capture_output
 
-    from tvmagic.notebook import results
-
     run(shell, TENSOR)
-    monkeypatch.setattr(results, "in_kernel", lambda: True)
+    monkeypatch.setattr(shell, "kernel", object(), raising=False)
     with capture_output() as seen:
         run(shell, "dense.to_prim_func().show()")
     (shown,) = seen.outputs
@@ -701,7 +698,6 @@ def test_tune_shows_the_versions_and_the_trials_and_a_second_session_finds_them(
     loaded: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TVMAGIC_TUNED", str(tmp_path / "tuned.jsonl"))
-    monkeypatch.setattr(finish, "_TURN", 0.02)
     shown = loaded.run_line_magic("tune", "dense --trials 2 --seconds 60 --seed 2 --name fast")
     op = loaded.user_ns["dense"]
     assert set(op.versions) == {"tiled", "fast"}
@@ -787,10 +783,8 @@ def test_help_of_an_operator_names_its_inputs(loaded: Any) -> None:
 def test_a_comparison_says_above_the_stepper_where_two_part(
     loaded: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tvmagic.notebook import results
-
     shown = run(loaded, "%compare dense:plain dense:tiled")
-    monkeypatch.setattr(results, "in_kernel", lambda: True)
+    monkeypatch.setattr(loaded, "kernel", object(), raising=False)
     capsys.readouterr()
     shown._repr_mimebundle_()
     assert "they diverge at te.ScheduleOps" in capsys.readouterr().out

@@ -22,7 +22,7 @@ PARSER_LIST = list(PARSERS.values())
 
 def required(parser: Arguments) -> str:
     """The words that a magic has to be given."""
-    positional = [a for a in parser._actions if not a.option_strings and a.nargs in (None,)]
+    positional = [a for a in parser.actions if not a.option_strings and a.nargs in (None,)]
     return " ".join(["mm", "plain"][: len(positional)])
 
 
@@ -42,12 +42,12 @@ def wrong_lines() -> Iterator[tuple[str, str]]:
         ):
             if extra.split()[0].split("=")[0] not in parser.flags:
                 yield parser.magic, f"{needed} {extra}"
-        if "*" not in [a.nargs for a in parser._actions]:
+        if "*" not in [a.nargs for a in parser.actions]:
             for extra in ("with other", "np.matmul", "cortex-a72", "7", "VectorizeLoop", "C", "mm:V9", "4.5"):
                 yield parser.magic, f"{needed or 'mm'} {'' if needed else 'mm'} {extra}"
         if needed:
             yield parser.magic, ""
-        for action in parser._actions:
+        for action in parser.actions:
             if not action.option_strings or action.nargs in (0, "?"):
                 continue
             flag = action.option_strings[-1]

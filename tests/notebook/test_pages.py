@@ -49,14 +49,14 @@ def dense() -> Operator:
 def test_the_knobs_of_the_cell_are_sliders_with_all_their_choices(dense: Operator, tmp_path: Path) -> None:
     path = notebook.page(dense, tmp_path / "dense.html")
     assert path.stat().st_size < MOST_BYTES / 4
-    sliders = pages._Sliders(dense.current, None)
+    sliders = pages.Sliders(dense.current, None)
     assert sliders.shown() == [("tile", ["8", "16"], 0)] and sliders.first == 0
     texts = [str(version.lower()) for version, _, _ in sliders.versions() if version is not None]
     assert len(texts) == 2 and texts[0] != texts[1]
 
 
 def test_values_are_given_to_knobs_and_to_numbers_that_the_cell_assigns(dense: Operator) -> None:
-    sliders = pages._Sliders(dense.current, {"width": [8, 16, 32], "tile": [4]})
+    sliders = pages.Sliders(dense.current, {"width": [8, 16, 32], "tile": [4]})
     assert sliders.shown() == [("width", ["8", "16", "32"], 1), ("tile", ["4"], 0)]
     made = sliders.versions()
     assert [error for _, _, error in made] == [None] * 3
@@ -65,9 +65,9 @@ def test_values_are_given_to_knobs_and_to_numbers_that_the_cell_assigns(dense: O
 
 
 def test_a_choice_that_fails_says_why_and_shows_the_steps_so_far(dense: Operator) -> None:
-    made = pages._Sliders(dense.current, {"tile": [8, -1]}).versions()
+    made = pages.Sliders(dense.current, {"tile": [8, -1]}).versions()
     assert made[0][2] is None and made[1][0] is None
-    variant = pages._Variant.of(*made[1], pages._Arrays.of(dense))
+    variant = pages.PageVariant.of(*made[1], pages.PageArrays.of(dense))
     assert variant.kernel is None and "tm-error" in variant.data()["failure"]
 
 
@@ -95,24 +95,23 @@ def test_what_has_no_code_for_webassembly_is_shown_without_a_button() -> None:
     A = te.placeholder((4,), name="A")
     B = te.compute((4,), lambda i: tir.call_extern("float32", "lgammaf", A[i]), name="B")
     op = Operator("f", [A], [B])
-    variant = pages._Variant.of(op.current, pages.Record(title="f"), None, pages._Arrays.of(op))
+    variant = pages.PageVariant.of(op.current, pages.Record(title="f"), None, pages.PageArrays.of(op))
     assert variant.kernel is None and "lgammaf" in variant.data()["failure"]
     assert len(variant.view.steps) > 5
-    assert "no form in JavaScript" in pages._reference(op, {})["missing"]
+    assert "no form in JavaScript" in pages.reference_data(op, {})["missing"]
 
 
 def test_arrays_that_webassembly_cannot_address_are_refused_with_their_size() -> None:
     op = operator("f", "A: float32[n, 30_000]\nB[i, j] = A[i, j] + 1")
-    with pytest.raises(TVMagicError, match=r"its arrays take 4\.5 GiB, and WebAssembly has 4 GiB"):
-        pages._refuse_too_much(op, pages._Arrays.of(op, 20_000))
-    pages._refuse_too_much(op, pages._Arrays.of(op, 10_000))
+    with pytest.raises(TVMagicError, match=r"4\.5 GiB"):
+        pages.kernel_data(op.current, pages.PageArrays.of(op, 20_000))
 
 
 def test_arrays_larger_than_any_memory_are_refused_before_they_are_made(tmp_path: Path) -> None:
     op = operator("f", "A: float32[46_000, 46_000]\nB[i, j] = A[i, j] + 1")
     text = notebook.page(op, tmp_path / "f.html").read_text()
     assert len(text) < MOST_BYTES / 4
-    variant = pages._Variant.of(op.current, pages.Record(title="f"), None, pages._Arrays.of(op))
+    variant = pages.PageVariant.of(op.current, pages.Record(title="f"), None, pages.PageArrays.of(op))
     assert variant.kernel is None and "its arrays take 15.8 GiB" in variant.data()["failure"]
     assert len(variant.view.steps) > 5
 
@@ -286,9 +285,9 @@ def test_node_runs_the_same_host() -> None:
     jobs = {}
     for name, text in CELLS.items():
         op = operator("f", text)
-        arrays = pages._Arrays.of(op, 16)
-        kernel, reference = pages._kernel(op.current, arrays), pages._reference(op, arrays.sizes)
-        jobs[name] = {"kernel": kernel, "params": pages._params(op, arrays), "seed": 3, **reference}
+        arrays = pages.PageArrays.of(op, 16)
+        kernel, reference = pages.kernel_data(op.current, arrays), pages.reference_data(op, arrays.sizes)
+        jobs[name] = {"kernel": kernel, "params": pages.argument_data(op, arrays), "seed": 3, **reference}
     static = ROOT / "tvmagic" / "notebook" / "static"
     script = f"""{(static / "arithmetic.js").read_text()}
 {(static / "kernel.js").read_text().replace("BUDGET = 300", "BUDGET = 1")}
@@ -316,8 +315,13 @@ console.log(JSON.stringify(found));
 def test_a_host_without_room_says_so() -> None:
     """An engine that gives no memory ends in a sentence with the size, not in the engine's own words."""
     op = operator("f", "X: float32[1024, 1024]\nY[i, j] = X[i, j] + 1")
-    arrays = pages._Arrays.of(op)
-    job = {"kernel": pages._kernel(op.current, arrays), "params": pages._params(op, arrays), "seed": 3, "plain": ""}
+    arrays = pages.PageArrays.of(op)
+    job = {
+        "kernel": pages.kernel_data(op.current, arrays),
+        "params": pages.argument_data(op, arrays),
+        "seed": 3,
+        "plain": "",
+    }
     static = ROOT / "tvmagic" / "notebook" / "static"
     script = f"""{(static / "arithmetic.js").read_text()}
 {(static / "kernel.js").read_text()}

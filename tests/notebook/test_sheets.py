@@ -16,7 +16,7 @@ from tvmagic.notebook.display import operator_view
 from tvmagic.notebook.html import frame, view_html
 from tvmagic.notebook.live import script
 from tvmagic.notebook.results import Beside, Listing, Table
-from tvmagic.notebook.sheets import _RULE, style, style_for
+from tvmagic.notebook.sheets import style, style_for
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import make_view
 from tvmagic.operators import operator
@@ -24,6 +24,8 @@ from tvmagic.operators.scheduling import schedule
 
 CELL = "A: float32[16, 8]\nB[i] += A[i, j]\nC[i] = B[i] * 2"
 SCHEDULE = "b, c = s[B], s[C]\no, i = c.split(c.axis[0], factor=4)\nb.compute_at(c, o)\nc.vectorize(i)"
+
+RULE = re.compile(r"([^{}]*)\{((?:[^{}]|\{[^{}]*\})*)\}")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +80,7 @@ def differences(first: list[dict[str, str]], second: list[dict[str, str]]) -> li
 
 def backwards(sheet: str) -> str:
     """The rules in the reverse order; those of `@media` are one."""
-    return "".join(f"{head}{{{body}}}" for head, body in reversed(_RULE.findall(sheet)))
+    return "".join(f"{head}{{{body}}}" for head, body in reversed(RULE.findall(sheet)))
 
 
 def page_of(outputs: list[str], theme: str) -> str:

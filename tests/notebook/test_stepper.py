@@ -345,13 +345,6 @@ def test_a_knob_redraws_a_matmul_quickly(cpu_seconds) -> None:
     assert cpu_seconds(lambda: shown.turn("t", 8)) < fresh
 
 
-def test_a_slow_schedule_is_measured_by_one_call(monkeypatch) -> None:
-    from tvmagic.notebook import playing
-
-    monkeypatch.setattr(playing, "_MEASURE", 0.0)
-    assert shown_playground(32, "s[C].split(s[C].axis[0], knob(4, [4, 8]))").timing.calls == 1
-
-
 def test_knobs_of_any_values_and_knobs_that_appear_later() -> None:
     shown = shown_playground(
         32,
@@ -514,7 +507,8 @@ def test_a_table_that_a_terminal_has_no_room_for_is_a_list(monkeypatch: pytest.M
     columns, rows = ["version", "what it is", "time"], [["a", "x" * 60, 1], ["b", "y", 23]]
     wide = terminal.text_table(columns, rows)
     assert len(wide.split("\n")) == 4 and len(wide.split("\n")[2]) > 72
-    monkeypatch.setattr(terminal, "_room", lambda: 72)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "72")
     assert terminal.text_table(columns, rows).split("\n") == [
         "version     a",
         "what it is  " + "x" * 60,
@@ -524,5 +518,5 @@ def test_a_table_that_a_terminal_has_no_room_for_is_a_list(monkeypatch: pytest.M
         "what it is  y",
         "time        23",
     ]
-    monkeypatch.setattr(terminal, "_room", lambda: 80)
+    monkeypatch.setenv("COLUMNS", "80")
     assert terminal.text_table(columns, rows) == wide

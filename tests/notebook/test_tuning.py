@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tvmagic.notebook.pictures.search import search_picture
-from tvmagic.notebook.tuning import Tuned, _Progress
+from tvmagic.notebook.tuning import Tuned, TuningProgress
 from tvmagic.operators import Version, operator
 from tvmagic.tune import Trial, TuneResult
 from tvmagic.tune.candidate import Candidate
@@ -81,7 +81,7 @@ def test_the_trials_are_sorted_and_say_how_the_model_did() -> None:
 
 def test_progress_is_a_line_in_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     op = operator("rows", "X: float32[16, 64]\nY[i] += X[i, k]")
-    progress = _Progress(op, 9, 60.0)
+    progress = TuningProgress(op, 9, 60.0)
     progress.terminal = True
     progress(TRIAL, TRIAL)
     progress(replace(TRIAL, number=2), TRIAL)  # too soon after the first

@@ -88,7 +88,7 @@ def test_a_time_that_the_model_does_not_explain_is_told(shell: Any, monkeypatch:
     limit = Finding("at-roof", "`B` is at the roof", 1, 1, "", 1.0)
     for seconds, findings in ((40e-6, [limit]), (1.0, [])):
         found.explanation.findings[:] = [limit]
-        why_module._doubt(found.explanation, seconds, None)
+        why_module.withdraw_limit(found.explanation, seconds, None)
         assert found.explanation.findings == findings
 
 
@@ -150,9 +150,9 @@ def test_no_point_is_above_its_roof() -> None:
     reach = {"L1": 4e11, "L2": 2e11, "L3": 1e11, "memory": 1e10}
     made = peaks.Peaks(1e11, 1e10)
     for seconds, level in ((2e-4, "L3"), (2e-5, "L2"), (8e-6, "L1")):
-        point = why_module._point(row, seconds, made, reach)
+        point = why_module.roof_point(row, seconds, made, reach)
         assert point.level == level and point.share(made.flops, reach) <= 1
-    twice = why_module._point(replace(row, threads=2.0), 2e-5, made, reach)
+    twice = why_module.roof_point(replace(row, threads=2.0), 2e-5, made, reach)
     assert twice.level == "L3" and twice.flops == row.flops / 2e-5 / 2
 
 
@@ -168,5 +168,5 @@ def test_what_is_reached_is_measured_if_a_call_is() -> None:
         shares.append(rows[0][3])
     assert shares[0] == shares[1] == f"{explanation.loops[0].roof_share:.0%}"
     assert int(shares[2][:-1]) == pytest.approx(int(shares[0][:-1]) / 4, abs=1)
-    why_module._doubt(explanation, 4 * expected, None)
+    why_module.withdraw_limit(explanation, 4 * expected, None)
     assert not explanation.findings

@@ -25,7 +25,7 @@ from tvmagic.puzzles import (
 )
 from tvmagic.puzzles.__main__ import main
 from tvmagic.puzzles.facts import FACTS
-from tvmagic.puzzles.loading import _files
+from tvmagic.puzzles.loading import puzzle_files
 
 SPLIT = {
     "title": "T", "task": "Do it.", "program": "X: float32[8]\nY[i] = X[i] + 1", "goals": ["loops == 2"],
@@ -38,7 +38,7 @@ def made(**changes: Any) -> SchedulePuzzle:
     return SchedulePuzzle(**{**SPLIT, **changes})
 
 
-@pytest.mark.parametrize("number", sorted(_files()))
+@pytest.mark.parametrize("number", sorted(puzzle_files()))
 def test_the_solution_passes_and_each_wrong_answer_gets_its_hint(number: int) -> None:
     prove(puzzle(number))
 

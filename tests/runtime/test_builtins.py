@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tvmagic.ir.numpy_types import numpy_dtype
-from tvmagic.runtime.jit import LoadedObject, _builtins_names, builtins_code
+from tvmagic.runtime.jit import LoadedObject, builtins_code, builtins_names
 
 HERE = pathlib.Path(__file__).parent
 CPUS = ["x86-64-v2", "haswell", "skylake-avx512", ""]
@@ -32,7 +32,7 @@ def test_no_function_that_llvm_calls_is_missing(cpu):
     )
     needed = set(json.loads(done.stdout)) - {"_GLOBAL_OFFSET_TABLE_"}
     assert {"__udivti3", "__truncdfhf2", "fmod"} <= needed
-    own, process = set(_builtins_names()), ctypes.CDLL(None)
+    own, process = set(builtins_names()), ctypes.CDLL(None)
     assert {name for name in needed if name.startswith("__")} <= own
     assert [name for name in sorted(needed - own) if not hasattr(process, name)] == []
 

@@ -6,7 +6,6 @@ import itertools
 import operator
 import random
 from collections import Counter
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,9 +56,11 @@ def rearrange(stage: Any, draw: random.Random) -> None:
             stage.reorder(*draw.sample(list(stage.leaf_iter_vars), 2))
 
 
-T = SimpleNamespace(
-    min=min, max=max, bool=bool, likely=bool, Add=operator.add, Sub=operator.sub, Mul=operator.mul
-)  # of a program's text
+class T:
+    """Functions in the text of a program."""
+
+    min, max, bool, likely = min, max, bool, bool
+    Add, Sub, Mul = operator.add, operator.sub, operator.mul
 
 
 class Loops:
@@ -167,16 +168,16 @@ def test_what_is_missing_is_a_defect_unless_it_may_miss() -> None:
     outer, inner = stage.split(i, 4)
     fused = stage.fuse(inner, j)
     ranges = {i: i.dom}
-    with pytest.raises(DefectError, match="stage `B`: `j` has no range"):
+    with pytest.raises(DefectError, match="`B`.*`j`"):
         pass_down_domain(stage, dict(ranges), Analyzer())
     pass_down_domain(stage, ranges, Analyzer(), may_miss=True)
     assert set(ranges) == {i, outer, inner}
     known: dict[Any, Any] = {outer: IntImm("int32", 1)}
-    with pytest.raises(DefectError, match=r"stage `B`: no value for a loop of fuse"):
+    with pytest.raises(DefectError, match="`B`"):
         pass_up_index(stage, ranges, dict(known))
     pass_up_index(stage, ranges, known, may_miss=True)
     assert set(known) == {outer}
-    with pytest.raises(DefectError, match=r"stage `B`: no value for a parent of split"):
+    with pytest.raises(DefectError, match="`B`"):
         pass_down_index(stage, ranges, {j: IntImm("int32", 1)})
     down: dict[Any, Any] = {j: IntImm("int32", 1)}
     pass_down_index(stage, ranges, down, may_miss=True)
@@ -199,9 +200,7 @@ def test_threads_count_from_zero_as_many_as_all_their_loops() -> None:
     pass_down_domain(stage, ranges, Analyzer())
     assert (ranges[axis].min.value, ranges[axis].extent.value) == (0, 4)
     stage.bind(j, axis)
-    with pytest.raises(
-        ScheduleError, match="`threadIdx.x` has extent `4` already and cannot be proved to have `8` too"
-    ):
+    with pytest.raises(ScheduleError, match="`threadIdx.x`.*`4`.*`8`"):
         pass_down_domain(stage, {i: i.dom, j: j.dom}, Analyzer())
     same = stage_of(4, 4)
     for loop in same.op.axis:

@@ -43,7 +43,7 @@ from tvmagic.ir.deep_equal import deep_equal
 from tvmagic.ir.query import is_call
 from tvmagic.lazy import cached_property
 
-__all__ = ["FALSE", "TRUE", "Condition", "IntegerLogic", "Linear", "TooMuchWork"]
+__all__ = ["FALSE", "TRUE", "Condition", "IntegerLogic", "Linear", "LinearSystem", "TooMuchWork"]
 
 MOST_CASES = 24  # of a condition
 MOST_ROWS = 60  # of a system while variables are eliminated
@@ -431,7 +431,7 @@ class IntegerLogic:
             flags = {(l.number, l.holds) for l in case if l.sum is None}
             known = any((number, not holds) in flags for number, holds in flags)
             if not known:
-                rows = _Rows(self, [l.sum for l in case if l.sum is not None])
+                rows = LinearSystem(self, [l.sum for l in case if l.sum is not None])
                 known = rows.impossible()
                 self.work += rows.work
             self.memo[case] = known
@@ -446,7 +446,7 @@ def _tightened(value: Linear) -> Linear:
     return Linear({t: c // divisor for t, c in value.terms.items()}, value.constant // divisor)
 
 
-class _Rows:
+class LinearSystem:
     """A system of sums that are at least 0, with the terms numbered."""
 
     def __init__(self, logic: IntegerLogic, sums: Sequence[Linear]) -> None:

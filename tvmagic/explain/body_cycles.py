@@ -12,7 +12,7 @@ from typing import Any
 from tvmagic.target.target import cpu_and_features
 from tvmagic.tools import LLVM_MCA, OSACA
 
-__all__ = ["Counted", "count_cycles"]
+__all__ = ["Counted", "count_cycles", "read_mca"]
 
 _PATIENCE = 20.0  # seconds
 # Processors of the same family that older versions of the tools know.
@@ -60,7 +60,7 @@ def _by_mca(rows: list[str], target: Any) -> Counted | None:
         said = _said([command, "--json", f"-mtriple={triple}", f"-mcpu={name}", "-iterations=100"], rows)
         if said is not None:
             try:
-                return Counted(*_read_mca(said, rows), name, "llvm-mca")
+                return Counted(*read_mca(said, rows), name, "llvm-mca")
             except LookupError:
                 continue
     return None
@@ -95,7 +95,7 @@ def _is_left_out(row: str) -> bool:
     return row.lstrip().startswith(".")
 
 
-def _read_mca(said: dict[str, Any], rows: list[str]) -> tuple[float, list[str]]:
+def read_mca(said: dict[str, Any], rows: list[str]) -> tuple[float, list[str]]:
     region = said["CodeRegions"][0]
     summary = region["SummaryView"]
     names = (said.get("TargetInfo") or region["TargetInfo"])["Resources"]

@@ -137,9 +137,14 @@ class Arguments(argparse.ArgumentParser):
             self.add_argument(*names, **({"default": (), **options} if many else options))
 
     @property
+    def actions(self) -> list[argparse.Action]:
+        """Declared arguments in order."""
+        return self._actions
+
+    @property
     def flags(self) -> list[str]:
         """Every flag, the long ones first and that for help at the end of them."""
-        found = [flag for action in self._actions for flag in action.option_strings]
+        found = [flag for action in self.actions for flag in action.option_strings]
         return sorted([*found, "--help"], key=lambda f: (not f.startswith("--"), f == "--help", f))
 
     def read(self, line: str, versions: Callable[[str], Iterable[str]] = lambda _: ()) -> argparse.Namespace | None:

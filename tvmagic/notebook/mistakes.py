@@ -84,7 +84,7 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 def takes(parser: argparse.ArgumentParser) -> str:
     """What a magic takes, in a few words: `NAME, --target T, --loop`."""
-    actions = parser._actions  # pyright: ignore[reportPrivateUsage]
+    actions = parser.actions
     return ", ".join(_words(action) for action in actions)
 
 

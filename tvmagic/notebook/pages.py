@@ -41,7 +41,17 @@ from tvmagic.runtime.wasm import STACK
 from tvmagic.runtime.wasm_host import linked
 from tvmagic.target.names import TARGETS
 
-__all__ = ["page", "page_html", "show_operators"]
+__all__ = [
+    "PageArrays",
+    "PageVariant",
+    "Sliders",
+    "argument_data",
+    "kernel_data",
+    "page",
+    "page_html",
+    "reference_data",
+    "show_operators",
+]
 
 TARGET = TARGETS["wasm32"]
 SIZE = 64  # what symbolic sizes are in the page
@@ -91,9 +101,9 @@ def page_html(
 ) -> str:
     """What is in the page of a version, as one element."""
     op = version.operator
-    arrays = _Arrays.of(op, sizes, inputs)
-    sliders = _Sliders(version, knobs)
-    variants = [_Variant.of(v, r, e, arrays, llvm) for v, r, e in sliders.versions()]
+    arrays = PageArrays.of(op, sizes, inputs)
+    sliders = Sliders(version, knobs)
+    variants = [PageVariant.of(v, r, e, arrays, llvm) for v, r, e in sliders.versions()]
     first = variants[sliders.first]
     data = {
         "title": op.name,
@@ -101,9 +111,9 @@ def page_html(
         "about": _about(op, arrays),
         "knobs": sliders.shown(),
         "variants": [packed(json.dumps(v.data(), separators=(",", ":"))) for v in variants],
-        "params": _params(op, arrays),
+        "params": argument_data(op, arrays),
         "preconditions": _preconditions(op, arrays.sizes),
-        **_reference(op, arrays.sizes),
+        **reference_data(op, arrays.sizes),
     }
     return live_html("page", data, view_html(first.view, styled=False), f"{op.name}, computed in this page")
 
@@ -122,7 +132,7 @@ def show_operators(names: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class _Arrays:
+class PageArrays:
     """The arrays of the page: the values of the symbolic sizes, and the shape of each argument of the compiled function.
 
     `given`: the inputs that the page has, if it does not make them itself. `missing`: why it has none, if it should.
@@ -134,29 +144,29 @@ class _Arrays:
     missing: str = ""
 
     @staticmethod
-    def of(op: Operator, sizes: Mapping[str, int] | int = SIZE, inputs: Any = None) -> _Arrays:
+    def of(op: Operator, sizes: Mapping[str, int] | int = SIZE, inputs: Any = None) -> PageArrays:
         values = chosen_sizes(op.inputs, sizes)
         if inputs is None and op.example_inputs is None and not op.assertions:
-            return _Arrays(values, shapes_of(op.args, values))
+            return PageArrays(values, shapes_of(op.args, values))
         try:
             given = make_inputs(op, 0, sizes, inputs)
         except TVMagicError as error:
             if inputs is not None:
                 raise
-            return _Arrays(values, shapes_of(op.args, values), None, f"it has no inputs: {error.message}")
+            return PageArrays(values, shapes_of(op.args, values), None, f"it has no inputs: {error.message}")
         values = size_values(op.inputs, given)
         shapes, total = shapes_of(op.args, values), sum(a.nbytes for a in given)
         if total > MOST_INPUTS:
-            return _Arrays(
+            return PageArrays(
                 values,
                 shapes,
                 None,
                 f"its inputs take {total / 2**20:.1f} MiB, more than the {MOST_INPUTS >> 20} MiB that a page has",
             )
-        return _Arrays(values, shapes, given)
+        return PageArrays(values, shapes, given)
 
 
-def _about(op: Operator, arrays: _Arrays) -> str:
+def _about(op: Operator, arrays: PageArrays) -> str:
     """What the page computes, in a sentence."""
     texts = [f"`{t.name}: {t.dtype}[{', '.join(map(str, shape))}]`" for t, shape in zip(op.args, arrays.shapes)]
     made = f"from {', '.join(texts[: len(op.inputs)])}" if op.inputs else "from nothing"
@@ -168,7 +178,7 @@ def _about(op: Operator, arrays: _Arrays) -> str:
     )
 
 
-def _params(op: Operator, arrays: _Arrays) -> list[dict[str, Any]]:
+def argument_data(op: Operator, arrays: PageArrays) -> list[dict[str, Any]]:
     """What the page has to know of each argument."""
     return [
         {
@@ -194,7 +204,7 @@ def _preconditions(op: Operator, sizes: Mapping[Any, int]) -> dict[str, Any] | N
         return None
 
 
-def _reference(op: Operator, sizes: Mapping[Any, int]) -> dict[str, Any]:
+def reference_data(op: Operator, sizes: Mapping[Any, int]) -> dict[str, Any]:
     """The plain loops, or why there are none."""
     try:
         return {"plain": javascript(op, sizes), "bounds": javascript(op, sizes, bounds=True), "missing": ""}
@@ -206,7 +216,7 @@ def _reference(op: Operator, sizes: Mapping[Any, int]) -> dict[str, Any]:
 
 
 @dataclass
-class _Variant:
+class PageVariant:
     """What the page shows for one choice of the knobs: the passes, the code if there is some, else why there is none."""
 
     view: View
@@ -219,22 +229,22 @@ class _Variant:
         version: Version | None,
         record: Record,
         error: TVMagicError | None,
-        arrays: _Arrays,
+        arrays: PageArrays,
         llvm: str = "none",
-    ) -> _Variant:
+    ) -> PageVariant:
         if version is None or error is not None:
-            return _Variant(make_view(record), None, "", error)
+            return PageVariant(make_view(record), None, "", error)
         op, kernel = version.operator, None
         try:
             if arrays.missing:
                 raise TVMagicError(
                     f"the page cannot run it: {arrays.missing}", hint="give smaller `inputs`, or set `example_inputs`"
                 )
-            kernel = _kernel(version, arrays)
+            kernel = kernel_data(version, arrays)
         except TVMagicError as refusal:
             error = refusal
         view = make_view(op.passes(version, TARGET, kernel is not None, llvm))
-        return _Variant(view, kernel, _picture(version), error)
+        return PageVariant(view, kernel, _picture(version), error)
 
     def data(self) -> dict[str, Any]:
         lines = error_lines(self.error, colour=False) if self.error is not None else []
@@ -249,7 +259,7 @@ def _picture(version: Version) -> str:
         return ""  # what cannot be drawn is not in the page
 
 
-def _kernel(version: Version, arrays: _Arrays) -> dict[str, Any]:
+def kernel_data(version: Version, arrays: PageArrays) -> dict[str, Any]:
     """The compiled function for the page: its module, and how it is called."""
     op = version.operator
     if strided := next((t for t in op.args if getattr(t, "strides", ())), None):
@@ -272,7 +282,7 @@ def _kernel(version: Version, arrays: _Arrays) -> dict[str, Any]:
     }
 
 
-def _refuse_too_much(op: Operator, arrays: _Arrays) -> None:
+def _refuse_too_much(op: Operator, arrays: PageArrays) -> None:
     """Refuse arrays that a module cannot address, with a page kept for each array's alignment and the module's own data."""
     bytes_ = sum(math.prod(shape) * array_dtype(t).itemsize for t, shape in zip(op.args, arrays.shapes))
     if bytes_ >= MEMORY - (len(op.args) + 16) * (1 << 16):
@@ -303,7 +313,7 @@ def _site_text(site: Any) -> str:
 
 
 @dataclass
-class _Sliders:
+class Sliders:
     """The knobs of a version's cell with their values, and the versions for all choices."""
 
     version: Version

@@ -16,7 +16,7 @@ from tvmagic.tune import CostModel, Database, Trial, TuneResult, load, tune_oper
 from tvmagic.tune.instant.cell import cell_text
 from tvmagic.tune.loading import find
 
-__all__ = ["Tuned", "tune"]
+__all__ = ["Tuned", "TuningProgress", "tune"]
 
 _SHOWN = 12  # rows of the table of trials: the fastest, then how many more there are
 _PAUSE = 0.7  # seconds between two updates of the picture
@@ -99,7 +99,7 @@ def trials_table(result: TuneResult) -> Table:
     return Table(["trial", "origin", "time", "predicted", "error"], rows, "Trials", notes)
 
 
-class _Progress:
+class TuningProgress:
     """A picture in a notebook, a line of stderr in a terminal, kept up to date while the search runs."""
 
     def __init__(self, op: Operator, total: int | None, seconds: float) -> None:
@@ -169,7 +169,7 @@ def tune(
     """
     if source is not None:
         return Tuned(load(op, source or database, name=name, sizes=size, target=target, inputs=inputs))
-    progress = _Progress(op, trials, seconds)
+    progress = TuningProgress(op, trials, seconds)
     try:
         result = tune_operator(
             op, trials, seconds=seconds, seed=seed, name=name, sizes=size, target=target,

@@ -24,7 +24,7 @@ from tvmagic.operators.peaks import Peaks, measured_peaks
 from tvmagic.operators.quiet import shared
 from tvmagic.target import resolved
 
-__all__ = ["explanation_view", "why"]
+__all__ = ["explanation_view", "roof_point", "why", "withdraw_limit"]
 
 _ROOM = 56  # pixels that a number of bytes takes
 _COLOURS = ("#8fbcd4", "#5b8db8", "#b58a3c", "#b0483c")
@@ -73,7 +73,7 @@ def why(version: Version, target: str | None = None, size: int = 256, run: bool 
         if reason:
             explanation.notes.append(f"not measured: {reason}")
     if timing is not None:
-        _doubt(explanation, timing.best, chosen)
+        withdraw_limit(explanation, timing.best, chosen)
         explanation.notes += shared({version.name: timing.waited})
         if timing.best < _SHORT:
             measure_calls(explanation, version, size, inputs=inputs)
@@ -85,7 +85,7 @@ def _slower(explanation: Explanation, seconds: float, peaks: Peaks) -> float:
     return max(1.0, seconds * hertz_of(explanation.machine, peaks) / max(explanation.cycles, 1e-9))
 
 
-def _doubt(explanation: Explanation, seconds: float, target: str | None) -> None:
+def withdraw_limit(explanation: Explanation, seconds: float, target: str | None) -> None:
     """Say so if the measured time is far from the modelled one; nothing is known to be at its limit then, and if it is twice as long."""
     if seconds >= _CALL and _slower(explanation, seconds - _CALL, measured_peaks(target)) >= _TWICE:
         explanation.findings[:] = [finding for finding in explanation.findings if finding.code != "at-roof"]
@@ -205,13 +205,13 @@ def _finding_html(finding: Finding) -> str:
 def _roofline(explanation: Explanation, seconds: float, peaks: Peaks) -> Picture:
     """Each hot loop nest under the roof of the memory that its data is in, for as many threads as work on it."""
     reach = bandwidths(explanation.machine, peaks)
-    points = [_point(row, seconds, peaks, reach) for row in explanation.loops if row.flops]
+    points = [roof_point(row, seconds, peaks, reach) for row in explanation.loops if row.flops]
     threads = max((row.threads for row in explanation.loops), default=1.0)
     title = "Roofline of one thread" + (f", with a thread's part of what {threads:.2g} compute" if threads > 1 else "")
     return roofline(peaks, points, title, reach)
 
 
-def _point(row: LoopRow, seconds: float, peaks: Peaks, reach: Mapping[str, float]) -> Point:
+def roof_point(row: LoopRow, seconds: float, peaks: Peaks, reach: Mapping[str, float]) -> Point:
     """A nest's operations a second in one thread. What is faster than the memory that it should come from by the model came from a
     nearer one."""
     flops = row.flops / (row.share * seconds) / row.threads

@@ -11,13 +11,13 @@ from pathlib import Path
 from tvmagic.errors import TVMagicError
 from tvmagic.puzzles.puzzle import Puzzle
 
-__all__ = ["load", "prove", "puzzle", "puzzles"]
+__all__ = ["load", "prove", "puzzle", "puzzle_files", "puzzles"]
 
 _FOLDER = Path(__file__).parent / "collection"
 _FILE = re.compile(r"(\d+)_(\w+)\.py")
 
 
-def _files() -> dict[int, Path]:
+def puzzle_files() -> dict[int, Path]:
     """The files of the package's puzzles by number."""
     found = ((_FILE.fullmatch(path.name), path) for path in _FOLDER.iterdir())
     return dict(sorted((int(match[1]), path) for match, path in found if match))
@@ -54,7 +54,7 @@ def puzzle(number: int) -> Puzzle:
 
     Raises `TVMagicError` if there is none.
     """
-    files = _files()
+    files = puzzle_files()
     if number not in files:
         raise TVMagicError(f"there is no puzzle {number}", hint=f"they are numbered from 1 to {max(files)}")
     return load(files[number])
@@ -62,7 +62,7 @@ def puzzle(number: int) -> Puzzle:
 
 def puzzles() -> list[Puzzle]:
     """All puzzles of the package, in order."""
-    return [puzzle(number) for number in _files()]
+    return [puzzle(number) for number in puzzle_files()]
 
 
 def prove(subject: Puzzle) -> None:

@@ -10,13 +10,13 @@ from tvmagic.target import Target
 from tvmagic.target.host import host_features
 from tvmagic.tools import MissingTool
 
-__all__ = ["lacking"]
+__all__ = ["FEATURES", "lacking"]
 
 # What the processors have that programs are commonly compiled for, beyond x86-64 itself.
 _V2 = frozenset("cx16 popcnt sse3 sse4.1 sse4.2 ssse3".split())
 _V3 = _V2 | frozenset("avx avx2 bmi bmi2 f16c fma lzcnt movbe".split())
 _V4 = _V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
-_FEATURES = {
+FEATURES = {
     "x86-64-v2": _V2, "nehalem": _V2, "x86-64-v3": _V3, "haswell": _V3, "broadwell": _V3, "skylake": _V3, "znver1": _V3,
     "znver2": _V3, "znver3": _V3, "x86-64-v4": _V4, "skylake-avx512": _V4, "cascadelake": _V4, "znver4": _V4,
 }  # fmt: skip
@@ -25,7 +25,7 @@ _FEATURES = {
 def lacking(target: Target) -> list[str]:
     """The features of the processor of `target` that this machine does not have, as far as they are known."""
     own = host_features()
-    return sorted(name for name in _FEATURES.get(target.mcpu, ()) if not own.get(name, False))
+    return sorted(name for name in FEATURES.get(target.mcpu, ()) if not own.get(name, False))
 
 
 @runner("native", "this machine")

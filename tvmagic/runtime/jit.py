@@ -18,7 +18,7 @@ from tvmagic.locks import renew_after_fork
 from tvmagic.runtime.callbacks import packed_callback
 from tvmagic.runtime.support_code import read_ll, support_module
 
-__all__ = ["LoadedObject", "builtins_code", "runtime_table", "support"]
+__all__ = ["LoadedObject", "builtins_code", "builtins_names", "runtime_table", "support"]
 
 _numbers = itertools.count()
 _SUPPORT_SYMBOLS = (
@@ -156,7 +156,7 @@ def support() -> LoadedObject:
 
 
 @lru_cache(maxsize=1)
-def _builtins_names() -> list[str]:
+def builtins_names() -> list[str]:
     return re.findall(r"^define weak \S+ @(\w+)\(", read_ll("builtins"), re.MULTILINE)
 
 
@@ -176,7 +176,7 @@ def builtins_code() -> bytes:
 
 @lru_cache(maxsize=1)
 def _builtins() -> LoadedObject:
-    return LoadedObject(builtins_code(), _builtins_names(), imports=False).immortal()
+    return LoadedObject(builtins_code(), builtins_names(), imports=False).immortal()
 
 
 def _builtins_in(code: bytes) -> list[tuple[str, int]]:
@@ -184,7 +184,7 @@ def _builtins_in(code: bytes) -> list[tuple[str, int]]:
 
     They are taken from here and not from the process, which may have them or not.
     """
-    found = [name for name in _builtins_names() if name.encode() in code]
+    found = [name for name in builtins_names() if name.encode() in code]
     return [(name, _builtins().address(name)) for name in found]
 
 

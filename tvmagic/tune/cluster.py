@@ -18,7 +18,7 @@ from tvmagic.locks import renew_after_fork
 from tvmagic.tune.problem import digest
 from tvmagic.tune.workers import LocalWorkers, Result, Task
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "result_of"]
 
 _CONNECT = 15.0  # seconds to wait for the scheduler and for a first worker
 _TRIES = 3  # to send tasks whose problem was lost with all workers that had it
@@ -107,7 +107,7 @@ class Cluster:
         timeout = max(deadline - time.monotonic(), 0.01)
         try:
             for future in as_completed(list(futures), loop=self.client.loop, timeout=timeout):
-                yield futures[future], _result_of(future)
+                yield futures[future], result_of(future)
         except TimeoutError:
             pass
         finally:
@@ -122,7 +122,7 @@ class Cluster:
         self.client.close()
 
 
-def _result_of(future: Any) -> Result | None:
+def result_of(future: Any) -> Result | None:
     """The result; None if it is not in the cluster any more, also if it went with its worker before it could be fetched."""
     from distributed import CancelledError, KilledWorker
 

@@ -28,7 +28,7 @@ from tvmagic.tune.trial import Trial
 from tvmagic.tune.worker import machine_kind
 from tvmagic.tune.workers import TOO_LONG, LocalWorkers, Result, Task, Workforce
 
-__all__ = ["Trial", "TuneResult", "tune_operator"]
+__all__ = ["Search", "Trial", "TuneResult", "tune_operator"]
 
 _PARENTS = 8  # the fastest trials, which are changed further
 _BATCH = 4  # trials of a round for each worker
@@ -151,7 +151,7 @@ def tune_operator(
         problem = Problem.of(op, seed, sizes, threads, target, inputs)
         prepared = time.monotonic() - started
         force.open(problem.to_bytes())
-        search = _Search(op, problem, force, seed, database, model or CostModel(), progress)
+        search = Search(op, problem, force, seed, database, model or CostModel(), progress)
         interrupted = search.all_of(trials, seconds, started, 0.08 * seconds + min(0.2 * seconds, 0.5 * prepared + 0.8))
     finally:
         force.close()
@@ -197,7 +197,7 @@ class _Proposal:
     predicted: float | None = None
 
 
-class _Search:
+class Search:
     """The state of a search: the trials so far, and the programs that were tried in them."""
 
     def __init__(

@@ -94,10 +94,10 @@ from tvmagic.script.printer.braces import BracesPrinter, infix, prefix
 from tvmagic.script.printer.buffers import producer_name
 from tvmagic.script.printer.literals import quoted
 
-__all__ = ["cinn_text", "cinn_with_nodes", "memory_statement", "type_name"]
+__all__ = ["CinnPrinter", "cinn_text", "cinn_with_nodes", "memory_statement", "type_name"]
 
 
-class _Cinn(BracesPrinter):
+class CinnPrinter(BracesPrinter):
     def __init__(self, regions: bool, lists: bool) -> None:
         super().__init__(2)
         self.domains: dict[Var, Range | IntSet | None] = {}  # the values of variables of the text
@@ -311,7 +311,7 @@ def memory_statement(node: Any) -> str | None:
     return None
 
 
-def _unquoted(node: Any, printer: _Cinn) -> str:
+def _unquoted(node: Any, printer: CinnPrinter) -> str:
     return node.value if isinstance(node, StringImm) else printer.text(node)
 
 
@@ -368,7 +368,7 @@ def numbered_root(function: PrimFunc, number: int) -> PrimFunc:
     return function.with_body(body.replace(block=body.block.replace(name_hint=name)))
 
 
-_Cinn.HANDLERS = {
+CinnPrinter.HANDLERS = {
     Var: lambda p, n: n.name,
     IterVar: lambda p, n: n.var.name,
     Buffer: lambda p, n: n.name,
@@ -377,12 +377,12 @@ _Cinn.HANDLERS = {
     IntImm: lambda p, n: int_text(n),
     FloatImm: lambda p, n: float_text(n),
     Add: infix(" + "),
-    Sub: _Cinn.difference,
+    Sub: CinnPrinter.difference,
     Mul: infix(" * "),
     Div: infix(" / "),
     Mod: infix(" % "),
-    FloorDiv: _Cinn.rounded_down,
-    FloorMod: _Cinn.rounded_down,
+    FloorDiv: CinnPrinter.rounded_down,
+    FloorMod: CinnPrinter.rounded_down,
     Min: prefix("cinn_min", "a", "b"),
     Max: prefix("cinn_max", "a", "b"),
     **{op: infix(f" {sign} ") for op, sign in COMPARISON_SIGNS.items()},
@@ -391,9 +391,9 @@ _Cinn.HANDLERS = {
     Not: lambda p, n: f"!{p.text(n.a)}",
     Select: prefix("select", "condition", "true_value", "false_value"),
     Cast: lambda p, n: f"{type_name(n.dtype)}({p.text(n.value)})",
-    Call: _Cinn.call,
-    Reduce: _Cinn.reduction,
-    Let: _Cinn.let_value,
+    Call: CinnPrinter.call,
+    Reduce: CinnPrinter.reduction,
+    Let: CinnPrinter.let_value,
     Ramp: lambda p, n: f"Ramp({p.text(n.base)},{p.text(n.stride)},{n.dtype.lanes})",
     Broadcast: lambda p, n: f"Broadcast({p.text(n.value)},{n.dtype.lanes})",
     BufferLoad: lambda p, n: f"{n.buffer.name}[{p.places(n)}]",
@@ -402,21 +402,21 @@ _Cinn.HANDLERS = {
     ProducerRealize: lambda p, n: n.body,
     SeqStmt: lambda p, n: p.braces(n),
     Evaluate: lambda p, n: None if isinstance(n.value, IntImm) else p.line(p.text(n.value)),  # a number does nothing
-    BufferStore: _Cinn.store,
-    For: _Cinn.loop,
+    BufferStore: CinnPrinter.store,
+    For: CinnPrinter.loop,
     IfThenElse: lambda p, n: p.guard(n.condition, n.then_case, n.else_case),
-    LetStmt: _Cinn.let,
+    LetStmt: CinnPrinter.let,
     AssertStmt: lambda p, n: p.line(f"assert({p.text(n.condition)}, {p.text(n.message)})") or n.body,
     While: lambda p, n: p.line(f"while ({p.text(n.condition)})") or p.braces(n.body),
     AttrStmt: lambda p, n: n.body,
-    Allocate: _Cinn.allocation,
+    Allocate: CinnPrinter.allocation,
     AllocateConst: lambda p, n: n.body,
     BufferRealize: lambda p, n: n.body,
     DeclBuffer: lambda p, n: n.body,
-    BlockRealize: _Cinn.realize,
-    Block: _Cinn.schedule_block,
-    PrimFunc: _Cinn.whole,
-    IRModule: _Cinn.module,
+    BlockRealize: CinnPrinter.realize,
+    Block: CinnPrinter.schedule_block,
+    PrimFunc: CinnPrinter.whole,
+    IRModule: CinnPrinter.module,
 }
 
 
@@ -439,14 +439,14 @@ def cinn_text(node: Any, *, regions: bool = True, lists: bool = False, head: boo
     """
     if isinstance(node, (PrimFunc, IRModule, Stmt)):
         return "\n".join(cinn_with_nodes(node, regions, lists, head)[0])
-    return _Cinn(regions, lists).text(node)
+    return CinnPrinter(regions, lists).text(node)
 
 
 def cinn_with_nodes(
     node: PrimFunc | IRModule | Stmt, regions: bool = True, lists: bool = False, head: bool = True
 ) -> tuple[list[str], list[Any]]:
     """The lines of `cinn_text`, and for each the statement that it is of."""
-    printer = _Cinn(regions, lists)
+    printer = CinnPrinter(regions, lists)
     node = with_schedule_blocks(node)
     if isinstance(node, PrimFunc) and not head:
         printer.function(node)

@@ -77,7 +77,7 @@ from tvmagic.script.printer.buffers import producer_name
 from tvmagic.script.printer.literals import quoted
 from tvmagic.script.printer.statements_in_order import statements
 
-__all__ = ["classic"]
+__all__ = ["ClassicPrinter", "classic"]
 
 _FLOAT_ENDS = {16: "h", 32: "f", 64: ""}
 _LOOPS = {
@@ -89,7 +89,7 @@ _LOOPS = {
 }
 
 
-class _Classic(BracesPrinter):
+class ClassicPrinter(BracesPrinter):
     def __init__(self, indent: int, only_output: str | None) -> None:
         super().__init__(indent)
         self.producing = only_output
@@ -299,19 +299,19 @@ def _last_part(node: Any) -> Any:
     return next((getattr(node, name) for name in _LAST if hasattr(node, name)), None)
 
 
-def _guard(printer: _Classic, condition: Any) -> str:
+def _guard(printer: ClassicPrinter, condition: Any) -> str:
     if isinstance(condition, IntImm) and condition.value:
         return ""
     return f" if {printer.text(condition)}"
 
 
-_Classic.HANDLERS = {
+ClassicPrinter.HANDLERS = {
     Var: lambda p, n: n.name,
     Buffer: lambda p, n: n.name,
     str: lambda p, n: quoted(n),
     StringImm: lambda p, n: quoted(n.value),
-    IntImm: _Classic.int,
-    FloatImm: _Classic.float,
+    IntImm: ClassicPrinter.int,
+    FloatImm: ClassicPrinter.float,
     Add: infix(" + "),
     Sub: infix(" - "),
     Mul: infix("*"),
@@ -326,37 +326,37 @@ _Classic.HANDLERS = {
     Or: infix(" || "),
     Not: lambda p, n: f"!{p.text(n.a)}",
     Select: prefix("select", "condition", "true_value", "false_value"),
-    Cast: _Classic.cast,
-    Call: _Classic.call,
+    Cast: ClassicPrinter.cast,
+    Call: ClassicPrinter.call,
     Let: lambda p, n: f"(let {n.var.name} = {p.text(n.value)} in {p.text(n.body)})",
     Ramp: lambda p, n: f"ramp({p.text(n.base)}, {p.text(n.stride)}, {p.text(n.lanes)})",
     Broadcast: lambda p, n: f"x{p.text(n.lanes)}({p.text(n.value)})",
     Shuffle: lambda p, n: f"shuffle([{p.texts(n.vectors)}], [{p.texts(n.indices)}])",
-    BufferLoad: _Classic.load,
+    BufferLoad: ClassicPrinter.load,
     ProducerLoad: lambda p, n: f"{producer_name(n.producer)}({p.texts(n.indices)})",
-    Reduce: _Classic.reduce,
-    Range: _Classic.range,
-    IterVar: _Classic.iter_var,
-    SeqStmt: _Classic.body,
+    Reduce: ClassicPrinter.reduce,
+    Range: ClassicPrinter.range,
+    IterVar: ClassicPrinter.iter_var,
+    SeqStmt: ClassicPrinter.body,
     Evaluate: lambda p, n: p.line(p.text(n.value)),
-    BufferStore: _Classic.store,
-    ProducerStore: _Classic.provide,
-    For: _Classic.loop,
+    BufferStore: ClassicPrinter.store,
+    ProducerStore: ClassicPrinter.provide,
+    For: ClassicPrinter.loop,
     While: lambda p, n: p.braces(f"while ({p.text(n.condition)})", n.body),
-    IfThenElse: _Classic.condition,
+    IfThenElse: ClassicPrinter.condition,
     LetStmt: lambda p, n: p.then(f"let {n.var.name} = {p.text(n.value)}", n.body),
     AssertStmt: lambda p, n: p.then(f"assert({p.text(n.condition)}, {p.text(n.message)})", n.body),
-    AttrStmt: _Classic.attr,
-    Allocate: _Classic.allocate,
+    AttrStmt: ClassicPrinter.attr,
+    Allocate: ClassicPrinter.allocate,
     AllocateConst: lambda p, n: p.then(f"constant {n.buffer_var.name}[{n.dtype} * {p.texts(n.extents)}]", n.body),
     DeclBuffer: lambda p, n: p.then(f"decl_buffer {n.buffer.name}[{p.texts(n.buffer.shape)}]", n.body),
-    BufferRealize: _Classic.realize_buffer,
-    ProducerRealize: _Classic.realize_tensor,
+    BufferRealize: ClassicPrinter.realize_buffer,
+    ProducerRealize: ClassicPrinter.realize_tensor,
     Prefetch: lambda p, n: p.line(f"prefetch {n.buffer.name}({p.region(n.bounds)})"),
-    BlockRealize: _Classic.block,
+    BlockRealize: ClassicPrinter.block,
     Block: lambda p, n: p._block(n, [], ""),
-    PrimFunc: _Classic.function,
-    IRModule: _Classic.module,
+    PrimFunc: ClassicPrinter.function,
+    IRModule: ClassicPrinter.module,
 }
 
 
@@ -381,12 +381,12 @@ def classic(node: Any, indent: int = 2) -> str:
     """
     if isinstance(node, (PrimFunc, IRModule, Stmt)):
         return "\n".join(classic_with_nodes(node, indent)[0])
-    return _Classic(indent, _only_output(node)).text(node)
+    return ClassicPrinter(indent, _only_output(node)).text(node)
 
 
 def classic_with_nodes(node: PrimFunc | IRModule | Stmt, indent: int = 2) -> tuple[list[str], list[Any]]:
     """The lines of `classic`, and for each the statement that it is of."""
-    printer = _Classic(indent, _only_output(node))
+    printer = ClassicPrinter(indent, _only_output(node))
     if isinstance(node, Stmt):
         printer.body(node)
     else:
