@@ -1,4 +1,4 @@
-"""Types and constants as LLVM writes them, what operators take, descriptors, and estimates of work: tables and laws."""
+"""Widths of vectors, bits of floats, what operators take, and estimates of work: tables and laws."""
 
 from __future__ import annotations
 
@@ -10,41 +10,12 @@ import numpy as np
 import pytest
 
 from tvmagic.codegen import types
-from tvmagic.codegen.abi import machine_type, symbol_of
 from tvmagic.codegen.rules import large_uint
 from tvmagic.codegen.signatures import check_call
 from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.eval.integers import evaluate
-from tvmagic.ir import Call, Evaluate, For, ForKind, IntImm, Var, While, dtype_of
-from tvmagic.script import from_source
-
-
-@pytest.mark.parametrize(
-    ("dtype", "register", "memory", "place", "suffix"),
-    [
-        ("float32", "float", "float", "float", "f32"),
-        ("float64", "double", "double", "double", "f64"),
-        ("float16", "half", "half", "half", "f16"),
-        ("bfloat16", "i16", "i16", "i16", "i16"),
-        ("int8", "i8", "i8", "i8", "i8"),
-        ("uint64", "i64", "i64", "i64", "i64"),
-        ("bool", "i1", "i8", "i8", "i1"),
-        ("handle", "ptr", "ptr", "ptr", "p0"),
-        ("float32x4", *["<4 x float>"] * 3, "v4f32"),
-        ("boolx8", "<8 x i1>", "<8 x i8>", "<8 x i8>", "v8i1"),
-        ("int8x5", "<5 x i8>", "<5 x i8>", "[5 x i8]", "v5i8"),
-        ("int8x6", "<6 x i8>", "<6 x i8>", "[6 x i8]", "v6i8"),
-        ("float32x3", "<3 x float>", "<3 x float>", "[12 x i8]", "v3f32"),
-        ("int32x1", "i32", "i32", "i32", "i32"),
-        ("float16x2", *["<2 x half>"] * 3, "v2f16"),
-        ("int1", "i1", "i1", "i1", "i1"),
-    ],
-)
-def test_types(dtype: str, register: str, memory: str, place: str, suffix: str) -> None:
-    t = dtype_of(dtype)
-    found = types.llvm_type(t), types.memory_type(t), types.place_type(t), types.suffix(t)
-    assert found == (register, memory, place, suffix)
+from tvmagic.ir import Call, Evaluate, For, ForKind, IntImm, Var, dtype_of
 
 
 def test_vectors_of_any_width() -> None:
@@ -57,50 +28,12 @@ def test_vectors_of_any_width() -> None:
     ]
     assert [types.lanes_name(code) for code in (1, 4, -1, -4)] == ["v1", "v4", "nxv1", "nxv4"]
     assert [types.flags_type(code) for code in (1, 4, -4)] == ["i1", "<4 x i1>", "<vscale x 4 x i1>"]
-    with pytest.raises(BuildError, match="16385 lanes is too wide, the widest has 16384"):
+    with pytest.raises(BuildError, match="16385.*16384"):
         types.vector_type("i8", (1 << 14) + 1)
     for dtype in ("int4", "uint128", "int33", "float128", "e4m3_float8"):
-        with pytest.raises(BuildError, match="no machine code for values of type") as raised:
+        with pytest.raises(BuildError) as raised:
             types.llvm_type(dtype_of(dtype))
         assert ("FP8" in (raised.value.hint or "")) == dtype.endswith("float8")
-
-
-@pytest.mark.parametrize(
-    ("dtype", "value", "text"),
-    [
-        ("int8", 127, "127"),
-        ("int8", 128, "-128"),
-        ("int8", -128, "-128"),
-        ("int8", 255, "-1"),
-        ("uint8", 255, "-1"),
-        ("uint8", 127, "127"),
-        ("int8", -129, "127"),
-        ("uint64", (1 << 64) - 1, "-1"),
-        ("int64", 1 << 63, str(-(1 << 63))),
-        ("int32", 1 << 32, "0"),
-        ("bool", 1, "true"),
-        ("bool", 0, "false"),
-        ("boolx4", 1, "splat (i1 true)"),
-        ("int16x2", -3, "splat (i16 -3)"),
-        ("float32", 1.0, "0x3FF0000000000000"),
-        ("float32", 0.1, "0x3FB99999A0000000"),
-        ("float64", 0.1, "0x3FB999999999999A"),
-        ("float16", 1.5, "0xH3E00"),
-        ("bfloat16", -1.0, "-16512"),
-        ("float32", -0.0, "0x8000000000000000"),
-        ("float32", 0.0, "0x0000000000000000"),
-        ("float16", -0.0, "0xH8000"),
-        ("float32", math.inf, "0x7FF0000000000000"),
-        ("float16", 1e9, "0xH7C00"),
-        ("float16", -1e9, "0xHFC00"),
-        ("float32", 1e300, "0x7FF0000000000000"),
-        ("float32", -1e300, "0xFFF0000000000000"),
-        ("float64x2", 2.0, "splat (double 0x4000000000000000)"),
-        ("bfloat16x2", 1.0, "splat (i16 16256)"),
-    ],
-)
-def test_constants(dtype: str, value: float, text: str) -> None:
-    assert types.constant(dtype_of(dtype), value) == text
 
 
 def nearest_even(value: float) -> int:
@@ -135,47 +68,6 @@ def test_the_bits_of_floats() -> None:
         and types.float_bits(dtype_of("bfloat16"), -math.inf) == 0xFF80
     )
     assert types.float_bits(dtype_of("bfloat16"), math.nan) == 0x7FC0
-
-
-@pytest.mark.parametrize(
-    ("dtype", "passed"),
-    [
-        ("float32", "float"),
-        ("float64", "double"),
-        ("float16", "i16"),
-        ("bfloat16", "i16"),
-        ("bool", "i8"),
-        ("int16", "i16"),
-        ("uint64", "i64"),
-        ("handle", "ptr"),
-    ],
-)
-def test_how_parameters_are_passed(dtype: str, passed: str) -> None:
-    assert machine_type(dtype_of(dtype)) == passed
-    with pytest.raises(BuildError, match="a parameter of the vector type"):
-        machine_type(dtype_of("int8x2"))
-
-
-@pytest.mark.parametrize(
-    ("name", "symbol"),
-    [
-        ("main", "main_"),
-        ("exp", "exp_"),
-        ("expf", "expf_"),
-        ("memcpy", "memcpy_"),
-        ("dense", "dense"),
-        ("a b", "a b"),
-        ("llvm.x", "fn_llvm_2e_x"),
-        ("", "fn_"),
-        ("tvm.y", "fn_tvm_2e_y"),
-        ("llvmx", "llvmx"),
-        ('q"', "fn_q_22_"),
-        ("é\n", "fn__e9__a_"),
-        ("__tvmagic_z", "fn__5f__5f_tvmagic_5f_z"),
-    ],
-)
-def test_symbols(name: str, symbol: str) -> None:
-    assert symbol_of(name) == symbol
 
 
 def test_a_number_in_two_halves() -> None:
@@ -269,9 +161,6 @@ def test_numbers_of_arguments_are_said() -> None:
             check_call(Call("uint64", "tir.large_uint_imm", args))
 
 
-# ---------------------------------------------------------------------------- descriptors
-
-
 # ---------------------------------------------------------------------------- work
 
 
@@ -344,60 +233,3 @@ def test_a_loop_of_seconds_goes_in_stretches(work: int, extent: int) -> None:
         ends.append(first + count)
     assert ends[-1] == extent and made.poll_every(outer) == 1 and made.bodies[outer.body] == max(work, 1)
     assert made.in_stretches(loop_of(extent, kind=ForKind.PARALLEL)) is None
-
-
-HEAD = "from tvm.script import tir as T\n\n@T.prim_func\ndef main(A: T.Buffer((64,), 'float32'), B: T.Buffer((8, 8), 'float64'), n: T.int32):\n"
-
-
-@pytest.mark.parametrize(
-    ("body", "total", "written"),
-    [
-        ("    A[0] = T.float32(1)", 1, 1),
-        ("    A[0] = A[1]", 4, 4),
-        ("    A[0] = A[1] + A[2]", 9, 9),
-        ("    A[0] = T.exp(A[1])", 8, 8),
-        ("    for i in range(10):\n        A[i] = T.float32(1)", 20, 20),
-        ("    for i in range(600):\n        A[i] = T.float32(1)", 1200, 1200),
-        ("    for i in range(601):\n        A[i] = T.float32(1)", 1202, 2),
-        ("    for i in range(n):\n        A[i] = T.float32(1)", 128, 2),
-        ("    for i, j in T.grid(3, 4):\n        A[i] = T.float32(1)", 24, 24),
-        ("    A[0:8] = A[8:16]", 6, 6),
-        ("    A[0:32] = A[32:64]", 24, 24),
-        ("    for i in range(0):\n        A[i] = T.float32(1)", 0, 2),
-    ],
-)
-def test_what_is_counted(body: str, total: int, written: int) -> None:
-    """One for a value or an operator, four for a load or a call, and as many for each 8 lanes; numbers are free."""
-    func = from_source(HEAD + body)
-    work = Work(func.body)
-    assert (work.total, work.written) == (total, written)
-
-
-def test_memory_loops_and_what_is_stored() -> None:
-    body = "    for i in range(n):\n        for j in range(8):\n            B[i, j] = T.float64(0)\n    for k in T.unroll(4):\n        A[k] = A[k + 1]"
-    func = from_source(HEAD + body)
-    work = Work(func.body)
-    a, b = (func.buffer_map[param] for param in func.params[:2])
-    assert work.reach == {a.data: 256, b.data: 512} and work.stored == {a.data, b.data}
-    assert [loop.loop_var.name for loop in work.symbolic] == ["i"] and [loop.loop_var.name for loop in work._outer] == [
-        "i"
-    ]
-    inner = next(loop for loop in work.bodies if loop.loop_var.name == "j")
-    assert work.bodies[inner] == 3 and work.bodies[work.symbolic[0]] == 24
-    sized = from_source(
-        HEAD.partition("def")[0] + "def main(n: T.int32, A: T.Buffer((n,), 'float32')):\n    A[0] = A[1]"
-    )
-    assert Work(sized.body).reach == {sized.buffer_map[sized.params[1]].data: 0}
-    endless = While(Var("c", "bool"), Evaluate(IntImm("int32", 0)))
-    assert Work(endless).total == POLL + 1
-
-
-@pytest.mark.parametrize(
-    ("kind", "extent", "asks"),
-    [("serial", 8, True), ("serial", 1, False), ("serial", 2, True), ("unroll", 8, False), ("vectorized", 8, True)],
-)
-def test_a_loop_in_a_loop(kind: str, extent: int, asks: bool) -> None:
-    """Only loops that have a loop inside ask between iterations: not one of a single iteration, nor one that is unrolled."""
-    body = f"    for i in range(4):\n        for j in T.{kind}({extent}):\n            A[j] = T.float32(0)"
-    work = Work(from_source(HEAD + body).body)
-    assert bool(work._outer) is asks

@@ -8,8 +8,6 @@ import pytest
 from tvmagic.errors import TVMagicError
 from tvmagic.operators import operator
 from tvmagic.operators.comparison import CheckResult, combined, compare
-from tvmagic.operators.editing import edit, program_text
-from tvmagic.operators.operator import Operator, Version
 from tvmagic.te.error_bound import Approximate
 
 GLYPHS = {"equal": "\u2713", "self": "\u2261", "open": "?", "bad": "\u2715"}
@@ -122,17 +120,6 @@ def test_a_value_that_one_run_judges_is_judged() -> None:
 
 
 # ---------------------------------------------------------------------------- comparisons of copies
-
-
-def edited(op: Operator, old: str, new: str) -> Version:
-    record = op.passes(op.version("plain"), code=False)
-    steps = [
-        n for n, step in enumerate(record) if step.name == "tir.StorageFlatten" or step.name == "tir.FlattenBuffer"
-    ]
-    number = steps[-1] if steps else len(record) - 1
-    text = program_text(record, number)
-    assert old in text, text
-    return edit(op.version("plain"), str(number + 1), text.replace(old, new))
 
 
 @pytest.mark.parametrize("text", [LARGEST, SUPPRESSION], ids=["largest", "suppression"])

@@ -8,17 +8,14 @@ import pytest
 from pass_checks import module, script
 
 from tvmagic import ir
-from tvmagic.arith import Analyzer
-from tvmagic.ir import BufferLoad, IntImm, PrimExpr, Var, decl_buffer
+from tvmagic.ir import IntImm, Var, decl_buffer
 from tvmagic.ir.query import nodes_of
 from tvmagic.passes import PassContext
 from tvmagic.tir import transform
 from tvmagic.tir.transform.blocks.lower_opaque_block import allocation_shape
-from tvmagic.tir.transform.memory.checked_indices import checked_indices
 from tvmagic.tir.transform.memory.flat_index import FlatIndex
 
 X, Y, N, M, P = Var("x"), Var("y"), Var("n"), Var("m"), Var("p", "int64")
-DATA = BufferLoad(decl_buffer((4,), "int32", "D"), [0])
 
 
 @pytest.mark.parametrize(
@@ -91,18 +88,6 @@ def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32")):
     for beside, barriers in (("u[tx] = A[tx]", 1), ("s[tx + 16] = A[tx]", 0)):
         after = transform.ThreadSync("shared")(module(text.format(beside=beside)))
         assert script(after).count("tvm_storage_sync") == barriers, beside
-
-
-@pytest.mark.parametrize("kind", ["auto", ""])
-@pytest.mark.parametrize("strides", [[X], []])
-@pytest.mark.parametrize("stores", [True, False])
-def test_what_checked_indices_say(kind: str, strides: list[PrimExpr], stores: bool) -> None:
-    """The one element of a dimension is repeated where a buffer's strides may be zero for it."""
-    buffer = decl_buffer((4,), "int32", "A", strides=strides or None, buffer_type=kind)
-    node = ir.BufferStore(buffer, 1, [Y]) if stores else BufferLoad(buffer, [Y])
-    (index,) = checked_indices(buffer, (Y,), buffer.shape, Analyzer(), node)
-    repeats, what = ("T.bool(True)" if kind and strides else "T.bool(False)"), "store to" if stores else "load from"
-    assert str(index) == f'T.checked_index(y, 4, 0, {repeats}, "{what} buffer `A` of shape (4,)")'
 
 
 def test_blocks_whose_values_alone_are_narrowed() -> None:
