@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tvmagic.transform import PassContext, Sequential
 
 import tvmagic
 from tvmagic import tir
@@ -136,5 +137,5 @@ def test_the_decorator_takes_classes() -> None:
         pass
 
     assert pass_instrument(Quiet) is Quiet and pass_instrument()(Quiet) is Quiet
-    with pytest.raises(TypeError, match="`pass_instrument` decorates a class, not a `int`"):
+    with pytest.raises(TypeError, match="`pass_instrument`.*`int`"):
         pass_instrument(3)

@@ -7,6 +7,7 @@ import random
 import pytest
 from arith_evaluate import evaluate
 from arith_random import mark
+from tvmagic.arith._ffi_api import DomainTouched
 
 from tvmagic import arith, tir
 from tvmagic.arith import IntervalSet, IntSet

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from arith_evaluate import evaluate
 from arith_random import mark
+from tvmagic.arith._ffi_api import DomainTouched
 
 from tvmagic import ir
 from tvmagic.arith.block_regions import block_access_regions

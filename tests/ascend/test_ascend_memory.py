@@ -368,7 +368,7 @@ def test_a_part_that_is_not_inside_is_refused() -> None:
             ascend.auto_schedule(graph)
     graph = new("backwards", 10)
     ops.Output(ops.Store(ops.Load(ops.Data(graph, "x", strides=[-1]))), "y")
-    with pytest.raises(AscendError, match="a stride is not negative"):
+    with pytest.raises(AscendError):
         ascend.check_hint(graph)
     graph = new("larger", 10)
     ops.Output(ops.Store(ops.Load(ops.Data(graph, "x", sizes=[9]), sizes=[10])), "y")

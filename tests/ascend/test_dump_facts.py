@@ -224,10 +224,10 @@ def test_nodes_are_found_by_name() -> None:
     with pytest.raises(AscendError, match="no node `abs_0`"):
         graph.find_node("abs_0")
     assert ops.Abs(x, name="abs_0").node is graph.find_node("abs_0")  # the name is free again
-    with pytest.raises(AscendError, match="the node `abs_0` is already there"):
+    with pytest.raises(AscendError, match="`abs_0`"):
         ops.Abs(x, name="abs_0")
     assert ops.Abs(x).node.name == "abs_2"
-    with pytest.raises(AscendError, match="`abs_2` has no output `y1`"):
+    with pytest.raises(AscendError, match="`abs_2`.*`y1`"):
         graph.nodes[-1].output("y1")
     assert graph.nodes[-1].output("y") is graph.nodes[-1].y
 

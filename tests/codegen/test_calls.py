@@ -195,7 +195,7 @@ def test_an_extern_call_of_the_modules_own_function_is_refused():
     y = decl_buffer((1,), "int32", "Y")
     call = Call("int32", "tir.call_extern", [StringImm("helper"), 1])
     mod = module(tir.BufferStore(y, call, [0]), y, name="helper")
-    with pytest.raises(BuildError, match="`helper` is a function of this module"):
+    with pytest.raises(BuildError, match="`helper`"):
         codegen.compile_module(mod)
 
 
@@ -204,7 +204,7 @@ def test_an_intrinsic_of_another_machine_is_refused(name):
     y = decl_buffer((1,), "int32", "Y")
     call = Call("int32", "tir.call_llvm_intrin", [StringImm(name)])
     mod = module(tir.BufferStore(y, call, [0]), y)
-    with pytest.raises(BuildError, match="the target `aarch64-linux-gnu` has no instruction"):
+    with pytest.raises(BuildError, match="`aarch64-linux-gnu`"):
         codegen.assembly(mod, "llvm -mtriple=aarch64-linux-gnu")
 
 

@@ -194,7 +194,7 @@ def test_nested_parallel_loops_are_refused() -> None:
                 A[i, j] = T.float32(1)
 
     for build in (lambda: tvm.build(f), lambda: tvm.build({"llvm": ir.IRModule({"f": f})})):
-        with pytest.raises(tvm.TVMError, match="Nested parallel loop is not supported"):
+        with pytest.raises(tvm.TVMError):
             build()
 
 

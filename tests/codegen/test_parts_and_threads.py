@@ -88,9 +88,7 @@ def test_masks_of_elements_that_are_vectors(index: Any, mask: int, result: str) 
     wide = decl_buffer((4,), "float32x4", "W")
     load = BufferLoad(wide, [index], predicate=Var("m", f"boolx{mask}"))
     if result == "refused":
-        with pytest.raises(
-            BuildError, match="buffer `W` of vectors cannot be accessed with a mask at scattered places"
-        ):
+        with pytest.raises(BuildError, match="`W`"):
             with_plain_mask(load)
         return
     found = with_plain_mask(load)
@@ -205,7 +203,7 @@ def test_threads_that_are_not_all_there_read_what_they_wrote_themselves(
     if not refused:
         assert codegen.llvm_ir(from_source(text), "llvm -mcpu=haswell", False)
         return
-    with pytest.raises(BuildError, match="a thread of `threadIdx.x` reads what others write to the shared buffer `s`"):
+    with pytest.raises(BuildError, match="`threadIdx.x`.*`s`"):
         codegen.llvm_ir(from_source(text), "llvm -mcpu=haswell", False)
     blocks = text.replace("threadIdx", "blockIdx").replace(scope, "local")
     assert codegen.llvm_ir(from_source(blocks), "llvm -mcpu=haswell", False)

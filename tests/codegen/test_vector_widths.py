@@ -87,7 +87,7 @@ def test_the_code_does_not_grow_with_the_lanes(name):
 def test_a_vector_that_llvm_would_end_the_process_for_is_refused():
     x, y = decl_buffer((COUNT,), "float32", "X"), decl_buffer((COUNT,), "float32", "Y")
     wide = [Ramp(0, 1, 1 << 20)]
-    with pytest.raises(BuildError, match="1048576 lanes is too wide") as caught:
+    with pytest.raises(BuildError, match="1048576") as caught:
         codegen.llvm_ir(function(tir.BufferStore(y, x[wide], wide), x, y))
     assert "split the loop" in (caught.value.hint or "")
 

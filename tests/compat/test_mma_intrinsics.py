@@ -113,9 +113,9 @@ def test_products_that_no_instruction_makes(arguments: tuple[Any, ...], wrong: s
 
 
 def test_tiles_that_no_instruction_loads_or_multiplies() -> None:
-    with pytest.raises(TVMagicError, match="multiplies 16 elements of `int8`"):
+    with pytest.raises(TVMagicError, match="`int8`"):
         cuda.get_mma_intrin(16, "int8", "int32", False)
-    with pytest.raises(TVMagicError, match="multiplies 32 elements of `float16`"):
+    with pytest.raises(TVMagicError, match="`float16`"):
         cuda.get_ldmatrix_intrin(32, "float16", "A", False)
     with pytest.raises(TVMagicError, match="not `A` that way"):
         cuda.get_ldmatrix_intrin(16, "float16", "A", True)

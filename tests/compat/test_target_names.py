@@ -45,7 +45,7 @@ def test_a_generic_function_goes_by_the_target_around() -> None:
         with made:
             found.append(scaled(1))
     assert (scaled(1), found) == (1, [2, 2, 3, 1])
-    with pytest.raises(WrongValueError, match="has an implementation for gpu"):
+    with pytest.raises(WrongValueError):
         scaled.register("gpu", _of_gpu)
     with pytest.raises(BuildError, match="no implementation"):
         target.GenericFunc("none")(1)

@@ -316,7 +316,7 @@ def test_gradients_are_compared_with_differences() -> None:
     x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
     tvm.testing.check_numerical_grads(lambda a, b: (a * a * b).sum(), [x, y], [2 * x * y, x * x])
     tvm.testing.check_numerical_grads(lambda a: a * a, {"a": x}, {"a": 2 * x})
-    with pytest.raises(AssertionError, match="the gradient of `0` is off by"):
+    with pytest.raises(AssertionError, match="`0`"):
         tvm.testing.check_numerical_grads(lambda a: (a * a).sum(), [x], [x])
     with pytest.raises(ValueError, match="has shape"):
         tvm.testing.check_numerical_grads(lambda a: (a * a).sum(), [x], [x[:1]])

@@ -129,7 +129,7 @@ def test_pooling() -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-5)
     near(topi.nn.adaptive_pool(D, [1, 1], "max"), [D], [d], d.max((2, 3), keepdims=True))
     for wrong in (lambda: topi.nn.global_pool(D, "sum"), lambda: topi.nn.adaptive_pool(D, 2, "sum")):
-        with pytest.raises(ValueError, match="`sum` is not a kind of pooling"):
+        with pytest.raises(ValueError, match="`sum`"):
             wrong()
     with pytest.raises(ValueError, match="there are 2 axes for windows, and 1 sizes"):
         topi.nn.adaptive_pool(D, [2], "max")

@@ -56,5 +56,5 @@ def test_names_are_those_of_the_constants() -> None:
     for name in names:
         assert tir.TensorIntrin.get(getattr(cuda, name)) is not None
 
-    with pytest.raises(TVMagicError, match="there is no intrinsic `wmma_fill_16x16x16_float64`"):
+    with pytest.raises(TVMagicError, match="`wmma_fill_16x16x16_float64`"):
         cuda.get_wmma_intrin_group("shared", "global", "float16", "float64", False)

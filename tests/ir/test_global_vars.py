@@ -59,7 +59,7 @@ def test_two_functions_swap_their_names() -> None:
 
 
 def test_names_that_do_not_fit() -> None:
-    with pytest.raises(TVMagicError, match="the module has no function `nothing`"):
+    with pytest.raises(TVMagicError, match="`nothing`"):
         Calls.replace_global_vars({"nothing": "main"})
-    with pytest.raises(TVMagicError, match="two functions of the module would have the name `main`"):
+    with pytest.raises(TVMagicError, match="`main`"):
         Calls.replace_global_vars({"leaf": "main"})

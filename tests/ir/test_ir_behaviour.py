@@ -120,7 +120,7 @@ def test_lanes_are_expressions() -> None:
 
 
 def test_strings_cannot_be_cast() -> None:
-    with pytest.raises(tvm.TVMError, match="Can't cast a handle to other types"):
+    with pytest.raises(tvm.TVMError):
         tir.StringImm("s").astype("int32")
 
 

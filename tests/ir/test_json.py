@@ -187,7 +187,7 @@ def test_nodes_by_the_name_of_their_class() -> None:
 
 
 def test_what_cannot_be_saved_is_told() -> None:
-    with pytest.raises(TVMagicError, match="object of type `object` cannot be saved"):
+    with pytest.raises(TVMagicError, match="`object`"):
         save_json(ir.PrimFunc([], tir.Evaluate(0)).replace(attrs={"x": object()}))
 
 

@@ -75,9 +75,9 @@ def test_attributes_by_name() -> None:
     assert (attrs.get_int("axis"), attrs.get_str("label"), attrs.get_int_tuple("sizes")) == (1, "row", (2, 3))
     again = ir.load_json(ir.save_json(attrs))
     assert structural_equal(attrs, again) and not structural_equal(attrs, ir.make_node("DictAttrs", axis=2))
-    with pytest.raises(AttributeError, match="there is no attribute `other`"):
+    with pytest.raises(AttributeError, match="`other`"):
         attrs.other
-    with pytest.raises(IndexError, match="there is no attribute `other`"):
+    with pytest.raises(IndexError, match="`other`"):
         attrs["other"]
 
 
@@ -136,7 +136,7 @@ def test_classes_of_passes() -> None:
 def test_access_masks() -> None:
     buffer = tir.decl_buffer((4,))
     assert buffer.access_ptr("rw").args[4].value == 3
-    with pytest.raises(ValueError, match="`x` is not a kind of access"):
+    with pytest.raises(ValueError, match="`x`"):
         buffer.access_ptr("rx"[1:])
 
 
@@ -157,7 +157,7 @@ def test_values_of_a_computation_are_traced(capsys: pytest.CaptureFixture[str]) 
     Y = te.compute((4,), lambda i: tir.trace([X[i]]), name="Y")
     tvm.build(te.create_schedule(Y.op), [X, Y])(x, y)
     assert y.tolist() == x.tolist() and capsys.readouterr().out == "[1.0]\n[2.0]\n[3.0]\n[4.0]\n"
-    with pytest.raises(TypeError, match="`trace` takes a list of values"):
+    with pytest.raises(TypeError, match="`trace`"):
         tir.trace(X[0])
 
 

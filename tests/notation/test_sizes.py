@@ -77,9 +77,7 @@ def test_a_size_is_solved_once_the_others_are_known() -> None:
     )
     y, z = op(np.ones(14, "float32"), np.zeros(4, "float32"), np.zeros(3, "float32"))  # 14 = 4 * m + 2
     assert y.shape == (14,) and z.shape == (4, 3) and np.all(z == 3)
-    with pytest.raises(
-        TVMagicError, match=r"`X` of `f` has 15 elements, which is not `n \* m \+ k` for `n` = 4 and `k` = 2"
-    ):
+    with pytest.raises(TVMagicError, match=r"`X`.*`f`.*`n \* m \+ k`.*`n`.*`k`"):
         op(np.ones(15, "float32"), np.zeros(4, "float32"), np.zeros(3, "float32"))
 
 

@@ -55,14 +55,14 @@ def test_times_and_explanations_take_inputs(rows: Any) -> None:
 def test_instant_schedules_take_inputs(rows: Any, capsys: pytest.CaptureFixture[str]) -> None:
     rows.run_line_magic("auto", "rows -q --check --inputs made")
     assert "equal to NumPy" in capsys.readouterr().out
-    with pytest.raises(UsageError, match="`--inputs` would do nothing without `--check` or `--time`"):
+    with pytest.raises(UsageError, match="`--inputs`.*`--check`.*`--time`"):
         rows.run_line_magic("auto", "rows --inputs made")
 
 
 def test_pages_take_inputs(rows: Any, tmp_path: Any) -> None:
     rows.run_line_magic("passes", f"rows --html {tmp_path / 'rows.html'} --inputs made")
     assert (tmp_path / "rows.html").exists()
-    with pytest.raises(UsageError, match="`--inputs` would do nothing without `--html`"):
+    with pytest.raises(UsageError, match="`--inputs`.*`--html`"):
         rows.run_line_magic("passes", "rows --inputs made")
 
 

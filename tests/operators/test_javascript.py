@@ -179,13 +179,13 @@ def test_the_memory_of_a_recurrence_is_made_once() -> None:
 def test_what_has_no_form_is_refused() -> None:
     A = te.placeholder((4,), name="A", dtype="float32x4")
     B = te.compute((4,), lambda i: A[i] + A[i], name="B")
-    with pytest.raises(TVMagicError, match="values of type `float32x4` have no form in JavaScript"):
+    with pytest.raises(TVMagicError, match="`float32x4`"):
         javascript(Operator("v", [A], [B]), {})
-    with pytest.raises(TVMagicError, match="`nextafter` has no form in JavaScript"):
+    with pytest.raises(TVMagicError, match="`nextafter`"):
         C = te.placeholder((4,), name="C")
         D = te.compute((4,), lambda i: tir.nextafter(C[i], C[i]), name="D")
         javascript(Operator("n", [C], [D]), {})
-    with pytest.raises(TVMagicError, match="`K` is a constant, which has no form in JavaScript"):
+    with pytest.raises(TVMagicError, match="`K`"):
         K = te.operation.from_array(np.arange(4, dtype="float32"), "K")
         E = te.compute((4,), lambda i: C[i] + K[i], name="E")
         javascript(Operator("k", [C], [E]), {})

@@ -20,9 +20,7 @@ def columns() -> Operator:
 
 def test_a_schedule_that_races_is_refused_at_its_call() -> None:
     op = columns()
-    with pytest.raises(
-        TVMagicError, match="iterations i = 0 and i = 1 of parallel loop `i` both write `Y\\[0\\]`"
-    ) as caught:
+    with pytest.raises(TVMagicError, match=r"`i`.*`Y\[0\]`") as caught:
         schedule(op, COLUMNS)
     error = caught.value
     assert error.span is not None and error.span.line == 5  # y.parallel(i)

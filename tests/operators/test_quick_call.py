@@ -156,9 +156,7 @@ def test_sizes_beyond_their_type_are_rejected_at_every_call() -> None:
     op = warmed(text, small, b)
     far = np.zeros(2**31 + 8, "int8")  # no page of it is touched
     for called in (op, operator("f", text)):
-        with pytest.raises(
-            TVMagicError, match="has size 2147483656 in dimension 0, more than `n` of type `int32` holds"
-        ):
+        with pytest.raises(TVMagicError, match="`n`.*`int32`"):
             called(far, b)
     np.testing.assert_array_equal(op(small, b), 1)
 
@@ -172,7 +170,7 @@ def test_broadcast_sizes_beyond_their_type_are_rejected_by_kernels() -> None:
     built, out = tvmagic.build(te.create_schedule(B.op), [A, B], binds={A: buffer}), np.zeros(1, "int8")
     for _ in range(3):
         built(np.full(8, 5, "int8"), out)
-        with pytest.raises(TVMagicError, match="has size 4294967300 in dimension 0"):
+        with pytest.raises(TVMagicError, match="4294967300.*0"):
             built(np.broadcast_to(np.full(1, 7, "int8"), (2**32 + 4,)), out)
     assert out[0] == 5
 

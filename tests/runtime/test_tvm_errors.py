@@ -13,9 +13,9 @@ def test_classes_of_errors() -> None:
     with pytest.raises(ValueError, match="Cannot find global function runtime.absent"):
         tvm.get_global_func("runtime.absent")
     assert tvm.get_global_func("runtime.absent", allow_missing=True) is None
-    with pytest.raises(ValueError, match="`foo` is not a data type"):
+    with pytest.raises(ValueError, match="`foo`"):
         tvm.DataType("foo")
-    with pytest.raises(ValueError, match="`float32` is not a type of integers"):
+    with pytest.raises(ValueError, match="`float32`"):
         tir.IntImm("float32", 1)
     with pytest.raises(ValueError, match="cannot be copied"):
         tvm.nd.empty((2, 3)).copyfrom(np.zeros((3, 3)))
@@ -29,7 +29,7 @@ def test_a_function_that_a_module_has_not() -> None:
     b = te.compute((4,), lambda i: a[i] + 1.0, name="B")
     built = tvm.build(te.create_schedule(b.op), [a, b], name="inc")
     assert built["inc"] is not None
-    with pytest.raises(AttributeError, match="the module has no function `dec`"):
+    with pytest.raises(AttributeError, match="`dec`"):
         built["dec"]
 
 

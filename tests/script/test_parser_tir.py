@@ -578,7 +578,7 @@ def test_extra_names() -> None:
     text = "@X.prim_func\ndef main(A: X.Buffer((SIZE,), DTYPE)):\n    for i in range(SIZE):\n        A[i] = scale(i)\n"
     read = from_source(text, {"X": T, "SIZE": 12, "DTYPE": "int32", "scale": lambda i: i * 3})
     assert int(read.body.extent) == 12 and isinstance(read.body.body.value, Mul)
-    with pytest.raises(DiagnosticError, match="the name `X` is not defined"):
+    with pytest.raises(DiagnosticError, match="`X`"):
         from_source(text)
 
 
@@ -731,7 +731,7 @@ def test_broadcast_is_a_node() -> None:
 
 def test_live_use_outside_a_builder() -> None:
     for call in (lambda: T.grid(4), lambda: T.evaluate(1), lambda: T.reads()):
-        with pytest.raises(TVMagicError, match="no `IRBuilder` is open here"):
+        with pytest.raises(TVMagicError, match="`IRBuilder`"):
             call()
     assert isinstance(T.Buffer((4,), "int8"), Buffer)
     assert T.float32(1.5).value == 1.5 and T.handle().dtype == "handle"

@@ -325,7 +325,7 @@ def test_floats_outside_of_float32() -> None:
         A[1] = T.float64(-1e-300)
 
     assert "T.float64(-1e-300)" in round_trip(f) and f.body.seq[0].value.value == 1e300
-    with pytest.raises(tvm.TVMError, match="does not fit into `float32`"):
+    with pytest.raises(tvm.TVMError, match="`float32`"):
         T.float32(1e300)
 
 

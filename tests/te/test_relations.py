@@ -176,7 +176,7 @@ def test_fusions_that_no_index_counts() -> None:
     outer, inner, fused = axis("o"), axis("i"), axis("f")
     fuse, most = Fuse(outer, inner, fused), (1 << 31) - 1
     assert number(passed_down(fuse, {outer: range_of(0, most), inner: range_of(0, 1)})[fused].extent) == most
-    with pytest.raises(TVMagicError, match="fused make 2147483648 iterations, too many for `int32`"):
+    with pytest.raises(TVMagicError, match="`int32`"):
         passed_down(fuse, {outer: range_of(0, 1 << 30), inner: range_of(0, 2)})
     some = SizeVar("n")
     ranges = passed_down(fuse, {outer: Range(0, some), inner: range_of(0, 2)})

@@ -76,9 +76,7 @@ def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
 """)
     )
     if not fills:
-        with pytest.raises(
-            ScheduleError, match="it is not known that block `B` writes all of the region of buffer `B`"
-        ):
+        with pytest.raises(ScheduleError, match="`B`.*`B`"):
             sch.cache_write("B", 0, "global")
         return
     sch.cache_write("B", 0, "global")

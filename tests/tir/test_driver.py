@@ -134,7 +134,7 @@ def test_a_pass_of_the_functions_with_a_name() -> None:
     assert [var.name_hint for var in after.functions] == ["one", "two", "one_more"] and after["two"] is body
     assert "A[0] = A[1]\n" in script(after["one"]) + "\n" and after["one_more"] is not body
     assert tvmagic.transform.ApplyPassToFunction(tir.transform.Simplify(), "on")(mod) is mod
-    with pytest.raises(TVMagicError, match="no function of the module has a name that matches `on`"):
+    with pytest.raises(TVMagicError, match="`on`"):
         tvmagic.transform.ApplyPassToFunction(tir.transform.Simplify(), "on", True)(mod)
 
 

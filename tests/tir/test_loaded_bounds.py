@@ -167,5 +167,5 @@ def main(K: T.Buffer((6,), "int32"), Y: T.Buffer((8,), "int32")):
             Y[Q[w]] = Y[Q[w]] * 2
 """)
     sch = tir.Schedule(func)
-    with pytest.raises(ScheduleError, match="loads buffer `Q`, so that block `Q` cannot be moved"):
+    with pytest.raises(ScheduleError, match="`Q`.*`Q`"):
         sch.compute_at("Q", sch.get_loops("Y")[0])

@@ -437,7 +437,7 @@ def test_scalable_loops_without_the_target_are_refused():
     function = tvm.script.from_source(
         "@T.prim_func\ndef f(n: T.int32):\n  for i in T.vectorized(n):\n    T.evaluate(i)"
     )
-    with pytest.raises(InternalError, match=r"with extent n for target \(nullptr\)") as refused:
+    with pytest.raises(InternalError) as refused:
         tir.transform.VectorizeLoop()(tvm.IRModule({"f": function}))
     assert not isinstance(refused.value, DefectError)  # the user's mistake, not ours
 

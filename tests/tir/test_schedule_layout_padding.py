@@ -221,7 +221,7 @@ def test_a_layout_reaches_all_scopes() -> None:
 
 def test_error_is_a_schedule_error() -> None:
     sch = tir.Schedule(parse(COPY))
-    with pytest.raises(ScheduleError, match=r"buffer `B` of shape \[14\] adds padding"):
+    with pytest.raises(ScheduleError, match="`B`"):
         sch.transform_layout("block", ("write", 0), groups)
 
 
@@ -243,5 +243,5 @@ def main(B: T.Buffer((12, 8), "float32")):
 """)
     )
     sch.loop_partition(sch.get_loops("C")[0], [3, None])
-    with pytest.raises(ScheduleError, match="block `C_i0` writes only a part of buffer `C`, which would be copied"):
+    with pytest.raises(ScheduleError, match="`C_i0`.*`C`"):
         sch.pad_einsum(sch.get_block("C_i0"), [4, 3])

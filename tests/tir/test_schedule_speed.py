@@ -57,7 +57,7 @@ def test_a_condition_that_doubles_with_each_step_is_refused() -> None:
     """Splits that do not divide, each fused again: the condition is not simplified, as in TVM."""
     sch = Schedule(primitives.chain(1))
     loop = sch.get_loops("B0")[0]
-    with pytest.raises(TVMagicError, match="the condition of block `B0` uses its own parts so often") as caught:
+    with pytest.raises(TVMagicError, match="`B0`") as caught:
         for _ in range(20):
             loop = sch.fuse(*sch.split(loop, [None, 3]))
     assert caught.value.hint and "divide" in caught.value.hint

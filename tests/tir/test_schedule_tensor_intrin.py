@@ -77,7 +77,7 @@ def test_packed_matmul(name: str, flag: str) -> None:
     assert "llvm.x86.avx512" in sch.mod.script()
     verify_trace_roundtrip(sch, before)
     if platform.machine() == "x86_64":  # LLVM itself would end the process
-        with pytest.raises(tvmagic.TVMagicError, match="has no instruction for the intrinsic `llvm.x86.avx512"):
+        with pytest.raises(tvmagic.TVMagicError, match="llvm.x86.avx512"):
             tvmagic.build(sch.mod["main"], target="llvm -mcpu=haswell")
     if not has(flag):
         pytest.skip(f"this CPU has no {flag}")

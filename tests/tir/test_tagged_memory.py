@@ -60,7 +60,7 @@ def test_buffers_of_one_special_memory_are_one_allocation() -> None:
     text = func.script()
     assert "[i + 128] = Y[i] + T.int16(1)" in text or "[128 + i] = Y[i] + T.int16(1)" in text
     x, y, z = np.arange(64, dtype="float32"), np.arange(32, dtype="int16"), np.zeros(32, "float32")
-    with pytest.raises(Unsupported, match="elements of several sizes in the special memory `local.UB`"):
+    with pytest.raises(Unsupported, match="`local.UB`"):
         run_function(func, [x, y, z])
     tvmagic.build(both_alive)(x, y, z)
     np.testing.assert_array_equal(z, 2 * x[32:] + y + 1)
@@ -163,7 +163,7 @@ def of_unknown_size(n: T.int32, y: T.handle):
 
 
 def test_a_size_must_be_constant_in_special_memory() -> None:
-    with pytest.raises(TVMagicError, match="Special tagged memory must be const size: `A` in `local.UB`"):
+    with pytest.raises(TVMagicError, match="`A`.*`local.UB`"):
         rewritten(of_unknown_size)
 
 
@@ -237,10 +237,10 @@ def test_ranks_and_tags(name: str, rank: StorageRank, tag: str, special: bool) -
 
 
 def test_a_scope_that_there_is_not() -> None:
-    with pytest.raises(TVMagicError, match="there is no memory scope `near`"):
+    with pytest.raises(TVMagicError, match="`near`"):
         MemoryScope.of("near")
     sch = tir.Schedule(both_alive_blocks)
-    with pytest.raises(tir.ScheduleError, match="`near` is not a storage scope"):
+    with pytest.raises(tir.ScheduleError, match="`near`"):
         sch.cache_read("Y", 0, "near")
     sch.cache_read("Y", 0, "local.L0A")
     assert 'scope="local.L0A"' in sch.mod.script()

@@ -65,6 +65,6 @@ def test_divisions_of_what_is_not_negative_are_plain() -> None:
 
 
 def test_names_that_are_not_there() -> None:
-    with pytest.raises(AttributeError, match="`tvmagic.tir.transform` has no name `Simplyfy`"):
+    with pytest.raises(AttributeError, match="`tvmagic.tir.transform`.*`Simplyfy`"):
         transform.Simplyfy
     assert "Simplify" in dir(transform)

@@ -300,7 +300,7 @@ def test_a_branch_with_an_access_elsewhere_is_not_masked() -> None:
 )
 def test_loops_that_cannot_be_vectorized_are_named(loop: str, message: str) -> None:
     mod = module(f'def main(A: T.Buffer((8,), "int32"), n: T.int32):\n    for lane in {loop}:\n        A[lane] = 1')
-    with pytest.raises(TVMagicError, match="loop `lane` cannot be vectorized") as caught:
+    with pytest.raises(TVMagicError, match="`lane`") as caught:
         VectorizeLoop()(mod)
     assert message in caught.value.message
 

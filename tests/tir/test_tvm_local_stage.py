@@ -99,5 +99,5 @@ def test_blocks_that_are_no_copies(old: str, new: str, wrong: str) -> None:
 
 
 def test_only_memory_of_a_block_is_staged() -> None:
-    with pytest.raises(TVMagicError, match="no block around the copy allocates `C`"):
+    with pytest.raises(TVMagicError, match="`C`"):
         ManifestSharedMemoryLocalStage()(module(program(COPY.replace("S[", "C["))))

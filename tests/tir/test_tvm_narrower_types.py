@@ -230,6 +230,6 @@ def test_memory_cannot_be_changed_before_the_computation() -> None:
     for value in ("A[i] + A[i]", "T.exp(A[i])"):
         with pytest.raises(TVMagicError, match="which only memory may hold"):
             FP8StorageLegalize()(module(SUM.format(t="e5m2_float8", value=value)))
-    with pytest.raises(TVMagicError, match="cannot be computed in `int32`"):
+    with pytest.raises(TVMagicError, match="`int32`"):
         FP8ComputeLegalize("int32")(module(SUM.format(t="e5m2_float8", value="A[i]")))
     assert "A[i]" in script(FP8StorageLegalize()(module(SUM.format(t="e5m2_float8", value="A[i]"))))
