@@ -60,16 +60,6 @@ STORES = [
 ]
 
 
-@pytest.mark.parametrize("store", STORES)
-def test_expressions_there_and_back(store: str) -> None:
-    same(block(store))
-
-
-@pytest.mark.parametrize("kind", ["serial", "parallel", "unroll", "vectorize[8]", "thread_bind[threadIdx.x]"])
-def test_loop_kinds_there_and_back(kind: str) -> None:
-    same(block("B[i0] = A[i0]", kind=kind))
-
-
 STATEMENTS = [
     ("if ((i0 < 4)) {", "  B[i0] = A[i0]", "} else {", "  B[i0] = 0.00000000f", "}"),
     ("{", "  B[i0] = A[i0]", "  C[i0] = (A[i0] + 1.00000000f)", "}"),
@@ -78,11 +68,6 @@ STATEMENTS = [
     ('assert((i0 < 8), "far")', "B[i0] = A[i0]"),
     ("if ((i0 < 4)) {", "  {", "  }", "} else {", "  B[i0] = A[i0]", "}"),
 ]
-
-
-@pytest.mark.parametrize("lines", STATEMENTS)
-def test_statements_there_and_back(lines: tuple[str, ...]) -> None:
-    same(block(*lines))
 
 
 def test_a_schedule_there_and_back() -> None:

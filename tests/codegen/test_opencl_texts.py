@@ -9,18 +9,16 @@ from typing import Any
 import pytest
 
 from tvmagic.codegen.opencl.expressions import ExpressionWriter
-from tvmagic.codegen.opencl.types import Plain, constant, memory_type, register_type, unsigned
+from tvmagic.codegen.opencl.types import Plain, constant, register_type, unsigned
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     And,
-    Broadcast,
     Call,
     Cast,
     Div,
     FloorDiv,
     FloorMod,
     IntImm,
-    Let,
     Max,
     Min,
     Mod,
@@ -184,128 +182,6 @@ def test_expressions(number: int) -> None:
     made = writer()
     (found,) = made.visit(make(Names()))
     assert found.replace("tvm_", "") == text and not made.lines
-
-
-@pytest.mark.parametrize(
-    ("make", "texts"),
-    [
-        (lambda v: Ramp(v.i, 1, 4), ["i", "(i + 1)", "(i + 2)", "(i + 3)"]),
-        (lambda v: Ramp(v.x, -2, 3), ["x", "tvm_add_int(x, (-2))", "tvm_add_int(x, (-4))"]),
-        (lambda v: Ramp(v.i, v.j, 3), ["i", "(i + (1 * j))", "(i + (2 * j))"]),
-        (lambda v: Ramp(Cast("uint8", v.x), 255, 2), ["((uchar)x)", "tvm_add_uchar(((uchar)x), ((uchar)255))"]),
-        (
-            lambda v: Ramp(Cast("uint64", v.x), IntImm("uint64", 2**64 - 1), 2),
-            ["((ulong)x)", "(((ulong)x) + 18446744073709551615uL)"],
-        ),
-        (lambda v: Broadcast(v.f, 3), ["f"] * 3),
-        (lambda v: Shuffle([Ramp(v.i, 1, 2), Broadcast(v.x, 2)], [3, 0, 1]), ["x", "i", "(i + 1)"]),
-        (lambda v: Cast("float32x2", Broadcast(v.x, 2)), ["((float)x)"] * 2),
-        (lambda v: Select(v.b, Ramp(v.i, 1, 2), Ramp(v.j, 1, 2)), ["(b ? i : j)", "(b ? (i + 1) : (j + 1))"]),
-        (lambda v: op("int32x2", "vectorlow", Ramp(v.i, 1, 4)), ["i", "(i + 1)"]),
-        (lambda v: op("int32x2", "vectorhigh", Ramp(v.i, 1, 4)), ["(i + 2)", "(i + 3)"]),
-        (lambda v: op("int32x4", "vectorcombine", Ramp(v.i, 1, 2), Ramp(v.j, 1, 2)), ["i", "(i + 1)", "j", "(j + 1)"]),
-        (lambda v: op("float32x2", "pow", Broadcast(v.f, 2), Broadcast(v.g, 2)), ["pow(f, g)"] * 2),
-        (lambda v: op("float32x2", "undef"), ["0.0f"] * 2),
-    ],
-)
-def test_vectors(make: Callable[..., Any], texts: list[str]) -> None:
-    assert writer().visit(make(Names())) == texts
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda v: v.i + v.j,
-        lambda v: v.i * 3 < v.j,
-        lambda v: Cast("int64", v.i),
-        lambda v: Cast("int32", Cast("int64", v.i)),
-        lambda v: FloorDiv(v.i, v.j + 1),
-        lambda v: Min(v.i, v.j),
-        lambda v: Ramp(v.i, 2, 2),
-        lambda v: Select(v.i < 3, v.i, v.j),
-    ],
-)
-def test_what_is_made_of_loop_variables_stays_so(make: Callable[..., Any]) -> None:
-    """Sums of it need no care for what wraps around."""
-    assert all(isinstance(text, Plain) for text in writer().visit(make(Names())))
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda v: v.x + v.i,
-        lambda v: v.u + v.u,
-        lambda v: Cast("int8", v.i),
-        lambda v: Min(v.i, v.x),
-        lambda v: Select(v.b, v.i, v.j),
-        lambda v: FloorMod(v.x, v.i),
-        lambda v: v.c + IntImm("uint8", 1),
-    ],
-)
-def test_what_is_not_made_of_loop_variables_alone(make: Callable[..., Any]) -> None:
-    assert not any(isinstance(text, Plain) for text in writer().visit(make(Names())))
-
-
-def test_what_is_computed_before_an_expression() -> None:
-    v = Names()
-    bound = Var("q", "int32")
-    made = writer()
-    assert made.visit(Let(bound, v.i + 1, bound * 2)) == ["(q * 2)"] and made.lines == ["int q = (i + 1);"]
-    assert made.intervals.of(bound) == (1, 10) and isinstance(made.values[bound][0], Plain)
-    made = writer()
-    again = Var("int", "int32")
-    assert made.visit(Select(v.b, Let(bound, v.x + v.y, bound), Let(again, v.y, again))) == ["t"]
-    assert [line.replace("tvm_", "") for line in made.lines] == [
-        "int t;",
-        "if (b) {",
-        "  int q = add_int(x, y);",
-        "  t = q;",
-        "}",
-        "else {",
-        "  int int_ = y;",
-        "  t = int_;",
-        "}",
-    ]
-    for node, head in ((And, "if (t) {"), (Or, "if (!t) {")):
-        made = writer()
-        assert made.visit(node(v.b, Let(bound, v.x, bound < 3))) == ["t"]
-        assert made.lines == ["bool t = b;", head, "  int q = x;", "  t = (q < 3);", "}"]
-
-
-@pytest.mark.parametrize(
-    ("base", "names"),
-    [
-        ("a", ["a", "a_1", "a_2"]),
-        ("for", ["for_", "for__1"]),
-        ("2x", ["2x_"]),
-        ("", ["v"]),
-        ("a.b c", ["a_b_c"]),
-        ("tvm_x", ["tvm_x_"]),
-        ("get_id", ["get_id_"]),
-        ("é", ["_"]),
-    ],
-)
-def test_names(base: str, names: list[str]) -> None:
-    made = writer()
-    assert [made.name(base) for _ in names] == names
-
-
-@pytest.mark.parametrize(
-    ("dtype", "register", "memory"),
-    [
-        ("int8", "char", "char"),
-        ("uint16", "ushort", "ushort"),
-        ("int32", "int", "int"),
-        ("uint64", "ulong", "ulong"),
-        ("float16", "float", "ushort"),
-        ("bfloat16", "float", "ushort"),
-        ("float32", "float", "float"),
-        ("float64", "double", "double"),
-        ("bool", "bool", "uchar"),
-    ],
-)
-def test_types(dtype: str, register: str, memory: str) -> None:
-    assert (register_type(dtype_of(dtype)), memory_type(dtype_of(dtype))) == (register, memory)
 
 
 def test_types_that_there_are_not() -> None:
