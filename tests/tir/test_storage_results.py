@@ -61,7 +61,7 @@ def chain(rng: random.Random) -> str:
 
 def result(mod: IRModule, n: int) -> np.ndarray:
     out = np.zeros(16, "float32")
-    run_function(mod["main"], [np.arange(1, 17, dtype="float32"), out, n])
+    run_function(mod["main"], [np.arange(1, 17, dtype="float32"), out, np.asarray(n, "int32")])
     return out
 
 

@@ -180,7 +180,7 @@ class Arguments(argparse.ArgumentParser):
                 word, self.flags, name,
                 is_pass=_is_pass(word.split(",")[0]), is_version=makes or word in versions(name or ""),
             )  # fmt: skip
-        return meant or f"; it takes {takes(self)}"
+        return meant or f"; it takes {takes(self.actions)}"
 
     def _check_given(self, words: Sequence[str]) -> None:
         """No option is ignored: a value is given once, and none does nothing beside the others."""

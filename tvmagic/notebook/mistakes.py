@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from tvmagic.errors import closest
 from tvmagic.target.names import TARGETS
@@ -82,10 +82,9 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     return f"; did you mean `{close}`?" if close else ""
 
 
-def takes(parser: argparse.ArgumentParser) -> str:
-    """What a magic takes, in a few words: `NAME, --target T, --loop`."""
-    actions = parser.actions
-    return ", ".join(_words(action) for action in actions)
+def takes(actions: Iterable[argparse.Action]) -> str:
+    """Return the arguments that a magic takes, for example `NAME, --target T, --loop`."""
+    return ", ".join(map(_words, actions))
 
 
 def _words(action: argparse.Action) -> str:
