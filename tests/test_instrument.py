@@ -21,7 +21,6 @@ from tvmagic.instrument import (
     pass_instrument,
 )
 from tvmagic.ir import IRModule, PrimFunc
-from tvmagic.passes import PassContext, Sequential
 
 MODULE = IRModule({"main": PrimFunc([], tir.Evaluate(1))})
 PASSES = Sequential([tir.transform.Simplify(), tir.transform.RemoveNoOp()])

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import random
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from tvmagic.explain import CODES, Explanation
 from tvmagic.explain import explain as explain_in_time
 from tvmagic.explain.body_cycles import count_cycles, read_mca
 from tvmagic.explain.footprints import footprint, patterns
-from tvmagic.explain.llvm import Facts, facts_of, inner_loops
+from tvmagic.explain.llvm import Facts, inner_loops
 from tvmagic.explain.model import model
 from tvmagic.explain.nests import nests_of
 from tvmagic.notebook.machine import auto_source
@@ -351,14 +350,6 @@ def test_remarks_belong_to_the_innermost_loop_of_their_line() -> None:
     target = resolved("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
     found = explain(version, target)
     assert found.loops[0].vectorized == "vectors by LLVM"
-
-
-def test_a_failing_worker_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    mod = matmul().version("plain").lower()
-    assert facts_of(mod, resolved(WIDE), {}).notes == [
-        "LLVM's remarks are missing: the process that asks for them failed"
-    ]
 
 
 def test_spills_are_counted_in_the_loop_alone() -> None:

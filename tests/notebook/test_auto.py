@@ -80,8 +80,6 @@ def test_a_machine_whose_code_does_not_run_here_is_a_table_alone() -> None:
 def test_peaks_are_measured_once(own_cache: pathlib.Path) -> None:
     assert measured_peaks("llvm") == Peaks(1e11, 2e10)
     path = own_cache / "machine.json"
-    path.write_text(json.dumps({key: [3e11, 2e10] for key in json.loads(path.read_text())}))
-    assert measured_peaks("llvm").flops == 3e11
     assert measured_peaks("llvm", again=True).flops == 1e11
     for damaged in ("[1, 2", '{"x": [1], "y": "z"}'):
         path.write_text(damaged)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvmagic.topi.utils import get_const_tuple
 
 import tvmagic
 from tvmagic import te, tir
