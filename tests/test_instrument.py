@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tvmagic.transform import PassContext, Sequential
 
 import tvmagic
 from tvmagic import tir
@@ -21,6 +20,7 @@ from tvmagic.instrument import (
     pass_instrument,
 )
 from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.passes import PassContext, Sequential
 
 MODULE = IRModule({"main": PrimFunc([], tir.Evaluate(1))})
 PASSES = Sequential([tir.transform.Simplify(), tir.transform.RemoveNoOp()])

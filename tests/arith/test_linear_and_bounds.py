@@ -7,10 +7,10 @@ import random
 import pytest
 from arith_evaluate import evaluate
 from arith_random import mark
-from tvmagic.arith._ffi_api import DomainTouched
 
 from tvmagic import arith, tir
 from tvmagic.arith import IntervalSet, IntSet
+from tvmagic.arith.domain_touched import DomainTouched
 from tvmagic.arith.int_set import neg_inf, pos_inf
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (

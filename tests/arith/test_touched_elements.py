@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from arith_evaluate import evaluate
 from arith_random import mark
-from tvmagic.arith._ffi_api import DomainTouched
 
 from tvmagic import ir
 from tvmagic.arith.block_regions import block_access_regions
+from tvmagic.arith.domain_touched import DomainTouched
 from tvmagic.ir import ops
 
 A, OUT = ir.decl_buffer((100, 100), "float32", "A"), ir.decl_buffer((100,), "float32", "B")
