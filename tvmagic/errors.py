@@ -143,6 +143,8 @@ class TVMagicError(RuntimeError):
     root: the function or statement that `node` is shown in.
     span: the place in the user's cell (`tvmagic.ir.Span`); taken from `node` when left out.
     hint: what would work, as one sentence.
+    code: stable name of the mistake, `unit.reason` (`compute_at.not_covered`). `docs/errors.md` lists all codes.
+        Programs match codes; the words of a message may change in any version.
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class TVMagicError(RuntimeError):
         root: Any = None,
         span: Any = None,
         hint: str | None = None,
+        code: str | None = None,
     ) -> None:
         message = visible(message)
         super().__init__(message)
@@ -161,6 +164,7 @@ class TVMagicError(RuntimeError):
         self.root = root
         self.span = span if span is not None else getattr(node, "span", None)
         self.hint = hint
+        self.code = code
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -203,9 +207,15 @@ class DiagnosticError(TVMagicError):
     """
 
     def __init__(
-        self, message: str, *, span: Any = None, source_line: str | None = None, hint: str | None = None
+        self,
+        message: str,
+        *,
+        span: Any = None,
+        source_line: str | None = None,
+        hint: str | None = None,
+        code: str | None = None,
     ) -> None:
-        super().__init__(message, span=span, hint=hint)
+        super().__init__(message, span=span, hint=hint, code=code)
         self.source_line = source_line
 
     @property

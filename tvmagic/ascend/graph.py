@@ -44,13 +44,23 @@ __all__ = [
 class AscendError(DiagnosticError):
     """A graph that breaks a rule, or a transformation that is not legal; `rule` is the rule's name.
 
+    The code is `ascend.` and the rule's name in snake case, unless one is given.
+
     `span` is the place in the dump that the graph was read from, if it was; `source_line` the line there.
     """
 
     def __init__(
-        self, rule: str, message: str, *, span: Any = None, source_line: str | None = None, hint: str | None = None
+        self,
+        rule: str,
+        message: str,
+        *,
+        span: Any = None,
+        source_line: str | None = None,
+        hint: str | None = None,
+        code: str | None = None,
     ) -> None:
-        super().__init__(f"rule `{rule}`: {message}", span=span, source_line=source_line, hint=hint)
+        code = code or f"ascend.{rule.replace('-', '_')}"
+        super().__init__(f"rule `{rule}`: {message}", span=span, source_line=source_line, hint=hint, code=code)
         self.rule = rule
 
     def at_line(self, number: int, line: str) -> AscendError:

@@ -39,6 +39,8 @@ def error_lines(error: TVMagicError, traceback_: Any = None, colour: bool = True
         lines.append(f"{cyan}hint{reset}: {visible(error.hint)}")
     if isinstance(error, DefectError):
         lines.append("this is a defect of tvmagic, not of your program")
+    if error.code:
+        lines.append(f"code: {error.code}")
     return lines
 
 

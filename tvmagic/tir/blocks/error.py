@@ -20,9 +20,11 @@ class ScheduleError(_Base):
     the sentence alone (`fast`; the sentence `fast`, if one is given) or that nothing is shown (`none`).
     """
 
-    def __init__(self, message: str, *nodes: Any, hint: str | None = None, fast: str | None = None) -> None:
+    def __init__(
+        self, message: str, *nodes: Any, hint: str | None = None, fast: str | None = None, code: str | None = None
+    ) -> None:
         found = [getattr(node, "stmt", node) for node in nodes]
-        super().__init__(message, node=found[0] if found else None, hint=hint)
+        super().__init__(message, node=found[0] if found else None, hint=hint, code=code)
         self.nodes = [node for node in found if node is not None]
         labels = [StmtSRef(node).label for node in self.nodes if isinstance(node, (Block, For))]
         self.names = [label for label in labels if label not in message]
