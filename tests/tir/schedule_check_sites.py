@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ ROOTS = [pathlib.Path(package.__file__).parent for package in (blocks, schedule)
 # what ends in an error of the schedule: the statement, and functions made for that
 _RAISES = ("ScheduleError", "FunctionChoiceError", "BufferPlaceError", "Mismatch")
 _REFUSALS = ("refuse", "fail")
+_CODE = re.compile(r"[a-z_]+\.[a-z0-9_]+")
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Unit:
 
 
 def _words(node: ast.AST) -> str:
-    parts = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-    return " ... ".join(parts)
+    texts = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return " ... ".join(text for text in texts if not _CODE.fullmatch(text))
 
 
 def _callee(node: ast.Call) -> str:

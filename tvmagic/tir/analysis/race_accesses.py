@@ -267,6 +267,7 @@ class _Collector(Visitor):
             "races are looked for in loops, the function still has blocks",
             node=node,
             hint="lower it first: `tvmagic.lower(func)`",
+            code="race_check.blocks_left",
         )
 
     # ------------------------------------------------------------------------ memory

@@ -73,6 +73,7 @@ def condition_of_some(predicate: PrimExpr, dropped: Mapping[Var, Range], block: 
                     "first one, so it cannot be expressed without the loop",
                     block,
                     hint="call decompose_reduction before the loop is split or fused",
+                    code="schedule.condition_of_later_iteration",
                 )
             condition = analyzer.simplify(at_first)
         if not is_one(condition):
@@ -130,6 +131,7 @@ def conditions_on_variables(state: ScheduleState, block: StmtSRef) -> list[PrimE
                 "the loops",
                 block,
                 hint="move the block before its loops are split or fused",
+                code="schedule.condition_not_of_variables",
             )
         if not analyzer.can_prove(said):
             found.append(said)

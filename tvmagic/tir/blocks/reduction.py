@@ -71,6 +71,7 @@ def block_reduction(block: Block) -> BlockReduction:
             f"the init and the update of block `{block.name_hint}` are not stores to the same places",
             node=block,
             hint="a reduction over threads stores each result once in its init and once in its update",
+            code="schedule.init_and_update_differ",
         )
     init, lets, update = stores
     found = find_reduction(init, lets, _in_order(lets, update))
@@ -79,6 +80,7 @@ def block_reduction(block: Block) -> BlockReduction:
             f"how block `{block.name_hint}` combines its values, or what it starts with, is not known to be a reduction",
             node=block,
             hint="results are sums, products, minima or maxima, or are chosen together by one comparison",
+            code="schedule.unknown_reducer",
         )
     return found
 

@@ -49,7 +49,9 @@ def check_storage_scope(storage_scope: str) -> None:
     try:
         MemoryScope.of(storage_scope)
     except TVMagicError as error:
-        raise ScheduleError(f"`{storage_scope}` is not a storage scope", hint=error.hint) from error
+        raise ScheduleError(
+            f"`{storage_scope}` is not a storage scope", hint=error.hint, code="schedule.unknown_storage_scope"
+        ) from error
 
 
 def defining_block(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtSRef:
@@ -59,6 +61,7 @@ def defining_block(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> Stm
         raise ScheduleError(
             f"buffer `{buffer.name}` is not allocated by a block: it is a parameter of the function or matched in a block",
             block,
+            code="schedule.buffer_not_allocated",
         )
     return owner
 
@@ -186,7 +189,11 @@ def locate_buffer(block: StmtSRef, buffer: Any) -> tuple[str, int]:
     if is_row(buffer) and len(buffer) == 2:
         side, index = str(buffer[0]), int(buffer[1])
         if side not in ("read", "write"):
-            raise TVMagicError(f"`{side}` is not a side of a block", hint="write `read` or `write`")
+            raise TVMagicError(
+                f"`{side}` is not a side of a block",
+                hint="write `read` or `write`",
+                code="schedule.unknown_buffer_side",
+            )
         region_at(block, index, side + "s")
         return side, index
     # what is read and written is known by the write
@@ -194,7 +201,11 @@ def locate_buffer(block: StmtSRef, buffer: Any) -> tuple[str, int]:
         for index, region in enumerate(regions):
             if region.buffer is buffer or (isinstance(buffer, str) and region.buffer.name == buffer):
                 return side, index
-    raise ScheduleError(f"{block.label} accesses no buffer `{getattr(buffer, 'name', buffer)}`", block)
+    raise ScheduleError(
+        f"{block.label} accesses no buffer `{getattr(buffer, 'name', buffer)}`",
+        block,
+        code="schedule.buffer_not_accessed",
+    )
 
 
 def buffer_of(block: StmtSRef, place: tuple[str, int]) -> Buffer:
@@ -214,6 +225,10 @@ def prepare_index(argument: str, side: str) -> Callable[..., dict[str, Any]]:
             for index, region in enumerate(regions):
                 if region.buffer is given or region.buffer.name == given:
                     return {argument: index}
-        raise ScheduleError(f"{block.label} does not {side} a buffer `{getattr(given, 'name', given)}`", block)
+        raise ScheduleError(
+            f"{block.label} does not {side} a buffer `{getattr(given, 'name', given)}`",
+            block,
+            code="schedule.buffer_not_accessed",
+        )
 
     return prepare

@@ -160,7 +160,12 @@ def find_place(
     known = state.get_block_scope(scope).consumers(writer)
     for consumer in consumers:
         if consumer not in known:
-            raise ScheduleError(f"{consumer.label} does not read what {writer.label} writes", consumer, writer)
+            raise ScheduleError(
+                f"{consumer.label} does not read what {writer.label} writes",
+                consumer,
+                writer,
+                code="schedule.not_a_consumer",
+            )
     related = list(consumers) or [consumer for consumer in known if consumer not in but_not]
     if not related:
         return scope, len(statements_of(scope.block))
@@ -175,7 +180,9 @@ def only_writer(state: ScheduleState, scope: StmtSRef, buffer: Buffer) -> StmtSR
     writers = state.get_block_scope(scope).buffer_writers.get(buffer, [])
     if len(writers) > 1:
         raise ScheduleError(
-            f"buffer `{buffer.name}` must be written by one block, {len(writers)} blocks write it", *writers
+            f"buffer `{buffer.name}` must be written by one block, {len(writers)} blocks write it",
+            *writers,
+            code="schedule.several_writers",
         )
     return writers[0] if writers else None
 

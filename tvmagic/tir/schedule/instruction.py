@@ -174,7 +174,7 @@ class InstructionKind(Identified):
         """The kind called `name`, as in JSON traces."""
         kind = InstructionKind.registry.get(name)
         if kind is None:
-            raise TVMagicError(f"there is no schedule instruction `{name}`")
+            raise TVMagicError(f"there is no schedule instruction `{name}`", code="schedule.unknown_instruction")
         return kind
 
     def flatten(self, arguments: dict[str, Any]) -> tuple[list[Any], list[Any]]:

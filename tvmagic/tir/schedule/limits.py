@@ -104,6 +104,7 @@ def check_inside(block: StmtSRef, buffer: Buffer, indices: Sequence[PrimExpr]) -
                 "a condition in the block may guard this, but it would not guard a copy",
                 block,
                 hint="inline the block, or split the padding off by decompose_padding first",
+                code="schedule.access_outside_buffer",
             )
 
 
@@ -225,4 +226,5 @@ def check_writes_all(
             "back; the copy would overwrite what was there",
             block,
             hint="take a block that stores without a condition and without gaps",
+            code="schedule.region_not_fully_written",
         )

@@ -114,6 +114,7 @@ def _check_all_needed(var: IterVar, domain: Domain, analyzer: Analyzer, block: S
             f"[{low}, {high}] alone; the rest would be lost",
             block,
             hint="split the padding off by decompose_padding first",
+            code="compute_at.values_not_produced",
         )
 
 
@@ -221,7 +222,11 @@ def _solve_by_dimension(
     for size, give, want in zip(buffer.shape, gives, wants):
         if give.can_prove_single_point(analyzer) and isinstance(give.min(), IntImm):
             if not analyzer.can_prove_equal(give.min(), want.min()):
-                raise ScheduleError(f"{block.label} does not give what is needed of buffer `{buffer.name}`", block)
+                raise ScheduleError(
+                    f"{block.label} does not give what is needed of buffer `{buffer.name}`",
+                    block,
+                    code="compute_at.region_not_produced",
+                )
             continue
         if not any(uses_var(end, domains) for end in (give.min(), give.max())):
             continue  # always the same part: whether it holds what is needed is seen where the block is then
@@ -258,7 +263,9 @@ def _solve_dimension(
         if isinstance(first, FloorMod) and isinstance(first.a, Var):
             return first.a, None, None
     raise ScheduleError(
-        f"the index `{first}` of buffer `{buffer.name}` in {block.label} cannot be solved for a variable", block
+        f"the index `{first}` of buffer `{buffer.name}` in {block.label} cannot be solved for a variable",
+        block,
+        code="compute_at.index_not_solvable",
     )
 
 

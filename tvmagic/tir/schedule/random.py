@@ -33,7 +33,7 @@ class LinearCongruentialEngine:
         if seed is None or seed == -1:
             seed = secrets.randbelow(_MODULUS - 1) + 1
         if seed < 0:
-            raise TVMagicError(f"a seed is -1 or not negative, not {seed}")
+            raise TVMagicError(f"a seed is -1 or not negative, not {seed}", code="schedule.wrong_seed")
         self.state = (seed or 1) % _MODULUS
 
     def next(self) -> int:

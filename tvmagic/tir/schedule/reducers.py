@@ -36,10 +36,13 @@ def match_reduction(block: StmtSRef) -> BlockReduction:
         raise ScheduleError(
             f"the init and the update of {block.label} must be stores to the same buffers, one to each, at the same indices",
             block,
+            code="schedule.init_and_update_differ",
         )
     found = find_reduction(*stores) if _is_written_plainly(*stores[1:]) else None
     if found is None or not _starts_neutral(found.reducer):
-        raise ScheduleError(f"how {block.label} combines its values is not known", block)
+        raise ScheduleError(
+            f"how {block.label} combines its values is not known", block, code="schedule.unknown_reducer"
+        )
     return found
 
 

@@ -37,6 +37,7 @@ def check_reduces_in_order(state: ScheduleState, block: StmtSRef) -> None:
                 "reduces, and count terms more than once",
                 block,
                 hint="take a loop further out",
+                code="schedule.terms_reduced_again",
             )
     if not _rises(realize, reduced, inner):
         raise ScheduleError(
@@ -44,6 +45,7 @@ def check_reduces_in_order(state: ScheduleState, block: StmtSRef) -> None:
             "starts from its init",
             block,
             hint="take a loop further out, or one that runs forwards",
+            code="schedule.reduction_order_not_proved",
         )
 
 

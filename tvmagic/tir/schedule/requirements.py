@@ -55,13 +55,14 @@ __all__ = [
 def scope_root(state: ScheduleState, sref: StmtSRef, *, stage_pipeline: bool = False) -> StmtSRef:
     """The scope that holds `sref`; if asked for, it must be a stage pipeline."""
     if sref.parent is None:
-        raise ScheduleError("the root block cannot be scheduled: no scope holds it", sref)
+        raise ScheduleError("the root block cannot be scheduled: no scope holds it", sref, code="schedule.root_block")
     root = state.scope_of(sref)
     if stage_pipeline and not state.flags.stage_pipeline(state, root):
         raise ScheduleError(
             f"{root.label} is not a stage pipeline: some block in it reads what was not written before",
             root,
             hint="reorder or inline the producers so that each covers what its consumers read",
+            code="schedule.not_stage_pipeline",
         )
     return root
 
@@ -126,14 +127,18 @@ def check_complete(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> Non
     """The block must be complete."""
     failure = complete_failure(state, block, root)
     if failure:
-        raise ScheduleError(f"{block.label} must be a complete block, but {failure}", block)
+        raise ScheduleError(
+            f"{block.label} must be a complete block, but {failure}", block, code="schedule.not_complete_block"
+        )
 
 
 def check_reduction(state: ScheduleState, block: StmtSRef, root: StmtSRef, stays: bool = False) -> None:
     """The block must be a reduction block."""
     failure = reduction_failure(state, block, root, stays=stays)
     if failure:
-        raise ScheduleError(f"{block.label} must be a reduction block, but {failure}", block)
+        raise ScheduleError(
+            f"{block.label} must be a reduction block, but {failure}", block, code="schedule.not_reduction_block"
+        )
 
 
 def check_complete_or_reduction(
@@ -146,7 +151,10 @@ def check_complete_or_reduction(
         parts = block.block.name_hint.endswith(("_init", "_update"))
         hint = "call it before `decompose_reduction`, of whose two blocks neither is one" if parts else None
         raise ScheduleError(
-            f"{block.label} is neither a complete block ({first}) nor a reduction block ({second})", block, hint=hint
+            f"{block.label} is neither a complete block ({first}) nor a reduction block ({second})",
+            block,
+            hint=hint,
+            code="schedule.not_complete_or_reduction",
         )
 
 
@@ -168,7 +176,11 @@ def is_output(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> bool:
 def check_not_output(state: ScheduleState, block: StmtSRef, root: StmtSRef) -> None:
     """The block must not write what is seen outside its scope."""
     if is_output(state, block, root):
-        raise ScheduleError(f"{block.label} is an output block: what it writes is seen outside its scope", block)
+        raise ScheduleError(
+            f"{block.label} is an output block: what it writes is seen outside its scope",
+            block,
+            code="schedule.output_block",
+        )
 
 
 def check_loops_unused(state: ScheduleState, block: StmtSRef) -> None:
@@ -177,7 +189,9 @@ def check_loops_unused(state: ScheduleState, block: StmtSRef) -> None:
     found = [var for var in variables_in(block.block) if var in loop_vars] if loop_vars else []
     if found:
         raise ScheduleError(
-            f"{block.label} uses the loop variable `{found[0].name}` inside, not through a binding", block
+            f"{block.label} uses the loop variable `{found[0].name}` inside, not through a binding",
+            block,
+            code="schedule.loop_variable_used_inside",
         )
 
 
@@ -221,6 +235,7 @@ def check_bounds_nothing(block: StmtSRef, root: StmtSRef) -> None:
                 f"a binding, a condition or a loop loads buffer `{region.buffer.name}`, so that {block.label} cannot be moved",
                 block,
                 hint="move it before the blocks whose places depend on what it writes",
+                code="schedule.binding_loads_buffer",
             )
 
 
@@ -228,7 +243,9 @@ def check_affine(state: ScheduleState, block: StmtSRef, stays: bool = False) -> 
     """The bindings of the block must be affine; if it `stays` in its loops, apart from its condition."""
     affine = state.flags.distinct_binding if stays else state.flags.affine_binding
     if not affine(state, block):
-        raise ScheduleError(f"the bindings of {block.label} are not affine in its loops", block)
+        raise ScheduleError(
+            f"the bindings of {block.label} are not affine in its loops", block, code="schedule.bindings_not_affine"
+        )
 
 
 def buffer_at(block: StmtSRef, index: int, side: str) -> Buffer:
@@ -243,6 +260,7 @@ def region_at(block: StmtSRef, index: int, side: str) -> BufferRegion:
         raise ScheduleError(
             f"{block.label} has {len(regions)} {side}, so the buffer index lies in [0, {len(regions)}), not {index}",
             block,
+            code="schedule.buffer_index_out_of_range",
         )
     return regions[index]
 
@@ -251,13 +269,15 @@ def check_plain_loop(loop: StmtSRef) -> None:
     """The loop must start at 0 and carry neither annotations nor a thread binding."""
     stmt = loop.loop
     if stmt.annotations or stmt.thread_binding is not None:
-        raise ScheduleError(f"{loop.label} has annotations or a thread binding", loop)
+        raise ScheduleError(
+            f"{loop.label} has annotations or a thread binding", loop, code="schedule.loop_annotated_or_bound"
+        )
 
 
 def check_starts_at_zero(loop: StmtSRef) -> None:
     """The loop must start at 0."""
     if not is_zero(loop.loop.min):
-        raise ScheduleError(f"{loop.label} does not start at 0", loop)
+        raise ScheduleError(f"{loop.label} does not start at 0", loop, code="schedule.loop_not_from_zero")
 
 
 def access_owner(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> StmtSRef | None:
@@ -293,7 +313,12 @@ def check_not_in_place(state: ScheduleState, block: StmtSRef, buffer: Buffer, hi
         return
     if stmt.init is None:
         if any(r.buffer is buffer for r in stmt.reads):
-            raise ScheduleError(f"{block.label} updates buffer `{buffer.name}` in place", block, hint=hint)
+            raise ScheduleError(
+                f"{block.label} updates buffer `{buffer.name}` in place",
+                block,
+                hint=hint,
+                code="schedule.updates_in_place",
+            )
         return
     # a copy begins and ends with the scope; the reduction may not go on from one time to the next
     scope = state.scope_of(block)
@@ -308,6 +333,7 @@ def check_not_in_place(state: ScheduleState, block: StmtSRef, buffer: Buffer, hi
                 f"buffer `{buffer.name}` in place",
                 block,
                 hint="decompose_reduction first, then use cache_inplace",
+                code="schedule.reduces_over_outer_loop",
             )
 
 
@@ -320,6 +346,7 @@ def check_no_matches(block: StmtSRef) -> None:
             "block itself knows",
             block,
             hint="access the buffer directly",
+            code="schedule.block_matches_buffer",
         )
 
 
@@ -330,6 +357,7 @@ def check_no_pointer(scope: Stmt, buffer: Buffer, block: StmtSRef) -> None:
             f"buffer `{buffer.name}` is also used by its pointer, which would stay as it is",
             block,
             hint="access it by loads and stores alone",
+            code="schedule.buffer_used_by_pointer",
         )
 
 
@@ -364,7 +392,12 @@ class DependenceGuard:
         now = {(d.src, d.dst, d.kind) for deps in scope.src2deps.values() for d in deps}
         for src, dst, _ in self.pairs - now:
             if src.stmt is not None and dst.stmt is not None:
-                raise ScheduleError(f"{dst.label} would run before {src.label}, on which it depends", dst, src)
+                raise ScheduleError(
+                    f"{dst.label} would run before {src.label}, on which it depends",
+                    dst,
+                    src,
+                    code="schedule.runs_before_producer",
+                )
         for (src, dst), loops in self.shared.items():
             added = _shared_loops(self.state, src, dst) - loops if src.stmt is not None and dst.stmt is not None else ()
             if added:
@@ -376,11 +409,16 @@ class DependenceGuard:
                     dst,
                     src,
                     hint=f"let {dst.label} write a copy by cache_write first",
+                    code="schedule.overwrites_before_reader",
                 )
         covered = self.state.flags.covered(self.state, self.root)
         for block in scope.children:
             if block in self.covered and block not in covered:
-                raise ScheduleError(f"{block.label} would read what its producers have not written yet", block)
+                raise ScheduleError(
+                    f"{block.label} would read what its producers have not written yet",
+                    block,
+                    code="schedule.reads_before_producer",
+                )
         for src, dst in _reads_of_partial_results(self.state, scope):
             if (src, dst) not in self.partial:
                 unfinished = _shared_buffers(effective_regions(src.block)[1], effective_regions(dst.block)[0])
@@ -389,6 +427,7 @@ class DependenceGuard:
                     dst,
                     src,
                     hint=f"share only the loops outside those over which {src.label} is reduced",
+                    code="schedule.reads_partial_reduction",
                 )
 
 

@@ -103,7 +103,10 @@ class Schedule(Identified):
         enable_check: bool = True,
     ) -> None:
         if error_render_level not in ("detail", "fast", "none"):
-            raise TVMagicError(f"`{error_render_level}` is not a level: write detail, fast or none")
+            raise TVMagicError(
+                f"`{error_render_level}` is not a level: write detail, fast or none",
+                code="schedule.unknown_error_level",
+            )
         self.state = ScheduleState(mod, debug_mask=debug_mask, enable_check=enable_check)
         self.trace = Trace()
         self.error_render_level = error_render_level
@@ -187,15 +190,21 @@ class Schedule(Identified):
             return self.state.sref_of(rand_var_or_stmt)
         sref = self._values.get(rand_var_or_stmt)
         if not isinstance(sref, StmtSRef):
-            raise WrongIndexError("the random variable does not belong to this schedule")
+            raise WrongIndexError(
+                "the random variable does not belong to this schedule", code="schedule.variable_of_other_schedule"
+            )
         if sref.stmt is None and sref not in (StmtSRef.inline_mark(), StmtSRef.root_mark()):
-            raise ScheduleError("the block or loop that the random variable named is gone")
+            raise ScheduleError(
+                "the block or loop that the random variable named is gone", code="schedule.removed_statement"
+            )
         return sref
 
     def remove_rv(self, rand_var: Any) -> None:
         """Forget a random variable."""
         if self._values.pop(rand_var, None) is None:
-            raise WrongIndexError("the random variable does not belong to this schedule")
+            raise WrongIndexError(
+                "the random variable does not belong to this schedule", code="schedule.variable_of_other_schedule"
+            )
 
     def _length(self, value: Any) -> int | PrimExpr | None:
         """A size as `_number` gives it, or an expression with `vscale()`."""
@@ -219,7 +228,7 @@ class Schedule(Identified):
             result = Analyzer().simplify(substitute(value, known))
             if isinstance(result, IntImm):
                 return result.value
-        raise TVMagicError(f"`{value}` is not a number in this schedule")
+        raise TVMagicError(f"`{value}` is not a number in this schedule", code="schedule.number_of_other_schedule")
 
     def _plain_value(self, value: Any) -> Any:
         """A value with numbers in the place of random variables, also those in lists and mappings."""
@@ -272,7 +281,9 @@ class Schedule(Identified):
             try:
                 changes = kind.prepare(self.state, values)
             except (TypeError, ValueError, AttributeError, IndexError) as error:  # raised by a user's function
-                raise TVMagicError(f"`{kind.method}` cannot take these arguments: {error}") from error
+                raise TVMagicError(
+                    f"`{kind.method}` cannot take these arguments: {error}", code="schedule.wrong_arguments"
+                ) from error
             changes = {name: value for name, value in changes.items() if value is not values[name]}
             prepared.update(changes)
             values.update({p.name: self._value(p, changes[p.name]) for p in kind.parameters if p.name in changes})
@@ -316,7 +327,10 @@ class Schedule(Identified):
             wanted = p.annotation.removesuffix(" | None")
             fits = _ATTRIBUTE_KINDS.get(wanted)
             if fits is not None and not (fits(value) or (value is None and "None" in p.annotation)):
-                raise TVMagicError(f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}")
+                raise TVMagicError(
+                    f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}",
+                    code="schedule.wrong_argument_type",
+                )
             return value
         if p.role == "BlocksIn" and value is None:
             return []
@@ -337,7 +351,11 @@ class Schedule(Identified):
         if not isinstance(value, expected):
             wanted = " or ".join({BlockRV: "a block", LoopRV: "a loop"}[c] for c in expected)
             hint = "`get_loops(BLOCK)` gives the loops around a block" if isinstance(value, (str, int)) else None
-            raise TVMagicError(f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}", hint=hint)
+            raise TVMagicError(
+                f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}",
+                hint=hint,
+                code="schedule.wrong_argument_type",
+            )
         return value
 
     def _value(self, p: Parameter, value: Any) -> Any:
@@ -377,7 +395,7 @@ class Schedule(Identified):
             self._values[rv] = int(value)
             return rv
         if not isinstance(value, StmtSRef):
-            raise DefectError(f"`{kind.method}` gave no reference")
+            raise DefectError(f"`{kind.method}` gave no reference", code="schedule.no_reference_returned")
         name = value.stmt.loop_var.name if isinstance(value.stmt, For) else getattr(value.stmt, "name_hint", "")
         rv = LoopRV(name) if kind.outputs in ("Loop", "Loops") else BlockRV(name)
         self._values[rv] = value
@@ -410,7 +428,9 @@ def _method(kind: InstructionKind) -> Callable[..., Any]:
             bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:
             form = f"`{kind.method}{parameters_text(signature)}`"
-            raise TVMagicError(f"`{kind.method}`: {error}", hint=f"it is called as {form}") from None
+            raise TVMagicError(
+                f"`{kind.method}`: {error}", hint=f"it is called as {form}", code="schedule.wrong_arguments"
+            ) from None
         bound.apply_defaults()
         arguments = dict(bound.arguments)
         arguments.pop("self")

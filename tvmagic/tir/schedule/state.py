@@ -128,6 +128,7 @@ class ScheduleState(Identified):
             raise TVMagicError(
                 f"a schedule works on a PrimFunc or an IRModule, not on {a_thing(mod)}",
                 hint="it has one: `NAME.schedule()`, or `sch` in a `%%schedule NAME` cell" if callable(own) else None,
+                code="schedule.not_a_program",
             )
         self.mod: IRModule = mod
         self.debug_mask = _debug_mask(debug_mask)
@@ -171,7 +172,7 @@ class ScheduleState(Identified):
         """The reference to a block or loop that is known to be in the program."""
         sref = self.srefs.get(stmt)
         if sref is None:
-            raise DefectError("a block or loop is not in the tree of references")
+            raise DefectError("a block or loop is not in the tree of references", code="schedule.statement_not_in_tree")
         return sref
 
     def root_of(self, sref: StmtSRef) -> StmtSRef:
@@ -191,7 +192,9 @@ class ScheduleState(Identified):
         while above is not None and not above.is_block:
             above = above.parent
         if above is None:
-            raise ScheduleError(f"{sref.label} is the root block, which no scope holds", sref)
+            raise ScheduleError(
+                f"{sref.label} is the root block, which no scope holds", sref, code="schedule.root_block"
+            )
         return above
 
     def realize_of(self, sref: StmtSRef) -> BlockRealize:
@@ -282,13 +285,16 @@ class ScheduleState(Identified):
         """
         src = src_sref.stmt
         if src is None:
-            raise DefectError("a block or loop that was removed cannot be replaced")
+            raise DefectError("a block or loop that was removed cannot be replaced", code="schedule.removed_statement")
         if src is tgt_stmt:
             return
         parent, seq_index = src_sref.parent, src_sref.seq_index
         top = tgt_stmt.block if isinstance(tgt_stmt, BlockRealize) else tgt_stmt
         if not isinstance(top, (Block, For)):
-            raise DefectError(f"a {type(top).__name__} cannot be in the tree of references")
+            raise DefectError(
+                f"a {type(top).__name__} cannot be in the tree of references",
+                code="schedule.statement_without_reference",
+            )
         kept, fresh = self._divide(top)
         dropped = self._drop(src, kept)
         self._graft(top, parent, seq_index, fresh, dropped, dict(block_sref_reuse or {}))
@@ -367,7 +373,7 @@ class ScheduleState(Identified):
             assert above is not None
             body = replace_child(above.body, old, new, seq_index)
             if body is above.body:
-                raise DefectError("the tree of references does not fit the program")
+                raise DefectError("the tree of references does not fit the program", code="schedule.tree_out_of_date")
             copy = above.replace(body=body)
             del self.srefs[above]
             self.srefs[copy] = parent
@@ -415,7 +421,7 @@ class ScheduleState(Identified):
             self.flags, self.scopes = known
         for sref, one, other in zip(blocks, kept, fresh):
             if one != other:
-                raise DefectError(f"the flags of {sref.label} are out of date")
+                raise DefectError(f"the flags of {sref.label} are out of date", code="schedule.flags_out_of_date")
 
     def _all_flags(self, blocks: list[StmtSRef]) -> list[tuple[Any, ...]]:
         return [(self.get_cached_flags(sref), self.get_block_scope(sref).src2deps) for sref in blocks]
@@ -426,21 +432,29 @@ class ScheduleState(Identified):
         for root, var in self.functions.items():
             function = self.mod.functions[var]
             if not isinstance(function.body, BlockRealize) or function.body.block is not root.stmt:
-                raise DefectError(f"the root reference of `{var.name_hint}` does not fit its body")
+                raise DefectError(
+                    f"the root reference of `{var.name_hint}` does not fit its body", code="schedule.tree_out_of_date"
+                )
             stack = [root]
             while stack:
                 sref = stack.pop()
                 assert sref.stmt is not None
                 seen.add(sref.stmt)
                 if self.srefs.get(sref.stmt) is not sref:
-                    raise DefectError(f"{sref.label} is not in the table of references")
+                    raise DefectError(
+                        f"{sref.label} is not in the table of references", code="schedule.statement_not_in_tree"
+                    )
                 for child, index in children_of(sref.stmt):
                     below = self.srefs.get(child)
                     if below is None or below.parent is not sref or below.seq_index != index:
-                        raise DefectError(f"the reference to a child of {sref.label} is wrong")
+                        raise DefectError(
+                            f"the reference to a child of {sref.label} is wrong", code="schedule.tree_out_of_date"
+                        )
                     stack.append(below)
         if len(seen) != len(self.srefs):
-            raise DefectError("the table of references holds statements that are gone")
+            raise DefectError(
+                "the table of references holds statements that are gone", code="schedule.tree_out_of_date"
+            )
 
     def copy(self) -> tuple[ScheduleState, dict[StmtSRef, StmtSRef]]:
         """A state of its own on the same module, and the new reference for each old one."""
@@ -473,6 +487,10 @@ class _FindRealize(Visitor):
 def _debug_mask(mask: Any) -> int:
     if isinstance(mask, str):
         if mask not in ("none", "all"):
-            raise TVMagicError(f"`{mask}` is not a debug mask", hint="write `none`, `all` or a number")
+            raise TVMagicError(
+                f"`{mask}` is not a debug mask",
+                hint="write `none`, `all` or a number",
+                code="schedule.unknown_debug_mask",
+            )
         return 3 if mask == "all" else 0
     return int(mask)

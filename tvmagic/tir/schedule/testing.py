@@ -49,10 +49,12 @@ def verify_trace_roundtrip(
     new = sch
     for name in formats:
         if name not in _REPLAY:
-            raise TVMagicError(f"`{name}` is not a form of a trace", hint="write `python` or `json`")
+            raise TVMagicError(
+                f"`{name}` is not a form of a trace", hint="write `python` or `json`", code="trace.unknown_form"
+            )
         new = Schedule(mod, debug_mask=debug_mask)
         _REPLAY[name](sch.trace, new)
         assert_structural_equal(new.mod, sch.mod)
         if new.trace.as_python() != sch.trace.as_python():
-            raise TVMagicError(f"the trace replayed from {name} reads differently")
+            raise TVMagicError(f"the trace replayed from {name} reads differently", code="trace.replay_differs")
     return new

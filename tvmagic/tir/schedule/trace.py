@@ -171,20 +171,25 @@ class Trace(Identified):
                 results = sch.run_instruction(kind, values, [_attr_from_json(a) for a in attrs], by_index.get(index))
                 named.update(_results(kind, outputs, results))
         except (TypeError, ValueError, KeyError) as error:
-            raise TVMagicError(f"the JSON is not a trace: {error}") from error
+            raise TVMagicError(f"the JSON is not a trace: {error}", code="trace.not_a_trace") from error
 
 
 class _Named(dict[str, Any]):
     """What the instructions so far gave, by the names in JSON."""
 
     def __missing__(self, name: str) -> Any:
-        raise TVMagicError(f"the JSON is not a trace: it uses `{name}`, which no call before gives")
+        raise TVMagicError(
+            f"the JSON is not a trace: it uses `{name}`, which no call before gives", code="trace.not_a_trace"
+        )
 
 
 def _results(kind: InstructionKind, expected: Sequence[Any], given: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
     """What the trace calls the results of an instruction, with what it gave on this program."""
     if len(given) != len(expected):
-        raise TVMagicError(f"`{kind.method}` gave {len(given)} results here, {len(expected)} in the trace")
+        raise TVMagicError(
+            f"`{kind.method}` gave {len(given)} results here, {len(expected)} in the trace",
+            code="trace.wrong_result_count",
+        )
     return zip(expected, given)
 
 

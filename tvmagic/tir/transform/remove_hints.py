@@ -98,7 +98,9 @@ class _UndefStoreRemover(_Statements):
             return False
         if side_effect(value) > CallEffectKind.ReadState:
             raise TVMagicError(
-                "an undefined value is stored or named together with a call that has effects", node=value
+                "an undefined value is stored or named together with a call that has effects",
+                node=value,
+                code="tir.undef.kept_with_effects",
             )
         return True
 
@@ -145,6 +147,7 @@ def RemoveStoreUndef(func: PrimFunc) -> PrimFunc:
             "an undefined value (`T.undef()`) is used as an index, a condition or an argument",
             node=new.body,
             hint="it may be stored, and what is stored is left out then",
+            code="tir.undef.used_as_value",
         )
     return new
 

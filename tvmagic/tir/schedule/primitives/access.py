@@ -18,7 +18,11 @@ from tvmagic.tir.schedule.state import ScheduleState
 
 def _side(buf_type: str) -> str:
     if buf_type not in ("read", "write"):
-        raise ScheduleError(f"`{buf_type}` is not a side of a block", hint="write `read` or `write`")
+        raise ScheduleError(
+            f"`{buf_type}` is not a side of a block",
+            hint="write `read` or `write`",
+            code="annotate_buffer_access.unknown_buffer_side",
+        )
     return buf_type + "s"
 
 
@@ -126,7 +130,11 @@ def annotate_buffer_access(
     variables = [v.var for v in block.block.iter_vars]
     ends = gen_new_ranges.map_indices(variables)
     if len(ends) != 2 * len(region.region):
-        raise ScheduleError(f"buffer `{region.buffer.name}` has {len(region.region)} dimensions", block)
+        raise ScheduleError(
+            f"buffer `{region.buffer.name}` has {len(region.region)} dimensions",
+            block,
+            code="annotate_buffer_access.wrong_dimensions",
+        )
     analyzer = Analyzer()
     sides = [Range.from_min_extent(low, analyzer.simplify(high - low)) for low, high in zip(ends[0::2], ends[1::2])]
     regions = list(getattr(block.block, side))

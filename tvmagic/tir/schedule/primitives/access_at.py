@@ -45,7 +45,12 @@ __all__ = ["read_at", "write_at"]
 
 def _check_below(state: ScheduleState, loop: StmtSRef, block: StmtSRef) -> None:
     if loop not in state.loops_of(block):
-        raise ScheduleError(f"{loop.label} is not a loop round {block.label} in its scope", loop, block)
+        raise ScheduleError(
+            f"{loop.label} is not a loop round {block.label} in its scope",
+            loop,
+            block,
+            code="read_at.loop_not_around_block",
+        )
 
 
 def _touching(state: ScheduleState, loop: StmtSRef, buffer: Buffer, side: int) -> list[StmtSRef]:
@@ -187,6 +192,7 @@ def read_at(state: ScheduleState, loop: Loop, block: BlockRef, read_buffer_index
             f"{writers[0].label} writes buffer `{buffer.name}` below {loop.label}, so a copy would be out of date",
             writers[0],
             loop,
+            code="read_at.buffer_written_below",
         )
     readers = _touching(state, loop, buffer, 0)
     region = _joined(state, loop, buffer, readers, 0)
@@ -227,6 +233,7 @@ def _check_writes_all(state: ScheduleState, block: StmtSRef, loop: StmtSRef, reg
             block,
             loop,
             hint="take another loop, or split without a predicate",
+            code="write_at.region_not_fully_written",
         )
 
 
@@ -273,14 +280,23 @@ def write_at(
     check_affine(state, block)
     writers = _touching(state, loop, buffer, 1)
     if len(writers) > 1:
-        raise ScheduleError(f"{len(writers)} blocks below {loop.label} write buffer `{buffer.name}`", loop, *writers)
+        raise ScheduleError(
+            f"{len(writers)} blocks below {loop.label} write buffer `{buffer.name}`",
+            loop,
+            *writers,
+            code="write_at.several_writers",
+        )
     parts, (at,) = _parts(state, loop, writers)
     readers = [b for b in _touching(state, loop, buffer, 0) if b is not block]
     _, reading = _parts(state, loop, readers)
     for reader, place in zip(readers, reading):
         if place <= at:
             raise ScheduleError(
-                f"{reader.label} reads buffer `{buffer.name}` before it is copied back", reader, block, loop
+                f"{reader.label} reads buffer `{buffer.name}` before it is copied back",
+                reader,
+                block,
+                loop,
+                code="write_at.read_before_copy",
             )
     region = _joined(state, loop, buffer, writers, 1)
     _check_writes_all(state, block, loop, region)

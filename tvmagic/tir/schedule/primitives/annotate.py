@@ -45,7 +45,9 @@ def annotate(state: ScheduleState, block_or_loop: BlockOrLoop, ann_key: str, ann
     known = block_or_loop.stmt.annotations
     if callable(ann_val):
         raise WrongTypeError(
-            f"a function cannot be the annotation `{ann_key}`", hint="give a text, a number, a list or a mapping"
+            f"a function cannot be the annotation `{ann_key}`",
+            hint="give a text, a number, a list or a mapping",
+            code="annotate.value_is_function",
         )
     if ann_key not in known:
         set_annotations(state, block_or_loop, {**known, ann_key: attr_value(ann_val)})
@@ -74,5 +76,7 @@ def unannotate(state: ScheduleState, block_or_loop: BlockOrLoop, ann_key: str) -
     assert block_or_loop.stmt is not None
     known = block_or_loop.stmt.annotations
     if ann_key not in known:
-        raise ScheduleError(f"{block_or_loop.label} has no annotation `{ann_key}`", block_or_loop)
+        raise ScheduleError(
+            f"{block_or_loop.label} has no annotation `{ann_key}`", block_or_loop, code="unannotate.no_annotation"
+        )
     set_annotations(state, block_or_loop, {k: v for k, v in known.items() if k != ann_key})

@@ -68,7 +68,7 @@ def single_block_below(state: ScheduleState, loop: StmtSRef) -> StmtSRef:
     while sref.is_loop:
         children = children_of(sref.loop)
         if len(children) != 1:
-            raise ScheduleError(f"{loop.label} must hold one block alone", loop)
+            raise ScheduleError(f"{loop.label} must hold one block alone", loop, code="blockize.several_blocks")
         sref = state.sref_of(children[0][0])
     return sref
 
@@ -271,6 +271,7 @@ def blockize_loop(state: ScheduleState, loop: StmtSRef, preserve_unit_iters: boo
             loop,
             inner_sref,
             hint="split and reorder the loops so that each variable is `outer * extent + inner`",
+            code="blockize.variables_not_divisible",
         )
     division = divide(realize, marks, loops)
     block = inner_sref.block
@@ -325,11 +326,13 @@ def _parts_of(state: ScheduleState, parent: StmtSRef, blocks: Sequence[StmtSRef]
     first, last = min(places), max(places)
     wanted = {id(b) for b in blocks}
     if sorted(places) != list(range(first, last + 1)):
-        raise ScheduleError("the blocks to join must follow one another", *blocks)
+        raise ScheduleError("the blocks to join must follow one another", *blocks, code="blockize.blocks_not_adjacent")
     for sref, *_ in places.values():
         for found in [sref] if sref.is_block else state.child_blocks(sref):
             if id(found) not in wanted:
-                raise ScheduleError(f"{found.label} is between the blocks to join", found, *blocks)
+                raise ScheduleError(
+                    f"{found.label} is between the blocks to join", found, *blocks, code="blockize.block_in_between"
+                )
     return parts, first, last + 1
 
 
@@ -372,10 +375,18 @@ def _divided(
     inner = loops[len(outer) :]
     marks = _marks(realize, outer, inner, preserve_unit_iters, Analyzer(loop_domains(loops)))
     if not marks:
-        raise ScheduleError(f"the variables of {sref.label} cannot be divided at the loops around the blocks", sref)
+        raise ScheduleError(
+            f"the variables of {sref.label} cannot be divided at the loops around the blocks",
+            sref,
+            code="blockize.variables_not_divisible",
+        )
     division = divide(realize, marks, loops)
     if not is_one(division.outer_predicate):
-        raise ScheduleError(f"the predicate of {sref.label} depends on the loops around the blocks", sref)
+        raise ScheduleError(
+            f"the predicate of {sref.label} depends on the loops around the blocks",
+            sref,
+            code="blockize.predicate_uses_outer_loops",
+        )
     for i, var in enumerate(division.outer_iters):
         if var.iter_type == IterVar.DataPar:
             continue
@@ -384,6 +395,7 @@ def _divided(
                 f"{sref.label} is reduced over the loops around the blocks, so it cannot be initialized inside",
                 sref,
                 hint="decompose the reduction, or move it under the loops",
+                code="blockize.reduced_over_outer_loops",
             )
         division.outer_iters[i] = var.replace(iter_type=IterVar.DataPar)
     return division, realize
@@ -401,14 +413,14 @@ class _SwapRealizes(Mutator):
 def blockize_blocks(state: ScheduleState, blocks: Sequence[StmtSRef], preserve_unit_iters: bool) -> BlockRef:
     """Make one block of several that follow one another."""
     if not blocks:
-        raise ScheduleError("there are no blocks to join")
+        raise ScheduleError("there are no blocks to join", code="blockize.no_blocks")
     if len(set(blocks)) != len(blocks):
-        raise ScheduleError("a block is given twice", *blocks)
+        raise ScheduleError("a block is given twice", *blocks, code="blockize.repeated_block")
     for block in blocks:
         if block.parent is None:
-            raise ScheduleError("the root block cannot be joined to others", block)
+            raise ScheduleError("the root block cannot be joined to others", block, code="blockize.root_block")
         if state.scope_of(block) is not state.scope_of(blocks[0]):
-            raise ScheduleError("the blocks are not in the same scope", *blocks)
+            raise ScheduleError("the blocks are not in the same scope", *blocks, code="blockize.different_scopes")
     parent = _common_parent(blocks)
     parts, first, end = _parts_of(state, parent, blocks)
     outer_loops = [*state.loops_of(parent), parent] if parent.is_loop else []

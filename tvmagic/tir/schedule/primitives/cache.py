@@ -114,6 +114,7 @@ def read_place(
                 reader,
                 writer,
                 hint="name the readers in front of the writer, or those behind it, as consumer_blocks",
+                code="cache_read.read_before_write",
             )
     if any(_runs_before(state, scope, consumer, writer) for consumer in consumers):
         return _place_before(state, scope, buffer, consumers, writer)
@@ -154,6 +155,7 @@ def _place_before(
                 consumer,
                 writer,
                 hint="make a copy for each of them",
+                code="cache_read.written_in_between",
             )
         if consumer is writer:
             _check_reads_its_own(state, consumer, buffer)
@@ -179,6 +181,7 @@ def _check_not_read_again(state: ScheduleState, scope: StmtSRef, writer: StmtSRe
                 reader,
                 writer,
                 hint=f"let {reader.label} read a copy by cache_read first",
+                code="cache_write.read_in_next_iteration",
             )
 
 
@@ -197,6 +200,7 @@ def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) 
             f"{block.label} updates buffer `{buffer.name}` in place through its pointer",
             block,
             hint="use cache_inplace",
+            code="cache_inplace.updated_by_pointer",
         )
     reads, writes = [[r for r in side if r.buffer is buffer] for side in effective_regions(block.block)]
     same = len(reads) == len(writes) == 1 and structural_equal(reads[0], writes[0])
@@ -206,12 +210,14 @@ def _check_reads_its_own(state: ScheduleState, block: StmtSRef, buffer: Buffer) 
             f"{block.label} may read elements of buffer `{buffer.name}` that it wrote in other iterations",
             block,
             hint="use cache_inplace",
+            code="cache_inplace.reads_other_iterations",
         )
     if not reads_before_it_writes(block.block, buffer):
         raise ScheduleError(
             f"{block.label} may read elements of buffer `{buffer.name}` that it has just written",
             block,
             hint="use cache_inplace",
+            code="cache_inplace.reads_written_elements",
         )
 
 
@@ -289,7 +295,9 @@ def cache_read(
     scope = scope_root(state, block)
     for reader in consumer_blocks:
         if not any(r.buffer is buffer for r in effective_regions(reader.block)[0]):
-            raise ScheduleError(f"{reader.label} does not read buffer `{buffer.name}`", reader)
+            raise ScheduleError(
+                f"{reader.label} does not read buffer `{buffer.name}`", reader, code="cache_read.buffer_not_read"
+            )
     place, index, region = read_place(state, scope, buffer, consumer_blocks)
     first, shape = held_region(scope, place, region)
     copy = copy_in(buffer, storage_scope, shape)
@@ -392,7 +400,11 @@ def cache_inplace(state: ScheduleState, block: BlockRef, read_buffer_index: Any,
     read = region_at(block, read_buffer_index, "reads")
     written = [r for r in block.block.writes if r.buffer is read.buffer]
     if not written:
-        raise ScheduleError(f"{block.label} does not both read and write buffer `{read.buffer.name}`", block)
+        raise ScheduleError(
+            f"{block.label} does not both read and write buffer `{read.buffer.name}`",
+            block,
+            code="cache_inplace.not_in_place",
+        )
     scope = scope_root(state, block)
     copy = copy_in(read.buffer, storage_scope)
     analyzer = analyzer_at(block)

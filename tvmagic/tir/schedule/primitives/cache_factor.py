@@ -108,10 +108,16 @@ def cache_factor(state: ScheduleState, block: BlockRef, number: int, storage_sco
     root = scope_root(state, block)
     factors = factors_of(block.block)
     if not factors:
-        raise ScheduleError(f"{block.label} does not add a product to what it stores, by one store", block)
+        raise ScheduleError(
+            f"{block.label} does not add a product to what it stores, by one store",
+            block,
+            code="cache_factor.no_product",
+        )
     if not 0 <= number < len(factors):
         raise ScheduleError(
-            f"{block.label} sums up a product of {len(factors)} factors; there is no factor {number}", block
+            f"{block.label} sums up a product of {len(factors)} factors; there is no factor {number}",
+            block,
+            code="cache_factor.no_such_factor",
         )
     factor = factors[number]
     top, place = top_of(block, root)
@@ -170,7 +176,11 @@ def _check_same_before(state: ScheduleState, block: StmtSRef, root: StmtSRef, to
     """Before the nest, the factor must have the values that it has in the block, for all values of its variables."""
     buffers = _read(factor)
     if not buffers or side_effect(factor) > CallEffect.READ_STATE:
-        raise ScheduleError(f"the factor `{factor}` of {block.label} reads nothing, or has effects", block)
+        raise ScheduleError(
+            f"the factor `{factor}` of {block.label} reads nothing, or has effects",
+            block,
+            code="cache_factor.factor_not_pure",
+        )
     for other in state.get_block_scope(root).children:
         written = [w.buffer for w in effective_regions(other.block)[1] if w.buffer in buffers]
         if written and top_of(other, root)[0] is top:
@@ -178,6 +188,7 @@ def _check_same_before(state: ScheduleState, block: StmtSRef, root: StmtSRef, to
                 f"{other.label} writes buffer `{written[0].name}`, which the factor `{factor}` reads, in the same loops",
                 block,
                 other,
+                code="cache_factor.factor_overwritten",
             )
     nest = _Nest()
     if top is not block:
@@ -190,6 +201,7 @@ def _check_same_before(state: ScheduleState, block: StmtSRef, root: StmtSRef, to
             f"{block.label} does not run for all values of its variables, or depends on its loops otherwise",
             block,
             hint="compute the factor before loops are split or fused",
+            code="cache_factor.block_not_complete",
         )
 
 
@@ -199,7 +211,9 @@ def _check_sizes_known(block: StmtSRef, root: StmtSRef, used: list[IterVar]) -> 
     for v in used:
         if v.dom is not None and (uses_var(v.dom.extent, outer) or uses_var(v.dom.min, outer)):
             raise ScheduleError(
-                f"the extent of `{v.var.name}` in {block.label} is not the same all over its scope", block
+                f"the extent of `{v.var.name}` in {block.label} is not the same all over its scope",
+                block,
+                code="cache_factor.extent_not_constant",
             )
 
 

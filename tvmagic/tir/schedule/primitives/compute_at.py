@@ -66,12 +66,18 @@ def _check_same_scope(
                 f"{block.label} and {loop.label} are not in the same scope: both must be under the same block scope",
                 block,
                 loop,
+                code="compute_at.different_scopes",
             )
         stmt = sref.loop
         analyzer.bind(stmt.loop_var, Range.from_min_extent(stmt.min, stmt.extent), True)
         sref = sref.parent
     if loop in block.ancestors():
-        raise ScheduleError(f"{loop.label} is already an ancestor of block `{block.block.name_hint}`", block, loop)
+        raise ScheduleError(
+            f"{loop.label} is already an ancestor of block `{block.block.name_hint}`",
+            block,
+            loop,
+            code="compute_at.loop_is_ancestor",
+        )
 
 
 def _subtrees(loop: For) -> tuple[Stmt, ...]:
@@ -107,6 +113,7 @@ def _insert_position(
             loop,
             *missing,
             hint=f"choose a loop that holds all {what}, or move them first",
+            code="compute_at.not_covered",
         )
     last_producer = max((places[s] for s in producers if s in places), default=-1)
     first_consumer = min((places[s] for s in consumers if s in places), default=len(_subtrees(loop.loop)))
@@ -116,7 +123,11 @@ def _insert_position(
         return last_producer + 1
     if last_producer < index <= first_consumer:
         return index
-    raise ScheduleError(f"the index must lie in [{last_producer + 1}, {first_consumer}], not {index}", loop)
+    raise ScheduleError(
+        f"the index must lie in [{last_producer + 1}, {first_consumer}], not {index}",
+        loop,
+        code="compute_at.index_out_of_range",
+    )
 
 
 # ---------------------------------------------------------------------------- what it computes
@@ -146,6 +157,7 @@ def _check_loops_run(state: ScheduleState, block: StmtSRef, loop: StmtSRef, anal
                 "not run",
                 block,
                 above,
+                code="compute_at.loop_may_be_empty",
             )
 
 
@@ -228,6 +240,7 @@ def _check_serial_reduction(state: ScheduleState, block: Block, domains: Sequenc
                     f"the iterations of {sref.label} run at the same time, and block `{block.name_hint}` would reduce `{var.var.name}` over them",
                     sref,
                     hint="move the block first, then mark the loops that it does not reduce over",
+                    code="compute_at.reduction_runs_in_parallel",
                 )
 
 

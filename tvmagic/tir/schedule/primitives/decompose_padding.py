@@ -41,13 +41,23 @@ def padding_parts(block: StmtSRef) -> tuple[BufferStore, PrimExpr, PrimExpr, Pri
     """The store of a block that pads, its condition, the value inside and the constant outside."""
     store = block.block.body
     if not isinstance(store, BufferStore):
-        raise ScheduleError(f"the body of {block.label} must be one store", block)
+        raise ScheduleError(
+            f"the body of {block.label} must be one store", block, code="decompose_padding.not_one_store"
+        )
     value = store.value
     if not is_call(value, "tir.if_then_else"):
-        raise ScheduleError(f"what {block.label} stores must be chosen by an if_then_else on its variables", block)
+        raise ScheduleError(
+            f"what {block.label} stores must be chosen by an if_then_else on its variables",
+            block,
+            code="decompose_padding.no_condition",
+        )
     condition, inside, outside = value.args
     if contains(outside, Var):
-        raise ScheduleError(f"the padding of {block.label} must be a constant, not `{outside}`", block)
+        raise ScheduleError(
+            f"the padding of {block.label} must be a constant, not `{outside}`",
+            block,
+            code="decompose_padding.padding_not_constant",
+        )
     return store, condition, inside, outside
 
 
@@ -63,9 +73,17 @@ def inside_domains(block: StmtSRef, condition: PrimExpr) -> dict[Var, Range]:
         low, high = analyzer.simplify(found.min()), analyzer.simplify(found.max())
         result[var] = Range.from_min_extent(low, analyzer.simplify(high - low + 1))
     if not Analyzer(result).can_prove(condition):
-        raise ScheduleError(f"the condition `{condition}` of {block.label} is not a range of each variable", block)
+        raise ScheduleError(
+            f"the condition `{condition}` of {block.label} is not a range of each variable",
+            block,
+            code="decompose_padding.condition_not_a_range",
+        )
     if all(analyzer.can_prove_equal(r.extent, domains[v].extent) for v, r in result.items()):
-        raise ScheduleError(f"the condition `{condition}` of {block.label} always holds", block)
+        raise ScheduleError(
+            f"the condition `{condition}` of {block.label} always holds",
+            block,
+            code="decompose_padding.condition_always_holds",
+        )
     return result
 
 
@@ -129,7 +147,9 @@ def decompose_padding(state: ScheduleState, block: BlockRef, loop: Loop) -> Bloc
     check_no_matches(block)
     loops = state.loops_of(block)
     if loop not in loops:
-        raise ScheduleError(f"{loop.label} is not a loop of {block.label}", loop, block)
+        raise ScheduleError(
+            f"{loop.label} is not a loop of {block.label}", loop, block, code="decompose_padding.loop_not_around_block"
+        )
     inner = loops[loops.index(loop) :]
     store, condition, inside, outside = padding_parts(block)
     domains = inside_domains(block, condition)
@@ -226,7 +246,10 @@ def _check_not_read_before(state: ScheduleState, block: StmtSRef, loop: StmtSRef
     for reader in scope.children:
         if block in scope.overwriters(reader) and loop in state.loops_of(reader):
             raise ScheduleError(
-                f"{reader.label} reads buffer `{buffer.name}` in {loop.label} in front of {block.label}", reader, loop
+                f"{reader.label} reads buffer `{buffer.name}` in {loop.label} in front of {block.label}",
+                reader,
+                loop,
+                code="decompose_padding.read_before_padding",
             )
 
 

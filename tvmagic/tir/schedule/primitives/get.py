@@ -28,17 +28,23 @@ def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> 
         raise FunctionChoiceError(
             "the schedule does not know which function to be working on: the module has several functions",
             hint="say which one with func_name or work_on",
+            code="get_block.several_functions",
         )
     roots = {var.name_hint: sref for sref, var in state.functions.items()}
     if func_name not in roots:
-        raise ScheduleError(f"the module has no function `{func_name}` with blocks")
+        raise ScheduleError(f"the module has no function `{func_name}` with blocks", code="get_block.unknown_function")
     root = roots[func_name]
     named = [stmt for stmt in state.srefs if isinstance(stmt, Block) and stmt.name_hint == name]
     found = [sref for sref in [state.srefs[stmt] for stmt in named] if state.root_of(sref) is root]
     if len(found) == 1:
         return found[0]
     if found:
-        raise ScheduleError(f"{len(found)} blocks are called `{name}`", *found, hint="rename all but one of them")
+        raise ScheduleError(
+            f"{len(found)} blocks are called `{name}`",
+            *found,
+            hint="rename all but one of them",
+            code="get_block.ambiguous_name",
+        )
     everywhere = nodes_of(root.block.body, Block)
     names = [block.name_hint for block in everywhere if block in state.srefs]
     if any(block.name_hint == name for block in everywhere):
@@ -49,6 +55,7 @@ def get_block(state: ScheduleState, name: str, func_name: str | None = None) -> 
         f"Cannot find a block with the name: {name} in `{func_name}`",
         hint=hint,
         fast="Cannot find a block with the specified name",
+        code="get_block.unknown_name",
     )
 
 

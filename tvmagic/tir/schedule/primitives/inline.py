@@ -72,7 +72,9 @@ class _Inliner(Mutator):
     def block(self, node: Block) -> Block:
         if any(match.source.buffer is self.buffer for match in node.match_buffers):
             raise ScheduleError(
-                f"buffer `{self.buffer.name}` is matched in block `{node.name_hint}`, so it cannot be inlined", node
+                f"buffer `{self.buffer.name}` is matched in block `{node.name_hint}`, so it cannot be inlined",
+                node,
+                code="compute_inline.buffer_matched",
             )
         new = self.visit_children(node)
         if any(region.buffer is self.buffer for region in (*node.reads, *node.writes)):
@@ -92,10 +94,18 @@ class _Inliner(Mutator):
 
 def _single_write(block: StmtSRef) -> Buffer:
     if block.block.init is not None:
-        raise ScheduleError(f"{block.label} has an init, so it is a reduction and cannot be inlined", block)
+        raise ScheduleError(
+            f"{block.label} has an init, so it is a reduction and cannot be inlined",
+            block,
+            code="compute_inline.reduction",
+        )
     buffers = list(dict.fromkeys([r.buffer for r in block.block.writes]))
     if len(block.block.writes) != 1 or len(buffers) != 1:
-        raise ScheduleError(f"{block.label} must write exactly one buffer, it writes {len(block.block.writes)}", block)
+        raise ScheduleError(
+            f"{block.label} must write exactly one buffer, it writes {len(block.block.writes)}",
+            block,
+            code="compute_inline.several_buffers_written",
+        )
     return buffers[0]
 
 
@@ -106,7 +116,9 @@ class _ComputeInliner(_Inliner):
         super().__init__(root, buffer, block.block)
         store = block.block.body
         if not isinstance(store, BufferStore):
-            raise ScheduleError(f"the body of {block.label} must be one store", block)
+            raise ScheduleError(
+                f"the body of {block.label} must be one store", block, code="compute_inline.not_one_store"
+            )
         self.value = store.value
         self.variables = self._plain_indices(block.block, store) or self._inverted_indices(block, store)
 
@@ -133,7 +145,9 @@ class _ComputeInliner(_Inliner):
         found = detect_iter_map(store.indices, domains, check_level="bijective", simplify_trivial_iterators=False)
         if not found.indices:
             raise ScheduleError(
-                f"the indices at which {block.label} stores are not a bijection of its variables", block
+                f"the indices at which {block.label} stores are not a bijection of its variables",
+                block,
+                code="compute_inline.indices_not_bijective",
             )
         places = [Var(f"ph_{i}", index.dtype) for i, index in enumerate(store.indices)]
         inverse = dict(inverse_affine_iter_map(found.indices, places))
@@ -160,14 +174,19 @@ def _check_sources_stay(state: ScheduleState, block: StmtSRef, root: StmtSRef) -
     for dep in scope.get_deps_by_src(block):
         if dep.kind is DepKind.WAR and places[dep.dst] <= last:
             raise ScheduleError(
-                f"{dep.dst.label} overwrites what {block.label} reads before the last consumer has it", dep.dst, block
+                f"{dep.dst.label} overwrites what {block.label} reads before the last consumer has it",
+                dep.dst,
+                block,
+                code="compute_inline.source_overwritten",
             )
 
 
 def _without(state: ScheduleState, root: StmtSRef, block: StmtSRef) -> Stmt:
     body = remove_child(root.block.body, block.block)
     if body is None:
-        raise ScheduleError(f"{block.label} is the only leaf of its scope {root.label}", block)
+        raise ScheduleError(
+            f"{block.label} is the only leaf of its scope {root.label}", block, code="compute_inline.only_leaf"
+        )
     return body
 
 
@@ -220,7 +239,11 @@ def compute_inline(state: ScheduleState, block: BlockRef) -> None:
 def _single_read(state: ScheduleState, consumer: StmtSRef, root: StmtSRef) -> Buffer:
     """The one buffer that the consumer reads and its scope writes."""
     if consumer.block.init is not None:
-        raise ScheduleError(f"{consumer.label} has an init, so it is a reduction and cannot be inlined", consumer)
+        raise ScheduleError(
+            f"{consumer.label} has an init, so it is a reduction and cannot be inlined",
+            consumer,
+            code="reverse_compute_inline.reduction",
+        )
     writers = state.get_block_scope(root).buffer_writers
     produced = [r.buffer for r in consumer.block.reads if r.buffer in writers]
     buffers = list(dict.fromkeys(produced))
@@ -228,6 +251,7 @@ def _single_read(state: ScheduleState, consumer: StmtSRef, root: StmtSRef) -> Bu
         raise ScheduleError(
             f"{consumer.label} must read exactly one buffer that a block of its scope writes, it reads {len(buffers)}",
             consumer,
+            code="reverse_compute_inline.several_buffers_read",
         )
     return buffers[0]
 
@@ -242,7 +266,9 @@ def _single_producer(state: ScheduleState, consumer: StmtSRef, root: StmtSRef) -
         if {d.dst for d in out} == {consumer} and is_complete(state, producer, root):
             return producer
     raise ScheduleError(
-        f"{consumer.label} must have a single producer, a complete block with no other consumer", consumer
+        f"{consumer.label} must have a single producer, a complete block with no other consumer",
+        consumer,
+        code="reverse_compute_inline.no_single_producer",
     )
 
 
@@ -264,9 +290,15 @@ class _ReverseInliner(_Inliner):
         super().__init__(root, buffer, consumer.block)
         self.label, self.consumer, self.producer = consumer.label, consumer.block, producer
         if not (isinstance(realize.predicate, IntImm) and realize.predicate.value):
-            raise ScheduleError(f"{self.label} has a predicate, so it cannot be inlined", consumer)
+            raise ScheduleError(
+                f"{self.label} has a predicate, so it cannot be inlined",
+                consumer,
+                code="reverse_compute_inline.predicate",
+            )
         if not isinstance(self.consumer.body, BufferStore):
-            raise ScheduleError(f"the body of {self.label} must be one store", consumer)
+            raise ScheduleError(
+                f"the body of {self.label} must be one store", consumer, code="reverse_compute_inline.not_one_store"
+            )
         self.store = self.consumer.body
         self.analyzer = Analyzer()
         self.values = self._invert(consumer)
@@ -282,7 +314,9 @@ class _ReverseInliner(_Inliner):
         )
         if produced is None or not same:
             raise ScheduleError(
-                f"{self.label} must read `{self.buffer.name}` at one place, written by one store", consumer
+                f"{self.label} must read `{self.buffer.name}` at one place, written by one store",
+                consumer,
+                code="reverse_compute_inline.several_reads",
             )
         domains = iter_domains(self.consumer.iter_vars)
         found = detect_iter_map(
@@ -296,7 +330,9 @@ class _ReverseInliner(_Inliner):
         # `B[v // 2]` is read by two iterations, of which the inverse gives one
         if inverse is None or not all(self.analyzer.can_prove_equal(var, value) for var, value in back.items()):
             raise ScheduleError(
-                f"the indices at which {self.label} reads `{self.buffer.name}` cannot be inverted", consumer
+                f"the indices at which {self.label} reads `{self.buffer.name}` cannot be inverted",
+                consumer,
+                code="reverse_compute_inline.indices_not_invertible",
             )
         values: dict[Var, PrimExpr] = {}
         for var, dom in iter_domains(self.consumer.iter_vars).items():
@@ -321,6 +357,7 @@ class _ReverseInliner(_Inliner):
                 raise ScheduleError(
                     f"{self.label} is not covered by its producer: `{var.name}` goes beyond what is written",
                     consumer,
+                    code="reverse_compute_inline.not_covered",
                 )
 
     @handles(BlockRealize)
@@ -389,6 +426,7 @@ def _check_reads_what_is_written(
         block,
         producer,
         hint="let the producer run over all that is read",
+        code="reverse_compute_inline.producer_predicate",
     )
 
 
@@ -434,6 +472,7 @@ def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
             f"buffer `{buffer.name}` is not allocated by the scope of {block.label}, so blocks outside may read it",
             block,
             root,
+            code="reverse_compute_inline.buffer_not_local",
         )
     check_no_pointer(root.block, buffer, block)
     for part in (block, producer):

@@ -57,7 +57,7 @@ def _prepare_buffer(state: ScheduleState, values: Mapping[str, Any]) -> dict[str
     try:
         return {"buffer": locate_buffer(values["block"], values["buffer"])}
     except ScheduleError as error:
-        raise BufferPlaceError(error.message, values["block"]) from None
+        raise BufferPlaceError(error.message, values["block"], code="transform_layout.buffer_not_found") from None
 
 
 def _prepare_layout(state: ScheduleState, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,7 +84,10 @@ def _pad_map(pad_value: Any, ndim: int, buffer: Buffer, dtype: str) -> IndexMap:
         return IndexMap.from_func(pad_value, ndim=ndim, index_dtype=dtype)
     variables = [Var(f"i{i}", dtype) for i in range(ndim)]
     if not isinstance(pad_value, (int, float, PrimExpr)):
-        raise TVMagicError(f"pad_value is a number or a function of the new indices, not {type(pad_value).__name__}")
+        raise TVMagicError(
+            f"pad_value is a number or a function of the new indices, not {type(pad_value).__name__}",
+            code="transform_layout.pad_value_type",
+        )
     value = pad_value if isinstance(pad_value, PrimExpr) else _pad_constant(pad_value, buffer)
     return IndexMap(variables, [value])
 
@@ -96,7 +99,9 @@ def _pad_constant(value: int | float, buffer: Buffer) -> PrimExpr:
     dtype = buffer.dtype
     if isinstance(value, float) != (not (dtype.is_int or dtype.is_uint or dtype.is_bool)):
         raise ScheduleError(
-            f"pad_value is {value!r}, buffer `{buffer.name}` holds {dtype}", hint="write it as one of those"
+            f"pad_value is {value!r}, buffer `{buffer.name}` holds {dtype}",
+            hint="write it as one of those",
+            code="transform_layout.pad_value_dtype",
         )
     return const(value, dtype)
 
@@ -130,7 +135,9 @@ class _LayoutRewriter(BufferReplacer, AccessContext):
     def block(self, node: Block) -> Block:
         if any(m.source.buffer is self.old and self._matched_region(m.source) is None for m in node.match_buffers):
             raise ScheduleError(
-                f"buffer `{self.old.name}` is matched in block `{node.name_hint}`, which knows the old layout", node
+                f"buffer `{self.old.name}` is matched in block `{node.name_hint}`, which knows the old layout",
+                node,
+                code="transform_layout.buffer_matched",
             )
         new = with_regions_of(AccessContext.block(self, node), self.old, self.new)
         self.reuse.note(node, new)
@@ -165,7 +172,10 @@ def _inverse_of(index_map: IndexMap, buffer: Buffer, block: StmtSRef) -> tuple[I
         return index_map.injective_inverse(buffer.shape)
     except TVMagicError as error:
         raise ScheduleError(
-            f"buffer `{buffer.name}` cannot be stored in this layout: {error.message}", block, hint=error.hint
+            f"buffer `{buffer.name}` cannot be stored in this layout: {error.message}",
+            block,
+            hint=error.hint,
+            code="transform_layout.not_invertible",
         ) from error
 
 
@@ -176,6 +186,7 @@ def _check_padding(old: Buffer, index_map: IndexMap, predicate: PrimExpr, block:
             f"the transformation `{index_map}` of buffer `{old.name}` of shape [{shape}] adds padding where {predicate}",
             block,
             hint="give pad_value, or pass assume_injective_transform=True if the padding is never read",
+            code="transform_layout.adds_padding",
         )
 
 
@@ -184,7 +195,9 @@ def _owner_of_layout(state: ScheduleState, block: StmtSRef, buffer: Buffer) -> S
     owner = access_owner(state, block, buffer)
     _, function = state.function_of(block)
     if owner is None and not any(b is buffer for b in function.buffer_map.values()):
-        raise ScheduleError(f"buffer `{buffer.name}` is a matched part of another buffer", block)
+        raise ScheduleError(
+            f"buffer `{buffer.name}` is a matched part of another buffer", block, code="transform_layout.buffer_matched"
+        )
     return owner
 
 
@@ -295,7 +308,11 @@ def set_axis_separator(state: ScheduleState, block: BlockRef, buffer: Any, axis_
     old = buffer_of(block, buffer)
     places = [int(s) for s in axis_separators]
     if places != sorted(places) or any(not 0 <= p <= len(old.shape) for p in places):
-        raise ScheduleError(f"the separators {places} are not in order inside [0, {len(old.shape)}]", block)
+        raise ScheduleError(
+            f"the separators {places} are not in order inside [0, {len(old.shape)}]",
+            block,
+            code="set_axis_separator.not_ordered",
+        )
     owner = _owner_of_layout(state, block, old)
     new = old.replace(axis_separators=tuple([IntImm("int32", p) for p in places]))
     root = owner if owner is not None else state.root_of(block)
@@ -345,7 +362,11 @@ def reorder_block_iter_var(state: ScheduleState, block: BlockRef, new_order: lis
     count = len(block.block.iter_vars)
     order = [int(i) for i in new_order]
     if sorted(order) != list(range(count)):
-        raise ScheduleError(f"{order} is not a permutation of the places 0 to {count - 1} of {block.label}", block)
+        raise ScheduleError(
+            f"{order} is not a permutation of the places 0 to {count - 1} of {block.label}",
+            block,
+            code="reorder_block_iter_var.not_a_permutation",
+        )
     realize = state.realize_of(block)
     new = block.block.replace(iter_vars=tuple([block.block.iter_vars[i] for i in order]))
     nest = realize.replace(iter_values=tuple([realize.iter_values[i] for i in order]), block=new)
@@ -366,11 +387,17 @@ def _new_iter_type(value: PrimExpr, types: Mapping[Var, int], block: StmtSRef) -
     if not found:
         return IterVar.DataPar  # of one value, the same in all iterations
     if len(found) > 1:
-        raise ScheduleError(f"`{value}` mixes data parallel and reduced variables of {block.label}", block)
+        raise ScheduleError(
+            f"`{value}` mixes data parallel and reduced variables of {block.label}",
+            block,
+            code="transform_block_layout.mixed_variables",
+        )
     (kind,) = found
     if kind not in (IterVar.DataPar, IterVar.CommReduce):
         raise ScheduleError(
-            f"`{value}` is made of an opaque variable of {block.label}, whose iterations stay in their order", block
+            f"`{value}` is made of an opaque variable of {block.label}, whose iterations stay in their order",
+            block,
+            code="transform_block_layout.opaque_variable",
         )
     return kind
 
@@ -380,7 +407,9 @@ def single_nest(state: ScheduleState, block: StmtSRef) -> StmtSRef:
     loops = state.loops_of(block)
     for loop in loops:
         if len(children_of(loop.loop)) != 1:
-            raise ScheduleError(f"{loop.label} must hold {block.label} alone", loop)
+            raise ScheduleError(
+                f"{loop.label} must hold {block.label} alone", loop, code="transform_block_layout.several_statements"
+            )
     return loops[0] if loops else block
 
 
@@ -416,12 +445,22 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
     bound_to = [loops.get(v) if isinstance(v, Var) else None for v in realize.iter_values]
     if not all(loop is not None and runs_over(loop, v) for loop, v in zip(bound_to, stmt.iter_vars)):
         raise ScheduleError(
-            f"the variables of {block.label} are not bound to its loops, each to one over its domain", block
+            f"the variables of {block.label} are not bound to its loops, each to one over its domain",
+            block,
+            code="transform_block_layout.variables_not_loops",
         )
     if len(set(bound_to)) != len(bound_to):
-        raise ScheduleError(f"two variables of {block.label} are bound to the same loop", block)
+        raise ScheduleError(
+            f"two variables of {block.label} are bound to the same loop",
+            block,
+            code="transform_block_layout.loop_bound_twice",
+        )
     if len(index_map.initial_indices) != len(stmt.iter_vars):
-        raise ScheduleError(f"`{index_map}` does not take the {len(stmt.iter_vars)} variables of {block.label}", block)
+        raise ScheduleError(
+            f"`{index_map}` does not take the {len(stmt.iter_vars)} variables of {block.label}",
+            block,
+            code="transform_block_layout.wrong_variable_count",
+        )
     old_vars = [v.var for v in stmt.iter_vars]
     extents = [v.dom.extent for v in stmt.iter_vars if v.dom is not None]
     analyzer = Analyzer()
@@ -429,7 +468,11 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
     try:
         inverse = index_map.inverse(extents)
     except TVMagicError:
-        raise ScheduleError(f"the index map `{index_map}` is not an affine bijection", block) from None
+        raise ScheduleError(
+            f"the index map `{index_map}` is not an affine bijection",
+            block,
+            code="transform_block_layout.not_bijective",
+        ) from None
     sizes = index_map.map_shape(extents, analyzer)
     types = {v.var: v.iter_type for v in stmt.iter_vars}
     iters = [
@@ -449,7 +492,9 @@ def transform_block_layout(state: ScheduleState, block: BlockRef, index_map: Val
         bound = dict(zip(realize.iter_values, inverse.map_indices(new_loops, analyzer)))
         if uses_var(predicate, set(loops) - set(bound)):
             raise ScheduleError(
-                f"the condition of {block.label} depends on a loop that binds none of its variables", block
+                f"the condition of {block.label} depends on a loop that binds none of its variables",
+                block,
+                code="transform_block_layout.condition_uses_other_loops",
             )
         predicate = substitute(predicate, {v: value for v, value in bound.items() if isinstance(v, Var)})
     nest = loop_nest(new_loops, sizes, BlockRealize(new_loops, predicate, new))

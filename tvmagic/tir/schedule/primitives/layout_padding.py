@@ -98,16 +98,22 @@ def checked_pad_value(pad_value: IndexMap, old: Buffer, ndim: int, block: Any) -
             f"pad_value takes {len(pad_value.initial_indices)} indices and gives {len(pad_value.final_indices)} "
             f"values; the new layout of buffer `{old.name}` has {ndim} dimensions and one value an element",
             block,
+            code="transform_layout.pad_value_shape",
         )
     value = pad_value.final_indices[0]
     for load in nodes_of(value, BufferLoad):
         if load.buffer is not old:
-            raise ScheduleError(f"pad_value loads buffer `{load.buffer.name}`: it may load `{old.name}` only", block)
+            raise ScheduleError(
+                f"pad_value loads buffer `{load.buffer.name}`: it may load `{old.name}` only",
+                block,
+                code="transform_layout.pad_value_loads_other_buffer",
+            )
     if value.dtype is not old.dtype:
         raise ScheduleError(
             f"pad_value is a {value.dtype}, buffer `{old.name}` holds {old.dtype}",
             block,
             hint=f"write T.cast(..., '{old.dtype}')",
+            code="transform_layout.pad_value_dtype",
         )
     return IndexMap(pad_value.initial_indices, [value])
 

@@ -50,14 +50,16 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> l
     dtype = loop.loop.loop_var.dtype
     unknown = [i for i, f in enumerate(factors) if f is None]
     if len(unknown) > 1:
-        raise ScheduleError("at most one factor may be None", loop)
+        raise ScheduleError("at most one factor may be None", loop, code="split.several_open_factors")
     if not factors:
-        raise ScheduleError("a split takes one factor or more", loop)
+        raise ScheduleError("a split takes one factor or more", loop, code="split.no_factors")
     product: PrimExpr = IntImm(dtype, 1)
     result: list[PrimExpr] = []
     for factor in factors:
         if isinstance(factor, int) and factor <= 0:
-            raise ScheduleError(f"the factors of a split are positive, not {factor}", loop)
+            raise ScheduleError(
+                f"the factors of a split are positive, not {factor}", loop, code="split.factor_not_positive"
+            )
         result.append(cast(dtype, 1 if factor is None else factor))
         product = product * result[-1]
     _check_iterations(loop, factors)
@@ -74,6 +76,7 @@ def infer_factors(loop: StmtSRef, factors: Sequence[int | PrimExpr | None]) -> l
             "The product of factors is not larger than or equal to the extent of loop tir.For#0",
             loop,
             hint="leave one factor None, and it is worked out",
+            code="split.factors_too_small",
         )
     return result
 
@@ -94,6 +97,7 @@ def _check_count(loop: StmtSRef, count: int, what: str, hint: str) -> None:
             f"{what} make {number_text(count)} iterations, too many for `{dtype}`, the type of {loop.label}",
             loop,
             hint=hint,
+            code="schedule.loop_too_long",
         )
 
 
@@ -168,7 +172,10 @@ def check_loop_nest(loops: Sequence[StmtSRef], what: str) -> None:
     for outer, inner in zip(loops, loops[1:]):
         if only_child(outer.loop) is not inner.stmt:
             raise ScheduleError(
-                f"the loops cannot be {what}: the only child of {outer.label} is not {inner.label}", outer, inner
+                f"the loops cannot be {what}: the only child of {outer.label} is not {inner.label}",
+                outer,
+                inner,
+                code="schedule.loops_not_nested",
             )
     for loop in loops:
         check_starts_at_zero(loop)
@@ -182,7 +189,9 @@ def check_independent_bounds(loops: Sequence[StmtSRef], what: str) -> None:
         used = [var for part in bounds for var in variables_in(part) if var in variables]
         if used:
             raise ScheduleError(
-                f"the loops cannot be {what}: the bounds of {loop.label} depend on `{used[0].name}`", loop
+                f"the loops cannot be {what}: the bounds of {loop.label} depend on `{used[0].name}`",
+                loop,
+                code="schedule.bounds_depend_on_loop",
             )
 
 
@@ -211,7 +220,7 @@ def fuse(state: ScheduleState, *loops: Loops, preserve_unit_iters: bool = True) 
                 B[vi, vj] = A[vi, vj] + T.float32(1.0)
     """
     if not loops:
-        raise ScheduleError("fuse takes one loop or more")
+        raise ScheduleError("fuse takes one loop or more", code="fuse.no_loops")
     nest: list[StmtSRef] = list(loops)  # type: ignore[arg-type]
     for loop in nest:
         check_plain_loop(loop)
@@ -270,7 +279,7 @@ def reorder(state: ScheduleState, *ordered_loops: Loops) -> None:
     if len(wanted) <= 1:
         return
     if len(set(wanted)) != len(wanted):
-        raise ScheduleError("a loop is named twice", *wanted)
+        raise ScheduleError("a loop is named twice", *wanted, code="reorder.repeated_loop")
     chain = _loop_chain(wanted)
     _check_single_branch(chain)
     replacements = iter(wanted)
@@ -291,7 +300,7 @@ def _loop_chain(loops: Sequence[StmtSRef]) -> list[StmtSRef]:
     above = bottom.parent
     while missing:
         if above is None or not above.is_loop:
-            raise ScheduleError("the loops are not in one chain of loops", *loops)
+            raise ScheduleError("the loops are not in one chain of loops", *loops, code="reorder.not_a_chain")
         chain.append(above)
         missing.discard(above)
         above = above.parent
@@ -302,7 +311,12 @@ def _loop_chain(loops: Sequence[StmtSRef]) -> list[StmtSRef]:
 def _check_single_branch(chain: Sequence[StmtSRef]) -> None:
     for outer, inner in zip(chain, chain[1:]):
         if outer.loop.body is not inner.stmt:
-            raise ScheduleError(f"the loops are not a chain: {outer.label} holds more than {inner.label}", outer, inner)
+            raise ScheduleError(
+                f"the loops are not a chain: {outer.label} holds more than {inner.label}",
+                outer,
+                inner,
+                code="reorder.not_single_branch",
+            )
 
 
 def _check_reorderable_block(state: ScheduleState, block: StmtSRef, top: StmtSRef) -> None:
@@ -316,12 +330,16 @@ def _check_reorderable_block(state: ScheduleState, block: StmtSRef, top: StmtSRe
     bare = realize.replace(predicate=IntImm("bool", 1))
     if not (is_affine_binding(realize, domains, analyzer) or is_affine_binding(bare, domains, analyzer)):
         raise ScheduleError(
-            f"the bindings of {block.label} are not affine in its loops from {top.label} inwards", block
+            f"the bindings of {block.label} are not affine in its loops from {top.label} inwards",
+            block,
+            code="reorder.bindings_not_affine",
         )
     for var in block.block.iter_vars:
         if var.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
             raise ScheduleError(
-                f"the variable `{var.var.name}` of {block.label} is neither data parallel nor reduced", block
+                f"the variable `{var.var.name}` of {block.label} is neither data parallel nor reduced",
+                block,
+                code="reorder.opaque_variable",
             )
 
 
@@ -341,6 +359,7 @@ def _check_init_stays_first(
             "in another order it would add up before it initializes",
             *mixed,
             hint="decompose_reduction first",
+            code="reorder.mixed_loops",
         )
     # loops that repeat the block stay outside (or inside) those over which it is reduced
     reduced = {loop for loop in chain if IterVar.CommReduce in kinds.get(loop.loop.loop_var, ())}
@@ -352,6 +371,7 @@ def _check_init_stays_first(
                     "number of times",
                     loop,
                     block,
+                    code="reorder.repeating_loop",
                 )
 
 
@@ -380,7 +400,7 @@ def add_unit_loop(state: ScheduleState, block_or_loop: BlockOrLoop) -> Loop:
         state.replace(block_or_loop, unit)
         return state.sref_of(unit)
     if block_or_loop.parent is None:
-        raise ScheduleError("no loop can be put around the root block", block_or_loop)
+        raise ScheduleError("no loop can be put around the root block", block_or_loop, code="add_unit_loop.root_block")
     realize = state.realize_of(block_or_loop)
     unit = For(Var("u"), 0, 1, ForKind.SERIAL, realize)
     parent = block_or_loop.parent
@@ -412,6 +432,7 @@ def _check_parallelizable(state: ScheduleState, loop: StmtSRef, kind: str, threa
                     loop,
                     block,
                     hint="split off the reduction with rfactor or decompose_reduction",
+                    code="schedule.loop_not_parallel",
                 )
 
 
@@ -486,7 +507,9 @@ def _check_thread_free(state: ScheduleState, loop: StmtSRef, thread_axis: str) -
         outer, inner = (other, loop) if other in above else (loop.loop, state.sref_of(other))
         if not _is_work_of_all(state, outer, inner, thread_axis):
             raise ScheduleError(
-                f"loop `{other.loop_var.name}`, in a nest with {loop.label}, is bound to `{thread_axis}` already", loop
+                f"loop `{other.loop_var.name}`, in a nest with {loop.label}, is bound to `{thread_axis}` already",
+                loop,
+                code="bind.thread_used_twice",
             )
 
 
@@ -546,6 +569,7 @@ def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
             f"there are no threads `{thread_axis}`",
             loop,
             hint="name blockIdx.x, threadIdx.x (or .y, .z), or vthread",
+            code="bind.unknown_thread",
         )
     _check_parallelizable(state, loop, f"bound to `{thread_axis}`", thread_axis)
     _check_thread_free(state, loop, thread_axis)

@@ -54,7 +54,9 @@ def _check_padding(block: StmtSRef, padding: Sequence[int]) -> None:
     count = len(block.block.iter_vars)
     if len(padding) != count or any(p <= 0 for p in padding):
         raise ScheduleError(
-            f"the padding of {block.label} is a list of {count} positive integers, not {list(padding)}", block
+            f"the padding of {block.label} is a list of {count} positive integers, not {list(padding)}",
+            block,
+            code="pad_einsum.wrong_padding",
         )
 
 
@@ -102,27 +104,33 @@ def _places(regions: Sequence[BufferRegion], places: dict[Buffer, Sequence[PrimE
 def _check_einsum(state: ScheduleState, block: StmtSRef, root: StmtSRef, padded: set[Var], accesses: _Accesses) -> None:
     """Every access is at plain variables, and padding with zeros does not change what is reduced."""
 
-    def refuse(why: str) -> None:
-        raise ScheduleError(f"{block.label} is not a computation that can be padded: {why}", block)
+    def refuse(why: str, code: str) -> None:
+        raise ScheduleError(f"{block.label} is not a computation that can be padded: {why}", block, code=code)
 
     if complete_failure(state, block, root) and reduction_failure(state, block, root):
-        refuse("it is neither complete nor a reduction")
+        refuse("it is neither complete nor a reduction", code="pad_einsum.not_complete_or_reduction")
     for access in (*accesses.loads, *accesses.stores):
         for index in access.indices:
             if not isinstance(index, (Var, IntImm)):
-                refuse(f"it accesses buffer `{access.buffer.name}` at `{index}`, which is not a plain variable")
+                refuse(
+                    f"it accesses buffer `{access.buffer.name}` at `{index}`, which is not a plain variable",
+                    code="pad_einsum.index_not_a_variable",
+                )
     if not isinstance(block.block.body, BufferStore):
-        refuse("its body is not one store")
+        refuse("its body is not one store", code="pad_einsum.not_one_store")
     reduced = {v.var for v in block.block.iter_vars if v.iter_type == IterVar.CommReduce} & padded
     store = block.block.body
     assert isinstance(store, BufferStore)
     for var in padded - reduced:  # else the iterations that are added would overwrite the result
         if not any(index is var for index in store.indices):
-            refuse(f"what it writes to `{store.buffer.name}` is not indexed by `{var.name}`")
+            refuse(
+                f"what it writes to `{store.buffer.name}` is not indexed by `{var.name}`",
+                code="pad_einsum.output_not_indexed",
+            )
     if reduced:
         for var in reduced:
             if not (isinstance(store.value, Add) and _vanishes(store.value.b, var)):
-                refuse(f"zeros along `{var.name}` would change its result")
+                refuse(f"zeros along `{var.name}` would change its result", code="pad_einsum.zeros_change_result")
 
 
 def _check_outputs_whole(block: StmtSRef, padded: set[Buffer], accesses: _Accesses) -> None:
@@ -136,6 +144,7 @@ def _check_outputs_whole(block: StmtSRef, padded: set[Buffer], accesses: _Access
                 f"{block.label} writes only a part of buffer `{buffer.name}`, which would be copied back as a whole",
                 block,
                 hint="pad the computation before it is moved below other blocks",
+                code="pad_einsum.partial_output",
             )
 
 
@@ -201,7 +210,9 @@ def _own_loops(state: ScheduleState, block: StmtSRef) -> dict[Var, Var]:
         own = isinstance(value, Var) and value not in loop_of and value in loops and runs_over(loops[value], var)
         if not own or not is_one(realize.predicate):
             raise ScheduleError(
-                f"the variable `{var.var.name}` of {block.label} is not bound to a loop of its own", block
+                f"the variable `{var.var.name}` of {block.label} is not bound to a loop of its own",
+                block,
+                code="pad_einsum.variable_without_loop",
             )
         assert isinstance(value, Var)
         loop_of[value] = var.var

@@ -119,17 +119,24 @@ def _part(values: Range, whole: Range, analyzer: Analyzer) -> Range:
 def _piece_sizes(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
     extent = loop.loop.extent
     if not isinstance(extent, IntImm):
-        raise ScheduleError(f"{loop.label} has the symbolic extent `{extent}`, which cannot be partitioned", loop)
+        raise ScheduleError(
+            f"{loop.label} has the symbolic extent `{extent}`, which cannot be partitioned",
+            loop,
+            code="loop_partition.symbolic_extent",
+        )
     if sum(f is None for f in factors) > 1:
-        raise ScheduleError("at most one factor may be None", loop)
+        raise ScheduleError("at most one factor may be None", loop, code="loop_partition.several_open_factors")
     if any(f is not None and f <= 0 for f in factors):
-        raise ScheduleError(f"the factors {list(factors)} of a partition are positive", loop)
+        raise ScheduleError(
+            f"the factors {list(factors)} of a partition are positive", loop, code="loop_partition.factor_not_positive"
+        )
     total = sum(f or 0 for f in factors)
     if total >= extent.value:
         raise ScheduleError(
             f"the factors {list(factors)} sum to {total}, which must be less than the extent {extent.value} of "
             f"{loop.label}",
             loop,
+            code="loop_partition.factors_too_large",
         )
     sizes = [extent.value - total if f is None else f for f in factors]
     return sizes if None in factors else [*sizes, extent.value - total]
@@ -148,6 +155,7 @@ def _check_no_split_reduction(state: ScheduleState, loop: StmtSRef) -> None:
                     loop,
                     block,
                     hint="decompose_reduction first, then partition the loop of the update block",
+                    code="loop_partition.splits_reduction",
                 )
 
 
@@ -232,7 +240,7 @@ def _lowest_common(loops: Sequence[StmtSRef]) -> StmtSRef:
         above = set(loop.ancestors())
         shared = [s for s in shared if s in above]
     if not shared:
-        raise ScheduleError("the loops are in different functions", *loops)
+        raise ScheduleError("the loops are in different functions", *loops, code="merge.different_functions")
     return shared[0]
 
 
@@ -243,7 +251,12 @@ def _nest_above(loop: StmtSRef, top: StmtSRef) -> list[StmtSRef]:
         above = nest[-1].parent
         assert above is not None
         if not above.is_loop or only_child(above.loop) is not nest[-1].stmt:
-            raise ScheduleError(f"{nest[-1].label} must be all of {above.label} to be merged", nest[-1], above)
+            raise ScheduleError(
+                f"{nest[-1].label} must be all of {above.label} to be merged",
+                nest[-1],
+                above,
+                code="merge.several_statements",
+            )
         nest.append(above)
     nest.reverse()
     for part in nest:
@@ -261,7 +274,9 @@ def _check_mergeable(nests: Sequence[Sequence[StmtSRef]]) -> None:
         if not same:
             extents = [[str(s.loop.extent) for s in n] for n in (first, nest)]
             raise ScheduleError(
-                f"loops to merge must have the same extents, not {extents[0]} and {extents[1]}", nest[-1]
+                f"loops to merge must have the same extents, not {extents[0]} and {extents[1]}",
+                nest[-1],
+                code="merge.different_extents",
             )
 
 
@@ -272,7 +287,9 @@ def _check_dependences(state: ScheduleState, nests: Sequence[Sequence[StmtSRef]]
         for dep in state.get_block_scope(scope).get_deps_by_src(block):
             if place.get(dep.dst, i) > i and dep.kind is not DepKind.RAW:
                 raise ScheduleError(
-                    f"{dep.dst.label} writes a buffer that {block.label} uses, so their loops cannot be merged", dep.dst
+                    f"{dep.dst.label} writes a buffer that {block.label} uses, so their loops cannot be merged",
+                    dep.dst,
+                    code="merge.dependent_loops",
                 )
 
 
@@ -311,10 +328,10 @@ def merge(state: ScheduleState, *loops: Loops) -> Loop:
     """
     chosen: list[StmtSRef] = list(loops)  # type: ignore[arg-type]
     if len(chosen) < 2 or len(set(chosen)) != len(chosen):
-        raise ScheduleError("merge takes two different loops or more")
+        raise ScheduleError("merge takes two different loops or more", code="merge.too_few_loops")
     top = _lowest_common(chosen)
     if any(loop in other.ancestors() for loop in chosen for other in chosen):
-        raise ScheduleError("a loop cannot be merged with one that holds it", *chosen)
+        raise ScheduleError("a loop cannot be merged with one that holds it", *chosen, code="merge.nested_loops")
     nests = sorted([_nest_above(loop, top) for loop in chosen], key=lambda nest: nest[0].seq_index)
     _check_mergeable(nests)
     assert top.stmt is not None
@@ -322,7 +339,9 @@ def merge(state: ScheduleState, *loops: Loops) -> Loop:
     first = nests[0][0].seq_index
     side_by_side = [nest[0].seq_index for nest in nests] == list(range(first, first + len(nests)))
     if not isinstance(body, SeqStmt) or first < 0 or not side_by_side:
-        raise ScheduleError("the loops to merge must be directly one after the other", *chosen)
+        raise ScheduleError(
+            "the loops to merge must be directly one after the other", *chosen, code="merge.not_adjacent"
+        )
     scope = top if top.is_block else state.scope_of(top)
     _check_dependences(state, nests, scope)
     guard = DependenceGuard(state, scope)

@@ -32,7 +32,12 @@ from tvmagic.tir.schedule.state import ScheduleState, replace_child
 
 def _loops_from(loops: list[StmtSRef], loop: StmtSRef, block: StmtSRef) -> list[StmtSRef]:
     if loop not in loops:
-        raise ScheduleError(f"{loop.label} is not a loop of {block.label}", loop, block)
+        raise ScheduleError(
+            f"{loop.label} is not a loop of {block.label}",
+            loop,
+            block,
+            code="decompose_reduction.loop_not_around_block",
+        )
     return loops[loops.index(loop) :]
 
 
@@ -44,6 +49,7 @@ def _check_above_reduction(realize: BlockRealize, loops: list[StmtSRef], loop: S
                 f"{loop.label} must be outside all loops that the reduction uses; `{var.var.name}` uses one above it",
                 loop,
                 hint="choose a loop further out, or reorder the reduced loops inwards",
+                code="decompose_reduction.loop_below_reduction",
             )
 
 
@@ -57,6 +63,7 @@ def check_not_repeated(block: StmtSRef, realize: BlockRealize, loops: list[StmtS
                 sref,
                 block,
                 hint="choose a loop inside it",
+                code="schedule.block_repeated",
             )
     used_inside = [s for s in used if s in inner]
     variables = {s.loop.loop_var for s in used_inside}
@@ -72,6 +79,7 @@ def check_not_repeated(block: StmtSRef, realize: BlockRealize, loops: list[StmtS
             block,
             *used_inside,
             hint="choose a loop further in",
+            code="schedule.block_may_repeat",
         )
 
 

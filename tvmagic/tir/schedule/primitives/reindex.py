@@ -108,16 +108,19 @@ class _SingleAccess(Visitor):
 
     def find(self) -> tuple[PrimExpr, ...]:
         if any(match.source.buffer is self.buffer for match in self.root.match_buffers):
-            self.fail("is matched, in part and so under another name,")
+            self.fail("is matched, in part and so under another name,", code="reindex.buffer_matched")
         self.visit(self.root.body)
         if self.root.init is not None:
             self.visit(self.root.init)
         if self.indices is None:
-            self.fail("is not accessed by loads and stores")
+            self.fail("is not accessed by loads and stores", code="reindex.buffer_used_by_pointer")
         assert self.indices is not None
         for index in self.indices:
             if uses_var(index, self.inside):
-                self.fail("is accessed at indices that a loop inside makes, not the block's variables,")
+                self.fail(
+                    "is accessed at indices that a loop inside makes, not the block's variables,",
+                    code="reindex.index_uses_inner_loop",
+                )
         return self.indices
 
     @handles(For)
@@ -125,13 +128,15 @@ class _SingleAccess(Visitor):
         self.inside.add(node.loop_var)
         self.visit_children(node)
 
-    def fail(self, why: str) -> None:
-        raise ScheduleError(f"buffer `{self.buffer.name}` {why} in {self.label.label}", self.label)
+    def fail(self, why: str, code: str) -> None:
+        raise ScheduleError(f"buffer `{self.buffer.name}` {why} in {self.label.label}", self.label, code=code)
 
     @handles(BlockRealize)
     def inner(self, node: BlockRealize) -> None:
         raise ScheduleError(
-            f"{self.label.label} must be a leaf block, it holds block `{node.block.name_hint}`", self.label
+            f"{self.label.label} must be a leaf block, it holds block `{node.block.name_hint}`",
+            self.label,
+            code="reindex.not_a_leaf_block",
         )
 
     @handles(BufferLoad, BufferStore)
@@ -142,12 +147,12 @@ class _SingleAccess(Visitor):
         if self.indices is None:
             self.indices = node.indices
         elif not all(structural_equal(a, b) for a, b in zip(self.indices, node.indices)):
-            self.fail("is accessed at different indices")
+            self.fail("is accessed at different indices", code="reindex.different_indices")
 
     @handles(Var)
     def var(self, node: Var) -> None:
         if node is self.buffer.data:
-            self.fail("is used by its pointer")
+            self.fail("is used by its pointer", code="reindex.buffer_used_by_pointer")
 
 
 def _check_not_updated(state: ScheduleState, block: StmtSRef, buffer: Buffer, read: bool) -> None:
@@ -158,6 +163,7 @@ def _check_not_updated(state: ScheduleState, block: StmtSRef, buffer: Buffer, re
             f"{block.label} writes buffer `{buffer.name}`, too, so a copy that it only reads is not enough",
             block,
             hint="name the buffer as what the block writes",
+            code="reindex.buffer_written",
         )
 
 
@@ -172,6 +178,7 @@ def _check_all_copied_back(state: ScheduleState, block: StmtSRef, buffer: Buffer
             f"in buffer `{buffer.name}`",
             block,
             hint="use cache_write",
+            code="reindex.block_may_be_skipped",
         )
 
 
@@ -280,7 +287,9 @@ def _place_beside(state: ScheduleState, block: StmtSRef, scope: StmtSRef, buffer
         above = top.parent
         assert above is not None
         if top.is_loop and above.loop.body is not top.stmt:
-            raise ScheduleError(f"{top.label} must be all of {above.label}", top, above)
+            raise ScheduleError(
+                f"{top.label} must be all of {above.label}", top, above, code="reindex.several_statements"
+            )
         top = above
     for other in [] if top is block else state.child_blocks(top):
         reads, writes = effective_regions(other.block)
@@ -291,6 +300,7 @@ def _place_beside(state: ScheduleState, block: StmtSRef, scope: StmtSRef, buffer
                 other,
                 block,
                 hint="use cache_read or cache_write, which copy inside the loops",
+                code="reindex.buffer_used_in_loops",
             )
     return max(top.seq_index, 0)
 
@@ -314,18 +324,26 @@ def _mapped_buffer(
     analyzer = Analyzer()
     if not all(analyzer.can_prove_equal(r.extent, 1) for r in region.region):
         raise ScheduleError(
-            f"the region of buffer `{region.buffer.name}` that {block.label} accesses is not a single element", block
+            f"the region of buffer `{region.buffer.name}` that {block.label} accesses is not a single element",
+            block,
+            code="reindex_cache.region_not_an_element",
         )
     _SingleAccess(block, region.buffer).find()
     check_inside(block, region.buffer, [r.min for r in region.region])
     iter_vars = block.block.iter_vars
     variables = [v.var for v in iter_vars]
     if len(index_map.initial_indices) != len(variables):
-        raise ScheduleError(f"`{index_map}` does not take the {len(variables)} variables of {block.label}", block)
+        raise ScheduleError(
+            f"`{index_map}` does not take the {len(variables)} variables of {block.label}",
+            block,
+            code="reindex_cache.wrong_variable_count",
+        )
     indices = index_map.map_indices(variables, analyzer)
     ranges = index_map.map_ranges([v.dom for v in iter_vars if v.dom is not None], analyzer)
     if not all(analyzer.can_prove(r.min >= 0) for r in ranges):
-        raise ScheduleError(f"`{index_map}` leads to indices that may be negative", block)
+        raise ScheduleError(
+            f"`{index_map}` leads to indices that may be negative", block, code="reindex_cache.negative_index"
+        )
     shape = [analyzer.simplify(r.min + r.extent) for r in ranges]
     for var in variables:
         in_new = any(uses_var(i, {var}) for i in indices)
@@ -333,7 +351,9 @@ def _mapped_buffer(
         if in_new != in_old:
             where, other = ("the new indices", "the old") if in_new else ("the old indices", "the new")
             raise ScheduleError(
-                f"{what}: the variable `{var.name}` of {block.label} is in {where}, but not in {other} ones", block
+                f"{what}: the variable `{var.name}` of {block.label} is in {where}, but not in {other} ones",
+                block,
+                code="reindex_cache.variable_left_over",
             )
     _check_one_to_one(block, region, indices)
     return reordered_buffer(region.buffer, storage_scope, shape, storage_scope), indices
@@ -358,6 +378,7 @@ def _check_one_to_one(block: StmtSRef, region: BufferRegion, indices: Sequence[P
             "different elements",
             block,
             hint="give each variable of the old indices an index of its own, or split it into several",
+            code="reindex_cache.not_one_to_one",
         )
 
 

@@ -85,12 +85,15 @@ def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: i
     check_reduction(state, block, root)
     check_no_matches(block)
     if loop.loop.kind != ForKind.SERIAL:
-        raise ScheduleError(f"{loop.label} must be a serial loop", loop)
+        raise ScheduleError(f"{loop.label} must be a serial loop", loop, code="rfactor.loop_not_serial")
     realize = state.realize_of(block)
     unused = is_one(loop.loop.extent) and not _types_using(realize, loop.loop.loop_var)
     if not unused and _types_using(realize, loop.loop.loop_var) != {IterVar.CommReduce}:
         raise ScheduleError(
-            f"{loop.label} must be used by reduced variables alone", loop, hint="choose a loop of the reduction"
+            f"{loop.label} must be used by reduced variables alone",
+            loop,
+            hint="choose a loop of the reduction",
+            code="rfactor.loop_not_reduced",
         )
     loops = state.loops_of(block)
     for above in loops:
@@ -102,11 +105,16 @@ def _check(state: ScheduleState, loop: StmtSRef, block: StmtSRef, factor_axis: i
                 above,
                 block,
                 hint="use rfactor before the loops are fused, or split the loop so that each part has one use",
+                code="rfactor.mixed_loop",
             )
         check_starts_at_zero(above)
     ndim = len(block.block.writes[0].buffer.shape)
     if not -(ndim + 1) <= factor_axis <= ndim:
-        raise ScheduleError(f"the factor axis lies in [{-(ndim + 1)}, {ndim}], not {factor_axis}", loop)
+        raise ScheduleError(
+            f"the factor axis lies in [{-(ndim + 1)}, {ndim}], not {factor_axis}",
+            loop,
+            code="rfactor.axis_out_of_range",
+        )
     return root, loops
 
 
@@ -130,6 +138,7 @@ def _check_first_of_several(state: ScheduleState, block: StmtSRef, loop: StmtSRe
             "may not write what it reads",
             loop,
             *overwritten,
+            code="rfactor.not_only_reduction",
         )
 
 
@@ -354,4 +363,5 @@ def _check_each_part_runs(predicate: PrimExpr, loops: list[StmtSRef], loop: Stmt
                 "the result would not be there",
                 loop,
                 hint="take a factor that divides the extent, or one not greater than it",
+                code="rfactor.part_may_be_skipped",
             )

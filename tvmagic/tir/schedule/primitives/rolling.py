@@ -166,12 +166,14 @@ def rolling_buffer(state: ScheduleState, block: BlockRef, write_buffer_index: in
             f"no dimension of what {block.label} writes of `{buffer.name}` moves by a multiple of a loop's variable "
             "and overlaps the iteration before",
             block,
+            code="rolling_buffer.no_overlap",
         )
     if not is_one(region.region[axis].extent):
         raise ScheduleError(
             f"{block.label} writes several elements of `{buffer.name}` along the ring at once, so new ones cannot be told "
             "from old",
             block,
+            code="rolling_buffer.several_elements_at_once",
         )
     extent = sides[axis].extent
     assert isinstance(extent, IntImm)
@@ -186,13 +188,18 @@ def _loop_around_all(state: ScheduleState, block: StmtSRef, root: StmtSRef, buff
     scope = state.get_block_scope(root)
     deps = [*scope.get_deps_by_src(block), *scope.get_deps_by_dst(block)]
     if any(d.kind is not DepKind.RAW for d in deps):
-        raise ScheduleError(f"{block.label} must have no dependences but those of readers on writers", block)
+        raise ScheduleError(
+            f"{block.label} must have no dependences but those of readers on writers",
+            block,
+            code="rolling_buffer.other_dependences",
+        )
     loop = _meeting_loop(state, block, scope.consumers(block))
     if loop is None:
         raise ScheduleError(
             f"{block.label} and the readers of `{buffer.name}` are under no common loop",
             block,
             hint="compute_at the block under a loop of its consumer first",
+            code="rolling_buffer.no_common_loop",
         )
     return loop
 

@@ -91,10 +91,16 @@ def sample_categorical(
     8
     """
     if len(candidates) != len(probs) or not candidates:
-        raise ScheduleError("sample_categorical takes as many probabilities as candidates, one or more")
+        raise ScheduleError(
+            "sample_categorical takes as many probabilities as candidates, one or more",
+            code="sample_categorical.wrong_probabilities",
+        )
     choice = random.weighted([float(p) for p in probs]) if decision is None else int(decision)
     if not 0 <= choice < len(candidates):
-        raise ScheduleError(f"the decision {choice} is not a place among {len(candidates)} candidates")
+        raise ScheduleError(
+            f"the decision {choice} is not a place among {len(candidates)} candidates",
+            code="sample_categorical.decision_out_of_range",
+        )
     return int(candidates[choice]), choice
 
 
@@ -146,17 +152,25 @@ def sample_perfect_tile(
     (4, 4)
     """
     if not 0 < n <= _MOST_FACTORS:
-        raise ScheduleError(f"a tile has between 1 and {_MOST_FACTORS} factors, not {n}", loop)
+        raise ScheduleError(
+            f"a tile has between 1 and {_MOST_FACTORS} factors, not {n}",
+            loop,
+            code="sample_perfect_tile.wrong_factor_count",
+        )
     if max_innermost_factor == 0 or max_innermost_factor < -1:
         raise ScheduleError(
-            f"the innermost factor is at most a positive number or -1, not {max_innermost_factor}", loop
+            f"the innermost factor is at most a positive number or -1, not {max_innermost_factor}",
+            loop,
+            code="sample_perfect_tile.wrong_innermost_factor",
         )
     extent = _tiled_extent(loop)
     if extent is None:
         return _unknown_tile(n)
     if decision is not None:
         if len(decision) != n:
-            raise ScheduleError(f"the decision has {len(decision)} factors, not {n}", loop)
+            raise ScheduleError(
+                f"the decision has {len(decision)} factors, not {n}", loop, code="sample_perfect_tile.wrong_decision"
+            )
         tile = _adjusted(decision, extent)
         return tile, tile
     while True:
@@ -191,15 +205,25 @@ def sample_partitioned_tile(
     if extent is None:
         return _unknown_tile(n)
     if not 0 <= partition_pos < n:
-        raise ScheduleError(f"the partition position lies in [0, {n}), not {partition_pos}", loop)
+        raise ScheduleError(
+            f"the partition position lies in [0, {n}), not {partition_pos}",
+            loop,
+            code="sample_partitioned_tile.position_out_of_range",
+        )
     if innerpart_factor <= 0:
-        raise ScheduleError(f"the factor of the inner part is positive, not {innerpart_factor}", loop)
+        raise ScheduleError(
+            f"the factor of the inner part is positive, not {innerpart_factor}",
+            loop,
+            code="sample_partitioned_tile.factor_not_positive",
+        )
     if extent % innerpart_factor:
         tile = [extent, *[1] * (n - 1)]
     elif decision is None:
         tile = _partitioned_tile(random, extent, n, partition_pos, innerpart_factor)
     elif len(decision) != n:
-        raise ScheduleError(f"the decision has {len(decision)} factors, not {n}", loop)
+        raise ScheduleError(
+            f"the decision has {len(decision)} factors, not {n}", loop, code="sample_partitioned_tile.wrong_decision"
+        )
     elif math.prod(int(f) for f in decision[partition_pos:]) % innerpart_factor:
         tile = _trivial_partition(extent, n, partition_pos, innerpart_factor)
     else:

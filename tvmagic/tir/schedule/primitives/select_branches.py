@@ -64,7 +64,7 @@ def select_branches(state: ScheduleState, block: BlockRef) -> None:
     inside = _Inside(block, analyzer_at(block))
     inside.visit(block.block.body)
     if not inside.branches:
-        raise ScheduleError(f"{block.label} has no `T.if_then_else`", block)
+        raise ScheduleError(f"{block.label} has no `T.if_then_else`", block, code="select_branches.no_conditional")
     for branch in inside.branches:
         for side in branch.args[1:]:
             _Safe(block, inside.analyzer).visit(side)
@@ -89,7 +89,11 @@ class _Inside(Visitor):
 
     @handles(Block, BlockRealize, IfThenElse)
     def nested(self, node: Block | BlockRealize | IfThenElse) -> None:
-        raise ScheduleError(f"{self.block.label} has blocks or `if` statements inside", self.block)
+        raise ScheduleError(
+            f"{self.block.label} has blocks or `if` statements inside",
+            self.block,
+            code="select_branches.nested_statements",
+        )
 
 
 class _Safe(Visitor):
@@ -106,6 +110,7 @@ class _Safe(Visitor):
                     f"{self.block.label} reads buffer `{node.buffer.name}` at `{index}` in one branch, which may lie outside "
                     f"its {size} elements when the other one is taken",
                     self.block,
+                    code="select_branches.load_outside_buffer",
                 )
         self.visit_children(node)
 
@@ -116,13 +121,18 @@ class _Safe(Visitor):
             raise ScheduleError(
                 f"{self.block.label} divides by `{node.b}` in one branch, which may be zero when the other one is taken",
                 self.block,
+                code="select_branches.division_by_zero",
             )
         self.visit_children(node)
 
     @handles(Call)
     def call(self, node: Call) -> None:
         if side_effect(node) > CallEffect.READ_STATE:
-            raise ScheduleError(f"{self.block.label} calls `{node}` in a branch, which has effects", self.block)
+            raise ScheduleError(
+                f"{self.block.label} calls `{node}` in a branch, which has effects",
+                self.block,
+                code="select_branches.call_with_effects",
+            )
         self.visit_children(node)
 
 

@@ -72,10 +72,14 @@ def storage_align(
     defining_block(state, block, buffer)
     if not -ndim <= axis < ndim:
         raise ScheduleError(
-            f"buffer `{buffer.name}` has {ndim} dimensions, so the axis lies in [{-ndim}, {ndim}), not {axis}", block
+            f"buffer `{buffer.name}` has {ndim} dimensions, so the axis lies in [{-ndim}, {ndim}), not {axis}",
+            block,
+            code="storage_align.axis_out_of_range",
         )
     if factor <= 0:
-        raise ScheduleError(f"the factor of an alignment is positive, not {factor}", block)
+        raise ScheduleError(
+            f"the factor of an alignment is positive, not {factor}", block, code="storage_align.factor_not_positive"
+        )
     axis %= ndim
     known = block.block.annotations
     entries = [e for e in known.get(BUFFER_DIM_ALIGN, ()) if (int(e[0]), int(e[1])) != (buffer_index, axis)]

@@ -160,7 +160,9 @@ class DescriptionMatcher:
 def description_block(function: PrimFunc) -> Block:
     """The root block of the description or implementation of an instruction."""
     if not isinstance(function.body, BlockRealize):
-        raise ScheduleError("the function of an intrinsic must have a root block")
+        raise ScheduleError(
+            "the function of an intrinsic must have a root block", code="tensorize.description_without_root"
+        )
     return function.body.block
 
 
@@ -236,7 +238,9 @@ def tensorize(
         matcher.match(realize.block.body, description_block(intrin.desc).body)
     except Mismatch as reason:
         raise ScheduleError(
-            f"{block_or_loop.label} does not compute what `{tensor_intrin}` does: {reason}", block_or_loop
+            f"{block_or_loop.label} does not compute what `{tensor_intrin}` does: {reason}",
+            block_or_loop,
+            code="tensorize.mismatch",
         ) from None
     impl = _fresh_implementation(intrin.impl)
     root = description_block(impl)

@@ -39,6 +39,7 @@ def _fused(stmt: Stmt, copy: Copy) -> tuple[Var, int, Stmt]:
             f"the copy `{copy.name}` has no loops to divide among the threads",
             node=stmt,
             hint="`auto_copy` is for blocks whose body is a nest of loops",
+            code="auto_copy.no_loops",
         )
     names = "".join(f"_{loop.loop_var.name}" for loop in loops[1:])
     fused = loops[0].loop_var.copy_with_suffix(f"{names}_fused")

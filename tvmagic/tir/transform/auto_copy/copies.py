@@ -57,4 +57,5 @@ def size_of(loop: For, copy: Copy) -> int:
         f"the copy `{copy.name}` has a loop `{loop.loop_var.name}` of an extent that is not constant",
         node=loop,
         hint="`auto_copy` is for copies of known sizes",
+        code="auto_copy.symbolic_extent",
     )

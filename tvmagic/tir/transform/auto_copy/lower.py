@@ -121,5 +121,6 @@ def _source(block: Block) -> BufferRegion:
             f"{len(block.writes)}",
             node=block,
             hint="it is to copy one region to one other",
+            code="auto_copy.wrong_region_count",
         )
     return candidates[-1]

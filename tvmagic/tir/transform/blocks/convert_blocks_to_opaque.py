@@ -33,7 +33,10 @@ class _OpaqueConverter(BufferRemapper):
         block = node.block
         if block.init is not None:
             raise TVMagicError(
-                f"block `{block.name_hint}` still has an `init`", node=block, hint="run LowerInitBlock first"
+                f"block `{block.name_hint}` still has an `init`",
+                node=block,
+                hint="run LowerInitBlock first",
+                code="tir.convert_blocks_to_opaque.init_left",
             )
         own = {iter_var.var for iter_var in block.iter_vars}
         used = [var for var in variables_in(node.predicate) if var in own]
@@ -43,6 +46,7 @@ class _OpaqueConverter(BufferRemapper):
                 "is not in scope there",
                 node=node,
                 hint="write the condition on the loops' variables",
+                code="tir.convert_blocks_to_opaque.predicate_uses_own_variable",
             )
         predicate = self.visit(node.predicate)
         for iter_var, value in zip(block.iter_vars, node.iter_values):

@@ -69,12 +69,15 @@ class MatchLower(Facts, Mutator):
                 f"buffer `{view.name}` of {view.dtype} in {view.scope()} matches `{target.name}` of {target.dtype} "
                 f"in {target.scope()}",
                 node=node,
+                code="tir.lower_match_buffer.regions_differ",
             )
         begins = tuple([r.min for r in source.region])
         extents = tuple([r.extent for r in source.region])
         self.sources[view] = source
         for condition, message in bind_view(view, target, begins, extents, self.values, self.analyzer, by_pointer):
-            raise TVMagicError(f"{message}: `{condition}` is not proved", node=node)
+            raise TVMagicError(
+                f"{message}: `{condition}` is not proved", node=node, code="tir.lower_match_buffer.not_proved"
+            )
 
     def _indices(self, indices: tuple[PrimExpr, ...], source: BufferRegion) -> tuple[PrimExpr, ...]:
         missing = len(source.region) - len(indices)

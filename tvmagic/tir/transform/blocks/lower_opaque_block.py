@@ -99,12 +99,14 @@ class _BlockLower(Mutator):
                 f"the block `{node.block.name_hint}` has a matched buffer, `{node.block.match_buffers[0].buffer.name}`",
                 node=node,
                 hint="run LowerMatchBuffer before",
+                code="tir.lower_opaque_block.matched_buffer",
             )
         if node.iter_values:
             raise TVMagicError(
                 f"block `{block.name_hint}` still binds variables",
                 node=block,
                 hint="run ConvertBlocksToOpaque first",
+                code="tir.lower_opaque_block.variables_left",
             )
         body, predicate = self.visit(block.body), self.visit(node.predicate)
         if not (isinstance(predicate, IntImm) and predicate.value == 1):
@@ -151,7 +153,9 @@ def _attr_expr(key: str, value: Any) -> PrimExpr:
         return value
     if isinstance(value, str):
         return StringImm(value)
-    raise TVMagicError(f"the value of `{key}` is neither an expression nor a text")
+    raise TVMagicError(
+        f"the value of `{key}` is neither an expression nor a text", code="tir.lower_opaque_block.wrong_annotation"
+    )
 
 
 @tir_pass("tir.LowerOpaqueBlock")

@@ -59,7 +59,10 @@ class _Locator(StmtMutator):
     def block(self, node: Block) -> Stmt:
         if node.init is not None:
             raise TVMagicError(
-                f"block `{node.name_hint}` still has an `init`", node=node, hint="run LowerInitBlock first"
+                f"block `{node.name_hint}` still has an `init`",
+                node=node,
+                hint="run LowerInitBlock first",
+                code="tir.plan_buffer_location.init_left",
             )
         buffers = self.at.get(node, [])
         self.in_scope.update({b.data: b for b in buffers})

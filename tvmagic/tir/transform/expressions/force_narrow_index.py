@@ -25,6 +25,7 @@ class _WideElements(Visitor):
                 f"the indices cannot be forced to int32: the elements of buffer `{buffer.name}` are {buffer.dtype}",
                 node=place,
                 hint="NarrowDataType(32) narrows the indices whose bounds allow it, and leaves elements alone",
+                code="tir.force_narrow_index.buffer_too_large",
             )
 
     def visit_buffer_use(self, buffer: Buffer) -> None:

@@ -39,5 +39,6 @@ def buffer_contents(stmt: Stmt, option: str, max_steps: int = 0) -> BufferConten
         raise TVMagicError(
             f"cannot use the option `{option}`: it needs `tvmagic.compat`, which is not installed",
             hint=f"leave `{option}` out",
+            code="compat.not_installed",
         )
     return analysis(stmt, max_steps)

@@ -155,5 +155,9 @@ def FP8ComputeLegalize(func: PrimFunc, promote_dtype: str = "float32") -> PrimFu
     """Compute in `promote_dtype` (float16 or wider) what is written in floats of 8 bits; memory stays as it is."""
     promoted = DataType(promote_dtype)
     if not promoted.is_float or promoted.bits < 16 or promoted.is_vector:
-        raise TVMagicError(f"float8 cannot be computed in `{promote_dtype}`", hint='give "float16" or "float32"')
+        raise TVMagicError(
+            f"float8 cannot be computed in `{promote_dtype}`",
+            hint='give "float16" or "float32"',
+            code="tir.fp8_compute_legalize.wrong_dtype",
+        )
     return _legalized(func, is_float8, promoted)

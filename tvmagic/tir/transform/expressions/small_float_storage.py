@@ -162,6 +162,7 @@ class _Storage(BufferRemapper):
                 f"`{node}` computes in `{node.dtype}`, which only memory may hold",
                 node=node,
                 hint=f"run {self.compute} first",
+                code="tir.small_float_storage.not_legalized",
             )
         return super().visit(node)
 

@@ -124,6 +124,7 @@ def refuse_wide_indices(mod: IRModule, target: Any) -> None:
                 f"cannot compile for `{target}`: {_text(suspect)}, more than int32 holds",
                 node=suspect.node if isinstance(suspect.node, PrimExpr) else None,
                 hint="make the sizes smaller, or give them the type `int64`",
+                code="tir.widen_index.indices_too_wide",
             )
 
 

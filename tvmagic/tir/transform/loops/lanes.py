@@ -42,7 +42,11 @@ def broadcast_to(value: PrimExpr, code: int) -> PrimExpr:
         return Broadcast(value.value, lanes_of(dtype.with_lane_code(code)), value.span)
     if dtype.is_vector:
         wanted = dtype.with_lane_code(code)
-        raise TVMagicError(f"a vector of type `{dtype}` cannot become one of type `{wanted}`", node=value)
+        raise TVMagicError(
+            f"a vector of type `{dtype}` cannot become one of type `{wanted}`",
+            node=value,
+            code="tir.vectorize_loop.lanes_differ",
+        )
     return Broadcast(value, lanes_of(dtype.with_lane_code(code)), value.span)
 
 
@@ -85,15 +89,27 @@ class LaneStorage(Mutator):
 def refuse_vectors_of_vectors(node: Ramp, base: PrimExpr) -> None:
     """Refuse lanes of a ramp that are ramps themselves where one of the two is scalable."""
     if base.dtype.is_scalable:
-        raise TVMagicError("Creating scalable vectors from existing vectors is not supported.", node=node)
+        raise TVMagicError(
+            "Creating scalable vectors from existing vectors is not supported.",
+            node=node,
+            code="tir.vectorize_loop.vector_of_vectors",
+        )
     if node.dtype.is_scalable and base.dtype.is_vector:
-        raise TVMagicError("Vectorizing over existing scalable vectors is not supported.", node=node)
+        raise TVMagicError(
+            "Vectorizing over existing scalable vectors is not supported.",
+            node=node,
+            code="tir.vectorize_loop.vector_of_vectors",
+        )
 
 
 def refuse_scalable_elements(node: BufferLoad | BufferStore) -> None:
     """Refuse accesses of buffers whose elements are scalable vectors."""
     if node.buffer.dtype.is_scalable:
-        raise TVMagicError("Vectorizing over scalable buffer elements is not supported in vectorizer.", node=node)
+        raise TVMagicError(
+            "Vectorizing over scalable buffer elements is not supported in vectorizer.",
+            node=node,
+            code="tir.vectorize_loop.scalable_elements",
+        )
 
 
 def lane_of(value: PrimExpr, index: int) -> PrimExpr:

@@ -149,9 +149,10 @@ class _Dependences:
                 "Two statements in the software pipeline cannot have the same order",
                 node=self.loop,
                 hint=f"`{ORDER}` has a number of its own for each statement",
+                code="tir.software_pipeline.repeated_order",
             )
         if sorted(orders) != list(range(len(orders))):
-            raise TVMagicError(f"`{ORDER}` of {len(orders)} statements has the numbers from 0 to {len(orders) - 1}", node=self.loop)  # fmt: skip
+            raise TVMagicError(f"`{ORDER}` of {len(orders)} statements has the numbers from 0 to {len(orders) - 1}", node=self.loop, code="tir.software_pipeline.wrong_numbers")  # fmt: skip
         for i, first in enumerate(self.parts):
             for second in self.parts[i + 1 :]:
                 self._one_iteration(first, second)
@@ -179,11 +180,13 @@ class _Dependences:
             raise TVMagicError(
                 f"{second} in stage {second.stage} cannot depend on {first} in the later stage {first.stage}",
                 node=second.block,
+                code="tir.software_pipeline.later_stage",
             )
         raise TVMagicError(
             "two statements with buffer access dependency in the same stage of the software pipeline cannot be "
             f"reordered: {first} and {second}",
             node=second.block,
+            code="tir.software_pipeline.dependent_statements_swapped",
         )
 
     def _several_iterations(self, earlier: _Part, later: _Part) -> None:
@@ -199,6 +202,7 @@ class _Dependences:
                     "touches the same memory",
                     node=later.block,
                     hint="allocate the memory inside the loop, or let the two be in one stage",
+                    code="tir.software_pipeline.iterations_swapped",
                 )
 
 
@@ -406,7 +410,10 @@ class _Injector(StmtMutator):
         for key, word in ((STAGE, "Stage"), (ORDER, "Order")):
             if key not in node.annotations:
                 raise TVMagicError(
-                    f"{word} of the software pipeline is not defined", node=node, hint=f"annotate `{key}`"
+                    f"{word} of the software pipeline is not defined",
+                    node=node,
+                    hint=f"annotate `{key}`",
+                    code="tir.software_pipeline.incomplete_annotations",
                 )
         return self._pipelined(node)
 
@@ -431,6 +438,7 @@ class _Injector(StmtMutator):
                 "pipeline rely on",
                 node=loop,
                 hint="annotate a serial loop, and run a loop around it in parallel",
+                code="tir.software_pipeline.iterations_unordered",
             )
         if isinstance(loop.extent, IntImm) and loop.extent.value < last:
             note("ignored", f"the loop has {loop.extent} iterations, fewer than stages are before the last", node=loop)
@@ -452,6 +460,7 @@ class _Injector(StmtMutator):
                     f"`{buffer.name}` needs several versions, but is used by its pointer",
                     node=block,
                     hint="access it by its indices, or by `access_ptr`",
+                    code="tir.software_pipeline.buffer_used_by_pointer",
                 )
 
 
@@ -480,6 +489,7 @@ def _inner(loop: For, own: list[Buffer]) -> Stmt:
             "the block in a software pipeline has no condition, no variables and no views of buffers",
             node=body,
             hint="ConvertBlocksToOpaque and LowerMatchBuffer come first",
+            code="tir.software_pipeline.wrong_block",
         )
     own += body.block.alloc_buffers
     return body.block.body
@@ -491,6 +501,7 @@ def _statements(body: Stmt, loop: For) -> Sequence[Stmt]:
             f"The body of the software pipeline should be SeqStmt, got {type(body).__name__}",
             node=loop,
             hint="a pipeline has several statements, one for each stage",
+            code="tir.software_pipeline.body_not_a_sequence",
         )
     return body.seq
 
@@ -499,9 +510,15 @@ def _numbers(loop: For, key: str, count: int) -> list[int]:
     values: Any = loop.annotations[key]
     numbers = [int(getattr(value, "value", value)) for value in values]
     if len(numbers) != count:
-        raise TVMagicError(f"the pipeline has {count} statements, and `{key}` has {len(numbers)} numbers", node=loop)
+        raise TVMagicError(
+            f"the pipeline has {count} statements, and `{key}` has {len(numbers)} numbers",
+            node=loop,
+            code="tir.software_pipeline.wrong_number_count",
+        )
     if min(numbers) < 0:
-        raise TVMagicError(f"`{key}` has the negative number {min(numbers)}", node=loop)
+        raise TVMagicError(
+            f"`{key}` has the negative number {min(numbers)}", node=loop, code="tir.software_pipeline.negative_number"
+        )
     return numbers
 
 

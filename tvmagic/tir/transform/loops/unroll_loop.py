@@ -107,10 +107,14 @@ class _Unroller(Mutator):
         if extent < 0:
             large = isinstance(node.extent, IntImm) and node.extent.value > 0
             why = f"its extent `{node.extent}` is {'too large' if large else 'not constant'}"
-            raise TVMagicError(f"loop `{name}` cannot be unrolled: {why}", node=node, hint=hint)
+            raise TVMagicError(
+                f"loop `{name}` cannot be unrolled: {why}", node=node, hint=hint, code="tir.unroll_loop.not_unrollable"
+            )
         if self.explicit and extent * (size := written_size(node.body)) > LARGEST:
             why = f"its {extent} iterations of {size} nodes each make more than {LARGEST} nodes"
-            raise TVMagicError(f"loop `{name}` cannot be unrolled: {why}", node=node, hint=hint)
+            raise TVMagicError(
+                f"loop `{name}` cannot be unrolled: {why}", node=node, hint=hint, code="tir.unroll_loop.not_unrollable"
+            )
 
     def _extent(self, node: For) -> int:
         extent = node.extent if isinstance(node.extent, IntImm) else self.analyzer.simplify(node.extent)

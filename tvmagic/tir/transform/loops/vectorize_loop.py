@@ -357,6 +357,7 @@ class _Vectorizer(Mutator):
             f"loop `{self.var.name}` cannot be vectorized: its lanes may leave the `while` at different times",
             node=node,
             hint="make the loop serial: A while loop inside a vectorized loop not supported",
+            code="tir.vectorize_loop.while_loop",
         )
 
     @handles(BlockRealize)
@@ -515,12 +516,14 @@ class _LoopVectorizer(StmtMutator):
                 f"loop `{name}` cannot be vectorized: its extent `{node.extent}` is too large",
                 node=node,
                 hint="split it by a constant factor and vectorize the inner loop",
+                code="tir.vectorize_loop.extent_too_large",
             )
         if not (isinstance(node.min, IntImm) and node.min.value == 0):
             raise TVMagicError(
                 f"loop `{name}` cannot be vectorized: it starts at `{node.min}`, not at 0",
                 node=node,
                 hint="let the loop start at 0 and add the offset in its body",
+                code="tir.vectorize_loop.loop_not_from_zero",
             )
         if isinstance(node.extent, IntImm) and node.extent.value == 1:
             zero = IntImm(node.loop_var.dtype, 0)
@@ -548,6 +551,7 @@ class _LoopVectorizer(StmtMutator):
             hint="name a target with +sve"
             if scalable
             else "split it by a constant factor and vectorize the inner loop",
+            code="tir.vectorize_loop.scalable_extent",
         )
 
 

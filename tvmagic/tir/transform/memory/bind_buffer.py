@@ -20,7 +20,9 @@ def _bind(field: PrimExpr, value: PrimExpr, what: str, values: dict[Var, PrimExp
     if isinstance(condition, IntImm):
         if condition.value:
             return []
-        raise TVMagicError(f"{what} is `{value}`, not `{known}` as declared")
+        raise TVMagicError(
+            f"{what} is `{value}`, not `{known}` as declared", code="tir.bind_buffer.declaration_differs"
+        )
     return [(condition, f"{what} does not fit what the intrinsic declares")]
 
 
@@ -54,11 +56,17 @@ def bind_view(
     name = view.name
     missing = len(extents) - len(view.shape)
     if missing < 0:
-        raise TVMagicError(f"buffer `{name}` has more dimensions than the region it is bound to")
+        raise TVMagicError(
+            f"buffer `{name}` has more dimensions than the region it is bound to",
+            code="tir.bind_buffer.too_many_dimensions",
+        )
     checks = _bind(view.data, target.data, f"the pointer of `{name}`", values, analyzer)
     for extent in extents[:missing]:
         if not analyzer.can_prove_equal(extent, 1):
-            raise TVMagicError(f"buffer `{name}` has fewer dimensions than the region it is bound to")
+            raise TVMagicError(
+                f"buffer `{name}` has fewer dimensions than the region it is bound to",
+                code="tir.bind_buffer.too_few_dimensions",
+            )
     for axis, size in enumerate(view.shape):
         checks += _bind(size, extents[missing + axis], f"dimension {axis} of `{name}`", values, analyzer)
     strides = dense_strides(target)

@@ -62,7 +62,10 @@ def flat_extents(node: Allocate, analyzer: Analyzer, flat: Callable[[Buffer], Bu
         if all(a is b or analyzer.can_prove_equal(a, b) for a, b in pairs):
             return flat(declared).shape
     if declared is not None and declared.axis_separators:
-        raise TVMagicError(f"buffer `{declared.name}` has axis separators that do not fit its allocation")
+        raise TVMagicError(
+            f"buffer `{declared.name}` has axis separators that do not fit its allocation",
+            code="tir.flatten_buffer.wrong_axis_separators",
+        )
     total: PrimExpr = IntImm("int32", 1)
     for extent in node.extents:
         total = total * extent
@@ -182,7 +185,10 @@ class _BufferFlattener(AnalyzerMutator):
     def block(self, node: Block) -> Stmt:
         if node.match_buffers:
             raise TVMagicError(
-                f"block `{node.name_hint}` still matches buffers", node=node, hint="run LowerMatchBuffer first"
+                f"block `{node.name_hint}` still matches buffers",
+                node=node,
+                hint="run LowerMatchBuffer first",
+                code="tir.flatten_buffer.matched_buffer",
             )
         self.known_block(node)
         new = self.visit_children(node)

@@ -231,6 +231,7 @@ class _Injector(Mutator):
                 f"the double buffer `{buffers[0].name}` is in no loop",
                 node=node,
                 hint="compute it at a loop of its reader: one half is filled as the other is read",
+                code="tir.double_buffer.no_loop",
             )
         loop = self.loops[-1]
         var = loop.loop_var
@@ -253,7 +254,9 @@ class _Injector(Mutator):
         if state is None:
             return self.visit_children(node)
         if len(node.extents) != 1:
-            raise TVMagicError(f"the double buffer `{node.buffer_var.name}` is not flat", node=node)
+            raise TVMagicError(
+                f"the double buffer `{node.buffer_var.name}` is not flat", node=node, code="tir.double_buffer.not_flat"
+            )
         state.size = node.extents[0]
         new = self.visit_children(node)
         if state.loop is None:
@@ -282,7 +285,11 @@ class _Injector(Mutator):
             return new
         half = state.write if isinstance(node, BufferStore) else state.read
         if half is None or state.size is None:
-            raise TVMagicError(f"the double buffer `{node.buffer.name}` is used outside its loop", node=node)
+            raise TVMagicError(
+                f"the double buffer `{node.buffer.name}` is used outside its loop",
+                node=node,
+                code="tir.double_buffer.used_outside_loop",
+            )
         return new.replace(buffer=self._widened(node.buffer, state), indices=(half * state.size + new.indices[0],))
 
     @handles(For)
@@ -326,7 +333,10 @@ def InjectDoubleBuffer(func: PrimFunc, *, options: dict[str, Any]) -> PrimFunc:
     """
     split = int(options["split_loop"])
     if split != 1 and split % 2:
-        raise TVMagicError("`split_loop` of `tir.InjectDoubleBuffer` is 0, 1 or an even number")
+        raise TVMagicError(
+            "`split_loop` of `tir.InjectDoubleBuffer` is 0, 1 or an even number",
+            code="tir.double_buffer.wrong_split_loop",
+        )
     detector = _Detector()
     detector.visit(func.body)
     if not detector.fills:

@@ -51,7 +51,10 @@ class _PrefetchInjector(StmtMutator):
             return new
         if not self.loops:
             raise TVMagicError(
-                f"the prefetch of `{node.node.name}` is in no loop", node=node, hint="prefetch at a loop of its reader"
+                f"the prefetch of `{node.node.name}` is in no loop",
+                node=node,
+                hint="prefetch at a loop of its reader",
+                code="tir.inject_prefetch.no_loop",
             )
         from tvmagic.arith.domain_touched import domain_touched
         from tvmagic.arith.int_set_eval import eval_set

@@ -71,6 +71,7 @@ class _LayoutTransformer(Mutator):
                 f"`{bound[1].name}`, whose layout is transformed, is bound to the buffer of an intrinsic or extern call",
                 node=node,
                 hint="leave its layout as it is, or copy it with cache_read or cache_write",
+                code="tir.layout_transform.bound_buffer",
             )
         if not isinstance(node.node, Buffer) or node.attr_key == "buffer_dim_align":  # of an axis that is no more
             return new

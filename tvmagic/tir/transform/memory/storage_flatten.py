@@ -144,7 +144,11 @@ class _StorageFlattener(AnalyzerMutator):
         known = self.state.storage.get(node.buffer)
         if known is not None:
             if not known.external:
-                raise TVMagicError(f"buffer `{node.buffer.name}` is realized twice", node=node)
+                raise TVMagicError(
+                    f"buffer `{node.buffer.name}` is realized twice",
+                    node=node,
+                    code="tir.storage_flatten.realized_twice",
+                )
             return self.visit(node.body)
         storage = self._storage_of(node)
         self.state.storage[node.buffer] = storage
@@ -160,7 +164,11 @@ class _StorageFlattener(AnalyzerMutator):
         buffer = node.buffer
         shape = tuple([self.visit(r.extent) for r in node.bounds])
         if buffer.shape and len(buffer.shape) != len(shape):
-            raise TVMagicError(f"buffer `{buffer.name}` is realized with {len(shape)} dimensions", node=node)
+            raise TVMagicError(
+                f"buffer `{buffer.name}` is realized with {len(shape)} dimensions",
+                node=node,
+                code="tir.storage_flatten.rank_differs",
+            )
         begins = tuple([self.visit(r.min) for r in node.bounds])
         new = buffer.replace(shape=shape, strides=self._strides(buffer, shape), data=self._scoped(buffer.data))
         new = new.replace(
@@ -235,7 +243,9 @@ class _StorageFlattener(AnalyzerMutator):
             storage = _Storage(buffer, flat.replace(dtype=stored_dtype(flat.dtype)) if flat.dtype.is_bool else flat)
             self.state.storage[buffer] = storage
         if storage is None or not storage.live:
-            raise TVMagicError(f"buffer `{buffer.name}` is accessed where it is not realized")
+            raise TVMagicError(
+                f"buffer `{buffer.name}` is accessed where it is not realized", code="tir.storage_flatten.not_realized"
+            )
         return storage
 
     def _place(self, node: BufferLoad | BufferStore) -> tuple[Buffer, tuple[PrimExpr, ...]]:

@@ -449,7 +449,10 @@ def _merge_special(entries: list[_Entry]) -> None:
             continue
         if not entry.bits:
             names = ", ".join(f"`{a.buffer_var.name}`" for a in entry.allocs)
-            raise TVMagicError(f"Special tagged memory must be const size: {names} in `{entry.scope}`")
+            raise TVMagicError(
+                f"Special tagged memory must be const size: {names} in `{entry.scope}`",
+                code="tir.storage_rewrite.symbolic_size",
+            )
         first = whole.setdefault(entry.scope, entry)
         if first is not entry:
             entries.remove(entry)
@@ -465,7 +468,8 @@ def _merge_special(entries: list[_Entry]) -> None:
             first.bits = -(-first.bits // align) * align
         if info is not None and first.bits > info.max_num_bits:
             raise TVMagicError(
-                f"Allocation exceed bound of memory tag {scope}: {first.bits} bits of {info.max_num_bits}"
+                f"Allocation exceed bound of memory tag {scope}: {first.bits} bits of {info.max_num_bits}",
+                code="tir.storage_rewrite.memory_too_small",
             )
 
 

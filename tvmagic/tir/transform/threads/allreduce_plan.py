@@ -148,6 +148,7 @@ def _overwritten(result: Buffer, node: Any, hint: str) -> TVMagicError:
         f"`{result.name}` has the result of a reduction over threads, which another one overwrites before it is used",
         node=node,
         hint=hint,
+        code="tir.thread_reduction.result_overwritten",
     )
 
 
@@ -217,12 +218,20 @@ class AllreduceFinder(Visitor):
             self.visit(node.value)
             return
         if not self.reducers:
-            raise TVMagicError("a reduction over threads is in no `reduce_scope`", node=node)
+            raise TVMagicError(
+                "a reduction over threads is in no `reduce_scope`",
+                node=node,
+                code="tir.thread_reduction.no_reduce_scope",
+            )
         assert isinstance(node.value, Call)
         args, reducer = node.value.args, self.reducers[-1]
         count = len(reducer.result)
         if getattr(args[0], "value", None) != count or len(args) < 2 + 2 * count:
-            raise TVMagicError(f"a reduction over threads of {count} values has other arguments", node=node)
+            raise TVMagicError(
+                f"a reduction over threads of {count} values has other arguments",
+                node=node,
+                code="tir.thread_reduction.wrong_arguments",
+            )
         results = [self._result(arg, node) for arg in args[2 + count : 2 + 2 * count]]
         group, sources = self._group(args[2 + 2 * count :], node), list(args[1 : 1 + count])
         form = self.warps.form(group, [source.dtype for source in sources])
@@ -243,7 +252,11 @@ class AllreduceFinder(Visitor):
         if isinstance(arg, Cast):  # bool as it is stored
             arg = arg.value
         if not isinstance(arg, BufferLoad):
-            raise TVMagicError(f"`{arg}` is not a place for the result of a reduction over threads", node=node)
+            raise TVMagicError(
+                f"`{arg}` is not a place for the result of a reduction over threads",
+                node=node,
+                code="tir.thread_reduction.wrong_result",
+            )
         return arg.buffer
 
     def _threads(self, reduced: Sequence[PrimExpr], node: Evaluate) -> list[Var]:
@@ -255,7 +268,9 @@ class AllreduceFinder(Visitor):
             if isinstance(arg, Var):
                 result.append(arg)
             elif not (isinstance(arg, IntImm) and arg.value == 0):
-                raise TVMagicError(f"`{arg}` is not a thread to reduce over", node=node)
+                raise TVMagicError(
+                    f"`{arg}` is not a thread to reduce over", node=node, code="tir.thread_reduction.not_a_thread"
+                )
         return result
 
     def _group(self, reduced: Sequence[PrimExpr], node: Evaluate) -> Group:
@@ -271,6 +286,7 @@ class AllreduceFinder(Visitor):
                     f"threads reduce together, so `{axis.thread_tag}` needs a constant extent, not `{extent}`",
                     node=node,
                     hint="vthread takes no part in such reductions" if dim < 0 else "split the loop by a constant",
+                    code="tir.thread_reduction.symbolic_extent",
                 )
             if axis.var in wanted:
                 wanted.discard(axis.var)
@@ -280,7 +296,11 @@ class AllreduceFinder(Visitor):
                 others.append(_Axis(dim, axis.var, extent.value))
         if wanted:
             names = ", ".join(f"`{var.name}`" for var in wanted)
-            raise TVMagicError(f"a reduction over {names} is outside these threads", node=node)
+            raise TVMagicError(
+                f"a reduction over {names} is outside these threads",
+                node=node,
+                code="tir.thread_reduction.outside_threads",
+            )
         return Group.of(mine, others)
 
     def _place(self, i: int, result: Buffer, dtype: DataType, group: Group, form: Form, node: Evaluate) -> None:
@@ -299,4 +319,8 @@ class AllreduceFinder(Visitor):
             self.placed[data], self.places[data] = buffer, (memory, first)
             self.loads[data] = cast(result.dtype, BufferLoad(buffer, (first,)))
         elif self.places[data][0] != memory or not expr_deep_equal(self.places[data][1], first):
-            raise TVMagicError(f"`{result.name}` is the result of reductions over different threads", node=node)
+            raise TVMagicError(
+                f"`{result.name}` is the result of reductions over different threads",
+                node=node,
+                code="tir.thread_reduction.different_threads",
+            )

@@ -317,6 +317,7 @@ class _ThreadInjector(Mutator):
                     f"`{node.buffer_var.name}` differs between virtual threads and is not flat",
                     node=node,
                     hint="run StorageFlatten or FlattenBuffer first",
+                    code="tir.virtual_thread.not_flat",
                 )
             self.strides[node.buffer_var] = extents[0]
             extents = (multiply(extents[0], self.threads),)
@@ -331,7 +332,11 @@ class _VirtualThreads(StmtMutator):
         if node.attr_key != "virtual_thread" or not isinstance(node.node, IterVar):
             return new
         if not isinstance(new.value, IntImm):
-            raise TVMagicError(f"virtual thread `{node.node.var.name}` has no constant extent", node=node)
+            raise TVMagicError(
+                f"virtual thread `{node.node.var.name}` has no constant extent",
+                node=node,
+                code="tir.virtual_thread.symbolic_extent",
+            )
         var = node.node.var
         share = node.node.thread_tag.startswith("vthread")
         injector = _ThreadInjector(var, new.value.value, dependents(new.body, var), share)

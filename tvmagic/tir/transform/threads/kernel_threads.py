@@ -144,6 +144,7 @@ class _Places(Mutator):
                     f"`{var.name}` is memory of threads or of a block, and more than one launch uses it: it ends with the first",
                     node=node,
                     hint="compute it inside the threads that read it, or keep it in global memory",
+                    code="tir.kernel.memory_shared_by_launches",
                 )
             self.moved.move(node, "global")
 
@@ -255,24 +256,28 @@ class _Axes(Visitor):
     def _add(self, node: AttrStmt, tag: str) -> None:
         if tag not in _ORDER:
             hint = "run InjectVirtualThread" if tag.startswith("vthread") else "axes are blockIdx.x to threadIdx.z"
-            raise BuildError(f"there is no thread axis `{tag}`", node=node, hint=hint)
+            raise BuildError(f"there is no thread axis `{tag}`", node=node, hint=hint, code="tir.kernel.unknown_thread")
         known = self.axes.setdefault(tag, node)
         if not structural_equal(known.value, node.value):
             raise BuildError(
                 f"a kernel launches {known.value} and {node.value} threads of `{tag}`",
                 node=node,
                 hint="loops that are bound to one thread axis have the same extent",
+                code="tir.kernel.extents_differ",
             )
         if known is not node and tag.startswith("blockIdx"):
             raise BuildError(
                 f"a kernel launches the blocks of `{tag}` twice, and blocks cannot wait for each other",
                 node=node,
                 hint="let each of the two be a kernel by itself",
+                code="tir.kernel.launched_twice",
             )
         inside = [var for var in used_vars(node.value) if var in self.defined]
         if inside:
             raise BuildError(
-                f"how many threads `{tag}` has depends on `{inside[0].name}`, which the kernel computes", node=node
+                f"how many threads `{tag}` has depends on `{inside[0].name}`, which the kernel computes",
+                node=node,
+                code="tir.kernel.computed_extent",
             )
 
 
@@ -355,6 +360,7 @@ class _Guards(Mutator):
                 "threads wait for each other in a loop or branch that differs from thread to thread",
                 node=self.differs_here[-1],
                 hint="let all threads reach the barrier, and guard what they store",
+                code="tir.kernel.barrier_in_branch",
             )
         return node
 

@@ -79,6 +79,7 @@ class _LowestCommonLoop(StmtVisitor):
                 f"two loops of one kernel are bound to `{tag}`, of {one} and of {other} iterations",
                 node=node,
                 hint="loops that are bound to one thread axis have the same extent",
+                code="tir.kernel.extents_differ",
             )
 
     def loops_at(self) -> dict[For, list[tuple[For, Var, dict[str, Any]]]]:

@@ -42,7 +42,11 @@ def ManifestSharedMemoryLocalStage(func: PrimFunc) -> PrimFunc:
     body = stages.visit(func.body)
     if stages.pending:
         missing = stages.pending[0][0].name
-        raise TVMagicError(f"no block around the copy allocates `{missing}`", hint="only memory of a block is staged")
+        raise TVMagicError(
+            f"no block around the copy allocates `{missing}`",
+            hint="only memory of a block is staged",
+            code="tir.local_stage.no_allocation",
+        )
     return func.with_body(body)
 
 
@@ -99,6 +103,7 @@ class _Stages(StmtMutator):
                 f"the block `{block.name_hint}` is to load before it stores, but {wrong}",
                 node=node,
                 hint="run ConvertBlocksToOpaque before" if node.iter_values else "annotate a copy",
+                code="tir.local_stage.not_divisible",
             )
         own = decl_buffer(
             [loop.extent for loop in self.loops], store.buffer.dtype, f"{store.buffer.name}_local", scope="local"

@@ -353,6 +353,7 @@ class _CrossThread(Mutator):
                 f"of the results of block `{name}`, some are in local memory and some are not",
                 node=realize.block,
                 hint="set_scope brings all into one memory",
+                code="tir.thread_reduction.mixed_memories",
             )
         everything = [_scratch("cross", update) for update in found.updates]
         mine = None
@@ -374,6 +375,7 @@ class _CrossThread(Mutator):
                 f"block `{name}` reduces over threads, so the loops of its reduction are innermost around it",
                 node=realize.block,
                 hint="reorder the loops: those of the reduction come last",
+                code="tir.thread_reduction.loops_not_innermost",
             )
         for loop in loops:
             if _is_bound(loop) and not _is_thread_index(loop):
@@ -381,6 +383,7 @@ class _CrossThread(Mutator):
                     f"block `{name}` reduces over loop `{loop.loop_var.name}`, which is bound to `{_tag(loop)}`",
                     node=realize.block,
                     hint="threads reduce together over threadIdx.x, threadIdx.y and threadIdx.z only",
+                    code="tir.thread_reduction.wrong_thread",
                 )
         last = _LastBlock(realize)
         last.visit(loops[0])
@@ -390,6 +393,7 @@ class _CrossThread(Mutator):
                 f"`{loops[0].loop_var.name}` of its reduction",
                 node=realize.block,
                 hint="compute the other block after that loop",
+                code="tir.thread_reduction.followed_inside_loop",
             )
 
     # ------------------------------------------------------------------ what reads the results

@@ -266,6 +266,7 @@ class _Planner(Visitor):
                 "threads need a barrier inside a branch or a `while`, which not all of them may come to",
                 node=stmt,
                 hint="let all threads of the block run the statement, and guard what it stores",
+                code="tir.kernel.barrier_in_branch",
             )
         note("barrier", f"threads wait before this statement for what others did in `{self.scope}` memory", node=stmt)
         self.before.add(stmt)

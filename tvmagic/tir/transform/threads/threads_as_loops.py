@@ -111,6 +111,7 @@ class _Structure(Visitor):
                     f"`{stmt.buffer_var.name}` is memory of a block, and two launches of `{node.node.thread_tag}` use it",
                     node=stmt,
                     hint="compute it inside the blocks that read it, or keep it in global memory",
+                    code="tir.kernel.memory_shared_by_launches",
                 )
             tags.add(node.node.thread_tag)
 
@@ -135,6 +136,7 @@ class _Structure(Visitor):
                 f"a kernel launches {known.extent} and {axis.extent} threads of `{axis.tag}`",
                 node=node,
                 hint="loops that are bound to one thread axis have the same extent",
+                code="tir.kernel.extents_differ",
             )
 
 
@@ -167,6 +169,7 @@ class _Own(Mutator):
             raise TVMagicError(
                 f"a pointer to `{node.name}`, which each thread has of its own, is used across a barrier",
                 hint="access the buffer by its indices",
+                code="tir.kernel.pointer_across_barrier",
             )
         return self.kept.get(node, node)
 
@@ -220,6 +223,7 @@ class _Kernel:
                 raise TVMagicError(
                     f"threads that wait for each other need a constant extent, not `{axis.extent}` of `{axis.tag}`",
                     node=self.kernel,
+                    code="tir.kernel.symbolic_extent",
                 )
             if axis.extent.value > 1:
                 number = number + cast("int32", axis.var) * (count * size)
@@ -276,6 +280,7 @@ class _Kernel:
                 f"threads wait for each other inside a `{type(stmt).__name__}`",
                 node=stmt,
                 hint="lower the function before it is built",
+                code="tir.kernel.barrier_in_branch",
             )
         return handler(self, stmt, threads)
 
@@ -308,6 +313,7 @@ class _Kernel:
                 f"whether threads reach this barrier depends on `{value}`, which differs from thread to thread",
                 node=stmt,
                 hint="let all threads reach the barrier, and guard what they store",
+                code="tir.kernel.barrier_depends_on_thread",
             )
         if isinstance(stmt, IfThenElse):
             other = None if stmt.else_case is None else self.divide(stmt.else_case, threads)
@@ -341,11 +347,16 @@ class _Kernel:
                 f"`{stmt.buffer_var.name}` is in `{scope}` memory, which only a GPU has",
                 node=stmt,
                 hint="use shared memory, or build the schedule itself: `tvmagic.build(sch.mod)`",
+                code="tir.kernel.gpu_memory",
             )
         if not scope.startswith("local"):
             return stmt.replace(body=self.divide(stmt.body, threads))
         if len(stmt.extents) != 1 or not isinstance(stmt.extents[0], IntImm):
-            raise TVMagicError(f"`{stmt.buffer_var.name}` needs one constant size for each thread", node=stmt)
+            raise TVMagicError(
+                f"`{stmt.buffer_var.name}` needs one constant size for each thread",
+                node=stmt,
+                code="tir.kernel.symbolic_thread_memory",
+            )
         first, count = self.place(stmt.extents[0].value)
         data = Var(stmt.buffer_var.name, stmt.buffer_var.type_annotation)
         self.own.moved[stmt.buffer_var] = (data, first, count)
@@ -504,6 +515,7 @@ class _Kernels(Mutator):
                     f"`{var.name}` is memory that each thread has of its own, and two kernels use it: it ends with the first",
                     node=self.own[var],
                     hint="compute it inside the threads that read it, or keep it in global memory",
+                    code="tir.kernel.memory_shared_by_kernels",
                 )
         if not structure.waiting and not structure.kept:
             return node

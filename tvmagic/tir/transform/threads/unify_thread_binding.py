@@ -74,6 +74,7 @@ class _Unifier(Mutator):
                 f"two loops of one kernel are bound to `{tag}`, of {known[1].extent} and of {domain.extent} iterations",
                 node=node,
                 hint="loops that are bound to one thread axis have the same extent",
+                code="tir.kernel.extents_differ",
             )
         self.renamed[var] = known[0] if known[0].dtype is var.dtype else cast(var.dtype, known[0])
         self.in_kernel = True
