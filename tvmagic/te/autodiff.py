@@ -80,6 +80,7 @@ def _prefix(output: Tensor, head: Tensor) -> list[PrimExpr]:
         raise TVMagicError(
             f"the head of shape {list(head.shape)} does not end with the shape {list(output.shape)} of `{output.name}`",
             hint="topi.full_like(output, 1.0) is one",
+            code="gradient.wrong_head_shape",
         )
     return list(head.shape[:count])
 
@@ -113,7 +114,11 @@ def _inputs_of(tensor: Tensor, order: set[Tensor]) -> list[Tensor]:
     found = [t for t in tensor.op.input_tensors if t in order]
     if found and (not isinstance(tensor.op, ComputeOp) or tensor.op.num_outputs > 1):
         what = "with several outputs" if isinstance(tensor.op, ComputeOp) else f"({tensor.op.kind})"
-        raise TVMagicError(f"the derivative of `{tensor.name}` {what} is not known", span=tensor.op.span)
+        raise TVMagicError(
+            f"the derivative of `{tensor.name}` {what} is not known",
+            span=tensor.op.span,
+            code="gradient.unknown_derivative",
+        )
     return found
 
 

@@ -62,14 +62,20 @@ def create_prim_func(ops: Any, index_dtype_override: Any = None) -> PrimFunc:
     args = list(ops) if isinstance(ops, (list, tuple)) else [ops]
     for arg in args:
         if not isinstance(arg, (Tensor, Var)):
-            raise TVMagicError(f"`{arg!r}` cannot be a parameter", hint="give tensors and variables")
+            raise TVMagicError(
+                f"`{arg!r}` cannot be a parameter",
+                hint="give tensors and variables",
+                code="create_prim_func.wrong_parameter",
+            )
     tensors = [a for a in args if isinstance(a, Tensor)]
     roots = [t.op for t in tensors]
     order = post_dfs_order(roots, create_read_graph(roots))
     for op in order:
         if type(op) not in _MAKE:
             raise WrongTypeError(
-                f"Unsupported Operation: {type(op).__name__}. `{op.name}` has no TensorIR function", span=op.span
+                f"Unsupported Operation: {type(op).__name__}. `{op.name}` has no TensorIR function",
+                span=op.span,
+                code="create_prim_func.unsupported_operation",
             )
     maker = _Maker(tensors)
     statements: list[Stmt] = []
@@ -209,6 +215,7 @@ def _make_placeholder(maker: _Maker, op: PlaceholderOp) -> None:
             f"placeholder `{op.name}` is needed but is not among the parameters",
             span=op.span,
             hint="add it to the list of tensors",
+            code="create_prim_func.missing_parameter",
         )
     if tensor not in maker.buffers:
         maker.buffers[tensor] = decl_buffer(op.shape, op.dtype, op.name, scope="global", span=op.span)

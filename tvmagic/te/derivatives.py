@@ -138,7 +138,7 @@ class _Walk:
             return rule(e)
         if isinstance(e, Call):
             return self.call(e)
-        raise TVMagicError(f"the derivative of `{e}` is not known", span=e.span)
+        raise TVMagicError(f"the derivative of `{e}` is not known", span=e.span, code="gradient.unknown_derivative")
 
     def call(self, e: Call) -> list[tuple[PrimExpr, Any]]:
         name = callee(e).removeprefix("tir.")
@@ -155,6 +155,7 @@ class _Walk:
                 f"the derivative of `{name}` is not known",
                 span=e.span,
                 hint=f"it is of {', '.join(sorted(_FUNCTIONS))}",
+                code="gradient.unknown_derivative",
             )
         return [(e.args[0], _FUNCTIONS[name](e.args[0], e))]
 

@@ -144,7 +144,7 @@ def format_of(dtype: Any) -> Format:
     """The format of a dtype of floats."""
     found = FORMATS.get(str(dtype.element_of))
     if found is None:
-        raise TVMagicError(f"rounding errors of `{dtype}` are not known")
+        raise TVMagicError(f"rounding errors of `{dtype}` are not known", code="error_bound.unknown_format")
     return found
 
 

@@ -63,11 +63,13 @@ def call(node: Call, args: Sequence[Value], scale: float = 1.0) -> Value:
     name = callee(node).removeprefix("tir.")
     function, values = CALLS.get(f"tir.{name}"), [parts(a)[0] for a in args]
     if function is None:
-        raise TVMagicError(f"`{name or node.op}` has no value in NumPy", node=node)
+        raise TVMagicError(f"`{name or node.op}` has no value in NumPy", node=node, code="error_bound.no_numpy_value")
     rule = _RULES.get(name)
     if node.args[0].dtype.is_float:
         if rule is None:
-            raise TVMagicError(f"the rounding error of `{name}` is not known", node=node)
+            raise TVMagicError(
+                f"the rounding error of `{name}` is not known", node=node, code="error_bound.unknown_function"
+            )
         result = rule(_Call(name, function, node.dtype, scale), *args)
         return result if name == "likely" else numbered(result, f"{name} {node.dtype}", args)
     result = np.asarray(function(*values))

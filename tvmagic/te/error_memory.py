@@ -116,7 +116,11 @@ class ErrorRunner(ErrorEvaluator, StatementRunner):
     def _number(self, value: Any) -> int:
         plain, error = parts(self.visit(value))
         if error is not None and np.any(error):
-            raise TVMagicError("which statements run, or where they store, depends on rounding", node=value)
+            raise TVMagicError(
+                "which statements run, or where they store, depends on rounding",
+                node=value,
+                code="error_bound.control_depends_on_rounding",
+            )
         return int(plain)
 
     @handles(BufferLoad)

@@ -180,7 +180,9 @@ class _Plan:
     def outputs(self, op: Operation) -> list[Value]:
         rule = _COMPUTE.get(type(op))
         if rule is None:
-            raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no value in NumPy")
+            raise TVMagicError(
+                f"`{op.name}` is a {op.kind}, which has no value in NumPy", code="error_bound.no_numpy_value"
+            )
         return rule(self, op)
 
     # ------------------------------------------------------------------------ compute
@@ -263,7 +265,10 @@ class _Plan:
         for step in range(start, stop):
             for inner in body:
                 if not isinstance(inner, ComputeOp):
-                    raise TVMagicError(f"`{inner.name}` inside a scan is a {inner.kind}, which has no value in NumPy")
+                    raise TVMagicError(
+                        f"`{inner.name}` inside a scan is a {inner.kind}, which has no value in NumPy",
+                        code="error_bound.no_numpy_value",
+                    )
                 box = [ends_of(iv.dom, self.sizes) for iv in inner.axis]
                 if inner in updates:
                     box[0] = (step, step + 1)
@@ -331,7 +336,10 @@ def _joined(calls: list[Value], inner: Operation, index: int) -> Value:
     reduce = inner.body[index] if isinstance(inner, ComputeOp) else None
     fast = simple_combiner(reduce.combiner) if isinstance(reduce, Reduce) else None
     if fast is None or not isinstance(reduce, Reduce):
-        raise TVMagicError(f"the calls of intrinsic `{inner.name}` cannot be combined in NumPy")
+        raise TVMagicError(
+            f"the calls of intrinsic `{inner.name}` cannot be combined in NumPy",
+            code="error_bound.calls_not_combinable",
+        )
     values = np.stack([parts(c)[0] for c in calls])
     stacked: Value = values
     if any(isinstance(c, Approximate) for c in calls):

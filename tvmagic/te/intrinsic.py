@@ -63,7 +63,10 @@ class TensorIntrin:
         slices = [a for a in args if isinstance(a, TensorSlice)]
         scalars = [expr(a) for a in args if not isinstance(a, TensorSlice)]
         if len(slices) != len(self.inputs):
-            raise TVMagicError(f"intrinsic `{self.name}` takes {len(self.inputs)} slices, {len(slices)} are given")
+            raise TVMagicError(
+                f"intrinsic `{self.name}` takes {len(self.inputs)} slices, {len(slices)} are given",
+                code="te.intrinsic.wrong_slice_count",
+            )
         axes = reduce_axis if isinstance(reduce_axis, (list, tuple)) else [reduce_axis]
         return TensorIntrinCall(self, [s.tensor for s in slices], [_region(s) for s in slices], axes, scalars)
 
@@ -76,7 +79,9 @@ def _region(part: Any) -> list[Range]:
     for index in part.indices:
         if isinstance(index, slice):
             if index.step is not None:
-                raise TVMagicError(f"a slice of `{part.tensor.name}` for an intrinsic has no step")
+                raise TVMagicError(
+                    f"a slice of `{part.tensor.name}` for an intrinsic has no step", code="te.intrinsic.slice_with_step"
+                )
             region.append(Range(index.start, index.stop))
         else:
             region.append(Range.from_min_extent(expr(index), 1))
@@ -102,11 +107,18 @@ def decl_tensor_intrin(
     binds: buffers to use for some tensors; `default_buffer_params`: options of the others.
     """
     if not isinstance(op, Operation):
-        raise TVMagicError(f"an intrinsic is declared of an operation, not of `{op!r}`", hint="give C.op")
+        raise TVMagicError(
+            f"an intrinsic is declared of an operation, not of `{op!r}`",
+            hint="give C.op",
+            code="te.intrinsic.not_an_operation",
+        )
     inputs = op.input_tensors
     for tensor in inputs:
         if not isinstance(tensor.op, PlaceholderOp):
-            raise TVMagicError(f"input `{tensor.name}` of intrinsic `{name}` is not a placeholder")
+            raise TVMagicError(
+                f"input `{tensor.name}` of intrinsic `{name}` is not a placeholder",
+                code="te.intrinsic.input_not_placeholder",
+            )
     options = dict(default_buffer_params or {})
     given = dict(binds or {})
     tensors = [*inputs, *op.outputs]

@@ -38,7 +38,7 @@ __all__ = ["ArrayEvaluator", "given"]
 def given(values: Mapping[Tensor, np.ndarray], tensor: Tensor) -> np.ndarray:
     """The array of a tensor; an error if there is none."""
     if tensor not in values:
-        raise TVMagicError(f"no array is given for `{tensor.name}`")
+        raise TVMagicError(f"no array is given for `{tensor.name}`", code="te.reference.missing_array")
     return values[tensor]
 
 
@@ -60,12 +60,18 @@ class ArrayEvaluator(Visitor):
 
     @handles(Node)
     def other(self, node: Node) -> Any:
-        raise TVMagicError(f"`{type(node).__name__}` has no value in NumPy", node=node)
+        raise TVMagicError(
+            f"`{type(node).__name__}` has no value in NumPy", node=node, code="te.reference.no_numpy_value"
+        )
 
     @handles(Var)
     def var(self, var: Var) -> Any:
         if var not in self.env:
-            raise TVMagicError(f"`{var.name}` has no value", hint="give it one among the inputs")
+            raise TVMagicError(
+                f"`{var.name}` has no value",
+                hint="give it one among the inputs",
+                code="te.reference.variable_without_value",
+            )
         return self.env[var]
 
     @handles(IntImm, FloatImm)
@@ -108,7 +114,9 @@ class ArrayEvaluator(Visitor):
             return self.visit(node.args[0]).view(numpy_dtype(node.dtype))
         function = CALLS.get(name)
         if function is None:
-            raise TVMagicError(f"`{name or node.op}` has no value in NumPy", node=node)
+            raise TVMagicError(
+                f"`{name or node.op}` has no value in NumPy", node=node, code="te.reference.no_numpy_value"
+            )
         return function(*[self.visit(a) for a in node.args])
 
     def _choose(self, condition: PrimExpr, then: PrimExpr, otherwise: PrimExpr) -> Any:
@@ -148,4 +156,5 @@ class ArrayEvaluator(Visitor):
             raise BoundsError(
                 f"index {int(worst)} is outside dimension {axis} of `{node.producer.name}`, which has {size} elements",
                 node=node,
+                code="te.reference.index_out_of_range",
             )

@@ -55,7 +55,9 @@ class StatementRunner(ArrayEvaluator):
         """The array of an access in the shape of its buffer, and the indices."""
         array = self.memory.get(node.buffer.data)
         if array is None:
-            raise TVMagicError(f"buffer `{node.buffer.name}` has no array", node=node)
+            raise TVMagicError(
+                f"buffer `{node.buffer.name}` has no array", node=node, code="te.reference.missing_array"
+            )
         shape = tuple([self._number(s) for s in node.buffer.shape])
         if array.shape != shape:
             array = array.reshape(shape)
@@ -65,6 +67,7 @@ class StatementRunner(ArrayEvaluator):
                 raise BoundsError(
                     f"index {index} is outside dimension {axis} of `{node.buffer.name}`, which has {size} elements",
                     node=node,
+                    code="te.reference.index_out_of_range",
                 )
         return array, indices
 
@@ -120,7 +123,9 @@ class StatementRunner(ArrayEvaluator):
     @handles(AssertStmt)
     def check(self, node: AssertStmt) -> None:
         if not bool(self.visit(node.condition)):
-            raise TVMagicError(str(getattr(node.message, "value", node.message)), node=node)
+            raise TVMagicError(
+                str(getattr(node.message, "value", node.message)), node=node, code="te.reference.assertion_failed"
+            )
         self.visit(node.body)
 
     @handles(Allocate)
@@ -138,4 +143,6 @@ class StatementRunner(ArrayEvaluator):
     def evaluate(self, node: Evaluate) -> None:
         if isinstance(node.value, Call):
             name = callee(node.value)
-            raise TVMagicError(f"the call `{name}` has no value in NumPy", node=node)
+            raise TVMagicError(
+                f"the call `{name}` has no value in NumPy", node=node, code="te.reference.no_numpy_value"
+            )

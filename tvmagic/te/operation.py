@@ -60,9 +60,13 @@ def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
     result = tuple([expr(int(s) if isinstance(s, float) else s) for s in sizes])
     for axis, size in enumerate(result):
         if size.dtype.is_float or size.dtype.is_handle:
-            raise TVMagicError(f"dimension {axis} of {what} is not an integer", span=user_span())
+            raise TVMagicError(
+                f"dimension {axis} of {what} is not an integer", span=user_span(), code="te.shape.size_not_integer"
+            )
         if isinstance(size, IntImm) and size.value < 0:
-            raise TVMagicError(f"dimension {axis} of {what} is negative: {size.value}", span=user_span())
+            raise TVMagicError(
+                f"dimension {axis} of {what} is negative: {size.value}", span=user_span(), code="te.shape.negative_size"
+            )
     return result
 
 
@@ -96,7 +100,11 @@ def _argument_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Sequ
     """The names of the axes: those of the arguments of `fcompute`, `i0`, `i1`, ... for `*args`."""
     spec = inspect.getfullargspec(fcompute)
     if spec.varkw is not None or spec.kwonlyargs:
-        raise TVMagicError("the function of te.compute takes one plain argument for each axis", span=user_span())
+        raise TVMagicError(
+            "the function of te.compute takes one plain argument for each axis",
+            span=user_span(),
+            code="te.compute.wrong_function",
+        )
     names = list(spec.args)
     if names and inspect.ismethod(fcompute):
         names = names[1:]
@@ -104,13 +112,18 @@ def _argument_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Sequ
         rest = ndim - len(names)
         if varargs_names is not None:
             if len(varargs_names) != rest:
-                raise TVMagicError(f"{len(varargs_names)} varargs_names are given for {rest} axes", span=user_span())
+                raise TVMagicError(
+                    f"{len(varargs_names)} varargs_names are given for {rest} axes",
+                    span=user_span(),
+                    code="te.compute.wrong_varargs",
+                )
             return names + list(varargs_names)
         return names + [f"i{i}" for i in range(rest)]
     if len(names) > ndim:
         raise TVMagicError(
             f"the function of te.compute takes {len(names)} indices, the shape has {ndim} dimensions",
             span=user_span(),
+            code="te.compute.wrong_index_count",
         )
     return names
 
@@ -154,7 +167,7 @@ def compute(
 
 def _value(value: Any, name: str) -> PrimExpr:
     if value is None:
-        raise TVMagicError(f"the function of `{name}` gives no value", span=user_span())
+        raise TVMagicError(f"the function of `{name}` gives no value", span=user_span(), code="te.compute.no_value")
     return expr(value)
 
 
@@ -210,7 +223,11 @@ def extern(
     shapes = _shapes(shape, name)
     for tensor in inputs:
         if not isinstance(tensor, Tensor):
-            raise TVMagicError(f"the inputs of extern `{name}` are tensors, not `{tensor!r}`", span=user_span())
+            raise TVMagicError(
+                f"the inputs of extern `{name}` are tensors, not `{tensor!r}`",
+                span=user_span(),
+                code="te.extern.input_not_tensor",
+            )
     dtypes = _extern_dtypes(dtype, inputs, len(shapes), name)
     sources = _buffers(in_buffers) or [_extern_buffer(t.shape, t.dtype, t.op.name) for t in inputs]
     targets = _buffers(out_buffers) or [_extern_buffer(s, d, name) for s, d in zip(shapes, dtypes)]
@@ -218,7 +235,11 @@ def extern(
     if isinstance(body, PrimExpr):
         body = Evaluate(body)
     if not isinstance(body, Stmt):
-        raise TVMagicError(f"the function of extern `{name}` gives a statement or an expression", span=user_span())
+        raise TVMagicError(
+            f"the function of extern `{name}` gives a statement or an expression",
+            span=user_span(),
+            code="te.extern.no_statement",
+        )
     op = ExternOp(name, current_tag(tag), attrs, inputs, sources, targets, body, user_span())
     return op.outputs[0] if op.num_outputs == 1 else list(op.outputs)
 
@@ -241,7 +262,11 @@ def _extern_dtypes(dtype: Any, inputs: Sequence[Tensor], count: int, name: str) 
         return [dtype_of(d) for d in dtype] if isinstance(dtype, (list, tuple)) else [dtype_of(dtype)] * count
     known = {t.dtype for t in inputs}
     if len(known) != 1:
-        raise TVMagicError(f"the dtype of extern `{name}` does not follow from its inputs", hint="give dtype=")
+        raise TVMagicError(
+            f"the dtype of extern `{name}` does not follow from its inputs",
+            hint="give dtype=",
+            code="te.extern.unknown_dtype",
+        )
     return [known.pop()] * count
 
 
@@ -268,10 +293,13 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
     """
     sources, targets = _inputs_and_outputs(primfunc)
     if not targets:
-        raise TVMagicError("the function has no buffer left for an output")
+        raise TVMagicError("the function has no buffer left for an output", code="te.extern_primfunc.no_output")
     if len(sources) != len(input_tensors):
         names = ", ".join(f"`{b.name}`" for b in sources) or "none"
-        raise TVMagicError(f"the function reads the buffers {names}; {len(input_tensors)} tensors are given for them")
+        raise TVMagicError(
+            f"the function reads the buffers {names}; {len(input_tensors)} tensors are given for them",
+            code="te.extern_primfunc.wrong_tensor_count",
+        )
     return extern_of_function(input_tensors, primfunc, sources, targets, **kwargs)
 
 
@@ -337,7 +365,9 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | Non
     if isinstance(dom, str):
         tag, dom = dom, None
     if not tag:
-        raise TVMagicError("a thread axis needs a tag", hint='te.thread_axis("threadIdx.x")')
+        raise TVMagicError(
+            "a thread axis needs a tag", hint='te.thread_axis("threadIdx.x")', code="te.thread_axis.no_tag"
+        )
     return IterVar(_domain(dom), name or tag, IterVar.ThreadIndex, tag, span)
 
 

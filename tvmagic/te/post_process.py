@@ -54,10 +54,16 @@ def schedule_postproc_to_primfunc(
             continue
         if isinstance(arg, Tensor):
             if arg in buffers:
-                raise TVMagicError(f"tensor `{arg.name}` is an argument twice")
+                raise TVMagicError(
+                    f"tensor `{arg.name}` is an argument twice", code="postproc_to_primfunc.repeated_argument"
+                )
             buffers[arg] = arg = _buffer_of(arg)
         if not isinstance(arg, Buffer):
-            raise TVMagicError(f"`{arg!r}` cannot be an argument", hint="give tensors, buffers and variables")
+            raise TVMagicError(
+                f"`{arg!r}` cannot be an argument",
+                hint="give tensors, buffers and variables",
+                code="postproc_to_primfunc.wrong_argument",
+            )
         pointer = Var(arg.name, PrimType("handle"))
         params.append(pointer)
         buffer_map[pointer] = arg

@@ -41,7 +41,7 @@ def comm_reducer(
     """
     names = fcombine.__code__.co_varnames
     if fcombine.__code__.co_argcount != 2:
-        raise TVMagicError(f"the combiner of `{name}` takes two arguments")
+        raise TVMagicError(f"the combiner of `{name}` takes two arguments", code="te.comm_reducer.wrong_combiner")
 
     def combiner_of(values: tuple[PrimExpr, ...], is_tuple: bool) -> CommReducer:
         dtypes = [v.dtype for v in values]
@@ -53,7 +53,10 @@ def comm_reducer(
         attrs = {"associative": True} if associative else {}
         combiner = CommReducer(lhs, rhs, exprs(result), exprs(identity), attrs)
         if not len(combiner.result) == len(combiner.identity_element) == len(values):
-            raise TVMagicError(f"`{name}` combines {len(values)} values but gives {len(combiner.result)}")
+            raise TVMagicError(
+                f"`{name}` combines {len(values)} values but gives {len(combiner.result)}",
+                code="te.comm_reducer.wrong_value_count",
+            )
         return combiner
 
     def reduce(values: Any, axis: Any, where: Any, init: Any) -> Any:
@@ -63,7 +66,11 @@ def comm_reducer(
         for iv in axes:
             if not isinstance(iv, IterVar) or iv.iter_type != IterVar.CommReduce:
                 shown = iv.var.name if isinstance(iv, IterVar) else repr(iv)
-                raise TVMagicError(f"`{shown}` is not a reduction axis", hint="make it by te.reduce_axis")
+                raise TVMagicError(
+                    f"`{shown}` is not a reduction axis",
+                    hint="make it by te.reduce_axis",
+                    code="te.comm_reducer.not_a_reduction_axis",
+                )
         combiner = combiner_of(sources, is_tuple)
         start = () if init is None else exprs(init if isinstance(init, (tuple, list)) else [init])
         condition = convert(True) if where is None else expr(where)
@@ -77,6 +84,7 @@ def comm_reducer(
             raise TVMagicError(
                 f"`{name}` takes an axis, or several values to combine",
                 hint=f"write `{name}(..., axis=k)` with `k = te.reduce_axis((0, 128), name='k')` above",
+                code="te.comm_reducer.missing_axis",
             )
         result = value
         for other in (axis, where, init, *args):

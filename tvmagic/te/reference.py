@@ -104,17 +104,24 @@ def bind_inputs(inputs: Mapping[Any, Any]) -> tuple[dict[Tensor, np.ndarray], di
 
 def bind_sizes(tensor: Tensor, array: np.ndarray, sizes: dict[Var, np.ndarray]) -> None:
     if array.ndim != len(tensor.shape):
-        raise TVMagicError(f"`{tensor.name}` has {len(tensor.shape)} dimensions, the array has {array.ndim}")
+        raise TVMagicError(
+            f"`{tensor.name}` has {len(tensor.shape)} dimensions, the array has {array.ndim}",
+            code="te.reference.wrong_rank",
+        )
     for axis, size in enumerate(tensor.shape):
         length = array.shape[axis]
         if isinstance(size, Var):
             known = sizes.setdefault(size, np.asarray(length, numpy_dtype(size.dtype)))
             if int(known) != length:
                 raise TVMagicError(
-                    f"dimension {axis} of `{tensor.name}` is {length}, `{size.name}` is {known} elsewhere"
+                    f"dimension {axis} of `{tensor.name}` is {length}, `{size.name}` is {known} elsewhere",
+                    code="te.reference.size_mismatch",
                 )
         elif isinstance(size, IntImm) and size.value != length:
-            raise TVMagicError(f"dimension {axis} of `{tensor.name}` is {size.value}, that of the array is {length}")
+            raise TVMagicError(
+                f"dimension {axis} of `{tensor.name}` is {size.value}, that of the array is {length}",
+                code="te.reference.size_mismatch",
+            )
 
 
 def _compute_op(op: Operation, values: dict[Tensor, np.ndarray], sizes: dict[Var, np.ndarray]) -> None:
@@ -122,7 +129,9 @@ def _compute_op(op: Operation, values: dict[Tensor, np.ndarray], sizes: dict[Var
         return
     compute = _COMPUTE.get(type(op))
     if compute is None:
-        raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no value in NumPy")
+        raise TVMagicError(
+            f"`{op.name}` is a {op.kind}, which has no value in NumPy", code="te.reference.no_numpy_value"
+        )
     for tensor, value in zip(op.outputs, compute(op, values, sizes)):
         values[tensor] = value
 
@@ -305,7 +314,10 @@ def _scan(op: ScanOp, values: dict[Tensor, np.ndarray], sizes: Mapping[Var, np.n
         done: list[tuple[np.ndarray, np.ndarray]] = []
         for inner in body:
             if not isinstance(inner, ComputeOp):
-                raise TVMagicError(f"`{inner.name}` inside a scan is a {inner.kind}, which has no value in NumPy")
+                raise TVMagicError(
+                    f"`{inner.name}` inside a scan is a {inner.kind}, which has no value in NumPy",
+                    code="te.reference.no_numpy_value",
+                )
             ends = [ends_of(iv.dom, sizes) for iv in inner.axis]
             if inner in updates:
                 ends[0] = (step, step + 1)
@@ -360,7 +372,10 @@ def _join(parts: list[np.ndarray], inner: Operation, index: int) -> np.ndarray:
     reduce = inner.body[index] if isinstance(inner, ComputeOp) else None
     fast = simple_combiner(reduce.combiner) if isinstance(reduce, Reduce) else None
     if fast is None:
-        raise TVMagicError(f"the calls of intrinsic `{inner.name}` cannot be combined in NumPy")
+        raise TVMagicError(
+            f"the calls of intrinsic `{inner.name}` cannot be combined in NumPy",
+            code="te.reference.calls_not_combinable",
+        )
     return fast.reduce(np.stack(parts), axis=0)
 
 

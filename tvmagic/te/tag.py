@@ -20,6 +20,7 @@ def tag_scope(tag: str) -> Iterator[None]:
         raise WrongValueError(
             "tag_scope is not nested: Nested tag_scope is not allowed for now",
             hint=f"the scope of the tag `{_tag.get()}` is still open",
+            code="te.tag_scope.nested",
         )
     token = _tag.set(tag)
     try:
@@ -32,5 +33,7 @@ def current_tag(tag: str) -> str:
     """The tag of a new operation for which the caller asks `tag`."""
     scope = _tag.get()
     if scope and tag:
-        raise TVMagicError("a tag is given inside tag_scope", hint="leave one of both out")
+        raise TVMagicError(
+            "a tag is given inside tag_scope", hint="leave one of both out", code="te.tag_scope.tag_given"
+        )
     return scope or tag

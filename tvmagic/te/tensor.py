@@ -98,13 +98,18 @@ class Tensor(DataProducer, TensorOperators):
     def __call__(self, *indices: Any) -> ProducerLoad:
         if len(indices) != len(self.shape):
             raise TVMagicError(
-                f"tensor `{self.name}` has {len(self.shape)} dimensions, {len(indices)} indices are given"
+                f"tensor `{self.name}` has {len(self.shape)} dimensions, {len(indices)} indices are given",
+                code="te.tensor.wrong_index_count",
             )
         return ProducerLoad(self, [self._index(axis, index) for axis, index in enumerate(indices)])
 
     def _index(self, axis: int, index: Any) -> PrimExpr:
         if isinstance(index, slice):
-            raise TVMagicError(f"a slice of tensor `{self.name}` is not an element", hint="index every dimension")
+            raise TVMagicError(
+                f"a slice of tensor `{self.name}` is not an element",
+                hint="index every dimension",
+                code="te.tensor.slice_not_element",
+            )
         if isinstance(index, int) and index < 0:  # counts from the end, as in Python
             return self.shape[axis] + index
         result = expr(index)
@@ -112,6 +117,7 @@ class Tensor(DataProducer, TensorOperators):
             raise TVMagicError(
                 f"index {axis} of tensor `{self.name}` is a `{result.dtype}`, not an integer",
                 hint="cast it with astype",
+                code="te.tensor.index_not_integer",
             )
         return result.astype("int32") if result.dtype.is_bool else result  # NumPy takes bools for a choice of elements
 
@@ -131,6 +137,7 @@ class Tensor(DataProducer, TensorOperators):
                 raise TVMagicError(
                     "`==` on tensors without dimensions is ambiguous",
                     hint="write a.equal(b) for the expression, a.same_as(b) for the object",
+                    code="te.tensor.ambiguous_equality",
                 )
             return self is other
         return EqualOp(self, other) if isinstance(other, ExprOp) else False
@@ -327,7 +334,7 @@ class ComputeOp(BaseComputeOp):
         super().__init__(name, tag, attrs, axis, span)
         self.body: tuple[PrimExpr, ...] = tuple([expr(b) for b in body])
         if not self.body:
-            raise TVMagicError(f"the body of `{name}` gives no value")
+            raise TVMagicError(f"the body of `{name}` gives no value", code="te.compute.no_value")
         for value in self.body:
             check_written_size(value, f"the body of `{name}`")
         self.loads = loads_by_tensor(*self.body)  # what is read of each tensor
@@ -350,16 +357,25 @@ class ComputeOp(BaseComputeOp):
                     and all(a is b for a, b in zip(value.axis, first.axis))
                 )
                 if not same:
-                    raise TVMagicError(f"the outputs of `{self.name}` are different reductions", span=self.span)
+                    raise TVMagicError(
+                        f"the outputs of `{self.name}` are different reductions",
+                        span=self.span,
+                        code="te.compute.outputs_differ",
+                    )
                 top = (*value.source, value.condition)
             elif isinstance(first, Reduce):
-                raise TVMagicError(f"some outputs of `{self.name}` are reductions and some are not", span=self.span)
+                raise TVMagicError(
+                    f"some outputs of `{self.name}` are reductions and some are not",
+                    span=self.span,
+                    code="te.compute.mixed_reductions",
+                )
             for part in top:
                 if _has_reduce(part):
                     raise TVMagicError(
                         f"a reduction inside another expression in `{self.name}`",
                         span=self.span,
                         hint="make the reduction a te.compute of its own and use its result",
+                        code="te.compute.nested_reduction",
                     )
 
     def _find_inputs(self) -> tuple[Tensor, ...]:
@@ -493,12 +509,22 @@ class ScanOp(Operation):
     def _verify(self) -> None:
         sizes = {len(self.init), len(self.update), len(self.state_placeholder)}
         if len(sizes) != 1 or not self.init:
-            raise TVMagicError(f"scan `{self.name}` takes as many init as update and state tensors", span=self.span)
+            raise TVMagicError(
+                f"scan `{self.name}` takes as many init as update and state tensors",
+                span=self.span,
+                code="te.scan.wrong_tensor_count",
+            )
         for init, update, state in zip(self.init, self.update, self.state_placeholder):
             if init.dtype is not state.dtype or update.dtype is not state.dtype:
-                raise TVMagicError(f"scan `{self.name}`: init, update and state `{state.name}` have different dtypes")
+                raise TVMagicError(
+                    f"scan `{self.name}`: init, update and state `{state.name}` have different dtypes",
+                    code="te.scan.dtypes_differ",
+                )
             if not len(init.shape) == len(update.shape) == len(state.shape):
-                raise TVMagicError(f"scan `{self.name}`: init, update and state `{state.name}` have different ranks")
+                raise TVMagicError(
+                    f"scan `{self.name}`: init, update and state `{state.name}` have different ranks",
+                    code="te.scan.ranks_differ",
+                )
 
     @property
     def axis(self) -> tuple[IterVar, ...]:
@@ -555,7 +581,10 @@ class ExternOp(Operation):
         self.body = body
         for tensor, buffer in zip(self.inputs, self.input_placeholders):
             if tensor.dtype is not buffer.dtype or len(tensor.shape) != len(buffer.shape):
-                raise TVMagicError(f"extern `{name}`: the buffer of input `{tensor.name}` has another dtype or rank")
+                raise TVMagicError(
+                    f"extern `{name}`: the buffer of input `{tensor.name}` has another dtype or rank",
+                    code="te.extern.buffer_differs",
+                )
         self._set_outputs([b.shape for b in self.output_placeholders], [b.dtype for b in self.output_placeholders])
 
     def _find_inputs(self) -> tuple[Tensor, ...]:

@@ -80,6 +80,7 @@ class BoundContext:
             f"be the block's, but each `{thread}` writes there what it alone reads",
             span=stage.span,
             hint=f'bind `{block}` to a loop outside that of `{thread}`, or give each thread its own: set_scope("local")',
+            code="te.bind.memory_shared_by_threads",
         )
 
     def _runs_once(self, iv: IterVar) -> bool:

@@ -41,7 +41,9 @@ class BufferCalls(StageState):
         """
         if not isinstance(scope, str):
             raise self.error(
-                f"cannot set_scope: expected the name of a memory, got {a_thing(scope)}", 'such as "local"'
+                f"cannot set_scope: expected the name of a memory, got {a_thing(scope)}",
+                'such as "local"',
+                code="te.set_scope.wrong_scope",
             )
         self.scope = scope
 
@@ -66,7 +68,10 @@ class BufferCalls(StageState):
         """
         condition = None if isinstance(predicate, str) else expr(predicate)
         if condition is None or condition.dtype.is_handle or condition.dtype.is_float:
-            raise self.error(f"cannot set_store_predicate: expected a condition, got {a_thing(predicate)}")
+            raise self.error(
+                f"cannot set_store_predicate: expected a condition, got {a_thing(predicate)}",
+                code="te.set_store_predicate.wrong_condition",
+            )
         self.store_predicate = condition
 
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
@@ -97,7 +102,11 @@ class BufferCalls(StageState):
         """
         if not any(axis is known for known in self.all_iter_vars):
             name = axis.var.name if isinstance(axis, IterVar) else axis
-            raise self.error(f"cannot storage_align `{name}`: it is not an axis of the stage", self.loops_text())
+            raise self.error(
+                f"cannot storage_align `{name}`: it is not an axis of the stage",
+                self.loops_text(),
+                code="te.storage_align.not_an_axis",
+            )
         sizes = (
             self.check_integer(factor, "storage_align", "factor"),
             self.check_integer(offset, "storage_align", "offset"),
@@ -109,7 +118,11 @@ class BufferCalls(StageState):
 
     def _not_output(self, call: str) -> None:
         if self.is_output:
-            raise self.error(f"{call} on an output of the schedule", "it is for a stage that another one reads")
+            raise self.error(
+                f"{call} on an output of the schedule",
+                "it is for a stage that another one reads",
+                code="te.schedule.output_stage",
+            )
 
     def double_buffer(self) -> None:
         """Keep two copies of the buffer: one is filled while the other is read.
@@ -201,5 +214,6 @@ class BufferCalls(StageState):
             raise self.error(
                 f"cannot transform_layout: expected a function of the indices, got {a_thing(mapping_function)}",
                 "write `lambda i, j: [j, i]`, with a parameter for each dimension",
+                code="te.transform_layout.wrong_function",
             )
         return transform_layout(self, mapping_function)

@@ -54,7 +54,12 @@ def cache_read(sch: Schedule, tensor: Tensor, scope: str, readers: Any) -> Tenso
         if op is stage.op:
             read = ", ".join(f"`{t.name}`" for t in stage.op.input_tensors)
             hint = f"it reads {read}" if read else None
-            raise ScheduleError(f"stage `{stage.name}` does not read `{tensor.name}`", span=span, hint=hint)
+            raise ScheduleError(
+                f"stage `{stage.name}` does not read `{tensor.name}`",
+                span=span,
+                hint=hint,
+                code="te.cache_read.not_a_reader",
+            )
         replaced.update(zip(stage.op.outputs, op.outputs))
         new_ops.append((stage, op))
     for stage, op in new_ops:
@@ -78,21 +83,36 @@ def cache_write(sch: Schedule, tensor: Any, scope: str) -> Any:
     tensors: list[Tensor] = list(tensor) if several else [tensor]
     stages = [sch.check_tensor(t, "cache_write") for t in tensors]
     if not stages:
-        raise ScheduleError("cannot cache_write: the list of tensors is empty", span=user_span())
+        raise ScheduleError(
+            "cannot cache_write: the list of tensors is empty", span=user_span(), code="te.cache_write.no_tensors"
+        )
     stage = stages[0]
     for other in stages:
         if other is not stage:
-            raise ScheduleError("cache_write of several tensors takes the outputs of one operation", span=user_span())
+            raise ScheduleError(
+                "cache_write of several tensors takes the outputs of one operation",
+                span=user_span(),
+                code="te.cache_write.several_operations",
+            )
     op = stage.op
     if several and len(tensors) != op.num_outputs:
-        raise ScheduleError(f"cache_write takes all {op.num_outputs} outputs of `{op.name}`", span=user_span())
+        raise ScheduleError(
+            f"cache_write takes all {op.num_outputs} outputs of `{op.name}`",
+            span=user_span(),
+            code="te.cache_write.missing_outputs",
+        )
     if isinstance(op, ComputeOp):
         cache = _relayout_compute(stage, op, scope)
     elif isinstance(op, TensorComputeOp) and op.num_outputs == 1:
         cache = _relayout_tensor_compute(stage, op, scope)
     else:
         hint = "an input is copied by `s.cache_read`" if op.kind == "placeholder" else None
-        raise ScheduleError(f"cache_write of `{op.name}`, which is a {op.kind}", span=user_span(), hint=hint)
+        raise ScheduleError(
+            f"cache_write of `{op.name}`, which is a {op.kind}",
+            span=user_span(),
+            hint=hint,
+            code="te.cache_write.not_computed",
+        )
     _replace_original(sch, stage, cache, scope)
     return list(cache.op.outputs) if several else cache.op.output(tensors[0].value_index)
 
@@ -132,6 +152,7 @@ class _Relayout:
                     f"stage `{stage.name}`: cache_write after loop `{iv.var.name}` of the reduction was rearranged",
                     span=user_span(),
                     hint="call cache_write before the reduction is split or fused",
+                    code="te.cache_write.reduction_rearranged",
                 )
             axis = IterVar(self.ranges[iv], iv.var.copy_with_suffix(".c"), iv.iter_type)
             self.axes.append(axis)

@@ -90,10 +90,16 @@ def _check_start_and_laws(stage: Stage, reduce: Reduce) -> None:
             f"stage `{stage.origin_op.name}` reduces over threads, and starts with values of its own",
             span=stage.span,
             hint="leave `init` out, and combine its values with the result in another stage",
+            code="te.thread_reduction.explicit_init",
         )
     if not can_regroup(reduce.combiner):
         reason, hint = unproved_law("reduce over threads", reduce.combiner, LAWS)
-        raise ScheduleError(f"stage `{stage.origin_op.name}`: {reason}", span=stage.span, hint=hint)
+        raise ScheduleError(
+            f"stage `{stage.origin_op.name}`: {reason}",
+            span=stage.span,
+            hint=hint,
+            code="te.thread_reduction.unproved_law",
+        )
 
 
 def _check_places(stage: Stage, context: LoopContext) -> None:
@@ -107,6 +113,7 @@ def _check_places(stage: Stage, context: LoopContext) -> None:
                 f"`{own[0].var.name}` of its reduction, which goes inside the threads that reduce together",
                 span=other.span,
                 hint="reorder the loops: those of the reduction that are not bound to threads come last",
+                code="te.thread_reduction.computed_inside_reduction",
             )
 
 
@@ -125,6 +132,7 @@ def _check_element(stage: Stage, op: ComputeOp, context: LoopContext) -> None:
                     f"`{spec.attach_stage.origin_op.name}` that gives each of these threads another element",
                     span=stage.span,
                     hint=f"bind `{together[axis.thread_tag].var.name}` to other threads, or compute the stage outside that loop",
+                    code="te.thread_reduction.element_differs_by_thread",
                 )
         spec = spec.attach_stage.get_attach_spec()
 
@@ -148,6 +156,7 @@ def _reduction_loops(stage: Stage, op: ComputeOp) -> set[IterVar]:
                 "and its reduction",
                 span=stage.span,
                 hint="fuse loops of the output and of the reduction each among themselves",
+                code="te.thread_reduction.mixed_loop",
             )
     return {iv for iv, mask in masks.items() if mask == reduction}
 

@@ -140,6 +140,7 @@ def attach_path_of(stage: Stage, known: dict[Stage, tuple[IterVar, ...]]) -> tup
                 f"stage `{stage.name}` is computed at a loop that is computed inside stage `{stage.name}`",
                 span=stage.span,
                 hint="call compute_root on one of the stages of the cycle",
+                code="te.compute_at.cyclic",
             )
         visited.add(current)
         spec = current.get_attach_spec()
@@ -167,4 +168,5 @@ def _loops_around(stage: Stage, spec: Stage, parent: Stage) -> tuple[IterVar, ..
         f"stage `{stage.name}` is computed at `{spec.attach_ivar.var.name}`, which is not a loop of stage "
         f"`{parent.name}` any more",
         span=stage.span,
+        code="te.compute_at.stale_loop",
     )

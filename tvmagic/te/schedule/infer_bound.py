@@ -72,7 +72,10 @@ def infer_bound(sch: Schedule) -> dict[IterVar, Range]:
             _check_threads(stage, context)
         for iv in stage.thread_env:
             if iv.dom is None:
-                raise ScheduleError(f"stage `{stage.name}`: thread axis `{iv.var.name}` needs a domain")
+                raise ScheduleError(
+                    f"stage `{stage.name}`: thread axis `{iv.var.name}` needs a domain",
+                    code="te.infer_bound.thread_without_domain",
+                )
             context.ranges[iv] = iv.dom
         if is_recording():
             _note_down(stage, context, known)
@@ -91,6 +94,7 @@ def _check_unused(stage: Stage, context: BoundContext) -> None:
                 f"iteration variable `{iv.var.name}` belongs to stage `{stage.name}` and to stage `{other.name}`",
                 span=stage.span,
                 hint="make a te.reduce_axis of its own for each te.compute",
+                code="te.infer_bound.variable_used_twice",
             )
 
 
@@ -105,14 +109,20 @@ def _check_output_at_root(stage: Stage) -> None:
         read = spec.attach_stage.name
         hint = f"call compute_at on the stage that is read: `{read}` at a loop of `{stage.name}`"
     raise ScheduleError(
-        f"stage `{stage.name}` is an output and must be computed at the root", span=stage.span, hint=hint
+        f"stage `{stage.name}` is an output and must be computed at the root",
+        span=stage.span,
+        hint=hint,
+        code="te.compute_at.output_stage",
     )
 
 
 def infer_root_bound(stage: Stage, context: BoundContext) -> None:
     """Set the ranges of the root variables of `stage`; its consumers have all their ranges."""
     if stage.attach_type == AttachType.INLINE:
-        raise DefectError(f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first")
+        raise DefectError(
+            f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first",
+            code="te.infer_bound.not_normalized",
+        )
     if stage.attach_type == AttachType.INLINED_ALREADY:
         return
     _check_output_at_root(stage)
@@ -167,6 +177,7 @@ def _check_threads(stage: Stage, context: BoundContext) -> None:
                 "the loop that is bound to it",
                 span=stage.span,
                 hint="compute it at a loop inside, or keep it in memory that these threads share",
+                code="te.infer_bound.thread_not_around_reader",
             )
 
 
@@ -221,6 +232,7 @@ def leaf_sets(
             "inside that loop",
             span=stage.span,
             hint=f"compute {_outside(stage, context)} inside that loop too, or `{stage.name}` at the root",
+            code="te.compute_at.reader_outside_loop",
         )
     return sets, relaxed
 

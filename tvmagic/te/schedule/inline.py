@@ -80,20 +80,31 @@ def _inlinable(stage: Stage) -> ComputeOp:
             if op.kind == "placeholder"
             else None
         )
-        raise ScheduleError(f"stage `{stage.name}` is a {op.kind}, which cannot be inlined", span=stage.span, hint=hint)
+        raise ScheduleError(
+            f"stage `{stage.name}` is a {op.kind}, which cannot be inlined",
+            span=stage.span,
+            hint=hint,
+            code="te.compute_inline.not_computed",
+        )
     if len(op.body) != 1:
-        raise ScheduleError(f"stage `{stage.name}` has several outputs and cannot be inlined", span=stage.span)
+        raise ScheduleError(
+            f"stage `{stage.name}` has several outputs and cannot be inlined",
+            span=stage.span,
+            code="te.compute_inline.several_outputs",
+        )
     if isinstance(op.body[0], Reduce):
         raise ScheduleError(
             f"stage `{stage.name}` is a reduction and cannot be inlined",
             span=stage.span,
             hint="use compute_at to compute it where it is read",
+            code="te.compute_inline.reduction",
         )
     if stage.is_output:
         raise ScheduleError(
             f"stage `{stage.name}` is an output of the schedule and cannot be inlined",
             span=stage.span,
             hint="inline the stages that it reads",
+            code="te.compute_inline.output_stage",
         )
     return op
 
@@ -107,6 +118,7 @@ def _check_reader(stage: Stage, op: Operation, inlined: Mapping[Operation, Compu
                 f"stage `{tensor.op.name}` cannot be inlined into stage `{stage.name}`, which is a {op.kind}",
                 span=stage.span,
                 hint=f"compute `{tensor.op.name}` at the root",
+                code="te.compute_inline.reader_not_computed",
             )
 
 

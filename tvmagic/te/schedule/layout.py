@@ -33,7 +33,9 @@ def transform_layout(stage: StageState, mapping_function: Callable[..., Any]) ->
         index_map.check_injective(shape)
         _check_no_padding(index_map, shape, index_map.map_shape(shape))
     except TVMagicError as error:
-        raise stage.error(f"transform_layout: {error.message}", error.hint) from None
+        raise stage.error(
+            f"transform_layout: {error.message}", error.hint, code="te.transform_layout.wrong_index_map"
+        ) from None
     loops: list[IterVar] | None = None
     if isinstance(op, ComputeOp):
         loops = _new_loops(stage, op, index_map)
@@ -53,6 +55,7 @@ def _check_no_padding(index_map: IndexMap, shape: Sequence[Any], new_shape: Sequ
         raise TVMagicError(
             f"`{index_map}` is not bijective over the shape [{text}], it would need padding",
             hint="a TensorIR schedule can pad, by pad_value",
+            code="te.transform_layout.needs_padding",
         )
 
 
@@ -64,16 +67,24 @@ def _check_memory(stage: StageState) -> None:
             raise stage.error(
                 f"transform_layout of what is stored in the memory of scan `{scan.name}`",
                 f"transform the layout of `{scan.name}`",
+                code="te.transform_layout.scan_memory",
             )
 
 
 def _new_loops(stage: StageState, op: ComputeOp, index_map: IndexMap) -> list[IterVar]:
     if len(index_map.initial_indices) != len(op.axis):
-        raise stage.error(f"transform_layout takes {len(index_map.initial_indices)} indices, it has {len(op.axis)}")
+        raise stage.error(
+            f"transform_layout takes {len(index_map.initial_indices)} indices, it has {len(op.axis)}",
+            code="te.transform_layout.wrong_index_count",
+        )
     positions = sorted(stage.leaf_position(iv, "transform_layout") for iv in op.axis)
     first, last = positions[0], positions[-1]
     if last - first + 1 != len(positions):
-        raise stage.error("transform_layout after the loops were reordered", "call it first")
+        raise stage.error(
+            "transform_layout after the loops were reordered",
+            "call it first",
+            code="te.transform_layout.loops_reordered",
+        )
     ranges = [iv.dom for iv in op.axis]
     assert all(r is not None for r in ranges)
     analyzer = Analyzer()

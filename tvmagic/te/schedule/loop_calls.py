@@ -49,7 +49,9 @@ class LoopCalls(StageState):
         """
         if (factor is None) == (nparts is None):
             raise self.error(
-                "split takes either factor or nparts", "a loop in three is made by two calls: split the inner one again"
+                "split takes either factor or nparts",
+                "a loop in three is made by two calls: split the inner one again",
+                code="te.split.factor_and_nparts",
             )
         position, size = self._check_split(parent, factor if factor is not None else nparts)
         outer = IterVar(None, parent.var.copy_with_suffix(".outer"), parent.iter_type)
@@ -67,7 +69,9 @@ class LoopCalls(StageState):
         result = self.check_size(size, f"split of `{parent.var.name}`")
         if isinstance(result, IntImm) and result.value <= 0:
             raise self.error(
-                f"split of `{parent.var.name}` by {result.value}, which is not positive", "a factor is 1 or more"
+                f"split of `{parent.var.name}` by {result.value}, which is not positive",
+                "a factor is 1 or more",
+                code="te.split.factor_not_positive",
             )
         if isinstance(result, IntImm):
             self.check_fits(result.value, parent, "split")
@@ -118,6 +122,7 @@ class LoopCalls(StageState):
                 raise self.error(
                     f"fuse of `{before.var.name}` and `{iv.var.name}`, which are not adjacent",
                     "reorder the loops first",
+                    code="te.fuse.not_adjacent",
                 )
             first, last = min(first, position), max(last, position)
 
@@ -157,7 +162,7 @@ class LoopCalls(StageState):
         for place, iv in enumerate(args):
             self.check_type(iv, _MOVABLE, "reorder")
             if any(iv is other for other in args[:place]):
-                raise self.error(f"reorder names `{iv.var.name}` twice")
+                raise self.error(f"reorder names `{iv.var.name}` twice", code="te.reorder.repeated_loop")
         loops = list(self.leaf_iter_vars)
         for position, iv in zip(sorted(positions), args):
             loops[position] = iv
@@ -172,7 +177,10 @@ class LoopCalls(StageState):
         )
         moved = any(a is not b for a, b in zip(before, after))
         if moved and reducers and reducers[0] is not None and not can_reorder(reducers[0]):
-            raise self.error(*unproved_law("reorder its reduction loops", reducers[0], "independent of the order"))
+            raise self.error(
+                *unproved_law("reorder its reduction loops", reducers[0], "independent of the order"),
+                code="te.reorder.unproved_law",
+            )
 
     def tile(
         self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
@@ -202,7 +210,7 @@ class LoopCalls(StageState):
             self._check_split(parent, factor)
             self.check_type(parent, _MOVABLE, "tile")
         if x_parent is y_parent:
-            raise self.error(f"tile names `{x_parent.var.name}` twice")
+            raise self.error(f"tile names `{x_parent.var.name}` twice", code="te.tile.repeated_loop")
         x_outer, x_inner = self.split(x_parent, factor=x_factor)
         y_outer, y_inner = self.split(y_parent, factor=y_factor)
         self.reorder(x_outer, y_outer, x_inner, y_inner)

@@ -129,7 +129,10 @@ class LoopMarks(StageState):
                 B[cse_var_1:cse_var_1 + 4] = A[cse_var_1:cse_var_1 + 4] + T.Broadcast(T.float32(1.0), 4)
         """
         if not hasattr(tensor_intrin, "reduce_init"):
-            raise self.error(f"tensorize by a `{type(tensor_intrin).__name__}`, which is not a tensor intrinsic")
+            raise self.error(
+                f"tensorize by a `{type(tensor_intrin).__name__}`, which is not a tensor intrinsic",
+                code="te.tensorize.not_an_intrinsic",
+            )
         self._annotate(var, IterVar.Tensorized, "tensorize")
         self.attr_of(var).tensor_intrin = tensor_intrin
 
@@ -156,10 +159,15 @@ class LoopMarks(StageState):
         self.check_type(ivar, (IterVar.DataPar, IterVar.CommReduce), "bind")
         if not isinstance(thread_ivar, IterVar):
             raise self.error(
-                f"bind takes a thread axis, not `{thread_ivar!r}`", 'such as `te.thread_axis("threadIdx.x")`'
+                f"bind takes a thread axis, not `{thread_ivar!r}`",
+                'such as `te.thread_axis("threadIdx.x")`',
+                code="te.bind.not_a_thread_axis",
             )
         if thread_ivar.iter_type != IterVar.ThreadIndex:
-            raise self.error(f"bind to `{thread_ivar.var.name}`, which is {ITER_TYPE_NAMES[thread_ivar.iter_type]}")
+            raise self.error(
+                f"bind to `{thread_ivar.var.name}`, which is {ITER_TYPE_NAMES[thread_ivar.iter_type]}",
+                code="te.bind.wrong_axis_kind",
+            )
         self.attr_of(ivar).bind_thread = thread_ivar
 
     def env_threads(self, threads: Any) -> None:
@@ -192,14 +200,15 @@ class LoopMarks(StageState):
         """
         axes = list(threads) if isinstance(threads, (list, tuple)) else [threads]
         if not isinstance(self.op, ScanOp):
-            raise self.error("env_threads is for a scan")
+            raise self.error("env_threads is for a scan", code="te.env_threads.not_a_scan")
         if self.thread_env:
-            raise self.error("env_threads is called twice")
+            raise self.error("env_threads is called twice", code="te.env_threads.called_twice")
         for iv in axes:
             if not isinstance(iv, IterVar):
                 raise self.error(
                     f"cannot env_threads: expected a thread axis, got {a_thing(iv)}",
                     'such as `te.thread_axis("threadIdx.x")`',
+                    code="te.env_threads.not_a_thread_axis",
                 )
             self.check_type(iv, (IterVar.ThreadIndex,), "env_threads")
         self.leaf_iter_vars[:0] = axes
@@ -229,7 +238,9 @@ class LoopMarks(StageState):
             B[3] = A[3] + T.float32(1.0)
         """
         if not isinstance(pragma_type, str):
-            raise self.error(f"cannot pragma: expected the name of a pragma, got {a_thing(pragma_type)}")
+            raise self.error(
+                f"cannot pragma: expected the name of a pragma, got {a_thing(pragma_type)}", code="te.pragma.wrong_name"
+            )
         shorthand = {"unroll": self.unroll, "vectorize": self.vectorize}.get(pragma_type)
         if shorthand is not None:
             shorthand(var)
@@ -238,7 +249,8 @@ class LoopMarks(StageState):
         key, value = StringImm(pragma_type), attr_value(pragma_value)
         if not (value is None or isinstance(value, (str, PrimExpr))):
             raise self.error(
-                f"cannot pragma `{pragma_type}`: expected a number, a text or an expression, got {a_thing(pragma_value)}"
+                f"cannot pragma `{pragma_type}`: expected a number, a text or an expression, got {a_thing(pragma_value)}",
+                code="te.pragma.wrong_value",
             )
         attr = self.attr_of(var)
         attr.pragma_keys.append(key)
@@ -268,7 +280,9 @@ class LoopMarks(StageState):
         self.leaf_position(var, "prefetch")
         if not isinstance(tensor, Tensor) or (self.schedule is not None and tensor not in self.schedule):
             name = f"`{tensor.name}`" if isinstance(tensor, Tensor) else a_thing(tensor)
-            raise self.error(f"cannot prefetch {name}: it is not a tensor of the schedule")
+            raise self.error(
+                f"cannot prefetch {name}: it is not a tensor of the schedule", code="te.prefetch.unknown_tensor"
+            )
         distance = self.check_size(offset, "prefetch")
         attr = self.attr_of(var)
         attr.prefetch_data.append(tensor)

@@ -174,7 +174,9 @@ def _loop_level(
     kind = ForKind.SERIAL
     if attr is not None:
         if attr.iter_type not in _LOOP_KINDS:
-            raise DefectError(f"stage `{stage.name}`: loop `{iv.var.name}` is of an unknown type")
+            raise DefectError(
+                f"stage `{stage.name}`: loop `{iv.var.name}` is of an unknown type", code="te.lower.unknown_loop_kind"
+            )
         kind = _LOOP_KINDS[attr.iter_type]
         for key, value in zip(attr.pragma_keys, attr.pragma_values):
             fact = value if value is not None else IntImm("int32", 1)
@@ -199,6 +201,7 @@ def _loop_level(
                 f"stage `{stage.name}`: prefetch at `{iv.var.name}`, which runs once",
                 span=span,
                 hint="prefetch at a loop of several iterations: each one asks for what a later one reads",
+                code="te.prefetch.loop_runs_once",
             )
         _check_prefetch(stage, iv, tensor, context)
         level.append(AttrStmt(tensor, "prefetch_scope", offset, _NO_OP, span))
@@ -214,6 +217,7 @@ def _check_prefetch(stage: Stage, iv: IterVar, tensor: Tensor, context: LoopCont
                 f"`{place.var.name}` inside that loop",
                 span=stage.span,
                 hint=f"prefetch it at a loop inside the one at which `{tensor.name}` is computed",
+                code="te.prefetch.computed_inside_loop",
             )
 
 
@@ -229,6 +233,7 @@ def _thread_level(
             f"stage `{stage.name}`: the virtual thread `{axis.var.name}` needs a constant extent",
             span=stage.span,
             hint="split the loop by nparts, and bind the outer part",
+            code="te.vthread.symbolic_extent",
         )
     key = "virtual_thread" if virtual else "pipeline_exec_scope" if axis.thread_tag == "pipeline" else "thread_extent"
     level.append(AttrStmt(axis, key, extent, _NO_OP, stage.span))
@@ -257,6 +262,7 @@ def _check_own_part(stage: Stage, iv: IterVar, axis: IterVar, context: LoopConte
                 "which reads there what other threads would compute",
                 span=stage.span,
                 hint='leave the loop serial, or let the threads share the memory: set_scope("shared")',
+                code="te.bind.reads_other_threads",
             )
 
 
@@ -294,6 +300,7 @@ def _check_start_values(op: BaseComputeOp, stage: Stage, context: LoopContext, c
                 "whose start values read it outside that loop",
                 span=other.span,
                 hint=f"compute `{other.origin_op.name}` at a loop outside the reduction, or at the root",
+                code="te.compute_at.init_reads_outside",
             )
 
 

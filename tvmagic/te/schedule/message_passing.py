@@ -44,6 +44,7 @@ def pass_down_domain(stage: Stage, ranges: dict[IterVar, Range], analyzer: Analy
                 f"stage `{stage.name}`: `{iv.var.name}` has extent `{known.extent}` already and cannot be proved "
                 f"to have `{range_.extent}` too",
                 span=stage.span,
+                code="te.infer_bound.extents_differ",
             )
 
     context = DownContext(ranges, update, analyzer, may_miss, threads_below(stage))
@@ -52,7 +53,9 @@ def pass_down_domain(stage: Stage, ranges: dict[IterVar, Range], analyzer: Analy
         if not missing:
             relation.domain_down(context)
         elif not may_miss:
-            raise DefectError(f"stage `{stage.name}`: `{missing[0].var.name}` has no range")
+            raise DefectError(
+                f"stage `{stage.name}`: `{missing[0].var.name}` has no range", code="te.infer_bound.axis_without_range"
+            )
     for iv, attr in stage.iter_var_attrs.items():
         if attr.bind_thread is not None and iv in ranges:
             extent = ranges[iv].extent  # threads count from 0, whatever the loop begins with
@@ -82,7 +85,9 @@ def pass_up_index(
         if all(iv in values for iv in relation.children()):
             relation.index_up(ranges, values)
         elif not may_miss:
-            raise DefectError(f"stage `{stage.name}`: no value for a loop of {relation!r}")
+            raise DefectError(
+                f"stage `{stage.name}`: no value for a loop of {relation!r}", code="te.infer_bound.missing_loop_value"
+            )
 
 
 def pass_down_index(
@@ -93,7 +98,9 @@ def pass_down_index(
         if all(iv in values for iv in relation.parents()):
             relation.index_down(ranges, values)
         elif not may_miss:
-            raise DefectError(f"stage `{stage.name}`: no value for a parent of {relation!r}")
+            raise DefectError(
+                f"stage `{stage.name}`: no value for a parent of {relation!r}", code="te.infer_bound.missing_loop_value"
+            )
 
 
 def pass_down_mask(stage: Stage, masks: Masks) -> None:

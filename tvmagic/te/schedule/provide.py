@@ -76,7 +76,10 @@ def _provide_compute(stage: Stage, context: LoopContext) -> Stmt:
         from tvmagic.te.schedule.tensorize import make_tensorize
 
         if over_threads:
-            raise ScheduleError(f"stage `{stage.name}` has both a tensorized loop and a reduction over threads")
+            raise ScheduleError(
+                f"stage `{stage.name}` has both a tensorized loop and a reduction over threads",
+                code="te.tensorize.thread_reduction",
+            )
         return make_tensorize(stage, context)
     return (make_cross_thread_reduction if over_threads else _make_compute)(stage, context)
 
@@ -160,7 +163,9 @@ def _provide_scan(stage: Stage, context: LoopContext) -> Stmt:
     for position, iv in enumerate(stage.leaf_iter_vars):
         if iv.iter_type == IterVar.ThreadIndex:
             if position != begin:
-                raise ScheduleError(f"scan `{op.name}`: the thread axes stand around the scan axis")
+                raise ScheduleError(
+                    f"scan `{op.name}`: the thread axes stand around the scan axis", code="te.scan.threads_inside"
+                )
             begin = position + 1
     values: dict[IterVar, PrimExpr] = {}
     nest = make_loop_nest(stage, context, values)

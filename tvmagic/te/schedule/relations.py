@@ -229,6 +229,7 @@ class Fuse(IterVarRelation):
                 f"the loops `{self.outer.var.name}` and `{self.inner.var.name}` fused make {count} iterations, "
                 f"too many for `{dtype}`, the type of their indices",
                 hint="split them by constant factors and fuse the inner ones",
+                code="te.fuse.loop_too_long",
             )
 
     def domain_up(self, ranges: Ranges, sets: dict[IterVar, IntSet]) -> str:

@@ -43,7 +43,10 @@ def rfactor(sch: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) 
     factor_axis = stage.check_integer(factor_axis, "rfactor", "factor_axis")
     place = factor_axis if factor_axis >= 0 else len(op.axis) + 1 + factor_axis
     if not 0 <= place <= len(op.axis):
-        raise stage.error(f"rfactor of `{axis.var.name}` to dimension {factor_axis}, which the result does not have")
+        raise stage.error(
+            f"rfactor of `{axis.var.name}` to dimension {factor_axis}, which the result does not have",
+            code="te.rfactor.axis_out_of_range",
+        )
     # 2. an operation for the partial results, of which the factored loop is an axis
     factored = parts.factored_op(reduce, place)
     # 3. one that reduces them over this axis
@@ -60,16 +63,17 @@ def _check(stage: Stage, tensor: Tensor, axis: IterVar) -> tuple[ComputeOp, Redu
     op = stage.op
     reduce = op.body[tensor.value_index] if isinstance(op, ComputeOp) else None
     if not isinstance(op, ComputeOp) or not isinstance(reduce, Reduce):
-        raise stage.error("rfactor of a stage that is not a reduction")
+        raise stage.error("rfactor of a stage that is not a reduction", code="te.rfactor.not_a_reduction")
     if axis.iter_type != IterVar.CommReduce:
         raise stage.error(
             f"rfactor of `{axis.var.name}`, which is not a loop of the reduction",
             f"give `s[{stage.name}].op.reduce_axis[0]`, or a loop that a split of it made",
+            code="te.rfactor.loop_not_reduced",
         )
     if reduce.init:
-        raise stage.error("rfactor of a reduction with a start value of its own")
+        raise stage.error("rfactor of a reduction with a start value of its own", code="te.rfactor.explicit_init")
     if not can_regroup(reduce.combiner):
-        raise stage.error(*unproved_law("rfactor", reduce.combiner, LAWS))
+        raise stage.error(*unproved_law("rfactor", reduce.combiner, LAWS), code="te.rfactor.unproved_law")
     return op, reduce
 
 
@@ -92,7 +96,10 @@ class _Parts:
         self.touched = touched = _connected(stage, axis)
         for iv in op.axis:
             if iv in touched:
-                raise stage.error(f"rfactor of `{axis.var.name}`, which is fused with the data loop `{iv.var.name}`")
+                raise stage.error(
+                    f"rfactor of `{axis.var.name}`, which is fused with the data loop `{iv.var.name}`",
+                    code="te.rfactor.fused_with_data",
+                )
         analyzer = Analyzer()
         self.ranges: dict[IterVar, Range] = {}
         for iv in op.reduce_axis:
@@ -102,7 +109,11 @@ class _Parts:
             analyzer.bind(iv.var, iv.dom)
         pass_down_domain(stage, self.ranges, analyzer, True)
         if not is_const(self.ranges[axis].min, 0):
-            raise stage.error(f"rfactor of `{axis.var.name}`, which does not start at 0", "split the loop first")
+            raise stage.error(
+                f"rfactor of `{axis.var.name}`, which does not start at 0",
+                "split the loop first",
+                code="te.rfactor.loop_not_from_zero",
+            )
         self.values: dict[IterVar, PrimExpr] = {}
         for iv in stage.leaf_iter_vars:
             if iv in touched:

@@ -22,12 +22,20 @@ def create_schedule(ops: Any) -> Schedule:
     for op in given:
         if not isinstance(op, Operation):
             what = f"tensor `{op.name}`; give `{op.name}.op`" if isinstance(op, Tensor) else repr(op)
-            raise TVMagicError(f"a schedule is made of operations, not of {what}", span=user_span())
+            raise TVMagicError(
+                f"a schedule is made of operations, not of {what}",
+                span=user_span(),
+                code="te.create_schedule.not_an_operation",
+            )
     schedule = Schedule(given)
     for stage in schedule.stages:
         body = stage.op.body[:1] if isinstance(stage.op, ComputeOp) else ()
         if body and isinstance(body[0], Reduce) and body[0].combiner is None:
-            raise TVMagicError(f"the reduction of `{stage.name}` has no combiner", span=stage.op.span)
+            raise TVMagicError(
+                f"the reduction of `{stage.name}` has no combiner",
+                span=stage.op.span,
+                code="te.create_schedule.reduction_without_combiner",
+            )
     return schedule
 
 
@@ -67,7 +75,10 @@ class Schedule(Identified):
         group.attach_type, group.attach_stage = AttachType.SCAN_UPDATE, stage
         for tensor in op.update:
             if self.stage_map[tensor.op].group is not group:
-                raise TVMagicError(f"update `{tensor.name}` of scan `{op.name}` reads none of its states or inputs")
+                raise TVMagicError(
+                    f"update `{tensor.name}` of scan `{op.name}` reads none of its states or inputs",
+                    code="te.scan.update_reads_nothing",
+                )
 
     def __getitem__(self, key: Any) -> Stage:
         """The stage of a tensor or an operation, or the only one with a name (`s["mu_sum"]`)."""
@@ -80,7 +91,12 @@ class Schedule(Identified):
         if stage is None:
             name = op.name if isinstance(op, Operation) else repr(key)
             known = ", ".join(f"`{s.name}`" for s in self.stages)
-            raise ScheduleError(f"the schedule has no stage `{name}`", span=user_span(), hint=f"its stages are {known}")
+            raise ScheduleError(
+                f"the schedule has no stage `{name}`",
+                span=user_span(),
+                hint=f"its stages are {known}",
+                code="te.schedule.unknown_stage",
+            )
         return stage
 
     def _stage_named(self, name: str) -> Stage:
@@ -90,9 +106,17 @@ class Schedule(Identified):
         known = ", ".join(f"`{s.name}`" for s in self.stages)
         if found:
             raise ScheduleError(
-                f"{len(found)} stages have the name `{name}`", span=user_span(), hint="give the tensor: `s[C]`"
+                f"{len(found)} stages have the name `{name}`",
+                span=user_span(),
+                hint="give the tensor: `s[C]`",
+                code="te.schedule.ambiguous_stage",
             )
-        raise ScheduleError(f"the schedule has no stage `{name}`", span=user_span(), hint=f"its stages are {known}")
+        raise ScheduleError(
+            f"the schedule has no stage `{name}`",
+            span=user_span(),
+            hint=f"its stages are {known}",
+            code="te.schedule.unknown_stage",
+        )
 
     def __contains__(self, key: Any) -> bool:
         if isinstance(key, str):
@@ -107,7 +131,12 @@ class Schedule(Identified):
         if not isinstance(tensor, Tensor):
             named = tensor.name if isinstance(tensor, Operation) and tensor.num_outputs else "B"
             hint = f"give the tensor, such as `{named}`, or an output of the operation, such as `{named}.op.output(0)`"
-            raise ScheduleError(f"cannot {call}: expected a tensor, got {a_thing(tensor)}", span=user_span(), hint=hint)
+            raise ScheduleError(
+                f"cannot {call}: expected a tensor, got {a_thing(tensor)}",
+                span=user_span(),
+                hint=hint,
+                code="te.schedule.not_a_tensor",
+            )
         return self[tensor]
 
     def record_call(self, name: str) -> None:
@@ -180,7 +209,8 @@ class Schedule(Identified):
             self.check_tensor(tensor, "create_group")
         if not isinstance(include_inputs, (bool, int)):
             raise TVMagicError(
-                f"cannot create_group: expected a bool as `include_inputs`, got {a_thing(include_inputs)}"
+                f"cannot create_group: expected a bool as `include_inputs`, got {a_thing(include_inputs)}",
+                code="te.create_group.wrong_flag",
             )
         members = [self[op] for op in get_sub_graph(targets, sources, include_inputs)]
         group = Stage(None, self)
@@ -306,7 +336,9 @@ class Schedule(Identified):
 
 def _check_scope(scope: Any) -> None:
     if not isinstance(scope, str):
-        raise TVMagicError(f'a memory scope is a text such as "local", not `{type(scope).__name__}`')
+        raise TVMagicError(
+            f'a memory scope is a text such as "local", not `{type(scope).__name__}`', code="te.set_scope.wrong_scope"
+        )
 
 
 def _common_group(stages: Sequence[Stage]) -> Stage | None:

@@ -118,7 +118,10 @@ class _Plan:
         scan_of = _scan_inits(sch)
         for stage in reversed(sch.stages):
             if stage.attach_type == AttachType.INLINE:
-                raise DefectError(f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first")
+                raise DefectError(
+                    f"stage `{stage.name}` is not inlined yet; call schedule.normalize() first",
+                    code="te.lower.not_normalized",
+                )
             if isinstance(stage.op, PlaceholderOp):
                 continue
             spec = stage.get_attach_spec()
@@ -158,6 +161,7 @@ class _Plan:
                     f"stage `{stage.name}` is computed at {loop}{where}, which is not in the program",
                     span=stage.span,
                     hint="a loop inside a tensorized one is replaced by the intrinsic",
+                    code="te.compute_at.loop_not_in_program",
                 )
 
 
@@ -178,7 +182,9 @@ def _scan_inits(sch: Schedule) -> dict[Operation, Operation]:
         if isinstance(stage.op, ScanOp):
             for tensor in stage.op.init:
                 if found.setdefault(tensor.op, stage.op) is not stage.op:
-                    raise ScheduleError(f"`{tensor.name}` initializes more than one scan", span=stage.span)
+                    raise ScheduleError(
+                        f"`{tensor.name}` initializes more than one scan", span=stage.span, code="te.scan.shared_init"
+                    )
     return found
 
 
@@ -238,7 +244,9 @@ class _Assembler(Mutator):
         body = node.body
         for stage in places.get(node.node, ()):
             if stage in self.plan.placed:
-                raise DefectError(f"the place of stage `{stage.name}` was found twice")
+                raise DefectError(
+                    f"the place of stage `{stage.name}` was found twice", code="te.lower.stage_placed_twice"
+                )
             body = self.plan.pipeline(stage, body)
         return self.visit(body)
 
@@ -278,6 +286,7 @@ class _Assembler(Mutator):
                 "a loop outside it is bound to them too, and its iterations are fewer",
                 span=node.span,
                 hint="bind one of the two loops only",
+                code="te.bind.threads_missing",
             )
 
     def _about_tensor(self, node: AttrStmt) -> Stmt:

@@ -86,16 +86,21 @@ class Stage(LoopCalls, LoopMarks, BufferCalls):
         if not isinstance(parent, Stage):
             name = getattr(getattr(parent, "op", None), "name", "TENSOR")
             raise self.error(
-                f"compute_at takes the stage that reads the result, not {a_thing(parent)}", f"write `s[{name}]`"
+                f"compute_at takes the stage that reads the result, not {a_thing(parent)}",
+                f"write `s[{name}]`",
+                code="te.compute_at.not_a_stage",
             )
         if parent is self:
             raise self.error(
-                "compute_at a loop of the stage itself", "give the stage that reads it, and a loop of that"
+                "compute_at a loop of the stage itself",
+                "give the stage that reads it, and a loop of that",
+                code="te.compute_at.own_loop",
             )
         if parent.schedule is not self.schedule:
             raise self.error(
                 f"cannot compute_at `{parent.name}`: that stage belongs to another schedule",
                 f"take the stage of this schedule: `s[{parent.name}]`",
+                code="te.compute_at.other_schedule",
             )
         self._check_group(parent)
         parent.leaf_position(scope, f"compute_at of `{self.name}`")
@@ -109,7 +114,7 @@ class Stage(LoopCalls, LoopMarks, BufferCalls):
         while group is not None and group is not self.group:
             group = group.group
         if group is not self.group:
-            raise self.error(f"compute_at `{parent.name}`, which is in another group")
+            raise self.error(f"compute_at `{parent.name}`, which is in another group", code="te.compute_at.other_group")
 
     def _check_cycle(self, parent: Stage) -> None:
         above: Stage | None = parent
@@ -124,6 +129,7 @@ class Stage(LoopCalls, LoopMarks, BufferCalls):
                 raise self.error(
                     f"compute_at `{parent.name}`, which is computed at `{self.name}` itself",
                     f"call compute_root on stage `{parent.name}` first",
+                    code="te.compute_at.cyclic",
                 )
 
     def compute_inline(self) -> None:

@@ -69,9 +69,9 @@ class StageState(Identified):
     def __repr__(self) -> str:
         return f"stage({visible(self.name)})"
 
-    def error(self, message: str, hint: str | None = None) -> ScheduleError:
+    def error(self, message: str, hint: str | None = None, *, code: str | None = None) -> ScheduleError:
         """The error that says what is wrong with a call on this stage."""
-        return ScheduleError(f"stage `{self.name}`: {message}", span=user_span(), hint=hint)
+        return ScheduleError(f"stage `{self.name}`: {message}", span=user_span(), hint=hint, code=code)
 
     def leaf_position(self, iv: Any, call: str) -> int:
         """The place of `iv` among the loops; an error if it is not among them."""
@@ -80,21 +80,33 @@ class StageState(Identified):
             hint = self._loop_text(named) if named is not None else self.loops_text()
             if isinstance(iv, (tuple, list)) and all(isinstance(item, IterVar) for item in iv):
                 names = ", ".join(item.var.name for item in iv)
-                raise self.error(f"{call} takes loops one by one, and ({names}) is one value", "write `*` before it")
-            raise self.error(f"{call} takes a loop of the stage, not `{iv!r}`", hint)
+                raise self.error(
+                    f"{call} takes loops one by one, and ({names}) is one value",
+                    "write `*` before it",
+                    code="te.schedule.loops_in_one_value",
+                )
+            raise self.error(f"{call} takes a loop of the stage, not `{iv!r}`", hint, code="te.schedule.not_a_loop")
         for position, leaf in enumerate(self.leaf_iter_vars):
             if leaf is iv:
                 return position
         hint = self.loops_text()
         if any(known is iv for known in self.all_iter_vars):
-            raise self.error(f"{call} on `{iv.var.name}`, which was split or fused already", hint)
-        raise self.error(f"{call} on `{iv.var.name}`, which is not a loop of the stage", hint)
+            raise self.error(
+                f"{call} on `{iv.var.name}`, which was split or fused already", hint, code="te.schedule.loop_replaced"
+            )
+        raise self.error(
+            f"{call} on `{iv.var.name}`, which is not a loop of the stage", hint, code="te.schedule.loop_of_other_stage"
+        )
 
     def check_type(self, iv: IterVar, allowed: Sequence[int], call: str) -> None:
         if iv.iter_type not in allowed:
             fit = [f"`{leaf.var.name}`" for leaf in self.leaf_iter_vars if leaf.iter_type in allowed]
             hint = f"it takes {', '.join(fit)}" if fit else None
-            raise self.error(f"{call} on `{iv.var.name}`, which is {ITER_TYPE_NAMES[iv.iter_type]}", hint)
+            raise self.error(
+                f"{call} on `{iv.var.name}`, which is {ITER_TYPE_NAMES[iv.iter_type]}",
+                hint,
+                code="te.schedule.wrong_loop_kind",
+            )
 
     def loops_text(self) -> str:
         loops = ", ".join(f"`{leaf.var.name}`" for leaf in self.leaf_iter_vars) or "none"
@@ -117,7 +129,10 @@ class StageState(Identified):
         """Return an argument as an int; raise if it is not a whole number."""
         value = value.value if isinstance(value, IntImm) else value
         if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-            raise self.error(f"cannot {call}: expected an integer as `{name}`, got {a_thing(value)}")
+            raise self.error(
+                f"cannot {call}: expected an integer as `{name}`, got {a_thing(value)}",
+                code="te.schedule.not_an_integer",
+            )
         return operator.index(value)
 
     def check_size(self, value: Any, call: str) -> PrimExpr:
@@ -125,13 +140,17 @@ class StageState(Identified):
         size = None if isinstance(value, str) else expr(value)
         hint = "a factor is a whole number, such as 4"
         if size is None or not (size.dtype.is_int or size.dtype.is_uint) or size.dtype.is_bool:
-            raise self.error(f"{call} by `{value!r}`, which is not an integer", hint)
+            raise self.error(f"{call} by `{value!r}`, which is not an integer", hint, code="te.schedule.not_an_integer")
         loops = {iv.var for stage in self._known_stages() for iv in stage.all_iter_vars}
         used = [v for v in variables_in(size) if v in loops]
         if isinstance(value, IterVar):
             used = [value.var]
         if used:
-            raise self.error(f"{call} by `{size}`, which depends on loop `{used[0].name}`", hint)
+            raise self.error(
+                f"{call} by `{size}`, which depends on loop `{used[0].name}`",
+                hint,
+                code="te.schedule.size_depends_on_loop",
+            )
         return size
 
     def _known_stages(self) -> Sequence[StageState]:
@@ -144,4 +163,5 @@ class StageState(Identified):
             raise self.error(
                 f"{call} of `{loop.var.name}` by the number {number_text(size)}, which does not fit into `{dtype}`, the type of its indices",
                 "take a smaller number",
+                code="te.schedule.size_too_large",
             )

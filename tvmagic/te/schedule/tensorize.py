@@ -81,6 +81,7 @@ def make_tensor_compute(stage: Stage, context: LoopContext) -> Stmt:
             f"stage `{stage.name}`: intrinsic `{intrin.name}` takes {len(intrin.scalar_params)} scalars, "
             f"{len(op.scalar_inputs)} are given",
             span=stage.span,
+            code="te.tensorize.wrong_scalar_count",
         )
     call.values.update(zip(intrin.scalar_params, op.scalar_inputs))
     loops = ComputeLoopNest(op, stage, context)
@@ -110,7 +111,9 @@ class _IntrinsicCall:
         part = getattr(self.intrin, name)
         if part is None:
             raise ScheduleError(
-                f"stage `{self.stage.name}`: intrinsic `{self.intrin.name}` declares no {name}", span=self.stage.span
+                f"stage `{self.stage.name}`: intrinsic `{self.intrin.name}` declares no {name}",
+                span=self.stage.span,
+                code="te.tensorize.undeclared_part",
             )
         return part
 
@@ -151,6 +154,7 @@ class _IntrinsicCall:
                     f"not the first of each reduction, and intrinsic `{self.intrin.name}` declares no initialization",
                     span=self.stage.span,
                     hint="declare an initialization with the intrinsic, or fuse loops of the data alone",
+                    code="te.tensorize.fused_with_data",
                 )
             if iv.iter_type == IterVar.CommReduce:
                 later = logical_or(later, likely(iv.var > context.ranges[iv].min))
@@ -161,6 +165,7 @@ class _IntrinsicCall:
                     f"stage `{self.stage.name}`: the guard `{condition}` can skip the first iteration of the reduction",
                     span=self.stage.span,
                     hint="declare an initialization with the intrinsic, or split by a factor that divides",
+                    code="te.tensorize.guard_skips_init",
                 )
         return IfThenElse(later, update, body)
 
@@ -182,10 +187,16 @@ def _tensorized_regions(stage: Stage, op: ComputeOp, context: LoopContext) -> tu
         if attr is None:
             continue
         if place is None and attr.bind_thread is not None:
-            raise ScheduleError(f"stage `{stage.name}`: thread loop `{iv.var.name}` inside a tensorized one")
+            raise ScheduleError(
+                f"stage `{stage.name}`: thread loop `{iv.var.name}` inside a tensorized one",
+                code="te.tensorize.thread_loop_inside",
+            )
         if attr.iter_type == IterVar.Tensorized:
             if place is not None:
-                raise ScheduleError(f"stage `{stage.name}`: two tensorized loops, one of them `{iv.var.name}`")
+                raise ScheduleError(
+                    f"stage `{stage.name}`: two tensorized loops, one of them `{iv.var.name}`",
+                    code="te.tensorize.nested",
+                )
             place = position
     assert place is not None
     pass_up_domain(stage, context.ranges, sets)
@@ -221,6 +232,7 @@ def _check_conditions(stage: Stage, loops: ComputeLoopNest, place: int) -> None:
                 f"stage `{stage.name}`: the guard `{condition}` depends on a loop inside the tensorized one",
                 span=stage.span,
                 hint="split by a factor that divides the extent",
+                code="te.tensorize.guard_depends_on_loop",
             )
 
 
@@ -239,6 +251,7 @@ def _bind_reduction_sizes(
                 f"stage `{stage.name}`: reduction `{iv.var.name}` has {roots[iv].extent} iterations, "
                 f"intrinsic `{intrin.name}` takes {size}",
                 span=stage.span,
+                code="te.tensorize.reduction_size_differs",
             )
 
 
@@ -251,7 +264,7 @@ class _Matcher(Mutator):
         self.stage, self.op, self.intrin, self.regions = stage, op, intrin, regions
         declared = intrin.op
         if not isinstance(declared, ComputeOp):
-            raise self._error("is not declared by te.compute")
+            raise self._refusal("is not declared by te.compute", code="te.tensorize.not_declared_by_compute")
         self.declared = declared
         self.analyzer = Analyzer()
         self.values: dict[Var, PrimExpr] = {}
@@ -261,10 +274,9 @@ class _Matcher(Mutator):
         self._map_axes(op.reduce_axis, declared.reduce_axis, roots, "reduction")
         self._map_inputs(regions)
 
-    def _error(self, message: str) -> ScheduleError:
-        return ScheduleError(
-            f"stage `{self.stage.name}`: intrinsic `{self.intrin.name}` {message}", span=self.stage.span
-        )
+    def _refusal(self, message: str, code: str) -> ScheduleError:
+        where = f"stage `{self.stage.name}`: intrinsic `{self.intrin.name}`"
+        return ScheduleError(f"{where} {message}", span=self.stage.span, code=code)
 
     def _map_axes(
         self, own: Sequence[IterVar], declared: Sequence[IterVar], roots: dict[IterVar, Range], what: str
@@ -272,13 +284,16 @@ class _Matcher(Mutator):
         """The last axes stand for those of the declaration; the others run once."""
         start = len(own) - len(declared)
         if start < 0:
-            raise self._error(f"has {len(declared)} {what} axes, the stage only {len(own)}")
+            raise self._refusal(
+                f"has {len(declared)} {what} axes, the stage only {len(own)}", code="te.tensorize.too_many_axes"
+            )
         for position, iv in enumerate(own):
             range_ = roots[iv]
             if position < start:
                 if not is_const(range_.extent, 1):
-                    raise self._error(
-                        f"has no {what} axis for `{iv.var.name}`, of which `{range_.extent}` iterations are inside"
+                    raise self._refusal(
+                        f"has no {what} axis for `{iv.var.name}`, of which `{range_.extent}` iterations are inside",
+                        code="te.tensorize.missing_axis",
                     )
                 self.values[iv.var] = range_.min
                 continue
@@ -291,12 +306,17 @@ class _Matcher(Mutator):
     def _map_inputs(self, regions: Regions) -> None:
         own = self.op.input_tensors
         if len(own) != len(self.intrin.inputs):
-            raise self._error(f"has {len(self.intrin.inputs)} inputs, the stage {len(own)}")
+            raise self._refusal(
+                f"has {len(self.intrin.inputs)} inputs, the stage {len(own)}", code="te.tensorize.wrong_input_count"
+            )
         for tensor, declared in zip(own, self.intrin.inputs):
             start = len(regions[tensor]) - len(declared.shape)
             outer = regions[tensor][: max(start, 0)]
             if start < 0 or not all(is_const(self.analyzer.simplify(r.extent), 1) for r in outer):
-                raise self._error(f"takes a region of {len(declared.shape)} dimensions of `{tensor.name}`")
+                raise self._refusal(
+                    f"takes a region of {len(declared.shape)} dimensions of `{tensor.name}`",
+                    code="te.tensorize.wrong_input_rank",
+                )
             self.inputs[tensor] = declared
 
     @handles(Var)
@@ -329,9 +349,12 @@ class _Matcher(Mutator):
     def verify(self) -> None:
         """An error if the stage computes something else than the intrinsic declares."""
         if len(self.op.body) != len(self.declared.body):
-            raise self._error(f"has {len(self.declared.body)} outputs, the stage {len(self.op.body)}")
+            raise self._refusal(
+                f"has {len(self.declared.body)} outputs, the stage {len(self.op.body)}",
+                code="te.tensorize.wrong_output_count",
+            )
         for own, wanted in zip(self.op.body, self.declared.body):
             found = self.analyzer.simplify(self.visit(own))
             wanted = self.analyzer.simplify(wanted)
             if not structural_equal(found, wanted):
-                raise self._error(f"computes `{wanted}`, the stage `{found}`")
+                raise self._refusal(f"computes `{wanted}`, the stage `{found}`", code="te.tensorize.body_differs")

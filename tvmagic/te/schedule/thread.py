@@ -41,4 +41,8 @@ class ThreadScope(NamedTuple):
         for prefix, rank in (("blockIdx.", 0), ("threadIdx.", 1)):
             if tag.startswith(prefix) and tag[len(prefix) :] in ("x", "y", "z"):
                 return ThreadScope(rank, "xyz".index(tag[len(prefix)]))
-        raise TVMagicError(f"there is no thread axis `{tag}`", hint="tags are blockIdx.x, threadIdx.x, vthread")
+        raise TVMagicError(
+            f"there is no thread axis `{tag}`",
+            hint="tags are blockIdx.x, threadIdx.x, vthread",
+            code="te.thread_axis.unknown_thread",
+        )
