@@ -188,6 +188,7 @@ class _Term:
                 self.node,
                 f"`assert` takes a condition, and `{text}` is {condition.dtype}",
                 f"write a comparison, as in `{text} != 0`",
+                code="notation.assert.not_a_condition",
             )
         for guard in [test for loop in reversed(self.within) for test in reversed(loop.ifs)]:
             test, more = self._build(_in_order(copy.deepcopy(guard)), dict(self.variables))
@@ -205,22 +206,30 @@ class _Term:
         if self.within or _is_generator(call) or len(call.args) != 1:
             self._fail(
                 call, f"`{text}` does not say over which index", "write `distinct(P[i], over=i)`; of sorted elements in a range write "
-                "`all(P[q] < P[q + 1] for q in range(a, b - 1))`",
+                "`all(P[q] < P[q + 1] for q in range(a, b - 1))`", code="notation.assert.distinct_without_index",
             )  # fmt: skip
         over = over_names(call, self.source)
         if not over or any(k.arg != "over" for k in call.keywords):
             self._fail(
-                call, "`distinct` does not say over what", f"write `distinct({ast.unparse(call.args[0])}, over=i)`"
+                call,
+                "`distinct` does not say over what",
+                f"write `distinct({ast.unparse(call.args[0])}, over=i)`",
+                code="notation.assert.distinct_without_index",
             )
         self.node = call.args[0]
         self._check_accesses()
         loops = self._loops()
         for name in sorted(over - set(self.variables)):
-            self._fail(call, f"nothing is indexed by `{name}`, over which `distinct` runs")
+            self._fail(
+                call, f"nothing is indexed by `{name}`, over which `distinct` runs", code="notation.assert.unused_index"
+            )
         element, reductions = self._build(copy.deepcopy(self.node), dict(self.variables))
         if element.dtype.is_float or reductions:
             self._fail(
-                call, "`distinct` takes integers without a reduction", "write `X[i] < X[i + 1]` for sorted numbers"
+                call,
+                "`distinct` takes integers without a reduction",
+                "write `X[i] < X[i + 1]` for sorted numbers",
+                code="notation.assert.distinct_not_integer",
             )
         inner = {id(self.variables[name]) for name in over}
         order = sorted(loops, key=lambda loop: id(loop.var) in inner)
@@ -240,6 +249,7 @@ class _Term:
                     access,
                     f"`assert` is about inputs, and `{name}` is computed",
                     "write it above the statement that assigns it",
+                    code="notation.assert.reads_computed_tensor",
                 )
             check_rank(self.source, access, tensors[name])
 
@@ -314,11 +324,21 @@ class _Term:
                 ends.append((size - affine.constant - 1) // factor + 1 if factor > 1 else size - affine.constant)
         if not ends:
             node = next(n for tree in self._trees() for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name)
-            self._fail(node, f"nothing says how far `{name}` runs", f"write `{name}: range(...)` above")
+            self._fail(
+                node,
+                f"nothing says how far `{name}` runs",
+                f"write `{name}: range(...)` above",
+                code="notation.assert.unknown_range",
+            )
         end = _smallest(ends)
         if end is None:
             texts = " and over ".join(dict.fromkeys(str(_simple(e)) for e in ends))
-            self._fail(self.node, f"`{name}` runs over {texts}", f"write `{name}: range(...)` above")
+            self._fail(
+                self.node,
+                f"`{name}` runs over {texts}",
+                f"write `{name}: range(...)` above",
+                code="notation.assert.wrong_range",
+            )
         return begin, _simple(end)
 
     def _generator_loops(self, generators: list[ast.comprehension], variables: dict[str, Any]) -> list[Loop]:
@@ -334,6 +354,7 @@ class _Term:
                             generator.target,
                             f"`{name}` means something else already",
                             "give this `for` a name of its own",
+                            code="notation.assert.name_taken",
                         )
                     values = [self._end(end, variables) for end in ends]
                     variables[name] = Var(name, "int64")  # the ends may be far apart
@@ -342,14 +363,20 @@ class _Term:
                     )
                 case _:
                     self._fail(
-                        generator.iter, f"an index runs over `range(...)`, not over `{ast.unparse(generator.iter)}`"
+                        generator.iter,
+                        f"an index runs over `range(...)`, not over `{ast.unparse(generator.iter)}`",
+                        code="notation.assert.wrong_range",
                     )
         return loops
 
     def _end(self, node: ast.expr, variables: Mapping[str, Any]) -> Any:
         value, reductions = self._build(copy.deepcopy(node), dict(variables))
         if reductions or not (value.dtype.is_int or value.dtype.is_uint):
-            self._fail(node, f"the end of a range is an integer without a reduction, not `{ast.unparse(node)}`")
+            self._fail(
+                node,
+                f"the end of a range is an integer without a reduction, not `{ast.unparse(node)}`",
+                code="notation.assert.wrong_range_end",
+            )
         return ops.cast("int64", value)
 
     # ------------------------------------------------------------------------ expressions
@@ -367,7 +394,10 @@ class _Term:
 
     def _refuse(self, call: ast.Call, *_: Any) -> NoReturn:
         self._fail(
-            call, f"`{ast.unparse(call.func)}` has no place in an assertion", f"there are {', '.join(_REDUCING)}"
+            call,
+            f"`{ast.unparse(call.func)}` has no place in an assertion",
+            f"there are {', '.join(_REDUCING)}",
+            code="notation.assert.unsupported",
         )
 
     def _sides(self, node: ast.expr) -> tuple[tuple[Side, ...], tuple[str, ...]]:
@@ -396,10 +426,17 @@ class _Term:
         value, inner = self._build(element, inside)
         if value.dtype.is_bool and kind not in ("any", "all"):
             self._fail(
-                call, f"`{ast.unparse(element)}` is a `bool`", f"write `int32({ast.unparse(element)})` to count them"
+                call,
+                f"`{ast.unparse(element)}` is a `bool`",
+                f"write `int32({ast.unparse(element)})` to count them",
+                code="notation.assert.reduction_of_bools",
             )
         if not value.dtype.is_bool and kind in ("any", "all"):
-            self._fail(call, f"`{kind}` takes conditions, and `{ast.unparse(element)}` is {value.dtype}")
+            self._fail(
+                call,
+                f"`{kind}` takes conditions, and `{ast.unparse(element)}` is {value.dtype}",
+                code="notation.assert.not_a_condition",
+            )
         found = Reduction(Var(kind, value.dtype), kind, tuple(loops), value, inner)
         for guard in reversed(guards):
             test, more = self._build(guard, inside)
@@ -408,8 +445,8 @@ class _Term:
             )
         return found
 
-    def _fail(self, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
-        fail_at(self.source, node, message, hint)
+    def _fail(self, node: ast.AST, message: str, hint: str | None = None, *, code: str) -> NoReturn:
+        fail_at(self.source, node, message, hint, code=code)
 
 
 class _Reductions(ast.NodeTransformer):

@@ -58,7 +58,7 @@ class Definition(IndexRanges):
                 fail_at(
                     self.source, self.target,
                     f"`{ast.unparse(self.target)}` is reduced over nothing: every index of the right side is on the left",
-                    "write `=`, or leave the index out on the left",
+                    "write `=`, or leave the index out on the left", code="notation.nothing_to_reduce",
                 )  # fmt: skip
             if previous is not None:
                 return self._accumulate(reduction, free, previous)
@@ -73,7 +73,7 @@ class Definition(IndexRanges):
         names = over[0] if len(over) == 1 else f"({', '.join(over)})"
         fail_at(
             self.source, self.target, f"`{self.name}` is read before it is computed",
-            f"with `=` it may read itself earlier, as in {EXAMPLE}; a {reduction} inside is `{reduction}(..., over={names})`",
+            f"with `=` it may read itself earlier, as in {EXAMPLE}; a {reduction} inside is `{reduction}(..., over={names})`", code="notation.read_before_computed",
         )  # fmt: skip
 
     def index_names(self, node: ast.AST) -> list[str]:
@@ -99,7 +99,7 @@ class Definition(IndexRanges):
             name = loose[0]
             fail_at(
                 self.source, self._first_use(name), f"`{name}` is on the right side only",
-                reduction_hint(loose, self.value),
+                reduction_hint(loose, self.value), code="notation.index_only_on_right",
             )  # fmt: skip
 
     def _check_ranges(self, value: ast.expr) -> None:
@@ -112,7 +112,7 @@ class Definition(IndexRanges):
             if node.id not in self.scope.tensors and node.id not in self.ranges and node.id not in numbers:
                 fail_at(
                     self.source, node, f"nothing says how far `{node.id}` runs, as no tensor is indexed by it",
-                    f"write `{node.id}: range(...)` above",
+                    f"write `{node.id}: range(...)` above", code="notation.unknown_range",
                 )  # fmt: skip
 
     def _accumulate(self, reduction: str, free: list[str], previous: Any) -> Any:
@@ -130,23 +130,28 @@ class Definition(IndexRanges):
         kind, over = reduction_name(call), over_names(call, self.source)
         assert kind is not None
         if len(call.args) != 1:
-            fail_at(self.source, call, f"`{kind}(..., over=...)` takes one expression, not {len(call.args)}")
+            fail_at(
+                self.source,
+                call,
+                f"`{kind}(..., over=...)` takes one expression, not {len(call.args)}",
+                code="notation.wrong_argument_count",
+            )
         for name_over in sorted(over):
             if name_over in axes and axes is self.axes:
                 fail_at(
                     self.source, call, f"`{name_over}` is reduced and on the left side, too",
-                    "give the index over which it runs a name of its own",
+                    "give the index over which it runs a name of its own", code="notation.reduced_index_on_left",
                 )  # fmt: skip
             if name_over not in self.ranges:
                 fail_at(
                     self.source, call, f"nothing says how far `{name_over}` runs, over which `{kind}` is",
-                    f"write {' and '.join(f'`{n}: range(...)`' for n in sorted(over.difference(self.ranges)))} above",
+                    f"write {' and '.join(f'`{n}: range(...)`' for n in sorted(over.difference(self.ranges)))} above", code="notation.unknown_range",
                 )  # fmt: skip
         inside = self.index_names(call.args[0])
         for name_over in sorted(over.difference(inside)):
             fail_at(
                 self.source, call, f"`{name_over}` is reduced inside already, so that nothing is left over which `{kind}` runs",
-                "give one of the two indices another name",
+                "give one of the two indices another name", code="notation.reduced_inside",
             )  # fmt: skip
         return self._stage(name, axes, call.args[0], kind, [n for n in inside if n in over])
 
@@ -175,14 +180,21 @@ class Definition(IndexRanges):
     def _compute(self, name: str, axes: list[str], body: Any) -> Any:
         for axis in axes:
             if not isinstance(self.ranges[axis][0], int) or self.ranges[axis][0] != 0:
-                fail_at(self.source, self.target, f"the range of `{axis}`, which is on the left side, begins at 0")
+                fail_at(
+                    self.source,
+                    self.target,
+                    f"the range of `{axis}`, which is on the left side, begins at 0",
+                    code="notation.range_not_from_zero",
+                )
         shape = tuple(self.ranges[axis][1] for axis in axes)
         try:
             tensor = te.compute(shape, named_function(axes, body), name=name)
         except NotationError:
             raise
         except TVMagicError as error:
-            raise NotationError(error.message, span=self.source.span(self.target), hint=error.hint) from error
+            raise NotationError(
+                error.message, span=self.source.span(self.target), hint=error.hint, code=error.code
+            ) from error
         for made in tensor if isinstance(tensor, (list, tuple)) else [tensor]:
             made.op.span = self.source.span(self.target)
         return tensor
@@ -253,9 +265,9 @@ class Definition(IndexRanges):
 
     # what `derived` makes its stages with
 
-    def fail(self, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
+    def fail(self, node: ast.AST, message: str, hint: str | None = None, *, code: str | None = None) -> NoReturn:
         """Raise the error of a place in the statement."""
-        fail_at(self.source, node, message, hint)
+        fail_at(self.source, node, message, hint, code=code)
 
     def compute(self, suffix: str, axes: list[str], body: Callable[[Mapping[str, Any]], Any]) -> Any:
         """A stage named after the statement, of the elements `body(index names to variables)`."""

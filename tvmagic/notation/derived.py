@@ -33,7 +33,7 @@ class Stages(Protocol):
         """The range (first value, extent) of every index name."""
         ...
 
-    def fail(self, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
+    def fail(self, node: ast.AST, message: str, hint: str | None = None, *, code: str | None = None) -> NoReturn:
         """Raise the error of a place in the statement."""
         ...
 
@@ -55,10 +55,14 @@ def _one(stages: Stages, call: ast.Call) -> tuple[ast.expr, list[str], list[str]
     name = ast.unparse(call.func)
     over = over_names(call, stages.source)
     if len(call.args) != 1:
-        stages.fail(call, f"`{name}(..., over=...)` takes one expression, not {len(call.args)}")
+        stages.fail(
+            call,
+            f"`{name}(..., over=...)` takes one expression, not {len(call.args)}",
+            code="notation.wrong_argument_count",
+        )
     names = stages.index_names(call.args[0])
     for missing in sorted(over - set(names)):
-        stages.fail(call, f"nothing is indexed by `{missing}`, over which `{name}` runs")
+        stages.fail(call, f"nothing is indexed by `{missing}`, over which `{name}` runs", code="notation.unused_index")
     return call.args[0], names, [n for n in names if n in over]
 
 
@@ -69,6 +73,7 @@ def refuse_sum_of_bools(stages: Stages, node: ast.AST, any_of: str) -> NoReturn:
         node,
         f"`{text}` is a `bool`: its sum would say whether any is true, not how many are",
         f"write `int32({text})` to count them, `{any_of}` for whether any is true",
+        code="notation.sum_of_bools",
     )
 
 
@@ -77,7 +82,12 @@ def _check_kept(stages: Stages, call: ast.Call, over: list[str], bound: Bound) -
     for name in over:
         if name not in bound:
             function = ast.unparse(call.func)
-            stages.fail(call, f"`{function}` has a value for each `{name}`", f"put `{name}` on the left side too")
+            stages.fail(
+                call,
+                f"`{function}` has a value for each `{name}`",
+                f"put `{name}` on the left side too",
+                code="notation.index_kept",
+            )
 
 
 def _reduced(stages: Stages, kind: str, suffix: str, names: list[str], over: list[str], body: Any) -> Any:
@@ -120,7 +130,10 @@ def _float(stages: Stages, node: ast.expr, call: ast.Call, bound: Bound) -> Prim
     if not value.dtype.is_float:
         text = f"{ast.unparse(call.func)}(float32({ast.unparse(node)}), ...)"
         stages.fail(
-            call, f"`{ast.unparse(node)}` is {value.dtype}; `{ast.unparse(call.func)}` takes floats", f"write `{text}`"
+            call,
+            f"`{ast.unparse(node)}` is {value.dtype}; `{ast.unparse(call.func)}` takes floats",
+            f"write `{text}`",
+            code="notation.not_a_float",
         )
     return value
 
@@ -142,7 +155,10 @@ def _arg(name: str) -> Callable[[Stages, ast.Call, Bound], PrimExpr]:
         node, names, over = _one(stages, call)
         if len(over) != 1:
             stages.fail(
-                call, f"`{name}` runs over one index, not {len(over)}", "its value is the place along that index"
+                call,
+                f"`{name}` runs over one index, not {len(over)}",
+                "its value is the place along that index",
+                code="notation.several_indices",
             )
         axes = [n for n in names if n not in over]
         begin, extent = stages.ranges[over[0]]
@@ -201,12 +217,16 @@ def _running(combine: Callable[[Any, Any], Any]) -> Callable[[Stages, ast.Call, 
         node, names, over = _one(stages, call)
         name = ast.unparse(call.func)
         if len(over) != 1:
-            stages.fail(call, f"`{name}` runs over one index, not {len(over)}")
+            stages.fail(call, f"`{name}` runs over one index, not {len(over)}", code="notation.several_indices")
         _check_kept(stages, call, over, bound)
         order = [over[0], *(n for n in names if n not in over)]
         begin, steps = stages.ranges[over[0]]
         if not (isinstance(begin, int) and begin == 0):
-            stages.fail(call, f"the range of `{over[0]}`, over which `{name}` runs, begins at 0")
+            stages.fail(
+                call,
+                f"the range of `{over[0]}`, over which `{name}` runs, begins at 0",
+                code="notation.range_not_from_zero",
+            )
         terms, dtype = _terms(stages, node, order, name == "cumsum")
         if name == "cumsum" and terms.dtype == "bool":
             refuse_sum_of_bools(stages, node, f"cummax({ast.unparse(node)}, over={over[0]})")

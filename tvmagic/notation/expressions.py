@@ -170,15 +170,17 @@ _COMPARE: dict[type[ast.AST], Callable[[Any, Any], PrimExpr]] = {
 }
 
 
-def fail_at(source: Source, node: ast.AST, message: str, hint: str | None = None) -> NoReturn:
+def fail_at(
+    source: Source, node: ast.AST, message: str, hint: str | None = None, *, code: str | None = None
+) -> NoReturn:
     """Raise the error that points at `node` in the cell."""
-    raise NotationError(message, span=source.span(node), hint=hint)
+    raise NotationError(message, span=source.span(node), hint=hint, code=code)
 
 
 def fail_undefined(source: Source, node: ast.AST, name: str, known: Iterable[str]) -> NoReturn:
     """Raise the error for a name that is not known; one of `known` may have been meant."""
     hint = did_you_mean(name, known) or f"declare it, for example `{name}: float32[64]`"
-    fail_at(source, node, f"the name `{name}` is not defined", hint)
+    fail_at(source, node, f"the name `{name}` is not defined", hint, code="notation.undefined_name")
 
 
 def check_rank(source: Source, access: ast.Subscript, tensor: Any) -> None:
@@ -189,7 +191,7 @@ def check_rank(source: Source, access: ast.Subscript, tensor: Any) -> None:
         indices = "1 index is" if given == 1 else f"{given} indices are"
         example = f"{tensor.name}[{', '.join('ijklmnop'[:rank])}]" if rank else tensor.name
         fail_at(
-            source, access, f"`{tensor.name}` has {dimensions} and {indices} given", f"write it as `{example}`"
+            source, access, f"`{tensor.name}` has {dimensions} and {indices} given", f"write it as `{example}`", code="notation.wrong_index_count"
         )  # fmt: skip
 
 
@@ -219,7 +221,11 @@ def _check_giant(op: ast.operator, a: Any, b: Any) -> None:
     elif isinstance(op, ast.Pow):
         bits = a.bit_length() * max(b, 1)
     if bits > _MOST_BITS:
-        raise TVMagicError("the number is too large for any data type", hint="the largest int64 is 2**63 - 1")
+        raise TVMagicError(
+            "the number is too large for any data type",
+            hint="the largest int64 is 2**63 - 1",
+            code="notation.number_too_large",
+        )
 
 
 class Expressions:
@@ -279,16 +285,21 @@ class Expressions:
         """An expression, or a Python number where `node` is made of numbers alone."""
         handler = self._HANDLERS.get(type(node))
         if handler is None:
-            fail_at(self.source, node, f"`{ast.unparse(node)}` has no meaning in the index notation")
+            fail_at(
+                self.source,
+                node,
+                f"`{ast.unparse(node)}` has no meaning in the index notation",
+                code="notation.unsupported_syntax",
+            )
         try:
             return self._placed(handler(self, node), node)
         except NotationError:
             raise
         except (TVMagicError, TypeError, ValueError, ZeroDivisionError) as error:
             hint = getattr(error, "hint", None)
-            raise NotationError(
-                getattr(error, "message", str(error)), span=self.source.span(node), hint=hint
-            ) from error
+            code = getattr(error, "code", None) or "notation.python_error"
+            message = getattr(error, "message", str(error))
+            raise NotationError(message, span=self.source.span(node), hint=hint, code=code) from error
 
     def _placed(self, value: Any, node: ast.expr) -> Any:
         if isinstance(value, PrimExpr) and not isinstance(value, Var):
@@ -297,7 +308,7 @@ class Expressions:
 
     def _constant(self, node: ast.Constant) -> Any:
         if not isinstance(node.value, (int, float)):
-            fail_at(self.source, node, f"`{node.value!r}` is not a number")
+            fail_at(self.source, node, f"`{node.value!r}` is not a number", code="notation.not_a_number")
         return node.value
 
     def _name(self, node: ast.Name) -> Any:
@@ -308,7 +319,13 @@ class Expressions:
             tensor = self.tensors[name]
             if len(tensor.shape):
                 indices = ", ".join("ijklmnop"[: len(tensor.shape)])
-                fail_at(self.source, node, f"`{name}` is a tensor, not a number", f"write `{name}[{indices}]`")
+                fail_at(
+                    self.source,
+                    node,
+                    f"`{name}` is a tensor, not a number",
+                    f"write `{name}[{indices}]`",
+                    code="notation.tensor_without_indices",
+                )
             return tensor()
         if name in self.values:
             return self.values[name]
@@ -335,6 +352,7 @@ class Expressions:
                 node,
                 f"the operator of `{ast.unparse(node)}` has no meaning in the index notation",
                 product,
+                code="notation.unsupported_operator",
             )
         _check_giant(node.op, a, b)
         if isinstance(node.op, (ast.FloorDiv, ast.Mod)):
@@ -350,7 +368,13 @@ class Expressions:
         a, b = (f"({ast.unparse(n)})" if isinstance(n, ast.BinOp) else ast.unparse(n) for n in (node.left, node.right))
         down, sign = f"floor({a} / {b})", "//" if isinstance(node.op, ast.FloorDiv) else "%"
         written = down if sign == "//" else f"{a} - {down} * {b}"
-        fail_at(self.source, node, f"`{sign}` takes integers here, not `{found}`", f"write `{written}`")
+        fail_at(
+            self.source,
+            node,
+            f"`{sign}` takes integers here, not `{found}`",
+            f"write `{written}`",
+            code="notation.not_an_integer",
+        )
 
     def _power(self, base: Any, exponent: Any) -> Any:
         if not isinstance(base, PrimExpr) and not isinstance(exponent, PrimExpr):
@@ -369,7 +393,12 @@ class Expressions:
             return ops.logical_not(value)
         if isinstance(node.op, ast.Invert):
             if isinstance(value, PrimExpr) and value.dtype.is_float:
-                fail_at(self.source, node, f"`~` takes integers and bools, not `{value.dtype}`")
+                fail_at(
+                    self.source,
+                    node,
+                    f"`~` takes integers and bools, not `{value.dtype}`",
+                    code="notation.not_an_integer",
+                )
             return ~value
         return self._negative(node, value) if isinstance(node.op, ast.USub) else value
 
@@ -378,7 +407,13 @@ class Expressions:
         dtype = value.dtype if isinstance(value, PrimExpr) else None
         if dtype is not None and dtype.is_bool:
             text = ast.unparse(node.operand)
-            fail_at(self.source, node, f"`-` takes numbers, and `{text}` is bool", f"write `not {text}`")
+            fail_at(
+                self.source,
+                node,
+                f"`-` takes numbers, and `{text}` is bool",
+                f"write `not {text}`",
+                code="notation.not_a_number",
+            )
         return ops.make_zero(dtype) - value if dtype is not None and dtype.is_uint else -value
 
     def _compare(self, node: ast.Compare) -> PrimExpr:
@@ -387,7 +422,12 @@ class Expressions:
         for op, operand in zip(node.ops, node.comparators):
             compare = _COMPARE.get(type(op))
             if compare is None:
-                fail_at(self.source, node, f"`{ast.unparse(node)}` is not a comparison of numbers")
+                fail_at(
+                    self.source,
+                    node,
+                    f"`{ast.unparse(node)}` is not a comparison of numbers",
+                    code="notation.not_a_comparison",
+                )
             right = self.value(operand)
             terms.append(compare(*self._same_kind(left, right)))
             left = right
@@ -400,7 +440,13 @@ class Expressions:
             if not condition.dtype.is_bool:
                 text = ast.unparse(written)
                 hint = f"write a comparison, as in `{text} != 0`; bits of integers are joined by `{sign}`"
-                fail_at(self.source, written, f"`{word}` takes conditions, and `{text}` is {condition.dtype}", hint)
+                fail_at(
+                    self.source,
+                    written,
+                    f"`{word}` takes conditions, and `{text}` is {condition.dtype}",
+                    hint,
+                    code="notation.not_a_condition",
+                )
         return combine(*conditions)
 
     def _if(self, node: ast.IfExp) -> PrimExpr:
@@ -433,6 +479,7 @@ class Expressions:
                 node,
                 f"{wanted}, and `{text}` is {value.dtype}",
                 f"write a comparison, as in `{text} != 0`",
+                code="notation.not_a_condition",
             )
 
     def _call(self, node: ast.Call) -> Any:
@@ -458,7 +505,13 @@ class Expressions:
         )
         name = {"float": "float64", "bool_": "bool"}.get(str(name), str(name))
         if name not in DTYPES:
-            fail_at(self.source, given or call, "`astype` takes the name of a data type", "write `.astype('float32')`")
+            fail_at(
+                self.source,
+                given or call,
+                "`astype` takes the name of a data type",
+                "write `.astype('float32')`",
+                code="notation.unknown_dtype",
+            )
         return name
 
     def _refuse_method(self, name: str, node: ast.Call, owner: ast.expr) -> None:
@@ -471,25 +524,54 @@ class Expressions:
             f"{name}({ast.unparse(owner)}, over={last})" if name in (*REDUCTIONS, *OVER) else f"{name}({arguments})"
         )
         if name in FUNCTIONS or name in (*REDUCTIONS, *OVER):
-            fail_at(self.source, node, f"an element has no method `{name}`", f"write `{written}`")
+            fail_at(
+                self.source,
+                node,
+                f"an element has no method `{name}`",
+                f"write `{written}`",
+                code="notation.unknown_method",
+            )
 
     def _function(self, name: str, node: ast.Call) -> Any:
         if name in ("sum", "prod", *OVER):
-            fail_at(self.source, node, f"`{name}` does not say over what", f"write `{name}(..., over=k)`")
+            fail_at(
+                self.source,
+                node,
+                f"`{name}` does not say over what",
+                f"write `{name}(..., over=k)`",
+                code="notation.reduction_without_index",
+            )
         own = self.functions.get(name) if isinstance(node.func, ast.Name) and name not in FUNCTIONS else None
         if callable(own) and name not in self.tensors:
             return self._own(name, own, node)
         if name not in FUNCTIONS:
             others = f"there are {', '.join(FUNCTIONS)}; a Python function of yours may be called, too"
             hint = BY_OTHERS.get(name) or did_you_mean(name, [*FUNCTIONS, *DTYPES]) or others
-            fail_at(self.source, node.func, f"there is no function `{name}` in the index notation", hint)
+            fail_at(
+                self.source,
+                node.func,
+                f"there is no function `{name}` in the index notation",
+                hint,
+                code="notation.unknown_function",
+            )
         if node.keywords:
-            fail_at(self.source, node, f"`{name}` takes no argument `{node.keywords[0].arg}`")
+            fail_at(
+                self.source,
+                node,
+                f"`{name}` takes no argument `{node.keywords[0].arg}`",
+                code="notation.unknown_argument",
+            )
         function, least, most = FUNCTIONS[name]
         if not least <= len(node.args) <= most:
             count = "1 argument" if most == 1 else f"{least}{'' if least == most else ' or more'} arguments"
             over = f"write `{name}(..., over=k)` for a reduction" if name in REDUCTIONS else None
-            fail_at(self.source, node, f"`{name}` takes {count}, not {len(node.args)}", over)
+            fail_at(
+                self.source,
+                node,
+                f"`{name}` takes {count}, not {len(node.args)}",
+                over,
+                code="notation.wrong_argument_count",
+            )
         args = self._arguments(name, node.args)
         if not any(isinstance(a, PrimExpr) for a in args):
             return getattr(builtins, name)(args) if name in ("max", "min") else _of_numbers(name, args)
@@ -519,6 +601,7 @@ class Expressions:
                     argument,
                     f"`{name}` takes floats, and `{ast.unparse(argument)}` is {value.dtype}",
                     f"write `{name}({written})`",
+                    code="notation.not_a_float",
                 )
 
     def _own(self, name: str, function: Callable[..., Any], node: ast.Call) -> Any:
@@ -534,14 +617,20 @@ class Expressions:
                 node,
                 f"`{name}` failed on expressions: {text}",
                 "it is called once, with expressions for numbers",
+                code="notation.own_function_failed",
             )
         if not isinstance(result, (PrimExpr, int, float)):
-            fail_at(self.source, node, f"`{name}` gives {a_thing(result)}, not a number")
+            fail_at(
+                self.source,
+                node,
+                f"`{name}` gives {a_thing(result)}, not a number",
+                code="notation.own_function_result",
+            )
         return result
 
     def _subscript(self, node: ast.Subscript) -> PrimExpr:
         if not isinstance(node.value, ast.Name):
-            fail_at(self.source, node, f"`{ast.unparse(node.value)}` is not a tensor")
+            fail_at(self.source, node, f"`{ast.unparse(node.value)}` is not a tensor", code="notation.not_a_tensor")
         name = node.value.id
         if name not in self.tensors:
             self.unknown(node.value, name)
@@ -552,7 +641,11 @@ class Expressions:
         for item, index in zip(items, indices):
             if not (index.dtype.is_int or index.dtype.is_uint):
                 fail_at(
-                    self.source, item, f"an index is a whole number, not `{index.dtype}`", "convert it by `int32(...)`"
+                    self.source,
+                    item,
+                    f"an index is a whole number, not `{index.dtype}`",
+                    "convert it by `int32(...)`",
+                    code="notation.index_not_integer",
                 )
         return tensor(*indices)
 

@@ -72,6 +72,7 @@ class IndexRanges:
                 self.source,
                 access,
                 f"`{self.name}` has {rank} {'index' if rank == 1 else 'indices'} on the left and {given} here",
+                code="notation.wrong_index_count",
             )
 
     def _check_text(self, node: ast.Constant, is_type: bool) -> None:
@@ -80,20 +81,32 @@ class IndexRanges:
         if is_dtype(text):
             return
         if is_type:
-            fail_at(self.source, node, f"`{text}` is not a data type", dtype_hint(text))
+            fail_at(self.source, node, f"`{text}` is not a data type", dtype_hint(text), code="notation.unknown_dtype")
         letters = "->" in text and re.fullmatch(r"[A-Za-z., >-]+", text)
         hint = "einsum's letters are the indices here, as in `Y[i, j] += A[i, k] * B[k, j]`" if letters else None
-        fail_at(self.source, node, f"`{node.value!r}` is not a number", hint)
+        fail_at(self.source, node, f"`{node.value!r}` is not a number", hint, code="notation.not_a_number")
 
     def _check_name(self, node: ast.Name, indexed: bool) -> None:
         """A tensor is indexed, and computed above."""
         tensors = self.scope.tensors
         if node.id in tensors and len(tensors[node.id].shape) and not indexed:
-            fail_at(self.source, node, f"`{node.id}` is a tensor, not a number", tensor_hint(node, self.value, tensors))
+            fail_at(
+                self.source,
+                node,
+                f"`{node.id}` is a tensor, not a number",
+                tensor_hint(node, self.value, tensors),
+                code="notation.tensor_without_indices",
+            )
         if node.id in self.scope.assigned and node.id not in tensors:
             if node.id == self.name and indexed and self.reads_itself:
                 return
-            fail_at(self.source, node, f"`{node.id}` is read before it is computed", self._order(node))
+            fail_at(
+                self.source,
+                node,
+                f"`{node.id}` is read before it is computed",
+                self._order(node),
+                code="notation.read_before_computed",
+            )
 
     def _order(self, tensor: ast.Name) -> str:
         """What to do if a tensor is read that is defined below: it may read what is defined here."""
@@ -115,7 +128,7 @@ class IndexRanges:
             declared = f"{base.id}: {outside.dtype}[{', '.join(map(str, outside.shape))}]"
             fail_at(
                 self.source, base, f"`{base.id}` is an array outside, not a tensor of the cell",
-                f"declare it as `{declared}`, and pass the array in the call",
+                f"declare it as `{declared}`, and pass the array in the call", code="notation.outside_array",
             )  # fmt: skip
         others = [n for n in self.scope.assigned if n != self.name]
         fail_undefined(self.source, base, base.id, dict.fromkeys([*self.scope.tensors, *others]))
@@ -128,17 +141,17 @@ class IndexRanges:
                     if isinstance(node, ast.Slice):
                         fail_at(
                             self.source, item, f"`{ast.unparse(item)}` is a slice, an index is one element",
-                            slice_hint(node),
+                            slice_hint(node), code="notation.slice_index",
                         )  # fmt: skip
                 if isinstance(item, ast.Constant) and item.value is Ellipsis:
                     fail_at(
                         self.source, item, "`...` stands for indices, and an element has one for each dimension",
-                        "write their names, on both sides of `=`",
+                        "write their names, on both sides of `=`", code="notation.ellipsis_index",
                     )  # fmt: skip
                 if is_fraction(item):
                     fail_at(
                         self.source, item, f"the index `{ast.unparse(item)}` is not a whole number",
-                        "divide by `//`, or convert it by `int32(...)`",
+                        "divide by `//`, or convert it by `int32(...)`", code="notation.index_not_integer",
                     )  # fmt: skip
 
     def _check_reductions(self) -> None:
@@ -158,13 +171,13 @@ class IndexRanges:
                     if any(k.arg == "over" for k in node.keywords):
                         hint = f"the range of an index is a line of its own, as in `{keyword.arg}: range(10)`"
                     fail_at(
-                        self.source, keyword, f"`{node.func.id}` takes no argument `{keyword.arg}`", hint
+                        self.source, keyword, f"`{node.func.id}` takes no argument `{keyword.arg}`", hint, code="notation.unknown_argument"
                     )  # fmt: skip
                 for name in sorted(over_names(node, self.source) - indexing):
                     known = ", ".join(f"`{n}`" for n in sorted(indexing - set(self.axes)))
                     fail_at(
                         self.source, keyword.value, f"nothing is indexed by `{name}`, over which `{node.func.id}` runs",
-                        f"the right side has {known}" if known else f"write `{name}: range(...)` above",
+                        f"the right side has {known}" if known else f"write `{name}: range(...)` above", code="notation.unused_index",
                     )  # fmt: skip
 
     @cached_property
@@ -203,7 +216,7 @@ class IndexRanges:
                 what = "a data type" if axis in DTYPES else what
                 fail_at(
                     self.source, self.target, f"`{axis}` is {what} here, so it cannot be an index of the left side",
-                    "give the index another name",
+                    "give the index another name", code="notation.index_name_taken",
                 )  # fmt: skip
         return found
 
@@ -299,7 +312,7 @@ class IndexRanges:
         fail_at(
             self.source, access,
             f"`{name}` runs over {size} in `{ast.unparse(access)}` and over {extent} in {first}",
-            f"an index has one extent: check the shapes, or, if a part of a tensor is meant, write `{name}: range(...)` above",
+            f"an index has one extent: check the shapes, or, if a part of a tensor is meant, write `{name}: range(...)` above", code="notation.ranges_differ",
         )  # fmt: skip
 
     def _complete(self, ranges: dict[str, tuple[Any, Any]], used: set[str]) -> None:
@@ -313,7 +326,7 @@ class IndexRanges:
                     self.source, node, f"the extent of `{name}` cannot be inferred: the right side does not use it",
                     self._said_below(name)
                     or self._ran(name)
-                    or f"write `{name}: range(...)` above, or declare the shape of `{self.name}`",
+                    or f"write `{name}: range(...)` above, or declare the shape of `{self.name}`", code="notation.extent_not_inferred",
                 )  # fmt: skip
             under = [is_guarded for access, is_guarded in self.accesses if name in _names_in(access)]
             why = ": what it indexes is read only under a condition" if under and all(under) else ""
@@ -324,7 +337,7 @@ class IndexRanges:
                 or self._beside(name, ranges)
                 or self._ran(name)
                 or self._as_long_as(name, ranges)
-                or f"write `{name}: range(...)` above, or `for {name} in range(...):` around it",
+                or f"write `{name}: range(...)` above, or `for {name} in range(...):` around it", code="notation.extent_not_inferred",
             )  # fmt: skip
 
     def _said_below(self, name: str) -> str | None:
@@ -399,7 +412,7 @@ class IndexRanges:
                 fail_at(
                     self.source, node.test,
                     f"the extent of `{found}` cannot be inferred: over that of `{access}`, `{test}` always {how}",
-                    f"write `{found}: range(...)` above, or declare the shape of `{self.name}`",
+                    f"write `{found}: range(...)` above, or declare the shape of `{self.name}`", code="notation.extent_not_inferred",
                 )  # fmt: skip
 
     def _inside_access(self, name: ast.Name) -> bool:
@@ -432,7 +445,7 @@ class IndexRanges:
                     self.source, item,
                     f"the index `{ast.unparse(item)}` of `{ast.unparse(access.value)}` reaches {reached}, "
                     f"outside 0 to {last}",
-                    self._behind_a_condition(access) or self._inside(item, size, below, ranges) or self._from_the_last(access, item) or f"shorten the range, or {self._padding(ranges)}",
+                    self._behind_a_condition(access) or self._inside(item, size, below, ranges) or self._from_the_last(access, item) or f"shorten the range, or {self._padding(ranges)}", code="notation.index_out_of_range",
                 )  # fmt: skip
 
     def _padding(self, ranges: Mapping[str, tuple[Any, Any]]) -> str:

@@ -56,7 +56,7 @@ def _check_own_names(value: ast.expr, scope: Scope) -> None:
         if isinstance(node, ast.Name) and node.id in own and id(node) not in inside:
             fail_at(
                 scope.source, node, f"`{node.id}` is the index of a `for` in another part of the value",
-                "give that `for` a name of its own",
+                "give that `for` a name of its own", code="notation.index_of_other_part",
             )  # fmt: skip
 
 
@@ -161,7 +161,13 @@ class _Spellings(ast.NodeTransformer):
             total, count = (f"sum({text} if {taken} else 0.0, {along})" for text in (ast.unparse(element), "1.0"))
             written = f"{total} / {count}"
         said = f"`{reduction}` over an index has no condition after its `for`"
-        fail_at(self.source, test, said, f"write it at the value, as in `{written}`")
+        fail_at(
+            self.source,
+            test,
+            said,
+            f"write it at the value, as in `{written}`",
+            code="notation.condition_in_wrong_place",
+        )
 
     def _with_fixed_ends(self, loops: _Loops) -> _Loops:
         """The loops with what is not a size in the ends of a range, such as another index, as a condition after their `for`."""
@@ -200,7 +206,7 @@ class _Spellings(ast.NodeTransformer):
         if found is None:
             fail_at(
                 self.source, loop.iter, f"nothing says how far `{name}` runs at most, as the ends of its range move",
-                f"write `{name}: range(...)` above, with all values that it may have",
+                f"write `{name}: range(...)` above, with all values that it may have", code="notation.range_not_bounded",
             )  # fmt: skip
         return found
 
@@ -222,6 +228,7 @@ class _Spellings(ast.NodeTransformer):
                 loop.target,
                 f"`{ast.unparse(loop.target)}` is not an index name",
                 "write a `for` for each index",
+                code="notation.not_an_index_name",
             )
         name = loop.target.id
         moving = isinstance(loop.iter, ast.Name) and loop.iter.id == _EVERYWHERE
@@ -230,7 +237,7 @@ class _Spellings(ast.NodeTransformer):
         ):
             fail_at(
                 self.source, loop.iter, f"an index runs over `range(...)`, not over `{ast.unparse(loop.iter)}`",
-                f"write `for {name} in range(10)`, and index the tensor by `{name}`",
+                f"write `for {name} in range(10)`, and index the tensor by `{name}`", code="notation.wrong_range",
             )  # fmt: skip
         range_ = self._everywhere(loop, loops) if moving else self.scope.sizes.range(self.visit(loop.iter))
         if name in self.axes:
@@ -239,6 +246,7 @@ class _Spellings(ast.NodeTransformer):
                 loop.target,
                 f"`{name}` is an index of the left side already",
                 "give this `for` a name of its own",
+                code="notation.index_on_left",
             )
         if self.ranges.setdefault(name, range_) != range_:
             fail_at(
@@ -246,6 +254,7 @@ class _Spellings(ast.NodeTransformer):
                 loop.target,
                 f"`{name}` has another range to the left of this",
                 "give this `for` a name of its own",
+                code="notation.ranges_differ",
             )
         return ast.copy_location(ast.Name(name, ast.Load()), loop.target)
 
@@ -253,7 +262,7 @@ class _Spellings(ast.NodeTransformer):
         loop = ast.unparse(node.generators[0].target)
         fail_at(
             self.source, node, "a `for` in an expression is what a reduction runs over",
-            f"write `sum(... for {loop} in {ast.unparse(node.generators[0].iter)})`; others are {_OTHERS}",
+            f"write `sum(... for {loop} in {ast.unparse(node.generators[0].iter)})`; others are {_OTHERS}", code="notation.stray_for",
         )  # fmt: skip
 
     visit_GeneratorExp = visit_ListComp = visit_SetComp = _stray

@@ -161,7 +161,11 @@ def earlier_access(made: Definition) -> ast.Subscript | None:
 def _check_zero(made: Definition, name: str) -> None:
     begin = made.ranges[name][0]
     if not (isinstance(begin, int) and begin == 0):
-        made.fail(made.target, f"the range of `{name}`, which is on the left side, begins at 0")
+        made.fail(
+            made.target,
+            f"the range of `{name}`, which is on the left side, begins at 0",
+            code="notation.range_not_from_zero",
+        )
 
 
 class _Steps:
@@ -209,7 +213,7 @@ class _Steps:
         first = f"{self.time} == 0" if self.lag == 1 else f"{self.time} < {self.lag}"
         made.fail(
             access, f"`{ast.unparse(access)}` is read at `{self.time} = {step}`, before `{made.name}` has a value",
-            f"say how it begins: `{ast.unparse(made.target)} = ... if {first} else {ast.unparse(made.value)}`",
+            f"say how it begins: `{ast.unparse(made.target)} = ... if {first} else {ast.unparse(made.value)}`", code="notation.read_before_first_value",
         )  # fmt: skip
 
     def first(self, step: int, others: Any) -> PrimExpr:
@@ -229,7 +233,11 @@ class _Steps:
                 break
             found = value.dtype
         else:
-            made.fail(made.target, f"the type of `{made.name}` is that of no value: it becomes wider in every step")
+            made.fail(
+                made.target,
+                f"the type of `{made.name}` is that of no value: it becomes wider in every step",
+                code="notation.dtype_grows",
+            )
         made.scope.made.clear()
         made.scope.made.update(taken)
         return found
@@ -338,7 +346,7 @@ class _Table(_Steps):
         outside += [f"{self.column} == {last}" if left == 1 else f"{self.column} + {left} > {last}"] if left > 0 else []
         made.fail(
             access, f"`{ast.unparse(access)}` is read at `{self.row} = {row}` and `{self.column} = {column}`: it is outside `{made.name}`",
-            f"say what is there: `{ast.unparse(made.target)} = ... if {' or '.join(outside)} else {ast.unparse(made.value)}`",
+            f"say what is there: `{ast.unparse(made.target)} = ... if {' or '.join(outside)} else {ast.unparse(made.value)}`", code="notation.index_out_of_range",
         )  # fmt: skip
 
 
@@ -356,7 +364,7 @@ def recurrence(made: Definition) -> Any:
         made.fail(
             own[0].value, f"`{made.name}` is read before it is computed",
             f"one index is earlier by a number wherever `{made.name}` itself is read, as in {EXAMPLE}, or the row or, in the same "
-            f"row, the column is",
+            f"row, the column is", code="notation.read_before_computed",
         )  # fmt: skip
     names, offsets = found
     for name in names:

@@ -51,21 +51,33 @@ class Sizes:
         if isinstance(size, int) and not 1 <= size <= _LARGEST:
             limit = "most 2**63 - 1" if size > 0 else "least 1"
             hint = "of a symbolic size, as in `X: float32[n]`, an array may be empty" if size == 0 else None
-            fail_at(self.source, node, f"a size is at {limit}, not {number_text(size)}", hint)
+            fail_at(
+                self.source,
+                node,
+                f"a size is at {limit}, not {number_text(size)}",
+                hint,
+                code="notation.size.too_large",
+            )
         return size
 
     def range(self, call: ast.Call) -> tuple[Any, Any]:
         """The least value and the number of values of `range(extent)` or `range(begin, end)`."""
         if len(call.args) not in (1, 2) or call.keywords:
             hint = "for every second element, index by a multiple: `X[2 * k]`" if len(call.args) == 3 else None
-            fail_at(self.source, call, "an index range is `range(extent)` or `range(begin, end)`", hint)
+            fail_at(
+                self.source,
+                call,
+                "an index range is `range(extent)` or `range(begin, end)`",
+                hint,
+                code="notation.size.wrong_range",
+            )
         ends = [self._value(a) for a in call.args]
         begin, end = (0, ends[0]) if len(ends) == 1 else ends
         extent = end - begin
         if isinstance(extent, int) and not 0 < extent <= _LARGEST:
             what = "empty" if extent <= 0 else "too long"
             begin, end = [number_text(x) if isinstance(x, int) else x for x in (begin, end)]
-            fail_at(self.source, call, f"the range from {begin} to {end} is {what}")
+            fail_at(self.source, call, f"the range from {begin} to {end} is {what}", code="notation.size.empty_range")
         return begin, extent
 
     def _value(self, node: ast.expr) -> Any:
@@ -82,7 +94,12 @@ class Sizes:
         raise self._no_size(node, "write a whole number or a name")
 
     def _no_size(self, node: ast.expr, hint: str) -> NotationError:
-        return NotationError(f"`{ast.unparse(node)}` is not a size", span=self.source.span(node), hint=hint)
+        return NotationError(
+            f"`{ast.unparse(node)}` is not a size",
+            span=self.source.span(node),
+            hint=hint,
+            code="notation.size.not_a_size",
+        )
 
     def _combined(self, node: ast.expr, op: ast.operator, a: Any, b: Any) -> Any:
         numbers = isinstance(a, int) and isinstance(b, int)
@@ -93,7 +110,12 @@ class Sizes:
         try:
             return _OPERATORS[type(op)](a, b)
         except (ZeroDivisionError, TVMagicError) as error:
-            fail_at(self.source, node, getattr(error, "message", "a size is divided by zero"))
+            fail_at(
+                self.source,
+                node,
+                getattr(error, "message", "a size is divided by zero"),
+                code="notation.size.not_computable",
+            )
 
     def _name(self, name: str, node: ast.expr) -> Any:
         value = self.numbers.get(name, self.values.get(name))
@@ -102,7 +124,12 @@ class Sizes:
                 self.outside[name] = int(value)
             return int(value)
         if isinstance(value, (float, np.floating)):
-            fail_at(self.source, node, f"`{name}` is {value}, which is not a whole number")
+            fail_at(
+                self.source,
+                node,
+                f"`{name}` is {value}, which is not a whole number",
+                code="notation.size.not_an_integer",
+            )
         if name not in self.symbols:
             self.symbols[name], self._places[name] = te.size_var(name), node
         return self.symbols[name]
@@ -117,7 +144,7 @@ class Sizes:
                 fail_at(
                     self.source, self._places[symbol],
                     f"no input of `{name}` has a dimension from which `{symbol}` follows",
-                    f"declare an input with the dimension `{symbol}`, or give `{symbol}` a number",
+                    f"declare an input with the dimension `{symbol}`, or give `{symbol}` a number", code="notation.size.not_determined",
                 )  # fmt: skip
 
 

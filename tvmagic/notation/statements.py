@@ -96,7 +96,7 @@ class Notation(Scope):
                 if ast.unparse(target.value) not in self.defined:
                     fail_at(
                         self.source, statement, "a reduction is written `+=`, `*=` or `max(..., over=k)`",
-                        f"of a tensor above, `{ast.unparse(target)} = {ast.unparse(again)}` changes each element",
+                        f"of a tensor above, `{ast.unparse(target)} = {ast.unparse(again)}` changes each element", code="notation.unsupported_assignment",
                     )  # fmt: skip
                 self._define(target, again, None)
 
@@ -106,7 +106,13 @@ class Notation(Scope):
         assert isinstance(node.target, ast.Name)
         name, annotation = node.target.id, node.annotation
         if node.value is not None:
-            fail_at(self.source, node.value, "a declaration has no value", f"write `{name}: {ast.unparse(annotation)}`")
+            fail_at(
+                self.source,
+                node.value,
+                "a declaration has no value",
+                f"write `{name}: {ast.unparse(annotation)}`",
+                code="notation.declaration_with_value",
+            )
         if declaration(annotation) == "range":
             assert isinstance(annotation, ast.Call)
             self.ranges[name] = self.sizes.range(self._spelled(annotation))
@@ -117,13 +123,19 @@ class Notation(Scope):
             dtype_node = annotation.value if isinstance(annotation, ast.Subscript) else annotation
             dtype = ast.unparse(dtype_node)
             if dtype not in DTYPES:
-                fail_at(self.source, dtype_node, f"`{dtype}` is not a data type", declaration_hint(name, annotation))
+                fail_at(
+                    self.source,
+                    dtype_node,
+                    f"`{dtype}` is not a data type",
+                    declaration_hint(name, annotation),
+                    code="notation.unknown_dtype",
+                )
             items = index_items(annotation) if isinstance(annotation, ast.Subscript) else []
         shape = [self.sizes.size(self._spelled(item)) for item in items]
         if name in self.tensors and getattr(self.tensors[name].op, "span", None) is not None:
             earlier = self.tensors[name].op.span
             if earlier.source == self.source.name and name in self.declared:
-                fail_at(self.source, node.target, f"`{name}` is declared twice")
+                fail_at(self.source, node.target, f"`{name}` is declared twice", code="notation.declared_twice")
         self.declared[name] = (shape, dtype)
         if name not in self.assigned or name in self.carried:
             self.tensors[name] = te.placeholder(shape, dtype, name=name)
@@ -136,7 +148,12 @@ class Notation(Scope):
     def _for(self, node: ast.For) -> None:
         assert isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Call)
         if node.orelse:
-            fail_at(self.source, node.orelse[0], "`else` after `for` has no meaning in the index notation")
+            fail_at(
+                self.source,
+                node.orelse[0],
+                "`else` after `for` has no meaning in the index notation",
+                code="notation.for_with_else",
+            )
         name, outer = node.target.id, dict(self.ranges)
         self.ranges[name] = self.sizes.range(self._spelled(node.iter))
         for statement in node.body:
@@ -149,7 +166,7 @@ class Notation(Scope):
         assert isinstance(target.value, ast.Name)
         name, axes = target.value.id, with_deep_stack(lambda: self._axes(target, value))
         if name in self.declared and name in self.tensors and name not in self.assigned:
-            fail_at(self.source, target, f"`{name}` is an input and cannot be assigned")
+            fail_at(self.source, target, f"`{name}` is an input and cannot be assigned", code="notation.input_assigned")
         previous = self.tensors.get(name) if reduction else None
         if previous is not None and isinstance(previous.op, te.PlaceholderOp) and name not in self.carried:
             previous = None
@@ -218,11 +235,17 @@ class Notation(Scope):
                     hint = gathered(target, value, self.tensors) or (
                         "let the right side say which elements are taken, as in `Y[j] += X[10 * j + r]` below `r: range(10)`"
                     )
-                fail_at(self.source, item, f"the left side takes plain index names, not `{ast.unparse(item)}`", hint)
+                fail_at(
+                    self.source,
+                    item,
+                    f"the left side takes plain index names, not `{ast.unparse(item)}`",
+                    hint,
+                    code="notation.left_side_not_indices",
+                )
             if item.id in axes:
                 fail_at(
                     self.source, item, f"the index `{item.id}` appears twice on the left side",
-                    "a diagonal is a condition, as in `Y[i, j] = X[i, j] if i == j else 0`",
+                    "a diagonal is a condition, as in `Y[i, j] = X[i, j] if i == j else 0`", code="notation.repeated_index",
                 )  # fmt: skip
             axes.append(item.id)
         return axes
@@ -234,10 +257,15 @@ class Notation(Scope):
         if str(tensor.dtype) != dtype:
             fail_at(
                 self.source, target, f"`{name}` is declared as `{dtype}`, its value is `{tensor.dtype}`",
-                _conversion(dtype, str(tensor.dtype), value),
+                _conversion(dtype, str(tensor.dtype), value), code="notation.declared_dtype_differs",
             )  # fmt: skip
         if len(shape) != len(tensor.shape):
-            fail_at(self.source, target, f"`{name}` is declared with {len(shape)} dimensions, not {len(tensor.shape)}")
+            fail_at(
+                self.source,
+                target,
+                f"`{name}` is declared with {len(shape)} dimensions, not {len(tensor.shape)}",
+                code="notation.declared_rank_differs",
+            )
 
 
 def _converted(value: ast.expr, dtype: str) -> ast.expr:

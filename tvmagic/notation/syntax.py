@@ -109,7 +109,13 @@ def over_names(call: ast.Call, source: Source) -> set[str]:
         items = keyword.value.elts if isinstance(keyword.value, (ast.Tuple, ast.List)) else [keyword.value]
         for item in items:
             if not isinstance(item, ast.Name):
-                fail_at(source, item, f"`over=` takes index names, not `{ast.unparse(item)}`", _over_hint(item))
+                fail_at(
+                    source,
+                    item,
+                    f"`over=` takes index names, not `{ast.unparse(item)}`",
+                    _over_hint(item),
+                    code="notation.over_not_indices",
+                )
             names.add(item.id)
     return names
 
