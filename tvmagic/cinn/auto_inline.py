@@ -142,7 +142,9 @@ class AutoInline(AutoGenRule):
         """Inline one block of a schedule. Raises `TVMagicError` if it may not be."""
         verdict = self.verdict(ir_schedule, name)
         if not verdict.can_inline:
-            raise TVMagicError(str(verdict), hint="analyse_apply_type tells this beforehand")
+            raise TVMagicError(
+                str(verdict), hint="analyse_apply_type tells this beforehand", code="cinn.auto_inline.not_applicable"
+            )
         self._try(ir_schedule, name)
 
     def apply_all(self, ir_schedule: IRSchedule) -> list[str]:

@@ -69,7 +69,11 @@ class ScheduleBlockGraph:
         for found in scope(root).leaves:
             name = found.block.name_hint
             if name in self.nodes:
-                raise TVMagicError(f"two blocks are called `{name}`", hint="give each block a name of its own")
+                raise TVMagicError(
+                    f"two blocks are called `{name}`",
+                    hint="give each block a name of its own",
+                    code="cinn.schedule.ambiguous_block",
+                )
             node = self.nodes[name] = ScheduleBlockNode(name, ir_schedule, rvs[found.block])
             stored = list(dict.fromkeys([s.buffer for s in found.stores]))
             touched = sorted(found.loads, key=lambda b: b.name) + stored
@@ -88,7 +92,7 @@ class ScheduleBlockGraph:
 
     def __getitem__(self, name: str) -> ScheduleBlockNode:
         if name not in self.nodes:
-            raise TVMagicError(f"there is no block `{name}` in the graph")
+            raise TVMagicError(f"there is no block `{name}` in the graph", code="cinn.schedule.unknown_block")
         return self.nodes[name]
 
     def block_ids(self) -> list[str]:

@@ -69,6 +69,7 @@ class LeafBlockRemovalPlan(Visitor):
             raise ScheduleError(
                 f"block `{self.block.name_hint}` is the only leaf of `{root.name_hint}`, so it cannot be removed",
                 self.block,
+                code="cinn.compute_inline.only_leaf",
             )
         return self.source_stmt, self.target_stmt
 
@@ -116,7 +117,11 @@ class MappingVarToExprMutator(Mutator):
 def replace_expr(source: PrimExpr, replaced: Sequence[Var], candidates: Sequence[PrimExpr]) -> PrimExpr:
     """`source` with each variable of `replaced` replaced by the candidate at the same place."""
     if len(replaced) != len(candidates):
-        raise ScheduleError(f"{len(replaced)} variables are to be replaced by {len(candidates)} expressions", source)
+        raise ScheduleError(
+            f"{len(replaced)} variables are to be replaced by {len(candidates)} expressions",
+            source,
+            code="cinn.compute_inline.wrong_variable_count",
+        )
     # a variable that would be replaced by itself is left out
     replacing_map = {var: new for var, new in zip(replaced, candidates) if new is not var}
     return MappingVarToExprMutator(replacing_map).visit(source) if replacing_map else source
@@ -176,7 +181,10 @@ class BaseInliner(Mutator):
     def set_index_substitution(self, indices: Sequence[PrimExpr]) -> None:
         """Pair the variables that index the inlined tensor with the indices of one access of it."""
         if len(indices) != len(self.idx_vars):
-            raise ScheduleError(f"`{self.inlined_tensor.name}` has {len(self.idx_vars)} indices, not {len(indices)}")
+            raise ScheduleError(
+                f"`{self.inlined_tensor.name}` has {len(self.idx_vars)} indices, not {len(indices)}",
+                code="cinn.compute_inline.wrong_index_count",
+            )
         self.idx_sub_var = list(self.idx_vars)
         self.idx_sub_expr = list(indices)
 

@@ -97,6 +97,7 @@ class IRSchedule:
             raise TVMagicError(
                 f"an IRSchedule takes a function, a module, a schedule or CINN's text, not {a_thing(module)}",
                 hint="the function of an operator is `NAME.to_prim_func()`",
+                code="cinn.schedule.not_a_program",
             )
         mod = module if isinstance(module, IRModule) else IRModule({"main": module})
         for function in mod.functions.values():
@@ -104,6 +105,7 @@ class IRSchedule:
                 raise TVMagicError(
                     "the function has no root block, so there are no schedule blocks",
                     hint="use te.create_prim_func, tvmagic.cinn.lower or CINN's text",
+                    code="cinn.schedule.no_root_block",
                 )
         if not is_cinn_form(mod):
             mod = mod.replace(functions={v: to_cinn(f) for v, f in mod.functions.items()})
@@ -130,6 +132,7 @@ class IRSchedule:
             raise TVMagicError(
                 "the module has several functions and none is called `main`",
                 hint="join them by merge_exprs, or make an IRSchedule of one of them",
+                code="cinn.schedule.several_functions",
             )
         return self.mod[var]
 
@@ -177,7 +180,8 @@ class IRSchedule:
             return self.get_block(block)
         if not isinstance(block, BlockRV):
             raise TVMagicError(
-                f"a block is given by its name or as `get_block` returns it, not as {type(block).__name__}"
+                f"a block is given by its name or as `get_block` returns it, not as {type(block).__name__}",
+                code="cinn.schedule.not_a_block",
             )
         return block
 
@@ -245,7 +249,7 @@ class IRSchedule:
         """Whether a block has that name; two of a name are an error."""
         found = [s for s in self.schedule.state.srefs.values() if s.is_block and s.block.name_hint == block_name]
         if len(found) > 1:
-            raise TVMagicError(f"{len(found)} blocks are called `{block_name}`")
+            raise TVMagicError(f"{len(found)} blocks are called `{block_name}`", code="cinn.schedule.ambiguous_block")
         return bool(found)
 
     def merge_exprs(self) -> None:
@@ -312,6 +316,7 @@ class IRSchedule:
             raise TVMagicError(
                 "`split` takes a loop and one factor or more, as a list",
                 hint='write `split(loop, [-1, 4])`, or `split("B", 0, [-1, 4])`',
+                code="cinn.split.wrong_arguments",
             )
         place, wanted = args if len(args) == 2 else (None, *args)
 
@@ -329,7 +334,10 @@ class IRSchedule:
     def _at(self, block: Any, place: int) -> LoopRV:
         loops = self.get_loops(block)
         if not isinstance(place, int) or not 0 <= place < len(loops):
-            raise TVMagicError(f"the block has {len(loops)} loops; give the place of one of them, not {place}")
+            raise TVMagicError(
+                f"the block has {len(loops)} loops; give the place of one of them, not {place}",
+                code="cinn.schedule.loop_out_of_range",
+            )
         return loops[place]
 
     def fuse(self, loops: Any, loops_index: Sequence[int] | None = None) -> LoopRV:
@@ -529,7 +537,10 @@ class IRSchedule:
         kinds = ((bool, "Bool"), (int, "Int"), (float, "Float"), (str, "String"))
         name = next((name for kind, name in kinds if isinstance(value, kind)), None)
         if name is None:
-            raise TVMagicError(f"an attribute is an int, a bool, a float or a text, not {type(value).__name__}")
+            raise TVMagicError(
+                f"an attribute is an int, a bool, a float or a text, not {type(value).__name__}",
+                code="cinn.annotate.wrong_value",
+            )
         self._run(f"Annotate{name}Attr", {"block": block, "key": key, "value": value})
 
     def unannotate(self, block: Any, key: str) -> None:
@@ -548,7 +559,10 @@ class IRSchedule:
         """
         arguments = {"loop": loop, "n": n, "max_innermost_factor": max_innermost_factor}
         if decision is not None and not isinstance(decision, (list, tuple)):
-            raise TVMagicError(f"a decision is a list of {n} factors, not {a_thing(decision)}")
+            raise TVMagicError(
+                f"a decision is a list of {n} factors, not {a_thing(decision)}",
+                code="cinn.sample_perfect_tile.wrong_decision",
+            )
         return self._run("SamplePerfectTile", arguments, list(decision) if decision else None)
 
     def sample_categorical(self, candidates: Sequence[int], probs: Sequence[float], decision: Any = None) -> PrimExpr:

@@ -31,11 +31,20 @@ def with_bodies(mod: IRModule, exprs: Sequence[Stmt]) -> IRModule:
     """The module with other bodies, one for each function."""
     functions = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
     if not isinstance(exprs, (list, tuple)):
-        raise TVMagicError("the bodies are given as a list, as `get_module().get_exprs()` has them")
+        raise TVMagicError(
+            "the bodies are given as a list, as `get_module().get_exprs()` has them",
+            code="cinn.merge_functions.bodies_not_a_list",
+        )
     if len(exprs) != len(functions):
-        raise TVMagicError(f"the module has {len(functions)} functions; {len(exprs)} bodies are given")
+        raise TVMagicError(
+            f"the module has {len(functions)} functions; {len(exprs)} bodies are given",
+            code="cinn.merge_functions.wrong_body_count",
+        )
     if not all(isinstance(body, BlockRealize) for body in exprs):
-        raise TVMagicError("a body is the realize of a root block, as `get_module().get_exprs()` has them")
+        raise TVMagicError(
+            "a body is the realize of a root block, as `get_module().get_exprs()` has them",
+            code="cinn.merge_functions.body_not_a_root",
+        )
     new = {var: f.with_body(body) for (var, f), body in zip(mod.functions.items(), exprs)}
     return mod.replace(functions=new)
 
@@ -66,7 +75,11 @@ def merged(mod: IRModule) -> IRModule:
         own = function.body.block
         for buffer in own.alloc_buffers:
             if any(buffer.name == other.name for other in (*inside, *known.values())):
-                raise TVMagicError(f"two functions have a tensor `{buffer.name}`", hint="rename one of them")
+                raise TVMagicError(
+                    f"two functions have a tensor `{buffer.name}`",
+                    hint="rename one of them",
+                    code="cinn.merge_functions.repeated_tensor",
+                )
             inside.append(buffer)
         parts += parts_of(_Buffers(changes).visit(own.body))
     block = root.replace(body=listed(*parts), alloc_buffers=tuple(inside))
@@ -77,7 +90,9 @@ def merged(mod: IRModule) -> IRModule:
 def _same(first: Buffer, second: Buffer) -> Buffer:
     sizes = [[getattr(s, "value", s) for s in b.shape] for b in (first, second)]
     if first.dtype != second.dtype or sizes[0] != sizes[1]:
-        raise TVMagicError(f"`{first.name}` of two functions differs in shape or type")
+        raise TVMagicError(
+            f"`{first.name}` of two functions differs in shape or type", code="cinn.merge_functions.tensor_differs"
+        )
     return first
 
 

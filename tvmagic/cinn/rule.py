@@ -55,15 +55,23 @@ class AutoGenRule:
 
     def _place(self, index: int) -> tuple[IRSchedule, str]:
         if self.ir_schedule is None:
-            raise TVMagicError("`init` must be called with a schedule before `apply(index)`")
+            raise TVMagicError(
+                "`init` must be called with a schedule before `apply(index)`", code="cinn.auto_rule.not_initialized"
+            )
         if not 0 <= index < len(self.applicable):
-            raise TVMagicError(f"the index lies in [0, {len(self.applicable)}), not {index}")
+            raise TVMagicError(
+                f"the index lies in [0, {len(self.applicable)}), not {index}", code="cinn.auto_rule.index_out_of_range"
+            )
         return self.ir_schedule, self.applicable[index]
 
     def apply_randomly(self, seed: int | None = None) -> Any:
         """Apply it at one of the places that `init` found. Raises `TVMagicError` if there is none."""
         if not self.applicable:
-            raise TVMagicError(f"{self.get_rule_name()} can be applied nowhere", hint="`init` says so: CANNOT_APPLY")
+            raise TVMagicError(
+                f"{self.get_rule_name()} can be applied nowhere",
+                hint="`init` says so: CANNOT_APPLY",
+                code="cinn.auto_rule.not_applicable",
+            )
         return self.apply(random.Random(seed).randrange(len(self.applicable)))
 
     def analyse_apply_type(self, state: Any, block_name: str) -> RuleApplyType:

@@ -86,7 +86,7 @@ class AutoBind(AutoGenRule):
         leaf = next(f for f in found if f.name == name)
         free = _free_loops(leaf, found)
         if not free:
-            raise TVMagicError(f"`{name}` has no outer loop that can be bound")
+            raise TVMagicError(f"`{name}` has no outer loop that can be bound", code="cinn.auto_rule.no_outer_loop")
         next_loop = leaf.loops[len(free)] if len(free) < len(leaf.loops) else None
         handles = ir_schedule.get_loops(name)[: len(free)]
         fused = ir_schedule.fuse(handles)
@@ -174,7 +174,9 @@ class MultiLevelTiling(AutoGenRule):
         """Tile one block; raises `TVMagicError` if it cannot be tiled."""
         leaf = leaf_of(ir_schedule.root.body, ir_schedule.block_of(name))
         if not _reuses(leaf):
-            raise TVMagicError(f"`{name}` does not use its inputs several times")
+            raise TVMagicError(
+                f"`{name}` does not use its inputs several times", code="cinn.auto_rule.inputs_used_once"
+            )
         levels = self._tiles(ir_schedule, name, leaf)
         ir_schedule.reorder([loop for level in levels for loop in level])
         for axis, level in zip(self.config.bound, levels):

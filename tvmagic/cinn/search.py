@@ -65,7 +65,10 @@ class SearchSpace:
         `random_prune` leaves rules out at random, `random` applies one rule, chosen at random, to each block.
         """
         if strategy not in _STRATEGIES:
-            raise TVMagicError(f"`{strategy}` is not a way to make sketches: {', '.join(_STRATEGIES)}")
+            raise TVMagicError(
+                f"`{strategy}` is not a way to make sketches: {', '.join(_STRATEGIES)}",
+                code="cinn.search.unknown_strategy",
+            )
         found: dict[SearchState, None] = {}
         for _ in range(num * 4):
             for state in self._once(strategy):

@@ -70,6 +70,7 @@ class _Plain(Mutator):
         raise TVMagicError(
             "`Reduce(...)` does not name its axes, so that it can be read and printed, not run",
             hint="write the reduction as a block `B` and its first values as a block `B__reduce_init`",
+            code="cinn.to_tir.reduction_without_axes",
         )
 
     @handles(Block)

@@ -66,7 +66,11 @@ def _counted(number: int, what: str) -> str:
 
 def _check_memory(memory_type: str, block: StmtSRef) -> None:
     if memory_type not in _MEMORIES:
-        raise ScheduleError(f"`{memory_type}` is not a kind of memory: {', '.join(_MEMORIES)}", block)
+        raise ScheduleError(
+            f"`{memory_type}` is not a kind of memory: {', '.join(_MEMORIES)}",
+            block,
+            code="cinn.schedule.unknown_memory",
+        )
 
 
 def _cache_of(buffer: Buffer, memory_type: str, state: ScheduleState, block: StmtSRef) -> Buffer:
@@ -74,9 +78,9 @@ def _cache_of(buffer: Buffer, memory_type: str, state: ScheduleState, block: Stm
     name = f"{buffer.name}_{memory_type}_temp_buffer"
     root = state.root_of(block).block
     if any(b.name == name for b in root.alloc_buffers):
-        raise ScheduleError(f"there is a tensor `{name}` already", block)
+        raise ScheduleError(f"there is a tensor `{name}` already", block, code="cinn.schedule.repeated_tensor")
     if any(leaf.name == name for leaf in leaves(root.body)):
-        raise ScheduleError(f"there is a block `{name}` already", block)
+        raise ScheduleError(f"there is a block `{name}` already", block, code="cinn.schedule.repeated_block")
     return decl_buffer(buffer.shape, buffer.dtype, name, scope=memory_type)
 
 
@@ -150,6 +154,7 @@ def _check_complete(writers: Sequence[Leaf], loops: Sequence[For], leaf: Leaf) -
                 f"`{writer.name}` adds up over loop `{bad.loop_var.name}`, in which `{leaf.name}` is too, so there is "
                 f"nothing complete to be copied",
                 leaf.block,
+                code="cinn.cache_write.reduction_incomplete",
             )
 
 
@@ -172,16 +177,26 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
     loads = accesses_in_order(leaf.block)[0]
     if not 0 <= read_buffer_index < len(loads):
         raise ScheduleError(
-            f"block `{leaf.name}` has {_counted(len(loads), 'load')}; there is none at {read_buffer_index}", block
+            f"block `{leaf.name}` has {_counted(len(loads), 'load')}; there is none at {read_buffer_index}",
+            block,
+            code="cinn.cache_read.buffer_index_out_of_range",
         )
     source = loads[read_buffer_index].buffer
     if any(s.buffer is source for s in leaf.stores):
-        raise ScheduleError(f"block `{leaf.name}` stores `{source.name}` itself, so a copy would be out of date", block)
+        raise ScheduleError(
+            f"block `{leaf.name}` stores `{source.name}` itself, so a copy would be out of date",
+            block,
+            code="cinn.cache_read.stored_by_block",
+        )
     every = leaves(body)
     writers = [found for found in every if any(s.buffer is source for s in found.stores)]
     late = [found for found in before_and_after(every, leaf.block)[1] if found in writers]
     if late:
-        raise ScheduleError(f"`{late[0].name}` stores `{source.name}` after `{leaf.name}` loads it", block)
+        raise ScheduleError(
+            f"`{late[0].name}` stores `{source.name}` after `{leaf.name}` loads it",
+            block,
+            code="cinn.cache_read.stored_after_load",
+        )
     cache = _cache_of(source, memory_type, state, block)
     path = _shared([writers[-1], leaf]) if writers else ()
     loops = _loops(path)
@@ -199,7 +214,11 @@ def cache_read(state: ScheduleState, block: BlockRef, read_buffer_index: int, me
         and _within(found, source, spans, path)
     ]
     if leaf.block not in {found.block for found in readers}:
-        raise ScheduleError(f"what block `{leaf.name}` loads of `{source.name}` is not a range of a known size", block)
+        raise ScheduleError(
+            f"what block `{leaf.name}` loads of `{source.name}` is not a range of a known size",
+            block,
+            code="cinn.cache_read.range_not_known",
+        )
     changes: dict[Stmt, Stmt | None] = {
         found.realize: _with_buffer(found, source, cache, stores=False) for found in readers
     }
@@ -279,25 +298,43 @@ def cache_write(state: ScheduleState, block: BlockRef, write_buffer_index: int, 
     body = root_body(state, block)
     leaf = leaf_of(body, block.block)
     if init_block_of(leaf.block):
-        raise ScheduleError(f"`{leaf.name}` stores first values; cache what its reduction writes", block)
+        raise ScheduleError(
+            f"`{leaf.name}` stores first values; cache what its reduction writes",
+            block,
+            code="cinn.cache_write.stores_init",
+        )
     stored = list(dict.fromkeys([s.buffer for s in leaf.stores]))
     if not 0 <= write_buffer_index < len(stored):
         raise ScheduleError(
             f"block `{leaf.name}` stores {_counted(len(stored), 'tensor')}; there is none at {write_buffer_index}",
             block,
+            code="cinn.cache_write.buffer_index_out_of_range",
         )
     target, twin = stored[write_buffer_index], twin_of(body, leaf)
     own = [leaf] if twin is None else [twin, leaf]
     every = leaves(body)
     others = [f for f in every if f.block not in {x.block for x in own} and any(s.buffer is target for s in f.stores)]
     if others:
-        raise ScheduleError(f"`{target.name}` is stored by `{others[0].name}` too", block, others[0].block)
+        raise ScheduleError(
+            f"`{target.name}` is stored by `{others[0].name}` too",
+            block,
+            others[0].block,
+            code="cinn.cache_write.several_writers",
+        )
     readers = [f for f in every if f.block not in {x.block for x in own} and loads_of(f, target)]
     early = [f for f in before_and_after(every, leaf.block)[0] if f in readers]
     if early:
-        raise ScheduleError(f"`{early[0].name}` loads `{target.name}` before it is stored", block)
+        raise ScheduleError(
+            f"`{early[0].name}` loads `{target.name}` before it is stored",
+            block,
+            code="cinn.cache_write.read_before_store",
+        )
     if not always_stores(leaf, target):
-        raise ScheduleError(f"`{leaf.name}` does not store to `{target.name}` in all cases; the copy would", block)
+        raise ScheduleError(
+            f"`{leaf.name}` does not store to `{target.name}` in all cases; the copy would",
+            block,
+            code="cinn.cache_write.conditional_store",
+        )
     cache = _cache_of(target, memory_type, state, block)
     loops = _loops(_shared([leaf, readers[0]])) if readers else []  # the first reader shares the most with it
     _check_complete(own, loops, leaf)
@@ -331,13 +368,16 @@ def _stored_part(leaf: Leaf, target: Buffer, shared: Sequence[For], visible: boo
         span = spanned(ends, domain or Range.from_min_extent(0, size), analyzer)
         if span.below is not None or (shared and not isinstance(span.extent, IntImm)):
             raise ScheduleError(
-                f"what block `{leaf.name}` stores in an iteration is not a range of a known size", leaf.block
+                f"what block `{leaf.name}` stores in an iteration is not a range of a known size",
+                leaf.block,
+                code="cinn.cache_write.range_not_known",
             )
         spans.append(span)
     if (shared or visible) and not any(_stores_all(leaf, store, spans, shared, analyzer) for store in stores):
         raise ScheduleError(
             f"block `{leaf.name}` is not known to store all elements of `{target.name}` that would be copied",
             leaf.block,
+            code="cinn.cache_write.region_not_fully_written",
         )
     return spans
 
@@ -391,10 +431,16 @@ def set_buffer(state: ScheduleState, block: BlockRef, memory_type: str, fixed: b
     leaf = leaf_of(body, block.block)
     buffers = {s.buffer for s in leaf.stores}
     if len(buffers) != 1:
-        raise ScheduleError(f"block `{leaf.name}` stores {len(buffers)} tensors, not one", block)
+        raise ScheduleError(
+            f"block `{leaf.name}` stores {len(buffers)} tensors, not one", block, code="cinn.set_buffer.several_tensors"
+        )
     (old,) = buffers
     if old in arguments_of(state, block):
-        raise ScheduleError(f"`{old.name}` is an argument of the function, whose memory is the caller's", block)
+        raise ScheduleError(
+            f"`{old.name}` is an argument of the function, whose memory is the caller's",
+            block,
+            code="cinn.set_buffer.argument",
+        )
     one = fixed and memory_type == "local"
     if one:
         _check_one_element(body, old, block)
@@ -413,11 +459,19 @@ def _check_one_element(body: Stmt, buffer: Buffer, block: StmtSRef) -> None:
         for access in [*loads_of(found, buffer), *(s for s in found.stores if s.buffer is buffer)]:
             indices = tuple([substitute(i, found.values) for i in access.indices])
             if any(inner.intersection(variables_in(i)) for i in indices):
-                raise ScheduleError(f"`{found.name}` uses more than one element of `{buffer.name}` at a time", block)
+                raise ScheduleError(
+                    f"`{found.name}` uses more than one element of `{buffer.name}` at a time",
+                    block,
+                    code="cinn.set_buffer.several_elements",
+                )
             places.append(indices)
     analyzer = Analyzer()
     if any(not analyzer.can_prove_equal(a, b) for other in places[1:] for a, b in zip(places[0], other)):
-        raise ScheduleError(f"not all accesses of `{buffer.name}` are to the same element", block)
+        raise ScheduleError(
+            f"not all accesses of `{buffer.name}` are to the same element",
+            block,
+            code="cinn.set_buffer.different_elements",
+        )
 
 
 # ---------------------------------------------------------------------------- barriers
@@ -430,7 +484,9 @@ def sync_threads(state: ScheduleState, node: BlockOrLoop, after_node: bool) -> N
     Requires: the block is not a root. On a CPU it does nothing.
     """
     if node.parent is None:
-        raise ScheduleError("a barrier is beside a block or loop under a root, not beside the root", node)
+        raise ScheduleError(
+            "a barrier is beside a block or loop under a root, not beside the root", node, code="cinn.sync_threads.root"
+        )
     body = root_body(state, node)
     target = node.loop if node.is_loop else leaf_of(body, node.block).realize
     path_to(body, target)

@@ -62,11 +62,17 @@ def _check_conditions(leaf: Leaf, count: int, dropped: set[Var]) -> None:
         foreign = not used.issuperset(variables_in(condition))
         if foreign or (mixed and not any(structural_equal(condition, c) for c in keeping)):
             raise ScheduleError(
-                f"`{leaf.name}` is under the condition `{condition}`, which its loops would lose", leaf.block
+                f"`{leaf.name}` is under the condition `{condition}`, which its loops would lose",
+                leaf.block,
+                code="cinn.copy_transform_and_loop_info.condition_lost",
             )
     idle = [n for n in leaf.loops if n.loop_var not in used and not is_one(n.extent)]
     if idle:
-        raise ScheduleError(f"`{leaf.name}` does not use its loop `{idle[0].loop_var.name}`", leaf.block)
+        raise ScheduleError(
+            f"`{leaf.name}` does not use its loop `{idle[0].loop_var.name}`",
+            leaf.block,
+            code="cinn.copy_transform_and_loop_info.unused_loop",
+        )
 
 
 def _check_reaches_all(leaf: Leaf, other: Leaf, count: int, loops: list[For]) -> None:
@@ -80,6 +86,7 @@ def _check_reaches_all(leaf: Leaf, other: Leaf, count: int, loops: list[For]) ->
         raise ScheduleError(
             f"it is not known that the loops of `{other.name}` reach all its elements{', each once' if once else ''}",
             leaf.block,
+            code="cinn.copy_transform_and_loop_info.elements_not_reached",
         )
 
 
@@ -107,16 +114,22 @@ def copy_transform_and_loop_info(state: ScheduleState, block: BlockRef, block_ta
             f"the first dimensions of `{leaf.name}` and `{other.name}` have different sizes, or reduce",
             block,
             block_target,
+            code="cinn.copy_transform_and_loop_info.sizes_differ",
         )
     taken, rest_of_other = _variables(other.realize.iter_values, count)
     dropped, kept_vars = _variables(leaf.realize.iter_values, count)
     if taken & rest_of_other or dropped & kept_vars:
         raise ScheduleError(
-            f"a loop of `{leaf.name}` or `{other.name}` is used by several dimensions", block, block_target
+            f"a loop of `{leaf.name}` or `{other.name}` is used by several dimensions",
+            block,
+            block_target,
+            code="cinn.copy_transform_and_loop_info.loop_used_twice",
         )
     top = next((n for n in leaf.path if isinstance(n, For)), None)
     if top is None or len(leaves(top)) > 1:
-        raise ScheduleError(f"`{leaf.name}` is not alone in its nest", block)
+        raise ScheduleError(
+            f"`{leaf.name}` is not alone in its nest", block, code="cinn.copy_transform_and_loop_info.nest_shared"
+        )
     loops = [n for n in other.loops if n.loop_var in taken]
     own = [n for n in leaf.loops if n.loop_var in kept_vars]
     _check_conditions(leaf, count, dropped)

@@ -255,6 +255,7 @@ def check_inputs_stay(leaf: Leaf, every: Iterable[Leaf], around: Iterable[For]) 
             f"loop it would load what the last one leaves",
             leaf.block,
             loop,
+            code="cinn.schedule.loads_iteration_result",
         )
 
 
@@ -280,7 +281,9 @@ def check_adds_once(leaf: Leaf, every: Iterable[Leaf]) -> None:
     again = _starts_again(leaf, set(first), every)
     if again is not None:
         raise ScheduleError(
-            f"`{again.name}` stores to `{leaf.name}` again in a loop that repeats it under a condition", leaf.block
+            f"`{again.name}` stores to `{leaf.name}` again in a loop that repeats it under a condition",
+            leaf.block,
+            code="cinn.schedule.conditional_repeated_store",
         )
     repeats = [var for var, at in first.items() if not follows(EQ(var, at), known, ranges_of(leaf.loops))]
     free = is_extreme(leaf) and _repeats_the_same(leaf, set(repeats), every)
@@ -288,7 +291,9 @@ def check_adds_once(leaf: Leaf, every: Iterable[Leaf]) -> None:
     if (repeats and not free) or not reaches_all(leaf.bindings, ranges_of(loops), condition, once=not free):
         by = f"loop `{repeats[0].name}`" if repeats else "its loops"
         raise ScheduleError(
-            f"{by} may repeat `{leaf.name}`, which adds up; loops made for its variables would not", leaf.block
+            f"{by} may repeat `{leaf.name}`, which adds up; loops made for its variables would not",
+            leaf.block,
+            code="cinn.schedule.reduction_may_repeat",
         )
 
 

@@ -134,6 +134,7 @@ def check_free_order(body: Stmt, loops: Sequence[For], without: Iterable[Buffer]
                 f"{what} would change the order of accesses to `{race.buffer.name}` that depend on each other: "
                 f"loop `{loop.loop_var.name}` carries a dependence",
                 loop,
+                code="cinn.schedule.order_of_accesses",
             )
 
 
@@ -146,4 +147,5 @@ def check_at_once(body: Stmt, loop: For, arguments: Iterable[Buffer], what: str)
             f"touch the same element of `{race.buffer.name}`",
             loop,
             hint="loops that reduce run one after the other; rfactor makes one of them free",
+            code="cinn.schedule.iterations_conflict",
         )

@@ -17,7 +17,9 @@ __all__ = ["check_compute_inline_validation_and_get_store", "check_reverse_compu
 
 def _refuse(candidate: Candidate, failure: tuple[Condition, str]) -> None:
     condition, reason = failure
-    raise ScheduleError(f"{reason} (`{condition.name}`: {condition.text})", candidate.sref)
+    raise ScheduleError(
+        f"{reason} (`{condition.name}`: {condition.text})", candidate.sref, code="cinn.compute_inline.refused"
+    )
 
 
 def check_compute_inline_validation_and_get_store(candidate: Candidate) -> BufferStore:
@@ -53,7 +55,9 @@ def compute_inline(state: ScheduleState, block: BlockRef) -> None:
     store = check_compute_inline_validation_and_get_store(candidate)
     inliner = ComputeInliner(store.buffer, store)
     if not inliner.body_pattern_allow_inline():
-        raise ScheduleError(f"the pattern of `{candidate.name}` cannot be inlined", block)
+        raise ScheduleError(
+            f"the pattern of `{candidate.name}` cannot be inlined", block, code="cinn.compute_inline.unknown_pattern"
+        )
     _inline(state, candidate, inliner)
 
 
@@ -68,5 +72,9 @@ def reverse_compute_inline(state: ScheduleState, block: BlockRef) -> None:
     load, store = check_reverse_compute_inline_validation_and_get_exprs(candidate)
     inliner = ReverseComputeInliner(load.buffer, store, load)
     if not inliner.body_pattern_allow_inline():
-        raise ScheduleError(f"the pattern of `{candidate.name}` cannot be inlined", block)
+        raise ScheduleError(
+            f"the pattern of `{candidate.name}` cannot be inlined",
+            block,
+            code="cinn.reverse_compute_inline.unknown_pattern",
+        )
     _inline(state, candidate, inliner)

@@ -25,13 +25,21 @@ def found_block(state: ScheduleState, name: str) -> StmtSRef:
     blocks = [s for s in state.srefs.values() if s.is_block]
     found = [s for s in blocks if s.block.name_hint == name]
     if len(found) > 1:
-        raise ScheduleError(f"{len(found)} blocks are called `{name}`; a block's name is its own", *found[1:])
+        raise ScheduleError(
+            f"{len(found)} blocks are called `{name}`; a block's name is its own",
+            *found[1:],
+            code="cinn.schedule.ambiguous_block",
+        )
     if not found:
         roots = list(state.functions)
         names = [s.block.name_hint for s in roots]
         names += [leaf.name for root in roots for leaf in leaves(root.block.body)]
         known = ", ".join(f"`{n}`" for n in names)
-        raise ScheduleError(f"there is no block `{name}`: there are {known}", hint=did_you_mean(name, names))
+        raise ScheduleError(
+            f"there is no block `{name}`: there are {known}",
+            hint=did_you_mean(name, names),
+            code="cinn.schedule.unknown_block",
+        )
     return found[0]
 
 
@@ -63,7 +71,7 @@ def get_root_block(state: ScheduleState, node: BlockOrLoop) -> BlockRef:
 def loops_of_block(state: ScheduleState, block: StmtSRef) -> list[StmtSRef]:
     """The loops around a block, outermost first; a block without loops gets one, `ix`, of one iteration."""
     if block.parent is None:
-        raise ScheduleError("a root has no loops around it", block)
+        raise ScheduleError("a root has no loops around it", block, code="cinn.schedule.root_without_loops")
     body = state.root_of(block).block.body
     leaf = leaf_of(body, block.block)
     if leaf.loops:
@@ -104,11 +112,21 @@ def sample_perfect_tile(
     if decision:
         return [int(f) for f in decision], [int(f) for f in decision]
     if n < 2:
-        raise ScheduleError(f"a tile has two factors or more, not {n}", loop)
+        raise ScheduleError(
+            f"a tile has two factors or more, not {n}", loop, code="cinn.sample_perfect_tile.too_few_factors"
+        )
     if getattr(loop.loop.extent, "value", None) is None:
-        raise ScheduleError("the extent of the loop is not a number, so it has no factors", loop)
+        raise ScheduleError(
+            "the extent of the loop is not a number, so it has no factors",
+            loop,
+            code="cinn.sample_perfect_tile.symbolic_extent",
+        )
     if max_innermost_factor < 1:
-        raise ScheduleError(f"the limit of the last factor is at least 1, not {max_innermost_factor}", loop)
+        raise ScheduleError(
+            f"the limit of the last factor is at least 1, not {max_innermost_factor}",
+            loop,
+            code="cinn.sample_perfect_tile.wrong_limit",
+        )
     return draw_tile(state, random, loop, n, max_innermost_factor)
 
 
@@ -130,7 +148,7 @@ def sample_categorical(
 
 def _annotate(state: ScheduleState, block: StmtSRef, key: str, value: Any) -> None:
     if not key:
-        raise ScheduleError("the key of an attribute is a word", block)
+        raise ScheduleError("the key of an attribute is a word", block, code="cinn.annotate.wrong_key")
     known = block.block.annotations
     if key in known:  # as CINN's map: what is there stays
         return

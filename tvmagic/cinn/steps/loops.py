@@ -74,11 +74,15 @@ def constant_extent(loop: StmtSRef) -> int:
     """The extent of a loop that begins at 0."""
     extent = loop.loop.extent
     if not is_zero(loop.loop.min):
-        raise ScheduleError(f"{loop.label} begins at {loop.loop.min}; a loop to be split or fused begins at 0", loop)
+        raise ScheduleError(
+            f"{loop.label} begins at {loop.loop.min}; a loop to be split or fused begins at 0",
+            loop,
+            code="cinn.schedule.loop_not_from_zero",
+        )
     if not isinstance(extent, IntImm):
         raise ScheduleError(
             f"the extent `{extent}` of {loop.label} is not a number", loop,
-            hint="a loop of an open extent can be reordered, run in parallel and moved to; this step needs a number",
+            hint="a loop of an open extent can be reordered, run in parallel and moved to; this step needs a number", code="cinn.schedule.symbolic_extent",
         )  # fmt: skip
     return extent.value
 
@@ -90,17 +94,29 @@ def _factors(loop: StmtSRef, factors: Sequence[int | None]) -> list[int]:
     """The factors, with a number for -1."""
     extent = constant_extent(loop)
     if not factors:
-        raise ScheduleError("a loop is split into one factor or more", loop)
+        raise ScheduleError("a loop is split into one factor or more", loop, code="cinn.split.no_factors")
     given = [-1 if f is None else int(f) for f in factors]
     if any(f < 1 and f != -1 for f in given) or given.count(-1) > 1:
-        raise ScheduleError(f"the factors {given} are positive numbers, one of them may be -1", loop)
+        raise ScheduleError(
+            f"the factors {given} are positive numbers, one of them may be -1",
+            loop,
+            code="cinn.split.factor_not_positive",
+        )
     product = math.prod(f for f in given if f != -1)
     if -1 in given:
         if product > extent:
-            raise ScheduleError(f"the product {product} of the factors is more than the extent {extent}", loop)
+            raise ScheduleError(
+                f"the product {product} of the factors is more than the extent {extent}",
+                loop,
+                code="cinn.split.factors_too_large",
+            )
         return [-(-extent // product) if f == -1 else f for f in given]
     if product < extent:
-        raise ScheduleError(f"the product {product} of the factors is less than the extent {extent}", loop)
+        raise ScheduleError(
+            f"the product {product} of the factors is less than the extent {extent}",
+            loop,
+            code="cinn.split.factors_too_small",
+        )
     return given
 
 
@@ -141,12 +157,16 @@ _IN_ORDER = (ForKind.SERIAL, ForKind.UNROLLED)  # kinds of loops whose iteration
 
 def _fuse(state: ScheduleState, loops: Sequence[StmtSRef]) -> StmtSRef:
     if not loops:
-        raise ScheduleError("at least one loop is fused")
+        raise ScheduleError("at least one loop is fused", code="cinn.fuse.no_loops")
     if len(loops) == 1:
         return loops[0]
     for outer, inner in zip(loops, loops[1:]):
         if only(outer.loop.body) is not inner.loop:
-            raise ScheduleError(f"{inner.label} is not the only statement of {outer.label}, directly inside it", inner)
+            raise ScheduleError(
+                f"{inner.label} is not the only statement of {outer.label}, directly inside it",
+                inner,
+                code="cinn.fuse.not_only_statement",
+            )
     nodes = [s.loop for s in loops]
     sizes = [constant_extent(s) for s in loops]
     first, body_of_root = nodes[0], root_body(state, loops[0])
@@ -172,7 +192,9 @@ def _placed(state: ScheduleState, block: StmtSRef, places: Sequence[int]) -> lis
     wrong = [p for p in places if not 0 <= p < len(loops)]
     if wrong:
         raise ScheduleError(
-            f"block `{block.block.name_hint}` has {len(loops)} loops; there is none at {wrong[0]}", block
+            f"block `{block.block.name_hint}` has {len(loops)} loops; there is none at {wrong[0]}",
+            block,
+            code="cinn.schedule.loop_out_of_range",
         )
     return [loops[p] for p in places]
 
@@ -220,6 +242,7 @@ class _Chain:
                 f"loops `{missing.loop_var.name}` and `{inner.loop_var.name}` are not nested in one another",
                 missing,
                 inner,
+                code="cinn.reorder.not_nested",
             )
         self.top, self.path = outer, path[path.index(outer) :]
         self.loops = [n for n in self.path if isinstance(n, For)]
@@ -236,7 +259,11 @@ class _Chain:
                 depth += 1
             elif isinstance(node, IfThenElse):
                 if node.else_case is not None:
-                    raise ScheduleError("a condition with an else is between the loops", *self.loops[:1])
+                    raise ScheduleError(
+                        "a condition with an else is between the loops",
+                        *self.loops[:1],
+                        code="cinn.reorder.condition_with_else",
+                    )
                 self.guards.append(node.condition)
             elif isinstance(node, SeqStmt):
                 place = next(n for n, part in enumerate(node.seq) if part is below)
@@ -244,7 +271,10 @@ class _Chain:
                 self.before.append((*around, node.seq[:place]))
                 self.after.append((*around, node.seq[place + 1 :]))
             else:
-                raise ScheduleError("a statement between the loops is neither a loop, a condition nor a list")
+                raise ScheduleError(
+                    "a statement between the loops is neither a loop, a condition nor a list",
+                    code="cinn.reorder.other_statement",
+                )
 
     def _inner_guards(self, body: Stmt) -> Stmt:
         """The conditions directly inside the innermost loop, which go as far out as they can, taken off its body."""
@@ -267,7 +297,7 @@ def _reorder(state: ScheduleState, loops: Sequence[StmtSRef]) -> None:
     nodes = [s.loop for s in loops]
     again = next((node for place, node in enumerate(nodes) if node in nodes[:place]), None)
     if again is not None:
-        raise ScheduleError(f"loop `{again.loop_var.name}` is named twice", again)
+        raise ScheduleError(f"loop `{again.loop_var.name}` is named twice", again, code="cinn.reorder.repeated_loop")
     if not loops:
         return
     place, *_ = loops
@@ -294,7 +324,9 @@ def _check_bounds(chain: _Chain, order: Sequence[For]) -> None:
         inside = {other.loop_var for other in order[place + 1 :]}
         if inside.intersection([*variables_in(loop.min), *variables_in(loop.extent)]):
             raise ScheduleError(
-                f"the range of loop `{loop.loop_var.name}` depends on one that would be inside it", loop
+                f"the range of loop `{loop.loop_var.name}` depends on one that would be inside it",
+                loop,
+                code="cinn.reorder.bounds_depend_on_loop",
             )
 
 
@@ -363,7 +395,11 @@ def _set_kind(
     """Let a serial loop run in another way, with some more annotations."""
     node = loop.loop
     if node.kind is not ForKind.SERIAL or FOR_TYPE in node.annotations:
-        raise ScheduleError(f"{loop.label} is not a serial loop any more; a loop's kind is set once", loop)
+        raise ScheduleError(
+            f"{loop.label} is not a serial loop any more; a loop's kind is set once",
+            loop,
+            code="cinn.schedule.loop_not_serial",
+        )
     body = root_body(state, loop)
     if kind not in _IN_ORDER:
         check_at_once(body, node, arguments_of(state, loop), _WORDS[kind])
@@ -390,9 +426,13 @@ def mutate_for_type(state: ScheduleState, loop: Loop, for_type: str, factor: int
         vectorize(state, loop, factor)
     elif for_type not in _THREADS:
         names = (*_PLAIN, "Vectorized", *_THREADS, *_NAMED)
-        raise ScheduleError(f"`{for_type}` is not a kind of loop: {', '.join(names)}", loop)
+        raise ScheduleError(
+            f"`{for_type}` is not a kind of loop: {', '.join(names)}", loop, code="cinn.mutate_for_type.unknown_kind"
+        )
     elif factor not in range(len(_AXES)):
-        raise ScheduleError(f"the axis of a thread is 0, 1 or 2 for x, y, z, not {factor}", loop)
+        raise ScheduleError(
+            f"the axis of a thread is 0, 1 or 2 for x, y, z, not {factor}", loop, code="cinn.mutate_for_type.wrong_axis"
+        )
     else:
         _bind(state, loop, _THREADS[for_type], _AXES[factor])
 
@@ -410,7 +450,9 @@ def vectorize(state: ScheduleState, loop: Loop, factor: int) -> None:
     Requires: `factor` is positive; the iterations touch different elements.
     """
     if factor < 1:
-        raise ScheduleError(f"a vector has a positive number of elements, not {factor}", loop)
+        raise ScheduleError(
+            f"a vector has a positive number of elements, not {factor}", loop, code="cinn.vectorize.wrong_factor"
+        )
     constant_extent(loop)
     _set_kind(state, loop, ForKind.VECTORIZED, {VECTOR_LENGTH: IntImm("int32", factor)})
 
@@ -426,7 +468,11 @@ def bind(state: ScheduleState, loop: Loop, thread_axis: str) -> None:
     """Bind a loop to `blockIdx.x` ... `threadIdx.z`. Requires: the iterations touch different elements."""
     group, _, axis = thread_axis.partition(".")
     if group not in _THREADS.values() or axis not in _AXES:
-        raise ScheduleError(f"`{thread_axis}` is not a thread axis: blockIdx or threadIdx with .x, .y or .z", loop)
+        raise ScheduleError(
+            f"`{thread_axis}` is not a thread axis: blockIdx or threadIdx with .x, .y or .z",
+            loop,
+            code="cinn.bind.unknown_thread",
+        )
     _bind(state, loop, group, axis)
 
 
@@ -443,18 +489,26 @@ def flatten_loops(state: ScheduleState, loops: Loops, force_flat: bool) -> Loop:
     variable.
     """
     if not loops:
-        raise ScheduleError("at least one loop is flattened")
+        raise ScheduleError("at least one loop is flattened", code="cinn.flatten_loops.no_loops")
     nodes = [s.loop for s in loops]
     body = root_body(state, loops[0])
     inner = leaves(nodes[-1].body)
     for leaf in inner:
         if leaf.loops:
-            raise ScheduleError(f"block `{leaf.name}` has more loops around it than those to be flattened", *loops[:1])
+            raise ScheduleError(
+                f"block `{leaf.name}` has more loops around it than those to be flattened",
+                *loops[:1],
+                code="cinn.flatten_loops.other_loops",
+            )
         _check_flat(leaf.realize, nodes)
     sizes = [constant_extent(s) for s in loops]
     for outer, below in zip(loops, loops[1:]):
         if only(outer.loop.body) is not below.loop:
-            raise ScheduleError(f"{below.label} is not the only statement of {outer.label}, directly inside it", below)
+            raise ScheduleError(
+                f"{below.label} is not the only statement of {outer.label}, directly inside it",
+                below,
+                code="cinn.flatten_loops.not_only_statement",
+            )
     var = Var("flat_i", nodes[0].loop_var.dtype)
     total = math.prod(sizes)
     changes: dict[Stmt, Stmt | None] = {
@@ -468,13 +522,19 @@ def flatten_loops(state: ScheduleState, loops: Loops, force_flat: bool) -> Loop:
 
 def _check_flat(realize: BlockRealize, loops: Sequence[For]) -> None:
     if any(axis.iter_type != IterVar.DataPar for axis in realize.block.iter_vars):
-        raise ScheduleError(f"block `{realize.block.name_hint}` reduces; its loops cannot be flattened", realize.block)
+        raise ScheduleError(
+            f"block `{realize.block.name_hint}` reduces; its loops cannot be flattened",
+            realize.block,
+            code="cinn.flatten_loops.reduction",
+        )
     rest = [value for value in realize.iter_values if not is_zero(value)]
     every = {loop.loop_var: isinstance(loop.extent, IntImm) and loop.extent.value == 1 for loop in loops}
     used = [var for var, once in every.items() if not once]
     if any(value not in every for value in rest) or [value for value in rest if value in used] != used:
         raise ScheduleError(
-            f"block `{realize.block.name_hint}` does not bind the loops in their order, or 0", realize.block
+            f"block `{realize.block.name_hint}` does not bind the loops in their order, or 0",
+            realize.block,
+            code="cinn.flatten_loops.loops_out_of_order",
         )
 
 
@@ -511,5 +571,5 @@ def _check_in_order(body: Stmt, var: Var, total: int, block: Block) -> None:
         if math.prod(sizes) == total and flat_index(access, var) is not var:
             raise ScheduleError(
                 f"`{block.name_hint}` does not go through `{access.buffer.name}` in the order of its elements", block,
-                hint="without force_flat its indices are written out of the flat one",
+                hint="without force_flat its indices are written out of the flat one", code="cinn.flatten_loops.elements_out_of_order",
             )  # fmt: skip

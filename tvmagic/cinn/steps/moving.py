@@ -186,29 +186,48 @@ def _same_place(twin: Leaf, var: Var, leaf: Leaf) -> Var:
     place = next((n for n, index in enumerate(twin.stores[0].indices) if index is var), None)
     index = None if place is None else leaf.stores[0].indices[place]
     if not isinstance(index, Var):
-        raise ScheduleError(f"block `{twin.name}` does not store at the plain variables of `{leaf.name}`", twin.block)
+        raise ScheduleError(
+            f"block `{twin.name}` does not store at the plain variables of `{leaf.name}`",
+            twin.block,
+            code="cinn.compute_at.store_not_at_variables",
+        )
     return index
 
 
 def one_plain_store(leaf: Leaf) -> Buffer:
     stores = leaf.stores
     if len(stores) != 1:
-        raise ScheduleError(f"block `{leaf.name}` has {len(stores)} stores, not one", leaf.block)
+        raise ScheduleError(
+            f"block `{leaf.name}` has {len(stores)} stores, not one", leaf.block, code="cinn.compute_at.several_stores"
+        )
     plain = [i for i in stores[0].indices if isinstance(i, Var)]
     rest = [i for i in stores[0].indices if not isinstance(i, (Var, IntImm))]
     spatial = [axis.var for axis in leaf.block.iter_vars if axis.iter_type != IterVar.CommReduce]
     if rest or len(plain) != len(set(plain)) or set(plain) != set(spatial):
-        raise ScheduleError(f"block `{leaf.name}` does not store at its distinct plain variables", leaf.block)
+        raise ScheduleError(
+            f"block `{leaf.name}` does not store at its distinct plain variables",
+            leaf.block,
+            code="cinn.compute_at.store_not_at_variables",
+        )
     return stores[0].buffer
 
 
 def check_movable(leaf: Leaf, loop: StmtSRef) -> None:
     if loop.loop in leaf.path:
-        raise ScheduleError(f"{loop.label} is around block `{leaf.name}` already", leaf.block, loop)
+        raise ScheduleError(
+            f"{loop.label} is around block `{leaf.name}` already",
+            leaf.block,
+            loop,
+            code="cinn.compute_at.already_inside",
+        )
     if any(isinstance(n, IfThenElse) and n.else_case is not None for n in leaf.path):
-        raise ScheduleError(f"block `{leaf.name}` is in a condition with an else", leaf.block)
+        raise ScheduleError(
+            f"block `{leaf.name}` is in a condition with an else",
+            leaf.block,
+            code="cinn.compute_at.condition_with_else",
+        )
     if leaf.stores and any(isinstance(n, For) for n in (leaf.block.body,)):
-        raise ScheduleError(f"block `{leaf.name}` holds loops", leaf.block)
+        raise ScheduleError(f"block `{leaf.name}` holds loops", leaf.block, code="cinn.compute_at.loops_inside")
 
 
 # ---------------------------------------------------------------------------- compute_at
@@ -234,7 +253,11 @@ def compute_at(state: ScheduleState, block: BlockRef, loop: Loop, keep_unit_loop
     every = leaves(body)
     check_adds_once(leaf, every)
     if buffer in arguments_of(state, block):
-        raise ScheduleError(f"`{buffer.name}` is an output of the function; its block cannot be a producer", block)
+        raise ScheduleError(
+            f"`{buffer.name}` is an output of the function; its block cannot be a producer",
+            block,
+            code="cinn.compute_at.output_block",
+        )
     moved = [leaf] if twin is None else [twin, leaf]
     consumers = _check_producer(every, moved, buffer, loop)
     outer = [n for n in path_to(body, loop.loop) if isinstance(n, For)]
@@ -272,16 +295,29 @@ def _check_producer(every: Sequence[Leaf], moved: Sequence[Leaf], buffer: Buffer
     if first_values:  # they are for what adds to them; who reads the result comes later
         consumers = [found for found in consumers if any(s.buffer is buffer for s in found.stores)]
     if not consumers:
-        raise ScheduleError(f"no block reads `{buffer.name}`, so `{leaf.name}` has no consumer", leaf.block)
+        raise ScheduleError(
+            f"no block reads `{buffer.name}`, so `{leaf.name}` has no consumer",
+            leaf.block,
+            code="cinn.compute_at.no_consumer",
+        )
     for found in others:
         if any(s.buffer is buffer for s in found.stores) and not first_values:
-            raise ScheduleError(f"`{buffer.name}` is stored by `{found.name}` too", leaf.block, found.block)
+            raise ScheduleError(
+                f"`{buffer.name}` is stored by `{found.name}` too",
+                leaf.block,
+                found.block,
+                code="cinn.compute_at.several_writers",
+            )
     before, after = before_and_after(every, leaf.block)
     _check_readers(consumers, before, leaf, buffer, loop)
     inputs = {load.buffer for m in moved for load in loads_of(m)} - {buffer}
     for found in after:
         if inputs & {s.buffer for s in found.stores}:
-            raise ScheduleError(f"`{found.name}` stores what `{leaf.name}` loads, after it", found.block)
+            raise ScheduleError(
+                f"`{found.name}` stores what `{leaf.name}` loads, after it",
+                found.block,
+                code="cinn.compute_at.stores_input_of_block",
+            )
     return consumers
 
 
@@ -295,9 +331,14 @@ def _check_readers(readers: Sequence[Leaf], before: Sequence[Leaf], leaf: Leaf, 
                 loop,
                 found.block,
                 hint="choose a loop that holds all of them, or move the others first",
+                code="cinn.compute_at.not_covered",
             )
         if found in before:
-            raise ScheduleError(f"`{found.name}` comes before `{leaf.name}`, which it reads", found.block)
+            raise ScheduleError(
+                f"`{found.name}` comes before `{leaf.name}`, which it reads",
+                found.block,
+                code="cinn.compute_at.reader_before_producer",
+            )
 
 
 def _needed(leaf: Leaf, buffer: Buffer, consumers: Sequence[Leaf], outer: Sequence[For], loop: For) -> dict[Var, Span]:
@@ -330,7 +371,9 @@ def _check_first_values(after: Stmt, leaf: Leaf, buffer: Buffer, loop: StmtSRef,
     bad = next((n for n in around if n.loop_var in reducing), None)
     if bad is not None:
         raise ScheduleError(
-            f"loop `{bad.loop_var.name}` reduces: `{leaf.name}` would store in each of its iterations", loop
+            f"loop `{bad.loop_var.name}` reduces: `{leaf.name}` would store in each of its iterations",
+            loop,
+            code="cinn.compute_at.loop_reduces",
         )
     without = {n.buffer for found in leaves(after) for n in (*loads_of(found), *found.stores)} - {buffer}
     check_free_order(after, around, without, f"moving `{leaf.name}`")

@@ -64,35 +64,63 @@ def _found(state: ScheduleState, loop: StmtSRef) -> _Reduction:
     body, node = root_body(state, loop), loop.loop
     inside = [f for f in leaves(node) if not init_block_of(f.block)]
     if len(inside) != 1:
-        raise ScheduleError(f"{loop.label} holds {len(inside)} blocks; it must hold one, which reduces", loop)
+        raise ScheduleError(
+            f"{loop.label} holds {len(inside)} blocks; it must hold one, which reduces",
+            loop,
+            code="cinn.rfactor.several_blocks",
+        )
     leaf = next(f for f in leaves(body) if f.block is inside[0].block)
     if node.loop_var not in leaf.reducing:
-        raise ScheduleError(f"{loop.label} is not a loop over which `{leaf.name}` adds up", loop, leaf.block)
+        raise ScheduleError(
+            f"{loop.label} is not a loop over which `{leaf.name}` adds up",
+            loop,
+            leaf.block,
+            code="cinn.rfactor.loop_not_reduced",
+        )
     stores = leaf.stores
     if len(stores) != 1 or not is_update(stores[0]) or not isinstance(stores[0].value, (Add, Mul, Max, Min)):
-        raise ScheduleError(f"`{leaf.name}` is not a sum, product, least or greatest value", leaf.block)
+        raise ScheduleError(
+            f"`{leaf.name}` is not a sum, product, least or greatest value",
+            leaf.block,
+            code="cinn.rfactor.unknown_reducer",
+        )
     first = twin_of(body, leaf)
     if first is None:
-        raise ScheduleError(f"there is no block `{leaf.name}{SUFFIX}` with the first values", leaf.block)
+        raise ScheduleError(
+            f"there is no block `{leaf.name}{SUFFIX}` with the first values",
+            leaf.block,
+            code="cinn.rfactor.no_init_block",
+        )
     for found in (leaf, first):
         if not isinstance(only(found.block.body), BufferStore):
-            raise ScheduleError(f"`{found.name}` is more than one store", found.block)
+            raise ScheduleError(
+                f"`{found.name}` is more than one store", found.block, code="cinn.rfactor.several_stores"
+            )
     if not _is_identity(first.stores[0].value, stores[0].value):
         raise ScheduleError(
             f"`{first.name}` stores `{first.stores[0].value}`; each part would begin with it: that of a sum begins with 0, "
             f"of a product with 1, others with a number",
             first.block,
+            code="cinn.rfactor.init_not_identity",
         )
     constant_extent(loop)
     check_adds_once(leaf, leaves(body))
     for axis, value in leaf.bindings:
         mixed = set(variables_in(value)) & leaf.reducing
         if axis.iter_type != IterVar.CommReduce and mixed:
-            raise ScheduleError(f"`{axis.var.name}` of `{leaf.name}` depends on a loop that reduces", leaf.block)
+            raise ScheduleError(
+                f"`{axis.var.name}` of `{leaf.name}` depends on a loop that reduces",
+                leaf.block,
+                code="cinn.rfactor.init_depends_on_loop",
+            )
     tops = {f.path[_depth(f)] if len(f.path) > _depth(f) else f.realize for f in (leaf, first)}
     extra = [f for top in tops for f in leaves(top) if f.block not in (leaf.block, first.block)]
     if extra:
-        raise ScheduleError(f"`{extra[0].name}` is in the nest of the reduction too", extra[0].block)
+        raise ScheduleError(
+            f"`{extra[0].name}` is in the nest of the reduction too",
+            extra[0].block,
+            code="cinn.rfactor.init_in_same_nest",
+        )
     return _Reduction(leaf, first, node, stores[0].buffer)
 
 
@@ -222,11 +250,13 @@ def rfactor(state: ScheduleState, rf_loop: Loop, rf_axis: int) -> BlockRef:
     found = _found(state, rf_loop)
     rank = len(found.target.shape)
     if not 0 <= rf_axis <= rank:
-        raise ScheduleError(f"the axis is in [0, {rank}], not {rf_axis}", rf_loop)
+        raise ScheduleError(
+            f"the axis is in [0, {rank}], not {rf_axis}", rf_loop, code="cinn.rfactor.axis_out_of_range"
+        )
     root, body = state.root_of(rf_loop), root_body(state, rf_loop)
     name = f"rf_{found.leaf.name}"
     if any(f.name == name for f in leaves(body)):
-        raise ScheduleError(f"there is a block `{name}` already", rf_loop)
+        raise ScheduleError(f"there is a block `{name}` already", rf_loop, code="cinn.rfactor.repeated_block")
     shape = [*found.target.shape[:rf_axis], found.loop.extent, *found.target.shape[rf_axis:]]
     data = data_pointer(f"rf__{found.target.name}", found.target.dtype)
     partial = decl_buffer(shape, found.target.dtype, f"rf_{found.target.name}", data)

@@ -113,7 +113,12 @@ def _check_consumer(
     inputs = {load.buffer for load in loads_of(leaf)} - {out}
     producers = [f for f in every if f.block in inside and inputs & {s.buffer for s in f.stores}]
     if not producers:
-        raise ScheduleError(f"no block under {loop.label} stores what `{leaf.name}` loads", loop, leaf.block)
+        raise ScheduleError(
+            f"no block under {loop.label} stores what `{leaf.name}` loads",
+            loop,
+            leaf.block,
+            code="cinn.reverse_compute_at.no_producer",
+        )
     first, last = min(order[found.block] for found in leaves(outer[0])), order[leaf.block]
     given = {s.buffer for p in producers for s in p.stores}
     for place, found in enumerate(every):
@@ -122,13 +127,23 @@ def _check_consumer(
         stored = {s.buffer for s in found.stores}
         if found.block not in inside and stored & given and place >= first:
             raise ScheduleError(
-                f"`{found.name}` stores what `{leaf.name}` loads too, and is not under {loop.label}", loop
+                f"`{found.name}` stores what `{leaf.name}` loads too, and is not under {loop.label}",
+                loop,
+                code="cinn.reverse_compute_at.producer_outside",
             )
         other_input = stored & inputs and found not in producers
         if first <= place < last and (other_input or out in stored | {load.buffer for load in loads_of(found)}):
-            raise ScheduleError(f"`{found.name}` comes before `{leaf.name}` and depends on the move", found.block)
+            raise ScheduleError(
+                f"`{found.name}` comes before `{leaf.name}` and depends on the move",
+                found.block,
+                code="cinn.reverse_compute_at.dependent_block_between",
+            )
         if place > last and found.block in inside:
-            raise ScheduleError(f"`{leaf.name}` comes before {loop.label}", leaf.block)
+            raise ScheduleError(
+                f"`{leaf.name}` comes before {loop.label}",
+                leaf.block,
+                code="cinn.reverse_compute_at.consumer_before_loop",
+            )
     _check_complete(producers, outer, loop)
     return producers
 
@@ -142,6 +157,7 @@ def _check_complete(producers: Sequence[Leaf], outer: Sequence[For], loop: StmtS
                 f"`{producer.name}` adds up over loop `{bad.loop_var.name}`, so its elements are not complete under it",
                 loop,
                 producer.block,
+                code="cinn.reverse_compute_at.producer_incomplete",
             )
 
 
@@ -172,6 +188,7 @@ def _given(leaf: Leaf, producers: Sequence[Leaf], loop: For, analyzer: Analyzer)
             raise ScheduleError(
                 f"`{leaf.name}` adds up over `{axis.var.name}`, of which one iteration of the loop gives a part",
                 leaf.block,
+                code="cinn.reverse_compute_at.consumer_reduces_part",
             )
     for producer in producers:
         for store, load in _pairs(leaf, producer):
@@ -214,19 +231,27 @@ def _give(
     if isinstance(index, IntImm):
         if ends is None or not all(analyzer.can_prove_equal(e, index) for e in ends):
             raise ScheduleError(
-                f"`{leaf.name}` loads the place {index.value}, which one iteration need not store", leaf.block
+                f"`{leaf.name}` loads the place {index.value}, which one iteration need not store",
+                leaf.block,
+                code="cinn.reverse_compute_at.index_not_stored",
             )
         return
     if not isinstance(index, Var) or index not in domains or ends is None:
         raise ScheduleError(
-            f"`{leaf.name}` does not load at its plain variables what is stored under the loop", leaf.block
+            f"`{leaf.name}` does not load at its plain variables what is stored under the loop",
+            leaf.block,
+            code="cinn.reverse_compute_at.load_not_at_variables",
         )
     span = spanned([ends], domains[index], analyzer)
     known = spans.get(index)
     if known is not None and not (
         analyzer.can_prove_equal(known.low, span.low) and structural_equal(known.extent, span.extent)
     ):
-        raise ScheduleError(f"`{leaf.name}` loads at `{index.name}` what different iterations store", leaf.block)
+        raise ScheduleError(
+            f"`{leaf.name}` loads at `{index.name}` what different iterations store",
+            leaf.block,
+            code="cinn.reverse_compute_at.loads_other_iterations",
+        )
     spans[index] = span
 
 
@@ -252,6 +277,7 @@ def _check_box(
             leaf.block,
             loop,
             hint="choose a loop under which the producer stores an interval of each dimension",
+            code="cinn.reverse_compute_at.stores_not_proved",
         )
 
 
@@ -270,7 +296,11 @@ def _check_all_stored(leaf: Leaf, producer: Leaf, store: BufferStore, load: Buff
         analyzer.can_prove(first <= dom.min) and analyzer.can_prove(dom.min + dom.extent - 1 <= last)
         for (first, last), (_, dom) in zip(stored, wanted)
     ):
-        raise ScheduleError(f"`{leaf.name}` loads more than what is stored under the loop", leaf.block)
+        raise ScheduleError(
+            f"`{leaf.name}` loads more than what is stored under the loop",
+            leaf.block,
+            code="cinn.reverse_compute_at.loads_too_much",
+        )
 
 
 # ---------------------------------------------------------------------------- conditions around the producers
@@ -292,6 +322,7 @@ def _guard_to_enter(
             f"`{open_conditions[0]}`",
             leaf.block,
             loop,
+            code="cinn.reverse_compute_at.condition_not_affine",
         )
     if guard is None:
         return None

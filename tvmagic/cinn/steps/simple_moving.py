@@ -98,9 +98,10 @@ def _aligned(leaf: Leaf, chain: Sequence[For], loop: StmtSRef) -> tuple[list[For
             leaf.block,
             loop,
             hint="use compute_at, which finds the extents that are needed",
+            code="cinn.simple_compute_at.extents_differ",
         )
     if not all(is_zero(n.min) for n in (*own, *others)):
-        raise ScheduleError("the loops do not begin at 0", loop)
+        raise ScheduleError("the loops do not begin at 0", loop, code="cinn.simple_compute_at.loop_not_from_zero")
     return own, others
 
 
@@ -158,6 +159,7 @@ def _check_held(
                 leaf.block,
                 loop,
                 hint="choose a loop outside the condition",
+                code="cinn.simple_compute_at.other_condition",
             )
 
 
@@ -202,7 +204,7 @@ def _check_passed(every: Sequence[Leaf], leaf: Leaf, loop: StmtSRef, before: boo
         if stored & touched or mine & {load.buffer for load in loads_of(found)}:
             raise ScheduleError(
                 f"`{found.name}` is between `{leaf.name}` and {loop.label} and depends on it", found.block,
-                hint=f"move `{found.name}` there first",
+                hint=f"move `{found.name}` there first", code="cinn.simple_compute_at.dependent_block_between",
             )  # fmt: skip
 
 
@@ -221,6 +223,7 @@ def _check_added_once(leaf: Leaf, every: Sequence[Leaf], around: Sequence[For]) 
                 f"`{found.name}` adds to what `{leaf.name}` stores in more than one iteration of a loop around both",
                 leaf.block,
                 found.block,
+                code="cinn.simple_compute_at.adds_repeatedly",
             )
 
 

@@ -212,7 +212,10 @@ def leaf_of(body: Stmt, block: Block) -> Leaf:
     """The leaf of a block."""
     found = next((leaf for leaf in leaves(body) if leaf.block is block), None)
     if found is None:
-        raise ScheduleError(f"block `{block.name_hint}` is inside another block; a step takes those below the root")
+        raise ScheduleError(
+            f"block `{block.name_hint}` is inside another block; a step takes those below the root",
+            code="cinn.schedule.nested_block",
+        )
     return found
 
 
@@ -266,6 +269,7 @@ def check_runs_for_all(leaf: Leaf) -> None:
             f"it is not known that `{leaf.name}` runs for all values of its variables; it would lose the conditions "
             f"around it",
             leaf.block,
+            code="cinn.schedule.block_may_be_skipped",
         )
 
 
@@ -283,7 +287,9 @@ def path_to(body: Stmt, target: Stmt) -> list[Stmt]:
             stack += [(part, path) for part in (stmt.then_case, stmt.else_case) if part is not None]
         elif not isinstance(stmt, BlockRealize) and isinstance(getattr(stmt, "body", None), Stmt):
             stack.append((stmt.body, path))  # type: ignore[attr-defined]
-    raise ScheduleError("the loop is inside a block; a step takes those below the root", target)
+    raise ScheduleError(
+        "the loop is inside a block; a step takes those below the root", target, code="cinn.schedule.nested_block"
+    )
 
 
 def only(stmt: Stmt) -> Stmt:
@@ -320,7 +326,7 @@ class Edit(Mutator):
         """The body with the changes; raises if nothing would be left."""
         new = self.visit(body)
         if new is None:
-            raise ScheduleError("nothing would be left of the root")
+            raise ScheduleError("nothing would be left of the root", code="cinn.schedule.root_empty")
         return new
 
     @handles(Stmt)
@@ -406,7 +412,7 @@ def _check_threads(before: Stmt, after: Stmt) -> None:
         if tag not in known:
             raise ScheduleError(
                 f"loops around `{leaf.name}`, one in the other, would both be bound to `{tag}`", leaf.block,
-                hint="split, fuse and move loops first, then bind them",
+                hint="split, fuse and move loops first, then bind them", code="cinn.schedule.thread_used_twice",
             )  # fmt: skip
 
 

@@ -100,4 +100,4 @@ def number_value(text: str) -> int | float:
     try:
         return sign * float(bare.removesuffix("f"))
     except ValueError:
-        raise TVMagicError(f"`{text}` is not a number") from None
+        raise TVMagicError(f"`{text}` is not a number", code="cinn.text.not_a_number") from None

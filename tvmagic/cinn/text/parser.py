@@ -140,12 +140,13 @@ def from_cinn(
         raise TVMagicError(
             f"the text has {len(programs)} functions, so `outputs` and `params` do not say of which",
             hint="begin each with a line `function NAME (_A, _B)`, which says what its arguments are",
+            code="cinn.text.several_functions",
         )
     functions: dict[str, PrimFunc] = {}
     for number, program in enumerate(programs):
         called = program.name or (name if number == 0 else f"{name}_{number - 1}")
         if called in functions:
-            raise TVMagicError(f"two functions of the text are called `{called}`")
+            raise TVMagicError(f"two functions of the text are called `{called}`", code="cinn.text.repeated_function")
         functions[called] = _function(tokens, program, buffers or {}, (), None, called)
     return IRModule(functions)
 
@@ -182,7 +183,9 @@ def _known_buffer(name: str, value: Any) -> Buffer:
         return value
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (tuple, list)):
         return decl_buffer(value[0], value[1], name)
-    raise TVMagicError(f"`buffers` gives for `{name}` neither a Buffer nor a shape and a dtype")
+    raise TVMagicError(
+        f"`buffers` gives for `{name}` neither a Buffer nor a shape and a dtype", code="cinn.text.wrong_buffer"
+    )
 
 
 class _Builder:
@@ -304,7 +307,7 @@ class _Builder:
         if found is None:
             raise self.source.error(
                 f"which values `{var.name}` has cannot be told from what it is bound to", offset,
-                hint=f"say it in a region of the block: `read_buffers(_A[{var.name}(0:8)])`",
+                hint=f"say it in a region of the block: `read_buffers(_A[{var.name}(0:8)])`", code="cinn.text.range_not_known",
             )  # fmt: skip
         return found
 
@@ -359,7 +362,10 @@ class _Builder:
             found = self.buffers[name] = decl_buffer([1] * len(indices), dtype, name)
         if len(found.shape) != len(indices):
             raise self.source.error(
-                f"`{name}` has {len(found.shape)} dimensions, not {len(indices)}", offset, len(name)
+                f"`{name}` has {len(found.shape)} dimensions, not {len(indices)}",
+                offset,
+                len(name),
+                code="cinn.text.wrong_index_count",
             )
         return found
 
@@ -399,7 +405,9 @@ class _Builder:
         if node.kind == "bool":
             return IntImm("bool", int(node.text == "true"))
         if len(node.text) > _LONGEST:
-            raise self.source.error("the number has too many digits", node.offset, len(node.text))
+            raise self.source.error(
+                "the number has too many digits", node.offset, len(node.text), code="cinn.text.number_too_long"
+            )
         dtype, value = self.types.of(node), number_value(node.text)
         if dtype.is_float:
             if isinstance(value, int):
@@ -408,17 +416,28 @@ class _Builder:
                     node.offset,
                     len(node.text),
                     hint="write it with a dot",
+                    code="cinn.text.literal_type",
                 )
             return FloatImm(dtype, round_float(value, dtype) if math.isfinite(value) else value)
         if isinstance(value, float):
-            raise self.source.error(f"`{node.text}` is in the place of a `{dtype}`", node.offset, len(node.text))
+            raise self.source.error(
+                f"`{node.text}` is in the place of a `{dtype}`",
+                node.offset,
+                len(node.text),
+                code="cinn.text.literal_type",
+            )
         return IntImm(dtype, value)
 
     def named(self, node: Expr, env: dict[str, Var]) -> PrimExpr:
         if node.text in env:
             return env[node.text]
         if node.text in self.types.tensors:
-            raise self.source.error(f"the tensor `{node.text}` has no indices here", node.offset, len(node.text))
+            raise self.source.error(
+                f"the tensor `{node.text}` has no indices here",
+                node.offset,
+                len(node.text),
+                code="cinn.text.tensor_without_indices",
+            )
         return self.symbol(node.text, self.types.symbols[node.text].result())
 
     def symbol(self, name: str, dtype: DataType) -> Var:
@@ -455,7 +474,7 @@ class _Builder:
             known = [*OP_NAMES, *(op.script_name for op in Op.registry.values())]
             raise self.source.error(
                 f"there is no function `{node.text}`", node.offset, len(node.text),
-                hint=foreign_hint(self.source.text, node.offset) or did_you_mean(node.text, known) or "an external function is called by `call_extern(\"name\", ...)`",
+                hint=foreign_hint(self.source.text, node.offset) or did_you_mean(node.text, known) or "an external function is called by `call_extern(\"name\", ...)`", code="cinn.text.unknown_function",
             )  # fmt: skip
         return Call(dtype, op, args)
 

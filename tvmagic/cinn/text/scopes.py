@@ -186,6 +186,7 @@ class CinnShapes:
                         raise TVMagicError(
                             f"the size of axis {axis} of `{name}` cannot be told from the text",
                             hint=f"give it: from_cinn(text, {{'{name}': (shape, dtype)}})",
+                            code="cinn.text.size_not_known",
                         )
                     shape.append(self._furthest(ends))
                 result[buffer] = self._made(shape, buffer)
@@ -309,12 +310,19 @@ def finish_function(
     tensors = {**shapes.known, **buffers}
     unknown = [n for n in (*names, *outputs) if n not in tensors and n not in symbols]
     if unknown:
-        raise TVMagicError(f"the text has no tensor `{unknown[0]}`", hint=did_you_mean(unknown[0], tensors))
+        raise TVMagicError(
+            f"the text has no tensor `{unknown[0]}`",
+            hint=did_you_mean(unknown[0], tensors),
+            code="cinn.text.unknown_tensor",
+        )
     interface = [tensors[n] if n in tensors else symbols[n] for n in names]
     inside = [b for n, b in buffers.items() if n not in names]
     lost = [b.name for b in inside if b.name not in shapes.written]
     if lost:
-        raise TVMagicError(f"`{lost[0]}` is read but never written, so it must be among `params`")
+        raise TVMagicError(
+            f"`{lost[0]}` is read but never written, so it must be among `params`",
+            code="cinn.text.tensor_never_written",
+        )
     sizes = _free_sizes(body, interface)
     if isinstance(body, BlockRealize) and not body.block.iter_vars:
         body = body.replace(block=body.block.replace(reads=(), writes=(), alloc_buffers=tuple(inside)))

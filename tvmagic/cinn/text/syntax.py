@@ -127,10 +127,12 @@ class Text:
         column = offset - self.starts[line - 1] + 1
         return Span(self.source, line, column, line, column + length)
 
-    def error(self, message: str, offset: int, length: int = 1, hint: str | None = None) -> DiagnosticError:
+    def error(
+        self, message: str, offset: int, length: int = 1, hint: str | None = None, *, code: str | None = None
+    ) -> DiagnosticError:
         span = self.span(offset, max(length, 1))
         hint = hint or foreign_hint(self.text, offset)
-        return DiagnosticError(message, span=span, source_line=self.lines[span.line - 1], hint=hint)
+        return DiagnosticError(message, span=span, source_line=self.lines[span.line - 1], hint=hint, code=code)
 
 
 def parse_programs(text: Text) -> list[Program]:
@@ -140,7 +142,7 @@ def parse_programs(text: Text) -> list[Program]:
     while parser.token.kind != "end":
         found.append(parser.program())
     if not found:
-        raise text.error("the text holds no statement", 0)
+        raise text.error("the text holds no statement", 0, code="cinn.text.no_statement")
     return found
 
 
@@ -169,23 +171,33 @@ class _Parser:
     def take(self) -> Token:
         token = self.token
         if token.kind == "other":  # only the text of an attribute may hold such characters
-            raise self.source.error(f"`{token.text}` means nothing in CINN's text", token.offset)
+            raise self.source.error(
+                f"`{token.text}` means nothing in CINN's text", token.offset, code="cinn.text.unknown_character"
+            )
         if token.kind == "end":
-            raise self.source.error("the text ends in the middle of a statement", token.offset - 1)
+            raise self.source.error(
+                "the text ends in the middle of a statement", token.offset - 1, code="cinn.text.incomplete_statement"
+            )
         self.at += 1
         return token
 
     def expect(self, text: str) -> Token:
         if self.token.text != text or self.token.kind == "string":
             raise self.source.error(
-                f"`{text}` is expected here, not `{self.token.text}`", self.token.offset, len(self.token.text)
+                f"`{text}` is expected here, not `{self.token.text}`",
+                self.token.offset,
+                len(self.token.text),
+                code="cinn.text.unexpected_token",
             )
         return self.take()
 
     def name(self, what: str) -> str:
         if self.token.kind != "name":
             raise self.source.error(
-                f"{what} is expected here, not `{self.token.text}`", self.token.offset, len(self.token.text)
+                f"{what} is expected here, not `{self.token.text}`",
+                self.token.offset,
+                len(self.token.text),
+                code="cinn.text.unexpected_token",
             )
         return self.take().text
 
@@ -216,7 +228,7 @@ class _Parser:
         if framed:
             self.expect("}")
         if not found:
-            raise self.source.error("the function holds no statement", place)
+            raise self.source.error("the function holds no statement", place, code="cinn.text.empty_function")
         braces = len(found) == 1 and found[0].kind == "list"
         return Program(found[0].body if braces else found, name, arguments, braces)
 
@@ -249,7 +261,7 @@ class _Parser:
         found: list[Statement] = []
         while not self.accept("}"):
             if self.token.kind == "end":
-                raise self.source.error("this brace is never closed", begin.offset)
+                raise self.source.error("this brace is never closed", begin.offset, code="cinn.text.brace_not_closed")
             found.append(self.statement())
         return found
 
@@ -261,6 +273,7 @@ class _Parser:
                 token.offset,
                 len(token.text),
                 "write `serial for (VAR, MIN, EXTENT)`",
+                code="cinn.text.poly_for",
             )
         if token.text == "{" and token.kind == "symbol":
             return Statement("list", token.offset, body=self.braces())
@@ -274,7 +287,12 @@ class _Parser:
             self.take()
             given = self.arguments("(", ")")
             if len(given) != 2:
-                raise self.source.error("`assert` takes a condition and a text", token.offset, len(token.text))
+                raise self.source.error(
+                    "`assert` takes a condition and a text",
+                    token.offset,
+                    len(token.text),
+                    code="cinn.text.wrong_assert",
+                )
             return Statement("assert", token.offset, exprs=given)
         if token.text in ("alloc", "free") and self.following() == "(":
             return self.memory()
@@ -335,7 +353,9 @@ class _Parser:
             block.exprs = self.arguments("(", ")")
             if len(block.exprs) != len(block.variables):
                 raise self.source.error(
-                    f"{len(block.variables)} variables are bound to {len(block.exprs)} values", begin.offset
+                    f"{len(block.variables)} variables are bound to {len(block.exprs)} values",
+                    begin.offset,
+                    code="cinn.text.wrong_binding_count",
                 )
         while self.token.text in ("read_buffers", "write_buffers") and self.following() == "(":
             self.take()
@@ -347,7 +367,12 @@ class _Parser:
             block.init = self.braces()
         while not self.accept("}"):
             if self.token.kind == "end":
-                raise self.source.error(f"the block `{block.name}` is never closed", begin.offset, len(begin.text))
+                raise self.source.error(
+                    f"the block `{block.name}` is never closed",
+                    begin.offset,
+                    len(begin.text),
+                    code="cinn.text.block_not_closed",
+                )
             block.body.append(self.statement())
         return block
 
@@ -385,7 +410,12 @@ class _Parser:
         place = self.token.offset
         line = self.source.text[place:].partition("\n")[0].rstrip()
         if not line.startswith("(") or not line.endswith(")"):
-            raise self.source.error("attributes are written `attrs(key:value, key:value)`", begin.offset, 5)
+            raise self.source.error(
+                "attributes are written `attrs(key:value, key:value)`",
+                begin.offset,
+                5,
+                code="cinn.text.wrong_attributes",
+            )
         while self.token.offset < place + len(line):
             self.at += 1
         found: list[tuple[str, str]] = []
@@ -396,7 +426,9 @@ class _Parser:
             elif found:  # the rest of a text that holds a comma
                 found[-1] = (found[-1][0], f"{found[-1][1]}, {piece}")
             else:
-                raise self.source.error("an attribute is written `key:value`", begin.offset, 5)
+                raise self.source.error(
+                    "an attribute is written `key:value`", begin.offset, 5, code="cinn.text.wrong_attributes"
+                )
         return found
 
     def condition(self, word: str) -> Statement:
@@ -421,13 +453,23 @@ class _Parser:
                 return Statement("store", begin.offset, target.text, exprs=[value, *target.args])
             if target.kind == "name":
                 return Statement("let", begin.offset, target.text, exprs=[value])
-            raise self.source.error("only a tensor's element or a variable can be stored to", begin.offset)
+            raise self.source.error(
+                "only a tensor's element or a variable can be stored to", begin.offset, code="cinn.text.wrong_store"
+            )
         if self.token.kind == "symbol" and self.following() == "=":
             raise self.source.error(
-                f"`{self.token.text}=` means nothing in CINN's text", self.token.offset, len(self.token.text) + 1
+                f"`{self.token.text}=` means nothing in CINN's text",
+                self.token.offset,
+                len(self.token.text) + 1,
+                code="cinn.text.unknown_operator",
             )
         if target.kind != "call":
-            raise self.source.error("an expression alone is not a statement", begin.offset, len(begin.text))
+            raise self.source.error(
+                "an expression alone is not a statement",
+                begin.offset,
+                len(begin.text),
+                code="cinn.text.expression_statement",
+            )
         return Statement("evaluate", begin.offset, exprs=[target])
 
     def declaration(self) -> Statement:
@@ -477,7 +519,12 @@ class _Parser:
             return self.parenthesis()
         if token.kind == "name":
             return self.named(token)
-        raise self.source.error(f"an expression cannot begin with `{token.text}`", token.offset, len(token.text))
+        raise self.source.error(
+            f"an expression cannot begin with `{token.text}`",
+            token.offset,
+            len(token.text),
+            code="cinn.text.not_an_expression",
+        )
 
     def parenthesis(self) -> Expr:
         if self.token.text == "let" and self.tokens[self.at + 1].kind == "name":
@@ -516,7 +563,9 @@ class _Parser:
             self.expect(">")
             return Expr("call", name, self.arguments("(", ")"), token.offset)
         if self.token.text == "<" and TYPE_NAME.match(self.following()) and self.following(2) == ">":
-            raise self.source.error(f"there is no template `{token.text}`", token.offset, len(token.text))
+            raise self.source.error(
+                f"there is no template `{token.text}`", token.offset, len(token.text), code="cinn.text.unknown_template"
+            )
         if self.token.text == "(":
             return Expr("call", token.text, self.arguments("(", ")"), token.offset)
         return Expr("name", token.text, [], token.offset)

@@ -135,7 +135,12 @@ class CinnTypes:
         cell = self.cell(node, env)
         dtype = cell.root().dtype
         if dtype is not None and (dtype.is_bool or dtype.is_float):
-            raise self.text.error(f"an index is an integer, not `{dtype}`", node.offset, len(node.text))
+            raise self.text.error(
+                f"an index is an integer, not `{dtype}`",
+                node.offset,
+                len(node.text),
+                code="cinn.text.index_not_integer",
+            )
         cell.root().is_index = True
         return cell
 
@@ -219,6 +224,7 @@ class CinnTypes:
             f"`{a.dtype}` and `{b.dtype}` meet in one expression",
             offset,
             hint="write a literal of the other's type, or a cast such as `float32(x)`",
+            code="cinn.text.types_differ",
         )
 
 
