@@ -116,7 +116,7 @@ def trace_accesses(
     tracer = _Tracer({name}, limit, once, first_instance, size)
     tracer.prepare(stmt)
     if not tracer.relevant:
-        raise TVMagicError(f"nothing in the program touches `{name}`")
+        raise TVMagicError(f"nothing in the program touches `{name}`", code="operator.no_such_buffer")
     return tracer.trace(stmt).of(name)
 
 

@@ -59,6 +59,7 @@ def check_loops_end(func: PrimFunc) -> None:
                 f"`while {node.condition}` never ends: nothing changes its condition",
                 node=node,
                 hint='a name keeps its value; what changes is kept in a buffer, as in `i = T.alloc_buffer((1,), "int32")`',
+                code="operator.endless_loop",
             )
 
     post_order_visit(func.body, check)

@@ -47,7 +47,7 @@ def as_array(value: Any, name: str) -> np.ndarray:
         return value
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         hint = f"fill them, as in `{name}.filled(0)`: an operator reads every element"
-        raise TVMagicError(f"`{name}` has masked elements", hint=hint)
+        raise TVMagicError(f"`{name}` has masked elements", hint=hint, code="array.masked")
     if isinstance(value, np.ndarray):
         return value
     try:
@@ -59,10 +59,11 @@ def as_array(value: Any, name: str) -> np.ndarray:
             return np.from_dlpack(value)
     except Exception as error:
         text = f"`{name}` is {a_thing(value)} that does not give its array: {type(error).__name__}: {error}"
-        raise TVMagicError(text, hint="pass a NumPy array") from error
+        raise TVMagicError(text, hint="pass a NumPy array", code="array.not_convertible") from error
     raise TVMagicError(
         f"`{name}` is {a_thing(value)}, not an array",
         hint="pass a NumPy array, for example `numpy.asarray(value, dtype=...)`",
+        code="array.not_an_array",
     )
 
 
@@ -71,7 +72,9 @@ def array_dtype(tensor: Any) -> np.dtype[Any]:
     try:
         return numpy_dtype(tensor.dtype)
     except TVMagicError as error:
-        raise TVMagicError(f"{error.message}, the dtype of `{tensor.name}`", hint=error.hint) from None
+        raise TVMagicError(
+            f"{error.message}, the dtype of `{tensor.name}`", hint=error.hint, code="array.unsupported_dtype"
+        ) from None
 
 
 def check_inputs(name: str, tensors: Sequence[Any], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -85,11 +88,13 @@ def check_inputs(name: str, tensors: Sequence[Any], arrays: Sequence[np.ndarray]
             raise TVMagicError(
                 f"`{tensor.name}` of `{name}` is of dtype `{tensor.dtype}`, the array is `{array.dtype}`",
                 hint=f"convert it by `.astype('{tensor.dtype}')`",
+                code="array.wrong_dtype",
             )
         if array.ndim != len(tensor.shape):
             raise TVMagicError(
                 f"`{tensor.name}` of `{name}` has {len(tensor.shape)} dimensions, the array has {array.ndim}",
                 hint=f"it is declared as `{tensor.name}: {tensor.dtype}[{', '.join(map(str, tensor.shape))}]`",
+                code="array.wrong_rank",
             )
         for axis, (size, given) in enumerate(zip(tensor.shape, array.shape)):
             _check_size(name, tensor, axis, size, given, sizes)
@@ -107,7 +112,10 @@ def _check_size(name: str, tensor: Any, axis: int, size: Any, given: int, sizes:
     else:
         return
     if given != expected:
-        raise TVMagicError(f"dimension {axis} of `{tensor.name}` of `{name}` is {expected}{why}, the array has {given}")
+        raise TVMagicError(
+            f"dimension {axis} of `{tensor.name}` of `{name}` is {expected}{why}, the array has {given}",
+            code="array.wrong_size",
+        )
 
 
 def _check_expressions(name: str, tensors: Sequence[Any], arrays: Sequence[np.ndarray]) -> None:
@@ -132,6 +140,7 @@ def _check_expressions(name: str, tensors: Sequence[Any], arrays: Sequence[np.nd
                 raise TVMagicError(
                     f"{what} has {elements}, which is not `{_as_written(size)}`" + (f" for {given}" if given else ""),
                     hint=f"it is declared as `{tensor.name}: {tensor.dtype}[{', '.join(map(_as_written, tensor.shape))}]`",
+                    code="array.size_mismatch",
                 )
 
 
@@ -175,7 +184,9 @@ def evaluate_size(size: Any, values: Mapping[Any, int]) -> int:
 
     result = Analyzer().simplify(substitute(size, values))
     if not isinstance(result, IntImm):
-        raise TVMagicError(f"the size `{size}` does not follow from the shapes of the inputs")
+        raise TVMagicError(
+            f"the size `{size}` does not follow from the shapes of the inputs", code="array.size_not_determined"
+        )
     return result.value
 
 
@@ -203,6 +214,7 @@ def shapes_of(tensors: Sequence[Any], values: Mapping[Any, int]) -> list[tuple[i
             raise TVMagicError(
                 f"dimension {axis} of `{tensor.name}`, `{tensor.shape[axis]}`, would be {shape[axis]} for {given}",
                 hint="pass larger arrays",
+                code="array.wrong_shape",
             )
     return shapes
 
@@ -231,7 +243,11 @@ def require_memory(size: int, what: str) -> None:
     free = _free_memory()
     if size > (sys.maxsize // 4 if free is None else free):
         have = f", {_bytes(free)} are free" if free is not None else ""
-        raise TVMagicError(f"{_bytes(size)} of memory are needed for {what}{have}", hint="take smaller sizes")
+        raise TVMagicError(
+            f"{_bytes(size)} of memory are needed for {what}{have}",
+            hint="take smaller sizes",
+            code="array.out_of_memory",
+        )
 
 
 def _free_memory() -> int | None:

@@ -61,6 +61,7 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
             raise TVMagicError(
                 f"the cell has {len(written.functions)} functions: {', '.join(v.name_hint for v in written.functions)}",
                 hint="give each a cell of its own, or join them by `cinn.IRSchedule(text).merge_exprs()`",
+                code="cell.several_functions",
             )
         op = Operator.from_prim_func(name, to_tensorir(written), source)
         op.notation = "cinn"
@@ -75,7 +76,12 @@ def operator_from_cell(source: Source, name: str, namespace: Mapping[str, Any], 
             _run_notation(statement, source, notation)
         elif isinstance(statement, ast.Return):
             if statement.value is None:
-                raise TVMagicError("`return` names no tensor", span=source.span(statement), hint="write `return Y`")
+                raise TVMagicError(
+                    "`return` names no tensor",
+                    span=source.span(statement),
+                    hint="write `return Y`",
+                    code="cell.returns_no_tensor",
+                )
             return _operator_of(name, source, scope, notation, _returned(statement.value, scope, source))
         else:
             run_statement(statement, source, scope)
@@ -97,22 +103,26 @@ def parse(source: Source) -> ast.Module:
     if "\0" in source.text:  # which some versions of Python refuse without a place
         line = source.text[: source.text.index("\0")].count("\n") + 1
         message = "the cell is not valid Python syntax: it cannot contain null bytes"
-        raise TVMagicError(message, span=Span(source.name, line, 1), hint=syntax_meant("\0"))
+        raise TVMagicError(message, span=Span(source.name, line, 1), hint=syntax_meant("\0"), code="cell.syntax_error")
     try:
         tree = source.parse()
         _check_nesting(tree, source)
         return tree
     except (RecursionError, MemoryError):
-        raise TVMagicError("the cell is nested too deeply to be read", span=Span(source.name, 1, 1)) from None
+        raise TVMagicError(
+            "the cell is nested too deeply to be read", span=Span(source.name, 1, 1), code="cell.nested_too_deeply"
+        ) from None
     except UnicodeError as error:
-        raise TVMagicError(f"the cell is not Unicode text: {error}", span=Span(source.name, 1, 1)) from None
+        raise TVMagicError(
+            f"the cell is not Unicode text: {error}", span=Span(source.name, 1, 1), code="cell.not_unicode"
+        ) from None
     except SyntaxError as error:
         line, column = error.lineno or 1, error.offset or 1
         span = Span(source.name, line, column, error.end_lineno or line, error.end_offset or column + 1)
         text = source.lines[line - 1] if line <= len(source.lines) else ""
         message = f"the cell is not valid Python syntax: {error.msg}"
         hint = "begin the line without blanks" if error.msg == "unexpected indent" else syntax_meant(text)
-        raise TVMagicError(message, span=span, hint=hint) from None
+        raise TVMagicError(message, span=span, hint=hint, code="cell.syntax_error") from None
 
 
 _DEEPEST = 1000  # expressions, each an operand of the one around it
@@ -131,6 +141,7 @@ def _check_nesting(tree: ast.Module, source: Source) -> None:
                 f"the expressions nest more than {_DEEPEST} deep here",
                 span=source.span(node),
                 hint="compute parts of a long expression in stages of their own",
+                code="cell.nested_too_deeply",
             )
         beside = node.left if isinstance(node, ast.BinOp) else None
         for child in ast.iter_child_nodes(node):
@@ -196,7 +207,7 @@ def _returned(node: ast.expr, scope: _Scope, source: Source) -> list[Any]:
         if not isinstance(value, (te.Tensor, PrimFunc)):
             raise TVMagicError(
                 f"`{ast.unparse(item)}` is not a tensor of this cell", span=source.span(item),
-                hint="give it a name in a line above, and return the name",
+                hint="give it a name in a line above, and return the name", code="cell.returned_not_a_tensor",
             )  # fmt: skip
     return values
 
@@ -232,12 +243,14 @@ def _operator_of(name: str, source: Source, scope: _Scope, notation: Notation, o
                 f"the function `{function.name}` is never called: the cell of `{name}` defines no tensor that is computed",
                 span=source.span(function),
                 hint="write index notation at the top of the cell, each input as `A: float32[64, 64]`",
+                code="cell.function_not_called",
             )
         raise TVMagicError(
             f"the cell of `{name}` defines no tensor that is computed",
             span=Span(source.name, 1, 1, 1, len(source.lines[0]) + 1 if source.lines else 1),
             hint=_single_value(scope)
             or "write for example `Y[i] = X[i] + 1`, a call of `te.compute`, or a `@T.prim_func` function",
+            code="cell.no_tensor",
         )
     written = [*written, *(t for assertion in notation.assertions for t in assertion.tensors)]
     inputs = _inputs(computed, tensors, written)

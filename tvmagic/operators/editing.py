@@ -53,21 +53,32 @@ def step_number(record: Record, step: str) -> int:
         hint=f"calls of a schedule are edited in its cell; the program can be after `{others[0]}` and what follows it"
         if others
         else None,
+        code="edit.step_not_editable",
     )
 
 
 def _place_of(record: Record, step: str) -> int:
     if step.isdigit():
         if not 1 <= int(step) <= len(record):
-            raise TVMagicError(f"there is no step {step}", hint=f"the steps are 1 to {len(record)}")
+            raise TVMagicError(
+                f"there is no step {step}", hint=f"the steps are 1 to {len(record)}", code="edit.unknown_step"
+            )
         return int(step) - 1
     name, _, turn = step.rpartition(":") if step.rpartition(":")[2].isdigit() else (step, "", "1")
     places = [n for n, s in enumerate(record) if name in (s.name, s.name.rsplit(".", 1)[-1])]
     if not places:
         names = [s.name.rsplit(".", 1)[-1] for s in record]
-        raise TVMagicError(f"no step `{name}` ran", hint=did_you_mean(name, names) or "%passes shows the steps")
+        raise TVMagicError(
+            f"no step `{name}` ran",
+            hint=did_you_mean(name, names) or "%passes shows the steps",
+            code="edit.unknown_step",
+        )
     if not 1 <= int(turn) <= len(places):
-        raise TVMagicError(f"`{name}` ran {len(places)} times", hint=f"write `{name}:1` to `{name}:{len(places)}`")
+        raise TVMagicError(
+            f"`{name}` ran {len(places)} times",
+            hint=f"write `{name}:1` to `{name}:{len(places)}`",
+            code="edit.ambiguous_step",
+        )
     return places[int(turn) - 1]
 
 
@@ -127,7 +138,11 @@ def _read(op: Operator, text: str, source: Source | None) -> IRModule:
         raise
     module = IRModule({op.name: found}) if isinstance(found, PrimFunc) else found
     if not isinstance(module, IRModule) or len(module.functions) != 1:
-        raise TVMagicError(f"the text is not one function, which `{op.name}` is", hint="keep the function's lines")
+        raise TVMagicError(
+            f"the text is not one function, which `{op.name}` is",
+            hint="keep the function's lines",
+            code="edit.not_one_function",
+        )
     verify_well_formed(module)
     func = next(iter(module.functions.values()))
     _check_arguments(op, func)
@@ -162,6 +177,7 @@ def _check_arguments(op: Operator, func: PrimFunc) -> None:
         raise TVMagicError(
             f"the edited function takes ({', '.join(given)}), `{op.name}` takes ({', '.join(wanted)})",
             hint="leave the parameters and their buffers as they are",
+            code="edit.arguments_differ",
         )
 
 

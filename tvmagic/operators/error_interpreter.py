@@ -146,7 +146,9 @@ class _ErrorMachine(Machine):
 
     @handles(Broadcast, Ramp, Shuffle)
     def _vector(self, node: Any) -> Array:
-        raise Unsupported("the function computes on vectors, whose rounding errors are not followed")
+        raise Unsupported(
+            "the function computes on vectors, whose rounding errors are not followed", code="error_bound.vectors"
+        )
 
     def kept(self, var: Var, value: Array) -> Array:
         """The value of a variable as an array that the machine can repeat for lanes."""
@@ -157,12 +159,16 @@ class _ErrorMachine(Machine):
     def _address(self, buffer: Any, indices: Any) -> tuple[Storage, list[Array]]:
         storage, places = super()._address(buffer, indices)
         if any(isinstance(p, Approximate) for p in places):
-            raise Unsupported(f"an index into `{buffer.name}` depends on rounding")
+            raise Unsupported(
+                f"an index into `{buffer.name}` depends on rounding", code="error_bound.index_depends_on_rounding"
+            )
         return storage, places
 
     def _flat(self, buffer: Any, places: list[Array]) -> Array:
         if any(isinstance(p, Approximate) for p in places):
-            raise Unsupported(f"an index into `{buffer.name}` depends on rounding")
+            raise Unsupported(
+                f"an index into `{buffer.name}` depends on rounding", code="error_bound.index_depends_on_rounding"
+            )
         return super()._flat(buffer, places)
 
     def _read(self, storage: Storage, indices: list[Array], dtype: Any) -> Array:
@@ -183,7 +189,9 @@ class _ErrorMachine(Machine):
     def _new_storage(self, name: str, dtype: Any, mins: list[Array], extents: list[int]) -> Storage:
         size = int(np.prod(extents, dtype=np.int64)) * dtype.lanes
         if size * self.count > MOST_CELLS:
-            raise Unsupported(f"`{name}` needs too much memory to be interpreted with errors")
+            raise Unsupported(
+                f"`{name}` needs too much memory to be interpreted with errors", code="error_bound.too_much_memory"
+            )
         data = cells(np.zeros((self.count, size)), dtype)
         if dtype.is_float:
             data["value"] = np.nan  # reading it early shows
@@ -196,7 +204,9 @@ class _ErrorMachine(Machine):
         """Such a value has to be the same however the program rounds."""
         value, error = parts(self.visit(node))
         if error is not None and np.any(error):
-            raise Unsupported("which statements run depends on rounding")
+            raise Unsupported(
+                "which statements run depends on rounding", code="error_bound.control_depends_on_rounding"
+            )
         return value
 
     @handles(IfThenElse)

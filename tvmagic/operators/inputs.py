@@ -99,24 +99,31 @@ def _named(op: Operator, given: Inputs, generator: np.random.Generator) -> dict[
             raise TVMagicError(
                 f"cannot use `{given.origin}`: it raised {text}",
                 hint="it is called with a `numpy.random.Generator`, once for each trial",
+                code="inputs.function_raised",
             ) from error
     if isinstance(value, Mapping):
         strange = next((n for n in value if n not in names), None)
         if strange is not None:
             hint = did_you_mean(str(strange), names) or "its inputs are " + ", ".join(f"`{n}`" for n in names)
-            raise TVMagicError(f"cannot use `{given.origin}`: `{op.name}` has no input `{strange}`", hint=hint)
+            raise TVMagicError(
+                f"cannot use `{given.origin}`: `{op.name}` has no input `{strange}`",
+                hint=hint,
+                code="inputs.unknown_input",
+            )
         return dict(value)
     if not isinstance(value, (tuple, list)):
         if len(names) != 1 or not hasattr(value, "__array__"):
             raise TVMagicError(
                 f"cannot use `{given.origin}`: it gives {a_thing(value)}",
                 hint="give a dict of arrays by name, a tuple of them, or a function of a `numpy.random.Generator` that returns one",
+                code="inputs.wrong_type",
             )
         value = (value,)
     if len(value) != len(names):
         raise TVMagicError(
             f"cannot use `{given.origin}`: it has {len(value)} arrays, and `{op.name}` takes {len(names)}",
             hint="its inputs are " + ", ".join(f"`{n}`" for n in names),
+            code="inputs.wrong_count",
         )
     return dict(zip(names, value))
 
@@ -162,7 +169,7 @@ def random_inputs_of(
     line = f"line {failed.span.line}" if failed.span is not None else "the assertions"
     raise TVMagicError(
         f"no random input satisfies {line}: set `{op.name}.example_inputs`", span=failed.span,
-        hint=f"in the last of {_DRAWS} draws {failed.message}",
+        hint=f"in the last of {_DRAWS} draws {failed.message}", code="inputs.assertions_not_satisfied",
     )  # fmt: skip
 
 

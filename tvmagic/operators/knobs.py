@@ -47,7 +47,9 @@ class Knobs:
         """A value that can be chosen; `choices` hold the default, or it is put first."""
         options = tuple(choices) if choices is not None else (default,)
         if not options:
-            raise TVMagicError("a knob needs at least one value", hint="write `knob(32, [8, 16, 32, 64])`")
+            raise TVMagicError(
+                "a knob needs at least one value", hint="write `knob(32, [8, 16, 32, 64])`", code="knob.no_values"
+            )
         if default not in options:
             options = (default, *options)
         frame = sys._getframe(1)

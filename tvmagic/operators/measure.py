@@ -311,6 +311,7 @@ def own_baseline(op: Operator, inputs: Sequence[np.ndarray], name: str, function
             raise TVMagicError(
                 f"`{name}({taken})` failed: {type(error).__name__}: {str(error).split(chr(10))[0]}",
                 hint=f"it is called with the inputs of `{op.name}` as NumPy arrays",
+                code="operator.call_failed",
             ) from error
 
     return Baseline(name, call, f"`{name}` called with the inputs as NumPy arrays")

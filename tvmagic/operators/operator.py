@@ -77,7 +77,10 @@ class Operator(Asked):
         self.name, self.inputs, self.outputs = name, tuple(inputs), tuple(outputs)
         for tensor in self.args:
             if tensor.dtype.is_handle:
-                raise TVMagicError(f"`{tensor.name}` of `{name}` holds no numbers, its dtype is `{tensor.dtype}`")
+                raise TVMagicError(
+                    f"`{tensor.name}` of `{name}` holds no numbers, its dtype is `{tensor.dtype}`",
+                    code="operator.unsupported_dtype",
+                )
         self.source = source
         self.tensors = dict(tensors or {t.name: t for t in (*inputs, *outputs)})
         self.axes: dict[str, Any] = {}
@@ -110,16 +113,20 @@ class Operator(Asked):
         written = written_buffers(bare)
         buffers = [func.buffer_map[p] for p in func.params if p in func.buffer_map]
         if len(buffers) != len(func.params):
-            raise TVMagicError(f"`{name}` takes a scalar; an operator takes and gives buffers only")
+            raise TVMagicError(
+                f"`{name}` takes a scalar; an operator takes and gives buffers only", code="operator.scalar_parameter"
+            )
         outputs = [b for b in buffers if any(b is w for w in written)]
         if not outputs:
-            raise TVMagicError(f"the function `{name}` writes none of its buffers")
+            raise TVMagicError(f"the function `{name}` writes none of its buffers", code="operator.no_output")
         updated = read_before_written(bare, outputs)
         fresh = [b for b in outputs if all(b is not u for u in updated)]
         inputs = [b for b in buffers if all(b is not f for f in fresh)]
         if any(b is not p for b, p in zip(buffers, [*inputs, *fresh])):
             raise TVMagicError(
-                f"the function `{name}` takes its outputs after its inputs", hint="reorder the parameters"
+                f"the function `{name}` takes its outputs after its inputs",
+                hint="reorder the parameters",
+                code="operator.outputs_not_last",
             )
         func = func.with_attr("global_symbol", name)
         return Operator(name, inputs, outputs, source=source, prim_func=func)
@@ -173,6 +180,7 @@ class Operator(Asked):
             raise TVMagicError(
                 f"`{self.name}` is a TensorIR function and has no TE schedule",
                 hint="%graph shows its blocks, and a %%schedule cell has its TensorIR schedule as `sch`",
+                code="operator.no_te_schedule",
             )
         return te.create_schedule([t.op for t in self.outputs])
 
@@ -330,7 +338,9 @@ class Operator(Asked):
             return self.plain
         if name not in self.versions:
             known = ", ".join(f"`{n}`" for n in ["plain", *self.versions])
-            raise TVMagicError(f"`{self.name}` has no version `{name}`", hint=f"there are {known}")
+            raise TVMagicError(
+                f"`{self.name}` has no version `{name}`", hint=f"there are {known}", code="operator.unknown_version"
+            )
         return self.versions[name]
 
     # ------------------------------------------------------------------------ running
@@ -374,12 +384,17 @@ class Operator(Asked):
         for name in named:
             if name not in names:
                 raise TVMagicError(
-                    f"`{self.name}` has no input `{name}`", hint="its inputs are " + ", ".join(f"`{n}`" for n in names)
+                    f"`{self.name}` has no input `{name}`",
+                    hint="its inputs are " + ", ".join(f"`{n}`" for n in names),
+                    code="operator.unknown_input",
                 )
         values = dict(zip(names, arrays))
         for name in named:
             if name in values:
-                raise TVMagicError(f"`{name}` of `{self.name}` is given twice, by its place and by its name")
+                raise TVMagicError(
+                    f"`{name}` of `{self.name}` is given twice, by its place and by its name",
+                    code="operator.input_given_twice",
+                )
         values.update(named)
         missing = [n for n in names if n not in values]
         if missing or len(arrays) > len(names):
@@ -387,6 +402,7 @@ class Operator(Asked):
             raise TVMagicError(
                 f"`{self.name}` takes {arrays_text(len(names))}, {count} {'was' if count == 1 else 'were'} given",
                 hint=f"call it as `{self.call_text}`",
+                code="operator.wrong_input_count",
             )
         return [as_array(values[n], n) for n in names]
 
@@ -477,6 +493,7 @@ def as_operator(value: Any, name: str | None = None) -> Operator:
             f"{a_thing(value)} is not an operator, and not one function",
             hint="a %%tensor cell makes an operator; a PrimFunc, an IRModule with one, a tir.Schedule, a cinn.IRSchedule and an "
             "ascend.Tiling are taken, too",
+            code="operator.not_an_operator",
         )
     return Operator.from_prim_func(name or str(func.attrs.get("global_symbol", "main")), func)
 

@@ -128,7 +128,7 @@ class Preconditions:
 
 
 def _of(failed: Assertion, message: str) -> PreconditionError:
-    error = PreconditionError(message, span=failed.span, hint=failed.message or None)
+    error = PreconditionError(message, span=failed.span, hint=failed.message or None, code="operator.assertion_failed")
     error.tensors = tuple(failed.tensors)
     return error
 

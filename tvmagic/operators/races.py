@@ -108,6 +108,7 @@ def refuse_races(version: Version) -> None:
         root=func,
         span=place_of(race, version),
         hint=hint_of(race),
+        code="operator.race",
     )
 
 

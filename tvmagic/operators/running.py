@@ -44,7 +44,10 @@ def run_python(statement: ast.stmt, source: Source, scope: dict[str, Any]) -> No
         span = place_in_cell(error, source) or source.span(statement)
         text = error.msg if isinstance(error, SyntaxError) else error
         raise CellError(
-            f"{type(error).__name__}: {text}", span=span, hint=hint_for(error, scope, ast.unparse(statement))
+            f"{type(error).__name__}: {text}",
+            span=span,
+            hint=hint_for(error, scope, ast.unparse(statement)),
+            code="cell.python_error",
         ) from error
     finally:
         scope.pop(_UNPACK, None)
@@ -105,7 +108,9 @@ def _unpacked(value: Any, text: str, count: int) -> Any:
     if isinstance(value, (tuple, list)) and len(value) != count:
         names = "1 name is" if count == 1 else f"{count} names are"
         hint = _hint_of_steps(text, value) or _hint(text, len(value))
-        raise CellError(f"`{text}` has {_entries(value)}, {names} given for them", hint=hint)
+        raise CellError(
+            f"`{text}` has {_entries(value)}, {names} given for them", hint=hint, code="cell.wrong_unpack_count"
+        )
     return value
 
 
@@ -113,7 +118,9 @@ def _indexed(value: Any, text: str, index: int) -> Any:
     """`value`, if it has an entry at `index`."""
     if isinstance(value, (tuple, list)) and not -len(value) <= index < len(value):
         raise WrongEntryError(
-            f"`{text}` has {_entries(value)}, so there is no `[{index}]`", hint=_hint(text, len(value))
+            f"`{text}` has {_entries(value)}, so there is no `[{index}]`",
+            hint=_hint(text, len(value)),
+            code="cell.entry_out_of_range",
         )
     return value
 

@@ -130,6 +130,7 @@ def _check_kept(statement: ast.stmt, chosen: Any, scope: Mapping[str, Any], used
         f"the cell gives `{name}` another value, so that its schedule is lost",
         span=source.span(stored[0] if stored else statement),
         hint=f"`{name}` is there already, a fresh schedule; take another name for other things",
+        code="cell.schedule_overwritten",
     )
 
 
@@ -160,6 +161,7 @@ def _check_arguments(statement: ast.stmt, before: Mapping[str, str], after: Mapp
             f"`{name}` is an argument of type `{before[name]}`, and would be `{after[name]}`",
             span=source.span(statement),
             hint="arrange a copy of it, which `cache_read` or `cache_write` makes",
+            code="cell.argument_type_changed",
         )
 
 
@@ -223,6 +225,7 @@ def _chosen(op: Operator, used: set[str], scope: Mapping[str, Any], source: Sour
             f"the cell uses both `{uses[0].id}` and `{other.id}`",
             span=source.span(other),
             hint=f"arrange loops by one of the schedules, not by both: {', '.join(f'`{name}` is {what}' for name, what in SCHEDULES.items())}",
+            code="cell.two_schedules",
         )
     if "ir_sch" in used:
         return scope["ir_sch"].schedule

@@ -31,6 +31,7 @@ def check_memory_of_stages(name: str, outputs: Iterable[Any], schedule: Any) -> 
                 error.message,
                 span=tensor.op.span,
                 hint="make it smaller, or compute it inside a loop of what reads it (`compute_at`)",
+                code=error.code,
             ) from None
 
 

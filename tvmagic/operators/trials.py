@@ -87,12 +87,14 @@ def expected_of_function(
             f"cannot check `{op.name}` against `{name}`: `{name}({taken})` raised {type(error).__name__}: "
             f"{str(error).split(chr(10))[0]}",
             hint=f"it is called with the inputs of `{op.name}` as NumPy arrays",
+            code="check.against_raised",
         ) from error
     shapes, wanted = [f.shape for f in found], [np.shape(parts(v)[0]) for v in defined.values]
     if shapes != wanted:
         raise TVMagicError(
             f"cannot check `{op.name}` against `{name}`: expected results of shape {_shapes(wanted)}, got {_shapes(shapes)}",
             hint=f"return {', '.join(t.name for t in op.outputs)}",
+            code="check.against_wrong_shape",
         )
     values = [_with_bound(f, v) for f, v in zip(found, defined.values)]
     recomputed = defined.recomputed and [_with_bound(f, v) for f, v in zip(found, defined.recomputed)]

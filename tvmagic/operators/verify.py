@@ -93,14 +93,14 @@ def _run(program: Any, op: Operator, arrays: Sequence[np.ndarray], seconds: floa
         program = program.mod
     if isinstance(program, IRModule):
         if len(program.functions) != 1:
-            raise Unsupported("the module has several functions")
+            raise Unsupported("the module has several functions", code="check.several_functions")
         program = next(iter(program.functions.values()))
     if isinstance(program, PrimFunc):
         run_function(_threads_in_turn(program), arrays, seconds)
     elif isinstance(program, Stmt):
         run_statement(program, dict(zip(op.args, arrays)), seconds)
     else:
-        raise Unsupported(f"a {type(program).__name__} cannot be run")
+        raise Unsupported(f"a {type(program).__name__} cannot be run", code="check.not_runnable")
 
 
 def _threads_in_turn(func: PrimFunc) -> PrimFunc:
@@ -111,5 +111,5 @@ def _threads_in_turn(func: PrimFunc) -> PrimFunc:
     try:
         mod = prepare_threads(IRModule.from_expr(func), host_target())
     except TVMagicError as error:
-        raise Unsupported(error.message) from error
+        raise Unsupported(error.message, code=error.code) from error
     return next(iter(mod.functions.values()))

@@ -102,7 +102,9 @@ class Version:
             if len(outputs) != len(op.outputs):
                 has = "1 output" if len(op.outputs) == 1 else f"{len(op.outputs)} outputs"
                 raise TVMagicError(
-                    f"`{op.name}` has {has}, `out` is {arrays_text(len(outputs))}", hint="pass one for each"
+                    f"`{op.name}` has {has}, `out` is {arrays_text(len(outputs))}",
+                    hint="pass one for each",
+                    code="operator.wrong_output",
                 )
             self._into(values, outputs)
         if (quick is None or quick.checked is not op.checks_accesses) and op.checks_accesses in self.modules:

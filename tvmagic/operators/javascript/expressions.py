@@ -185,12 +185,14 @@ class ExpressionWriter(Visitor):
 
     @handles(Node)
     def other(self, node: Node) -> Value:
-        raise TVMagicError(f"`{type(node).__name__}` has no form in JavaScript", node=node)
+        raise TVMagicError(
+            f"`{type(node).__name__}` has no form in JavaScript", node=node, code="javascript.unsupported_expression"
+        )
 
     @handles(Var)
     def var(self, var: Var) -> Value:
         if var not in self.env:
-            raise TVMagicError(f"`{var.name}` has no value", node=var)
+            raise TVMagicError(f"`{var.name}` has no value", node=var, code="javascript.variable_without_value")
         return self.env[var]
 
     @handles(IntImm)
@@ -410,7 +412,7 @@ class ExpressionWriter(Visitor):
         if result is None:
             result = self._integer_call(name, node, args)
         if result is None:
-            raise TVMagicError(f"`{name}` has no form in JavaScript", node=node)
+            raise TVMagicError(f"`{name}` has no form in JavaScript", node=node, code="javascript.unsupported_call")
         return result
 
     def _float_call(self, name: str, node: Call, args: Sequence[Value]) -> Value | None:
@@ -510,7 +512,9 @@ def check_type(dtype: DataType, node: Any) -> None:
     """Refuse values that JavaScript has no numbers for."""
     known = str(dtype) in FORMATS or dtype.is_bool
     if dtype.lanes != 1 or not (known or (dtype.is_int or dtype.is_uint) and dtype.bits in (8, 16, 32, 64)):
-        raise TVMagicError(f"values of type `{dtype}` have no form in JavaScript", node=node)
+        raise TVMagicError(
+            f"values of type `{dtype}` have no form in JavaScript", node=node, code="javascript.unsupported_dtype"
+        )
 
 
 def as_big(value: Value) -> str:

@@ -107,7 +107,7 @@ class ProgramWriter(ExpressionWriter):
     def load(self, node: ProducerLoad) -> Value:
         tensor: Any = node.producer
         if tensor not in self.arrays:
-            raise TVMagicError(f"`{tensor.name}` has no array", node=node)
+            raise TVMagicError(f"`{tensor.name}` has no array", node=node, code="javascript.missing_array")
         place = self.flat(tensor, [self.number(i) for i in node.indices])
         return self.element(self.arrays[tensor], place, tensor.dtype)
 
@@ -135,7 +135,10 @@ class ProgramWriter(ExpressionWriter):
             elif isinstance(op, ExternOp) and not isinstance(op, ConstantOp):
                 self.extern(op)
             else:
-                raise TVMagicError(f"`{op.name}` is a {op.kind}, which has no form in JavaScript")
+                raise TVMagicError(
+                    f"`{op.name}` is a {op.kind}, which has no form in JavaScript",
+                    code="javascript.unsupported_operation",
+                )
 
     def extern(self, op: ExternOp) -> None:
         """An operation that is a statement (`statements.py`)."""
@@ -215,7 +218,11 @@ class ProgramWriter(ExpressionWriter):
             if not always:
                 condition = self.value(reduce.condition)
                 if condition.error != EXACT:
-                    raise TVMagicError("a reduction over what floats choose has no form in JavaScript", node=reduce)
+                    raise TVMagicError(
+                        "a reduction over what floats choose has no form in JavaScript",
+                        node=reduce,
+                        code="javascript.choice_by_float",
+                    )
                 self.lines.append(f"if ({condition.text}) {{")
             good = self._combine(combiner, slots, [self.value(s) for s in reduce.source], sums)
             self.lines.append("}" * (count + (not always)))
@@ -294,7 +301,8 @@ class ProgramWriter(ExpressionWriter):
             for inner in body:
                 if not isinstance(inner, ComputeOp):
                     raise TVMagicError(
-                        f"`{inner.name}` inside a scan is a {inner.kind}, which has no form in JavaScript"
+                        f"`{inner.name}` inside a scan is a {inner.kind}, which has no form in JavaScript",
+                        code="javascript.unsupported_operation",
                     )
                 self.compute(inner, (step, f"{step} + 1", known) if inner in updates else None, head)
             found = {

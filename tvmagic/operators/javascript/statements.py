@@ -98,9 +98,13 @@ class StatementWriter(ProgramWriter):
         """The array of an access and the place in it."""
         buffer: Buffer = node.buffer
         if buffer.data not in self.arrays:
-            raise TVMagicError(f"buffer `{buffer.name}` has no array", node=node)
+            raise TVMagicError(f"buffer `{buffer.name}` has no array", node=node, code="javascript.missing_array")
         if buffer.strides or not (isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0):
-            raise TVMagicError(f"buffer `{buffer.name}` with strides or an offset has no form in JavaScript", node=node)
+            raise TVMagicError(
+                f"buffer `{buffer.name}` with strides or an offset has no form in JavaScript",
+                node=node,
+                code="javascript.strided_buffer",
+            )
         for index in node.indices:
             self.decided(index)
         return self.arrays[buffer.data], self.flat(buffer, [self.number(i) for i in node.indices])
@@ -139,7 +143,11 @@ class StatementWriter(ProgramWriter):
 
     @handles(Stmt)
     def other_statement(self, node: Stmt) -> None:
-        raise TVMagicError(f"the statement `{type(node).__name__}` has no form in JavaScript", node=node)
+        raise TVMagicError(
+            f"the statement `{type(node).__name__}` has no form in JavaScript",
+            node=node,
+            code="javascript.unsupported_statement",
+        )
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> None:
