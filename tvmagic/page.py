@@ -62,12 +62,16 @@ def _executed(path: Path) -> Any:
         from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
     except ImportError as error:
         raise TVMagicError(
-            f"a page of a notebook needs the package `{error.name}`", hint="pip install tvmagic[notebooks]"
+            f"a page of a notebook needs the package `{error.name}`",
+            hint="pip install tvmagic[notebooks]",
+            code="page.missing_package",
         ) from None
     try:
         content = nbformat.read(path, as_version=4)
     except (OSError, ValueError, nbformat.ValidationError) as error:
-        raise TVMagicError(f"`{path}` cannot be read as a notebook: {str(error).splitlines()[0]}") from None
+        raise TVMagicError(
+            f"`{path}` cannot be read as a notebook: {str(error).splitlines()[0]}", code="page.not_a_notebook"
+        ) from None
     _refuse_other_languages(path, content.metadata)
     content.cells.append(nbformat.v4.new_code_cell(_OPERATORS, metadata={"tvmagic": "operators"}))
     begun: list[str] = []  # the code cells that ran, the last of which failed if one did
@@ -91,7 +95,9 @@ def _executed(path: Path) -> Any:
     except DeadKernelError:
         why, hint = "ends the kernel", "run it in a notebook to see what it does"
     first = next((line for line in begun[-1].splitlines() if line.strip()), "") if begun else ""
-    raise TVMagicError(f"cell {len(begun)} of `{path.name}` (`{first.strip()}`) {why}", hint=hint)
+    raise TVMagicError(
+        f"cell {len(begun)} of `{path.name}` (`{first.strip()}`) {why}", hint=hint, code="page.cell_failed"
+    )
 
 
 def _refuse_other_languages(path: Path, metadata: Any) -> None:
@@ -99,7 +105,11 @@ def _refuse_other_languages(path: Path, metadata: Any) -> None:
     said = [metadata.get("kernelspec", {}).get("language"), metadata.get("language_info", {}).get("name")]
     other = next((str(name) for name in said if name and str(name).lower() not in ("python", "ipython")), None)
     if other is not None:
-        raise TVMagicError(f"`{path.name}` is a notebook in {other}", hint="pages are made of notebooks in Python")
+        raise TVMagicError(
+            f"`{path.name}` is a notebook in {other}",
+            hint="pages are made of notebooks in Python",
+            code="page.other_language",
+        )
 
 
 # ---------------------------------------------------------------------------- cells

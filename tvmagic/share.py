@@ -45,7 +45,7 @@ def _rewrite(path: Path) -> tuple[int, int]:
         notebook = json.loads(before)
         share_scripts(notebook)
     except (OSError, UnicodeDecodeError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise TVMagicError(f"`{path}` cannot be read as a notebook: {error}") from None
+        raise TVMagicError(f"`{path}` cannot be read as a notebook: {error}", code="share.not_a_notebook") from None
     signed = _signer(before)
     after = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
     write_file(path, after)

@@ -155,12 +155,16 @@ def explain(
     """
     version = value.current if isinstance(value, Operator) else value
     if not isinstance(version, Version):
-        raise TVMagicError(f"an operator or a version of one is explained, not `{type(value).__name__}`")
+        raise TVMagicError(
+            f"an operator or a version of one is explained, not `{type(value).__name__}`",
+            code="explain.not_an_operator",
+        )
     chosen = resolved(target)
     if chosen.has_kernels:
         raise TVMagicError(
             f"the model knows how long code takes on CPUs alone, and `{chosen}` is not one",
             hint="`explain` takes a target of LLVM for a CPU, such as `llvm -mcpu=haswell`",
+            code="explain.not_a_cpu",
         )
     return _Explainer(version, chosen, size, llvm, seconds).run()
 

@@ -291,13 +291,17 @@ def magic(
                 raise
             except MemoryError as error:
                 message = f"{parser.magic} needs more memory than there is: {error}"
-                raise TVMagicError(message, hint="take smaller sizes") from error
+                raise TVMagicError(message, hint="take smaller sizes", code="magic.out_of_memory") from error
             except OSError as error:  # a full disk, a folder that is gone, a limit on processes
                 about = f" `{error.filename}`" if error.filename else ""
                 message = f"cannot run {parser.magic}: the system refused{about}: {error.strerror or error}"
-                raise TVMagicError(message, hint="mend that, and run the cell again") from error
+                raise TVMagicError(
+                    message, hint="mend that, and run the cell again", code="magic.file_error"
+                ) from error
             except Exception as error:
-                raise DefectError(f"{parser.magic} failed: {type(error).__name__}: {error}") from error
+                raise DefectError(
+                    f"{parser.magic} failed: {type(error).__name__}: {error}", code="magic.unexpected_failure"
+                ) from error
 
         run.__doc__ = parser.doc
         return (line_cell_magic if either else cell_magic if cell else line_magic)(run)

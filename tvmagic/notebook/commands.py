@@ -188,6 +188,7 @@ def ascend_kernel(tiling: Any, target: str) -> Listing:
         raise TVMagicError(
             f"the tiling is for {machine}, so that there is no kernel for {wanted}",
             hint=f'`auto_tiling(results, machine="{wanted}")` makes one',
+            code="magic.no_kernel_for_target",
         )
     name = tiling.result.hint.name
     return Listing(tiling.ascend_c(), "cpp", f"{name}: the kernel's source for {machine}, for reading only")
@@ -239,6 +240,7 @@ def _without_te(version: Version, name: str) -> TVMagicError:
     return TVMagicError(
         f"the version `{version.name}` of `{op.name}` has no TE schedule, so {name} does not run",
         hint=f"take {' or '.join(others)}" if others else "see %graph for its blocks",
+        code="magic.no_te_schedule",
     )
 
 
@@ -415,7 +417,11 @@ def time_calls(calls: Mapping[str, Callable[[], Any]], seconds: float = 0.2, tit
     Speeds are relative to the last one's. Raises `TVMagicError` if there is none.
     """
     if not calls:
-        raise TVMagicError("there is no function to measure", hint='write `time_calls({"mine": f, "NumPy": g})`')
+        raise TVMagicError(
+            "there is no function to measure",
+            hint='write `time_calls({"mine": f, "NumPy": g})`',
+            code="magic.nothing_to_measure",
+        )
     return TimesTable(dict(zip(calls, measure_in_turns(list(calls.values()), seconds))), title)
 
 

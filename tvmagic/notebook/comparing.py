@@ -110,6 +110,7 @@ def compare(first: Operator | Version, second: Operator | Version, time: bool = 
             hint=f"name two versions: `%compare {op.name}:{others[-1]} {label(first)}`"
             if others
             else f"there is no other version yet: `%auto {op.name}`, or a %%schedule cell, makes one",
+            code="compare.same_version",
         )
     record = side_by_side(first, second)
     costs = [program_cost(v) for v in (first, second)]

@@ -238,7 +238,9 @@ class PageVariant:
         try:
             if arrays.missing:
                 raise TVMagicError(
-                    f"the page cannot run it: {arrays.missing}", hint="give smaller `inputs`, or set `example_inputs`"
+                    f"the page cannot run it: {arrays.missing}",
+                    hint="give smaller `inputs`, or set `example_inputs`",
+                    code="page.cannot_run",
                 )
             kernel = kernel_data(version, arrays)
         except TVMagicError as refusal:
@@ -263,7 +265,9 @@ def kernel_data(version: Version, arrays: PageArrays) -> dict[str, Any]:
     """The compiled function for the page: its module, and how it is called."""
     op = version.operator
     if strided := next((t for t in op.args if getattr(t, "strides", ())), None):
-        raise TVMagicError(f"`{strided.name}` has strides, and the arrays of a page have none")
+        raise TVMagicError(
+            f"`{strided.name}` has strides, and the arrays of a page have none", code="page.strided_array"
+        )
     _refuse_too_much(op, arrays)  # before there is any array
     built = version.build(TARGET)
     module = linked(built)
@@ -289,6 +293,7 @@ def _refuse_too_much(op: Operator, arrays: PageArrays) -> None:
         raise TVMagicError(
             f"its arrays take {bytes_ / 2**30:.1f} GiB, and WebAssembly has 4 GiB",
             hint="write the page of an operator with smaller arrays; `--size` is for symbolic sizes",
+            code="page.arrays_too_large",
         )
 
 
@@ -326,7 +331,9 @@ class Sliders:
         source = self.version.source
         if source is None:
             if self.given:
-                raise TVMagicError("knobs are those of a schedule's cell, and this version is from none")
+                raise TVMagicError(
+                    "knobs are those of a schedule's cell, and this version is from none", code="page.no_schedule_cell"
+                )
             return
         self.assigned = _assigned_numbers(source)
         found = Knobs(source)
@@ -343,6 +350,7 @@ class Sliders:
                 f"the knobs have {count} choices together, a page holds {MOST}",
                 hint="name some of their values, such as "
                 + " ".join(f"--knob {n}={c[0]}" for n, c in self.choices.items()),
+                code="page.too_many_choices",
             )
 
     def _take(self, given: Mapping[str, Sequence[Any]], found: Knobs) -> None:
@@ -350,9 +358,13 @@ class Sliders:
             if name not in self.start:
                 known = ", ".join(f"`{n}`" for n in self.start)
                 hint = f"there are {known}" if known else "write `tile = knob(8, [4, 8, 16])` in the cell"
-                raise TVMagicError(f"the schedule's cell has no knob `{name}`", hint=hint)
+                raise TVMagicError(f"the schedule's cell has no knob `{name}`", hint=hint, code="page.unknown_knob")
             if not values:
-                raise TVMagicError(f"the knob `{name}` needs at least one value", hint=f"write --knob {name}=4,8")
+                raise TVMagicError(
+                    f"the knob `{name}` needs at least one value",
+                    hint=f"write --knob {name}=4,8",
+                    code="page.knob_without_values",
+                )
             self.choices[name] = list(values)
 
     @property

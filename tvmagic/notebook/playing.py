@@ -135,7 +135,11 @@ class Playground(anywidget.AnyWidget):
         """Set a knob and redraw; `name` and `value` are those of the cell."""
         if name not in self.knobs.found or value not in self.knobs.found[name].choices:
             known = ", ".join(f"`{n}`" for n in self.knobs.found)
-            raise TVMagicError(f"there is no knob `{name}` with the value {value!r}", hint=f"the knobs are {known}")
+            raise TVMagicError(
+                f"there is no knob `{name}` with the value {value!r}",
+                hint=f"the knobs are {known}",
+                code="knob.unknown_value",
+            )
         start = time.perf_counter()
         self.knobs.values[name] = value
         self._drawn = self._at_values()

@@ -170,7 +170,9 @@ def hint(subject: Puzzle, number: int = 0) -> Table:
     hints = list(subject.hints.values())
     chosen = number or min(_told.get(subject.name, 0) + 1, len(hints))
     if chosen > len(hints):
-        raise TVMagicError(f"puzzle {subject.address} has no hint {chosen}", hint=f"it has {len(hints)}")
+        raise TVMagicError(
+            f"puzzle {subject.address} has no hint {chosen}", hint=f"it has {len(hints)}", code="puzzle.unknown_hint"
+        )
     _told[subject.name] = chosen
     return Table([], [], f"Hint {chosen} of {len(hints)} for puzzle {subject.address}", [hints[chosen - 1]])
 

@@ -22,7 +22,11 @@ def copy_tutorials(folder: str | Path) -> list[Path]:
     to = Path(folder).expanduser()
     pairs = [(path, to / path.relative_to(source)) for source, path in _notebooks()]
     if there := [copy for _, copy in pairs if copy.exists()]:
-        raise TVMagicError(f"`{there[0]}` is there already", hint="name another folder, or remove it first")
+        raise TVMagicError(
+            f"`{there[0]}` is there already",
+            hint="name another folder, or remove it first",
+            code="tutorial.file_exists",
+        )
     return [write_file(copy, path.read_bytes(), make_folder=True) for path, copy in pairs]
 
 
@@ -33,4 +37,8 @@ def _notebooks() -> Iterator[tuple[Path, Path]]:
         if found:
             yield from ((source, path) for path in found)
             return
-    raise TVMagicError("the tutorials are not in this installation", hint="install the wheel, or use a clone")
+    raise TVMagicError(
+        "the tutorials are not in this installation",
+        hint="install the wheel, or use a clone",
+        code="tutorial.not_installed",
+    )

@@ -60,13 +60,20 @@ class _Asked(Puzzle):
     def _assigned(self, statement: ast.stmt, source: Source) -> tuple[str, Any]:
         span = source.span(statement)
         if not isinstance(statement, ast.Assign) or [type(t) for t in statement.targets] != [ast.Name]:
-            raise TVMagicError("an answer of this puzzle is `NAME = VALUE`", span=span, hint=f"write {self._form}")
+            raise TVMagicError(
+                "an answer of this puzzle is `NAME = VALUE`",
+                span=span,
+                hint=f"write {self._form}",
+                code="puzzle.not_an_assignment",
+            )
         (target,) = statement.targets
         assert isinstance(target, ast.Name)
         name = target.id
         if name not in self.asks:
             hint = did_you_mean(name, self.asks) or f"it asks for {', '.join(f'`{n}`' for n in self.asks)}"
-            raise TVMagicError(f"this puzzle does not ask for `{name}`", span=span, hint=hint)
+            raise TVMagicError(
+                f"this puzzle does not ask for `{name}`", span=span, hint=hint, code="puzzle.unknown_answer"
+            )
         try:
             return name, _value(statement.value)
         except (ValueError, TypeError, ArithmeticError, SyntaxError, RecursionError, MemoryError):
@@ -74,6 +81,7 @@ class _Asked(Puzzle):
                 f"the value of `{name}` is a number in this puzzle, a calculation such as `16 + 2`, or a text",
                 span=span,
                 hint=f"write {self._form}",
+                code="puzzle.wrong_value",
             ) from None
 
     @property

@@ -35,13 +35,20 @@ def load(path: str | Path) -> Puzzle:
         raise TVMagicError(
             f"the file `{path}` of a puzzle cannot be read: {error.strerror or error}",
             hint="a puzzle of the package has a number, such as 7; `%puzzle` lists them",
+            code="puzzle.file_not_readable",
         ) from error
     except TVMagicError:
         raise
     except Exception as error:
-        raise TVMagicError(f"the file `{path}` of a puzzle does not run: {type(error).__name__}: {error}") from error
+        raise TVMagicError(
+            f"the file `{path}` of a puzzle does not run: {type(error).__name__}: {error}", code="puzzle.file_failed"
+        ) from error
     if not isinstance(found, Puzzle):
-        raise TVMagicError(f"the file `{path}` has no puzzle", hint="write `PUZZLE = SchedulePuzzle(...)` in it")
+        raise TVMagicError(
+            f"the file `{path}` has no puzzle",
+            hint="write `PUZZLE = SchedulePuzzle(...)` in it",
+            code="puzzle.file_without_puzzle",
+        )
     match = _FILE.fullmatch(path.name) if path.parent == _FOLDER else None
     if match is None:
         return dataclasses.replace(found, name=f"own/{path.stem}", address=str(path))
@@ -56,7 +63,9 @@ def puzzle(number: int) -> Puzzle:
     """
     files = puzzle_files()
     if number not in files:
-        raise TVMagicError(f"there is no puzzle {number}", hint=f"they are numbered from 1 to {max(files)}")
+        raise TVMagicError(
+            f"there is no puzzle {number}", hint=f"they are numbered from 1 to {max(files)}", code="puzzle.unknown"
+        )
     return load(files[number])
 
 
@@ -97,7 +106,10 @@ def prove(subject: Puzzle) -> None:
         elif not found.hint:
             wrong.append(f"wrong answer {number} gets no hint: none is for `{fault}`")
     if wrong:
-        raise TVMagicError(f"puzzle {subject.address} does not hold what it promises: " + "; ".join(wrong))
+        raise TVMagicError(
+            f"puzzle {subject.address} does not hold what it promises: " + "; ".join(wrong),
+            code="puzzle.promise_broken",
+        )
 
 
 def _missed(subject: Puzzle, answer: str) -> str:

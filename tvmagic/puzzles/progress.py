@@ -46,7 +46,9 @@ class Progress:
     def _write(self, table: dict[str, dict[str, int]]) -> None:
         try:
             if not is_trusted(self.path):
-                raise TVMagicError(f"cannot write `{self.path}`: it is not the user's own")
+                raise TVMagicError(
+                    f"cannot write `{self.path}`: it is not the user's own", code="puzzle.file_of_other_user"
+                )
             write_table(self.path, table)
             self.kept = True
             self._here.pop(self.path, None)

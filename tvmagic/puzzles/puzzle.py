@@ -48,11 +48,19 @@ class Goal:
         """
         match, names = _GOAL.fullmatch(text), list(known)
         if match is None:
-            raise TVMagicError(f"the goal `{text}` of a puzzle cannot be read", hint="write it as `loaded <= 65536`")
+            raise TVMagicError(
+                f"the goal `{text}` of a puzzle cannot be read",
+                hint="write it as `loaded <= 65536`",
+                code="puzzle.goal_not_readable",
+            )
         fact, relation, bound = match.groups()
         if fact not in names:
             hint = did_you_mean(fact, names) or f"there are {', '.join(names)}"
-            raise TVMagicError(f"nobody counts `{fact}`, which the goal `{text}` of a puzzle names", hint=hint)
+            raise TVMagicError(
+                f"nobody counts `{fact}`, which the goal `{text}` of a puzzle names",
+                hint=hint,
+                code="puzzle.unknown_metric",
+            )
         return Goal(text, fact, relation, float(bound) if "." in bound else int(bound))
 
     def holds(self, value: Any) -> bool:

@@ -40,13 +40,16 @@ def graph(value: Operator | Version, kind: str | None = None, stage: str | None 
         kind = whole if stage is None else part
     elif stage is not None and kind in ("stages", "blocks"):
         raise TVMagicError(
-            f"a picture of all {kind} shows no single stage", hint="`iters`, `regions` and `access` show one"
+            f"a picture of all {kind} shows no single stage",
+            hint="`iters`, `regions` and `access` show one",
+            code="picture.no_single_stage",
         )
     makers = {"stages": _stages, "iters": _iterations, "blocks": _blocks, "regions": _regions, "access": _access}
     if te_schedule is None and kind in ("stages", "iters", "regions"):
         raise TVMagicError(
             f"`{version.operator.name}` has a TensorIR schedule here, which has no {kind}",
             hint="draw `blocks` or `access`",
+            code="picture.tensorir_schedule",
         )
     return makers[kind](version, te_schedule, stage)
 
@@ -78,7 +81,11 @@ def _iterations(version: Version, sch: Any, stage: str | None) -> Shown:
 
 
 def _no_such(name: str, known: list[str]) -> Any:
-    raise TVMagicError(f"there is no stage `{name}` to draw", hint="there are " + ", ".join(f"`{k}`" for k in known))
+    raise TVMagicError(
+        f"there is no stage `{name}` to draw",
+        hint="there are " + ", ".join(f"`{k}`" for k in known),
+        code="picture.unknown_stage",
+    )
 
 
 def _blocks(version: Version, sch: Any, stage: str | None) -> Shown:

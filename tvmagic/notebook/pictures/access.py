@@ -34,7 +34,11 @@ def access_view(version: Version, name: str | None = None) -> AccessPicture:
     )
     known = touched(program)
     if name is not None and name not in known:
-        raise TVMagicError(f"nothing touches a buffer `{name}`", hint="there are " + ", ".join(f"`{k}`" for k in known))
+        raise TVMagicError(
+            f"nothing touches a buffer `{name}`",
+            hint="there are " + ", ".join(f"`{k}`" for k in known),
+            code="picture.unknown_buffer",
+        )
     of = f" of {name}" if name is not None else ""
     return AccessPicture(trace_all(program, known if name is None else [name], _EVENTS), f"{op.name}: accesses{of}")
 

@@ -121,7 +121,9 @@ def block_tree(func: PrimFunc, dependencies: Any = None, title: str = "Blocks") 
     tree = _BlockTree(Outline(title))
     tree.walk(func.body, None)
     if not tree.blocks:
-        raise TVMagicError("the function has no blocks", hint="blocks are lowered away by the first passes")
+        raise TVMagicError(
+            "the function has no blocks", hint="blocks are lowered away by the first passes", code="picture.no_blocks"
+        )
     for start, end, kind in dependencies if dependencies is not None else _dependencies(tree.blocks):
         tree.graph.edges.append(Edge(start, end, kind, dashed=True))
     return tree.graph

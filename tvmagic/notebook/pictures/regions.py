@@ -74,7 +74,11 @@ def regions_view(op: Operator, sch: Any, stage: str | None = None) -> Shown:
         regions = [r for r in regions if r.producer == stage]
     if not regions:
         what = f"`{stage}` is" if stage else "there is"
-        raise TVMagicError(f"{what} no intermediate tensor of `{op.name}`", hint="inlined stages and outputs have none")
+        raise TVMagicError(
+            f"{what} no intermediate tensor of `{op.name}`",
+            hint="inlined stages and outputs have none",
+            code="picture.no_intermediate_tensor",
+        )
     rows = [
         [r.producer, consumer, len(r.computed), len(asked), f"{r.waste:.0%}"]
         for r in regions

@@ -36,7 +36,7 @@ def count(values: Mapping[str, Any]) -> dict[str, Any]:
     """What a tiling by hand makes of the softmax: by the cost model, and by running it."""
     for name, value in values.items():
         if type(value) is not int or not 1 <= value <= ROWS:
-            raise TVMagicError(f"`{name}` is not a whole number from 1 to {ROWS}")
+            raise TVMagicError(f"`{name}` is not a whole number from 1 to {ROWS}", code="puzzle.number_out_of_range")
     graph, result = scheduled()
     impl = result.groups[0].impls[0]
     sizes = {"z0t_size": values["rows"], "z0Tb_size": values["tiles"]}
