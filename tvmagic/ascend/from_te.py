@@ -118,12 +118,14 @@ def hint_graph(
             RULE,
             f"`{source}` is {a_thing(source)}",
             hint="give an operator of a cell, or the tensors it computes",
+            code="ascend.unsupported_program",
         )
     if not outputs or not all(isinstance(t, te.Tensor) for t in (*outputs, *(inputs or ()))):
         raise AscendError(
             RULE,
             f"`{name or source}` is not made of tensor expressions",
             hint="index notation or calls of `te.compute`; the kernel of a tiling is its `ascend_c()`",
+            code="ascend.not_tensor_expressions",
         )
     build = _Builder(name or outputs[0].name, outputs, inputs)
     return run_step("ascend.HintGraph", build.run, before="\n".join(map(_op_text, build.order)), after=str)
@@ -146,10 +148,15 @@ class _Builder:
         self.inputs = found if inputs is None else list(inputs)
         missing = next((t for t in found if all(t is not i for i in self.inputs)), None)
         if missing is not None:
-            raise AscendError(RULE, f"`{missing.name}` is read, but is none of the inputs")
+            raise AscendError(RULE, f"`{missing.name}` is read, but is none of the inputs", code="ascend.unknown_input")
         computed = next((t for t in self.inputs if not isinstance(t.op, te.PlaceholderOp)), None)
         if computed is not None:
-            raise AscendError(RULE, f"the input `{computed.name}` is computed", hint="inputs are placeholders")
+            raise AscendError(
+                RULE,
+                f"the input `{computed.name}` is computed",
+                hint="inputs are placeholders",
+                code="ascend.input_computed",
+            )
         self.data: dict[te.Operation, AscTensor] = {}
         self.nodes: dict[Any, AscTensor] = {}
         self.names: set[str] = set()

@@ -88,11 +88,17 @@ def machine_of(value: AnyMachine | str | None) -> AnyMachine:
     if isinstance(value, str):
         if value not in NPUS:
             raise TVMagicError(
-                f"there is no machine `{value}`", hint=did_you_mean(value, NPUS) or f"one of {', '.join(NPUS)}"
+                f"there is no machine `{value}`",
+                hint=did_you_mean(value, NPUS) or f"one of {', '.join(NPUS)}",
+                code="ascend.machine.unknown",
             )
         return NPUS[value]
     if not isinstance(value, (Machine, Npu)):
-        raise TVMagicError(f"{a_thing(value)} is not a machine", hint=f"a Machine, an Npu, or one of {', '.join(NPUS)}")
+        raise TVMagicError(
+            f"{a_thing(value)} is not a machine",
+            hint=f"a Machine, an Npu, or one of {', '.join(NPUS)}",
+            code="ascend.machine.not_a_machine",
+        )
     return value
 
 

@@ -89,7 +89,7 @@ class Size:
         if len(divisor.terms) != 1:
             if self == divisor and divisor.terms:
                 return Size.of(1)
-            raise TVMagicError(f"the size `{self}` cannot be divided by `{divisor}`")
+            raise TVMagicError(f"the size `{self}` cannot be divided by `{divisor}`", code="ascend.size.not_divisible")
         monomial, factor = divisor.terms[0]
         return Size({_product(m, monomial, -1): c / factor for m, c in self.terms})
 
@@ -134,6 +134,7 @@ class Size:
             raise TVMagicError(
                 f"the size `{self}` is not a number: {missing} {'has' if len(result.names()) == 1 else 'have'} no value",
                 hint=f"give one, as in {{'{first}': 1024}}",
+                code="ascend.size.variable_without_value",
             )
         return math.ceil(result.terms[0][1]) if result.terms else 0
 
@@ -252,13 +253,15 @@ def function(name: str, *arguments: SizeLike) -> Size:
     sizes = tuple(map(Size.of, arguments))
     count, compute = NUMBERS[name]
     if len(sizes) != count:
-        raise TVMagicError(f"`{name}` of sizes takes {count} arguments, not {len(sizes)}")
+        raise TVMagicError(
+            f"`{name}` of sizes takes {count} arguments, not {len(sizes)}", code="ascend.size.wrong_argument_count"
+        )
     if name == "Ceiling":
         return ceiling(sizes[0])
     if not any(s.names() for s in sizes):
         values = [s.terms[0][1] if s.terms else Fraction(0) for s in sizes]
         if name in ("Mod", "Align") and not values[1]:
-            raise TVMagicError(f"`{name}` of sizes divides by zero")
+            raise TVMagicError(f"`{name}` of sizes divides by zero", code="ascend.size.division_by_zero")
         return Size.of(Fraction(compute(*values)))
     if name == "Floor" and _denominator(sizes[0]).is_one:
         return sizes[0]
@@ -280,7 +283,9 @@ def to_expr(size: Size, variables: Mapping[str, PrimExpr], dtype: str = "int32")
             elif atom in variables:
                 value = variables[atom]
             else:
-                raise TVMagicError(f"the size variable `{atom}` has no value here")
+                raise TVMagicError(
+                    f"the size variable `{atom}` has no value here", code="ascend.size.variable_without_value"
+                )
             for _ in range(power):
                 term = value if term is None else term * value
         assert term is not None
@@ -310,7 +315,7 @@ class _Reader:
         self.place = 0
 
     def fail(self) -> TVMagicError:
-        return TVMagicError(f"`{self.text}` is not a size")
+        return TVMagicError(f"`{self.text}` is not a size", code="ascend.size.not_a_size")
 
     def sign(self, choices: str) -> str | None:
         if self.place < len(self.tokens) and (sign := self.tokens[self.place][2]) and sign in choices:

@@ -59,7 +59,7 @@ RULE = "te-expression"
 def refuse(op: te.Operation, node: object, why: str, hint: str | None = None) -> AscendError:
     """The error of an expression that a HintGraph has no node for; `why` goes on after its text."""
     span = getattr(node, "span", None) or op.span
-    return AscendError(RULE, f"`{node}` of `{op.name}` {why}", span=span, hint=hint)
+    return AscendError("te-expression", f"`{node}` of `{op.name}` {why}", span=span, hint=hint)
 
 
 def size_of(op: te.Operation, size: PrimExpr) -> Size:
