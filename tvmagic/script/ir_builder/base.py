@@ -35,6 +35,7 @@ def current_builder() -> IRBuilder:
         raise WrongValueError(
             "no `IRBuilder` is open here",
             hint="write the function under `@T.prim_func`, or build it inside `with IRBuilder() as ib:`",
+            code="script.builder.not_open",
         )
     return builders[-1]
 
@@ -76,7 +77,11 @@ class IRBuilder:
     def get(self) -> Any:
         """What was built: a function, a module or a statement."""
         if self.result is None:
-            raise TVMagicError("nothing was built", hint="close the frames before asking for the result")
+            raise TVMagicError(
+                "nothing was built",
+                hint="close the frames before asking for the result",
+                code="script.builder.nothing_built",
+            )
         return self.result
 
     @staticmethod
@@ -89,7 +94,7 @@ class IRBuilder:
     def name_many(s: Sequence[str], vs: Sequence[_T]) -> list[_T]:
         """Name several values."""
         if len(s) != len(vs):
-            raise TVMagicError(f"{len(s)} names are given for {len(vs)} values")
+            raise TVMagicError(f"{len(s)} names are given for {len(vs)} values", code="script.builder.wrong_name_count")
         return [IRBuilder.name(name, value) for name, value in zip(s, vs)]
 
     def add(self, stmt: Stmt | PrimFunc | IRModule) -> None:
@@ -99,7 +104,11 @@ class IRBuilder:
         elif self.result is None:
             self.result = stmt
         else:
-            raise TVMagicError("a second statement is outside all frames", hint="put both inside `with T.prim_func():`")
+            raise TVMagicError(
+                "a second statement is outside all frames",
+                hint="put both inside `with T.prim_func():`",
+                code="script.builder.statement_outside",
+            )
 
     def find(self, kind: type[_F]) -> _F | None:
         """The innermost open frame of a kind."""
@@ -118,7 +127,7 @@ class IRBuilder:
         if frame.closed:  # with the frame around it, before its own callback came
             return
         if not self.frames or (self.frames[-1] is not frame and frame not in self.frames):
-            raise TVMagicError(f"the frame `{type(frame).__name__}` is not open")
+            raise TVMagicError(f"the frame `{type(frame).__name__}` is not open", code="script.builder.frame_not_open")
         while not frame.closed:
             top = self.frames[-1]
             top.closed = True
@@ -126,7 +135,11 @@ class IRBuilder:
                 callback()
             self.frames.pop()
             if top is not frame and top.NEEDS_BODY and not getattr(top, "stmts", True):
-                raise TVMagicError("nothing follows that this statement is about", span=top.span)
+                raise TVMagicError(
+                    "nothing follows that this statement is about",
+                    span=top.span,
+                    code="script.builder.missing_statement",
+                )
             top.finish(self)
 
 
@@ -145,7 +158,9 @@ class IRBuilderFrame:
 
     def add(self, stmt: Any) -> None:
         """Add a finished part."""
-        raise TVMagicError(f"a statement cannot be directly inside `{type(self).__name__}`")
+        raise TVMagicError(
+            f"a statement cannot be directly inside `{type(self).__name__}`", code="script.builder.misplaced_statement"
+        )
 
     def add_callback(self, callback: Callable[[], Any]) -> None:
         """Call `callback` when the frame that is innermost now ends."""
@@ -199,4 +214,4 @@ def name_value(name: str, value: Any) -> None:
         for i, item in enumerate(value):
             name_value(f"{name}_{i}", item)
     elif isinstance(value, Mapping):
-        raise TVMagicError(f"a mapping cannot be called `{name}`")
+        raise TVMagicError(f"a mapping cannot be called `{name}`", code="script.builder.mapping_named")

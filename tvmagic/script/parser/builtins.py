@@ -18,7 +18,9 @@ def _bounded(function: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         for value in args:
             if hasattr(value, "__len__") and len(value) > _LONGEST:
-                raise TVMagicError(f"a sequence of {len(value)} elements is too long here")
+                raise TVMagicError(
+                    f"a sequence of {len(value)} elements is too long here", code="script.sequence_too_long"
+                )
         return function(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = function.__name__

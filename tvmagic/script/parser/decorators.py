@@ -25,7 +25,10 @@ def prim_func(func: Any = None, private: bool = False, check_well_formed: bool =
 
     def read(function: Any) -> Any:
         if not inspect.isfunction(function):
-            raise TVMagicError(f"`T.prim_func` stands over a function, not over a `{type(function).__name__}`")
+            raise TVMagicError(
+                f"`T.prim_func` stands over a function, not over a `{type(function).__name__}`",
+                code="script.decorator_on_wrong_statement",
+            )
         if is_inside_module_class(caller):
             return function
         try:
@@ -50,6 +53,7 @@ def macro(*args: Any, hygienic: bool = True) -> Any:
             raise WrongValueError(
                 f"`T.macro` stands over a function, not over a `{type(function).__name__}`",
                 hint="write `@T.macro` or `@T.macro(hygienic=False)`",
+                code="script.decorator_on_wrong_statement",
             )
         return read_macro(LiveSource.of(function, caller), hygienic)
 
@@ -62,7 +66,10 @@ def ir_module(mod: Any = None, check_well_formed: bool = True) -> Any:
 
     def read(cls: Any) -> Any:
         if not isinstance(cls, type):
-            raise TVMagicError(f"`I.ir_module` stands over a class, not over a `{type(cls).__name__}`")
+            raise TVMagicError(
+                f"`I.ir_module` stands over a class, not over a `{type(cls).__name__}`",
+                code="script.decorator_on_wrong_statement",
+            )
         try:
             module = read_module(LiveSource.of(cls, caller), check_well_formed)
             name_as_python(module, cls.__name__)

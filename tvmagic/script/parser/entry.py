@@ -64,6 +64,7 @@ def checked(result: Any, source: Source) -> Any:
             span,
             f"the program is not well-formed: {problem.text()}",
             "pass `check_well_formed=False` where this is meant",
+            code="script.not_well_formed",
         )
     return result
 
@@ -97,14 +98,17 @@ def _definition(source: Source, kind: type[Any]) -> Any:
     for node in nodes:
         if isinstance(node, kind):
             return node
-    raise DiagnosticError(f"the source of `{source.name}` holds no `{'def' if kind is ast.FunctionDef else 'class'}`")
+    raise DiagnosticError(
+        f"the source of `{source.name}` holds no `{'def' if kind is ast.FunctionDef else 'class'}`",
+        code="script.definition_not_found",
+    )
 
 
 def _read(parser: Parser, node: ast.FunctionDef, private: bool, annotations: Mapping[str, Any]) -> None:
     try:
         parser.function(node, private, annotations)
     except RecursionError:
-        raise parser.error(node, "the script is nested too deeply") from None
+        raise parser.error(node, "the script is nested too deeply", code="script.nested_too_deeply") from None
 
 
 class _Text:
@@ -133,10 +137,14 @@ class _Text:
                 self.metadata(node)
             elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
                 raise self.source.error(
-                    node, "a text holds functions under `@T.prim_func` and classes under `@I.ir_module`"
+                    node,
+                    "a text holds functions under `@T.prim_func` and classes under `@I.ir_module`",
+                    code="script.unsupported_definition",
                 )
         if result is None:
-            raise DiagnosticError("the text holds no function", hint="write a function under `@T.prim_func`")
+            raise DiagnosticError(
+                "the text holds no function", hint="write a function under `@T.prim_func`", code="script.no_function"
+            )
         return result
 
     def imported(self, node: Any) -> None:
@@ -149,7 +157,10 @@ class _Text:
                 self.names[alias.asname or last] = known[last]
             elif not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
                 raise self.source.error(
-                    node, "a text cannot import", "names from outside are given as `extra_vars` of `from_source`"
+                    node,
+                    "a text cannot import",
+                    "names from outside are given as `extra_vars` of `from_source`",
+                    code="script.import_statement",
                 )
 
     def metadata(self, node: Any) -> None:
@@ -175,7 +186,7 @@ class _Text:
     def module(self, node: ast.ClassDef) -> IRModule:
         """A module: its functions are declared before they are read, so that they can call each other."""
         if node.bases or node.keywords:
-            raise self.source.error(node, "a module has no base classes")
+            raise self.source.error(node, "a module has no base classes", code="script.module_with_bases")
         builder = IRBuilder()
         with builder:
             parser = self.parser(builder)
@@ -205,10 +216,16 @@ class _Text:
                 value = parser.eval(item.value)
                 if value is not None and not isinstance(value, str):
                     raise self.source.error(
-                        item, "a module holds functions, `I.module_attrs` and `I.module_global_infos`"
+                        item,
+                        "a module holds functions, `I.module_attrs` and `I.module_global_infos`",
+                        code="script.unsupported_in_module",
                     )
             elif not isinstance(item, ast.Pass):
-                raise self.source.error(item, "a module holds functions, `I.module_attrs` and `I.module_global_infos`")
+                raise self.source.error(
+                    item,
+                    "a module holds functions, `I.module_attrs` and `I.module_global_infos`",
+                    code="script.unsupported_in_module",
+                )
         for function, _ in functions:
             if function.returns is not None:
                 returned = parser.guard(function.returns, lambda node=function.returns: type_from(parser.eval(node)))
@@ -246,4 +263,6 @@ def decorator(parser: Parser, node: ast.FunctionDef) -> tuple[str, dict[str, Any
             options = {} if call is None else {k.arg: parser.eval(k.value) for k in call.keywords if k.arg}
             return kind, options
     place = node.decorator_list[0] if node.decorator_list else node
-    raise parser.error(place, f"the function `{node.name}` is not under `@T.prim_func`")
+    raise parser.error(
+        place, f"the function `{node.name}` is not under `@T.prim_func`", code="script.function_without_decorator"
+    )

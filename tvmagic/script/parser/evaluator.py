@@ -79,8 +79,8 @@ class Evaluator:
             )
         return source.span(node)
 
-    def error(self, node: Any, message: str, hint: str | None = None) -> DiagnosticError:
-        return self.source.error(node, message, hint)
+    def error(self, node: Any, message: str, hint: str | None = None, *, code: str | None = None) -> DiagnosticError:
+        return self.source.error(node, message, hint, code=code)
 
     def wrong(self, node: Any, error: Exception) -> DiagnosticError:
         """An error that was raised while `node` was read, at its place."""
@@ -88,7 +88,7 @@ class Evaluator:
             return error
         if isinstance(error, TVMagicError):
             return self.source.from_error(node, error)
-        return self.error(node, str(error) or type(error).__name__)
+        return self.error(node, str(error) or type(error).__name__, code="script.python_error")
 
     # ------------------------------------------------------------------------ names and constants
 
@@ -101,13 +101,17 @@ class Evaluator:
             value = self.scope.find(node.id)
             if value is MISSING:
                 hint = did_you_mean(node.id, self.scope.names()) or _WHAT_NAMES_ARE
-                raise self.error(node, f"the name `{node.id}` is not defined", hint)
+                raise self.error(node, f"the name `{node.id}` is not defined", hint, code="script.undefined_name")
         return value
 
     def constant(self, node: ast.Constant) -> Any:
         value = node.value
         if isinstance(value, (complex, bytes)) or value is Ellipsis:
-            raise self.error(node, f"a constant of type `{type(value).__name__}` has no meaning in TVMScript")
+            raise self.error(
+                node,
+                f"a constant of type `{type(value).__name__}` has no meaning in TVMScript",
+                code="script.unsupported_constant",
+            )
         return value
 
     def attribute(self, node: ast.Attribute) -> Any:
@@ -256,7 +260,11 @@ class Evaluator:
                 shown = f"`{part.dtype}`" if isinstance(part, PrimExpr) else operators.describe(part)
                 elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
                 at = elements[place] if place < len(elements) else node
-                raise self.error(at, f"an index into buffer `{buffer.name}` is an integer, not {shown}")
+                raise self.error(
+                    at,
+                    f"an index into buffer `{buffer.name}` is an integer, not {shown}",
+                    code="script.index_not_integer",
+                )
 
     def _plain_subscript(self, base: Any, indices: list[Any], node: ast.Subscript) -> Any:
         key = tuple(indices) if isinstance(node.slice, ast.Tuple) else indices[0]
@@ -264,12 +272,19 @@ class Evaluator:
             return base[key]
         if isinstance(base, Node) or not hasattr(base, "__getitem__"):
             kind = f"an expression of type `{base.dtype}`" if isinstance(base, PrimExpr) else operators.describe(base)
-            raise self.error(node, f"{kind} cannot be indexed", "only buffers and Python's sequences can")
+            raise self.error(
+                node,
+                f"{kind} cannot be indexed",
+                "only buffers and Python's sequences can",
+                code="script.not_indexable",
+            )
         try:
             return base[int(key) if isinstance(key, IntImm) else key]
         except (TypeError, LookupError) as error:
             reason = "it has no such element" if isinstance(error, LookupError) else "this is not a place in it"
-            raise self.error(node.slice, f"{operators.describe(base)} cannot be indexed so: {reason}") from None
+            raise self.error(
+                node.slice, f"{operators.describe(base)} cannot be indexed so: {reason}", code="script.wrong_index"
+            ) from None
 
     # ------------------------------------------------------------------------ calls
 
@@ -294,7 +309,7 @@ class Evaluator:
             elif isinstance(value, dict):
                 kwargs.update(value)
             else:
-                raise self.error(keyword.value, "`**` takes a mapping")
+                raise self.error(keyword.value, "`**` takes a mapping", code="script.not_a_mapping")
         if type(function) is ScriptMacro:
             return self.expand(function, args, kwargs, node)
         if not _takes_regions(function):
@@ -302,7 +317,7 @@ class Evaluator:
                 if type(value) is BufferRegion:
                     args[i] = as_value(value)
                 elif type(value) is ModuleType:
-                    raise self.error(node, "a module cannot be an argument")
+                    raise self.error(node, "a module cannot be an argument", code="script.module_as_argument")
             for name, value in kwargs.items():
                 if type(value) is BufferRegion:
                     kwargs[name] = as_value(value)
@@ -317,7 +332,9 @@ class Evaluator:
         except DiagnosticError:
             raise
         except TypeError as error:
-            raise self.error(node, *explain_call(ast.unparse(node.func), function, args, kwargs, error)) from None
+            raise self.error(
+                node, *explain_call(ast.unparse(node.func), function, args, kwargs, error), code="script.wrong_call"
+            ) from None
         except RecursionError:
             raise
         except Exception as error:
@@ -329,11 +346,16 @@ class Evaluator:
     def call_function(self, function: GlobalVar, args: list[Any], kwargs: dict[str, Any], node: ast.Call) -> Any:
         """The call of another function of the module."""
         if kwargs:
-            raise self.error(node, "a call of a function of the module has no keywords")
+            raise self.error(node, "a call of a function of the module has no keywords", code="script.keyword_argument")
         for value, at in zip(args, node.args):
             if not operators.is_expr(value) and not isinstance(value, (int, float, str)):
                 hint = "pass its pointer, such as `A.data`" if isinstance(value, Buffer) else None
-                raise self.error(at, f"{operators.describe(value)} cannot be passed to `{function.name_hint}`", hint)
+                raise self.error(
+                    at,
+                    f"{operators.describe(value)} cannot be passed to `{function.name_hint}`",
+                    hint,
+                    code="script.wrong_argument",
+                )
         call = ops.call_tir(function, *[expr(as_value(a)) for a in args])
         call.span = self.span(node)
         return call
@@ -350,7 +372,7 @@ class Evaluator:
             if key is None:
                 other = self.eval(value)
                 if not isinstance(other, dict):
-                    raise self.error(value, "`**` takes a mapping")
+                    raise self.error(value, "`**` takes a mapping", code="script.not_a_mapping")
                 result.update(other)
                 continue
             try:
@@ -366,7 +388,9 @@ class Evaluator:
             if isinstance(part, ast.FormattedValue) and part.format_spec is not None:
                 spec = self.eval(part.format_spec)
                 if not _FORMAT.match(spec):
-                    raise self.error(part, f'the format "{spec}" is not open to scripts')
+                    raise self.error(
+                        part, f'the format "{spec}" is not open to scripts', code="script.format_not_allowed"
+                    )
                 try:
                     value = format(value, spec)
                 except (TypeError, ValueError) as error:
@@ -387,10 +411,15 @@ class Evaluator:
                 if extent <= _MOST_ELEMENTS:
                     return range(first, first + extent)
             raise self.error(
-                node, "the bounds of this range are not constants", "a comprehension runs while the script is read"
+                node,
+                "the bounds of this range are not constants",
+                "a comprehension runs while the script is read",
+                code="script.bounds_not_constant",
             )
         if isinstance(value, (Node, str)) or not hasattr(value, "__iter__"):
-            raise self.error(node, f"{operators.describe(value)} has no elements to go through")
+            raise self.error(
+                node, f"{operators.describe(value)} has no elements to go through", code="script.not_iterable"
+            )
         return value
 
     def comprehension(self, node: Any) -> Any:
@@ -408,13 +437,17 @@ class Evaluator:
         first = generators[0]
         for count, value in enumerate(self.iterate(first.iter)):
             if count >= _MOST_ELEMENTS:
-                raise self.error(first.iter, "a comprehension has too many elements")
+                raise self.error(
+                    first.iter, "a comprehension has too many elements", code="script.comprehension_too_long"
+                )
             self.scope.push()
             self.bind_plain(first.target, value)
             tests = [self.eval(test) for test in first.ifs]
             for test, at in zip(tests, first.ifs):
                 if operators.is_expr(test):
-                    raise self.error(at, "the condition of a comprehension is not a constant")
+                    raise self.error(
+                        at, "the condition of a comprehension is not a constant", code="script.condition_not_constant"
+                    )
             if all(tests):
                 self._generate(generators[1:], emit)
             self.scope.pop()
@@ -426,18 +459,22 @@ class Evaluator:
             self.scope.define(target.id, value, shadow=True)
             return
         if not isinstance(target, (ast.Tuple, ast.List)):
-            raise self.error(target, "only names can be bound here")
+            raise self.error(target, "only names can be bound here", code="script.target_not_a_name")
         for item, part in zip(target.elts, self.unpack(target, value)):
             self.bind_plain(item.value if isinstance(item, ast.Starred) else item, part)
 
     def unpack(self, target: ast.Tuple | ast.List, value: Any) -> list[Any]:
         """The parts of `value`, one for each element of the target."""
         if isinstance(value, (Node, str)) or not hasattr(value, "__iter__"):
-            raise self.error(target, f"{len(target.elts)} names are given for one value")
+            raise self.error(
+                target, f"{len(target.elts)} names are given for one value", code="script.wrong_unpack_count"
+            )
         values, wanted = list(value), len(target.elts)
         starred = [i for i, item in enumerate(target.elts) if isinstance(item, ast.Starred)]
         if not starred and len(values) != wanted or starred and len(values) < wanted - 1:
-            raise self.error(target, f"{wanted} names are given for {len(values)} values")
+            raise self.error(
+                target, f"{wanted} names are given for {len(values)} values", code="script.wrong_unpack_count"
+            )
         if starred:
             at, rest = starred[0], len(values) - wanted + 1
             values[at : at + rest] = [values[at : at + rest]]
@@ -450,7 +487,7 @@ class Lambda:
     def __init__(self, evaluator: Evaluator, node: ast.Lambda) -> None:
         args = node.args
         if args.kwonlyargs or args.kwarg or args.defaults:
-            raise evaluator.error(node, "a `lambda` has plain parameters only here")
+            raise evaluator.error(node, "a `lambda` has plain parameters only here", code="script.lambda_parameters")
         self.evaluator, self.node = evaluator, node
         self.parameter_names = [a.arg for a in (*args.posonlyargs, *args.args)]
         self.rest = args.vararg.arg if args.vararg else None
@@ -465,7 +502,11 @@ class Lambda:
     def __call__(self, *args: Any) -> Any:
         evaluator, names = self.evaluator, self.parameter_names
         if len(args) < len(names) or (len(args) > len(names) and self.rest is None):
-            raise evaluator.error(self.node, f"the `lambda` takes {len(names)} arguments, not {len(args)}")
+            raise evaluator.error(
+                self.node,
+                f"the `lambda` takes {len(names)} arguments, not {len(args)}",
+                code="script.wrong_argument_count",
+            )
         evaluator.scope.push()
         try:
             for name, value in zip(names, args):
@@ -486,7 +527,7 @@ def _takes_regions(function: Any) -> bool:
 
 def _unsupported(self: Evaluator, node: Any) -> Any:
     name = _NAMES_OF_SYNTAX.get(type(node), type(node).__name__)
-    raise self.error(node, f"`{name}` has no meaning in TVMScript")
+    raise self.error(node, f"`{name}` has no meaning in TVMScript", code="script.unsupported_expression")
 
 
 _TABLE: dict[type, Callable[[Evaluator, Any], Any]] = {

@@ -32,14 +32,18 @@ class LiveSource:
             return _of_class(item, caller)
         if inspect.isfunction(item):
             return _of_function(item, caller)
-        raise DiagnosticError(f"a `{type(item).__name__}` is neither a text nor a Python function or class")
+        raise DiagnosticError(
+            f"a `{type(item).__name__}` is neither a text nor a Python function or class", code="script.not_a_source"
+        )
 
 
 def _source(lines: list[str], first: int, filename: str, name: str) -> Source:
     """The block that begins at line `first` (from 1), moved to the left edge."""
     if not 0 < first <= len(lines):
         raise DiagnosticError(
-            f"the source of `{name}` is not to be found", hint="give its text to `tvmagic.script.from_source`"
+            f"the source of `{name}` is not to be found",
+            hint="give its text to `tvmagic.script.from_source`",
+            code="script.source_not_found",
         )
     block = inspect.getblock(lines[first - 1 :])
     text = textwrap.dedent("".join(block))

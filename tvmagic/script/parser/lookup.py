@@ -37,21 +37,33 @@ class ModuleNames:
 def attribute(base: Any, name: str, written: ast.expr) -> Any:
     """The attribute `name` of `base`; `written` is how the script writes `base`."""
     if name.startswith("_"):
-        raise TVMagicError(f"the name `{name}` is not open to scripts")
+        raise TVMagicError(f"the name `{name}` is not open to scripts", code="script.name_not_allowed")
     if isinstance(base, types.ModuleType):
         return _module_attribute(base, name, written)
     if isinstance(base, ModuleNames):
         found = base.functions.get(name)
         if found is None:
-            raise TVMagicError(f"the module has no function `{name}`", hint=did_you_mean(name, base.functions))
+            raise TVMagicError(
+                f"the module has no function `{name}`",
+                hint=did_you_mean(name, base.functions),
+                code="script.unknown_function",
+            )
         return found
     if isinstance(base, Node):
         if name not in slots_of(type(base)) and name not in _NODE_METHODS:
             raise _missing(base, name, [*slots_of(type(base)), *_NODE_METHODS])
     elif isinstance(base, str) and name in _NO_TEXT_METHODS:
-        raise TVMagicError(f"the method `{name}` of texts is not open to scripts", hint="write an f-string")
+        raise TVMagicError(
+            f"the method `{name}` of texts is not open to scripts",
+            hint="write an f-string",
+            code="script.method_not_allowed",
+        )
     if isinstance(base, type) and not any(name in vars(c) for c in base.__mro__ if c is not object):
-        raise TVMagicError(f"`{ast.unparse(written)}` has no name `{name}`", hint=did_you_mean(name, vars(base)))
+        raise TVMagicError(
+            f"`{ast.unparse(written)}` has no name `{name}`",
+            hint=did_you_mean(name, vars(base)),
+            code="script.unknown_attribute",
+        )
     value = getattr(base, name, MISSING)
     if value is MISSING:
         raise _missing(base, name, dir(base))
@@ -60,7 +72,9 @@ def attribute(base: Any, name: str, written: ast.expr) -> Any:
 
 def _missing(base: Any, name: str, known: Iterable[str]) -> TVMagicError:
     kind = "buffer" if isinstance(base, Buffer) else type(base).__name__
-    return TVMagicError(f"a `{kind}` has no attribute `{name}`", hint=did_you_mean(name, known))
+    return TVMagicError(
+        f"a `{kind}` has no attribute `{name}`", hint=did_you_mean(name, known), code="script.unknown_attribute"
+    )
 
 
 def _module_attribute(module: types.ModuleType, name: str, written: ast.expr) -> Any:
@@ -76,5 +90,9 @@ def _module_attribute(module: types.ModuleType, name: str, written: ast.expr) ->
     if isinstance(value, types.ModuleType) and not value.__name__.startswith(inside):
         value = MISSING
     if value is MISSING:
-        raise TVMagicError(f"there is no `{ast.unparse(written)}.{name}`", hint=did_you_mean(name, names))
+        raise TVMagicError(
+            f"there is no `{ast.unparse(written)}.{name}`",
+            hint=did_you_mean(name, names),
+            code="script.unknown_attribute",
+        )
     return value

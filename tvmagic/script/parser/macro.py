@@ -46,7 +46,9 @@ class ScriptMacro:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         parser = getattr(active, "parser", None)
         if parser is None:
-            raise TVMagicError(f"the macro `{self.__name__}` is called outside a script")
+            raise TVMagicError(
+                f"the macro `{self.__name__}` is called outside a script", code="script.macro.outside_script"
+            )
         return parser.expand(self, list(args), kwargs, self.node)
 
     def __repr__(self) -> str:
@@ -63,24 +65,31 @@ def bind_arguments(
     defaults.update({k: d for k, d in zip(keyword_only, parameters.kw_defaults) if d is not None})
     bound: dict[str, Any] = dict(zip(positional, args))
     if len(args) > len(positional) and parameters.vararg is None:
-        raise TVMagicError(f"the macro `{name}` takes {len(positional)} arguments, not {len(args)}")
+        raise TVMagicError(
+            f"the macro `{name}` takes {len(positional)} arguments, not {len(args)}",
+            code="script.macro.wrong_argument_count",
+        )
     if parameters.vararg is not None:
         bound[parameters.vararg.arg] = tuple(args[len(positional) :])
     rest: dict[str, Any] = {}
     for key, value in kwargs.items():
         if key in bound:
-            raise TVMagicError(f"the macro `{name}` gets the argument `{key}` twice")
+            raise TVMagicError(
+                f"the macro `{name}` gets the argument `{key}` twice", code="script.macro.repeated_argument"
+            )
         if key in positional or key in keyword_only:
             bound[key] = value
         elif parameters.kwarg is not None:
             rest[key] = value
         else:
-            raise TVMagicError(f"the macro `{name}` has no parameter `{key}`")
+            raise TVMagicError(f"the macro `{name}` has no parameter `{key}`", code="script.macro.unknown_argument")
     if parameters.kwarg is not None:
         bound[parameters.kwarg.arg] = rest
     for key in (*positional, *keyword_only):
         if key not in bound:
             if key not in defaults:
-                raise TVMagicError(f"the call of the macro `{name}` lacks the argument `{key}`")
+                raise TVMagicError(
+                    f"the call of the macro `{name}` lacks the argument `{key}`", code="script.macro.missing_argument"
+                )
             bound[key] = default(defaults[key])
     return bound

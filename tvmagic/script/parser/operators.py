@@ -69,7 +69,9 @@ def binary(op: type, a: Any, b: Any, span: Span) -> Any:
     if isinstance(a, PrimExpr) or isinstance(b, PrimExpr) or is_expr(a) or is_expr(b):
         if build is None:
             hint = "write `T.pow(x, y)`" if symbol == "**" else None
-            raise TVMagicError(f"`{symbol}` has no meaning on expressions", hint=hint)
+            raise TVMagicError(
+                f"`{symbol}` has no meaning on expressions", hint=hint, code="script.unsupported_operator"
+            )
         return build(_operand(a, symbol), _operand(b, symbol), span)
     _guard(symbol, a, b)
     return _computed(symbol, compute, a, b)
@@ -80,7 +82,7 @@ def _operand(value: Any, symbol: str) -> PrimExpr:
         return value
     if isinstance(value, (int, float, BufferRegion, ExprOp)) or hasattr(value, "asobject") or hasattr(value, "item"):
         return expr(as_value(value))
-    raise TVMagicError(f"`{symbol}` takes numbers and expressions, not {describe(value)}")
+    raise TVMagicError(f"`{symbol}` takes numbers and expressions, not {describe(value)}", code="script.wrong_operand")
 
 
 def describe(value: Any) -> str:
@@ -115,21 +117,25 @@ def _computed(symbol: str, compute: Callable[..., Any], *values: Any) -> Any:
         return compute(*values)
     except TypeError:
         shown = " and ".join([describe(v) for v in values])
-        raise TVMagicError(f"`{symbol}` has no meaning on {shown}") from None
+        raise TVMagicError(f"`{symbol}` has no meaning on {shown}", code="script.wrong_operand") from None
 
 
 def _guard(symbol: str, a: Any, b: Any) -> None:
     """Refuse what would take a program of one line for ever, or all memory."""
     if symbol in ("**", "<<") and isinstance(a, int) and isinstance(b, int) and abs(b) > _GREATEST_SHIFT:
-        raise TVMagicError(f"`{symbol}` by {b} is too much")
+        raise TVMagicError(f"`{symbol}` by {b} is too much", code="script.exponent_too_large")
     if isinstance(a, int) and isinstance(b, int) and a.bit_length() + b.bit_length() > 1 << 14:
-        raise TVMagicError("a constant is too large")
+        raise TVMagicError("a constant is too large", code="script.constant_too_large")
     if symbol == "%" and isinstance(a, (str, bytes)):
-        raise TVMagicError("`%` on a text has no meaning here", hint='write an f-string such as f"block_{i}"')
+        raise TVMagicError(
+            "`%` on a text has no meaning here",
+            hint='write an f-string such as f"block_{i}"',
+            code="script.text_formatting",
+        )
     if symbol == "*":
         for left, right in ((a, b), (b, a)):
             if isinstance(left, (str, list, tuple)) and isinstance(right, int) and len(left) * right > _LONGEST:
-                raise TVMagicError("a repeated sequence is too long")
+                raise TVMagicError("a repeated sequence is too long", code="script.sequence_too_long")
 
 
 def unary(op: type, value: Any, span: Span) -> Any:
@@ -191,7 +197,7 @@ def _number_like(value: Any, other: Any) -> PrimExpr:
         if isinstance(value, int) and (dtype.is_int or dtype.is_uint):
             return IntImm(dtype, value)
     if isinstance(value, (str, list, tuple, dict, type(None))):
-        raise TVMagicError(f"an expression cannot be compared with {describe(value)}")
+        raise TVMagicError(f"an expression cannot be compared with {describe(value)}", code="script.wrong_comparison")
     return expr(value)
 
 

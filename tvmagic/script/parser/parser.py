@@ -76,9 +76,11 @@ class Parser(Evaluator):
         args = node.args
         odd = args.vararg or args.kwarg or (args.kwonlyargs or args.posonlyargs or [None])[0]
         if odd is not None:
-            raise self.error(odd, "a function of a script has plain parameters only")
+            raise self.error(odd, "a function of a script has plain parameters only", code="script.parameter_kind")
         if args.defaults:
-            raise self.error(args.defaults[0], "a parameter of a function has no default value")
+            raise self.error(
+                args.defaults[0], "a parameter of a function has no default value", code="script.parameter_default"
+            )
         for arg in args.args:
             self.builder.span = self.span(arg)
             value = self.parameter(arg, annotations)
@@ -89,7 +91,10 @@ class Parser(Evaluator):
         """The variable or buffer that the annotation of a parameter stands for."""
         if arg.annotation is None:
             raise self.error(
-                arg, f"the parameter `{arg.arg}` has no type", 'write for example `A: T.Buffer((16,), "float32")`'
+                arg,
+                f"the parameter `{arg.arg}` has no type",
+                'write for example `A: T.Buffer((16,), "float32")`',
+                code="script.parameter_without_type",
             )
         try:
             value = self.eval(arg.annotation)
@@ -124,7 +129,7 @@ class Parser(Evaluator):
         except DiagnosticError:
             raise
         except RecursionError:
-            raise self.error(node, "the script is nested too deeply") from None
+            raise self.error(node, "the script is nested too deeply", code="script.nested_too_deeply") from None
         except TVMagicError as error:
             raise self.wrong(node, error) from None
 
@@ -142,7 +147,7 @@ class Parser(Evaluator):
 
     def loop(self, node: ast.For) -> None:
         if node.orelse:
-            raise self.error(node.orelse[0], "a loop has no `else` in TVMScript")
+            raise self.error(node.orelse[0], "a loop has no `else` in TVMScript", code="script.loop_with_else")
         self.builder.span = self.source.header(node, node.iter)
         frame = self.eval(node.iter)
         if not isinstance(frame, frames.ForFrame):
@@ -150,6 +155,7 @@ class Parser(Evaluator):
                 node.iter,
                 "a loop goes over `range`, `T.serial`, `T.grid`, `T.parallel`, `T.vectorized`, `T.unroll` or "
                 "`T.thread_binding`",
+                code="script.not_a_loop",
             )
         self.scope.push()
         self.bind(node.target, self.open(frame), self.name_loop)
@@ -173,6 +179,7 @@ class Parser(Evaluator):
                 raise self.error(
                     item.context_expr,
                     f"`with` takes a part of a program such as `T.block(...)`, not {operators.describe(frame)}",
+                    code="script.wrong_with",
                 )
             value = self.guard(item.context_expr, partial(self.open, frame))
             opened.append(frame)
@@ -185,7 +192,7 @@ class Parser(Evaluator):
 
     def name_with(self, node: ast.expr, name: str, value: Any) -> Any:
         if not isinstance(value, (Buffer, Var, list, tuple)):
-            raise self.error(node, f"this `with` has no value to be called `{name}`")
+            raise self.error(node, f"this `with` has no value to be called `{name}`", code="script.with_without_value")
         name_value(name, value)
         return value
 
@@ -197,7 +204,11 @@ class Parser(Evaluator):
             self.scoped_body(node.body if test else node.orelse)
             return
         if not isinstance(test, PrimExpr):
-            raise self.error(node.test, f"the condition of `if` is a bool, not {operators.describe(test)}")
+            raise self.error(
+                node.test,
+                f"the condition of `if` is a bool, not {operators.describe(test)}",
+                code="script.condition_not_bool",
+            )
         self.builder.span = self.source.header(node, node.test)
         frame = self.guard(node.test, lambda: stmts.If(test))
         self.open(frame)
@@ -213,7 +224,7 @@ class Parser(Evaluator):
 
     def while_loop(self, node: ast.While) -> None:
         if node.orelse:
-            raise self.error(node.orelse[0], "a loop has no `else` in TVMScript")
+            raise self.error(node.orelse[0], "a loop has no `else` in TVMScript", code="script.loop_with_else")
         self.builder.span = self.source.header(node, node.test)
         test = self.eval(node.test)
         frame = self.guard(node.test, lambda: stmts.While(test))
@@ -225,13 +236,18 @@ class Parser(Evaluator):
 
     def assign(self, node: ast.Assign) -> None:
         if len(node.targets) != 1:
-            raise self.error(node, "`a = b = c` has no meaning in TVMScript", "write one assignment for each name")
+            raise self.error(
+                node,
+                "`a = b = c` has no meaning in TVMScript",
+                "write one assignment for each name",
+                code="script.chained_assignment",
+            )
         target = node.targets[0]
         value = self.eval(node.value)
         if isinstance(target, ast.Subscript):
             self.store(target, value, node)
         elif isinstance(target, ast.Attribute):
-            raise self.error(target, "an attribute cannot be assigned")
+            raise self.error(target, "an attribute cannot be assigned", code="script.attribute_assigned")
         else:
             if isinstance(value, BufferRegion) and _has_both_ends(node.value):
                 value = as_value(value)
@@ -242,11 +258,15 @@ class Parser(Evaluator):
         buffer = self.eval(target.value)
         indices = self.indices(target.slice)
         if not isinstance(buffer, Buffer):
-            raise self.error(target, "only an element of a buffer can be assigned")
+            raise self.error(target, "only an element of a buffer can be assigned", code="script.store_not_an_element")
         self.check_indices(buffer, indices, target)
         if not isinstance(value, (PrimExpr, bool, int, float, BufferRegion)) and not operators.is_expr(value):
             if not hasattr(value, "item"):
-                raise self.error(node, f"{operators.describe(value)} cannot be stored in buffer `{buffer.name}`")
+                raise self.error(
+                    node,
+                    f"{operators.describe(value)} cannot be stored in buffer `{buffer.name}`",
+                    code="script.store_dtype_differs",
+                )
         positions = self.positions(buffer, indices, target)
         self.builder.add(stmts.make_store(buffer, value, positions, None, self.builder.span))
 
@@ -262,7 +282,7 @@ class Parser(Evaluator):
             for item, part in zip(target.elts, self.unpack(target, value)):
                 self.bind(item.value if isinstance(item, ast.Starred) else item, part, name)
         else:
-            raise self.error(target, "only names can be bound here")
+            raise self.error(target, "only names can be bound here", code="script.target_not_a_name")
 
     def name_assigned(self, node: ast.expr, name: str, value: Any) -> Any:
         """What a name stands for after `name = value`."""
@@ -272,7 +292,7 @@ class Parser(Evaluator):
             return [self.name_assigned(node, f"{name}_{i}", item) for i, item in enumerate(value)]
         if isinstance(value, IRBuilderFrame):
             if isinstance(value, frames.ForFrame):
-                raise self.error(node, "a loop is written with `for`")
+                raise self.error(node, "a loop is written with `for`", code="script.loop_assigned")
             result = self.open(value)
             if isinstance(result, (Var, Buffer)):
                 result.span = result.span or self.span(node)
@@ -291,6 +311,7 @@ class Parser(Evaluator):
                 node,
                 f"the name `{name}` cannot be used as {operators.describe(value)}",
                 "a value that is only a name in the script is written `T.meta_var(value)`",
+                code="script.wrong_let",
             )
         frame = stmts.LetStmt(convert(as_value(value)))
         frame.var.span = self.span(node)
@@ -300,15 +321,25 @@ class Parser(Evaluator):
     def annotated(self, node: ast.AnnAssign) -> None:
         """`x: T.int32 = value`"""
         if node.value is None:
-            raise self.error(node, "a variable with a type needs a value", "write `x: T.int32 = value`")
+            raise self.error(
+                node,
+                "a variable with a type needs a value",
+                "write `x: T.int32 = value`",
+                code="script.declaration_without_value",
+            )
         if not isinstance(node.target, ast.Name):
-            raise self.error(node.target, "only a name can be declared with a type")
+            raise self.error(node.target, "only a name can be declared with a type", code="script.target_not_a_name")
         value = as_value(self.eval(node.value))
         var = self.eval(node.annotation)
         if isinstance(var, (DTypeFunction, HandleFunction)):
             var = var()
         if not isinstance(var, Var):
-            raise self.error(node.annotation, "this is not a type of a variable", "write a type such as `T.int32`")
+            raise self.error(
+                node.annotation,
+                "this is not a type of a variable",
+                "write a type such as `T.int32`",
+                code="script.not_a_variable_type",
+            )
         if isinstance(value, (int, float)) and not var.dtype.is_handle:
             value = ops.const(value, var.dtype)
         var.span = self.span(node.target)
@@ -336,9 +367,14 @@ class Parser(Evaluator):
         if value is None or isinstance(value, str):
             return  # a docstring, or a call such as `T.reads(...)`
         if isinstance(value, frames.ForFrame):
-            raise self.error(node, "a loop is written with `for`")
+            raise self.error(node, "a loop is written with `for`", code="script.loop_without_for")
         if isinstance(value, frames.BlockFrame):
-            raise self.error(node, "a block is written with `with`", 'write `with T.block("name"):`')
+            raise self.error(
+                node,
+                "a block is written with `with`",
+                'write `with T.block("name"):`',
+                code="script.block_without_with",
+            )
         if isinstance(value, IRBuilderFrame):
             self.open(value)
         elif isinstance(value, BufferStore):
@@ -348,7 +384,7 @@ class Parser(Evaluator):
         elif operators.is_expr(value):
             stmts.evaluate(convert(value))
         else:
-            raise self.error(node, f"{operators.describe(value)} is not a statement")
+            raise self.error(node, f"{operators.describe(value)} is not a statement", code="script.not_a_statement")
 
     def assertion(self, node: ast.Assert) -> None:
         condition = self.eval(node.test)
@@ -358,10 +394,17 @@ class Parser(Evaluator):
 
     def returned(self, node: ast.Return) -> None:
         if node.value is None:
-            raise self.error(node, "`return` gives a value in TVMScript", "leave it out if nothing is returned")
+            raise self.error(
+                node,
+                "`return` gives a value in TVMScript",
+                "leave it out if nothing is returned",
+                code="script.return_without_value",
+            )
         value = self.eval(node.value)
         if isinstance(value, (tuple, list, str, dict, Buffer, type(None))):
-            raise self.error(node.value, f"a function cannot return {operators.describe(value)}")
+            raise self.error(
+                node.value, f"a function cannot return {operators.describe(value)}", code="script.wrong_return"
+            )
         stmts.evaluate(ops.ret(as_value(value), self.builder.span))
 
     def nothing(self, node: ast.Pass) -> None:
@@ -372,7 +415,7 @@ class Parser(Evaluator):
     def expand(self, macro: ScriptMacro, args: list[Any], kwargs: dict[str, Any], node: Any) -> None:
         """Read the body of a macro here."""
         if self.macro_depth >= _DEEPEST_MACRO:
-            raise self.error(node, f"the macro `{macro.__name__}` is expanded without end")
+            raise self.error(node, f"the macro `{macro.__name__}` is expanded without end", code="script.endless_macro")
         span, source, scope = self.builder.span, self.source, self.scope
         if macro.hygienic:
             self.scope = Scope(macro.outer)
@@ -427,7 +470,9 @@ _WORDS: dict[type, str] = {
 
 def _unsupported(self: Parser, node: Any) -> None:
     word = _WORDS.get(type(node), type(node).__name__)
-    raise self.error(node, f"Python's `{word}` has no meaning inside a function of TVMScript")
+    raise self.error(
+        node, f"Python's `{word}` has no meaning inside a function of TVMScript", code="script.unsupported_statement"
+    )
 
 
 Parser.STATEMENTS = {

@@ -41,7 +41,9 @@ class Source:
             lines, first = inspect.getsourcelines(program)
             file_lines, _ = inspect.findsource(program)
         except (TypeError, OSError) as error:
-            raise TVMagicError(f"the source of `{program!r}` cannot be found: {error}") from None
+            raise TVMagicError(
+                f"the source of `{program!r}` cannot be found: {error}", code="script.source_not_found"
+            ) from None
         self.start_line = first
         self.start_column = len(lines[0]) - len(lines[0].lstrip())
         self.source = textwrap.dedent("".join(lines)) if self.start_column else "".join(lines)
@@ -59,7 +61,9 @@ class ExprEvaluator:
     def eval(parser: Any, node: Any, value_table: Mapping[str, Any]) -> Any:
         """The value of the expression `node`; what it raises is raised. `parser` is not needed and may be None."""
         if not isinstance(node, ast.expr):
-            raise TVMagicError(f"an expression is evaluated, not `{type(node).__name__}`")
+            raise TVMagicError(
+                f"an expression is evaluated, not `{type(node).__name__}`", code="script.not_an_expression"
+            )
         names = dict(value_table)
         if isinstance(node, ast.Slice):
             parts = [

@@ -57,7 +57,9 @@ class Scope:
                 return
             if not shadow:
                 raise TVMagicError(
-                    f"the name `{name}` is defined twice here", hint="use another name for the second one"
+                    f"the name `{name}` is defined twice here",
+                    hint="use another name for the second one",
+                    code="script.defined_twice",
                 )
             if isinstance(old, Var):
                 self._release(old)

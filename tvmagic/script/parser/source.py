@@ -44,9 +44,9 @@ class Source:
         except SyntaxError as error:
             raise self._syntax_error(error) from None
         except (RecursionError, MemoryError):
-            raise DiagnosticError("the text is nested too deeply to be read") from None
+            raise DiagnosticError("the text is nested too deeply to be read", code="script.nested_too_deeply") from None
         except ValueError as error:  # a null byte
-            raise DiagnosticError(f"the text cannot be read: {error}") from None
+            raise DiagnosticError(f"the text cannot be read: {error}", code="script.not_readable") from None
 
     def _syntax_error(self, error: SyntaxError) -> DiagnosticError:
         line = error.lineno or 1
@@ -58,7 +58,7 @@ class Source:
         base, shift = self.line_base, self.column_base
         span = Span(self.name, line + base, column + shift, end_line + base, end_column + shift)
         hint = "statements are at most 100 levels deep" if "levels of indentation" in str(error.msg) else None
-        return self._diagnostic(f"this is not valid Python: {error.msg}", span, hint)
+        return self._diagnostic(f"this is not valid Python: {error.msg}", span, hint, "script.not_python")
 
     def span(self, node: Any) -> Span:
         """The place of a node of the tree."""
@@ -78,27 +78,29 @@ class Source:
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         return byte if text.isascii() else len(text.encode()[:byte].decode(errors="ignore"))
 
-    def error(self, node: Any, message: str, hint: str | None = None) -> DiagnosticError:
+    def error(self, node: Any, message: str, hint: str | None = None, *, code: str | None = None) -> DiagnosticError:
         """The error with `message` at a node of the tree."""
-        return self._diagnostic(message, self.span(node), hint)
+        return self._diagnostic(message, self.span(node), hint, code)
 
-    def error_at(self, span: Span | None, message: str, hint: str | None = None) -> DiagnosticError:
+    def error_at(
+        self, span: Span | None, message: str, hint: str | None = None, *, code: str | None = None
+    ) -> DiagnosticError:
         """The error with `message` at a place."""
-        return self._diagnostic(message, span, hint)
+        return self._diagnostic(message, span, hint, code)
 
     def from_error(self, node: Any, error: TVMagicError) -> DiagnosticError:
         """`error`, which was raised while `node` was read, at its place."""
         if error.span is not None and error.node is None and error.span.source == self.name:  # it knows better
-            return self.error_at(error.span, error.message, error.hint)
-        return self.error(node, error.message, error.hint)
+            return self.error_at(error.span, error.message, error.hint, code=error.code)
+        return self.error(node, error.message, error.hint, code=error.code)
 
-    def _diagnostic(self, message: str, span: Span | None, hint: str | None) -> DiagnosticError:
+    def _diagnostic(self, message: str, span: Span | None, hint: str | None, code: str | None) -> DiagnosticError:
         line = None
         if span is not None:
             index = span.line - self.line_base - 1
             if 0 <= index < len(self.lines):
                 line = " " * self.column_base + self.lines[index]
-        return DiagnosticError(message, span=span, source_line=line, hint=hint)
+        return DiagnosticError(message, span=span, source_line=line, hint=hint, code=code)
 
 
 def reported(error: DiagnosticError) -> DiagnosticError:

@@ -72,7 +72,9 @@ class BracesPrinter:
 
 def _fallback(printer: BracesPrinter, node: Any) -> str:
     if isinstance(node, Node):
-        raise TVMagicError(f"this notation has no text for a node `{type(node).__name__}`")
+        raise TVMagicError(
+            f"this notation has no text for a node `{type(node).__name__}`", code="printer.unsupported_node"
+        )
     return str(node)
 
 

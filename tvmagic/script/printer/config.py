@@ -57,6 +57,8 @@ def config_of(options: Mapping[str, Any]) -> PrinterConfig:
     for name in options:
         if name not in _OPTIONS:
             raise TVMagicError(
-                f"the printer has no option `{name}`", hint="its options are " + ", ".join(sorted(_OPTIONS))
+                f"the printer has no option `{name}`",
+                hint="its options are " + ", ".join(sorted(_OPTIONS)),
+                code="printer.unknown_option",
             )
     return PrinterConfig(**options)

@@ -377,7 +377,9 @@ def annotate(item: Any, comment: str) -> Any:
         return item
     if isinstance(item, str):
         if "\n" in comment:
-            raise TVMagicError("the comment at a statement of one line has one line too")
+            raise TVMagicError(
+                "the comment at a statement of one line has one line too", code="printer.comment_too_long"
+            )
         return f"{item}  # {comment}"
     if item:
         return [annotate(item[0], comment), *item[1:]]

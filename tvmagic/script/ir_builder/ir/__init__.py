@@ -25,7 +25,11 @@ def ir_module() -> IRModuleFrame:
 def _module(name: str) -> IRModuleFrame:
     frame = current_builder().find(IRModuleFrame)
     if frame is None:
-        raise TVMagicError(f"`{name}` is inside a module", hint="write it in the class under `@I.ir_module`")
+        raise TVMagicError(
+            f"`{name}` is inside a module",
+            hint="write it in the class under `@I.ir_module`",
+            code="script.module.misplaced",
+        )
     return frame
 
 
@@ -45,9 +49,15 @@ def module_attrs(attrs: Mapping[str, _Any], allow_overwrite: bool = False) -> No
         return
     frame = _module("I.module_attrs")
     if not isinstance(attrs, Mapping):
-        raise TVMagicError("`I.module_attrs` takes a mapping from names to values")
+        raise TVMagicError(
+            "`I.module_attrs` takes a mapping from names to values", code="script.module.attributes_not_a_mapping"
+        )
     if frame.attrs and not allow_overwrite:
-        raise TVMagicError("the module has attributes already", hint="pass allow_overwrite=True")
+        raise TVMagicError(
+            "the module has attributes already",
+            hint="pass allow_overwrite=True",
+            code="script.module.attributes_given_twice",
+        )
     frame.attrs = {str(getattr(k, "value", k)): as_attr_value(v) for k, v in attrs.items()}
 
 
@@ -62,7 +72,11 @@ def module_set_attr(attr_key: str, attr_value: _Any, allow_overwrite: bool = Fal
         return
     attrs = _module("I.module_set_attr").attrs or {}
     if attr_key in attrs and not allow_overwrite:
-        raise TVMagicError(f"the module has the attribute `{attr_key}` already", hint="pass allow_overwrite=True")
+        raise TVMagicError(
+            f"the module has the attribute `{attr_key}` already",
+            hint="pass allow_overwrite=True",
+            code="script.module.attribute_given_twice",
+        )
     _module("I.module_set_attr").attrs = {**attrs, str(attr_key): as_attr_value(attr_value)}
 
 
@@ -72,9 +86,16 @@ def module_global_infos(global_infos: Mapping[str, _Any]) -> None:
         return
     frame = _module("I.module_global_infos")
     if frame.global_infos is not None:
-        raise TVMagicError("the module has global infos already", hint="write one mapping with all of them")
+        raise TVMagicError(
+            "the module has global infos already",
+            hint="write one mapping with all of them",
+            code="script.module.global_infos_given_twice",
+        )
     if not isinstance(global_infos, Mapping):
-        raise TVMagicError("`I.module_global_infos` takes a mapping from names to lists of global infos")
+        raise TVMagicError(
+            "`I.module_global_infos` takes a mapping from names to lists of global infos",
+            code="script.module.global_infos_not_a_mapping",
+        )
     frame.global_infos = global_infos_of(global_infos)
 
 
@@ -96,7 +117,10 @@ def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VD
     devices = (_module("I.lookup_vdevice").global_infos or {}).get("vdevice", ())
     found = [d for d in devices if target_kind in (None, "vdevice", d.target.kind.name)]
     if not found or device_index >= len(found):
-        raise TVMagicError(f"the module has no virtual device {max(device_index, 0)} of kind `{target_kind or 'any'}`")
+        raise TVMagicError(
+            f"the module has no virtual device {max(device_index, 0)} of kind `{target_kind or 'any'}`",
+            code="script.module.unknown_vdevice",
+        )
     return found[max(device_index, 0)]
 
 

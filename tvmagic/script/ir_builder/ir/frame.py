@@ -22,14 +22,14 @@ class IRModuleFrame(IRBuilderFrame):
     def declare(self, name: str) -> GlobalVar:
         """The name of a function that is defined later."""
         if name in self.global_vars:
-            raise TVMagicError(f"the module has a function `{name}` already")
+            raise TVMagicError(f"the module has a function `{name}` already", code="script.module.repeated_function")
         var = self.global_vars[name] = GlobalVar(name)
         return var
 
     def define(self, name: str, func: PrimFunc) -> None:
         """The function of a name; declares the name where it is new."""
         if name in self.functions:
-            raise TVMagicError(f"the module has a function `{name}` already")
+            raise TVMagicError(f"the module has a function `{name}` already", code="script.module.repeated_function")
         if name not in self.global_vars:
             self.declare(name)
         self.functions[name] = func
@@ -37,6 +37,8 @@ class IRModuleFrame(IRBuilderFrame):
     def finish(self, builder: IRBuilder) -> None:
         missing = [name for name in self.global_vars if name not in self.functions]
         if missing:
-            raise TVMagicError(f"the function `{missing[0]}` is declared but not defined")
+            raise TVMagicError(
+                f"the function `{missing[0]}` is declared but not defined", code="script.module.function_not_defined"
+            )
         functions = {self.global_vars[name]: func for name, func in self.functions.items()}
         builder.add(IRModule(functions, self.attrs, self.global_infos))

@@ -19,7 +19,7 @@ BOOL = DataType("bool")
 def _frame(kind: type[Any], name: str, place: str) -> Any:
     found = current_builder().find(kind)
     if found is None:
-        raise TVMagicError(f"`{name}` is inside {place}")
+        raise TVMagicError(f"`{name}` is inside {place}", code="script.misplaced")
     return found
 
 
@@ -30,7 +30,11 @@ def the_function(name: str) -> frames.PrimFuncFrame:
 def the_block(name: str) -> frames.BlockFrame:
     found = current_builder().last(frames.BlockFrame)
     if found is None:
-        raise TVMagicError(f"`{name}` stands directly inside a block", hint='write it under `with T.block("name"):`')
+        raise TVMagicError(
+            f"`{name}` stands directly inside a block",
+            hint='write it under `with T.block("name"):`',
+            code="script.not_in_block",
+        )
     return found
 
 
@@ -40,14 +44,20 @@ def as_condition(value: Any, name: str, or_integer: bool = False) -> PrimExpr:
         return IntImm(BOOL, bool(value))
     value = expr(as_value(value))
     if not value.dtype.is_bool and not (or_integer and (value.dtype.is_int or value.dtype.is_uint)):
-        raise TVMagicError(f"the condition of `{name}` is a bool, not `{value.dtype}`")
+        raise TVMagicError(
+            f"the condition of `{name}` is a bool, not `{value.dtype}`", code="script.condition_not_bool"
+        )
     return value
 
 
 def as_mapping(values: Any, name: str) -> dict[str, Any]:
     if not isinstance(values, Mapping):
-        raise TVMagicError(f"`{name}` takes a mapping from names to values", hint=f'write `{name}({{"key": value}})`')
+        raise TVMagicError(
+            f"`{name}` takes a mapping from names to values",
+            hint=f'write `{name}({{"key": value}})`',
+            code="script.not_a_mapping",
+        )
     for key in values:
         if not isinstance(key, (str, StringImm)):
-            raise TVMagicError(f"the names in `{name}` are texts")
+            raise TVMagicError(f"the names in `{name}` are texts", code="script.name_not_a_text")
     return {str(getattr(k, "value", k)): attr_value(as_value(v)) for k, v in values.items()}

@@ -66,7 +66,7 @@ class TIRFrame(IRBuilderFrame):
 
     def add(self, stmt: Stmt) -> None:
         if not isinstance(stmt, Stmt):
-            raise TVMagicError("only statements can be inside a function")
+            raise TVMagicError("only statements can be inside a function", code="script.not_a_statement")
         self.stmts.append(stmt)
 
     def make(self, body: Stmt) -> Stmt:
@@ -142,6 +142,7 @@ def with_regions(block: Block, missing: Sequence[str], buffers: dict[Var, Buffer
             f"what block `{block.name_hint}` accesses cannot be found, because it uses the pointer of buffer "
             f"`{opaque[0].buffer.name}`",
             hint="declare its regions with `T.reads(...)` and `T.writes(...)`",
+            code="script.block_accesses_unknown",
         )
     found = {"reads": reads, "writes": writes}
     return block.replace(**{name: found[name] for name in missing})
@@ -194,7 +195,10 @@ class BlockFrame(TIRFrame):
             block = with_regions(block, missing, self._visible_buffers(builder))
         if self.no_realize:
             if self.iter_values or self.predicate is not None:
-                raise TVMagicError("a block with `no_realize=True` has neither bindings nor `T.where`")
+                raise TVMagicError(
+                    "a block with `no_realize=True` has neither bindings nor `T.where`",
+                    code="script.no_realize_with_bindings",
+                )
             builder.add(block)
             return
         predicate = true() if self.predicate is None else self.predicate
@@ -225,9 +229,9 @@ class BlockInitFrame(TIRFrame):
     def start(self, builder: IRBuilder) -> BlockInitFrame:
         block = builder.last(BlockFrame)
         if block is None:
-            raise TVMagicError("`T.init` stands directly inside a block")
+            raise TVMagicError("`T.init` stands directly inside a block", code="script.init_not_in_block")
         if block.init is not None:
-            raise TVMagicError(f"block `{block.name}` has a second `T.init`")
+            raise TVMagicError(f"block `{block.name}` has a second `T.init`", code="script.second_init")
         return self
 
     def finish(self, builder: IRBuilder) -> None:
@@ -351,9 +355,11 @@ class IfFrame(TIRFrame):
 
     def finish(self, builder: IRBuilder) -> None:
         if self.stmts:
-            raise TVMagicError("statements inside `T.If` belong under `T.Then()` or `T.Else()`")
+            raise TVMagicError(
+                "statements inside `T.If` belong under `T.Then()` or `T.Else()`", code="script.statement_outside_branch"
+            )
         if self.then_stmts is None:
-            raise TVMagicError("a `T.If` needs a `T.Then()`")
+            raise TVMagicError("a `T.If` needs a `T.Then()`", code="script.if_without_then")
         then_case = as_stmt(self.then_stmts)
         else_case = None if self.else_stmts is None else as_stmt(self.else_stmts)
         builder.add(IfThenElse(self.condition, then_case, else_case, self.span))
@@ -366,9 +372,9 @@ class _Branch(TIRFrame):
     def start(self, builder: IRBuilder) -> _Branch:
         frame = builder.last(IfFrame)
         if frame is None:
-            raise TVMagicError(f"`{self.NAME}` stands directly inside `T.If`")
+            raise TVMagicError(f"`{self.NAME}` stands directly inside `T.If`", code="script.branch_outside_if")
         if getattr(frame, self.FIELD) is not None:
-            raise TVMagicError(f"a `T.If` has one `{self.NAME}` only")
+            raise TVMagicError(f"a `T.If` has one `{self.NAME}` only", code="script.repeated_branch")
         return self
 
     def finish(self, builder: IRBuilder) -> None:

@@ -131,7 +131,7 @@ _DTYPE_FIRST: dict[str, int | None] = {
 def _check_count(name: str, count: int, least: int, most: int | None) -> None:
     if count < least or (most is not None and count > most):
         wanted = str(least) if most == least else f"{least} or more" if most is None else f"{least} to {most}"
-        raise TVMagicError(f"`T.{name}` takes {wanted} arguments, not {count}")
+        raise TVMagicError(f"`T.{name}` takes {wanted} arguments, not {count}", code="script.wrong_argument_count")
 
 
 def _argument(value: Any) -> Any:
@@ -142,7 +142,7 @@ def _only_dtype(name: str, options: dict[str, Any]) -> None:
     """Refuse other keywords than `dtype`, which operators of a fixed type accept and do not need."""
     for key in options:
         if key != "dtype":
-            raise TVMagicError(f"`T.{name}` has no argument `{key}`")
+            raise TVMagicError(f"`T.{name}` has no argument `{key}`", code="script.unknown_argument")
 
 
 def _fixed(name: str, dtype: str, least: int, most: int | None) -> Callable[..., Call]:

@@ -21,7 +21,9 @@ def as_domain(dom: Any) -> Range:
         return dom
     if isinstance(dom, (list, tuple)):
         if len(dom) != 2:
-            raise TVMagicError("the domain of an axis is an extent, a pair of ends or a Range")
+            raise TVMagicError(
+                "the domain of an axis is an extent, a pair of ends or a Range", code="script.wrong_axis_domain"
+            )
         begin, end = make_shape(dom, "domain")
         if isinstance(begin, IntImm) and isinstance(end, IntImm):
             wide = begin.dtype if begin.dtype.bits > end.dtype.bits else end.dtype
@@ -38,9 +40,13 @@ def _push(dom: Range, binding: Any, dtype: DataType, kind: int, name: str) -> Va
     target = the_block(name)
     binding = expr(as_value(binding))
     if not (binding.dtype.is_int or binding.dtype.is_uint):
-        raise TVMagicError(f"an axis is bound to an integer, not to `{binding.dtype}`")
+        raise TVMagicError(
+            f"an axis is bound to an integer, not to `{binding.dtype}`", code="script.binding_not_integer"
+        )
     if not dtype.is_int and not dtype.is_uint:
-        raise TVMagicError(f"the type of an axis is an integer type, not `{dtype}`")
+        raise TVMagicError(
+            f"the type of an axis is an integer type, not `{dtype}`", code="script.axis_dtype_not_integer"
+        )
     var = Var("", dtype, current_builder().span)
     if dom.extent.dtype is not dtype:
         dom = Range.from_min_extent(ops.cast(dtype, dom.min), ops.cast(dtype, dom.extent))
@@ -82,15 +88,19 @@ class axis:
             raise TVMagicError(
                 f"`T.axis.remap` takes one letter for each of the {len(bindings)} loop variables",
                 hint='such as `T.axis.remap("SR", [i, k])`',
+                code="script.wrong_remap_count",
             )
         results = []
         for letter, binding in zip(kinds, bindings):
             if letter not in _REMAP_KINDS:
-                raise TVMagicError(f"`{letter}` is not a kind of axis", hint="the letters are S and R")
+                raise TVMagicError(
+                    f"`{letter}` is not a kind of axis", hint="the letters are S and R", code="script.unknown_axis_kind"
+                )
             if not isinstance(binding, Var):
                 raise TVMagicError(
                     "`T.axis.remap` takes loop variables only",
                     hint="bind an expression with `T.axis.spatial(extent, value)`",
+                    code="script.remap_not_loop_variables",
                 )
             dom = _loopas_domain(binding)
             results.append(_push(dom, binding, binding.dtype, _REMAP_KINDS[letter], "T.axis.remap"))
@@ -103,7 +113,9 @@ def _loopas_domain(var: Var) -> Range:
             for known, dom in zip(frame.vars, frame.doms):
                 if known is var:
                     return dom
-    raise TVMagicError(f"`{var.name}` is not the variable of a loop around the block")
+    raise TVMagicError(
+        f"`{var.name}` is not the variable of a loop around the block", code="script.not_a_loop_variable"
+    )
 
 
 # ---------------------------------------------------------------------------- loops
@@ -159,10 +171,18 @@ def thread_binding(
     """A loop whose iterations are the threads of an axis such as `threadIdx.x`."""
     if thread is None:
         if not isinstance(stop, str):
-            raise TVMagicError("`T.thread_binding` names a thread axis", hint='such as thread="threadIdx.x"')
+            raise TVMagicError(
+                "`T.thread_binding` names a thread axis",
+                hint='such as thread="threadIdx.x"',
+                code="script.missing_thread",
+            )
         stop, thread = None, stop
     if not isinstance(thread, str):
-        raise TVMagicError("the thread axis of `T.thread_binding` is a text", hint='such as "threadIdx.x"')
+        raise TVMagicError(
+            "the thread axis of `T.thread_binding` is a text",
+            hint='such as "threadIdx.x"',
+            code="script.thread_not_a_text",
+        )
     return _frame(start, stop, ForKind.THREAD_BINDING, annotations, thread)
 
 
@@ -171,7 +191,7 @@ def grid(*extents: Any) -> frames.ForFrame:
     if len(extents) == 1 and isinstance(extents[0], (list, tuple)):
         extents = tuple(extents[0])
     if not extents:
-        raise TVMagicError("`T.grid` takes one extent or more")
+        raise TVMagicError("`T.grid` takes one extent or more", code="script.grid_without_extents")
     span = current_builder().span
     sizes = make_shape(extents, "grid")
     variables = [Var("v", size.dtype, span) for size in sizes]

@@ -74,6 +74,7 @@ def arg(name: str, obj: Any) -> Any:
         raise TVMagicError(
             f"the type of parameter `{name}` is not known",
             hint="write `T.Buffer(shape, dtype)`, `T.handle` or a scalar type such as `T.int32`",
+            code="script.unknown_parameter_type",
         )
     return obj
 
@@ -82,7 +83,7 @@ def func_name(name: str) -> None:
     """The name of the function."""
     function = the_function("T.func_name")
     if function.name is not None:
-        raise TVMagicError(f"the function has the name `{function.name}` already")
+        raise TVMagicError(f"the function has the name `{function.name}` already", code="script.second_function_name")
     function.name = name
 
 
@@ -94,7 +95,9 @@ def func_attr(attrs: Mapping[str, Any]) -> None:
     known = function.attrs or {}
     double = next((key for key in values if key in known), None)
     if double is not None:
-        raise TVMagicError(f"the attribute `{double}` of the function is given twice")
+        raise TVMagicError(
+            f"the attribute `{double}` of the function is given twice", code="script.attribute_given_twice"
+        )
     function.attrs = {**known, **values}
 
 
@@ -102,7 +105,7 @@ def func_ret(ret_type: Any) -> Type:
     """The type that the function returns."""
     function = the_function("T.func_ret")
     if function.ret_type is not None:
-        raise TVMagicError("the function has a return type already")
+        raise TVMagicError("the function has a return type already", code="script.second_return_type")
     function.ret_type = type_from(ret_type)
     return function.ret_type
 
@@ -125,7 +128,7 @@ def match_buffer(
         param = _region(param, "T.match_buffer")
     if shape is None:
         if not isinstance(param, BufferRegion):
-            raise TVMagicError("`T.match_buffer` of a parameter needs a shape")
+            raise TVMagicError("`T.match_buffer` of a parameter needs a shape", code="script.buffer_without_shape")
         shape, dtype = [r.extent for r in param.region], param.buffer.dtype
     buffer = new_buffer(
         shape,
@@ -149,11 +152,16 @@ def match_buffer(
         raise TVMagicError(
             "`T.match_buffer` takes a parameter of the function or a region of a buffer",
             hint="declare the parameter as `T.handle`",
+            code="script.wrong_match_buffer",
         )
     if not param.dtype.is_handle:
-        raise TVMagicError(f"the parameter `{param.name}` is a `{param.dtype}`, not a `T.handle`")
+        raise TVMagicError(
+            f"the parameter `{param.name}` is a `{param.dtype}`, not a `T.handle`", code="script.parameter_not_a_handle"
+        )
     if param in function.buffer_map:
-        raise TVMagicError(f"the parameter `{param.name}` is matched to a buffer already")
+        raise TVMagicError(
+            f"the parameter `{param.name}` is matched to a buffer already", code="script.parameter_matched_twice"
+        )
     function.buffer_map[param] = buffer
     return buffer
 
@@ -171,7 +179,8 @@ def _check_match(buffer: Buffer, source: BufferRegion) -> None:
         shape, region = (", ".join(map(str, parts)) for parts in (sizes, extents))
         raise TVMagicError(
             f"a buffer of shape ({shape}) cannot be matched to a region of buffer `{source.buffer.name}` of extents "
-            f"({region})"
+            f"({region})",
+            code="script.match_shape_differs",
         )
 
 
@@ -183,7 +192,9 @@ def block(name: str = "", no_realize: bool = False) -> frames.BlockFrame:
     if isinstance(name, StringImm):
         name = name.value
     if not isinstance(name, str):
-        raise TVMagicError("the name of a block is a text", hint='write `T.block("name")`')
+        raise TVMagicError(
+            "the name of a block is a text", hint='write `T.block("name")`', code="script.block_name_not_a_text"
+        )
     return frames.BlockFrame(name, bool(no_realize))
 
 
@@ -196,7 +207,7 @@ def where(predicate: Any) -> None:
     """The block runs only if `predicate` holds."""
     target = the_block("T.where")
     if target.predicate is not None:
-        raise TVMagicError(f"block `{target.name}` has a second `T.where`")
+        raise TVMagicError(f"block `{target.name}` has a second `T.where`", code="script.second_where")
     target.predicate = as_condition(predicate, "T.where")
 
 
@@ -209,14 +220,14 @@ def _region(value: Any, name: str) -> BufferRegion:
     if isinstance(value, Buffer):
         zero = [Range.from_min_extent(IntImm(size.dtype, 0), size) for size in value.shape]
         return BufferRegion(value, zero)
-    raise TVMagicError(f"`{name}` takes accesses of buffers, such as `A[i, 0:16]`")
+    raise TVMagicError(f"`{name}` takes accesses of buffers, such as `A[i, 0:16]`", code="script.not_an_access")
 
 
 def _declare(field: str, slices: tuple[Any, ...]) -> None:
     name = f"T.{field}"
     target = the_block(name)
     if getattr(target, field) is not None:
-        raise TVMagicError(f"block `{target.name}` has a second `{name}`")
+        raise TVMagicError(f"block `{target.name}` has a second `{name}`", code="script.second_access_list")
     if len(slices) == 1 and isinstance(slices[0], (list, tuple)):
         slices = tuple(slices[0])
     setattr(target, field, [_region(value, name) for value in slices])
@@ -239,7 +250,9 @@ def block_attr(attrs: Mapping[str, Any]) -> None:
     known = target.annotations or {}
     double = next((key for key in values if key in known), None)
     if double is not None:
-        raise TVMagicError(f"the annotation `{double}` of block `{target.name}` is given twice")
+        raise TVMagicError(
+            f"the annotation `{double}` of block `{target.name}` is given twice", code="script.annotation_given_twice"
+        )
     target.annotations = {**known, **values}
 
 
@@ -284,7 +297,7 @@ def alloc_buffer(
 def Assert(condition: Any, message: Any = "") -> frames.AssertFrame:
     """A check that `condition` holds."""
     if not isinstance(message, (str, StringImm)):
-        raise TVMagicError("the message of an assertion is a text")
+        raise TVMagicError("the message of an assertion is a text", code="script.assert_message_not_a_text")
     return frames.AssertFrame(as_condition(condition, "assert"), message)
 
 
@@ -297,9 +310,12 @@ def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) 
             annotation = value.type_annotation
         var = Var("v", annotation if annotation is not None else value.dtype, current_builder().span)
     elif not isinstance(var, Var):
-        raise TVMagicError("the `var` of `T.LetStmt` is a variable")
+        raise TVMagicError("the `var` of `T.LetStmt` is a variable", code="script.let_not_a_variable")
     if var.dtype is not value.dtype:
-        raise TVMagicError(f"a variable of type `{var.dtype}` cannot be used as a value of type `{value.dtype}`")
+        raise TVMagicError(
+            f"a variable of type `{var.dtype}` cannot be used as a value of type `{value.dtype}`",
+            code="script.let_dtype_differs",
+        )
     return frames.LetFrame(var, value)
 
 
@@ -326,7 +342,7 @@ def allocate(
     """Memory for `extents` elements of `dtype`."""
     dtype = dtype_from(dtype)
     if not isinstance(scope, str):
-        raise TVMagicError("the memory of `T.allocate` is named by a text")
+        raise TVMagicError("the memory of `T.allocate` is named by a text", code="script.scope_not_a_text")
     var = Var("", PointerType(PrimType(dtype), scope), current_builder().span)
     condition = IntImm(BOOL, 1) if condition is None else as_condition(condition, "T.allocate")
     values = as_mapping(annotations, "annotations") if annotations else None
@@ -346,11 +362,16 @@ def allocate_const(data: Any, dtype: Any, extents: Any, annotations: Any = None)
         try:
             data = np.asarray(plain, dtype=str(dtype))
         except (TypeError, ValueError, OverflowError) as error:
-            raise TVMagicError(f"the data of `T.allocate_const` does not fit `{dtype}`: {error}") from None
+            raise TVMagicError(
+                f"the data of `T.allocate_const` does not fit `{dtype}`: {error}", code="script.constant_data_differs"
+            ) from None
         if all(isinstance(size, IntImm) for size in sizes):
             shape = [int(size) for size in sizes]  # type: ignore[arg-type]
             if data.size != int(np.prod(shape)):
-                raise TVMagicError(f"`T.allocate_const` of shape {tuple(shape)} got {data.size} values")
+                raise TVMagicError(
+                    f"`T.allocate_const` of shape {tuple(shape)} got {data.size} values",
+                    code="script.constant_size_differs",
+                )
             data = data.reshape(shape)
     return frames.AllocateConstFrame(var, dtype, sizes, data, values)
 
@@ -389,7 +410,7 @@ def attr(node: Any, attr_key: str, value: Any) -> frames.AttrFrame:
     if isinstance(attr_key, StringImm):
         attr_key = attr_key.value
     if not isinstance(attr_key, str):
-        raise TVMagicError("the key of `T.attr` is a text")
+        raise TVMagicError("the key of `T.attr` is a text", code="script.attribute_key_not_a_text")
     return frames.AttrFrame(attr_value(as_value(node)), attr_key, as_value(value))
 
 
@@ -401,18 +422,26 @@ def launch_thread(thread: Any, extent: Any) -> frames.LaunchThreadFrame:
     function = the_function("T.launch_thread")
     axis = function.env_threads.get(thread) if isinstance(thread, Var) else None
     if axis is None:
-        raise TVMagicError("`T.launch_thread` takes the name of a thread axis or a variable from `T.env_thread`")
+        raise TVMagicError(
+            "`T.launch_thread` takes the name of a thread axis or a variable from `T.env_thread`",
+            code="script.unknown_thread",
+        )
     if axis.dom is None:
         axis.dom = Range.from_min_extent(IntImm(extent.dtype, 0), extent)
     elif constant_difference(axis.dom.extent, extent) != 0:
-        raise TVMagicError(f"the thread axis `{axis.thread_tag}` is launched with two different extents")
+        raise TVMagicError(
+            f"the thread axis `{axis.thread_tag}` is launched with two different extents",
+            code="script.thread_extents_differ",
+        )
     return frames.LaunchThreadFrame(axis, extent)
 
 
 def env_thread(thread_tag: str, dtype: Any = "int32") -> Var:
     """The variable of a thread axis such as `threadIdx.x`."""
     if not isinstance(thread_tag, str):
-        raise TVMagicError("a thread axis is named by a text", hint='such as "threadIdx.x"')
+        raise TVMagicError(
+            "a thread axis is named by a text", hint='such as "threadIdx.x"', code="script.thread_not_a_text"
+        )
     var = Var("", dtype_from(dtype), current_builder().span)
     axis = IterVar(None, var, IterVar.ThreadIndex, thread_tag)
     the_function("T.env_thread").env_threads[var] = axis
@@ -451,7 +480,7 @@ def buffer_store(buffer: Buffer, value: Any, indices: Any, predicate: Any = None
 def make_store(buffer: Any, value: Any, indices: Any, predicate: Any = None, span: Any = None) -> BufferStore:
     """The store of `value` at `indices`, which may hold slices."""
     if not isinstance(buffer, Buffer):
-        raise TVMagicError("only an element of a buffer can be assigned")
+        raise TVMagicError("only an element of a buffer can be assigned", code="script.store_not_an_element")
     positions = vector_indices(buffer, as_tuple(indices))
     value = as_value(value)
     value = IntImm(BOOL, value) if isinstance(value, bool) and buffer.dtype.is_bool else expr(value)
@@ -459,7 +488,8 @@ def make_store(buffer: Any, value: Any, indices: Any, predicate: Any = None, spa
     if value.dtype is not dtype:
         if value.dtype.lane_code != dtype.lane_code:
             raise TVMagicError(
-                f"a value of type `{value.dtype}` cannot be stored in buffer `{buffer.name}` at a place of type `{dtype}`"
+                f"a value of type `{value.dtype}` cannot be stored in buffer `{buffer.name}` at a place of type `{dtype}`",
+                code="script.store_dtype_differs",
             )
         value = ops.cast(dtype, value)
     return BufferStore(buffer, value, positions, None if predicate is None else as_value(predicate), span)

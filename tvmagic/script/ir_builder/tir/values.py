@@ -61,9 +61,13 @@ class DTypeFunction:
             return SizeVar("v", dtype) if is_size_var else Var("v", dtype)
         if isinstance(expr, str):
             if expr not in _SPECIAL_FLOATS:
-                raise TVMagicError(f'`"{expr}"` is not a number', hint='the texts are "inf", "-inf" and "nan"')
+                raise TVMagicError(
+                    f'`"{expr}"` is not a number',
+                    hint='the texts are "inf", "-inf" and "nan"',
+                    code="script.not_a_number",
+                )
             if not dtype.is_float:
-                raise TVMagicError(f'the type `{dtype}` has no value "{expr}"')
+                raise TVMagicError(f'the type `{dtype}` has no value "{expr}"', code="script.no_such_value")
             return ops.const(_SPECIAL_FLOATS[expr], dtype)
         if type(expr) is int or type(expr) is float:
             _check_literal(expr, dtype.element_of)
@@ -85,7 +89,7 @@ def _check_literal(value: int | float, dtype: DataType) -> None:
     else:
         fits = not dtype.is_float or not math.isfinite(value) or abs(value) <= _greatest(dtype)
     if not fits:
-        raise TVMagicError(f"the literal {value} does not fit into `{dtype}`")
+        raise TVMagicError(f"the literal {value} does not fit into `{dtype}`", code="script.literal_does_not_fit")
 
 
 @cache
@@ -106,7 +110,7 @@ class HandleFunction:
         if isinstance(dtype, (PrimExpr, int)) and not isinstance(dtype, bool):
             return ops.cast("handle", dtype)
         if not isinstance(storage_scope, str):
-            raise TVMagicError("the memory of `T.handle` is named by a text")
+            raise TVMagicError("the memory of `T.handle` is named by a text", code="script.scope_not_a_text")
         return Var("v", PointerType(PrimType(dtype_from(dtype or "void")), storage_scope))
 
     def __repr__(self) -> str:
@@ -152,10 +156,18 @@ def dtype_from(value: Any) -> DataType:
     if isinstance(value, StringImm):
         value = value.value
     if not isinstance(value, str) and not (isinstance(value, type) or type(value).__module__ == "numpy"):
-        raise TVMagicError(f"`{_show(value)}` is not a data type", hint='write it as a text such as "float32"')
+        raise TVMagicError(
+            f"`{_show(value)}` is not a data type",
+            hint='write it as a text such as "float32"',
+            code="script.unknown_dtype",
+        )
     dtype = dtype_of(value)
     if not _is_sound(dtype):
-        raise TVMagicError(f"`{value}` is not a data type", hint="write a name such as float32, int8x16 or bool")
+        raise TVMagicError(
+            f"`{value}` is not a data type",
+            hint="write a name such as float32, int8x16 or bool",
+            code="script.unknown_dtype",
+        )
     return dtype
 
 
@@ -199,7 +211,7 @@ def make_shape(shape: Any, what: str = "shape") -> tuple[PrimExpr, ...]:
     for size in as_tuple(shape):
         size = expr(as_value(size))
         if not (size.dtype.is_int or size.dtype.is_uint) or isinstance(size, StringImm):
-            raise TVMagicError(f"a {what} consists of integers, not of `{size.dtype}`")
+            raise TVMagicError(f"a {what} consists of integers, not of `{size.dtype}`", code="script.shape_not_integer")
         sizes.append(size)
     return tuple(sizes)
 
@@ -234,13 +246,21 @@ def new_buffer(
     """
     sizes, dtype = make_shape(shape), dtype_from(dtype)
     if buffer_type not in ("", "auto", "default"):
-        raise TVMagicError(f"`{buffer_type}` is not a kind of buffer", hint='the kinds are "default" and "auto"')
+        raise TVMagicError(
+            f"`{buffer_type}` is not a kind of buffer",
+            hint='the kinds are "default" and "auto"',
+            code="script.unknown_buffer_kind",
+        )
     if not isinstance(scope, str):
-        raise TVMagicError("the memory of a buffer (`scope`) is named by a text")
+        raise TVMagicError("the memory of a buffer (`scope`) is named by a text", code="script.scope_not_a_text")
     if data is None:
         data = data_pointer("", dtype, scope)
     elif not isinstance(data, Var) or not data.dtype.is_handle:
-        raise TVMagicError("the `data` of a buffer is a pointer variable", hint="such as `A.data` or `T.handle()`")
+        raise TVMagicError(
+            "the `data` of a buffer is a pointer variable",
+            hint="such as `A.data` or `T.handle()`",
+            code="script.data_not_a_pointer",
+        )
     if elem_offset is None and offset_factor and not allocated:
         elem_offset = Var("elem_offset", sizes[0].dtype if sizes else "int32")
     elif isinstance(elem_offset, str):
@@ -263,7 +283,7 @@ def new_buffer(
 def _plain_int(value: Any, name: str) -> int:
     if isinstance(value, (int, IntImm)):
         return int(value)
-    raise TVMagicError(f"`{name}` is an integer constant")
+    raise TVMagicError(f"`{name}` is an integer constant", code="script.not_an_integer_constant")
 
 
 class BufferFunction:
@@ -338,7 +358,8 @@ def region_of(buffer: Buffer, indices: Sequence[Any]) -> BufferRegion:
 def _check_rank(buffer: Buffer, indices: Sequence[Any]) -> None:
     if len(indices) != len(buffer.shape):
         raise TVMagicError(
-            f"buffer `{buffer.name}` has {len(buffer.shape)} dimensions, the access has {len(indices)} indices"
+            f"buffer `{buffer.name}` has {len(buffer.shape)} dimensions, the access has {len(indices)} indices",
+            code="script.wrong_index_count",
         )
 
 
@@ -354,7 +375,9 @@ def vector_indices(buffer: Buffer, indices: Sequence[Any]) -> tuple[PrimExpr, ..
         stop = as_value(buffer.shape[axis] if index.stop is None else index.stop)
         step = 1 if index.step is None else index.step
         if not isinstance(step, (int, IntImm)) or int(step) == 0:
-            raise TVMagicError("the step of a vector access is an integer constant other than 0")
+            raise TVMagicError(
+                "the step of a vector access is an integer constant other than 0", code="script.wrong_vector_step"
+            )
         result.append(_ramp(buffer, start, stop, int(step)))
     return tuple(result)
 
@@ -366,11 +389,17 @@ def _ramp(buffer: Buffer, start: PrimExpr, stop: Any, step: int) -> PrimExpr:
         if step == 1 and vscale_factor(simplified) is not None:
             return Ramp(start, IntImm(start.dtype, 1), simplified)
         if not isinstance(simplified, IntImm):
-            raise TVMagicError(f"a vector access of buffer `{buffer.name}` needs a constant number of lanes")
+            raise TVMagicError(
+                f"a vector access of buffer `{buffer.name}` needs a constant number of lanes",
+                code="script.lanes_not_constant",
+            )
         distance = simplified.value
     lanes = -(-distance // step)  # rounded up, whatever the sign of the step
     if lanes < 1:
-        raise TVMagicError(f"a vector access of buffer `{buffer.name}` has one lane or more, not {lanes}")
+        raise TVMagicError(
+            f"a vector access of buffer `{buffer.name}` has one lane or more, not {lanes}",
+            code="script.wrong_lane_count",
+        )
     return start if lanes == 1 else Ramp(start, IntImm(start.dtype, step), lanes)
 
 
@@ -384,6 +413,7 @@ def as_value(value: Any) -> Any:
             raise TVMagicError(
                 f"a region of buffer `{value.buffer.name}` of unknown size cannot be loaded",
                 hint="give the slice constant ends, or ends that differ by a constant",
+                code="script.region_of_unknown_size",
             )
         indices.append(r.min if r.extent == 1 else Ramp(r.min, IntImm(r.min.dtype, 1), r.extent, value.span))
     return BufferLoad(value.buffer, indices, None, value.span)
@@ -413,10 +443,14 @@ def const(value: Any, dtype: Any = None) -> PrimExpr:
 def make_let(expr: Any, where: Mapping[Var, Any]) -> Let:
     """`T.Let(body, where={var: value})`: `body` with `var` standing for `value`."""
     if not isinstance(where, Mapping) or len(where) != 1:
-        raise TVMagicError("`T.Let` takes one variable with its value in `where`", hint="write `where={x: value}`")
+        raise TVMagicError(
+            "`T.Let` takes one variable with its value in `where`",
+            hint="write `where={x: value}`",
+            code="script.wrong_let",
+        )
     ((var, value),) = where.items()
     if not isinstance(var, Var):
-        raise TVMagicError("`T.Let` binds a variable")
+        raise TVMagicError("`T.Let` binds a variable", code="script.let_not_a_variable")
     return Let(var, as_value(value), as_value(expr))
 
 
@@ -444,7 +478,9 @@ def iter_var(v: Any, dom: Any, iter_type: str, thread_tag: str = "") -> IterVar:
     """An iteration variable: `v` over `dom` (a Range, a pair of ends or None) of a named kind."""
     if iter_type not in _ITER_TYPES:
         raise TVMagicError(
-            f"`{iter_type}` is not a kind of iteration variable", hint="the kinds are " + ", ".join(_ITER_TYPES)
+            f"`{iter_type}` is not a kind of iteration variable",
+            hint="the kinds are " + ", ".join(_ITER_TYPES),
+            code="script.unknown_iter_var_kind",
         )
     return IterVar(dom, v, getattr(IterVar, iter_type), thread_tag)
 
@@ -455,7 +491,8 @@ def comm_reducer(combiner: Callable[..., Any], identity: Sequence[Any]) -> CommR
     names = parameter_names(combiner, "T.comm_reducer")
     if len(names) != 2 * len(elements):
         raise TVMagicError(
-            f"a reducer of {len(elements)} values takes {2 * len(elements)} parameters, not {len(names)}"
+            f"a reducer of {len(elements)} values takes {2 * len(elements)} parameters, not {len(names)}",
+            code="script.wrong_reducer",
         )
     args = [Var(name, value.dtype) for name, value in zip(names, elements + elements)]
     result = [expr(as_value(value)) for value in as_tuple(combiner(*args))]
@@ -476,7 +513,7 @@ def parameter_names(function: Any, name: str) -> list[str]:
     if names is not None:
         return list(names)
     if not callable(function):
-        raise TVMagicError(f"`{name}` takes a function, such as `lambda x, y: x + y`")
+        raise TVMagicError(f"`{name}` takes a function, such as `lambda x, y: x + y`", code="script.not_a_function")
     return list(inspect.signature(function).parameters)
 
 
