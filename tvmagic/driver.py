@@ -58,7 +58,10 @@ def get_binds(
         elif isinstance(arg, IterVar):
             arguments.append(arg.var)
         else:
-            raise TVMagicError(f"an argument is a tensor, a buffer or a variable, not `{type(arg).__name__}`")
+            raise TVMagicError(
+                f"an argument is a tensor, a buffer or a variable, not `{type(arg).__name__}`",
+                code="lower.wrong_argument",
+            )
     return buffers, arguments
 
 
@@ -113,7 +116,7 @@ def default_passes(simple_mode: bool = False, threads: bool = False) -> list[Pas
     added: dict[int, list[Pass]] = {phase: [] for phase in range(4)}
     for phase, extra in context.config.get("tir.add_lower_pass", ()):
         if int(phase) < 0:
-            raise TVMagicError("a phase of `tir.add_lower_pass` is 0, 1, 2 or 3")
+            raise TVMagicError("a phase of `tir.add_lower_pass` is 0, 1, 2 or 3", code="lower.wrong_phase")
         added[min(int(phase), 3)].append(extra)
     t = transform
     checks = flag("tir.instrument_bound_checkers")
@@ -199,12 +202,17 @@ def lower(
         mod = inp
     elif _is_schedule(inp):
         if args is None:
-            raise TVMagicError("`lower` of a schedule needs `args`", hint="pass its tensors: lower(s, [A, B])")
+            raise TVMagicError(
+                "`lower` of a schedule needs `args`",
+                hint="pass its tensors: lower(s, [A, B])",
+                code="lower.missing_args",
+            )
         mod = schedule_to_module(inp, args, name, binds)
     else:
         raise TVMagicError(
             f"`lower` takes a schedule, a PrimFunc or an IRModule, not `{type(inp).__name__}`",
             hint="pass te.create_schedule(...) with its tensors as args",
+            code="lower.not_a_program",
         )
     passes = default_passes(simple_mode, binds_threads(mod))
     if any("cinn.form" in (f.attrs or {}) for f in mod.functions.values()):
@@ -277,12 +285,17 @@ def merged(parts: Sequence[Any]) -> IRModule:
     functions: dict[Any, PrimFunc] = {}
     for part in parts:
         if not isinstance(part, (IRModule, PrimFunc)):
-            raise TVMagicError(f"a list to be built holds modules and functions, not `{type(part).__name__}`")
+            raise TVMagicError(
+                f"a list to be built holds modules and functions, not `{type(part).__name__}`",
+                code="build.not_a_module",
+            )
         module = part if isinstance(part, IRModule) else IRModule.from_expr(part)
         for var, func in module.functions.items():
             if any(var.name_hint == known.name_hint for known in functions):
                 raise TVMagicError(
-                    f"several of the modules have a function `{var.name_hint}`", hint="rename one of them"
+                    f"several of the modules have a function `{var.name_hint}`",
+                    hint="rename one of them",
+                    code="build.repeated_function",
                 )
             functions[var] = func
     return IRModule(functions)
@@ -296,6 +309,7 @@ def _of_one_target(parts: Mapping[Any, Any]) -> tuple[Any, Any]:
     raise TVMagicError(
         f"code for several targets ({', '.join(f'`{t}`' for t in targets)}) is not one module",
         hint="build the module of each target by itself",
+        code="build.several_targets",
     )
 
 

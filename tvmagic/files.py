@@ -116,7 +116,9 @@ def _reported(path: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:  # ValueError: a name with NUL, text with half a surrogate pair
         raise TVMagicError(
-            f"cannot write `{path}`: {_reason(error)}", hint="name another file, in a folder with room that you own"
+            f"cannot write `{path}`: {_reason(error)}",
+            hint="name another file, in a folder with room that you own",
+            code="file.not_writable",
         ) from error
 
 
@@ -139,6 +141,7 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
             raise TVMagicError(
                 f"cannot create a temporary folder: {_reason(error)}",
                 hint="make room, or name a folder in the environment variable TMPDIR and start Python again",
+                code="file.no_temporary_folder",
             ) from error
         self.path = Path(self.name)
 
@@ -166,7 +169,7 @@ def read_file(path: Any) -> bytes:
                 raise OSError(0, "it is not a regular file")
             return content.read()
     except (OSError, ValueError) as error:
-        raise TVMagicError(f"cannot read `{path}`: {_reason(error)}") from error
+        raise TVMagicError(f"cannot read `{path}`: {_reason(error)}", code="file.not_readable") from error
 
 
 def read_trusted(path: Any) -> bytes | None:

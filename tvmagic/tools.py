@@ -74,11 +74,15 @@ class Tool:
     def missing(self, *programs: str) -> MissingTool:
         """Return the error for a tool that is not installed."""
         if self.package:
-            return MissingTool(f"the Python package `{self.package}` is not installed", hint=self.hint)
+            return MissingTool(
+                f"the Python package `{self.package}` is not installed", hint=self.hint, code="tool.missing_package"
+            )
         if self.file:
-            return MissingTool(f"the library `{self.file}` is not installed", hint=self.hint)
+            return MissingTool(
+                f"the library `{self.file}` is not installed", hint=self.hint, code="tool.missing_library"
+            )
         name = (programs or self.programs or (self.name,))[0]
-        return MissingTool(f"the program `{name}` is not installed", hint=self.hint)
+        return MissingTool(f"the program `{name}` is not installed", hint=self.hint, code="tool.missing_program")
 
     @property
     def hint(self) -> str:

@@ -63,7 +63,11 @@ def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: b
 
     target = resolved(target)
     if target.is_opencl:
-        raise BuildError("OpenCL C is made without LLVM", hint="its text is `codegen.assembly(mod, 'opencl')`")
+        raise BuildError(
+            "OpenCL C is made without LLVM",
+            hint="its text is `codegen.assembly(mod, 'opencl')`",
+            code="codegen.no_llvm_for_opencl",
+        )
     made = emit_module(with_threads(mod, target), target, check_bounds).text
     return str(optimized(made.text(), target, tuple(made.imports))) if optimize else made.text()
 

@@ -111,7 +111,7 @@ def machine_type(dtype: DataType) -> str:
     if dtype.is_handle:
         return "ptr"
     if dtype.lanes != 1:
-        raise BuildError(f"a parameter of the vector type `{dtype}` cannot be passed")
+        raise BuildError(f"a parameter of the vector type `{dtype}` cannot be passed", code="codegen.vector_parameter")
     if dtype.is_bool:
         return "i8"
     if dtype.is_float and dtype.bits == 16:

@@ -32,7 +32,11 @@ def build_host_module(mod: IRModule, target: Target, check_bounds: bool) -> Any:
     """
     refusal: BuildError | None = None
     if not target.is_host:
-        refusal = BuildError(f"code for `{target}` does not run on this machine", hint="its text is `get_source()`")
+        refusal = BuildError(
+            f"code for `{target}` does not run on this machine",
+            hint="its text is `get_source()`",
+            code="codegen.other_machine",
+        )
     else:
         try:
             target = target.for_this_machine()

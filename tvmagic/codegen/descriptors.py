@@ -82,7 +82,11 @@ def _stack_alloca(emitter: Any, call: Call) -> str:
     kind, count = call.args
     if not isinstance(kind, StringImm) or kind.value not in _STACK_SIZES or not isinstance(count, IntImm):
         known = ", ".join(f"`{k}`" for k in _STACK_SIZES)
-        raise BuildError(f"`tvm_stack_alloca` takes one of {known} and a constant number", node=call)
+        raise BuildError(
+            f"`tvm_stack_alloca` takes one of {known} and a constant number",
+            node=call,
+            code="codegen.wrong_stack_alloca",
+        )
     return emitter.out.at_entry(f"alloca [{max(1, count.value) * _STACK_SIZES[kind.value]} x i8], align 8")
 
 
@@ -90,7 +94,9 @@ def _place(emitter: Any, call: Call) -> tuple[str, int]:
     """The address of the descriptor (or of the argument value) that a call names, and the number of the field."""
     array, index, field = call.args[:3]
     if not isinstance(field, IntImm) or field.value not in (*_FIELDS, _ADDRESS, _CONTENT):
-        raise BuildError(f"there is no field `{field}` of a descriptor", node=call)
+        raise BuildError(
+            f"there is no field `{field}` of a descriptor", node=call, code="codegen.unknown_descriptor_field"
+        )
     size = 8 if field.value == _CONTENT else SIZE
     number = emitter.convert(emitter.visit(index), index.dtype, _INT64)
     offset = emitter.out.op(f"mul i64 {number}, {size}")
@@ -120,7 +126,7 @@ def _struct_set(emitter: Any, call: Call) -> str:
     place, number = _place(emitter, call)
     value = call.args[3]
     if number == _ADDRESS:
-        raise BuildError("the address of a descriptor cannot be set", node=call)
+        raise BuildError("the address of a descriptor cannot be set", node=call, code="codegen.descriptor_address_set")
     name = emitter.visit(value)
     if number == _CONTENT:  # integers as 64 bits, floats as doubles
         dtype = value.dtype

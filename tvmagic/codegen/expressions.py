@@ -120,6 +120,7 @@ class ExpressionEmitter(LaneMasks, Visitor):
             f"there is no machine code for `{type(node).__name__}`",
             node=node,
             hint="lower the function first: `tvmagic.lower`",
+            code="codegen.unsupported_expression",
         )
 
     @handles(IntImm, FloatImm)
@@ -137,7 +138,9 @@ class ExpressionEmitter(LaneMasks, Visitor):
 
     def missing(self, var: Var) -> str:
         """What a variable is that this function does not define."""
-        raise BuildError(f"the variable `{var.name}` is used where it is not defined", node=var)
+        raise BuildError(
+            f"the variable `{var.name}` is used where it is not defined", node=var, code="codegen.undefined_variable"
+        )
 
     @handles(Let)
     def let(self, let: Let) -> str:
@@ -486,7 +489,9 @@ class ExpressionEmitter(LaneMasks, Visitor):
             return self.splat(self.convert(value, source, scalar), scalar, target.lane_code)
         rule = CONVERSIONS.get((family(source), family(target)))
         if rule is None:
-            raise BuildError(f"there is no conversion from `{source}` to `{target}`")
+            raise BuildError(
+                f"there is no conversion from `{source}` to `{target}`", code="codegen.unsupported_conversion"
+            )
         return rule(self, value, source, target)
 
     @handles(Call)
@@ -495,7 +500,11 @@ class ExpressionEmitter(LaneMasks, Visitor):
             return self.context.call_function(self, call)
         rule = RULES.get(call.op.name)
         if rule is None:
-            raise BuildError(f"there is no machine code for the operator `{call.op.name}`", node=call)
+            raise BuildError(
+                f"there is no machine code for the operator `{call.op.name}`",
+                node=call,
+                code="codegen.unsupported_operator",
+            )
         check_call(call)
         if self.mask is None or all(arg.dtype.lane_code in (1, call.dtype.lane_code) for arg in call.args):
             return rule(self, call)
@@ -507,5 +516,9 @@ def _places(shuffle: Shuffle, lanes: int) -> list[int]:
     """The lanes that a shuffle picks of the `lanes` lanes of its vectors."""
     places = [index.value for index in shuffle.indices if isinstance(index, IntImm) and 0 <= index.value < lanes]
     if len(places) < len(shuffle.indices):
-        raise BuildError("the lanes that `Shuffle` picks are constants within its vectors", node=shuffle)
+        raise BuildError(
+            "the lanes that `Shuffle` picks are constants within its vectors",
+            node=shuffle,
+            code="codegen.shuffle_not_constant",
+        )
     return places

@@ -59,9 +59,19 @@ class GpuThreads:
 
     def _bind(self, emitter: Any, var: Var, tag: str, node: Any) -> None:
         if tag.startswith("vthread"):
-            raise BuildError("virtual threads are not lowered yet", node=node, hint="run InjectVirtualThread")
+            raise BuildError(
+                "virtual threads are not lowered yet",
+                node=node,
+                hint="run InjectVirtualThread",
+                code="codegen.gpu.virtual_threads",
+            )
         if tag not in _REGISTERS:
-            raise BuildError(f"there is no thread axis `{tag}`", node=node, hint="axes are blockIdx.x to threadIdx.z")
+            raise BuildError(
+                f"there is no thread axis `{tag}`",
+                node=node,
+                hint="axes are blockIdx.x to threadIdx.z",
+                code="codegen.gpu.unknown_thread",
+            )
         register = self.context.text.declare(f"llvm.nvvm.read.ptx.sreg.{_REGISTERS[tag]}", "i32", "")
         value = emitter.out.op(f"call i32 {register}()")
         if var.dtype.bits == 64:
@@ -82,6 +92,7 @@ class GpuThreads:
                 f"shared memory has constant sizes in PTX, that of `{stmt.buffer_var.name}` is not constant",
                 node=stmt,
                 hint="OpenCL C takes a size that the host knows: `--target opencl`",
+                code="codegen.gpu.symbolic_shared_memory",
             )
         name = f"@{self.context.new_name('shared')}"
         kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
@@ -92,12 +103,18 @@ class GpuThreads:
 def variable_size(stmt: Allocate) -> BuildError:
     """The error of memory of a thread whose size is not constant."""
     name = stmt.buffer_var.name
-    return BuildError(f"memory of a thread has a constant size, that of `{name}` is not constant", node=stmt)
+    return BuildError(
+        f"memory of a thread has a constant size, that of `{name}` is not constant",
+        node=stmt,
+        code="codegen.gpu.symbolic_thread_memory",
+    )
 
 
 def no_assertions(stmt: AssertStmt) -> BuildError:
     """The error of an assertion inside a kernel."""
-    return BuildError("a kernel cannot stop with the error of an assertion", node=stmt)
+    return BuildError(
+        "a kernel cannot stop with the error of an assertion", node=stmt, code="codegen.gpu.assertion_in_kernel"
+    )
 
 
 def _refuse_shared(stmt: AttrStmt, axis: IterVar) -> None:
@@ -116,6 +133,7 @@ def _refuse_shared(stmt: AttrStmt, axis: IterVar) -> None:
                 node=load,
                 hint="guard single loads and stores, or build the schedule itself: `tvmagic.build(sch.mod)` runs "
                 "thread-bound loops as plain loops",
+                code="codegen.gpu.shared_memory_race",
             )
 
 

@@ -52,7 +52,12 @@ def _in_float32(emitter: Any, call: Call, args: list[str], compute: Callable[[Da
 def _math(emitter: Any, call: Call) -> str:
     name = call.op.name.removeprefix("tir.")  # type: ignore[union-attr]
     if not call.dtype.is_float:
-        raise BuildError(f"`{name}` takes floats, not `{call.dtype}`", node=call, hint="convert with astype")
+        raise BuildError(
+            f"`{name}` takes floats, not `{call.dtype}`",
+            node=call,
+            hint="convert with astype",
+            code="codegen.not_a_float",
+        )
     if name == "nextafter" and call.dtype.bits == 16:  # not the neighbour among the numbers of float32
         return emitter.visit(next_small(call, *call.args))
 
@@ -62,7 +67,9 @@ def _math(emitter: Any, call: Call) -> str:
             values = ", ".join(f"{kind} {a}" for a in args)
             return emitter.out.op(f"call {kind} {emitter.context.vector_math(name, dtype)}({values})")
         if name == "sigmoid":
-            raise BuildError(f"`sigmoid` has no code for values of type `{dtype}`", node=call)
+            raise BuildError(
+                f"`sigmoid` has no code for values of type `{dtype}`", node=call, code="codegen.unsupported_sigmoid"
+            )
         return libm_call(emitter, name, dtype, args)
 
     return _in_float32(emitter, call, _args(emitter, call), compute)
@@ -124,7 +131,7 @@ def _integer_machine(emitter: Any, call: Call, name: str, args: list[str]) -> st
         return emitter.out.op(f"add {llvm_type(dtype)} {product}, {args[2]}")
     if name in ("floor", "ceil", "trunc", "round", "nearbyint"):
         return args[0]
-    raise BuildError(f"`{name}` takes floats, not `{dtype}`", node=call)
+    raise BuildError(f"`{name}` takes floats, not `{dtype}`", node=call, code="codegen.not_a_float")
 
 
 @rule("rsqrt")
@@ -286,7 +293,11 @@ def _reinterpret(emitter: Any, call: Call) -> str:
     source, target = call.args[0].dtype, call.dtype
     value = emitter.visit(call.args[0])
     if source.bits * source.lanes != target.bits * target.lanes:
-        raise BuildError(f"`{source}` and `{target}` differ in size and cannot be reinterpreted", node=call)
+        raise BuildError(
+            f"`{source}` and `{target}` differ in size and cannot be reinterpreted",
+            node=call,
+            code="codegen.reinterpret_size",
+        )
     if source.is_handle or target.is_handle:
         return emitter.convert(value, source, target)
     return emitter.out.op(f"bitcast {llvm_type(source)} {value} to {llvm_type(target)}")
@@ -335,7 +346,7 @@ def _element_address(emitter: Any, load: BufferLoad) -> str:
 @rule("address_of")
 def _address_of(emitter: Any, call: Call) -> str:
     if not isinstance(call.args[0], BufferLoad):
-        raise BuildError("`address_of` takes an element of a buffer", node=call)
+        raise BuildError("`address_of` takes an element of a buffer", node=call, code="codegen.wrong_address_of")
     return _element_address(emitter, call.args[0])
 
 
@@ -367,7 +378,9 @@ def _prefetch(emitter: Any, call: Call) -> str:
 def _atomic_add(emitter: Any, call: Call) -> str:
     dtype, kind = call.dtype, llvm_type(call.dtype)
     if not dtype.is_scalar or dtype.is_bool or dtype.code == "bfloat" or dtype.is_handle:
-        raise BuildError(f"there is no atomic addition of values of type `{dtype}`", node=call)
+        raise BuildError(
+            f"there is no atomic addition of values of type `{dtype}`", node=call, code="codegen.unsupported_atomic_add"
+        )
     pointer, value = emitter.visit(call.args[0]), emitter.visit(call.args[1])
     word = "fadd" if dtype.is_float else "add"
     return emitter.out.op(f"atomicrmw {word} ptr {pointer}, {kind} {value} seq_cst, align {dtype.bytes}")
@@ -380,14 +393,17 @@ def _atomic_add(emitter: Any, call: Call) -> str:
 def _extern(emitter: Any, call: Call) -> str:
     name = call.args[0]
     if not isinstance(name, StringImm):
-        raise BuildError("the first argument of `call_extern` is the function's name", node=call)
+        raise BuildError(
+            "the first argument of `call_extern` is the function's name", node=call, code="codegen.wrong_extern_name"
+        )
     if not name.value or not all(c.isalnum() or c in "_.$@:" for c in name.value):
-        raise BuildError(f"`{name.value}` is not the name of a function", node=call)
+        raise BuildError(f"`{name.value}` is not the name of a function", node=call, code="codegen.wrong_extern_name")
     if any(name.value == abi.symbol for abi in emitter.context.abis.values()):
         raise BuildError(
             f"`{name.value}` is a function of this module, not of another",
             node=call,
             hint="call it by its global variable",
+            code="codegen.extern_name_taken",
         )
     if not emitter.context.family.calls_process and name.value in _BLOCKS and len(call.args) == 4:
         return _block_call(emitter, call, name.value)
@@ -450,16 +466,28 @@ _SCALAR = frozenset(("lround", "llround"))
 def _llvm_intrinsic(emitter: Any, call: Call) -> str:
     name = call.args[0]
     if not isinstance(name, StringImm):
-        raise BuildError("the first argument of `call_llvm_intrin` is the intrinsic's name", node=call)
+        raise BuildError(
+            "the first argument of `call_llvm_intrin` is the intrinsic's name",
+            node=call,
+            code="codegen.wrong_intrinsic_name",
+        )
     prefix = name.value.removeprefix("llvm.").partition(".")[0]
     target = emitter.context.target
     of_machine = prefix in ELSEWHERE or any(prefix in f.intrinsics for f in families())
     # LLVM ends the process on an intrinsic of another architecture than the target's
     if of_machine and prefix not in target.family.intrinsics:
         triple = emitter.context.target_triple
-        raise BuildError(f"the target `{triple}` has no instruction for the intrinsic `{name.value}`", node=call)
+        raise BuildError(
+            f"the target `{triple}` has no instruction for the intrinsic `{name.value}`",
+            node=call,
+            code="codegen.intrinsic_not_on_target",
+        )
     if call.dtype.is_vector and prefix in _SCALAR:
-        raise BuildError(f"Intrinsic does not support vectors: `{name.value}` takes scalars", node=call)
+        raise BuildError(
+            f"Intrinsic does not support vectors: `{name.value}` takes scalars",
+            node=call,
+            code="codegen.intrinsic_without_vectors",
+        )
     # TVM counts the arguments that choose the overload in front of them
     args = [a for a in call.args[1:] if not (isinstance(a, IntImm) and a.dtype == "uint32" and a is call.args[1])]
     kind = suffix(call.dtype)
@@ -467,9 +495,15 @@ def _llvm_intrinsic(emitter: Any, call: Call) -> str:
     types, values = _foreign_operands(emitter, tuple(args))
     why = why_refused(cpu_and_features(target), symbol, _foreign_type(call.dtype), types, values)
     if why is not None and of_machine:
-        raise BuildError(f"the processor of `{target}` has no instruction for the intrinsic `{symbol}`", node=call)
+        raise BuildError(
+            f"the processor of `{target}` has no instruction for the intrinsic `{symbol}`",
+            node=call,
+            code="codegen.intrinsic_not_on_processor",
+        )
     if why is not None:
-        raise BuildError(f"LLVM refuses this call of its intrinsic `{symbol}`: {why}", node=call)
+        raise BuildError(
+            f"LLVM refuses this call of its intrinsic `{symbol}`: {why}", node=call, code="codegen.intrinsic_refused"
+        )
     return _foreign_call(emitter, call, symbol, types, values)
 
 
@@ -497,7 +531,9 @@ def _packed_on_stack(emitter: Any, call: Call) -> str:
     """Emit a packed call whose arguments are on stacks, from `begin` up to `end`."""
     begin, end = call.args[3:5]
     if not isinstance(begin, IntImm) or not isinstance(end, IntImm):
-        raise BuildError("the place of a packed call's arguments is a constant", node=call)
+        raise BuildError(
+            "the place of a packed call's arguments is a constant", node=call, code="codegen.packed_place_not_constant"
+        )
     values, codes = (
         emitter.out.op(f"getelementptr inbounds {kind}, ptr {emitter.visit(stack)}, i64 {begin.value}")
         for kind, stack in zip(("i64", "i32"), call.args[1:3])
@@ -511,7 +547,9 @@ def _packed_on_stack(emitter: Any, call: Call) -> str:
 def _packed_call(emitter: Any, call: Call, values: str, codes: str, count: int) -> str:
     name, out = call.args[0], emitter.out
     if not isinstance(name, StringImm):
-        raise BuildError("the first argument of `call_packed` is the function's name", node=call)
+        raise BuildError(
+            "the first argument of `call_packed` is the function's name", node=call, code="codegen.wrong_packed_name"
+        )
     helper = emitter.context.helper("packed")
     status = out.op(f"call i32 {helper}(ptr {emitter.visit(name)}, ptr {values}, ptr {codes}, i32 {count})")
     emitter.leave_if(status)

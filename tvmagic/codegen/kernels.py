@@ -226,7 +226,9 @@ class _Divider:
             return [Check(_of_host(stmt.condition, stmt), message), *self.steps(stmt.body)]
         if isinstance(stmt, (AttrStmt, DeclBuffer)):
             return self.steps(stmt.body)
-        raise BuildError(f"there are no launches inside a `{type(stmt).__name__}`", node=stmt)
+        raise BuildError(
+            f"there are no launches inside a `{type(stmt).__name__}`", node=stmt, code="codegen.launch_in_statement"
+        )
 
 
 def _of_host(value: PrimExpr, stmt: Stmt) -> PrimExpr:
@@ -235,6 +237,7 @@ def _of_host(value: PrimExpr, stmt: Stmt) -> PrimExpr:
             f"whether and how kernels are launched depends on what is in memory: `{value}`",
             node=stmt,
             hint="bind a loop around this to threads, so that one kernel does all of it",
+            code="codegen.launch_depends_on_memory",
         )
     return value
 

@@ -65,7 +65,11 @@ class LlvmNames:
         """The intrinsic of a number that `number_of` has given."""
         found = self.names.get(number)
         if found is None:
-            raise WrongValueError(f"{number} is the number of no LLVM intrinsic", hint="give the name of the intrinsic")
+            raise WrongValueError(
+                f"{number} is the number of no LLVM intrinsic",
+                hint="give the name of the intrinsic",
+                code="codegen.unknown_intrinsic",
+            )
         return found
 
     def checked(self, name: str) -> str:
@@ -87,7 +91,9 @@ class LlvmNames:
             return parts
         close = closest(name.removeprefix("llvm."), _COMMON)
         hint = "the names begin with `llvm.`" if close is None else f"did you mean `llvm.{close}`?"
-        raise WrongValueError(f"`{name}` is not the name of an LLVM intrinsic", hint=hint)
+        raise WrongValueError(
+            f"`{name}` is not the name of an LLVM intrinsic", hint=hint, code="codegen.unknown_intrinsic"
+        )
 
 
 _names = LlvmNames()

@@ -33,6 +33,7 @@ def with_plain_mask(node: BufferLoad | BufferStore) -> Any:
         raise BuildError(
             f"buffer `{buffer.name}` of vectors cannot be accessed with a mask at scattered places",
             hint="access the parts of its elements by a buffer of scalars",
+            code="codegen.scattered_vectors",
         )
     base = last.base if isinstance(last, Ramp) else last
     *rows, size = buffer.shape or (1,)

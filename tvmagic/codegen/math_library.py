@@ -36,6 +36,7 @@ def library_function(text: ModuleText, name: str, scalar: DataType) -> str:
         raise BuildError(
             f"there is no `{name}` of `{scalar}` for NVIDIA's GPUs here: it is in CUDA's own library",
             hint="OpenCL C has it: `--target opencl`",
+            code="codegen.no_gpu_function",
         )
     symbol = name + ("f" if scalar.bits == 32 else "")
     types = ", ".join(_library_types(name, scalar))

@@ -217,7 +217,10 @@ class MemoryEmitter(ExpressionEmitter):
         if buffer.data not in self.context.volatile:
             return ""
         if predicate is not None:
-            raise BuildError(f"The masked {word} intrinsic does not support declaring {word} as volatile.")
+            raise BuildError(
+                f"The masked {word} intrinsic does not support declaring {word} as volatile.",
+                code="codegen.masked_volatile",
+            )
         return "volatile "
 
     def _load(self, node: BufferLoad, predicate: str | None) -> str:
@@ -461,7 +464,10 @@ class MemoryEmitter(ExpressionEmitter):
 
     def _scatter(self, buffer: Buffer, index: PrimExpr, value: str, predicate: str | None) -> None:
         if buffer.dtype.lane_code != 1:
-            raise BuildError(f"buffer `{buffer.name}` of vectors cannot be stored to with a mask at scattered places")
+            raise BuildError(
+                f"buffer `{buffer.name}` of vectors cannot be stored to with a mask at scattered places",
+                code="codegen.scattered_vectors",
+            )
         dtype = buffer.dtype.with_lane_code(index.dtype.lane_code)
         kind, lanes = memory_type(dtype), dtype.lane_code
         name = self.context.text.declare(

@@ -163,10 +163,18 @@ class ModuleContext:
     def helper(self, name: str) -> str:
         """The runtime's function `name`, callable from this module."""
         if self.family.launches:
-            raise BuildError("a kernel cannot call functions of Python", hint="take the call out")
+            raise BuildError(
+                "a kernel cannot call functions of Python",
+                hint="take the call out",
+                code="codegen.python_call_in_kernel",
+            )
         if not self.family.calls_process:
             if name not in ("alloc", "free"):
-                raise BuildError("WebAssembly has no functions of Python to call", hint="take the call out")
+                raise BuildError(
+                    "WebAssembly has no functions of Python to call",
+                    hint="take the call out",
+                    code="codegen.python_call_in_wasm",
+                )
             for part in ("set_heap", name):
                 self.text.helpers.setdefault(part, helper(f"wasm/{part}"))
             return f"@tvm.{name}"
@@ -269,11 +277,19 @@ class ModuleContext:
         if abi is None:
             abi = next((a for v, a in self.abis.items() if v.name_hint == call.op.name_hint), None)  # type: ignore[union-attr]
         if abi is None:
-            raise BuildError(f"the module has no function `{call.op.name_hint}`", node=call)  # type: ignore[union-attr]
+            name = call.op.name_hint  # type: ignore[union-attr]
+            raise BuildError(f"the module has no function `{name}`", node=call, code="codegen.unknown_function")
         if abi.sizes:
-            raise BuildError(f"`{abi.name}` reads sizes from its buffers and so cannot be called from compiled code")
+            raise BuildError(
+                f"`{abi.name}` reads sizes from its buffers and so cannot be called from compiled code",
+                code="codegen.function_reads_sizes",
+            )
         if len(call.args) != len(abi.params):
-            raise BuildError(f"`{abi.name}` takes {len(abi.params)} arguments, not {len(call.args)}", node=call)
+            raise BuildError(
+                f"`{abi.name}` takes {len(abi.params)} arguments, not {len(call.args)}",
+                node=call,
+                code="codegen.wrong_argument_count",
+            )
         values = []
         for param, arg in zip(abi.params, call.args):
             value = emitter.visit(arg)
@@ -362,6 +378,7 @@ def refuse_scalable(stmt: Stmt, target: Target) -> None:
                 f"there is no machine code for scalable vectors and `vscale` for `{target}`",
                 node=node,
                 hint="name a processor that has them, such as `llvm -mtriple=aarch64-linux-gnu -mattr=+sve`",
+                code="codegen.no_scalable_vectors",
             )
         return True
 

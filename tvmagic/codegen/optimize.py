@@ -80,7 +80,7 @@ def _verify(module: Any, what: str) -> None:
     try:
         module.verify()
     except RuntimeError as error:
-        raise DefectError(f"{what}: {error}") from error
+        raise DefectError(f"{what}: {error}", code="codegen.llvm.invalid_module") from error
 
 
 def _linked(text: str, imports: tuple[str, ...]) -> Any:
@@ -93,7 +93,7 @@ def _linked(text: str, imports: tuple[str, ...]) -> Any:
         module = llvm.parse_assembly(text, context)
         module.verify()
     except RuntimeError as error:
-        raise DefectError(f"LLVM refused the code made for it: {error}") from error
+        raise DefectError(f"LLVM refused the code made for it: {error}", code="codegen.llvm.code_refused") from error
     for source in imports:
         _link_in(module, source, context)
     return module
@@ -129,7 +129,10 @@ def _link_in(module: Any, source: str, context: Any) -> None:
     for made in (other, module):
         if made is not None:
             made.close()
-    raise BuildError(f"what `import_llvm` names is not LLVM text that can be linked in: {reason}")
+    raise BuildError(
+        f"what `import_llvm` names is not LLVM text that can be linked in: {reason}",
+        code="codegen.llvm.import_not_linkable",
+    )
 
 
 def _parsed(source: str, context: Any) -> Any:
@@ -165,7 +168,9 @@ def assembly_of(module: Any, target: Target) -> str:
     try:
         return _emitted(module, lambda machine, m: machine.emit_assembly(m), target, _SIGNS_IN_TEXT)
     except RuntimeError as error:
-        raise BuildError(f"LLVM cannot write this module's assembly: {error}") from error
+        raise BuildError(
+            f"LLVM cannot write this module's assembly: {error}", code="codegen.llvm.no_assembly"
+        ) from error
 
 
 # The instructions that take the signs of a vector to an integer register, of VEX: `vmovmskps`, `vmovmskpd`, `vpmovmskb`.

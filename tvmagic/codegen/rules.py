@@ -65,10 +65,14 @@ def fixed_point_shifts(call: Call) -> tuple[int, int]:
     """By how many bits `tir.q_multiply_shift` moves its first factor to the left, and the product to the right."""
     q, s = call.args[2:]
     if not isinstance(q, IntImm) or not isinstance(s, IntImm):
-        raise BuildError("`q_multiply_shift` needs constant numbers of bits", node=call)
+        raise BuildError(
+            "`q_multiply_shift` needs constant numbers of bits", node=call, code="codegen.shift_not_constant"
+        )
     left, right = max(s.value, 0), q.value + max(-s.value, 0)
     if not (left < 64 and 0 < right < 64):
         raise BuildError(
-            f"`q_multiply_shift` cannot move 64 bits by {left} to the left and {right} to the right", node=call
+            f"`q_multiply_shift` cannot move 64 bits by {left} to the left and {right} to the right",
+            node=call,
+            code="codegen.shift_out_of_range",
         )
     return left, right

@@ -30,6 +30,7 @@ def check_call(call: Call) -> None:
             f"`{name}` takes {wanted}; here it makes `{call.dtype}` of {given or 'nothing'}",
             node=call,
             hint="convert with astype",
+            code="codegen.call_differs",
         )
 
 

@@ -229,7 +229,11 @@ class FunctionEmitter(MemoryEmitter):
             return self.context.threads.launch(self, stmt)
         if stmt.attr_key == "pragma_import_llvm":
             if not isinstance(stmt.value, StringImm):
-                raise BuildError("`import_llvm` takes LLVM text, or the name of a file with it", node=stmt)
+                raise BuildError(
+                    "`import_llvm` takes LLVM text, or the name of a file with it",
+                    node=stmt,
+                    code="codegen.wrong_import_llvm",
+                )
             if stmt.value.value not in self.context.text.imports:
                 self.context.text.imports.append(stmt.value.value)
         elif stmt.attr_key == "volatile_scope":
@@ -282,7 +286,12 @@ class FunctionEmitter(MemoryEmitter):
     @handles(IfThenElse)
     def if_then_else(self, stmt: IfThenElse) -> None:
         if stmt.condition.dtype.lane_code != 1:
-            raise BuildError("the condition of an `if` differs from lane to lane", node=stmt, hint="run VectorizeLoop")
+            raise BuildError(
+                "the condition of an `if` differs from lane to lane",
+                node=stmt,
+                hint="run VectorizeLoop",
+                code="codegen.condition_differs_by_lane",
+            )
         condition = self.visit(stmt.condition)
         then, other, done = (self.out.new_block(hint) for hint in ("then", "else", "endif"))
         self.out.branch(condition, then, other if stmt.else_case is not None else done)
@@ -319,6 +328,7 @@ class FunctionEmitter(MemoryEmitter):
                 "Nested parallel loop is not supported",
                 node=stmt,
                 hint="let the inner loop be serial, or fuse both and mark the result parallel",
+                code="codegen.nested_parallel_loops",
             )
         if stmt.kind is ForKind.PARALLEL and self.context.family.has_threads:
             emit_parallel(self, stmt)

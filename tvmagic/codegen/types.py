@@ -66,6 +66,7 @@ def vector_type(scalar: str, lanes: int) -> str:
         raise BuildError(
             f"a vector of {lanes} lanes is too wide, the widest has {_MOST_LANES}",
             hint="split the loop, and vectorize the inner one of 4 to 64 iterations",
+            code="codegen.vector_too_wide",
         )
     return scalar if lanes == 1 else f"<{lanes} x {scalar}>"
 
@@ -77,13 +78,19 @@ def _scalar(dtype: DataType) -> str:
         name = _FLOATS.get((dtype.code, dtype.bits))
         if name is None:
             hint = "run FP8ComputeLegalize and FP8StorageLegalize" if dtype.is_float8 else None
-            raise BuildError(f"there is no machine code for values of type `{dtype}`", hint=hint)
+            raise BuildError(
+                f"there is no machine code for values of type `{dtype}`", hint=hint, code="codegen.unsupported_dtype"
+            )
         return name
     if dtype.is_handle:
         return "ptr"
     if dtype.is_int or dtype.is_uint:
         if dtype.bits not in (1, 8, 16, 32, 64):  # `int1` is for the flags of LLVM's intrinsics
-            raise BuildError(f"there is no machine code for values of type `{dtype}`", hint="use 8, 16, 32 or 64 bits")
+            raise BuildError(
+                f"there is no machine code for values of type `{dtype}`",
+                hint="use 8, 16, 32 or 64 bits",
+                code="codegen.unsupported_dtype",
+            )
         return f"i{dtype.bits}"
     return "void"
 

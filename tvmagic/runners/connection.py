@@ -87,7 +87,11 @@ class Connection:
                 count = source.readinto(view[place:])  # type: ignore[attr-defined]
                 if not count and late.is_set():
                     self.kill()
-                    raise TVMagicError(f"{self.name} did not answer within {_SECONDS:g} s", hint="take smaller sizes")
+                    raise TVMagicError(
+                        f"{self.name} did not answer within {_SECONDS:g} s",
+                        hint="take smaller sizes",
+                        code="runner.no_answer",
+                    )
                 if not count:
                     self._ended()
                 place += count
@@ -113,6 +117,7 @@ class Connection:
         raise TVMagicError(
             f"the code ended {self.name} {what}",
             hint=said.splitlines()[-1] if said else "it may access what is not its own",
+            code="runner.code_ended",
         )
 
 

@@ -48,7 +48,10 @@ def run_on_gpu(built: DeviceModule, arrays: Sequence[Any]) -> str:
     name, number = gpu() or ("", 0)
     arch = cpu_and_features(built.target)[1]
     if int(re.sub(r"\D", "", arch)) > number:
-        raise MissingTool(f"code for `{arch}` does not run on this machine's GPU, {name}, which is `sm_{number}`")
+        raise MissingTool(
+            f"code for `{arch}` does not run on this machine's GPU, {name}, which is `sm_{number}`",
+            code="runner.other_gpu",
+        )
     buffers, launches, memories = host_launches(built, arrays, "asm")
     answer = _PROCESS.ask(("run", built.get_source("asm"), buffers, launches, _REPEATS))
     if isinstance(answer, str):
@@ -58,6 +61,7 @@ def run_on_gpu(built: DeviceModule, arrays: Sequence[Any]) -> str:
         raise TVMagicError(
             f"`{built.entry_name}` does not run on {name}: {said}",
             hint="a kernel may access what is not its own" if outside else None,
+            code="runner.gpu_call_failed",
         )
     contents, seconds = answer
     keep(memories, contents)

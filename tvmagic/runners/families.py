@@ -73,6 +73,7 @@ def ways(target: Target) -> list[Way]:
         raise TVMagicError(
             f"there is nothing here that runs code for `{target}`",
             hint="what can be run are " + ", ".join(f"`{name}`" for name in FAMILIES[1:] if _is_there(name)),
+            code="runner.no_runner",
         )
     importlib.import_module(FILES[family])
     return [way for way in _WAYS[family] if way.takes(target)]
@@ -88,5 +89,9 @@ def run(built: Any, arrays: Sequence[Any]) -> None:
     Raises TVMagicError if there is no way, or the module does not say what it was compiled for, as one that was saved.
     """
     if built.target is None:
-        raise TVMagicError("the module does not say what it was compiled for", hint="build it again for its target")
+        raise TVMagicError(
+            "the module does not say what it was compiled for",
+            hint="build it again for its target",
+            code="runner.unknown_target",
+        )
     ways(built.target)[0].run(built, arrays)

@@ -72,7 +72,10 @@ class _Host:
                 self.values[step.var] = self.number(step.value)
                 yield from self.launches(step.steps)
             elif isinstance(step, Check) and not self.number(step.condition):
-                raise AssertionFailedError(f"an assertion in `{self.function.abi.name}` does not hold: {step.message}")
+                raise AssertionFailedError(
+                    f"an assertion in `{self.function.abi.name}` does not hold: {step.message}",
+                    code="runner.assertion_failed",
+                )
 
     def _bytes(self, node: Any) -> int:
         return math.prod(max(0, self.number(e)) for e in node.extents) * node.dtype.bytes
@@ -92,7 +95,7 @@ class _Host:
 
     def _argument(self, var: Var) -> tuple[str, Any]:
         if var not in self.values:
-            raise DefectError(f"the host does not know `{var.name}`")
+            raise DefectError(f"the host does not know `{var.name}`", code="runner.unknown_argument")
         kind = "buffer" if var.dtype.is_handle else "uint8" if var.dtype.is_bool else str(numpy_dtype(var.dtype))
         return kind, self.values[var]
 
@@ -112,7 +115,11 @@ def host_launches(
         if isinstance(param, ArrayParam):
             memory, first = memory_of(next(left))
             if first:
-                raise TVMagicError(f"`{param.name}` runs backwards in memory, which no kernel takes", hint="copy it")
+                raise TVMagicError(
+                    f"`{param.name}` runs backwards in memory, which no kernel takes",
+                    hint="copy it",
+                    code="runner.negative_strides",
+                )
             values[param.var] = values[param.buffer.data] = len(memories)
             memories.append(memory)
         else:
@@ -129,6 +136,7 @@ def host_launches(
         raise TVMagicError(
             f"the host launches kernels more than {_MOST_LAUNCHES} times",
             hint="launch threads outside the loops, or take smaller sizes",
+            code="runner.too_many_launches",
         )
     return buffers, launches, memories
 
@@ -141,6 +149,7 @@ def _check_index_range(function: Any, values: dict[Var, Any]) -> None:
             raise TVMagicError(
                 f"cannot run `{function.abi.name}` on arrays of these sizes: `{suspect.node}` may reach {bound}",
                 hint="give the sizes the type `int64`",
+                code="runner.indices_too_wide",
             )
 
 

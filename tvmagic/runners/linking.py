@@ -98,5 +98,9 @@ def _link(arch: str, path: pathlib.Path, objects: Sequence[bytes], options: Sequ
             raise BuildError(
                 f"the module calls {', '.join(f'`{m}`' for m in missing)}, which its machine's libraries do not have",
                 hint="a RISC-V target without `+m` has no instruction for products" if arch == "riscv64" else None,
+                code="runner.missing_functions",
             )
-        raise BuildError(f"the code for `{arch}` cannot be linked: {(done.stderr.strip().splitlines() or ['?'])[0]}")
+        raise BuildError(
+            f"the code for `{arch}` cannot be linked: {(done.stderr.strip().splitlines() or ['?'])[0]}",
+            code="runner.link_failed",
+        )

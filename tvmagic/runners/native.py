@@ -37,5 +37,8 @@ def run(built: Any, arrays: Sequence[Any]) -> None:
     missing = lacking(built.target)
     if missing:
         names = ", ".join(f"`{m}`" for m in missing)
-        raise MissingTool(f"code for `{built.target.mcpu}` does not run on this machine, which has no {names}")
+        raise MissingTool(
+            f"code for `{built.target.mcpu}` does not run on this machine, which has no {names}",
+            code="runner.missing_feature",
+        )
     built(*arrays)

@@ -40,5 +40,7 @@ def run_opencl(built: DeviceModule, arrays: Sequence[Any]) -> None:
     if _has_no_device(answer):
         raise POCL.missing()
     if isinstance(answer, str):
-        raise TVMagicError(f"OpenCL refuses `{built.entry_name}`: {answer.strip()[:2000]}")
+        raise TVMagicError(
+            f"OpenCL refuses `{built.entry_name}`: {answer.strip()[:2000]}", code="runner.opencl_refused"
+        )
     keep(memories, answer)

@@ -25,7 +25,7 @@ class Process(Connection):
         size = max(64, -(-size // 64) * 64)
         address = self._ask(_ALLOCATE, size)
         if not address:
-            raise TVMagicError(f"{self.name} has no memory for {size} bytes")
+            raise TVMagicError(f"{self.name} has no memory for {size} bytes", code="runner.out_of_memory")
         return address
 
     def release(self, address: int) -> None:
@@ -45,7 +45,7 @@ class Process(Connection):
         """Load a shared library."""
         handle = self._with_text(path, lambda at: self._ask(_OPEN, at))
         if not handle:
-            raise TVMagicError(f"{self.name} cannot load the code made for it")
+            raise TVMagicError(f"{self.name} cannot load the code made for it", code="runner.load_failed")
         return handle
 
     def close(self, library: int) -> None:

@@ -64,11 +64,13 @@ def needs_of(text: str, target: Target) -> list[KernelNeeds]:
         if f"Value '{arch}' is not defined" in said:
             continue
         if done.returncode:
-            raise BuildError(f"ptxas refuses the code for `{arch}`: {said.strip().splitlines()[0]}")
+            raise BuildError(
+                f"ptxas refuses the code for `{arch}`: {said.strip().splitlines()[0]}", code="runner.ptxas_refused"
+            )
         return list(_read(said))
     if not said:
         raise PTXAS.missing()
-    raise MissingTool(f"no installed `ptxas` knows `{arch}`", hint=PTXAS.hint)
+    raise MissingTool(f"no installed `ptxas` knows `{arch}`", hint=PTXAS.hint, code="runner.ptxas_too_old")
 
 
 def _assembled(assembler: str, arch: str, text: str) -> subprocess.CompletedProcess[str]:

@@ -75,6 +75,7 @@ def _called(process: Process, function: int, place: int) -> int:
         raise MissingTool(
             "this QEMU ends at RISC-V's vector instructions that round in a way of their own, such as conversions to integers",
             hint="QEMU 8.0 or newer emulates them",
+            code="runner.unsupported_instruction",
         ) from error
 
 
@@ -148,7 +149,9 @@ class _Placed:
         for memory, place in self.arrays:
             found = self.process.read(place, len(memory) + 2 * len(_GUARD))
             if not found.startswith(_GUARD) or not found.endswith(_GUARD):
-                raise TVMagicError(f"the code of `{name}` writes outside its arguments")
+                raise TVMagicError(
+                    f"the code of `{name}` writes outside its arguments", code="runner.writes_outside_arguments"
+                )
             content = np.frombuffer(found, np.uint8)[len(_GUARD) : -len(_GUARD)]
             if (memory != content).any():  # what is only read may be read-only
                 memory[...] = content

@@ -100,7 +100,9 @@ class _Instance:
         try:
             return self.exports[name](self.store, *values)
         except self.trap as error:
-            raise TVMagicError(f"`{name}` ended in a trap: {str(error).splitlines()[-1].strip()}") from None
+            raise TVMagicError(
+                f"`{name}` ended in a trap: {str(error).splitlines()[-1].strip()}", code="runner.trap"
+            ) from None
 
     def write(self, place: int, array: np.ndarray) -> None:
         if array.nbytes:

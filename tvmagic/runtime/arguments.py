@@ -41,22 +41,31 @@ class ScalarParam:
             return self._pointer(value)
         if dtype.is_float:
             if not isinstance(value, (int, float)):
-                raise TVMagicError(f"parameter `{self.name}` takes a number of type `{dtype}`, not {_kind(value)}")
+                raise TVMagicError(
+                    f"parameter `{self.name}` takes a number of type `{dtype}`, not {_kind(value)}",
+                    code="call.wrong_number_type",
+                )
             return _float_bits(dtype, float(value)) if dtype.bits == 16 else float(value)
         if isinstance(value, float) and not value.is_integer() or not isinstance(value, (int, float)):
-            raise TVMagicError(f"parameter `{self.name}` takes an integer of type `{dtype}`, not {_kind(value)}")
+            raise TVMagicError(
+                f"parameter `{self.name}` takes an integer of type `{dtype}`, not {_kind(value)}",
+                code="call.wrong_number_type",
+            )
         value = int(value)
         if dtype.is_bool:
             return int(value != 0)
         low, high = integer_limits(dtype)
         if not low <= value <= high:
-            raise TVMagicError(f"parameter `{self.name}` is of type `{dtype}`, which does not hold {value}")
+            raise TVMagicError(
+                f"parameter `{self.name}` is of type `{dtype}`, which does not hold {value}",
+                code="call.number_does_not_fit",
+            )
         return value
 
     def _pointer(self, value: Any) -> int:
         address = value.value if hasattr(value, "value") else value
         if not isinstance(address, int) or address == 0:
-            raise TVMagicError(f"parameter `{self.name}` is a pointer and must not be null")
+            raise TVMagicError(f"parameter `{self.name}` is a pointer and must not be null", code="call.null_pointer")
         return address
 
 
@@ -92,18 +101,22 @@ class ArrayParam:
         if isinstance(value, NDArray):
             return value._array
         if value is None:
-            raise TVMagicError(f"parameter `{self.name}` got None instead of an array")
+            raise TVMagicError(f"parameter `{self.name}` got None instead of an array", code="call.array_is_none")
         if hasattr(value, "__array_interface__"):
             return np.asarray(value)
         if hasattr(value, "__dlpack__"):
             try:
                 return np.from_dlpack(value)
             except (BufferError, RuntimeError, TypeError) as error:
-                raise TVMagicError(f"parameter `{self.name}` cannot be shared by DLPack: {error}") from error
+                raise TVMagicError(
+                    f"parameter `{self.name}` cannot be shared by DLPack: {error}", code="call.array_without_dlpack"
+                ) from error
         if hasattr(value, "__array__") and not self.written:
             return np.asarray(value)
         raise TVMagicError(
-            f"parameter `{self.name}` takes a NumPy array, not {_kind(value)}", hint="convert it with numpy.asarray"
+            f"parameter `{self.name}` takes a NumPy array, not {_kind(value)}",
+            hint="convert it with numpy.asarray",
+            code="call.not_an_array",
         )
 
     def check(self, value: Any, sizes: dict[Var, int]) -> np.ndarray:
@@ -111,11 +124,14 @@ class ArrayParam:
         array = self.as_array(value)
         if array.dtype != self.dtype:
             hint = self._instead(f"convert it with astype({str(self.dtype)!r})", array)
-            raise TVMagicError(f"parameter `{self.name}` takes `{self.dtype}`, not `{array.dtype}`", hint=hint)
+            raise TVMagicError(
+                f"parameter `{self.name}` takes `{self.dtype}`, not `{array.dtype}`", hint=hint, code="call.wrong_dtype"
+            )
         if array.ndim != len(self.shape):
             raise TVMagicError(
                 f"parameter `{self.name}` takes {len(self.shape)} dimensions {self.text_of_shape()}, "
-                f"not {array.ndim} {array.shape}"
+                f"not {array.ndim} {array.shape}",
+                code="call.wrong_rank",
             )
         for axis, (expected, size) in enumerate(zip(self.shape, array.shape)):
             self._bind(expected, size, sizes, f"has size {size} in dimension {axis}", array)
@@ -125,14 +141,18 @@ class ArrayParam:
             raise TVMagicError(
                 f"parameter `{self.name}` takes a contiguous array in C order, not one with strides {array.strides}",
                 hint=self._instead("copy it with numpy.ascontiguousarray", array),
+                code="call.not_contiguous",
             )
         if not array.flags.aligned:
             raise TVMagicError(
                 f"parameter `{self.name}` is not aligned to its elements of {self.dtype.itemsize} bytes",
                 hint=self._instead("copy it with numpy.copy", array),
+                code="call.not_aligned",
             )
         if self.written and not array.flags.writeable:
-            raise TVMagicError(f"parameter `{self.name}` is an output, but the array is read-only")
+            raise TVMagicError(
+                f"parameter `{self.name}` is an output, but the array is read-only", code="call.read_only_output"
+            )
         return array
 
     def _instead(self, copy: str, array: np.ndarray) -> str:
@@ -149,6 +169,7 @@ class ArrayParam:
                 raise TVMagicError(
                     f"parameter `{self.name}` {what}, more than `{expected.name}` of type `{expected.dtype}` holds",
                     hint="pass a smaller array, or give the size the type `int64`",
+                    code="call.size_does_not_fit",
                 )
             wanted = sizes.setdefault(expected, size)
         else:
@@ -157,7 +178,8 @@ class ArrayParam:
             name = "" if isinstance(expected, IntImm) else f" (`{expected.name}` elsewhere)"  # type: ignore[attr-defined]
             raise TVMagicError(
                 f"parameter `{self.name}` {what}, but {wanted}{name} is expected: its shape is "
-                f"{self.text_of_shape()}, the array's {array.shape}"
+                f"{self.text_of_shape()}, the array's {array.shape}",
+                code="call.size_mismatch",
             )
 
     def _check_strides(self, array: np.ndarray, sizes: dict[Var, int]) -> None:
@@ -175,6 +197,7 @@ class ArrayParam:
             raise TVMagicError(
                 f"the buffer of parameter `{self.name}` begins at element {self.offset} of its memory, an array at element 0",
                 hint="leave `elem_offset` out, and pass a part of an array",
+                code="call.wrong_element_offset",
             )
         strides = [stride // array.itemsize for stride in array.strides]
         found = [("size", n, *pair) for n, pair in enumerate(zip(self.shape, array.shape))]
@@ -182,18 +205,23 @@ class ArrayParam:
         for what, axis, expected, has in found:
             if not isinstance(expected, (IntImm, Var)) and (wanted := evaluate(expected, sizes)) != has:
                 raise TVMagicError(
-                    f"parameter `{self.name}` has {what} {has} in dimension {axis}, but `{expected}` = {wanted} is expected"
+                    f"parameter `{self.name}` has {what} {has} in dimension {axis}, but `{expected}` = {wanted} is expected",
+                    code="call.wrong_stride",
                 )
 
     def allocate(self, sizes: dict[Var, int]) -> np.ndarray:
         """A new array of the shape that follows from the other arguments."""
         shape = [evaluate(s, sizes) for s in self.shape]
         if None in shape:
-            raise TVMagicError(f"the shape of the output `{self.name}` does not follow from the other arguments")
+            raise TVMagicError(
+                f"the shape of the output `{self.name}` does not follow from the other arguments",
+                code="call.output_shape_unknown",
+            )
         below = next((axis for axis, size in enumerate(shape) if size < 0), None)  # type: ignore[operator]
         if below is not None:
             raise TVMagicError(
-                f"dimension {below} of the output `{self.name}`, `{self.shape[below]}`, is {shape[below]}"
+                f"dimension {below} of the output `{self.name}`, `{self.shape[below]}`, is {shape[below]}",
+                code="call.negative_output_size",
             )
         strides = [evaluate(s, sizes) for s in self.strides]
         if None in strides or len(strides) != len(shape) or min(strides) < 0:  # type: ignore[type-var]
@@ -252,7 +280,9 @@ class Checker:
         if not self.least <= len(args) <= len(self.params):
             wanted = f"{self.least} to {len(self.params)}" if self.least < len(self.params) else f"{len(self.params)}"
             names = ", ".join(f"`{p.name}`" for p in self.params)
-            raise TVMagicError(f"`{self.name}` takes {wanted} arguments ({names}), not {len(args)}")
+            raise TVMagicError(
+                f"`{self.name}` takes {wanted} arguments ({names}), not {len(args)}", code="call.wrong_argument_count"
+            )
         sizes: dict[Var, int] = {}
         values: list[Any] = []
         for param, arg in zip(self.params, args):
@@ -282,7 +312,8 @@ class Checker:
         if failed is not None and evaluate(failed.size, sizes) is None:
             param = next(p for p, d in pairs if d is failed)
             raise TVMagicError(
-                f"parameter `{param.name}` has a dimension of size {failed.extent}, which is not `{failed.size}`"
+                f"parameter `{param.name}` has a dimension of size {failed.extent}, which is not `{failed.size}`",
+                code="call.size_not_solvable",
             )
 
     def _machine_values(self, arrays: list[np.ndarray], scalars: list[Any], sizes: dict[Var, int]) -> list[Any]:
@@ -303,4 +334,5 @@ class Checker:
                     raise TVMagicError(
                         f"the output `{param.name}` overlaps with the argument `{other.name}` in memory",
                         hint="pass a copy of one of them",
+                        code="call.output_overlaps_input",
                     )

@@ -45,7 +45,9 @@ def _call_packed(name: bytes, values: Any, codes: Any, count: int) -> int:
 def _argument(values: Any, code: int, i: int) -> Any:
     raw = values[i]
     if code not in _FROM_RAW:
-        raise TVMagicError(f"a packed call has an argument of the unknown code {code}")
+        raise TVMagicError(
+            f"a packed call has an argument of the unknown code {code}", code="call.unknown_packed_argument"
+        )
     return _FROM_RAW[code](raw)
 
 

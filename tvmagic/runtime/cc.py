@@ -107,7 +107,9 @@ def _run(output: str, command: list[str]) -> None:
             subprocess.run(command, check=True, capture_output=True, text=True)
     except FileNotFoundError as error:
         raise TVMagicError(
-            f"there is no program `{command[0]}` to link with", hint="install it, or name another one"
+            f"there is no program `{command[0]}` to link with",
+            hint="install it, or name another one",
+            code="link.no_linker",
         ) from error
     except subprocess.CalledProcessError as error:
-        raise TVMagicError(f"the module cannot be linked: {error.stderr.strip()}") from error
+        raise TVMagicError(f"the module cannot be linked: {error.stderr.strip()}", code="link.failed") from error

@@ -55,7 +55,11 @@ def read_description(text: str) -> tuple[list[ABI], list[Site], set[str]]:
     """How the functions of a described module are called, at which places they may stop, and what else it defines."""
     content = json.loads(text)
     if content.get("format") != _FORMAT:
-        raise TVMagicError("the saved module is of another version of its format", hint="save it again")
+        raise TVMagicError(
+            "the saved module is of another version of its format",
+            hint="save it again",
+            code="load_module.other_format_version",
+        )
     signatures = load_json(content["signatures"])
     abis = []
     for entry in content["functions"]:

@@ -75,7 +75,7 @@ def device(dev_type: Any, dev_id: int = 0) -> Device:
     name = (str(dev_type).split() or [""])[0]
     name, _, number = name.partition(":")
     if name not in _types():
-        raise TVMagicError(f"there is no device `{dev_type}`", hint="kernels run on `cpu`")
+        raise TVMagicError(f"there is no device `{dev_type}`", hint="kernels run on `cpu`", code="device.unknown")
     return Device(_types()[name], int(number) if number else dev_id)
 
 

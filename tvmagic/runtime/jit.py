@@ -118,6 +118,7 @@ class LoadedObject:
             raise BuildError(
                 f"the code cannot be linked into this process: {error}",
                 hint="an extern function that is not in the process can be loaded first with ctypes.CDLL",
+                code="jit.link_failed",
             ) from error
         # the linker must outlive the library, even if an interrupt ends `__del__` below before it begins
         library.__dict__["linker"] = linker

@@ -44,10 +44,11 @@ def failure(name: str, sites: list[Any], record: list[int], status: int) -> TVMa
         return TVMagicError(
             f"cannot run `{name}` on arrays of these sizes: int32 may not hold its indices",
             hint="give the sizes the type `int64`",
+            code="call.indices_too_wide",
         )
     number = record[0] if record else 0
     if not 0 < number <= len(sites):
-        return TVMagicError(f"`{name}` stopped with status {status}")
+        return TVMagicError(f"`{name}` stopped with status {status}", code="call.unknown_status")
     return error_of(sites[number - 1], record[1:])
 
 
@@ -218,41 +219,56 @@ def error_of(site: Any, values: list[int]) -> TVMagicError:
     """The error of the place at which compiled code stopped, with the values that it recorded."""
     line = f" (line {site.line})" if site.line else ""
     if site.kind == "assert":
-        return TVMagicError(f"an assertion in `{site.function}` does not hold{line}: {site.message}", node=site.node)
+        return TVMagicError(
+            f"an assertion in `{site.function}` does not hold{line}: {site.message}",
+            node=site.node,
+            code="call.assertion_failed",
+        )
     if site.kind == "zero":
         shown = f": `{_text(site.node)}`" if site.node is not None else ""
         hint = "give a value of its own where the divisor is 0: `a // b if b != 0 else 0`"
-        return TVMagicError(f"division by zero in `{site.function}`{line}{shown}", node=site.node, hint=hint)
+        return TVMagicError(
+            f"division by zero in `{site.function}`{line}{shown}",
+            node=site.node,
+            hint=hint,
+            code="call.division_by_zero",
+        )
     if site.kind == "memory":
-        return TVMagicError(f"`{site.function}` found no memory for {values[0]} bytes")
+        return TVMagicError(f"`{site.function}` found no memory for {values[0]} bytes", code="call.out_of_memory")
     if site.kind == "reach":
         return TVMagicError(
             f"`{site.message}` in `{site.function}` has {_count(values[0])} elements, more than its indices reach",
             hint="make it smaller, compute it inside a loop of what reads it (`compute_at`), or give its sizes the type `int64`",
+            code="call.too_many_elements",
         )
     if site.kind == "count":
         return TVMagicError(
             f"loop `{site.message}` in `{site.function}` has {_count(values[0])} iterations, more than its variable counts",
             hint="fuse fewer loops, or take smaller sizes",
+            code="call.too_many_iterations",
         )
     if site.kind == "vectors":
         return TVMagicError(
             f"the code of `{site.function}` is for scalable vectors of at least {site.message} bits, those of this "
             f"processor have {128 * values[0]}",
             hint="compile it with a smaller `-vector-width`, or without one",
+            code="call.vectors_too_short",
         )
     if site.kind == "bounds":
         return _bounds_error(site, values, line)
     if site.kind == "index":
         what = f"{site.message} at index {values[0]} in dimension {site.values[0]}, whose extent is {values[1]},"
-        return BoundsError(f"{what} in `{site.function}`{line} is outside the buffer", node=site.node)
+        return BoundsError(
+            f"{what} in `{site.function}`{line} is outside the buffer", node=site.node, code="call.index_out_of_range"
+        )
     if site.kind == "region":
         place = f"element {values[0]}" if values[1] == 1 else f"{values[1]} elements from element {values[0]} on"
         return BoundsError(
             f"{site.message} at {place} in `{site.function}`{line} is outside its memory of {values[2]} elements",
             node=site.node,
+            code="call.index_out_of_range",
         )
-    return TVMagicError(f"`{site.function}` stopped{line}")
+    return TVMagicError(f"`{site.function}` stopped{line}", code="call.stopped")
 
 
 def _count(number: int) -> str:
@@ -275,6 +291,7 @@ def _bounds_error(site: Any, values: list[int], line: str) -> BoundsError:
         f"{what} buffer `{site.buffer.name}` of shape {shape} at index [{', '.join(index)}] in "
         f"`{site.function}`{line} is outside the buffer",
         node=site.node,
+        code="call.index_out_of_range",
     )
 
 

@@ -91,6 +91,7 @@ class Module:
             raise BuildError(
                 f"the module calls {', '.join(missing)}, which this process does not have",
                 hint="load what has it first, with ctypes.CDLL(..., mode=ctypes.RTLD_GLOBAL)",
+                code="module.missing_functions",
             ) from None
 
     def __reduce__(self) -> tuple[Callable[..., Module], tuple[Any, ...]]:
@@ -98,7 +99,11 @@ class Module:
         from tvmagic.runtime.description import describe, this_cpu
 
         if not self.code:
-            raise TVMagicError("a module loaded from a shared library cannot be pickled", hint="copy the library")
+            raise TVMagicError(
+                "a module loaded from a shared library cannot be pickled",
+                hint="copy the library",
+                code="module.not_picklable",
+            )
         return unpickled, (self.code, describe(self), this_cpu())
 
     def __deepcopy__(self, memo: object) -> Module:
@@ -120,7 +125,11 @@ class Module:
             return self.entry_func
         if name not in self:
             known = ", ".join(f"`{a.name}`" for a in self.abis)
-            raise WrongNameError(f"the module has no function `{name}`", hint=f"its functions are {known}")
+            raise WrongNameError(
+                f"the module has no function `{name}`",
+                hint=f"its functions are {known}",
+                code="module.unknown_function",
+            )
         return self.functions[name]
 
     __getitem__ = get_function
@@ -152,7 +161,11 @@ class Module:
         source = self.sources.get(fmt)
         if source is None:
             known = ", ".join(f"`{f}`" for f in self.sources)
-            raise TVMagicError(f"there is no text of the form `{fmt}`", hint=f"the forms are {known}")
+            raise TVMagicError(
+                f"there is no text of the form `{fmt}`",
+                hint=f"the forms are {known}",
+                code="module.unknown_source_format",
+            )
         return source()
 
     inspect_source = get_source
@@ -209,6 +222,7 @@ def unpickled(code: bytes, description: str, cpu: str) -> Module:
         raise TVMagicError(
             f"the pickled module was compiled for `{cpu}`, this machine is `{this_cpu()}`",
             hint="pickle the operator or the lowered IRModule, and build it here",
+            code="module.other_machine",
         )
     abis, sites, symbols = read_description(description)
     return Module(code, abis, sites, {}, symbols)

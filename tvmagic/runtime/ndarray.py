@@ -86,7 +86,10 @@ class NDArray(Identified):
         if self.dtype == "bfloat16" and values.dtype == np.uint16 and not isinstance(source, NDArray):
             values = values.view(self._array.dtype)
         if values.shape != self._array.shape:
-            raise WrongValueError(f"an array of shape {values.shape} cannot be copied into one of shape {self.shape}")
+            raise WrongValueError(
+                f"an array of shape {values.shape} cannot be copied into one of shape {self.shape}",
+                code="ndarray.shape_mismatch",
+            )
         self._array[...] = values
         return self
 
@@ -103,12 +106,16 @@ class NDArray(Identified):
         lanes = () if kind.is_scalar else (kind.lanes,)
         element = np.dtype(numpy_dtype(kind.element_of))
         if not self._array.flags.c_contiguous:
-            raise TVMagicError("only of an array whose elements are without gaps there are views")
+            raise TVMagicError(
+                "only of an array whose elements are without gaps there are views", code="ndarray.view_not_contiguous"
+            )
         if (
             relative_byte_offset < 0
             or relative_byte_offset + math.prod((*shape, *lanes)) * element.itemsize > self._array.nbytes
         ):
-            raise TVMagicError(f"a view of shape {shape} and type `{kind}` reaches beyond the array")
+            raise TVMagicError(
+                f"a view of shape {shape} and type `{kind}` reaches beyond the array", code="ndarray.view_too_large"
+            )
         memory = self._array.reshape(-1).view(np.uint8)
         return NDArray(np.ndarray((*shape, *lanes), element, memory, relative_byte_offset), kind.lanes)
 
@@ -145,7 +152,9 @@ def array(arr: Any, device: Device | None = None) -> NDArray:
     values = np.asarray(arr)
     if values.dtype.kind in "OSUMmc":
         raise WrongValueError(
-            f"an array of `{values.dtype}` has no counterpart here", hint="its elements are numbers or truth values"
+            f"an array of `{values.dtype}` has no counterpart here",
+            hint="its elements are numbers or truth values",
+            code="ndarray.unsupported_dtype",
         )
     copy = aligned_empty(values.shape, values.dtype)
     copy[...] = values

@@ -20,7 +20,11 @@ def read_saved(path: pathlib.Path) -> Module:
     beside, code = path.with_suffix(".json"), path.read_bytes()
     texts = [beside.read_text(encoding="utf-8")] if beside.exists() else descriptions_in(code)
     if not texts:
-        raise TVMagicError(f"`{path}` is not an object file of tvmagic", hint="save a module with `module.save`")
+        raise TVMagicError(
+            f"`{path}` is not an object file of tvmagic",
+            hint="save a module with `module.save`",
+            code="load_module.not_an_object_file",
+        )
     abis, sites, symbols = read_description(texts[0])
     return Module(code, abis, sites, {}, symbols)
 
@@ -39,14 +43,14 @@ class _Library:
             try:
                 self._library = ctypes.CDLL(str(copy))
             except OSError as error:
-                raise TVMagicError(f"`{path}` cannot be loaded: {error}") from error
+                raise TVMagicError(f"`{path}` cannot be loaded: {error}", code="load_module.failed") from error
 
     def address(self, name: str) -> int:
         """The address of a symbol."""
         try:
             symbol = getattr(self._library, name)
         except AttributeError:
-            raise TVMagicError(f"the library has no function `{name}`") from None
+            raise TVMagicError(f"the library has no function `{name}`", code="load_module.unknown_function") from None
         return ctypes.cast(symbol, ctypes.c_void_p).value or 0
 
 
@@ -56,6 +60,7 @@ def _load_library(path: pathlib.Path) -> Module:
         raise TVMagicError(
             f"`{path}` is not a library of tvmagic",
             hint="export it with `module.export_library`, or link what `save` wrote",
+            code="load_module.not_a_library",
         )
     library = _Library(path)
     parts = [Module(b"", *read_description(text)[:2], {}, read_description(text)[2], loaded=library) for text in texts]
@@ -73,7 +78,11 @@ def load_module(path: Any, fmt: str = "") -> Module:
     """
     path = pathlib.Path(path)
     if not path.exists():
-        raise TVMagicError(f"there is no file `{path}`", hint="save a module with `module.save` or `export_library`")
+        raise TVMagicError(
+            f"there is no file `{path}`",
+            hint="save a module with `module.save` or `export_library`",
+            code="load_module.no_such_file",
+        )
     if path.suffix in (".tar", ".a"):
         return _load_archive(path)
     return read_saved(path) if path.suffix in (".o", ".obj") else _load_library(path)

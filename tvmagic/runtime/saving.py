@@ -29,7 +29,9 @@ def _self_contained(module: Module) -> bytes:
     """The object file of a module with its description, and with what LLVM may call, inside."""
     if module.recompiled is None:
         raise TVMagicError(
-            "a module that was loaded has no code for linkers", hint="build it again, or copy the file that it is from"
+            "a module that was loaded has no code for linkers",
+            hint="build it again, or copy the file that it is from",
+            code="export.loaded_module",
         )
     text = embedded(module)
     body = "".join(f"\\{byte:02X}" for byte in text)
@@ -81,4 +83,8 @@ def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
 
         write_file(path, linked(module).code)
     else:
-        raise TVMagicError(f"a module cannot be saved as `{kind}`", hint="use the endings .o, .ll, .s or .wasm")
+        raise TVMagicError(
+            f"a module cannot be saved as `{kind}`",
+            hint="use the endings .o, .ll, .s or .wasm",
+            code="export.unknown_format",
+        )

@@ -18,7 +18,7 @@ def tar(output: Any, files: Sequence[Any] | str) -> None:
     given = [files] if isinstance(files, (str, pathlib.Path)) else list(files)
     names = [pathlib.Path(file).name for file in given]
     if len(set(names)) < len(names):
-        raise TVMagicError(f"two files of an archive have the same name: {', '.join(names)}")
+        raise TVMagicError(f"two files of an archive have the same name: {', '.join(names)}", code="tar.repeated_name")
     with replacing(output) as part, tarfile.open(part, "w") as archive:
         for file, name in zip(given, names):
             archive.add(str(file), arcname=name)
@@ -35,7 +35,10 @@ def untar(tar_file: Any, directory: Any) -> None:
             path = (folder / member.name).resolve()
             content = archive.extractfile(member) if member.isfile() else None
             if content is None or folder not in path.parents:
-                raise TVMagicError(f"the archive `{tar_file}` holds `{member.name}`, which is not a file of a folder")
+                raise TVMagicError(
+                    f"the archive `{tar_file}` holds `{member.name}`, which is not a file of a folder",
+                    code="tar.unsafe_name",
+                )
             write_file(path, content.read(), make_folder=True)
 
 

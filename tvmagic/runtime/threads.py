@@ -47,7 +47,7 @@ class _Pool:
         """Start the workers that are wanted and not yet there. The caller is a thread of the pool too."""
         if not self.ready:
             if self.function("pool_init", ctypes.c_int)() != 0:
-                raise TVMagicError("the system gave no lock for the thread pool")
+                raise TVMagicError("the system gave no lock for the thread pool", code="threads.no_lock")
             self.ready = True
         start = self.function("pool_start", ctypes.c_int, ctypes.c_void_p, ctypes.c_int64)
         with _signals_blocked():
@@ -109,7 +109,7 @@ def num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Run parallel loops on `count` threads, the caller's included. Do not call it while one runs."""
     if not isinstance(count, int) or count < 1:
-        raise TVMagicError(f"a thread pool has 1 thread or more, not {count!r}")
+        raise TVMagicError(f"a thread pool has 1 thread or more, not {count!r}", code="threads.wrong_count")
     with _lock:
         _pool.wanted = count
         if _pool.ready:

@@ -70,7 +70,7 @@ def link(relocatable: bytes, exports: Iterable[str]) -> WasmModule:
         bodies[_DATA], starts, end = _moved_segments(bytes(bodies[_DATA]))
     missing = [name for name in exports if name not in functions]
     if missing:
-        raise DefectError(f"the WebAssembly object has no function `{missing[0]}`")
+        raise DefectError(f"the WebAssembly object has no function `{missing[0]}`", code="wasm.unknown_function")
     entries = [_text(name) + b"\0" + _unsigned(functions[name]) for name in exports]
     bodies[_EXPORT] = bytearray(_unsigned(len(entries)) + b"".join(entries))
     order = [1, _IMPORT, 3, 4, 5, 6, _EXPORT, 9, 12, _CODE, _DATA]
@@ -139,7 +139,7 @@ class _Reader:
 def _sections(module: bytes) -> Iterator[tuple[int, bytes]]:
     """The kind and the content of each section; those of the kind 0 begin with their name."""
     if module[: len(_MAGIC)] != _MAGIC:
-        raise DefectError("what LLVM made is not a WebAssembly object")
+        raise DefectError("what LLVM made is not a WebAssembly object", code="wasm.not_an_object")
     reader = _Reader(module, len(_MAGIC))
     while reader.at < len(module):
         kind = reader.take(1)[0]
@@ -210,7 +210,9 @@ def _moved_segments(section: bytes) -> tuple[bytearray, list[int], int]:
         flag, opcode, address = reader.unsigned(), reader.take(1), reader.signed()
         reader.take(1)  # the end of the expression for the address
         if flag or opcode != b"\x41":
-            raise DefectError("a segment of a WebAssembly object has no constant address")
+            raise DefectError(
+                "a segment of a WebAssembly object has no constant address", code="wasm.address_not_constant"
+            )
         content = reader.take(reader.unsigned())
         starts.append(address + STACK)
         end = max(end, address + STACK + len(content))

@@ -58,9 +58,13 @@ def linked(built: Module) -> Any:
     from tvmagic.runtime.wasm import link
 
     if built.code[:4] != b"\0asm":
-        raise BuildError("the module is not one for WebAssembly", hint="build it with target `wasm32`")
+        raise BuildError(
+            "the module is not one for WebAssembly", hint="build it with target `wasm32`", code="wasm.not_for_wasm"
+        )
     made = link(built.code, [abi.symbol for abi in built.abis])
     for name in made.imports:
         if name not in C_FUNCTIONS and name.removesuffix("f") not in C_FUNCTIONS:
-            raise BuildError(f"the module calls `{name}`, which WebAssembly's host does not have")
+            raise BuildError(
+                f"the module calls `{name}`, which WebAssembly's host does not have", code="wasm.missing_functions"
+            )
     return made

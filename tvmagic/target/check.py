@@ -51,6 +51,7 @@ def check_machine(triple: str, cpu: str, features: str) -> None:
             raise BuildError(
                 f"the feature `{feature}` is neither switched on nor off",
                 hint=f"write `-mattr=+{feature}` or `-mattr=-{feature}`",
+                code="target.wrong_feature",
             )
     done = _probe(triple, cpu, features, _FUNCTION)
     if done is None:
@@ -60,11 +61,15 @@ def check_machine(triple: str, cpu: str, features: str) -> None:
         raise BuildError(
             f"LLVM here knows no {unknown[2]} `{unknown[1]}` for `{triple}`",
             hint=f"leave the {unknown[2]} out: the code then runs on every processor of this architecture",
+            code="target.unknown_name_for_llvm",
         )
     if done.returncode:
         fatal = re.search(r"LLVM ERROR: (.*)", done.stderr)
         why = f": {fatal[1]}" if fatal else ""
-        raise BuildError(f"LLVM cannot make code for the processor `{cpu}` with these features for `{triple}`{why}")
+        raise BuildError(
+            f"LLVM cannot make code for the processor `{cpu}` with these features for `{triple}`{why}",
+            code="target.no_code_for_processor",
+        )
 
 
 def _probe(triple: str, cpu: str, features: str, text: str) -> subprocess.CompletedProcess[str] | None:
@@ -115,6 +120,7 @@ def check_architecture(triple: str) -> None:
         raise BuildError(
             f"there is no code for the architecture of the triple `{triple}`",
             hint="triples begin with x86_64, aarch64, arm, riscv64, wasm32, powerpc64le, s390x, nvptx64 or the like",
+            code="target.unknown_architecture",
         )
 
 
@@ -129,5 +135,6 @@ def check_features_of_host(features: list[str]) -> list[str]:
             raise BuildError(
                 f"this machine has no `{feature[1:]}`, so code with it cannot run here",
                 hint="its text can be had with `tvmagic.codegen.llvm_ir` and `tvmagic.codegen.assembly`",
+                code="target.feature_missing_on_host",
             )
     return [f"-{name}" for name, has in own.items() if not has]

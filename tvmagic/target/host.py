@@ -36,6 +36,7 @@ def require_llvm() -> None:
         raise BuildError(
             "this Python has no LLVM (the package `llvmlite`), so no machine code can be made",
             hint="programs are scheduled and lowered without it; code for a browser is made beforehand: notebook.page(op, file)",
+            code="target.no_llvm",
         )
 
 

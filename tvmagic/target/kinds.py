@@ -41,7 +41,7 @@ class TargetKind(Identified):
             )
             if name in TARGETS:
                 hint = f"`{name}` is what `--target` calls `{TARGETS[name]}`: write that"
-            raise TVMagicError(f"there is no kind of target `{name}`", hint=hint)
+            raise TVMagicError(f"there is no kind of target `{name}`", hint=hint, code="target.unknown_kind")
         self.name = name
         self.default_keys: list[str] = KINDS[name]["keys"]
         self.default_device_type: int = KINDS[name]["device_type"]

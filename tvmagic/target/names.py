@@ -20,5 +20,9 @@ def target_text(target: str | None) -> str | None:
     if target in TARGETS:
         return TARGETS[target]
     if meant := did_you_mean(target, TARGETS):
-        raise TVMagicError(f"there is no target `{target}`", hint=f"{meant} The short names are {', '.join(TARGETS)}")
+        raise TVMagicError(
+            f"there is no target `{target}`",
+            hint=f"{meant} The short names are {', '.join(TARGETS)}",
+            code="target.unknown",
+        )
     return target

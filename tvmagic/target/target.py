@@ -68,7 +68,11 @@ class Target(Identified):
             text = target.strip()
             kind, attrs, own_host = _from_mapping(json.loads(text)) if text.startswith("{") else _from_text(text)
         else:
-            raise TVMagicError(f"`{target!r}` is not a target", hint='write a text such as "llvm -mcpu=znver4"')
+            raise TVMagicError(
+                f"`{target!r}` is not a target",
+                hint='write a text such as "llvm -mcpu=znver4"',
+                code="target.not_a_target",
+            )
         self.kind = TargetKind(kind)
         self.attrs: dict[str, Any] = {**self.kind.default_options, **attrs}
         self.host: Target | None = Target(host) if host is not None else own_host
@@ -143,7 +147,9 @@ class Target(Identified):
         """A target, by default the innermost that is entered with `with`."""
         found = Target.canon_target(target) or Target.current()
         if found is None:
-            raise TVMagicError("Target is not set in env or passed as argument.", hint="name a target")
+            raise TVMagicError(
+                "Target is not set in env or passed as argument.", hint="name a target", code="target.none_current"
+            )
         return found
 
     @property
@@ -189,6 +195,7 @@ class Target(Identified):
             raise TVMagicError(
                 f"scalable vectors of AArch64 do not have {bits} bits",
                 hint="`vector-width` is 128, 256, 512, 1024 or 2048",
+                code="target.wrong_vector_bits",
             )
         return bits
 
@@ -237,11 +244,14 @@ class Target(Identified):
         Raises TVMagicError for targets that are not CPUs.
         """
         if self.has_kernels:
-            raise TVMagicError(f"`{self}` is not a CPU: vectors and caches are known for CPUs only")
+            raise TVMagicError(
+                f"`{self}` is not a CPU: vectors and caches are known for CPUs only", code="target.not_a_cpu"
+            )
         if self.kind.name not in _WITH_CODE:
             raise TVMagicError(
                 f"no code is made for `{self.kind.name}`, and its vectors and caches are not known",
                 hint="name a CPU, such as `llvm -mcpu=haswell` or `llvm -mtriple=aarch64-linux-gnu`",
+                code="target.unknown_machine",
             )
         triple, cpu, features = cpu_and_features(self)
         own = not self.mtriple and not self.mcpu
@@ -295,7 +305,9 @@ class Target(Identified):
         """The innermost target entered with `with`."""
         stack = getattr(Target._stack, "items", [])
         if not stack and not allow_none:
-            raise TVMagicError("no target is entered", hint='write `with Target("llvm"):` around')
+            raise TVMagicError(
+                "no target is entered", hint='write `with Target("llvm"):` around', code="target.not_entered"
+            )
         return stack[-1] if stack else None
 
     def __enter__(self) -> Target:
@@ -338,7 +350,11 @@ def _from_text(text: str) -> tuple[str, dict[str, Any], Target | None]:
         word = words.pop(0)
         name, eq, value = word.lstrip("-").partition("=")
         if not word.startswith("-"):
-            raise TVMagicError(f"`{word}` in the target `{text}` is not an option", hint="options begin with `-`")
+            raise TVMagicError(
+                f"`{word}` in the target `{text}` is not an option",
+                hint="options begin with `-`",
+                code="target.not_an_option",
+            )
         if not eq:
             value = words.pop(0) if words and not words[0].startswith("-") else "1"
         attrs[name] = _option(kind, name, value)
@@ -349,7 +365,7 @@ def _from_mapping(values: Mapping[str, Any]) -> tuple[str, dict[str, Any], Targe
     if values.get("tag") and "kind" not in values:
         values = {**(tagged_target(str(values["tag"])) or {}), **values}
     if "kind" not in values:
-        raise TVMagicError("a target given as a mapping needs the key `kind`")
+        raise TVMagicError("a target given as a mapping needs the key `kind`", code="target.missing_kind")
     kind = str(values["kind"])
     attrs = {k: _option(kind, k, v) for k, v in values.items() if k not in ("kind", "host") and (k != "tag" or v)}
     host = values.get("host")
@@ -361,7 +377,9 @@ def _option(target: str, name: str, value: Any) -> Any:
     if name not in _OPTIONS:
         if target not in _WITH_CODE:
             return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
-        raise TVMagicError(f"a target has no option `{name}`", hint=did_you_mean(name, _OPTIONS))
+        raise TVMagicError(
+            f"a target has no option `{name}`", hint=did_you_mean(name, _OPTIONS), code="target.unknown_option"
+        )
     kind = _OPTIONS[name]
     if kind is list:
         return [str(v) for v in value] if isinstance(value, (list, tuple)) else [v for v in str(value).split(",") if v]
@@ -370,9 +388,13 @@ def _option(target: str, name: str, value: Any) -> Any:
     try:
         chosen = kind(value)
     except ValueError as error:
-        raise TVMagicError(f"the target option `{name}` is a number, not `{value}`") from error
+        raise TVMagicError(
+            f"the target option `{name}` is a number, not `{value}`", code="target.option_not_a_number"
+        ) from error
     if name == "opt-level" and not 0 <= chosen <= 3:
-        raise TVMagicError(f"the target option `opt-level` is 0, 1, 2 or 3, not {chosen}")
+        raise TVMagicError(
+            f"the target option `opt-level` is 0, 1, 2 or 3, not {chosen}", code="target.wrong_opt_level"
+        )
     return chosen
 
 
@@ -400,7 +422,9 @@ def _named_target(text: str) -> Target:
         _checked(target)
     except (TVMagicError, ValueError) as error:
         why = str(error).splitlines()[0]
-        raise TVMagicError(f"the environment variable {VARIABLE} names no target: {why}", hint=hint) from error
+        raise TVMagicError(
+            f"the environment variable {VARIABLE} names no target: {why}", hint=hint, code="target.wrong_environment"
+        ) from error
     return target
 
 
@@ -457,7 +481,9 @@ def _machine(triple: str, cpu: str, features: str, level: int) -> Any:
     try:
         chosen = llvm.Target.from_triple(triple)
     except RuntimeError as error:
-        raise BuildError(f"LLVM here has no code generator for the triple `{triple}`") from error
+        raise BuildError(
+            f"LLVM here has no code generator for the triple `{triple}`", code="target.no_code_generator"
+        ) from error
     family = family_of_triple(triple)
     if "+avx512" in features and llvm_version() < (21,):
         features += ",+evex512"  # without it such LLVM has AVX-512's instructions, but no registers of 512 bits

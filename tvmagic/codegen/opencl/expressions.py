@@ -119,6 +119,7 @@ class ExpressionWriter(Visitor):
             f"there is no OpenCL C for `{type(node).__name__}`",
             node=node,
             hint="lower the function first: `tvmagic.lower`",
+            code="codegen.opencl.unsupported_expression",
         )
 
     @handles(IntImm, FloatImm)
@@ -127,7 +128,9 @@ class ExpressionWriter(Visitor):
 
     @handles(StringImm)
     def string(self, imm: StringImm) -> Lanes:
-        raise BuildError(f"a kernel does nothing with the text `{imm.value}`", node=imm)
+        raise BuildError(
+            f"a kernel does nothing with the text `{imm.value}`", node=imm, code="codegen.opencl.unsupported_text"
+        )
 
     @handles(Var)
     def var(self, var: Var) -> Lanes:
@@ -136,7 +139,11 @@ class ExpressionWriter(Visitor):
 
     def missing(self, var: Var) -> Lanes:
         """What a variable is that the kernel does not define."""
-        raise BuildError(f"the variable `{var.name}` is used where it is not defined", node=var)
+        raise BuildError(
+            f"the variable `{var.name}` is used where it is not defined",
+            node=var,
+            code="codegen.opencl.undefined_variable",
+        )
 
     @handles(Let)
     def let(self, let: Let) -> Lanes:
@@ -171,7 +178,11 @@ class ExpressionWriter(Visitor):
     def shuffle(self, node: Shuffle) -> Lanes:
         lanes = [lane for vector in node.vectors for lane in self.visit(vector)]
         if not all(isinstance(i, IntImm) and 0 <= i.value < len(lanes) for i in node.indices):
-            raise BuildError("the lanes that `Shuffle` picks are constants within its vectors", node=node)
+            raise BuildError(
+                "the lanes that `Shuffle` picks are constants within its vectors",
+                node=node,
+                code="codegen.opencl.shuffle_not_constant",
+            )
         return [lanes[int(i)] for i in node.indices]  # type: ignore[call-overload]
 
     # ------------------------------------------------------------------ arithmetic
@@ -300,7 +311,10 @@ class ExpressionWriter(Visitor):
     def element(self, buffer: Buffer, index: str) -> str:
         """The element of a buffer at an index."""
         if buffer.dtype.lanes != 1:
-            raise BuildError(f"there is no OpenCL C for buffers of vectors, as `{buffer.name}` is")
+            raise BuildError(
+                f"there is no OpenCL C for buffers of vectors, as `{buffer.name}` is",
+                code="codegen.opencl.buffer_of_vectors",
+            )
         (pointer,) = self.visit(buffer.data)
         kind, known = memory_type(buffer.dtype), self.pointees.get(pointer)
         if known is not None and known != kind:
@@ -343,17 +357,25 @@ class ExpressionWriter(Visitor):
     @handles(Call)
     def call(self, call: Call) -> Lanes:
         if isinstance(call.op, GlobalVar):
-            raise BuildError(f"a kernel cannot call the function `{call.op.name_hint}`", node=call)
+            raise BuildError(
+                f"a kernel cannot call the function `{call.op.name_hint}`",
+                node=call,
+                code="codegen.opencl.call_in_kernel",
+            )
         rule = RULES.get(call.op.name)
         if rule is None:
-            raise BuildError(f"there is no OpenCL C for the operator `{call.op.name}`", node=call)
+            raise BuildError(
+                f"there is no OpenCL C for the operator `{call.op.name}`",
+                node=call,
+                code="codegen.opencl.unsupported_operator",
+            )
         check_call(call)
         return rule(self, call)
 
 
 def _lanes(dtype: DataType) -> int:
     if dtype.is_scalable:
-        raise BuildError("there are no scalable vectors in OpenCL C")
+        raise BuildError("there are no scalable vectors in OpenCL C", code="codegen.opencl.scalable_vectors")
     return dtype.lanes
 
 

@@ -57,6 +57,7 @@ class DeviceModule(Module):
         refusal = BuildError(
             f"code for `{target}` does not run by itself on this machine",
             hint=f"`tvmagic.runners.run(built, arrays)` runs its kernels{tool}; its text is `get_source()`",
+            code="codegen.opencl.other_machine",
         )
         self.on_host = _functions(mod)
         written = functools.cache(lambda: deep(_written)(self.on_host))
@@ -94,7 +95,9 @@ def _functions(mod: IRModule) -> dict[str, DeviceFunction]:
     for var, func in mod.functions.items():
         abi = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)
         if abi.result is not None:
-            raise BuildError(f"`{abi.name}` gives a number, which no kernel can")
+            raise BuildError(
+                f"`{abi.name}` gives a number, which no kernel can", code="codegen.opencl.function_returns_number"
+            )
         kernels, steps = divided(func, abi.symbol)
         made[abi.name] = DeviceFunction(func, abi, tuple(kernels), steps, Work(func.body).reach)
     return made

@@ -58,7 +58,12 @@ def _of_integers(writer: Any, call: Call, name: str, args: tuple[str, ...]) -> s
         return f"({args[0]} < 0 ? {writer.helper('sub', dtype, constant(dtype, 0), args[0])} : {args[0]})"
     if name == "fma":
         return writer.helper("add", dtype, writer.helper("mul", dtype, *args[:2]), args[2])
-    raise BuildError(f"`{name}` takes floats, not `{dtype}`", node=call, hint="convert with astype")
+    raise BuildError(
+        f"`{name}` takes floats, not `{dtype}`",
+        node=call,
+        hint="convert with astype",
+        code="codegen.opencl.not_a_float",
+    )
 
 
 @rule("sigmoid")
@@ -163,7 +168,11 @@ def _barrier(writer: Any, call: Call) -> Lanes:
 def _reinterpret(writer: Any, call: Call) -> Lanes:
     source, target = call.args[0].dtype, call.dtype
     if source.bits != target.bits or source.lanes != target.lanes:
-        raise BuildError(f"`{source}` and `{target}` are not of the same size, lane by lane", node=call)
+        raise BuildError(
+            f"`{source}` and `{target}` are not of the same size, lane by lane",
+            node=call,
+            code="codegen.opencl.reinterpret_size",
+        )
     lanes: Lanes = []
     for text in writer.visit(call.args[0]):
         bits = writer.to_memory(source, text) if source.bits == 16 else text

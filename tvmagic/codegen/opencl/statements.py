@@ -78,7 +78,11 @@ class KernelWriter(ExpressionWriter):
         """The whole kernel."""
         for tag, (var, extent) in self.kernel.axes.items():
             if tag not in _INDICES:
-                raise BuildError(f"there is no thread axis `{tag}`", hint="axes are blockIdx.x to threadIdx.z")
+                raise BuildError(
+                    f"there is no thread axis `{tag}`",
+                    hint="axes are blockIdx.x to threadIdx.z",
+                    code="codegen.opencl.unknown_thread",
+                )
             text = Plain(self.name(var.name))
             self.lines.append(f"const {register_type(var.dtype)} {text} = {_INDICES[tag]};")
             self.values[var] = [text]
@@ -93,7 +97,11 @@ class KernelWriter(ExpressionWriter):
     def missing(self, var: Var) -> Lanes:
         """A variable of the host: a parameter."""
         if var in self.inside:
-            raise BuildError(f"the variable `{var.name}` is used where it is not defined", node=var)
+            raise BuildError(
+                f"the variable `{var.name}` is used where it is not defined",
+                node=var,
+                code="codegen.opencl.undefined_variable",
+            )
         name = Plain(self.name(var.name))
         self.params.append(var)
         if var.dtype.is_handle:
@@ -101,7 +109,11 @@ class KernelWriter(ExpressionWriter):
             self.heads.append(f"__global {self.pointees[name]}* restrict {name}")
         else:
             if var.dtype.is_float and var.dtype.bits == 16:
-                raise BuildError(f"a kernel takes no number of type `{var.dtype}`, as `{var.name}` is", node=var)
+                raise BuildError(
+                    f"a kernel takes no number of type `{var.dtype}`, as `{var.name}` is",
+                    node=var,
+                    code="codegen.opencl.unsupported_parameter",
+                )
             kind = "uchar" if var.dtype.is_bool else register_type(var.dtype)  # no kernel takes a bool
             self.heads.append(f"{kind} {name}")
         self.values[var] = [name]
@@ -142,7 +154,7 @@ class KernelWriter(ExpressionWriter):
     @handles(Evaluate)
     def evaluate(self, stmt: Evaluate) -> None:
         if is_call(stmt.value, "tir.ret"):
-            raise BuildError("a kernel gives no value", node=stmt)
+            raise BuildError("a kernel gives no value", node=stmt, code="codegen.opencl.value_in_kernel")
         self.visit(stmt.value)
 
     @handles(BufferStore)
@@ -177,7 +189,12 @@ class KernelWriter(ExpressionWriter):
     @handles(For)
     def loop(self, stmt: For) -> Stmt | None:
         if stmt.kind is ForKind.THREAD_BINDING:
-            raise BuildError("a loop is bound to threads in a kernel", node=stmt, hint="lower the function first")
+            raise BuildError(
+                "a loop is bound to threads in a kernel",
+                node=stmt,
+                hint="lower the function first",
+                code="codegen.opencl.thread_loop_in_kernel",
+            )
         var, kind = stmt.loop_var, register_type(stmt.loop_var.dtype)
         (first,), (extent,) = self.visit(stmt.min), self.visit(stmt.extent)
         self.intervals.counts(var, stmt.extent, stmt.min)
@@ -205,7 +222,11 @@ class KernelWriter(ExpressionWriter):
         self.inside.add(pointer)
         if stmt.dtype.lanes != 1 or scope.startswith(("warp", "wmma")):
             what = f"`{scope}` memory" if stmt.dtype.lanes == 1 else f"memory of vectors `{stmt.dtype}`"
-            raise BuildError(f"there is no OpenCL C for {what}, as `{pointer.name}` is", node=stmt)
+            raise BuildError(
+                f"there is no OpenCL C for {what}, as `{pointer.name}` is",
+                node=stmt,
+                code="codegen.opencl.unsupported_memory",
+            )
         name, shared = self.name(pointer.name), scope.startswith("shared")
         self.values[pointer] = [name]
         self._pointer(name, "__local" if shared and self.kernel.axes else "__private", stmt.dtype)
@@ -233,9 +254,17 @@ class KernelWriter(ExpressionWriter):
             return
         most = math.prod(max(0, self.intervals.of(extent)[1]) for extent in stmt.extents)
         if most * stmt.dtype.bytes > _SHARED_BYTES:
-            raise BuildError(f"the size of `{name}` in shared memory depends on what the kernel computes", node=stmt)
+            raise BuildError(
+                f"the size of `{name}` in shared memory depends on what the kernel computes",
+                node=stmt,
+                code="codegen.opencl.computed_shared_size",
+            )
         self.local.append(f"__local {memory_type(stmt.dtype)} {name}[{max(most, 1)}];")
 
     @handles(AllocateConst)
     def allocate_const(self, stmt: AllocateConst) -> Stmt:
-        raise BuildError(f"there is no OpenCL C for the constant array `{stmt.buffer_var.name}`", node=stmt)
+        raise BuildError(
+            f"there is no OpenCL C for the constant array `{stmt.buffer_var.name}`",
+            node=stmt,
+            code="codegen.opencl.constant_array",
+        )

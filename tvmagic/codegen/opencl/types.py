@@ -25,11 +25,13 @@ def register_type(dtype: DataType) -> str:
         return "bool"
     if dtype.is_float:
         if dtype.bits not in (16, 32, 64) or dtype.is_float8:
-            raise BuildError(f"there is no OpenCL C for values of type `{dtype}`")
+            raise BuildError(
+                f"there is no OpenCL C for values of type `{dtype}`", code="codegen.opencl.unsupported_dtype"
+            )
         return "double" if dtype.bits == 64 else "float"
     if (dtype.is_int or dtype.is_uint) and dtype.bits in _INTEGERS:
         return ("u" if dtype.is_uint else "") + _INTEGERS[dtype.bits]
-    raise BuildError(f"there is no OpenCL C for values of type `{dtype}`")
+    raise BuildError(f"there is no OpenCL C for values of type `{dtype}`", code="codegen.opencl.unsupported_dtype")
 
 
 def memory_type(dtype: DataType) -> str:
