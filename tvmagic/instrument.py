@@ -60,7 +60,9 @@ def pass_instrument(pi_cls: Any = None) -> Any:
 
     def decorate(cls: Any) -> Any:
         if not inspect.isclass(cls):
-            raise WrongTypeError(f"`pass_instrument` decorates a class, not a `{type(cls).__name__}`")
+            raise WrongTypeError(
+                f"`pass_instrument` decorates a class, not a `{type(cls).__name__}`", code="pass_instrument.not_a_class"
+            )
         if issubclass(cls, PassInstrument):
             return cls
         described = {"__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
@@ -105,7 +107,11 @@ class PassTimingInstrument(PassInstrument):
         """One line a pass: its time, in brackets the time without the passes it ran, its part of the whole and of the
         pass that ran it. Passes that another one ran are indented below it."""
         if PassTimingInstrument._open:
-            raise TVMagicError("a pass is running still", hint="ask for the times when it is done")
+            raise TVMagicError(
+                "a pass is running still",
+                hint="ask for the times when it is done",
+                code="pass_instrument.pass_still_running",
+            )
         children = PassTimingInstrument._root.children
         return "".join(_lines(children, sum(c.seconds for c in children), None, 0))
 

@@ -30,9 +30,13 @@ def options_of(key: str, given: Any, defaults: Mapping[str, Any]) -> PassOptions
     """
     known = ", ".join(f"`{name}`" for name in defaults)
     if not isinstance(given, Mapping):
-        raise WrongOptionError(f"the options of `{key}` are a dict, not `{given!r}`", hint=f"its options are {known}")
+        raise WrongOptionError(
+            f"the options of `{key}` are a dict, not `{given!r}`",
+            hint=f"its options are {known}",
+            code="pass.options_not_a_dict",
+        )
     for name in given:
         if name not in defaults:
             hint = did_you_mean(str(name), defaults) or f"its options are {known}"
-            raise WrongOptionError(f"`{key}` has no option `{name}`", hint=hint)
+            raise WrongOptionError(f"`{key}` has no option `{name}`", hint=hint, code="pass.unknown_option")
     return PassOptions(given, defaults)

@@ -121,7 +121,7 @@ class Record:
             dict.fromkeys(s.name for s in self.steps if s.kind != "schedule")
         )  # calls are found by their line
         known = "the passes are " + ", ".join(f"`{n}`" for n in passes or names)
-        raise TVMagicError(f"no step `{key}` ran", hint=hint or known)
+        raise TVMagicError(f"no step `{key}` ran", hint=hint or known, code="pass.step_did_not_run")
 
     def notes(self, topic: str | None = None) -> list[Note]:
         """The notes of all steps; those of one topic if it is given."""
@@ -262,7 +262,7 @@ class PassContext:
         for key, value in self.config.items():
             if key not in self._keys:
                 hint = did_you_mean(key, self._keys) or "see PassContext.list_configs()"
-                raise WrongOptionError(f"there is no option `{key}`", hint=hint)
+                raise WrongOptionError(f"there is no option `{key}`", hint=hint, code="pass.unknown_option")
             if key in self._groups:
                 self.config[key] = options_of(key, {} if value is None else value, self._groups[key])
 
@@ -488,6 +488,7 @@ class ApplyPassToFunction(Pass):
             raise TVMagicError(
                 f"no function of the module has a name that matches `{self.names.pattern}`",
                 hint=f"its functions are {', '.join(f'`{var.name_hint}`' for var in mod.functions)}",
+                code="pass.no_matching_function",
             )
         if not chosen:
             return mod
@@ -551,7 +552,9 @@ def _module_pass_class(cls: type, opt_level: int, name: str | None, required: Se
     run = "transform_module"
     if not hasattr(cls, run):
         raise TVMagicError(
-            f"the class `{cls.__name__}` of a pass has no method `{run}`", hint=f"give it {run}(self, mod, ctx)"
+            f"the class `{cls.__name__}` of a pass has no method `{run}`",
+            hint=f"give it {run}(self, mod, ctx)",
+            code="pass.missing_method",
         )
 
     def construct(*args: Any, **kwargs: Any) -> Pass:
@@ -575,6 +578,7 @@ def _pass_class(cls: type, opt_level: int, name: str | None, required: Sequence[
             raise TVMagicError(
                 f"the class `{cls.__name__}` of a pass has no method `transform_function`",
                 hint="give it transform_function(self, func, mod, ctx), or derive it from Mutator",
+                code="pass.missing_method",
             )
         new = prim_func_pass(run, opt_level, name or cls.__name__, required)
         new.made_of = made

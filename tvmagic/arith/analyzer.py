@@ -100,10 +100,18 @@ class Analyzer:
 
     def __reduce__(self) -> Any:
         """Refuse to be pickled: what is remembered is found by identity, and objects of another process have another."""
-        raise TVMagicError("an Analyzer cannot be pickled", hint="make a new one and bind its variables again")
+        raise TVMagicError(
+            "an Analyzer cannot be pickled",
+            hint="make a new one and bind its variables again",
+            code="analyzer.not_picklable",
+        )
 
     def __deepcopy__(self, memo: object) -> Any:
-        raise TVMagicError("an Analyzer cannot be copied", hint="make a new one and bind its variables again")
+        raise TVMagicError(
+            "an Analyzer cannot be copied",
+            hint="make a new one and bind its variables again",
+            code="analyzer.not_copyable",
+        )
 
     # ------------------------------------------------------------------ what is known
 
@@ -148,7 +156,11 @@ class Analyzer:
         elif isinstance(info, (PrimExpr, int)):
             self._bind_value(var, _expr(info), override)
         else:
-            raise TVMagicError(f"`{info!r}` says nothing of a variable", hint="give a ConstIntBound or a ModularSet")
+            raise TVMagicError(
+                f"`{info!r}` says nothing of a variable",
+                hint="give a ConstIntBound or a ModularSet",
+                code="analyzer.no_fact",
+            )
         self.changed()
 
     @property

@@ -213,6 +213,7 @@ class ConstIntBoundAnalyzer:
             raise TVMagicError(
                 f"`{var.name}` is bound to {ConstIntBound(*old)!r} already, not to {ConstIntBound(*bound)!r}",
                 hint="pass allow_override=True to bind it again",
+                code="analyzer.bound_differs",
             )
         self.vars[var] = _make(*bound)
         self.memo = {}

@@ -123,7 +123,9 @@ def domain_touched(
     An axis whose indices have no bound gives None; a buffer that is not accessed an empty tuple.
     """
     if not (consider_loads or consider_stores):
-        raise TVMagicError("`DomainTouched` considers loads, stores or both, not neither")
+        raise TVMagicError(
+            "`DomainTouched` considers loads, stores or both, not neither", code="domain_touched.no_access_kind"
+        )
     touches = _Touches(buffer, consider_loads, consider_stores)
     touches.visit(stmt)
     if not any(touches.axes):

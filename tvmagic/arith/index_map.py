@@ -126,6 +126,7 @@ class IndexMap(Node):
             raise TVMagicError(
                 "the mapping function gives axis separators, which have no place here",
                 hint="use IndexMap.from_func_with_separators",
+                code="index_map.axis_separators",
             )
         return index_map
 
@@ -189,7 +190,9 @@ class IndexMap(Node):
             for index in self.final_indices:
                 values = eval_set(index, sets)
                 if not (values.has_lower_bound() and values.has_upper_bound()):
-                    raise TVMagicError(f"the values of `{index}` in `{self}` have no known bounds")
+                    raise TVMagicError(
+                        f"the values of `{index}` in `{self}` have no known bounds", code="index_map.unbounded_values"
+                    )
                 extent = analyzer.simplify(values.max() - values.min() + 1)
                 result.append(Range.from_min_extent(analyzer.simplify(values.min()), extent))
         dtype = DataType(f"int{max([r.extent.dtype.bits for r in ranges], default=32)}")
@@ -200,7 +203,9 @@ class IndexMap(Node):
         ranges = self.map_ranges(_ranges(shape), analyzer)
         for range_ in ranges:
             if not (isinstance(range_.min, IntImm) and range_.min.value == 0):
-                raise TVMagicError(f"`{self}` maps a shape to indices that do not begin at 0")
+                raise TVMagicError(
+                    f"`{self}` maps a shape to indices that do not begin at 0", code="index_map.shape_not_from_zero"
+                )
         return [range_.extent for range_ in ranges]
 
     def map_ndarray(self, arr_src: Any) -> Any:
@@ -220,7 +225,9 @@ class IndexMap(Node):
 
     def _check_rank(self, given: int) -> None:
         if given != len(self.initial_indices):
-            raise TVMagicError(f"`{self}` takes {len(self.initial_indices)} indices, not {given}")
+            raise TVMagicError(
+                f"`{self}` takes {len(self.initial_indices)} indices, not {given}", code="index_map.wrong_index_count"
+            )
 
     # ------------------------------------------------------------------ inverse
 
@@ -228,7 +235,9 @@ class IndexMap(Node):
         """The map back, for indices before in `shape` (sizes, or ranges); an error unless bijective."""
         result, padding = self._inverse(_ranges(shape), IterMapLevel.Bijective)
         if not new_analyzer().can_prove(ops.logical_not(padding)):
-            raise TVMagicError(f"`{self}` pads the indices, so it is not a bijection and has no inverse")
+            raise TVMagicError(
+                f"`{self}` pads the indices, so it is not a bijection and has no inverse", code="index_map.padding"
+            )
         return result
 
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
@@ -244,12 +253,17 @@ class IndexMap(Node):
         domains = dict(zip(self.initial_indices, ranges))
         found = detect_iter_map(self.final_indices, domains, True, level, False, analyzer)
         if found.errors:
-            raise TVMagicError(f"`{self}` is not a sum of iterators, so its inverse is not known: {found.errors[0]}")
+            raise TVMagicError(
+                f"`{self}` is not a sum of iterators, so its inverse is not known: {found.errors[0]}",
+                code="index_map.not_affine",
+            )
         values, beyond = inverse_of_injective(found.indices, outputs)
         back: list[PrimExpr] = []
         for var, range_ in domains.items():
             if var not in values and not (isinstance(range_.extent, IntImm) and range_.extent.value == 1):
-                raise TVMagicError(f"`{self}` drops the index `{var.name}`, so it has no inverse")
+                raise TVMagicError(
+                    f"`{self}` drops the index `{var.name}`, so it has no inverse", code="index_map.drops_index"
+                )
             back.append(analyzer.simplify(values.get(var, range_.min)))
         assert found.padding_predicate is not None
         padding = substitute(normalize_iter_map_to_expr(found.padding_predicate), values)
@@ -297,10 +311,12 @@ class IndexMap(Node):
             raise TVMagicError(
                 f"`{self}` is not injective: it maps [{first}] and [{second}] to [{place}]",
                 hint="keep what is dropped as an index of its own: (i // 4, i % 4) instead of (i // 4)",
+                code="index_map.not_injective",
             )
         if clash is None and self.inverse_index_map is None:
             raise TVMagicError(
-                f"`{self}` is not known to be injective: the indices cannot be computed from the new ones"
+                f"`{self}` is not known to be injective: the indices cannot be computed from the new ones",
+                code="index_map.injectivity_not_proved",
             )
 
     def _comes_back(self, ranges: Sequence[Range], back: IndexMap) -> bool:
@@ -467,7 +483,9 @@ def _evaluate(index: PrimExpr, places: Mapping[Var, Any]) -> Any:
         return evaluate(index, places)
     except Unevaluated as unknown:
         raise TVMagicError(
-            f"`{unknown.node}` cannot be computed to move the elements of an array", node=index
+            f"`{unknown.node}` cannot be computed to move the elements of an array",
+            node=index,
+            code="index_map.not_computable",
         ) from None
 
 
@@ -491,6 +509,8 @@ def _parameters(function: Callable[..., Any], ndim: int | None, dtype: str) -> t
             raise ValueError("a mapping function may not have **kwargs")
     if rest is not None:
         if ndim is None:
-            raise TVMagicError("`ndim` must be given for a mapping function that takes `*args`")
+            raise TVMagicError(
+                "`ndim` must be given for a mapping function that takes `*args`", code="index_map.missing_ndim"
+            )
         args += [Var(f"{rest}_{i}", dtype) for i in range(ndim - len(args) - len(named))]
     return args, named

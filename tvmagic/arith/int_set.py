@@ -188,7 +188,7 @@ class IntSet(Identified):
     def point_value(self) -> PrimExpr:
         """The only element; an error unless `is_single_point()`."""
         if not self.is_single_point():
-            raise TVMagicError(f"`{self!r}` is not a single point")
+            raise TVMagicError(f"`{self!r}` is not a single point", code="int_set.not_a_point")
         return self._interval.min_value
 
     def has_upper_bound(self) -> bool:

@@ -140,7 +140,9 @@ def _mul(analyzer: Analyzer, a: IntervalSet, b: IntervalSet, op: type) -> Interv
 
 def _check_divisor(divisor: PrimExpr) -> None:
     if is_const(divisor, 0):
-        raise TVMagicError("division by the constant zero in the set of an expression", node=divisor)
+        raise TVMagicError(
+            "division by the constant zero in the set of an expression", node=divisor, code="int_set.division_by_zero"
+        )
 
 
 _DIVIDE: dict[type, Build] = {Div: ops.div, FloorDiv: ops.floordiv}

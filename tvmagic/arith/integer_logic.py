@@ -422,6 +422,7 @@ class IntegerLogic:
             raise TVMagicError(
                 f"RewriteSimplifier exceeded maximum number of rewrites allowed ({self.max_steps})",
                 hint="raise `max_simplification_steps`, or set it to 0",
+                code="analyzer.too_many_rewrites",
             )
 
     def _impossible(self, case: Case) -> bool:

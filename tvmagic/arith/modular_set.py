@@ -101,7 +101,10 @@ class ModularSetAnalyzer:
         new = _entry(*info)
         old = self.vars.get(var)
         if old is not None and old != new and not allow_override:
-            raise TVMagicError(f"`{var.name}` is bound to {ModularSet(*old)!r} already, not to {ModularSet(*new)!r}")
+            raise TVMagicError(
+                f"`{var.name}` is bound to {ModularSet(*old)!r} already, not to {ModularSet(*new)!r}",
+                code="analyzer.bound_differs",
+            )
         self.vars[var] = new
         self.memo = {}
 

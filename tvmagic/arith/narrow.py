@@ -41,7 +41,9 @@ def narrow_predicate_expression(expr: PrimExpr, free_parameters: Mapping[Var, Ra
     comparison that is not monotonic in it becomes False.
     """
     if not expr.dtype.is_bool:
-        raise TVMagicError(f"a condition is a bool, not `{expr.dtype}`", node=expr)
+        raise TVMagicError(
+            f"a condition is a bool, not `{expr.dtype}`", node=expr, code="narrow_predicate.not_a_condition"
+        )
     return _Narrower(free_parameters).condition(expr, True)
 
 

@@ -141,7 +141,10 @@ class StrideSet(IntSet):
 
     def __init__(self, first: int, count: int, stride: int = 1, exact: bool = True, dtype: Any = "int32") -> None:
         if count < 1 or stride < 1:
-            raise TVMagicError(f"a strided set has a positive count and stride, not {count} and {stride}")
+            raise TVMagicError(
+                f"a strided set has a positive count and stride, not {count} and {stride}",
+                code="strided_set.wrong_count_or_stride",
+            )
         self.steps = make_steps(int(first), int(count), int(stride))
         self.exact = exact
         self.min_value: PrimExpr = IntImm(dtype, self.steps.first)
@@ -278,14 +281,19 @@ class BoxUnion:
     def add(self, box: Sequence[Any]) -> None:
         """Add a box; its axes are ranges, integer sets or `Steps`, with constant ends."""
         if len(box) != self.ndim:
-            raise TVMagicError(f"a box of {len(box)} axes cannot join a union of boxes of {self.ndim} axes")
+            raise TVMagicError(
+                f"a box of {len(box)} axes cannot join a union of boxes of {self.ndim} axes",
+                code="strided_set.ranks_differ",
+            )
         axes: list[Steps] = []
         for axis in box:
             steps = axis if isinstance(axis, Steps) else _constant_steps(axis)
             if steps is None:
                 if isinstance(axis, IntSet) and axis.is_nothing():
                     return
-                raise TVMagicError(f"`{axis}` has no constant ends, so it cannot join an exact union")
+                raise TVMagicError(
+                    f"`{axis}` has no constant ends, so it cannot join an exact union", code="strided_set.unbounded"
+                )
             axes.append(steps)
         pieces: list[Box] = [tuple(axes)]
         for known in self.boxes:

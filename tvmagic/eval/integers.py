@@ -24,10 +24,10 @@ def evaluate(expr: PrimExpr, values: Mapping[Var, int]) -> Any:
         value = evaluate(expr.value, values)
         return None if value is None else convert_number(value, expr.dtype)
     if not isinstance(expr, OF_SIZES):
-        raise TVMagicError(f"a size cannot be the expression `{expr}`", node=expr)
+        raise TVMagicError(f"a size cannot be the expression `{expr}`", node=expr, code="size.unsupported_expression")
     a, b = evaluate(expr.a, values), evaluate(expr.b, values)
     if a is None or b is None:
         return None
     if b == 0 and isinstance(expr, (FloorDiv, FloorMod)):
-        raise TVMagicError(f"the size `{expr}` divides by zero", node=expr)
+        raise TVMagicError(f"the size `{expr}` divides by zero", node=expr, code="size.division_by_zero")
     return NUMBERS[type(expr)](a, b, expr.dtype)

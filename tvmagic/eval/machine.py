@@ -131,7 +131,9 @@ class Machine(Values):
         if self.mask is not None:  # only the lanes that are here must hold it
             holds = np.logical_or(holds[..., None] if np.ndim(self.mask) > np.ndim(holds) > 0 else holds, ~self.mask)
         if not np.all(holds):
-            raise TVMagicError(f"an assertion of the program does not hold: {node.message}")
+            raise TVMagicError(
+                f"an assertion of the program does not hold: {node.message}", code="interpreter.assertion_failed"
+            )
         self.visit(node.body)
 
     @handles(IfThenElse)
@@ -261,7 +263,10 @@ class Machine(Values):
             mins = [self.visit(r.min) for r in match.source.region]
             extra = len(mins) - len(match.buffer.shape)
             if extra:
-                raise Unsupported(f"the buffer `{match.buffer.name}` matches a region of another rank")
+                raise Unsupported(
+                    f"the buffer `{match.buffer.name}` matches a region of another rank",
+                    code="interpreter.match_rank_differs",
+                )
             self.views[match.buffer] = (match.source.buffer, mins)
         if block.init is not None:
             first: Array = np.asarray(True)
@@ -298,7 +303,7 @@ class Machine(Values):
 
     def _watch_clock(self) -> None:
         if self.end is not None and time.monotonic() > self.end:
-            raise TooLong("the program takes too long to be interpreted")
+            raise TooLong("the program takes too long to be interpreted", code="interpreter.too_slow")
 
     def _as_lanes(self, node: For) -> bool:
         """Run a nest of loops as lanes; False if it has to run one iteration after the other."""

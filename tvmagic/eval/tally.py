@@ -96,7 +96,9 @@ class Tally(Visitor, Generic[T]):
 
     @handles(Node)
     def unknown(self, node: Node) -> T:
-        raise TVMagicError(f"what a node `{type(node).__name__}` counts is not known", node=node)
+        raise TVMagicError(
+            f"what a node `{type(node).__name__}` counts is not known", node=node, code="interpreter.unknown_count"
+        )
 
     @handles(ConstExpr, Var)
     def leaf(self, node: PrimExpr) -> T:

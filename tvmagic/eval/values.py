@@ -69,7 +69,7 @@ def tensor_key(tensor: Any) -> tuple[int, int]:
 
 def whole_storage(name: str, array: np.ndarray) -> Storage:
     if not array.flags.c_contiguous:
-        raise TVMagicError(f"the array of `{name}` is not contiguous")
+        raise TVMagicError(f"the array of `{name}` is not contiguous", code="interpreter.array_not_contiguous")
     return Storage(name, array.reshape(1, -1), 0, [0] * array.ndim, list(array.shape))
 
 
@@ -129,7 +129,10 @@ class Values(Visitor):
 
     @handles(Node)
     def _unknown(self, node: Node) -> Array:
-        raise Unsupported(f"the interpreter does not know nodes of the kind `{type(node).__name__}`")
+        raise Unsupported(
+            f"the interpreter does not know nodes of the kind `{type(node).__name__}`",
+            code="interpreter.unsupported_node",
+        )
 
     @handles(ConstExpr)
     def _constant(self, node: Any) -> Array:
@@ -140,7 +143,7 @@ class Values(Visitor):
     @handles(Var)
     def _var(self, node: Var) -> Array:
         if node not in self.values:
-            raise Unsupported(f"the variable `{node.name}` has no value")
+            raise Unsupported(f"the variable `{node.name}` has no value", code="interpreter.variable_without_value")
         return self.values[node]
 
     @handles(IterVar)
@@ -225,7 +228,7 @@ class Values(Visitor):
             return np.asarray(args[0]).view(numpy_dtype(node.dtype.element_of))
         compute = CALLS.get(name) or CALLS.get(f"tir.{name}")
         if compute is None:
-            raise Unsupported(f"the interpreter does not know the call `{name}`")
+            raise Unsupported(f"the interpreter does not know the call `{name}`", code="interpreter.unsupported_call")
         return np.asarray(compute(*args)).astype(numpy_dtype(node.dtype.element_of), copy=False)
 
     @handles(BufferLoad)
@@ -247,7 +250,9 @@ class Values(Visitor):
     def _tensor(self, tensor: Any) -> Storage:
         found = self.tensors.get(tensor_key(tensor))
         if found is None:
-            raise Unsupported(f"the tensor `{tensor.name}` is used where it has no memory")
+            raise Unsupported(
+                f"the tensor `{tensor.name}` is used where it has no memory", code="interpreter.tensor_without_memory"
+            )
         return found
 
     def _address(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> tuple[Storage, list[Array]]:
@@ -262,11 +267,14 @@ class Values(Visitor):
             places = [p + (m[..., None] if np.ndim(p) > np.ndim(m) > 0 else m) for p, m in zip(places, mins)]
         storage = self.memory.get(buffer.data)
         if storage is None:
-            raise Unsupported(f"the buffer `{buffer.name}` is used where it has no memory")
+            raise Unsupported(
+                f"the buffer `{buffer.name}` is used where it has no memory", code="interpreter.buffer_without_memory"
+            )
         size = numpy_dtype(buffer.dtype.element_of).itemsize
         if size != storage.data.dtype.itemsize and MemoryScope.of(buffer.scope()).is_special:
             raise Unsupported(
-                f"`{storage.name}` holds elements of several sizes in the special memory `{buffer.scope()}`"
+                f"`{storage.name}` holds elements of several sizes in the special memory `{buffer.scope()}`",
+                code="interpreter.element_sizes_differ",
             )
         if len(storage.extents) == len(buffer.shape) > 1 and not buffer.strides:
             return storage, places
@@ -322,7 +330,9 @@ class Values(Visitor):
         wrong = ~inside if active is None else ~inside & active
         if np.any(wrong):
             at = ", ".join(str(int(self._shaped(index, shape, lanes)[wrong].flat[0])) for index in indices)
-            raise OutOfRange(f"an access outside `{storage.name}`, at index [{at}]")
+            raise OutOfRange(
+                f"an access outside `{storage.name}`, at index [{at}]", code="interpreter.index_out_of_range"
+            )
         active = inside if active is None else active & inside
         row: Array = np.zeros(shape, np.int64)
         if storage.level:
@@ -377,7 +387,7 @@ class Values(Visitor):
         kind = numpy_dtype(dtype.element_of)
         size = int(np.prod(extents, dtype=np.int64)) * dtype.lanes
         if size * self.count > 1 << 28:
-            raise TooLong(f"`{name}` needs too much memory to be interpreted")
+            raise TooLong(f"`{name}` needs too much memory to be interpreted", code="interpreter.too_much_memory")
         data = np.full((self.count, size), np.nan if kind.kind == "f" else 0, kind)
         return Storage(name, data, len(self.contexts), mins, extents)
 

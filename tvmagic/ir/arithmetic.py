@@ -55,7 +55,7 @@ def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     if left is right:
         return a, b
     if left.is_handle or right.is_handle:
-        raise TVMagicError(f"`{left}` and `{right}` do not go together")
+        raise TVMagicError(f"`{left}` and `{right}` do not go together", code="expression.dtypes_differ")
     if left.is_float != right.is_float:
         return (a, cast(left, b)) if left.is_float else (cast(right, a), b)
     if left.is_float:
@@ -77,8 +77,13 @@ def match_lanes(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     if right.is_scalar:
         return a, Broadcast(b, lanes_of(left))
     if left.is_scalable != right.is_scalable:
-        raise TVMagicError(f"Can't match scalable and fixed length vectors: `{left}` and `{right}`")
-    raise TVMagicError(f"Cannot match type {left} vs {right}: they have different numbers of lanes")
+        raise TVMagicError(
+            f"Can't match scalable and fixed length vectors: `{left}` and `{right}`",
+            code="expression.scalable_and_fixed",
+        )
+    raise TVMagicError(
+        f"Cannot match type {left} vs {right}: they have different numbers of lanes", code="expression.lanes_differ"
+    )
 
 
 def binary(op: type[BinaryOp], a: Any, b: Any, span: Span | None = None) -> PrimExpr:
@@ -101,7 +106,9 @@ def subtract(lhs: Any, rhs: Any, span: Span | None = None) -> PrimExpr:
     result = binary(Sub, lhs, rhs, span)
     if result.dtype.is_uint and isinstance(result, IntImm) and isinstance(lhs, IntImm) and isinstance(rhs, IntImm):
         if lhs.value < rhs.value:
-            raise TVMagicError(f"{lhs} - {rhs} is below zero, which `{result.dtype}` does not hold")
+            raise TVMagicError(
+                f"{lhs} - {rhs} is below zero, which `{result.dtype}` does not hold", code="expression.below_zero"
+            )
     return result
 
 
@@ -118,7 +125,7 @@ def div(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
 def _divisor(b: Any) -> PrimExpr:
     b = expr(b)
     if isinstance(b, FloatImm) and b.value == 0:
-        raise TVMagicError("division by the constant zero", node=b)
+        raise TVMagicError("division by the constant zero", node=b, code="expression.division_by_zero")
     return b
 
 
@@ -129,6 +136,7 @@ def true_divide(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
         raise TVMagicError(
             "`/` on two integers does not say how it rounds",
             hint='write `//` (down), truncdiv (towards zero), or convert one side, as in `float32(x)` or `x.astype("float32")`',
+            code="expression.ambiguous_division",
         )
     return binary(Div, a, b, span)
 
@@ -152,7 +160,7 @@ def integer(name: str, x: Any, hint: str = "cast with astype") -> PrimExpr:
     """`x`, which the operator `name` takes only if it is an integer."""
     x = expr(x)
     if x.dtype.is_float or x.dtype.is_handle:
-        raise TVMagicError(f"`{name}` takes integers, not `{x.dtype}`", hint=hint)
+        raise TVMagicError(f"`{name}` takes integers, not `{x.dtype}`", hint=hint, code="expression.not_an_integer")
     return x
 
 
@@ -253,10 +261,14 @@ def logical_not(a: Any, span: Span | None = None) -> PrimExpr:
 
 def _chain(name: str, combine: Callable[..., PrimExpr], args: tuple[Any, ...], span: Span | None) -> PrimExpr:
     if not args:
-        raise WrongValueError(f"`{name}` takes one condition or more")
+        raise WrongValueError(f"`{name}` takes one condition or more", code="expression.no_conditions")
     for arg in args:
         if not expr(arg).dtype.is_bool:
-            raise TVMagicError(f"`{name}` takes bools, not `{expr(arg).dtype}`", hint="write a comparison")
+            raise TVMagicError(
+                f"`{name}` takes bools, not `{expr(arg).dtype}`",
+                hint="write a comparison",
+                code="expression.not_a_bool",
+            )
     result = expr(args[0])
     for arg in args[1:]:
         result = combine(result, arg, span)
@@ -312,14 +324,16 @@ def bitwise_not(x: Any, span: Span | None = None) -> PrimExpr:
     """`~x`"""
     x = expr(x)
     if x.dtype.is_float:
-        raise TVMagicError("Cannot use ~ operator on float type Expr.")
+        raise TVMagicError("Cannot use ~ operator on float type Expr.", code="expression.not_on_float")
     return Call(x.dtype, "tir.bitwise_not", (_integers("bitwise_not", x, 0)[0],), span)
 
 
 def _shift(name: str, compute: Callable[[int, int], int], x: Any, y: Any, span: Span | None) -> PrimExpr:
     x, y = _bit_operands(name, x, y)
     if isinstance(y, IntImm) and not 0 <= y.value < x.dtype.bits:
-        raise TVMagicError(f"a shift by {y.value} is outside 0 to {x.dtype.bits - 1}")
+        raise TVMagicError(
+            f"a shift by {y.value} is outside 0 to {x.dtype.bits - 1}", code="expression.shift_out_of_range"
+        )
     if isinstance(y, IntImm) and y.value == 0 and x.dtype.is_index:
         return x
     return _bitwise(name, compute, x, y, span)

@@ -26,7 +26,7 @@ class Attrs(Node):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.values_by_name:
-            raise WrongIndexError(f"there is no attribute `{name}`")
+            raise WrongIndexError(f"there is no attribute `{name}`", code="attributes.unknown_key")
         return self.values_by_name[name]
 
     def __contains__(self, name: object) -> bool:

@@ -103,7 +103,8 @@ class Buffer(Node):
                 places = ", ".join(str(s) for s in self.axis_separators)
                 raise WrongValueError(
                     f"the axis separators [{places}] of buffer `{self.name}` do not rise from 0 to its "
-                    f"{len(self.shape)} dimensions"
+                    f"{len(self.shape)} dimensions",
+                    code="buffer.wrong_axis_separators",
                 )
             last = separator.value
 
@@ -159,7 +160,10 @@ class Buffer(Node):
             step = 1 if index.step is None else int(index.step)
             lanes = _simplified((stop - start + step - 1) // step)
             if not isinstance(lanes, IntImm) and vscale_factor(lanes) is None:
-                raise TVMagicError(f"a vector access of buffer `{self.name}` needs a constant number of lanes")
+                raise TVMagicError(
+                    f"a vector access of buffer `{self.name}` needs a constant number of lanes",
+                    code="buffer.lanes_not_constant",
+                )
             result.append(start if lanes == 1 else Ramp(start, step, lanes))
         return BufferRegion(self, result) if region else BufferLoad(self, result)
 
@@ -228,7 +232,11 @@ class Buffer(Node):
         """
         if isinstance(access_mask, str):
             if set(access_mask) - {"r", "w"}:
-                raise WrongValueError(f"`{access_mask}` is not a kind of access", hint="write `r`, `w` or `rw`")
+                raise WrongValueError(
+                    f"`{access_mask}` is not a kind of access",
+                    hint="write `r`, `w` or `rw`",
+                    code="buffer.unknown_access_kind",
+                )
             access_mask = (Buffer.READ if "r" in access_mask else 0) | (Buffer.WRITE if "w" in access_mask else 0)
         dtype, elem_offset, total = self.dtype, self.elem_offset, self._element_count()
         if content_lanes > 1:
@@ -264,6 +272,7 @@ def check_reach(name: str, count: int, dtype: DataType, span: Span | None = None
             f"buffer `{name}` has {count} elements, more than its indices of type `{dtype}` reach",
             span=span,
             hint="make it smaller, or give its sizes the type `int64`",
+            code="buffer.too_many_elements",
         )
 
 

@@ -54,7 +54,7 @@ def const(value: Any, dtype: Any = None, span: Span | None = None) -> PrimExpr:
         elif isinstance(value, float):
             dtype = "float64" if FLOAT32.largest < abs(value) < math.inf else "float32"
         else:
-            raise TVMagicError(f"`{value!r}` is not a number")
+            raise TVMagicError(f"`{value!r}` is not a number", code="constant.not_a_number")
     return make_const(dtype_of(dtype), value, span)
 
 
@@ -63,14 +63,17 @@ def make_const(dtype: DataType, value: Any, span: Span | None = None) -> PrimExp
     if dtype.is_vector:
         return Broadcast(make_const(dtype.element_of, value, span), lanes_of(dtype), span)
     if dtype.is_uint and value < 0:
-        raise TVMagicError(f"the literal {value} does not fit into `{dtype}`, which has no negative values")
+        raise TVMagicError(
+            f"the literal {value} does not fit into `{dtype}`, which has no negative values",
+            code="constant.negative_unsigned",
+        )
     if dtype.is_int or dtype.is_uint:
         return IntImm(dtype, int(value), span)
     if dtype.is_float:
         return FloatImm(dtype, value, span)
     if dtype.is_handle and int(value) == 0:
         return reinterpret("handle", IntImm("uint64", 0), span)
-    raise TVMagicError(f"there is no constant of type `{dtype}`")
+    raise TVMagicError(f"there is no constant of type `{dtype}`", code="constant.wrong_dtype")
 
 
 def make_zero(dtype: DataType) -> PrimExpr:
@@ -121,7 +124,7 @@ def _largest(dtype: DataType, negative: bool) -> float:
 
 def _largest_float(dtype: DataType) -> float:
     if not dtype.is_float or dtype.largest == math.inf:
-        raise TVMagicError(f"`{dtype}` has no largest value")
+        raise TVMagicError(f"`{dtype}` has no largest value", code="constant.no_largest_value")
     return dtype.largest
 
 
@@ -136,18 +139,25 @@ def cast(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:
     if value.dtype is dtype:
         return value
     if isinstance(value, StringImm):
-        raise TVMagicError(f"Can't cast a handle to other types: the text {value} is not a number")
+        raise TVMagicError(
+            f"Can't cast a handle to other types: the text {value} is not a number", code="constant.text_not_a_number"
+        )
     if dtype.is_scalar:
         if isinstance(value, (IntImm, FloatImm)) and not dtype.is_handle:
             return _cast_constant(dtype, value)
         if value.dtype.is_vector:
-            raise TVMagicError(f"a vector of type `{value.dtype}` cannot be converted to the scalar type `{dtype}`")
+            raise TVMagicError(
+                f"a vector of type `{value.dtype}` cannot be converted to the scalar type `{dtype}`",
+                code="expression.vector_to_scalar",
+            )
         return Cast(dtype, value, span)
     element = dtype.element_of
     if value.dtype.is_scalar:
         return Broadcast(cast(element, value, span), lanes_of(dtype), span)
     if value.dtype.lane_code != dtype.lane_code:
-        raise TVMagicError(f"`{value.dtype}` and `{dtype}` have different numbers of lanes")
+        raise TVMagicError(
+            f"`{value.dtype}` and `{dtype}` have different numbers of lanes", code="expression.lanes_differ"
+        )
     if isinstance(value, Broadcast):
         return Broadcast(cast(element, value.value, span), value.lanes, span)
     if isinstance(value, Ramp) and not dtype.is_scalable and _keeps_sums(value.dtype, element):

@@ -105,6 +105,7 @@ def _too_deep() -> TVMagicError:
     return TVMagicError(
         "the program is nested too deeply, or a function calls itself without end",
         hint="compute parts of a long expression in stages of their own",
+        code="program.nested_too_deeply",
     )
 
 
@@ -161,4 +162,5 @@ def check_written_size(root: Node, what: str, largest: int = _LARGEST, hint: str
         raise TVMagicError(
             f"{what} uses its own parts so often that it has about 2^{size.bit_length() - 1} nodes when written out",
             hint=hint,
+            code="program.too_large_written_out",
         )

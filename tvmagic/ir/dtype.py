@@ -144,7 +144,8 @@ class _Scalable(_Bools):
     def lanes(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         """An error: the number of lanes is not known."""
         raise TVMagicError(
-            f"the number of lanes of `{self}` is not known: Can't fetch the lanes of a scalable vector at a compile time"
+            f"the number of lanes of `{self}` is not known: Can't fetch the lanes of a scalable vector at a compile time",
+            code="dtype.scalable_lanes",
         )
 
     @lanes.setter
@@ -170,6 +171,7 @@ def _parse(text: str) -> DataType:
         raise WrongValueError(
             f"`{text}` is not a data type",
             hint="write a name such as float32, int8x16, uint8, bool or handle",
+            code="dtype.unknown",
         )
     code, bits_text, lanes_text, factor_text = match.groups()
     bits = int(bits_text) if bits_text else _DEFAULT_BITS[code]
@@ -213,7 +215,11 @@ def _with_lanes(dtype: DataType, lanes: int) -> DataType:
 def integer_limits(dtype: DataType) -> tuple[int, int]:
     """The least and the largest value of an integer type, or of bool. Raises `WrongValueError` for floats."""
     if dtype.is_float:
-        raise WrongValueError(f"`{dtype}` is not a type of integers", hint="a constant of it is a FloatImm")
+        raise WrongValueError(
+            f"`{dtype}` is not a type of integers",
+            hint="a constant of it is a FloatImm",
+            code="dtype.not_an_integer_type",
+        )
     half = 1 << (dtype.bits - 1)
     return (-half, half - 1) if dtype.is_int else (0, 2 * half - 1)
 
@@ -227,4 +233,4 @@ def dtype_of(value: object) -> DataType:
     name = getattr(value, "name", None) or getattr(value, "__name__", None)
     if isinstance(name, str):
         return DataType(name)
-    raise TVMagicError(f"`{value!r}` is not a data type")
+    raise TVMagicError(f"`{value!r}` is not a data type", code="dtype.unknown")

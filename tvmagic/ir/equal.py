@@ -326,7 +326,8 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         return
     raise StructuralMismatch(
         f"ValueError: StructuralEqual check failed, caused by lhs at {mismatch.lhs_path}:\n{_shown(lhs, mismatch.lhs_path)}\n"
-        f"and rhs at {mismatch.rhs_path}:\n{_shown(rhs, mismatch.rhs_path)}"
+        f"and rhs at {mismatch.rhs_path}:\n{_shown(rhs, mismatch.rhs_path)}",
+        code="structural_equal.differs",
     )
 
 

@@ -91,7 +91,7 @@ def fold_mul(a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
 
 def _check_divisor(b: PrimExpr) -> None:
     if _is(b, 0) and isinstance(b, IntImm):
-        raise TVMagicError("division by the constant zero", node=b)
+        raise TVMagicError("division by the constant zero", node=b, code="expression.division_by_zero")
 
 
 def fold_div(a: PrimExpr, b: PrimExpr) -> PrimExpr | None:

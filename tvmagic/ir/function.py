@@ -145,7 +145,9 @@ class IRModule(Node):
             if var.name_hint == name:
                 return var
         known = ", ".join(f"`{v.name_hint}`" for v in self.functions) or "none"
-        raise TVMagicError(f"the module has no function `{name}`", hint=f"its functions are {known}")
+        raise TVMagicError(
+            f"the module has no function `{name}`", hint=f"its functions are {known}", code="module.unknown_function"
+        )
 
     def get_global_vars(self) -> list[GlobalVar]:
         """The variables of all functions."""
@@ -235,7 +237,11 @@ class TensorIntrin(Node):
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
         """Make the intrinsic known as `name`."""
         if name in TensorIntrin._registry and not override:
-            raise TVMagicError(f"the intrinsic `{name}` is registered already", hint="pass override=True")
+            raise TVMagicError(
+                f"the intrinsic `{name}` is registered already",
+                hint="pass override=True",
+                code="tensor_intrin.registered_twice",
+            )
         intrin = TensorIntrin._registry[name] = TensorIntrin(desc, impl)
         return intrin
 
@@ -248,7 +254,7 @@ class TensorIntrin(Node):
                 others()
         found = TensorIntrin._registry.get(name)
         if found is None and not allow_missing:
-            raise WrongValueError(f"there is no intrinsic `{name}`: it is not registered")
+            raise WrongValueError(f"there is no intrinsic `{name}`: it is not registered", code="tensor_intrin.unknown")
         return found
 
 

@@ -49,6 +49,7 @@ def global_infos_of(given: Mapping[str, Any] | None) -> dict[str, Any]:
             raise TVMagicError(
                 f"the global infos `{name}` of a module are a list of such infos",
                 hint='write {"vdevice": [I.vdevice("llvm")]}',
+                code="module.global_infos_not_a_list",
             )
         infos[str(getattr(name, "value", name))] = tuple(items)
     return infos

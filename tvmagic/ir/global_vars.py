@@ -66,7 +66,9 @@ def replace_global_vars(module: IRModule, replacements: Mapping[Any, Any]) -> IR
     for var, function in module.functions.items():
         after = renamed.get(var, var)
         if after.name_hint in names:
-            raise TVMagicError(f"two functions of the module would have the name `{after.name_hint}`")
+            raise TVMagicError(
+                f"two functions of the module would have the name `{after.name_hint}`", code="module.repeated_function"
+            )
         names.add(after.name_hint)
         functions[after] = _with_symbol(function.with_body(_Renamer(renamed).visit(function.body)), var, after)
         after.returns(function.ret_type)

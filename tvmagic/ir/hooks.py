@@ -31,7 +31,7 @@ def provided(service: str) -> Callable[..., Any]:
     """Return the function or class that provides a service. Raises TVMagicError if it is not installed."""
     found = _found.get(service) or provided_if(service)
     if found is None:
-        raise TVMagicError(f"cannot find `{service}`: `tvmagic.compat` is not installed")
+        raise TVMagicError(f"cannot find `{service}`: `tvmagic.compat` is not installed", code="compat.not_installed")
     return found
 
 

@@ -53,7 +53,11 @@ def with_index_dtype(func: PrimFunc, dtype: Any) -> PrimFunc:
     """
     wanted = DataType(str(dtype))
     if not wanted.is_int or wanted.lanes != 1:
-        raise TVMagicError(f"indices cannot be counted in `{dtype}`", hint='give an integer type, such as "int64"')
+        raise TVMagicError(
+            f"indices cannot be counted in `{dtype}`",
+            hint='give an integer type, such as "int64"',
+            code="index_dtype.unsupported_dtype",
+        )
     change = _IndexRetyper(wanted)
     params = [change.var(p) for p in func.params]
     buffer_map = {q: change.buffer(func.buffer_map[p]) for p, q in zip(func.params, params) if p in func.buffer_map}
@@ -82,7 +86,11 @@ class _IndexRetyper(Mutator):
             return value
         low, high = integer_limits(self.dtype)
         if not low <= value.value <= high:
-            raise TVMagicError(f"the index or size {value.value} does not fit `{self.dtype}`", span=value.span)
+            raise TVMagicError(
+                f"the index or size {value.value} does not fit `{self.dtype}`",
+                span=value.span,
+                code="index_dtype.value_does_not_fit",
+            )
         return IntImm(self.dtype, value.value, value.span)
 
     def range(self, node: Range) -> Range:

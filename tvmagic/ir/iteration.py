@@ -81,7 +81,9 @@ class IterVar(StandsFor):
     ) -> None:
         if dom is not None and not isinstance(dom, Range):
             if not isinstance(dom, SEQUENCES) or len(dom) != 2:
-                raise TVMagicError("the domain of an iteration variable is a Range or a pair of ends")
+                raise TVMagicError(
+                    "the domain of an iteration variable is a Range or a pair of ends", code="iter_var.wrong_domain"
+                )
             dom = Range(dom[0], dom[1])
         if not isinstance(var, Var):
             var = Var(str(var), dom.extent.dtype if dom is not None else "int32")

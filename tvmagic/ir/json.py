@@ -97,7 +97,9 @@ class _Writer:
         for name, (cls, to_plain, _) in _codecs.items():
             if isinstance(value, cls):
                 return {"object": [name, json.dumps(to_plain(value))]}
-        raise TVMagicError(f"an object of type `{type(value).__name__}` cannot be saved as JSON")
+        raise TVMagicError(
+            f"an object of type `{type(value).__name__}` cannot be saved as JSON", code="json.not_serializable"
+        )
 
     def number(self, root: Any) -> int:
         """The number of a node; it and what it is made of are written first, if they are not yet."""
@@ -111,7 +113,7 @@ class _Writer:
             parts = [p for value in values for p in _nodes_in(value) if id(p) not in self.numbers]
             if parts:
                 if id(node) in self.open:
-                    raise TVMagicError(f"a `{type(node).__name__}` is a part of itself")
+                    raise TVMagicError(f"a `{type(node).__name__}` is a part of itself", code="json.cyclic")
                 self.open.add(id(node))
                 stack += reversed(parts)
                 continue
@@ -185,7 +187,7 @@ def _saved_fields(cls: type[Node]) -> list[str]:
     if not names and cls not in (PrimType,):
         missing = [s for s in slots_of(cls) if s not in ("span", "dtype")]
         if missing:
-            raise TVMagicError(f"a `{cls.__name__}` cannot be saved as JSON")
+            raise TVMagicError(f"a `{cls.__name__}` cannot be saved as JSON", code="json.not_serializable")
     return names
 
 
@@ -243,26 +245,31 @@ class _Reader:
         if not isinstance(value, MAPPINGS):
             return value
         if len(value) != 1:
-            raise TVMagicError("the JSON text holds an object that is not a node")
+            raise TVMagicError("the JSON text holds an object that is not a node", code="json.not_a_node")
         ((kind, content),) = value.items()
         decoder = _DECODERS.get(kind)
         if decoder is None:
-            raise TVMagicError(f"the JSON text holds an object of the unknown kind `{kind}`")
+            raise TVMagicError(f"the JSON text holds an object of the unknown kind `{kind}`", code="json.unknown_kind")
         return decoder(self, content)
 
     def build(self, number: int, entry: Any) -> Node:
         if not isinstance(entry, SEQUENCES) or not entry or not isinstance(entry[0], str):
-            raise TVMagicError(f"node {number} of the JSON text is not a list that begins with a class")
+            raise TVMagicError(
+                f"node {number} of the JSON text is not a list that begins with a class", code="json.wrong_node"
+            )
         if entry[0].startswith("@"):
             return self.build_record(number, entry)
         cls = _class_named(entry[0])
         if cls is None:
-            raise TVMagicError(f"node {number} of the JSON text is of the unknown class `{entry[0]}`")
+            raise TVMagicError(
+                f"node {number} of the JSON text is of the unknown class `{entry[0]}`", code="json.unknown_class"
+            )
         if len(entry) == len(cls.FIELDS) and cls.FIELDS[-1].kind is Kind.ATTRS:
             entry = [*entry, {"map": []}]  # saved before this mapping was a field
         if len(entry) != len(cls.FIELDS) + 1:
             raise TVMagicError(
-                f"node {number} of the JSON text, a `{entry[0]}`, has {len(entry) - 1} fields, not {len(cls.FIELDS)}"
+                f"node {number} of the JSON text, a `{entry[0]}`, has {len(entry) - 1} fields, not {len(cls.FIELDS)}",
+                code="json.wrong_field_count",
             )
         return _built(cls, [self.decode(raw) for raw in entry[1:]])
 
@@ -271,7 +278,9 @@ class _Reader:
         record = next((r for r in _records.values() if "@" + r.name == entry[0]), None)
         parts: Any = self.decode(entry[1]) if len(entry) == 2 else None
         if record is None or not isinstance(parts, MAPPINGS):
-            raise TVMagicError(f"entry {number} of the JSON text is of the unknown class `{entry[0]}`")
+            raise TVMagicError(
+                f"entry {number} of the JSON text is of the unknown class `{entry[0]}`", code="json.unknown_class"
+            )
         return record.build({str(key): value for key, value in parts.items()})
 
 
@@ -297,20 +306,23 @@ def make_node(type_key: str, **fields: Any) -> Node:
     """A node by the name of its class (`IntImm`, `tir.Add`) and its fields."""
     cls = _class_named(type_key.rsplit(".", 1)[-1])
     if cls is None:
-        raise TVMagicError(f"there is no class of nodes `{type_key}`")
+        raise TVMagicError(f"there is no class of nodes `{type_key}`", code="json.unknown_class")
     if cls.__module__.startswith("tvmagic.te.") and not _records:
         provided("te records")()
     if (record := _records.get(cls)) is not None:  # an object of te, made of the parts that are saved of it
         try:
             return record.build(fields)
         except KeyError as error:
-            raise TVMagicError(f"a `{cls.__name__}` needs {error}") from error
+            raise TVMagicError(f"a `{cls.__name__}` needs {error}", code="json.missing_field") from error
     if issubclass(cls, Attrs):  # takes any names
         fields = {"values_by_name": fields}
     names = [f.name for f in cls.FIELDS]
     span = fields.pop("span", None)
     for name in {*names} ^ {*fields}:
-        raise TVMagicError(f"a `{cls.__name__}` has the fields {', '.join(f'`{n}`' for n in names)}, not `{name}`")
+        raise TVMagicError(
+            f"a `{cls.__name__}` has the fields {', '.join(f'`{n}`' for n in names)}, not `{name}`",
+            code="json.unknown_field",
+        )
     node = _built(cls, [fields[name] for name in names])
     node.span = span
     return node
@@ -318,29 +330,33 @@ def make_node(type_key: str, **fields: Any) -> Node:
 
 def _node_at(reader: _Reader, number: Any) -> Node:
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(reader.built):
-        raise TVMagicError(f"the JSON text refers to node `{number}`, which is not before its use")
+        raise TVMagicError(
+            f"the JSON text refers to node `{number}`, which is not before its use", code="json.forward_reference"
+        )
     return reader.built[number]
 
 
 def _mapping(reader: _Reader, items: Any) -> dict[Any, Any]:
     pairs = reader.decode(items)
     if not isinstance(pairs, TUPLES) or not all(isinstance(p, TUPLES) and len(p) == 2 for p in pairs):
-        raise TVMagicError("a mapping in the JSON text is not a list of pairs")
+        raise TVMagicError("a mapping in the JSON text is not a list of pairs", code="json.wrong_mapping")
     for key, _ in pairs:
         if not isinstance(key, (str, Node)):
-            raise TVMagicError("a key of a mapping in the JSON text is neither a text nor a node")
+            raise TVMagicError(
+                "a key of a mapping in the JSON text is neither a text nor a node", code="json.wrong_mapping"
+            )
     return dict(pairs)
 
 
 def _float(reader: _Reader, text: Any) -> float:
     if text not in ("inf", "-inf", "nan"):
-        raise TVMagicError(f"`{text}` is not a float in the JSON text")
+        raise TVMagicError(f"`{text}` is not a float in the JSON text", code="json.wrong_float")
     return float(text)
 
 
 def _neutral(reader: _Reader, number: Any) -> Neutral:
     if not isinstance(number, float):
-        raise TVMagicError(f"`{number}` is not a float in the JSON text")
+        raise TVMagicError(f"`{number}` is not a float in the JSON text", code="json.wrong_float")
     return Neutral(number)
 
 
@@ -354,7 +370,7 @@ def _array(reader: _Reader, parts: Any) -> Any:
             raise ValueError("objects")
         return provided("array")(array.reshape([int(n) for n in shape]))
     except (ValueError, TypeError) as error:
-        raise TVMagicError("an array in the JSON text cannot be read") from error
+        raise TVMagicError("an array in the JSON text cannot be read", code="json.wrong_array") from error
 
 
 def _object(reader: _Reader, content: Any) -> Any:
@@ -367,7 +383,7 @@ def _object(reader: _Reader, content: Any) -> Any:
     except TVMagicError:
         raise
     except Exception as error:
-        raise TVMagicError("an object in the JSON text cannot be read") from error
+        raise TVMagicError("an object in the JSON text cannot be read", code="json.wrong_object") from error
 
 
 _DECODERS: dict[str, Callable[[_Reader, Any], Any]] = {
@@ -394,7 +410,10 @@ def _check(cls: type[Node], field: Field, value: Any) -> None:
     else:
         right = isinstance(value, expected) and not (isinstance(value, bool) and bool not in expected)
     if not right:
-        raise TVMagicError(f"the JSON text gives `{value!r}` as the field `{field.name}` of a `{cls.__name__}`")
+        raise TVMagicError(
+            f"the JSON text gives `{value!r}` as the field `{field.name}` of a `{cls.__name__}`",
+            code="json.wrong_field_value",
+        )
 
 
 def _first_word(field: Field) -> str:
@@ -409,7 +428,9 @@ def _converted(field: Field, value: Any) -> Any:
         try:
             return ForKind(value)
         except ValueError as error:
-            raise TVMagicError(f"the JSON text gives `{value}` as the kind of a loop") from error
+            raise TVMagicError(
+                f"the JSON text gives `{value}` as the kind of a loop", code="json.wrong_loop_kind"
+            ) from error
     if annotation == "float":
         return value if isinstance(value, float) else float(value)  # `Neutral` stays what it is
     return value
@@ -434,10 +455,14 @@ def load_json(json_str: str) -> Any:
     try:
         data = json.loads(json_str)
     except (ValueError, RecursionError) as error:
-        raise TVMagicError("the text is not JSON") from error
+        raise TVMagicError("the text is not JSON", code="json.not_json") from error
     if not isinstance(data, MAPPINGS) or not isinstance(data.get("nodes"), list) or "root" not in data:
-        raise TVMagicError("the JSON text does not hold a program", hint="it is written by save_json")
+        raise TVMagicError(
+            "the JSON text does not hold a program", hint="it is written by save_json", code="json.not_a_program"
+        )
     try:
         return _Reader(data["nodes"]).decode(data["root"])
     except (AttributeError, TypeError, LookupError, ValueError) as error:
-        raise TVMagicError("the JSON text does not hold a program whose parts fit together") from error
+        raise TVMagicError(
+            "the JSON text does not hold a program whose parts fit together", code="json.inconsistent_program"
+        ) from error

@@ -79,6 +79,7 @@ class MemoryScope(NamedTuple):
             f"there is no memory scope `{name}`",
             hint="scopes are global, shared, warp, local, texture, wmma.matrix_a, wmma.matrix_b, wmma.accumulator, "
             "m16n8k8.matrixA, matrixB and matrixC, with any tag after it (`local.L0A`)",
+            code="memory_scope.unknown",
         )
 
     @property
@@ -108,5 +109,8 @@ def memory_info(scope: str) -> MemoryInfo | None:
     function = get_global_func(f"tvm.info.mem.{scope}", allow_missing=True)
     found = None if function is None else function()
     if found is not None and not isinstance(found, MemoryInfo):
-        raise TVMagicError(f"the function `tvm.info.mem.{scope}` gives `{type(found).__name__}`, not a MemoryInfo")
+        raise TVMagicError(
+            f"the function `tvm.info.mem.{scope}` gives `{type(found).__name__}`, not a MemoryInfo",
+            code="memory_scope.wrong_memory_info",
+        )
     return found

@@ -26,12 +26,16 @@ def _named(name: str) -> np.dtype[Any]:
         try:
             import ml_dtypes  # type: ignore[import-not-found]
         except ImportError:
-            raise TVMagicError("NumPy has no bfloat16 by itself", hint="install the package `ml_dtypes`") from None
+            raise TVMagicError(
+                "NumPy has no bfloat16 by itself",
+                hint="install the package `ml_dtypes`",
+                code="dtype.no_numpy_bfloat16",
+            ) from None
         return np.dtype(ml_dtypes.bfloat16)
     try:
         found = np.dtype(name)
     except TypeError:
         found = None
     if found is None or found.isbuiltin != 1:
-        raise TVMagicError(f"NumPy has no arrays of `{name}`")
+        raise TVMagicError(f"NumPy has no arrays of `{name}`", code="dtype.no_numpy_type")
     return found

@@ -62,7 +62,9 @@ class Op(Identified):
         """The operator called `name` (with its prefix `tir.`)."""
         op = Op.registry.get(name)
         if op is None:
-            raise TVMagicError(f"there is no operator `{name}`", hint=did_you_mean(name, Op.registry))
+            raise TVMagicError(
+                f"there is no operator `{name}`", hint=did_you_mean(name, Op.registry), code="op.unknown"
+            )
         return op
 
     @staticmethod
@@ -83,6 +85,7 @@ class Op(Identified):
             raise TVMagicError(
                 f"the attribute `{key}` of operator `{self.name}` is set already at level {level}",
                 hint=f"pass level={level + 1} to replace it",
+                code="op.attribute_set_twice",
             )
         self._attrs[key] = level, value
         if key.endswith(".FLowerIntrin"):

@@ -26,6 +26,7 @@ def _same_type(node: PrimExpr, a: PrimExpr, b: PrimExpr) -> DataType:
         raise TVMagicError(
             f"`{type(node).__name__}` takes two operands of one type, not `{a.dtype}` and `{b.dtype}`",
             hint="convert one of them with astype, or write the Python operator, which converts",
+            code="expression.dtypes_differ",
         )
     return a.dtype
 
@@ -141,7 +142,9 @@ class LogicalOp(BinaryOp):
 
     def check(self) -> None:
         if not self.a.dtype.is_bool:
-            raise TVMagicError(f"`{type(self).__name__}` takes bools, not `{self.a.dtype}`")
+            raise TVMagicError(
+                f"`{type(self).__name__}` takes bools, not `{self.a.dtype}`", code="expression.not_a_bool"
+            )
 
 
 @node
@@ -165,7 +168,7 @@ class Not(PrimExpr):
 
     def check(self) -> None:
         if not self.dtype.is_bool:
-            raise TVMagicError(f"`Not` takes a bool, not `{self.dtype}`")
+            raise TVMagicError(f"`Not` takes a bool, not `{self.dtype}`", code="expression.not_a_bool")
 
 
 @node
@@ -189,7 +192,9 @@ class Select(PrimExpr):
 
     def check(self) -> None:
         if not self.condition.dtype.is_bool:
-            raise TVMagicError(f"the condition of `Select` is a bool, not `{self.condition.dtype}`")
+            raise TVMagicError(
+                f"the condition of `Select` is a bool, not `{self.condition.dtype}`", code="expression.not_a_bool"
+            )
 
 
 @node(walk="value var body")
@@ -208,6 +213,7 @@ class Let(PrimExpr):
             raise TVMagicError(
                 f"`{self.var.name}` of type `{self.var.dtype}` cannot be a value of type `{self.value.dtype}`",
                 hint="convert the value with astype",
+                code="expression.let_dtype_differs",
             )
 
 
@@ -258,6 +264,7 @@ def _lanes(lanes: PrimExpr) -> tuple[PrimExpr, int]:
         raise TVMagicError(
             f"Invalid expression for scalable lanes {lanes}",
             hint="a vector has a constant number of lanes, or `T.vscale()` times a constant",
+            code="expression.wrong_scalable_lanes",
         )
     return (lanes if isinstance(lanes.a, Call) else _vscale_times(factor)), -factor  # type: ignore[attr-defined]
 
@@ -281,7 +288,7 @@ class Ramp(PrimExpr):
 
     def check(self) -> None:
         if not self.base.dtype.is_scalar or self.dtype.lane_code in (0, 1):
-            raise TVMagicError("`Ramp` takes a scalar base and two lanes or more")
+            raise TVMagicError("`Ramp` takes a scalar base and two lanes or more", code="expression.wrong_ramp")
 
 
 @node
@@ -297,7 +304,7 @@ class Broadcast(PrimExpr):
 
     def check(self) -> None:
         if not self.value.dtype.is_scalar or self.dtype.lane_code in (0, 1):
-            raise TVMagicError("`Broadcast` takes a scalar and two lanes or more")
+            raise TVMagicError("`Broadcast` takes a scalar and two lanes or more", code="expression.wrong_broadcast")
 
 
 @node
@@ -331,19 +338,25 @@ def access_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> DataType:
     """The type of an access: that of the buffer, times the lanes of the last index."""
     if len(indices) != len(buffer.shape):
         raise TVMagicError(
-            f"buffer `{buffer.name}` has {len(buffer.shape)} dimensions, the access has {len(indices)} indices"
+            f"buffer `{buffer.name}` has {len(buffer.shape)} dimensions, the access has {len(indices)} indices",
+            code="buffer.wrong_index_count",
         )
     dtype = buffer.dtype
     if not indices:
         return dtype
     for index in indices[:-1]:
         if index.dtype.lane_code != 1:
-            raise TVMagicError(f"only the last index into buffer `{buffer.name}` may be a vector")
+            raise TVMagicError(
+                f"only the last index into buffer `{buffer.name}` may be a vector", code="buffer.vector_index_not_last"
+            )
     lanes = indices[-1].dtype.lane_code
     if lanes == 1:
         return dtype
     if lanes < 0 and dtype.lane_code < 0:
-        raise TVMagicError(f"Index dtype and buffer dtype can't both be scalable: buffer `{buffer.name}`")
+        raise TVMagicError(
+            f"Index dtype and buffer dtype can't both be scalable: buffer `{buffer.name}`",
+            code="buffer.scalable_index_and_element",
+        )
     return dtype.with_lane_code(dtype.lane_code * lanes)
 
 
@@ -351,11 +364,14 @@ def check_predicate(predicate: PrimExpr, buffer: Buffer, indices: tuple[PrimExpr
     """Refuse a mask that does not have one bool for each lane of a load."""
     mask, index = predicate.dtype, indices[-1].dtype.lane_code if indices else 1
     if mask.is_scalable != accessed.is_scalable:
-        raise TVMagicError("Predicate mask dtype and load indices must both be scalable.")
+        raise TVMagicError(
+            "Predicate mask dtype and load indices must both be scalable.", code="buffer.mask_not_scalable"
+        )
     if abs(mask.lane_code) not in (abs(index), abs(accessed.lane_code)):
         raise TVMagicError(
             f"Got a predicate mask with {abs(mask.lane_code)} lanes, but trying to load a vector with {abs(index)} "
-            "lanes. The number of lanes must match."
+            "lanes. The number of lanes must match.",
+            code="buffer.mask_lanes_differ",
         )
     check_mask_element(mask)
 
@@ -363,7 +379,9 @@ def check_predicate(predicate: PrimExpr, buffer: Buffer, indices: tuple[PrimExpr
 def check_mask_element(mask: DataType) -> None:
     """Refuse a mask of anything but bools."""
     if not mask.is_bool:
-        raise TVMagicError(f"Predicate mask elements must be boolean values, but got {mask.element_of}.")
+        raise TVMagicError(
+            f"Predicate mask elements must be boolean values, but got {mask.element_of}.", code="buffer.mask_not_bool"
+        )
 
 
 @node

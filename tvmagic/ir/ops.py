@@ -156,7 +156,9 @@ def power(x: Any, y: Any, span: Span | None = None) -> PrimExpr:
     """`x` to the power `y`, of their common float type."""
     x, y = match_types(expr(x), expr(y))
     if not x.dtype.is_float:
-        raise TVMagicError(f"`power` takes floats, not `{x.dtype}`", hint="convert with astype")
+        raise TVMagicError(
+            f"`power` takes floats, not `{x.dtype}`", hint="convert with astype", code="expression.not_a_float"
+        )
     return Call(x.dtype, "tir.pow", (x, y), span)
 
 
@@ -226,7 +228,9 @@ def if_then_else(cond: Any, t: Any, f: Any, span: Span | None = None) -> PrimExp
     """`t` where `cond` holds, else `f`; only the value that is taken is computed."""
     cond, t, f = expr(cond), expr(t), expr(f)
     if not cond.dtype.is_bool:
-        raise TVMagicError(f"the condition of `if_then_else` is a bool, not `{cond.dtype}`")
+        raise TVMagicError(
+            f"the condition of `if_then_else` is a bool, not `{cond.dtype}`", code="expression.not_a_bool"
+        )
     t, f = match_types(t, f)
     if isinstance(cond, IntImm):
         return t if cond.value else f
@@ -274,7 +278,7 @@ def trace(args: list[Any], trace_action: str = "tvm.default_trace_action") -> Ca
     """The last of `args`, after a call of the registered function `trace_action` with all of them. What the function
     returns, if it is not None, is the value instead."""
     if not isinstance(args, (list, tuple)) or not args:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise WrongTypeError("`trace` takes a list of values")
+        raise WrongTypeError("`trace` takes a list of values", code="expression.trace_not_a_list")
     values = [_descriptor(expr(a)) for a in args]
     return Call(values[-1].dtype, "tir.tvm_call_trace_packed", [StringImm(trace_action), *values])
 

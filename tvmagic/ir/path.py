@@ -83,7 +83,10 @@ class ObjectPath:
     def get_prefix(self, length: int) -> ObjectPath:
         """The first `length` places of the path; the root counts as one."""
         if not 1 <= length <= len(self):
-            raise WrongIndexError(f"a prefix has a length from 1 to {len(self)}, that of the path, not {length}")
+            raise WrongIndexError(
+                f"a prefix has a length from 1 to {len(self)}, that of the path, not {length}",
+                code="object_path.wrong_prefix_length",
+            )
         steps = self.steps[: len(self.steps) - len(self) + length]
         return (RootPath if length == 1 else _CLASSES[steps[-1][0]])(steps)
 

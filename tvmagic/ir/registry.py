@@ -32,7 +32,11 @@ def register_func(func_name: Any, f: Callable[..., Any] | None = None, override:
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         if func_name in _functions and not override:
-            raise TVMagicError(f"the function `{func_name}` is registered already", hint="pass override=True")
+            raise TVMagicError(
+                f"the function `{func_name}` is registered already",
+                hint="pass override=True",
+                code="global_function.registered_twice",
+            )
         _functions[func_name] = function
         return function
 
@@ -58,7 +62,11 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
         found = _functions.get(name)
     if found is None and not allow_missing:
         hint = did_you_mean(name, _functions) or "register it with `tvmagic.register_func`"
-        raise WrongValueError(f"Cannot find global function {name}: none is registered by that name", hint=hint)
+        raise WrongValueError(
+            f"Cannot find global function {name}: none is registered by that name",
+            hint=hint,
+            code="global_function.unknown",
+        )
     return found
 
 

@@ -77,15 +77,25 @@ def specialize(function: PrimFunc, param_map: Mapping[Var, Any]) -> PrimFunc:
     buffers: dict[Buffer, Buffer] = {}
     for param, value in param_map.items():
         if not any(param is p for p in function.params):
-            raise WrongValueError(f"the function has no parameter `{getattr(param, 'name', param)}`")
+            raise WrongValueError(
+                f"the function has no parameter `{getattr(param, 'name', param)}`", code="specialize.unknown_parameter"
+            )
         own = function.buffer_map.get(param)
         if isinstance(value, Buffer):
             if own is None:
-                raise WrongValueError(f"parameter `{param.name}` holds no buffer", hint="give it a number")
+                raise WrongValueError(
+                    f"parameter `{param.name}` holds no buffer",
+                    hint="give it a number",
+                    code="specialize.parameter_without_buffer",
+                )
             _match_buffer(own, value, values)
             buffers[own] = value
         elif own is not None:
-            raise WrongValueError(f"parameter `{param.name}` holds a buffer", hint="give it a buffer")
+            raise WrongValueError(
+                f"parameter `{param.name}` holds a buffer",
+                hint="give it a buffer",
+                code="specialize.parameter_with_buffer",
+            )
         else:
             _match(param, ops.cast(param.dtype, expr(value)), values, param.name)
     return _apply(function, values, buffers)
@@ -115,13 +125,20 @@ def _match_buffer(own: Buffer, given: Buffer, values: dict[Var, PrimExpr]) -> No
     """Find what the variables in the fields of `own` are in those of `given`."""
     for trait in ("dtype", "data_alignment", "offset_factor", "buffer_type"):
         if getattr(own, trait) != getattr(given, trait):
-            raise WrongValueError(f"buffers `{own.name}` and `{given.name}` differ in their `{trait}`")
+            raise WrongValueError(
+                f"buffers `{own.name}` and `{given.name}` differ in their `{trait}`", code="specialize.buffers_differ"
+            )
     if own.scope() != given.scope():
-        raise WrongValueError(f"buffers `{own.name}` and `{given.name}` live in different memories")
+        raise WrongValueError(
+            f"buffers `{own.name}` and `{given.name}` live in different memories", code="specialize.memories_differ"
+        )
     for trait in ("shape", "strides"):
         first, second = getattr(own, trait), getattr(given, trait)
         if len(first) != len(second):
-            raise WrongValueError(f"buffers `{own.name}` and `{given.name}` differ in the length of their `{trait}`")
+            raise WrongValueError(
+                f"buffers `{own.name}` and `{given.name}` differ in the length of their `{trait}`",
+                code="specialize.buffers_differ",
+            )
         for a, b in zip(first, second):
             _match(a, b, values, f"{own.name}.{trait}")
     _match(own.data, given.data, values, f"{own.name}.data")
@@ -133,6 +150,8 @@ def _match(old: PrimExpr, new: PrimExpr, values: dict[Var, PrimExpr], place: str
     if isinstance(old, Var) and old is not new:
         known = values.setdefault(old, new)
         if known is not new and not expr_deep_equal(known, new):
-            raise WrongValueError(f"`{old.name}` cannot be both `{known}` and `{new}`")
+            raise WrongValueError(
+                f"`{old.name}` cannot be both `{known}` and `{new}`", code="specialize.contradictory_values"
+            )
     elif not expr_deep_equal(old, new):
-        raise WrongTypeError(f"`{place}` is `{old}` and cannot become `{new}`")
+        raise WrongTypeError(f"`{place}` is `{old}` and cannot become `{new}`", code="specialize.value_is_fixed")

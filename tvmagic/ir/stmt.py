@@ -67,23 +67,28 @@ class BufferStore(Stmt):
             self._check_predicate(self.predicate.dtype)
         if dtype.is_scalable and not self.value.dtype.is_scalable:
             raise TVMagicError(
-                f"Can't store non-scalable data into scalable buffer: `{self.value.dtype}` into `{self.buffer.name}`"
+                f"Can't store non-scalable data into scalable buffer: `{self.value.dtype}` into `{self.buffer.name}`",
+                code="buffer.scalable_element_mismatch",
             )
         if self.value.dtype is not dtype:
             raise TVMagicError(
                 f"a value of type `{self.value.dtype}` cannot be stored in buffer `{self.buffer.name}` at a place "
-                f"of type `{dtype}`"
+                f"of type `{dtype}`",
+                code="buffer.store_dtype_differs",
             )
 
     def _check_predicate(self, mask: DataType) -> None:
         value = self.value.dtype
         if mask.is_scalable != value.is_scalable:
-            raise TVMagicError("Predicate mask dtype and value dtype must both be scalable.")
+            raise TVMagicError(
+                "Predicate mask dtype and value dtype must both be scalable.", code="buffer.mask_not_scalable"
+            )
         index = self.indices[-1].dtype.lane_code if self.indices else 1
         if abs(mask.lane_code) not in (abs(index), abs(value.lane_code)):
             raise TVMagicError(
                 f"Got a predicate mask with {abs(mask.lane_code)} lanes, but trying to store a value with "
-                f"{abs(value.lane_code)} lanes. The number of lanes must match."
+                f"{abs(value.lane_code)} lanes. The number of lanes must match.",
+                code="buffer.mask_lanes_differ",
             )
         check_mask_element(mask)
 
@@ -295,7 +300,8 @@ class BlockRealize(Stmt):
         if len(self.iter_values) != len(self.block.iter_vars):
             raise TVMagicError(
                 f"block `{self.block.name_hint}` has {len(self.block.iter_vars)} iteration variables, "
-                f"{len(self.iter_values)} are bound"
+                f"{len(self.iter_values)} are bound",
+                code="block.wrong_binding_count",
             )
 
 

@@ -87,7 +87,11 @@ class ExprOp:
 
 def _compared_with_none(value: ExprOp) -> bool:
     if isinstance(value, PrimExpr):
-        raise WrongValueError("an expression is not compared with None", hint="write `is None` or `is not None`")
+        raise WrongValueError(
+            "an expression is not compared with None",
+            hint="write `is None` or `is not None`",
+            code="expression.compared_with_none",
+        )
     return False
 
 
@@ -164,7 +168,11 @@ def convert(value: Any) -> Any:
         return ConstExpr.of_scalar(value)
     if callable(value) or hasattr(value, "__array__"):
         return value
-    raise TVMagicError(f"`{value!r}` cannot be converted to an IR expression", hint="use a number or an expression")
+    raise TVMagicError(
+        f"`{value!r}` cannot be converted to an IR expression",
+        hint="use a number or an expression",
+        code="expression.not_convertible",
+    )
 
 
 def runtime_value(value: Any) -> Any:
@@ -187,7 +195,7 @@ def expr(value: Any) -> PrimExpr:
         return result.asobject()  # type: ignore[attr-defined]  # a tensor without dimensions
     if isinstance(result, PrimExpr):
         return result
-    raise TVMagicError(f"`{value!r}` is not an expression")
+    raise TVMagicError(f"`{value!r}` is not an expression", code="expression.not_an_expression")
 
 
 def exprs(values: Any) -> tuple[PrimExpr, ...]:
@@ -257,7 +265,7 @@ class Var(PrimExpr):
 
     def __init__(self, name: str, dtype: Any = "int32", span: Span | None = None) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # what a user gives
-            raise WrongTypeError(f"the name of a variable is a text, not `{name!r}`")
+            raise WrongTypeError(f"the name of a variable is a text, not `{name!r}`", code="variable.name_not_a_text")
         self.name = name
         if isinstance(dtype, Type):
             self.type_annotation = dtype
@@ -344,7 +352,9 @@ def check_64_bits(value: int) -> None:
     """Refuse a whole number that no program can hold."""
     if not -(1 << 63) <= value < 1 << 63:
         raise TVMagicError(
-            f"the number {number_text(value)} does not fit into 64 bits", hint="the largest is 2**63 - 1"
+            f"the number {number_text(value)} does not fit into 64 bits",
+            hint="the largest is 2**63 - 1",
+            code="constant.beyond_64_bits",
         )
 
 
@@ -371,7 +381,9 @@ class IntImm(ConstExpr):
         self.dtype = dtype_of(dtype)
         value = int(value)
         if not self.dtype.is_scalar:
-            raise TVMagicError(f"a constant of type `{self.dtype}` is a Broadcast, not an IntImm")
+            raise TVMagicError(
+                f"a constant of type `{self.dtype}` is a Broadcast, not an IntImm", code="constant.vector_type"
+            )
         low, high = integer_limits(self.dtype)
         if not low <= value <= high:
             raise LiteralRangeError(
@@ -379,6 +391,7 @@ class IntImm(ConstExpr):
                 hint=f"its values are {low} to {high}; what it is joined with can be converted first, as in `int32(x)`"
                 if self.dtype.bits < 32
                 else f"its values are {low} to {high}",
+                code="constant.does_not_fit",
             )
         self.value = value
         self.span = span
@@ -422,14 +435,17 @@ class FloatImm(ConstExpr):
     def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
         self.dtype = dtype_of(dtype)
         if not self.dtype.is_float or not self.dtype.is_scalar:
-            raise TVMagicError(f"`FloatImm` takes a floating-point type, not `{self.dtype}`")
+            raise TVMagicError(
+                f"`FloatImm` takes a floating-point type, not `{self.dtype}`", code="constant.not_a_float_type"
+            )
         try:
             self.value = value if isinstance(value, float) else float(value)  # `Neutral` stays what it is
         except OverflowError:
-            raise TVMagicError(f"the number is too large for `{self.dtype}`") from None
+            raise TVMagicError(f"the number is too large for `{self.dtype}`", code="constant.does_not_fit") from None
         if self.dtype.bits < 64 and self.dtype.largest < abs(self.value) < math.inf:
             raise TVMagicError(
-                f"the literal {self.value} does not fit into `{self.dtype}`, whose largest value is {self.dtype.largest}"
+                f"the literal {self.value} does not fit into `{self.dtype}`, whose largest value is {self.dtype.largest}",
+                code="constant.does_not_fit",
             )
         self.span = span
 

@@ -486,5 +486,7 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True, check
         problem = problems[0]
         path = problem.path(obj)
         shown = obj.script(path_to_underline=[path], num_context_lines=2)
-        raise WellFormednessError(f"{problem.text(path)}:\n{shown}", node=problem.node, root=obj)
+        raise WellFormednessError(
+            f"{problem.text(path)}:\n{shown}", node=problem.node, root=obj, code="program.not_well_formed"
+        )
     return not problems

@@ -125,7 +125,9 @@ def normalize_to_iter_sum(
     """
     domains = iterator_domains(input_iters)
     if not independent(domains):
-        raise TVMagicError("the domain of an iterator may not depend on another iterator")
+        raise TVMagicError(
+            "the domain of an iterator may not depend on another iterator", code="iter_map.dependent_domain"
+        )
     rewriter = IterMapRewriter(analyzer or new_analyzer(), domains, IterMapLevel.NoCheck, True, Report())
     return rewriter.fuser.as_sorted_sum(rewriter.to_sum(expr(index)))
 

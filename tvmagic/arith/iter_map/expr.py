@@ -197,7 +197,7 @@ def to_iter_sum(value: PrimExpr) -> IterSumExpr:
     if isinstance(value, IterSplitExpr):
         return IterSumExpr((value,), int_const(value.dtype, 0))
     if isinstance(value, IterMapExpr):
-        raise TVMagicError(f"`{type(value).__name__}` is not a part of a sum of iterators")
+        raise TVMagicError(f"`{type(value).__name__}` is not a part of a sum of iterators", code="iter_map.not_a_term")
     return IterSumExpr((), value)
 
 

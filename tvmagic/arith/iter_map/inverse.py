@@ -35,7 +35,10 @@ class _Inverter:
         if len(total.args) == 1:
             split = total.args[0]
             if not self.prover.equal(ops.abs(split.scale), int_const(split.dtype, 1)):
-                raise TVMagicError(f"`{_written(total)}` leaves gaps between its values, so the map has no inverse")
+                raise TVMagicError(
+                    f"`{_written(total)}` leaves gaps between its values, so the map has no inverse",
+                    code="iter_map.not_surjective",
+                )
             known = self.values.get(split, int_const("int32", 0))
             self.values[split] = (known + value) * split.scale
             return
@@ -52,7 +55,10 @@ class _Inverter:
         expected = total.args[-1].scale
         for split in reversed(total.args):
             if not self.prover.equal(split.scale, expected):
-                raise TVMagicError(f"the parts of `{_written(total)}` overlap or leave gaps, so the map has no inverse")
+                raise TVMagicError(
+                    f"the parts of `{_written(total)}` overlap or leave gaps, so the map has no inverse",
+                    code="iter_map.overlapping_terms",
+                )
             expected = expected * split.extent
 
     def beyond(self, total: IterSumExpr) -> PrimExpr | None:
@@ -83,7 +89,10 @@ def _counted(source: PrimExpr) -> tuple[Var, PrimExpr | None]:
         return source, None
     if isinstance(source, Sub) and isinstance(source.a, Var):
         return source.a, source.b
-    raise TVMagicError(f"`{source}` is not a variable counted from where it begins, so the map has no inverse here")
+    raise TVMagicError(
+        f"`{source}` is not a variable counted from where it begins, so the map has no inverse here",
+        code="iter_map.variable_not_from_start",
+    )
 
 
 def _written(total: IterSumExpr) -> PrimExpr:
@@ -137,7 +146,9 @@ def _rings(
 def _invert(iter_map: Sequence[IterSumExpr], outputs: Sequence[Any]) -> tuple[_Inverter, dict[IterSumExpr, IterMark]]:
     values = exprs(list(outputs))
     if len(iter_map) != len(values):
-        raise TVMagicError(f"{len(iter_map)} indices cannot take {len(values)} outputs")
+        raise TVMagicError(
+            f"{len(iter_map)} indices cannot take {len(values)} outputs", code="iter_map.wrong_output_count"
+        )
     order = _outputs_first(iter_map)
     padded = _padded(order)
     inverter = _Inverter(_rings(order, padded, Prover(new_analyzer())))

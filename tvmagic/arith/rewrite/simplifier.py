@@ -159,7 +159,9 @@ class RewriteSimplifier(Mutator):
         old = self.values.get(var)
         if old is not None and not allow_override and not deep_equal(old, value):
             raise TVMagicError(
-                f"`{var.name}` is bound to another value already", hint="pass allow_override=True to bind it again"
+                f"`{var.name}` is bound to another value already",
+                hint="pass allow_override=True to bind it again",
+                code="analyzer.bound_differs",
             )
         self.values[var] = value
 

@@ -133,7 +133,9 @@ def _ramp_over_constant(S: Any, e: Any) -> tuple[PrimExpr, int, int, IntImm, Pri
         if b.value.value:
             return a.base, a.stride.value, b.value.value, b.value, a.lanes
         if S.parent.trusting:
-            raise TVMagicError("division by zero: all lanes of the divisor are 0", node=e)
+            raise TVMagicError(
+                "division by zero: all lanes of the divisor are 0", node=e, code="analyzer.division_by_zero"
+            )
     return None
 
 
