@@ -68,7 +68,9 @@ class AbsentName:
         from tvmagic.errors import TVMagicError
 
         part = next(absent for absent in ABSENT if f"{self._name}.".startswith(f"{absent}."))
-        raise TVMagicError(f"`{self._name}` is not here", hint=self._reason.format(f"`{part}`"))
+        raise TVMagicError(
+            f"`{self._name}` is not here", hint=self._reason.format(f"`{part}`"), code="compat.not_available"
+        )
 
     def __getattr__(self, name: str) -> AbsentName:
         if name.startswith("_"):

@@ -23,7 +23,10 @@ class BlockDependenceInfo(Identified):
         if isinstance(mod, PrimFunc):
             mod = IRModule({"main": mod})
         if not isinstance(mod, IRModule):
-            raise TVMagicError(f"blocks are those of a PrimFunc or an IRModule, not of {type(mod).__name__}")
+            raise TVMagicError(
+                f"blocks are those of a PrimFunc or an IRModule, not of {type(mod).__name__}",
+                code="block_dependence_info.not_a_program",
+            )
         self.mod = mod
         self.stmt2ref: dict[Block, StmtSRef] = {}
         self.sref2scope: dict[StmtSRef, BlockScope] = {}
@@ -50,7 +53,9 @@ class BlockDependenceInfo(Identified):
         """The child blocks of a block and the dependencies between them."""
         scope = self.sref2scope.get(block_sref)
         if scope is None:
-            raise TVMagicError(f"{block_sref.label} is not a block of this module")
+            raise TVMagicError(
+                f"{block_sref.label} is not a block of this module", code="block_dependence_info.unknown_block"
+            )
         return scope
 
 

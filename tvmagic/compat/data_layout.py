@@ -37,7 +37,9 @@ class Layout(Identified):
 
     def __getitem__(self, index: int) -> str:
         if not -len(self) <= index < len(self):
-            raise WrongIndexError(f"layout `{self.name}` has {len(self)} axes, and no axis {index}")
+            raise WrongIndexError(
+                f"layout `{self.name}` has {len(self)} axes, and no axis {index}", code="layout.axis_out_of_range"
+            )
         return self.letters[index]
 
     def index_of(self, axis: str) -> int:
@@ -76,7 +78,7 @@ UNDEFINED = "__undef__"  # the name of the layout without axes
 def layout(layout_str: str, dtype: str = "int32") -> Layout:
     """The layout of a name such as `NCHW16c`; `dtype`: the type of its sizes."""
     if not dtype_of(dtype).is_int:
-        raise WrongTypeError(f"the sizes of a layout are integers, not `{dtype}`")
+        raise WrongTypeError(f"the sizes of a layout are integers, not `{dtype}`", code="layout.wrong_argument")
     axes: list[IterVar] = []
     number = ""
     for letter in "" if layout_str == UNDEFINED else layout_str:
@@ -84,26 +86,28 @@ def layout(layout_str: str, dtype: str = "int32") -> Layout:
             number += letter
             continue
         if not (letter.isascii() and letter.isalpha()):
-            raise _invalid(layout_str, f"`{letter}` is neither a letter nor a digit")
+            raise _invalid(layout_str, f"`{letter}` is neither a letter nor a digit", code="layout.wrong_character")
         if letter.isupper() == bool(int(number or 0)):
             wanted = (
                 f"no size belongs before the axis `{letter}`"
                 if letter.isupper()
                 else f"the part `{letter}` has no size"
             )
-            raise _invalid(layout_str, wanted)
+            raise _invalid(layout_str, wanted, code="layout.wrong_order")
         extent = Var(f"{letter}_shape", dtype) if letter.isupper() else IntImm(dtype, int(number))
         axes.append(IterVar(Range.from_min_extent(IntImm(dtype, 0), extent), Var(letter, dtype), IterVar.DataPar))
         number = ""
     letters = [axis.var.name for axis in axes]
     for letter in letters:
         if letter.upper() not in letters:
-            raise _invalid(layout_str, f"the part `{letter}` has no axis `{letter.upper()}`")
+            raise _invalid(
+                layout_str, f"the part `{letter}` has no axis `{letter.upper()}`", code="layout.missing_axis"
+            )
     return Layout(layout_str, axes)
 
 
-def _invalid(name: str, reason: str) -> TVMagicError:
-    return TVMagicError(f"Invalid layout {name}: {reason}", hint="write axes as in `NCHW16c`")
+def _invalid(name: str, reason: str, code: str) -> TVMagicError:
+    return TVMagicError(f"Invalid layout {name}: {reason}", hint="write axes as in `NCHW16c`", code=code)
 
 
 class BijectiveLayout(Identified):
@@ -149,7 +153,11 @@ def _convertible(source: Layout, target: Layout) -> bool:
 def _rules(source: Layout, target: Layout, divide: Callable[..., PrimExpr]) -> list[PrimExpr]:
     """Each index of `target` by the variables of `source`."""
     if not _convertible(source, target):
-        raise TVMagicError(f"layout `{source.name}` cannot be converted to `{target.name}`", hint="use the same axes")
+        raise TVMagicError(
+            f"layout `{source.name}` cannot be converted to `{target.name}`",
+            hint="use the same axes",
+            code="layout.not_convertible",
+        )
     return [_part(_whole_index(source, axis.var.name), target, place, divide) for place, axis in enumerate(target.axes)]
 
 
@@ -188,7 +196,9 @@ def _part(index: PrimExpr, target: Layout, place: int, divide: Callable[..., Pri
 
 def _bound(values: Sequence[Any], where: Layout) -> dict[Var, PrimExpr]:
     if len(values) != len(where):
-        raise TVMagicError(f"layout `{where.name}` has {len(where)} axes, not {len(values)}")
+        raise TVMagicError(
+            f"layout `{where.name}` has {len(where)} axes, not {len(values)}", code="layout.wrong_index_count"
+        )
     return {axis.var: ops.cast(axis.var.dtype, expr(value)) for axis, value in zip(where.axes, values)}
 
 
@@ -205,7 +215,8 @@ def _shape(shape: Sequence[Any], source: Layout, target: Layout) -> list[PrimExp
             given = bound[part.var]
             if isinstance(given, IntImm) and given.value != _size(part):
                 raise TVMagicError(
-                    f"the part `{part.var.name}` of layout `{source.name}` has size {_size(part)}, not {given}"
+                    f"the part `{part.var.name}` of layout `{source.name}` has size {_size(part)}, not {given}",
+                    code="layout.wrong_factor",
                 )
             bound[part.var] = IntImm(part.var.dtype, 0)
     sizes = _rules(source, target, ops.ceildiv)

@@ -45,7 +45,10 @@ class TensorType(Type):
 
     def __init__(self, shape: Any, dtype: Any = "float32", span: Span | None = None) -> None:
         if isinstance(shape, str):
-            raise WrongValueError(f"the shape of a tensor is a sequence of sizes, not the text `{shape}`")
+            raise WrongValueError(
+                f"the shape of a tensor is a sequence of sizes, not the text `{shape}`",
+                code="tensor_type.shape_is_text",
+            )
         self.shape = exprs(shape)
         self.dtype = dtype_of(dtype)
         self.span = span
@@ -55,7 +58,9 @@ class TensorType(Type):
         """The sizes as numbers."""
         for size in self.shape:
             if not isinstance(size, IntImm):
-                raise WrongValueError(f"the size `{size}` of a tensor is not a constant")
+                raise WrongValueError(
+                    f"the size `{size}` of a tensor is not a constant", code="tensor_type.symbolic_size"
+                )
         return tuple([size.value for size in self.shape if isinstance(size, IntImm)])
 
 

@@ -66,7 +66,10 @@ class HybridFunction:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         if not isinstance(function, types.FunctionType):
-            raise TVMagicError(f"`te.hybrid.script` stands over a function, not over a `{type(function).__name__}`")
+            raise TVMagicError(
+                f"`te.hybrid.script` stands over a function, not over a `{type(function).__name__}`",
+                code="hybrid.not_a_function",
+            )
         functools.update_wrapper(self, function)
         self._function = function
 
@@ -260,7 +263,7 @@ _Reader.STATEMENTS = {
 
 def _constants(*bounds: Any) -> range:
     if not all(isinstance(b, (int, IntImm)) for b in bounds):
-        raise TVMagicError("the bounds of `const_range` are constants")
+        raise TVMagicError("the bounds of `const_range` are constants", code="hybrid.bounds_not_constant")
     return range(*(int(b) for b in bounds))
 
 

@@ -97,6 +97,7 @@ class BufferVar:
             raise TVMagicError(
                 f"a value of type `{value.dtype}` cannot be stored in `{self._buffer.name}`, which holds `{element}`",
                 hint="convert it with astype",
+                code="ir_builder.dtypes_differ",
             )
         self._builder.emit(BufferStore(self._buffer, value, self._indices(index)))
 
@@ -132,7 +133,7 @@ class IRBuilder:
         if isinstance(stmt, Call):
             stmt = Evaluate(stmt)
         if not isinstance(stmt, Stmt) and not callable(stmt):
-            raise TVMagicError(f"a `{type(stmt).__name__}` is not a statement")
+            raise TVMagicError(f"a `{type(stmt).__name__}` is not a statement", code="ir_builder.not_a_statement")
         self._levels[-1].append(stmt)
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
@@ -151,14 +152,20 @@ class IRBuilder:
         k, i_0, i_1, ...
         """
         if kind not in _KINDS:
-            raise TVMagicError(f"`{kind}` is not a kind of loop", hint=f"the kinds are {', '.join(_KINDS)}")
+            raise TVMagicError(
+                f"`{kind}` is not a kind of loop",
+                hint=f"the kinds are {', '.join(_KINDS)}",
+                code="ir_builder.unknown_loop_kind",
+            )
         if name == "i":
             name = "ijk"[self.nidx] if self.nidx < 3 else f"i_{self.nidx - 3}"
             self.nidx += 1
         first, last = expr(begin), expr(end)
         for bound in (first, last):
             if not bound.dtype.is_int:
-                raise TVMagicError(f"the bounds of a loop are integers, not `{bound.dtype}`")
+                raise TVMagicError(
+                    f"the bounds of a loop are integers, not `{bound.dtype}`", code="ir_builder.bounds_not_integer"
+                )
         if dtype is None:
             dtype = "int64" if "int64" in (first.dtype, last.dtype) else "int32"
         var = Var(name, dtype)
@@ -177,7 +184,7 @@ class IRBuilder:
         """What runs where the condition of the `if_scope` just before does not hold."""
         previous = self._levels[-1][-1] if self._levels[-1] else None
         if not isinstance(previous, IfThenElse) or previous.else_case is not None:
-            raise TVMagicError("`else_scope` stands right after `if_scope`")
+            raise TVMagicError("`else_scope` stands right after `if_scope`", code="ir_builder.else_without_if")
         self._levels[-1].pop()
         return self._scope(None, lambda body: previous.replace(else_case=body))
 
@@ -217,7 +224,11 @@ class IRBuilder:
     def get(self) -> Stmt:
         """The whole as one statement."""
         if len(self._levels) != 1:
-            raise TVMagicError("`get` is called inside an open scope", hint="call it after the `with` blocks")
+            raise TVMagicError(
+                "`get` is called inside an open scope",
+                hint="call it after the `with` blocks",
+                code="ir_builder.open_scope",
+            )
         return self._pop()
 
 

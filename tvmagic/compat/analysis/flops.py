@@ -45,7 +45,9 @@ class Flops(Tally[Counter[Any]]):
     def iterations(self, loop: For) -> int:
         if not isinstance(loop.extent, IntImm):
             raise TVMagicError(
-                f"loop `{loop.loop_var.name}` has extent `{loop.extent}`, which is not a number", node=loop
+                f"loop `{loop.loop_var.name}` has extent `{loop.extent}`, which is not a number",
+                node=loop,
+                code="estimate_flops.symbolic_extent",
             )
         return loop.extent.value
 
@@ -72,7 +74,9 @@ class Flops(Tally[Counter[Any]]):
 
     @handles(While)
     def endless(self, node: While) -> Counter[Any]:
-        raise TVMagicError("the number of iterations of a while loop is not known", node=node)
+        raise TVMagicError(
+            "the number of iterations of a while loop is not known", node=node, code="estimate_flops.unbounded_loop"
+        )
 
     @handles(BlockRealize)
     def realize(self, node: BlockRealize) -> Counter[Any]:

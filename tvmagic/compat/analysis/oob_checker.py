@@ -45,6 +45,7 @@ class _Checker(AnalyzerVisitor):
                     f"is accessed at `{index}`, which goes from {low} to {high}",
                     node=node,
                     root=self.func,
+                    code="oob_checker.index_out_of_range",
                 )
 
 

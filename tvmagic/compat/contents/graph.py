@@ -392,7 +392,7 @@ class _Builder(Visitor):
         found = _element_and_value(loads[0], self.graph) if len(loads) == 1 else None
         if found is None:
             if from_user:
-                raise TVMagicError(_refusal(loads), node=fact)
+                raise TVMagicError(_refusal(loads), node=fact, code="assume.wrong_loads")
             return
         load, value = found
         self._touch("assume", load, value, tuple(conditions))

@@ -34,7 +34,10 @@ def _extern(name: str, dimensions: int, lhs: Any, rhs: Any, transa: bool, transb
 
     for tensor in (lhs, rhs):
         if len(tensor.shape) != dimensions:
-            raise TVMagicError(f"`{name}` multiplies tensors of {dimensions} dimensions, not of {len(tensor.shape)}")
+            raise TVMagicError(
+                f"`{name}` multiplies tensors of {dimensions} dimensions, not of {len(tensor.shape)}",
+                code="cblas.wrong_rank",
+            )
     rows, columns = lhs.shape[-1 if transa else -2], rhs.shape[-2 if transb else -1]
 
     def call(ins: Any, outs: Any) -> Any:

@@ -32,7 +32,9 @@ def create_llvm(
     compiler = cc or find_clang()[0]
     codes = [inputs] if isinstance(inputs, str) else list(inputs)
     if len(codes) != 1:
-        raise TVMagicError(f"clang makes LLVM's text of one file at a time, not of {len(codes)}")
+        raise TVMagicError(
+            f"clang makes LLVM's text of one file at a time, not of {len(codes)}", code="clang.several_files"
+        )
     with TemporaryFolder() as folder:
         source, text = Path(codes[0]), folder / "code.ll"
         if "\n" in codes[0] or "{" in codes[0]:
@@ -48,7 +50,9 @@ def create_llvm(
         ]
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode:
-            raise TVMagicError(f"clang does not take the code:\n{result.stderr.strip()}")
+            raise TVMagicError(
+                f"clang does not take the code:\n{result.stderr.strip()}", code="clang.compilation_failed"
+            )
         found = text.read_text(encoding="utf-8")
     if output is not None:
         write_file(output, found)

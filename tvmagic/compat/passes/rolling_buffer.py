@@ -103,6 +103,7 @@ def _axis_of(buffer: Buffer, bound: Range, loops: list[For], analyzer: Analyzer)
             f"buffer `{buffer.name}` cannot be a rolling buffer: what an iteration needs of it, `{bound.min}` and the "
             f"next {bound.extent} elements, does not move by a constant step with one loop",
             node=bound.min,
+            code="tir.rolling_buffer.no_overlap",
         )
     return _Axis(loop, first, bound.extent.value + (-step.value // divisor))
 
@@ -120,6 +121,7 @@ def _rolling(node: BufferRealize, loops: list[For]) -> _Rolling | None:
                 f"buffer `{node.buffer.name}` cannot be a rolling buffer: the iterations of loop "
                 f"`{loop.loop_var.name}`, which use what earlier ones computed, do not run in order",
                 node=loop,
+                code="tir.rolling_buffer.iterations_not_in_order",
             )
     for loop in loops:
         if loop in movers:

@@ -35,13 +35,18 @@ class GenericFunc:
             raise BuildError(
                 f"`{self.name}` has no implementation for this target",
                 hint=f"there is one for {', '.join(sorted(self._of_key)) or 'no key'}; set_default gives one for all others",
+                code="generic_func.no_implementation",
             )
         return found
 
     def set_default(self, func: Callable[..., Any], allow_override: bool = False) -> None:
         """Make `func` the implementation for targets without one. Raises `WrongValueError` if there is a default."""
         if self._default is not None and not allow_override:
-            raise WrongValueError(f"`{self.name}` has a default implementation", hint="allow_override=True replaces it")
+            raise WrongValueError(
+                f"`{self.name}` has a default implementation",
+                hint="allow_override=True replaces it",
+                code="generic_func.default_exists",
+            )
         self._default = func
 
     def register(self, func: Callable[..., Any], key_list: str | Sequence[str], allow_override: bool = False) -> None:
@@ -53,7 +58,9 @@ class GenericFunc:
         taken = [key for key in keys if key in self._of_key]
         if taken and not allow_override:
             raise WrongValueError(
-                f"`{self.name}` has an implementation for {', '.join(taken)}", hint="override=True replaces it"
+                f"`{self.name}` has an implementation for {', '.join(taken)}",
+                hint="override=True replaces it",
+                code="generic_func.implementation_exists",
             )
         self._of_key.update(dict.fromkeys(keys, func))
 

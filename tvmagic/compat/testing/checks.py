@@ -30,7 +30,7 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
 def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
     """Raise a ValueError unless the analyzer proves that two expressions are equal."""
     if not arith.Analyzer().can_prove_equal(lhs, rhs):
-        raise WrongValueError(f"{lhs} and {rhs} are not equal")
+        raise WrongValueError(f"{lhs} and {rhs} are not equal", code="testing.expressions_differ")
 
 
 assert_prim_func_equal_structural = assert_structural_equal_ignore_global_symbol
@@ -66,7 +66,9 @@ def check_bool_expr_is_true(bool_expr: Any, vranges: Mapping[Var, Range], cond: 
 def _constant(extent: PrimExpr) -> int:
     size = arith.Analyzer().simplify(extent)
     if not isinstance(size, IntImm):
-        raise WrongValueError(f"`{size}`, which a range of values has, is not a constant")
+        raise WrongValueError(
+            f"`{size}`, which a range of values has, is not a constant", code="testing.range_not_constant"
+        )
     return size.value
 
 

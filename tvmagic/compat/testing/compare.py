@@ -34,7 +34,9 @@ class CompareBeforeAfter:
         for name, other in (("before", "Before"), ("expected", "Expected")):
             given = [n for n in (name, other) if n in vars(cls)]
             if len(given) > 1:
-                raise WrongTypeError(f"the test `{cls.__name__}` gives both `{name}` and `{other}`")
+                raise WrongTypeError(
+                    f"the test `{cls.__name__}` gives both `{name}` and `{other}`", code="testing.both_forms_given"
+                )
             if given:
                 setattr(cls, name, _program_fixture(vars(cls)[given[0]]))
         if "transform" in vars(cls):
@@ -46,7 +48,9 @@ class CompareBeforeAfter:
             _check_raises(before, expected, transform)
             return
         if not isinstance(expected, (PrimFunc, IRModule)):
-            raise WrongTypeError(f"`expected` is a program or the class of an error, not `{expected!r}`")
+            raise WrongTypeError(
+                f"`expected` is a program or the class of an error, not `{expected!r}`", code="testing.wrong_expected"
+            )
         after = transform(before)
         try:
             assert_structural_equal(_unnamed(after), _unnamed(expected))
@@ -98,7 +102,7 @@ def _program(given: Any, check: bool) -> Any:
         return IRModule(functions)
     if inspect.isfunction(given):
         return read_function(LiveSource.of(given), False, check)
-    raise WrongTypeError(f"a `{type(given).__name__}` is not a program")
+    raise WrongTypeError(f"a `{type(given).__name__}` is not a program", code="testing.not_a_program")
 
 
 def _transform_fixture(cls: type[Any], given: Any) -> Any:
@@ -118,7 +122,7 @@ def _transform_fixture(cls: type[Any], given: Any) -> Any:
 
         transform.__signature__ = inspect.signature(given)  # type: ignore[attr-defined]
         return pytest.fixture(transform)
-    raise WrongTypeError("`transform` is a pass, or a method or fixture that gives one")
+    raise WrongTypeError("`transform` is a pass, or a method or fixture that gives one", code="testing.wrong_transform")
 
 
 def _applied(change: Callable[[IRModule], IRModule]) -> Callable[[Any], Any]:
@@ -129,6 +133,8 @@ def _applied(change: Callable[[IRModule], IRModule]) -> Callable[[Any], Any]:
             return change(IRModule({"main": program}))["main"]
         if isinstance(program, IRModule):
             return change(program)
-        raise WrongTypeError(f"a pass takes a function or a module, not a `{type(program).__name__}`")
+        raise WrongTypeError(
+            f"a pass takes a function or a module, not a `{type(program).__name__}`", code="testing.not_a_program"
+        )
 
     return apply

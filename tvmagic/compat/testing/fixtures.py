@@ -32,7 +32,11 @@ def parameter(*values: Any, ids: Sequence[str] | None = None, by_dict: Mapping[s
 
     if by_dict is not None:
         if values or ids is not None:
-            raise WrongValueError("`by_dict` gives the values and their names", hint="leave out `values` and `ids`")
+            raise WrongValueError(
+                "`by_dict` gives the values and their names",
+                hint="leave out `values` and `ids`",
+                code="testing.wrong_parameters",
+            )
         ids, values = list(by_dict), tuple(by_dict.values())
 
     def value_of_parameter(*_instance: Any, request: Any) -> Any:
@@ -50,7 +54,7 @@ def parameters(*value_sets: Sequence[Any], ids: Sequence[str] | None = None) -> 
 
     sizes = {len(values) for values in value_sets}
     if len(sizes) != 1:
-        raise WrongValueError("the sets of parameters have different lengths")
+        raise WrongValueError("the sets of parameters have different lengths", code="testing.lengths_differ")
     (size,) = sizes
     group = f"_parameters_{next(_groups)}"
 

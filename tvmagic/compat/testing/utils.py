@@ -49,7 +49,11 @@ def strtobool(val: str) -> int:
     """1 for a text such as `yes`, `true`, `on`, and 0 for `no`, `false`, `off`."""
     found = _BOOLEANS.get(val.lower())
     if found is None:
-        raise WrongValueError(f"`{val}` is neither yes nor no", hint=f"write one of {', '.join(_BOOLEANS)}")
+        raise WrongValueError(
+            f"`{val}` is neither yes nor no",
+            hint=f"write one of {', '.join(_BOOLEANS)}",
+            code="testing.not_a_truth_value",
+        )
     return found
 
 
@@ -62,7 +66,7 @@ def get_dtype_range(dtype: str) -> tuple[Any, Any]:
         return np.finfo(kind).min, np.finfo(kind).max
     if kind.kind in "iu":
         return np.iinfo(kind).min, np.iinfo(kind).max
-    raise WrongTypeError(f"`{dtype}` is neither a type of integers nor one of floats")
+    raise WrongTypeError(f"`{dtype}` is neither a type of integers nor one of floats", code="testing.unknown_dtype")
 
 
 def echo(value: Any) -> Any:
@@ -110,7 +114,10 @@ def check_numerical_grads(
     for name in names:
         wanted = np.asarray(grad_values[name], dtype="float64")
         if wanted.shape != inputs[name].shape:
-            raise WrongValueError(f"the gradient of `{name}` has shape {wanted.shape}, its value {inputs[name].shape}")
+            raise WrongValueError(
+                f"the gradient of `{name}` has shape {wanted.shape}, its value {inputs[name].shape}",
+                code="testing.gradient_shape_differs",
+            )
         found = np.zeros_like(inputs[name])
         for place in np.ndindex(*found.shape):
             here = inputs[name][place]

@@ -33,7 +33,9 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     else:
         count, total = get_const_int(indices_or_sections), get_const_int(size)
         if count < 1 or total % count:
-            raise WrongValueError(f"{total} elements cannot be split into {count} parts of one size")
+            raise WrongValueError(
+                f"{total} elements cannot be split into {count} parts of one size", code="topi.not_divisible"
+            )
         begins = list(range(0, total, total // count))
     ends = [*begins[1:], size]
 
@@ -66,10 +68,12 @@ def strided_slice(
         if slice_mode == "size":
             last = size if last < 0 else first + last
         if not step:
-            raise WrongValueError("the steps of a slice are not 0")
+            raise WrongValueError("the steps of a slice are not 0", code="topi.step_is_zero")
         taken = range(size)[first:last:step]
         if not taken:
-            raise WrongValueError(f"the slice {first}:{last}:{step} of {size} elements is empty")
+            raise WrongValueError(
+                f"the slice {first}:{last}:{step} of {size} elements is empty", code="topi.empty_slice"
+            )
         starts[place], steps[place], shape[place] = taken[0], step, expr(len(taken))
 
     def value(*indices: PrimExpr) -> Any:
@@ -116,7 +120,9 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = "float32") 
     begin, end, by = (float(getattr(value, "value", value)) for value in (first, last, step))
     count = -int(-(end - begin) // by) if by else 0
     if count < 1:
-        raise WrongValueError(f"there are no numbers from {begin:g} to {end:g} by steps of {by:g}")
+        raise WrongValueError(
+            f"there are no numbers from {begin:g} to {end:g} by steps of {by:g}", code="topi.empty_range"
+        )
     kind = dtype_of(dtype)
     offset, factor = (ops.cast(kind, value) for value in (first, step))
     return _made([count], lambda i: offset + factor * ops.cast(kind, i), "T_arange")
@@ -149,7 +155,9 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Any:
     """`data` with the index of one axis replaced by an element of `indices`, at the place of the result."""
     place = axis_of(axis, len(data.shape))
     if len(data.shape) != len(indices.shape):
-        raise WrongValueError(f"the indices have {len(indices.shape)} dimensions, the data {len(data.shape)}")
+        raise WrongValueError(
+            f"the indices have {len(indices.shape)} dimensions, the data {len(data.shape)}", code="topi.ranks_differ"
+        )
     return _made(indices.shape, lambda *i: data(*i[:place], indices(*i), *i[place + 1 :]), "T_gather")
 
 
@@ -157,7 +165,10 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int = 0) -> Any:
     """The elements at points: along the first axis of `indices` are the coordinates of each, after `batch_dims` axes."""
     count = get_const_int(indices.shape[0])
     if batch_dims + count > len(data.shape):
-        raise WrongValueError(f"points of {batch_dims + count} coordinates in a tensor of {len(data.shape)} dimensions")
+        raise WrongValueError(
+            f"points of {batch_dims + count} coordinates in a tensor of {len(data.shape)} dimensions",
+            code="topi.too_many_coordinates",
+        )
     inner = len(indices.shape) - 1
     shape = [*indices.shape[1:], *data.shape[batch_dims + count :]]
 
@@ -182,7 +193,7 @@ def trilu(data: Tensor, k: Any, upper: bool) -> Any:
 def elemwise_sum(xs: Sequence[Tensor]) -> Any:
     """The sum of tensors of one shape."""
     if not xs:
-        raise WrongValueError("the sum of no tensors has no shape")
+        raise WrongValueError("the sum of no tensors has no shape", code="topi.no_tensors")
 
     def value(*i: PrimExpr) -> Any:
         total = xs[0](*i)
@@ -205,7 +216,10 @@ def tensordot(a: Tensor, b: Tensor, axes: Any = 2) -> Any:
     if len(left) != len(right) or not Analyzer().can_prove_equal(
         prod([a.shape[i] for i in left]), prod([b.shape[i] for i in right])
     ):
-        raise WrongValueError(f"axes {left} of {list(a.shape)} and {right} of {list(b.shape)} have other sizes")
+        raise WrongValueError(
+            f"axes {left} of {list(a.shape)} and {right} of {list(b.shape)} have other sizes",
+            code="topi.axis_sizes_differ",
+        )
     free_a = [i for i in range(len(a.shape)) if i not in left]
     free_b = [i for i in range(len(b.shape)) if i not in right]
     over = [te.reduce_axis((0, a.shape[i]), name=f"k{n}") for n, i in enumerate(left)]

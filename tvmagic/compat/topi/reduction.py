@@ -104,6 +104,7 @@ def _place(data: Tensor, axis: Any, keepdims: bool, reducer: Any) -> Any:
             raise TVMagicError(
                 f"cannot take {reducer.__name__} of `{data.name}` over axis {i}: the axis has no elements",
                 hint="give an axis of at least one element",
+                code="topi.empty_axis",
             )
 
     def pair(*result: PrimExpr) -> Any:

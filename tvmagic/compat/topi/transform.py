@@ -36,7 +36,9 @@ def squeeze(a: Tensor, axis: Any = None) -> Any:
     gone = ones if axis is None else axes_of(axis, len(a.shape))
     for i in gone:
         if i not in ones:
-            raise WrongValueError(f"axis {i} has size {a.shape[i]}, not 1, and cannot be left out")
+            raise WrongValueError(
+                f"axis {i} has size {a.shape[i]}, not 1, and cannot be left out", code="topi.axis_not_one"
+            )
     kept = [i for i in range(len(a.shape)) if i not in gone]
 
     def value(*indices: PrimExpr) -> Any:
@@ -51,7 +53,7 @@ def transpose(a: Tensor, axes: Sequence[int] | None = None) -> Any:
     rank = len(a.shape)
     order = [axis_of(i, rank) for i in axes] if axes is not None else list(reversed(range(rank)))
     if sorted(order) != list(range(rank)):
-        raise WrongValueError(f"{order} is not an order of {rank} axes")
+        raise WrongValueError(f"{order} is not an order of {rank} axes", code="topi.not_a_permutation")
 
     def value(*indices: PrimExpr) -> Any:
         return a(*[indices[order.index(i)] for i in range(rank)])
@@ -63,7 +65,10 @@ def reshape(a: Tensor, newshape: Sequence[Any]) -> Any:
     """The elements of `a`, the last axis the fastest, in another shape of as many elements."""
     shape = size_list(newshape)
     if not Analyzer().can_prove_equal(prod(list(a.shape)), prod(shape)):
-        raise WrongValueError(f"a tensor of shape {list(a.shape)} cannot be reshaped to {shape}: it has other elements")
+        raise WrongValueError(
+            f"a tensor of shape {list(a.shape)} cannot be reshaped to {shape}: it has other elements",
+            code="topi.element_count_differs",
+        )
 
     def value(*indices: PrimExpr) -> Any:
         place: Any = 0
@@ -86,7 +91,9 @@ def broadcast_to(a: Tensor, shape: Sequence[Any]) -> Any:
     ones = [analyzer.can_prove_equal(size, 1) for size in a.shape]
     for size, wanted, one in zip(reversed(a.shape), reversed(sizes), reversed(ones)):
         if len(a.shape) > len(sizes) or not (one or analyzer.can_prove_equal(size, wanted)):
-            raise WrongValueError(f"a tensor of shape {list(a.shape)} does not broadcast to {sizes}")
+            raise WrongValueError(
+                f"a tensor of shape {list(a.shape)} does not broadcast to {sizes}", code="topi.shapes_do_not_broadcast"
+            )
 
     def value(*indices: PrimExpr) -> Any:
         own = indices[len(indices) - len(a.shape) :]
@@ -133,11 +140,15 @@ def take(a: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
     mode: what an index outside does: `clip` takes the nearest element, `wrap` counts from the other end.
     """
     if mode not in ("clip", "wrap"):
-        raise WrongValueError(f"`{mode}` is not a mode of take", hint="write `clip` or `wrap`")
+        raise WrongValueError(
+            f"`{mode}` is not a mode of take", hint="write `clip` or `wrap`", code="topi.unknown_mode"
+        )
     sizes = prod(list(a.shape)) if axis is None else a.shape[axis_of(axis, len(a.shape))]
 
     if is_zero(sizes):
-        raise WrongValueError(f"cannot take elements of `{a.name}`: it has none along that axis")
+        raise WrongValueError(
+            f"cannot take elements of `{a.name}`: it has none along that axis", code="topi.empty_axis"
+        )
 
     def inside(index: PrimExpr) -> PrimExpr:
         if mode == "wrap":
@@ -160,7 +171,9 @@ def matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False)
     rows, depth = (a.shape[1], a.shape[0]) if transp_a else (a.shape[0], a.shape[1])
     inner, columns = (b.shape[1], b.shape[0]) if transp_b else (b.shape[0], b.shape[1])
     if not Analyzer().can_prove_equal(depth, inner):
-        raise WrongValueError(f"matrices of {depth} columns and {inner} rows cannot be multiplied")
+        raise WrongValueError(
+            f"matrices of {depth} columns and {inner} rows cannot be multiplied", code="topi.matrix_sizes_differ"
+        )
     k = te.reduce_axis((0, depth), name="k")
 
     def value(i: PrimExpr, j: PrimExpr) -> Any:

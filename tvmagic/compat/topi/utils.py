@@ -22,7 +22,7 @@ def get_const_int(value: Any) -> int:
     """The value of a constant expression."""
     found = Analyzer().simplify(expr(value))
     if not isinstance(found, IntImm):
-        raise WrongValueError(f"Expect value to be constant int: `{value}` is not")
+        raise WrongValueError(f"Expect value to be constant int: `{value}` is not", code="topi.value_not_constant")
     return found.value
 
 
@@ -68,7 +68,7 @@ def names(count: int) -> list[str]:
 def tensor(value: Any) -> Tensor:
     """`value`, which is a tensor."""
     if not isinstance(value, Tensor):
-        raise WrongValueError(f"`{value!r}` is not a tensor")
+        raise WrongValueError(f"`{value!r}` is not a tensor", code="topi.not_a_tensor")
     return value
 
 
@@ -76,7 +76,7 @@ def axis_of(axis: Any, rank: int) -> int:
     """An axis counted from the first; a negative one counts from the end."""
     number = int(axis)
     if not -rank <= number < rank:
-        raise WrongValueError(f"a tensor of {rank} dimensions has no axis {number}")
+        raise WrongValueError(f"a tensor of {rank} dimensions has no axis {number}", code="topi.axis_out_of_range")
     return number % rank
 
 
@@ -85,7 +85,7 @@ def axes_of(axis: Any, rank: int) -> list[int]:
     given = range(rank) if axis is None else axis if isinstance(axis, (list, tuple)) else [axis]
     found = sorted({axis_of(a, rank) for a in given})
     if axis is not None and len(found) != len(list(given)):
-        raise WrongValueError(f"an axis is given twice: {list(given)}")
+        raise WrongValueError(f"an axis is given twice: {list(given)}", code="topi.repeated_axis")
     return found
 
 

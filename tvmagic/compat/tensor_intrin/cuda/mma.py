@@ -91,6 +91,7 @@ def _check_input(k_dim: int, dtype: str) -> None:
         raise TVMagicError(
             f"there is no instruction that multiplies {k_dim} elements of `{dtype}` in a row",
             hint="the inputs are 16 of float16, or 32 of int8",
+            code="mma.unsupported_input",
         )
 
 
@@ -117,7 +118,9 @@ def get_ldmatrix_intrin(
     """
     _check_input(k_dim, dtype)
     if matrix_name not in ("A", "B") or (matrix_name == "A" and transposed):
-        raise TVMagicError(f"`ldmatrix` loads `A`, `B`, or `B` transposed, not `{matrix_name}` that way")
+        raise TVMagicError(
+            f"`ldmatrix` loads `A`, `B`, or `B` transposed, not `{matrix_name}` that way", code="mma.unsupported_load"
+        )
     by_columns = matrix_name == "B" and not transposed
     rows, columns = (k_dim, N) if by_columns else (N, k_dim)
     size, layout = N * k_dim // WARP, _layout(dtype, by_columns)
@@ -381,5 +384,7 @@ def get_mma_intrin_group(
     missing = [name for name in group.values() if name not in INTRINSICS]
     if missing or load_scope not in ("shared", "shared.dyn"):
         wrong = f"intrinsic `{missing[0]}`" if missing else f"load from `{load_scope}`"
-        raise TVMagicError(f"there is no {wrong}", hint="the types and scopes are those of the help")
+        raise TVMagicError(
+            f"there is no {wrong}", hint="the types and scopes are those of the help", code="mma.unknown_intrinsic"
+        )
     return group

@@ -168,7 +168,11 @@ def get_wmma_intrin_group(
     }
     for name in group.values():
         if name not in INTRINSICS:
-            raise TVMagicError(f"there is no intrinsic `{name}`", hint="the types and scopes are those of the help")
+            raise TVMagicError(
+                f"there is no intrinsic `{name}`",
+                hint="the types and scopes are those of the help",
+                code="wmma.unknown_intrinsic",
+            )
     return group
 
 

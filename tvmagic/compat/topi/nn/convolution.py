@@ -25,7 +25,9 @@ def _each(value: Any, count: int) -> list[Any]:
     """One value for each of `count` axes."""
     given = list(value) if isinstance(value, (list, tuple)) else [value] * count
     if len(given) != count:
-        raise WrongValueError(f"there are {count} axes, and {len(given)} values for them")
+        raise WrongValueError(
+            f"there are {count} axes, and {len(given)} values for them", code="topi.wrong_value_count"
+        )
     return given
 
 
@@ -37,7 +39,9 @@ def _padding(padding: Any, reaches: Sequence[Any]) -> tuple[list[Any], list[Any]
     if padding == "SAME":
         return [reach // 2 for reach in reaches], [(reach - 1) // 2 for reach in reaches]
     if isinstance(padding, str):
-        raise WrongValueError(f"`{padding}` is not a padding", hint="write `VALID`, `SAME`, or sizes")
+        raise WrongValueError(
+            f"`{padding}` is not a padding", hint="write `VALID`, `SAME`, or sizes", code="topi.wrong_padding"
+        )
     if isinstance(padding, (list, tuple)) and len(padding) == 2 * count != 2:
         return list(padding[:count]), list(padding[count:])
     sizes = list(padding) if count == 1 and isinstance(padding, (list, tuple)) else _each(padding, count)
@@ -52,7 +56,9 @@ def get_pad_tuple(padding: Any, kernel: Sequence[Any]) -> tuple[Any, Any, Any, A
 
 def _places(layout: str, letters: str) -> list[int]:
     if sorted(layout) != sorted(letters):
-        raise WrongValueError(f"the layout `{layout}` does not have the axes {', '.join(letters)}")
+        raise WrongValueError(
+            f"the layout `{layout}` does not have the axes {', '.join(letters)}", code="topi.wrong_layout"
+        )
     return [layout.index(letter) for letter in letters]
 
 
@@ -111,7 +117,10 @@ def conv(
     filters, depth, *kernel = [filt.shape[i] for i in of_filter]
     strides, dilations = _each(stride, dim), _each(dilation, dim)
     if not Analyzer().can_prove_equal(depth * groups, channels):
-        raise WrongValueError(f"data of {channels} channels in {groups} groups, and filters of {depth} channels")
+        raise WrongValueError(
+            f"data of {channels} channels in {groups} groups, and filters of {depth} channels",
+            code="topi.channels_differ",
+        )
     padded, outer = _windows(inp, of_data, kernel, strides, padding, dilations, "pad_temp")
     rc = te.reduce_axis((0, depth), name="rc")
     window = [te.reduce_axis((0, size), name=f"r{'zyx'[3 - dim + i]}") for i, size in enumerate(kernel)]
@@ -233,7 +242,7 @@ def conv2d_transpose_nchw(
     batch, channels, *_ = Input.shape
     inner, filters, *window = Filter.shape
     if not analyzer.can_prove_equal(channels, inner):
-        raise WrongValueError(f"data of {channels} channels, and filters of {inner}")
+        raise WrongValueError(f"data of {channels} channels, and filters of {inner}", code="topi.channels_differ")
     before, behind = _padding(padding, [get_const_int(size) for size in window])
     spread = dilate(Input, [1, 1, *steps], name="data_dilate")
     front = [analyzer.simplify(size - 1 - a) for size, a in zip(window, before)]

@@ -80,7 +80,9 @@ def matmul(
 
 def _check_depths(depth: PrimExpr, inner: PrimExpr) -> None:
     if not Analyzer().can_prove_equal(depth, inner):
-        raise WrongValueError(f"matrices of {depth} columns and {inner} rows cannot be multiplied")
+        raise WrongValueError(
+            f"matrices of {depth} columns and {inner} rows cannot be multiplied", code="topi.matrix_sizes_differ"
+        )
 
 
 def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: Any = None) -> Any:
@@ -102,7 +104,7 @@ def batch_matmul(
     analyzer = Analyzer()
     single = [analyzer.can_prove_equal(n, 1) for n in batches]
     if not any(single) and not analyzer.can_prove_equal(*batches):
-        raise WrongValueError(f"there are {batches[0]} and {batches[1]} matrices")
+        raise WrongValueError(f"there are {batches[0]} and {batches[1]} matrices", code="topi.batch_sizes_differ")
     rows, depth = (tensor_a.shape[:0:-1] if transpose_a else tensor_a.shape[1:])[:2]
     inner, columns = (tensor_b.shape[:0:-1] if transpose_b else tensor_b.shape[1:])[:2]
     _check_depths(depth, inner)
@@ -141,7 +143,9 @@ def flatten(data: Tensor) -> Any:
 def dilate(data: Tensor, strides: Sequence[Any], dilation_value: Any = 0.0, name: str = "DilatedInput") -> Any:
     """The elements of `data` at the distances `strides`, and `dilation_value` between them."""
     if len(strides) != len(data.shape):
-        raise WrongValueError(f"there are {len(data.shape)} axes, and {len(strides)} distances")
+        raise WrongValueError(
+            f"there are {len(data.shape)} axes, and {len(strides)} distances", code="topi.wrong_value_count"
+        )
     shape = [Analyzer().simplify((size - 1) * step + 1) for size, step in zip(data.shape, strides)]
 
     def value(*indices: PrimExpr) -> Any:

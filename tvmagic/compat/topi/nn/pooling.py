@@ -18,7 +18,9 @@ __all__ = ["adaptive_pool", "global_pool", "pool1d", "pool2d", "pool3d"]
 
 def _window_axes(layout: str, letters: str = "HW") -> list[int]:
     if any(letter not in layout for letter in letters):
-        raise WrongValueError(f"the layout `{layout}` has not the axes {' and '.join(letters)}")
+        raise WrongValueError(
+            f"the layout `{layout}` has not the axes {' and '.join(letters)}", code="topi.wrong_layout"
+        )
     return [layout.index(letter) for letter in letters]
 
 
@@ -55,7 +57,9 @@ def _pool(
     padding: Sequence[int], pool_type: str, ceil_mode: bool, layout: str, count_include_pad: bool,
 ) -> Any:  # fmt: skip
     if pool_type not in ("max", "avg"):
-        raise WrongValueError(f"`{pool_type}` is not a kind of pooling", hint="write `max` or `avg`")
+        raise WrongValueError(
+            f"`{pool_type}` is not a kind of pooling", hint="write `max` or `avg`", code="topi.unknown_pool_type"
+        )
     axes, analyzer = _window_axes(layout, letters), Analyzer()
     front = {axis: padding[i] for i, axis in enumerate(axes)}
     behind = {axis: padding[i + len(axes)] + (stride[i] - 1 if ceil_mode else 0) for i, axis in enumerate(axes)}
@@ -105,7 +109,9 @@ def _inside(begin: PrimExpr, count: int, step: int, size: PrimExpr) -> PrimExpr:
 def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Any:
     """`pool_type` (`max` or `avg`) of all elements along the axes H and W of `layout`, which keep the size 1."""
     if pool_type not in ("max", "avg"):
-        raise WrongValueError(f"`{pool_type}` is not a kind of pooling", hint="write `max` or `avg`")
+        raise WrongValueError(
+            f"`{pool_type}` is not a kind of pooling", hint="write `max` or `avg`", code="topi.unknown_pool_type"
+        )
     axes = [axis_of(axis, len(data.shape)) for axis in _window_axes(layout)]
     window = [te.reduce_axis((0, data.shape[axis]), name=f"rv{i}") for i, axis in enumerate(axes)]
     shape = [1 if i in axes else size for i, size in enumerate(data.shape)]
@@ -146,11 +152,15 @@ def adaptive_pool(data: Tensor, output_size: Any, pool_type: str, layout: str = 
     `(i + 1) * m / n`, rounded up; neighbours may overlap.
     """
     if pool_type not in ("max", "avg"):
-        raise WrongValueError(f"`{pool_type}` is not a kind of pooling", hint="write `max` or `avg`")
+        raise WrongValueError(
+            f"`{pool_type}` is not a kind of pooling", hint="write `max` or `avg`", code="topi.unknown_pool_type"
+        )
     axes = _window_axes(layout)
     sizes = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * 2
     if len(sizes) != len(axes):
-        raise WrongValueError(f"there are {len(axes)} axes for windows, and {len(sizes)} sizes")
+        raise WrongValueError(
+            f"there are {len(axes)} axes for windows, and {len(sizes)} sizes", code="topi.wrong_value_count"
+        )
     shape: list[Any] = list(data.shape)
     for axis, size in zip(axes, sizes):
         shape[axis] = size
