@@ -105,5 +105,7 @@ def replay(func: PrimFunc | IRModule, trace: Any) -> Schedule:
     except TVMagicError:
         raise
     except Exception as error:  # a trace from a file may hold anything
-        raise TVMagicError(f"the trace does not fit: {type(error).__name__}: {error}") from error
+        raise TVMagicError(
+            f"the trace does not fit: {type(error).__name__}: {error}", code="tune.trace_does_not_fit"
+        ) from error
     return sch

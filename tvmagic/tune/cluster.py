@@ -35,13 +35,17 @@ class Cluster:
             from distributed import Client
         except ImportError as error:
             raise TVMagicError(
-                "a search on a cluster needs the package `distributed`", hint="pip install 'tvmagic[cluster]'"
+                "a search on a cluster needs the package `distributed`",
+                hint="pip install 'tvmagic[cluster]'",
+                code="tune.missing_package",
             ) from error
         try:
             self.client = Client(address, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError) as error:  # a TimeoutError is an OSError
             raise TVMagicError(
-                f"no scheduler of a Dask cluster answers at `{address}`", hint="start one: dask scheduler"
+                f"no scheduler of a Dask cluster answers at `{address}`",
+                hint="start one: dask scheduler",
+                code="tune.no_scheduler",
             ) from error
         try:
             self._check_workers(address)
@@ -55,18 +59,25 @@ class Cluster:
             self.client.wait_for_workers(1, timeout=_CONNECT)
         except TimeoutError as error:
             raise TVMagicError(
-                f"the cluster at `{address}` has no workers", hint=f"start one: dask worker {address}"
+                f"the cluster at `{address}` has no workers",
+                hint=f"start one: dask worker {address}",
+                code="tune.no_workers",
             ) from error
         try:
             found: Any = self.client.run(_version)
             versions = set(found.values())
         except Exception as error:  # whatever the worker raised when it read the function
             raise TVMagicError(
-                f"a worker of the cluster cannot import tvmagic: {error}", hint="install it on every machine"
+                f"a worker of the cluster cannot import tvmagic: {error}",
+                hint="install it on every machine",
+                code="tune.worker_without_tvmagic",
             ) from error
         if versions != {_version()}:
             others = ", ".join(sorted(versions - {_version()}))
-            raise TVMagicError(f"workers of the cluster have tvmagic {others}, this process has {_version()}")
+            raise TVMagicError(
+                f"workers of the cluster have tvmagic {others}, this process has {_version()}",
+                code="tune.worker_version",
+            )
 
     @property
     def count(self) -> int:

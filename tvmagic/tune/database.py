@@ -85,7 +85,7 @@ class Database:
         except (TVMagicError, ValueError) as error:  # ValueError: a name with NUL
             why = error.message if isinstance(error, TVMagicError) else f"cannot read `{self.path}`: {error}"
             hint = f"name another file of schedules: --database FILE, or the environment variable {VARIABLE}"
-            raise TVMagicError(why, hint=hint) from error
+            raise TVMagicError(why, hint=hint, code="tune.file_not_readable") from error
         lines = ((read_trusted(self.path) or b"") if self._is_default else data).split(b"\n")
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -120,6 +120,7 @@ class Database:
             raise TVMagicError(
                 f"the file of schedules `{self.path}` cannot be written: {getattr(error, 'strerror', None) or error}",
                 hint=f"name another one: --database FILE, or the environment variable {VARIABLE}",
+                code="tune.file_not_writable",
             ) from error
 
 

@@ -64,7 +64,7 @@ def checked_version(op: Operator, problem: Problem, trace: Any, name: str) -> tu
     results = [compare(as_list(version(*inputs)), expected, names) for inputs, expected in problem.whole]
     result = functools.reduce(combined, results)
     if result.ok is False:
-        raise TVMagicError(f"a schedule of `{op.name}` gives wrong values: {result.verdict}")
+        raise TVMagicError(f"a schedule of `{op.name}` gives wrong values: {result.verdict}", code="tune.wrong_values")
     return version, result
 
 
@@ -93,7 +93,10 @@ class Finish:
         """
         new = self.checked(finalists, 1 if at_once else most)
         if not new:
-            raise TVMagicError(f"no schedule that was found for `{self.op.name}` is right: {self.notes[-1]}")
+            raise TVMagicError(
+                f"no schedule that was found for `{self.op.name}` is right: {self.notes[-1]}",
+                code="tune.no_right_schedule",
+            )
         previous, replaced = self.op.current, self.op.versions.get(self.name)
         old = [*self.op.versions.values()] or [previous]
         times = (self.told if at_once else self.measured_beside)(new, old, finalists, known)

@@ -50,12 +50,17 @@ def load(
     """
     database, started = Database(path), time.monotonic()
     if path is not None and not database.path.exists():
-        raise TVMagicError(f"there is no file `{path}`", hint=f"`%tune {op.name} --database {path}` makes one")
+        raise TVMagicError(
+            f"there is no file `{path}`",
+            hint=f"`%tune {op.name} --database {path}` makes one",
+            code="tune.no_such_file",
+        )
     entries = find(op, database, target)
     if not entries:
         raise TVMagicError(
             f"`{database.path}` has no schedule of `{op.name}` for this target",
             hint="; ".join(database.notes()) or f"`%tune {op.name}` searches for one",
+            code="tune.no_schedule",
         )
     problem = Problem.of(op, 0, sizes, num_threads(), target, inputs)
     kind, notes = machine_kind(), database.notes()
@@ -63,7 +68,10 @@ def load(
         notes.append(f"the schedule was measured on another kind of machine: {entries[0].machine}, not {kind}")
     trials, times = _tried(op, problem, [Candidate.of_trace(e.trace) for e in entries[:_MOST]])
     if not any(t.seconds for t in trials):
-        raise TVMagicError(f"no schedule that `{database.path}` has of `{op.name}` is right here: {trials[0].error}")
+        raise TVMagicError(
+            f"no schedule that `{database.path}` has of `{op.name}` is right here: {trials[0].error}",
+            code="tune.no_right_schedule",
+        )
     finish = Finish(op, problem, name, time.monotonic() + _COMPARING)
     choice = finish.choose([t for t in trials if t.seconds], times)
     elapsed = time.monotonic() - started

@@ -49,7 +49,10 @@ def changed(trace: Any, seed: int, fits: Callable[[Any], Any]) -> Any:
     `fits` raises `TVMagicError` for a trace that the program refuses; then other changes are drawn. After a few tries the
     last error is raised.
     """
-    draw, error = random.Random(seed), TVMagicError("there is nothing to change in the schedule")
+    draw, error = (
+        random.Random(seed),
+        TVMagicError("there is nothing to change in the schedule", code="tune.nothing_to_change"),
+    )
     for _ in range(_TRIES):
         new = trace
         for _ in range(draw.choice((1, 1, 1, 2, 2, 3))):

@@ -76,7 +76,9 @@ class Problem:
         chosen = resolved(target)
         if not chosen.is_host:
             raise TVMagicError(
-                f"code for `{chosen}` cannot be measured on this machine", hint="tune for a CPU of its kind"
+                f"code for `{chosen}` cannot be measured on this machine",
+                hint="tune for a CPU of its kind",
+                code="tune.other_machine",
             )
         cases, whole = [], []
         start = time.perf_counter()
@@ -153,7 +155,11 @@ class Problem:
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(str(arrays["about"]))
             if about["version"] != _VERSION:
-                raise TVMagicError("the worker has another version of tvmagic", hint="install the same one everywhere")
+                raise TVMagicError(
+                    "the worker has another version of tvmagic",
+                    hint="install the same one everywhere",
+                    code="tune.worker_version",
+                )
             func = load_json(about["program"])
             probe = Operator.from_prim_func(about["name"], func)
             cases = [_load_case(arrays, n, counts, probe) for n, counts in enumerate(about["cases"])]

@@ -172,9 +172,11 @@ def tune_operator(
 
 def _check_arguments(trials: int | None, seconds: float, name: str) -> None:
     if trials is not None and trials < 1 or not seconds > 0:
-        raise TVMagicError("a search needs at least one trial and some time")
+        raise TVMagicError("a search needs at least one trial and some time", code="tune.no_trials")
     if not name.isidentifier() or name == "plain":
-        raise TVMagicError(f"`{name}` cannot be the name of a schedule", hint="write a name such as `tuned`")
+        raise TVMagicError(
+            f"`{name}` cannot be the name of a schedule", hint="write a name such as `tuned`", code="tune.wrong_name"
+        )
 
 
 def _workforce(on: str | None) -> Workforce:
@@ -268,7 +270,10 @@ class Search:
     def failure(self) -> TVMagicError:
         """The error of a search in which no schedule was right."""
         first = next((t.error for t in self.trials if t.error), "there was no time for one")
-        return TVMagicError(f"none of {len(self.trials)} schedules of `{self.op.name}` gave the right result: {first}")
+        return TVMagicError(
+            f"none of {len(self.trials)} schedules of `{self.op.name}` gave the right result: {first}",
+            code="tune.no_right_schedule",
+        )
 
     # ------------------------------------------------------------------ the rounds
 

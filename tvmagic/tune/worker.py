@@ -153,7 +153,7 @@ class Bench:
                     if not seen_before:
                         found["looked"] = time.perf_counter() - begun
                     if "error" in found:
-                        raise TVMagicError(found["error"])
+                        raise TVMagicError(found["error"], code="tune.trial_failed")
                     if found["hash"] in known:
                         return found | {"old": True}
                     module = self.built(Candidate({"trace": found["trace"]}) if "trace" in found else candidate)
@@ -194,7 +194,7 @@ class Bench:
             self.called = True
             result = self.problem.compare(case, outputs)
             if result.ok is False:
-                raise TVMagicError(result.verdict)
+                raise TVMagicError(result.verdict, code="tune.wrong_values")
             if slow < least < _INTERRUPTION:  # or another process had the processor meanwhile
                 with _alarm(limit, most):
                     least = min(least, self.quickest(module, slow))
@@ -292,7 +292,9 @@ def _patience(seconds: float) -> Iterator[None]:
         return
 
     def stop(*_: Any) -> None:
-        raise TVMagicError(f"its program is too large: lowering takes more than {seconds:g} s")
+        raise TVMagicError(
+            f"its program is too large: lowering takes more than {seconds:g} s", code="tune.program_too_large"
+        )
 
     signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)

@@ -220,7 +220,9 @@ class LocalWorkers:
         self.failed += 1
         if self.failed > 2 * self.count + 1:
             raise TVMagicError(
-                "the worker processes of the search do not start", hint="`python -m tvmagic.tune.worker` says why"
+                "the worker processes of the search do not start",
+                hint="`python -m tvmagic.tune.worker` says why",
+                code="tune.no_workers",
             )
         self._again(process)
 

@@ -87,7 +87,8 @@ def decide(func: Any, target: Any = None) -> Instant:
     program = func.to_prim_func() if hasattr(func, "to_prim_func") else func
     if not isinstance(program, (PrimFunc, IRModule)):
         raise TVMagicError(
-            f"a schedule is made for a PrimFunc, an IRModule or an operator, not for `{type(func).__name__}`"
+            f"a schedule is made for a PrimFunc, an IRModule or an operator, not for `{type(func).__name__}`",
+            code="auto.not_a_program",
         )
     return decide_for(program, _machine(target))
 
