@@ -42,6 +42,7 @@ def _broadcast_shape(name: str, shapes: Sequence[Sequence[PrimExpr]]) -> list[Pr
                 raise TVMagicError(
                     f"`{name}` of tensors of shapes {texts}, which do not broadcast",
                     hint="dimensions are compared from the last on: they must be equal, or one of them 1",
+                    code="te.tensor.shapes_do_not_broadcast",
                 )
             result[axis] = size
     return result

@@ -206,6 +206,7 @@ def check_runs_everywhere(state: ScheduleState, block: StmtSRef) -> None:
             f"cannot prove that {block.label} runs for every value of its variables; in other loops it would write more "
             "than before",
             block,
+            code="block.may_be_skipped",
         )
 
 
