@@ -7,6 +7,7 @@ This analysis bounds every int32 loop, index and guard of a function, by constan
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -58,6 +59,8 @@ __all__ = ["INDEX_ARGUMENTS", "LIMIT", "IndexOverflow", "Suspect", "find_index_o
 
 # Code generation pads extents to whole vectors and chunks, so indices keep away from the end of int32.
 LIMIT = (1 << 31) - 1 - (1 << 16)
+# Indices of fewer iterations and elements leave int32 only if the program means to wrap around.
+_FEW = 1 << 20
 # The arguments of calls that are indices or numbers of elements.
 INDEX_ARGUMENTS = {
     "tir.checked_index": (0, 1),
@@ -98,7 +101,8 @@ def find_index_overflow(func: PrimFunc) -> IndexOverflow:
     for base, (offset, node) in finder.needed.items():
         bound = terms.expression(terms.add(base, offset))
         if isinstance(base, int):
-            always.append(Suspect(node, bound))
+            if finder.sizes or finder.most >= _FEW:
+                always.append(Suspect(node, bound))
             continue
         sizes.append(Suspect(node, bound))
         condition = LE(terms.expression(base), IntImm("int64", LIMIT - offset))
@@ -148,6 +152,8 @@ class _Finder(Visitor):
         self.known: dict[Var, Interval | None] = {}
         self.needed: dict[Bound, tuple[int, Any]] = {}
         self.covered: set[Term] = set()  # bounds that are at most another needed one
+        self.most = 0  # of the iterations of a nest, and of the elements of a buffer
+        self.iterations = 1
         for param in func.params:
             if param not in func.buffer_map and param.dtype.is_int:
                 self._size(param, False)
@@ -155,6 +161,8 @@ class _Finder(Visitor):
             for part in (*buffer.shape, *buffer.strides, buffer.elem_offset):
                 for var in variables_in(part):
                     self._size(var, True)
+            sizes = [size.value for size in buffer.shape if isinstance(size, IntImm)]
+            self.most = max(self.most, math.prod(sizes))
 
     def _size(self, var: Var, is_non_negative: bool) -> None:
         if var not in self.known:
@@ -211,6 +219,8 @@ class _Finder(Visitor):
                 total, Interval(self.terms.maximum(found.low, 0), self.terms.maximum(found.high, 0))
             )
         self.need(node, total.high)
+        if isinstance(total.high, int):
+            self.most = max(self.most, total.high)
 
     def iterate(self, var: Var, first: PrimExpr | None, extent: PrimExpr) -> None:
         """Let a variable go through the values of a loop. What it is compared with at the end must be representable, too."""
@@ -250,8 +260,12 @@ class _Finder(Visitor):
 
     @handles(For)
     def loop(self, node: For) -> None:
+        outer = self.iterations
         self.iterate(node.loop_var, node.min, node.extent)
+        self.iterations *= max(node.extent.value, 1) if isinstance(node.extent, IntImm) else 1
+        self.most = max(self.most, self.iterations)
         self.visit(node.body)
+        self.iterations = outer
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> None:
@@ -400,6 +414,10 @@ def _cast(finder: _Finder, node: Cast) -> Interval | None:
     return None
 
 
+def _is_small(found: Interval) -> bool:
+    return isinstance(found.low, int) and isinstance(found.high, int) and -LIMIT <= found.low and found.high <= LIMIT
+
+
 def _call(finder: _Finder, node: Call) -> Interval | None:
     name, args = callee(node), node.args
     if name == "tir.if_then_else":
@@ -414,7 +432,8 @@ def _call(finder: _Finder, node: Call) -> Interval | None:
         if found is None:
             return None
         if name == "tir.shift_left":
-            return finder.terms.product(found, Interval(power, power))
+            shifted = finder.terms.product(found, Interval(power, power))
+            return shifted if _is_small(shifted) else None  # a shift may mean to lose bits
         return Interval(*[finder.terms.divide(end, power) for end in found])
     if name == "tir.bitwise_and" and isinstance(args[1], IntImm) and args[1].value >= 0:
         finder.root(args[0])

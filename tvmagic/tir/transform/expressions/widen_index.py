@@ -52,9 +52,7 @@ __all__ = ["FIT_INT32", "depends_on_sizes", "refuse_wide_indices", "widened"]
 
 FIT_INT32 = "fit_int32"
 _INT64 = DataType("int64")
-_SAME_IN_INT64 = {
-    "tir.likely", "tir.shift_left", "tir.shift_right", "tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor",
-}  # fmt: skip
+_SAME_IN_INT64 = {"tir.likely", "tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor"}
 
 
 @tir_pass("tir.WidenIndexDataType")
