@@ -14,6 +14,7 @@ A reducer that is declared associative (`te.comm_reducer(..., associative=True)`
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from math import isfinite
@@ -35,6 +36,7 @@ from tvmagic.ir import (
     Max,
     Min,
     Mul,
+    Not,
     Or,
     PrimExpr,
     Sub,
@@ -95,7 +97,52 @@ def _keys(reducer: CommReducer, place: int) -> list[_Key] | None:
     chosen = choice(result)
     if chosen is None or not _is_pair(chosen[1:], sides):
         return None
-    return _order(chosen[0], reducer, chosen[1] is sides[0])
+    return _order(_without_nan(chosen[0]), reducer, chosen[1] is sides[0])
+
+
+def _without_nan(condition: PrimExpr) -> PrimExpr:
+    """Return a comparison that orders NaN before all numbers as one of numbers alone: both are total orders.
+
+    `a > b or isnan(a) and not isnan(b)` becomes `a > b`, and `a == b or isnan(a) and isnan(b)` becomes `a == b`. A
+    condition that does one without the other is returned as it is.
+    """
+    parts, kept, changed = operands(condition, Or), list[PrimExpr](), set[str]()
+    for part in parts:
+        if any(_prefers_nan(part, other) for other in parts if isinstance(other, (LT, GT))):
+            changed.add("better")
+            continue
+        terms = operands(part, And)
+        equal = [_equal_or_nan(term) for term in terms]
+        if any(found is not None for found in equal):
+            changed.add("equal")
+            terms = [term if found is None else found for found, term in zip(equal, terms)]
+            part = functools.reduce(And, terms)
+        kept.append(part)
+    complete = changed == ({"better", "equal"} if len(kept) > 1 else {"better"})
+    return functools.reduce(Or, kept) if complete else condition
+
+
+def _prefers_nan(node: PrimExpr, better: BinaryOp) -> bool:
+    """Whether `node` holds if the side that `better` takes is NaN and the other one is not."""
+    terms = operands(node, And)
+    if len(terms) != 2 or not isinstance(terms[1], Not):
+        return False
+    return _is_nan(terms[0], better.a) and _is_nan(terms[1].a, better.b)
+
+
+def _equal_or_nan(node: PrimExpr) -> EQ | None:
+    """The equality in `a == b or isnan(a) and isnan(b)`; None if `node` is something else."""
+    parts = operands(node, Or)
+    if len(parts) != 2 or not isinstance(parts[0], EQ):
+        return None
+    terms, equal = operands(parts[1], And), parts[0]
+    pairs = ((equal.a, equal.b), (equal.b, equal.a))
+    both = len(terms) == 2 and any(_is_nan(terms[0], a) and _is_nan(terms[1], b) for a, b in pairs)
+    return equal if both else None
+
+
+def _is_nan(node: PrimExpr, value: PrimExpr) -> bool:
+    return isinstance(node, Call) and callee(node) == "tir.isnan" and node.args[0] is value
 
 
 def _is_pair(values: Sequence[PrimExpr], sides: tuple[Var, Var]) -> bool:
