@@ -91,7 +91,7 @@ def test_the_first_step_that_goes_wrong_is_told() -> None:
         step.after = step.after.map_functions(lambda f: f.with_body(_Spoil().visit(f.body)))
     verdicts = verify(record, op)  # type: ignore[arg-type]
     wrong = [i for i, v in enumerate(verdicts) if v.state == "bad"]
-    assert wrong[0] == at and "first to differ" in verdicts[at].text
+    assert wrong[0] == at and "the first step that differs" in verdicts[at].text
     assert "first to differ" not in verdicts[at + 1].text
 
 

@@ -79,7 +79,7 @@ def said(shell: Any, code: str) -> str | None:
         ("%compare dense:mine d", ["dense"]),
         ("%compare dense:mine ", ["dense", "mine", "plain"]),
         ("%passes dense:mine -p InferBound,Vect", ["InferBound,VectorizeLoop"]),
-        ("%%schedule dense --", ["--check", "--cost"]),
+        ("%%schedule dense --", ["--against", "--check"]),
         ("%%schedule d", ["dense"]),
         ("%bounds dense ", ["--name", "--ranges"]),
         ("x = %passes dense --v", ["--verify", "--version"]),

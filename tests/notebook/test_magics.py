@@ -902,7 +902,7 @@ def test_one_flag_names_a_version_wherever_it_is_meant(loaded: Any, flag: str) -
 def test_check_is_there_wherever_something_is_measured(loaded: Any) -> None:
     assert "dense (tiled): \u2713 equal to NumPy" in run(loaded, "%bench dense:tiled -c --seconds 0.01").text(False)
     two = run(loaded, "%bench dense:plain tiled -c --seconds 0.01").text(False)
-    assert "dense (plain): equal" in two and "dense (tiled): equal" in two and "V2" not in two
+    assert "dense (plain): \u2713 equal" in two and "dense (tiled): \u2713 equal" in two and "V2" not in two
 
 
 def test_one_default_for_symbolic_sizes(shell: Any) -> None:

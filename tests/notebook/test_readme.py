@@ -84,7 +84,9 @@ def test_the_table_of_magics_has_a_row_and_the_declared_example_of_each() -> Non
 
 def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
     lines = block("X: float32[n, 256]").splitlines()
-    x, y, m, q, s, h, table, both, shape, p, c, u, g, e, d, i, a = [re.split(r" {2,}", line)[0] for line in lines]
+    x, y, m, q, s, h, table, both, shape, p, c, u, g, e, d, known, i, a = [
+        re.split(r" {2,}", line)[0] for line in lines
+    ]
     vector = "A: float32[33]"
     cells = {
         "matrix": [x, "W: float32[256, 8]", y],
@@ -100,6 +102,7 @@ def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
         "called": ["def f(x): return x * 2", vector, g],
         "rows": ["T: float32[9, 4]", "I: int32[5]", e],
         "ranged": [vector, d],
+        "known": ["P: int32[9]", "X: float32[n]", known, "Z[i] = X[P[i]]"],
         "all_ranged": [vector, i, "D[i] = A[i]"],
         "updated": [vector, a],
     }
@@ -118,6 +121,7 @@ def test_each_line_of_the_notation_is_understood(shell: Any) -> None:
         "called": [33],
         "rows": [5, 4],
         "ranged": [30],
+        "known": [9],
         "all_ranged": [30],
         "updated": [33],
     }

@@ -78,10 +78,10 @@ def test_a_time_that_the_model_does_not_explain_is_told(shell: Any, monkeypatch:
     run(shell, "%auto e -q")
     told = "what takes most of the time is not in it"
     why_module = importlib.import_module("tvmagic.notebook.why")  # not the function of that name
-    monkeypatch.setattr(why_module, "_measured", lambda version, size: Timing(40e-6, 40e-6, 9))
+    monkeypatch.setattr(why_module, "_measured", lambda version, size, *rest: Timing(40e-6, 40e-6, 9))
     found = run(shell, "%why e")
     assert told not in found.text(False) and "shared" not in found.text(False)
-    monkeypatch.setattr(why_module, "_measured", lambda version, size: Timing(1.0, 1.0, 9, waited=0.4))
+    monkeypatch.setattr(why_module, "_measured", lambda version, size, *rest: Timing(1.0, 1.0, 9, waited=0.4))
     found = run(shell, "%why e")
     assert "at-roof" not in found.text(False) and told in found.text(False)
     assert "a thread waited for one during 40% of the time;" in found.text(False)

@@ -106,7 +106,7 @@ def checked(op: Operator) -> NumpyCode:
     got = code.run(*inputs, *[np.full_like(e, 77) for e in expected])
     got = list(got) if isinstance(got, tuple) else [got]
     assert [(g.shape, g.dtype) for g in got] == [(e.shape, e.dtype) for e in expected]
-    assert compare(got, expected_values(op, inputs), [t.name for t in op.outputs]).ok, code.lines
+    assert compare(got, expected_values(op, inputs), [t.name for t in op.outputs]).ok is not False, code.lines
     return code
 
 

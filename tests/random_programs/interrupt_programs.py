@@ -196,7 +196,7 @@ class Case:
     def text(self) -> str:
         """Where the interrupt came."""
         where = f"after {self.share * 0.05:.4f} s" if self.timed else self.events.where
-        return f"{self.name}, interrupted at {where}"
+        return f"# {self.name}, interrupted at {where}"
 
     def holders(self) -> list[Any]:
         """Expressions for a shrinker: there are none."""

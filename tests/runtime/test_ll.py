@@ -13,7 +13,7 @@ import tvmagic
 import tvmagic.codegen as codegen
 import tvmagic.runtime as runtime
 from tvmagic import te
-from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS
+from tvmagic.codegen.support import ERROR_RECORDS, ERROR_SLOTS, GLOBALS
 from tvmagic.runtime.support_code import PARTS, own_parts, support_module
 
 RUNTIME = pathlib.Path(runtime.__file__).parent / "ll"
@@ -108,4 +108,5 @@ def test_helpers_look_functions_up_where_the_runtime_puts_them() -> None:
 
 def test_a_failure_has_as_many_values_as_there_is_room() -> None:
     text = (CODEGEN / "fail.ll").read_text(encoding="utf-8")
-    assert f"[{ERROR_SLOTS} x i64]" in text and f"[{ERROR_SLOTS} x i64]" in GLOBALS["error"]
+    room = f"[{ERROR_SLOTS * ERROR_RECORDS + 1} x i64]"
+    assert room in text and room in GLOBALS["error"]

@@ -189,7 +189,7 @@ def _explanation_view(explanation: Any) -> Shown:
 # imported before it is needed.
 VIEWS: dict[tuple[str, str], Callable[[Any], Shown]] = {
     ("tvmagic.operators.operator", "Operator"): operator_view,
-    ("tvmagic.operators.operator", "Version"): _version_view,
+    ("tvmagic.operators.version", "Version"): _version_view,
     ("tvmagic.operators.measure", "Benchmark"): _benchmark_view,
     ("tvmagic.operators.comparison", "CheckResult"): _check_view,
     ("tvmagic.explain.explanation", "Explanation"): _explanation_view,

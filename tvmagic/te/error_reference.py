@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.arith.reducer_laws import can_regroup
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     Add,
@@ -489,6 +490,11 @@ class _Reduction:
         number = parts(values[0])[0].shape[-1]
         if number == 0:
             return [_broadcast(e, parts(v)[0].shape[:-1]) for e, v in zip(neutral, values)]
+        if not can_regroup(self.reduce.combiner):  # one after the other, the only order there is
+            total = neutral
+            for n in range(number):
+                total = self._once(evaluator, total, [_sliced(v, n) for v in values])
+            return total
         evaluator.scale = max((number - 1) / max(np.ceil(np.log2(number)), 1), 1.0)
         while parts(values[0])[0].shape[-1] > 1:
             number = parts(values[0])[0].shape[-1]

@@ -71,7 +71,8 @@ class Schedule(Identified):
 
     def _group_scan(self, op: ScanOp, stage: Stage) -> None:
         """Put what one step of the scan runs into a group that is attached at the scan."""
-        group = self.create_group(op.update, [*op.state_placeholder, *op.inputs], False)
+        sources = [t for t in (*op.state_placeholder, *op.inputs) if t.op in self.stage_map]
+        group = self.create_group(op.update, sources, False)
         group.attach_type, group.attach_stage = AttachType.SCAN_UPDATE, stage
         for tensor in op.update:
             if self.stage_map[tensor.op].group is not group:
