@@ -6,6 +6,7 @@ import math
 
 from tvmagic.ir import Buffer, IntImm, IRModule, PrimFunc, StmtVisitor
 from tvmagic.ir.buffer import is_reached
+from tvmagic.ir.deep import deep
 from tvmagic.ir.index_dtype import with_index_dtype
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
@@ -33,6 +34,7 @@ class _LargeBuffers(StmtVisitor):
     visit_buffer_def = visit_buffer_use
 
 
+@deep
 def has_large_buffers(mod: IRModule) -> bool:
     """Return whether int32 does not hold the flat index of some buffer of constant dimensions."""
     return any(_LargeBuffers(func).found for func in mod.functions.values())
