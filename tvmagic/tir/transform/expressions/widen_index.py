@@ -7,6 +7,7 @@ it fails runs a second version, which `widened` makes then.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -44,7 +45,7 @@ from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import cast
 from tvmagic.ir.query import callee, has_node, launches_thread, variables_in
 from tvmagic.passes import is_recording, note
-from tvmagic.tir.analysis.index_overflow import INDEX_ARGUMENTS, Suspect, find_index_overflow
+from tvmagic.tir.analysis.index_overflow import INDEX_ARGUMENTS, LIMIT, Suspect, find_index_overflow
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.retyper import Retyper
 
@@ -117,6 +118,14 @@ def widened(mod: IRModule) -> IRModule:
 def refuse_wide_indices(mod: IRModule, target: Any) -> None:
     """Raise TVMagicError if constant sizes make an index exceed int32, for a target whose indices have 32 bits."""
     for func in mod.functions.values():
+        for buffer in func.buffer_map.values():
+            sizes = [size.value for size in buffer.shape if isinstance(size, IntImm)]
+            if math.prod(sizes) > LIMIT:
+                raise TVMagicError(
+                    f"cannot compile for `{target}`: `{buffer.name}` has {math.prod(sizes)} elements, more than int32 holds",
+                    hint="make the sizes smaller",
+                    code="tir.widen_index.array_too_large",
+                )
         for suspect in find_index_overflow(func).always:
             raise TVMagicError(
                 f"cannot compile for `{target}`: {_text(suspect)}, more than int32 holds",
