@@ -308,7 +308,8 @@ console.log(JSON.stringify(found));
     found = json.loads(done.stdout)
     for name in CELLS:
         for output in found[name]["outputs"]:
-            assert output["values"] > 0 and (output["wrong"], output["open"]) == (0, 0), (name, output)
+            assert output["values"] > 0 and output["wrong"] == 0, (name, output)
+            assert not output["open"] or name == "edges", output  # half of the values of `V` are NaN
 
 
 @needs("node")

@@ -166,9 +166,11 @@ function makeHost({ reference, half, brain }) {
   }
 
   /** The values of an output beside those of the reference, each with its rounding bound; `open` would pass whatever they are. */
-  function compared({ name, shape }, got, { value, error }) {
+  function compared({ name, shape, dtype }, got, { value, error }) {
     let [wrong, open, worst, first] = [0, 0, 0, -1];
-    const floor = value.reduce((most, b) => (Number.isFinite(Number(b)) ? Math.max(most, Math.abs(Number(b))) : most), 0) / 1000;
+    const normal = { float16: 2 ** -14, float32: 2 ** -126, bfloat16: 2 ** -126, float64: 2 ** -1022 }[dtype] ?? 0; // a smaller error is underflow
+    const largest = value.reduce((most, b) => (Number.isFinite(Number(b)) ? Math.max(most, Math.abs(Number(b))) : most), 0);
+    const floor = Math.max(largest / 1000, normal);
     for (let i = 0; i < got.length; i++) {
       const [a, b] = [got[i], value[i]];
       const limit = error ? error[i] * (1 + 1e-6) : 0, bound = limit === limit ? limit : Infinity;
