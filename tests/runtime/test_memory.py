@@ -37,7 +37,7 @@ def test_a_module_that_nobody_holds_goes_away_with_its_code():
     gc.disable()  # it is in no cycle, so that it goes at once
     try:
         del module
-        assert [ref() for ref in held] == [None] * 2
+        assert [ref() for ref in held] == [None] * 3
     finally:
         gc.enable()
 

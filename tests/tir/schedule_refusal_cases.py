@@ -962,7 +962,16 @@ _FACTORS = [
     _case("branch_of_statement", "sch.select_branches('C')", "has blocks or `if` statements inside", "block C"),
 ]
 
-CASES: list[Case] = [*_FACTORS, *_SHARED, *_SMALL, *_LOOPS, *_BLOCKS, *_MOVED, *_REDUCED, *_STORED, *_KEPT]
+_INSIDE = [
+    _case("loops_inside", "sch.compute_inline('B')", "`j` inside, not through a binding", "block B"),
+    _case("loops_inside", "sch.reverse_compute_inline('C')", "`i` inside, not through a binding", "block C"),
+    _case("loops_inside", "sch.pad_einsum('B', [3, 3])", "`j` inside, not through a binding", "block B"),
+    _case("loops_inside", "sch.reindex('B', ('read', 0))", "`j` inside, not through a binding", "block B"),
+    _case("sum_of_loop", "sch.rfactor(L('C')[1], 0)", "`i` inside, not through a binding", "block C"),
+    _case("half_of_rows", "sch.reverse_compute_inline('C')", "runs for every value of its variables", "block C"),
+]
+
+CASES: list[Case] = [*_INSIDE, *_FACTORS, *_SHARED, *_SMALL, *_LOOPS, *_BLOCKS, *_MOVED, *_REDUCED, *_STORED, *_KEPT]
 
 # Pairs of a primitive and words of a check that it calls but that others of its checks come before, each with why.
 # "No known program" marks a guard that no program was found for, not one proved idle.

@@ -33,6 +33,33 @@ for i, j in T.grid(8, 8):
 PROGRAMS: dict[str, str] = {
     # B from A, C from B
     "chain": function(ALLOC + FILL + USE),
+    # both blocks name a loop around them
+    "loops_inside": function(
+        ALLOC + block("B", "B[vi, vj] = A[vi, j]") + block("C", "C[vi, vj] = B[vi, vj] + A[i, vj]")
+    ),
+    # a sum that names the loop around it
+    "sum_of_loop": function(
+        """
+for i, k in T.grid(8, 8):
+    with T.block("C"):
+        vi, vk = T.axis.remap("SR", [i, k])
+        with T.init():
+            C[vi, 0] = T.float32(0)
+        C[vi, 0] = C[vi, 0] + A[i, vk]
+"""
+    ),
+    # the consumer of half of the rows of B
+    "half_of_rows": function(
+        ALLOC
+        + FILL
+        + """
+for i, j in T.grid(4, 8):
+    with T.block("C"):
+        vi = T.axis.spatial(8, i)
+        vj = T.axis.spatial(8, j)
+        C[vi, vj] = B[vi, vj] * T.float32(2)
+"""
+    ),
     # one block, C from A
     "single": function(block("C", "C[vi, vj] = A[vi, vj] + T.float32(1)")),
     # a parameter Z is written first, and read by C
