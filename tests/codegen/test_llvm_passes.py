@@ -96,7 +96,7 @@ def test_what_llvm_writes_is_read() -> None:
 
 
 def test_a_process_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    monkeypatch.setattr(sys, "executable", shutil.which("false") or "/bin/false")
     record = passes(operator("add", KERNELS["add"][0])).record
     (step,) = [s for s in record if s.name == "codegen.emit"]
     assert [n.text for n in step.notes] == ["LLVM's passes are not shown: the process that runs them one by one failed"]

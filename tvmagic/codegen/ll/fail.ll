@@ -4,21 +4,21 @@
 ; counter, behind the last record, says where to begin.
 define internal i32 @tvm.fail(i64 %site, ptr %values, i64 %count) nounwind cold noinline {
 entry:
-  %counter = getelementptr inbounds [1025 x i64], ptr @__tvmagic_error, i64 0, i64 1024
+  %counter = getelementptr inbounds [8193 x i64], ptr @__tvmagic_error, i64 0, i64 8192
   %turn = atomicrmw add ptr %counter, i64 1 seq_cst
   br label %search
 search:
   %tries = phi i64 [ 0, %entry ], [ %tried, %next ]
   %at = add i64 %turn, %tries
-  %number = and i64 %at, 63
+  %number = and i64 %at, 511
   %first = shl i64 %number, 4
-  %record = getelementptr inbounds [1025 x i64], ptr @__tvmagic_error, i64 0, i64 %first
+  %record = getelementptr inbounds [8193 x i64], ptr @__tvmagic_error, i64 0, i64 %first
   %old = cmpxchg ptr %record, i64 0, i64 %site seq_cst seq_cst
   %free = extractvalue { i64, i1 } %old, 1
   br i1 %free, label %values.begin, label %next
 next:
   %tried = add nuw nsw i64 %tries, 1
-  %all = icmp eq i64 %tried, 64
+  %all = icmp eq i64 %tried, 512
   br i1 %all, label %take, label %search
 take:
   store i64 %site, ptr %record, align 8
