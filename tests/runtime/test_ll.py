@@ -13,7 +13,8 @@ import tvmagic
 import tvmagic.codegen as codegen
 import tvmagic.runtime as runtime
 from tvmagic import te
-from tvmagic.codegen.support import ERROR_RECORDS, ERROR_SLOTS, GLOBALS
+from tvmagic.codegen.support import GLOBALS
+from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS
 from tvmagic.runtime.support_code import PARTS, own_parts, support_module
 
 RUNTIME = pathlib.Path(runtime.__file__).parent / "ll"

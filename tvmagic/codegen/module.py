@@ -19,7 +19,7 @@ from tvmagic.codegen.repeated_chains import loops_of_repeated_chains
 from tvmagic.codegen.scattered import loops_that_scatter
 from tvmagic.codegen.size_counts import check_loop_counts
 from tvmagic.codegen.statements import FunctionEmitter
-from tvmagic.codegen.support import ERROR_SLOTS, GLOBALS, helper
+from tvmagic.codegen.support import GLOBALS, helper
 from tvmagic.codegen.types import llvm_type, memory_type
 from tvmagic.codegen.wide_extremes import wide_extremes
 from tvmagic.codegen.work_estimate import Work
@@ -43,7 +43,7 @@ from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.functor import Visitor, handles, pre_order_visit
 from tvmagic.lazy import cached_property
 from tvmagic.passes import note
-from tvmagic.runtime.abi import Site
+from tvmagic.runtime.abi import ERROR_SLOTS, Site
 from tvmagic.target import Target, cpu_and_features, has_avx512, has_fma
 from tvmagic.target.systems import system_of_triple
 

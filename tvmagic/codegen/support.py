@@ -10,11 +10,9 @@ from __future__ import annotations
 import pathlib
 from functools import cache
 
-__all__ = ["ERROR_SLOTS", "GLOBALS", "helper"]
+from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS
 
-# The first slot of a record says where the failure was, the others hold values for the message. Calls that fail at the
-# same time have different records; a counter, behind the last one, says which record is next (see `ll/fail.ll`).
-ERROR_SLOTS, ERROR_RECORDS = 16, 512
+__all__ = ["GLOBALS", "helper"]
 
 GLOBALS = {
     "runtime": "@__tvmagic_runtime = weak global ptr null",

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.codegen.support import ERROR_RECORDS, ERROR_SLOTS
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import DataType
 from tvmagic.runners.families import runner
 from tvmagic.runners.linking import CALLER, linked_library, server_program
 from tvmagic.runners.process import Process
+from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS
 from tvmagic.runtime.arguments import ArrayParam, memory_of
 from tvmagic.runtime.kernel import checker_of, failure
 from tvmagic.runtime.module import Module

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.codegen.support import ERROR_RECORDS, ERROR_SLOTS
 from tvmagic.errors import TVMagicError
 from tvmagic.runners.families import runner
+from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS
 from tvmagic.runtime.arguments import memory_of
 from tvmagic.runtime.kernel import checker_of, failure
 from tvmagic.runtime.wasm import STACK, WasmModule

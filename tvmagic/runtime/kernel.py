@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.errors import BoundsError, TVMagicError
-from tvmagic.runtime.abi import TOO_NARROW
+from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS, TOO_NARROW
 from tvmagic.runtime.arguments import ArrayParam, Checker, ScalarParam
 from tvmagic.runtime.fast_call import NOT_CHECKED, fast_call
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
@@ -22,8 +22,6 @@ _CTYPES = {
     "float32": ctypes.c_float, "float64": ctypes.c_double, "handle": ctypes.c_void_p,
 }  # fmt: skip
 _STOPPED = -1
-# Of the records of failures in a module; the status of a call is the number of its record, counted from 1.
-ERROR_SLOTS, ERROR_RECORDS = 16, 512
 
 
 def checker_of(abi: Any) -> Checker:

@@ -9,7 +9,8 @@ from typing import Any
 
 from tvmagic.errors import BuildError, TVMagicError, WrongNameError
 from tvmagic.lazy import cached_property
-from tvmagic.runtime.kernel import ERROR_RECORDS, ERROR_SLOTS, Kernel
+from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS
+from tvmagic.runtime.kernel import Kernel
 from tvmagic.runtime.timing import BenchmarkResult, time_evaluator
 
 __all__ = ["BenchmarkResult", "Module"]
