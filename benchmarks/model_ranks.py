@@ -19,7 +19,7 @@ import numpy as np
 
 from tvmagic import runtime
 from tvmagic.errors import TVMagicError
-from tvmagic.explain.model import model
+from tvmagic.model.program_model import model
 from tvmagic.operators import Operator, Version, operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.target import host_target, resolved

@@ -26,7 +26,8 @@ LEVELS = """
     driver
     notation
     operators
-    tune.instant
+    model
+    auto
     explain
     tune
     puzzles
@@ -181,7 +182,9 @@ def lazy_names(path: pathlib.Path) -> dict[str, str]:
     found: dict[str, str] = {}
     tree = ast.parse(path.read_text())
     modules = [
-        n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) in ("_PLACES", "_MOVED")
+        n.value
+        for n in tree.body
+        if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) in ("_PLACES", "_MOVED", "_RENAMED")
     ]
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict) and node not in modules:  # these tables are of modules, not of names in one

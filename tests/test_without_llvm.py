@@ -25,7 +25,7 @@ LOWERED = """
 import tvmagic
 from tvmagic import notebook
 from tvmagic.target import Target
-from tvmagic.tune import auto
+from tvmagic.auto import auto
 from tvmagic.errors import BuildError
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule

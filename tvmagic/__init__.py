@@ -27,7 +27,7 @@ del TYPE_CHECKING  # the name of a module is a name that users see
 __version__ = "0.1.0"
 
 _MODULES = (
-    "arith", "ascend", "cinn", "codegen", "container", "contrib", "driver", "errors", "instrument", "ir", "nd", "notebook",
+    "arith", "ascend", "auto", "cinn", "codegen", "container", "contrib", "driver", "errors", "instrument", "ir", "nd", "notebook",
     "operators", "passes", "runtime", "script", "support", "target", "te", "testing", "tir", "topi", "transform", "tune",
     "_ffi", "error", "ndarray",
 )  # fmt: skip
@@ -109,7 +109,6 @@ _PLACES = {
 _MOVED = {
     "_ffi": "compat.ffi",
     "arith._ffi_api": "compat.arith_ffi",
-    "codegen.target": "target",
     "contrib": "compat.contrib",
     "contrib.cc": "runtime.cc",
     "contrib.tar": "runtime.tar",
@@ -126,6 +125,34 @@ _MOVED = {
     "tir.tensor_intrin.rocm": "compat.tensor_intrin.rocm",
     "topi": "compat.topi",
 }
+# Modules that have another name than in 0.1.0, which is found too until 0.3.0.
+_RENAMED = {
+    "codegen.target": "target",
+    **{
+        f"explain.{name}": f"model.{name}"
+        for name in ("addresses", "footprints", "guards", "nest_model", "nests", "traffic", "unrolling")
+    },
+    "explain.arrange": "explain.schedule_writer",
+    "explain.cases": "explain.diagnosis",
+    "explain.core": "model.core_model",
+    "explain.measured": "explain.finding_measurement",
+    "explain.model": "model.program_model",
+    "explain.remedies": "explain.suggested_edits",
+    "explain.roof": "explain.machine_limits",
+    "explain.rows": "model.rows",
+    "tune.instant": "auto",
+    "tune.instant.factors": "auto.precomputed_operands",
+    "tune.instant.few": "auto.full_reductions",
+    "tune.instant.joined": "auto.fused_products",
+    "tune.instant.pairs": "auto.tuple_reductions",
+    "tune.instant.parts": "auto.partial_demand",
+    "tune.instant.plainly": "auto.fallback",
+    "tune.instant.rows": "auto.row_reductions",
+    "tune.instant.short": "auto.small_dot_products",
+    "tune.instant.tiles": "auto.untiling",
+    "tune.instant.turned": "auto.transposed_sums",
+}
+_MOVED |= _RENAMED
 # Names that compat adds to packages of the core.
 _ADDED = {
     "ir": "compat.graph_types",

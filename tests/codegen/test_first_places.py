@@ -5,6 +5,7 @@ import pytest
 
 import tvmagic
 from tvmagic import tune
+from tvmagic.auto import decide
 from tvmagic.codegen.first_places import first_places
 from tvmagic.eval.machine import run_function
 from tvmagic.ir import And, Or, Select
@@ -12,7 +13,6 @@ from tvmagic.ir.query import is_call, nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
 from tvmagic.script import from_source
-from tvmagic.tune.instant import decide
 
 HASWELL = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
 LAST = 2147483647

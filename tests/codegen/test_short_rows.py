@@ -7,6 +7,7 @@ import pytest
 
 import tvmagic
 from tvmagic import codegen
+from tvmagic.auto import decide
 from tvmagic.codegen.short_rows import short_rows_as_vectors
 from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
@@ -15,7 +16,6 @@ from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Version
 from tvmagic.script import from_source
-from tvmagic.tune.instant import decide
 
 HASWELL = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
 CELLS = {

@@ -116,7 +116,7 @@ def test_what_the_installation_has(capsys: pytest.CaptureFixture[str]) -> None:
         ("", "build_config", "it is `transform.PassContext`"),
         ("te", "HybridOp", "`te.hybrid.script`"),
         ("topi", "topk", "`@T.prim_func`"),
-        ("topi", "schedule_injective", "`tune.auto`"),
+        ("topi", "schedule_injective", "`auto.auto`"),
         ("topi.nn", "conv1d_ncw", "`topi.nn.conv1d` with the layout"),
         ("runtime", "system_lib", "`load_module`"),
         ("tir.transform", "MakePackedAPI", "calls by TVM's C runtime"),

@@ -86,7 +86,7 @@ ABSENT = {
     **dict.fromkeys(("MergeSharedMemoryAllocations", "InjectCopyIntrin", "LowerDeviceStorageAccessInfo", "VerifyVTCMLimit",), OTHER),
     "get_vtcm_compaction_passes": OTHER,
     **dict.fromkeys(("InjectPermutedLayout", "InferFragment", "LowerWarpMemory", "InjectPTXAsyncCopy",), "instructions of NVIDIA's GPUs; threads here use plain memory"),
-    **dict.fromkeys(("DefaultGPUSchedule",), "bind loops by a schedule, or let tune.auto do it"),
+    **dict.fromkeys(("DefaultGPUSchedule",), "bind loops by a schedule, or let auto.auto do it"),
     **dict.fromkeys(("AnnotateDeviceRegions", "SplitHostDevice", "LowerDeviceKernelLaunch", "CombineContextCall", "LiftAttrScope", "InjectPTXLDG32",), GPU),
     **dict.fromkeys(("TransformMmaBufferLayout",), GPU),
     **dict.fromkeys(

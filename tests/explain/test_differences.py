@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from tvmagic.explain import differences
+from tvmagic.explain.waste import waste_of
+from tvmagic.model import model
+from tvmagic.notebook.machine import auto_source
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
+from tvmagic.target import resolved
 
 WIDE = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"
 TILED = """i, j = C.op.axis
@@ -64,3 +68,14 @@ s[CC].vectorize(x)
 def test_no_model_no_words() -> None:
     op = operator("add", "A: float32[64]\nB[i] = A[i] + 1")
     assert differences(op.version("plain"), schedule(op, "", "same"), "nvptx -mcpu=sm_80") == []
+
+
+def test_copied_tile_counts_as_computed_once() -> None:
+    op = operator(
+        "small",
+        "X: float32[64, 64, 8, 8]\nC: float32[8, 8]\nY: float32[64, 64, 8, 8]\nY[a, b, u, v] += X[a, b, u, k] * C[v, k]",
+    )
+    made = schedule(op, auto_source(op, WIDE)[0].split("\n", 1)[1], "made")
+    (func,) = made.lower().functions.values()
+    assert waste_of(made, model(func, resolved(WIDE).machine)) == {"Y": 1.0}
+    assert not any("computes each element" in said for said in differences(op.version("plain"), made, WIDE))

@@ -20,10 +20,10 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain import CODES, Explanation
 from tvmagic.explain import explain as explain_in_time
 from tvmagic.explain.body_cycles import count_cycles, read_mca
-from tvmagic.explain.footprints import footprint, patterns
 from tvmagic.explain.llvm import Facts, inner_loops
-from tvmagic.explain.model import model
-from tvmagic.explain.nests import nests_of
+from tvmagic.model.footprints import footprint, patterns
+from tvmagic.model.nests import nests_of
+from tvmagic.model.program_model import model
 from tvmagic.notebook.machine import auto_source
 from tvmagic.operators import Operator, Version, operator
 from tvmagic.operators.scheduling import schedule
@@ -665,3 +665,18 @@ def test_stages_of_one_loop_share_what_is_in_the_cache() -> None:
 def test_integers_that_become_floats_are_no_accident() -> None:
     op = operator("gray", "X: uint8[480, 6400]\nG[i, j] = float32(X[i, j]) * 0.3")
     assert all(f.code != "conversion" for f in explain(op, WIDE, llvm=False).findings)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "s[E].parallel(E.op.axis[1])",
+        'i, j = sch.get_loops(sch.get_block("E"))\nsch.parallel(j)',
+    ],
+)
+def test_finding_replaces_the_call_of_an_inner_parallel_loop(cell: str) -> None:
+    op = operator("grown", "A: float32[300, 800]\nE[i, j] = exp(A[i, j])")
+    found = explain(schedule(op, cell, "inside"), WIDE, llvm=False).findings
+    (finding,) = [f for f in found if f.code == "parallel-too-fine"]
+    assert finding.replaces and finding.call.endswith(("(s[E].op.axis[0])", "parallel(i)"))
+    assert finding.cell.count("parallel") == 1 and finding.gain > 2

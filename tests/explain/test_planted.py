@@ -12,7 +12,7 @@ from sampling import every
 
 from benchmarks.model_ranks import measured_on
 from tvmagic.explain import CODES, Explanation, Finding, explain
-from tvmagic.explain.model import model
+from tvmagic.model.program_model import model
 from tvmagic.notebook.machine import auto_source
 from tvmagic.operators import Version
 from tvmagic.operators.scheduling import schedule

@@ -3,8 +3,8 @@
 import pytest
 
 from tvmagic.explain import Explanation, explain
-from tvmagic.explain.model import model
-from tvmagic.explain.nests import nests_of
+from tvmagic.model.nests import nests_of
+from tvmagic.model.program_model import model
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.target import resolved

@@ -12,7 +12,7 @@ from cells_in_shell import run
 
 from tvmagic.explain import explain
 from tvmagic.explain.explanation import Finding
-from tvmagic.explain.measured import measure_calls
+from tvmagic.explain.finding_measurement import measure_calls
 from tvmagic.notebook.display import shown
 from tvmagic.operators import operator, peaks
 from tvmagic.operators.measure import Timing
@@ -41,7 +41,7 @@ def test_a_call_that_is_measured_to_be_no_help_is_left_out(monkeypatch: pytest.M
     op = operator("left", "A: float32[64, 64]\nB[i] += A[i, k]")
     explanation = explain(op, "llvm -num-cores=1", llvm=False)
     count, first = len(op.versions), explanation.findings[0]
-    monkeypatch.setattr("tvmagic.explain.measured._gain", lambda version, finding, inputs: 0.5)
+    monkeypatch.setattr("tvmagic.explain.finding_measurement._gain", lambda version, finding, inputs: 0.5)
     measure_calls(explanation, op.current)
     assert not any(f.call for f in explanation.findings) and len(op.versions) == count
     assert f"`{first.code}` is left out: with its call it was measured to be 0.5 times as fast" in explanation.notes[-1]

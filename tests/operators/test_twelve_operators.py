@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvmagic.auto import auto
 from tvmagic.errors import TVMagicError
 from tvmagic.operators import Version, operator
-from tvmagic.tune import auto
 
 PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 Array = np.ndarray[Any, Any]

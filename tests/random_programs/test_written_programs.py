@@ -13,8 +13,8 @@ from written_programs import PROGRAMS, Written
 
 import tvmagic
 from tvmagic import te, tir
+from tvmagic.auto import auto
 from tvmagic.ir import PrimFunc
-from tvmagic.tune.instant import auto
 
 
 def modules(written: Written, target: str) -> dict[str, Any]:

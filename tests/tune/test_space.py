@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sampling import every
 
+from tvmagic.auto.cell import cell_text
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import structural_equal
 from tvmagic.operators import operator
@@ -18,7 +19,6 @@ from tvmagic.target import Target
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune import auto, mutate, random_schedule
 from tvmagic.tune.candidate import Candidate, replay
-from tvmagic.tune.instant.cell import cell_text
 from tvmagic.tune.mutate import changed
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.variants import variant

@@ -14,7 +14,7 @@ _PASSES = {
     "it made the host's or the device's half of a program for TVM's runtime of GPUs. `%asm` and `--check --target` make"
     " kernels from the whole function":
         "AnnotateDeviceRegions SplitHostDevice LowerDeviceKernelLaunch CombineContextCall LiftAttrScope InjectPTXLDG32",
-    "it bound the loops of each block to threads. `sch.bind` binds a loop, `tune.auto` decides which":
+    "it bound the loops of each block to threads. `sch.bind` binds a loop, `auto.auto` decides which":
         "DefaultGPUSchedule",
     "it wrote for the tensor cores and the warps of NVIDIA's GPUs. Kernels here use plain memory, and lower"
     " without it":

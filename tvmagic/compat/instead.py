@@ -49,7 +49,7 @@ _OF_RUNTIME = {
     "executor": "networks of operators are not here; call the functions of a module one after the other",
     "disco": "code runs on this machine alone",
 }
-_SCHEDULES = "the schedules of `topi` are not here: write one, or let `tune.auto` make it"
+_SCHEDULES = "the schedules of `topi` are not here: write one, or let `auto.auto` make it"
 _TOPI = {
     "layout_transform": "`tir.layout` and `tir.bijective_layout` map indices, `te.compute` moves the elements",
     "fast_exp": "`topi.exp`",

@@ -8,12 +8,12 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
-from tvmagic.explain.arrange import plain_name
-from tvmagic.explain.footprints import patterns
-from tvmagic.explain.model import NestModel, ProgramModel, model
-from tvmagic.explain.nests import nests_of
-from tvmagic.explain.traffic import LEVELS, Traffic
+from tvmagic.explain.schedule_writer import plain_name
 from tvmagic.explain.waste import waste_of
+from tvmagic.model.footprints import patterns
+from tvmagic.model.nests import nests_of
+from tvmagic.model.program_model import NestModel, ProgramModel, model
+from tvmagic.model.traffic import LEVELS, Traffic
 from tvmagic.operators import Version
 from tvmagic.target import resolved
 from tvmagic.target.machine import Machine

@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from tvmagic.auto import decide
 from tvmagic.codegen.debug import Lines
 from tvmagic.errors import TVMagicError
-from tvmagic.explain.arrange import plain_name, views_of
-from tvmagic.explain.core import DIVISION
 from tvmagic.explain.findings import Case, Suspect, suspects
-from tvmagic.explain.footprints import footprint, patterns, touched
 from tvmagic.explain.llvm import Facts, facts_of, loop_of_lines
-from tvmagic.explain.model import NestModel, in_one_core, model
-from tvmagic.explain.nests import Statement, nests_of
-from tvmagic.explain.traffic import BYTES_A_CYCLE, LEVELS, Traffic
+from tvmagic.explain.schedule_writer import plain_name, views_of
 from tvmagic.explain.trial import Edit, Trials, attachments, inlinings, numbers_in, parallel_calls
 from tvmagic.explain.waste import inlined_in, waste_of
 from tvmagic.ir import AttrStmt, For, PrimFunc, post_order_visit
 from tvmagic.lazy import cached_property
+from tvmagic.model.core_model import DIVISION
+from tvmagic.model.footprints import footprint, patterns, touched
+from tvmagic.model.nests import Statement, nests_of
+from tvmagic.model.program_model import NestModel, in_one_core, model
+from tvmagic.model.traffic import BYTES_A_CYCLE, LEVELS, Traffic
 from tvmagic.operators import Operator, Version
 from tvmagic.target import resolved
 from tvmagic.target.machine import Machine
@@ -308,8 +309,6 @@ class _Explainer:
     @cached_property
     def _instant(self) -> tuple[float, Edit]:
         """The instant schedule in the place of the cell's, and how many times as fast it is with one core; 0 if there is none."""
-        from tvmagic.tune.instant import decide  # its package loads the search, which reads the model
-
         try:
             edit = self.trials.whole(decide(self.version.operator, self.target).cell.strip())
         except TVMagicError:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from tvmagic.explain import remedies
-from tvmagic.explain.arrange import View, plain_name
-from tvmagic.explain.cases import CODES, Case, Suspect
-from tvmagic.explain.core import shuffled
-from tvmagic.explain.footprints import patterns, touched
-from tvmagic.explain.guards import depending
-from tvmagic.explain.model import (
+from tvmagic.explain import suggested_edits
+from tvmagic.explain.diagnosis import CODES, Case, Suspect
+from tvmagic.explain.schedule_writer import View, plain_name
+from tvmagic.explain.trial import Edit
+from tvmagic.ir import FloatImm, IntImm
+from tvmagic.ir.query import nodes_of
+from tvmagic.model.core_model import shuffled
+from tvmagic.model.footprints import patterns, touched
+from tvmagic.model.guards import depending
+from tvmagic.model.nests import Access, Loop
+from tvmagic.model.program_model import (
     LAUNCH,
     NestModel,
     entry,
     in_one_core,
 )
-from tvmagic.explain.nests import Access, Loop
-from tvmagic.explain.traffic import BYTES_A_CYCLE
-from tvmagic.explain.trial import Edit
-from tvmagic.explain.unrolling import parts
-from tvmagic.ir import FloatImm, IntImm
-from tvmagic.ir.query import nodes_of
+from tvmagic.model.traffic import BYTES_A_CYCLE
+from tvmagic.model.unrolling import parts
 from tvmagic.target.machine import Machine
 
 __all__ = ["CODES", "Case", "Suspect", "suspects"]
@@ -58,7 +58,7 @@ def _sharing(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view, loop = case.view(nest), next((x for x in nest.nest.loops if x.parallel), None)
     if view is None or loop is None or nest.sharing < 0.2 * nest.time:
         return
-    edits = [*remedies.parallel_rows(view, case.lanes(nest)), *remedies.parallel_lines(view, loop.extent, case.machine, case.lanes(nest))]  # fmt: skip
+    edits = [*suggested_edits.parallel_rows(view, case.lanes(nest)), *suggested_edits.parallel_lines(view, loop.extent, case.machine, case.lanes(nest))]  # fmt: skip
     text = (
         f"threads of the parallel loop `{loop.name}` write parts of the same cache lines of `{case.name(nest)}` "
         f"({case.machine.line} bytes), which then go from core to core"
@@ -100,8 +100,8 @@ def _conflicts(case: Case, nest: NestModel) -> Iterable[Suspect]:
     edits = _smaller(case, 0.5)
     if view is not None:
         # lanes that are apart ask for another order of the loops, not for vectors
-        vectors = [] if nest.reason == "strided" else remedies.vectorized(view, case.lanes(nest))
-        edits = [*remedies.square(view), *edits, *vectors, *remedies.blocked(view)]
+        vectors = [] if nest.reason == "strided" else suggested_edits.vectorized(view, case.lanes(nest))
+        edits = [*suggested_edits.square(view), *edits, *vectors, *suggested_edits.blocked(view)]
     text = (
         f"lines of `{case.read(nest, pattern.access)}` are {apart} bytes apart and belong to the same few places of the "
         f"{'first' if level == 1 else 'second'} cache, from which they push each other out; fewer of them at a time would stay, as would rows of another length"
@@ -120,7 +120,7 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view, lanes = case.view(nest), case.lanes(nest)
     edits: list[Edit] = []
     if view is not None:
-        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *remedies.vectorized(view, lanes), *remedies.longest_inside(view), *remedies.square(view), *remedies.in_any_order(view), *remedies.partial_sums(view, lanes)]  # fmt: skip
+        edits = [*suggested_edits.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]), *suggested_edits.vectorized(view, lanes), *suggested_edits.longest_inside(view), *suggested_edits.square(view), *suggested_edits.in_any_order(view), *suggested_edits.partial_sums(view, lanes)]  # fmt: skip
     said = f" LLVM says: {case.remarks[id(loop.node)]}." if id(loop.node) in case.remarks else ""
     far = _farthest(nest)
     if nest.reason == "reduction":
@@ -135,7 +135,7 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
         )
         text = f"along the innermost loop `{loop.name}` the access of `{case.read(nest, far)}` moves by {moved or 'varying numbers of'} elements, so that {so}.{said}"
         yield Suspect(
-            "strided-access", nest, text, edits + remedies.parallel_rows(view, lanes) * (view is not None), True
+            "strided-access", nest, text, edits + suggested_edits.parallel_rows(view, lanes) * (view is not None), True
         )
     elif nest.reason == "recurrence":
         text = f"each iteration of `{loop.name}` takes what one before it has stored in `{case.name(nest)}`, so that they run one after the other"
@@ -169,9 +169,9 @@ def _strided_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     edits: list[Edit] = []
     if view is not None:
         edits = [
-            *remedies.vectorized(view, lanes),
-            *remedies.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]),
-            *remedies.square(view),
+            *suggested_edits.vectorized(view, lanes),
+            *suggested_edits.tiled(view, case.machine, lanes, _shapes(case.machine)[:2]),
+            *suggested_edits.square(view),
         ]
     what = "stores" if access.store else "loads"
     apart = f"{access.address.lane} elements apart" if access.address.lane else "anywhere"
@@ -188,7 +188,11 @@ def _picked_by_llvm(case: Case, nest: NestModel) -> Iterable[Suspect]:
     step, access = max(steps, key=lambda x: x[0])
     if step < 2:
         return
-    edits = [] if view is None else [*remedies.vectorized(view, case.lanes(nest)), *remedies.longest_inside(view)]
+    edits = (
+        []
+        if view is None
+        else [*suggested_edits.vectorized(view, case.lanes(nest)), *suggested_edits.longest_inside(view)]
+    )
     text = f"along the loop `{loop.name}` LLVM makes vectors of elements of `{case.read(nest, access)}` that are {step} apart, which it puts together one by one"
     yield Suspect("strided-vectors", nest, text, edits, True)
 
@@ -228,7 +232,7 @@ def _short_vectors(case: Case, nest: NestModel) -> Iterable[Suspect]:
     edits = [n.edit(size) for n in case.numbers if n.value == loop.extent for size in (4 * lanes, 2 * lanes, lanes)]
     edits += _dividing(case, range(lanes, 8 * lanes + 1))
     if view is not None:
-        edits += [*remedies.vectorized(view, lanes), *remedies.longest_inside(view)]
+        edits += [*suggested_edits.vectorized(view, lanes), *suggested_edits.longest_inside(view)]
     text = (
         f"the loop `{loop.name}` has {loop.extent} iterations, which become vectors of {nest.lanes:.2g} lanes on average; a register of "
         f"{case.machine.name} holds {lanes}"
@@ -245,7 +249,7 @@ def _few_sums(case: Case, nest: NestModel) -> Iterable[Suspect]:
     need = case.machine.sums_in_flight()
     edits: list[Edit] = []
     if view is not None:
-        edits = [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)), *_larger(case)]
+        edits = [*suggested_edits.tiled(view, case.machine, lanes, _shapes(case.machine)), *_larger(case)]
     waits = f"waits {case.machine.fma_latency} cycles"
     target = next((s.target for s in nest.nest.statements if s.accumulates), None)
     row = math.prod(x.extent for x in nest.unrolled if target is not None and not target.address.uses(x.var))
@@ -260,7 +264,7 @@ def _few_sums(case: Case, nest: NestModel) -> Iterable[Suspect]:
 
 def _larger(case: Case) -> list[Edit]:
     sizes = sorted({n.value * k for n in case.numbers for k in (2, 4)})
-    return remedies.other_sizes(case.numbers, sizes)[:4]
+    return suggested_edits.other_sizes(case.numbers, sizes)[:4]
 
 
 @rule
@@ -272,7 +276,7 @@ def _spills(case: Case, nest: NestModel) -> Iterable[Suspect]:
     edits = _smaller(case, most / nest.sums)
     if view is not None:
         each = max(1, nest.sums // max(1, max((leaf.extent for leaf in view.leaves if leaf.kind == "unrolled"), default=1)))  # fmt: skip
-        edits = [*remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)[:1]), *edits, *remedies.fewer_rows(view, max(2, most // each))]  # fmt: skip
+        edits = [*suggested_edits.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)[:1]), *edits, *suggested_edits.fewer_rows(view, max(2, most // each))]  # fmt: skip
     text = (
         f"the tile of `{case.name(nest)}` takes {nest.sums} vector registers for its sums, and there are "
         f"{case.machine.vector_registers}: {nest.spills} go through memory in each iteration of `{nest.rolled.name}`"
@@ -297,7 +301,11 @@ def _small_tile(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if nest.sums > case.machine.vector_registers // 2:
         return
     view, lanes = case.view(nest), case.lanes(nest)
-    edits = [] if view is None else [*remedies.tiled(view, case.machine, lanes, _shapes(case.machine)), *_larger(case)]
+    edits = (
+        []
+        if view is None
+        else [*suggested_edits.tiled(view, case.machine, lanes, _shapes(case.machine)), *_larger(case)]
+    )
     text = (
         f"a step of `{nest.rolled.name}` loads {loads * case.machine.loads_per_cycle:.3g} vectors for {nest.sums} vectors of "
         f"multiply-adds; a larger tile in the {case.machine.vector_registers} registers uses each load more often"
@@ -324,9 +332,11 @@ def _streamed(case: Case, nest: NestModel) -> Iterable[Suspect]:
     edits: list[Edit] = []
     if view is not None:
         tiles = (
-            remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)[:2]) if nest.vectorized else []
+            suggested_edits.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)[:2])
+            if nest.vectorized
+            else []
         )
-        edits = [*tiles, *remedies.blocked(view), *remedies.square(view)]
+        edits = [*tiles, *suggested_edits.blocked(view), *suggested_edits.square(view)]
     where = {"L2": "the second cache", "L3": "the third cache", "memory": "memory"}[slowest]
     text = (
         f"`{case.read(nest, pattern.access)}` ({_bytes(once)}) comes {moved / once:.0f} times from {where}, {_bytes(moved)}; a block of it "
@@ -343,7 +353,7 @@ def _sums_in_memory(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if not nest.vectorized or not nest.in_core or nest.sums or not summed or moves <= 1.15 * work:
         return
     view, lanes = case.view(nest), case.lanes(nest)
-    edits = [] if view is None else remedies.tiled(view, case.machine, lanes, _shapes(case.machine))
+    edits = [] if view is None else suggested_edits.tiled(view, case.machine, lanes, _shapes(case.machine))
     text = (
         f"each step of `{nest.rolled.name}` loads and stores the sums of `{case.name(nest)}` that it adds to; a tile of sums stays in "
         "registers if the loops that are reduced over are inside all others but the tile's"
@@ -363,7 +373,7 @@ def _begun_inside(case: Case, nest: NestModel) -> Iterable[Suspect]:
         f"what the sums of `{case.name(nest)}` begin with is stored inside the loops that add to them, if {names} begin{'s' * (len(used) == 1)}: "
         "each step asks for that, and loads and stores the sums; stored before these loops, they would stay in registers"
     )
-    yield Suspect("guards", nest, text, remedies.begun_apart(view))
+    yield Suspect("guards", nest, text, suggested_edits.begun_apart(view))
 
 
 @rule
@@ -403,7 +413,10 @@ def _recomputed(case: Case, nest: NestModel) -> Iterable[Suspect]:
     readers = [reader for r in view.readers if (reader := case.views.get(plain_name(r)))]
     edits = [e for reader in readers for e in case.elsewhere(view, reader)]
     moved = [
-        e for edit, block in case.attachments for reader in readers for e in remedies.attached(edit, block, reader)
+        e
+        for edit, block in case.attachments
+        for reader in readers
+        for e in suggested_edits.attached(edit, block, reader)
     ]
     edits = [
         *(edit for edit, _ in case.attachments),
@@ -427,10 +440,10 @@ def _inlined(case: Case, nest: NestModel) -> Iterable[Suspect]:
         edits = [edit for edit, _ in case.inlinings]
         for edit, block in case.inlinings:
             if block:
-                edits += remedies.attached(edit, block, view)
+                edits += suggested_edits.attached(edit, block, view)
         if view.is_te and stage.name.isidentifier():
             own = View(stage.name, f"s[{stage.name}]", [], 0)
-            edits = [e for e in remedies.compute_elsewhere(own, view) if "inline" not in e.text][:6] + edits
+            edits = [e for e in suggested_edits.compute_elsewhere(own, view) if "inline" not in e.text][:6] + edits
         if stage.readers:
             text = f"`{stage.name}` is inlined into {' and '.join(f'`{r}`' for r in stage.readers)}, each of which computes it again"
         else:
@@ -470,7 +483,7 @@ def _short(case: Case, nest: NestModel) -> Iterable[Suspect]:
     edits: list[Edit] = []
     if view is not None:
         leaf = next((x for x in view.leaves if plain_name(x.name) == plain_name(nest.rolled.name)), None)
-        edits = [*remedies.unrolled(view, leaf), *remedies.longest_inside(view), *remedies.vectorized(view, case.lanes(nest))]  # fmt: skip
+        edits = [*suggested_edits.unrolled(view, leaf), *suggested_edits.longest_inside(view), *suggested_edits.vectorized(view, case.lanes(nest))]  # fmt: skip
     text = (
         f"the innermost loop `{nest.rolled.name}` runs {nest.rolled.extent} times of {nest.cycles:.2g} "
         f"cycle{'s' * (f'{nest.cycles:.2g}' != '1')}; to enter and to leave it takes about {entry(nest)}"
@@ -488,7 +501,7 @@ def _guards(case: Case, nest: NestModel) -> Iterable[Suspect]:
     sizes = sorted({d for n in case.numbers for d in range(max(2, n.value // 2), n.value * 2 + 1)})
     edits = _dividing(case, sizes)
     if view is not None:
-        edits = [*remedies.begun_apart(view), *edits, *remedies.vectorized(view, case.lanes(nest))]
+        edits = [*suggested_edits.begun_apart(view), *edits, *suggested_edits.vectorized(view, case.lanes(nest))]
         edits += [e for r in view.readers if (reader := case.views.get(plain_name(r))) for e in case.elsewhere(view, reader)][:3]  # fmt: skip
     text = f"each iteration of `{nest.rolled.name}` asks whether `{found[0]}`" + (
         "; that also keeps LLVM from making vectors" if not nest.vectorized else ""
@@ -518,7 +531,7 @@ def _divisions(case: Case, nest: NestModel) -> Iterable[Suspect]:
     view = case.view(nest)
     edits = _dividing(case, range(2, 129))
     if view is not None:
-        edits += remedies.vectorized(view, case.lanes(nest))
+        edits += suggested_edits.vectorized(view, case.lanes(nest))
     text = f"addresses in the loop `{nest.rolled.name}` need divisions or remainders that change in each iteration"
     yield Suspect("index-division", nest, text, edits, True)
 
@@ -529,7 +542,9 @@ def _conversion(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if not count or not nest.in_core or count < 0.2 * work or nest.port not in ("multiply-adds", "decoding"):
         return
     view = case.view(nest)
-    edits = remedies.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)) if view is not None else []
+    edits = (
+        suggested_edits.tiled(view, case.machine, case.lanes(nest), _shapes(case.machine)) if view is not None else []
+    )
     text = (
         f"{count / work:.0%} of the operations in the loop `{nest.rolled.name}` convert between types; a tile of sums uses each "
         "converted value several times, a stage of its own would convert it once"
@@ -549,15 +564,15 @@ def _threads(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if loop is None:
         if nest.time > 10 * LAUNCH and not view.attached:
             text = f"one of {cores} cores computes `{case.name(nest)}`"
-            yield Suspect("not-parallel", nest, text, remedies.parallel(view, cores))
+            yield Suspect("not-parallel", nest, text, suggested_edits.parallel(view, cores))
     elif nest.launches > 1 and nest.launches * LAUNCH > 0.1 * nest.time:
         text = (
             f"threads are started {nest.launches} times on the parallel loop `{loop.name}`, which costs more than "
             f"{nest.launches * LAUNCH / nest.time:.0%} of the time"
         )
-        yield Suspect("parallel-too-fine", nest, text, remedies.parallel_outside(view, case.parallel_calls))
+        yield Suspect("parallel-too-fine", nest, text, suggested_edits.parallel_outside(view, case.parallel_calls))
     elif nest.width < 0.8 * cores and isinstance(loop.node.extent, IntImm) and nest.time > 3 * LAUNCH:
         few = loop.extent < cores
         code = "parallel-too-coarse" if few else "parallel-uneven"
         text = f"the parallel loop `{loop.name}` has {loop.extent} iteration{'s' * (loop.extent != 1)} for {cores} cores: as if {nest.width:.2g} core{'s' * (nest.width != 1)} worked"  # fmt: skip
-        yield Suspect(code, nest, text, remedies.fused_parallel(view, case.numbers, cores)[:6])
+        yield Suspect(code, nest, text, suggested_edits.fused_parallel(view, case.numbers, cores)[:6])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tvmagic.errors import TVMagicError
-from tvmagic.explain.model import ProgramModel, model
+from tvmagic.model.program_model import ProgramModel, model
 from tvmagic.notation.source import Source
 from tvmagic.operators import Version
 from tvmagic.operators.races import refuse_races

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from tvmagic import te
 from tvmagic.errors import TVMagicError
-from tvmagic.explain.arrange import plain_name, views_of
-from tvmagic.explain.model import ProgramModel
-from tvmagic.explain.nests import Nest, Statement, nests_of
+from tvmagic.explain.schedule_writer import plain_name, views_of
 from tvmagic.ir import EQ, BufferLoad, FloorDiv, FloorMod, PrimExpr, Var
 from tvmagic.ir.query import nodes_of, variables_in
+from tvmagic.model.nests import Nest, Statement, nests_of
+from tvmagic.model.program_model import ProgramModel
 from tvmagic.operators import Version
 from tvmagic.te.exact.waste_report import waste_report
 from tvmagic.tir.blocks.conditions import conjuncts

@@ -28,7 +28,7 @@ from tvmagic.passes import Record, recording, run_step
 from tvmagic.target.names import target_text
 
 if TYPE_CHECKING:
-    from tvmagic.explain.roof import Roof
+    from tvmagic.explain.machine_limits import Roof
     from tvmagic.ir import IRModule
 
 __all__ = [
@@ -448,7 +448,7 @@ def bench_table(result: Benchmark) -> BenchmarkTable:
 
 def _roof(result: Benchmark) -> Roof | None:
     """What limits the operator; None if its work is not known, or the machine is not."""
-    from tvmagic.explain.roof import roof_of
+    from tvmagic.explain.machine_limits import roof_of
 
     if result.work is None:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic import runtime
+from tvmagic.auto import Instant, decide
 from tvmagic.notation.source import Source
 from tvmagic.notebook.commands import target_text
 from tvmagic.notebook.costs import program_cost
@@ -15,7 +16,6 @@ from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.measure import measure
 from tvmagic.operators.peaks import measured_peaks
 from tvmagic.target import Machine, resolved
-from tvmagic.tune.instant import Instant, decide
 
 __all__ = ["auto", "auto_source", "machine", "machine_table", "source_of"]
 

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tvmagic.auto.cell import cell_text
 from tvmagic.notebook.pictures.search import search_picture
 from tvmagic.notebook.results import Listing, Parts, Picture, Shown, Table, in_kernel
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Operator
 from tvmagic.tune import CostModel, Database, Trial, TuneResult, load, tune_operator
-from tvmagic.tune.instant.cell import cell_text
 from tvmagic.tune.loading import find
 
 __all__ = ["Tuned", "TuningProgress", "tune"]

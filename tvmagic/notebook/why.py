@@ -8,9 +8,9 @@ from typing import Any
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain import Explanation, Finding, LoopRow, explain
-from tvmagic.explain.measured import measure_calls
-from tvmagic.explain.roof import HERTZ, bandwidths, hertz_of
-from tvmagic.explain.traffic import LEVELS
+from tvmagic.explain.finding_measurement import measure_calls
+from tvmagic.explain.machine_limits import HERTZ, bandwidths, hertz_of
+from tvmagic.model.traffic import LEVELS
 from tvmagic.notebook.commands import target_text
 from tvmagic.notebook.html import escape, frame, sentence
 from tvmagic.notebook.pictures.roofline import Point, roofline

@@ -125,7 +125,7 @@ class Version:
             name = visible(self.operator.name)
             print(
                 f"{name} took {seconds:.1f} s with plain loops; `%auto {name}` schedules it for this machine "
-                f"(without a notebook: tvmagic.tune.auto({name}))",
+                f"(without a notebook: tvmagic.auto.auto({name}))",
                 file=sys.stderr,
             )
 

@@ -17,7 +17,6 @@ from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import ProgramCost, count
 from tvmagic.eval.machine import Machine
 from tvmagic.eval.tally import Tally
-from tvmagic.explain.model import ProgramModel, model
 from tvmagic.ir import (
     BinaryOp,
     BufferLoad,
@@ -35,6 +34,7 @@ from tvmagic.ir import (
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee, nodes_of, variables_in
 from tvmagic.lazy import cached_property
+from tvmagic.model.program_model import ProgramModel, model
 from tvmagic.operators import Version
 from tvmagic.target import Target
 

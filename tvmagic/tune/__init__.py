@@ -1,8 +1,7 @@
-"""Schedules found for the user: `auto` by rules and a model of the machine, `tune_operator` by a search that measures, `load`
-from the results of earlier searches."""
+"""Search for schedules: `tune_operator` measures candidates, `load` returns the results of earlier searches."""
 
+from tvmagic.auto import Instant, auto, decide  # names of 0.1.0
 from tvmagic.tune.database import Database, Entry
-from tvmagic.tune.instant import Instant, auto, decide
 from tvmagic.tune.loading import load
 from tvmagic.tune.model import CostModel, rank_correlation
 from tvmagic.tune.mutate import mutate

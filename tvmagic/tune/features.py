@@ -1,6 +1,6 @@
 """Numbers that describe a lowered program to the cost model, without running it.
 
-They are what the model of `%why` finds for each nest of loops (`tvmagic.explain.model`), added up for the program and one
+They are what the model of `%why` finds for each nest of loops (`tvmagic.model.program_model`), added up for the program and one
 by one for the nests that take longest: what the core is busy with, what moves from each level of memory, vectors,
 registers, threads. Magnitudes are logarithms.
 """
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmagic.errors import TVMagicError
-from tvmagic.explain.model import NestModel, ProgramModel, model
-from tvmagic.explain.traffic import BYTES_A_CYCLE
 from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.model.program_model import NestModel, ProgramModel, model
+from tvmagic.model.traffic import BYTES_A_CYCLE
 from tvmagic.target.machine import Machine
 
 __all__ = ["NAMES", "features_of", "rough"]

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tvmagic.auto import auto
 from tvmagic.errors import TVMagicError
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.tune.candidate import Candidate
 from tvmagic.tune.database import Database, Entry
 from tvmagic.tune.finish import Choice, Finish
-from tvmagic.tune.instant import auto
 from tvmagic.tune.model import CostModel, rank_correlation
 from tvmagic.tune.problem import Problem
 from tvmagic.tune.trial import Trial

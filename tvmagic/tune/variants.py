@@ -11,10 +11,10 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tvmagic.auto import decide_for
 from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
-from tvmagic.tune.instant import decide_for
 
 __all__ = ["variant"]
 
