@@ -12,7 +12,7 @@ from arith_evaluate import evaluate
 from arith_random import mark
 
 from tvmagic import ir, te, tir
-from tvmagic.arith import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength, narrow_predicate_expression
+from tvmagic.arith import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength
 from tvmagic.arith.analyzer import BUDGET
 from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
 from tvmagic.arith.structure import Structure
@@ -326,25 +326,6 @@ def test_unused_components_of_a_reduction_go() -> None:
     for index, kept in ((0, 1), (1, 2)):
         e = Analyzer().canonical_simplify(ir.Reduce(combiner, sources, [k], ir.IntImm("bool", 1), index))
         assert isinstance(e, ir.Reduce) and len(e.source) == kept
-
-
-def test_narrowed_conditions() -> None:
-    i = ir.Var("i")
-    ranges = {i: ir.Range(0, 8)}
-    for e, text in (
-        (i < n, "7 < n"),
-        (i >= n, "n <= 0"),
-        (n + i < 16, "n + 7 < 16"),
-        (n - i < 16, "n < 16"),
-        (n - i * 2 > 1, "1 < n - 14"),
-        (ir.And(i < n, m < 3), "7 < n and m < 3"),
-        (ir.Not(i < n), "not 0 < n"),
-        (flm(i, 4) < n, "T.bool(False)"),
-        (m < n, "m < n"),
-    ):
-        assert str(narrow_predicate_expression(e, ranges)) == text
-    with pytest.raises(TVMagicError, match="is a bool"):
-        narrow_predicate_expression(i + 1, ranges)
 
 
 # ---------------------------------------------------------------------------- cost

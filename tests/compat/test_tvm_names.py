@@ -88,6 +88,7 @@ ABSENT = {
     **dict.fromkeys(("InjectPermutedLayout", "InferFragment", "LowerWarpMemory", "InjectPTXAsyncCopy",), "instructions of NVIDIA's GPUs; threads here use plain memory"),
     **dict.fromkeys(("DefaultGPUSchedule",), "bind loops by a schedule, or let auto.auto do it"),
     **dict.fromkeys(("AnnotateDeviceRegions", "SplitHostDevice", "LowerDeviceKernelLaunch", "CombineContextCall", "LiftAttrScope", "InjectPTXLDG32",), GPU),
+    "ForceNarrowIndexToInt32": "NarrowDataType(32) narrows what fits",
     **dict.fromkeys(("TransformMmaBufferLayout",), GPU),
     **dict.fromkeys(
         (

@@ -76,7 +76,7 @@ PROGRAMS = {
 
 # These make an equal function again when they found nothing to do.
 REBUILT = {
-    "BF16StorageLegalize", "FP8StorageLegalize", "FlattenBuffer", "ForceNarrowIndexToInt32", "HoistExpression", "HoistIfThenElse", "KernelMemory",
+    "BF16StorageLegalize", "FP8StorageLegalize", "FlattenBuffer", "HoistExpression", "HoistIfThenElse", "KernelMemory",
     "Simplify", "StorageRewrite",
 }  # fmt: skip
 

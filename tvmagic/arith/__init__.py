@@ -20,7 +20,6 @@ _EXPORTS: dict[str, str] = {
     "ProofStrength": "extension",
     "ConstIntBound": "const_int_bound",
     "ModularSet": "modular_set",
-    "narrow_predicate_expression": "narrow",
     "observe_rules": "rewrite",
 }
 

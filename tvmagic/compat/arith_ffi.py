@@ -12,7 +12,6 @@ from tvmagic.arith.iter_map import detect_iter_map as DetectIterMap
 from tvmagic.arith.linear import detect_clip_bound as DetectClipBound
 from tvmagic.arith.linear import detect_linear_equation as DetectLinearEquation
 from tvmagic.arith.modular_set import ModularSet
-from tvmagic.arith.narrow import narrow_predicate_expression as NarrowPredicateExpression
 from tvmagic.arith.region_bounds import estimate_region_lower_bound as EstimateRegionLowerBound
 from tvmagic.arith.region_bounds import estimate_region_strict_bound as EstimateRegionStrictBound
 from tvmagic.arith.region_bounds import estimate_region_upper_bound as EstimateRegionUpperBound
@@ -20,7 +19,7 @@ from tvmagic.arith.region_bounds import estimate_region_upper_bound as EstimateR
 __all__ = [
     "ConstIntBound", "DeduceBound", "DetectClipBound", "DetectIterMap", "DetectLinearEquation", "DomainTouched",
     "EstimateRegionLowerBound", "EstimateRegionStrictBound", "EstimateRegionUpperBound", "EvalSet", "IntSetIsEverything",
-    "IntSetIsNothing", "IntervalSet", "ModularSet", "NarrowPredicateExpression", "NegInf", "PosInf",
+    "IntSetIsNothing", "IntervalSet", "ModularSet", "NegInf", "PosInf",
     "UnionLowerBound", "intset_interval", "intset_single_point",
     "intset_vector",
 ]  # fmt: skip

@@ -29,6 +29,9 @@ _PASSES = {
     "it rewrote functions that Relay and Relax made of networks. Functions here are written without padding"
     " and calls":
         "ReduceBranchingThroughOvercompute UseAssumeToReduceBranches InlinePrivateFunctions",
+    "it counted every index in 32 bits, whether it fits or not. `tir.transform.NarrowDataType(32)` narrows the indices"
+    " whose bounds allow it":
+        "ForceNarrowIndexToInt32",
 }  # fmt: skip
 _ANALYSES = {
     "it listed the passes that pack Hexagon's memory. Call `tir.transform.CompactBufferAllocation` and `StorageRewrite`":
@@ -46,6 +49,9 @@ _SOLVERS = {
         "IntConstraints IntConstraintsTransform IntGroupBounds solve_linear_equations solve_linear_inequalities",
     "it counted the computations that occur several times in an expression. The pass `CommonSubexprElimTIR` finds them":
         "detect_common_subexpr",
+    "it removed variables from a condition. The pass that knows the contents of buffers has its own rules, and programs here ask"
+    " `arith.Analyzer`":
+        "narrow_predicate_expression",
 }  # fmt: skip
 _OF_MODULE = {
     "tvmagic.arith": _SOLVERS,
