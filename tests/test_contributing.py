@@ -124,7 +124,6 @@ from tvmagic.cinn.text.printer import cinn_text
 from tvmagic.eval.machine import run_function
 from tvmagic.te.numpy_stmt import run_statement
 from tvmagic.script import classic, from_source
-from tvmagic.tir.analysis import estimate_tir_flops
 
 func = from_source(
     "from tvmagic.script import tir as T\\n"
@@ -146,7 +145,7 @@ run_function(func, [ran])
 tvmagic.build(func)(built)
 np.testing.assert_array_equal(ran, start * 8)
 np.testing.assert_array_equal(built, start * 8)
-assert count(func).total.arithmetic == estimate_tir_flops(func) == 12
+assert count(func).total.arithmetic == 12
 """
 
 TARGET = """
