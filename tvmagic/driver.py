@@ -24,6 +24,7 @@ from tvmagic.ir import (
     Var,
     data_pointer,
 )
+from tvmagic.ir.program_form import is_cinn_form
 from tvmagic.ir.query import has_node, launches_thread
 from tvmagic.ir.values import MAPPINGS, SEQUENCES
 from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
@@ -170,8 +171,10 @@ def _is_thread(node: Any) -> bool:
     return launches_thread(node) or (isinstance(node, For) and node.thread_binding is not None)
 
 
-def _is_schedule(inp: Any) -> bool:
-    return hasattr(inp, "normalize") and hasattr(inp, "stages")
+def _is_te_schedule(inp: Any) -> bool:
+    from tvmagic.te import Schedule
+
+    return isinstance(inp, Schedule)
 
 
 def lower(
@@ -200,7 +203,7 @@ def lower(
         mod = IRModule({name: inp.with_attr(attrs)})
     elif isinstance(inp, IRModule):
         mod = inp
-    elif _is_schedule(inp):
+    elif _is_te_schedule(inp):
         if args is None:
             raise TVMagicError(
                 "`lower` of a schedule needs `args`",
@@ -215,7 +218,7 @@ def lower(
             code="lower.not_a_program",
         )
     passes = default_passes(simple_mode, binds_threads(mod))
-    if any("cinn.form" in (f.attrs or {}) for f in mod.functions.values()):
+    if any(is_cinn_form(f) for f in mod.functions.values()):
         from tvmagic.cinn.to_tir import lower_schedule_blocks
 
         passes.insert(0, lower_schedule_blocks())
@@ -258,7 +261,7 @@ def build(
 
     def make() -> Any:
         program = _threads_as_loops(inputs, name)
-        if _is_schedule(program) and args is not None:
+        if args is not None and _is_te_schedule(program):
             program = schedule_to_module(program, args, name, binds)
         with with_checks(check_bounds):
             mod = lower(program, args, name, binds)
@@ -272,7 +275,7 @@ def build(
     options = _plain_options()
     if options is None or is_watched():
         return make()
-    if _is_schedule(inputs) and args is not None:
+    if args is not None and _is_te_schedule(inputs):
         inputs = schedule_to_module(inputs, args, name, binds)
     if not isinstance(inputs, (IRModule, PrimFunc)):
         return make()

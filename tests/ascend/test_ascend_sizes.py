@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import pytest
 
-from tvmagic.ascend.sizes import Size, ceiling, function, parse_size, to_expr
+from tvmagic.ascend.sizes import Size, ceiling, from_expr, function, parse_size, to_expr
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import IntImm, SizeVar
@@ -239,3 +239,17 @@ def test_sizes_and_numbers() -> None:
             function(name, 3, 0)
     with pytest.raises(TVMagicError, match="`Floor`"):
         function("Floor", 3, 0)
+
+
+def test_expression_becomes_the_size_that_its_text_is() -> None:
+    n, m = SizeVar("n", "int64"), SizeVar("m", "int64")
+    for expr, text in (
+        (n, "n"),
+        (n + 1, "n + 1"),
+        (n * m - 3, "n * m - 3"),
+        ((n + m) * 2 - (m - 5), "(n + m) * 2 - (m - 5)"),
+        (IntImm("int64", -4), "-4"),
+    ):
+        assert from_expr(expr) == parse_size(text)
+    for expr in (n // 2, n % 4, n.astype("int32")):
+        assert from_expr(expr) is None

@@ -15,9 +15,9 @@ from fractions import Fraction
 from typing import Any, Union
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir import IntImm, PrimExpr, ops
+from tvmagic.ir import Add, IntImm, Mul, PrimExpr, Sub, Var, ops
 
-__all__ = ["NUMBERS", "Size", "SizeLike", "ceiling", "function", "parse_size", "to_expr"]
+__all__ = ["NUMBERS", "Size", "SizeLike", "ceiling", "from_expr", "function", "parse_size", "to_expr"]
 
 SizeLike = Union["Size", int]
 _Monomial = tuple[tuple[Any, int], ...]  # (atom, power), sorted by the atom's text; an atom is a name or a _Function
@@ -266,6 +266,20 @@ def function(name: str, *arguments: SizeLike) -> Size:
     if name == "Floor" and _denominator(sizes[0]).is_one:
         return sizes[0]
     return Size({((_Function(name, sizes), 1),): Fraction(1)})
+
+
+def from_expr(expr: PrimExpr) -> Size | None:
+    """Return the size that an expression of the IR is, or None unless it is made of integers, variables, `+`, `-` and `*`."""
+    if isinstance(expr, IntImm):
+        return Size.of(expr.value)
+    if isinstance(expr, Var):
+        return Size.of(expr.name)
+    if not isinstance(expr, (Add, Sub, Mul)):
+        return None
+    a, b = from_expr(expr.a), from_expr(expr.b)
+    if a is None or b is None:
+        return None
+    return a + b if isinstance(expr, Add) else a - b if isinstance(expr, Sub) else a * b
 
 
 def to_expr(size: Size, variables: Mapping[str, PrimExpr], dtype: str = "int32") -> PrimExpr:

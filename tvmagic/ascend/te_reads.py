@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from tvmagic import te
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.ascend.graph import AscendError
-from tvmagic.ascend.sizes import Size, parse_size
-from tvmagic.errors import TVMagicError
+from tvmagic.ascend.sizes import Size, from_expr
 from tvmagic.ir import (
     EQ,
     GE,
@@ -64,10 +63,10 @@ def refuse(op: te.Operation, node: object, why: str, hint: str | None = None) ->
 
 def size_of(op: te.Operation, size: PrimExpr) -> Size:
     """The size of an expression: numbers, variables, sums and products of them."""
-    try:
-        return parse_size(str(size))
-    except TVMagicError:
-        raise refuse(op, size, "is not a size of an axis", "a number, a variable, sums and products of them") from None
+    found = from_expr(size)
+    if found is None:
+        raise refuse(op, size, "is not a size of an axis", "a number, a variable, sums and products of them")
+    return found
 
 
 @dataclass(frozen=True)
@@ -176,10 +175,10 @@ def _bounds(condition: PrimExpr, var: Var, part: Part) -> tuple[Size, Size] | No
     place = shifted(left)
     if place is None or place[0] is not var:
         return None
-    try:
-        limit = parse_size(str(right)) - place[1]
-    except TVMagicError:
+    bound = from_expr(right)
+    if bound is None:
         return None
+    limit = bound - place[1]
     if kind is LT or kind is LE:
         return part.start, limit + (1 if kind is LE else 0)
     if kind is GT or kind is GE:
@@ -213,11 +212,8 @@ def shifted(index: PrimExpr) -> tuple[Var, Size] | None:
         if isinstance(index, Add) and isinstance(second, Var) and not isinstance(first, Var):
             first, second = second, first
         inner = shifted(first)
-        try:
-            offset = parse_size(str(second))
-        except TVMagicError:
-            return None
-        if inner is not None:
+        offset = from_expr(second)
+        if inner is not None and offset is not None:
             return inner[0], inner[1] + offset if isinstance(index, Add) else inner[1] - offset
     return None
 

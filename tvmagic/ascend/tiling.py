@@ -23,6 +23,7 @@ from tvmagic.ascend.npu import NpuModel
 from tvmagic.ascend.tiling_data import TilingData, tiling_data
 from tvmagic.errors import a_thing
 from tvmagic.ir import PrimFunc
+from tvmagic.ir.schedulable import Schedulable
 from tvmagic.passes import note, run_step
 
 __all__ = ["Choice", "Tiling", "auto_tiling", "compile_graph", "tile_impl"]
@@ -45,7 +46,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Tiling:
+class Tiling(Schedulable):
     """The chosen implementation: of each group of `result` one choice; `considered` are all others too.
 
     `tiling_key` numbers it: the place of the result, then of the ImplGraph in each group. `values` are the numbers of the

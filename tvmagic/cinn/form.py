@@ -39,6 +39,7 @@ from tvmagic.ir import (
 from tvmagic.ir.deep import with_deep_stack
 from tvmagic.ir.derive import node as declare
 from tvmagic.ir.ops import logical_and
+from tvmagic.ir.program_form import FORM, is_cinn_form
 from tvmagic.ir.query import is_one, operands, variables_in
 from tvmagic.tir.blocks.conditions import all_of, conjuncts
 from tvmagic.tir.blocks.regions import with_detected_regions
@@ -66,7 +67,6 @@ __all__ = [
 
 FOR_TYPE = "cinn.for_type"  # annotation of a loop of a kind that only CINN has: its name
 VECTOR_LENGTH = "cinn.vector_length"  # annotation of a vectorized loop: how many elements a vector has
-FORM = "cinn.form"  # attribute of a function in CINN's form
 BARE = "cinn.bare"  # attribute of a function whose text has no braces around the root
 
 _N = TypeVar("_N", bound=Node)
@@ -309,13 +309,6 @@ def with_schedule_blocks(node: _N) -> _N:
 def to_cinn(function: PrimFunc) -> PrimFunc:
     """A TensorIR function in CINN's form."""
     return function if is_cinn_form(function) else with_schedule_blocks(function).with_attr(FORM, True)
-
-
-def is_cinn_form(node: object) -> bool:
-    """Whether a function is in CINN's form, or all functions of a module are."""
-    if isinstance(node, IRModule):
-        return bool(node.functions) and all(is_cinn_form(f) for f in node.functions.values())
-    return isinstance(node, PrimFunc) and bool(node.attrs) and FORM in node.attrs
 
 
 # ---------------------------------------------------------------------------- into TensorIR's form

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.schedulable import Schedulable
 from tvmagic.notebook.bound_notes import PREFIX, phases, stage_sentences
 from tvmagic.notebook.escaping import sentence
 from tvmagic.notebook.html import TONES
@@ -23,7 +24,6 @@ from tvmagic.operators.measure import Benchmark, Timing, check, measure_in_turns
 from tvmagic.operators.measure import bench as measure_versions
 from tvmagic.operators.quiet import shared
 from tvmagic.operators.verdict import EQUAL_STATES, state_of
-from tvmagic.operators.version import is_tiling
 from tvmagic.passes import Record, recording, run_step
 from tvmagic.target.names import target_text
 
@@ -154,7 +154,7 @@ def code_listing(
     if target in KERNELS:
         return (
             ascend_kernel(value, target)
-            if is_tiling(value)
+            if isinstance(value, Schedulable)
             else _kernel_of(version_of(value, version).operator, target)
         )
     chosen = version_of(value, version)

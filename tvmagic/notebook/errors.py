@@ -12,6 +12,7 @@ from IPython.core.error import UsageError
 
 from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.ir import Block, BlockRealize, For, Span
+from tvmagic.ir.program_form import is_cinn_form
 from tvmagic.notation.source import excerpt, find_source
 from tvmagic.notebook.arguments import PARSERS
 from tvmagic.notebook.escaping import visible
@@ -86,7 +87,6 @@ def program_lines(error: TVMagicError) -> list[str]:
     root = error.root if error.root is not None else getattr(error, "mod", None)
     if not nodes or root is None:
         return []
-    from tvmagic.cinn.form import is_cinn_form
     from tvmagic.script import script
 
     if is_cinn_form(root):

@@ -13,6 +13,7 @@ from IPython.core.magic import Magics
 
 from tvmagic.errors import TVMagicError, a_thing, closest
 from tvmagic.ir import PrimFunc, structural_equal
+from tvmagic.ir.schedulable import Schedulable
 from tvmagic.notation.expressions import DTYPES
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import did_you_mean
@@ -20,7 +21,7 @@ from tvmagic.notebook.results import definition
 from tvmagic.operators import Operator, Version
 from tvmagic.operators.inputs import Inputs
 from tvmagic.operators.operator import USUAL_SIZE, as_operator
-from tvmagic.operators.version import function_of, is_tiling
+from tvmagic.operators.version import function_of
 from tvmagic.target import VARIABLE
 
 __all__ = ["MagicNames"]
@@ -158,7 +159,7 @@ class MagicNames(Magics):
     def _coded(self, name: str, version: Version, target: str | None) -> Any:
         """What has the code for a target: for an NPU a tiling itself, whose kernel it is, else the version."""
         found = self.namespace.get(name)
-        return found if target in commands.KERNELS and is_tiling(found) else version
+        return found if target in commands.KERNELS and isinstance(found, Schedulable) else version
 
     def _function(self, text: str) -> tuple[str, Any]:
         """A function of the user by its name, such as `f` or `np.dot`."""

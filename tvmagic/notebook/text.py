@@ -7,8 +7,9 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, Node, PrimFunc, Stmt
+from tvmagic.ir.program_form import is_cinn_form
 
-__all__ = ["NOTATIONS", "LineOrigins", "Program", "in_cinn_form", "language_of", "node_program"]
+__all__ = ["NOTATIONS", "LineOrigins", "Program", "language_of", "node_program"]
 
 LineOrigins = tuple[tuple[str, int], ...]
 
@@ -40,7 +41,7 @@ def node_program(node: Node, notation: str | None = None, whole: bool = False) -
     `notation` would leave something out.
     """
     if notation is None:
-        notation = "cinn" if in_cinn_form(node) else "tvmscript"
+        notation = "cinn" if is_cinn_form(node) else "tvmscript"
     if notation == "tvmscript" or not isinstance(node, (Stmt, PrimFunc, IRModule)):
         return _script_program(node)
     try:
@@ -73,12 +74,6 @@ def _script_program(node: Node, instead: str = "") -> Program:
             target[number][origin.source, origin.line] = None
     origins = [tuple(statement or inner) for statement, inner in zip(found, expressions)]
     return Program(lines, "tvmscript", origins, instead=instead)
-
-
-def in_cinn_form(node: Any) -> bool:
-    """Whether a function or module is in the form in which CINN's schedules work; asked without loading CINN."""
-    functions = list(node.functions.values()) if isinstance(node, IRModule) else [node]
-    return bool(functions) and all("cinn.form" in (getattr(f, "attrs", None) or {}) for f in functions)
 
 
 def _braces_program(node: Stmt | PrimFunc | IRModule, notation: str) -> Program:

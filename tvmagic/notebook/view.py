@@ -14,10 +14,11 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Node
+from tvmagic.ir.program_form import is_cinn_form
 from tvmagic.notebook.bound_notes import PREFIX, phases, region_picture, stage_sentences
 from tvmagic.notebook.diff import LIKE, Row, diff_lines, likeness
 from tvmagic.notebook.programs import program_of
-from tvmagic.notebook.text import LineOrigins, Program, in_cinn_form, node_program
+from tvmagic.notebook.text import LineOrigins, Program, node_program
 from tvmagic.passes import Note, Record, Step
 
 __all__ = ["CALLS", "NoteView", "StepView", "Text", "View", "make_view", "plain", "selected"]
@@ -152,7 +153,7 @@ def selected(record: Record, only: Iterable[str] | None) -> list[Step]:
 def written_in(record: Record) -> str:
     """The notation of a record that does not say it: CINN's if a program has the form of CINN's schedules."""
     programs = [p for step in record.steps for p in (step.before, step.after)]
-    return "cinn" if any(in_cinn_form(getattr(p, "mod", p)) for p in programs) else "tvmscript"
+    return "cinn" if any(is_cinn_form(getattr(p, "mod", p)) for p in programs) else "tvmscript"
 
 
 class _Maker:

@@ -12,6 +12,7 @@ import numpy as np
 from tvmagic import te
 from tvmagic.errors import TVMagicError, WrongTypeError, a_thing, visible
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
+from tvmagic.ir.program_form import is_cinn_form
 from tvmagic.lazy import cached_property
 from tvmagic.notation.source import Source, known_sources
 from tvmagic.operators.access_bounds import Accesses
@@ -89,7 +90,7 @@ class Operator(Asked):
         self.assertions: tuple[Assertion, ...] = ()
         self.example_inputs: Any = None
         self._check_bounds: bool | None = None
-        self.notation = "cinn" if prim_func is not None and "cinn.form" in (prim_func.attrs or {}) else "tvmscript"
+        self.notation = "cinn" if is_cinn_form(prim_func) else "tvmscript"
         self.versions: dict[str, Version] = {}
         self.attempt: Version | None = None
         self._plain: Version | None = None

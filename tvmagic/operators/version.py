@@ -11,6 +11,7 @@ import numpy as np
 
 from tvmagic.errors import TVMagicError, visible
 from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.ir.schedulable import Schedulable
 from tvmagic.notation.source import Source
 from tvmagic.operators.arrays import as_array, check_inputs, share_memory
 from tvmagic.operators.midway import Edited
@@ -21,7 +22,7 @@ from tvmagic.passes import Record
 if TYPE_CHECKING:
     from tvmagic.operators.operator import Operator
 
-__all__ = ["Version", "arrays_text", "function_of", "is_tiling"]
+__all__ = ["Version", "arrays_text", "function_of"]
 
 SLOW_SECONDS = 1.0  # of a call of the plain loops, from which a line says that they can be scheduled at once
 
@@ -167,15 +168,10 @@ class Version:
         return f"<Version {visible(self.name)} of {self.operator.signature}>"
 
 
-def is_tiling(value: Any) -> bool:
-    """Whether a value is a tiling of Ascend, which is not imported for the question."""
-    return type(value).__module__ == "tvmagic.ascend.tiling"
-
-
 def function_of(value: Any) -> PrimFunc | None:
-    """The one function of a module, of a schedule of TensorIR or CINN, or of a tiling of Ascend; None if `value` is not such a thing."""
+    """Return the function of a module, of a schedule of TensorIR or CINN, or of a tiling of Ascend. None unless there is exactly one."""
     if not isinstance(value, (PrimFunc, IRModule)):
-        lowered = value.lower() if is_tiling(value) else getattr(value, "mod", None)
+        lowered = value.lower() if isinstance(value, Schedulable) else getattr(value, "mod", None)
         value = lowered if isinstance(lowered, (PrimFunc, IRModule)) else None
     if isinstance(value, IRModule):
         functions = [f for f in value.functions.values() if isinstance(f, PrimFunc)]
