@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_levels import LEVEL
 
 from tvmagic.errors import TVMagicError
 from tvmagic.passes import prim_func_pass
@@ -17,6 +18,19 @@ from tvmagic.tir.schedule import instruction as i
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"```python\n# (tvmagic/\S+?)(, at the end|, after `([^\n]+)`)?\n(.*?)```", re.DOTALL)
+
+FIRST = """
+import subprocess
+import sys
+from tvmagic import arith, tir
+
+x, y = tir.Var("x", "int32"), tir.Var("y", "int32")
+assert str(arith.Analyzer().simplify(x - tir.max(x - y, 0))) == "T.min(x, y)"
+test = "/arith/test_rules.py::test_rule_fires_and_keeps_the_value[Sub: x - max(x - y, 0) -> min(x, y)]"
+command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", sys.argv[1] + test]
+done = subprocess.run(command, capture_output=True, text=True)
+assert done.returncode == 0, done.stdout
+"""
 
 PRIMITIVE = """
 import inspect
@@ -243,6 +257,7 @@ def copy(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "recipe, check",
     [
+        ("A first change", FIRST),
         ("A new primitive", PRIMITIVE),
         ("A new pass", PASS),
         ("A new node", NODE),
@@ -270,8 +285,16 @@ def test_a_recipe_works_as_it_is_written(recipe: str, check: str, copy: Path) ->
         file.write_text(new, encoding="utf-8")
     (copy / "check.py").write_text(check, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(copy)}
-    done = subprocess.run([sys.executable, "check.py"], cwd=copy, env=environment, capture_output=True, text=True)
+    command = [sys.executable, "check.py", str(ROOT / "tests")]
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_map_lists_the_packages_by_level() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (`[^|]*`) \| \S", text, re.MULTILINE)
+    assert {name: int(level) for level, names in rows for name in re.findall(r"`([\w.]+)`", names)} == LEVEL
+    assert [int(level) for level, _ in rows] == sorted(LEVEL[re.findall(r"`([\w.]+)`", names)[0]] for _, names in rows)
 
 
 @pytest.mark.parametrize("recipe", ["A new primitive", "A new pass", "A new magic"])
