@@ -1,4 +1,4 @@
-"""Documents that name parts of `tvmagic.compat`: the page for users of TVM, and the API reference."""
+"""Documents that name parts of `tvmagic.compat`: the page for users of TVM, the API reference, the list of errors."""
 
 from __future__ import annotations
 
@@ -62,6 +62,11 @@ def test_a_public_name_without_a_docstring_makes_it_fail(tmp_path: Path, monkeyp
     missing = str(stopped.value).splitlines()[1:]
     assert "tvmagic.te.schedule: Stage.compute_at" in [line.strip() for line in missing]
     assert {line.strip().split(": ")[1] for line in missing} == {"Stage.compute_at"}
+
+
+def test_errors_page_lists_all_codes() -> None:
+    errors = load(ROOT / "docs" / "errors.py")
+    assert errors.PAGE.read_text(encoding="utf-8") == errors.page(), "run `python docs/errors.py`"
 
 
 def test_code_for_users_of_tvm_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
