@@ -14,7 +14,7 @@ from sampling import every
 
 import tvmagic
 from tvmagic import te, tir
-from tvmagic.codegen.intervals import Intervals
+from tvmagic.arith.intervals import Intervals
 from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
 from tvmagic.ir import Broadcast, Call, Ramp, Var, decl_buffer
 from tvmagic.script import from_source

@@ -15,14 +15,14 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tvmagic.arith.intervals import Intervals
 from tvmagic.arith.wrapping import leaves_type
 from tvmagic.codegen.conversions import CONVERSIONS, family
 from tvmagic.codegen.divisions import float_division, integer_division, low_bits, unseen
 from tvmagic.codegen.emit import FunctionText
-from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.lane_masks import LaneMasks
+from tvmagic.codegen.late.narrow_integers import in_short_integers
 from tvmagic.codegen.rules import RULES
-from tvmagic.codegen.short_integers import in_short_integers
 from tvmagic.codegen.signatures import check_call
 from tvmagic.codegen.types import constant, flags_type, llvm_type, splat, suffix
 from tvmagic.codegen.unsafe_loads import Known, is_harmless, needs_mask

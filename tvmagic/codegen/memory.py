@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.lane_masks import BOOL
-from tvmagic.codegen.masks import with_plain_mask
-from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE
+from tvmagic.codegen.late.legalize_masks import with_plain_mask
+from tvmagic.codegen.late.share_strided_loads import WIDEST_SHUFFLE
 from tvmagic.codegen.types import (
     constant,
     flags_type,

@@ -12,17 +12,17 @@ from tvmagic.codegen import approximations, bounds, descriptors, hyperbolic, int
 from tvmagic.codegen.abi import ABI, abi_of, machine_type, symbol_of
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
-from tvmagic.codegen.first_places import first_places
 from tvmagic.codegen.gpu import GpuThreads
+from tvmagic.codegen.late.promote_min_max import wide_extremes
+from tvmagic.codegen.late.repeated_chains import loops_of_repeated_chains
+from tvmagic.codegen.late.scattered_stores import loops_that_scatter
+from tvmagic.codegen.late.simplify_arg_reduce import first_places
+from tvmagic.codegen.late.work_estimate import Work
 from tvmagic.codegen.memory import are_apart, memory_groups
-from tvmagic.codegen.repeated_chains import loops_of_repeated_chains
-from tvmagic.codegen.scattered import loops_that_scatter
 from tvmagic.codegen.size_counts import check_loop_counts
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import GLOBALS, helper
 from tvmagic.codegen.types import llvm_type, memory_type
-from tvmagic.codegen.wide_extremes import wide_extremes
-from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tvmagic.codegen.emit import FunctionText
-from tvmagic.codegen.short_rows import over_periods
+from tvmagic.codegen.late.vectorize_interleaved_stores import over_periods
 from tvmagic.codegen.types import llvm_type
 from tvmagic.ir import DataType, For, ForKind, Var
 

@@ -7,20 +7,20 @@ the number of a record with the place and the values, see `ll/fail.ll`).
 from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.codegen.between_places import between_places
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.gpu import no_assertions
-from tvmagic.codegen.masks import with_plain_mask
+from tvmagic.codegen.late.legalize_masks import with_plain_mask
+from tvmagic.codegen.late.scattered_stores import SCATTERS
+from tvmagic.codegen.late.share_strided_loads import share_loads
+from tvmagic.codegen.late.split_index_set import between_places
+from tvmagic.codegen.late.split_vectors import parts_of
+from tvmagic.codegen.late.vectorize_interleaved_stores import short_rows_as_vectors
+from tvmagic.codegen.late.version_guarded_loops import tail_versions
+from tvmagic.codegen.late.work_estimate import constant_elements
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
-from tvmagic.codegen.odd_vectors import parts_of
 from tvmagic.codegen.parallel import emit_parallel
-from tvmagic.codegen.scattered import SCATTERS
-from tvmagic.codegen.shared_loads import share_loads
-from tvmagic.codegen.short_rows import short_rows_as_vectors
 from tvmagic.codegen.size_counts import allocated_bytes, check_index_range
-from tvmagic.codegen.tail_versions import tail_versions
 from tvmagic.codegen.types import llvm_type, place_type
-from tvmagic.codegen.work_estimate import constant_elements
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from tvmagic.codegen.intervals import Intervals
+from tvmagic.arith.intervals import Intervals
 from tvmagic.ir import (
     And,
     BinaryOp,

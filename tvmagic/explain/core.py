@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from tvmagic.codegen.late.scattered_stores import SCATTERS
 from tvmagic.codegen.memory import WIDEST_SHUFFLE
-from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.explain.footprints import patterns
 from tvmagic.explain.nest_model import NestModel
 from tvmagic.explain.nests import Access, Loop, Statement

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.scattered import SCATTERS
+from tvmagic.codegen.late.scattered_stores import SCATTERS
 from tvmagic.explain.core import Core
 from tvmagic.explain.guards import depending
 from tvmagic.explain.nest_model import NestModel, in_one_core

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
+from tvmagic.codegen.late.vectorize_interleaved_stores import short_rows_as_vectors
 from tvmagic.codegen.memory import are_apart, memory_groups
-from tvmagic.codegen.short_rows import short_rows_as_vectors
 from tvmagic.ir import For, ForKind, PrimFunc, Var, substitute
 from tvmagic.target.machine import Machine
 

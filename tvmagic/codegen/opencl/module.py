@@ -9,8 +9,8 @@ from typing import Any
 
 from tvmagic.codegen.abi import ABI, abi_of
 from tvmagic.codegen.kernels import Kernel, Step, divided, is_one_kernel
+from tvmagic.codegen.late.work_estimate import Work
 from tvmagic.codegen.opencl.statements import KernelWriter
-from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.ir import Allocate, Buffer, DataType, IRModule, PrimFunc, Var, post_order_visit
 from tvmagic.ir.deep import deep

@@ -7,10 +7,10 @@ from typing import Any
 
 from tvmagic.codegen.gpu import no_assertions, variable_size
 from tvmagic.codegen.kernels import Kernel
+from tvmagic.codegen.late.work_estimate import Work
 from tvmagic.codegen.memory import flat_index
 from tvmagic.codegen.opencl.expressions import ExpressionWriter
 from tvmagic.codegen.opencl.types import Lanes, Plain, memory_type, register_type
-from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,

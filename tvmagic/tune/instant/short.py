@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 
-from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE
-from tvmagic.codegen.short_rows import NEIGHBOURS
+from tvmagic.codegen.late.share_strided_loads import WIDEST_SHUFFLE
+from tvmagic.codegen.late.vectorize_interleaved_stores import NEIGHBOURS
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import share

@@ -6,10 +6,10 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Call, IfThenElse, IntImm, Mutator, PrimExpr, Select, SeqStmt, Stmt, handles
 from tvmagic.ir.query import is_call
 
-__all__ = ["KnownChoices"]
+__all__ = ["ConditionFolder"]
 
 
-class KnownChoices(Mutator):
+class ConditionFolder(Mutator):
     """Leaves of `Select`, `if_then_else` and `if` what is chosen, if `analyzer` knows the condition."""
 
     analyzer: Analyzer

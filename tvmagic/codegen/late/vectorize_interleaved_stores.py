@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.codegen.known_choices import KnownChoices
-from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE, contiguous, offsets_of, share_loads
+from tvmagic.codegen.late.condition_folder import ConditionFolder
+from tvmagic.codegen.late.share_strided_loads import WIDEST_SHUFFLE, contiguous, offsets_of, share_loads
 from tvmagic.ir import (
     BinaryOp,
     Broadcast,
@@ -259,7 +259,7 @@ def _period(stores: list[BufferStore], var: Var) -> int:
     return period if period in NEIGHBOURS else 1
 
 
-class _Folded(KnownChoices):
+class _Folded(ConditionFolder):
     """Simplifies indices, and the conditions that are known then."""
 
     def __init__(self, var: Var, first: PrimExpr, count: PrimExpr) -> None:

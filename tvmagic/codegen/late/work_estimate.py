@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvmagic.codegen.statement_chains import ChainVisitor
+from tvmagic.codegen.late.iterative_visitor import ChainVisitor
 from tvmagic.ir import (
     Allocate,
     BinaryOp,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.codegen.statement_chains import ChainVisitor
+from tvmagic.codegen.late.iterative_visitor import ChainVisitor
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import BufferLoad, BufferStore, Call, For, ForKind, IntImm, PrimExpr, Var

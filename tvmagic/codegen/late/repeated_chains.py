@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from typing import Any, NamedTuple
 
-from tvmagic.codegen.statement_chains import ChainVisitor
+from tvmagic.codegen.late.iterative_visitor import ChainVisitor
 from tvmagic.ir import (
     Allocate,
     AllocateConst,

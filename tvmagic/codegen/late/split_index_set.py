@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.codegen.known_choices import KnownChoices
+from tvmagic.codegen.late.condition_folder import ConditionFolder
 from tvmagic.ir import (
     EQ,
     GE,
@@ -132,7 +132,7 @@ def _line(expr: PrimExpr, var: Var, analyzer: Analyzer) -> tuple[int, int] | Non
     return terms[0][1], offset
 
 
-class _Within(KnownChoices):
+class _Within(ConditionFolder):
     """The body of a loop for a stretch of its iterations, in which what changes elsewhere is known."""
 
     def __init__(self, old: Var, var: Var, first: IntImm, count: IntImm) -> None:
