@@ -21,7 +21,6 @@ from tvmagic.codegen.conversions import CONVERSIONS, family
 from tvmagic.codegen.divisions import float_division, integer_division, low_bits, unseen
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.lane_masks import LaneMasks
-from tvmagic.codegen.late.narrow_integers import in_short_integers
 from tvmagic.codegen.rules import RULES
 from tvmagic.codegen.signatures import check_call
 from tvmagic.codegen.types import constant, flags_type, llvm_type, splat, suffix
@@ -471,9 +470,6 @@ class ExpressionEmitter(LaneMasks, Visitor):
 
     @handles(Cast)
     def cast(self, node: Cast) -> str:
-        short = node if self.context.family.launches else in_short_integers(node, self.intervals.of)
-        if short is not node:
-            return self.visit(short)
         value = self.visit(node.value)
         source, target = node.value.dtype, node.dtype
         if not source.is_float and not target.is_float and 8 <= target.bits < source.bits and _counts(node.value):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from tvmagic.arith.scalable import is_vscale
@@ -13,12 +12,7 @@ from tvmagic.codegen.abi import ABI, abi_of, machine_type, symbol_of
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.gpu import GpuThreads
-from tvmagic.codegen.late.promote_min_max import wide_extremes
-from tvmagic.codegen.late.repeated_chains import loops_of_repeated_chains
-from tvmagic.codegen.late.scattered_stores import loops_that_scatter
-from tvmagic.codegen.late.simplify_arg_reduce import first_places
-from tvmagic.codegen.late.work_estimate import Work
-from tvmagic.codegen.memory import are_apart, memory_groups
+from tvmagic.codegen.late.common import work_of
 from tvmagic.codegen.size_counts import check_loop_counts
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import GLOBALS, helper
@@ -30,7 +24,6 @@ from tvmagic.ir import (
     BufferLoad,
     Call,
     DataType,
-    For,
     GlobalVar,
     IntImm,
     IRModule,
@@ -69,7 +62,6 @@ class ModuleContext:
     abis: dict[GlobalVar, ABI] = field(default_factory=dict)
     function_name: str = ""
     work: Any = None
-    elements: set[For] = field(default_factory=set[For])  # loops of which LLVM is to make no vectors
     _names: int = 0
     _nodes: dict[str, str] = field(default_factory=dict)
     _reads_or_calls: _ReadsOrCalls = field(default_factory=lambda: _ReadsOrCalls())
@@ -148,15 +140,6 @@ class ModuleContext:
         """What is emitted next belongs to `stmt`."""
         if self.debug is not None:
             self.debug.at(emitter.out, stmt)
-
-    def shortened(self, func: PrimFunc, abi: ABI) -> Stmt:
-        """The body of a function, with less to compute where the rules of a loop allow it."""
-        if self.check_bounds or self.family.launches:
-            return func.body
-        arguments = [param.buffer.data for param in abi.params if param.buffer is not None]
-        apart = partial(are_apart, memory_groups(arguments, abi.noalias, func.body))
-        stands_for = self.lines.stands_for if self.lines is not None else lambda new, old: None
-        return wide_extremes(first_places(func.body, apart, stands_for), apart, stands_for)
 
     # ------------------------------------------------------------------ helpers and constants
 
@@ -415,11 +398,8 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     if not context.target.has_sve:
         refuse_scalable(func.body, context.target)
     context.function_name = abi.name
-    body = context.shortened(func, abi)
-    context.work = Work(body)
-    context.elements = loops_of_repeated_chains(body)
-    if not context.family.launches:
-        context.elements |= loops_that_scatter(body, context.work.lets, context.target.machine)
+    body = func.body
+    context.work = work_of(body)
     heads, loads = [], []
     alias = "noalias " if abi.noalias else ""
     for i, param in enumerate(abi.params):

@@ -6,9 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from tvmagic.codegen.emit import FunctionText
-from tvmagic.codegen.late.vectorize_interleaved_stores import over_periods
 from tvmagic.codegen.types import llvm_type
-from tvmagic.ir import DataType, For, ForKind, Var
+from tvmagic.ir import DataType, For, Var
 
 if TYPE_CHECKING:
     from tvmagic.codegen.statements import FunctionEmitter
@@ -26,9 +25,6 @@ def emit_parallel(emitter: FunctionEmitter, stmt: For) -> None:
     uses; what they are is known once the body is written. A parallel loop inside another is serial.
     """
     context = emitter.context
-    periods = over_periods(stmt)
-    if periods is not None and emitter.short_rows(periods.with_(kind=ForKind.SERIAL)) is not None:
-        stmt = periods
     # internal, so any name will do that LLVM's text takes without quotes
     name = context.new_name(re.sub("[^A-Za-z0-9_]|^(?=[0-9])", "_", context.function_name) + ".parallel")
     head = (
@@ -59,10 +55,6 @@ def _emit_chunk(child: FunctionEmitter, stmt: For) -> None:
     for var in (begin, end):
         child.values[var] = child.convert(f"%{var.name}", INT64, dtype)
         child.intervals.known[var] = (0, child.intervals.of(stmt.extent)[1])
-    chunk = stmt.with_(min=stmt.min + begin, extent=end - begin, kind=ForKind.SERIAL)
-    if (vectors := child.short_rows(chunk)) is not None:
-        child.statement(vectors)
-        return
     ends = [child.visit(var) for var in (begin, end)]
     if first != "0":
         ends = [out.op(f"add nsw {kind} {first}, {value}") for value in ends]

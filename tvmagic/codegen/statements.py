@@ -9,13 +9,9 @@ from __future__ import annotations
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.gpu import no_assertions
-from tvmagic.codegen.late.legalize_masks import with_plain_mask
-from tvmagic.codegen.late.scattered_stores import SCATTERS
-from tvmagic.codegen.late.share_strided_loads import share_loads
-from tvmagic.codegen.late.split_index_set import between_places
-from tvmagic.codegen.late.split_vectors import parts_of
-from tvmagic.codegen.late.vectorize_interleaved_stores import short_rows_as_vectors
-from tvmagic.codegen.late.version_guarded_loops import tail_versions
+from tvmagic.codegen.late.annotate_loops import INTERLEAVE, UNROLL
+from tvmagic.codegen.late.common import ANY_ORDER, POLL, is_kept_scalar
+from tvmagic.codegen.late.legalize_masks import require_legal_mask
 from tvmagic.codegen.late.work_estimate import constant_elements
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.parallel import emit_parallel
@@ -27,11 +23,7 @@ from tvmagic.ir import (
     AllocateConst,
     AssertStmt,
     AttrStmt,
-    BufferLoad,
     BufferStore,
-    Call,
-    Cast,
-    DataType,
     DeclBuffer,
     Evaluate,
     For,
@@ -39,18 +31,14 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     LetStmt,
-    Max,
-    PrimExpr,
     SeqStmt,
     Stmt,
     StringImm,
     Var,
     While,
-    post_order_visit,
-    structural_equal,
 )
 from tvmagic.ir.functor import handles
-from tvmagic.ir.query import contains, is_call, nodes_of
+from tvmagic.ir.query import is_call
 from tvmagic.ir.values import scope_of
 from tvmagic.tir.transform.expressions.widen_index import FIT_INT32
 
@@ -59,73 +47,18 @@ __all__ = ["STOPPED", "FunctionEmitter"]
 STOPPED = -1
 # Constant allocations up to this size live on the stack, where LLVM can turn them into registers.
 _STACK_BYTES = 32 * 1024
-# Operations of an unrolled loop that LLVM agrees to.
-_LARGEST_UNROLLED = 4096
-# Operations of a function in which LLVM may write loops out if nobody asked for it. Each is short, but a schedule may
-# have made hundreds of them, and the time to emit a function grows faster than the function.
-_LARGEST_WRITTEN = 16384
-_INT64 = DataType("int64")
 
 
-# The annotation of a loop whose sums and extrema may be taken in any order.
-ANY_ORDER = "pragma_any_order"
+def _unrolling(loop: For) -> list[str]:
+    wish = loop.annotations.get(UNROLL)
+    if isinstance(wish, StringImm):
+        return [f"unroll.{wish.value}"]
+    return [] if wish is None else [f"unroll.count i32 {int(wish)}"]
 
 
-_SHORT = (8, 128)  # iterations of a loop over vectors that LLVM might write out as a whole
-_PARTIAL_RESULTS = (4, 8)  # vectors of them, of a reduction in any order: at least, and at most
-_SHORT_STEP = 4  # iterations of it that are written out
-_WHOLE = 64  # iterations of a loop over elements that LLVM might write out as a whole
-_FEW_STORES = 8  # vectors that its body stores at most; more are the tile of a product, which is to stay in registers
-
-
-def _stores_elements(body: Stmt) -> bool:
-    """Whether a body without loops stores elements, not vectors, and not in place of what it reads, as sums are."""
-    stored: set[Var] = set()
-    loaded: set[Var] = set()
-    others = [0]
-
-    def look(node: object) -> None:
-        if isinstance(node, BufferStore):
-            stored.add(node.buffer.data)
-            others[0] += node.value.dtype.lane_code != 1
-        elif isinstance(node, BufferLoad):
-            loaded.add(node.buffer.data)
-        elif isinstance(node, For):
-            others[0] += 1
-
-    post_order_visit(body, look)
-    return not others[0] and bool(stored) and not stored & loaded
-
-
-def _vector_stores(stmt: Stmt) -> int:
-    """How many vectors a body without loops stores; 0 for others."""
-    if contains(stmt, For):
-        return 0
-    return sum(store.value.dtype.lanes > 1 for store in nodes_of(stmt, BufferStore))
-
-
-def _on_bytes(stmt: BufferStore) -> PrimExpr:
-    """What is stored; the step of `max` over bools, which are bytes in memory, as `or` of two bytes.
-
-    LLVM would ask whether the `or` of both is zero, and then sees no reduction any more, of which it could make vectors.
-    """
-    value = stmt.value
-    if not isinstance(value, Cast) or not value.dtype.is_int or not isinstance(value.value, Max):
-        return value
-    mine, other = (_byte_of(side) for side in (value.value.a, value.value.b))
-    if mine is None or other is None:
-        return value
-    if mine.buffer is not stmt.buffer:
-        mine, other = other, mine
-    if mine.buffer is not stmt.buffer or not all(map(structural_equal, mine.indices, stmt.indices)):
-        return value
-    return Call(value.dtype, "tir.bitwise_or", [mine, Cast(value.dtype, Cast(value.value.dtype, other))])
-
-
-def _byte_of(value: PrimExpr) -> BufferLoad | None:
-    """The load of a byte that a bool is made of; None if it is made of something else."""
-    load = value.value if isinstance(value, Cast) and value.dtype.is_bool else None
-    return load if isinstance(load, BufferLoad) and load.dtype.bits == 8 else None
+def _interleaving(loop: For) -> list[str]:
+    count = loop.annotations.get(INTERLEAVE)
+    return [] if count is None else [f"interleave.count i32 {int(count)}"]
 
 
 class FunctionEmitter(MemoryEmitter):
@@ -138,7 +71,6 @@ class FunctionEmitter(MemoryEmitter):
         self.captured: list[tuple[str, str]] = []
         self.heap: list[str] = []
         self.worker = "0" if parent is None else "%worker"
-        self.rests: set[For] = set()  # loops with the iterations that fill no vector of `short_rows`
         if parent is not None:
             self.intervals.known.update(parent.intervals.known)
             self.intervals.given.extend(parent.intervals.given)
@@ -267,19 +199,8 @@ class FunctionEmitter(MemoryEmitter):
 
     @handles(BufferStore)
     def store(self, stmt: BufferStore) -> None:
-        plain = with_plain_mask(stmt)
-        if plain is not stmt:
-            self.statement(plain)
-            return
-        parts = [stmt] if self.context.check_bounds else parts_of(stmt)
-        if len(parts) > 1:
-            values = [self.visit(part.value) for part in parts]
-            for part, value in zip(parts, values):
-                self.store_value(part.buffer, part.indices, value, None)
-            return
-        if stmt.value.dtype.lane_code > 1 and not self.context.check_bounds:
-            stmt = stmt.with_(value=share_loads([stmt.value])[0])
-        value = self.visit(_on_bytes(stmt) if self.any_order else stmt.value)
+        require_legal_mask(stmt)
+        value = self.visit(stmt.value)
         predicate = self.visit(stmt.predicate) if stmt.predicate is not None else None
         self.store_value(stmt.buffer, self.checked_indices(stmt, predicate), value, predicate)
 
@@ -333,22 +254,6 @@ class FunctionEmitter(MemoryEmitter):
         if stmt.kind is ForKind.PARALLEL and self.context.family.has_threads:
             emit_parallel(self, stmt)
             return None
-        if (
-            self.context.family.has_threads
-            and not self.void
-            and (parts := self.context.work.in_stretches(stmt)) is not None
-        ):
-            if stmt in self.context.elements:
-                self.context.elements.add(parts.body)
-            return parts
-        if (vectors := self.short_rows(stmt)) is not None:
-            return vectors
-        if (stretches := self._stretches(stmt)) is not None:
-            return stretches
-        if self.context.family.has_threads and not self.context.check_bounds and stmt not in self.context.elements:
-            versions = tail_versions(stmt, self.context.target.machine.masks, self.intervals.fits)
-            if versions is not None:
-                return versions
         first, extent = self.visit(stmt.min), self.visit(stmt.extent)
         if isinstance(stmt.extent, IntImm) and stmt.extent.value == 1:
             self.define_loop_var(stmt, first)
@@ -359,32 +264,6 @@ class FunctionEmitter(MemoryEmitter):
         end = extent if first == "0" else self.out.op(f"add nsw {kind} {first}, {extent}")
         self.counted_loop(stmt, first, end, self.loop_metadata(stmt))
         return None
-
-    def short_rows(self, stmt: For) -> Stmt | None:
-        """A serial loop that writes a few neighbours in each iteration, by vectors; None for others."""
-        context = self.context
-        if stmt.kind is not ForKind.SERIAL or context.family.launches or context.check_bounds or context.target.has_sve:
-            return None
-        if stmt in self.rests or self.any_order or context.work.written > _LARGEST_WRITTEN:
-            return None
-        made = short_rows_as_vectors(stmt, context.target.machine, self._apart)
-        if made is None:
-            return None
-        if not isinstance(made[1].extent, IntImm):
-            self.rests.add(made[1])  # of a known number of iterations the rest is tried with shorter vectors
-        context.elements.add(made[1])
-        return SeqStmt(list(made))
-
-    def _stretches(self, stmt: For) -> Stmt | None:
-        """A loop in which something changes at known places, as loops between them; None for others."""
-        context = self.context
-        if context.family.launches or context.check_bounds or stmt in context.elements or self.any_order:
-            return None
-        return between_places(stmt) if context.work.written <= _LARGEST_WRITTEN else None
-
-    def _apart(self, a: Var, b: Var) -> bool:
-        """Whether two pointers are known to be to different memory, none of which is volatile."""
-        return self.scopes.apart(a, b) and not self.context.volatile & {a, b}
 
     def define_loop_var(self, stmt: For, name: str) -> None:
         """Let the loop variable of `stmt` be the value called `name`."""
@@ -408,7 +287,7 @@ class FunctionEmitter(MemoryEmitter):
         index, following = f"%i{out.name()}", f"%n{out.name()}"
         place = len(out.lines)
         self.define_loop_var(stmt, index)
-        self._poll_sometimes(index, kind, self.context.work.poll_every(stmt))
+        self._poll_sometimes(index, kind, int(stmt.annotations.get(POLL, 0)))
         self.statement(stmt.body)
         flags = "nuw nsw" if self.intervals.of(stmt.min)[0] >= 0 else "nsw"
         out.do(f"{following} = add {flags} {kind} {index}, 1")
@@ -432,52 +311,11 @@ class FunctionEmitter(MemoryEmitter):
         self.out.start(go_on)
 
     def loop_metadata(self, stmt: For) -> str:
-        """What LLVM is to do with a loop, as the suffix of its branch.
-
-        Quotients of integers are computed one by one, 32 for a vector of bytes. Of a loop that has them LLVM is not to make
-        several vectors at once: it would gain nothing by it, and takes many times as long for the code.
-        """
-        wishes = self._loop_wishes(stmt)
-        if stmt.kind is ForKind.SERIAL and stmt.loop_var in self.context.work.dividing:
-            wishes = (*(wish for wish in wishes if not wish.startswith("interleave")), "interleave.count i32 1")
+        """Return what LLVM shall do with a loop, as annotations say, as the suffix of its branch."""
+        if is_kept_scalar(stmt):
+            return self.context.loop_metadata("vectorize.enable i1 false", *_interleaving(stmt))
+        wishes = (*_unrolling(stmt), *_interleaving(stmt))
         return self.context.loop_metadata(*wishes) if wishes else ""
-
-    def _loop_wishes(self, stmt: For) -> tuple[str, ...]:
-        """The wish to unroll, if LLVM will grant it: it complains aloud about one that it cannot; or not to vectorize.
-
-        A short loop over vectors is not to be written out as a whole. LLVM would keep what several such loops read in
-        registers from one to the next, and more of it than there are, so that it stores all of that and loads it again.
-        """
-        extent = stmt.extent
-        if stmt in self.context.elements:
-            return ("vectorize.enable i1 false",)
-        if stmt.kind is ForKind.SERIAL and isinstance(extent, IntImm) and not self.context.check_bounds:
-            if self.any_order:  # as many partial results as keep the machine busy while each waits for its last value
-                return "unroll.disable", f"interleave.count i32 {_PARTIAL_RESULTS[self._divides_many(extent.value)]}"
-            if self.context.work.written > _LARGEST_WRITTEN or self._would_scatter(stmt):
-                return ("unroll.disable",)
-            if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(stmt.body) <= _FEW_STORES:
-                return (f"unroll.count i32 {_SHORT_STEP}",) if extent.value % _SHORT_STEP == 0 else ()
-        if stmt.kind is not ForKind.UNROLLED or self.context.check_bounds or not isinstance(extent, IntImm):
-            return ()
-        whole = extent.value * self.context.work.bodies.get(stmt, _LARGEST_UNROLLED)
-        return ("unroll.full",) if whole <= _LARGEST_UNROLLED else ()
-
-    def _would_scatter(self, stmt: For) -> bool:
-        """Whether LLVM would write out an innermost loop as a whole and make vectors of the loop around it, with a scatter
-        for each element: on machines that have scatters, which are slow."""
-        if self.context.family.launches or not isinstance(stmt.extent, IntImm) or stmt.extent.value > _WHOLE:
-            return False
-        machine = self.context.target.machine
-        long = machine.lanes("float32") <= stmt.extent.value
-        return long and machine.vector_bits >= SCATTERS and _stores_elements(stmt.body)
-
-    def _divides_many(self, extent: int) -> bool:
-        """Whether the most vectors of partial results divide a loop, and some times: else it has a rest without vectors."""
-        if self.context.family.launches:
-            return False
-        step = _PARTIAL_RESULTS[1] * self.context.target.machine.lanes("float32")
-        return extent % step == 0 and extent >= 4 * step
 
     # ------------------------------------------------------------------ memory
 

@@ -19,7 +19,7 @@ __all__ = ["CodeTexts"]
 
 
 class CodeTexts:
-    """The LLVM IR and the assembly of a module that comes from `codegen.with_threads`; each is made when it is first asked for."""
+    """The LLVM IR and the assembly of a module that comes from `codegen.last_program`; each is made when it is first asked for."""
 
     def __init__(self, mod: IRModule, target: Target) -> None:
         self.mod, self.target = mod, target

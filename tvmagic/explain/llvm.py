@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tvmagic.codegen import with_threads
+from tvmagic.codegen import last_program
 from tvmagic.codegen.apart import optimized_apart
 from tvmagic.codegen.debug import AssemblyLines, Lines, lines_of_assembly
 from tvmagic.codegen.module import emit_module
@@ -141,7 +141,7 @@ def loop_of_lines(text: AssemblyLines, lines: set[int]) -> int | None:
 @deep
 def facts_of(mod: Any, target: Any, loops: Mapping[int, For]) -> Facts:
     """What LLVM says of a lowered module; `loops` are the innermost loops by the lines of the program's text."""
-    prepared = with_threads(mod, target)
+    prepared = last_program(mod, target)
     lines = Lines(prepared)
     text = emit_module(prepared, target, lines=lines, debug=True).text.text()
     done = optimized_apart(text, target, OPTIONS)

@@ -4,13 +4,45 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvmagic.codegen.late.common import StatementMutator, census, late_pass
 from tvmagic.errors import BuildError
-from tvmagic.ir import BufferLoad, BufferStore, IfThenElse, IntImm, Ramp, ops
+from tvmagic.ir import BufferLoad, BufferStore, IfThenElse, IntImm, PrimExpr, PrimFunc, Ramp, handles, ops
+from tvmagic.passes import note
 
-__all__ = ["with_plain_mask"]
+__all__ = ["legalize_masks", "require_legal_mask"]
 
 
-def with_plain_mask(node: BufferLoad | BufferStore) -> Any:
+@late_pass("LegalizeMasks")
+def legalize_masks(func: PrimFunc) -> PrimFunc:
+    """Give every masked access one lane of mask per scalar lane, or make its mask a condition."""
+    return func.with_body(_Legalizer(func).visit(func.body)) if census(func.body).masks else func
+
+
+class _Legalizer(StatementMutator):
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        return self.visit_children(node)
+
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: BufferLoad | BufferStore) -> Any:
+        made = _with_plain_mask(node)
+        if made is not node:
+            note("late", f"legalized the mask of an access to `{node.buffer.name}`", node)
+        return self.visit_children(made)
+
+
+def require_legal_mask(node: BufferLoad | BufferStore) -> None:
+    """Refuse a masked access that has no code as it is."""
+    if node.predicate is not None and _with_plain_mask(node) is not node:
+        raise BuildError(
+            f"cannot emit an access to `{node.buffer.name}`: its mask has not one lane per scalar",
+            node=node,
+            hint="enable the pass `late.LegalizeMasks`",
+            code="codegen.mask_not_legal",
+        )
+
+
+def _with_plain_mask(node: BufferLoad | BufferStore) -> Any:
     """What does the same as a masked access: one whose mask has a lane for each lane of its index, or a condition.
 
     A mask of one lane is a condition: of `if_then_else`, 0 otherwise, or of an `if`. A mask with a lane for each part

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tvmagic.arith.corners import ENDS_OF
 from tvmagic.arith.corners import Ends as Interval
+from tvmagic.codegen.late.common import StatementMutator, census, late_pass, on_cpus
 from tvmagic.ir import (
     Add,
     And,
@@ -27,21 +28,45 @@ from tvmagic.ir import (
     Not,
     Or,
     PrimExpr,
+    PrimFunc,
     Select,
     Sub,
+    handles,
 )
 from tvmagic.ir.conditional import choice
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.ops import cast
 from tvmagic.ir.query import callee, nodes_of
+from tvmagic.passes import note
 
-__all__ = ["in_short_integers"]
+__all__ = ["narrow_integers"]
 
 _SHORT = DataType("int16"), DataType("uint16")
 _OPERATORS = (Add, Sub, Mul, Min, Max, FloorDiv, FloorMod)
 
 
-def in_short_integers(node: Cast, ends_of: Callable[[PrimExpr], Interval]) -> PrimExpr:
+@late_pass("NarrowIntegers", when=on_cpus)
+def narrow_integers(func: PrimFunc) -> PrimFunc:
+    """Compute conversions of wider integers to 8 or 16 bits in 16 bits, if all intermediate values fit."""
+    if not census(func.body).narrowing_casts:
+        return func
+    return func.with_body(_Narrower(func).visit(func.body))
+
+
+class _Narrower(StatementMutator):
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        return self.visit_children(node)
+
+    @handles(Cast)
+    def cast(self, node: Cast) -> PrimExpr:
+        made = _in_short_integers(node, self.intervals.of)
+        if made is not node:
+            note("late", f"computed a conversion to {node.dtype} in 16 bits: all its values fit", node)
+        return self.visit_children(made)
+
+
+def _in_short_integers(node: Cast, ends_of: Callable[[PrimExpr], Interval]) -> PrimExpr:
     """A conversion of wider integers to 8 or 16 bits, with what it converts computed in 16 bits if all of it fits; else as it is.
 
     `ends_of` gives the least and the largest value of an expression as far as they are known: of variables.

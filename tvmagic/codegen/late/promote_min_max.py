@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.codegen.late.common import disjoint_memory, late_pass, unchecked_on_cpus
 from tvmagic.ir import (
     Allocate,
     Buffer,
@@ -34,6 +35,7 @@ from tvmagic.ir import (
     Mutator,
     Op,
     PrimExpr,
+    PrimFunc,
     Ramp,
     SeqStmt,
     Stmt,
@@ -46,21 +48,23 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import cast
 from tvmagic.ir.query import contains, nodes_of
+from tvmagic.passes import note
 
-__all__ = ["wide_extremes"]
+__all__ = ["promote_min_max"]
 
 _WIDE = DataType("float32")
 
 
-def wide_extremes(body: Stmt, apart: Callable[[Var, Var], bool], stands_for: Callable[[Stmt, Stmt], None]) -> Stmt:
-    """A statement with such reductions kept in float32.
-
-    `apart`: whether two pointers are known to be to different memory; `stands_for` hears which new statement is for which old one.
-    """
-    updates = _Updates()
-    updates.visit(body)
+@late_pass("PromoteMinMax", when=unchecked_on_cpus)
+def promote_min_max(func: PrimFunc) -> PrimFunc:
+    """Accumulate min and max reductions of 16-bit floats in float32."""
+    updates, apart = _Updates(), disjoint_memory(func)
+    updates.visit(func.body)
     found = [made for nest in updates.found for made in _reductions(nest, updates.found[nest], apart)]
-    return _Widened(found, stands_for).visit(body) if found else body
+    for reduction in found:
+        store = reduction.first.store
+        note("late", f"accumulated `{store.buffer.name}` in float32: processors compare no {store.value.dtype}", store)
+    return func.with_body(_Widened(found).visit(func.body)) if found else func
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ def _of_one_place(nest: For, updates: list[_Update], loads: int) -> _Reduction |
         value = wide.of(store.value)
         if value is None:
             return None
-        made.stores[store] = BufferStore(best, value, _load(best).indices)
+        made.stores[store] = BufferStore(best, value, _load(best).indices, span=store.span)
         count += wide.kept
     return made if count == loads else None
 
@@ -224,8 +228,7 @@ class _Wide:
 
 
 class _Widened(Mutator):
-    def __init__(self, found: list[_Reduction], stands_for: Callable[[Stmt, Stmt], None]) -> None:
-        self.stands_for = stands_for
+    def __init__(self, found: list[_Reduction]) -> None:
         self.stores = {store: new for reduction in found for store, new in reduction.stores.items()}
         self.begins = {reduction.first.begin for reduction in found}
         self.nests: dict[Stmt, list[_Reduction]] = {}
@@ -238,17 +241,17 @@ class _Widened(Mutator):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:
-        return self._noted(self.stores.get(node, node), node)
+        return self.stores.get(node, node)
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:
         parts = [self.visit(part) for part in node.seq if part not in self.begins]
         changed = len(parts) != len(node.seq) or any(a is not b for a, b in zip(parts, node.seq))
-        return self._noted(SeqStmt.flatten(*parts) if changed else node, node)
+        return SeqStmt.flatten(*parts) if changed else node
 
     @handles(Stmt)
     def statement(self, node: Stmt) -> Stmt:
-        made = self._noted(self.visit_children(node), node)
+        made = self.visit_children(node)
         for reduction in self.nests.get(node, ()):
             made = self._around(made, reduction)
         return made
@@ -258,14 +261,10 @@ class _Widened(Mutator):
         update, best = reduction.first, _load(reduction.best)
         store = update.store
         before = update.begin.value if update.begin is not None else BufferLoad(store.buffer, update.indices)
-        first = BufferStore(reduction.best, cast(best.dtype, before), best.indices)
+        span = (update.begin or store).span
+        first = BufferStore(reduction.best, cast(best.dtype, before), best.indices, span=span)
         last = store.replace(value=cast(store.value.dtype, best), indices=update.indices)
-        self._noted(first, update.begin or store)
-        self._noted(last, store)
         memory = reduction.best
-        return Allocate(memory.data, _WIDE, memory.shape, IntImm("bool", 1), SeqStmt([first, nest, last]))
-
-    def _noted(self, made: Stmt, node: Stmt) -> Stmt:
-        if made is not node:
-            self.stands_for(made, node)
-        return made
+        return Allocate(
+            memory.data, _WIDE, memory.shape, IntImm("bool", 1), SeqStmt([first, nest, last]), span=store.span
+        )

@@ -6,15 +6,41 @@ the elements of the other, too.
 
 from __future__ import annotations
 
-from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import Buffer, BufferLoad, IntImm, Mutator, PrimExpr, Ramp, Shuffle, handles
-from tvmagic.ir.query import nodes_of
+from typing import Literal
 
-__all__ = ["WIDEST_SHUFFLE", "contiguous", "offsets_of", "share_loads"]
+from tvmagic.arith.analyzer import Analyzer
+from tvmagic.codegen.late.common import StatementMutator, census, late_pass
+from tvmagic.ir import Buffer, BufferLoad, BufferStore, IntImm, Mutator, PrimExpr, PrimFunc, Ramp, Shuffle, handles
+from tvmagic.ir.query import nodes_of
+from tvmagic.passes import note
+from tvmagic.target import Target
+
+__all__ = ["WIDEST_SHUFFLE", "contiguous", "offsets_of", "share_loads", "share_strided_loads"]
 
 # A strided load becomes contiguous loads and shuffles up to this stride: what is loaded in vain costs less than a
 # load a lane.
 WIDEST_SHUFFLE = 4
+
+
+def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
+    return "bounds checks need the accesses as they are" if check_bounds else True
+
+
+@late_pass("ShareStridedLoads", when=_when)
+def share_strided_loads(func: PrimFunc) -> PrimFunc:
+    """Load elements once that several strided vectors of one value interleave in."""
+    return func.with_body(_Sharer(func).visit(func.body)) if census(func.body).strided_loads else func
+
+
+class _Sharer(StatementMutator):
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> BufferStore:
+        if node.value.dtype.lane_code <= 1:
+            return node
+        made = node.with_(value=share_loads([node.value])[0])
+        if made is not node:
+            note("late", f"loaded contiguous vectors for the strided loads of a store to `{node.buffer.name}`", node)
+        return made
 
 
 def share_loads(values: list[PrimExpr]) -> list[PrimExpr]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.codegen.late.common import disjoint_memory, late_pass, unchecked_on_cpus
 from tvmagic.ir import (
     EQ,
     GE,
@@ -43,6 +44,7 @@ from tvmagic.ir import (
     Not,
     Or,
     PrimExpr,
+    PrimFunc,
     Ramp,
     Range,
     Select,
@@ -58,8 +60,9 @@ from tvmagic.ir.constants import largest_integer, min_value
 from tvmagic.ir.deep import written_size
 from tvmagic.ir.ops import isnan
 from tvmagic.ir.query import is_call, is_one, linear_terms, nodes_of
+from tvmagic.passes import note
 
-__all__ = ["first_places"]
+__all__ = ["simplify_arg_reduce"]
 
 _LARGEST = 2000  # nodes of what is stored, once what is in variables is written where it is used
 _LESS, _SAME, _MORE = "less", "same", "more"  # how a value is to the one that is kept
@@ -78,12 +81,10 @@ _HOLDS: dict[type, set[str]] = {
 _TURNED: dict[type, type] = {LT: GT, LE: GE, GT: LT, GE: LE, EQ: EQ, NE: NE}
 
 
-def first_places(body: Stmt, apart: Callable[[Var, Var], bool], stands_for: Callable[[Stmt, Stmt], None]) -> Stmt:
-    """A statement with the conditions of such searches made shorter.
-
-    `apart`: whether two pointers are known to be to different memory; `stands_for` hears which new statement is for which old one.
-    """
-    return _Searches(apart, stands_for).visit(body)
+@late_pass("SimplifyArgReduce", when=unchecked_on_cpus)
+def simplify_arg_reduce(func: PrimFunc) -> PrimFunc:
+    """Drop the tie-breaking comparison of indices from argmin and argmax reductions."""
+    return func.with_body(_Searches(disjoint_memory(func)).visit(func.body))
 
 
 class _Unfit(Exception):
@@ -113,8 +114,8 @@ class _Choice:
 
 
 class _Searches(Mutator):
-    def __init__(self, apart: Callable[[Var, Var], bool], stands_for: Callable[[Stmt, Stmt], None]) -> None:
-        self.apart, self.stands_for = apart, stands_for
+    def __init__(self, apart: Callable[[Var, Var], bool]) -> None:
+        self.apart = apart
         self.values: dict[Stmt, PrimExpr] = {}  # what is stored, or kept in a variable, in the place of something else
 
     @handles(PrimExpr)
@@ -123,16 +124,12 @@ class _Searches(Mutator):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:
-        return self._noted(node.with_(value=self.values.get(node, node.value)), node)
+        return node.with_(value=self.values.get(node, node.value))
 
     @handles(LetStmt)
     def let_stmt(self, node: LetStmt) -> Stmt:
         value = self.values.get(node, node.value)
-        return self._noted(node.with_(value=value, body=self.visit(node.body)), node)
-
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> Stmt:
-        return self._noted(self.visit_children(node), node)
+        return node.with_(value=value, body=self.visit(node.body))
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:
@@ -142,12 +139,8 @@ class _Searches(Mutator):
                     self.values |= _shorter(part, node.seq[:number], self.apart)
                 except _Unfit:
                     continue
-        return self._noted(self.visit_children(node), node)
-
-    def _noted(self, made: Stmt, node: Stmt) -> Stmt:
-        if made is not node:
-            self.stands_for(made, node)
-        return made
+                note("late", f"simplified the argmin or argmax in loop `{part.loop_var.name}`: indices only grow", part)
+        return self.visit_children(node)
 
 
 def _shorter(nest: For, before: tuple[Stmt, ...], apart: Callable[[Var, Var], bool]) -> dict[Stmt, PrimExpr]:

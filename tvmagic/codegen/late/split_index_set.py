@@ -12,6 +12,14 @@ from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.codegen.late.common import (
+    MADE_BY,
+    StatementMutator,
+    has_many_operations,
+    is_kept_scalar,
+    late_pass,
+    unchecked_on_cpus,
+)
 from tvmagic.codegen.late.condition_folder import ConditionFolder
 from tvmagic.ir import (
     EQ,
@@ -33,17 +41,20 @@ from tvmagic.ir import (
     Max,
     Min,
     PrimExpr,
+    PrimFunc,
     Range,
     SeqStmt,
     Stmt,
+    StringImm,
     Var,
     While,
     expr_deep_equal,
     handles,
 )
 from tvmagic.ir.query import contains, linear_terms, nodes_of
+from tvmagic.passes import note
 
-__all__ = ["between_places"]
+__all__ = ["split_index_set"]
 
 _MOST_PLACES = 4
 _LONG = 16  # iterations of a stretch that is worth the others
@@ -61,7 +72,29 @@ _ENDS: dict[type, tuple[int, ...]] = {
 }
 
 
-def between_places(loop: For) -> Stmt | None:
+@late_pass("SplitIndexSet", when=unchecked_on_cpus)
+def split_index_set(func: PrimFunc) -> PrimFunc:
+    """Split loops at the few constant iterations where a condition, a clamp or a quotient changes."""
+    if has_many_operations(func.body):
+        return func
+    return func.with_body(_Splitter(func).visit(func.body))
+
+
+class _Splitter(StatementMutator):
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        made = None if self.any_order or is_kept_scalar(node) else _between_places(node)
+        if made is None:
+            return self.visit_children(node)
+        note(
+            "late",
+            f"split loop `{node.loop_var.name}` into {len(made.seq)} loops: its conditions change between them",
+            node,
+        )
+        return self.visit(made)
+
+
+def _between_places(loop: For) -> SeqStmt | None:
     """The loops between the places; None if there are none, if they are many, or if the body has loops of its own."""
     if loop.kind is not ForKind.SERIAL or not isinstance(loop.min, IntImm) or not isinstance(loop.extent, IntImm):
         return None
@@ -85,7 +118,13 @@ def between_places(loop: For) -> Stmt | None:
         low, count = IntImm(var.dtype, start), IntImm(var.dtype, stop - start)
         each = Var(var.name, var.dtype)
         parts.append(
-            loop.with_(loop_var=each, min=low, extent=count, body=_Within(var, each, low, count).visit(loop.body))
+            loop.with_(
+                loop_var=each,
+                min=low,
+                extent=count,
+                body=_Within(var, each, low, count).visit(loop.body),
+                annotations={**loop.annotations, MADE_BY: StringImm("SplitIndexSet")},
+            )
         )
     return SeqStmt(parts)
 

@@ -7,8 +7,9 @@ of float32 took 30 times as long as 32 lanes and 16.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
+from tvmagic.codegen.late.common import StatementMutator, census, late_pass
 from tvmagic.ir import (
     BinaryOp,
     Broadcast,
@@ -18,24 +19,57 @@ from tvmagic.ir import (
     Cast,
     CmpOp,
     IntImm,
+    LetStmt,
     LogicalOp,
     Not,
     PrimExpr,
+    PrimFunc,
     Ramp,
     Select,
+    SeqStmt,
+    Stmt,
+    Var,
     Visitor,
     handles,
 )
 from tvmagic.ir.meaning import wrap_int
 from tvmagic.ir.query import callee
+from tvmagic.passes import note
+from tvmagic.target import Target
 
-__all__ = ["parts_of"]
+__all__ = ["split_vectors"]
 
 # Calls of few instructions. Others are long, and their code is not to grow with the lanes.
 _SMALL = {f"tir.{name}" for name in ("if_then_else", "likely", "fma", "fabs", "sqrt", "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")}  # fmt: skip
 
 
-def parts_of(stmt: BufferStore) -> list[BufferStore]:
+def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
+    return "bounds checks need the accesses as they are" if check_bounds else True
+
+
+@late_pass("SplitVectors", when=_when)
+def split_vectors(func: PrimFunc) -> PrimFunc:
+    """Split stores of vectors whose number of lanes is not a power of two."""
+    return func.with_body(_Splitter(func).visit(func.body)) if census(func.body).odd_vectors else func
+
+
+class _Splitter(StatementMutator):
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        parts = _parts_of(node)
+        if len(parts) == 1:
+            return node
+        lanes = " + ".join([str(part.value.dtype.lanes) for part in parts])
+        note("late", f"split a store to `{node.buffer.name}` of {node.value.dtype.lanes} lanes into {lanes}", node)
+        # all values are computed before the first is stored: the memory that is read may be that which is written
+        values = [Var(f"{node.buffer.name}_lanes", part.value.dtype) for part in parts]
+        made: Stmt = SeqStmt([part.with_(value=value) for part, value in zip(parts, values)])
+        for part, value in reversed(list(zip(parts, values))):
+            made = LetStmt(value, part.value, made, span=node.span)
+        return made
+
+
+def _parts_of(stmt: BufferStore) -> list[BufferStore]:
     """The parts of a store from the first lane on; the store alone if its lanes are a power of two or cannot be parted.
 
     The values of all parts have to be computed before the first is stored, as memory that is read may be that which is written.

@@ -13,9 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.codegen.late.common import (
+    MADE_BY,
+    StatementMutator,
+    disjoint_memory,
+    has_many_operations,
+    keep_scalar,
+    late_pass,
+    unchecked_on_cpus,
+)
 from tvmagic.codegen.late.condition_folder import ConditionFolder
 from tvmagic.codegen.late.share_strided_loads import WIDEST_SHUFFLE, contiguous, offsets_of, share_loads
 from tvmagic.ir import (
@@ -34,12 +44,14 @@ from tvmagic.ir import (
     LetStmt,
     Mutator,
     PrimExpr,
+    PrimFunc,
     Ramp,
     Range,
     Select,
     SeqStmt,
     Shuffle,
     Stmt,
+    StringImm,
     Var,
     expr_deep_equal,
     handles,
@@ -49,11 +61,12 @@ from tvmagic.ir.deep import written_size
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.ops import floordiv
 from tvmagic.ir.query import contains, linear_terms, nodes_of
-from tvmagic.target import Machine
+from tvmagic.passes import note
+from tvmagic.target import Machine, Target
 from tvmagic.tir.transform.loops.lanes import same_lanes
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
 
-__all__ = ["NEIGHBOURS", "over_periods", "short_rows_as_vectors"]
+__all__ = ["NEIGHBOURS", "vectorize_interleaved_stores"]
 
 NEIGHBOURS = range(2, 5)  # elements that an iteration writes
 _COUNTERS = (DataType("int32"), DataType("int64"))  # types of loops that may also count what several iterations write
@@ -61,6 +74,63 @@ _FEWEST_LANES = 4  # of which a vector is worth its shuffles
 _MOST_WRITTEN = 64  # stores in an iteration once its loops are written out
 _MOST_STORES = 8  # to elements of their own, in an iteration
 _LARGEST = 400  # nodes of a store, once what is in variables and what was stored before is written where it is used
+
+
+def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
+    return (
+        "vectors of a fixed length are narrower than those of SVE"
+        if target.has_sve
+        else unchecked_on_cpus(target, check_bounds)
+    )
+
+
+@late_pass("VectorizeInterleavedStores", when=_when)
+def vectorize_interleaved_stores(func: PrimFunc, target: Target, made_by: str = "") -> PrimFunc:
+    """Vectorize loops that store a few adjacent elements per iteration; with `made_by`, only loops that this late pass made."""
+    loops = [loop for loop in nodes_of(func.body, For) if not made_by or loop.annotations.get(MADE_BY) == made_by]
+    if not loops or has_many_operations(func.body):
+        return func
+    return func.with_body(_Vectorizer(func, target, made_by).visit(func.body))
+
+
+class _Vectorizer(StatementMutator):
+    def __init__(self, func: PrimFunc, target: Target, made_by: str) -> None:
+        super().__init__(func)
+        self.target, self.made_by = target, made_by
+        self.apart = disjoint_memory(func, volatile=False)
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        by = node.annotations.get(MADE_BY)
+        by = by.value if isinstance(by, StringImm) else ""
+        made = self._vectorized(node) if by == self.made_by else None
+        if made is None:
+            return self.visit_children(node)
+        vectors, tail = made
+        note("late", f"vectorized the interleaved stores of loop `{node.loop_var.name}`", node)
+        tail = keep_scalar(tail)
+        if not isinstance(tail.extent, IntImm):
+            tail = tail.with_(annotations={**tail.annotations, MADE_BY: StringImm(_TAIL)})
+            return SeqStmt([vectors, tail])
+        # the tail of a constant number of iterations may fill shorter vectors
+        return SeqStmt.flatten(vectors, self.visit(tail)) if tail.extent.value > 0 else vectors
+
+    def _vectorized(self, loop: For) -> tuple[For, For] | None:
+        if self.any_order:
+            return None
+        if loop.kind is ForKind.SERIAL:
+            return _in_vectors_and_tail(loop, self.target.machine, self.apart)
+        if loop.kind is not ForKind.PARALLEL or not self.target.family.has_threads:
+            return None
+        for one in (_over_periods(loop), loop):
+            made = one and _in_vectors_and_tail(one.with_(kind=ForKind.SERIAL), self.target.machine, self.apart)
+            if made is not None:
+                return made[0].with_(kind=ForKind.PARALLEL), made[1]
+        return None
+
+
+# What MADE_BY says of the iterations that are left of a loop of an unknown number of them.
+_TAIL = "VectorizeInterleavedStores"
 
 
 @dataclass(frozen=True)
@@ -80,7 +150,7 @@ class _Row:
     stores: list[BufferStore]
 
 
-def short_rows_as_vectors(loop: For, machine: Machine, apart: Callable[[Var, Var], bool]) -> tuple[For, For] | None:
+def _in_vectors_and_tail(loop: For, machine: Machine, apart: Callable[[Var, Var], bool]) -> tuple[For, For] | None:
     """The loop over vectors, and the loop with the iterations that fill none; None if it is of another kind.
 
     `apart`: whether two pointers are known to be to different memory.
@@ -108,7 +178,7 @@ def short_rows_as_vectors(loop: For, machine: Machine, apart: Callable[[Var, Var
     return _in_vectors(loop, rows, grouped, lanes)
 
 
-def over_periods(loop: For) -> For | None:
+def _over_periods(loop: For) -> For | None:
     """A loop whose only store has indices that are divided by a small number, as a loop over as many iterations at a time, which
     may begin and end anywhere; None if it is of another kind.
 

@@ -9,8 +9,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Literal
 
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.codegen.late.common import (
+    MADE_BY,
+    StatementMutator,
+    is_kept_scalar,
+    late_pass,
+    on_threaded_targets,
+    unchecked_on_cpus,
+)
 from tvmagic.ir import (
     LE,
     LT,
@@ -27,18 +36,23 @@ from tvmagic.ir import (
     LetStmt,
     Mul,
     PrimExpr,
+    PrimFunc,
     Stmt,
+    StringImm,
     Sub,
     Var,
     Visitor,
     While,
     handles,
+    substitute,
 )
 from tvmagic.ir.ops import cast, floordiv, maximum, minimum
-from tvmagic.ir.query import contains, operands, strip_likely
+from tvmagic.ir.query import contains, nodes_of, operands, strip_likely
+from tvmagic.passes import note
+from tvmagic.target import Target
 from tvmagic.tir.blocks.conditions import all_of, conjuncts
 
-__all__ = ["tail_versions"]
+__all__ = ["version_guarded_loops"]
 
 _WIDE = DataType("int64")
 _LARGEST_STEP = 1 << 16  # products of such a step and a difference of numbers of 32 bits are far from the ends of 64
@@ -47,7 +61,34 @@ _FEWEST = 4  # iterations of a loop that is worth a second version
 _WRITTEN_OUT = 16
 
 
-def tail_versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> Stmt | None:
+def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
+    applies = on_threaded_targets(target, check_bounds)
+    return unchecked_on_cpus(target, check_bounds) if applies is True else applies
+
+
+@late_pass("VersionGuardedLoops", when=_when)
+def version_guarded_loops(func: PrimFunc, target: Target) -> PrimFunc:
+    """Replace a loop guarded by `i < n` with an unguarded loop and a shorter one, under one test."""
+    if not any(isinstance(loop.body, IfThenElse) for loop in nodes_of(func.body, For)):
+        return func
+    return func.with_body(_Versioner(func, target.machine.masks).visit(func.body))
+
+
+class _Versioner(StatementMutator):
+    def __init__(self, func: PrimFunc, masks: bool) -> None:
+        super().__init__(func)
+        self.masks = masks
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        made = None if is_kept_scalar(node) else _versions(node, self.masks, self.intervals.fits)
+        if made is None:
+            return super().loop(node)
+        note("late", f"versioned loop `{node.loop_var.name}`: one version has no guard", node)
+        return made
+
+
+def _versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> Stmt | None:
     """The two loops under the condition that chooses; None if LLVM does as well with the loop as it is, or it is of another kind.
 
     `masks`: whether the processor loads and stores some lanes of a vector alone; `fits`: whether an expression is known not to wrap.
@@ -81,10 +122,13 @@ def tail_versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> S
     count, whole = Var(f"{loop.loop_var.name}_end", dtype), IntImm(dtype, extent.value)
     first = functools.reduce(minimum, [cast(dtype, limit) for limit in limits])
     some = cast(extent.dtype, maximum(minimum(count, whole), IntImm(dtype, 0)))
+    annotations = {**loop.annotations, MADE_BY: StringImm("VersionGuardedLoops")}
+    other = Var(loop.loop_var.name, loop.loop_var.dtype)
+    rest = substitute(guard.then_case, {loop.loop_var: other})
     versions = IfThenElse(
         count >= whole,
-        loop.with_(body=guard.then_case),
-        loop.with_(extent=some, body=guard.then_case),
+        loop.with_(body=guard.then_case, annotations=annotations),
+        loop.with_(loop_var=other, extent=some, body=rest, annotations=annotations),
         span=guard.span,
     )
     chosen: Stmt = LetStmt(count, first, versions, span=loop.span)

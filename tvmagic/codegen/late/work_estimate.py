@@ -28,7 +28,6 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.functor import handles
-from tvmagic.ir.ops import minimum
 from tvmagic.ir.query import variables_behind
 from tvmagic.lazy import cached_property
 
@@ -39,7 +38,7 @@ __all__ = ["Work", "constant_elements"]
 _WORTH_A_POLL = 1 << 20
 _LEAST_TO_COUNT = 256
 _SECONDS = 1 << 31  # operations that may take a second
-_STRETCH = 1 << 26  # and some tens of milliseconds
+_STRIP = 1 << 26  # and some tens of milliseconds
 _UNKNOWN_EXTENT = 64
 # LLVM writes a loop out as a whole up to some 300 operations, and four times as many if that makes them simpler.
 _WRITTEN_OUT = 1200
@@ -100,21 +99,12 @@ class Work(ChainVisitor):
         short = isinstance(loop.extent, IntImm) and loop.extent.value < every
         return 0 if short else every  # the loop around a short one asks
 
-    def in_stretches(self, loop: For) -> For | None:
-        """A loop that never asks and takes seconds, as a loop over stretches of it that asks after each; None for others."""
+    def strip_size(self, loop: For) -> int:
+        """Return the iterations after which to poll in a loop that runs for seconds and never polls; 0 for other loops."""
         work, extent = self.bodies.get(loop) or 1, loop.extent
         if loop.kind is not ForKind.SERIAL or not isinstance(extent, IntImm) or work * extent.value < _SECONDS:
-            return None
-        if self.poll_every(loop):
-            return None
-        size = _STRETCH // work
-        stretch = Var(f"{loop.loop_var.name}.stretch", loop.loop_var.dtype)
-        begin = stretch * size
-        inner = loop.replace(min=loop.min + begin, extent=minimum(IntImm(extent.dtype, size), extent - begin))
-        self.bodies[inner] = work
-        result = For(stretch, 0, -(-extent.value // size), ForKind.SERIAL, inner, span=loop.span)
-        self.bodies[result] = _WORTH_A_POLL
-        return result
+            return 0
+        return 0 if self.poll_every(loop) else _STRIP // work
 
     def visit_buffer_use(self, buffer: Buffer) -> None:
         """Note how many bytes the buffers over one pointer span, if that is constant."""
