@@ -6,10 +6,11 @@ text = codegen.assembly(mod, "llvm -mtriple=aarch64-linux-gnu")
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from tvmagic.errors import BuildError
-from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.ir import IRModule, Op, PrimFunc
 from tvmagic.ir.deep import deep
 from tvmagic.passes import Sequential, run_step
 from tvmagic.target import Target, default_target, has_llvm, host_target, require_llvm, resolved
@@ -58,7 +59,12 @@ def _prepared(mod: Any, target: Any) -> IRModule:
     target = resolved(target)
     if not target.is_opencl:
         require_llvm()
-    return widen_indices(prepare_threads(lower_by_rules(_module_of(mod), target.kind.name), target), target)
+    mod, kind = _module_of(mod), target.kind.name
+    if Op.with_rules:
+        mod = run_step(
+            "tir.LowerIntrin", functools.partial(lower_by_rules, mod, kind), before=mod, options={"rules": kind}
+        )
+    return widen_indices(prepare_threads(mod, target), target)
 
 
 def _late(mod: IRModule, target: Target, check_bounds: bool) -> IRModule:

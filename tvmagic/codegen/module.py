@@ -8,7 +8,7 @@ from typing import Any
 
 from tvmagic.arith.scalable import is_vscale
 from tvmagic.codegen import approximations, bounds, descriptors, hyperbolic, intrinsics, inverse_circular, vector_math
-from tvmagic.codegen.abi import ABI, abi_of, machine_type, symbol_of
+from tvmagic.codegen.abi import ABI, abi_of, machine_type
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.gpu import GpuThreads
@@ -440,19 +440,6 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     context.text.functions.append(text.text())
 
 
-def of_kernels(mod: IRModule) -> IRModule:
-    """`mod` with a function for each kernel of its functions."""
-    from tvmagic.codegen.kernels import kernel_functions
-
-    parts = [
-        (v, func, symbol_of(str(func.attrs.get("global_symbol", v.name_hint)))) for v, func in mod.functions.items()
-    ]
-    made = [(v, func, kernel_functions(func, symbol)) for v, func, symbol in parts]
-    if all(kernels == [func] for _, func, kernels in made):
-        return mod
-    return IRModule({str(k.attrs.get("global_symbol", v.name_hint)): k for v, _, kernels in made for k in kernels})
-
-
 def emit_module(
     mod: IRModule, target: Target, check_bounds: bool = False, lines: Any = None, debug: bool = False
 ) -> ModuleContext:
@@ -464,8 +451,6 @@ def emit_module(
 
     triple, layout = layout_of(target)
     context = ModuleContext(ModuleText(triple, layout), target, check_bounds, lines, debug)
-    if context.family.launches:
-        mod = of_kernels(mod)
     for var, func in mod.functions.items():
         context.abis[var] = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)
     for var, func in sorted(mod.functions.items(), key=lambda item: context.abis[item[0]].name):

@@ -6,12 +6,12 @@ the number of a record with the place and the values, see `ll/fail.ll`).
 
 from __future__ import annotations
 
-from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.gpu import no_assertions
 from tvmagic.codegen.late.annotate_loops import INTERLEAVE, UNROLL
-from tvmagic.codegen.late.common import ANY_ORDER, POLL, is_kept_scalar
+from tvmagic.codegen.late.common import ANY_ORDER, POLL, STACK, is_kept_scalar
 from tvmagic.codegen.late.legalize_masks import require_legal_mask
+from tvmagic.codegen.late.lower_launches import LAUNCHES
 from tvmagic.codegen.late.work_estimate import constant_elements
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.parallel import emit_parallel
@@ -45,8 +45,6 @@ from tvmagic.tir.transform.expressions.widen_index import FIT_INT32
 __all__ = ["STOPPED", "FunctionEmitter"]
 
 STOPPED = -1
-# Constant allocations up to this size live on the stack, where LLVM can turn them into registers.
-_STACK_BYTES = 32 * 1024
 
 
 def _unrolling(loop: For) -> list[str]:
@@ -157,7 +155,7 @@ class FunctionEmitter(MemoryEmitter):
 
     @handles(AttrStmt)
     def attribute(self, stmt: AttrStmt) -> Stmt | None:
-        if stmt.attr_key in ("thread_extent", "virtual_thread"):
+        if stmt.attr_key in LAUNCHES:
             return self.context.threads.launch(self, stmt)
         if stmt.attr_key == "pragma_import_llvm":
             if not isinstance(stmt.value, StringImm):
@@ -322,16 +320,16 @@ class FunctionEmitter(MemoryEmitter):
     @handles(Allocate)
     def allocate(self, stmt: Allocate) -> Stmt:
         pointer, scope = stmt.buffer_var, scope_of(stmt.buffer_var)
-        if self.context.check_bounds:  # which compares accesses with the size as it is written
-            count = constant_elements(stmt)
-        else:
-            count = self.context.work.elements(stmt)
-            if count is None:  # the part of a symbolic size that a tile takes is often bounded
-                count = self._most(stmt)
+        stack = stmt.annotations.get(STACK)
+        if stack is not None:
+            count: int | None = int(stack)
+        else:  # bounds checks compare accesses with the size as it is written
+            count = constant_elements(stmt) if self.context.check_bounds else self.context.work.elements(stmt)
         if self.context.family.launches:
             threads, is_shared = self.context.threads, scope.startswith("shared")
             self.values[pointer] = threads.shared(stmt, count) if is_shared else threads.own(self, stmt, count)
-        elif count is not None and count * stmt.dtype.bytes <= _STACK_BYTES:
+        elif stack is not None:
+            assert count is not None
             kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
             self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
         else:
@@ -339,14 +337,6 @@ class FunctionEmitter(MemoryEmitter):
         self.scopes.add(pointer)
         self.context.allocated(self, stmt, count)
         return stmt.body
-
-    @staticmethod
-    def _most(stmt: Allocate) -> int | None:
-        """The most elements that symbolic extents can come to, if these fit the stack."""
-        analyzer, most = Analyzer(), 1
-        for extent in stmt.extents:
-            most *= max(analyzer.const_int_bound(extent).max_value, 0)
-        return most if most * stmt.dtype.bytes <= _STACK_BYTES else None
 
     def _heap(self, stmt: Allocate, count: int | None) -> str:
         size = str(count * stmt.dtype.bytes) if count is not None else allocated_bytes(self, stmt)

@@ -50,6 +50,7 @@ __all__ = [
     "MADE_BY",
     "MOST_OPERATIONS",
     "POLL",
+    "STACK",
     "NotApplicable",
     "StatementMutator",
     "When",
@@ -75,6 +76,8 @@ ANY_ORDER = "pragma_any_order"
 KEEP_SCALAR = "llvm.vectorize"
 MADE_BY = "late.made_by"
 POLL = "late.poll"
+# The annotation of an allocation: its elements on the stack.
+STACK = "late.stack"
 # Operations of a function from which on passes and LLVM do not unroll more loops: the time to emit a function grows faster
 # than the function.
 MOST_OPERATIONS = 16384
@@ -89,14 +92,14 @@ class NotApplicable(Exception):
     """A pass does not apply to a part of the program, for the reason given."""
 
 
-def late_pass(name: str, when: When | None = None) -> Callable[[Callable[..., PrimFunc]], LatePass]:
-    """Declare the late pass `late.<name>` by a function from `func: PrimFunc` to `PrimFunc`.
+def late_pass(name: str, when: When | None = None) -> Callable[[Callable[..., Any]], LatePass]:
+    """Declare the late pass `late.<name>` by a function from `func: PrimFunc` to `PrimFunc`, or from `mod: IRModule` to `IRModule`.
 
     The function returns its argument if nothing changed. It may take `target: Target`, `check_bounds: bool` and options. What is declared makes
     the pass: `VersionGuardedLoops(target, check_bounds)`. If `when` returns a reason, the pass adds it as a note and changes nothing.
     """
 
-    def declare(function: Callable[..., PrimFunc]) -> LatePass:
+    def declare(function: Callable[..., Any]) -> LatePass:
         parameters = inspect.signature(function).parameters
 
         def make(target: Target, check_bounds: bool = False, **options: Any) -> Pass:
@@ -109,7 +112,8 @@ def late_pass(name: str, when: When | None = None) -> Callable[[Callable[..., Pr
                 if applies is not True:
                     note("late", f"skipped: {applies}")
                     return mod
-                return _on_each(mod, functools.partial(function, **given))
+                change = functools.partial(function, **given)
+                return change(mod) if "mod" in parameters else mod.map_functions(change)
 
             return Pass(f"late.{name}", run, options={"target": str(target), **options}, doc=function.__doc__)
 
@@ -118,13 +122,6 @@ def late_pass(name: str, when: When | None = None) -> Callable[[Callable[..., Pr
         return make
 
     return declare
-
-
-def _on_each(mod: IRModule, function: Callable[[PrimFunc], PrimFunc]) -> IRModule:
-    functions = {var: function(func) for var, func in mod.functions.items()}
-    if all(functions[var] is func for var, func in mod.functions.items()):
-        return mod
-    return IRModule(functions, mod.attrs, mod.global_infos)
 
 
 # ---------------------------------------------------------------------------- where passes apply

@@ -6,11 +6,14 @@ from tvmagic.codegen.late.annotate_loops import annotate_loops
 from tvmagic.codegen.late.keep_scalar_loops import keep_scalar_loops
 from tvmagic.codegen.late.legalize_masks import legalize_masks
 from tvmagic.codegen.late.lower_bool_max import lower_bool_max
+from tvmagic.codegen.late.lower_launches import lower_launches
 from tvmagic.codegen.late.narrow_integers import narrow_integers
+from tvmagic.codegen.late.place_allocations import place_allocations
 from tvmagic.codegen.late.promote_min_max import promote_min_max
 from tvmagic.codegen.late.share_strided_loads import share_strided_loads
 from tvmagic.codegen.late.simplify_arg_reduce import simplify_arg_reduce
 from tvmagic.codegen.late.split_index_set import split_index_set
+from tvmagic.codegen.late.split_kernels import split_kernels
 from tvmagic.codegen.late.split_vectors import split_vectors
 from tvmagic.codegen.late.strip_mine_for_interrupt import strip_mine_for_interrupt
 from tvmagic.codegen.late.vectorize_interleaved_stores import vectorize_interleaved_stores
@@ -27,8 +30,23 @@ def late_passes(target: Target, check_bounds: bool = False) -> list[Pass]:
         vectorize_interleaved_stores(target, check_bounds, made_by=made_by)
         for made_by in ("SplitIndexSet", "VersionGuardedLoops")
     ]
-    first = [simplify_arg_reduce, promote_min_max, keep_scalar_loops, strip_mine_for_interrupt]
+    first = [
+        split_kernels,
+        lower_launches,
+        simplify_arg_reduce,
+        promote_min_max,
+        keep_scalar_loops,
+        strip_mine_for_interrupt,
+    ]
     loops = [vectorize_interleaved_stores, split_index_set, version_guarded_loops]
-    rest = [annotate_loops, narrow_integers, legalize_masks, split_vectors, share_strided_loads, lower_bool_max]
+    rest = [
+        annotate_loops,
+        narrow_integers,
+        legalize_masks,
+        split_vectors,
+        share_strided_loads,
+        lower_bool_max,
+        place_allocations,
+    ]
     before = [make(target, check_bounds) for make in (*first, *loops)]
     return [*before, *vectorize_again, *(make(target, check_bounds) for make in rest)]
