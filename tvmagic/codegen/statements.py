@@ -9,7 +9,7 @@ from __future__ import annotations
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.gpu import no_assertions
 from tvmagic.codegen.late.annotate_loops import INTERLEAVE, UNROLL
-from tvmagic.codegen.late.common import ANY_ORDER, POLL, STACK, is_kept_scalar
+from tvmagic.codegen.late.common import ANY_ORDER, POLL, STACK, annotation, is_kept_scalar
 from tvmagic.codegen.late.legalize_masks import require_legal_mask
 from tvmagic.codegen.late.lower_launches import LAUNCHES
 from tvmagic.codegen.late.work_estimate import constant_elements
@@ -48,15 +48,15 @@ STOPPED = -1
 
 
 def _unrolling(loop: For) -> list[str]:
-    wish = loop.annotations.get(UNROLL)
-    if isinstance(wish, StringImm):
-        return [f"unroll.{wish.value}"]
-    return [] if wish is None else [f"unroll.count i32 {int(wish)}"]
+    wish = annotation(loop, UNROLL)
+    if isinstance(wish, str):
+        return [f"unroll.{wish}"]
+    return [] if wish is None else [f"unroll.count i32 {wish}"]
 
 
 def _interleaving(loop: For) -> list[str]:
-    count = loop.annotations.get(INTERLEAVE)
-    return [] if count is None else [f"interleave.count i32 {int(count)}"]
+    count = annotation(loop, INTERLEAVE)
+    return [] if count is None else [f"interleave.count i32 {count}"]
 
 
 class FunctionEmitter(MemoryEmitter):
@@ -285,7 +285,7 @@ class FunctionEmitter(MemoryEmitter):
         index, following = f"%i{out.name()}", f"%n{out.name()}"
         place = len(out.lines)
         self.define_loop_var(stmt, index)
-        self._poll_sometimes(index, kind, int(stmt.annotations.get(POLL, 0)))
+        self._poll_sometimes(index, kind, int(annotation(stmt, POLL) or 0))
         self.statement(stmt.body)
         flags = "nuw nsw" if self.intervals.of(stmt.min)[0] >= 0 else "nsw"
         out.do(f"{following} = add {flags} {kind} {index}, 1")
@@ -301,6 +301,7 @@ class FunctionEmitter(MemoryEmitter):
             self.context.poll(self)
             return
         ask, go_on = self.out.new_block("ask"), self.out.new_block("on")
+        every = 1 << every.bit_length() - 1  # of an edited program it may be any number
         low = self.out.op(f"and {kind} {index}, {every - 1}")
         self.out.branch(self.out.op(f"icmp eq {kind} {low}, {every - 1}"), ask, go_on, self.context.unlikely())
         self.out.start(ask)
@@ -320,7 +321,7 @@ class FunctionEmitter(MemoryEmitter):
     @handles(Allocate)
     def allocate(self, stmt: Allocate) -> Stmt:
         pointer, scope = stmt.buffer_var, scope_of(stmt.buffer_var)
-        stack = stmt.annotations.get(STACK)
+        stack = annotation(stmt, STACK)
         if stack is not None:
             count: int | None = int(stack)
         else:  # bounds checks compare accesses with the size as it is written

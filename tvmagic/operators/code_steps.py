@@ -23,7 +23,9 @@ def add_code_steps(record: Record, module: IRModule, target: Any, llvm: str) -> 
         return
     mod = codegen.last_program(module, target)
     if chosen.is_opencl:
-        run_step("codegen.opencl", lambda: codegen.assembly(mod, chosen), before=mod, kind="codegen")
+        from tvmagic.codegen.opencl import opencl_text
+
+        run_step("codegen.opencl", lambda: opencl_text(mod), before=mod, kind="codegen")
         return
     texts = codegen.code_texts(mod, target)
     if llvm != "none":

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from tvmagic.arith.intervals import Intervals
 from tvmagic.codegen.late.work_estimate import Work
+from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
@@ -55,6 +56,7 @@ __all__ = [
     "StatementMutator",
     "When",
     "Census",
+    "annotation",
     "are_disjoint",
     "census",
     "disjoint_memory",
@@ -173,10 +175,31 @@ def disjoint_memory(func: PrimFunc, volatile: bool = True) -> Callable[[Var, Var
 # ---------------------------------------------------------------------------- loops
 
 
+def annotation(node: For | Allocate, key: str) -> int | str | None:
+    """Return the value of an annotation of a late pass, or None if there is none. Raises BuildError for any other value."""
+    found = node.annotations.get(key)
+    value = getattr(found, "value", found)
+    if value is None or key == MADE_BY:
+        return value
+    number = None if isinstance(value, str) else int(value)
+    if value in _WORDS.get(key, ()) or (number is not None and _LEAST[key] <= number <= _MOST.get(key, 1 << 30)):
+        return value if number is None else number
+    words = "".join([f", `{word}`" for word in _WORDS.get(key, ())])
+    raise BuildError(
+        f"`{key}` must be a number from {_LEAST[key]} to {_MOST.get(key, 1 << 30)}{words}, got {value!r}",
+        node=node,
+        code="codegen.wrong_annotation",
+    )
+
+
+_WORDS = {"llvm.unroll": ("full", "disable")}
+_LEAST = {KEEP_SCALAR: 0, "llvm.unroll": 1, "llvm.interleave": 1, POLL: 1, STACK: 0}
+_MOST = {KEEP_SCALAR: 1}
+
+
 def is_kept_scalar(loop: For) -> bool:
     """Return whether LLVM must not vectorize a loop."""
-    wish = loop.annotations.get(KEEP_SCALAR)
-    return wish is not None and not int(wish)
+    return annotation(loop, KEEP_SCALAR) == 0
 
 
 def keep_scalar(loop: For) -> For:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tvmagic.codegen.late.annotate_loops import annotate_loops
 from tvmagic.codegen.late.keep_scalar_loops import keep_scalar_loops
 from tvmagic.codegen.late.legalize_masks import legalize_masks
@@ -24,29 +26,28 @@ from tvmagic.target import Target
 __all__ = ["late_passes"]
 
 
+_ORDER = (
+    split_kernels,
+    lower_launches,
+    simplify_arg_reduce,
+    promote_min_max,
+    keep_scalar_loops,
+    strip_mine_for_interrupt,
+    vectorize_interleaved_stores,
+    split_index_set,
+    version_guarded_loops,
+    partial(vectorize_interleaved_stores, made_by="SplitIndexSet"),
+    partial(vectorize_interleaved_stores, made_by="VersionGuardedLoops"),
+    annotate_loops,
+    narrow_integers,
+    legalize_masks,
+    split_vectors,
+    share_strided_loads,
+    lower_bool_max,
+    place_allocations,
+)
+
+
 def late_passes(target: Target, check_bounds: bool = False) -> list[Pass]:
     """Return the passes that prepare a lowered module for code of `target`, in order."""
-    vectorize_again = [
-        vectorize_interleaved_stores(target, check_bounds, made_by=made_by)
-        for made_by in ("SplitIndexSet", "VersionGuardedLoops")
-    ]
-    first = [
-        split_kernels,
-        lower_launches,
-        simplify_arg_reduce,
-        promote_min_max,
-        keep_scalar_loops,
-        strip_mine_for_interrupt,
-    ]
-    loops = [vectorize_interleaved_stores, split_index_set, version_guarded_loops]
-    rest = [
-        annotate_loops,
-        narrow_integers,
-        legalize_masks,
-        split_vectors,
-        share_strided_loads,
-        lower_bool_max,
-        place_allocations,
-    ]
-    before = [make(target, check_bounds) for make in (*first, *loops)]
-    return [*before, *vectorize_again, *(make(target, check_bounds) for make in rest)]
+    return [make(target, check_bounds) for make in _ORDER]

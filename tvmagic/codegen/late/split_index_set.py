@@ -182,6 +182,13 @@ class _Within(ConditionFolder):
     def use(self, node: Var) -> PrimExpr:
         return self.var if node is self.old else node
 
+    @handles(BufferLoad, BufferStore)
+    def access(self, node: BufferLoad | BufferStore) -> BufferLoad | BufferStore:
+        made = self.visit_children(node)
+        pairs = zip(node.indices, made.indices)
+        indices = [index if index is old else self.analyzer.simplify(index) for old, index in pairs]
+        return made.with_(indices=tuple(indices)) if made.indices else made
+
     @handles(Max, Min, FloorDiv, FloorMod, CmpOp)
     def changing(self, node: BinaryOp) -> PrimExpr:
         node = self.visit_children(node)

@@ -35,13 +35,12 @@ class _StripMiner(StatementMutator):
     @handles(For)
     def loop(self, node: For) -> Stmt:
         made = self.visit_children(node)
-        size = self.work.strip_size(node) if POLL not in node.annotations else 0
-        if not size:
+        size, extent = self.work.strip_size(node), node.extent
+        if not size or POLL in node.annotations or not isinstance(extent, IntImm):
             return made
         note("late", f"strip-mined loop `{node.loop_var.name}`: it polls for interrupts every {size} iterations", node)
         strip = Var(f"{node.loop_var.name}_strip", node.loop_var.dtype)
         begin = strip * size
-        extent = node.extent
         inner = made.with_(min=node.min + begin, extent=minimum(IntImm(extent.dtype, size), extent - begin))
         return For(
             strip,

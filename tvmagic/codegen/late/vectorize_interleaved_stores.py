@@ -20,6 +20,7 @@ from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.codegen.late.common import (
     MADE_BY,
     StatementMutator,
+    annotation,
     disjoint_memory,
     has_many_operations,
     keep_scalar,
@@ -87,7 +88,7 @@ def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
 @late_pass("VectorizeInterleavedStores", when=_when)
 def vectorize_interleaved_stores(func: PrimFunc, target: Target, made_by: str = "") -> PrimFunc:
     """Vectorize loops that store a few adjacent elements per iteration; with `made_by`, only loops that this late pass made."""
-    loops = [loop for loop in nodes_of(func.body, For) if not made_by or loop.annotations.get(MADE_BY) == made_by]
+    loops = [loop for loop in nodes_of(func.body, For) if not made_by or annotation(loop, MADE_BY) == made_by]
     if not loops or has_many_operations(func.body):
         return func
     return func.with_body(_Vectorizer(func, target, made_by).visit(func.body))
@@ -101,9 +102,7 @@ class _Vectorizer(StatementMutator):
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        by = node.annotations.get(MADE_BY)
-        by = by.value if isinstance(by, StringImm) else ""
-        made = self._vectorized(node) if by == self.made_by else None
+        made = self._vectorized(node) if (annotation(node, MADE_BY) or "") == self.made_by else None
         if made is None:
             return self.visit_children(node)
         vectors, tail = made
@@ -449,7 +448,8 @@ def _merged(vectors: list[PrimExpr], places: range) -> PrimExpr | None:
     if any(type(v) is not type(first) or v.dtype != first.dtype for v in vectors):
         return None
     if all(expr_deep_equal(v, first) for v in vectors):
-        return first if first.dtype.is_scalar else _picked([first], [place // count for place in places])
+        same = first.dtype.is_scalar or isinstance(first, Broadcast)
+        return first if same else _picked([first], [place // count for place in places])
     if first.dtype.is_scalar:
         return _picked(vectors, [place % count for place in places])
     if isinstance(first, BufferLoad):
