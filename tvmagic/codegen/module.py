@@ -13,6 +13,7 @@ from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.gpu import GpuThreads
 from tvmagic.codegen.late.common import work_of
+from tvmagic.codegen.late.speculate_loads import ReadsOrCalls
 from tvmagic.codegen.size_counts import check_loop_counts
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import GLOBALS, helper
@@ -21,7 +22,6 @@ from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
-    BufferLoad,
     Call,
     DataType,
     GlobalVar,
@@ -33,7 +33,7 @@ from tvmagic.ir import (
     Stmt,
 )
 from tvmagic.ir.constants import largest_integer
-from tvmagic.ir.functor import Visitor, handles, pre_order_visit
+from tvmagic.ir.functor import pre_order_visit
 from tvmagic.lazy import cached_property
 from tvmagic.passes import note
 from tvmagic.runtime.abi import ERROR_SLOTS, Site
@@ -64,7 +64,7 @@ class ModuleContext:
     work: Any = None
     _names: int = 0
     _nodes: dict[str, str] = field(default_factory=dict)
-    _reads_or_calls: _ReadsOrCalls = field(default_factory=lambda: _ReadsOrCalls())
+    _reads_or_calls: ReadsOrCalls = field(default_factory=ReadsOrCalls)
     sizes: dict[Any, Any] = field(default_factory=dict)
     volatile: set[Any] = field(default_factory=set)  # pointers whose accesses are neither joined nor left out
 
@@ -311,39 +311,6 @@ def from_machine(emitter: Any, value: str, dtype: DataType) -> str:
     if dtype.is_float and dtype.bits == 16:
         return emitter.out.at_entry(f"bitcast i16 {value} to {llvm_type(dtype)}")
     return value
-
-
-class _ReadsOrCalls(Visitor):
-    """Which expressions read memory or call: known of each part of one, so that all sides of a chain are looked at once."""
-
-    def __init__(self) -> None:
-        self.known: dict[PrimExpr, bool] = {}
-        self.found = False  # in the parts visited so far of the expression around
-
-    def test(self, expr: PrimExpr) -> bool:
-        if expr not in self.known:
-            self.found = False
-            self.visit(expr)
-        return self.known[expr]
-
-    @handles(PrimExpr)
-    def other(self, node: PrimExpr) -> None:
-        if node not in self.known:
-            before, self.found = self.found, False
-            self.visit_children(node)
-            self.known[node], self.found = self.found, before
-        self.found |= self.known[node]
-
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
-        self.known[node] = self.found = True
-
-    @handles(Call)
-    def call(self, node: Call) -> None:
-        if isinstance(node.op, GlobalVar) or node.op.effect > 2:
-            self.known[node] = self.found = True
-        else:
-            self.other(node)
 
 
 def quoted(name: str) -> str:

@@ -19,6 +19,7 @@ from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
+    And,
     AttrStmt,
     BufferLoad,
     BufferStore,
@@ -31,16 +32,18 @@ from tvmagic.ir import (
     LetStmt,
     Max,
     Mutator,
+    Or,
     PrimExpr,
     PrimFunc,
     Ramp,
+    Select,
     Stmt,
     Var,
     handles,
     post_order_visit,
 )
 from tvmagic.ir.constants import largest_integer
-from tvmagic.ir.query import nodes_of, variables_in
+from tvmagic.ir.query import is_call, nodes_of, variables_in
 from tvmagic.passes import Pass, PassContext, note
 from tvmagic.target import Target
 
@@ -248,6 +251,7 @@ class Census:
     strided_loads: bool = False  # of vectors
     narrowing_casts: bool = False  # of integers, to 8 or 16 bits
     bool_max: bool = False
+    choices: bool = False  # selects, conditionals, and conditions of several parts
 
 
 @_once_per_body
@@ -264,6 +268,8 @@ def census(body: Stmt) -> Census:
             elif node.indices and isinstance(node.indices[-1], Ramp):
                 stride = node.indices[-1].stride
                 found.strided_loads |= not (isinstance(stride, IntImm) and stride.value == 1)
+        elif isinstance(node, (And, Or, Select)) or is_call(node, "tir.if_then_else"):
+            found.choices = True
         elif isinstance(node, Cast):
             source, target = node.value.dtype, node.dtype
             narrowing = 8 <= target.bits <= 16 < source.bits and not source.is_float and not target.is_float

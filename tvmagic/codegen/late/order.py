@@ -14,6 +14,7 @@ from tvmagic.codegen.late.place_allocations import place_allocations
 from tvmagic.codegen.late.promote_min_max import promote_min_max
 from tvmagic.codegen.late.share_strided_loads import share_strided_loads
 from tvmagic.codegen.late.simplify_arg_reduce import simplify_arg_reduce
+from tvmagic.codegen.late.speculate_loads import speculate_loads
 from tvmagic.codegen.late.split_index_set import split_index_set
 from tvmagic.codegen.late.split_kernels import split_kernels
 from tvmagic.codegen.late.split_vectors import split_vectors
@@ -44,6 +45,7 @@ _ORDER = (
     split_vectors,
     share_strided_loads,
     lower_bool_max,
+    speculate_loads,
     place_allocations,
 )
 
