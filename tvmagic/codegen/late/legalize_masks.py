@@ -1,4 +1,4 @@
-"""Masks of loads and stores that have not one lane for each element of a vector of scalars."""
+"""Legalize masks of loads and stores: one lane per scalar lane, or a condition."""
 
 from __future__ import annotations
 
@@ -43,11 +43,10 @@ def require_legal_mask(node: BufferLoad | BufferStore) -> None:
 
 
 def _with_plain_mask(node: BufferLoad | BufferStore) -> Any:
-    """What does the same as a masked access: one whose mask has a lane for each lane of its index, or a condition.
+    """Return an equivalent access whose mask has one lane per scalar lane, or whose mask is a condition.
 
-    A mask of one lane is a condition: of `if_then_else`, 0 otherwise, or of an `if`. A mask with a lane for each part
-    of the elements, which are vectors, belongs to an access of those parts; if the elements are not next to each other
-    there is no code for it.
+    A mask of one lane is a condition: of `if_then_else` with the other side 0, or of an `if`. A mask with one lane per element that is
+    a vector belongs to an access of the elements' scalars. Raises BuildError if those elements are not contiguous.
     """
     mask, buffer = node.predicate, node.buffer
     if mask is None:

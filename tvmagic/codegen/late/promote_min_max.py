@@ -1,12 +1,12 @@
-"""Reductions to an extreme of small floats, kept in float32 while their loops run.
+"""Accumulate min and max reductions of 16-bit floats in float32.
 
     Y[i] = -inf                            best[0] = float32(-inf)
     for k in range(64):                    for k in range(64):
         Y[i] = max(Y[i], X[i, k])              best[0] = max(best[0], float32(X[i, k]))
                                            Y[i] = float16(best[0])
 
-Processors have no comparison of them, so that each iteration would wait for the one before to be widened, compared and rounded. LLVM makes
-vectors of the right side. The result is the same: what is rounded later keeps its order, and a value that is widened is rounded back to itself.
+CPUs cannot compare 16-bit floats, so each iteration would wait until the previous result is widened, compared and rounded. LLVM vectorizes
+the right side. The result is the same: rounding keeps the order, and a widened value rounds back to itself.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def promote_min_max(func: PrimFunc) -> PrimFunc:
 
 @dataclass(frozen=True)
 class _Update:
-    """A store of an extreme in a nest, at indices that are the same in all iterations.
+    """A store of a minimum or maximum in a nest, at indices that are invariant in the nest.
 
-    `begin` is the store of its first value, right before the nest; None if what is there counts.
+    `begin` is the store of its initial value directly before the nest, or None if the memory keeps its value.
     """
 
     store: BufferStore
@@ -81,7 +81,7 @@ class _Update:
 
 @dataclass(frozen=True)
 class _Reduction:
-    """All updates of an element, or of the elements of a vector, in a nest; `stores` has what each of them becomes."""
+    """All updates of one element, or of the elements of one vector, in a nest; `stores` maps each to its replacement."""
 
     nest: For
     first: _Update
@@ -98,7 +98,7 @@ def _in_turn(loop: For) -> bool:
 
 
 class _Updates(Visitor):
-    """The stores of small floats that may be such updates, by the largest nest in which each has one place."""
+    """Collects stores of small floats that may be updates, by the largest nest in which each has one index."""
 
     def __init__(self) -> None:
         self.above: list[Stmt] = []
@@ -137,7 +137,7 @@ class _Updates(Visitor):
             self.found.setdefault(nest, []).append(_Update(node, indices, begin))
 
     def _begin(self, number: int, store: BufferStore, indices: Sequence[PrimExpr]) -> BufferStore | None:
-        """The store before the statement above of this number, if it is one to the same place."""
+        """Return the store directly before statement `number` if it initializes the same element, or None."""
         around = self.above[number - 1] if number else None
         if not isinstance(around, SeqStmt):
             return None
@@ -149,7 +149,7 @@ class _Updates(Visitor):
 
 
 def _reductions(nest: For, updates: list[_Update], apart: Callable[[Var, Var], bool]) -> list[_Reduction]:
-    """The reductions of a nest whose memory nothing else in it uses."""
+    """Return the reductions of a nest whose memory nothing else in the nest accesses."""
     for stmt in nodes_of(nest, Stmt):
         plain = isinstance(stmt, (SeqStmt, LetStmt, IfThenElse, BufferStore))
         if not plain and not (isinstance(stmt, For) and _in_turn(stmt)):
@@ -173,7 +173,7 @@ def _reductions(nest: For, updates: list[_Update], apart: Callable[[Var, Var], b
 
 
 def _of_one_place(nest: For, updates: list[_Update], loads: int) -> _Reduction | None:
-    """The reduction that consists of these updates, if all `loads` of its memory are of what is kept."""
+    """Return the reduction that consists of these updates, or None unless all `loads` of its memory read the accumulator."""
     first = updates[0]
     dtype = first.store.value.dtype
     if any(contains(index, BufferLoad) for index in first.indices):
@@ -195,20 +195,20 @@ def _of_one_place(nest: For, updates: list[_Update], loads: int) -> _Reduction |
 
 
 def _load(best: Buffer) -> BufferLoad:
-    """The value that is kept, of as many lanes as there are elements."""
+    """Return the load of the accumulator, with one lane per element."""
     size, zero = best.shape[0], IntImm("int32", 0)
     assert isinstance(size, IntImm)
     return BufferLoad(best, [zero if size.value == 1 else Ramp(zero, IntImm("int32", 1), size.value)])
 
 
 class _Wide:
-    """What is stored, in float32, with another load in the place of that of the element itself. `kept` counts these."""
+    """Rewrites a stored value to float32 with the accumulator instead of loads of the element; `kept` counts these loads."""
 
     def __init__(self, store: BufferStore, best: BufferLoad) -> None:
         self.store, self.best, self.kept = store, best, 0
 
     def of(self, node: PrimExpr) -> PrimExpr | None:
-        """None if the element is not there, or in a place where more than its order counts."""
+        """Return the widened expression, or None if the element is not in it or more than its order matters."""
         if isinstance(node, BufferLoad):
             same = node.buffer is self.store.buffer and node.predicate is None
             if not same or not all(map(expr_deep_equal, node.indices, self.store.indices)):
@@ -257,7 +257,7 @@ class _Widened(Mutator):
         return made
 
     def _around(self, nest: Stmt, reduction: _Reduction) -> Stmt:
-        """The memory of a reduction around its nest, with what is there before and after."""
+        """Allocate the accumulator around a nest, initialize it before and store it after."""
         update, best = reduction.first, _load(reduction.best)
         store = update.store
         before = update.begin.value if update.begin is not None else BufferLoad(store.buffer, update.indices)

@@ -1,7 +1,7 @@
-"""Elements a few places apart that several vectors take turns in, loaded once.
+"""Load interleaved elements once for several strided vectors.
 
-The real and the imaginary parts of complex numbers are two vectors of every second element: what is loaded for one of them has
-the elements of the other, too.
+The real and the imaginary parts of complex numbers are two vectors of stride 2. Contiguous loads for one of them contain the elements of
+the other.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Sharer(StatementMutator):
 
 
 def share_loads(values: list[PrimExpr]) -> list[PrimExpr]:
-    """The values, with shuffles of the same contiguous vectors for loads that together take all elements of a stretch of memory."""
+    """Return the values with shuffles of shared contiguous loads instead of strided loads that together read every element of a range."""
     groups: dict[tuple[Buffer, int, int], list[BufferLoad]] = {}
     for value in values:
         for load in nodes_of(value, BufferLoad):
@@ -70,7 +70,7 @@ def share_loads(values: list[PrimExpr]) -> list[PrimExpr]:
 
 
 def _stride(load: BufferLoad) -> int | None:
-    """The stride of a load that is worth sharing; None for others."""
+    """Return the stride of a load that is worth sharing, or None."""
     index = load.indices[0] if len(load.indices) == 1 and load.predicate is None else None
     if not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or load.buffer.dtype.lane_code != 1:
         return None
@@ -78,8 +78,10 @@ def _stride(load: BufferLoad) -> int | None:
 
 
 def offsets_of(loads: list[BufferLoad], stride: int) -> list[int] | None:
-    """Where loads of every `stride`-th element begin, counted from the first of them, if they take every element of a stretch:
-    each begins less than `stride` behind it, and one at each of these places. None if not."""
+    """Return the offsets of strided loads from the first one, or None unless they together read every element of a range.
+
+    They do if each begins less than `stride` elements after the first, one at each offset.
+    """
     analyzer, offsets = Analyzer(), list[int]()
     first = loads[0].indices[0]
     for load in loads:
@@ -99,7 +101,7 @@ def offsets_of(loads: list[BufferLoad], stride: int) -> list[int] | None:
 
 
 def contiguous(load: BufferLoad, base: PrimExpr, lanes: int) -> BufferLoad:
-    """`lanes` elements from `base` on of what `load` takes elements of."""
+    """Return a load of `lanes` contiguous elements from `base` on, from the buffer of `load`."""
     return load.with_(indices=(Ramp(base, IntImm(base.dtype, 1), lanes),), dtype=load.buffer.dtype.with_lanes(lanes))
 
 

@@ -113,9 +113,9 @@ class _Speculator(StatementMutator):
 
 
 def _needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals, known: Known) -> bool:
-    """Whether `side`, taken in the lanes of `condition`, has a load that may be outside its buffer in other lanes.
+    """Return whether `side`, selected in the lanes of `condition`, has a load that may leave its buffer in other lanes.
 
-    `known`: what was found in parts of the same expression; of a chain of choices each one is asked about.
+    `known` caches results for operands of one expression: chains of conditionals ask about each of them.
     """
     finder = _Unsafe(intervals, known=known)
     finder.visit(side)
@@ -129,11 +129,11 @@ def _needs_mask(side: PrimExpr, condition: PrimExpr, intervals: Intervals, known
 
 
 def _is_harmless(expr: PrimExpr, intervals: Intervals, stored: set[Var]) -> bool:
-    """Whether an expression that reads memory is computed whatever the condition is: all that it reads is inside its
-    buffer, it calls nothing, and it is short or of lanes, which cannot branch.
+    """Return whether an expression that reads memory can be computed whatever the condition is.
 
-    A scalar is not read so from what the function stores to, the pointers `stored`: the next value would wait for it,
-    while a branch is foreseen, as in a search for the largest.
+    All of its loads stay inside their buffers, it calls nothing, and it is short or a vector, which cannot branch. A scalar must not load from
+    `stored`, the pointers that the function stores to: the next value would wait for it, while a branch is predicted, as in a search for the
+    maximum.
     """
     scalar = expr.dtype.lane_code == 1
     found = _Unsafe(intervals, _FEW if scalar else math.inf)
@@ -144,9 +144,9 @@ def _is_harmless(expr: PrimExpr, intervals: Intervals, stored: set[Var]) -> bool
 
 
 class _Unsafe(Visitor):
-    """Collects the loads that are not provably inside their buffers, or that stop the program if they are not.
+    """Collects the loads that may leave their buffers, or that stop the program if they do.
 
-    It looks at `most` expressions and no further: of a chain of conditions, each of which is asked about, not at all the rest.
+    It visits at most `most` expressions: each condition of a chain is asked about, and need not visit the rest.
     """
 
     def __init__(self, intervals: Intervals, most: float = math.inf, known: Known | None = None) -> None:
@@ -196,7 +196,7 @@ class _Unsafe(Visitor):
 
 
 class _Done(Visitor):
-    """Collects the loads that a condition does in every lane: not those that another part of it guards."""
+    """Collects the loads that a condition performs in every lane, without those that another operand guards."""
 
     def __init__(self) -> None:
         self.loads: list[BufferLoad] = []
@@ -224,7 +224,7 @@ class _Done(Visitor):
 
 
 class ReadsOrCalls(Visitor):
-    """Which expressions read memory or call: known of each part of one, so that all sides of a chain are looked at once."""
+    """Tells whether expressions read memory or call functions. Results are cached for all operands, so a chain is visited once."""
 
     def __init__(self) -> None:
         self.known: dict[PrimExpr, bool] = {}

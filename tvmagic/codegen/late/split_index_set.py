@@ -1,11 +1,11 @@
-"""Loops in which something changes at a few known places, as a loop for each stretch between them.
+"""Split a loop at the few constant iterations where a condition, a clamp or a quotient changes.
 
     for j in range(100):                       Y[0] = X[0] + X[1]
         Y[j] = X[max(j - 1, 0)] + X[j + 1]     for j in range(1, 100):
                                                    Y[j] = X[j - 1] + X[j + 1]
 
-Indices that are clamped to an array or wrap around it, and conditions on the loop, are the same in all iterations of a stretch, so
-that LLVM makes vectors of the long one: of the loop as it is it makes none, or gathers and masks.
+Within a segment, clamped and wrapped indices are affine and conditions on the loop are decided, so LLVM vectorizes the long segment. It does
+not vectorize the loop as written, or does with gathers and masks.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Splitter(StatementMutator):
 
 
 def _between_places(loop: For) -> SeqStmt | None:
-    """The loops between the places; None if there are none, if they are many, or if the body has loops of its own."""
+    """Return the loops over the segments, or None unless there are a few segments and the body has no loops."""
     if loop.kind is not ForKind.SERIAL or not isinstance(loop.min, IntImm) or not isinstance(loop.extent, IntImm):
         return None
     first, end, var = loop.min.value, loop.min.value + loop.extent.value, loop.loop_var
@@ -130,7 +130,7 @@ def _between_places(loop: For) -> SeqStmt | None:
 
 
 def _follows_itself(body: Stmt) -> bool:
-    """Whether an iteration may read what another one wrote, so that no vectors come of the loop."""
+    """Return whether an iteration may read what another one wrote, which prevents vectors."""
     stores = nodes_of(body, BufferStore)
     written = {store.buffer.data for store in stores}
     own = [(store.buffer.data, store.indices) for store in stores]
@@ -142,8 +142,7 @@ def _follows_itself(body: Stmt) -> bool:
 
 
 def _places(node: BinaryOp, var: Var, first: int, end: int, analyzer: Analyzer) -> list[int]:
-    """The iterations from which on a node chooses, or divides, in another way than in the one before; more than
-    `_MOST_PLACES` if there are too many."""
+    """Return the iterations from which on a node selects or divides differently; more than `_MOST_PLACES` if there are too many."""
     if isinstance(node, (FloorDiv, FloorMod)):
         if not isinstance(node.b, IntImm) or node.b.value <= 0:
             return []
@@ -162,7 +161,7 @@ def _places(node: BinaryOp, var: Var, first: int, end: int, analyzer: Analyzer) 
 
 
 def _line(expr: PrimExpr, var: Var, analyzer: Analyzer) -> tuple[int, int] | None:
-    """The factor, 1 or -1, and the offset of a variable that an expression consists of; None if it is of another kind."""
+    """Return factor (1 or -1) and offset of an expression that is affine in a variable, or None."""
     if not expr.dtype.is_int:
         return None
     terms, offset = linear_terms(analyzer.canonical_simplify(expr))
@@ -172,7 +171,7 @@ def _line(expr: PrimExpr, var: Var, analyzer: Analyzer) -> tuple[int, int] | Non
 
 
 class _Within(ConditionFolder):
-    """The body of a loop for a stretch of its iterations, in which what changes elsewhere is known."""
+    """Rewrites a loop's body for one segment, in which conditions are decided."""
 
     def __init__(self, old: Var, var: Var, first: IntImm, count: IntImm) -> None:
         self.old, self.var, self.analyzer = old, var, Analyzer()

@@ -1,7 +1,7 @@
-"""Vectors whose lanes are not a power of two, stored in parts whose lanes are.
+"""Split stores of non-power-of-two vectors into vectors whose lanes are powers of two.
 
-LLVM keeps such a vector in one register a lane wherever it lives longer than a block, as the sums of a product do: 48 lanes
-of float32 took 30 times as long as 32 lanes and 16.
+LLVM keeps a non-power-of-two vector in one register per lane if it lives longer than a basic block, as the accumulators of a product do: 48
+lanes of float32 took 30 times as long as 32 lanes and 16.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class _Splitter(StatementMutator):
 
 
 def _parts_of(stmt: BufferStore) -> list[BufferStore]:
-    """The parts of a store from the first lane on; the store alone if its lanes are a power of two or cannot be parted.
+    """Return the slices of a store from the first lane on, or the store alone if it needs no split or cannot be split.
 
-    The values of all parts have to be computed before the first is stored, as memory that is read may be that which is written.
+    All values must be computed before the first slice is stored: the loads may read the memory that is written.
     """
     dtype = stmt.value.dtype
     if dtype.is_scalable or stmt.predicate is not None or not stmt.buffer.dtype.is_scalar:
@@ -87,7 +87,7 @@ def _parts_of(stmt: BufferStore) -> list[BufferStore]:
 
 
 def _powers(lanes: int) -> Iterator[tuple[int, int]]:
-    """Powers of two whose sum is `lanes`, the largest first, each with the sum of those before it."""
+    """Yield start and size of slices whose sizes are powers of two, the largest first."""
     start = 0
     while start < lanes:
         count = 1 << (lanes - start).bit_length() - 1
@@ -101,11 +101,11 @@ def _part(stmt: BufferStore, start: int, count: int) -> BufferStore:
 
 
 class _Whole(Exception):
-    """A vector of which no part can be computed alone."""
+    """No slice of a vector can be computed alone."""
 
 
 class _Lanes(Visitor):
-    """`count` lanes of an expression of `lanes` lanes, from `start` on; scalars are the same in all lanes."""
+    """Rewrites an expression of `lanes` lanes to `count` lanes from `start` on. Scalars are unchanged."""
 
     def __init__(self, lanes: int, start: int, count: int) -> None:
         self.lanes, self.start, self.count = lanes, start, count

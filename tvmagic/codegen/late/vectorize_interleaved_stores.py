@@ -1,7 +1,7 @@
-"""Loops each of whose iterations writes a few neighbours, as vectors: colours of pixels, complex numbers, elements written twice.
+"""Vectorize loops that store a few adjacent elements per iteration: colours of pixels, complex numbers, repeated elements.
 
-LLVM takes the stores of such a loop for scattered ones: it leaves the loop as it is, or scatters the lanes one by one. Here the
-values of each neighbour become a vector over many iterations, and the vectors are stored lane after lane of all of them:
+LLVM takes such stores for scatters: it leaves the loop scalar, or scatters the lanes one by one. Here the values of each element become a
+vector over many iterations, and shuffles interleave the vectors for contiguous stores:
 
     for i in range(4096):                      for v in range(256):
         Y[i * 2] = A[i]                            Y[v * 32:v * 32 + 32] = shuffle(A[v * 16:v * 16 + 16], B[v * 16:v * 16 + 16])
@@ -134,7 +134,7 @@ _TAIL = "VectorizeInterleavedStores"
 
 @dataclass(frozen=True)
 class _Rows:
-    """The stores of an iteration, without loops and variables around them, for each value of `var` from `first` on."""
+    """The stores of one iteration, for each value of `var` from `first` on, with inner loops unrolled and lets substituted."""
 
     var: Var
     first: PrimExpr
@@ -144,15 +144,15 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Row:
-    """The stores of one iteration to neighbours in memory, the first of them first."""
+    """The stores of one iteration to contiguous elements, in order of their addresses."""
 
     stores: list[BufferStore]
 
 
 def _in_vectors_and_tail(loop: For, machine: Machine, apart: Callable[[Var, Var], bool]) -> tuple[For, For] | None:
-    """The loop over vectors, and the loop with the iterations that fill none; None if it is of another kind.
+    """Return the loop over vectors and the loop over the remaining iterations, or None if the loop does not qualify.
 
-    `apart`: whether two pointers are known to be to different memory.
+    `apart` tells whether two pointers provably lead to disjoint memory.
     """
     rows = _written_out(loop)
     if rows is None or len(rows.stores) > _MOST_STORES:
@@ -178,12 +178,11 @@ def _in_vectors_and_tail(loop: For, machine: Machine, apart: Callable[[Var, Var]
 
 
 def _over_periods(loop: For) -> For | None:
-    """A loop whose only store has indices that are divided by a small number, as a loop over as many iterations at a time, which
-    may begin and end anywhere; None if it is of another kind.
+    """Return the loop as one over periods of its index quotients, or None if its only store divides no index by a small constant.
 
-        for i in T.parallel(4096):                 for i in T.parallel(2048):
-            Y[i] = A[i // 2]                           for step in range(2):
-                                                           Y[i * 2 + step] = A[(i * 2 + step) // 2]
+    for i in T.parallel(4096):                 for i in T.parallel(2048):
+        Y[i] = A[i // 2]                           for step in range(2):
+                                                       Y[i * 2 + step] = A[(i * 2 + step) // 2]
     """
     stores = _stores_in(loop.body, {}) if loop.loop_var.dtype in _COUNTERS else None
     period = _period(stores, loop.loop_var) if stores is not None and len(stores) == 1 else 1
@@ -200,7 +199,7 @@ def _over_periods(loop: For) -> For | None:
 
 
 def _written_out(loop: For) -> _Rows | None:
-    """The stores of an iteration; of one store whose indices are divided by a small number, those of as many iterations."""
+    """Return the stores of one iteration; for a single store with divided indices, those of one period."""
     found = _stores_in(loop.body, {}) if loop.loop_var.dtype in _COUNTERS else None
     if found is None:
         return None
@@ -226,7 +225,7 @@ def _written_out(loop: For) -> _Rows | None:
 
 
 def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | None:
-    """The stores that a body consists of, with loops of few iterations written out; None if it does something else."""
+    """Return the stores of a body with short loops unrolled, or None if it does anything else."""
     while isinstance(body, LetStmt):
         value = substitute(body.value, known)
         if written_size(value) > _LARGEST:
@@ -263,13 +262,15 @@ def _count_stores(body: Stmt) -> int:
 
 
 def _last_values(stores: list[BufferStore]) -> list[BufferStore] | None:
-    """The last store to each element, with the values that were stored before in place of loads of them, as in sums of few
-    terms; None if it is not known whether a load is of such an element, or if it is of another iteration's."""
+    """Return the last store to each element, with stored values forwarded to loads.
+
+    None if it is unknown whether a load reads such an element, or if it reads one of another iteration.
+    """
     kept: list[BufferStore] = []
     analyzer = Analyzer()
 
     def before(access: BufferLoad | BufferStore) -> BufferStore | None:
-        """The store to the element that is accessed, if there is one; raises `_Unknown` if that is not known."""
+        """Return the earlier store to the accessed element, or None. Raises `_Unknown` if that cannot be proved."""
         for store in kept:
             if store.buffer.data is access.buffer.data:
                 if store.buffer.dtype != access.buffer.dtype or not len(store.indices) == len(access.indices) == 1:
@@ -297,11 +298,11 @@ def _last_values(stores: list[BufferStore]) -> list[BufferStore] | None:
 
 
 class _Unknown(Exception):
-    """It is not known what a load reads."""
+    """It is unknown which element a load reads."""
 
 
 class _Forwarded(Mutator):
-    """Puts the values that were stored in the place of loads of them."""
+    """Replaces loads by the values stored before."""
 
     def __init__(self, written: set[Var], before: Callable[[BufferLoad], BufferStore | None]) -> None:
         self.written, self.before = written, before
@@ -317,8 +318,7 @@ class _Forwarded(Mutator):
 
 
 def _period(stores: list[BufferStore], var: Var) -> int:
-    """After how many iterations all quotients and remainders of indices by constants have gone on by a whole number; 1 if there
-    are none, or if that is too many."""
+    """Return the number of iterations after which all index quotients and remainders by constants repeat, or 1 if there are none or too many."""
     divisors = [
         node.b.value
         for node in nodes_of(stores[0], FloorDiv, FloorMod)
@@ -329,7 +329,7 @@ def _period(stores: list[BufferStore], var: Var) -> int:
 
 
 class _Folded(ConditionFolder):
-    """Simplifies indices, and the conditions that are known then."""
+    """Simplifies indices and folds decided conditionals."""
 
     def __init__(self, var: Var, first: PrimExpr, count: PrimExpr) -> None:
         self.analyzer = Analyzer()
@@ -345,8 +345,7 @@ class _Folded(ConditionFolder):
 
 
 def _rows_of(rows: _Rows) -> list[_Row] | None:
-    """The stores by the memory that they write to, if those to each are neighbours and the next iteration goes on behind them;
-    None if not, or if each writes one element, of which LLVM makes vectors."""
+    """Return the stores grouped by memory, or None unless each group is contiguous and continued by the next iteration."""
     by_memory: dict[Var, list[BufferStore]] = {}
     for store in rows.stores:
         by_memory.setdefault(store.buffer.data, []).append(store)
@@ -379,7 +378,7 @@ def _row(stores: list[BufferStore], var: Var) -> _Row | None:
 
 
 def _in_vectors(loop: For, rows: _Rows, found: list[_Row], lanes: int) -> tuple[For, For] | None:
-    """The iterations in vectors of `lanes`, and those that are left."""
+    """Return the loop over vectors of `lanes` iterations and the loop over the remaining ones."""
     step = Var(f"{rows.var.name}.vector", rows.var.dtype)
     lane = Var(f"{rows.var.name}.lane", rows.var.dtype)
     begin = rows.first + step * lanes
@@ -401,7 +400,7 @@ def _in_vectors(loop: For, rows: _Rows, found: list[_Row], lanes: int) -> tuple[
 
 
 def _vector(store: BufferStore, at: dict[Var, PrimExpr], lane: Var, lanes: int) -> PrimExpr | None:
-    """What a store writes in `lanes` iterations; None if elements are loaded that are far apart."""
+    """Return the values that a store writes in `lanes` iterations, or None if it loads elements that are far apart."""
     plain = substitute(store, at).with_(indices=(lane,))
     made = at_once(For(lane, IntImm(lane.dtype, 0), IntImm(lane.dtype, lanes), ForKind.VECTORIZED, plain))
     if not isinstance(made, BufferStore) or not all(map(_together, nodes_of(made.value, BufferLoad))):
@@ -410,7 +409,7 @@ def _vector(store: BufferStore, at: dict[Var, PrimExpr], lane: Var, lanes: int) 
 
 
 def _together(load: BufferLoad) -> bool:
-    """Whether what is loaded is one element, or some that are at most a few places apart."""
+    """Return whether a load reads one element, or elements at small constant offsets."""
     if len(load.indices) != 1:
         return False
     index = load.indices[0]
@@ -424,8 +423,10 @@ def _together(load: BufferLoad) -> bool:
 def _side_by_side(
     vectors: list[tuple[PrimExpr, PrimExpr]], store: BufferStore, base: PrimExpr, lanes: int
 ) -> list[Stmt]:
-    """The stores of the first lane of each vector, the second of each, and so on. Each comes in two forms: with loads of its own,
-    and with those that it shares with others."""
+    """Return the stores of the interleaved vectors.
+
+    Each vector comes in two forms: with loads of its own, and with shared loads.
+    """
     count, found = len(vectors), list[Stmt]()
     alone, shared = [one for one, _ in vectors], [other for _, other in vectors]
     for part in range(count):
@@ -442,8 +443,10 @@ def _picked(vectors: list[PrimExpr], lanes: list[int]) -> PrimExpr:
 
 
 def _merged(vectors: list[PrimExpr], places: range) -> PrimExpr | None:
-    """The lanes at `places` of vectors whose first lanes come first, then their second ones, and so on, computed side by side
-    as what they are computed from is side by side in memory; None if it is not, or if they are computed differently."""
+    """Return lanes `places` of the interleaved vectors, computed on interleaved operands.
+
+    None if the operands are not interleaved in memory, or if the vectors are computed differently.
+    """
     first, count = vectors[0], len(vectors)
     if any(type(v) is not type(first) or v.dtype != first.dtype for v in vectors):
         return None
@@ -475,7 +478,7 @@ _OPERANDS: dict[type, tuple[str, ...]] = {Cast: ("value",), Select: ("condition"
 
 
 def _computed(node: PrimExpr, parts: list[PrimExpr | None]) -> PrimExpr | None:
-    """A node of other operands, which have as many lanes as its own."""
+    """Return a node with other operands of the same number of lanes."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
@@ -486,7 +489,7 @@ def _computed(node: PrimExpr, parts: list[PrimExpr | None]) -> PrimExpr | None:
 
 
 def _side_by_side_in_memory(loads: list[BufferLoad], places: range) -> PrimExpr | None:
-    """The elements at `places` of loads that take turns in memory."""
+    """Return elements `places` of loads that interleave in memory."""
     count, lanes = len(loads), len(places)
     offsets = offsets_of(loads, count)
     if offsets is None:

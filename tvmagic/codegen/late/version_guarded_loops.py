@@ -1,8 +1,7 @@
-"""A loop whose last iterations a condition leaves out, as two loops without it: the whole one, and as many iterations as there are.
+"""Version loops on their tail: a loop guarded by `i < n` becomes an unguarded loop and a shorter one, under one test.
 
-LLVM makes vectors of `for j in range(16): if i * 16 + j < n: C[i * 16 + j] = A[i] * B[i * 16 + j]` only if the lanes that are off can be
-masked; not on processors without masks, and nowhere if something is loaded that stays the same, here `A[i]`: it may be loaded only if
-a lane is on.
+LLVM vectorizes `for j in range(16): if i * 16 + j < n: C[i * 16 + j] = A[i] * B[i * 16 + j]` only if the processor masks lanes. It never does if
+a load is invariant, here `A[i]`: that load is legal only if some lane is on.
 """
 
 from __future__ import annotations
@@ -89,9 +88,9 @@ class _Versioner(StatementMutator):
 
 
 def _versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> Stmt | None:
-    """The two loops under the condition that chooses; None if LLVM does as well with the loop as it is, or it is of another kind.
+    """Return both versions under their test, or None if LLVM does as well without them or the loop does not qualify.
 
-    `masks`: whether the processor loads and stores some lanes of a vector alone; `fits`: whether an expression is known not to wrap.
+    `masks`: whether the processor has masked loads and stores; `fits` tells whether an expression provably does not wrap.
     """
     guard, extent = loop.body, loop.extent
     if not isinstance(guard, IfThenElse) or guard.else_case is not None or loop.kind is not ForKind.SERIAL:
@@ -136,9 +135,9 @@ def _versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> Stmt 
 
 
 def _limit(part: PrimExpr, var: Var, fits: Callable[[PrimExpr], bool]) -> PrimExpr | None:
-    """The value that a variable is below where a condition holds, and only there; None if that is not known.
+    """Return the exclusive upper bound of a variable that is equivalent to a condition, or None.
 
-    It is computed in 64 bits if it might wrap in 32: a size that the caller gives may be any number.
+    It is computed in 64 bits if it might wrap in 32: a size from the caller may be any number.
     """
     if not isinstance(part, (LT, LE)) or uses_var(part.b, {var}) or var.dtype.bits > 32:
         return None
@@ -150,7 +149,7 @@ def _limit(part: PrimExpr, var: Var, fits: Callable[[PrimExpr], bool]) -> PrimEx
 
 
 def _below(expr: PrimExpr, limit: PrimExpr, var: Var, safe: Callable[[PrimExpr], bool]) -> PrimExpr | None:
-    """The value that `var` is below where `expr` is below `limit`; None if that is not known, or is not `safe` to compute."""
+    """Return the exclusive upper bound of `var` that is equivalent to `expr < limit`, or None if it is unknown or not `safe` to compute."""
     if not safe(limit):
         return None
     if expr is var:
@@ -177,7 +176,7 @@ def _below(expr: PrimExpr, limit: PrimExpr, var: Var, safe: Callable[[PrimExpr],
 
 
 def _loads_the_same(var: Var, body: Stmt) -> bool:
-    """Whether a body loads something that is the same in all iterations of the loop over `var`."""
+    """Return whether a body has a load that is invariant in the loop over `var`."""
     loads = _Invariant(var)
     loads.visit(body)
     return loads.found
