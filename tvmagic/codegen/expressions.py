@@ -371,19 +371,10 @@ class ExpressionEmitter(LaneMasks, Visitor):
     def logical(self, node: BinaryOp) -> str:
         word = "and" if isinstance(node, And) else "or"
         a = self.visit(node.a)
-        if self.context.is_guarded(node.b):
-            return self._short_circuit(word, a, node.b) if node.dtype.lane_code == 1 else self._masked_operand(node, a)
+        if node.dtype.lane_code == 1 and self.context.is_guarded(node.b):
+            return self._short_circuit(word, a, node.b)
         b = self.visit(node.b)
         return self._mark(self.out.op(f"{word} {llvm_type(node.dtype)} {a}, {b}"), a, b)
-
-    def _masked_operand(self, node: BinaryOp, a: str) -> str:
-        """The vector `a and b` (`a or b`), if the lanes of `b` that `a` decides read nothing."""
-        flags, is_and = llvm_type(node.dtype), isinstance(node, And)
-        open_lanes = a if is_and else self.out.op(f"xor {flags} {a}, {constant(node.dtype, 1)}")
-        b = self._in_lanes(open_lanes, node.b, node.dtype.lane_code)
-        return self.out.op(
-            f"select {flags} {open_lanes}, {flags} {b}, {flags} {constant(node.dtype, 0 if is_and else 1)}"
-        )
 
     def _in_lanes(self, lane: str, node: PrimExpr, lanes: int) -> str:
         """The value of `node`, which reads memory in the lanes that `lane` holds for only."""

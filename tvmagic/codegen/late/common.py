@@ -24,6 +24,7 @@ from tvmagic.ir import (
     BufferLoad,
     BufferStore,
     Cast,
+    FloatImm,
     For,
     IfThenElse,
     IntImm,
@@ -43,6 +44,7 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.constants import largest_integer
+from tvmagic.ir.meaning import Neutral
 from tvmagic.ir.query import is_call, nodes_of, variables_in
 from tvmagic.passes import Pass, PassContext, note
 from tvmagic.target import Target
@@ -251,6 +253,7 @@ class Census:
     strided_loads: bool = False  # of vectors
     narrowing_casts: bool = False  # of integers, to 8 or 16 bits
     bool_max: bool = False
+    identities: bool = False  # elements of min and max that texts write as finite numbers
     choices: bool = False  # selects, conditionals, and conditions of several parts
 
 
@@ -268,6 +271,8 @@ def census(body: Stmt) -> Census:
             elif node.indices and isinstance(node.indices[-1], Ramp):
                 stride = node.indices[-1].stride
                 found.strided_loads |= not (isinstance(stride, IntImm) and stride.value == 1)
+        elif isinstance(node, FloatImm):
+            found.identities |= type(node.value) is Neutral
         elif isinstance(node, (And, Or, Select)) or is_call(node, "tir.if_then_else"):
             found.choices = True
         elif isinstance(node, Cast):

@@ -67,7 +67,7 @@ def _with_plain_mask(node: BufferLoad | BufferStore) -> Any:
             code="codegen.scattered_vectors",
         )
     base = last.base if isinstance(last, Ramp) else last
-    *rows, size = buffer.shape or (1,)
+    *rows, size = buffer.shape or (IntImm("int32", 1),)
     offset = buffer.elem_offset * each
     view = buffer.replace(dtype=buffer.dtype.element_of, shape=(*rows, size * each), elem_offset=offset)
     return node.replace(buffer=view, indices=(*outer, Ramp(base * each, 1, lanes * each)))

@@ -8,6 +8,7 @@ from tvmagic.codegen.late.annotate_loops import annotate_loops
 from tvmagic.codegen.late.keep_scalar_loops import keep_scalar_loops
 from tvmagic.codegen.late.legalize_masks import legalize_masks
 from tvmagic.codegen.late.lower_bool_max import lower_bool_max
+from tvmagic.codegen.late.lower_identity_elements import lower_identity_elements
 from tvmagic.codegen.late.lower_launches import lower_launches
 from tvmagic.codegen.late.narrow_integers import narrow_integers
 from tvmagic.codegen.late.place_allocations import place_allocations
@@ -46,6 +47,7 @@ _ORDER = (
     share_strided_loads,
     lower_bool_max,
     speculate_loads,
+    lower_identity_elements,
     place_allocations,
 )
 

@@ -29,6 +29,7 @@ from tvmagic.ir import (
     handles,
     structural_equal,
 )
+from tvmagic.ir.ops import make_const
 from tvmagic.ir.query import callee, is_call, nodes_of
 from tvmagic.passes import note
 
@@ -65,16 +66,17 @@ class _Speculator(StatementMutator):
 
     @handles(And, Or)
     def logical(self, node: And | Or) -> PrimExpr:
-        made = self.visit_children(node)
-        if not self.guarded.test(node.b) or not self._is_harmless(node.b):
+        made, is_and = self.visit_children(node), isinstance(node, And)
+        if not self.guarded.test(node.b):
             return made
-        note("late", "speculated the loads of a condition: they stay inside their buffers", node)
-        return Call(
-            node.dtype,
-            "tir.bitwise_and" if isinstance(node, And) else "tir.bitwise_or",
-            [made.a, made.b],
-            span=node.span,
-        )
+        if self._is_harmless(node.b):
+            note("late", "speculated the loads of a condition: they stay inside their buffers", node)
+            return Call(node.dtype, "tir.bitwise_and" if is_and else "tir.bitwise_or", [made.a, made.b], span=node.span)
+        if node.dtype.lane_code == 1:
+            return made  # which evaluates its right operand only if the left one does not decide
+        note("late", "masked the loads of a vector condition: they may leave their buffers", node)
+        sides = [made.b, make_const(node.dtype, False)] if is_and else [make_const(node.dtype, True), made.b]
+        return Call(node.dtype, "tir.if_then_else", [made.a, *sides], span=node.span)
 
     @handles(Call)
     def call(self, node: Call) -> PrimExpr:

@@ -72,6 +72,8 @@ def _calls_function(node: Any) -> bool:
 
 
 def _checked(func: PrimFunc, at_once: bool) -> PrimFunc:
+    if _condition(func) is not None:
+        return func
     found = find_index_overflow(func)
     if found.always or (at_once and found.sizes):
         _note("widened loops, indices and guards to int64", (*found.always, *found.sizes))
