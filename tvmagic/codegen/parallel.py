@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.types import llvm_type
-from tvmagic.ir import DataType, For, Var
+from tvmagic.ir import DataType, For
 
 if TYPE_CHECKING:
     from tvmagic.codegen.statements import FunctionEmitter
@@ -48,14 +48,10 @@ def emit_parallel(emitter: FunctionEmitter, stmt: For) -> None:
 
 
 def _emit_chunk(child: FunctionEmitter, stmt: For) -> None:
+    """Emit the iterations of a parallel loop from `%begin` to `%end`, counted from its first one."""
     out, dtype = child.out, stmt.loop_var.dtype
-    kind = llvm_type(dtype)
     first = child.visit(stmt.min)
-    begin, end = (Var(name, dtype) for name in ("begin", "end"))
-    for var in (begin, end):
-        child.values[var] = child.convert(f"%{var.name}", INT64, dtype)
-        child.intervals.known[var] = (0, child.intervals.of(stmt.extent)[1])
-    ends = [child.visit(var) for var in (begin, end)]
+    ends = [child.convert(name, INT64, dtype) for name in ("%begin", "%end")]
     if first != "0":
-        ends = [out.op(f"add nsw {kind} {first}, {value}") for value in ends]
+        ends = [out.op(f"add nsw {llvm_type(dtype)} {first}, {value}") for value in ends]
     child.counted_loop(stmt, *ends, child.loop_metadata(stmt))
