@@ -12,6 +12,7 @@ from tvmagic.codegen.late.annotate_loops import INTERLEAVE, UNROLL
 from tvmagic.codegen.late.common import ANY_ORDER, POLL, STACK, annotation, is_kept_scalar
 from tvmagic.codegen.late.legalize_masks import require_legal_mask
 from tvmagic.codegen.late.lower_launches import LAUNCHES
+from tvmagic.codegen.late.place_allocations import stack_elements
 from tvmagic.codegen.late.work_estimate import constant_elements
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
 from tvmagic.codegen.parallel import emit_parallel
@@ -323,6 +324,15 @@ class FunctionEmitter(MemoryEmitter):
         pointer, scope = stmt.buffer_var, scope_of(stmt.buffer_var)
         stack = annotation(stmt, STACK)
         if stack is not None:
+            needed = stack_elements(stmt, self.context.work, self.context.check_bounds)
+            if needed is None or needed > int(stack):  # an edited program, whose accesses would be outside
+                raise BuildError(
+                    f"cannot place `{pointer.name}` on the stack: it has {'any number of' if needed is None else needed} "
+                    f"elements, `late.stack` is {stack}",
+                    node=stmt,
+                    hint="remove the annotation `late.stack`",
+                    code="codegen.stack_too_small",
+                )
             count: int | None = int(stack)
         else:  # bounds checks compare accesses with the size as it is written
             count = constant_elements(stmt) if self.context.check_bounds else self.context.work.elements(stmt)

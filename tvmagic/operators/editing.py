@@ -24,6 +24,7 @@ from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.passes import Record, Step, recording
 from tvmagic.script import from_source, script
+from tvmagic.tir.transform.expressions.widen_index import without_index_condition
 
 __all__ = ["edit", "editable", "program_text", "step_number", "unedited"]
 
@@ -126,7 +127,7 @@ def unedited(made: Version) -> Version:
 
 def _taken(op: Operator, text: str, step: Step, source: Source | None) -> IRModule:
     """The module that the text of a step's program says, edited or not."""
-    return _neutral(_read(op, text, source), step.after)
+    return _neutral(without_index_condition(_read(op, text, source)), step.after)
 
 
 def _read(op: Operator, text: str, source: Source | None) -> IRModule:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.late.common import STACK, StatementMutator, late_pass, on_cpus, work_of
-from tvmagic.codegen.late.work_estimate import constant_elements
+from tvmagic.codegen.late.work_estimate import Work, constant_elements
 from tvmagic.ir import Allocate, IntImm, PrimFunc, Stmt, handles
 from tvmagic.ir.query import contains
 from tvmagic.passes import note
 
-__all__ = ["place_allocations"]
+__all__ = ["place_allocations", "stack_elements"]
 
 _STACK_BYTES = 32 * 1024  # of one allocation
 
@@ -40,11 +40,15 @@ class _Placer(StatementMutator):
         return made.with_(annotations={**node.annotations, STACK: IntImm("int32", count)})
 
     def _elements(self, node: Allocate) -> int | None:
-        """Return the elements of an allocation, an upper bound if its size is symbolic, or None if it is unbounded."""
-        if self.check_bounds:  # which compares accesses with the size as it is written
-            return constant_elements(node)
-        count = self.work.elements(node)
-        return _upper_bound(node) if count is None else count
+        return stack_elements(node, self.work, self.check_bounds)
+
+
+def stack_elements(node: Allocate, work: Work, check_bounds: bool) -> int | None:
+    """Return the elements of an allocation, an upper bound if its size is symbolic, or None if it is unbounded."""
+    if check_bounds:  # which compares accesses with the size as it is written
+        return constant_elements(node)
+    count = work.elements(node)
+    return _upper_bound(node) if count is None else count
 
 
 def _upper_bound(node: Allocate) -> int | None:
