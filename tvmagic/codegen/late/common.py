@@ -187,7 +187,9 @@ def annotation(node: For | Allocate, key: str) -> int | str | None:
     if value is None or key == MADE_BY:
         return value
     number = int(value) if isinstance(value, int) else None
-    if (isinstance(value, str) and value in _WORDS.get(key, ())) or (number is not None and _LEAST[key] <= number <= _MOST.get(key, 1 << 30)):
+    if (isinstance(value, str) and value in _WORDS.get(key, ())) or (
+        number is not None and _LEAST[key] <= number <= _MOST.get(key, 1 << 30)
+    ):
         return value if number is None else number
     words = "".join([f", `{word}`" for word in _WORDS.get(key, ())])
     raise BuildError(

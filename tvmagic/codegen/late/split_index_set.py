@@ -14,6 +14,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.codegen.late.common import (
     MADE_BY,
+    NotApplicable,
     StatementMutator,
     has_many_operations,
     is_kept_scalar,
@@ -83,8 +84,13 @@ def split_index_set(func: PrimFunc) -> PrimFunc:
 class _Splitter(StatementMutator):
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        made = None if self.any_order or is_kept_scalar(node) else _between_places(node)
-        if made is None:
+        found = [] if self.any_order else _changing(node)
+        if not found:
+            return self.visit_children(node)
+        try:
+            made = _split(node, found)
+        except NotApplicable as reason:
+            note("late", f"kept loop `{node.loop_var.name}` whole: {reason}", node)
             return self.visit_children(node)
         note(
             "late",
@@ -94,27 +100,38 @@ class _Splitter(StatementMutator):
         return self.visit(made)
 
 
-def _between_places(loop: For) -> SeqStmt | None:
-    """Return the loops over the segments, or None unless there are a few segments and the body has no loops."""
+def _changing(loop: For) -> list[BinaryOp]:
+    """Return the conditions, clamps and quotients of an innermost serial loop of constant bounds that depend on its variable."""
     if loop.kind is not ForKind.SERIAL or not isinstance(loop.min, IntImm) or not isinstance(loop.extent, IntImm):
-        return None
-    first, end, var = loop.min.value, loop.min.value + loop.extent.value, loop.loop_var
-    if end - first < _LONG or contains(loop.body, For, While, Allocate):
-        return None
+        return []
+    if loop.extent.value < _LONG or contains(loop.body, For, While, Allocate):
+        return []
     found = [node for node in nodes_of(loop.body, *_ENDS, FloorDiv, FloorMod) if not node.a.dtype.is_float]
-    found = [node for node in found if uses_var(node, {var})]
-    if not found or len(nodes_of(loop.body, PrimExpr)) > _LARGEST or _follows_itself(loop.body):
-        return None
+    return [node for node in found if uses_var(node, {loop.loop_var})]
+
+
+def _split(loop: For, found: list[BinaryOp]) -> SeqStmt:
+    """Return the loops over the segments between which nodes of `found` change. Raises NotApplicable."""
+    assert isinstance(loop.min, IntImm) and isinstance(loop.extent, IntImm)
+    first, end, var = loop.min.value, loop.min.value + loop.extent.value, loop.loop_var
+    if is_kept_scalar(loop):
+        raise NotApplicable("it is kept scalar")
+    if len(nodes_of(loop.body, PrimExpr)) > _LARGEST:
+        raise NotApplicable(f"its body has more than {_LARGEST} operations")
+    if _follows_itself(loop.body):
+        raise NotApplicable("an iteration may read what another one wrote")
     analyzer = Analyzer()
     places = sorted({place for node in found for place in _places(node, var, first, end, analyzer)})
-    if not 0 < len(places) <= _MOST_PLACES:
-        return None
-    stretches = list(zip([first, *places], [*places, end]))
-    longest = max(stop - start for start, stop in stretches)
+    if not places:
+        raise NotApplicable("its conditions do not change at constant iterations")
+    if len(places) > _MOST_PLACES:
+        raise NotApplicable(f"its conditions change at more than {_MOST_PLACES} iterations")
+    segments = list(zip([first, *places], [*places, end]))
+    longest = max(stop - start for start, stop in segments)
     if longest < _LONG or 2 * longest < end - first:
-        return None
+        raise NotApplicable("no segment between the changes is long")
     parts: list[Stmt] = []
-    for start, stop in stretches:
+    for start, stop in segments:
         low, count = IntImm(var.dtype, start), IntImm(var.dtype, stop - start)
         each = Var(var.name, var.dtype)
         parts.append(

@@ -13,6 +13,7 @@ from typing import Literal
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.codegen.late.common import (
     MADE_BY,
+    NotApplicable,
     StatementMutator,
     is_kept_scalar,
     late_pass,
@@ -80,32 +81,39 @@ class _Versioner(StatementMutator):
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
-        made = None if is_kept_scalar(node) else _versions(node, self.masks, self.intervals.fits)
-        if made is None:
+        guard = node.body
+        if not isinstance(guard, IfThenElse) or guard.else_case is not None or node.kind is not ForKind.SERIAL:
+            return super().loop(node)
+        try:
+            made = _versions(node, guard, self.masks, self.intervals.fits)
+        except NotApplicable as reason:
+            note("late", f"kept guarded loop `{node.loop_var.name}`: {reason}", node)
             return super().loop(node)
         note("late", f"versioned loop `{node.loop_var.name}`: one version has no guard", node)
         return made
 
 
-def _versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> Stmt | None:
-    """Return both versions under their test, or None if LLVM does as well without them or the loop does not qualify.
+def _versions(loop: For, guard: IfThenElse, masks: bool, fits: Callable[[PrimExpr], bool]) -> Stmt:
+    """Return both versions under their test. Raises NotApplicable if the loop does not qualify, or LLVM does as well without them.
 
     `masks`: whether the processor has masked loads and stores; `fits` tells whether an expression provably does not wrap.
     """
-    guard, extent = loop.body, loop.extent
-    if not isinstance(guard, IfThenElse) or guard.else_case is not None or loop.kind is not ForKind.SERIAL:
-        return None
-    if not isinstance(extent, IntImm) or extent.value < _FEWEST or not isinstance(loop.min, IntImm) or loop.min.value:
-        return None
-    if contains(guard.then_case, For, While, Allocate) or (
-        masks and not _loads_the_same(loop.loop_var, guard.then_case)
-    ):
-        return None
+    extent = loop.extent
+    if is_kept_scalar(loop):
+        raise NotApplicable("it is kept scalar")
+    if not isinstance(extent, IntImm) or not isinstance(loop.min, IntImm) or loop.min.value:
+        raise NotApplicable("its bounds are not constant, or it does not start at 0")
+    if extent.value < _FEWEST:
+        raise NotApplicable(f"it has only {extent.value} iterations")
+    if contains(guard.then_case, For, While, Allocate):
+        raise NotApplicable("its body has loops or allocations")
+    if masks and not _loads_the_same(loop.loop_var, guard.then_case):
+        raise NotApplicable("the processor masks its loads and stores")
     if extent.value <= _WRITTEN_OUT and contains(guard.then_case, IfThenElse):
-        return None
+        raise NotApplicable("LLVM unrolls it, and does not vectorize branches")
     parts = conjuncts(strip_likely(guard.condition))
     if any(contains(part, BufferLoad, Call) for part in parts):
-        return None
+        raise NotApplicable("its guard reads memory or calls functions")
     fixed, limits = list[PrimExpr](), list[PrimExpr]()
     for part in parts:
         if not uses_var(part, {loop.loop_var}):
@@ -113,10 +121,10 @@ def _versions(loop: For, masks: bool, fits: Callable[[PrimExpr], bool]) -> Stmt 
             continue
         limit = _limit(part, loop.loop_var, fits)
         if limit is None:
-            return None
+            raise NotApplicable(f"cannot turn `{part}` into an upper bound of `{loop.loop_var.name}`")
         limits.append(limit)
     if not limits:
-        return None
+        raise NotApplicable(f"its guard does not depend on `{loop.loop_var.name}`")
     dtype = max((limit.dtype for limit in limits), key=lambda dtype: dtype.bits)
     count, whole = Var(f"{loop.loop_var.name}_end", dtype), IntImm(dtype, extent.value)
     first = functools.reduce(minimum, [cast(dtype, limit) for limit in limits])
