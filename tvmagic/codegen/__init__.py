@@ -57,8 +57,6 @@ def _prepared(mod: Any, target: Any) -> IRModule:
     from tvmagic.tir.transform.expressions.lower_intrin import lower_by_rules
 
     target = resolved(target)
-    if not target.is_opencl:
-        require_llvm()
     mod, kind = _module_of(mod), target.kind.name
     if Op.with_rules:
         mod = run_step(

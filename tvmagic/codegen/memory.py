@@ -13,7 +13,6 @@ from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.lane_masks import BOOL
 from tvmagic.codegen.late.legalize_masks import require_legal_mask
-from tvmagic.codegen.late.share_strided_loads import WIDEST_SHUFFLE
 from tvmagic.codegen.types import (
     constant,
     flags_type,
@@ -37,9 +36,10 @@ from tvmagic.ir import (
     Var,
 )
 from tvmagic.ir.functor import handles
+from tvmagic.target import Machine
 from tvmagic.tir.transform.uses import loads_memory
 
-__all__ = ["WIDEST_SHUFFLE", "AliasScopes", "MemoryEmitter", "flat_index"]
+__all__ = ["AliasScopes", "MemoryEmitter", "flat_index"]
 
 INT64 = DataType("int64")
 # Each scope lists all others, and LLVM compares these lists for each pair of accesses: with 800 arrays that is half of
@@ -275,7 +275,7 @@ class MemoryEmitter(ExpressionEmitter):
 
     def _strided_load(self, buffer: Buffer, index: Ramp, stride: int) -> str:
         lanes, dtype = index.dtype.lane_code, buffer.dtype
-        if abs(stride) > WIDEST_SHUFFLE or stride == 0:
+        if abs(stride) > Machine.widest_shuffle or stride == 0:
             return self._each_lane_load(buffer, index)
         step, span = abs(stride), (lanes - 1) * abs(stride) + 1
         base, places = self.wide_index(index.base), [step * lane for lane in range(lanes)]

@@ -37,7 +37,7 @@ from tvmagic.ir.functor import pre_order_visit
 from tvmagic.lazy import cached_property
 from tvmagic.passes import note
 from tvmagic.runtime.abi import ERROR_SLOTS, Site
-from tvmagic.target import Target, cpu_and_features, has_avx512, has_fma
+from tvmagic.target import Target, cpu_and_features, has_avx512, has_fma, require_llvm
 from tvmagic.target.systems import system_of_triple
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
@@ -416,6 +416,7 @@ def emit_module(
     """
     from tvmagic.target import layout_of
 
+    require_llvm()
     triple, layout = layout_of(target)
     context = ModuleContext(ModuleText(triple, layout), target, check_bounds, lines, debug)
     for var, func in mod.functions.items():

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.gpu import no_assertions
-from tvmagic.codegen.late.annotate_loops import INTERLEAVE, UNROLL
-from tvmagic.codegen.late.common import ANY_ORDER, POLL, STACK, annotation, is_kept_scalar
 from tvmagic.codegen.late.legalize_masks import require_legal_mask
 from tvmagic.codegen.late.lower_launches import LAUNCHES
 from tvmagic.codegen.late.place_allocations import stack_elements
@@ -39,6 +37,7 @@ from tvmagic.ir import (
     While,
 )
 from tvmagic.ir.functor import handles
+from tvmagic.ir.loop_annotations import ANY_ORDER, INTERLEAVE, POLL, STACK, UNROLL, annotation, is_kept_scalar
 from tvmagic.ir.query import is_call
 from tvmagic.ir.values import scope_of
 from tvmagic.tir.transform.expressions.widen_index import FIT_INT32

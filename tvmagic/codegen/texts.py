@@ -44,6 +44,12 @@ class CodeTexts:
         done = optimized_apart(made.text(), self.target, OPTIONS, tuple(made.imports))
         return None if done is None else read_passes(self.lines.text, done[1])
 
+    def remarks(self, options: tuple[str, ...]) -> tuple[AssemblyLines, str] | None:
+        """The assembly, and what LLVM's passes say with LLVM's `options`; None if their process fails."""
+        made = self._emitted
+        done = optimized_apart(made.text(), self.target, options, tuple(made.imports))
+        return None if done is None else (lines_of_assembly(self.lines.text, done[0]), done[1])
+
     def llvm(self) -> LLVMText:
         """LLVM IR after LLVM's passes."""
         return lines_of_llvm(self.lines.text, str(self._optimized))

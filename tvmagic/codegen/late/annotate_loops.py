@@ -14,7 +14,6 @@ from tvmagic.codegen.late.common import (
     late_pass,
     work_of,
 )
-from tvmagic.codegen.late.scattered_stores import SCATTERS
 from tvmagic.ir import (
     BufferLoad,
     BufferStore,
@@ -29,13 +28,12 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
+from tvmagic.ir.loop_annotations import INTERLEAVE, UNROLL
 from tvmagic.ir.query import contains, nodes_of
 from tvmagic.passes import note
 from tvmagic.target import Target
 
-__all__ = ["INTERLEAVE", "UNROLL", "annotate_loops"]
-
-INTERLEAVE, UNROLL = "llvm.interleave", "llvm.unroll"
+__all__ = ["annotate_loops"]
 
 _LARGEST_UNROLLED = 4096  # operations of an unrolled loop that LLVM agrees to
 _SHORT = (8, 128)  # iterations of a loop over vectors that LLVM might unroll fully
@@ -108,7 +106,7 @@ class _Annotator(StatementMutator):
             return False
         machine = self.target.machine
         long = machine.lanes("float32") <= loop.extent.value
-        return long and machine.vector_bits >= SCATTERS and _stores_elements(loop.body)
+        return long and machine.scatters and _stores_elements(loop.body)
 
     def _divides_many(self, extent: int) -> bool:
         """Return whether the most vectors of partial results divide a loop several times, so that no scalar tail is left."""

@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeVar
 
 from tvmagic.arith.intervals import Intervals
 from tvmagic.codegen.late.work_estimate import Work
-from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
@@ -44,6 +43,7 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.constants import largest_integer
+from tvmagic.ir.loop_annotations import ANY_ORDER, KEEP_SCALAR, MADE_BY, POLL, STACK, annotation, is_kept_scalar
 from tvmagic.ir.meaning import Neutral
 from tvmagic.ir.query import is_call, nodes_of, variables_in
 from tvmagic.passes import Pass, PassContext, note
@@ -76,15 +76,6 @@ __all__ = [
     "work_of",
 ]
 
-# The annotation of a loop whose sums and extrema may be computed in any order.
-ANY_ORDER = "pragma_any_order"
-# Annotations of loops: whether LLVM may vectorize it; the late pass that made it; the iterations between two polls for
-# interrupts.
-KEEP_SCALAR = "llvm.vectorize"
-MADE_BY = "late.made_by"
-POLL = "late.poll"
-# The annotation of an allocation: its elements on the stack.
-STACK = "late.stack"
 # Operations of a function from which on passes and LLVM do not unroll more loops: the time to emit a function grows faster
 # than the function.
 MOST_OPERATIONS = 16384
@@ -178,35 +169,6 @@ def disjoint_memory(func: PrimFunc, volatile: bool = True) -> Callable[[Var, Var
 
 
 # ---------------------------------------------------------------------------- loops
-
-
-def annotation(node: For | Allocate, key: str) -> int | str | None:
-    """Return the value of an annotation of a late pass, or None if there is none. Raises BuildError for any other value."""
-    found = node.annotations.get(key)
-    value = getattr(found, "value", found)
-    if value is None or key == MADE_BY:
-        return value
-    number = int(value) if isinstance(value, int) else None
-    if (isinstance(value, str) and value in _WORDS.get(key, ())) or (
-        number is not None and _LEAST[key] <= number <= _MOST.get(key, 1 << 30)
-    ):
-        return value if number is None else number
-    words = "".join([f", `{word}`" for word in _WORDS.get(key, ())])
-    raise BuildError(
-        f"`{key}` must be a number from {_LEAST[key]} to {_MOST.get(key, 1 << 30)}{words}, got {value!r}",
-        node=node,
-        code="codegen.wrong_annotation",
-    )
-
-
-_WORDS = {"llvm.unroll": ("full", "disable")}
-_LEAST = {KEEP_SCALAR: 0, "llvm.unroll": 1, "llvm.interleave": 1, POLL: 1, STACK: 0}
-_MOST = {KEEP_SCALAR: 1}
-
-
-def is_kept_scalar(loop: For) -> bool:
-    """Return whether LLVM must not vectorize a loop."""
-    return annotation(loop, KEEP_SCALAR) == 0
 
 
 def keep_scalar(loop: For) -> For:

@@ -18,9 +18,8 @@ from tvmagic.ir.functor import handles
 from tvmagic.ir.query import callee, variables_in
 from tvmagic.target import Machine
 
-__all__ = ["SCATTERS", "loops_that_scatter"]
+__all__ = ["loops_that_scatter"]
 
-SCATTERS = 512  # bits of a vector from which x86 stores lanes that are apart
 _SHORT = range(3, 16)  # iterations of a loop that is written out before LLVM makes vectors of it
 _WRITTEN = 256  # bodies up to which the loops inside a loop are written out
 _FREE = {"if_then_else", "likely", "reinterpret", "assume", "fma"}
@@ -32,7 +31,7 @@ def loops_that_scatter(body: Any, lets: Mapping[Var, PrimExpr], machine: Machine
     Along the innermost short loop inside, or in the next statement, the store continues at the adjacent element. Bodies that call functions
     are left out: their vectors gain more than the stores cost.
     """
-    if machine.vector_bits < SCATTERS:
+    if not machine.scatters:
         return set()
     return {inside.loop for inside in _Around(body).found if _scatters(inside, lets)}
 

@@ -13,13 +13,9 @@ from tvmagic.codegen.late.common import StatementMutator, census, late_pass
 from tvmagic.ir import Buffer, BufferLoad, BufferStore, IntImm, Mutator, PrimExpr, PrimFunc, Ramp, Shuffle, handles
 from tvmagic.ir.query import nodes_of
 from tvmagic.passes import note
-from tvmagic.target import Target
+from tvmagic.target import Machine, Target
 
-__all__ = ["WIDEST_SHUFFLE", "contiguous", "offsets_of", "share_loads", "share_strided_loads"]
-
-# A strided load becomes contiguous loads and shuffles up to this stride: what is loaded in vain costs less than a
-# load a lane.
-WIDEST_SHUFFLE = 4
+__all__ = ["contiguous", "offsets_of", "share_loads", "share_strided_loads"]
 
 
 def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
@@ -74,7 +70,7 @@ def _stride(load: BufferLoad) -> int | None:
     index = load.indices[0] if len(load.indices) == 1 and load.predicate is None else None
     if not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or load.buffer.dtype.lane_code != 1:
         return None
-    return index.stride.value if 2 <= index.stride.value <= WIDEST_SHUFFLE and load.dtype.is_vector else None
+    return index.stride.value if 2 <= index.stride.value <= Machine.widest_shuffle and load.dtype.is_vector else None
 
 
 def offsets_of(loads: list[BufferLoad], stride: int) -> list[int] | None:

@@ -28,7 +28,7 @@ from tvmagic.codegen.late.common import (
     unchecked_on_cpus,
 )
 from tvmagic.codegen.late.condition_folder import ConditionFolder
-from tvmagic.codegen.late.share_strided_loads import WIDEST_SHUFFLE, contiguous, offsets_of, share_loads
+from tvmagic.codegen.late.share_strided_loads import contiguous, offsets_of, share_loads
 from tvmagic.ir import (
     BinaryOp,
     Broadcast,
@@ -67,9 +67,8 @@ from tvmagic.target import Machine, Target
 from tvmagic.tir.transform.loops.lanes import same_lanes
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
 
-__all__ = ["NEIGHBOURS", "vectorize_interleaved_stores"]
+__all__ = ["vectorize_interleaved_stores"]
 
-NEIGHBOURS = range(2, 5)  # elements that an iteration writes
 _COUNTERS = (DataType("int32"), DataType("int64"))  # types of loops that may also count what several iterations write
 _FEWEST_LANES = 4  # of which a vector is worth its shuffles
 _MOST_WRITTEN = 64  # stores in an iteration once its loops are written out
@@ -107,9 +106,10 @@ class _Vectorizer(StatementMutator):
             return self.visit_children(node)
         vectors, tail = made
         note("late", f"vectorized the interleaved stores of loop `{node.loop_var.name}`", node)
+        vectors = vectors.with_(annotations={MADE_BY: StringImm(", ".join([by, _MAKER] if by else [_MAKER]))})
         tail = keep_scalar(tail)
         if not isinstance(tail.extent, IntImm):
-            tail = tail.with_(annotations={**tail.annotations, MADE_BY: StringImm(_TAIL)})
+            tail = tail.with_(annotations={**tail.annotations, MADE_BY: StringImm(_MAKER)})
             return SeqStmt([vectors, tail])
         # the tail of a constant number of iterations may fill shorter vectors
         return SeqStmt.flatten(vectors, self.visit(tail)) if tail.extent.value > 0 else vectors
@@ -128,8 +128,8 @@ class _Vectorizer(StatementMutator):
         return None
 
 
-# What MADE_BY says of the iterations that are left of a loop of an unknown number of them.
-_TAIL = "VectorizeInterleavedStores"
+# What MADE_BY says of loops over vectors, and of the iterations that are left of a loop of an unknown number of them.
+_MAKER = "VectorizeInterleavedStores"
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | No
     if isinstance(body, SeqStmt) and len(body.seq) <= _MOST_WRITTEN:
         parts = [_stores_in(part, known) for part in body.seq]
     elif isinstance(body, For) and body.kind in (ForKind.SERIAL, ForKind.UNROLLED):
-        if not isinstance(body.extent, IntImm) or body.extent.value not in NEIGHBOURS:
+        if not isinstance(body.extent, IntImm) or body.extent.value not in Machine.interleaved:
             return None
         if body.loop_var.dtype not in _COUNTERS or _count_stores(body) > _MOST_WRITTEN:
             return None
@@ -325,7 +325,7 @@ def _period(stores: list[BufferStore], var: Var) -> int:
         if isinstance(node.b, IntImm) and uses_var(node.a, {var}) and not contains(node.a, BufferLoad)
     ]
     period = math.lcm(1, *divisors)
-    return period if period in NEIGHBOURS else 1
+    return period if period in Machine.interleaved else 1
 
 
 class _Folded(ConditionFolder):
@@ -416,7 +416,9 @@ def _together(load: BufferLoad) -> bool:
     if not index.dtype.is_vector:
         return True
     return (
-        isinstance(index, Ramp) and isinstance(index.stride, IntImm) and 1 <= abs(index.stride.value) <= WIDEST_SHUFFLE
+        isinstance(index, Ramp)
+        and isinstance(index.stride, IntImm)
+        and 1 <= abs(index.stride.value) <= Machine.widest_shuffle
     )
 
 

@@ -1,12 +1,10 @@
 """The rule for sums of few terms, of which a few neighbours are computed from the same elements: points turned by a matrix,
-colours mixed from others. Their plain loops become vectors of many points when code is made (`codegen/short_rows.py`)."""
+colours mixed from others. Their plain loops become vectors of many points in the late pass VectorizeInterleavedStores."""
 
 from __future__ import annotations
 
 import math
 
-from tvmagic.codegen.late.share_strided_loads import WIDEST_SHUFFLE
-from tvmagic.codegen.late.vectorize_interleaved_stores import NEIGHBOURS
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 from tvmagic.tune.instant.loops import share
@@ -24,11 +22,11 @@ def is_short(info: BlockInfo, machine: Machine) -> bool:
     if not info.reduced or len(info.spatial) < 2 or not info.constant or None in extents:
         return False
     outer, inner = info.spatial[-2:]
-    if math.prod(a.extent or 0 for a in info.reduced) > _TERMS or inner.extent not in NEIGHBOURS:
+    if math.prod(a.extent or 0 for a in info.reduced) > _TERMS or inner.extent not in machine.interleaved:
         return False
     if info.store.step(inner.var) != 1 or info.store.step(outer.var) != inner.extent:
         return False
-    near = all((step := a.step(outer.var)) is not None and 0 <= step <= WIDEST_SHUFFLE for a in info.loads)
+    near = all((step := a.step(outer.var)) is not None and 0 <= step <= machine.widest_shuffle for a in info.loads)
     return near and not info.conditions and (outer.extent or 0) >= 2 * machine.lanes(info.store.buffer.dtype)
 
 
