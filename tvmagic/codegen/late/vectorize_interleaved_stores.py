@@ -60,6 +60,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep import written_size
 from tvmagic.ir.functor import mutate_all
+from tvmagic.ir.loop_annotations import makers_of
 from tvmagic.ir.ops import floordiv
 from tvmagic.ir.query import contains, linear_terms, nodes_of
 from tvmagic.passes import note
@@ -106,7 +107,7 @@ class _Vectorizer(StatementMutator):
             return self.visit_children(node)
         vectors, tail = made
         note("late", f"vectorized the interleaved stores of loop `{node.loop_var.name}`", node)
-        vectors = vectors.with_(annotations={MADE_BY: StringImm(", ".join([by, _MAKER] if by else [_MAKER]))})
+        vectors = vectors.with_(annotations={MADE_BY: StringImm(", ".join([*makers_of(node), _MAKER]))})
         tail = keep_scalar(tail)
         if not isinstance(tail.extent, IntImm):
             tail = tail.with_(annotations={**tail.annotations, MADE_BY: StringImm(_MAKER)})
