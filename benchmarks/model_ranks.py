@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic import runtime
+from tvmagic.codegen import last_program
 from tvmagic.errors import TVMagicError
 from tvmagic.model.program_model import model
 from tvmagic.operators import Operator, Version, operator
@@ -110,7 +111,8 @@ def ranked(name: str, count: int, seed: int) -> tuple[float, list[tuple[float, f
     """The correlation for a kernel, and each schedule's predicted cycles, seconds and cell."""
     op, machine = operator(name, KERNELS[name]), measured_on(resolved(None).machine)
     versions = schedules_of(op, count, random.Random(seed))
-    predicted = [model(next(iter(v.lower().functions.values())), machine).time for v in versions]
+    functions = [next(iter(last_program(v.lower()).functions.values())) for v in versions]
+    predicted = [model(func, machine).time for func in functions]
     times = measured(versions)
     cells = [v.source.text.split("\n", 1)[1] if v.source is not None else "" for v in versions]
     return spearman(predicted, times), list(zip(predicted, times, cells))

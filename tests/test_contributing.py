@@ -101,6 +101,29 @@ tvmagic.build(module)(x, y)
 np.testing.assert_array_equal(y, x * 6)
 """
 
+LATE_PASS = """
+import numpy as np
+import tvmagic
+from tvmagic import codegen, te
+from tvmagic.passes import recording
+
+A = te.placeholder((2, 64), name="A")
+B = te.compute((2, 64), lambda i, j: A[i, j] * 6, name="B")
+module = tvmagic.lower(te.create_schedule(B.op), [A, B])
+with recording() as record:
+    last = codegen.last_program(module)
+step = record["UnrollPairs"]
+assert step.changed and "T.unroll(2)" in str(step.after), str(step.after)
+assert [n.text for n in step.notes] == ["unrolled loop `i`"], step.notes
+with recording() as record:
+    assert codegen.last_program(last) is last
+    codegen.last_program(module, "nvptx")
+assert "skipped" in next(s for s in record.steps if s.name == "late.UnrollPairs" and not s.changed and s.notes).notes[0].text
+x, y = np.arange(128, dtype="float32").reshape(2, 64), np.empty((2, 64), "float32")
+tvmagic.build(module)(x, y)
+np.testing.assert_array_equal(y, x * 6)
+"""
+
 NODE = """
 from tvmagic import tir
 from tvmagic.ir import (
@@ -260,6 +283,7 @@ def copy(tmp_path: Path) -> Path:
         ("A first change", FIRST),
         ("A new primitive", PRIMITIVE),
         ("A new pass", PASS),
+        ("A new late pass", LATE_PASS),
         ("A new node", NODE),
         ("A new target", TARGET),
         ("A new magic", MAGIC),

@@ -8,6 +8,7 @@ function starts with the passes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -267,7 +268,7 @@ def build(
             mod = lower(program, args, name, binds)
         if isinstance(program, PrimFunc):
             program = IRModule({name: program})
-        mod = with_least_sizes(program, mod)
+        mod = run_step("tir.AssertMinimumSizes", functools.partial(with_least_sizes, program, mod), before=mod)
         if PassContext.current().option("tir.disable_assert", False):
             mod = transform.SkipAssert()(mod)
         return codegen.compile_module(mod, target, check_bounds)

@@ -98,6 +98,7 @@ class Record:
     sources: dict[str, str] = field(default_factory=dict)
     sides: tuple[str, str] | None = None  # of a comparison: what its programs before and after are of
     notation: str | None = None
+    lowered: int = 0  # the number of steps that end with the lowered program; the passes for a target follow
     _open: list[Step] = field(default_factory=list, repr=False)
 
     def __iter__(self) -> Iterator[Step]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tvmagic import codegen
-from tvmagic.codegen.between_places import between_places
+from tvmagic.codegen.late.split_index_set import between_places
 from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
 from tvmagic.ir import For, IfThenElse, PrimFunc, SeqStmt, Var

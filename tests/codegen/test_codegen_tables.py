@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tvmagic.codegen import types
+from tvmagic.codegen.late.work_estimate import Work
 from tvmagic.codegen.rules import large_uint
 from tvmagic.codegen.signatures import check_call
-from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import Call, Evaluate, For, ForKind, IntImm, Var, dtype_of

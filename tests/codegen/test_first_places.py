@@ -6,7 +6,7 @@ import pytest
 import tvmagic
 from tvmagic import tune
 from tvmagic.auto import decide
-from tvmagic.codegen.first_places import first_places
+from tvmagic.codegen.late.simplify_arg_reduce import first_places
 from tvmagic.eval.machine import run_function
 from tvmagic.ir import And, Or, Select
 from tvmagic.ir.query import is_call, nodes_of

@@ -396,8 +396,8 @@ def test_rows_shorter_than_a_vector_are_not_scattered(calls):
 
 def test_lanes_that_are_apart_are_scattered_only_for_a_function():
     """What is computed for vectors of 16 arguments is worth it; a loop along a column has no short row."""
-    from tvmagic.codegen.scattered import loops_that_scatter
-    from tvmagic.codegen.work_estimate import Work
+    from tvmagic.codegen.late.scattered_stores import loops_that_scatter
+    from tvmagic.codegen.late.work_estimate import Work
     from tvmagic.operators import operator
     from tvmagic.operators.scheduling import schedule
 

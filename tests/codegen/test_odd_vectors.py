@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvmagic.codegen.late.split_vectors import parts_of
 from tvmagic.codegen.module import emit_module
-from tvmagic.codegen.odd_vectors import parts_of
 from tvmagic.driver import build
 from tvmagic.ir import BufferStore, post_order_visit
 from tvmagic.operators import operator

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tvmagic import codegen
-from tvmagic.codegen.masks import with_plain_mask
-from tvmagic.codegen.odd_vectors import parts_of
+from tvmagic.codegen.late.legalize_masks import with_plain_mask
+from tvmagic.codegen.late.split_vectors import parts_of
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Broadcast,

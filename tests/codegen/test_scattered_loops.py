@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tvmagic import codegen
-from tvmagic.codegen.scattered import loops_that_scatter
-from tvmagic.codegen.work_estimate import Work
+from tvmagic.codegen.late.scattered_stores import loops_that_scatter
+from tvmagic.codegen.late.work_estimate import Work
 from tvmagic.script import from_source
 
 HEAD = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tvmagic import codegen
-from tvmagic.codegen.shared_loads import offsets_of, share_loads
+from tvmagic.codegen.late.share_strided_loads import offsets_of, share_loads
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import (
     Add,

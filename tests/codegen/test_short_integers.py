@@ -10,9 +10,9 @@ import pytest
 
 import tvmagic
 from tvmagic import te, tir
+from tvmagic.arith.intervals import Intervals
 from tvmagic.codegen import llvm_ir
-from tvmagic.codegen.intervals import Intervals
-from tvmagic.codegen.short_integers import in_short_integers
+from tvmagic.codegen.late.narrow_integers import in_short_integers
 from tvmagic.ir import Add, Broadcast, BufferLoad, Call, Cast, IntImm, Mul, PrimExpr, Ramp, Sub, Var, decl_buffer
 
 X, Y, S = decl_buffer((64,), "uint8", "X"), decl_buffer((64,), "int8", "Y"), decl_buffer((64,), "uint16", "S")

@@ -8,7 +8,7 @@ import pytest
 import tvmagic
 from tvmagic import codegen
 from tvmagic.auto import decide
-from tvmagic.codegen.short_rows import short_rows_as_vectors
+from tvmagic.codegen.late.vectorize_interleaved_stores import short_rows_as_vectors
 from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
 from tvmagic.ir import BufferLoad, BufferStore, For, Mul, PrimFunc, SeqStmt, Shuffle, Stmt, Var

@@ -9,7 +9,7 @@ import pytest
 from sampling import every
 
 import tvmagic
-from tvmagic.codegen.tail_versions import tail_versions
+from tvmagic.codegen.late.version_guarded_loops import tail_versions
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import GE, For, IfThenElse, LetStmt
 from tvmagic.ir.query import nodes_of

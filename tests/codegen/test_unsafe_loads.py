@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from guard_pages import between_guard_pages
 from sampling import every
+from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
 
 import tvmagic
 from tvmagic import te, tir
-from tvmagic.codegen.intervals import Intervals
-from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
+from tvmagic.arith.intervals import Intervals
 from tvmagic.ir import Broadcast, Call, Ramp, Var, decl_buffer
 from tvmagic.script import from_source
 

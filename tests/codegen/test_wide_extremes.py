@@ -11,7 +11,7 @@ import pytest
 import tvmagic
 from tvmagic import te
 from tvmagic.codegen import llvm_ir
-from tvmagic.codegen.wide_extremes import wide_extremes
+from tvmagic.codegen.late.promote_min_max import wide_extremes
 from tvmagic.ir import BufferStore, Stmt
 from tvmagic.script import from_source
 

@@ -11,7 +11,9 @@ from planted import KERNELS, PLANTED, kernel, unexpected
 from sampling import every
 
 from benchmarks.model_ranks import measured_on
+from tvmagic.codegen import last_program
 from tvmagic.explain import CODES, Explanation, Finding, explain
+from tvmagic.ir import PrimFunc
 from tvmagic.model.program_model import model
 from tvmagic.notebook.machine import auto_source
 from tvmagic.operators import Version
@@ -40,16 +42,20 @@ def pasted(version: Version, finding: Finding) -> Version:
     return schedule(version.operator, "\n".join(lines[1:]), f"{version.name}_mended", version.scope)
 
 
+def function(version: Version, target: str | None = None) -> PrimFunc:
+    """The first function of a version's last program."""
+    return next(iter(last_program(version.lower(), target).functions.values()))
+
+
 def gains_here(version: Version, better: Version) -> bool:
     """Whether a call gains by the model of this machine, if it runs code for another processor (`TVMAGIC_TARGET`)."""
     machine = measured_on(resolved(None).machine)
-    before, after = (model(next(iter(v.lower().functions.values())), machine).time for v in (version, better))
+    before, after = (model(function(v), machine).time for v in (version, better))
     return before >= 1.14 * after
 
 
 def modelled(version: Version, target: str) -> float:
-    func = next(iter(version.lower().functions.values()))
-    return model(func, resolved(target).machine).time
+    return model(function(version, target), resolved(target).machine).time
 
 
 def check(number: int, target: str) -> tuple[Version, Version]:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from tvmagic.codegen import last_program
 from tvmagic.explain import Explanation, explain
+from tvmagic.ir import PrimFunc
 from tvmagic.model.nests import nests_of
 from tvmagic.model.program_model import model
 from tvmagic.operators import operator
@@ -24,6 +26,11 @@ ROWS = {
 def explained(text: str, cell: str = "", target: str = WIDE) -> Explanation:
     op = operator("rows", text)
     return explain(schedule(op, cell, "v") if cell else op.current, target, llvm=False)
+
+
+def last(func: PrimFunc) -> PrimFunc:
+    """The function as code is made of it."""
+    return next(iter(last_program(func, WIDE).functions.values()))
 
 
 def cycles(text: str) -> float:
@@ -49,7 +56,7 @@ def test_a_parallel_loop_of_rows_is_vectors_in_each_thread() -> None:
 
 def test_iterations_that_fill_no_vector_are_in_the_model() -> None:
     (func,) = operator("rows", "X: float32[100, 7, 3]\nY[n, i, c] = X[n, i, 2 - c]").current.lower().functions.values()
-    nests = nests_of(func, machine=resolved(WIDE).machine)[0]
+    nests = nests_of(last(func))[0]
     assert [(nest.in_rows, nest.statements[0].lanes) for nest in nests] == [(True, 4), (False, 1)]
     assert not any(nest.in_rows for nest in nests_of(func)[0])
 
@@ -57,14 +64,14 @@ def test_iterations_that_fill_no_vector_are_in_the_model() -> None:
 def test_what_is_computed_for_several_vectors_is_computed_once() -> None:
     text = "A: float32[400, 2]\nC: float32[400, 2]\nC[i, p] = exp(A[i, 0]) if p == 0 else A[i, 1] * 2"
     (func,) = operator("rows", text).current.lower().functions.values()
-    (nest,) = nests_of(func, machine=resolved(WIDE).machine)[0]
+    (nest,) = nests_of(last(func))[0]
     assert [s.operations.calls for s in nest.statements] == [1, 0]
 
 
 def test_memory_that_may_be_the_same_has_no_rows() -> None:
     (func,) = operator("rows", ROWS["functions"]).current.lower().functions.values()
     shared = func.without_attr("tir.noalias")
-    assert [nest.in_rows for nest in nests_of(shared, machine=resolved(WIDE).machine)[0]] == [False]
+    assert [nest.in_rows for nest in nests_of(last(shared))[0]] == [False]
 
 
 def test_elements_by_the_remainder_of_an_index_are_all_computed() -> None:
@@ -86,7 +93,7 @@ def test_the_model_ranks_rows_like_what_llvm_makes_vectors_of() -> None:
 
     def time(text: str) -> float:
         (func,) = operator("rows", text).current.lower().functions.values()
-        return model(func, machine).time
+        return model(last(func), machine).time
 
     swapped, plain = time(ROWS["functions"]), time("X: float32[60000]\nY[i] = exp(X[i])")
     assert plain <= swapped < 1.5 * plain

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tvmagic.codegen import last_program
 from tvmagic.model.footprints import footprint, patterns, touched
 from tvmagic.model.nests import nests_of
 from tvmagic.model.program_model import model
@@ -17,13 +18,14 @@ from tvmagic.target import resolved
 WIDE, NARROW = "llvm -mcpu=skylake-avx512", "llvm -mcpu=haswell"  # with second caches of 1 MB and of 256 KB
 
 
-def func(version: Version) -> Any:
-    return next(iter(version.lower().functions.values()))
+def func(version: Version, target: str = WIDE) -> Any:
+    """The first function of a version's last program."""
+    return next(iter(last_program(version.lower(), target).functions.values()))
 
 
 def moved(version: Version, target: str, buffer: str, level: int) -> list[int]:
     """Bytes of a buffer that each nest with it moves into the cache of a level."""
-    nests, top, _ = nests_of(func(version))
+    nests, top, _ = nests_of(func(version, target))
     traffic = Traffic(nests, top, resolved(target).machine)
     return [traffic.moved(n, p, level) for n in nests for p in patterns(n.accesses) if p.access.name == buffer]
 
@@ -70,7 +72,7 @@ def test_accesses_of_copies_of_a_loop_are_one_pattern() -> None:
 def test_lanes_that_are_apart_are_loaded_one_by_one(target: str, step: int, least: float, most: float) -> None:
     """LLVM makes vectors of such a loop, and puts each together from single loads."""
     picked = operator("picked", f"X: float32[60, {400 * step}]\nD: float32[60, 400]\nD[i, j] = X[i, {step} * j] + 1")
-    body = func(picked.version("plain"))
+    body = func(picked.version("plain"), target)
     told = {n.inner.node: True for n in nests_of(body)[0]}
     (made,) = model(body, resolved(target).machine, vectorized=told).nests
     assert made.vectorized and least <= made.core / (60 * 400) <= most

@@ -9,13 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tvmagic.codegen import last_program
 from tvmagic.ir import IRModule
 from tvmagic.operators import operator
 from tvmagic.target import resolved
 from tvmagic.tune import CostModel, random_schedule, rank_correlation
 from tvmagic.tune.features import NAMES, features_of
 
-MACHINE = replace(resolved("llvm -mcpu=haswell").machine, cores=2)
+TARGET = resolved("llvm -mcpu=haswell")
+MACHINE = replace(TARGET.machine, cores=2)
 MATMUL = "X: float32[64, 64]\nW: float32[64, 64]\nY[i, j] += X[i, k] * W[k, j]"
 
 
@@ -23,7 +25,7 @@ def features(text: str, schedule=lambda sch: None) -> dict[str, float]:
     op = operator("f", text)
     sch = op.schedule()
     schedule(sch)
-    values = features_of(op.lower(sch), MACHINE)
+    values = features_of(last_program(op.lower(sch), TARGET), MACHINE)
     assert len(values) == len(NAMES) and all(math.isfinite(v) for v in values)
     return dict(zip(NAMES, values))
 
@@ -40,7 +42,7 @@ def test_every_program_has_the_same_number_of_features(text: str) -> None:
     func = operator("f", text).to_prim_func()
     op = operator("f", text)
     for seed in range(2):
-        values = features_of(op.lower(random_schedule(func, seed, 32)), MACHINE)
+        values = features_of(last_program(op.lower(random_schedule(func, seed, 32)), TARGET), MACHINE)
         assert len(values) == len(NAMES) and all(math.isfinite(v) for v in values)
     assert len(features_of(IRModule({}), MACHINE)) == len(NAMES)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from tvmagic.auto.loops import hint_partition, in_vectors, share
 from tvmagic.auto.program import Access, Axis, BlockInfo, Decisions, distinct, loads_in, look
-from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.ir import And, Not, Or, PrimExpr, structural_equal
 from tvmagic.ir.query import variables_in
 from tvmagic.target.machine import Machine
@@ -123,7 +122,7 @@ def _wants_vectors(info: BlockInfo, axis: Axis) -> bool:
     steps = [a.step(axis.var) for a in info.loads]
     if None in steps or any(axis.var in variables_in(c) for c in info.conditions):
         return False
-    return bool(info.calls & _COSTLY) or any(abs(step or 0) in range(2, WIDEST_SHUFFLE + 1) for step in steps)
+    return bool(info.calls & _COSTLY) or any(abs(step or 0) in range(2, Machine.widest_shuffle + 1) for step in steps)
 
 
 def _at_places(info: BlockInfo, axis: Axis) -> bool:

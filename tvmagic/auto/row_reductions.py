@@ -14,7 +14,6 @@ from typing import Any
 from tvmagic.auto.elementwise import vector_axis
 from tvmagic.auto.loops import any_order, hint_partition, own_loops, share, vector_parts
 from tvmagic.auto.program import Access, Axis, BlockInfo, Decisions, loads_one_to_one
-from tvmagic.codegen.memory import WIDEST_SHUFFLE
 from tvmagic.ir import Var
 from tvmagic.target.machine import K, Machine
 from tvmagic.tir.schedule import Schedule
@@ -127,7 +126,7 @@ def _slides(out: BlockInfo, axis: Axis, along: Axis) -> bool:
     if along not in _window(out):
         return False
     moving = [a for a in out.loads if along.var in a.variables and axis.var in a.variables]
-    return bool(moving) and all(1 <= (a.step(axis.var) or 0) <= WIDEST_SHUFFLE for a in moving)
+    return bool(moving) and all(1 <= (a.step(axis.var) or 0) <= Machine.widest_shuffle for a in moving)
 
 
 def _window(info: BlockInfo) -> list[Axis]:

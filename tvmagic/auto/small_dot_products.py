@@ -1,6 +1,6 @@
 """Schedule sums of few terms whose adjacent results read the same elements: points times a matrix, mixed colours.
 
-Their loops become vectors of many points when code is generated (`codegen/short_rows.py`).
+Their loops become vectors of many points in the last program (late pass VectorizeInterleavedStores).
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ import math
 
 from tvmagic.auto.loops import share
 from tvmagic.auto.program import BlockInfo, Decisions
-from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE
-from tvmagic.codegen.short_rows import NEIGHBOURS
 from tvmagic.target.machine import Machine
 from tvmagic.tir.schedule import Schedule
 
@@ -26,11 +24,11 @@ def is_short(info: BlockInfo, machine: Machine) -> bool:
     if not info.reduced or len(info.spatial) < 2 or not info.constant or None in extents:
         return False
     outer, inner = info.spatial[-2:]
-    if math.prod(a.extent or 0 for a in info.reduced) > _TERMS or inner.extent not in NEIGHBOURS:
+    if math.prod(a.extent or 0 for a in info.reduced) > _TERMS or inner.extent not in machine.interleaved:
         return False
     if info.store.step(inner.var) != 1 or info.store.step(outer.var) != inner.extent:
         return False
-    near = all((step := a.step(outer.var)) is not None and 0 <= step <= WIDEST_SHUFFLE for a in info.loads)
+    near = all((step := a.step(outer.var)) is not None and 0 <= step <= machine.widest_shuffle for a in info.loads)
     return near and not info.conditions and (outer.extent or 0) >= 2 * machine.lanes(info.store.buffer.dtype)
 
 

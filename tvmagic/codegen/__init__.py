@@ -6,12 +6,13 @@ text = codegen.assembly(mod, "llvm -mtriple=aarch64-linux-gnu")
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from tvmagic.errors import BuildError
-from tvmagic.ir import IRModule, PrimFunc
+from tvmagic.ir import IRModule, Op, PrimFunc
 from tvmagic.ir.deep import deep
-from tvmagic.passes import run_step
+from tvmagic.passes import Sequential, run_step
 from tvmagic.target import Target, default_target, has_llvm, host_target, require_llvm, resolved
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "default_target",
     "has_llvm",
     "host_target",
+    "last_program",
     "llvm_ir",
     "require_llvm",
     "resolved",
@@ -35,21 +37,38 @@ def _module_of(mod: Any) -> IRModule:
 
 
 @deep
-def with_threads(mod: Any, target: Any = None) -> IRModule:
-    """The lowered module with what it needs before code is made of it.
+def last_program(mod: Any, target: Any = None, check_bounds: bool = False) -> IRModule:
+    """Return the program that machine code is made of: the lowered module after the passes for `target`.
 
-    Users' rules for operators are applied. Launches of threads get barriers and, for a CPU, loops in the place of
-    threads that wait for each other. Indices that exceed int32 are widened. The other functions do this themselves;
-    `code_texts` takes what this gives.
+    Users' rules for operators are applied. Launches of threads get barriers and, for a CPU, loops instead of threads that wait
+    for each other. Indices that exceed int32 are widened. Then the late passes run (`tvmagic.codegen.late`). Functions
+    here that compile a lowered module do this themselves; `code_texts` takes the result.
     """
+    return _late(_prepared(mod, target), resolved(target), check_bounds)
+
+
+with_threads = last_program  # its name in 0.1.0
+
+
+def _prepared(mod: Any, target: Any) -> IRModule:
+    """Return the lowered module with users' rules applied, threads lowered and indices widened."""
     from tvmagic.codegen.threads import prepare_threads
     from tvmagic.codegen.wide_indices import widen_indices
     from tvmagic.tir.transform.expressions.lower_intrin import lower_by_rules
 
     target = resolved(target)
-    if not target.is_opencl:
-        require_llvm()
-    return widen_indices(prepare_threads(lower_by_rules(_module_of(mod), target.kind.name), target), target)
+    mod, kind = _module_of(mod), target.kind.name
+    if Op.with_rules:
+        mod = run_step(
+            "tir.LowerIntrin", functools.partial(lower_by_rules, mod, kind), before=mod, options={"rules": kind}
+        )
+    return widen_indices(prepare_threads(mod, target), target)
+
+
+def _late(mod: IRModule, target: Target, check_bounds: bool) -> IRModule:
+    from tvmagic.codegen.late.order import late_passes
+
+    return Sequential(late_passes(target, check_bounds), name="late")(mod)
 
 
 @deep
@@ -68,7 +87,7 @@ def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: b
             hint="its text is `codegen.assembly(mod, 'opencl')`",
             code="codegen.no_llvm_for_opencl",
         )
-    made = emit_module(with_threads(mod, target), target, check_bounds).text
+    made = emit_module(last_program(mod, target, check_bounds), target, check_bounds).text
     return str(optimized(made.text(), target, tuple(made.imports))) if optimize else made.text()
 
 
@@ -82,20 +101,20 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     if target.is_opencl:
         from tvmagic.codegen.opencl import opencl_text
 
-        return opencl_text(with_threads(mod, target))
-    made = emit_module(with_threads(mod, target), target, check_bounds).text
+        return opencl_text(last_program(mod, target))
+    made = emit_module(last_program(mod, target, check_bounds), target, check_bounds).text
     return assembly_of(optimized(made.text(), target, tuple(made.imports)), target)
 
 
 def assembly_lines(mod: Any, target: Any = None) -> Any:
     """The lowered text of `mod` and its assembly, with the line of the text that each instruction comes from
     (`tvmagic.codegen.debug.AssemblyLines`)."""
-    return code_texts(with_threads(mod, target), target).assembly()
+    return code_texts(last_program(mod, target), target).assembly()
 
 
 @deep
 def code_texts(mod: Any, target: Any = None) -> Any:
-    """What makes the LLVM IR, its passes and the assembly of `mod`, which comes from `with_threads`, with the line of the
+    """What makes the LLVM IR, its passes and the assembly of `mod`, which comes from `last_program`, with the line of the
     lowered text that each of their lines comes from (`tvmagic.codegen.texts.CodeTexts`)."""
     from tvmagic.codegen.texts import CodeTexts
 
@@ -110,12 +129,21 @@ def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> 
     error. Raises BuildError where `target` is not this machine.
     """
     from tvmagic.codegen.build import build_host_module
+    from tvmagic.tir.transform.expressions.widen_index import widened as widen
 
     target = resolved(target)
     if target.has_kernels:
         from tvmagic.codegen.opencl import DeviceModule
 
-        device = with_threads(mod, target)
+        device = last_program(mod, target)
         made = lambda: DeviceModule(device, target)  # noqa: E731
         return run_step("codegen.build", made, before=device, after=lambda built: built.get_source(), kind="codegen")
-    return build_host_module(with_threads(mod, target), target, check_bounds)
+    prepared = deep(_prepared)(mod, target)
+    last = _late(prepared, target, check_bounds)
+
+    def widened() -> IRModule:
+        return _late(
+            run_step("tir.WidenIndexDataType", lambda: deep(widen)(prepared), before=prepared), target, check_bounds
+        )
+
+    return build_host_module(last, target, check_bounds, widened)

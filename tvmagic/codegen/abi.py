@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tvmagic.codegen.late.iterative_visitor import ChainVisitor
 from tvmagic.codegen.rules import LIBRARY
-from tvmagic.codegen.statement_chains import ChainVisitor
 from tvmagic.errors import BuildError
 from tvmagic.ir import Buffer, BufferStore, Call, DataType, PrimFunc, PrimType, Var
 from tvmagic.ir.functor import handles

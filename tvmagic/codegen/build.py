@@ -14,21 +14,23 @@ from tvmagic.codegen.optimize import assembly_of, object_of, optimized
 from tvmagic.errors import BuildError
 from tvmagic.interrupts import deferred_interrupts, deferring_interrupts
 from tvmagic.ir import IRModule
-from tvmagic.ir.deep import deep
 from tvmagic.passes import run_step
 from tvmagic.runtime.module import Module
 from tvmagic.runtime.support_code import needs_builtins, read_ll
 from tvmagic.runtime.wasm import imported_functions
 from tvmagic.target import Target, cpu_and_features
-from tvmagic.tir.transform.expressions.widen_index import depends_on_sizes, widened
+from tvmagic.tir.transform.expressions.widen_index import depends_on_sizes
 
 __all__ = ["build_host_module", "recently_optimized"]
 
 
-def build_host_module(mod: IRModule, target: Target, check_bounds: bool) -> Any:
+def build_host_module(
+    mod: IRModule, target: Target, check_bounds: bool, widened: Callable[[], IRModule] | None = None
+) -> Any:
     """`mod` as a `tvmagic.runtime.Module`; the same one for an equal module that was built before.
 
-    Code for another machine can be read and saved; that it does not run here is told when it is called.
+    Code for another machine can be read and saved; that it does not run here is told when it is called. `widened` makes the last program with indices of
+    int64, for calls whose sizes need them.
     """
     refusal: BuildError | None = None
     if not target.is_host:
@@ -42,7 +44,7 @@ def build_host_module(mod: IRModule, target: Target, check_bounds: bool) -> Any:
             target = target.for_this_machine()
         except BuildError as error:
             refusal = error
-    make = lambda: _build(mod, target, check_bounds, refusal)  # noqa: E731
+    make = lambda: _build(mod, target, check_bounds, refusal, widened)  # noqa: E731
     return run_step(
         "codegen.build",
         lambda: from_memory(mod, (str(target), check_bounds), make),
@@ -75,7 +77,13 @@ def _text_of(module: Any) -> str:
     return str(module)
 
 
-def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildError | None) -> Any:
+def _build(
+    mod: IRModule,
+    target: Target,
+    check_bounds: bool,
+    refusal: BuildError | None,
+    widened: Callable[[], IRModule] | None,
+) -> Any:
     context = emit_module(mod, target, check_bounds, Lines(mod) if check_bounds else None)
     text, imports = context.text.text(), tuple(context.text.imports)
     module = lambda: recently_optimized(text, target, imports)  # noqa: E731
@@ -93,14 +101,10 @@ def _build(mod: IRModule, target: Target, check_bounds: bool, refusal: BuildErro
         refusal=refusal,
         externs=[name for name in context.text.declarations if not name.startswith("llvm.")],
         target=target,
-        widened=(lambda: _build_widened(mod, target, check_bounds)) if depends_on_sizes(mod) else None,
+        widened=(lambda: build_host_module(widened(), target, check_bounds))
+        if widened is not None and depends_on_sizes(mod)
+        else None,
     )
-
-
-def _build_widened(mod: IRModule, target: Target, check_bounds: bool) -> Any:
-    """The module with indices of int64, for a call whose sizes need them."""
-    wide = run_step("tir.WidenIndexDataType", lambda: deep(widened)(mod), before=mod)
-    return build_host_module(wide, target, check_bounds)
 
 
 def _object(text: str, target: Target, imports: tuple[str, ...], module: Callable[[], Any]) -> bytes:

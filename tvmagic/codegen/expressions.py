@@ -15,17 +15,15 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tvmagic.arith.intervals import Intervals
 from tvmagic.arith.wrapping import leaves_type
 from tvmagic.codegen.conversions import CONVERSIONS, family
 from tvmagic.codegen.divisions import float_division, integer_division, low_bits, unseen
 from tvmagic.codegen.emit import FunctionText
-from tvmagic.codegen.intervals import Intervals
 from tvmagic.codegen.lane_masks import LaneMasks
 from tvmagic.codegen.rules import RULES
-from tvmagic.codegen.short_integers import in_short_integers
 from tvmagic.codegen.signatures import check_call
 from tvmagic.codegen.types import constant, flags_type, llvm_type, splat, suffix
-from tvmagic.codegen.unsafe_loads import Known, is_harmless, needs_mask
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     EQ,
@@ -109,7 +107,6 @@ class ExpressionEmitter(LaneMasks, Visitor):
         self.index_values: set[str] = set()
         self.intervals = Intervals()
         LaneMasks.__init__(self)
-        self.known_loads: Known | None = None
         self.any_order = False
 
     # ------------------------------------------------------------------ leaves
@@ -374,25 +371,10 @@ class ExpressionEmitter(LaneMasks, Visitor):
     def logical(self, node: BinaryOp) -> str:
         word = "and" if isinstance(node, And) else "or"
         a = self.visit(node.a)
-        if self._is_guarded(node.b):
-            return self._short_circuit(word, a, node.b) if node.dtype.lane_code == 1 else self._masked_operand(node, a)
+        if node.dtype.lane_code == 1 and self.context.is_guarded(node.b):
+            return self._short_circuit(word, a, node.b)
         b = self.visit(node.b)
         return self._mark(self.out.op(f"{word} {llvm_type(node.dtype)} {a}, {b}"), a, b)
-
-    def _is_guarded(self, expr: PrimExpr) -> bool:
-        """Whether an expression may only be computed if a condition holds."""
-        if not self.context.is_guarded(expr):
-            return False
-        return self.context.check_bounds or not is_harmless(expr, self.intervals, self.context.work.stored)
-
-    def _masked_operand(self, node: BinaryOp, a: str) -> str:
-        """The vector `a and b` (`a or b`), if the lanes of `b` that `a` decides read nothing."""
-        flags, is_and = llvm_type(node.dtype), isinstance(node, And)
-        open_lanes = a if is_and else self.out.op(f"xor {flags} {a}, {constant(node.dtype, 1)}")
-        b = self._in_lanes(open_lanes, node.b, node.dtype.lane_code)
-        return self.out.op(
-            f"select {flags} {open_lanes}, {flags} {b}, {flags} {constant(node.dtype, 0 if is_and else 1)}"
-        )
 
     def _in_lanes(self, lane: str, node: PrimExpr, lanes: int) -> str:
         """The value of `node`, which reads memory in the lanes that `lane` holds for only."""
@@ -418,20 +400,8 @@ class ExpressionEmitter(LaneMasks, Visitor):
 
     @handles(Select)
     def select(self, node: Select) -> str:
-        if self.known_loads is not None:
-            return self._select(node, self.known_loads)
-        self.known_loads = {}  # for this expression: what is known of loop variables differs elsewhere
-        try:
-            return self._select(node, self.known_loads)
-        finally:
-            self.known_loads = None
-
-    def _select(self, node: Select, known: Known) -> str:
         condition = self.visit(node.condition)
         lanes = node.condition.dtype.lane_code
-        sides = node.true_value, node.false_value
-        if lanes != 1 and any(needs_mask(v, node.condition, self.intervals, known) for v in sides):
-            return self._masked_sides(condition, node.true_value, node.false_value, lanes)
         then, other = self.visit(node.true_value), self.visit(node.false_value)
         kind = llvm_type(node.dtype)
         name = self.out.op(f"select {flags_type(lanes)} {condition}, {kind} {then}, {kind} {other}")
@@ -444,7 +414,7 @@ class ExpressionEmitter(LaneMasks, Visitor):
         lanes = condition.dtype.lane_code
         if lanes != 1:
             return self._masked_sides(chosen, then, other, lanes)
-        if self.mask is None and not self._is_guarded(then) and not self._is_guarded(other):
+        if self.mask is None and not self.context.is_guarded(then) and not self.context.is_guarded(other):
             first, second = self.visit(then), self.visit(other)
             return self._mark(
                 self.out.op(f"select i1 {chosen}, {kind} {first}, {kind} {second}"), chosen, first, second
@@ -471,9 +441,6 @@ class ExpressionEmitter(LaneMasks, Visitor):
 
     @handles(Cast)
     def cast(self, node: Cast) -> str:
-        short = node if self.context.family.launches else in_short_integers(node, self.intervals.of)
-        if short is not node:
-            return self.visit(short)
         value = self.visit(node.value)
         source, target = node.value.dtype, node.dtype
         if not source.is_float and not target.is_float and 8 <= target.bits < source.bits and _counts(node.value):

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.codegen.statement_chains import ChainVisitor
 from tvmagic.codegen.types import place_type
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
     AssertStmt,
     AttrStmt,
-    BufferLoad,
-    BufferStore,
     For,
-    ForKind,
     IterVar,
-    LetStmt,
     Stmt,
     Var,
-    structural_equal,
 )
-from tvmagic.ir.functor import handles
-from tvmagic.ir.query import variables_in
 
 __all__ = ["GpuThreads", "no_assertions", "variable_size"]
 
@@ -38,17 +30,20 @@ class GpuThreads:
         self.context = context
 
     def launch(self, emitter: Any, stmt: AttrStmt) -> Stmt:
-        """`AttrStmt(IterVar, "thread_extent", extent)`: a loop if there are no such threads."""
+        """`AttrStmt(IterVar, "thread_extent", extent)`."""
         node = stmt.node
         if not isinstance(node, IterVar):
             return stmt.body
-        if self.context.family.launches and stmt.attr_key == "thread_extent":
-            self._bind(emitter, node.var, node.thread_tag, stmt)
-            emitter.intervals.counts(node.var, stmt.value)
-            return stmt.body
-        if stmt.attr_key == "thread_extent" and node.thread_tag.startswith("threadIdx"):
-            _refuse_shared(stmt, node)
-        return For(node.var, 0, stmt.value, ForKind.SERIAL, stmt.body, span=stmt.span)
+        if not self.context.family.launches or stmt.attr_key != "thread_extent":
+            raise BuildError(
+                f"cannot emit the launch of `{node.thread_tag or node.var.name}`: `{self.context.target}` launches no threads",
+                node=stmt,
+                hint="enable the pass `late.LowerLaunches`",
+                code="codegen.launch_not_lowered",
+            )
+        self._bind(emitter, node.var, node.thread_tag, stmt)
+        emitter.intervals.counts(node.var, stmt.value)
+        return stmt.body
 
     def bind(self, emitter: Any, stmt: For) -> Stmt:
         """A thread-bound loop."""
@@ -115,56 +110,3 @@ def no_assertions(stmt: AssertStmt) -> BuildError:
     return BuildError(
         "a kernel cannot stop with the error of an assertion", node=stmt, code="codegen.gpu.assertion_in_kernel"
     )
-
-
-def _refuse_shared(stmt: AttrStmt, axis: IterVar) -> None:
-    """Raise BuildError where a thread reads shared memory that another thread of `axis` wrote.
-
-    Here the threads run one after another, so that what a later one writes is not there yet.
-    """
-    accesses = _SharedAccesses(axis.var)
-    accesses.visit(stmt.body)
-    for load in accesses.loads:
-        stores = accesses.stores.get(load.buffer.data, ())
-        if stores and not any(structural_equal(load.indices, store) for store in stores):
-            raise BuildError(
-                f"a thread of `{axis.thread_tag}` reads what others write to the shared buffer `{load.buffer.name}`, "
-                "at a place that not all of them reach, so that no barrier can be there",
-                node=load,
-                hint="guard single loads and stores, or build the schedule itself: `tvmagic.build(sch.mod)` runs "
-                "thread-bound loops as plain loops",
-                code="codegen.gpu.shared_memory_race",
-            )
-
-
-class _SharedAccesses(ChainVisitor):
-    """The loads of shared memory, and the indices of stores to it that differ from thread to thread."""
-
-    def __init__(self, thread: Var) -> None:
-        self.dependent = {thread}
-        self.loads: list[BufferLoad] = []
-        self.stores: dict[Var, list[Any]] = {}
-
-    def _differs(self, parts: Any) -> bool:
-        return any(var in self.dependent for part in parts for var in variables_in(part))
-
-    @handles(LetStmt)
-    def let(self, node: Any) -> None:
-        while isinstance(node, LetStmt):
-            self.visit(node.value)
-            if self._differs([node.value]):
-                self.dependent.add(node.var)
-            node = node.body
-        self.visit(node)
-
-    @handles(BufferStore)
-    def store(self, node: BufferStore) -> None:
-        self.visit_children(node)
-        if node.buffer.scope().startswith("shared") and self._differs(node.indices):
-            self.stores.setdefault(node.buffer.data, []).append(node.indices)
-
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
-        self.visit_children(node)
-        if node.buffer.scope().startswith("shared"):
-            self.loads.append(node)

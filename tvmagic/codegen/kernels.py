@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.codegen.work_estimate import constant_elements
+from tvmagic.codegen.late.work_estimate import constant_elements
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,

@@ -7,13 +7,12 @@ affine lanes are scalar accesses; lanes at unrelated places gather and scatter.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
 from tvmagic.codegen.emit import ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.lane_masks import BOOL
-from tvmagic.codegen.masks import with_plain_mask
-from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE
+from tvmagic.codegen.late.legalize_masks import require_legal_mask
 from tvmagic.codegen.types import (
     constant,
     flags_type,
@@ -26,8 +25,6 @@ from tvmagic.codegen.types import (
 )
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
-    Allocate,
-    AllocateConst,
     Broadcast,
     Buffer,
     BufferLoad,
@@ -36,30 +33,18 @@ from tvmagic.ir import (
     IntImm,
     PrimExpr,
     Ramp,
-    Stmt,
     Var,
 )
 from tvmagic.ir.functor import handles
-from tvmagic.ir.query import nodes_of
+from tvmagic.target import Machine
 from tvmagic.tir.transform.uses import loads_memory
 
-__all__ = ["WIDEST_SHUFFLE", "AliasScopes", "MemoryEmitter", "are_apart", "flat_index", "memory_groups"]
+__all__ = ["AliasScopes", "MemoryEmitter", "flat_index"]
 
 INT64 = DataType("int64")
 # Each scope lists all others, and LLVM compares these lists for each pair of accesses: with 800 arrays that is half of
 # the time to compile.
 MOST_SCOPES = 64
-
-
-def memory_groups(arguments: Iterable[Var], noalias: bool, body: Stmt) -> dict[Var, object]:
-    """Which memory the pointers of a function are to: that of its arguments, each its own if these do not overlap, or an allocation."""
-    groups: dict[Var, object] = {pointer: pointer if noalias else "parameters" for pointer in arguments}
-    return groups | {node.buffer_var: node.buffer_var for node in nodes_of(body, Allocate, AllocateConst)}
-
-
-def are_apart(groups: Mapping[Var, object], a: Var, b: Var) -> bool:
-    """Whether two pointers are known to be to different memory."""
-    return a in groups and b in groups and groups[a] != groups[b]
 
 
 class AliasScopes:
@@ -78,10 +63,6 @@ class AliasScopes:
     def add(self, pointer: Var, group: object = None) -> None:
         """The memory behind `pointer` is apart from that of other groups (its own by default)."""
         self.group_of[pointer] = pointer if group is None else group
-
-    def apart(self, a: Var, b: Var) -> bool:
-        """Whether two pointers are known to be to different memory."""
-        return are_apart(self.group_of, a, b)
 
     def metadata(self, pointer: Var) -> str:
         """What to append to an access behind `pointer`."""
@@ -203,9 +184,7 @@ class MemoryEmitter(ExpressionEmitter):
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> str:
-        plain = with_plain_mask(node)
-        if plain is not node:
-            return self.visit(plain)
+        require_legal_mask(node)
         buffer = node.buffer
         predicate = self._lane_mask(
             node.predicate, node.dtype.lane_code // buffer.dtype.lane_code, buffer.dtype.lane_code
@@ -296,7 +275,7 @@ class MemoryEmitter(ExpressionEmitter):
 
     def _strided_load(self, buffer: Buffer, index: Ramp, stride: int) -> str:
         lanes, dtype = index.dtype.lane_code, buffer.dtype
-        if abs(stride) > WIDEST_SHUFFLE or stride == 0:
+        if abs(stride) > Machine.widest_shuffle or stride == 0:
             return self._each_lane_load(buffer, index)
         step, span = abs(stride), (lanes - 1) * abs(stride) + 1
         base, places = self.wide_index(index.base), [step * lane for lane in range(lanes)]

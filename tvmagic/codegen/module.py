@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from tvmagic.arith.scalable import is_vscale
 from tvmagic.codegen import approximations, bounds, descriptors, hyperbolic, intrinsics, inverse_circular, vector_math
-from tvmagic.codegen.abi import ABI, abi_of, machine_type, symbol_of
+from tvmagic.codegen.abi import ABI, abi_of, machine_type
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
-from tvmagic.codegen.first_places import first_places
 from tvmagic.codegen.gpu import GpuThreads
-from tvmagic.codegen.memory import are_apart, memory_groups
-from tvmagic.codegen.repeated_chains import loops_of_repeated_chains
-from tvmagic.codegen.scattered import loops_that_scatter
+from tvmagic.codegen.late.common import work_of
+from tvmagic.codegen.late.speculate_loads import ReadsOrCalls
 from tvmagic.codegen.size_counts import check_loop_counts
 from tvmagic.codegen.statements import FunctionEmitter
 from tvmagic.codegen.support import GLOBALS, helper
 from tvmagic.codegen.types import llvm_type, memory_type
-from tvmagic.codegen.wide_extremes import wide_extremes
-from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
-    BufferLoad,
     Call,
     DataType,
-    For,
     GlobalVar,
     IntImm,
     IRModule,
@@ -40,11 +33,11 @@ from tvmagic.ir import (
     Stmt,
 )
 from tvmagic.ir.constants import largest_integer
-from tvmagic.ir.functor import Visitor, handles, pre_order_visit
+from tvmagic.ir.functor import pre_order_visit
 from tvmagic.lazy import cached_property
 from tvmagic.passes import note
 from tvmagic.runtime.abi import ERROR_SLOTS, Site
-from tvmagic.target import Target, cpu_and_features, has_avx512, has_fma
+from tvmagic.target import Target, cpu_and_features, has_avx512, has_fma, require_llvm
 from tvmagic.target.systems import system_of_triple
 
 __all__ = ["ModuleContext", "Site", "emit_module"]
@@ -69,10 +62,9 @@ class ModuleContext:
     abis: dict[GlobalVar, ABI] = field(default_factory=dict)
     function_name: str = ""
     work: Any = None
-    elements: set[For] = field(default_factory=set[For])  # loops of which LLVM is to make no vectors
     _names: int = 0
     _nodes: dict[str, str] = field(default_factory=dict)
-    _reads_or_calls: _ReadsOrCalls = field(default_factory=lambda: _ReadsOrCalls())
+    _reads_or_calls: ReadsOrCalls = field(default_factory=ReadsOrCalls)
     sizes: dict[Any, Any] = field(default_factory=dict)
     volatile: set[Any] = field(default_factory=set)  # pointers whose accesses are neither joined nor left out
 
@@ -148,15 +140,6 @@ class ModuleContext:
         """What is emitted next belongs to `stmt`."""
         if self.debug is not None:
             self.debug.at(emitter.out, stmt)
-
-    def shortened(self, func: PrimFunc, abi: ABI) -> Stmt:
-        """The body of a function, with less to compute where the rules of a loop allow it."""
-        if self.check_bounds or self.family.launches:
-            return func.body
-        arguments = [param.buffer.data for param in abi.params if param.buffer is not None]
-        apart = partial(are_apart, memory_groups(arguments, abi.noalias, func.body))
-        stands_for = self.lines.stands_for if self.lines is not None else lambda new, old: None
-        return wide_extremes(first_places(func.body, apart, stands_for), apart, stands_for)
 
     # ------------------------------------------------------------------ helpers and constants
 
@@ -330,39 +313,6 @@ def from_machine(emitter: Any, value: str, dtype: DataType) -> str:
     return value
 
 
-class _ReadsOrCalls(Visitor):
-    """Which expressions read memory or call: known of each part of one, so that all sides of a chain are looked at once."""
-
-    def __init__(self) -> None:
-        self.known: dict[PrimExpr, bool] = {}
-        self.found = False  # in the parts visited so far of the expression around
-
-    def test(self, expr: PrimExpr) -> bool:
-        if expr not in self.known:
-            self.found = False
-            self.visit(expr)
-        return self.known[expr]
-
-    @handles(PrimExpr)
-    def other(self, node: PrimExpr) -> None:
-        if node not in self.known:
-            before, self.found = self.found, False
-            self.visit_children(node)
-            self.known[node], self.found = self.found, before
-        self.found |= self.known[node]
-
-    @handles(BufferLoad)
-    def load(self, node: BufferLoad) -> None:
-        self.known[node] = self.found = True
-
-    @handles(Call)
-    def call(self, node: Call) -> None:
-        if isinstance(node.op, GlobalVar) or node.op.effect > 2:
-            self.known[node] = self.found = True
-        else:
-            self.other(node)
-
-
 def quoted(name: str) -> str:
     """A symbol's name as LLVM's text writes it."""
     plain = name.replace("_", "").replace(".", "").isalnum() and name.isascii() and not name[0].isdigit()
@@ -415,11 +365,8 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     if not context.target.has_sve:
         refuse_scalable(func.body, context.target)
     context.function_name = abi.name
-    body = context.shortened(func, abi)
-    context.work = Work(body)
-    context.elements = loops_of_repeated_chains(body)
-    if not context.family.launches:
-        context.elements |= loops_that_scatter(body, context.work.lets, context.target.machine)
+    body = func.body
+    context.work = work_of(body)
     heads, loads = [], []
     alias = "noalias " if abi.noalias else ""
     for i, param in enumerate(abi.params):
@@ -460,19 +407,6 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     context.text.functions.append(text.text())
 
 
-def of_kernels(mod: IRModule) -> IRModule:
-    """`mod` with a function for each kernel of its functions."""
-    from tvmagic.codegen.kernels import kernel_functions
-
-    parts = [
-        (v, func, symbol_of(str(func.attrs.get("global_symbol", v.name_hint)))) for v, func in mod.functions.items()
-    ]
-    made = [(v, func, kernel_functions(func, symbol)) for v, func, symbol in parts]
-    if all(kernels == [func] for _, func, kernels in made):
-        return mod
-    return IRModule({str(k.attrs.get("global_symbol", v.name_hint)): k for v, _, kernels in made for k in kernels})
-
-
 def emit_module(
     mod: IRModule, target: Target, check_bounds: bool = False, lines: Any = None, debug: bool = False
 ) -> ModuleContext:
@@ -482,10 +416,9 @@ def emit_module(
     """
     from tvmagic.target import layout_of
 
+    require_llvm()
     triple, layout = layout_of(target)
     context = ModuleContext(ModuleText(triple, layout), target, check_bounds, lines, debug)
-    if context.family.launches:
-        mod = of_kernels(mod)
     for var, func in mod.functions.items():
         context.abis[var] = abi_of(str(func.attrs.get("global_symbol", var.name_hint)), func)
     for var, func in sorted(mod.functions.items(), key=lambda item: context.abis[item[0]].name):

@@ -6,9 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from tvmagic.codegen.emit import FunctionText
-from tvmagic.codegen.short_rows import over_periods
 from tvmagic.codegen.types import llvm_type
-from tvmagic.ir import DataType, For, ForKind, Var
+from tvmagic.ir import DataType, For
 
 if TYPE_CHECKING:
     from tvmagic.codegen.statements import FunctionEmitter
@@ -26,9 +25,6 @@ def emit_parallel(emitter: FunctionEmitter, stmt: For) -> None:
     uses; what they are is known once the body is written. A parallel loop inside another is serial.
     """
     context = emitter.context
-    periods = over_periods(stmt)
-    if periods is not None and emitter.short_rows(periods.with_(kind=ForKind.SERIAL)) is not None:
-        stmt = periods
     # internal, so any name will do that LLVM's text takes without quotes
     name = context.new_name(re.sub("[^A-Za-z0-9_]|^(?=[0-9])", "_", context.function_name) + ".parallel")
     head = (
@@ -52,18 +48,10 @@ def emit_parallel(emitter: FunctionEmitter, stmt: For) -> None:
 
 
 def _emit_chunk(child: FunctionEmitter, stmt: For) -> None:
+    """Emit the iterations of a parallel loop from `%begin` to `%end`, counted from its first one."""
     out, dtype = child.out, stmt.loop_var.dtype
-    kind = llvm_type(dtype)
     first = child.visit(stmt.min)
-    begin, end = (Var(name, dtype) for name in ("begin", "end"))
-    for var in (begin, end):
-        child.values[var] = child.convert(f"%{var.name}", INT64, dtype)
-        child.intervals.known[var] = (0, child.intervals.of(stmt.extent)[1])
-    chunk = stmt.with_(min=stmt.min + begin, extent=end - begin, kind=ForKind.SERIAL)
-    if (vectors := child.short_rows(chunk)) is not None:
-        child.statement(vectors)
-        return
-    ends = [child.visit(var) for var in (begin, end)]
+    ends = [child.convert(name, INT64, dtype) for name in ("%begin", "%end")]
     if first != "0":
-        ends = [out.op(f"add nsw {kind} {first}, {value}") for value in ends]
+        ends = [out.op(f"add nsw {llvm_type(dtype)} {first}, {value}") for value in ends]
     child.counted_loop(stmt, *ends, child.loop_metadata(stmt))

@@ -5,7 +5,7 @@ Arithmetic saturates: a value that 64 bits do not hold counts as the largest num
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.types import llvm_type
@@ -108,7 +108,7 @@ def _emit_comparisons(emitter: FunctionEmitter, comparisons: PrimExpr, sizes: li
     head = f"define internal i1 @{name}({heads}) noinline optnone {context.attributes()}"
     child = emitter.child(FunctionText(context.text, head))
     child.values.update({size: f"%s{number}" for number, size in enumerate(sizes)})
-    counted: dict[PrimExpr, str] = {}
+    counted: dict[Any, str] = {}
     holds = "true"
     for part in operands(comparisons, And):
         assert isinstance(part, LE) and isinstance(part.b, IntImm)
@@ -119,25 +119,31 @@ def _emit_comparisons(emitter: FunctionEmitter, comparisons: PrimExpr, sizes: li
     return name
 
 
-def _estimate(emitter: FunctionEmitter, size: PrimExpr, counted: dict[PrimExpr, str]) -> str:
-    """A bound as a double, which does not wrap and needs fewer instructions than saturating integers."""
+def _estimate(emitter: FunctionEmitter, size: PrimExpr, counted: dict[Any, str]) -> str:
+    """Return a bound as a double, which does not wrap and needs fewer instructions than saturating integers.
+
+    `counted` has the value of each operation on values that was emitted before.
+    """
     if isinstance(size, IntImm):
         return f"{size.value}.0"
-    if size not in counted:
-        out = emitter.out
-        if isinstance(size, BinaryOp):
-            a, b = _estimate(emitter, size.a, counted), _estimate(emitter, size.b, counted)
-            if type(size) in _COMPARED:
-                chosen = out.op(f"fcmp {_COMPARED[type(size)]} double {a}, {b}")
-                counted[size] = out.op(f"select i1 {chosen}, double {a}, double {b}")
-            else:
-                counted[size] = out.op(f"{_ON_DOUBLES[type(size)]} double {a}, {b}")
-            if isinstance(size, FloorDiv):
-                counted[size] = emitter.intrinsic("floor", _DOUBLE, counted[size])
+    out = emitter.out
+    if not isinstance(size, BinaryOp):
+        value = size.value if isinstance(size, Cast) else size
+        key: Any = value
+        if key not in counted:
+            counted[key] = out.op(f"sitofp i{value.dtype.bits} {emitter.visit(value)} to double")
+        return counted[key]
+    a, b = _estimate(emitter, size.a, counted), _estimate(emitter, size.b, counted)
+    key = type(size), a, b
+    if key not in counted:
+        if type(size) in _COMPARED:
+            chosen = out.op(f"fcmp {_COMPARED[type(size)]} double {a}, {b}")
+            counted[key] = out.op(f"select i1 {chosen}, double {a}, double {b}")
         else:
-            value = size.value if isinstance(size, Cast) else size
-            counted[size] = out.op(f"sitofp i{value.dtype.bits} {emitter.visit(value)} to double")
-    return counted[size]
+            counted[key] = out.op(f"{_ON_DOUBLES[type(size)]} double {a}, {b}")
+        if isinstance(size, FloorDiv):
+            counted[key] = emitter.intrinsic("floor", _DOUBLE, counted[key])
+    return counted[key]
 
 
 def _widened(emitter: FunctionEmitter, size: PrimExpr) -> PrimExpr:

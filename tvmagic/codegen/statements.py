@@ -6,32 +6,23 @@ the number of a record with the place and the values, see `ll/fail.ll`).
 
 from __future__ import annotations
 
-from tvmagic.arith.analyzer import Analyzer
-from tvmagic.codegen.between_places import between_places
 from tvmagic.codegen.emit import FunctionText
 from tvmagic.codegen.gpu import no_assertions
-from tvmagic.codegen.masks import with_plain_mask
+from tvmagic.codegen.late.legalize_masks import require_legal_mask
+from tvmagic.codegen.late.lower_launches import LAUNCHES
+from tvmagic.codegen.late.place_allocations import stack_elements
+from tvmagic.codegen.late.work_estimate import constant_elements
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
-from tvmagic.codegen.odd_vectors import parts_of
 from tvmagic.codegen.parallel import emit_parallel
-from tvmagic.codegen.scattered import SCATTERS
-from tvmagic.codegen.shared_loads import share_loads
-from tvmagic.codegen.short_rows import short_rows_as_vectors
 from tvmagic.codegen.size_counts import allocated_bytes, check_index_range
-from tvmagic.codegen.tail_versions import tail_versions
 from tvmagic.codegen.types import llvm_type, place_type
-from tvmagic.codegen.work_estimate import constant_elements
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
     AssertStmt,
     AttrStmt,
-    BufferLoad,
     BufferStore,
-    Call,
-    Cast,
-    DataType,
     DeclBuffer,
     Evaluate,
     For,
@@ -39,93 +30,33 @@ from tvmagic.ir import (
     IfThenElse,
     IntImm,
     LetStmt,
-    Max,
-    PrimExpr,
     SeqStmt,
     Stmt,
     StringImm,
     Var,
     While,
-    post_order_visit,
-    structural_equal,
 )
 from tvmagic.ir.functor import handles
-from tvmagic.ir.query import contains, is_call, nodes_of
+from tvmagic.ir.loop_annotations import ANY_ORDER, INTERLEAVE, POLL, STACK, UNROLL, annotation, is_kept_scalar
+from tvmagic.ir.query import is_call
 from tvmagic.ir.values import scope_of
 from tvmagic.tir.transform.expressions.widen_index import FIT_INT32
 
 __all__ = ["STOPPED", "FunctionEmitter"]
 
 STOPPED = -1
-# Constant allocations up to this size live on the stack, where LLVM can turn them into registers.
-_STACK_BYTES = 32 * 1024
-# Operations of an unrolled loop that LLVM agrees to.
-_LARGEST_UNROLLED = 4096
-# Operations of a function in which LLVM may write loops out if nobody asked for it. Each is short, but a schedule may
-# have made hundreds of them, and the time to emit a function grows faster than the function.
-_LARGEST_WRITTEN = 16384
-_INT64 = DataType("int64")
 
 
-# The annotation of a loop whose sums and extrema may be taken in any order.
-ANY_ORDER = "pragma_any_order"
+def _unrolling(loop: For) -> list[str]:
+    wish = annotation(loop, UNROLL)
+    if isinstance(wish, str):
+        return [f"unroll.{wish}"]
+    return [] if wish is None else [f"unroll.count i32 {wish}"]
 
 
-_SHORT = (8, 128)  # iterations of a loop over vectors that LLVM might write out as a whole
-_PARTIAL_RESULTS = (4, 8)  # vectors of them, of a reduction in any order: at least, and at most
-_SHORT_STEP = 4  # iterations of it that are written out
-_WHOLE = 64  # iterations of a loop over elements that LLVM might write out as a whole
-_FEW_STORES = 8  # vectors that its body stores at most; more are the tile of a product, which is to stay in registers
-
-
-def _stores_elements(body: Stmt) -> bool:
-    """Whether a body without loops stores elements, not vectors, and not in place of what it reads, as sums are."""
-    stored: set[Var] = set()
-    loaded: set[Var] = set()
-    others = [0]
-
-    def look(node: object) -> None:
-        if isinstance(node, BufferStore):
-            stored.add(node.buffer.data)
-            others[0] += node.value.dtype.lane_code != 1
-        elif isinstance(node, BufferLoad):
-            loaded.add(node.buffer.data)
-        elif isinstance(node, For):
-            others[0] += 1
-
-    post_order_visit(body, look)
-    return not others[0] and bool(stored) and not stored & loaded
-
-
-def _vector_stores(stmt: Stmt) -> int:
-    """How many vectors a body without loops stores; 0 for others."""
-    if contains(stmt, For):
-        return 0
-    return sum(store.value.dtype.lanes > 1 for store in nodes_of(stmt, BufferStore))
-
-
-def _on_bytes(stmt: BufferStore) -> PrimExpr:
-    """What is stored; the step of `max` over bools, which are bytes in memory, as `or` of two bytes.
-
-    LLVM would ask whether the `or` of both is zero, and then sees no reduction any more, of which it could make vectors.
-    """
-    value = stmt.value
-    if not isinstance(value, Cast) or not value.dtype.is_int or not isinstance(value.value, Max):
-        return value
-    mine, other = (_byte_of(side) for side in (value.value.a, value.value.b))
-    if mine is None or other is None:
-        return value
-    if mine.buffer is not stmt.buffer:
-        mine, other = other, mine
-    if mine.buffer is not stmt.buffer or not all(map(structural_equal, mine.indices, stmt.indices)):
-        return value
-    return Call(value.dtype, "tir.bitwise_or", [mine, Cast(value.dtype, Cast(value.value.dtype, other))])
-
-
-def _byte_of(value: PrimExpr) -> BufferLoad | None:
-    """The load of a byte that a bool is made of; None if it is made of something else."""
-    load = value.value if isinstance(value, Cast) and value.dtype.is_bool else None
-    return load if isinstance(load, BufferLoad) and load.dtype.bits == 8 else None
+def _interleaving(loop: For) -> list[str]:
+    count = annotation(loop, INTERLEAVE)
+    return [] if count is None else [f"interleave.count i32 {count}"]
 
 
 class FunctionEmitter(MemoryEmitter):
@@ -138,7 +69,6 @@ class FunctionEmitter(MemoryEmitter):
         self.captured: list[tuple[str, str]] = []
         self.heap: list[str] = []
         self.worker = "0" if parent is None else "%worker"
-        self.rests: set[For] = set()  # loops with the iterations that fill no vector of `short_rows`
         if parent is not None:
             self.intervals.known.update(parent.intervals.known)
             self.intervals.given.extend(parent.intervals.given)
@@ -225,7 +155,7 @@ class FunctionEmitter(MemoryEmitter):
 
     @handles(AttrStmt)
     def attribute(self, stmt: AttrStmt) -> Stmt | None:
-        if stmt.attr_key in ("thread_extent", "virtual_thread"):
+        if stmt.attr_key in LAUNCHES:
             return self.context.threads.launch(self, stmt)
         if stmt.attr_key == "pragma_import_llvm":
             if not isinstance(stmt.value, StringImm):
@@ -267,19 +197,8 @@ class FunctionEmitter(MemoryEmitter):
 
     @handles(BufferStore)
     def store(self, stmt: BufferStore) -> None:
-        plain = with_plain_mask(stmt)
-        if plain is not stmt:
-            self.statement(plain)
-            return
-        parts = [stmt] if self.context.check_bounds else parts_of(stmt)
-        if len(parts) > 1:
-            values = [self.visit(part.value) for part in parts]
-            for part, value in zip(parts, values):
-                self.store_value(part.buffer, part.indices, value, None)
-            return
-        if stmt.value.dtype.lane_code > 1 and not self.context.check_bounds:
-            stmt = stmt.with_(value=share_loads([stmt.value])[0])
-        value = self.visit(_on_bytes(stmt) if self.any_order else stmt.value)
+        require_legal_mask(stmt)
+        value = self.visit(stmt.value)
         predicate = self.visit(stmt.predicate) if stmt.predicate is not None else None
         self.store_value(stmt.buffer, self.checked_indices(stmt, predicate), value, predicate)
 
@@ -333,22 +252,6 @@ class FunctionEmitter(MemoryEmitter):
         if stmt.kind is ForKind.PARALLEL and self.context.family.has_threads:
             emit_parallel(self, stmt)
             return None
-        if (
-            self.context.family.has_threads
-            and not self.void
-            and (parts := self.context.work.in_stretches(stmt)) is not None
-        ):
-            if stmt in self.context.elements:
-                self.context.elements.add(parts.body)
-            return parts
-        if (vectors := self.short_rows(stmt)) is not None:
-            return vectors
-        if (stretches := self._stretches(stmt)) is not None:
-            return stretches
-        if self.context.family.has_threads and not self.context.check_bounds and stmt not in self.context.elements:
-            versions = tail_versions(stmt, self.context.target.machine.masks, self.intervals.fits)
-            if versions is not None:
-                return versions
         first, extent = self.visit(stmt.min), self.visit(stmt.extent)
         if isinstance(stmt.extent, IntImm) and stmt.extent.value == 1:
             self.define_loop_var(stmt, first)
@@ -359,32 +262,6 @@ class FunctionEmitter(MemoryEmitter):
         end = extent if first == "0" else self.out.op(f"add nsw {kind} {first}, {extent}")
         self.counted_loop(stmt, first, end, self.loop_metadata(stmt))
         return None
-
-    def short_rows(self, stmt: For) -> Stmt | None:
-        """A serial loop that writes a few neighbours in each iteration, by vectors; None for others."""
-        context = self.context
-        if stmt.kind is not ForKind.SERIAL or context.family.launches or context.check_bounds or context.target.has_sve:
-            return None
-        if stmt in self.rests or self.any_order or context.work.written > _LARGEST_WRITTEN:
-            return None
-        made = short_rows_as_vectors(stmt, context.target.machine, self._apart)
-        if made is None:
-            return None
-        if not isinstance(made[1].extent, IntImm):
-            self.rests.add(made[1])  # of a known number of iterations the rest is tried with shorter vectors
-        context.elements.add(made[1])
-        return SeqStmt(list(made))
-
-    def _stretches(self, stmt: For) -> Stmt | None:
-        """A loop in which something changes at known places, as loops between them; None for others."""
-        context = self.context
-        if context.family.launches or context.check_bounds or stmt in context.elements or self.any_order:
-            return None
-        return between_places(stmt) if context.work.written <= _LARGEST_WRITTEN else None
-
-    def _apart(self, a: Var, b: Var) -> bool:
-        """Whether two pointers are known to be to different memory, none of which is volatile."""
-        return self.scopes.apart(a, b) and not self.context.volatile & {a, b}
 
     def define_loop_var(self, stmt: For, name: str) -> None:
         """Let the loop variable of `stmt` be the value called `name`."""
@@ -408,7 +285,7 @@ class FunctionEmitter(MemoryEmitter):
         index, following = f"%i{out.name()}", f"%n{out.name()}"
         place = len(out.lines)
         self.define_loop_var(stmt, index)
-        self._poll_sometimes(index, kind, self.context.work.poll_every(stmt))
+        self._poll_sometimes(index, kind, int(annotation(stmt, POLL) or 0))
         self.statement(stmt.body)
         flags = "nuw nsw" if self.intervals.of(stmt.min)[0] >= 0 else "nsw"
         out.do(f"{following} = add {flags} {kind} {index}, 1")
@@ -424,6 +301,7 @@ class FunctionEmitter(MemoryEmitter):
             self.context.poll(self)
             return
         ask, go_on = self.out.new_block("ask"), self.out.new_block("on")
+        every = 1 << every.bit_length() - 1  # of an edited program it may be any number
         low = self.out.op(f"and {kind} {index}, {every - 1}")
         self.out.branch(self.out.op(f"icmp eq {kind} {low}, {every - 1}"), ask, go_on, self.context.unlikely())
         self.out.start(ask)
@@ -432,68 +310,36 @@ class FunctionEmitter(MemoryEmitter):
         self.out.start(go_on)
 
     def loop_metadata(self, stmt: For) -> str:
-        """What LLVM is to do with a loop, as the suffix of its branch.
-
-        Quotients of integers are computed one by one, 32 for a vector of bytes. Of a loop that has them LLVM is not to make
-        several vectors at once: it would gain nothing by it, and takes many times as long for the code.
-        """
-        wishes = self._loop_wishes(stmt)
-        if stmt.kind is ForKind.SERIAL and stmt.loop_var in self.context.work.dividing:
-            wishes = (*(wish for wish in wishes if not wish.startswith("interleave")), "interleave.count i32 1")
+        """Return what LLVM shall do with a loop, as annotations say, as the suffix of its branch."""
+        if is_kept_scalar(stmt):
+            return self.context.loop_metadata("vectorize.enable i1 false", *_interleaving(stmt))
+        wishes = (*_unrolling(stmt), *_interleaving(stmt))
         return self.context.loop_metadata(*wishes) if wishes else ""
-
-    def _loop_wishes(self, stmt: For) -> tuple[str, ...]:
-        """The wish to unroll, if LLVM will grant it: it complains aloud about one that it cannot; or not to vectorize.
-
-        A short loop over vectors is not to be written out as a whole. LLVM would keep what several such loops read in
-        registers from one to the next, and more of it than there are, so that it stores all of that and loads it again.
-        """
-        extent = stmt.extent
-        if stmt in self.context.elements:
-            return ("vectorize.enable i1 false",)
-        if stmt.kind is ForKind.SERIAL and isinstance(extent, IntImm) and not self.context.check_bounds:
-            if self.any_order:  # as many partial results as keep the machine busy while each waits for its last value
-                return "unroll.disable", f"interleave.count i32 {_PARTIAL_RESULTS[self._divides_many(extent.value)]}"
-            if self.context.work.written > _LARGEST_WRITTEN or self._would_scatter(stmt):
-                return ("unroll.disable",)
-            if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(stmt.body) <= _FEW_STORES:
-                return (f"unroll.count i32 {_SHORT_STEP}",) if extent.value % _SHORT_STEP == 0 else ()
-        if stmt.kind is not ForKind.UNROLLED or self.context.check_bounds or not isinstance(extent, IntImm):
-            return ()
-        whole = extent.value * self.context.work.bodies.get(stmt, _LARGEST_UNROLLED)
-        return ("unroll.full",) if whole <= _LARGEST_UNROLLED else ()
-
-    def _would_scatter(self, stmt: For) -> bool:
-        """Whether LLVM would write out an innermost loop as a whole and make vectors of the loop around it, with a scatter
-        for each element: on machines that have scatters, which are slow."""
-        if self.context.family.launches or not isinstance(stmt.extent, IntImm) or stmt.extent.value > _WHOLE:
-            return False
-        machine = self.context.target.machine
-        long = machine.lanes("float32") <= stmt.extent.value
-        return long and machine.vector_bits >= SCATTERS and _stores_elements(stmt.body)
-
-    def _divides_many(self, extent: int) -> bool:
-        """Whether the most vectors of partial results divide a loop, and some times: else it has a rest without vectors."""
-        if self.context.family.launches:
-            return False
-        step = _PARTIAL_RESULTS[1] * self.context.target.machine.lanes("float32")
-        return extent % step == 0 and extent >= 4 * step
 
     # ------------------------------------------------------------------ memory
 
     @handles(Allocate)
     def allocate(self, stmt: Allocate) -> Stmt:
         pointer, scope = stmt.buffer_var, scope_of(stmt.buffer_var)
-        if self.context.check_bounds:  # which compares accesses with the size as it is written
-            count = constant_elements(stmt)
-        else:
-            count = self.context.work.elements(stmt)
-            if count is None:  # the part of a symbolic size that a tile takes is often bounded
-                count = self._most(stmt)
+        stack = annotation(stmt, STACK)
+        if stack is not None:
+            needed = stack_elements(stmt, self.context.work, self.context.check_bounds)
+            if needed is None or needed > int(stack):  # an edited program, whose accesses would be outside
+                raise BuildError(
+                    f"cannot place `{pointer.name}` on the stack: it has {'any number of' if needed is None else needed} "
+                    f"elements, `late.stack` is {stack}",
+                    node=stmt,
+                    hint="remove the annotation `late.stack`",
+                    code="codegen.stack_too_small",
+                )
+            count: int | None = int(stack)
+        else:  # bounds checks compare accesses with the size as it is written
+            count = constant_elements(stmt) if self.context.check_bounds else self.context.work.elements(stmt)
         if self.context.family.launches:
             threads, is_shared = self.context.threads, scope.startswith("shared")
             self.values[pointer] = threads.shared(stmt, count) if is_shared else threads.own(self, stmt, count)
-        elif count is not None and count * stmt.dtype.bytes <= _STACK_BYTES:
+        elif stack is not None:
+            assert count is not None
             kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
             self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
         else:
@@ -501,14 +347,6 @@ class FunctionEmitter(MemoryEmitter):
         self.scopes.add(pointer)
         self.context.allocated(self, stmt, count)
         return stmt.body
-
-    @staticmethod
-    def _most(stmt: Allocate) -> int | None:
-        """The most elements that symbolic extents can come to, if these fit the stack."""
-        analyzer, most = Analyzer(), 1
-        for extent in stmt.extents:
-            most *= max(analyzer.const_int_bound(extent).max_value, 0)
-        return most if most * stmt.dtype.bytes <= _STACK_BYTES else None
 
     def _heap(self, stmt: Allocate, count: int | None) -> str:
         size = str(count * stmt.dtype.bytes) if count is not None else allocated_bytes(self, stmt)

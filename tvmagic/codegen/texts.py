@@ -19,7 +19,7 @@ __all__ = ["CodeTexts"]
 
 
 class CodeTexts:
-    """The LLVM IR and the assembly of a module that comes from `codegen.with_threads`; each is made when it is first asked for."""
+    """The LLVM IR and the assembly of a module that comes from `codegen.last_program`; each is made when it is first asked for."""
 
     def __init__(self, mod: IRModule, target: Target) -> None:
         self.mod, self.target = mod, target
@@ -43,6 +43,12 @@ class CodeTexts:
         made = self._emitted
         done = optimized_apart(made.text(), self.target, OPTIONS, tuple(made.imports))
         return None if done is None else read_passes(self.lines.text, done[1])
+
+    def remarks(self, options: tuple[str, ...]) -> tuple[AssemblyLines, str] | None:
+        """The assembly, and what LLVM's passes say with LLVM's `options`; None if their process fails."""
+        made = self._emitted
+        done = optimized_apart(made.text(), self.target, options, tuple(made.imports))
+        return None if done is None else (lines_of_assembly(self.lines.text, done[0]), done[1])
 
     def llvm(self) -> LLVMText:
         """LLVM IR after LLVM's passes."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic.codegen import last_program
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import human
 from tvmagic.explain.schedule_writer import plain_name
@@ -15,8 +16,7 @@ from tvmagic.model.nests import nests_of
 from tvmagic.model.program_model import NestModel, ProgramModel, model
 from tvmagic.model.traffic import LEVELS, Traffic
 from tvmagic.operators import Version
-from tvmagic.target import resolved
-from tvmagic.target.machine import Machine
+from tvmagic.target import Target, resolved
 
 __all__ = ["differences"]
 
@@ -51,8 +51,8 @@ def differences(first: Version, second: Version, target: Any = None, size: int =
     and no sentences.
     """
     try:
-        machine = resolved(target).machine
-        a, b = (_numbers(version, name, machine, size) for version, name in zip((first, second), _names(first, second)))
+        chosen = resolved(target)
+        a, b = (_numbers(version, name, chosen, size) for version, name in zip((first, second), _names(first, second)))
     except TVMagicError:
         return []
     found = [_time(a, b), *(_bytes(a, b, level) for level in reversed(LEVELS))]
@@ -66,9 +66,10 @@ def _names(first: Version, second: Version) -> list[str]:
     return [f"{v.operator.name}:{v.name}" if same else v.name for v in (first, second)]
 
 
-def _numbers(version: Version, name: str, machine: Machine, size: int) -> _Numbers:
-    func = next(iter(version.lower().functions.values()))
-    nests, top, _ = nests_of(func, size, machine)
+def _numbers(version: Version, name: str, target: Target, size: int) -> _Numbers:
+    machine = target.machine
+    func = next(iter(last_program(version.lower(), target).functions.values()))
+    nests, top, _ = nests_of(func, size)
     program = model(func, machine, size)
     found = _Numbers(name, program, {level: {} for level in LEVELS})
     traffic = Traffic(nests, top, machine)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tvmagic.auto import decide
-from tvmagic.codegen.debug import Lines
+from tvmagic.codegen import code_texts, last_program
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.findings import Case, Suspect, suspects
 from tvmagic.explain.llvm import Facts, facts_of, loop_of_lines
@@ -176,22 +176,23 @@ class _Explainer:
     def __init__(self, version: Version, target: Any, size: int, llvm: bool, seconds: float) -> None:
         self.version, self.target, self.size, self.llvm = version, target, size, llvm
         self.machine = target.machine
-        self.mod = version.lower()
+        lowered = version.lower()
+        self.launches = _launches(next(iter(lowered.functions.values())))
+        self.mod = last_program(lowered, target)
         self.func: PrimFunc = next(iter(self.mod.functions.values()))
-        self.lines = Lines(self.mod)
+        texts = code_texts(self.mod, target)
+        self.lines = texts.lines
         loops = _loops_by_line(self.func, self.lines, size)
-        self.facts = facts_of(self.mod, target, loops) if llvm else Facts()
+        self.facts = facts_of(texts, loops) if llvm else Facts()
         self.model = model(self.func, self.machine, size, self.facts.vectorized)
         if begun := self._begun():
             self.model = model(self.func, self.machine, size, self.facts.vectorized, begun)
         self.guess = (
             model(self.func, self.machine, size) if self.facts.vectorized or begun else self.model
         )  # as of what is tried
-        self.traffic = Traffic(
-            [n.nest for n in self.model.nests], nests_of(self.func, size, self.machine).top, self.machine
-        )
+        self.traffic = Traffic([n.nest for n in self.model.nests], nests_of(self.func, size).top, self.machine)
         self.views = views_of(version, size)
-        self.trials = Trials(version, self.machine, size, TRIALS, seconds)
+        self.trials = Trials(version, target, size, TRIALS, seconds)
 
     def _begun(self) -> dict[For, bool]:
         """For nests with sums that begin inside whether LLVM's code has them in memory, as far as that is known."""
@@ -221,7 +222,7 @@ class _Explainer:
             made.notes.append(
                 f"nothing is known of `{self.machine.name}`: the numbers are for a common processor in its place"
             )
-        if _launches(self.func):
+        if self.launches:
             made.notes.append(
                 "the schedule is one for a GPU, of which blocks and threads run one after the other on a CPU: nothing is proposed for it"
             )
@@ -260,7 +261,7 @@ class _Explainer:
     # ------------------------------------------------------------------------ findings
 
     def _findings(self, case: Case) -> list[Finding]:
-        if self.model.time < CALLED or _launches(self.func):
+        if self.model.time < CALLED or self.launches:
             return []
         ranked = self._ranked(suspects(case))
         found = [f for s in ranked if (f := self._tried(s)) is not None]
@@ -287,9 +288,9 @@ class _Explainer:
         found: list[tuple[float, Edit]] = []
         for edit in suspect.edits[:TRIED]:
             result = self.trials.run(edit)
-            if result is None or not self.model.like(result[1]):
+            if result is None or not self.model.like(result.model):
                 continue
-            gain = self._before(edit) / max(result[1].time, 1e-9)
+            gain = self._before(edit) / max(result.model.time, 1e-9)
             if gain >= (WORTH_MOVING if suspect.code == "streamed-operand" else WORTH):
                 found.append((gain, edit))
         best = self._best(found)
@@ -314,10 +315,12 @@ class _Explainer:
         except TVMagicError:
             return 0.0, Edit("")
         result = self.trials.run(edit)
-        if result is None or not self.model.like(result[1]) or not self.trials.accepted(edit):
+        if result is None or not self.model.like(result.model) or not self.trials.accepted(edit):
             return 0.0, edit
         alone = replace(self.machine, cores=1)
-        own, other = (model(next(iter(v.lower().functions.values())), alone, self.size).time for v in (self.version, result[0]))  # fmt: skip
+        own, other = (
+            model(next(iter(mod.functions.values())), alone, self.size).time for mod in (self.mod, result.mod)
+        )
         return own / max(other, 1e-9), edit
 
     def _rewritten(self, ranked: list[Suspect]) -> list[Finding]:
@@ -327,7 +330,7 @@ class _Explainer:
             return []
         gain, edit = self._instant
         known = self.trials.known[edit]
-        gain = self.model.time / known[1].time if known is not None else gain
+        gain = self.model.time / known.model.time if known is not None else gain
         text = f"{suspect.text} No call on it alone helps, but another schedule does, such as the instant one, which `%auto {self.version.operator.name}` makes"
         return [self._finding(replace(suspect, text=text), gain, edit)]
 
@@ -352,9 +355,8 @@ class _Explainer:
         known = self.trials.known[edit]
         if not self.llvm or known is None:
             return False
-        version, made = known
-        full = [n for n in made.hot if n.registers >= self.machine.vector_registers // 2]
-        return bool(full) and spilled_sums(version.lower(), self.target, [n.nest.statements for n in full]) > FEW_SPILLS
+        full = [n for n in known.model.hot if n.registers >= self.machine.vector_registers // 2]
+        return bool(full) and spilled_sums(known.mod, self.target, [n.nest.statements for n in full]) > FEW_SPILLS
 
     def _finding(self, suspect: Suspect, gain: float, edit: Edit | None) -> Finding:
         statement = suspect.nest.nest.statements[0]
@@ -446,23 +448,21 @@ class _Explainer:
 def hottest_loop(mod: Any, target: Any, size: int = 256) -> int | None:
     """Which innermost loop of the assembly of a lowered module takes most of its time by the model, counted from 0; None if that
     is not known. Symbolic sizes are `size`."""
-    from tvmagic.codegen import assembly_lines
-
     if target.has_kernels:
         return None
+    mod = last_program(mod, target)
     made = model(next(iter(mod.functions.values())), target.machine, size)
     if not made.hot:
         return None
-    lines = Lines(mod)
-    return loop_of_lines(assembly_lines(mod, target), {lines.line_of(s.node) for s in made.hot[0].nest.statements})
+    texts = code_texts(mod, target)
+    return loop_of_lines(texts.assembly(), {texts.lines.line_of(s.node) for s in made.hot[0].nest.statements})
 
 
 def spilled_sums(mod: Any, target: Any, nests: Sequence[Sequence[Statement]]) -> int:
-    """The vectors that the code of a lowered module stores to the stack in the loops of some statements, at most."""
-    from tvmagic.codegen import assembly_lines
-
-    lines, facts = Lines(mod), Facts(assembly=assembly_lines(mod, target))
-    return max((facts.spills({lines.line_of(s.node) for s in nest}) or 0 for nest in nests), default=0)
+    """The vectors that the code of a last program stores to the stack in the loops of some statements, at most."""
+    texts = code_texts(mod, target)
+    facts = Facts(assembly=texts.assembly())
+    return max((facts.spills({texts.lines.line_of(s.node) for s in nest}) or 0 for nest in nests), default=0)
 
 
 def _divides(nest: NestModel) -> bool:
@@ -497,7 +497,7 @@ def _badness(finding: Finding) -> tuple[int, float]:
     return order, -finding.gain
 
 
-def _loops_by_line(func: PrimFunc, lines: Lines, size: int) -> dict[int, Any]:
+def _loops_by_line(func: PrimFunc, lines: Any, size: int) -> dict[int, Any]:
     """The innermost loop of each line that has a statement or a loop on it."""
     found: dict[int, Any] = {}
     for nest in nests_of(func, size)[0]:

@@ -145,6 +145,12 @@ def _not_vectorized(case: Case, nest: NestModel) -> Iterable[Suspect]:
     elif case.checked and "call instruction" in said:
         text = f"compiled accesses are checked while the loop `{loop.name}` runs, so that it runs one element at a time; see `check_bounds`"
         yield Suspect("not-vectorized", nest, text, [], fact=True)
+    elif nest.reason == "choice":
+        text = f"LLVM unrolls the loop `{loop.name}`, and its copies choose values by different conditions, so that no vectors are made of them.{said}"
+        yield Suspect("not-vectorized", nest, text, edits, True)
+    elif nest.reason == "kept scalar":
+        text = f"the loop `{loop.name}` runs one element at a time, as tvmagic keeps LLVM from making vectors of it that are slower"
+        yield Suspect("not-vectorized", nest, text, edits, True)
     elif nest.reason == "lanes apart":
         text = f"the loop `{loop.name}` is so short that LLVM unrolls it and makes vectors along `{nest.rolled.name}`, whose lanes are far apart in memory.{said}"
         yield Suspect("not-vectorized", nest, text, edits, True)
@@ -386,8 +392,8 @@ def _widened(case: Case, nest: NestModel) -> Iterable[Suspect]:
         if not all(getattr(a.node.dtype, "is_float", False) for a in loaded):
             continue  # integers have to become floats
         bits = [a.bits for a in loaded]
-        wide = s.node.value.dtype.element_of
-        numbers = [n for n in nodes_of(s.node.value, FloatImm) if n.dtype == wide]
+        wide = s.value.dtype.element_of
+        numbers = [n for n in nodes_of(s.value, FloatImm) if n.dtype == wide]
         if s.floating and bits and max(bits) < wide.bits == s.target.bits and numbers:
             text = (
                 f"`{case.name(nest)}` is {wide}, as the constant `{numbers[0]}` is, though all that it is computed from has "

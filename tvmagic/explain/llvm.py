@@ -8,13 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tvmagic.codegen import with_threads
-from tvmagic.codegen.apart import optimized_apart
-from tvmagic.codegen.debug import AssemblyLines, Lines, lines_of_assembly
-from tvmagic.codegen.module import emit_module
+from tvmagic.codegen.debug import AssemblyLines
 from tvmagic.explain.body_cycles import count_cycles
 from tvmagic.ir import For
-from tvmagic.ir.deep import deep
 from tvmagic.target.target import cpu_and_features
 
 __all__ = ["Body", "Facts", "facts_of", "inner_loops", "loop_of_lines"]
@@ -138,19 +134,14 @@ def loop_of_lines(text: AssemblyLines, lines: set[int]) -> int | None:
 # ---------------------------------------------------------------------------- remarks
 
 
-@deep
-def facts_of(mod: Any, target: Any, loops: Mapping[int, For]) -> Facts:
-    """What LLVM says of a lowered module; `loops` are the innermost loops by the lines of the program's text."""
-    prepared = with_threads(mod, target)
-    lines = Lines(prepared)
-    text = emit_module(prepared, target, lines=lines, debug=True).text.text()
-    done = optimized_apart(text, target, OPTIONS)
+def facts_of(texts: Any, loops: Mapping[int, For]) -> Facts:
+    """What LLVM says of the last program that `codegen.code_texts` took; `loops` are the innermost loops by the lines of its text."""
+    done = texts.remarks(OPTIONS)
     if done is None:
         return Facts(notes=["LLVM's remarks are missing: the process that asks for them failed"])
     assembly, said = done
-    facts = Facts(assembly=lines_of_assembly(lines.text, assembly))
-    if prepared is mod or lines.text == Lines(mod).text:
-        _read_remarks(facts, said, loops)
+    facts = Facts(assembly=assembly)
+    _read_remarks(facts, said, loops)
     return facts
 
 

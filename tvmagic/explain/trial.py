@@ -6,14 +6,17 @@ import ast
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from tvmagic.codegen import last_program
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import IRModule
 from tvmagic.model.program_model import ProgramModel, model
 from tvmagic.notation.source import Source
 from tvmagic.operators import Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import schedule_from_cell
-from tvmagic.target.machine import Machine
+from tvmagic.target import Target
 
 __all__ = ["Edit", "Number", "Trials", "attachments", "inlinings", "numbers_in", "parallel_calls", "tried"]
 
@@ -27,14 +30,22 @@ class Edit:
     span: int = 1  # how many lines it replaces
 
 
+class Trial(NamedTuple):
+    """A changed version, its last program for the target, and the model of that."""
+
+    version: Version
+    mod: IRModule
+    model: ProgramModel
+
+
 class Trials:
     """Changes of a version's cell, tried: so many at most, none begun after so many seconds."""
 
-    def __init__(self, version: Version, machine: Machine, sizes: int, most: int, seconds: float) -> None:
-        self.version, self.machine, self.sizes, self.left = version, machine, sizes, most
+    def __init__(self, version: Version, target: Target, sizes: int, most: int, seconds: float) -> None:
+        self.version, self.target, self.sizes, self.left = version, target, sizes, most
         self.end = time.monotonic() + seconds
         self.cell = _cell_of(version)
-        self.known: dict[Edit, tuple[Version, ProgramModel] | None] = {}
+        self.known: dict[Edit, Trial | None] = {}
 
     def text(self, edit: Edit) -> str | None:
         """The cell with a change in it; None if the version has no cell."""
@@ -51,8 +62,8 @@ class Trials:
         lines = (self.cell or "").split("\n")
         return Edit(calls, 2, len(lines) - 1) if any(line.strip() for line in lines[1:]) else Edit(calls)
 
-    def run(self, edit: Edit) -> tuple[Version, ProgramModel] | None:
-        """The changed version and its model; None if the change is refused or may not be tried any more."""
+    def run(self, edit: Edit) -> Trial | None:
+        """The changed version with its model; None if the change is refused or may not be tried any more."""
         if edit not in self.known:
             if self.left <= 0 or time.monotonic() > self.end:
                 self.left = min(self.left, -1)
@@ -61,15 +72,16 @@ class Trials:
             self.known[edit] = self._run(edit)
         return self.known[edit]
 
-    def _run(self, edit: Edit) -> tuple[Version, ProgramModel] | None:
+    def _run(self, edit: Edit) -> Trial | None:
         text = self.text(edit)
         if text is None:
             return None
         try:
             made = tried(self.version, text)
-            func = next(iter(made.lower().functions.values()))
-            found = model(func, self.machine, self.sizes)
-            return None if any(sum(x.parallel for x in n.nest.loops) > 1 for n in found.nests) else (made, found)
+            mod = last_program(made.lower(), self.target)
+            found = model(next(iter(mod.functions.values())), self.target.machine, self.sizes)
+            nested = any(sum(x.parallel for x in n.nest.loops) > 1 for n in found.nests)
+            return None if nested else Trial(made, mod, found)
         except TVMagicError:
             return None
 
@@ -79,7 +91,7 @@ class Trials:
         if found is None:
             return False
         try:
-            refuse_races(found[0])
+            refuse_races(found.version)
         except TVMagicError:
             return False
         return True

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.explain.schedule_writer import plain_name, views_of
-from tvmagic.ir import EQ, BufferLoad, FloorDiv, FloorMod, PrimExpr, Var
+from tvmagic.ir import EQ, BufferLoad, Cast, FloorDiv, FloorMod, PrimExpr, Var
 from tvmagic.ir.query import nodes_of, variables_in
 from tvmagic.model.nests import Nest, Statement, nests_of
 from tvmagic.model.program_model import ProgramModel
@@ -100,7 +100,10 @@ def _elements(nests: Iterable[Nest], lines: Mapping[int, Sequence[str]]) -> dict
     for _, s, name in statements:
         memory.setdefault(name, set()).add(s.target.data)
     for nest, s, name in statements:
-        copied = isinstance(s.node.value, BufferLoad) and s.node.value.buffer.data in memory[name]
+        value = s.value
+        while isinstance(value, Cast):
+            value = value.value
+        copied = isinstance(value, BufferLoad) and value.buffer.data in memory[name]
         if not copied and (not s.accumulates or s.begun):
             once = _fixed(s.below) | set(s.begun)
             times = math.prod(loop.extent for loop in nest.loops if loop.var not in once)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from tvmagic.codegen.memory import WIDEST_SHUFFLE
-from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.ir import Var, structural_hash
+from tvmagic.ir.loop_annotations import INTERLEAVE, annotation, polls
 from tvmagic.model.footprints import patterns
 from tvmagic.model.nest_model import NestModel
 from tvmagic.model.nests import Access, Loop, Statement
@@ -31,13 +30,13 @@ PROMOTED = 250  # loads and stores in a loop up to which LLVM keeps what is stor
 PLACES = 2  # cycles to take the place of a lane out of a vector of places
 EXTREME = 3  # a maximum of floats waits so many times longer than a sum, as a NaN goes through
 BEGUN = 4  # sums in registers from which code is taken to leave them in memory if they begin below a condition inside
-SIDE_BY_SIDE = 4  # vectors of sums that code makes of a sum in any order, at least
+SIDE_BY_SIDE = 4  # vectors of sums that LLVM makes of a sum in any order
 _PAGES_AT_HAND = 64  # pages whose places a core has at hand
 
 
 def shuffled(access: Access) -> bool:
     """Whether a vector with gaps is loaded with what is between its lanes, and put together by shuffles."""
-    return access.kind == "strided" and not access.store and abs(access.address.lane or 0) <= WIDEST_SHUFFLE
+    return access.kind == "strided" and not access.store and abs(access.address.lane or 0) <= Machine.widest_shuffle
 
 
 def _around(made: NestModel, access: Access) -> list[Loop]:
@@ -89,13 +88,19 @@ class Core:
 
     def stays(self, access: Access) -> bool:
         """Whether an access is at the same place in each iteration, so that a register holds it: none that is stored lane by lane, and
-        none that is stored to with a mask, or if there are too many in a loop that was written out late."""
-        if access.data in self.begun:
+        none that is stored to with a mask, or if there are too many in a loop that was written out late; and no argument that is not
+        accessed in each iteration."""
+        if access.data in self.begun or not access.own and self._is_conditional(access):
             return False
         if access.data in self.stored and (self.masked or self.many and any(made.late for made in self.nests)):
             return False
         apart = access.kind in ("strided", "gathered")
         return not access.address.uses(self.rolled.var) and not (apart and (access.store or access.data in self.stored))
+
+    def _is_conditional(self, access: Access) -> bool:
+        """Whether an iteration may end before an access, as it polls for interrupts, or runs another version of the loop around it."""
+        inside = access.loops[access.loops.index(self.rolled) + 1 :]
+        return polls(self.rolled.node) or any(loop.is_version for loop in inside)
 
     def _begun_inside(self, made: NestModel, s: Statement) -> bool:
         """Whether code asks in each iteration whether a sum begins, so that it goes through memory. LLVM takes the condition out of
@@ -225,19 +230,13 @@ class Core:
         scatters: it computes the places as a vector and takes them apart."""
         loop = made.unrolled[-1] if made.unrolled else made.rolled
         step = access.address.stride(loop.var)
-        far = step is not None and abs(step) > WIDEST_SHUFFLE
-        return (
-            far
-            and made.reason == "strided"
-            and not made.alone
-            and self.machine.vector_bits >= SCATTERS
-            and loop.extent > 16
-        )
+        far = step is not None and abs(step) > Machine.widest_shuffle
+        return far and made.reason == "strided" and not made.alone and self.machine.scatters and loop.extent > 16
 
     def _with_gaps(self, made: NestModel) -> bool:
         """Whether LLVM's vectors store every second or third element and leave the others, lane by lane, as machines with scatters do."""
         loop = made.lanes_of
-        if not made.by_llvm or loop is None or self.machine.vector_bits < SCATTERS:
+        if not made.by_llvm or loop is None or not self.machine.scatters:
             return False
         inside = made.unrolled[made.unrolled.index(loop) + 1 :] if loop in made.unrolled else made.unrolled
         stored: dict[Var, int] = {}
@@ -253,7 +252,7 @@ class Core:
         if self._with_gaps(made):
             return PLACES
         key = access.data, access.address.signature
-        again = self.machine.vector_bits < SCATTERS or key in known
+        again = not self.machine.scatters or key in known
         known.add(key)
         return 0 if again else 1
 
@@ -342,7 +341,7 @@ class Core:
 
     def _masked_stores(self) -> float:
         """Stores that those of some lanes of a vector take more, on processors without registers for masks."""
-        if self.machine.vector_bits >= SCATTERS:
+        if self.machine.scatters:
             return 0.0
         return sum(MASKED_STORE * made.asked(s) / made.lanes for made, s in self.statements() if made.lanes > 1)
 
@@ -364,7 +363,11 @@ class Core:
 
     def _beside(self, made: NestModel, s: Statement) -> int:
         """How many vectors LLVM makes of one sum: several, if their order does not matter."""
-        return SIDE_BY_SIDE if self._in_lanes(made, s) else 1
+        loop = made.lanes_of
+        if loop is None or not self._in_lanes(made, s):
+            return 1
+        count = annotation(loop.node, INTERLEAVE)
+        return count if isinstance(count, int) else SIDE_BY_SIDE
 
     def _lanes_of_sum(self, made: NestModel, s: Statement) -> float:
         """How many sums of a statement are one vector."""
@@ -400,7 +403,9 @@ class Core:
                 latency /= self.together(made) * self._beside(made, s)
                 waits[key] = waits.get(key, 0.0) + latency * self.runs(s) / self.copies(s.target)
                 factors[key] = self._overlap(s, begun, work)
-            elif s.target.data in self.begun and not s.target.address.uses(self.rolled.var):
+            elif not s.target.address.uses(self.rolled.var) and (
+                s.target.data in self.begun or not s.target.own and self._is_conditional(s.target)
+            ):
                 waits[key] = (latency + FORWARD) * self.runs(s) / self.copies(s.target)
                 factors[key] = 1.0
             elif (

@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tvmagic.codegen.statements import ANY_ORDER
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import (
@@ -50,6 +49,7 @@ from tvmagic.ir import (
     PrimExpr,
     PrimFunc,
     Select,
+    SeqStmt,
     Shuffle,
     Sub,
     Var,
@@ -59,12 +59,15 @@ from tvmagic.ir import (
     post_order_visit,
     substitute,
 )
-from tvmagic.ir.query import callee, is_zero, nodes_of, variables_in
+from tvmagic.ir.loop_annotations import ANY_ORDER, is_made_by, makers_of
+from tvmagic.ir.query import callee, is_zero, variables_in
 from tvmagic.model.addresses import LANE, Address, Key, Linear
-from tvmagic.model.rows import Rows
-from tvmagic.target.machine import Machine
 
 __all__ = ["LANE", "Access", "Address", "Key", "Linear", "Loop", "Nest", "Nests", "Operations", "Statement", "nests_of"]
+
+
+# Late passes that make the loops that are seen here.
+_INTERLEAVED, _VERSIONED = "VectorizeInterleavedStores", "VersionGuardedLoops"
 
 
 @dataclass(eq=False)
@@ -76,12 +79,16 @@ class Loop:
     node: For
     parent: Loop | None
     subtree: list[Access] = field(default_factory=list)  # all accesses inside
-    rows: For | None = None  # if these are vectors in the place of a loop that writes a few neighbours: that loop
 
     @property
     def name(self) -> str:
-        """The name of its variable."""
-        return self.var.name if self.rows is None else self.rows.loop_var.name
+        """The name of its variable; of a loop over vectors that a late pass made, of the variable of the loop before."""
+        return self.var.name.removesuffix(".vector") if is_made_by(self.node, _INTERLEAVED) else self.var.name
+
+    @property
+    def is_version(self) -> bool:
+        """Whether a test chooses between it and another loop that does the same."""
+        return _VERSIONED in makers_of(self.node)
 
     @property
     def parallel(self) -> bool:
@@ -147,14 +154,15 @@ class Operations:
 
 @dataclass(eq=False)
 class Statement:
-    """A store with what it loads; `lanes` of its vector, `guards` around it that change with the loops inside.
+    """A store of a value with what it loads; `lanes` of its vector, `guards` around it that change with the loops inside.
 
     `any_order`: sums of floats may be added in any order, as `pragma_any_order` says. `begun`: the variables of the condition
     below which the loops that add to a sum store what it begins with; empty if it is stored before them. `below`: those of the guards
-    that the store is below, and not a value alone.
+    that the store is below, and not a value alone. `choices`: conditions on loops that choose between two values, which are both computed.
     """
 
     node: BufferStore
+    value: PrimExpr
     target: Access
     loads: list[Access]
     operations: Operations
@@ -165,11 +173,12 @@ class Statement:
     any_order: bool = False
     begun: frozenset[Var] = frozenset()
     below: tuple[PrimExpr, ...] = ()
+    choices: tuple[PrimExpr, ...] = ()
 
     @property
     def extreme(self) -> bool:
         """Whether its value is a maximum or minimum of floats, in their order."""
-        return self.floating and not self.any_order and isinstance(self.node.value, (Max, Min))
+        return self.floating and not self.any_order and isinstance(self.value, (Max, Min))
 
     @property
     def accumulates(self) -> bool:
@@ -213,8 +222,8 @@ class Nest:
 
     @property
     def in_rows(self) -> bool:
-        """Whether its vectors are those that code has for a loop that writes a few neighbours in each iteration."""
-        return self.inner.rows is not None
+        """Whether a late pass made its vectors, of a loop that stores a few adjacent elements per iteration."""
+        return is_made_by(self.inner.node, _INTERLEAVED) and all(s.lanes > 1 for s in self.statements)
 
     @property
     def iterations(self) -> int:
@@ -235,6 +244,7 @@ class _Values(Visitor):
         self.loads: list[Access] = []
         self.found = Operations()
         self.guards: list[PrimExpr] = []
+        self.choices: list[PrimExpr] = []
 
     @handles(BufferLoad)
     def load(self, node: BufferLoad) -> None:
@@ -261,7 +271,14 @@ class _Values(Visitor):
             self.found.simple += 3  # a comparison and two choices, as a NaN goes through
         else:
             self.found.simple += 1
+            if isinstance(node, Select):
+                self._choice(node.condition)
         self.visit_children(node)
+
+    def _choice(self, condition: PrimExpr) -> None:
+        """Note a condition on loops alone that chooses between two values."""
+        if not _reads(condition):
+            self.choices.append(substitute(condition, self.walk.lets))
 
     def _quotient(self, node: Any) -> None:
         """A division or a remainder of integers: shifts, or a product of twice the width by what a constant makes of it."""
@@ -298,6 +315,7 @@ class _Values(Visitor):
                 self.visit(node.args[1])
                 self.visit(node.args[2])
                 return
+            self._choice(node.args[0])
         elif name not in _FREE:
             self.found.calls += 1
             self.found.fixed_calls += self._fixed(node)
@@ -306,9 +324,12 @@ class _Values(Visitor):
                 self.visit(value)
 
     def _fixed(self, node: PrimExpr) -> bool:
-        """Whether an expression is the same in all iterations of the innermost loop."""
+        """Whether an expression of one element is the same in all iterations of the innermost loop."""
+        return node.dtype.lanes == 1 and self._invariant(node)
+
+    def _invariant(self, node: PrimExpr) -> bool:
         walk = self.walk
-        if not walk.loops or node.dtype.lanes > 1:
+        if not walk.loops:
             return False
         loads: list[BufferLoad] = []
         post_order_visit(node, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
@@ -324,21 +345,43 @@ class _Values(Visitor):
 
     @handles(Shuffle)
     def shuffle(self, node: Shuffle) -> None:
-        """Lanes of some vectors, each of which is computed once in an iteration, however many vectors are made of its lanes."""
-        self.found.shuffles += max(1, len(node.vectors) - 1)
+        """Lanes of some vectors, each of which is computed once in an iteration, however many vectors are made of its lanes.
+
+        What is the same in all iterations is put together before the loop.
+        """
+        lanes = tuple([int(index) if isinstance(index, IntImm) else index for index in node.indices])
+        key = tuple(map(id, node.vectors)), lanes
+        if key not in self.walk.shuffles and not self._invariant(node):
+            self.walk.shuffles.add(key)
+            self.found.shuffles += max(1, len(node.vectors) - 1)
         for vector in node.vectors:
             if vector not in self.walk.picked:
                 self.walk.picked.add(vector)
                 self.visit(vector)
 
-    @handles(Var, IntImm)
-    def leaf(self, node: PrimExpr) -> None:
+    @handles(Var)
+    def var(self, node: Var) -> None:
+        """A variable, whose value is computed once, for the first statement that uses it; before the loop if it is from there."""
+        value, loop = self.walk.data.get(node, (None, None))
+        if value is not None and value not in self.walk.picked and self.walk.loops[-1:] == [loop]:
+            self.walk.picked.add(value)
+            self.visit(value)
+
+    @handles(IntImm)
+    def leaf(self, node: IntImm) -> None:
         pass
 
 
 _QUOTIENTS = (Div, Mod, FloorDiv, FloorMod)
 _BY_A_CONSTANT = 8  # operations that a division of integers by a constant becomes
 _FREE = {"likely", "reinterpret", "assume", "fma"}
+
+
+def _is_versioned(node: IfThenElse) -> bool:
+    """Whether an `if` chooses between the versions of one loop."""
+    then = node.then_case
+    loops = [s for s in (then.seq if isinstance(then, SeqStmt) else [then]) if isinstance(s, For)]
+    return node.else_case is not None and any(_VERSIONED in makers_of(loop) for loop in loops)
 
 
 def _is_number(value: PrimExpr) -> bool:
@@ -355,9 +398,12 @@ def _reads(value: Any) -> bool:
 class _Walk(Visitor):
     """Goes through the statements of a function and keeps its nests."""
 
-    def __init__(self, sizes: int, rows: Rows | None) -> None:
-        self.sizes, self.rows = sizes, rows
-        self.picked: set[PrimExpr] = set()  # vectors of which lanes were taken
+    def __init__(self, sizes: int) -> None:
+        self.sizes = sizes
+        self.picked: set[PrimExpr] = set()  # values that are computed already and used again
+        self.shuffles: set[tuple[Any, ...]] = set()  # vectors and lanes that were put together
+        # Values that are no indices, each with the loop that it is in.
+        self.data: dict[Var, tuple[PrimExpr, Loop | None]] = {}
         self.loops: list[Loop] = []
         self.values: dict[Var, Any] = {}
         self.extents: dict[Var, int] = {LANE: 1}
@@ -425,22 +471,15 @@ class _Walk(Visitor):
 
     @handles(For)
     def loop(self, node: For) -> None:
-        made = self.rows(node) if self.rows is not None and not self.any_order else None
-        if made is None:
-            self.iterations(node, None)
-            return
-        self.iterations(made.vectors, node)
-        if isinstance(made.rest.extent, IntImm) and made.rest.extent.value:
-            self.loop(made.rest)
-
-    def iterations(self, node: For, rows: For | None) -> None:
-        """A loop, with the loop in whose place it is if it is the vectors of one that writes a few neighbours."""
         extent = node.extent.value if isinstance(node.extent, IntImm) else self.number(node.extent)
-        loop = Loop(node.loop_var, max(extent, 0), node, self.loops[-1] if self.loops else None, rows=rows)
+        loop = Loop(node.loop_var, max(extent, 0), node, self.loops[-1] if self.loops else None)
         if not self.loops:
             self.top.append(loop)
         self.loops.append(loop)
         self.extents[node.loop_var] = loop.extent
+        if not isinstance(node.min, IntImm) and (first := self.linear(node.min)).strides:
+            linear = Linear(self.values, self.extents)
+            self.values[node.loop_var] = linear.sum(first, Address({(node.loop_var, "", 1): 1}, 0), 1)
         self.visit(node.body)
         self.loops.pop()
 
@@ -456,9 +495,11 @@ class _Walk(Visitor):
 
     @handles(LetStmt)
     def let(self, node: LetStmt) -> None:
-        if node.var.dtype.is_int:
+        if node.var.dtype.is_int and node.var.dtype.is_scalar:
             self.values[node.var] = self.linear(node.value)
             self.lets[node.var] = substitute(node.value, self.lets)
+        else:
+            self.data[node.var] = node.value, self.loops[-1] if self.loops else None
         self.visit(node.body)
 
     @handles(Let)
@@ -494,6 +535,9 @@ class _Walk(Visitor):
                 lambda n: self.begun.update({n.buffer.data: used}) if isinstance(n, BufferStore) else None,
             )
             return
+        if _is_versioned(node):  # all iterations but the last few run the first version
+            self.visit(node.then_case)
+            return
         self.guards.append(substitute(node.condition, self.lets))
         self.visit(node.then_case)
         if node.else_case is not None:
@@ -505,25 +549,17 @@ class _Walk(Visitor):
         values = _Values(self, node.buffer.data)
         values.visit(node.value)
         target = self.access(node.buffer, node.indices, node.value.dtype, True, node)
+        value, _ = self.data.get(node.value, (node.value, None)) if isinstance(node.value, Var) else (node.value, None)
         if not self.loops:
             self.bare += node.value.dtype.lanes
             return
         guards = [*self.guards, *values.guards]
         made = Statement(
-            self._written(node), target, values.loads, values.found, node.value.dtype.lanes, tuple(self.loops), guards,
-            node.value.dtype.is_float, self.any_order, self._begun_inside(target.data), tuple(self.guards),
+            node, value, target, values.loads, values.found, node.value.dtype.lanes, tuple(self.loops), guards,
+            node.value.dtype.is_float, self.any_order, self._begun_inside(target.data), tuple(self.guards), tuple(values.choices),
         )  # fmt: skip
         inner = self.loops[-1].node
         self.nests.setdefault(inner, Nest(tuple(self.loops), [])).statements.append(made)
-
-    def _written(self, store: BufferStore) -> BufferStore:
-        """The store of the program that one is made from."""
-        rows = self.loops[-1].rows
-        return (
-            store
-            if rows is None
-            else next(s for s in nodes_of(rows, BufferStore) if s.buffer.data is store.buffer.data)
-        )
 
     def _begun_inside(self, data: Var) -> frozenset[Var]:
         """The variables of the condition below which the loops around store what a sum in some memory begins with."""
@@ -547,12 +583,9 @@ class Nests(NamedTuple):
     bare: int
 
 
-def nests_of(func: PrimFunc, sizes: int = 256, machine: Machine | None = None) -> Nests:
-    """The nests of a lowered function; symbolic sizes become `sizes`.
-
-    With a `machine`, loops that write a few neighbours in each iteration are the vectors that its code has.
-    """
-    walk = _Walk(sizes, Rows(func, machine) if machine is not None else None)
+def nests_of(func: PrimFunc, sizes: int = 256) -> Nests:
+    """The nests of a lowered function, such as one of the last program; symbolic sizes become `sizes`."""
+    walk = _Walk(sizes)
     walk.bind(func)
     walk.visit(func.body)
     return Nests(list(walk.nests.values()), walk.top, walk.bare)

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.scattered import SCATTERS
 from tvmagic.ir import For, IntImm, PrimFunc, Var
+from tvmagic.ir.loop_annotations import is_kept_scalar
 from tvmagic.lazy import cached_property
 from tvmagic.model.core_model import Core
 from tvmagic.model.guards import depending
 from tvmagic.model.nest_model import NestModel, in_one_core
 from tvmagic.model.nests import Access, Loop, Nest, Statement, nests_of
 from tvmagic.model.traffic import Traffic
-from tvmagic.model.unrolling import UNROLLED, Body, bodies_of, instructions, vector_of
+from tvmagic.model.unrolling import UNROLLED, Body, bodies_of, instructions, stays, vector_of
 from tvmagic.target.machine import Machine
 
 __all__ = ["LAUNCH", "NestModel", "ProgramModel", "in_one_core", "model"]
@@ -87,12 +87,12 @@ def model(
     vectorized: Mapping[For, bool] | None = None,
     begun: Mapping[For, bool] | None = None,
 ) -> ProgramModel:
-    """The model of a lowered function; symbolic sizes become `sizes`.
+    """The model of a function of the last program for a target (`codegen.last_program`); symbolic sizes become `sizes`.
 
     `vectorized`: loops of which LLVM said whether it made vectors of them; of the others it is guessed. `begun`: for innermost loops with
     sums that begin there, whether code shows that they go through memory.
     """
-    nests, top, bare = nests_of(func, sizes, machine)
+    nests, top, bare = nests_of(func, sizes)
     traffic = Traffic(nests, top, machine)
     found: dict[Nest, NestModel] = {}
     bodies = bodies_of(nests, machine, vectorized or {})
@@ -120,9 +120,8 @@ def _written_out(groups: list[list[NestModel]], copied: set[Loop], machine: Mach
         for loop in [x for x in bodies if depth[x] == level and not x.parallel]:
             if sum(_size(made, machine) for made in bodies[loop]) >= UNROLLED or any(x.parent is loop for x in bodies):
                 continue
-            if any(s.any_order for made in bodies[loop] for s in made.nest.statements):
-                continue  # code says that it is to stay one
-            if not isinstance(loop.node.extent, IntImm):
+            one = isinstance(loop.node.extent, IntImm) and all(made.lanes >= loop.extent for made in bodies[loop])
+            if stays(loop) and not one:  # of one vector no loop is left in any case
                 continue
             group, outer = bodies.pop(loop), [loop]
             while (around := outer[0].parent) in copied and around is not None:
@@ -285,12 +284,12 @@ def _run(statements: list[Statement], rolled: Loop) -> int:
 def _lanes_apart(found: list[NestModel], machine: Machine) -> bool:
     """Whether LLVM makes vectors along the loop that is left, before it looks at what it unrolled, of lanes that are apart.
 
-    It does on machines that store such lanes, if they are not as near as the fields of a structure and functions are called; other
-    code of ours keeps it from that.
+    It does on machines that store such lanes, if they are not as near as the fields of a structure and functions are called, and
+    the loop is not kept scalar.
     """
     rolled = found[0].rolled
     statements = [s for made in found for s in made.nest.statements]
-    if machine.vector_bits < SCATTERS or rolled.extent < _FEWEST:
+    if not machine.scatters or rolled.extent < _FEWEST or is_kept_scalar(rolled.node):
         return False
     return any(s.operations.calls for s in statements) and any(_far(s.target, rolled) for s in statements)
 
@@ -306,6 +305,8 @@ def _obstacle(made: NestModel, loop: Loop, machine: Machine, held: set[Var]) -> 
 
     An innermost loop whose short loops inside were all unrolled counts as an innermost one; `held` is memory that is in registers.
     """
+    if is_kept_scalar(loop.node):
+        return "kept scalar"
     masks = loop is made.rolled and machine.masks
     for s in made.nest.statements:
         if s.lanes > 1:
@@ -316,6 +317,8 @@ def _obstacle(made: NestModel, loop: Loop, machine: Machine, held: set[Var]) -> 
         if (depending(s.guards, loop) or outside) and not masks or outside and loop is made.rolled:
             if (loop is made.rolled and not outside) or made.asked(s):
                 return "guard"
+        if loop is not made.rolled and depending(s.choices, loop):
+            return "choice"  # the comparisons of unrolled copies are not alike
         step = s.target.address.stride(loop.var)
         if s.accumulates and not s.target.address.uses(loop.var):
             if s.floating and not s.any_order:

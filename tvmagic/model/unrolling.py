@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tvmagic.ir import BinaryOp, CmpOp, For, IntImm, PrimExpr
+from tvmagic.ir.loop_annotations import UNROLL, annotation
 from tvmagic.ir.query import nodes_of
 from tvmagic.model.guards import depending
 from tvmagic.model.nests import Access, Loop, Nest, Statement
 from tvmagic.target.machine import Machine
 from tvmagic.tir.blocks.conditions import conjuncts
 
-__all__ = ["CALL", "UNROLLED", "Body", "bodies_of", "instructions", "parts", "vector_of"]
+__all__ = ["CALL", "UNROLLED", "Body", "bodies_of", "instructions", "parts", "stays", "vector_of"]
 
 UNROLLED = 300  # instructions below which LLVM unrolls a loop of constant extent
 _AT_MOST = 600  # instructions that a loop may be counted as here if LLVM says that it unrolled it
@@ -83,9 +84,7 @@ def bodies_of(nests: Sequence[Nest], machine: Machine, told: Mapping[For, bool])
         sizes[loop] = size
         whole = (size.total + 1) * loop.extent
         small = whole < UNROLLED or whole < _AT_MOST and _said(loop, own, told)
-        free = loop in own and any(s.any_order for s in own[loop].statements)  # a loop that code says is to stay one
-        free = free or not isinstance(loop.node.extent, IntImm)
-        if loop.parent is not None and not loop.parallel and small and not free:
+        if loop.parent is not None and not loop.parallel and small and not stays(loop):
             copied.add(loop)
     found: dict[Loop, Body] = {}
     for nest in nests:
@@ -94,6 +93,11 @@ def bodies_of(nests: Sequence[Nest], machine: Machine, told: Mapping[For, bool])
         body.nests.append(nest)
         body.unrolled.append(nest.loops[number + 1 :])
     return list(found.values())
+
+
+def stays(loop: Loop) -> bool:
+    """Whether a loop is not unrolled fully, however short it is: its extent is not known, or a pass asked for that."""
+    return not isinstance(loop.node.extent, IntImm) or annotation(loop.node, UNROLL) not in (None, "full")
 
 
 def _said(loop: Loop, own: Mapping[Loop, Nest], told: Mapping[For, bool]) -> bool:

@@ -56,9 +56,11 @@ def version_of(value: Any, name: str | None = None) -> Version:
     return value if isinstance(value, Version) else as_operator(value).version(name)
 
 
-def record_of(version: Version, target: str | None = None, code: bool = True, llvm: str = "none") -> Record:
-    """The whole timeline of a version: its schedule calls, the passes, the machine code; see `Operator.passes`."""
-    return version.operator.passes(version, target, code, llvm)
+def record_of(
+    version: Version, target: str | None = None, code: bool = True, llvm: str = "none", late: bool = False
+) -> Record:
+    """Return the whole timeline of a version: its schedule calls, the passes, the machine code; see `Operator.passes`."""
+    return version.operator.passes(version, target, code, llvm, late)
 
 
 def passes(

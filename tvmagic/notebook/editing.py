@@ -15,7 +15,7 @@ __all__ = ["cell_to_edit", "edited", "from_edit", "timelines"]
 
 def cell_to_edit(version: Version, step: str) -> str:
     """The `%%program` cell that holds the program after a step of a version."""
-    record = record_of(version, code=False)
+    record = record_of(version, code=False, late=True)
     number = step_number(record, step)
     return f"%%program {version.operator.name}:{version.name} {number + 1}\n{program_text(record, number)}"
 

@@ -72,6 +72,13 @@ GLOSSARY = {
     "tvm_storage_sync": "all threads wait for each other here",
     "cse_var": "a value that occurs more than once, computed once by CommonSubexprElimTIR",
     "pragma_auto_unroll_max_step": "UnrollLoop writes out loops whose body is not longer than this",
+    # annotations of late passes
+    "llvm.vectorize": "whether LLVM may vectorize the loop",
+    "llvm.unroll": "how LLVM unrolls the loop: `full`, `disable` or a number of iterations",
+    "llvm.interleave": "the number of vectors that LLVM computes at once",
+    "late.poll": "the iterations between two polls for interrupts",
+    "late.stack": "the elements of an allocation on the stack; without it the memory comes from the heap",
+    "late.made_by": "the late pass that made the loop",
     # LLVM and machine code
     "getelementptr": "the address of an element: no memory is read",
     "phi": "a value that depends on the block from which this one is entered",

@@ -9,12 +9,14 @@ from typing import Any
 
 from IPython.core.error import UsageError
 
+from tvmagic.codegen.late.order import late_passes
 from tvmagic.driver import default_passes
 from tvmagic.notebook import commands
 from tvmagic.notebook.arguments import Argument, Idle, argument, size
 from tvmagic.notebook.magic_names import MagicNames
 from tvmagic.notebook.view import CALLS
 from tvmagic.operators import Operator
+from tvmagic.target import resolved
 from tvmagic.target.names import TARGETS
 
 __all__ = [
@@ -35,6 +37,7 @@ def pass_names(_: MagicNames, op: Operator | None) -> Iterable[str]:
     """Those of the last schedule; before there is one, those that every operator goes through."""
     record = op.current.record if op is not None else None
     known = [step.name for step in record or () if step.kind == "pass"] or [p.info.name for p in default_passes()]
+    known += [p.info.name for p in late_passes(resolved(None))]
     return {CALLS, "InferBound", "ScheduleOps", *(name.rsplit(".", 1)[-1] for name in known)}
 
 

@@ -21,7 +21,8 @@ def program_of(value: Any, notation: str | None = None, whole: bool = False) -> 
         return value
     if isinstance(value, str):
         if (lines := getattr(value, "line_of", None)) is not None:
-            return Program(value.splitlines(), "llvm", made_of=getattr(value, "source"), made_of_lines=lines)
+            language = getattr(value, "language", "llvm")
+            return Program(value.splitlines(), language, made_of=getattr(value, "source"), made_of_lines=lines)
         return Program(value.rstrip("\n").split("\n"), language_of(value))
     if isinstance(value, Node):
         return node_program(value, notation, whole)

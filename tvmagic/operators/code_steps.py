@@ -21,9 +21,11 @@ def add_code_steps(record: Record, module: IRModule, target: Any, llvm: str) -> 
     chosen = codegen.resolved(target)
     if not codegen.has_llvm() and not chosen.is_opencl:
         return
-    mod = codegen.with_threads(module, target)
+    mod = codegen.last_program(module, target)
     if chosen.is_opencl:
-        run_step("codegen.opencl", lambda: codegen.assembly(mod, chosen), before=mod, kind="codegen")
+        from tvmagic.codegen.opencl import opencl_text
+
+        run_step("codegen.opencl", lambda: opencl_text(mod), before=mod, kind="codegen")
         return
     texts = codegen.code_texts(mod, target)
     if llvm != "none":

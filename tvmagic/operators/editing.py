@@ -24,20 +24,23 @@ from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.races import refuse_races
 from tvmagic.passes import Record, Step, recording
 from tvmagic.script import from_source, script
+from tvmagic.tir.transform.expressions.widen_index import without_index_condition
 
 __all__ = ["edit", "editable", "program_text", "step_number", "unedited"]
 
 
 def editable(record: Record) -> dict[int, int]:
-    """The steps whose program can be edited, by their place in the record, with the number of passes that then follow.
+    """The steps whose program can be edited, by their place in the record, with the number of lowering passes that then follow.
 
     Those are the passes of lowering and the step that they start from: the last call of a TensorIR schedule, or what makes
-    a function of a TE schedule. Before that, other calls of the cell would follow.
+    a function of a TE schedule. Before that, other calls of the cell would follow. After a late pass no lowering pass follows;
+    all late passes run on the edited program, and change nothing that they made.
     """
     passes = [n for n, s in enumerate(record) if s.kind == "pass" and not s.name.startswith("te.") and s.error is None]
+    lowering = sum(n < record.lowered for n in passes) if record.lowered else len(passes)
     before = passes[0] - 1 if passes else -1  # the last call of a schedule, or what makes a function of it
     start = [before] if before >= 0 and isinstance(record.steps[before].after, IRModule) else []
-    return {n: len(passes) - i for i, n in enumerate([*start, *passes], start=not start)}
+    return {n: max(lowering - i, 0) for i, n in enumerate([*start, *passes], start=not start)}
 
 
 def step_number(record: Record, step: str) -> int:
@@ -98,7 +101,7 @@ def edit(version: Version, step: str | int, text: str, name: str = "edited", sou
     Raises `TVMagicError` if the text is not a program, or one that takes other arguments than the operator, or if a
     pass does not accept it. The operator gets the version under `name`.
     """
-    op, record = version.operator, version.operator.passes(version, code=False)
+    op, record = version.operator, version.operator.passes(version, code=False, late=True)
     number = step_number(record, str(step))
     before = record.steps[number]
     module = _taken(op, text, before, source)
@@ -124,7 +127,7 @@ def unedited(made: Version) -> Version:
 
 def _taken(op: Operator, text: str, step: Step, source: Source | None) -> IRModule:
     """The module that the text of a step's program says, edited or not."""
-    return _neutral(_read(op, text, source), step.after)
+    return _neutral(without_index_condition(_read(op, text, source)), step.after)
 
 
 def _read(op: Operator, text: str, source: Source | None) -> IRModule:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvmagic import te
+from tvmagic.codegen import has_llvm, last_program
 from tvmagic.errors import TVMagicError, WrongTypeError, a_thing, visible
 from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
 from tvmagic.ir.program_form import is_cinn_form
@@ -284,11 +285,13 @@ class Operator(Asked):
             lowered = self.lower(schedule)
         return compile_module(lowered, target, self.checks_accesses)
 
-    def passes(self, schedule: Any = None, target: Any = None, code: bool = True, llvm: str = "none") -> Record:
-        """The record of lowering and (unless `code` is False) of code generation.
+    def passes(
+        self, schedule: Any = None, target: Any = None, code: bool = True, llvm: str = "none", late: bool = False
+    ) -> Record:
+        """Return the record of lowering and (unless `code` is False) of code generation.
 
         `schedule` is a version, a schedule or None for the plain loops; the schedule calls that a
-        version recorded come first. `llvm`: LLVM's own passes that changed the program, too: `loops` (those that change
+        version recorded come first. `late`: also run the late passes if `code` is False. `llvm`: LLVM's own passes that changed the program, too: `loops` (those that change
         loops, with the others between them as one step), `all` or `none`.
         """
         version = schedule if isinstance(schedule, Version) else Version(self, schedule)
@@ -298,8 +301,11 @@ class Operator(Asked):
         record = Record(list(calls), self.name)
         with recording(record=record):
             module = self.lower(version.schedule)
+            record.lowered = len(record)
             if code:
                 add_code_steps(record, module, target, llvm)
+            elif late and has_llvm():
+                last_program(module, target)
         if version.record is not None:
             record.sources.update(version.record.sources)
         self.add_sources(record)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.codegen import last_program
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import ProgramCost, count
 from tvmagic.eval.machine import Machine
@@ -76,7 +77,9 @@ class Facts:
     @cached_property
     def model(self) -> ProgramModel:
         """The model of `%why`, for `MACHINE`."""
-        return model(self.func, Target(MACHINE).machine)
+        target = Target(MACHINE)
+        (func, *_) = last_program(self.version.lower(), target).functions.values()
+        return model(func, target.machine)
 
     @cached_property
     def nests(self) -> list[int]:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from typing import ClassVar
 
 from tvmagic.ir import DataType, dtype_of
 from tvmagic.target.families import Family, K, M, family_of_triple
@@ -90,6 +91,12 @@ class Machine:
     shuffles_per_cycle: int = 1
     inserts_per_cycle: int = 1
 
+    # A strided load is contiguous loads and shuffles up to this stride: elements loaded in vain cost less than a load a
+    # lane.
+    widest_shuffle: ClassVar[int] = 4
+    # Adjacent elements that an iteration may store for shuffles to interleave the vectors of several iterations.
+    interleaved: ClassVar[range] = range(2, 5)
+
     def lanes(self, dtype: DataType | str) -> int:
         """Elements of a data type in a vector register, at least 1."""
         return max(1, self.vector_bits // dtype_of(dtype).bits)
@@ -98,6 +105,11 @@ class Machine:
     def masks(self) -> bool:
         """Whether some lanes of a vector are loaded and stored alone: on x86 those of 256 bits and more."""
         return self.vector_bits >= 256
+
+    @property
+    def scatters(self) -> bool:
+        """Whether it has an instruction that stores the lanes of a vector at separate addresses: x86 with 512 bits."""
+        return self.vector_bits >= 512
 
     def cache(self, level: int) -> int:
         """Bytes of the cache of a level that one core may count on; those of the last level where it has fewer."""

@@ -35,7 +35,7 @@ NAMES = (*_PROGRAM, *(f"{name} of nest {n + 1}" for n in range(NESTS) for name i
 
 
 def features_of(mod: IRModule, machine: Machine) -> list[float]:
-    """The features of a lowered module, for a machine that has as many cores as there are threads.
+    """The features of a last program (`codegen.last_program`), for a machine that has as many cores as there are threads.
 
     Zeros if the model cannot say anything of it.
     """

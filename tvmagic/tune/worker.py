@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.codegen import compile_module, last_program
 from tvmagic.errors import TVMagicError
 from tvmagic.files import read_entry, write_entry
 from tvmagic.ir import structural_hash
@@ -95,9 +96,10 @@ class Bench:
             with _patience(patience):
                 made = candidate.made(self.problem)
                 lowered = self.lowered(made)
+                features = features_of(last_program(lowered, self.problem.code_target), self.machine)
         except TVMagicError as error:
             return {"error": error.message}
-        seen = {"hash": f"{structural_hash(lowered):x}", "features": features_of(lowered, self.machine)}
+        seen = {"hash": f"{structural_hash(lowered):x}", "features": features}
         return seen if made is candidate else seen | {"trace": made.trace}
 
     def lowered(self, candidate: Candidate) -> Any:
@@ -170,8 +172,6 @@ class Bench:
 
     def build(self, candidate: Candidate) -> Any:
         """The compiled module of a candidate."""
-        from tvmagic.codegen import compile_module
-
         return compile_module(self.lowered(candidate), self.problem.code_target, self.problem.check_bounds)
 
     def check(self, module: Any, most: float, limit: float, best: float | None) -> float:

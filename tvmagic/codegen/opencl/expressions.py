@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.codegen.intervals import Intervals
+from tvmagic.arith.intervals import Intervals
 from tvmagic.codegen.memory import flat_index
 from tvmagic.codegen.opencl.helpers import helper_text
 from tvmagic.codegen.opencl.operators import RULES

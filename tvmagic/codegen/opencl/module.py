@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic.codegen.abi import ABI, abi_of
+from tvmagic.codegen.debug import Lines
 from tvmagic.codegen.kernels import Kernel, Step, divided, is_one_kernel
-from tvmagic.codegen.opencl.statements import KernelWriter
-from tvmagic.codegen.work_estimate import Work
+from tvmagic.codegen.late.work_estimate import Work
+from tvmagic.codegen.opencl.statements import MARK, KernelWriter
 from tvmagic.errors import BuildError
 from tvmagic.ir import Allocate, Buffer, DataType, IRModule, PrimFunc, Var, post_order_visit
 from tvmagic.ir.deep import deep
@@ -103,15 +104,17 @@ def _functions(mod: IRModule) -> dict[str, DeviceFunction]:
     return made
 
 
-def _written(functions: dict[str, DeviceFunction]) -> tuple[str, dict[str, DeviceKernel]]:
-    """The OpenCL C of functions, and its kernels."""
+def _written(
+    functions: dict[str, DeviceFunction], line_of: Callable[[Any], int] = lambda stmt: 0
+) -> tuple[str, dict[str, DeviceKernel]]:
+    """Return the OpenCL C of functions, its lines marked with lines of the program by `line_of`, and its kernels."""
     helpers: dict[str, str] = {}
     texts: list[str] = []
     made: dict[str, DeviceKernel] = {}
     for function in functions.values():
         arguments, types = _arguments(function.func)
         for kernel in function.kernels:
-            writer = KernelWriter(kernel, helpers, arguments, types)
+            writer = KernelWriter(kernel, helpers, arguments, types, line_of)
             texts.append(writer.text())
             made[kernel.name] = DeviceKernel(kernel.name, tuple(writer.params), tuple(writer.shared))
     double = (
@@ -145,6 +148,21 @@ def _arguments(func: PrimFunc) -> tuple[dict[Var, Buffer], dict[Var, DataType]]:
     return buffers, types
 
 
-def opencl_text(mod: IRModule) -> str:
-    """The OpenCL C of a lowered module that has what threads need (`codegen.with_threads`)."""
-    return _written(_functions(mod))[0]
+class OpenCLText(str):
+    """OpenCL C that knows the program it was made of.
+
+    `line_of[i]` is the line of `source` (from 1) that line i comes from, or 0.
+    """
+
+    language = "opencl"
+    source: str
+    line_of: tuple[int, ...]
+
+
+def opencl_text(mod: IRModule) -> OpenCLText:
+    """Return the OpenCL C of a module that comes from `codegen.last_program`."""
+    lines = Lines(mod)
+    rows = [row.partition(MARK) for row in _written(_functions(mod), lines.line_of)[0].split("\n")]
+    text = OpenCLText("\n".join([row for row, _, _ in rows]))
+    text.source, text.line_of = lines.text, tuple([int(number or 0) for _, _, number in rows])
+    return text

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from tvmagic.codegen.gpu import no_assertions, variable_size
 from tvmagic.codegen.kernels import Kernel
+from tvmagic.codegen.late.work_estimate import Work
 from tvmagic.codegen.memory import flat_index
 from tvmagic.codegen.opencl.expressions import ExpressionWriter
 from tvmagic.codegen.opencl.types import Lanes, Plain, memory_type, register_type
-from tvmagic.codegen.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
@@ -40,8 +41,10 @@ from tvmagic.ir.query import is_call
 from tvmagic.ir.values import scope_of
 from tvmagic.tir.transform.uses import used_vars
 
-__all__ = ["KernelWriter", "pointee"]
+__all__ = ["MARK", "KernelWriter", "pointee"]
 
+# Between a line of the text and the number of its line in the program.
+MARK = "\0"
 _SHARED_BYTES = 48 * 1024  # that a block has on every GPU
 _WORDS = {"blockIdx": "get_group_id", "threadIdx": "get_local_id"}
 _INDICES = {f"{name}.{axis}": f"{word}({n})" for name, word in _WORDS.items() for n, axis in enumerate("xyz")}
@@ -57,14 +60,21 @@ def pointee(pointer: Var) -> DataType:
 class KernelWriter(ExpressionWriter):
     """Writes one kernel.
 
+    `line_of` returns the line of a statement in the program's text, or 0; lines of `text()` then end with `MARK` and that number.
     After `text()`, `params` are the variables that it takes, pointers and numbers, and `shared` the shared memory whose
     size the host gives, by the pointer: both in the order of the kernel's parameters.
     """
 
     def __init__(
-        self, kernel: Kernel, helpers: dict[str, str], arguments: dict[Var, Buffer], types: dict[Var, DataType]
+        self,
+        kernel: Kernel,
+        helpers: dict[str, str],
+        arguments: dict[Var, Buffer],
+        types: dict[Var, DataType],
+        line_of: Callable[[Stmt], int] = lambda stmt: 0,
     ) -> None:
         super().__init__(helpers, arguments)
+        self.line_of = line_of
         self.kernel, self.types = kernel, types
         self.work = Work(kernel.body)
         self.params: list[Var] = []
@@ -76,6 +86,7 @@ class KernelWriter(ExpressionWriter):
 
     def text(self) -> str:
         """The whole kernel."""
+        launches = {launch.node.thread_tag: launch for launch in self.kernel.launches}
         for tag, (var, extent) in self.kernel.axes.items():
             if tag not in _INDICES:
                 raise BuildError(
@@ -84,7 +95,9 @@ class KernelWriter(ExpressionWriter):
                     code="codegen.opencl.unknown_thread",
                 )
             text = Plain(self.name(var.name))
-            self.lines.append(f"const {register_type(var.dtype)} {text} = {_INDICES[tag]};")
+            line = self.line_of(launches[tag])
+            mark = f"{MARK}{line}" if line else ""
+            self.lines.append(f"const {register_type(var.dtype)} {text} = {_INDICES[tag]};{mark}")
             self.values[var] = [text]
             self.intervals.counts(var, extent)
         lines = [*self.lines]
@@ -131,7 +144,11 @@ class KernelWriter(ExpressionWriter):
         """Write `stmt`. Statements that end in another one are followed without recursion."""
         following: Any = stmt
         while following is not None:
+            begin, line = len(self.lines), self.line_of(following)
             following = self.visit(following)
+            if line:  # statements inside have marked their own lines
+                rows = self.lines[begin:]
+                self.lines[begin:] = [row if MARK in row else f"{row}{MARK}{line}" for row in rows]
 
     @handles(SeqStmt)
     def sequence(self, stmt: SeqStmt) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.intervals import Intervals
+from tvmagic.arith.intervals import Intervals
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     EQ,

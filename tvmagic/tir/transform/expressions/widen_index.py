@@ -49,7 +49,7 @@ from tvmagic.tir.analysis.index_overflow import INDEX_ARGUMENTS, LIMIT, Suspect,
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.retyper import Retyper
 
-__all__ = ["FIT_INT32", "depends_on_sizes", "refuse_wide_indices", "widened"]
+__all__ = ["FIT_INT32", "depends_on_sizes", "refuse_wide_indices", "widened", "without_index_condition"]
 
 FIT_INT32 = "fit_int32"
 _INT64 = DataType("int64")
@@ -72,6 +72,8 @@ def _calls_function(node: Any) -> bool:
 
 
 def _checked(func: PrimFunc, at_once: bool) -> PrimFunc:
+    if _condition(func) is not None:
+        return func
     found = find_index_overflow(func)
     if found.always or (at_once and found.sizes):
         _note("widened loops, indices and guards to int64", (*found.always, *found.sizes))
@@ -103,6 +105,16 @@ def depends_on_sizes(mod: IRModule) -> bool:
 def _condition(func: PrimFunc) -> AttrStmt | None:
     body = func.body
     return body if isinstance(body, AttrStmt) and body.attr_key == FIT_INT32 else None
+
+
+def without_index_condition(mod: IRModule) -> IRModule:
+    """Return the module without the conditions of `WidenIndexDataType`, which are then computed again: a user may have edited it."""
+
+    def change(func: PrimFunc) -> PrimFunc:
+        condition = _condition(func)
+        return func if condition is None else func.with_body(condition.body)
+
+    return mod.map_functions(change)
 
 
 def widened(mod: IRModule) -> IRModule:

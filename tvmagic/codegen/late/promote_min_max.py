@@ -1,12 +1,12 @@
-"""Reductions to an extreme of small floats, kept in float32 while their loops run.
+"""Accumulate min and max reductions of 16-bit floats in float32.
 
     Y[i] = -inf                            best[0] = float32(-inf)
     for k in range(64):                    for k in range(64):
         Y[i] = max(Y[i], X[i, k])              best[0] = max(best[0], float32(X[i, k]))
                                            Y[i] = float16(best[0])
 
-Processors have no comparison of them, so that each iteration would wait for the one before to be widened, compared and rounded. LLVM makes
-vectors of the right side. The result is the same: what is rounded later keeps its order, and a value that is widened is rounded back to itself.
+CPUs cannot compare 16-bit floats, so each iteration would wait until the previous result is widened, compared and rounded. LLVM vectorizes
+the right side. The result is the same: rounding keeps the order, and a widened value rounds back to itself.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.codegen.late.common import disjoint_memory, late_pass, unchecked_on_cpus
 from tvmagic.ir import (
     Allocate,
     Buffer,
@@ -34,6 +35,7 @@ from tvmagic.ir import (
     Mutator,
     Op,
     PrimExpr,
+    PrimFunc,
     Ramp,
     SeqStmt,
     Stmt,
@@ -46,28 +48,30 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.ops import cast
 from tvmagic.ir.query import contains, nodes_of
+from tvmagic.passes import note
 
-__all__ = ["wide_extremes"]
+__all__ = ["promote_min_max"]
 
 _WIDE = DataType("float32")
 
 
-def wide_extremes(body: Stmt, apart: Callable[[Var, Var], bool], stands_for: Callable[[Stmt, Stmt], None]) -> Stmt:
-    """A statement with such reductions kept in float32.
-
-    `apart`: whether two pointers are known to be to different memory; `stands_for` hears which new statement is for which old one.
-    """
-    updates = _Updates()
-    updates.visit(body)
+@late_pass("PromoteMinMax", when=unchecked_on_cpus)
+def promote_min_max(func: PrimFunc) -> PrimFunc:
+    """Accumulate min and max reductions of 16-bit floats in float32."""
+    updates, apart = _Updates(), disjoint_memory(func)
+    updates.visit(func.body)
     found = [made for nest in updates.found for made in _reductions(nest, updates.found[nest], apart)]
-    return _Widened(found, stands_for).visit(body) if found else body
+    for reduction in found:
+        store = reduction.first.store
+        note("late", f"accumulated `{store.buffer.name}` in float32: processors compare no {store.value.dtype}", store)
+    return func.with_body(_Widened(found).visit(func.body)) if found else func
 
 
 @dataclass(frozen=True)
 class _Update:
-    """A store of an extreme in a nest, at indices that are the same in all iterations.
+    """A store of a minimum or maximum in a nest, at indices that are invariant in the nest.
 
-    `begin` is the store of its first value, right before the nest; None if what is there counts.
+    `begin` is the store of its initial value directly before the nest, or None if the memory keeps its value.
     """
 
     store: BufferStore
@@ -77,7 +81,7 @@ class _Update:
 
 @dataclass(frozen=True)
 class _Reduction:
-    """All updates of an element, or of the elements of a vector, in a nest; `stores` has what each of them becomes."""
+    """All updates of one element, or of the elements of one vector, in a nest; `stores` maps each to its replacement."""
 
     nest: For
     first: _Update
@@ -94,7 +98,7 @@ def _in_turn(loop: For) -> bool:
 
 
 class _Updates(Visitor):
-    """The stores of small floats that may be such updates, by the largest nest in which each has one place."""
+    """Collects stores of small floats that may be updates, by the largest nest in which each has one index."""
 
     def __init__(self) -> None:
         self.above: list[Stmt] = []
@@ -133,7 +137,7 @@ class _Updates(Visitor):
             self.found.setdefault(nest, []).append(_Update(node, indices, begin))
 
     def _begin(self, number: int, store: BufferStore, indices: Sequence[PrimExpr]) -> BufferStore | None:
-        """The store before the statement above of this number, if it is one to the same place."""
+        """Return the store directly before statement `number` if it initializes the same element, or None."""
         around = self.above[number - 1] if number else None
         if not isinstance(around, SeqStmt):
             return None
@@ -145,7 +149,7 @@ class _Updates(Visitor):
 
 
 def _reductions(nest: For, updates: list[_Update], apart: Callable[[Var, Var], bool]) -> list[_Reduction]:
-    """The reductions of a nest whose memory nothing else in it uses."""
+    """Return the reductions of a nest whose memory nothing else in the nest accesses."""
     for stmt in nodes_of(nest, Stmt):
         plain = isinstance(stmt, (SeqStmt, LetStmt, IfThenElse, BufferStore))
         if not plain and not (isinstance(stmt, For) and _in_turn(stmt)):
@@ -169,7 +173,7 @@ def _reductions(nest: For, updates: list[_Update], apart: Callable[[Var, Var], b
 
 
 def _of_one_place(nest: For, updates: list[_Update], loads: int) -> _Reduction | None:
-    """The reduction that consists of these updates, if all `loads` of its memory are of what is kept."""
+    """Return the reduction that consists of these updates, or None unless all `loads` of its memory read the accumulator."""
     first = updates[0]
     dtype = first.store.value.dtype
     if any(contains(index, BufferLoad) for index in first.indices):
@@ -185,26 +189,26 @@ def _of_one_place(nest: For, updates: list[_Update], loads: int) -> _Reduction |
         value = wide.of(store.value)
         if value is None:
             return None
-        made.stores[store] = BufferStore(best, value, _load(best).indices)
+        made.stores[store] = BufferStore(best, value, _load(best).indices, span=store.span)
         count += wide.kept
     return made if count == loads else None
 
 
 def _load(best: Buffer) -> BufferLoad:
-    """The value that is kept, of as many lanes as there are elements."""
+    """Return the load of the accumulator, with one lane per element."""
     size, zero = best.shape[0], IntImm("int32", 0)
     assert isinstance(size, IntImm)
     return BufferLoad(best, [zero if size.value == 1 else Ramp(zero, IntImm("int32", 1), size.value)])
 
 
 class _Wide:
-    """What is stored, in float32, with another load in the place of that of the element itself. `kept` counts these."""
+    """Rewrites a stored value to float32 with the accumulator instead of loads of the element; `kept` counts these loads."""
 
     def __init__(self, store: BufferStore, best: BufferLoad) -> None:
         self.store, self.best, self.kept = store, best, 0
 
     def of(self, node: PrimExpr) -> PrimExpr | None:
-        """None if the element is not there, or in a place where more than its order counts."""
+        """Return the widened expression, or None if the element is not in it or more than its order matters."""
         if isinstance(node, BufferLoad):
             same = node.buffer is self.store.buffer and node.predicate is None
             if not same or not all(map(expr_deep_equal, node.indices, self.store.indices)):
@@ -224,8 +228,7 @@ class _Wide:
 
 
 class _Widened(Mutator):
-    def __init__(self, found: list[_Reduction], stands_for: Callable[[Stmt, Stmt], None]) -> None:
-        self.stands_for = stands_for
+    def __init__(self, found: list[_Reduction]) -> None:
         self.stores = {store: new for reduction in found for store, new in reduction.stores.items()}
         self.begins = {reduction.first.begin for reduction in found}
         self.nests: dict[Stmt, list[_Reduction]] = {}
@@ -238,34 +241,30 @@ class _Widened(Mutator):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:
-        return self._noted(self.stores.get(node, node), node)
+        return self.stores.get(node, node)
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:
         parts = [self.visit(part) for part in node.seq if part not in self.begins]
         changed = len(parts) != len(node.seq) or any(a is not b for a, b in zip(parts, node.seq))
-        return self._noted(SeqStmt.flatten(*parts) if changed else node, node)
+        return SeqStmt.flatten(*parts) if changed else node
 
     @handles(Stmt)
     def statement(self, node: Stmt) -> Stmt:
-        made = self._noted(self.visit_children(node), node)
+        made = self.visit_children(node)
         for reduction in self.nests.get(node, ()):
             made = self._around(made, reduction)
         return made
 
     def _around(self, nest: Stmt, reduction: _Reduction) -> Stmt:
-        """The memory of a reduction around its nest, with what is there before and after."""
+        """Allocate the accumulator around a nest, initialize it before and store it after."""
         update, best = reduction.first, _load(reduction.best)
         store = update.store
         before = update.begin.value if update.begin is not None else BufferLoad(store.buffer, update.indices)
-        first = BufferStore(reduction.best, cast(best.dtype, before), best.indices)
+        span = (update.begin or store).span
+        first = BufferStore(reduction.best, cast(best.dtype, before), best.indices, span=span)
         last = store.replace(value=cast(store.value.dtype, best), indices=update.indices)
-        self._noted(first, update.begin or store)
-        self._noted(last, store)
         memory = reduction.best
-        return Allocate(memory.data, _WIDE, memory.shape, IntImm("bool", 1), SeqStmt([first, nest, last]))
-
-    def _noted(self, made: Stmt, node: Stmt) -> Stmt:
-        if made is not node:
-            self.stands_for(made, node)
-        return made
+        return Allocate(
+            memory.data, _WIDE, memory.shape, IntImm("bool", 1), SeqStmt([first, nest, last]), span=store.span
+        )

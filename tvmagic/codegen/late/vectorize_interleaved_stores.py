@@ -1,7 +1,7 @@
-"""Loops each of whose iterations writes a few neighbours, as vectors: colours of pixels, complex numbers, elements written twice.
+"""Vectorize loops that store a few adjacent elements per iteration: colours of pixels, complex numbers, repeated elements.
 
-LLVM takes the stores of such a loop for scattered ones: it leaves the loop as it is, or scatters the lanes one by one. Here the
-values of each neighbour become a vector over many iterations, and the vectors are stored lane after lane of all of them:
+LLVM takes such stores for scatters: it leaves the loop scalar, or scatters the lanes one by one. Here the values of each element become a
+vector over many iterations, and shuffles interleave the vectors for contiguous stores:
 
     for i in range(4096):                      for v in range(256):
         Y[i * 2] = A[i]                            Y[v * 32:v * 32 + 32] = shuffle(A[v * 16:v * 16 + 16], B[v * 16:v * 16 + 16])
@@ -13,11 +13,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.codegen.known_choices import KnownChoices
-from tvmagic.codegen.shared_loads import WIDEST_SHUFFLE, contiguous, offsets_of, share_loads
+from tvmagic.codegen.late.common import (
+    MADE_BY,
+    StatementMutator,
+    annotation,
+    disjoint_memory,
+    has_many_operations,
+    keep_scalar,
+    late_pass,
+    unchecked_on_cpus,
+)
+from tvmagic.codegen.late.condition_folder import ConditionFolder
+from tvmagic.codegen.late.share_strided_loads import contiguous, offsets_of, share_loads
 from tvmagic.ir import (
     BinaryOp,
     Broadcast,
@@ -34,12 +45,14 @@ from tvmagic.ir import (
     LetStmt,
     Mutator,
     PrimExpr,
+    PrimFunc,
     Ramp,
     Range,
     Select,
     SeqStmt,
     Shuffle,
     Stmt,
+    StringImm,
     Var,
     expr_deep_equal,
     handles,
@@ -47,15 +60,16 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.deep import written_size
 from tvmagic.ir.functor import mutate_all
+from tvmagic.ir.loop_annotations import makers_of
 from tvmagic.ir.ops import floordiv
 from tvmagic.ir.query import contains, linear_terms, nodes_of
-from tvmagic.target import Machine
+from tvmagic.passes import note
+from tvmagic.target import Machine, Target
 from tvmagic.tir.transform.loops.lanes import same_lanes
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
 
-__all__ = ["NEIGHBOURS", "over_periods", "short_rows_as_vectors"]
+__all__ = ["vectorize_interleaved_stores"]
 
-NEIGHBOURS = range(2, 5)  # elements that an iteration writes
 _COUNTERS = (DataType("int32"), DataType("int64"))  # types of loops that may also count what several iterations write
 _FEWEST_LANES = 4  # of which a vector is worth its shuffles
 _MOST_WRITTEN = 64  # stores in an iteration once its loops are written out
@@ -63,9 +77,65 @@ _MOST_STORES = 8  # to elements of their own, in an iteration
 _LARGEST = 400  # nodes of a store, once what is in variables and what was stored before is written where it is used
 
 
+def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
+    return (
+        "vectors of a fixed length are narrower than those of SVE"
+        if target.has_sve
+        else unchecked_on_cpus(target, check_bounds)
+    )
+
+
+@late_pass("VectorizeInterleavedStores", when=_when)
+def vectorize_interleaved_stores(func: PrimFunc, target: Target, made_by: str = "") -> PrimFunc:
+    """Vectorize loops that store a few adjacent elements per iteration; with `made_by`, only loops that this late pass made."""
+    loops = [loop for loop in nodes_of(func.body, For) if not made_by or annotation(loop, MADE_BY) == made_by]
+    if not loops or has_many_operations(func.body):
+        return func
+    return func.with_body(_Vectorizer(func, target, made_by).visit(func.body))
+
+
+class _Vectorizer(StatementMutator):
+    def __init__(self, func: PrimFunc, target: Target, made_by: str) -> None:
+        super().__init__(func)
+        self.target, self.made_by = target, made_by
+        self.apart = disjoint_memory(func, volatile=False)
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        made = self._vectorized(node) if (annotation(node, MADE_BY) or "") == self.made_by else None
+        if made is None:
+            return self.visit_children(node)
+        vectors, tail = made
+        note("late", f"vectorized the interleaved stores of loop `{node.loop_var.name}`", node)
+        vectors = vectors.with_(annotations={MADE_BY: StringImm(", ".join([*makers_of(node), _MAKER]))})
+        tail = keep_scalar(tail)
+        if not isinstance(tail.extent, IntImm):
+            tail = tail.with_(annotations={**tail.annotations, MADE_BY: StringImm(_MAKER)})
+            return SeqStmt([vectors, tail])
+        # the tail of a constant number of iterations may fill shorter vectors
+        return SeqStmt.flatten(vectors, self.visit(tail)) if tail.extent.value > 0 else vectors
+
+    def _vectorized(self, loop: For) -> tuple[For, For] | None:
+        if self.any_order:
+            return None
+        if loop.kind is ForKind.SERIAL:
+            return _in_vectors_and_tail(loop, self.target.machine, self.apart)
+        if loop.kind is not ForKind.PARALLEL or not self.target.family.has_threads:
+            return None
+        for one in (_over_periods(loop), loop):
+            made = one and _in_vectors_and_tail(one.with_(kind=ForKind.SERIAL), self.target.machine, self.apart)
+            if made is not None:
+                return made[0].with_(kind=ForKind.PARALLEL), made[1]
+        return None
+
+
+# What MADE_BY says of loops over vectors, and of the iterations that are left of a loop of an unknown number of them.
+_MAKER = "VectorizeInterleavedStores"
+
+
 @dataclass(frozen=True)
 class _Rows:
-    """The stores of an iteration, without loops and variables around them, for each value of `var` from `first` on."""
+    """The stores of one iteration, for each value of `var` from `first` on, with inner loops unrolled and lets substituted."""
 
     var: Var
     first: PrimExpr
@@ -75,15 +145,15 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Row:
-    """The stores of one iteration to neighbours in memory, the first of them first."""
+    """The stores of one iteration to contiguous elements, in order of their addresses."""
 
     stores: list[BufferStore]
 
 
-def short_rows_as_vectors(loop: For, machine: Machine, apart: Callable[[Var, Var], bool]) -> tuple[For, For] | None:
-    """The loop over vectors, and the loop with the iterations that fill none; None if it is of another kind.
+def _in_vectors_and_tail(loop: For, machine: Machine, apart: Callable[[Var, Var], bool]) -> tuple[For, For] | None:
+    """Return the loop over vectors and the loop over the remaining iterations, or None if the loop does not qualify.
 
-    `apart`: whether two pointers are known to be to different memory.
+    `apart` tells whether two pointers provably lead to disjoint memory.
     """
     rows = _written_out(loop)
     if rows is None or len(rows.stores) > _MOST_STORES:
@@ -108,13 +178,12 @@ def short_rows_as_vectors(loop: For, machine: Machine, apart: Callable[[Var, Var
     return _in_vectors(loop, rows, grouped, lanes)
 
 
-def over_periods(loop: For) -> For | None:
-    """A loop whose only store has indices that are divided by a small number, as a loop over as many iterations at a time, which
-    may begin and end anywhere; None if it is of another kind.
+def _over_periods(loop: For) -> For | None:
+    """Return the loop as one over periods of its index quotients, or None if its only store divides no index by a small constant.
 
-        for i in T.parallel(4096):                 for i in T.parallel(2048):
-            Y[i] = A[i // 2]                           for step in range(2):
-                                                           Y[i * 2 + step] = A[(i * 2 + step) // 2]
+    for i in T.parallel(4096):                 for i in T.parallel(2048):
+        Y[i] = A[i // 2]                           for step in range(2):
+                                                       Y[i * 2 + step] = A[(i * 2 + step) // 2]
     """
     stores = _stores_in(loop.body, {}) if loop.loop_var.dtype in _COUNTERS else None
     period = _period(stores, loop.loop_var) if stores is not None and len(stores) == 1 else 1
@@ -131,7 +200,7 @@ def over_periods(loop: For) -> For | None:
 
 
 def _written_out(loop: For) -> _Rows | None:
-    """The stores of an iteration; of one store whose indices are divided by a small number, those of as many iterations."""
+    """Return the stores of one iteration; for a single store with divided indices, those of one period."""
     found = _stores_in(loop.body, {}) if loop.loop_var.dtype in _COUNTERS else None
     if found is None:
         return None
@@ -157,7 +226,7 @@ def _written_out(loop: For) -> _Rows | None:
 
 
 def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | None:
-    """The stores that a body consists of, with loops of few iterations written out; None if it does something else."""
+    """Return the stores of a body with short loops unrolled, or None if it does anything else."""
     while isinstance(body, LetStmt):
         value = substitute(body.value, known)
         if written_size(value) > _LARGEST:
@@ -171,7 +240,7 @@ def _stores_in(body: Stmt, known: dict[Var, PrimExpr]) -> list[BufferStore] | No
     if isinstance(body, SeqStmt) and len(body.seq) <= _MOST_WRITTEN:
         parts = [_stores_in(part, known) for part in body.seq]
     elif isinstance(body, For) and body.kind in (ForKind.SERIAL, ForKind.UNROLLED):
-        if not isinstance(body.extent, IntImm) or body.extent.value not in NEIGHBOURS:
+        if not isinstance(body.extent, IntImm) or body.extent.value not in Machine.interleaved:
             return None
         if body.loop_var.dtype not in _COUNTERS or _count_stores(body) > _MOST_WRITTEN:
             return None
@@ -194,13 +263,15 @@ def _count_stores(body: Stmt) -> int:
 
 
 def _last_values(stores: list[BufferStore]) -> list[BufferStore] | None:
-    """The last store to each element, with the values that were stored before in place of loads of them, as in sums of few
-    terms; None if it is not known whether a load is of such an element, or if it is of another iteration's."""
+    """Return the last store to each element, with stored values forwarded to loads.
+
+    None if it is unknown whether a load reads such an element, or if it reads one of another iteration.
+    """
     kept: list[BufferStore] = []
     analyzer = Analyzer()
 
     def before(access: BufferLoad | BufferStore) -> BufferStore | None:
-        """The store to the element that is accessed, if there is one; raises `_Unknown` if that is not known."""
+        """Return the earlier store to the accessed element, or None. Raises `_Unknown` if that cannot be proved."""
         for store in kept:
             if store.buffer.data is access.buffer.data:
                 if store.buffer.dtype != access.buffer.dtype or not len(store.indices) == len(access.indices) == 1:
@@ -228,11 +299,11 @@ def _last_values(stores: list[BufferStore]) -> list[BufferStore] | None:
 
 
 class _Unknown(Exception):
-    """It is not known what a load reads."""
+    """It is unknown which element a load reads."""
 
 
 class _Forwarded(Mutator):
-    """Puts the values that were stored in the place of loads of them."""
+    """Replaces loads by the values stored before."""
 
     def __init__(self, written: set[Var], before: Callable[[BufferLoad], BufferStore | None]) -> None:
         self.written, self.before = written, before
@@ -248,19 +319,18 @@ class _Forwarded(Mutator):
 
 
 def _period(stores: list[BufferStore], var: Var) -> int:
-    """After how many iterations all quotients and remainders of indices by constants have gone on by a whole number; 1 if there
-    are none, or if that is too many."""
+    """Return the number of iterations after which all index quotients and remainders by constants repeat, or 1 if there are none or too many."""
     divisors = [
         node.b.value
         for node in nodes_of(stores[0], FloorDiv, FloorMod)
         if isinstance(node.b, IntImm) and uses_var(node.a, {var}) and not contains(node.a, BufferLoad)
     ]
     period = math.lcm(1, *divisors)
-    return period if period in NEIGHBOURS else 1
+    return period if period in Machine.interleaved else 1
 
 
-class _Folded(KnownChoices):
-    """Simplifies indices, and the conditions that are known then."""
+class _Folded(ConditionFolder):
+    """Simplifies indices and folds decided conditionals."""
 
     def __init__(self, var: Var, first: PrimExpr, count: PrimExpr) -> None:
         self.analyzer = Analyzer()
@@ -276,8 +346,7 @@ class _Folded(KnownChoices):
 
 
 def _rows_of(rows: _Rows) -> list[_Row] | None:
-    """The stores by the memory that they write to, if those to each are neighbours and the next iteration goes on behind them;
-    None if not, or if each writes one element, of which LLVM makes vectors."""
+    """Return the stores grouped by memory, or None unless each group is contiguous and continued by the next iteration."""
     by_memory: dict[Var, list[BufferStore]] = {}
     for store in rows.stores:
         by_memory.setdefault(store.buffer.data, []).append(store)
@@ -310,7 +379,7 @@ def _row(stores: list[BufferStore], var: Var) -> _Row | None:
 
 
 def _in_vectors(loop: For, rows: _Rows, found: list[_Row], lanes: int) -> tuple[For, For] | None:
-    """The iterations in vectors of `lanes`, and those that are left."""
+    """Return the loop over vectors of `lanes` iterations and the loop over the remaining ones."""
     step = Var(f"{rows.var.name}.vector", rows.var.dtype)
     lane = Var(f"{rows.var.name}.lane", rows.var.dtype)
     begin = rows.first + step * lanes
@@ -332,7 +401,7 @@ def _in_vectors(loop: For, rows: _Rows, found: list[_Row], lanes: int) -> tuple[
 
 
 def _vector(store: BufferStore, at: dict[Var, PrimExpr], lane: Var, lanes: int) -> PrimExpr | None:
-    """What a store writes in `lanes` iterations; None if elements are loaded that are far apart."""
+    """Return the values that a store writes in `lanes` iterations, or None if it loads elements that are far apart."""
     plain = substitute(store, at).with_(indices=(lane,))
     made = at_once(For(lane, IntImm(lane.dtype, 0), IntImm(lane.dtype, lanes), ForKind.VECTORIZED, plain))
     if not isinstance(made, BufferStore) or not all(map(_together, nodes_of(made.value, BufferLoad))):
@@ -341,22 +410,26 @@ def _vector(store: BufferStore, at: dict[Var, PrimExpr], lane: Var, lanes: int) 
 
 
 def _together(load: BufferLoad) -> bool:
-    """Whether what is loaded is one element, or some that are at most a few places apart."""
+    """Return whether a load reads one element, or elements at small constant offsets."""
     if len(load.indices) != 1:
         return False
     index = load.indices[0]
     if not index.dtype.is_vector:
         return True
     return (
-        isinstance(index, Ramp) and isinstance(index.stride, IntImm) and 1 <= abs(index.stride.value) <= WIDEST_SHUFFLE
+        isinstance(index, Ramp)
+        and isinstance(index.stride, IntImm)
+        and 1 <= abs(index.stride.value) <= Machine.widest_shuffle
     )
 
 
 def _side_by_side(
     vectors: list[tuple[PrimExpr, PrimExpr]], store: BufferStore, base: PrimExpr, lanes: int
 ) -> list[Stmt]:
-    """The stores of the first lane of each vector, the second of each, and so on. Each comes in two forms: with loads of its own,
-    and with those that it shares with others."""
+    """Return the stores of the interleaved vectors.
+
+    Each vector comes in two forms: with loads of its own, and with shared loads.
+    """
     count, found = len(vectors), list[Stmt]()
     alone, shared = [one for one, _ in vectors], [other for _, other in vectors]
     for part in range(count):
@@ -373,13 +446,16 @@ def _picked(vectors: list[PrimExpr], lanes: list[int]) -> PrimExpr:
 
 
 def _merged(vectors: list[PrimExpr], places: range) -> PrimExpr | None:
-    """The lanes at `places` of vectors whose first lanes come first, then their second ones, and so on, computed side by side
-    as what they are computed from is side by side in memory; None if it is not, or if they are computed differently."""
+    """Return lanes `places` of the interleaved vectors, computed on interleaved operands.
+
+    None if the operands are not interleaved in memory, or if the vectors are computed differently.
+    """
     first, count = vectors[0], len(vectors)
     if any(type(v) is not type(first) or v.dtype != first.dtype for v in vectors):
         return None
     if all(expr_deep_equal(v, first) for v in vectors):
-        return first if first.dtype.is_scalar else _picked([first], [place // count for place in places])
+        same = first.dtype.is_scalar or isinstance(first, Broadcast)
+        return first if same else _picked([first], [place // count for place in places])
     if first.dtype.is_scalar:
         return _picked(vectors, [place % count for place in places])
     if isinstance(first, BufferLoad):
@@ -405,7 +481,7 @@ _OPERANDS: dict[type, tuple[str, ...]] = {Cast: ("value",), Select: ("condition"
 
 
 def _computed(node: PrimExpr, parts: list[PrimExpr | None]) -> PrimExpr | None:
-    """A node of other operands, which have as many lanes as its own."""
+    """Return a node with other operands of the same number of lanes."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
@@ -416,7 +492,7 @@ def _computed(node: PrimExpr, parts: list[PrimExpr | None]) -> PrimExpr | None:
 
 
 def _side_by_side_in_memory(loads: list[BufferLoad], places: range) -> PrimExpr | None:
-    """The elements at `places` of loads that take turns in memory."""
+    """Return elements `places` of loads that interleave in memory."""
     count, lanes = len(loads), len(places)
     offsets = offsets_of(loads, count)
     if offsets is None:

@@ -1,14 +1,15 @@
-"""Vectors whose lanes are not a power of two, stored in parts whose lanes are.
+"""Split stores of non-power-of-two vectors into vectors whose lanes are powers of two.
 
-LLVM keeps such a vector in one register a lane wherever it lives longer than a block, as the sums of a product do: 48 lanes
-of float32 took 30 times as long as 32 lanes and 16.
+LLVM keeps a non-power-of-two vector in one register per lane if it lives longer than a basic block, as the accumulators of a product do: 48
+lanes of float32 took 30 times as long as 32 lanes and 16.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
+from tvmagic.codegen.late.common import StatementMutator, census, late_pass
 from tvmagic.ir import (
     BinaryOp,
     Broadcast,
@@ -18,27 +19,60 @@ from tvmagic.ir import (
     Cast,
     CmpOp,
     IntImm,
+    LetStmt,
     LogicalOp,
     Not,
     PrimExpr,
+    PrimFunc,
     Ramp,
     Select,
+    SeqStmt,
+    Stmt,
+    Var,
     Visitor,
     handles,
 )
 from tvmagic.ir.meaning import wrap_int
 from tvmagic.ir.query import callee
+from tvmagic.passes import note
+from tvmagic.target import Target
 
-__all__ = ["parts_of"]
+__all__ = ["split_vectors"]
 
 # Calls of few instructions. Others are long, and their code is not to grow with the lanes.
 _SMALL = {f"tir.{name}" for name in ("if_then_else", "likely", "fma", "fabs", "sqrt", "shift_left", "shift_right", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")}  # fmt: skip
 
 
-def parts_of(stmt: BufferStore) -> list[BufferStore]:
-    """The parts of a store from the first lane on; the store alone if its lanes are a power of two or cannot be parted.
+def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
+    return "bounds checks need the accesses as they are" if check_bounds else True
 
-    The values of all parts have to be computed before the first is stored, as memory that is read may be that which is written.
+
+@late_pass("SplitVectors", when=_when)
+def split_vectors(func: PrimFunc) -> PrimFunc:
+    """Split stores of vectors whose number of lanes is not a power of two."""
+    return func.with_body(_Splitter(func).visit(func.body)) if census(func.body).odd_vectors else func
+
+
+class _Splitter(StatementMutator):
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> Stmt:
+        parts = _parts_of(node)
+        if len(parts) == 1:
+            return node
+        lanes = " + ".join([str(part.value.dtype.lanes) for part in parts])
+        note("late", f"split a store to `{node.buffer.name}` of {node.value.dtype.lanes} lanes into {lanes}", node)
+        # all values are computed before the first is stored: the memory that is read may be that which is written
+        values = [Var(f"{node.buffer.name}_lanes", part.value.dtype) for part in parts]
+        made: Stmt = SeqStmt([part.with_(value=value) for part, value in zip(parts, values)])
+        for part, value in reversed(list(zip(parts, values))):
+            made = LetStmt(value, part.value, made, span=node.span)
+        return made
+
+
+def _parts_of(stmt: BufferStore) -> list[BufferStore]:
+    """Return the slices of a store from the first lane on, or the store alone if it needs no split or cannot be split.
+
+    All values must be computed before the first slice is stored: the loads may read the memory that is written.
     """
     dtype = stmt.value.dtype
     if dtype.is_scalable or stmt.predicate is not None or not stmt.buffer.dtype.is_scalar:
@@ -53,7 +87,7 @@ def parts_of(stmt: BufferStore) -> list[BufferStore]:
 
 
 def _powers(lanes: int) -> Iterator[tuple[int, int]]:
-    """Powers of two whose sum is `lanes`, the largest first, each with the sum of those before it."""
+    """Yield start and size of slices whose sizes are powers of two, the largest first."""
     start = 0
     while start < lanes:
         count = 1 << (lanes - start).bit_length() - 1
@@ -67,11 +101,11 @@ def _part(stmt: BufferStore, start: int, count: int) -> BufferStore:
 
 
 class _Whole(Exception):
-    """A vector of which no part can be computed alone."""
+    """No slice of a vector can be computed alone."""
 
 
 class _Lanes(Visitor):
-    """`count` lanes of an expression of `lanes` lanes, from `start` on; scalars are the same in all lanes."""
+    """Rewrites an expression of `lanes` lanes to `count` lanes from `start` on. Scalars are unchanged."""
 
     def __init__(self, lanes: int, start: int, count: int) -> None:
         self.lanes, self.start, self.count = lanes, start, count

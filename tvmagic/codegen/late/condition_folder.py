@@ -1,4 +1,4 @@
-"""Choices whose condition is known at a place of the program, as what they choose there."""
+"""Fold conditionals whose condition is statically decided."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Call, IfThenElse, IntImm, Mutator, PrimExpr, Select, SeqStmt, Stmt, handles
 from tvmagic.ir.query import is_call
 
-__all__ = ["KnownChoices"]
+__all__ = ["ConditionFolder"]
 
 
-class KnownChoices(Mutator):
-    """Leaves of `Select`, `if_then_else` and `if` what is chosen, if `analyzer` knows the condition."""
+class ConditionFolder(Mutator):
+    """Replace `Select`, `if_then_else` and `if` by the selected side if `analyzer` decides the condition."""
 
     analyzer: Analyzer
 
@@ -42,7 +42,7 @@ class KnownChoices(Mutator):
         return SeqStmt([]) if chosen is None else self.visit(chosen)
 
     def _condition(self, condition: PrimExpr) -> tuple[PrimExpr, bool | None]:
-        """A condition with the choices in it made, and whether it holds; None if that is not known."""
+        """Return a condition with its conditionals folded, and its value, or None if it is not decided."""
         condition = self.visit(condition)
         known = self.analyzer.simplify(condition)
         return condition, bool(known.value) if isinstance(known, IntImm) else None

@@ -1,10 +1,9 @@
-"""Loops that LLVM must not vectorize: every iteration repeats the same long chain of steps.
+"""Find loops whose iterations all repeat one long dependence chain. LLVM must not vectorize them.
 
-To find out whether a value is the same in all lanes, LLVM 22 visits all that it is computed from, again for each use
-(`vputils::isSingleScalar`). Where the answer is yes and each step uses the one before several times, as the minimum of
-floats, quotients of integers, roundings to bfloat16 and `exp` do, that grows severalfold with each step: `S[i] = min(S[i],
-X[k])` for 28 values of `k`, once the loop over `k` is unrolled, would take years. Each iteration of such a loop over `i`
-does the same, so that vectors would gain nothing.
+To decide whether a value is the same in all lanes, LLVM 22 visits all of its operands again for each use (`vputils::isSingleScalar`). If it
+is, and each step uses the previous one several times, the time grows by a factor per step. Minima of floats, quotients of integers,
+conversions to bfloat16 and `exp` are such steps: `S[i] = min(S[i], X[k])` for 28 values of `k`, with the loop over `k` unrolled, would take
+years. Vectors of such a loop over `i` would gain nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import math
 from collections import Counter
 from typing import Any, NamedTuple
 
-from tvmagic.codegen.statement_chains import ChainVisitor
+from tvmagic.codegen.late.iterative_visitor import ChainVisitor
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
@@ -58,7 +57,7 @@ _CHOOSING = frozenset(
 
 
 def _repeats(node: BinaryOp | Cast | Call) -> int:
-    """How often the code of an operation branches out severalfold on its way to what it computes from."""
+    """Return the number of times that an operation's code uses its operand severalfold."""
     dtype = node.dtype
     found = int(dtype.code == "bfloat" or dtype.is_float8)  # rounded by its bits
     if isinstance(node, (Min, Max)):
@@ -74,11 +73,10 @@ def _repeats(node: BinaryOp | Cast | Call) -> int:
 
 
 class _Step(NamedTuple):
-    """A store, the loops around it and what it depends on.
+    """A store, its loops and its dependences.
 
-    `beside` is the memory that it reads where it writes, as the two parts of an argmax do of each other, and how often;
-    `others` the memory that it reads elsewhere. `repeats`: how often the code branches out severalfold, for its operations
-    and for the condition that the store is under.
+    `beside` counts the loads of memory that the same indices access, as the two results of an argmax load each other's; `others` is the
+    memory that is loaded at other indices. `repeats` counts severalfold uses in the value and in the condition of the store.
     """
 
     memory: Var
@@ -90,19 +88,19 @@ class _Step(NamedTuple):
     repeats: int
 
     def varies_in(self, loop: For, stored: set[Var], begun: set[Var]) -> bool:
-        """Whether what is stored depends on the iteration of `loop`, in which `stored` is written, and `begun` before it."""
+        """Return whether the stored value depends on the iteration of `loop`; the loop writes `stored`, and `begun` is initialized before it."""
         if loop.loop_var in self.variables or self.others & stored:
             return True
         return loop.loop_var in self.place and not self.beside.keys() <= begun
 
     def ways(self, stored: set[Var]) -> float:
-        """The logarithm of the number of ways by which it uses what the steps before it have stored; 0 if it does not."""
+        """Return the logarithm of the number of ways in which the step uses results of earlier steps, or 0 if it uses none."""
         uses = sum(count for memory, count in self.beside.items() if memory in stored)
         return math.log(uses) + self.repeats * math.log(_WAYS) if uses else 0.0
 
 
 class _Source(Visitor):
-    """What a stored value depends on besides the place that it is stored to."""
+    """Dependences of a stored value, without those on the element itself."""
 
     def __init__(self, store: BufferStore, lets: dict[Var, PrimExpr]) -> None:
         self.store, self.lets = store, lets
@@ -183,7 +181,7 @@ class _Chains(ChainVisitor):
             self.steps.setdefault(loop, []).append(step)
 
     def _step(self, store: BufferStore) -> _Step:
-        """What a stored value depends on, also by way of lets."""
+        """Return the dependences of a stored value, including those through lets."""
         source = _Source(store, self.lets)
         pending = list(source.variables)
         while pending:
@@ -203,7 +201,7 @@ class _Chains(ChainVisitor):
 
 
 def _varying(loop: For, steps: list[_Step], stored: set[Var]) -> tuple[set[Var], set[Var]]:
-    """The memory that holds something else in each iteration of `loop`, at some time and from its first value on."""
+    """Return the memory whose content differs between iterations of `loop`, and the memory for which it does from its initial value on."""
     varying: set[Var] = set()
     at_first: set[Var] = set()
     begun: set[Var] = set()
@@ -220,7 +218,7 @@ def _varying(loop: For, steps: list[_Step], stored: set[Var]) -> tuple[set[Var],
 
 
 def _spread(varying: set[Var], readers: dict[Var, set[Var]]) -> set[Var]:
-    """`varying` and all memory that is computed from it, by way of `readers`."""
+    """Return `varying` and all memory computed from it, as `readers` says."""
     found, pending = set(varying), list(varying)
     while pending:
         more = readers.get(pending.pop(), set()) - found
@@ -230,7 +228,7 @@ def _spread(varying: set[Var], readers: dict[Var, set[Var]]) -> set[Var]:
 
 
 def _runs_inside(step: _Step, loop: For) -> int:
-    """How often a step runs in one iteration of `loop`; 0 if that is not constant."""
+    """Return the number of times that a step executes per iteration of `loop`, or 0 if it is not constant."""
     count = 1
     for inner in step.loops[step.loops.index(loop) + 1 :]:
         if not isinstance(inner.extent, IntImm):
@@ -240,9 +238,9 @@ def _runs_inside(step: _Step, loop: For) -> int:
 
 
 def loops_of_repeated_chains(body: Any) -> set[For]:
-    """The loops in `body` of which each iteration does the same long chain of steps.
+    """Return the loops in `body` whose iterations all repeat one long dependence chain.
 
-    The parts of one result, as those of an argmax, are such a chain if they begin with the same, whatever they compare.
+    The results of one reduction, such as those of an argmax, form a chain if they start with the same value.
     """
     chains, found = _Chains(body), set()
     for loop, steps in chains.steps.items():

@@ -1,24 +1,46 @@
-"""Elements a few places apart that several vectors take turns in, loaded once.
+"""Load interleaved elements once for several strided vectors.
 
-The real and the imaginary parts of complex numbers are two vectors of every second element: what is loaded for one of them has
-the elements of the other, too.
+The real and the imaginary parts of complex numbers are two vectors of stride 2. Contiguous loads for one of them contain the elements of
+the other.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.ir import Buffer, BufferLoad, IntImm, Mutator, PrimExpr, Ramp, Shuffle, handles
+from tvmagic.codegen.late.common import StatementMutator, census, late_pass
+from tvmagic.ir import Buffer, BufferLoad, BufferStore, IntImm, Mutator, PrimExpr, PrimFunc, Ramp, Shuffle, handles
 from tvmagic.ir.query import nodes_of
+from tvmagic.passes import note
+from tvmagic.target import Machine, Target
 
-__all__ = ["WIDEST_SHUFFLE", "contiguous", "offsets_of", "share_loads"]
+__all__ = ["contiguous", "offsets_of", "share_loads", "share_strided_loads"]
 
-# A strided load becomes contiguous loads and shuffles up to this stride: what is loaded in vain costs less than a
-# load a lane.
-WIDEST_SHUFFLE = 4
+
+def _when(target: Target, check_bounds: bool) -> Literal[True] | str:
+    return "bounds checks need the accesses as they are" if check_bounds else True
+
+
+@late_pass("ShareStridedLoads", when=_when)
+def share_strided_loads(func: PrimFunc) -> PrimFunc:
+    """Load elements once that several strided vectors of one value interleave in."""
+    return func.with_body(_Sharer(func).visit(func.body)) if census(func.body).strided_loads else func
+
+
+class _Sharer(StatementMutator):
+    @handles(BufferStore)
+    def store(self, node: BufferStore) -> BufferStore:
+        if node.value.dtype.lane_code <= 1:
+            return node
+        made = node.with_(value=share_loads([node.value])[0])
+        if made is not node:
+            note("late", f"loaded contiguous vectors for the strided loads of a store to `{node.buffer.name}`", node)
+        return made
 
 
 def share_loads(values: list[PrimExpr]) -> list[PrimExpr]:
-    """The values, with shuffles of the same contiguous vectors for loads that together take all elements of a stretch of memory."""
+    """Return the values with shuffles of shared contiguous loads instead of strided loads that together read every element of a range."""
     groups: dict[tuple[Buffer, int, int], list[BufferLoad]] = {}
     for value in values:
         for load in nodes_of(value, BufferLoad):
@@ -44,16 +66,18 @@ def share_loads(values: list[PrimExpr]) -> list[PrimExpr]:
 
 
 def _stride(load: BufferLoad) -> int | None:
-    """The stride of a load that is worth sharing; None for others."""
+    """Return the stride of a load that is worth sharing, or None."""
     index = load.indices[0] if len(load.indices) == 1 and load.predicate is None else None
     if not isinstance(index, Ramp) or not isinstance(index.stride, IntImm) or load.buffer.dtype.lane_code != 1:
         return None
-    return index.stride.value if 2 <= index.stride.value <= WIDEST_SHUFFLE and load.dtype.is_vector else None
+    return index.stride.value if 2 <= index.stride.value <= Machine.widest_shuffle and load.dtype.is_vector else None
 
 
 def offsets_of(loads: list[BufferLoad], stride: int) -> list[int] | None:
-    """Where loads of every `stride`-th element begin, counted from the first of them, if they take every element of a stretch:
-    each begins less than `stride` behind it, and one at each of these places. None if not."""
+    """Return the offsets of strided loads from the first one, or None unless they together read every element of a range.
+
+    They do if each begins less than `stride` elements after the first, one at each offset.
+    """
     analyzer, offsets = Analyzer(), list[int]()
     first = loads[0].indices[0]
     for load in loads:
@@ -73,7 +97,7 @@ def offsets_of(loads: list[BufferLoad], stride: int) -> list[int] | None:
 
 
 def contiguous(load: BufferLoad, base: PrimExpr, lanes: int) -> BufferLoad:
-    """`lanes` elements from `base` on of what `load` takes elements of."""
+    """Return a load of `lanes` contiguous elements from `base` on, from the buffer of `load`."""
     return load.with_(indices=(Ramp(base, IntImm(base.dtype, 1), lanes),), dtype=load.buffer.dtype.with_lanes(lanes))
 
 

@@ -1,7 +1,7 @@
-"""Loops of which LLVM would make vectors whose lanes are apart in memory, as it wrote out the short loop inside them.
+"""Find loops that LLVM would vectorize with scatters, because it unrolls the short loop inside.
 
-On a processor that can store such lanes (AVX-512) LLVM thinks too well of it: the elements of a short row go to memory one by one,
-and the row is not a vector any more. Without that LLVM makes vectors of the row, as far as it goes.
+With AVX-512 LLVM underestimates the cost of scatters: the elements of a short row are stored one by one, and the row is no vector any more.
+Without AVX-512 it vectorizes the row.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.codegen.statement_chains import ChainVisitor
+from tvmagic.codegen.late.iterative_visitor import ChainVisitor
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import BufferLoad, BufferStore, Call, For, ForKind, IntImm, PrimExpr, Var
@@ -18,26 +18,27 @@ from tvmagic.ir.functor import handles
 from tvmagic.ir.query import callee, variables_in
 from tvmagic.target import Machine
 
-__all__ = ["SCATTERS", "loops_that_scatter"]
+__all__ = ["loops_that_scatter"]
 
-SCATTERS = 512  # bits of a vector from which x86 stores lanes that are apart
 _SHORT = range(3, 16)  # iterations of a loop that is written out before LLVM makes vectors of it
 _WRITTEN = 256  # bodies up to which the loops inside a loop are written out
 _FREE = {"if_then_else", "likely", "reinterpret", "assume", "fma"}
 
 
 def loops_that_scatter(body: Any, lets: Mapping[Var, PrimExpr], machine: Machine) -> set[For]:
-    """The loops along which each store moves by more than one element, while it goes to the next one along the innermost of short
-    loops inside, or in the next statement. Bodies that call functions are left alone: vectors of those are worth more than what the stores cost."""
-    if machine.vector_bits < SCATTERS:
+    """Return the loops along which each store moves by more than one element.
+
+    Along the innermost short loop inside, or in the next statement, the store continues at the adjacent element. Bodies that call functions
+    are left out: their vectors gain more than the stores cost.
+    """
+    if not machine.scatters:
         return set()
     return {inside.loop for inside in _Around(body).found if _scatters(inside, lets)}
 
 
 @dataclass
 class _Inside:
-    """What is in a loop: loads and calls, the stores each with the innermost loop around it, and how many bodies there are once
-    the loops in it are written out."""
+    """Content of a loop: loads and calls, each store with its innermost loop, and the number of bodies once inner loops are unrolled."""
 
     loop: For
     stores: list[tuple[BufferStore, For]] = field(default_factory=list)
@@ -45,7 +46,7 @@ class _Inside:
     bodies: int = 1
 
     def add(self, other: _Inside) -> None:
-        """Add a loop inside that is written out; if it is not one, this one is not, either."""
+        """Add an inner loop that is unrolled; mark this loop as too long if the inner one is not."""
         extent = other.loop.extent
         short = isinstance(extent, IntImm) and extent.value in _SHORT
         self.bodies += other.bodies * extent.value if short else _WRITTEN + 1  # pyright: ignore[reportAttributeAccessIssue]
@@ -55,7 +56,7 @@ class _Inside:
 
 
 class _Around(ChainVisitor):
-    """The loops around loops that are all written out, with what is in them."""
+    """Collects the loops whose inner loops are all unrolled, with their content."""
 
     def __init__(self, body: Any) -> None:
         self.found: list[_Inside] = []
@@ -100,8 +101,9 @@ def _scatters(inside: _Inside, lets: Mapping[Var, PrimExpr]) -> bool:
 def _apart(
     store: BufferStore, loop: For, inner: For, places: Collection[tuple[Var, int | None]], lets: Mapping[Var, PrimExpr]
 ) -> bool:
-    """Whether a store of one element goes to the next one along the inner loop, or is next to one of `places`, which others store
-    to in the same iteration; and goes further along the outer loop."""
+    """Return whether a store continues at the adjacent element along the inner loop, or is adjacent to one of `places`, which other
+    stores of the same iteration write, and moves further along the outer loop.
+    """
     if store.value.dtype.lane_code != 1 or len(store.indices) != 1:
         return False
     first = _at(store, {}, lets)
@@ -115,7 +117,7 @@ def _apart(
 
 
 def _at(store: BufferStore, values: Mapping[Var, int], lets: Mapping[Var, PrimExpr]) -> int | None:
-    """The place of a store if variables have these values, and all others are 0; None if that is not known."""
+    """Return the index of a store for values of some variables, all others 0, or None if it is unknown."""
     try:
         return _value(store.indices[0], values, lets)
     except TVMagicError:

@@ -1,7 +1,7 @@
-"""Integers that are kept in 8 or 16 bits, computed in 16 where that holds all that comes between.
+"""Narrow integer arithmetic to 16 bits if all intermediate values fit.
 
-`uint8(max(min(int32(X[i]) * 3 - int32(Y[i]), 255), 0))` has twice as many lanes in a vector of int16 as of int32. LLVM finds this for sums
-and products, whose lower bits depend on lower bits alone; not if a limit, a comparison or a quotient asks for the whole number.
+A vector holds twice as many int16 as int32 lanes: `uint8(max(min(int32(X[i]) * 3 - int32(Y[i]), 255), 0))`. LLVM narrows sums and
+products on its own, as their low bits depend on low bits alone, but not clamps, comparisons and quotients.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tvmagic.arith.corners import ENDS_OF
 from tvmagic.arith.corners import Ends as Interval
+from tvmagic.codegen.late.common import StatementMutator, census, late_pass, on_cpus
 from tvmagic.ir import (
     Add,
     And,
@@ -27,24 +28,48 @@ from tvmagic.ir import (
     Not,
     Or,
     PrimExpr,
+    PrimFunc,
     Select,
     Sub,
+    handles,
 )
 from tvmagic.ir.conditional import choice
 from tvmagic.ir.dtype import integer_limits
 from tvmagic.ir.ops import cast
 from tvmagic.ir.query import callee, nodes_of
+from tvmagic.passes import note
 
-__all__ = ["in_short_integers"]
+__all__ = ["narrow_integers"]
 
 _SHORT = DataType("int16"), DataType("uint16")
 _OPERATORS = (Add, Sub, Mul, Min, Max, FloorDiv, FloorMod)
 
 
-def in_short_integers(node: Cast, ends_of: Callable[[PrimExpr], Interval]) -> PrimExpr:
-    """A conversion of wider integers to 8 or 16 bits, with what it converts computed in 16 bits if all of it fits; else as it is.
+@late_pass("NarrowIntegers", when=on_cpus)
+def narrow_integers(func: PrimFunc) -> PrimFunc:
+    """Compute conversions of wider integers to 8 or 16 bits in 16 bits, if all intermediate values fit."""
+    if not census(func.body).narrowing_casts:
+        return func
+    return func.with_body(_Narrower(func).visit(func.body))
 
-    `ends_of` gives the least and the largest value of an expression as far as they are known: of variables.
+
+class _Narrower(StatementMutator):
+    @handles(PrimExpr)
+    def expression(self, node: PrimExpr) -> PrimExpr:
+        return self.visit_children(node)
+
+    @handles(Cast)
+    def cast(self, node: Cast) -> PrimExpr:
+        made = _in_short_integers(node, self.intervals.of)
+        if made is not node:
+            note("late", f"computed a conversion to {node.dtype} in 16 bits: all its values fit", node)
+        return self.visit_children(made)
+
+
+def _in_short_integers(node: Cast, ends_of: Callable[[PrimExpr], Interval]) -> PrimExpr:
+    """Return a narrowing conversion whose operand is computed in 16 bits, or the conversion itself if a value may not fit.
+
+    `ends_of` returns the bounds of a variable.
     """
     source, target = node.value.dtype, node.dtype
     if target.is_float or source.is_float or not 8 <= target.bits <= 16 < source.bits:
@@ -59,14 +84,14 @@ def in_short_integers(node: Cast, ends_of: Callable[[PrimExpr], Interval]) -> Pr
 
 
 class _Short:
-    """Expressions in a type of 16 bits, with the least and the largest value of each."""
+    """Rewrites expressions to a 16-bit type and bounds each of them."""
 
     def __init__(self, dtype: DataType, ends_of: Callable[[PrimExpr], Interval]) -> None:
         self.dtype, self.limits, self.ends_of = dtype, integer_limits(dtype), ends_of
         self.known: dict[PrimExpr, tuple[PrimExpr, Interval] | None] = {}
 
     def of(self, node: PrimExpr) -> tuple[PrimExpr, Interval] | None:
-        """None if the values, or some on the way to them, do not fit."""
+        """Return the narrowed expression and its bounds, or None unless it and all intermediate values fit."""
         if node not in self.known:
             found = self._of(node)
             fits = found is not None and self.limits[0] <= found[1][0] and found[1][1] <= self.limits[1]
@@ -115,7 +140,7 @@ class _Short:
         return None if None in found else found  # type: ignore[return-value]
 
     def _condition(self, node: PrimExpr) -> PrimExpr:
-        """Comparisons in the short type, too, if both sides of them fit."""
+        """Return a condition whose comparisons are narrowed if both sides fit."""
         if isinstance(node, (And, Or)):
             return type(node)(self._condition(node.a), self._condition(node.b))
         if isinstance(node, Not):

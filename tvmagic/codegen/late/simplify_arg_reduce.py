@@ -1,4 +1,4 @@
-"""Searches for the first of the best values, as `argmax`, without the question which of two equal values comes first.
+"""Drop the tie-breaking comparison of indices from argmin and argmax reductions.
 
     P[j] = 2147483647; V[j] = inf                    P[j] = 0; V[j] = inf
     for k in range(64):                              for k in range(64):
@@ -7,9 +7,9 @@
         P[j] = k if take else P[j]                       P[j] = k if take else P[j]
         V[j] = X[k, j] if take else V[j]                 V[j] = X[k, j] if take else V[j]
 
-A kept place came in an earlier iteration, so that no later place is before it. Only the neutral place is after all others: the first place
-takes its position at the begin, which changes nothing, as the first iteration would replace a neutral pair in any case. What is left to ask
-are two comparisons of floats, or one of integers.
+The current best index comes from an earlier iteration, so no later index is smaller. Only the identity element is larger than all others:
+the first index replaces it as the initial value. That changes nothing, as the first iteration would replace an identity pair in any case. Two
+comparisons of floats remain, or one of integers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
+from tvmagic.codegen.late.common import disjoint_memory, late_pass, unchecked_on_cpus
 from tvmagic.ir import (
     EQ,
     GE,
@@ -43,6 +44,7 @@ from tvmagic.ir import (
     Not,
     Or,
     PrimExpr,
+    PrimFunc,
     Ramp,
     Range,
     Select,
@@ -58,8 +60,9 @@ from tvmagic.ir.constants import largest_integer, min_value
 from tvmagic.ir.deep import written_size
 from tvmagic.ir.ops import isnan
 from tvmagic.ir.query import is_call, is_one, linear_terms, nodes_of
+from tvmagic.passes import note
 
-__all__ = ["first_places"]
+__all__ = ["simplify_arg_reduce"]
 
 _LARGEST = 2000  # nodes of what is stored, once what is in variables is written where it is used
 _LESS, _SAME, _MORE = "less", "same", "more"  # how a value is to the one that is kept
@@ -78,24 +81,21 @@ _HOLDS: dict[type, set[str]] = {
 _TURNED: dict[type, type] = {LT: GT, LE: GE, GT: LT, GE: LE, EQ: EQ, NE: NE}
 
 
-def first_places(body: Stmt, apart: Callable[[Var, Var], bool], stands_for: Callable[[Stmt, Stmt], None]) -> Stmt:
-    """A statement with the conditions of such searches made shorter.
-
-    `apart`: whether two pointers are known to be to different memory; `stands_for` hears which new statement is for which old one.
-    """
-    return _Searches(apart, stands_for).visit(body)
+@late_pass("SimplifyArgReduce", when=unchecked_on_cpus)
+def simplify_arg_reduce(func: PrimFunc) -> PrimFunc:
+    """Drop the tie-breaking comparison of indices from argmin and argmax reductions."""
+    return func.with_body(_Searches(disjoint_memory(func)).visit(func.body))
 
 
 class _Unfit(Exception):
-    """A loop is of another kind."""
+    """A nest is not such a reduction."""
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """A store of `value` if `condition` holds, else of what is there, in `loops`. What variables stand for is written out.
+    """A store of `value` if `condition` holds, else of the current value, in `loops`, with lets substituted.
 
-    `source` is what has the choice in the program: the store, or what keeps it in a variable before. `computed` and `stored` are
-    the times of both, counted in the text.
+    `source` is the statement with the conditional: the store, or the let before it. `computed` and `stored` number both in program order.
     """
 
     source: LetStmt | BufferStore
@@ -108,13 +108,13 @@ class _Choice:
 
     @property
     def kept(self) -> BufferLoad:
-        """What is there."""
+        """Current value of the element."""
         return BufferLoad(self.store.buffer, self.store.indices)
 
 
 class _Searches(Mutator):
-    def __init__(self, apart: Callable[[Var, Var], bool], stands_for: Callable[[Stmt, Stmt], None]) -> None:
-        self.apart, self.stands_for = apart, stands_for
+    def __init__(self, apart: Callable[[Var, Var], bool]) -> None:
+        self.apart = apart
         self.values: dict[Stmt, PrimExpr] = {}  # what is stored, or kept in a variable, in the place of something else
 
     @handles(PrimExpr)
@@ -123,16 +123,12 @@ class _Searches(Mutator):
 
     @handles(BufferStore)
     def store(self, node: BufferStore) -> Stmt:
-        return self._noted(node.with_(value=self.values.get(node, node.value)), node)
+        return node.with_(value=self.values.get(node, node.value))
 
     @handles(LetStmt)
     def let_stmt(self, node: LetStmt) -> Stmt:
         value = self.values.get(node, node.value)
-        return self._noted(node.with_(value=value, body=self.visit(node.body)), node)
-
-    @handles(Stmt)
-    def statement(self, node: Stmt) -> Stmt:
-        return self._noted(self.visit_children(node), node)
+        return node.with_(value=value, body=self.visit(node.body))
 
     @handles(SeqStmt)
     def sequence(self, node: SeqStmt) -> Stmt:
@@ -142,16 +138,12 @@ class _Searches(Mutator):
                     self.values |= _shorter(part, node.seq[:number], self.apart)
                 except _Unfit:
                     continue
-        return self._noted(self.visit_children(node), node)
-
-    def _noted(self, made: Stmt, node: Stmt) -> Stmt:
-        if made is not node:
-            self.stands_for(made, node)
-        return made
+                note("late", f"simplified the argmin or argmax in loop `{part.loop_var.name}`: indices only grow", part)
+        return self.visit_children(node)
 
 
 def _shorter(nest: For, before: tuple[Stmt, ...], apart: Callable[[Var, Var], bool]) -> dict[Stmt, PrimExpr]:
-    """What the choices of a nest become, and the places that they begin with. Raises `_Unfit` if it does anything but search."""
+    """Return the new values of a nest's conditionals and initial indices. Raises `_Unfit` if the nest does anything else."""
     found = _Choices(nest, apart)
     choices = found.found
     inside = {*found.known, *(loop.loop_var for choice in choices for loop in choice.loops)}
@@ -180,7 +172,7 @@ def _with_condition(choice: PrimExpr, condition: PrimExpr) -> PrimExpr:
 
 
 class _Choices:
-    """The choices that a nest consists of, in order. Raises `_Unfit` if it does something else."""
+    """Collects the conditional stores of a nest in program order. Raises `_Unfit` if the nest does anything else."""
 
     def __init__(self, nest: For, apart: Callable[[Var, Var], bool]) -> None:
         self.found = list[_Choice]()
@@ -247,7 +239,7 @@ def _is_load_of(value: PrimExpr, store: BufferStore) -> bool:
 
 
 def _pairs(choices: list[_Choice]) -> list[tuple[_Choice, _Choice]]:
-    """The choices two by two, each of a place and of the value there, by one condition that is asked before both are stored."""
+    """Return pairs of conditional stores: an index and its value, under one condition that is evaluated before both stores."""
     if len(choices) % 2:
         raise _Unfit
     found: list[tuple[_Choice, _Choice]] = []
@@ -268,8 +260,11 @@ def _pairs(choices: list[_Choice]) -> list[tuple[_Choice, _Choice]]:
 
 
 class _Search:
-    """A place and the value that is there, kept by a condition. Raises `_Unfit` if places do not rise from iteration to iteration, if
-    iterations with other results are among those that rise, or if the condition asks for anything else."""
+    """An index and the value there, selected by one condition.
+
+    Raises `_Unfit` unless indices grow from iteration to iteration, no other result shares these iterations, and the condition asks for
+    nothing else.
+    """
 
     def __init__(self, place: _Choice, best: _Choice, inside: set[Var]) -> None:
         self.place, self.best, self.inside = place, best, inside
@@ -285,7 +280,7 @@ class _Search:
         self.afterwards = self._cases(place.condition, False)
 
     def _least_step(self) -> int:
-        """By how much a place is behind that of the iteration before, at least."""
+        """Return the minimum difference between the index and that of the previous iteration."""
         factors = _factors(self.base, self.rising)
         span = 0
         for loop, factor in zip(reversed(self.rising), reversed(factors)):
@@ -296,7 +291,7 @@ class _Search:
         return factors[-1]
 
     def _cases(self, node: PrimExpr, before: bool) -> set[str]:
-        """The cases of a value and the kept one in which a condition holds, for a place that is before the kept one, or not."""
+        """Return the cases in which a condition holds, for an index before the current one or after it."""
         if isinstance(node, (And, Or)):
             a, b = self._cases(node.a, before), self._cases(node.b, before)
             return a & b if isinstance(node, And) else a | b
@@ -328,14 +323,14 @@ class _Search:
         return expr_deep_equal(_as_stored(node, self.best.kept), self.best.kept)
 
     def first_place(self) -> PrimExpr:
-        """The place of the first iteration. Raises `_Unfit` if it differs in the nest."""
+        """Return the index of the first iteration. Raises `_Unfit` if it differs within the nest."""
         first = substitute(self.place.value, {loop.loop_var: loop.min for loop in self.rising})
         if uses_var(first, self.inside):
             raise _Unfit
         return Analyzer().simplify(first)
 
     def begin(self, place: PrimExpr) -> PrimExpr:
-        """What to begin with in the place of `place`, which stays if there is no iteration."""
+        """Return the initial value instead of `place`, which is kept if there is no iteration."""
         first = self.first_place()
         for loop in self.rising:
             if not isinstance(loop.extent, IntImm):
@@ -345,7 +340,7 @@ class _Search:
         return first
 
     def check_begin(self, place: PrimExpr, best: PrimExpr) -> None:
-        """Raise `_Unfit` if the first iteration may keep the pair that is there before the nest, or if it may not be there."""
+        """Raise `_Unfit` if the first iteration may keep the initial pair, or if there may be no iteration."""
         place, best = (value.value if isinstance(value, Broadcast) else value for value in (place, best))
         assert isinstance(place, IntImm) and isinstance(best, (IntImm, FloatImm))  # as `_Begins` finds constants
         first = self.first_place()
@@ -358,13 +353,13 @@ class _Search:
             raise _Unfit
 
     def _is_known(self, loop: For) -> bool:
-        """Whether it is known before the nest how often a loop runs."""
+        """Return whether the extent of a loop is known before the nest."""
         if isinstance(loop.extent, IntImm):
             return loop.extent.value > 0
         return not uses_var(loop.extent, self.inside)
 
     def later(self) -> PrimExpr:
-        """The condition for a place that is not before the kept one."""
+        """Return the condition for an index that is not before the current one."""
         value, kept = self.best.value, self.best.kept
         cases = self.afterwards if value.dtype.is_float else self.afterwards & _NUMBERS
         for strict, loose, a, b in ((_LESS, LE(kept, value), value, kept), (_MORE, LE(value, kept), kept, value)):
@@ -386,7 +381,7 @@ def _extent(loop: For) -> int:
 
 
 def _factors(expr: PrimExpr, loops: list[For]) -> list[int]:
-    """How far an expression moves with each of some loops, one of them at least. Raises `_Unfit` if it is not linear in them."""
+    """Return the step of an expression along each of some loops. Raises `_Unfit` unless it is affine and has a nonzero step."""
     terms = linear_terms(Analyzer().canonical_simplify(expr))[0]
     variables = {loop.loop_var for loop in loops}
     if not loops or any(term not in variables and uses_var(term, variables) for term, _ in terms):
@@ -396,7 +391,7 @@ def _factors(expr: PrimExpr, loops: list[For]) -> list[int]:
 
 
 def _check_apart_in(index: PrimExpr, loops: list[For]) -> None:
-    """Raise `_Unfit` if an index may be at an element in two iterations of some loops."""
+    """Raise `_Unfit` if an index may access one element in two iterations of some loops."""
     if not loops:
         return
     base, reach = _first_and_count(index)
@@ -408,14 +403,14 @@ def _check_apart_in(index: PrimExpr, loops: list[For]) -> None:
 
 
 def _as_stored(node: PrimExpr, value: PrimExpr) -> PrimExpr:
-    """A float without the cast to a wider one, which orders as it does."""
+    """Return a float without a widening cast, which keeps the order."""
     if not isinstance(node, Cast) or node.value.dtype != value.dtype or not value.dtype.is_float:
         return node
     return node.value if node.dtype.is_float and node.dtype.bits > value.dtype.bits else node
 
 
 def _possible(kept: IntImm | FloatImm) -> set[str]:
-    """The cases of a value of the type of a constant that is kept."""
+    """Return the cases that a value can have compared with a constant."""
     if isinstance(kept, FloatImm):
         if math.isnan(kept.value):
             return {_KEPT_NAN, _BOTH_NAN}
@@ -432,7 +427,7 @@ def _possible(kept: IntImm | FloatImm) -> set[str]:
 
 
 def _check_order(searches: list[_Search]) -> None:
-    """Raise `_Unfit` if two searches may share an element, unless they are steps of one, whose places rise."""
+    """Raise `_Unfit` if two reductions may share an element, unless they are steps of one reduction with growing indices."""
     for number, later in enumerate(searches):
         for earlier in searches[:number]:
             if not _same_element(earlier, later):
@@ -454,7 +449,7 @@ def _same_element(a: _Search, b: _Search) -> bool:
 
 
 def _elsewhere(a: BufferStore, loops_of_a: Iterable[For], b: BufferStore, loops_of_b: Iterable[For]) -> bool:
-    """Whether two stores are known to be to other elements, in whichever iterations of their loops."""
+    """Return whether two stores provably write different elements in all iterations of their loops."""
     if a.buffer.data is not b.buffer.data:
         return True
     if a.buffer.dtype != b.buffer.dtype:
@@ -467,7 +462,7 @@ def _elsewhere(a: BufferStore, loops_of_a: Iterable[For], b: BufferStore, loops_
 
 
 def _with_fresh(index: PrimExpr, loops: Iterable[For], analyzer: Analyzer) -> PrimExpr:
-    """An index with variables of its own for loops, whose ranges the analyzer knows."""
+    """Return an index with new variables for loops, bound to their ranges in the analyzer."""
     fresh: dict[Var, PrimExpr] = {}
     for loop in loops:
         fresh[loop.loop_var] = var = Var(loop.loop_var.name, loop.loop_var.dtype)
@@ -476,7 +471,7 @@ def _with_fresh(index: PrimExpr, loops: Iterable[For], analyzer: Analyzer) -> Pr
 
 
 def _first_and_count(index: PrimExpr) -> tuple[PrimExpr, int]:
-    """The first of the elements at an index, and how many there are. Raises `_Unfit` if they are not neighbours."""
+    """Return the first element at an index and the number of elements. Raises `_Unfit` unless they are contiguous."""
     if isinstance(index, Ramp) and is_one(index.stride) and index.dtype.lane_code > 1:
         return index.base, index.dtype.lanes
     if index.dtype.lane_code != 1:
@@ -485,7 +480,7 @@ def _first_and_count(index: PrimExpr) -> tuple[PrimExpr, int]:
 
 
 class _Begins:
-    """The constants that statements store before a nest to the memory that it writes."""
+    """Constants stored before a nest to the memory that it writes."""
 
     def __init__(self, before: tuple[Stmt, ...], written: set[Var]) -> None:
         self.found: list[tuple[BufferStore, tuple[For, ...]]] = []
@@ -497,7 +492,7 @@ class _Begins:
                 self.found = []
 
     def of(self, choice: _Choice) -> BufferStore:
-        """The last store to a choice's elements. Raises `_Unfit` if it is to others, too."""
+        """Return the last store that initializes a conditional store's elements. Raises `_Unfit` if it also writes others."""
         loops = [loop for loop in choice.loops if uses_var(choice.store.indices[0], {loop.loop_var})]
         for store, around in reversed(self.found):
             same = store.buffer.data is choice.store.buffer.data and store.value.dtype == choice.store.value.dtype
@@ -515,7 +510,7 @@ def _same_range(a: For, b: For) -> bool:
 
 
 def _are_constants(stmt: Stmt, loops: tuple[For, ...], found: list[tuple[BufferStore, tuple[For, ...]]]) -> bool:
-    """Whether a statement only stores constants; the stores, with the loops around them, go into `found`."""
+    """Return whether a statement only stores constants; add the stores with their loops to `found`."""
     while isinstance(stmt, For) and stmt.kind in (ForKind.SERIAL, ForKind.UNROLLED):
         loops, stmt = (*loops, stmt), stmt.body
     if isinstance(stmt, SeqStmt):

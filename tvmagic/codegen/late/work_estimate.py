@@ -1,11 +1,11 @@
-"""How much work a statement is, roughly, and how much memory its buffers span."""
+"""Estimate the work of statements and the memory that buffers span."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tvmagic.codegen.statement_chains import ChainVisitor
+from tvmagic.codegen.late.iterative_visitor import ChainVisitor
 from tvmagic.ir import (
     Allocate,
     BinaryOp,
@@ -28,7 +28,6 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.functor import handles
-from tvmagic.ir.ops import minimum
 from tvmagic.ir.query import variables_behind
 from tvmagic.lazy import cached_property
 
@@ -39,19 +38,18 @@ __all__ = ["Work", "constant_elements"]
 _WORTH_A_POLL = 1 << 20
 _LEAST_TO_COUNT = 256
 _SECONDS = 1 << 31  # operations that may take a second
-_STRETCH = 1 << 26  # and some tens of milliseconds
+_STRIP = 1 << 26  # and some tens of milliseconds
 _UNKNOWN_EXTENT = 64
 # LLVM writes a loop out as a whole up to some 300 operations, and four times as many if that makes them simpler.
 _WRITTEN_OUT = 1200
 
 
 class Work(ChainVisitor):
-    """The number of scalar or short vector operations in one iteration of each loop: it decides where
-    a loop asks whether to stop. Extents that are not constant count as 64.
+    """Number of scalar or short vector operations per iteration of each loop. It decides where a loop polls for interrupts.
 
-    `reach` is the largest constant size in bytes of the buffers over each pointer. `written` is the number of
-    operations that there are once LLVM has written out every loop that is short enough. `stored` are the pointers to
-    what is stored to. `symbolic` are the loops whose extents are not constants.
+    Extents that are not constant count as 64. `reach` is the maximum constant size in bytes of the buffers of each pointer. `written` is the
+    number of operations after LLVM has fully unrolled every short loop. `stored` are the pointers that are stored to. `symbolic` are the loops
+    whose extents are not constant.
     """
 
     def __init__(self, body: Any) -> None:
@@ -70,7 +68,7 @@ class Work(ChainVisitor):
 
     @cached_property
     def lets(self) -> dict[Var, PrimExpr]:
-        """The values of the variables that statements bind."""
+        """Values of the variables that statements bind."""
         found: dict[Var, PrimExpr] = {}
 
         def look(node: object) -> None:
@@ -82,14 +80,13 @@ class Work(ChainVisitor):
 
     @cached_property
     def dividing(self) -> set[Var]:
-        """The variables, those of loops among them, on which a quotient of integers depends whose divisor is not a constant."""
+        """Variables, including those of loops, on which an integer quotient with a divisor that is not constant depends."""
         return variables_behind(self._divisions, self.lets) if self._divisions else set()
 
     def poll_every(self, loop: For) -> int:
-        """After how many iterations of `loop` (a power of two) to ask whether to stop; 0 for never.
+        """Return the number of iterations of `loop` between two polls for interrupts, a power of two; 0 for no polls.
 
-        A loop without a loop inside never asks between iterations that are short: the question would
-        keep LLVM from making vectors of it.
+        An innermost loop with short iterations never polls: the poll would keep LLVM from vectorizing it.
         """
         work = self.bodies.get(loop) or 1
         if work >= _WORTH_A_POLL:
@@ -100,24 +97,15 @@ class Work(ChainVisitor):
         short = isinstance(loop.extent, IntImm) and loop.extent.value < every
         return 0 if short else every  # the loop around a short one asks
 
-    def in_stretches(self, loop: For) -> For | None:
-        """A loop that never asks and takes seconds, as a loop over stretches of it that asks after each; None for others."""
+    def strip_size(self, loop: For) -> int:
+        """Return the iterations after which to poll in a loop that runs for seconds and never polls; 0 for other loops."""
         work, extent = self.bodies.get(loop) or 1, loop.extent
         if loop.kind is not ForKind.SERIAL or not isinstance(extent, IntImm) or work * extent.value < _SECONDS:
-            return None
-        if self.poll_every(loop):
-            return None
-        size = _STRETCH // work
-        stretch = Var(f"{loop.loop_var.name}.stretch", loop.loop_var.dtype)
-        begin = stretch * size
-        inner = loop.replace(min=loop.min + begin, extent=minimum(IntImm(extent.dtype, size), extent - begin))
-        self.bodies[inner] = work
-        result = For(stretch, 0, -(-extent.value // size), ForKind.SERIAL, inner, span=loop.span)
-        self.bodies[result] = _WORTH_A_POLL
-        return result
+            return 0
+        return 0 if self.poll_every(loop) else _STRIP // work
 
     def visit_buffer_use(self, buffer: Buffer) -> None:
-        """Note how many bytes the buffers over one pointer span, if that is constant."""
+        """Record the number of bytes that a buffer spans if it is constant."""
         if buffer in self._seen:
             return
         self._seen.add(buffer)
@@ -128,9 +116,9 @@ class Work(ChainVisitor):
             self.reach[buffer.data] = max(self.reach.get(buffer.data, 0), size)
 
     def elements(self, stmt: Allocate) -> int | None:
-        """How many elements an allocation has, if that is constant.
+        """Return the number of elements of an allocation, or None unless it is constant.
 
-        A buffer may be declared over more than is allocated, e.g. with strides that leave gaps.
+        A buffer may be declared larger than its allocation, for instance with strides that leave gaps.
         """
         count = constant_elements(stmt)
         if count is None or stmt.buffer_var not in self.reach:
@@ -138,7 +126,7 @@ class Work(ChainVisitor):
         return max(count, -(-self.reach[stmt.buffer_var] // stmt.dtype.bytes))
 
     def add(self, operations: int) -> None:
-        """Count operations at this place."""
+        """Count operations."""
         self.total += operations
         self.written += operations
 
@@ -193,6 +181,6 @@ class Work(ChainVisitor):
 
 
 def constant_elements(stmt: Allocate) -> int | None:
-    """The product of an allocation's extents, if these are constants."""
+    """Return the product of an allocation's extents, or None unless they are constant."""
     sizes = [extent.value for extent in stmt.extents if isinstance(extent, IntImm)]
     return math.prod(sizes) if len(sizes) == len(stmt.extents) else None

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tvmagic.codegen.intervals import Intervals
+from tvmagic.arith.intervals import Intervals
 from tvmagic.eval.machine import Machine
 from tvmagic.ir import And, Broadcast, Call, IntImm, Max, Min, PrimExpr, Ramp, Select, SizeVar, Var
 

@@ -1,0 +1,142 @@
+"""Annotate loops with what LLVM shall do with them, and with how often they poll for interrupts.
+
+`llvm.unroll` is "full", "disable" or a number of iterations; `llvm.interleave` is the number of vectors computed at once;
+`late.poll` is the number of iterations between two polls.
+"""
+
+from __future__ import annotations
+
+from tvmagic.codegen.late.common import (
+    MOST_OPERATIONS,
+    POLL,
+    StatementMutator,
+    is_kept_scalar,
+    late_pass,
+    work_of,
+)
+from tvmagic.ir import (
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    IntImm,
+    PrimExpr,
+    PrimFunc,
+    Stmt,
+    StringImm,
+    Var,
+    handles,
+    post_order_visit,
+)
+from tvmagic.ir.loop_annotations import INTERLEAVE, UNROLL
+from tvmagic.ir.query import contains, nodes_of
+from tvmagic.passes import note
+from tvmagic.target import Target
+
+__all__ = ["annotate_loops"]
+
+_LARGEST_UNROLLED = 4096  # operations of an unrolled loop that LLVM agrees to
+_SHORT = (8, 128)  # iterations of a loop over vectors that LLVM might unroll fully
+_PARTIAL_RESULTS = (4, 8)  # vectors of partial results of a reduction in any order: minimum and maximum
+_UNROLL_COUNT = 4  # iterations of a short loop over vectors that are unrolled
+_LARGEST_FULL = 64  # iterations of a loop over elements that LLVM might unroll fully
+_MOST_STORES = 8  # vectors that its body stores; more are the tile of a product, which is to be kept in registers
+
+
+@late_pass("AnnotateLoops")
+def annotate_loops(func: PrimFunc, target: Target, check_bounds: bool) -> PrimFunc:
+    """Annotate loops with LLVM's unrolling and interleaving, and with the iterations between polls for interrupts."""
+    if not contains(func.body, For):
+        return func
+    return func.with_body(_Annotator(func, target, check_bounds).visit(func.body))
+
+
+class _Annotator(StatementMutator):
+    def __init__(self, func: PrimFunc, target: Target, check_bounds: bool) -> None:
+        super().__init__(func)
+        self.target, self.check_bounds = target, check_bounds
+        self.work = work_of(func.body)
+        self.is_large = self.work.written > MOST_OPERATIONS
+
+    @handles(For)
+    def loop(self, node: For) -> Stmt:
+        made = self.visit_children(node)
+        wishes = self._wishes(node)
+        if not wishes.keys() - node.annotations.keys():
+            return made
+        said = ", ".join(f"{name} {getattr(value, 'value', value)}" for name, value in wishes.items())
+        note("late", f"annotated loop `{node.loop_var.name}`: {said}", node)
+        return made.with_(annotations={**wishes, **node.annotations})
+
+    def _wishes(self, loop: For) -> dict[str, PrimExpr | StringImm]:
+        wishes = self._unrolling(loop)
+        if loop.kind is ForKind.SERIAL and loop.loop_var in self.work.dividing:
+            wishes[INTERLEAVE] = (
+                1  # an interleaved quotient of integers gains nothing, and its code takes long to compile
+            )
+        if self.target.family.has_threads and (every := self.work.poll_every(loop)):
+            wishes[POLL] = every
+        return {k: StringImm(v) if isinstance(v, str) else IntImm("int32", v) for k, v in wishes.items()}
+
+    def _unrolling(self, loop: For) -> dict[str, str | int]:
+        """Return the wish to unroll, if LLVM will grant it, as it warns of others; or the wish not to.
+
+        A short loop over vectors is not unrolled fully. LLVM would keep what several such loops read in registers from one to the
+        next, and more of it than there are, so that it spills.
+        """
+        extent = loop.extent
+        if is_kept_scalar(loop) or self.check_bounds or not isinstance(extent, IntImm):
+            return {}
+        if loop.kind is ForKind.SERIAL:
+            if self.any_order:  # as many partial results as keep the machine busy while each waits for its last value
+                return {UNROLL: "disable", INTERLEAVE: _PARTIAL_RESULTS[self._divides_many(extent.value)]}
+            if self.is_large or self._would_scatter(loop):
+                return {UNROLL: "disable"}
+            if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(loop.body) <= _MOST_STORES:
+                return {UNROLL: _UNROLL_COUNT} if extent.value % _UNROLL_COUNT == 0 else {}
+        if loop.kind is not ForKind.UNROLLED:
+            return {}
+        whole = extent.value * self.work.bodies.get(loop, _LARGEST_UNROLLED)
+        return {UNROLL: "full"} if whole <= _LARGEST_UNROLLED else {}
+
+    def _would_scatter(self, loop: For) -> bool:
+        """Return whether LLVM would fully unroll an innermost loop and vectorize the loop around it, with a scatter for each
+        element: on machines that have scatters, which are slow."""
+        if self.target.family.launches or not isinstance(loop.extent, IntImm) or loop.extent.value > _LARGEST_FULL:
+            return False
+        machine = self.target.machine
+        long = machine.lanes("float32") <= loop.extent.value
+        return long and machine.scatters and _stores_elements(loop.body)
+
+    def _divides_many(self, extent: int) -> bool:
+        """Return whether the most vectors of partial results divide a loop several times, so that no scalar tail is left."""
+        if self.target.family.launches:
+            return False
+        step = _PARTIAL_RESULTS[1] * self.target.machine.lanes("float32")
+        return extent % step == 0 and extent >= 4 * step
+
+
+def _stores_elements(body: Stmt) -> bool:
+    """Return whether a body without loops stores elements, not vectors, and does not update what it reads, as sums do."""
+    stored: set[Var] = set()
+    loaded: set[Var] = set()
+    others = [0]
+
+    def look(node: object) -> None:
+        if isinstance(node, BufferStore):
+            stored.add(node.buffer.data)
+            others[0] += node.value.dtype.lane_code != 1
+        elif isinstance(node, BufferLoad):
+            loaded.add(node.buffer.data)
+        elif isinstance(node, For):
+            others[0] += 1
+
+    post_order_visit(body, look)
+    return not others[0] and bool(stored) and not stored & loaded
+
+
+def _vector_stores(stmt: Stmt) -> int:
+    """Return the number of vectors that a body without loops stores, or 0."""
+    if contains(stmt, For):
+        return 0
+    return sum(store.value.dtype.lanes > 1 for store in nodes_of(stmt, BufferStore))
