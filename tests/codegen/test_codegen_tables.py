@@ -1,4 +1,4 @@
-"""Widths of vectors, bits of floats, what operators take, and estimates of work: tables and laws."""
+"""Widths of vectors, bits of floats, and what operators take: tables and laws."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from tvmagic.codegen import types
-from tvmagic.codegen.late.work_estimate import Work
 from tvmagic.codegen.rules import large_uint
 from tvmagic.codegen.signatures import check_call
 from tvmagic.errors import BuildError
-from tvmagic.eval.integers import evaluate
-from tvmagic.ir import Call, Evaluate, For, ForKind, IntImm, Var, dtype_of
+from tvmagic.ir import Call, IntImm, Var, dtype_of
 
 
 def test_vectors_of_any_width() -> None:
@@ -159,77 +157,3 @@ def test_numbers_of_arguments_are_said() -> None:
     for args in ([variable, IntImm("int32", 1)], [IntImm("int32", 1), variable]):
         with pytest.raises(BuildError, match="takes two constants"):
             check_call(Call("uint64", "tir.large_uint_imm", args))
-
-
-# ---------------------------------------------------------------------------- work
-
-
-def loop_of(extent: int, body: object = None, kind: ForKind = ForKind.SERIAL) -> For:
-    return For(Var("i", "int64"), 0, extent, kind, body if body is not None else Evaluate(IntImm("int32", 0)))
-
-
-def worked(loop: For, work: int, has_loop: bool = True) -> Work:
-    """An estimate in which an iteration of a loop has so much work."""
-    made = Work(loop)
-    made.bodies[loop] = work
-    made._outer = {loop} if has_loop else set()
-    return made
-
-
-POLL = 1 << 20
-
-
-@pytest.mark.parametrize("work", [256, 257, 1000, 4095, 4096, 65537, POLL // 3, POLL // 2 - 1, POLL // 2, POLL - 1])
-def test_how_often_a_loop_asks(work: int) -> None:
-    """A power of two of iterations, which together are worth one question, and not twice as many as that."""
-    loop = loop_of(1 << 30)
-    every = worked(loop, work).poll_every(loop)
-    assert every & (every - 1) == 0 and POLL // work < every <= 2 * (POLL // work)
-    assert worked(loop, work, has_loop=False).poll_every(loop) == 0
-    for extent, asks in ((every - 1, 0), (every, every), (every + 1, every)):
-        short = loop_of(extent)
-        assert worked(short, work).poll_every(short) == asks
-
-
-@pytest.mark.parametrize(("work", "every"), [(0, 0), (1, 0), (255, 0), (POLL, 1), (POLL + 1, 1)])
-def test_loops_that_never_ask_and_those_that_always_do(work: int, every: int) -> None:
-    loop = loop_of(1 << 30)
-    assert worked(loop, work).poll_every(loop) == every
-    assert worked(loop, work, has_loop=False).poll_every(loop) == every  # work alone decides here
-
-
-@pytest.mark.parametrize(
-    ("work", "extent"),
-    [
-        (0, 1 << 31),
-        (1, 1 << 31),
-        (1, (1 << 31) - 1),
-        (3, 10**9),
-        (100, 1 << 25),
-        (1 << 10, 1 << 21),
-        (1 << 10, (1 << 21) - 1),
-    ],
-)
-def test_a_loop_of_seconds_goes_in_stretches(work: int, extent: int) -> None:
-    """They cover its iterations once, in order; each takes some tens of milliseconds, and the loop over them always asks."""
-    loop = loop_of(extent)
-    made = worked(loop, work, has_loop=False)
-    outer = made.in_stretches(loop)
-    if max(work, 1) * extent < 1 << 31:
-        assert outer is None
-        return
-    assert (
-        outer is not None
-        and str(outer.min) in ("0", "T.int64(0)")
-        and isinstance(outer.body, For)
-        and isinstance(outer.extent, IntImm)
-    )
-    size = (1 << 26) // max(work, 1)
-    ends = []
-    for number in (0, 1, outer.extent.value - 1):
-        known = {outer.loop_var: number}
-        first, count = evaluate(outer.body.min, known), evaluate(outer.body.extent, known)
-        assert first == number * size and 0 < count <= size
-        ends.append(first + count)
-    assert ends[-1] == extent and made.poll_every(outer) == 1 and made.bodies[outer.body] == max(work, 1)
-    assert made.in_stretches(loop_of(extent, kind=ForKind.PARALLEL)) is None

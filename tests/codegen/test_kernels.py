@@ -394,27 +394,6 @@ def test_rows_shorter_than_a_vector_are_not_scattered(calls):
     assert "scatter" not in text and "%xmm" in text
 
 
-def test_lanes_that_are_apart_are_scattered_only_for_a_function():
-    """What is computed for vectors of 16 arguments is worth it; a loop along a column has no short row."""
-    from tvmagic.codegen.late.scattered_stores import loops_that_scatter
-    from tvmagic.codegen.late.work_estimate import Work
-    from tvmagic.operators import operator
-    from tvmagic.operators.scheduling import schedule
-
-    machine = codegen.resolved("llvm -mcpu=skylake-avx512").machine
-
-    def found(text, calls):
-        body = next(iter(schedule(operator("rows", text), calls).lower().functions.values())).body
-        return loops_that_scatter(body, Work(body).lets, machine)
-
-    split = "s[Y].split(Y.op.axis[1], 5)"
-    assert len(found("X: float32[60, 200]\nY[i, j] = X[i, j] * 2", split)) == 1
-    assert not found("X: float32[60, 200]\nY[i, j] = exp(X[i, j])", split)
-    assert not found("X: float32[60, 200]\nY[i, j] = X[i, j] * 2", "s[Y].reorder(*reversed(Y.op.axis))")
-    assert not found("X: float32[60, 200]\nY[i, j] = X[i, j] * 2", "s[Y].split(Y.op.axis[1], 2)")
-    assert not found("X: float32[60, 200]\nY[i] += X[i, j]", "s[Y].split(s[Y].op.reduce_axis[0], 5)")
-
-
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [

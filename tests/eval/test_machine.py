@@ -111,6 +111,21 @@ def test_an_access_outside_a_buffer_is_found() -> None:
         run_function(spoiled, [np.ones(8, "float32"), np.zeros(8, "float32")])
 
 
+def test_lanes_that_are_off_load_zero() -> None:
+    func = from_source("""
+@T.prim_func
+def main(X: T.Buffer((16,), "float32"), Y: T.Buffer((16,), "float32"), Z: T.Buffer((16,), "float32"), n: T.int32):
+    for i in range(4):
+        Y[i * 4:i * 4 + 4] = X.vload([T.Ramp(i * 4, 1, 4)], predicate=T.Ramp(i * 4, 1, 4) < T.Broadcast(n, 4))
+    for i in range(16):
+        Z[i] = X.vload([i], predicate=i < n)
+""")
+    x, y, z = np.arange(1, 17, dtype="float32"), np.full(16, -1, "float32"), np.full(16, -1, "float32")
+    run_function(func, [x, y, z, np.array(6, "int32")])
+    for loaded in (y, z):
+        np.testing.assert_array_equal(loaded, [1, 2, 3, 4, 5, 6, *[0] * 10])
+
+
 def test_verifying_comes_to_an_end() -> None:
     op = operator("mm", "A: float32[256, 256]\nB: float32[256, 256]\nC[i, j] += A[i, k] * B[k, j]")
     verdicts = verify(op.passes(code=False), op, seconds=0.05)

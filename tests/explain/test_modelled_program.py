@@ -108,3 +108,10 @@ def test_the_model_needs_no_llvm() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["C", "target.no_llvm"]
+
+
+def test_nests_of_a_parallel_loop_start_its_threads_once() -> None:
+    version = schedule(operator("product", PRODUCT), "s[C].parallel(C.op.axis[0])", "rows")
+    nests = modelled(version, "llvm -mcpu=haswell -num-cores=4").nests
+    assert len(nests) == 2 and [n.launches for n in nests] == [1, 1]
+    assert sum(n.starts for n in nests) == 1

@@ -234,8 +234,15 @@ class Values(Visitor):
     @handles(BufferLoad)
     def _load(self, node: BufferLoad) -> Array:
         storage, indices = self._address(node.buffer, node.indices)
-        with self.where(self.visit(node.predicate) if node.predicate is not None else None), _placed_at(node):
-            return self._read(storage, indices, node.dtype)
+        if node.predicate is None:
+            with _placed_at(node):
+                return self._read(storage, indices, node.dtype)
+        holds, lanes = np.asarray(self.visit(node.predicate)), node.dtype.lanes
+        with self.where(holds), _placed_at(node):
+            value = self._read(storage, indices, node.dtype)
+        if self.contexts and lanes > 1 and holds.ndim == 1 and holds.shape != (lanes,):
+            holds = holds[:, None]
+        return np.where(holds, value, np.zeros((), value.dtype))  # lanes that are off load 0
 
     @handles(ProducerLoad)
     def _producer_load(self, node: ProducerLoad) -> Array:

@@ -567,14 +567,15 @@ def _threads(case: Case, nest: NestModel) -> Iterable[Suspect]:
     if view is None or cores < 2:
         return
     loop = next((x for x in nest.nest.loops if x.parallel), None)
+    whole = sum(n.time for n in case.model.nests if loop in n.nest.loops)  # of all that its threads do
     if loop is None:
         if nest.time > 10 * LAUNCH and not view.attached:
             text = f"one of {cores} cores computes `{case.name(nest)}`"
             yield Suspect("not-parallel", nest, text, suggested_edits.parallel(view, cores))
-    elif nest.launches > 1 and nest.launches * LAUNCH > 0.1 * nest.time:
+    elif nest.launches > 1 and nest.launches * LAUNCH > 0.1 * whole:
         text = (
             f"threads are started {nest.launches} times on the parallel loop `{loop.name}`, which costs more than "
-            f"{nest.launches * LAUNCH / nest.time:.0%} of the time"
+            f"{nest.launches * LAUNCH / whole:.0%} of the time"
         )
         yield Suspect("parallel-too-fine", nest, text, suggested_edits.parallel_outside(view, case.parallel_calls))
     elif nest.width < 0.8 * cores and isinstance(loop.node.extent, IntImm) and nest.time > 3 * LAUNCH:

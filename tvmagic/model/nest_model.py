@@ -53,6 +53,7 @@ class NestModel:
     waits: float = 0.0  # cycles of these in which lines are waited for
     width: float = 1.0
     launches: int = 0
+    starts: float = 0.0  # its share of the launches: all nests of a parallel loop start with it
     sharing: float = 0.0  # cycles of lines that go from core to core, as threads write parts of them
     core: float = 0.0  # cycles in the core, of the whole nest in one thread
     time: float = 0.0  # cycles of the whole nest

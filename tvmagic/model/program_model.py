@@ -7,6 +7,7 @@ the chain of sums that wait for each other. A nest takes the longest of that and
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -95,12 +96,13 @@ def model(
     nests, top, bare = nests_of(func, sizes)
     traffic = Traffic(nests, top, machine)
     found: dict[Nest, NestModel] = {}
+    together = Counter([_parallel_loop(nest) for nest in nests if nest.iterations])
     bodies = bodies_of(nests, machine, vectorized or {})
     groups = [_with_vectors(body, machine, vectorized or {}) for body in bodies]
     for made in (made for group in groups for made in group):
         made.begun = (begun or {}).get(made.nest.inner.node)
     for group in _written_out(groups, bodies[0].copied if bodies else set(), machine):
-        found |= {made.nest: made for made in _with_cycles(group, machine, traffic)}
+        found |= {made.nest: made for made in _with_cycles(group, machine, traffic, together)}
     return ProgramModel([found[n] for n in nests if found[n].iterations], machine, traffic.whole, bare)
 
 
@@ -141,7 +143,9 @@ def _size(made: NestModel, machine: Machine) -> float:
     return whole + 2 * len(apart) * times  # each lane is loaded and put into the vector
 
 
-def _with_cycles(found: list[NestModel], machine: Machine, traffic: Traffic) -> list[NestModel]:
+def _with_cycles(
+    found: list[NestModel], machine: Machine, traffic: Traffic, together: Counter[Loop | None]
+) -> list[NestModel]:
     """The models of the nests of a body, each with its share of the body's cycles."""
     for made in found:
         outer = made.nest.loops[: made.nest.loops.index(made.rolled) + 1]
@@ -157,7 +161,7 @@ def _with_cycles(found: list[NestModel], machine: Machine, traffic: Traffic) -> 
         made.bytes = traffic.bytes(nest)
         made.transfers, made.waits = traffic.cycles(nest)
         made.time = in_one_core(made.core, made.transfers, made.waits)
-        _parallel(made, machine)
+        _parallel(made, machine, together)
     return found
 
 
@@ -169,18 +173,24 @@ def entry(made: NestModel) -> int:
     return SHORT_ENTRY if extent <= _SHORT else ENTRY
 
 
-def _parallel(made: NestModel, machine: Machine) -> None:
-    """Spread the time over threads by the outermost parallel loop, with what it takes to start them."""
-    loops = made.nest.loops
-    number = next((n for n, loop in enumerate(loops) if loop.parallel), None)
-    if number is None:
+def _parallel_loop(nest: Nest) -> Loop | None:
+    """The outermost parallel loop around a nest; None if there is none."""
+    return next((loop for loop in nest.loops if loop.parallel), None)
+
+
+def _parallel(made: NestModel, machine: Machine, together: Counter[Loop | None]) -> None:
+    """Spread the time over threads by the outermost parallel loop, with its share of what it takes to start them: `together` counts the
+    nests of each loop."""
+    loops, loop = made.nest.loops, _parallel_loop(made.nest)
+    if loop is None:
         return
-    extent = max(loops[number].extent, 1)
+    number, extent = loops.index(loop), max(loop.extent, 1)
     made.width = extent / -(-extent // machine.cores)
     made.launches = math.prod(loop.extent for loop in loops[:number])
+    made.starts = made.launches / max(1, together[loop])
     if machine.cores > 1:
         made.sharing = sum(_transfers(s, loops, number, machine) for s in made.nest.statements) * TRANSFER / made.width
-        made.time = made.time / made.width + made.launches * LAUNCH + made.sharing
+        made.time = made.time / made.width + made.starts * LAUNCH + made.sharing
 
 
 def _transfers(s: Statement, loops: tuple[Loop, ...], number: int, machine: Machine) -> float:

@@ -80,7 +80,7 @@ def _of_program(nests: list[NestModel]) -> list[float]:
     return [
         _log(time), _log(sum(n.core / n.width for n in nests)),
         *(_log(sum(n.transfers[level] for n in nests)) for level in BYTES_A_CYCLE),
-        _log(sum(n.launches for n in nests)), _log(sum(n.sharing for n in nests)),
+        _log(sum(n.starts for n in nests)), _log(sum(n.sharing for n in nests)),
         *(busy[port] / core for port in _PORTS),
         sum(n.core for n in nests if n.vectorized) / core,
         sum(n.time for n in nests if any(loop.parallel for loop in n.nest.loops)) / time,

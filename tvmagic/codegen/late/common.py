@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.intervals import Intervals
 from tvmagic.codegen.late.work_estimate import Work
 from tvmagic.ir import (
@@ -65,6 +66,7 @@ __all__ = [
     "are_disjoint",
     "census",
     "disjoint_memory",
+    "extent_from",
     "has_many_operations",
     "is_kept_scalar",
     "keep_scalar",
@@ -169,6 +171,11 @@ def disjoint_memory(func: PrimFunc, volatile: bool = True) -> Callable[[Var, Var
 
 
 # ---------------------------------------------------------------------------- loops
+
+
+def extent_from(begin: PrimExpr, extent: PrimExpr) -> PrimExpr:
+    """Return the extent of a loop from `begin` on, simplified as by the parser, which reads it from the end of the loop."""
+    return Analyzer().simplify(begin + extent - begin)
 
 
 def keep_scalar(loop: For) -> For:

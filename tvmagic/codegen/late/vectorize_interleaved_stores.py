@@ -22,6 +22,7 @@ from tvmagic.codegen.late.common import (
     StatementMutator,
     annotation,
     disjoint_memory,
+    extent_from,
     has_many_operations,
     keep_scalar,
     late_pass,
@@ -396,7 +397,8 @@ def _in_vectors(loop: For, rows: _Rows, found: list[_Row], lanes: int) -> tuple[
     whole = floordiv(rows.count, lanes)
     each = 1 if rows.var is loop.loop_var else len(rows.stores)  # iterations of the loop for one of `rows`
     done = whole * (lanes * each)
-    rest = loop.with_(min=loop.min + done, extent=loop.extent - done, kind=ForKind.SERIAL)
+    begin = loop.min + done
+    rest = loop.with_(min=begin, extent=extent_from(begin, loop.extent - done), kind=ForKind.SERIAL)
     return For(step, IntImm(step.dtype, 0), whole, ForKind.SERIAL, SeqStmt(stores), span=loop.span), rest
 
 

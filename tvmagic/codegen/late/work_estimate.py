@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvmagic.arith.intervals import Intervals
 from tvmagic.codegen.late.iterative_visitor import ChainVisitor
 from tvmagic.ir import (
     Allocate,
@@ -19,6 +20,7 @@ from tvmagic.ir import (
     FloorMod,
     For,
     ForKind,
+    IfThenElse,
     IntImm,
     LetStmt,
     Mod,
@@ -163,7 +165,7 @@ class Work(ChainVisitor):
         outer_loops, self._loops = self._loops, False
         self.visit(node.body)
         inside = self.bodies[node] = self.total
-        extent = node.extent.value if isinstance(node.extent, IntImm) else _UNKNOWN_EXTENT
+        extent = node.extent.value if isinstance(node.extent, IntImm) else self._estimated(node.extent)
         self.total = outer + inside * max(extent, 0)
         whole = self.written * max(extent, 1)
         constant = isinstance(node.extent, IntImm)
@@ -173,6 +175,22 @@ class Work(ChainVisitor):
         if self._loops:
             self._outer.add(node)
         self._loops |= outer_loops or (node.kind is not ForKind.UNROLLED and extent > 1)
+
+    def _estimated(self, extent: PrimExpr) -> int:
+        """Return the iterations assumed of a loop whose extent is not constant; the tail of a tile has an upper bound."""
+        return max(min(_UNKNOWN_EXTENT, Intervals().of(extent)[1]), 0)
+
+    @handles(IfThenElse)
+    def branch(self, node: IfThenElse) -> None:
+        """Count the longer branch: versions of a loop run one or the other."""
+        self.visit(node.condition)
+        before, totals = self.total, list[int]()
+        for case in (node.then_case, node.else_case):
+            if case is not None:
+                self.total = 0
+                self.visit(case)
+                totals.append(self.total)
+        self.total = before + max(totals)
 
     @handles(While)
     def endless(self, node: While) -> None:

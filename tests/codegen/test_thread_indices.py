@@ -1,111 +1,15 @@
-"""Odd vectors in parts, masks of parts of elements, and threads of a GPU, in programs and in LLVM's text."""
+"""Threads of a GPU, in programs and in LLVM's text."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tvmagic import codegen
-from tvmagic.codegen.late.legalize_masks import with_plain_mask
-from tvmagic.codegen.late.split_vectors import parts_of
 from tvmagic.errors import BuildError
-from tvmagic.ir import (
-    Broadcast,
-    BufferLoad,
-    BufferStore,
-    Call,
-    IfThenElse,
-    IntImm,
-    PrimExpr,
-    Ramp,
-    Var,
-    decl_buffer,
-)
 from tvmagic.script import from_source
-
-A, B = (decl_buffer((64,), "float32", name) for name in "AB")
-
-
-def lanes_from(start: int, lanes: int, stride: int = 1) -> PrimExpr:
-    return Ramp(IntImm("int32", start), IntImm("int32", stride), lanes)
-
-
-@pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
-def test_powers_of_two_stay(lanes: int) -> None:
-    store = (
-        BufferStore(B, BufferLoad(A, [lanes_from(0, lanes)]), [lanes_from(0, lanes)])
-        if lanes > 1
-        else BufferStore(B, A[0], [0])
-    )
-    assert parts_of(store) == [store]
-
-
-def test_what_stays_whole() -> None:
-    """Long functions, masks, and elements that are vectors."""
-    x, place = BufferLoad(A, [lanes_from(0, 6)]), [lanes_from(0, 6)]
-    wide = decl_buffer((4,), "float32x3", "W")
-    on = Broadcast(IntImm("bool", 1), 6)
-    for store in (
-        BufferStore(B, Call("float32x6", "tir.exp", [x]), place),
-        BufferStore(B, x, place, predicate=on),
-        BufferStore(B, BufferLoad(A, place, predicate=on), place),
-        BufferStore(wide, BufferLoad(wide, [1]), [0]),
-        BufferStore(B, BufferLoad(wide, [Ramp(IntImm("int32", 0), IntImm("int32", 1), 2)]), place),
-    ):
-        assert parts_of(store) == [store]
-
-
-def test_masks_of_one_lane_are_conditions() -> None:
-    c, x = Var("c", "bool"), BufferLoad(A, [lanes_from(0, 4)])
-    plain = BufferStore(B, x, [lanes_from(0, 4)])
-    assert with_plain_mask(plain) is plain and with_plain_mask(x) is x
-    (stored, loaded) = (with_plain_mask(node.replace(predicate=c)) for node in (plain, x))
-    assert (
-        isinstance(stored, IfThenElse)
-        and stored.condition is c
-        and stored.then_case.predicate is None
-        and stored.else_case is None
-    )
-    assert str(loaded) == "T.if_then_else(c, A[0:4], T.Broadcast(T.float32(0.0), 4))"
-
-
-@pytest.mark.parametrize(
-    ("index", "mask", "result"),
-    [
-        (lanes_from(0, 2), 2, "itself"),
-        (lanes_from(0, 2), 8, "W[0:8]"),
-        (IntImm("int32", 3), 4, "W[12:16]"),
-        (lanes_from(1, 2), 8, "W[4:12]"),
-        (lanes_from(0, 2, 2), 8, "refused"),
-        (lanes_from(0, 2, 2), 2, "refused"),
-    ],
-)
-def test_masks_of_elements_that_are_vectors(index: Any, mask: int, result: str) -> None:
-    """With a lane for each element, or for each part of them: those are the parts' own."""
-    wide = decl_buffer((4,), "float32x4", "W")
-    load = BufferLoad(wide, [index], predicate=Var("m", f"boolx{mask}"))
-    if result == "refused":
-        with pytest.raises(BuildError, match="`W`"):
-            with_plain_mask(load)
-        return
-    found = with_plain_mask(load)
-    assert (
-        found is load
-        if result == "itself"
-        else str(found).partition(",")[0].partition(".vload")[0].startswith(result.partition("[")[0])
-    )
-    if result != "itself":
-        assert (
-            str(found.replace(predicate=None)) == result
-            and found.buffer.dtype == "float32"
-            and str(found.buffer.shape) == "(16,)"
-        )
-
-
-# ---------------------------------------------------------------------------- threads
 
 HEAD = "from tvm.script import tir as T\n\n@T.prim_func\ndef main(A: T.Buffer((64,), 'float32'), B: T.Buffer((64,), 'float32')):\n"
 

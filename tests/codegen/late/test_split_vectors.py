@@ -1,4 +1,4 @@
-"""Vectors whose lanes are no power of two are stored in parts, with the same results."""
+"""SplitVectors: stores of vectors whose lanes are not a power of two become stores of powers of two."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from late_passes import SKYLAKE, assert_same_values, late, with_body
 
-from tvmagic.codegen.late.split_vectors import parts_of
-from tvmagic.codegen.module import emit_module
+from tvmagic.codegen import llvm_ir
+from tvmagic.codegen.late.split_vectors import split_vectors
 from tvmagic.driver import build
-from tvmagic.ir import BufferStore, post_order_visit
+from tvmagic.ir import Broadcast, BufferLoad, BufferStore, Call, IntImm, LetStmt, PrimExpr, PrimFunc, Ramp, decl_buffer
+from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
 from tvmagic.script import from_source
-from tvmagic.target import resolved
 
 EXPRESSIONS = {
     "a product": "A[v] * T.Broadcast(T.float32(3), LANES) + B[v]",
@@ -40,18 +41,21 @@ def f(A: T.Buffer((1000,), "float32"), B: T.Buffer((1000,), "float32"), C: T.Buf
     return from_source(text.replace("LANES", str(lanes)))
 
 
-def stores_of(func: Any) -> list[BufferStore]:
-    found: list[BufferStore] = []
-    post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, BufferStore) else None)
-    return found
+def parts_of(func: PrimFunc) -> list[tuple[str, str, int]] | None:
+    """The indices, the value and the lanes of each store that became of one, or None if the function is unchanged."""
+    made = late(split_vectors, func)
+    if made is None:
+        return None
+    values = {node.var: node.value for node in nodes_of(made.body, LetStmt)}
+    stores = nodes_of(made.body, BufferStore)
+    return [(str([*store.indices]), str(values[store.value]), store.value.dtype.lanes) for store in stores]
 
 
 @pytest.mark.parametrize("lanes", [3, 7, 12, 24, 37, 48])
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_parts_give_what_the_whole_gives(name: str, lanes: int) -> None:
     func = function_of(EXPRESSIONS[name], lanes)
-    (store,) = stores_of(func)
-    sizes = [part.value.dtype.lanes for part in parts_of(store)]
+    sizes = [count for *_, count in parts_of(func) or ()]
     assert sum(sizes) == lanes and sizes == sorted(sizes, reverse=True) and all(n & (n - 1) == 0 for n in sizes)
     rng = np.random.default_rng(lanes)
     a, b, c = [rng.uniform(-9, 9, 1000).astype("float32") for _ in range(3)]
@@ -68,22 +72,45 @@ def test_parts_give_what_the_whole_gives(name: str, lanes: int) -> None:
             "a type of few bits": lambda: (i + 3 * np.arange(lanes)).astype("uint8").astype("float32") + y,
             "types": lambda: (x * np.float32(9)).astype("int8").astype("float32"),
         }[name]()
+    made = late(split_vectors, func)
+    assert made is not None
+    assert_same_values(func, made, [a, b, c])
     build(func)(a, b, c)
     np.testing.assert_allclose(c, expected, rtol=1e-6, atol=1e-5)
 
 
-def test_a_power_of_two_and_a_vector_in_a_variable_stay_whole() -> None:
-    for lanes in (2, 64):
-        (store,) = stores_of(function_of(EXPRESSIONS["a product"], lanes))
-        assert parts_of(store) == [store]
+A, B, WIDE = decl_buffer((64,), "float32", "A"), decl_buffer((64,), "float32", "B"), decl_buffer((4,), "float32x3", "W")
+
+
+def lanes_from(start: int, lanes: int) -> PrimExpr:
+    return Ramp(IntImm("int32", start), IntImm("int32", 1), lanes)
+
+
+X, FIRST, ON = BufferLoad(A, [lanes_from(0, 6)]), [lanes_from(0, 6)], Broadcast(IntImm("bool", 1), 6)
+WHOLE = {
+    "a scalar": BufferStore(B, A[0], [0]),
+    **{f"{n} lanes": BufferStore(B, BufferLoad(A, [lanes_from(0, n)]), [lanes_from(0, n)]) for n in (2, 4, 8, 16, 64)},
+    "a long function": BufferStore(B, Call("float32x6", "tir.exp", [X]), FIRST),
+    "a masked store": BufferStore(B, X, FIRST, predicate=ON),
+    "a masked load": BufferStore(B, BufferLoad(A, FIRST, predicate=ON), FIRST),
+    "elements that are vectors": BufferStore(WIDE, BufferLoad(WIDE, [1]), [0]),
+    "loads of elements that are vectors": BufferStore(B, BufferLoad(WIDE, [lanes_from(0, 2)]), FIRST),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_other_stores_are_unchanged(name: str) -> None:
+    assert parts_of(with_body(WHOLE[name], A, B, WIDE)) is None
+
+
+def test_a_vector_in_a_variable_is_unchanged() -> None:
     text = """
 @T.prim_func
 def f(A: T.Buffer((12,), "float32")):
     with T.LetStmt(A[0:12]) as x:
         A[0:12] = x
 """
-    (store,) = stores_of(from_source(text))
-    assert parts_of(store) == [store]
+    assert parts_of(from_source(text)) is None
 
 
 def test_scalars_are_the_same_in_all_parts() -> None:
@@ -92,13 +119,11 @@ def test_scalars_are_the_same_in_all_parts() -> None:
 def f(A: T.Buffer((4, 12), "float32"), B: T.Buffer((4, 7), "float32"), i: T.int32):
     B[i, 0:7] = T.Select(i < 2, A[i, 0:7], T.Broadcast(A[i, i], 7))
 """
-    (store,) = stores_of(from_source(text))
-    parts = parts_of(store)
-    assert [str(part.indices[1]) for part in parts] == ["T.Ramp(0, 1, 4)", "T.Ramp(4, 1, 2)", "6"]
-    assert str(parts[1].value) == "T.Select(i < 2, A[i, 4:6], T.Broadcast(A[i, i], 2))"
-    assert str(parts[2].value) == "T.Select(i < 2, A[i, 6], A[i, i])" and all(
-        p.indices[0] is store.indices[0] for p in parts
-    )
+    assert parts_of(from_source(text)) == [
+        ("[i, T.Ramp(0, 1, 4)]", "T.Select(i < 2, A[i, 0:4], T.Broadcast(A[i, i], 4))", 4),
+        ("[i, T.Ramp(4, 1, 2)]", "T.Select(i < 2, A[i, 4:6], T.Broadcast(A[i, i], 2))", 2),
+        ("[i, 6]", "T.Select(i < 2, A[i, 6], A[i, i])", 1),
+    ]
 
 
 def test_a_tile_of_three_vectors_is_summed_in_registers() -> None:
@@ -106,7 +131,7 @@ def test_a_tile_of_three_vectors_is_summed_in_registers() -> None:
     op = operator("odd", "A: float32[12, 20]\nB: float32[20, 96]\nC[i, j] += A[i, k] * B[k, j]")
     cell = "io, jo, ii, ji = s[C].tile(*C.op.axis, 6, 48)\nk, = s[C].op.reduce_axis\ns[C].reorder(io, jo, k, ii, ji)\ns[C].vectorize(ji)\ns[C].unroll(ii)"
     version = schedule(op, cell, "tile")
-    text = emit_module(version.lower(), resolved("llvm -mcpu=skylake-avx512")).text.text()
+    text = llvm_ir(version.lower(), SKYLAKE, optimize=False)
     assert "<48 x float>" not in text and "<32 x float>" in text and "<16 x float>" in text
     inputs = op.random_inputs()
     np.testing.assert_allclose(version(*inputs), inputs[0] @ inputs[1], rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Extremes of float16 and bfloat16 are kept in float32 while their loops run, where nothing else sees them."""
+"""PromoteMinMax: min and max of float16 and bfloat16 are accumulated in float32 where nothing else sees them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from late_passes import HASWELL, assert_same_values, late, parsed
 
 import tvmagic
 from tvmagic import te
 from tvmagic.codegen import llvm_ir
-from tvmagic.codegen.late.promote_min_max import wide_extremes
-from tvmagic.ir import BufferStore, Stmt
-from tvmagic.script import from_source
+from tvmagic.codegen.late.promote_min_max import promote_min_max
+from tvmagic.ir import BufferStore, PrimFunc
+from tvmagic.ir.query import nodes_of
 
 TYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
@@ -83,18 +84,20 @@ def test_llvm_makes_vectors_of_them(dtype: str) -> None:
     k = te.reduce_axis((0, 512), name="k")
     Y = te.compute((8,), lambda i: te.max(X[i, k], axis=k), name="Y")
     mod = tvmagic.lower(te.create_schedule(Y.op), [X, Y])
-    assert "maximum.v8f32" in llvm_ir(mod, "llvm -mcpu=haswell")
+    assert "maximum.v8f32" in llvm_ir(mod, HASWELL)
 
 
 HEAD = 'def f(A: T.Buffer((64,), "float16"), I: T.Buffer((64,), "int32"), Y: T.Buffer((64,), "float16"), n: T.int32):\n'
 
 
-def widened(text: str, apart: bool = True) -> tuple[str, dict[Stmt, Stmt]] | None:
-    """The text of a body with what is kept, and what each new statement is for; None if all stays as it is."""
-    body = from_source("@T.prim_func\n" + HEAD + "\n".join("    " + line for line in text.split("\n"))).body
-    stands_for: dict[Stmt, Stmt] = {}
-    made = wide_extremes(body, lambda a, b: apart, stands_for.__setitem__)
-    return None if made is body else (made.script().replace("_best_1", "_best"), stands_for)
+def function(text: str, noalias: bool = True) -> PrimFunc:
+    return parsed("@T.prim_func\n" + HEAD + "\n".join("    " + line for line in text.split("\n")), noalias)
+
+
+def widened(text: str, noalias: bool = True) -> str | None:
+    """The text of a body after the pass, or None if it is unchanged."""
+    made = late(promote_min_max, function(text, noalias))
+    return None if made is None else made.body.script().replace("_best_1", "_best")
 
 
 KEPT = {
@@ -164,12 +167,17 @@ KEPT = {
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_what_is_kept_in_float32(name: str) -> None:
+def test_accumulators_in_float32(name: str) -> None:
     text, parts = KEPT[name]
     found = widened(text)
     assert found is not None
-    places = [found[0].find(part) for part in parts]
-    assert -1 not in places and places == sorted(places), found[0]
+    places = [found.find(part) for part in parts]
+    assert -1 not in places and places == sorted(places), found
+    func = function(text)
+    made = late(promote_min_max, func)
+    arrays = [numbers((64,), "float16"), np.arange(64, dtype="int32") % 3, numbers((64,), "float16", 1)]
+    assert made is not None
+    assert_same_values(func, made, [*arrays, np.array(9, "int32")])
 
 
 AS_IT_IS = {
@@ -197,32 +205,31 @@ AS_IT_IS = {
 
 
 @pytest.mark.parametrize("name", AS_IT_IS)
-def test_what_stays_as_it_is(name: str) -> None:
+def test_other_updates_are_unchanged(name: str) -> None:
     assert widened(AS_IT_IS[name]) is None
 
 
-def test_memory_that_may_be_the_same_is_read_as_it_is_written() -> None:
+def test_memory_that_may_overlap_is_read_as_it_is_written() -> None:
     text, _ = KEPT["with what is there"]
-    assert widened(text) is not None and widened(text, apart=False) is None
+    assert widened(text) is not None and widened(text, noalias=False) is None
     alone = "for k in range(9):\n    Y[5] = T.max(Y[5], T.Cast('float16', k))"
-    assert widened(alone, apart=False) is not None
+    assert widened(alone, noalias=False) is not None
 
 
 def test_two_in_one_loop() -> None:
     both = "for k in range(9):\n    Y[5] = T.max(Y[5], A[k])\n    A[60] = T.min(A[60], T.Cast('float16', k))"
     found = widened(both)
-    assert found is not None and "Y_best" in found[0] and "A_best" not in found[0], "A is read elsewhere as well"
+    assert found is not None and "Y_best" in found and "A_best" not in found, "A is read elsewhere as well"
     apart = "for k in range(9):\n    Y[5] = T.max(Y[5], T.Cast('float16', I[k]))\n    A[60] = T.min(A[60], T.Cast('float16', k))"
     found = widened(apart)
     assert found is not None
     for line in ('Y[5] = T.Cast("float16", Y_best[0])', 'A[60] = T.Cast("float16", A_best[0])'):
-        assert line in found[0]
+        assert line in found
 
 
-def test_each_new_statement_stands_for_one_of_the_program() -> None:
-    text, _ = KEPT["with its first value"]
-    found = widened(text)
-    assert found is not None
-    pairs = [(str(new).strip(), str(old).strip()) for new, old in found[1].items() if isinstance(new, BufferStore)]
-    olds = {old.split("\n")[-1] for _, old in pairs}
-    assert len(pairs) == 3 and olds == {"Y[0] = T.float16(0.0)", "Y[0] = T.max(Y[0], A[k])"}
+def test_new_statements_have_the_spans_of_those_that_they_replace() -> None:
+    func = function(KEPT["with its first value"][0])
+    made = late(promote_min_max, func)
+    first, update = nodes_of(func.body, BufferStore)
+    assert made is not None and first.span != update.span
+    assert [store.span for store in nodes_of(made.body, BufferStore)] == [first.span, update.span, update.span]

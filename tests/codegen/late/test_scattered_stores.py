@@ -1,13 +1,14 @@
-"""Loops of which LLVM would scatter vectors: which those are, program by program."""
+"""KeepScalarLoops: which loops it keeps scalar as LLVM would scatter their vectors, program by program."""
 
 from __future__ import annotations
 
 import pytest
+from late_passes import HASWELL, SKYLAKE, late, loops, parsed
 
-from tvmagic import codegen
-from tvmagic.codegen.late.scattered_stores import loops_that_scatter
-from tvmagic.codegen.late.work_estimate import Work
-from tvmagic.script import from_source
+from tvmagic.codegen.late.keep_scalar_loops import keep_scalar_loops
+from tvmagic.ir import PrimFunc
+from tvmagic.operators import operator
+from tvmagic.operators.scheduling import schedule
 
 HEAD = """\
 from tvm.script import tir as T
@@ -17,10 +18,16 @@ def main(A: T.Buffer((4096,), "float32"), B: T.Buffer((4096,), "float32"), n: T.
 """
 
 
-def found(body: str, target: str = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512") -> list[str]:
-    function = from_source(HEAD + "".join(f"    {line}\n" for line in body.splitlines()))
-    machine = codegen.resolved(target).machine
-    return sorted(loop.loop_var.name for loop in loops_that_scatter(function.body, Work(function.body).lets, machine))
+def found(body: str, target: str = SKYLAKE) -> list[str]:
+    return kept(parsed(HEAD + "".join(f"    {line}\n" for line in body.splitlines())), target)
+
+
+def kept(function: PrimFunc, target: str = SKYLAKE) -> list[str]:
+    """The names of the loops that LLVM must not vectorize."""
+    made = late(keep_scalar_loops, function, target)
+    return (
+        [] if made is None else sorted(l.loop_var.name for l in loops(made.body) if "llvm.vectorize" in l.annotations)
+    )
 
 
 def rows(
@@ -118,10 +125,7 @@ def test_256_bodies_are_written_out_and_257_are_not(other: int, row: int, taken:
 
 def test_only_where_vectors_are_stored_lane_by_lane() -> None:
     body = rows(5, 8)
-    assert (
-        found(body, "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell") == []
-        and found(body, "llvm -mtriple=aarch64-linux-gnu") == []
-    )
+    assert found(body, HASWELL) == found(body, "llvm -mtriple=aarch64-linux-gnu") == []
     assert found(body, "llvm -mtriple=x86_64-linux-gnu -mcpu=znver4") == ["i"]
 
 
@@ -137,3 +141,17 @@ def test_bodies_of_loops_beside_each_other_add_up(last: int, is_found: bool) -> 
     body = "for i in range(4):\n    for j in range(15):\n        for k in range(15):\n            B[i * 1000 + j * 15 + k] = A[i]\n"
     body += f"    for l in range({last}):\n        B[i * 1000 + 400 + l] = A[i]\n    for m in range(3):\n        B[i * 1000 + 500 + m] = A[i]"
     assert ("i" in found(body)) is is_found
+
+
+def test_strided_stores_are_scattered_only_for_a_function() -> None:
+    """Vectors of 16 arguments are worth it; a loop along a column has no short row."""
+
+    def of(text: str, calls: str) -> list[str]:
+        return kept(next(iter(schedule(operator("rows", text), calls).lower().functions.values())))
+
+    split = "s[Y].split(Y.op.axis[1], 5)"
+    assert len(of("X: float32[60, 200]\nY[i, j] = X[i, j] * 2", split)) == 1
+    assert not of("X: float32[60, 200]\nY[i, j] = exp(X[i, j])", split)
+    assert not of("X: float32[60, 200]\nY[i, j] = X[i, j] * 2", "s[Y].reorder(*reversed(Y.op.axis))")
+    assert not of("X: float32[60, 200]\nY[i, j] = X[i, j] * 2", "s[Y].split(Y.op.axis[1], 2)")
+    assert not of("X: float32[60, 200]\nY[i] += X[i, j]", "s[Y].split(s[Y].op.reduce_axis[0], 5)")

@@ -1,11 +1,12 @@
-"""Elements a few places apart that several vectors take turns in: which loads are shared, and that each gets its own elements."""
+"""ShareStridedLoads: which interleaved strided loads share contiguous ones, and that each gets its own elements."""
 
 from __future__ import annotations
 
 import pytest
+from late_passes import HASWELL, late, with_body
 
 from tvmagic import codegen
-from tvmagic.codegen.late.share_strided_loads import offsets_of, share_loads
+from tvmagic.codegen.late.share_strided_loads import offsets_of, share_loads, share_strided_loads
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import (
     Add,
@@ -15,12 +16,12 @@ from tvmagic.ir import (
     IntImm,
     Mul,
     PrimExpr,
-    PrimFunc,
     Ramp,
     Shuffle,
     Var,
     decl_buffer,
 )
+from tvmagic.ir.query import nodes_of
 
 X, Z = decl_buffer((400,), "float32", "X"), decl_buffer((400,), "float32", "Z")
 WIDE, ROWS = decl_buffer((400,), "float32x2", "V"), decl_buffer((20, 20), "float32", "R")
@@ -118,9 +119,13 @@ def test_offsets_are_counted_from_the_first() -> None:
 def test_a_store_of_a_few_lanes_shares_what_it_loads(lanes: int) -> None:
     """Two vectors for all that both halves of pairs take; but not if each load is checked."""
     value = BufferLoad(X, [Ramp(0, 2, lanes)]) + BufferLoad(X, [Ramp(1, 2, lanes)])
-    func = PrimFunc([X, Z], BufferStore(Z, value, [Ramp(0, 1, lanes)])).with_attr("global_symbol", "f")
-    target = "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell"
-    text = codegen.llvm_ir(func, target)
+    func = with_body(BufferStore(Z, value, [Ramp(0, 1, lanes)]), X, Z, noalias=False)
+    made = late(share_strided_loads, func)
+    assert made is not None and late(share_strided_loads, func, check_bounds=True) is None
+    assert {str([*load.indices]) for load in nodes_of(made.body, BufferLoad)} == {
+        f"[T.Ramp({first}, 1, {lanes})]" for first in (0, lanes)
+    }
+    text = codegen.llvm_ir(func, HASWELL)
     assert text.count(f"load <{lanes} x float>") == text.count("= load") == 2
-    raw, checked = (codegen.llvm_ir(func, target, False, check) for check in (False, True))
+    raw, checked = (codegen.llvm_ir(func, HASWELL, False, check) for check in (False, True))
     assert "add i64 0, 1" not in raw and f"add i64 0, {lanes - 1}" not in raw and f"add i64 0, {lanes - 1}" in checked

@@ -1,4 +1,4 @@
-"""Loops of which a condition leaves out the last iterations: the same results, and vectors of all that is whole."""
+"""VersionGuardedLoops: loops guarded by a condition have an unguarded version, with the same results."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import itertools
 
 import numpy as np
 import pytest
+from late_passes import SKYLAKE, X86_64_V2, assert_same_values, late, parsed
 from sampling import every
 
 import tvmagic
-from tvmagic.codegen.late.version_guarded_loops import tail_versions
+from tvmagic.codegen.late.version_guarded_loops import version_guarded_loops
 from tvmagic.eval.integers import evaluate
-from tvmagic.ir import GE, For, IfThenElse, LetStmt
+from tvmagic.ir import GE, For, IfThenElse, LetStmt, PrimFunc
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
-from tvmagic.script import from_source
 
 TARGETS = ("llvm", "llvm -mcpu=haswell", "llvm -mcpu=x86-64-v2")
 PROGRAM = """
@@ -50,13 +50,9 @@ WHOLE = (
 )
 
 
-def unsure(expr: object) -> bool:
-    """Nothing is known of values, so that all is computed in 64 bits."""
-    return False
-
-
-def loop_of(text: str) -> For:
-    return next(loop for loop in nodes_of(from_source(text).body, For) if loop.loop_var.name == "j")
+def versions(text: str, target: str = SKYLAKE) -> PrimFunc | None:
+    """The function of a text with two versions of loops; by default for a processor with masks."""
+    return late(version_guarded_loops, parsed(text), target)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +60,8 @@ def loop_of(text: str) -> For:
 )
 def test_results_are_those_of_the_condition(condition: str, extent: int) -> None:
     text = PROGRAM.format(condition=condition, extent=extent)
-    assert (tail_versions(loop_of(text), True, unsure) is not None) == (condition in CUT)
-    func = from_source(text)
+    func, made = parsed(text), versions(text)
+    assert (made is not None) == (condition in CUT)
     x, c = np.arange(1, 257, dtype="float32").reshape(4, 64), np.array([1, 2, 0, 4], "float32")
     for target in TARGETS:
         built = tvmagic.build(func, target=target)
@@ -76,14 +72,14 @@ def test_results_are_those_of_the_condition(condition: str, extent: int) -> None
                 if eval(condition, {"i": i, "j": j, "n": n, "c": c}):
                     wanted[i, j] = x[i, j] * c[i]
             np.testing.assert_array_equal(y, wanted, err_msg=f"n = {n}")
+            if made is not None and target == "llvm":
+                assert_same_values(func, made, [x, c, np.array(n, "int32"), np.full((4, 64), -1, "float32")])
 
 
 def test_what_llvm_masks_stays_one_loop() -> None:
     """Where nothing is loaded that stays the same, a processor with masks computes the rest in one vector."""
     text = PROGRAM.replace("X[i, j] * c[i]", "X[i, j] * T.float32(2)").format(condition="i * 7 + j < n", extent=16)
-    assert (
-        tail_versions(loop_of(text), True, unsure) is None and tail_versions(loop_of(text), False, unsure) is not None
-    )
+    assert versions(text) is None and versions(text, X86_64_V2) is not None
 
 
 @pytest.mark.parametrize(("target", "register"), [("llvm -mcpu=haswell", "ymm"), ("llvm -mcpu=x86-64-v2", "mulps")])
@@ -95,7 +91,7 @@ def test_tiles_that_do_not_divide_are_vectors(target: str, register: str, factor
 
 
 @pytest.mark.parametrize(
-    ("loop", "versions"),
+    ("loop", "has_versions"),
     [
         ("range(3)", False),
         ("range(4)", True),
@@ -106,10 +102,10 @@ def test_tiles_that_do_not_divide_are_vectors(target: str, register: str, factor
         ("T.unroll(8)", False),
     ],
 )
-def test_loops_that_have_two_versions(loop: str, versions: bool) -> None:
+def test_loops_that_have_two_versions(loop: str, has_versions: bool) -> None:
     """Those of four iterations or more, counted from 0."""
     text = PROGRAM.format(condition="i * 7 + j < n", extent=8).replace("for j in range(8)", f"for j in {loop}")
-    assert (tail_versions(loop_of(text), True, unsure) is not None) is versions
+    assert (versions(text) is not None) is has_versions
 
 
 # ---------------------------------------------------------------------------- which loops have two versions
@@ -126,7 +122,7 @@ STORE = "Y[i, j] = X[i, j] * c[i]"
 
 
 @pytest.mark.parametrize(
-    ("loop", "condition", "body", "versions"),
+    ("loop", "condition", "body", "has_versions"),
     [
         ("range(8)", "j < n", STORE, True),
         ("range(8)", "n > j", STORE, False),
@@ -144,9 +140,9 @@ STORE = "Y[i, j] = X[i, j] * c[i]"
         ("range(8)", "j < n", "with T.LetStmt(X[i, j]) as v:\n                    Y[i, j] = v * c[i]", True),
     ],
 )
-def test_what_is_in_loops_that_have_two_versions(loop: str, condition: str, body: str, versions: bool) -> None:
-    made = tail_versions(loop_of(SHORT.format(loop=loop, condition=condition, body=body)), True, unsure)
-    assert (made is not None) is versions
+def test_what_is_in_loops_that_have_two_versions(loop: str, condition: str, body: str, has_versions: bool) -> None:
+    made = versions(SHORT.format(loop=loop, condition=condition, body=body))
+    assert (made is not None) is has_versions
 
 
 @pytest.mark.parametrize(
@@ -167,32 +163,34 @@ def test_what_is_in_loops_that_have_two_versions(loop: str, condition: str, body
     ],
 )
 def test_with_masks_two_versions_are_for_what_is_loaded_that_stays_the_same(body: str, same: bool) -> None:
-    loop = loop_of(SHORT.format(loop="range(8)", condition="j < n", body=body))
-    assert (tail_versions(loop, True, unsure) is not None) is same and tail_versions(loop, False, unsure) is not None
+    text = SHORT.format(loop="range(8)", condition="j < n", body=body)
+    assert (versions(text) is not None) is same and versions(text, X86_64_V2) is not None
 
 
 @pytest.mark.parametrize(
-    ("condition", "wraps", "dtype"),
+    ("condition", "dtype", "dtype_if_small"),
     [
-        ("j < n", "", "int32"),
-        ("j <= n", "n + 1", "int64"),
-        ("j * 4 < n", "n + 3", "int64"),
-        ("j * 4 + i < n", "n - i", "int64"),
-        ("j < n and j < n - i", "n - i", "int64"),
-        ("j < n and j < n - i", "", "int32"),
+        ("j < n", "int32", "int32"),
+        ("j <= n", "int64", "int32"),
+        ("j * 4 < n", "int64", "int32"),
+        ("j * 4 + i < n", "int64", "int32"),
+        ("j < n and j < n - i", "int64", "int32"),
     ],
 )
-def test_bounds_have_64_bits_where_they_might_wrap(condition: str, wraps: str, dtype: str) -> None:
-    """One that might decides for all."""
-    loop = loop_of(SHORT.format(loop="range(8)", condition=condition, body=STORE))
-    made = tail_versions(loop, True, lambda expr: str(expr) != wraps)
-    assert isinstance(made, LetStmt) and made.var.dtype == dtype
-    (choice,) = (node for node in nodes_of(made, IfThenElse) if node.else_case is not None)
-    whole, some = choice.then_case, choice.else_case
-    assert isinstance(whole, For) and isinstance(some, For) and evaluate(whole.extent, {}) == 8
-    enough = choice.condition
-    assert isinstance(enough, GE)
-    for count in range(-3, 12):
-        at = {made.var: count}
-        assert (evaluate(enough.a, at) >= evaluate(enough.b, at)) == (count >= 8)
-        assert evaluate(some.extent, at) == min(max(count, 0), 8)
+def test_bounds_have_64_bits_if_they_might_wrap(condition: str, dtype: str, dtype_if_small: str) -> None:
+    """One that might decides for all. An argument may be any integer, a loop variable may not."""
+    text = SHORT.format(loop="range(8)", condition=condition, body=STORE)
+    small = text.replace("for i in range(4)", "for i, n in T.grid(4, 20)").replace("n: T.int32, ", "")
+    for source, expected in ((text, dtype), (small, dtype_if_small)):
+        made = versions(source)
+        assert made is not None
+        (bound,) = nodes_of(made.body, LetStmt)
+        assert bound.var.dtype == expected
+        (conditional,) = (node for node in nodes_of(bound, IfThenElse) if node.else_case is not None)
+        whole, some, enough = conditional.then_case, conditional.else_case, conditional.condition
+        assert isinstance(whole, For) and isinstance(some, For) and isinstance(enough, GE)
+        assert evaluate(whole.extent, {}) == 8
+        for count in range(-3, 12):
+            at = {bound.var: count}
+            assert (evaluate(enough.a, at) >= evaluate(enough.b, at)) == (count >= 8)
+            assert evaluate(some.extent, at) == min(max(count, 0), 8)
