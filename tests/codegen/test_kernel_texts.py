@@ -6,7 +6,7 @@ import pytest
 
 from tvmagic import codegen
 from tvmagic.codegen.kernels import kernel_functions
-from tvmagic.codegen.module import of_kernels
+from tvmagic.codegen.late.split_kernels import split_kernels
 from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.script import from_source
@@ -145,8 +145,9 @@ def test_a_module_whose_functions_are_one_kernel_each_stays_as_it_is() -> None:
     once = of_thread(LAUNCH, 8, "B[tx] = 1")
     one, two = function(once).with_attr("global_symbol", "one"), function(f"{once}\n{once}")
     mod = IRModule({"f": one, "g": one.with_attr("global_symbol", "other")})
-    assert of_kernels(mod) is mod
-    found = of_kernels(IRModule({"f": one, "g": two.with_attr("global_symbol", "two")}))
+    split = split_kernels(codegen.Target("nvptx"))
+    assert split(mod) is mod
+    found = split(IRModule({"f": one, "g": two.with_attr("global_symbol", "two")}))
     assert [v.name_hint for v in found.functions] == ["one", "two_kernel", "two_kernel_1"]
     assert found["one"] is one
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +10,10 @@ import numpy as np
 import pytest
 from guard_pages import between_guard_pages
 from sampling import every
-from tvmagic.codegen.unsafe_loads import is_harmless, needs_mask
 
 import tvmagic
-from tvmagic import te, tir
-from tvmagic.arith.intervals import Intervals
-from tvmagic.ir import Broadcast, Call, Ramp, Var, decl_buffer
+from tvmagic import codegen, te, tir
+from tvmagic.codegen.late.speculate_loads import speculate_loads
 from tvmagic.script import from_source
 
 N = 64
@@ -196,31 +193,43 @@ def main(A: T.Buffer(({n},), "float32"), out: T.Buffer(({n + 4},), "float32")):
         np.testing.assert_array_equal(out.reshape(-1, 4), wanted)
 
 
-@pytest.mark.parametrize("count", [1, 5, 7, 8, 9])
-def test_a_side_with_many_unknown_loads_is_masked(count: int) -> None:
-    """Up to seven are looked for in the condition, which does them in any case."""
-    x = decl_buffer((8,), "float32", "X")
-    loads = [x[Var(f"i{n}", "int32")] for n in range(count)]
-    total = functools.reduce(lambda a, b: a + b, loads)
-    assert needs_mask(total, total > 0, Intervals(), {}) is (count >= 8)
-    assert needs_mask(total, x[0] > 0, Intervals(), {})
+def speculated(line: str) -> str:
+    """The body after the pass: X and Y have 64 elements, Z as many as a call says."""
+    func = from_source(
+        f"""@T.prim_func
+def main(X: T.Buffer((64,), "float32"), Y: T.Buffer((64,), "float32"), Z: T.Buffer((n,), "float32"), n: T.int32):
+    for i in range(8):
+        {line}
+""".replace("(n,)", "(64,)")
+    )
+    return str(speculate_loads(codegen.host_target())(func)["main"].body)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9])
+def test_vector_select_with_many_unknown_loads_is_masked(count: int) -> None:
+    """Up to seven are searched for in the condition, which loads them in any case."""
+    total = " + ".join(f"X[T.Ramp(n + {k}, 1, 4)]" for k in range(count))
+    zero = "T.Broadcast(T.float32(0), 4)"
+    for condition, masked in ((f"{total} > {zero}", count >= 8), (f"Y[0:4] > {zero}", True)):
+        made = speculated(f"Y[0:4] = T.Select({condition}, {total}, {zero})")
+        assert ("T.if_then_else" in made) is masked, made
 
 
 @pytest.mark.parametrize(
-    ("more", "harmless"),
+    ("more", "speculates"),
     [("", True), ("++", True), ("++a", True), ("++aa", False), ("+++", False), ("a" * 5, True), ("a" * 6, False)],
 )
-def test_a_scalar_of_up_to_six_operations_is_computed_in_any_case(more: str, harmless: bool) -> None:
-    """Those of the index are not counted, nor those of lanes."""
-    x, i = decl_buffer((64,), "float32", "X"), Var("i", "int32")
-    intervals = Intervals()
-    intervals.known[i] = (0, 7)
-    for place in (i, i * 2 + 1 + i):
-        value, lanes = x[place], x[Ramp(i, 1, 4)]
-        for word in more:
-            value = value + 1.0 if word == "+" else Call("float32", "tir.fabs", [value])
-            lanes = lanes + Broadcast(tir.const(1.0, "float32"), 4)
-        assert is_harmless(value, intervals, set()) is harmless and is_harmless(lanes, intervals, set())
-        assert not is_harmless(value, intervals, {x.data}) and is_harmless(lanes, intervals, {x.data})
-        assert not is_harmless(Call("float32", "tir.exp", [value]), intervals, set())
-    assert not is_harmless(x[Var("n", "int32")], intervals, set())
+@pytest.mark.parametrize("index", ["i", "i * 2 + 1 + i"])
+def test_scalar_of_up_to_six_operations_is_speculated(index: str, more: str, speculates: bool) -> None:
+    """Operations of the index do not count."""
+    value = f"X[{index}]"
+    for word in more:
+        value = f"({value} + T.float32(1))" if word == "+" else f"T.fabs({value})"
+
+    def is_speculated(value: str, target: str = "Y") -> bool:
+        return "T.Select" in speculated(f"{target}[i] = T.if_then_else(Z[0] > T.float32(0), {value}, T.float32(2))")
+
+    assert is_speculated(value) is speculates
+    assert not is_speculated(value, "X"), "the next load would wait for the store"
+    assert not is_speculated(f"T.exp({value})")
+    assert not is_speculated("X[n]")
