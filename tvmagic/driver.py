@@ -28,7 +28,7 @@ from tvmagic.ir.query import has_node, launches_thread
 from tvmagic.ir.values import MAPPINGS, SEQUENCES
 from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
 from tvmagic.tir import transform
-from tvmagic.tir.analysis.least_sizes import with_least_sizes
+from tvmagic.tir.analysis.least_sizes import with_conditions, with_least_sizes
 from tvmagic.tir.transform.expressions.force_wide_index import has_large_buffers
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 
@@ -256,6 +256,10 @@ def build(
     if isinstance(inputs, SEQUENCES):
         inputs = merged(inputs)
 
+    from tvmagic.te.nonempty_reductions import nonempty_sizes
+
+    needed = nonempty_sizes(inputs.outputs) if _is_schedule(inputs) else []
+
     def make() -> Any:
         program = _threads_as_loops(inputs, name)
         if _is_schedule(program) and args is not None:
@@ -265,6 +269,8 @@ def build(
         if isinstance(program, PrimFunc):
             program = IRModule({name: program})
         mod = with_least_sizes(program, mod)
+        if needed:
+            mod = IRModule({var: with_conditions(func, needed) for var, func in mod.functions.items()})
         if PassContext.current().option("tir.disable_assert", False):
             mod = transform.SkipAssert()(mod)
         return codegen.compile_module(mod, target, check_bounds)
@@ -277,7 +283,9 @@ def build(
     if not isinstance(inputs, (IRModule, PrimFunc)):
         return make()
     mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
-    return from_memory(mod, ("build", str(codegen.resolved(target)), check_bounds, options), make)
+    return from_memory(
+        mod, ("build", str(codegen.resolved(target)), check_bounds, options, *(text for _, text in needed)), make
+    )
 
 
 def merged(parts: Sequence[Any]) -> IRModule:

@@ -171,3 +171,10 @@ def test_unpacking_too_many_loops_is_refused(cell: str, stage: str, hint: str) -
     with pytest.raises(TVMagicError) as caught:
         schedule(operator("f", cell), f"a, b, c = s[{stage}].op.axis")
     assert hint in (caught.value.hint or "")
+
+
+def test_tensorir_versions_compute_empty_reductions_of_computed_extents() -> None:
+    op = operator("f", "X: float32[n]\nY[i] = sum(X[i] * X[j + 1], over=j)")
+    schedule(op, "sch.parallel(sch.get_loops('Y')[0])")
+    for size in (1, 3, 1):
+        np.testing.assert_array_equal(op(np.full(size, 2, "float32")), np.full(size, 4 * (size - 1), "float32"))
