@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tvmagic.errors import LiteralRangeError, TVMagicError
+from tvmagic.errors import LiteralRangeError, ScheduleError, TVMagicError
 from tvmagic.ir import (
     Buffer,
     For,
@@ -26,11 +26,12 @@ from tvmagic.ir import (
     data_pointer,
 )
 from tvmagic.ir.program_form import is_cinn_form
-from tvmagic.ir.query import has_node, launches_thread
+from tvmagic.ir.query import has_node, launches_thread, variables_in
 from tvmagic.ir.values import MAPPINGS, SEQUENCES
 from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
 from tvmagic.tir import transform
-from tvmagic.tir.analysis.least_sizes import with_least_sizes
+from tvmagic.tir.analysis import undefined_vars
+from tvmagic.tir.analysis.least_sizes import with_conditions, with_least_sizes
 from tvmagic.tir.transform.expressions.force_wide_index import has_large_buffers
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 
@@ -97,12 +98,29 @@ def schedule_to_module(
 
     def post_process() -> IRModule:
         func = te.schedule.SchedulePostProcToPrimFunc(arguments, stmt, buffers)
+        if args is not None:
+            _check_store_predicates(normalized, func)
         attrs: dict[str, Any] = {"global_symbol": name, "from_legacy_te_schedule": True}
         if context.option("tir.noalias", True):
             attrs["tir.noalias"] = True
         return IRModule({name: func.with_attr(attrs)})
 
     return run_step("te.SchedulePostProcToPrimFunc", post_process, before=stmt)
+
+
+def _check_store_predicates(schedule: Any, func: PrimFunc) -> None:
+    """Refuse a predicate with a loop of another schedule, or with a variable that is not an argument."""
+    conditions = {stage: stage.store_predicate for stage in schedule.stages if stage.store_predicate is not None}
+    unknown = undefined_vars(func) if conditions else []
+    for stage, condition in conditions.items():
+        used = variables_in(condition)
+        for var in unknown:
+            if var in used:
+                raise ScheduleError(
+                    f"cannot set_store_predicate of stage `{stage.name}`: `{var.name}` is neither a loop of this schedule "
+                    "nor an argument",
+                    code="te.set_store_predicate.unknown_variable",
+                )
 
 
 def default_passes(simple_mode: bool = False, threads: bool = False) -> list[Pass]:
@@ -260,6 +278,10 @@ def build(
     if isinstance(inputs, SEQUENCES):
         inputs = merged(inputs)
 
+    from tvmagic.te.nonempty_reductions import nonempty_sizes
+
+    needed = nonempty_sizes(inputs.outputs) if _is_te_schedule(inputs) else []
+
     def make() -> Any:
         program = _threads_as_loops(inputs, name)
         if args is not None and _is_te_schedule(program):
@@ -269,6 +291,8 @@ def build(
         if isinstance(program, PrimFunc):
             program = IRModule({name: program})
         mod = run_step("tir.AssertMinimumSizes", functools.partial(with_least_sizes, program, mod), before=mod)
+        if needed:
+            mod = IRModule({var: with_conditions(func, needed) for var, func in mod.functions.items()})
         if PassContext.current().option("tir.disable_assert", False):
             mod = transform.SkipAssert()(mod)
         return codegen.compile_module(mod, target, check_bounds)
@@ -281,7 +305,9 @@ def build(
     if not isinstance(inputs, (IRModule, PrimFunc)):
         return make()
     mod = inputs if isinstance(inputs, IRModule) else IRModule({name: inputs})
-    return from_memory(mod, ("build", str(codegen.resolved(target)), check_bounds, options), make)
+    return from_memory(
+        mod, ("build", str(codegen.resolved(target)), check_bounds, options, *(text for _, text in needed)), make
+    )
 
 
 def merged(parts: Sequence[Any]) -> IRModule:

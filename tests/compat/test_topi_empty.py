@@ -46,6 +46,18 @@ def test_the_place_of_an_extreme_of_nothing_is_refused(operator: Any) -> None:
     assert operator(a, axis=0).shape[0].value == 0
 
 
+@pytest.mark.parametrize("operator", [topi.argmax, topi.argmin])
+def test_arg_reductions_reject_symbolic_axes_without_elements(operator: Any) -> None:
+    a = te.placeholder((3, te.var("n")), name="A")
+    b = operator(a, axis=1)
+    built, found = tvmagic.build(te.create_schedule(b.op), [a, b]), np.full(3, 7, "int32")
+    with pytest.raises(TVMagicError, match="cannot compute `A_red_temp`: its reduction axis `k1` has no elements"):
+        built(np.zeros((3, 0), "float32"), found)
+    assert found.tolist() == [7, 7, 7]
+    built(np.zeros((3, 2), "float32"), found)
+    assert found.tolist() == [0, 0, 0]
+
+
 @pytest.mark.parametrize("mode", ["clip", "wrap"])
 def test_elements_are_not_taken_from_nothing(mode: str) -> None:
     a, i = te.placeholder((4, 0), name="A"), te.placeholder((2,), "int32", name="I")

@@ -333,6 +333,18 @@ def test_places_of_special_values_are_those_of_numpy(name: str) -> None:
     np.testing.assert_array_equal(small(least), getattr(least, name)(1))
 
 
+@pytest.mark.parametrize("text", ["", "sch.parallel(sch.get_loops('Y_argmax')[0])", "s[Y].parallel(s[Y].axis[0])"])
+def test_argmax_rejects_symbolic_axes_without_elements(text: str) -> None:
+    op = operator("f", "X: float32[m, n]\nY[i] = argmax(X[i, j + 1], over=j)")
+    if text:
+        schedule(op, f"{text}\n")
+    assert op(np.ones((3, 2), "float32")).tolist() == [0, 0, 0]
+    for call in (op, op.reference):
+        with pytest.raises(TVMagicError, match="cannot (compute `Y_argmax`|reduce over).* no elements"):
+            call(np.ones((3, 1), "float32"))
+    assert op(np.ones((0, 2), "float32")).shape == (0,)
+
+
 def test_what_is_inside_is_computed_once() -> None:
     op = operator(
         "f", "X: float32[6, 10]\nW: float32[10, 4]\nY[i, j] = softmax(sum(X[i, k] * W[k, j], over=k), over=j)"

@@ -171,3 +171,28 @@ def test_unpacking_too_many_loops_is_refused(cell: str, stage: str, hint: str) -
     with pytest.raises(TVMagicError) as caught:
         schedule(operator("f", cell), f"a, b, c = s[{stage}].op.axis")
     assert hint in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("cell", "again"),
+    [
+        ("i = s[Y].split(s[Y].axis[0], 4)[1]", "old_s[old_Y].unroll(old_i)"),
+        ("AA = s.cache_read(X, 'local', [Y])", "old_s.cache_read(old_X, 'local', [old_Y])"),
+        ("i = sch.get_loops('Y')[0]", "old_sch.unroll(old_i)"),
+        ("i = ir_sch.get_loops('Y')[0]", "old_ir_sch.unroll(old_i)"),
+    ],
+)
+def test_schedules_of_versions_reject_calls(cell: str, again: str) -> None:
+    op = operator("f", "X: float32[8]\nY[i] = X[i] + 1")
+    version = schedule(op, cell)
+    before = op.lower(version).script()
+    names = {f"old_{name}": value for name, value in version.scope.items()}
+    assert str(refused(lambda: schedule(op, again, namespace=names)).code).endswith("schedule.sealed")
+    assert op.lower(version).script() == before
+
+
+def test_tensorir_versions_compute_empty_reductions_of_computed_extents() -> None:
+    op = operator("f", "X: float32[n]\nY[i] = sum(X[i] * X[j + 1], over=j)")
+    schedule(op, "sch.parallel(sch.get_loops('Y')[0])")
+    for size in (1, 3, 1):
+        np.testing.assert_array_equal(op(np.full(size, 2, "float32")), np.full(size, 4 * (size - 1), "float32"))

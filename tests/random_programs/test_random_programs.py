@@ -40,6 +40,11 @@ SHORT = {
     "interrupt": 20,
     "verdict": 12,
     "large": 12,
+    "arguments": 6,
+    "empty": 12,
+    "racy": 6,
+    "dimensions": 6,
+    "topi": 6,
 }
 LONG = dict.fromkeys(KINDS, 20_000) | {
     "notation": 5_000,
@@ -48,6 +53,11 @@ LONG = dict.fromkeys(KINDS, 20_000) | {
     "interrupt": 2_000,
     "verdict": 2_000,
     "large": 2_000,
+    "arguments": 2_000,
+    "empty": 2_000,
+    "racy": 2_000,
+    "dimensions": 2_000,
+    "topi": 2_000,
 }  # a session takes some seconds
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {
@@ -139,6 +149,11 @@ SEEDS: dict[str, dict[int, str]] = {
     "interrupt": {},
     "verdict": {},
     "large": {},
+    "arguments": {},
+    "empty": {},
+    "racy": {},
+    "dimensions": {},
+    "topi": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}

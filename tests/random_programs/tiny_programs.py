@@ -10,7 +10,7 @@ import tir_programs
 from random_values import Size
 
 
-class _Tiny:
+class Tiny:
     """Sizes of a program most of which are 1 or 0."""
 
     rng: random.Random
@@ -28,11 +28,11 @@ class _Tiny:
         return Size(0 if empty else self.rng.choice((1, 1, 1, 2, 3)))
 
 
-class _Te(_Tiny, te_programs.Program):
+class _Te(Tiny, te_programs.Program):
     pass
 
 
-class _Tir(_Tiny, tir_programs.Program):
+class _Tir(Tiny, tir_programs.Program):
     pass
 
 

@@ -292,6 +292,14 @@ _SMALL = [
     _case("chain", "sch.sample_perfect_tile(L('C')[0], 2, 0)", "a positive number or -1, not 0", "loop i"),
     _case(
         "chain",
+        "b = B('B')\nsch.get(sch.copy().get_sref(b))",
+        "cannot use block `B`: it does not belong to this schedule as it is now",
+    ),
+    _case(
+        "chain", "i = L('C')[0]\nsch.sealed_by = 'version `v`'\nsch.parallel(i)", "the schedule belongs to version `v`"
+    ),
+    _case(
+        "chain",
         "loop = L('C')[0]\nsch.fuse(*L('C'))\nsch.split(loop, [2, 4])",
         "the block or loop that the random variable named is gone",
     ),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from tvmagic.arith.int_set import as_int_set, new_analyzer
 from tvmagic.arith.int_set_eval import eval_set
@@ -16,7 +16,7 @@ from tvmagic.arith.iter_map import (
     normalize_iter_map_to_expr,
 )
 from tvmagic.arith.points import all_points
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongTypeError, WrongValueError, a_thing
 from tvmagic.ir import (
     BinaryOp,
     DataType,
@@ -140,8 +140,13 @@ class IndexMap(Node):
     ) -> tuple[IndexMap, list[int]]:
         """As `from_func`; with the places of `IndexMap.AXIS_SEPARATOR` in the result."""
         args, named = _parameters(mapping_function, ndim, index_dtype)
-        result = mapping_function(*args, **named)
-        items = [result] if isinstance(result, (ExprOp, int)) else list(result)
+        result: Any = mapping_function(*args, **named)
+        single = isinstance(result, (ExprOp, int))
+        if isinstance(result, str) or not (single or isinstance(result, Iterable)):
+            raise WrongTypeError(
+                f"a mapping function must return indices, got {a_thing(result)}", code="index_map.wrong_indices"
+            )
+        items: list[Any] = [result] if single else list(cast(Any, result))
         final: list[PrimExpr] = []
         separators: list[int] = []
         for item in items:
@@ -150,9 +155,10 @@ class IndexMap(Node):
             elif isinstance(item, (ExprOp, int)):
                 final.append(expr(item))
             else:
-                raise TypeError(
-                    "a mapping function gives expressions and IndexMap.AXIS_SEPARATOR, "
-                    f"not `{item!r}` of type {type(item).__name__}"
+                raise WrongTypeError(
+                    "expected expressions and IndexMap.AXIS_SEPARATOR of a mapping function, "
+                    f"got `{item!r}` of type {type(item).__name__}",
+                    code="index_map.wrong_indices",
                 )
         return IndexMap([*args, *named.values()], final, inverse_index_map), separators
 
@@ -498,7 +504,13 @@ def _parameters(function: Callable[..., Any], ndim: int | None, dtype: str) -> t
     args: list[Var] = []
     named: dict[str, Var] = {}
     rest: str | None = None
-    for name, parameter in inspect.signature(function).parameters.items():
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin class, say
+        raise WrongTypeError(
+            f"a mapping function must have parameters, got {a_thing(function)}", code="index_map.not_a_function"
+        ) from None
+    for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             args.append(Var(name, dtype))
         elif parameter.kind is parameter.VAR_POSITIONAL:
@@ -506,7 +518,7 @@ def _parameters(function: Callable[..., Any], ndim: int | None, dtype: str) -> t
         elif parameter.kind is parameter.KEYWORD_ONLY:
             named[name] = Var(name, dtype)
         else:
-            raise ValueError("a mapping function may not have **kwargs")
+            raise WrongValueError("a mapping function must not have **kwargs", code="index_map.keyword_arguments")
     if rest is not None:
         if ndim is None:
             raise TVMagicError(

@@ -30,6 +30,7 @@ from tvmagic.cinn.text.printer import cinn_text, numbered_root
 from tvmagic.cinn.trace import ScheduleDesc
 from tvmagic.errors import TVMagicError, a_thing, no_such_name
 from tvmagic.ir import Block, BlockRealize, For, ForKind, GlobalVar, IntImm, IRModule, PrimExpr, PrimFunc, Stmt, Var
+from tvmagic.ir.numpy_types import as_integer
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.instruction import BlockRV, LoopRV
@@ -229,10 +230,10 @@ class IRSchedule:
     def _places(self, loops: Any, places: Sequence[int] | None, name: str) -> Any:
         """Run `fuse` or `reorder` on loops, or on the loops at some places around a block."""
         if places is None:
-            return self._run(name, {"loops": list(loops)})
+            return self._run(name, {"loops": loops})
         if isinstance(loops, str):
-            return self._run(f"{name}WithName", {"block_name": loops, "loops_index": [int(p) for p in places]})
-        return self._run(f"{name}WithBlock", {"block": loops, "loops_index": [int(p) for p in places]})
+            return self._run(f"{name}WithName", {"block_name": loops, "loops_index": places})
+        return self._run(f"{name}WithBlock", {"block": loops, "loops_index": places})
 
     # ------------------------------------------------------------------ the program
 
@@ -247,6 +248,10 @@ class IRSchedule:
 
     def has_block(self, block_name: str) -> bool:
         """Whether a block has that name; two of a name are an error."""
+        if not isinstance(block_name, str):
+            raise TVMagicError(
+                f"the name of a block must be a str, got {a_thing(block_name)}", code="cinn.schedule.not_a_name"
+            )
         found = [s for s in self.schedule.state.srefs.values() if s.is_block and s.block.name_hint == block_name]
         if len(found) > 1:
             raise TVMagicError(f"{len(found)} blocks are called `{block_name}`", code="cinn.schedule.ambiguous_block")
@@ -369,7 +374,7 @@ class IRSchedule:
 
             >>> s.flatten_loops(s.get_loops("B"))
         """
-        return self._run("FlattenLoops", {"loops": list(loops), "force_flat": force_flat})
+        return self._run("FlattenLoops", {"loops": loops, "force_flat": force_flat})
 
     def mutate_for_type(self, loop: LoopRV, for_type: str, factor: int = -1) -> None:
         """Say how a serial loop runs: Serial, Parallel, Vectorized, Unrolled, GPUThread, GPUBlock, GPULane, Default.
@@ -570,8 +575,8 @@ class IRSchedule:
 
         >>> s.sample_categorical([4, 8], [0.5, 0.5])
         """
-        chosen = [decision] if isinstance(decision, int) else list(decision) if decision else None
-        return self._run("SampleCategorical", {"candidates": list(candidates), "probs": list(probs)}, chosen)
+        chosen = decision if as_integer(decision) is None else [decision]
+        return self._run("SampleCategorical", {"candidates": candidates, "probs": probs}, chosen)
 
     def value_of(self, sample: PrimExpr | Var) -> int:
         """The number that a sample is."""

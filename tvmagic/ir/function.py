@@ -142,7 +142,7 @@ class IRModule(Node):
     def get_global_var(self, name: str) -> GlobalVar:
         """The variable of the function called `name`; raises TVMagicError if there is none."""
         for var in self.functions:
-            if var.name_hint == name:
+            if isinstance(name, str) and var.name_hint == name:
                 return var
         known = ", ".join(f"`{v.name_hint}`" for v in self.functions) or "none"
         raise TVMagicError(

@@ -106,7 +106,8 @@ class CommReducer(Node):
 
     `lhs`, `rhs`: the variables of the two sides; `result`: the combined values;
     `identity_element`: what changes nothing. `attrs["associative"]`: whether the user declares
-    that it is associative and commutative, so that a schedule need not prove it.
+    that it is associative and commutative, so that a schedule need not prove it. `attrs["nonempty"]`: whether a
+    reduction of no elements has no value.
     """
 
     lhs: tuple[Var, ...]

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import operator
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir.values import IntImm
 
-__all__ = ["numpy_dtype"]
+__all__ = ["as_flag", "as_integer", "numpy_dtype"]
+
+
+def as_flag(value: Any) -> bool | None:
+    """Return a bool of Python, NumPy or the IR, or the 0 or 1 of a JSON trace, as a bool, or None for other values."""
+    if isinstance(value, np.bool_):
+        return bool(cast(Any, value))
+    number = value.value if isinstance(value, IntImm) else value
+    return bool(number) if isinstance(number, int) and number in (0, 1) else None
+
+
+def as_integer(value: Any) -> int | None:
+    """Return an integer of Python, NumPy or the IR as an int, or None for other values."""
+    try:
+        return operator.index(value)
+    except TypeError:  # arrays and classes also have `__index__`
+        return None
 
 
 def numpy_dtype(dtype: Any) -> np.dtype[Any]:

@@ -164,9 +164,9 @@ def convert(value: Any) -> Any:
         return converter(value)
     if hasattr(value, "asobject"):
         return value.asobject()
-    if hasattr(value, "dtype") and hasattr(value, "item"):  # a NumPy scalar
+    if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "size", 1) == 1:  # a NumPy scalar
         return ConstExpr.of_scalar(value)
-    if callable(value) or hasattr(value, "__array__"):
+    if callable(value) or (hasattr(value, "__array__") and not hasattr(value, "item")):
         return value
     raise TVMagicError(
         f"`{value!r}` cannot be converted to an IR expression",

@@ -201,8 +201,8 @@ def _worst(sign: int) -> Callable[[DataType, DataType], Any]:
 
 
 _REDUCERS = {
-    "argmax": te.comm_reducer(_first_of(lambda a, b: a > b), _worst(-1), name="argmax"),
-    "argmin": te.comm_reducer(_first_of(lambda a, b: a < b), _worst(1), name="argmin"),
+    "argmax": te.comm_reducer(_first_of(lambda a, b: a > b), _worst(-1), name="argmax", nonempty=True),
+    "argmin": te.comm_reducer(_first_of(lambda a, b: a < b), _worst(1), name="argmin", nonempty=True),
 }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tvmagic import te
 from tvmagic.codegen import has_llvm, last_program
 from tvmagic.errors import TVMagicError, WrongTypeError, a_thing, visible
-from tvmagic.ir import IntImm, IRModule, PrimFunc, Var
+from tvmagic.ir import IntImm, IRModule, PrimExpr, PrimFunc, Var
 from tvmagic.ir.program_form import is_cinn_form
 from tvmagic.lazy import cached_property
 from tvmagic.notation.source import Source, known_sources
@@ -31,6 +31,9 @@ from tvmagic.operators.midway import Edited
 from tvmagic.operators.preconditions import Preconditions
 from tvmagic.operators.version import Version, arrays_text, function_of
 from tvmagic.passes import Record, recording
+from tvmagic.te.nonempty_reductions import nonempty_sizes
+from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
+from tvmagic.tir.analysis.least_sizes import with_conditions
 
 if TYPE_CHECKING:
     from tvmagic.notation.assertions import Assertion
@@ -217,6 +220,15 @@ class Operator(Asked):
         return symbols_of(self.inputs)
 
     @cached_property
+    def computed_reductions(self) -> list[PrimExpr]:
+        """The extents of reductions that are neither constant nor a dimension of an input, such as `n - 1`."""
+        roots = [] if self.prim_func is not None else [t.op for t in self.outputs]
+        dimensions = {size for t in self.inputs for size in t.shape if isinstance(size, Var)}
+        graph = post_dfs_order(roots, create_read_graph(roots))
+        extents = [axis.dom.extent for op in graph for axis in op.reduce_axis if axis.dom is not None]
+        return [e for e in extents if not isinstance(e, IntImm) and not (isinstance(e, Var) and e in dimensions)]
+
+    @cached_property
     def usual_size(self) -> int:
         """The value that symbolic sizes have by default where it is measured or checked: 256, or as many halves of it
         as it takes for no stage, and no input, to have more than 4 million iterations or elements."""
@@ -283,7 +295,14 @@ class Operator(Asked):
 
         with with_checks(self.checks_accesses):
             lowered = self.lower(schedule)
-        return compile_module(lowered, target, self.checks_accesses)
+        return compile_module(self.with_needed_sizes(lowered), target, self.checks_accesses)
+
+    def with_needed_sizes(self, lowered: IRModule) -> IRModule:
+        """`lowered` with assertions on the sizes that reductions without a value for no elements need."""
+        needed = [] if self.prim_func is not None else nonempty_sizes([t.op for t in self.outputs])
+        if not needed:
+            return lowered
+        return IRModule({var: with_conditions(func, needed) for var, func in lowered.functions.items()})
 
     def passes(
         self, schedule: Any = None, target: Any = None, code: bool = True, llvm: str = "none", late: bool = False

@@ -65,10 +65,10 @@ def _sizes(shape: _Shape, arrays: Sequence[Any]) -> list[int]:
 def quick_call(version: Version, checked: bool) -> QuickCall:
     """The quick way for a version that is built, with or without checks of bounds.
 
-    There is none if an argument is both read and written.
+    There is none if an argument is both read and written, or if it takes arithmetic to tell whether a reduction is empty.
     """
     op = version.operator
-    if any(map(op.is_input, op.outputs)):
+    if any(map(op.is_input, op.outputs)) or (version.of_blocks and op.computed_reductions):
         return QuickCall(None, None, len(op.outputs), checked)
     places: dict[Any, tuple[int, int]] = {}
     for number, tensor in enumerate(op.inputs):

@@ -93,6 +93,8 @@ def schedule_from_cell(
         record.sources[source.name] = source.text
         op.attempt = Version(op, chosen, name, record)
     version = Version(op, chosen, name, record)
+    if chosen is not None:
+        chosen.sealed_by = f"version `{name}` of `{op.name}`"
     version.source, version.scope = source, {n: scope[n] for n in _mentioned(tree) if n in scope}
     return version
 

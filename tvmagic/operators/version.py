@@ -13,7 +13,7 @@ from tvmagic.errors import TVMagicError, visible
 from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.ir.schedulable import Schedulable
 from tvmagic.notation.source import Source
-from tvmagic.operators.arrays import as_array, check_inputs, share_memory
+from tvmagic.operators.arrays import as_array, check_inputs, evaluate_size, share_memory, size_values
 from tvmagic.operators.midway import Edited
 from tvmagic.operators.quick_call import QuickCall, quick_call
 from tvmagic.operators.stage_memory import check_memory_of_stages
@@ -75,13 +75,13 @@ class Version:
         return self.modules[checked]
 
     def _lowered(self, checked: bool) -> IRModule:
-        """The lowered module, with checks of indices in it if they are wanted."""
+        """The lowered module with assertions on sizes, and with checks of indices in it if they are wanted."""
         from tvmagic.driver import with_checks
 
         if not checked:
-            return self.lower()
+            return self.operator.with_needed_sizes(self.lower())
         with with_checks():
-            return self.operator.lower(self.schedule)
+            return self.operator.with_needed_sizes(self.operator.lower(self.schedule))
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         op, quick = self.operator, self._quick
@@ -132,8 +132,16 @@ class Version:
 
     def _reduces_nothing(self, arguments: list[Any]) -> bool:
         """Whether a reduction may have no terms: its block of TensorIR runs for no iteration then, not even for its init."""
-        of_blocks = self.operator.prim_func is None and self.function is not None
-        return of_blocks and any(np.size(a) == 0 for a in arguments)
+        if not self.of_blocks:
+            return False
+        computed, inputs = self.operator.computed_reductions, self.operator.inputs
+        sizes = size_values(inputs, arguments[: len(inputs)]) if computed else {}
+        return any(np.size(a) == 0 for a in arguments) or any(evaluate_size(size, sizes) <= 0 for size in computed)
+
+    @property
+    def of_blocks(self) -> bool:
+        """Whether it is a TensorIR schedule of tensor expressions."""
+        return self.operator.prim_func is None and self.function is not None
 
     def _into(self, values: list[np.ndarray], outputs: list[Any]) -> None:
         """Compute into the arrays of the caller; what shares memory with another argument gets its values at the end."""

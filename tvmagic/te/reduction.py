@@ -22,7 +22,11 @@ def combine(combiner: CommReducer, left: Sequence[Any], right: Sequence[Any]) ->
 
 
 def comm_reducer(
-    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce", associative: bool = False
+    fcombine: Callable[..., Any],
+    fidentity: Callable[..., Any],
+    name: str = "reduce",
+    associative: bool = False,
+    nonempty: bool = False,
 ) -> Callable[..., Any]:
     """Make a reduction of a combining function and its neutral element.
 
@@ -34,6 +38,7 @@ def comm_reducer(
         reductions over threads and the order of reduction loops rest on this. Without the declaration they
         are refused unless it can be proved: for sums, products, minima, maxima, choices by comparison
         (argmax), and polynomials such as the complex product.
+    nonempty: declare that a reduction of no elements has no value. A call with such sizes is refused.
 
     The result is called as `reducer(expr, axis, where=None, init=None)`: `expr` is one expression
     or a tuple, `axis` one reduction axis or several; only elements with `where` take part. Called
@@ -50,7 +55,8 @@ def comm_reducer(
         rhs = [Var(names[1] + s, t) for s, t in zip(suffixes, dtypes)]
         result = fcombine(lhs, rhs) if is_tuple else fcombine(lhs[0], rhs[0])
         identity = fidentity(*dtypes)
-        attrs = {"associative": True} if associative else {}
+        declared = {"associative": associative, "nonempty": nonempty}
+        attrs = {law: True for law, holds in declared.items() if holds}
         combiner = CommReducer(lhs, rhs, exprs(result), exprs(identity), attrs)
         if not len(combiner.result) == len(combiner.identity_element) == len(values):
             raise TVMagicError(

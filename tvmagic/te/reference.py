@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvmagic.arith.reducer_laws import can_regroup
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.eval.ops import REDUCTIONS
 from tvmagic.eval.size_equations import Dimension, solve_sizes
 from tvmagic.ir import (
@@ -213,6 +213,9 @@ def _compute_block(
 def _reduce(reduce: Reduce, evaluator: ArrayEvaluator, domain: tuple[int, ...], rank: int) -> list[np.ndarray]:
     """The values of a reduction; the dimensions of `domain` from `rank` on are reduced."""
     combiner = reduce.combiner
+    if "nonempty" in combiner.attrs and not all(domain[rank:]):
+        names = ", ".join(f"`{axis.var.name}`" for axis in reduce.axis)
+        raise BoundsError(f"cannot reduce over {names}: there are no elements", code="te.empty_reduction")
     condition = None
     if not (isinstance(reduce.condition, IntImm) and reduce.condition.value):
         condition = evaluator.mask = evaluator.visit(reduce.condition)

@@ -83,6 +83,8 @@ class _Speculator(StatementMutator):
         made = self.visit_children(node)
         if not is_call(node, "tir.if_then_else") or node.args[0].dtype.lane_code != 1:
             return made
+        if node.args[1].dtype != node.args[2].dtype:
+            return made  # which code generation refuses
         guarded = [side for side in node.args[1:] if self.guarded.test(side)]
         if not guarded or not all(map(self._is_harmless, guarded)):
             return made

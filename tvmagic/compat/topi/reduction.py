@@ -94,7 +94,7 @@ def _better(is_better: Callable[[Any, Any], PrimExpr], last: bool) -> Callable[[
 
 def _reducer(combine: Callable[..., Any], start: Callable[[DataType], PrimExpr], name: str) -> Any:
     """The reducer of pairs; the parameters of `combine` name its variables, which lowered programs show."""
-    return te.comm_reducer(combine, lambda place, value: (ops.const(-1, place), start(value)), name=name)
+    return te.comm_reducer(combine, lambda place, value: (ops.const(-1, place), start(value)), name=name, nonempty=True)
 
 
 def _place(data: Tensor, axis: Any, keepdims: bool, reducer: Any) -> Any:

@@ -53,6 +53,7 @@ class LoopCalls(StageState):
                 "a loop in three is made by two calls: split the inner one again",
                 code="te.split.factor_and_nparts",
             )
+        disable_predication = self.check_flag(disable_predication, "split", "disable_predication")
         position, size = self._check_split(parent, factor if factor is not None else nparts)
         outer = IterVar(None, parent.var.copy_with_suffix(".outer"), parent.iter_type)
         inner = IterVar(None, parent.var.copy_with_suffix(".inner"), parent.iter_type)

@@ -8,6 +8,7 @@ from typing import Any
 from tvmagic.errors import ScheduleError, TVMagicError, a_thing, visible
 from tvmagic.ir import Identified, IterVar, Reduce
 from tvmagic.ir.deep import deep
+from tvmagic.ir.numpy_types import as_flag
 from tvmagic.passes import PassContext, user_span
 from tvmagic.te.schedule.graph import create_read_graph, get_sub_graph, post_dfs_order
 from tvmagic.te.schedule.stage import AttachType, Stage
@@ -45,10 +46,12 @@ class Schedule(Identified):
     `s[C]` is the stage of a tensor or operation, `s["C"]` that with a name. Attributes: `outputs` (operations), `stages`,
     `groups`, `stage_map` (also from operations that rewrites have replaced). With the option
     `te.keep_schedule_record`, `primitive_record` are the names of the calls made and
-    `schedule_record` the schedules after each.
+    `schedule_record` the schedules after each. `sealed_by` names the version that the schedule belongs to; a schedule
+    of a version is not changed any more.
     """
 
     keep_record = False
+    sealed_by = ""
 
     def __init__(self, outputs: Sequence[Operation]) -> None:
         self.outputs = list(outputs)
@@ -129,6 +132,7 @@ class Schedule(Identified):
 
     def check_tensor(self, tensor: Any, call: str) -> Stage:
         """Return the stage of a tensor; raise if it is not a tensor of the schedule."""
+        self.check_open(call)
         if not isinstance(tensor, Tensor):
             named = tensor.name if isinstance(tensor, Operation) and tensor.num_outputs else "B"
             hint = f"give the tensor, such as `{named}`, or an output of the operation, such as `{named}.op.output(0)`"
@@ -139,6 +143,16 @@ class Schedule(Identified):
                 code="te.schedule.not_a_tensor",
             )
         return self[tensor]
+
+    def check_open(self, call: str) -> None:
+        """Raise if the schedule belongs to a version."""
+        if self.sealed_by:
+            raise ScheduleError(
+                f"cannot {call}: the schedule belongs to {self.sealed_by}",
+                span=user_span(),
+                hint="`SCHEDULE.copy()` is one to go on with",
+                code="te.schedule.sealed",
+            )
 
     def record_call(self, name: str) -> None:
         """Keep a copy of the schedule as it is after the call `name`."""
@@ -208,12 +222,17 @@ class Schedule(Identified):
         sources = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         for tensor in (*targets, *sources):
             self.check_tensor(tensor, "create_group")
-        if not isinstance(include_inputs, (bool, int)):
+        flag = as_flag(include_inputs)
+        if flag is None:
             raise TVMagicError(
                 f"cannot create_group: expected a bool as `include_inputs`, got {a_thing(include_inputs)}",
                 code="te.create_group.wrong_flag",
             )
-        members = [self[op] for op in get_sub_graph(targets, sources, include_inputs)]
+        members = [self[op] for op in get_sub_graph(targets, sources, flag)]
+        if not members:
+            raise TVMagicError(
+                "cannot create_group: no stage reads `inputs` for `outputs`", code="te.create_group.empty"
+            )
         group = Stage(None, self)
         parent = _common_group(members)
         group.group = parent

@@ -195,6 +195,8 @@ def _recorded(name: str) -> Callable[..., Any]:
 
     @functools.wraps(call)
     def run(self: Stage, *args: Any, **kwargs: Any) -> Any:
+        if self.schedule is not None:
+            self.schedule.check_open(name)
         result = call(self, *args, **kwargs)
         if self.schedule is not None and self.schedule.keep_record:
             self.schedule.record_call(name)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import ScheduleError, a_thing, visible
 from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Span, expr
 from tvmagic.ir.constants import largest_integer
+from tvmagic.ir.numpy_types import as_flag, as_integer
 from tvmagic.ir.query import variables_in
 from tvmagic.ir.values import number_text
 from tvmagic.passes import user_span
@@ -76,7 +76,7 @@ class StageState(Identified):
     def leaf_position(self, iv: Any, call: str) -> int:
         """The place of `iv` among the loops; an error if it is not among them."""
         if not isinstance(iv, IterVar):
-            named = next((leaf for leaf in self.leaf_iter_vars if leaf.var.name == iv), None)
+            named = next((leaf for leaf in self.leaf_iter_vars if isinstance(iv, str) and leaf.var.name == iv), None)
             hint = self._loop_text(named) if named is not None else self.loops_text()
             if isinstance(iv, (tuple, list)) and all(isinstance(item, IterVar) for item in iv):
                 names = ", ".join(item.var.name for item in iv)
@@ -127,13 +127,22 @@ class StageState(Identified):
 
     def check_integer(self, value: Any, call: str, name: str) -> int:
         """Return an argument as an int; raise if it is not a whole number."""
-        value = value.value if isinstance(value, IntImm) else value
-        if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        number = as_integer(value)
+        if number is None or isinstance(value, bool) or (isinstance(value, IntImm) and value.dtype.is_bool):
             raise self.error(
                 f"cannot {call}: expected an integer as `{name}`, got {a_thing(value)}",
                 code="te.schedule.not_an_integer",
             )
-        return operator.index(value)
+        return number
+
+    def check_flag(self, value: Any, call: str, name: str) -> bool:
+        """Return an argument as a bool; raise if it is not one."""
+        flag = as_flag(value)
+        if flag is None:
+            raise self.error(
+                f"cannot {call}: expected a bool as `{name}`, got {a_thing(value)}", code="te.schedule.not_a_flag"
+            )
+        return flag
 
     def check_size(self, value: Any, call: str) -> PrimExpr:
         """Return a size as an integer expression; raise if it is not an integer or depends on a loop."""
@@ -159,7 +168,7 @@ class StageState(Identified):
     def check_fits(self, size: int, loop: IterVar, call: str) -> None:
         """The size is a value of the loop's type: the index is computed from it."""
         dtype = loop.var.dtype
-        if size > largest_integer(dtype):
+        if abs(size) > largest_integer(dtype):
             raise self.error(
                 f"{call} of `{loop.var.name}` by the number {number_text(size)}, which does not fit into `{dtype}`, the type of its indices",
                 "take a smaller number",

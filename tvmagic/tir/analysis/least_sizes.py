@@ -6,7 +6,7 @@ say so in a call instead.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from tvmagic.arith.analyzer import Analyzer
@@ -40,7 +40,7 @@ from tvmagic.ir.equal import structural_equal
 from tvmagic.ir.query import is_call, launches_thread, operands, strip_likely, variables_in
 from tvmagic.tir.transform.uses import loads_memory
 
-__all__ = ["least_sizes", "with_least_sizes"]
+__all__ = ["least_sizes", "with_conditions", "with_least_sizes"]
 
 
 def least_sizes(func: PrimFunc) -> list[tuple[PrimExpr, str]]:
@@ -61,15 +61,17 @@ def with_least_sizes(program: IRModule, lowered: IRModule) -> IRModule:
     needed = {var.name_hint: least_sizes(func) for var, func in program.functions.items()}
     if not any(needed.values()):
         return lowered
-    functions = dict(lowered.functions)
-    for var, func in functions.items():
-        sizes = {v for b in func.buffer_map.values() for e in b.shape for v in variables_in(e)} | set(func.params)
-        body = func.body
-        for condition, message in reversed(needed.get(var.name_hint, [])):
-            if set(variables_in(condition)) <= sizes:
-                body = AssertStmt(condition, StringImm(message), body)
-        functions[var] = func.with_(body=body)
-    return IRModule(functions)
+    return IRModule({var: with_conditions(f, needed.get(var.name_hint, [])) for var, f in lowered.functions.items()})
+
+
+def with_conditions(func: PrimFunc, conditions: Sequence[tuple[PrimExpr, str]]) -> PrimFunc:
+    """`func` with an assertion for each condition on its sizes, with the message of its error."""
+    sizes = {v for b in func.buffer_map.values() for e in b.shape for v in variables_in(e)} | set(func.params)
+    body = func.body
+    for condition, message in reversed(conditions):
+        if set(variables_in(condition)) <= sizes:
+            body = AssertStmt(condition, StringImm(message), body)
+    return func if body is func.body else func.with_(body=body)
 
 
 class _Accesses(Visitor):

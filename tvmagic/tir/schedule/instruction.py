@@ -153,6 +153,7 @@ class InstructionKind(Identified):
         names = list(signature.parameters)
         self.doc = with_parameters(self.method, inspect.getdoc(function) or "", names)
         self.samples = "random" in names
+        self.decision = _annotation_text(signature.parameters["decision"].annotation) if self.samples else ""
         self.parameters = tuple(
             Parameter(
                 p.name,

@@ -13,7 +13,8 @@ import math
 import secrets
 from collections.abc import Sequence
 
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongTypeError, a_thing
+from tvmagic.ir.numpy_types import as_integer
 
 __all__ = ["LinearCongruentialEngine"]
 
@@ -30,11 +31,14 @@ class LinearCongruentialEngine:
 
     def seed(self, seed: int | None = None) -> None:
         """Start the stream again."""
-        if seed is None or seed == -1:
-            seed = secrets.randbelow(_MODULUS - 1) + 1
-        if seed < 0:
-            raise TVMagicError(f"a seed is -1 or not negative, not {seed}", code="schedule.wrong_seed")
-        self.state = (seed or 1) % _MODULUS
+        given = -1 if seed is None else as_integer(seed)
+        if given is None:
+            raise WrongTypeError(f"a seed must be an integer, got {a_thing(seed)}", code="schedule.wrong_seed")
+        if given == -1:
+            given = secrets.randbelow(_MODULUS - 1) + 1
+        if given < 0:
+            raise TVMagicError(f"a seed is -1 or not negative, not {given}", code="schedule.wrong_seed")
+        self.state = (given or 1) % _MODULUS
 
     def next(self) -> int:
         """The next number, from 0 to 2147483646."""

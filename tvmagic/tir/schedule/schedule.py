@@ -11,7 +11,7 @@ from tvmagic import passes
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.index_map import IndexMap
 from tvmagic.arith.scalable import ContainsVscale
-from tvmagic.errors import DefectError, TVMagicError, WrongIndexError, parameters_text
+from tvmagic.errors import DefectError, TVMagicError, WrongIndexError, WrongTypeError, a_thing, parameters_text
 from tvmagic.ir import (
     Block,
     FloatImm,
@@ -27,6 +27,7 @@ from tvmagic.ir import (
     convert,
     substitute,
 )
+from tvmagic.ir.numpy_types import as_flag, as_integer
 from tvmagic.ir.values import check_64_bits
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -55,7 +56,7 @@ _EXPECTED: dict[str, tuple[type, ...]] = {
 
 
 def _is_int(value: Any) -> bool:
-    return isinstance(value, (int, IntImm)) or hasattr(value, "__index__")
+    return as_integer(value) is not None
 
 
 def _is_number(value: Any) -> bool:
@@ -68,6 +69,7 @@ def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 # what an attribute of a primitive may be, by its annotation
 _ATTRIBUTE_KINDS: dict[str, Callable[[Any], bool]] = {
+    "bool": lambda value: as_flag(value) is not None,
     "int": _is_int,
     "float": _is_number,
     "str": lambda value: isinstance(value, (str, StringImm)),
@@ -90,8 +92,11 @@ class Schedule(Identified):
         yours to know. Other requirements are always checked.
 
     A call that fails raises `ScheduleError` and leaves the schedule as it was. The program as it is
-    now is `mod`, the calls so far `trace`.
+    now is `mod`, the calls so far `trace`. `sealed_by` names the version that the schedule belongs to; a schedule of a
+    version is not changed any more.
     """
+
+    sealed_by = ""
 
     def __init__(
         self,
@@ -102,10 +107,14 @@ class Schedule(Identified):
         error_render_level: str = "detail",
         enable_check: bool = True,
     ) -> None:
-        if error_render_level not in ("detail", "fast", "none"):
+        if str(error_render_level) not in ("detail", "fast", "none"):
             raise TVMagicError(
                 f"`{error_render_level}` is not a level: write detail, fast or none",
                 code="schedule.unknown_error_level",
+            )
+        if as_flag(enable_check) is None:
+            raise WrongTypeError(
+                f"`enable_check` must be a bool, got {a_thing(enable_check)}", code="schedule.wrong_argument_type"
             )
         self.state = ScheduleState(mod, debug_mask=debug_mask, enable_check=enable_check)
         self.trace = Trace()
@@ -177,7 +186,7 @@ class Schedule(Identified):
     def get(self, rand_var_or_sref: Any) -> Any:
         """The block, loop or number that a random variable or a reference stands for now."""
         if isinstance(rand_var_or_sref, StmtSRef):
-            return rand_var_or_sref.stmt
+            return self._own_sref(rand_var_or_sref).stmt
         if isinstance(rand_var_or_sref, (BlockRV, LoopRV)):
             return self.get_sref(rand_var_or_sref).stmt
         return self._number(rand_var_or_sref)
@@ -185,11 +194,16 @@ class Schedule(Identified):
     def get_sref(self, rand_var_or_stmt: Any) -> StmtSRef:
         """The reference that a random variable, a block or a loop has."""
         if isinstance(rand_var_or_stmt, StmtSRef):
-            return rand_var_or_stmt
+            return self._own_sref(rand_var_or_stmt)
         if isinstance(rand_var_or_stmt, (Block, For)):
-            return self.state.sref_of(rand_var_or_stmt)
+            own = self.state.get_sref(rand_var_or_stmt)
+            return self._own_sref(own or StmtSRef(rand_var_or_stmt))
+        if not isinstance(rand_var_or_stmt, (BlockRV, LoopRV)):
+            raise WrongTypeError(
+                f"expected a block or a loop, got {a_thing(rand_var_or_stmt)}", code="schedule.wrong_argument_type"
+            )
         sref = self._values.get(rand_var_or_stmt)
-        if not isinstance(sref, StmtSRef):
+        if sref is None:
             raise WrongIndexError(
                 "the random variable does not belong to this schedule", code="schedule.variable_of_other_schedule"
             )
@@ -199,8 +213,23 @@ class Schedule(Identified):
             )
         return sref
 
+    def _own_sref(self, sref: StmtSRef) -> StmtSRef:
+        """Return the reference if it is a mark or in this program as it is now."""
+        if sref in (StmtSRef.inline_mark(), StmtSRef.root_mark()):
+            return sref
+        if sref.stmt is None or self.state.get_sref(sref.stmt) is not sref:
+            raise ScheduleError(
+                f"cannot use {sref.label}: it does not belong to this schedule as it is now",
+                code="schedule.statement_of_other_schedule",
+            )
+        return sref
+
     def remove_rv(self, rand_var: Any) -> None:
         """Forget a random variable."""
+        if not isinstance(rand_var, (BlockRV, LoopRV, Var)):
+            raise WrongTypeError(
+                f"expected a random variable, got {a_thing(rand_var)}", code="schedule.wrong_argument_type"
+            )
         if self._values.pop(rand_var, None) is None:
             raise WrongIndexError(
                 "the random variable does not belong to this schedule", code="schedule.variable_of_other_schedule"
@@ -258,11 +287,33 @@ class Schedule(Identified):
         self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any = None
     ) -> list[Any]:
         """Run one instruction and add it to the trace; the random variables of its outputs."""
+        if not is_row(inputs) or not is_row(attrs):
+            raise WrongTypeError(
+                "the inputs and attributes of an instruction must be lists", code="schedule.wrong_argument_type"
+            )
+        _check_kind(kind)
+        single = sum(not p.many for p in kind.inputs)
+        if (
+            len(inputs) < single
+            or len(attrs) > len(kind.attrs)
+            or (len(inputs) > single and single == len(kind.inputs))
+        ):
+            raise TVMagicError(
+                f"`{kind.name}` must have {len(kind.inputs)} inputs and {len(kind.attrs)} attributes, "
+                f"got {len(inputs)} and {len(attrs)}",
+                code="schedule.wrong_arguments",
+            )
         result = self.run_primitive(kind, kind.gather(inputs, attrs), decision)
         return [] if result is None else flat([result])
 
     def run_primitive(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any = None) -> Any:
         """Run a primitive on arguments by name and add the call to the trace; what its method gives back."""
+        _check_kind(kind)
+        if not is_mapping(arguments) or any(p.name not in arguments for p in kind.parameters):
+            names = ", ".join(f"`{p.name}`" for p in kind.parameters)
+            raise WrongTypeError(
+                f"the arguments of `{kind.method}` must be a dict of {names}", code="schedule.wrong_arguments"
+            )
         try:
             return self._run_and_record(kind, arguments, decision)
         except ScheduleError as error:
@@ -273,6 +324,12 @@ class Schedule(Identified):
             raise
 
     def _run_and_record(self, kind: InstructionKind, arguments: dict[str, Any], decision: Any) -> Any:
+        if self.sealed_by and not kind.is_pure:
+            raise ScheduleError(
+                f"cannot {kind.method}: the schedule belongs to {self.sealed_by}",
+                hint="`SCHEDULE.copy()` is one to go on with",
+                code="schedule.sealed",
+            )
         if arguments.get("func_name", ...) is None and self._working_on is not None:
             arguments = {**arguments, "func_name": self._working_on.name_hint}
         prepared = {p.name: self._argument(kind, p, arguments[p.name]) for p in kind.parameters}
@@ -288,6 +345,8 @@ class Schedule(Identified):
             prepared.update(changes)
             values.update({p.name: self._value(p, changes[p.name]) for p in kind.parameters if p.name in changes})
         if kind.samples:
+            decision = _attribute(decision)
+            _check_type(kind, "decision", kind.decision, decision)
             values["random"], values["decision"] = self._random, decision
         result = self._perform(kind, values)
         if kind.samples:
@@ -324,13 +383,9 @@ class Schedule(Identified):
         """An argument as the trace keeps it: names of blocks looked up, expressions converted."""
         if p.role is None:
             value = _attribute(value)
-            wanted = p.annotation.removesuffix(" | None")
-            fits = _ATTRIBUTE_KINDS.get(wanted)
-            if fits is not None and not (fits(value) or (value is None and "None" in p.annotation)):
-                raise TVMagicError(
-                    f"`{kind.method}` takes {wanted} as `{p.name}`, not {type(value).__name__}",
-                    code="schedule.wrong_argument_type",
-                )
+            if isinstance(value, StringImm):
+                value = value.value
+            _check_type(kind, p.name, p.annotation, value)
             return value
         if p.role == "BlocksIn" and value is None:
             return []
@@ -402,6 +457,26 @@ class Schedule(Identified):
         return rv
 
 
+def _check_kind(kind: Any) -> None:
+    if not isinstance(kind, InstructionKind):
+        raise WrongTypeError(
+            f"expected an InstructionKind, got {a_thing(kind)}",
+            hint='write `InstructionKind.get("Split")`',
+            code="schedule.wrong_argument_type",
+        )
+
+
+def _check_type(kind: InstructionKind, name: str, annotation: str, value: Any) -> None:
+    """Refuse a value that is none of an argument's annotation."""
+    wanted = annotation.removesuffix(" | None")
+    fits = _ATTRIBUTE_KINDS.get(wanted)
+    if fits is None or fits(value) or (value is None and wanted != annotation):
+        return
+    raise TVMagicError(
+        f"`{kind.method}` takes {wanted} as `{name}`, not {type(value).__name__}", code="schedule.wrong_argument_type"
+    )
+
+
 def _attribute(value: Any) -> Any:
     """An attribute as the trace keeps it: what the caller may still change is copied."""
     if isinstance(value, int):
@@ -434,7 +509,7 @@ def _method(kind: InstructionKind) -> Callable[..., Any]:
         bound.apply_defaults()
         arguments = dict(bound.arguments)
         arguments.pop("self")
-        return self.run_primitive(kind, arguments, _attribute(arguments.pop("decision", None)))
+        return self.run_primitive(kind, arguments, arguments.pop("decision", None))
 
     method.__name__ = method.__qualname__ = kind.method
     method.__doc__ = kind.doc

@@ -29,6 +29,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
+from tvmagic.ir.numpy_types import as_integer
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.flags import CachedFlags, FlagCache
 from tvmagic.tir.blocks.scope import BlockScope
@@ -486,11 +487,11 @@ class _FindRealize(Visitor):
 
 def _debug_mask(mask: Any) -> int:
     if isinstance(mask, str):
-        if mask not in ("none", "all"):
-            raise TVMagicError(
-                f"`{mask}` is not a debug mask",
-                hint="write `none`, `all` or a number",
-                code="schedule.unknown_debug_mask",
-            )
-        return 3 if mask == "all" else 0
-    return int(mask)
+        known = {"none": 0, "all": 3}.get(mask)
+    else:
+        known = as_integer(mask)
+    if known is None:
+        raise TVMagicError(
+            f"`{mask}` is not a debug mask", hint="write `none`, `all` or a number", code="schedule.unknown_debug_mask"
+        )
+    return known

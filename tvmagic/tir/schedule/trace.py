@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tvmagic.arith.index_map import IndexMap
-from tvmagic.errors import TVMagicError
+from tvmagic.errors import TVMagicError, WrongTypeError, a_thing
 from tvmagic.ir import Identified, IntImm, PrimExpr, Var, substitute
 from tvmagic.ir.query import variables_in
 from tvmagic.script.printer.shown import show_text
@@ -92,6 +92,7 @@ class Trace(Identified):
 
         `decision_provider(inst, inputs, attrs, decision)` may give other decisions.
         """
+        _check_schedule(sch)
         mapping: dict[Any, Any] = {}
         source = self._before_postproc() if remove_postproc else self
         for inst in source.insts:
@@ -159,9 +160,10 @@ class Trace(Identified):
     @staticmethod
     def apply_json_to_schedule(json_obj: Any, sch: Any) -> None:
         """Run a trace given as `as_json` gives it (or as its JSON text) on a schedule."""
-        if isinstance(json_obj, str):
-            json_obj = json.loads(json_obj)
+        _check_schedule(sch)
         try:
+            if isinstance(json_obj, str):
+                json_obj = json.loads(json_obj)
             insts, decisions = json_obj
             by_index = {int(index): decision for index, decision in decisions}
             named = _Named()
@@ -172,6 +174,11 @@ class Trace(Identified):
                 named.update(_results(kind, outputs, results))
         except (TypeError, ValueError, KeyError) as error:
             raise TVMagicError(f"the JSON is not a trace: {error}", code="trace.not_a_trace") from error
+
+
+def _check_schedule(sch: Any) -> None:
+    if not hasattr(sch, "run_instruction"):
+        raise WrongTypeError(f"expected a tir.Schedule, got {a_thing(sch)}", code="trace.not_a_schedule")
 
 
 class _Named(dict[str, Any]):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.errors import WrongTypeError
-from tvmagic.ir import Block, attr_value
+import numpy as np
+
+from tvmagic.errors import WrongTypeError, a_thing
+from tvmagic.ir import Block, Node, Stmt, attr_value
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
+from tvmagic.tir.schedule.guards import is_mapping, is_row
 from tvmagic.tir.schedule.instruction import BlockOrLoop, Value, primitive
 from tvmagic.tir.schedule.state import ScheduleState
 
@@ -17,6 +20,16 @@ def set_annotations(state: ScheduleState, sref: StmtSRef, annotations: dict[str,
     assert sref.stmt is not None
     new = sref.stmt.replace(annotations=annotations)
     state.replace(sref, new, {sref.block: new} if isinstance(new, Block) else None)
+
+
+def _is_annotation(value: Any) -> bool:
+    if is_row(value):
+        return all(map(_is_annotation, value))
+    if is_mapping(value):
+        return all(map(_is_annotation, value.values()))
+    if isinstance(value, Node):
+        return not isinstance(value, Stmt)
+    return value is None or isinstance(value, (str, int, float, np.bool_, np.number))
 
 
 @primitive("Annotate")
@@ -48,6 +61,11 @@ def annotate(state: ScheduleState, block_or_loop: BlockOrLoop, ann_key: str, ann
             f"a function cannot be the annotation `{ann_key}`",
             hint="give a text, a number, a list or a mapping",
             code="annotate.value_is_function",
+        )
+    if not _is_annotation(ann_val):
+        raise WrongTypeError(
+            f"cannot annotate `{ann_key}`: expected a text, a number, a list or a mapping, got {a_thing(ann_val)}",
+            code="annotate.wrong_value",
         )
     if ann_key not in known:
         set_annotations(state, block_or_loop, {**known, ann_key: attr_value(ann_val)})
