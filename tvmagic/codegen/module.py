@@ -13,6 +13,7 @@ from tvmagic.codegen.abi import ABI, abi_of, machine_type, symbol_of
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.first_places import first_places
+from tvmagic.codegen.function_splits import is_split
 from tvmagic.codegen.gpu import GpuThreads
 from tvmagic.codegen.memory import are_apart, memory_groups
 from tvmagic.codegen.repeated_chains import loops_of_repeated_chains
@@ -70,6 +71,7 @@ class ModuleContext:
     function_name: str = ""
     work: Any = None
     elements: set[For] = field(default_factory=set[For])  # loops of which LLVM is to make no vectors
+    is_split: bool = False  # whether the code of the function is several functions of LLVM
     _names: int = 0
     _nodes: dict[str, str] = field(default_factory=dict)
     _reads_or_calls: _ReadsOrCalls = field(default_factory=lambda: _ReadsOrCalls())
@@ -418,6 +420,7 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     body = context.shortened(func, abi)
     context.work = Work(body)
     context.elements = loops_of_repeated_chains(body)
+    context.is_split = is_split(body, len(context.work.bodies))
     if not context.family.launches:
         context.elements |= loops_that_scatter(body, context.work.lets, context.target.machine)
     heads, loads = [], []

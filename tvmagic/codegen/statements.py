@@ -6,9 +6,12 @@ the number of a record with the place and the values, see `ll/fail.ll`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.codegen.between_places import between_places
 from tvmagic.codegen.emit import FunctionText
+from tvmagic.codegen.function_splits import call_as_function, function_parts
 from tvmagic.codegen.gpu import no_assertions
 from tvmagic.codegen.masks import with_plain_mask
 from tvmagic.codegen.memory import AliasScopes, MemoryEmitter
@@ -20,7 +23,7 @@ from tvmagic.codegen.short_rows import short_rows_as_vectors
 from tvmagic.codegen.size_counts import allocated_bytes, check_index_range
 from tvmagic.codegen.tail_versions import tail_versions
 from tvmagic.codegen.types import llvm_type, place_type
-from tvmagic.codegen.work_estimate import constant_elements
+from tvmagic.codegen.work_estimate import LARGEST_UNROLLED_BY_LLVM, constant_elements
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
@@ -131,10 +134,16 @@ def _byte_of(value: PrimExpr) -> BufferLoad | None:
 class FunctionEmitter(MemoryEmitter):
     """Emits the body of one LLVM function."""
 
-    def __init__(self, context, text: FunctionText, parent: FunctionEmitter | None = None) -> None:
+    def __init__(
+        self, context, text: FunctionText, parent: FunctionEmitter | None = None, by_value: bool = False
+    ) -> None:
         super().__init__(context, text)
         self.scopes = AliasScopes(context.text)
         self.parent = parent
+        self.by_value = by_value  # the captured values are arguments, and the caller waits; else they are in a closure
+        self.is_parallel = parent is not None and (parent.is_parallel or not by_value)
+        self.loops = 0  # emitted so far
+        self.stack_bytes: dict[str, int] = {}  # of the arrays on the stack, by their pointers
         self.captured: list[tuple[str, str]] = []
         self.heap: list[str] = []
         self.worker = "0" if parent is None else "%worker"
@@ -144,17 +153,19 @@ class FunctionEmitter(MemoryEmitter):
             self.intervals.given.extend(parent.intervals.given)
             self.scopes.group_of.update(parent.scopes.group_of)
             self.void = parent.void
+            if by_value:
+                self.rests = parent.rests
         else:
             self.void = False
 
-    def child(self, text: FunctionText) -> FunctionEmitter:
-        """The emitter of a function that this one calls, for the body of a parallel loop."""
-        return FunctionEmitter(self.context, text, self)
+    def child(self, text: FunctionText, by_value: bool = False) -> FunctionEmitter:
+        """Return the emitter of a function that this one calls, for the body of a parallel loop or a part of the code."""
+        return FunctionEmitter(self.context, text, self, by_value)
 
     # ------------------------------------------------------------------ variables of the parent
 
     def missing(self, var: Var) -> str:
-        """A variable of the function around a parallel loop: read from the closure."""
+        """Return the value of a variable of the calling function, as an argument or read from the closure."""
         if self.parent is None:
             return super().missing(var)
         outer = self.parent.visit(var)
@@ -163,8 +174,11 @@ class FunctionEmitter(MemoryEmitter):
             return outer
         slot = len(self.captured)
         self.captured.append((kind, outer))
-        place = self.out.at_entry(f"getelementptr inbounds i64, ptr %closure, i64 {slot}")
-        name = self.out.at_entry(f"load {kind}, ptr {place}, align 8, !invariant.load {self.context.empty_node()}")
+        if self.by_value:
+            name = f"%c{slot}"
+        else:
+            place = self.out.at_entry(f"getelementptr inbounds i64, ptr %closure, i64 {slot}")
+            name = self.out.at_entry(f"load {kind}, ptr {place}, align 8, !invariant.load {self.context.empty_node()}")
         if self.parent.is_index(outer):
             self.index_values.add(name)
         self.values[var] = name
@@ -209,10 +223,21 @@ class FunctionEmitter(MemoryEmitter):
         self.out.location = location
 
     @handles(SeqStmt)
-    def sequence(self, stmt: SeqStmt) -> Stmt | None:
-        for part in stmt.seq:
-            self.statement(part)
-        return None
+    def sequence(self, stmt: SeqStmt) -> None:
+        self.statements(stmt.seq)
+
+    def statements(self, stmts: Sequence[Stmt]) -> None:
+        """Emit statements one after the other, in a long program some of them as functions."""
+        if not self.context.is_split or self.any_order or self.void:
+            for part in stmts:
+                self.statement(part)
+            return
+        for group, as_function in function_parts(self, stmts):
+            if as_function:
+                call_as_function(self, group)
+            else:
+                for part in group:
+                    self.statement(part)
 
     @handles(LetStmt)
     def let_stmt(self, stmt: LetStmt) -> Stmt:
@@ -323,7 +348,7 @@ class FunctionEmitter(MemoryEmitter):
     def loop(self, stmt: For) -> Stmt | None:
         if stmt.kind is ForKind.THREAD_BINDING and self.context.family.launches:
             return self.context.threads.bind(self, stmt)
-        if stmt.kind is ForKind.PARALLEL and self.parent is not None:
+        if stmt.kind is ForKind.PARALLEL and self.is_parallel:
             raise BuildError(
                 "Nested parallel loop is not supported",
                 node=stmt,
@@ -395,6 +420,7 @@ class FunctionEmitter(MemoryEmitter):
 
     def counted_loop(self, stmt: For, first: str, end: str, metadata: str) -> None:
         """The loop from `first` to `end`, the end left out."""
+        self.loops += 1
         out, kind = self.out, llvm_type(stmt.loop_var.dtype)
         word = "slt" if stmt.loop_var.dtype.is_int else "ult"
         before = out.block
@@ -456,6 +482,8 @@ class FunctionEmitter(MemoryEmitter):
                 return "unroll.disable", f"interleave.count i32 {_PARTIAL_RESULTS[self._divides_many(extent.value)]}"
             if self.context.work.written > _LARGEST_WRITTEN or self._would_scatter(stmt):
                 return ("unroll.disable",)
+            if self.context.is_split and self._unrolls_beyond_registers(stmt, extent.value):
+                return ("unroll.disable",)
             if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(stmt.body) <= _FEW_STORES:
                 return (f"unroll.count i32 {_SHORT_STEP}",) if extent.value % _SHORT_STEP == 0 else ()
         if stmt.kind is not ForKind.UNROLLED or self.context.check_bounds or not isinstance(extent, IntImm):
@@ -471,6 +499,16 @@ class FunctionEmitter(MemoryEmitter):
         machine = self.context.target.machine
         long = machine.lanes("float32") <= stmt.extent.value
         return long and machine.vector_bits >= SCATTERS and _stores_elements(stmt.body)
+
+    def _unrolls_beyond_registers(self, stmt: For, extent: int) -> bool:
+        """Return whether LLVM would unroll a loop once it is over vectors, to more of them than there are registers.
+
+        The time to order the instructions of a basic block grows with the square of its accesses. Unrolling gains only
+        if the next loop finds the vectors in registers.
+        """
+        machine = self.context.target.machine
+        lanes, whole = machine.lanes("float32"), extent * self.context.work.bodies.get(stmt, 0)
+        return extent > lanes * machine.vector_registers and whole <= LARGEST_UNROLLED_BY_LLVM * lanes
 
     def _divides_many(self, extent: int) -> bool:
         """Whether the most vectors of partial results divide a loop, and some times: else it has a rest without vectors."""
@@ -496,6 +534,8 @@ class FunctionEmitter(MemoryEmitter):
         elif count is not None and count * stmt.dtype.bytes <= _STACK_BYTES:
             kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
             self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
+            if pointer not in self.context.volatile:
+                self.stack_bytes[self.values[pointer]] = max(count, 1) * stmt.dtype.bytes
         else:
             self.values[pointer] = self._heap(stmt, count)
         self.scopes.add(pointer)
