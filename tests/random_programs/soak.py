@@ -3,11 +3,11 @@
     python tests/random_programs/soak.py KIND FIRST END [--jobs N] [--without WORDS]
     python tests/random_programs/soak.py KIND SEED --show [--shrink]
 
-KIND is te, beyond (te with the switches that go beyond TVM), tir, cell, calls (one scalar function), notation (statements), flow (plain loops and branches), magic (lines of a notebook), tiny (te or tir, of sizes 0 to 3), inplace (tir, whose arguments change), float8 (floats of 8 bits), strided (loops over elements that lie apart), interrupt (Ctrl-C at a random point of a build or call), verdict (cell, notation or tir, judged by the package's own check), large (indices that pass int32), elsewhere (te, tir or strided, compiled for other
+KIND is te, beyond (te with the switches that go beyond TVM), tir, cell, calls (one scalar function), notation (statements), flow (plain loops and branches), magic (lines of a notebook), tiny (te or tir, of sizes 0 to 3), inplace (tir, whose arguments change), float8 (floats of 8 bits), strided (loops over elements that lie apart), interrupt (Ctrl-C at a random point of a build or call), verdict (cell, notation or tir, judged by the package's own check), large (indices that pass int32), growth (long programs, with a limit on the time to build a node), elsewhere (te, tir or strided, compiled for other
 machines and run by emulators), threads (te as OpenCL C) or gpu (te as PTX, on an NVIDIA GPU if there is one). The seeds from FIRST to END - 1 that fail
 are printed with what is wrong: `result`, `outside` (memory written beside an array), `bounds` (an access that checked
 code stops at), `state` (a refused call that changed something), `replay` (a trace that makes another function),
-`regions` (a block touches more than it declares), `refused` (an argument), `inconsistent` (a pass left a broken program), `verdict` (the check calls a legal program wrong), `internal`, `link`, `died`, `hang`, `tester` (a
+`regions` (a block touches more than it declares), `refused` (an argument), `inconsistent` (a pass left a broken program), `verdict` (the check calls a legal program wrong), `slow` (a node of a long program takes several times as long to build as one of a short program), `internal`, `link`, `died`, `hang`, `tester` (a
 defect of the tester). `--show` prints the program of a seed as a text that runs by itself, `--shrink` with the calls
 and expressions that matter. `--without` leaves out features, to look behind what is known: see the words of each kind.
 """
@@ -48,6 +48,7 @@ KINDS = (
     "interrupt",
     "verdict",
     "large",
+    "growth",
 )
 EMULATED = ("elsewhere", "threads", "gpu")  # which need emulators
 

@@ -40,6 +40,7 @@ SHORT = {
     "interrupt": 20,
     "verdict": 12,
     "large": 12,
+    "growth": 2,
 }
 LONG = dict.fromkeys(KINDS, 20_000) | {
     "notation": 5_000,
@@ -48,6 +49,7 @@ LONG = dict.fromkeys(KINDS, 20_000) | {
     "interrupt": 2_000,
     "verdict": 2_000,
     "large": 2_000,
+    "growth": 2_000,
 }  # a session takes some seconds
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {
@@ -139,6 +141,7 @@ SEEDS: dict[str, dict[int, str]] = {
     "interrupt": {},
     "verdict": {},
     "large": {},
+    "growth": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}
