@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from damaged_files import damages
 from tools import needs
 
 import tvmagic
@@ -34,7 +35,7 @@ WRITES = {"write_text", "write_bytes", "savez", "savez_compressed", "savetxt", "
           "copyfile", "copy", "copy2", "move", "copytree"}  # fmt: skip
 # The functions that write, each with the reason why what it writes cannot be a user's file with old content.
 ALLOWED = {
-    ("files", "write_file"): "writes the file that `replacing` made",
+    ("files", "_write"): "writes the file that `replacing` made",
     ("files", "_create_beside"): "creates a new file",
     ("runtime.tar", "tar"): "writes the file that `replacing` made",
     ("tune.database", "add"): "appends a line, and takes it back if there is no room",
@@ -193,6 +194,27 @@ def test_full_disk_keeps_old_file(writer: Any, tmp_path: pathlib.Path) -> None:
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
 
+@posix
+def test_disk_that_is_full_after_some_files_keeps_all_old_files(tmp_path: pathlib.Path) -> None:
+    """An object file has a header and a description; each limit has room for other ones of the three."""
+    f, limit = _add_one(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    f.save(tmp_path / "new.o")
+    paths = {path: path.with_stem("old") for path in sorted(tmp_path.iterdir())}
+    sizes = sorted(path.stat().st_size for path in paths)
+    assert len(sizes) == 3
+    for size in sizes:
+        for old in paths.values():
+            old.write_text("old")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size - 1, limit[1]))
+        try:
+            with pytest.raises(TVMagicError):
+                f.save(tmp_path / "old.o")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        assert {old.read_bytes() for old in paths.values()} == {b"old"}
+        assert len(list(tmp_path.iterdir())) == 6
+
+
 def test_share_keeps_notebook_on_full_disk(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "reader.ipynb"
     _notebook(path)
@@ -268,12 +290,6 @@ def test_devices_are_written_in_place(tmp_path: pathlib.Path) -> None:
 # ---------------------------------------------------------------------------- caches
 
 
-def _damages(data: bytes, rng: random.Random) -> list[bytes]:
-    at = rng.randrange(len(data))
-    flipped = data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :]
-    return [flipped, data[:at], data + b"\0", b"", data[:at] + data[at + 1 :], bytes(len(data))]
-
-
 def test_damaged_entries_are_dropped(tmp_path: pathlib.Path) -> None:
     rng, path, made_by = random.Random(1), tmp_path / "entry", {"version": "1", "machine": ["x"]}
     for _ in range(60):
@@ -281,7 +297,7 @@ def test_damaged_entries_are_dropped(tmp_path: pathlib.Path) -> None:
         write_entry(path, made_by, content)
         assert read_entry(path, made_by) == content
         good = path.read_bytes()
-        for bad in _damages(good, rng):
+        for bad in damages(good, rng):
             path.write_bytes(bad)
             if bad != good:
                 assert read_entry(path, made_by) is None and not path.exists()
@@ -295,7 +311,7 @@ def test_damaged_tables_are_empty(tmp_path: pathlib.Path) -> None:
     write_table(path, rows)
     good = path.read_bytes()
     for _ in range(200):
-        for bad in _damages(good, rng):
+        for bad in damages(good, rng):
             path.write_bytes(bad)
             # white space does not matter, nor does damage to the name of the digest
             assert {k: v for k, v in read_table(path).items() if k in rows} in ({}, rows)
@@ -316,7 +332,7 @@ def test_damaged_object_files_are_compiled_anew(tmp_path: pathlib.Path, monkeypa
     assert result() == [1] * 4
     (path,) = tmp_path.glob("*.o")
     good = path.read_bytes()
-    for bad in _damages(good, rng):
+    for bad in damages(good, rng):
         path.write_bytes(bad)
         assert result() == [1] * 4 and path.read_bytes() == good
 

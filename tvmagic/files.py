@@ -15,7 +15,7 @@ import secrets
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from tvmagic.errors import TVMagicError
 
 __all__ = [
     "TemporaryFolder", "cache_folder", "data_folder", "digest_of", "is_trusted", "private_folder", "read_entry", "read_file", "read_table", "read_trusted",
-    "replacing", "write_entry", "write_file", "write_table",
+    "replacing", "write_entry", "write_file", "write_files", "write_table",
 ]  # fmt: skip
 
 _CACHE = "TVMAGIC_CACHE"  # environment variable: the folder of all caches
@@ -45,14 +45,31 @@ def write_file(path: Any, content: str | bytes, *, make_folder: bool = False, pr
     Raises TVMagicError if the file cannot be written.
     """
     path = Path(path)
-    with replacing(path, make_folder=make_folder, private=private) as part, _reported(path):
+    with replacing(path, make_folder=make_folder, private=private) as part:
+        _write(path, part, content)
+    return path
+
+
+def write_files(contents: Mapping[Path, str | bytes], *, make_folder: bool = False) -> None:
+    """Write several files that belong together. All are written next to the old ones before the first is replaced.
+
+    Raises TVMagicError if one of them cannot be written; then all old files are kept.
+    """
+    with contextlib.ExitStack() as stack:
+        parts = [stack.enter_context(replacing(path, make_folder=make_folder)) for path in contents]
+        for part, (path, content) in zip(parts, contents.items()):
+            _write(path, part, content)
+
+
+def _write(path: Path, part: Path, content: str | bytes) -> None:
+    """Write the new content of `path` to the file `part`."""
+    with _reported(path):
         data = content.encode() if isinstance(content, str) else content
         with open(part, "wb") as file:
             file.write(data)
             file.flush()
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # devices have no disk to wait for
                 os.fsync(file.fileno())
-    return path
 
 
 @contextlib.contextmanager

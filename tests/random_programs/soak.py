@@ -7,7 +7,7 @@ KIND is te, beyond (te with the switches that go beyond TVM), tir, cell, calls (
 machines and run by emulators), threads (te as OpenCL C) or gpu (te as PTX, on an NVIDIA GPU if there is one). The seeds from FIRST to END - 1 that fail
 are printed with what is wrong: `result`, `outside` (memory written beside an array), `bounds` (an access that checked
 code stops at), `state` (a refused call that changed something), `replay` (a trace that makes another function),
-`accepted` (an argument that must be refused), `regions` (a block touches more than it declares), `refused` (an argument), `inconsistent` (a pass left a broken program), `verdict` (the check calls a legal program wrong), `internal`, `link`, `died`, `hang`, `tester` (a
+`accepted` (an argument that must be refused), `regions` (a block touches more than it declares), `refused` (an argument), `inconsistent` (a pass left a broken program), `slow` (a node of a long program takes several times as long to build as one of a short program), `verdict` (the check calls a legal program wrong), `internal`, `link`, `died`, `hang`, `tester` (a
 defect of the tester). `--show` prints the program of a seed as a text that runs by itself, `--shrink` with the calls
 and expressions that matter. `--without` leaves out features, to look behind what is known: see the words of each kind.
 """
@@ -53,6 +53,7 @@ KINDS = (
     "racy",
     "dimensions",
     "topi",
+    "growth",
 )
 EMULATED = ("elsewhere", "threads", "gpu")  # which need emulators
 

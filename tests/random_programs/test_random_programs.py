@@ -45,6 +45,7 @@ SHORT = {
     "racy": 6,
     "dimensions": 6,
     "topi": 6,
+    "growth": 2,
 }
 LONG = dict.fromkeys(KINDS, 20_000) | {
     "notation": 5_000,
@@ -58,6 +59,7 @@ LONG = dict.fromkeys(KINDS, 20_000) | {
     "racy": 2_000,
     "dimensions": 2_000,
     "topi": 2_000,
+    "growth": 2_000,
 }  # a session takes some seconds
 PART = 500
 SEEDS: dict[str, dict[int, str]] = {
@@ -154,6 +156,7 @@ SEEDS: dict[str, dict[int, str]] = {
     "racy": {},
     "dimensions": {},
     "topi": {},
+    "growth": {},
 }
 # Seeds whose defect is not mended yet; whoever mends one takes it out.
 OPEN: dict[str, set[int]] = {kind: set() for kind in KINDS}

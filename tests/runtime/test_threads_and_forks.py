@@ -122,6 +122,43 @@ def test_children_forked_during_builds_work(children: int) -> None:
     assert done.returncode == 0 and "done" in done.stdout, done.stdout + done.stderr[-2000:]
 
 
+IMPORT = """
+import importlib.abc, os, signal, sys, threading, time
+import tvmagic
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "tvmagic.codegen.module":
+            begun.set()
+            time.sleep(1)
+
+begun = threading.Event()
+sys.meta_path.insert(0, Slow())
+from tvmagic.script import from_source
+f = from_source("@T.prim_func\\ndef main(A: T.Buffer((4,))):\\n    A[0] = T.float32(1)\\n")
+threading.Thread(target=lambda: tvmagic.build(f), daemon=True).start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    tvmagic.build(f)
+    os._exit(0)
+os._exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_child_forked_during_an_import_can_import() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", IMPORT.replace("\\\\", "\\")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_no_cached_property_has_a_lock() -> None:
     """The one of Python 3.11 has one for all objects of a class, which a forked child may wait for forever."""
     root = pathlib.Path(tvmagic.__file__).parent

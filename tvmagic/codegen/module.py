@@ -12,7 +12,7 @@ from tvmagic.codegen.abi import ABI, abi_of, machine_type
 from tvmagic.codegen.emit import FunctionText, ModuleText
 from tvmagic.codegen.expressions import ExpressionEmitter
 from tvmagic.codegen.gpu import GpuThreads
-from tvmagic.codegen.late.common import work_of
+from tvmagic.codegen.late.common import is_split, work_of
 from tvmagic.codegen.late.speculate_loads import ReadsOrCalls
 from tvmagic.codegen.size_counts import check_loop_counts
 from tvmagic.codegen.statements import FunctionEmitter
@@ -62,6 +62,7 @@ class ModuleContext:
     abis: dict[GlobalVar, ABI] = field(default_factory=dict)
     function_name: str = ""
     work: Any = None
+    is_split: bool = False  # whether the code of the function is several functions of LLVM
     _names: int = 0
     _nodes: dict[str, str] = field(default_factory=dict)
     _reads_or_calls: ReadsOrCalls = field(default_factory=ReadsOrCalls)
@@ -367,6 +368,7 @@ def emit_function(context: ModuleContext, abi: ABI, func: PrimFunc) -> None:
     context.function_name = abi.name
     body = func.body
     context.work = work_of(body)
+    context.is_split = is_split(body, len(context.work.bodies))
     heads, loads = [], []
     alias = "noalias " if abi.noalias else ""
     for i, param in enumerate(abi.params):

@@ -6,7 +6,10 @@ the number of a record with the place and the values, see `ll/fail.ll`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvmagic.codegen.emit import FunctionText
+from tvmagic.codegen.function_splits import call_as_function, function_parts
 from tvmagic.codegen.gpu import no_assertions
 from tvmagic.codegen.late.legalize_masks import require_legal_mask
 from tvmagic.codegen.late.lower_launches import LAUNCHES
@@ -62,10 +65,16 @@ def _interleaving(loop: For) -> list[str]:
 class FunctionEmitter(MemoryEmitter):
     """Emits the body of one LLVM function."""
 
-    def __init__(self, context, text: FunctionText, parent: FunctionEmitter | None = None) -> None:
+    def __init__(
+        self, context, text: FunctionText, parent: FunctionEmitter | None = None, by_value: bool = False
+    ) -> None:
         super().__init__(context, text)
         self.scopes = AliasScopes(context.text)
         self.parent = parent
+        self.by_value = by_value  # the captured values are arguments, and the caller waits; else they are in a closure
+        self.is_parallel = parent is not None and (parent.is_parallel or not by_value)
+        self.loops = 0  # emitted so far
+        self.stack_bytes: dict[str, int] = {}  # of the arrays on the stack, by their pointers
         self.captured: list[tuple[str, str]] = []
         self.heap: list[str] = []
         self.worker = "0" if parent is None else "%worker"
@@ -74,17 +83,19 @@ class FunctionEmitter(MemoryEmitter):
             self.intervals.given.extend(parent.intervals.given)
             self.scopes.group_of.update(parent.scopes.group_of)
             self.void = parent.void
+            if by_value:
+                self.rests = parent.rests
         else:
             self.void = False
 
-    def child(self, text: FunctionText) -> FunctionEmitter:
-        """The emitter of a function that this one calls, for the body of a parallel loop."""
-        return FunctionEmitter(self.context, text, self)
+    def child(self, text: FunctionText, by_value: bool = False) -> FunctionEmitter:
+        """Return the emitter of a function that this one calls, for the body of a parallel loop or a part of the code."""
+        return FunctionEmitter(self.context, text, self, by_value)
 
     # ------------------------------------------------------------------ variables of the parent
 
     def missing(self, var: Var) -> str:
-        """A variable of the function around a parallel loop: read from the closure."""
+        """Return the value of a variable of the calling function, as an argument or read from the closure."""
         if self.parent is None:
             return super().missing(var)
         outer = self.parent.visit(var)
@@ -93,8 +104,11 @@ class FunctionEmitter(MemoryEmitter):
             return outer
         slot = len(self.captured)
         self.captured.append((kind, outer))
-        place = self.out.at_entry(f"getelementptr inbounds i64, ptr %closure, i64 {slot}")
-        name = self.out.at_entry(f"load {kind}, ptr {place}, align 8, !invariant.load {self.context.empty_node()}")
+        if self.by_value:
+            name = f"%c{slot}"
+        else:
+            place = self.out.at_entry(f"getelementptr inbounds i64, ptr %closure, i64 {slot}")
+            name = self.out.at_entry(f"load {kind}, ptr {place}, align 8, !invariant.load {self.context.empty_node()}")
         if self.parent.is_index(outer):
             self.index_values.add(name)
         self.values[var] = name
@@ -139,10 +153,21 @@ class FunctionEmitter(MemoryEmitter):
         self.out.location = location
 
     @handles(SeqStmt)
-    def sequence(self, stmt: SeqStmt) -> Stmt | None:
-        for part in stmt.seq:
-            self.statement(part)
-        return None
+    def sequence(self, stmt: SeqStmt) -> None:
+        self.statements(stmt.seq)
+
+    def statements(self, stmts: Sequence[Stmt]) -> None:
+        """Emit statements one after the other, in a long program some of them as functions."""
+        if not self.context.is_split or self.any_order or self.void:
+            for part in stmts:
+                self.statement(part)
+            return
+        for group, as_function in function_parts(self, stmts):
+            if as_function:
+                call_as_function(self, group)
+            else:
+                for part in group:
+                    self.statement(part)
 
     @handles(LetStmt)
     def let_stmt(self, stmt: LetStmt) -> Stmt:
@@ -242,7 +267,7 @@ class FunctionEmitter(MemoryEmitter):
     def loop(self, stmt: For) -> Stmt | None:
         if stmt.kind is ForKind.THREAD_BINDING and self.context.family.launches:
             return self.context.threads.bind(self, stmt)
-        if stmt.kind is ForKind.PARALLEL and self.parent is not None:
+        if stmt.kind is ForKind.PARALLEL and self.is_parallel:
             raise BuildError(
                 "Nested parallel loop is not supported",
                 node=stmt,
@@ -272,6 +297,7 @@ class FunctionEmitter(MemoryEmitter):
 
     def counted_loop(self, stmt: For, first: str, end: str, metadata: str) -> None:
         """The loop from `first` to `end`, the end left out."""
+        self.loops += 1
         out, kind = self.out, llvm_type(stmt.loop_var.dtype)
         word = "slt" if stmt.loop_var.dtype.is_int else "ult"
         before = out.block
@@ -342,6 +368,8 @@ class FunctionEmitter(MemoryEmitter):
             assert count is not None
             kind = f"[{max(count, 1)} x {place_type(stmt.dtype)}]"
             self.values[pointer] = self.out.at_entry(f"alloca {kind}, align 64")
+            if pointer not in self.context.volatile:
+                self.stack_bytes[self.values[pointer]] = max(count, 1) * stmt.dtype.bytes
         else:
             self.values[pointer] = self._heap(stmt, count)
         self.scopes.add(pointer)

@@ -7,22 +7,16 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 from tvmagic.errors import TVMagicError
-from tvmagic.files import TemporaryFolder, write_file
+from tvmagic.files import TemporaryFolder, write_file, write_files
 from tvmagic.runtime.c_header import c_header
 from tvmagic.runtime.description import describe, embedded
 
 if TYPE_CHECKING:
     from tvmagic.runtime.module import Module
 
-__all__ = ["export_library", "save_module", "write_saved"]
+__all__ = ["export_library", "save_module"]
 
 _DESCRIPTION = "__tvmagic_module"
-
-
-def write_saved(module: Module, path: pathlib.Path) -> None:
-    """Write `path` (the object file) and, beside it, `.json`, what is to be known to call it."""
-    write_file(path.with_suffix(".json"), describe(module), make_folder=True)
-    write_file(path, module.code)
 
 
 def _self_contained(module: Module) -> bytes:
@@ -74,10 +68,10 @@ def save_module(module: Module, file_name: Any, fmt: str = "") -> None:
     if kind in ("ll", "s", "asm"):
         write_file(path, module.get_source("ll" if kind == "ll" else "asm"))
     elif kind in ("o", "obj"):
-        write_saved(module, path)
-        if module.recompiled is not None:
-            write_file(path, _self_contained(module))
-        write_file(path.with_suffix(".h"), c_header(module, path.stem))
+        code = module.code if module.recompiled is None else _self_contained(module)
+        description, header = path.with_suffix(".json"), path.with_suffix(".h")
+        contents = {description: describe(module), header: c_header(module, path.stem), path: code}
+        write_files(contents, make_folder=True)
     elif kind == "wasm":
         from tvmagic.runtime.wasm_host import linked
 

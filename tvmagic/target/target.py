@@ -17,6 +17,7 @@ from tvmagic.target.check import check_architecture, check_features_of_host, che
 from tvmagic.target.families import NVPTX, X86, AArch64, Family, OpenCL, RiscV, family_of, family_of_triple
 from tvmagic.target.host import host_cpu, host_triple, llvm_version
 from tvmagic.target.kinds import KINDS, TargetKind
+from tvmagic.target.llvm_module import parse_module
 from tvmagic.target.machine import Machine, Tile, at_width, described
 from tvmagic.target.systems import named_systems
 from tvmagic.target.tags import tagged_target
@@ -548,9 +549,7 @@ def has_avx512(target: Target) -> bool:
 @deferring_interrupts
 def _assembly(text: str, triple: str, cpu: str, features: str) -> str:
     """What LLVM makes of a function for a processor."""
-    import llvmlite.binding as llvm
-
-    module = llvm.parse_assembly(f'target triple = "{triple}"{text}', llvm.create_context())
+    module = parse_module(f'target triple = "{triple}"{text}')
     return _machine(triple, cpu, features, 3).emit_assembly(module)
 
 

@@ -11,9 +11,11 @@ from tvmagic.codegen.late.common import (
     POLL,
     StatementMutator,
     is_kept_scalar,
+    is_split,
     late_pass,
     work_of,
 )
+from tvmagic.codegen.late.work_estimate import LARGEST_UNROLLED_BY_LLVM
 from tvmagic.ir import (
     BufferLoad,
     BufferStore,
@@ -57,6 +59,7 @@ class _Annotator(StatementMutator):
         self.target, self.check_bounds = target, check_bounds
         self.work = work_of(func.body)
         self.is_large = self.work.written > MOST_OPERATIONS
+        self.is_split = is_split(func.body, len(self.work.bodies))
 
     @handles(For)
     def loop(self, node: For) -> Stmt:
@@ -92,6 +95,8 @@ class _Annotator(StatementMutator):
                 return {UNROLL: "disable", INTERLEAVE: _PARTIAL_RESULTS[self._divides_many(extent.value)]}
             if self.is_large or self._would_scatter(loop):
                 return {UNROLL: "disable"}
+            if self.is_split and self._unrolls_beyond_registers(loop, extent.value):
+                return {UNROLL: "disable"}
             if _SHORT[0] <= extent.value <= _SHORT[1] and 0 < _vector_stores(loop.body) <= _MOST_STORES:
                 return {UNROLL: _UNROLL_COUNT} if extent.value % _UNROLL_COUNT == 0 else {}
         if loop.kind is not ForKind.UNROLLED:
@@ -107,6 +112,16 @@ class _Annotator(StatementMutator):
         machine = self.target.machine
         long = machine.lanes("float32") <= loop.extent.value
         return long and machine.scatters and _stores_elements(loop.body)
+
+    def _unrolls_beyond_registers(self, loop: For, extent: int) -> bool:
+        """Return whether LLVM would unroll a loop once it is over vectors, to more of them than there are registers.
+
+        The time to order the instructions of a basic block grows with the square of its accesses. Unrolling gains only
+        if the next loop finds the vectors in registers.
+        """
+        machine = self.target.machine
+        lanes, whole = machine.lanes("float32"), extent * self.work.bodies.get(loop, 0)
+        return extent > lanes * machine.vector_registers and whole <= LARGEST_UNROLLED_BY_LLVM * lanes
 
     def _divides_many(self, extent: int) -> bool:
         """Return whether the most vectors of partial results divide a loop several times, so that no scalar tail is left."""

@@ -46,7 +46,7 @@ from tvmagic.ir import (
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.loop_annotations import ANY_ORDER, KEEP_SCALAR, MADE_BY, POLL, STACK, annotation, is_kept_scalar
 from tvmagic.ir.meaning import Neutral
-from tvmagic.ir.query import is_call, nodes_of, variables_in
+from tvmagic.ir.query import has_node, is_call, nodes_of, variables_in
 from tvmagic.passes import Pass, PassContext, note
 from tvmagic.target import Target
 
@@ -55,6 +55,7 @@ __all__ = [
     "KEEP_SCALAR",
     "LATE_PASSES",
     "MADE_BY",
+    "MOST_LOOPS",
     "MOST_OPERATIONS",
     "POLL",
     "STACK",
@@ -68,6 +69,7 @@ __all__ = [
     "disjoint_memory",
     "extent_from",
     "has_many_operations",
+    "is_split",
     "is_kept_scalar",
     "keep_scalar",
     "late_pass",
@@ -188,6 +190,20 @@ def keep_scalar(loop: For) -> For:
 def has_many_operations(body: Stmt) -> bool:
     """Return whether a function is so large that no pass makes it larger."""
     return work_of(body).written > MOST_OPERATIONS
+
+
+# Loops of a program whose code is one LLVM function; they take LLVM less than half a second.
+MOST_LOOPS = 128
+
+
+def is_split(body: Stmt, loops: int) -> bool:
+    """Return whether the body of a function with so many loops is split. One with a return inside is not."""
+    return loops > MOST_LOOPS and not has_node(body, _prevents_split)
+
+
+def _prevents_split(node: object) -> bool:
+    """Return whether a node returns from the function, or binds a pointer, which may be to an array that is copied."""
+    return is_call(node, "tir.ret") or (isinstance(node, LetStmt) and node.var.dtype.is_handle)
 
 
 _Answer = TypeVar("_Answer")

@@ -33,7 +33,7 @@ from tvmagic.ir.functor import handles
 from tvmagic.ir.query import variables_behind
 from tvmagic.lazy import cached_property
 
-__all__ = ["Work", "constant_elements"]
+__all__ = ["LARGEST_UNROLLED_BY_LLVM", "Work", "constant_elements"]
 
 # A question costs some 50 cycles, and more where many registers are in use around it; this many
 # operations take ten thousands of cycles.
@@ -43,7 +43,7 @@ _SECONDS = 1 << 31  # operations that may take a second
 _STRIP = 1 << 26  # and some tens of milliseconds
 _UNKNOWN_EXTENT = 64
 # LLVM writes a loop out as a whole up to some 300 operations, and four times as many if that makes them simpler.
-_WRITTEN_OUT = 1200
+LARGEST_UNROLLED_BY_LLVM = 1200
 
 
 class Work(ChainVisitor):
@@ -171,7 +171,7 @@ class Work(ChainVisitor):
         constant = isinstance(node.extent, IntImm)
         if not constant:
             self.symbolic.append(node)
-        self.written = before + (whole if constant and whole <= _WRITTEN_OUT else self.written)
+        self.written = before + (whole if constant and whole <= LARGEST_UNROLLED_BY_LLVM else self.written)
         if self._loops:
             self._outer.add(node)
         self._loops |= outer_loops or (node.kind is not ForKind.UNROLLED and extent > 1)
