@@ -12,12 +12,12 @@ import pytest
 from case_files import LONGEST, PLACE, Case, read, where
 
 import tvmagic
-from tvmagic import te, tir
+from tvmagic import script, te, tir
 from tvmagic.arith import Analyzer
 from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.eval.machine import run_function
 from tvmagic.eval.values import Unsupported
-from tvmagic.ir import Buffer, IRModule, PrimFunc, Var, structural_equal, substitute
+from tvmagic.ir import Buffer, IntImm, IRModule, PrimFunc, Var, structural_equal, substitute
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
@@ -63,14 +63,15 @@ def function_text(func: PrimFunc) -> str:
     return text[text.index("def ") :].strip()
 
 
-def sizes(func: PrimFunc) -> dict[Var, int]:
+def sizes(func: PrimFunc) -> dict[Var, IntImm]:
     """Give every scalar parameter and every variable of a shape a value."""
     shapes = [dim for p in func.params if p in func.buffer_map for dim in func.buffer_map[p].shape]
     scalars = [p for p in func.params if p not in func.buffer_map]
-    return dict.fromkeys([*scalars, *(var for dim in shapes for var in nodes_of(dim, Var))], SIZE)
+    found = [*scalars, *(var for dim in shapes for var in nodes_of(dim, Var))]
+    return {var: IntImm(var.dtype, SIZE) for var in found}
 
 
-def array_of(buffer: Buffer, values: dict[Var, int], rng: np.random.Generator) -> np.ndarray:
+def array_of(buffer: Buffer, values: dict[Var, IntImm], rng: np.random.Generator) -> np.ndarray:
     """Small integers, whose sums are exact in every order and every float type."""
     shape = [int(Analyzer().simplify(substitute(dim, values))) for dim in buffer.shape]
     return rng.integers(0 if "u" in str(buffer.dtype) else -4, 5, shape).astype(numpy_dtype(buffer.dtype))
@@ -80,7 +81,7 @@ def results(func: PrimFunc, seed: int = 1) -> list[Any] | None:
     """Return every argument after an interpreted call, or None if the interpreter cannot run the function."""
     rng, values = np.random.default_rng(seed), sizes(func)
     arrays = [
-        array_of(func.buffer_map[p], values, rng) if p in func.buffer_map else np.asarray(SIZE, "int32")
+        array_of(func.buffer_map[p], values, rng) if p in func.buffer_map else np.asarray(SIZE, numpy_dtype(p.dtype))
         for p in func.params
     ]
     try:
@@ -116,28 +117,53 @@ def check_function(case: Case) -> None:
         check_pass(func, case)
         return
 
-    def scheduled(call: str) -> tir.Schedule:
-        sch = tir.Schedule(func)
-        scope = {
-            "sch": sch,
-            "tir": tir,
-            "block": sch.get_block,
-            "loops": lambda name: sch.get_loops(sch.get_block(name)),
-        }
-        exec(call, scope)
-        return sch
-
+    sch = tir.Schedule(func)
     for section in case.expected:
-        for call in section.lines:
-            if section.name == "refused":
-                assert_refused(section.detail, lambda: scheduled(call))
-                continue
-            sch = scheduled(call)
-            assert_preserves_results(func, sch.mod["main"])
-            replayed = tir.Schedule(func)
-            sch.trace.apply_to_schedule(replayed, remove_postproc=False)
-            assert structural_equal(replayed.mod, sch.mod), call
-            assert structural_equal(from_source(sch.mod.script()), sch.mod), call
+        if section.name == "becomes":
+            assert function_text(sch.mod["main"]) == section.text
+        elif section.name == "refused steps":
+            *steps, last = section.lines
+            sch = tir.Schedule(func)
+            scope = names_for(sch)
+            exec("\n".join(steps), scope)
+            assert_refused(section.detail, lambda: exec(last, scope))
+        elif section.name == "steps":
+            sch = scheduled(func, section.text)
+            assert_accepted(func, sch)
+        else:
+            for call in section.lines:
+                if section.name == "refused":
+                    assert_refused(section.detail, lambda: scheduled(func, call))
+                else:
+                    assert_accepted(func, scheduled(func, call))
+
+
+def names_for(sch: tir.Schedule) -> dict[str, Any]:
+    """Return the names that calls on a schedule use."""
+    return {
+        "sch": sch,
+        "tir": tir,
+        "T": script.tir,
+        "IndexMap": tir.IndexMap,
+        "block": sch.get_block,
+        "loops": lambda name: sch.get_loops(sch.get_block(name)),
+    }
+
+
+def scheduled(func: PrimFunc, calls: str) -> tir.Schedule:
+    """Return a new schedule after the calls."""
+    sch = tir.Schedule(func, debug_mask="all")
+    exec(calls, names_for(sch))
+    return sch
+
+
+def assert_accepted(func: PrimFunc, sch: tir.Schedule) -> None:
+    """Check that a schedule preserves results, and that its trace and its text give the same program."""
+    assert_preserves_results(func, sch.mod["main"])
+    replayed = tir.Schedule(func)
+    sch.trace.apply_to_schedule(replayed, remove_postproc=False)
+    assert structural_equal(replayed.mod, sch.mod)
+    assert structural_equal(from_source(sch.mod.script()), sch.mod)
 
 
 def check_pass(func: PrimFunc, case: Case) -> None:
