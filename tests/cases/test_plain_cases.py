@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from case_files import LONGEST, PLACE, Case, read, where
+from case_files import LONGEST, PLACE, Case, Section, read, where
 
 import tvmagic
 from tvmagic import script, te, tir
@@ -95,7 +95,11 @@ def assert_preserves_results(before: PrimFunc, after: PrimFunc) -> None:
     """Compare all arguments after a call, unless the caller sees other arguments."""
     if [before.buffer_map.get(p) for p in before.params] != [after.buffer_map.get(p) for p in after.params]:
         return
-    want, have = results(before), results(after)
+    try:
+        want = results(before)
+    except TVMagicError:  # an assertion or an access of the program itself fails for these arguments
+        return
+    have = results(after)
     if want is not None and have is not None:
         for x, y in zip(want, have, strict=True):
             np.testing.assert_allclose(y, x, 1e-5, 1e-5)
@@ -167,20 +171,32 @@ def assert_accepted(func: PrimFunc, sch: tir.Schedule) -> None:
 
 
 def check_pass(func: PrimFunc, case: Case) -> None:
-    name, _, config = case.expected[0].detail.partition(" ")
-    mod = IRModule.from_expr(func.with_attr("global_symbol", "main"))
+    """Run each group of passes on the program; what becomes of it ends a group."""
+    mod = after = IRModule.from_expr(func.with_attr("global_symbol", "main"))
+    last: Section | None = None
+    for section in case.expected:
+        if section.name == "pass":
+            if last is not None:
+                after = run_pass(last, after)
+            last = section
+            continue
+        assert last is not None
+        if section.name == "refused":
+            assert_refused(section.detail, lambda: run_pass(last, after))
+        else:
+            got = run_pass(last, after)["main"]
+            assert function_text(got) == section.text
+            assert_preserves_results(mod["main"], got)
+        last, after = None, mod
 
-    def after() -> PrimFunc:
-        with PassContext(config=json.loads(config or "{}")):
-            return getattr(tir.transform, name)()(mod)["main"]
 
-    expected = case.expected[1]
-    if expected.name == "refused":
-        assert_refused(expected.detail, after)
-        return
-    got = after()
-    assert function_text(got) == expected.text
-    assert_preserves_results(mod["main"], got)
+def run_pass(section: Section, mod: IRModule) -> IRModule:
+    """Run the pass that a section names, perhaps with arguments, with its options in a context."""
+    call, _, config = section.detail.partition(" {")
+    name, _, arguments = call.partition("(")
+    make = getattr(tir.transform, name)
+    with PassContext(config=json.loads("{" + config if config else "{}")):
+        return make(**eval(f"dict({arguments or ')'}"))(mod)
 
 
 def check_tensors(case: Case) -> None:

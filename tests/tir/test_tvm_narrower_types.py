@@ -14,103 +14,14 @@ from tvmagic.errors import TVMagicError
 from tvmagic.tir.transform import (
     BF16ComputeLegalize,
     BF16StorageLegalize,
-    ForceNarrowIndexToInt32,
     FP8ComputeLegalize,
     FP8StorageLegalize,
 )
 from tvmagic.tir.transform.expressions.small_float_storage import constant_bits
 
-# ---------------------------------------------------------------------------- indices
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (
-            """
-            def main(A: T.Buffer((T.int64(64),), "float32"), B: T.Buffer((T.int64(64),), "float32")):
-                b = T.launch_thread("blockIdx.x", T.int64(2))
-                t = T.launch_thread("threadIdx.x", T.int64(32))
-                B[T.Cast("int64", b) * T.int64(32) + T.Cast("int64", t)] = A[T.Cast("int64", t)]
-            """,
-            """
-            def main(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
-                b = T.launch_thread("blockIdx.x", 2)
-                t = T.launch_thread("threadIdx.x", 32)
-                B[b * 32 + t] = A[t]
-            """,
-        ),
-        (
-            """
-            def main(A: T.Buffer((T.int64(128),), "int16"), B: T.Buffer((T.int64(128),), "int16")):
-                for i, j in T.grid(T.int64(16), T.int64(8)):
-                    with T.block("B"):
-                        v = T.axis.spatial(T.int64(128), i * T.int64(8) + j)
-                        T.reads(A[v])
-                        T.writes(B[v])
-                        B[v] = A[v] + T.int16(1)
-            """,
-            """
-            def main(A: T.Buffer((128,), "int16"), B: T.Buffer((128,), "int16")):
-                for i, j in T.grid(16, 8):
-                    with T.block("B"):
-                        v = T.axis.spatial(128, i * 8 + j)
-                        T.reads(A[v])
-                        T.writes(B[v])
-                        B[v] = A[v] + T.int16(1)
-            """,
-        ),
-        (
-            """
-            def main(A: T.Buffer((T.int64(9),), "float32"), n: T.int64):
-                for i in range(T.int64(4)):
-                    A[i] = T.Select(T.int64(1) <= i, A[i + n], T.Cast("float32", i))
-            """,
-            """
-            def main(A: T.Buffer((9,), "float32"), n: T.int32):
-                for i in range(4):
-                    A[i] = T.Select(1 <= i, A[i + n], T.Cast("float32", i))
-            """,
-        ),
-    ],
-    ids=["threads", "block", "parameter"],
-)
-def test_every_index_is_forced_to_32_bits(before: str, after: str) -> None:
-    check(ForceNarrowIndexToInt32(), before, after)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ('def main(A: T.Buffer((4,), "int64")):\n    A[0] = T.int64(1)', "elements of buffer `A`"),
-        (
-            'def main(A: T.Buffer((4,), "int32")):\n    B = T.decl_buffer((4,), "int64")\n    A[0] = T.Cast("int32", B[0])',
-            "elements of buffer `B`",
-        ),
-        ('def main(A: T.Buffer((4,), "int32")):\n    A[T.int64(5000000000)] = 1', "does not fit `int32`"),
-    ],
-)
-def test_what_cannot_be_forced_to_32_bits(text: str, words: str) -> None:
-    with pytest.raises(TVMagicError, match=words):
-        ForceNarrowIndexToInt32()(module(text))
-
-
 # ---------------------------------------------------------------------------- small floats
 
 SUM = 'def main(A: T.Buffer((8,), "{t}"), C: T.Buffer((8,), "{t}")):\n    for i in range(8):\n        C[i] = {value}'
-
-
-@pytest.mark.parametrize("wide", ["float16", "float32"])
-@pytest.mark.parametrize("small", ["e4m3_float8", "e5m2_float8"])
-def test_float8_is_computed_in_a_wider_type(small: str, wide: str) -> None:
-    check(
-        FP8ComputeLegalize(wide),
-        SUM.format(t=small, value=f"A[i] * A[i] + T.{small}(1)"),
-        SUM.format(
-            t=small,
-            value=f'T.Cast("{small}", T.Cast("{wide}", A[i]) * T.Cast("{wide}", A[i]) + T.{wide}(1))',
-        ),
-    )
 
 
 def numbers(kind: Any, bits: type[np.unsignedinteger[Any]]) -> np.ndarray:

@@ -7,7 +7,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from pass_checks import check, module, parse
+from pass_checks import module, parse
 
 import tvmagic as tvm
 from tvmagic.errors import TVMagicError
@@ -33,41 +33,6 @@ def main(A: T.Buffer((16, {n}), "float32"), C: T.Buffer((16, {n}), "float32")):
                     T.writes(C[t, i])
                     C[t, i] = B[t, 0] + T.float32(1)
 """
-
-
-def test_loads_run_one_iteration_ahead() -> None:
-    check(
-        [InjectSoftwarePipeline(), Simplify()],
-        COPY.format(n=16, stage=[0, 1], order=[0, 1]),
-        """
-        def main(A: T.Buffer((16, 16), "float32"), C: T.Buffer((16, 16), "float32")):
-            for t in T.thread_binding(16, thread="threadIdx.x"):
-                with T.block(""):
-                    T.reads(A[t, 0:16])
-                    T.writes(C[t, 0:16])
-                    B = T.alloc_buffer((2, 16, 1), scope="shared")
-                    with T.block("load"):
-                        T.reads(A[t, 0])
-                        T.writes(B[0, t, 0])
-                        B[0, t, 0] = A[t, 0] * T.float32(2)
-                    with T.block(""):
-                        T.reads(A[t, 1:16], B[0:2, t, 0])
-                        T.writes(B[0:2, t, 0], C[t, 0:15])
-                        for i in T.serial(15, annotations={"kept": 3}):
-                            with T.block("load"):
-                                T.reads(A[t, i + 1])
-                                T.writes(B[(i + 1) % 2, t, 0])
-                                B[(i + 1) % 2, t, 0] = A[t, i + 1] * T.float32(2)
-                            with T.block("use"):
-                                T.reads(B[i % 2, t, 0])
-                                T.writes(C[t, i])
-                                C[t, i] = B[i % 2, t, 0] + T.float32(1)
-                    with T.block("use"):
-                        T.reads(B[1, t, 0])
-                        T.writes(C[t, 15])
-                        C[t, 15] = B[1, t, 0] + T.float32(1)
-        """,
-    )
 
 
 def pipelined(text: str) -> str:
@@ -228,29 +193,6 @@ def _pipelined_text(body: str) -> str:
     return str(Simplify()(InjectSoftwarePipeline()(IRModule({"main": func}))))
 
 
-def test_fragments_have_a_version_for_each_iteration() -> None:
-    """What a fragment intrinsic touches is given to it by pointers, each with the number of a fragment behind it."""
-    text = _pipelined_text("""
-    def main(A: T.Buffer((2048,), "float16"), F: T.Buffer((16, 16), "float32", scope="wmma.accumulator")):
-        for k in T.serial(4, annotations={"software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1]}):
-            with T.block(""):
-                T.reads(A[0:2048], F[0:16, 0:16])
-                T.writes(F[0:16, 0:16])
-                W = T.alloc_buffer((32, 16), "float16", scope="wmma.matrix_a")
-                with T.block("load"):
-                    T.reads(A[0:2048])
-                    T.writes(W[0:32, 0:16])
-                    T.evaluate(T.tvm_load_matrix_sync(W.data, 16, 16, 16, 1, T.tvm_access_ptr(T.type_annotation("float16"), A.data, k * 512, 512, 1), 16, "row_major"))
-                with T.block("mma"):
-                    T.reads(W[0:32, 0:16], F[0:16, 0:16])
-                    T.writes(F[0:16, 0:16])
-                    T.evaluate(T.tvm_mma_sync(F.data, 0, W.data, 1, W.data, 0, F.data, 0))
-    """)
-    assert 'W = T.alloc_buffer((2, 32, 16), "float16", scope="wmma.matrix_a")' in text
-    assert "tvm_load_matrix_sync(W.data, 16, 16, 16, (k + 1) % 2 * 2 + 1, " in text
-    assert "tvm_mma_sync(F.data, 0, W.data, k % 2 * 2 + 1, W.data, k % 2 * 2, F.data, 0)" in text
-
-
 def test_memory_that_no_statement_writes_has_one_version() -> None:
     text = COPY.format(n=16, stage=[0, 1], order=[0, 1])
     text = text.replace('scope="shared")', 'scope="shared")\n                Q = T.alloc_buffer((3,))')
@@ -289,23 +231,3 @@ def test_statements_of_a_block_that_always_runs_have_stages_of_their_own(conditi
     """)
     assert 'B = T.alloc_buffer((2, 1), "int32")' in text
     assert ('T.block("uses")' not in text) is alone and ("T.where(k < n)" in text) is not alone
-
-
-def test_versions_of_padded_memory_are_a_stride_apart() -> None:
-    text = _pipelined_text("""
-    def main(A: T.Buffer((4, 64), "float32"), C: T.Buffer((4, 64), "float32")):
-        for k in T.serial(4, annotations={"software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1]}):
-            with T.block(""):
-                T.reads(A[k, 0:64])
-                T.writes(C[k, 0:64])
-                B = T.alloc_buffer((2, 32), strides=(40, 1))
-                with T.block("load"):
-                    T.reads(A[k, 0])
-                    T.writes(B[0, 0])
-                    B[0, 0] = A[k, 0]
-                with T.block("use"):
-                    T.reads(B[0, 0])
-                    T.writes(C[k, 0])
-                    C[k, 0] = T.call_pure_extern("float32", "first", T.tvm_access_ptr(T.type_annotation("float32"), B.data, 0, 80, 1))
-    """)
-    assert 'T.tvm_access_ptr(T.type_annotation("float32"), B.data, k % 2 * 80, 80, 1)' in text
