@@ -12,7 +12,7 @@ import pytest
 from case_files import LONGEST, PLACE, Case, Section, read, where
 
 import tvmagic
-from tvmagic import script, te, tir
+from tvmagic import cinn, script, te, tir
 from tvmagic.arith import Analyzer
 from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.eval.machine import run_function
@@ -121,6 +121,9 @@ def check_function(case: Case) -> None:
         check_pass(func, case)
         return
 
+    if "cinn" in case.expected[0].name:
+        check_cinn(func, case)
+        return
     sch = tir.Schedule(func)
     for section in case.expected:
         if section.name == "becomes":
@@ -168,6 +171,26 @@ def assert_accepted(func: PrimFunc, sch: tir.Schedule) -> None:
     sch.trace.apply_to_schedule(replayed, remove_postproc=False)
     assert structural_equal(replayed.mod, sch.mod)
     assert structural_equal(from_source(sch.mod.script()), sch.mod)
+
+
+def check_cinn(func: PrimFunc, case: Case) -> None:
+    after = cinn.IRSchedule(func)
+    for section in case.expected:
+        if section.name == "becomes":
+            assert after.text(regions=False) == section.text
+            continue
+        sch = cinn.IRSchedule(func)
+        if section.name == "refused cinn steps":
+            *steps, last = section.lines
+            scope = {"sch": sch}
+            exec("\n".join(steps), scope)
+            before = str(sch)
+            assert_refused(section.detail, lambda: exec(last, scope))
+            assert str(sch) == before
+        else:
+            exec(section.text, {"sch": sch})
+            after = sch
+        assert_preserves_results(func, tvmagic.lower(sch.func)["main"])
 
 
 def check_pass(func: PrimFunc, case: Case) -> None:
