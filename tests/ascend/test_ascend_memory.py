@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 from random_graphs import Maker
+from refusals import refuses
 from sampling import every
 
 import tvmagic
@@ -351,7 +352,7 @@ def test_stores_of_one_output_write_elements_of_their_own(shape: tuple, parts: l
     if apart:
         ascend.check_hint(graph)
         return
-    with pytest.raises(AscendError, match=r"stores-apart.*write the same elements of `out.y`\n.*offset"):
+    with refuses("ascend.stores_apart", error=AscendError):
         ascend.check_hint(graph)
 
 
@@ -389,7 +390,7 @@ def test_a_part_of_open_size_that_is_not_inside_is_refused_when_the_program_runs
     x, out = np.arange(-10, 10, dtype="float32"), np.zeros(8, "float32")
     built(x, np.zeros((1, 12), "float32"), out)
     np.testing.assert_array_equal(out, abs(x[12:20]))
-    with pytest.raises(TVMagicError, match="moves elements from offset s0 on"):
+    with refuses("call.assertion_failed"):
         built(x, np.zeros((1, 13), "float32"), out)
 
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
 import random
 import re
 
 import numpy as np
 import pytest
-from dump_texts import GUIDE, SHORT
 
 import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AxisType, GraphType, ops
 from tvmagic.ascend.lower import lower_graphs
 from tvmagic.errors import TVMagicError
+
+# Dumps as documents and tools print them, one of each generation. The first has comments, dots, facts in another order,
+# and lines of older dumps.
+DUMPS = pathlib.Path(__file__).parent / "dumps"
+GUIDE, SHORT = ((DUMPS / name).read_text(encoding="utf-8") for name in ("guide.txt", "short.txt"))
 
 
 def test_a_dump_of_a_document_is_read_and_printed_to_the_letter() -> None:

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+from refusals import refuses
 
 from tvmagic.errors import TVMagicError
 from tvmagic.target import Target, host
@@ -298,7 +299,7 @@ def test_what_else_options_say() -> None:
     )
     assert Target("llvm").get("mcpu", "none") == "none" and Target("llvm -mcpu=x").get("mcpu") == "x"
     for refused in ("nvptx", "rocm", "opencl"):
-        with pytest.raises(TVMagicError, match="not a CPU|no code is made"):
+        with refuses("target.not_a_cpu", "target.unknown_machine"):
             _ = Target(refused).machine
     with pytest.raises(TVMagicError, match="needs the key `kind`"):
         Target({"mcpu": "x"})

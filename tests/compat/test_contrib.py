@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 from tools import needs
 from tvmagic.contrib import cblas, clang
 
@@ -41,7 +42,7 @@ def test_what_a_library_does_not_multiply() -> None:
     with pytest.raises(TVMagicError, match="multiplies tensors of 3 dimensions"):
         cblas.batch_matmul(te.placeholder((2, 3, 4)), A)
     assert tvm.get_global_func("tvm.contrib.cblas.solve", allow_missing=True) is None
-    with pytest.raises(TVMagicError, match="none is registered by that name"):
+    with refuses("global_function.unknown"):
         tvm.get_global_func("tvm.contrib.cblas.solve")
 
 
@@ -55,7 +56,7 @@ def test_without_clang(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs("clang")
 def test_text_for_llvm_of_code_in_c() -> None:
     assert "@add" in clang.create_llvm('extern "C" int add(int a, int b) { return a + b; }')
-    with pytest.raises(TVMagicError, match="does not take the code"):
+    with refuses("clang.compilation_failed"):
         clang.create_llvm("int f( {")
 
 

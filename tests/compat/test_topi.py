@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 import tvmagic
 from tvmagic import te, topi
@@ -64,11 +65,11 @@ def test_reductions(axis: Any) -> None:
 
 
 def test_axes_that_there_are_not() -> None:
-    with pytest.raises(ValueError, match="a tensor of 2 dimensions has no axis 2"):
+    with refuses("topi.axis_out_of_range", error=ValueError):
         topi.sum(A, 2)
-    with pytest.raises(ValueError, match="an axis is given twice"):
+    with refuses("topi.repeated_axis", error=ValueError):
         topi.sum(A, (0, -2))
-    with pytest.raises(ValueError, match=r"\[0, 0\] is not an order of 2 axes"):
+    with refuses("topi.not_a_permutation", error=ValueError):
         topi.transpose(A, (0, 0))
     with pytest.raises(ValueError, match="axis 0 has size 4, not 1"):
         topi.squeeze(A, 0)
@@ -131,7 +132,7 @@ def test_pooling() -> None:
     for wrong in (lambda: topi.nn.global_pool(D, "sum"), lambda: topi.nn.adaptive_pool(D, 2, "sum")):
         with pytest.raises(ValueError, match="`sum`"):
             wrong()
-    with pytest.raises(ValueError, match="there are 2 axes for windows, and 1 sizes"):
+    with refuses("topi.wrong_value_count", error=ValueError):
         topi.nn.adaptive_pool(D, [2], "max")
 
 

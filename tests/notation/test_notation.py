@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Reduce
@@ -659,7 +660,7 @@ def test_first_values_in_lines_of_their_own_are_to_be_cases_of_the_recurrence(
     ],
 )  # fmt: skip
 def test_no_recurrence_is_meant_where_lines_do_not_fit_to_one(cell: str) -> None:
-    with pytest.raises(TVMagicError, match="the left side takes plain index names") as caught:
+    with refuses("notation.left_side_not_indices") as caught:
         operator("f", cell)
     assert "recurrence" not in (caught.value.hint or "")
 

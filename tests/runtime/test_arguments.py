@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 import tvmagic
 from tvmagic import codegen, nd, te, tir
@@ -239,5 +240,5 @@ def test_an_output_of_a_size_below_zero_is_refused() -> None:
     built = tvmagic.build(te.create_schedule(B.op), [A, B])
     np.testing.assert_array_equal(built(np.ones(7, "float32")), [1, 1])
     for size in (4, 0):
-        with pytest.raises(TVMagicError, match=rf"dimension 0 of the output `B`, `n - 5`, is {size - 5}"):
+        with refuses("call.negative_output_size"):
             built(np.ones(size, "float32"))

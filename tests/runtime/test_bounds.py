@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 import tvmagic as tvm
 from tvmagic import te, tir
@@ -99,7 +100,7 @@ def test_sizes_of_64_bits(dtype):
     values, places = np.arange(9, dtype="float32").reshape(3, 3), np.array([2, 1, 0], dtype)
     np.testing.assert_array_equal(built(values, places), [2, 4, 6])
     places[0] = 3
-    with pytest.raises(BoundsError, match=r"at index 3 in dimension 1, whose extent is 3"):
+    with refuses("call.index_out_of_range", error=BoundsError):
         built(values, places)
 
 
@@ -162,7 +163,7 @@ def test_a_view_ends_with_the_allocation_behind_it(first):
     if first == 0:
         np.testing.assert_array_equal(built(), np.ones(4))
         return
-    with pytest.raises(BoundsError, match=r"store to buffer `V` of shape \(4,\) at index \[4\]"):
+    with refuses("call.index_out_of_range", error=BoundsError):
         built()
 
 
@@ -190,7 +191,7 @@ def test_a_pointer_reaches_no_further_than_its_buffer():
         built(SIX, result, first)
         np.testing.assert_array_equal(result, SIX[first : first + 4])
     for first in (3, -1, 1 << 30):
-        with pytest.raises(BoundsError, match=f"`A` at 4 elements from element {first} on .* of 6 elements"):
+        with refuses("call.index_out_of_range", error=BoundsError):
             built(SIX, result, first)
 
 
