@@ -12,7 +12,6 @@ import pytest
 from refusals import refuses
 from tools import TOOLS, install_command, omitted
 
-from tvmagic.errors import TVMagicError
 from tvmagic.runtime import cc
 from tvmagic.tools import HIDE, MissingTool, Tool, cross_library
 
@@ -82,7 +81,7 @@ def test_linking_without_a_compiler_names_its_package(
     monkeypatch.setenv(HIDE, "all")
     with refuses("tool.missing_program", error=MissingTool):
         link(str(tmp_path / "made"), [str(tmp_path / "some.o")])
-    with pytest.raises(TVMagicError, match="no program `no-such-program`"):
+    with refuses("link.no_linker", names="`no-such-program`"):
         link(str(tmp_path / "made"), [str(tmp_path / "some.o")], **{program: "no-such-program"})
 
 

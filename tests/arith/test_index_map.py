@@ -36,7 +36,7 @@ def test_from_func_names_variables_as_the_parameters():
 def test_separators():
     index_map, separators = IndexMap.from_func_with_separators(lambda i, j: [i, IndexMap.AXIS_SEPARATOR, j])
     assert separators == [1] and len(index_map.final_indices) == 2
-    with pytest.raises(TVMagicError, match="axis separators"):
+    with refuses("index_map.axis_separators"):
         IndexMap.from_func(lambda i: [i, IndexMap.AXIS_SEPARATOR, 0])
 
 
@@ -61,9 +61,9 @@ def test_map_indices_and_shapes():
     assert (int(ranges[0].min), int(ranges[0].extent)) == (3, 5)
     clipped = IndexMap.from_func(lambda i: tir.min(i, 3)).map_ranges([Range(0, 9)])
     assert (int(clipped[0].min), int(clipped[0].extent)) == (0, 4)
-    with pytest.raises(TVMagicError, match="takes 2 indices, not 1"):
+    with refuses("index_map.wrong_index_count"):
         tiled.map_indices([1])
-    with pytest.raises(TVMagicError, match="begin at 0"):
+    with refuses("index_map.shape_not_from_zero"):
         IndexMap.from_func(lambda i: i + 3).map_shape([4])
 
 
@@ -78,10 +78,10 @@ def test_map_ndarray():
     assert IndexMap.from_func(lambda i: [0]).map_ndarray(np.array([7])).tolist() == [7]
     by_truncation = IndexMap.from_func(lambda i: (tir.truncdiv(i, 2), tir.truncmod(i, 2))).map_ndarray(np.arange(4))
     assert by_truncation.tolist() == [[0, 1], [2, 3]]
-    with pytest.raises(TVMagicError, match="have no known bounds"):
+    with refuses("index_map.unbounded_values"):
         IndexMap.from_func(lambda i: tir.popcount(i)).map_ndarray(np.arange(4))
     assert IndexMap.from_func(lambda i: tir.Cast("int64", i)).map_ndarray(np.arange(4)).tolist() == [0, 1, 2, 3]
-    with pytest.raises(TVMagicError, match="cannot be computed"):
+    with refuses("index_map.not_computable"):
         IndexMap.from_func(lambda i: tir.Cast("int8", i)).map_ndarray(np.arange(4))
 
 
@@ -274,7 +274,7 @@ def test_a_map_that_keeps_indices_apart(layout, shape) -> None:
 def test_a_map_of_symbolic_sizes_that_cannot_be_proved_is_refused() -> None:
     with refuses("index_map.injectivity_not_proved"):
         IndexMap.from_func(lambda i, j: [i // 2, j]).check_injective((tir.Var("n", "int32"), 8))
-    with pytest.raises(TVMagicError, match="takes 2 indices, not 1"):
+    with refuses("index_map.wrong_index_count"):
         IndexMap.from_func(lambda i, j: [i, j]).check_injective((8,))
 
 
@@ -282,7 +282,7 @@ def test_a_given_inverse_is_trusted_only_if_nothing_else_decides() -> None:
     n = tir.Var("n", "int32")
     swap = IndexMap.from_func(lambda i: [tir.Select(i % 2 == 0, i + 1, i - 1)], inverse_index_map=lambda i: [i])
     swap.check_injective((n,))
-    with pytest.raises(TVMagicError, match=r"\[0\] and \[1\] to \[0\]"):
+    with refuses("index_map.not_injective"):
         IndexMap.from_func(lambda i: [i // 2], inverse_index_map=lambda i: [i]).check_injective((4,))
 
 

@@ -154,11 +154,11 @@ def test_numbers_of_arguments_are_said() -> None:
     ):
         with pytest.raises(BuildError, match=said):
             check_call(Call("int32", "tir.fma", args))
-    with pytest.raises(BuildError, match="`sqrt` takes 1 argument; "):
+    with refuses("codegen.call_differs", error=BuildError, names="`sqrt`"):
         check_call(Call("int32", "tir.sqrt", []))
     variable = Var("x", "int32")
     for args in ([variable, IntImm("int32", 1)], [IntImm("int32", 1), variable]):
-        with pytest.raises(BuildError, match="takes two constants"):
+        with refuses("codegen.call_differs", error=BuildError):
             check_call(Call("uint64", "tir.large_uint_imm", args))
 
 

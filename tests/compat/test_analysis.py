@@ -13,7 +13,7 @@ from tvmagic.compat.analysis.flops import Flops
 from tvmagic.compat.analysis.oob_checker import OOBChecker
 from tvmagic.compat.contents.state import Knowledge
 from tvmagic.compat.contents.touches import Axes
-from tvmagic.errors import ScheduleError, TVMagicError
+from tvmagic.errors import ScheduleError
 from tvmagic.ir import BufferLoad, FloatImm, IntImm, IRModule, PrimExpr, Var, decl_buffer
 from tvmagic.tir import analysis
 
@@ -129,7 +129,7 @@ def test_indices_that_leave_a_large_buffer(extent: int, refused: bool) -> None:
     if not refused:
         assert OOBChecker()(mod) is mod
         return
-    with pytest.raises(ScheduleError, match=f"goes from 0 to {extent - 1}"):
+    with refuses("oob_checker.index_out_of_range", error=ScheduleError):
         OOBChecker()(mod)
 
 
@@ -165,5 +165,5 @@ def test_the_anchor_of_a_product_is_its_block() -> None:
 
 def test_operations_of_a_loop_of_unknown_length_are_refused() -> None:
     func = parse("def f(n: T.int32, A: T.Buffer((8,), 'int32')):\n    for i in range(n):\n        A[0] = A[0] + 1")
-    with pytest.raises(TVMagicError, match="not a number"):
+    with refuses("estimate_flops.symbolic_extent"):
         analysis.estimate_tir_flops(func)

@@ -35,7 +35,7 @@ def test_two_operands_broadcast(name: str) -> None:
 
 
 def test_shapes_that_do_not_broadcast() -> None:
-    with pytest.raises(tvmagic.TVMError, match="which do not broadcast"):
+    with refuses("te.tensor.shapes_do_not_broadcast", error=tvmagic.TVMError):
         topi.add(A, te.placeholder((5,), name="C"))
 
 
@@ -71,7 +71,7 @@ def test_axes_that_there_are_not() -> None:
         topi.sum(A, (0, -2))
     with refuses("topi.not_a_permutation", error=ValueError):
         topi.transpose(A, (0, 0))
-    with pytest.raises(ValueError, match="axis 0 has size 4, not 1"):
+    with refuses("topi.axis_not_one", error=ValueError):
         topi.squeeze(A, 0)
 
 
@@ -89,11 +89,11 @@ def test_elements_are_moved() -> None:
 
 
 def test_shapes_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="cannot be reshaped"):
+    with refuses("topi.element_count_differs", error=ValueError):
         topi.reshape(A, (5, 5))
-    with pytest.raises(ValueError, match="does not broadcast"):
+    with refuses("topi.shapes_do_not_broadcast", error=ValueError):
         topi.broadcast_to(A, (4, 5))
-    with pytest.raises(ValueError, match="cannot be multiplied"):
+    with refuses("topi.matrix_sizes_differ", error=ValueError):
         topi.matmul(A, A)
     with pytest.raises(ValueError, match="Expect value to be constant int"):
         topi.utils.get_const_int(te.var("n"))

@@ -46,7 +46,7 @@ def test_versions_are_kept_by_name() -> None:
     schedule(op, "s[Y].parallel(s[Y].axis[0])", "rows")
     assert list(op.versions) == ["tiled", "rows"]
     assert op.version("tiled").name == "tiled" and op.current.name == "rows"
-    with pytest.raises(TVMagicError, match="no version `nope`") as caught:
+    with refuses("operator.unknown_version", names="`nope`") as caught:
         op.version("nope")
     assert "`tiled`" in (caught.value.hint or "")
 
@@ -102,7 +102,7 @@ def test_a_failing_call_leaves_the_state_before_it_usable() -> None:
 
 def test_python_errors_of_a_cell_have_its_place() -> None:
     op, _ = dense()
-    with pytest.raises(CellError, match="NameError: name 'nope'") as caught:
+    with refuses("cell.python_error", error=CellError) as caught:
         schedule(op, "y = s[Y]\nnope(y)")
     assert caught.value.span is not None and caught.value.span.line == 3
 
@@ -135,7 +135,7 @@ def test_calls_of_one_line_are_steps_of_their_own_names() -> None:
 
 def test_both_schedules_in_one_cell_are_refused() -> None:
     op, _ = dense()
-    with pytest.raises(TVMagicError, match="both `s` and `sch`"):
+    with refuses("cell.two_schedules", names="`s`.*`sch`"):
         schedule(op, "s[Y]; sch.get_block('Y')")
 
 

@@ -163,7 +163,7 @@ def test_functions_that_the_machine_lacks_are_named() -> None:
     func = tir.PrimFunc([tir.Var("a", "handle")], tir.BufferStore(buffer, call, [0]))
     func = func.replace(buffer_map={func.params[0]: buffer}).with_attr("global_symbol", "main")
     built = tvmagic.codegen.compile_module(func, TARGETS["aarch64"])
-    with pytest.raises(BuildError, match="the module calls `my_function`"):
+    with refuses("runner.missing_functions", error=BuildError, names="`my_function`"):
         run(built, [np.zeros(4, "float32")])
 
 

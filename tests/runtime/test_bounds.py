@@ -45,7 +45,7 @@ def test_an_index_beyond_its_dimension_but_inside_the_memory(lanes, dtype, size)
 def test_an_index_that_leaves_its_row_backwards():
     places = np.zeros(8, "int32")
     places[3] = -1
-    with pytest.raises(BoundsError, match="at index -1 in dimension 1"):
+    with refuses("call.index_out_of_range", error=BoundsError):
         gather(1, 2)(A3X8, places)
 
 
@@ -211,7 +211,7 @@ def test_the_region_of_a_pointer_into_rows_with_gaps_has_a_last_gap(strides):
         np.testing.assert_array_equal(result, wide[first : first + 4])
     with pytest.raises(BoundsError):
         built(rows, result, -1)
-    with pytest.raises(BoundsError, match="of 24 elements"):
+    with refuses("call.index_out_of_range", error=BoundsError):
         built(rows, result, 25)
 
 
@@ -287,7 +287,7 @@ def test_code_grows_with_the_depth_of_nested_indices_not_its_power(lanes):
     for _ in range(16):
         expected = x[expected]
     np.testing.assert_array_equal(built(16)(x), expected)
-    with pytest.raises(BoundsError, match=r"at index \[9"):
+    with refuses("call.index_out_of_range", error=BoundsError):
         built(3)(np.full(8, 9, "int32"))
 
 

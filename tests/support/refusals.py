@@ -1,9 +1,10 @@
-"""Expect an error by its class and code; its words may change."""
+"""Expect an error by its class, its code and the objects that it names; its words may change."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,13 @@ __all__ = ["refuses"]
 
 
 @contextlib.contextmanager
-def refuses(*codes: str, error: type[BaseException] = TVMagicError) -> Iterator[pytest.ExceptionInfo[BaseException]]:
-    """Check that the block raises an error of a class, with one of the codes."""
-    with pytest.raises(error) as info:
+def refuses(
+    *codes: str, error: type[BaseException] = TVMagicError, names: str | None = None
+) -> Iterator[pytest.ExceptionInfo[Any]]:
+    """Check that the block raises an error of a class, with one of the codes.
+
+    names: a pattern that the message matches, of what the program itself calls its objects.
+    """
+    with pytest.raises(error, match=names) as info:
         yield info
     assert getattr(info.value, "code", None) in codes

@@ -280,9 +280,9 @@ def test_an_interrupt_keeps_the_best_so_far(rows: Operator) -> None:
 
 
 def test_wrong_arguments_and_no_right_schedule(rows: Operator) -> None:
-    with pytest.raises(TVMagicError, match="at least one trial"):
+    with refuses("tune.no_trials"):
         tune_operator(rows, 0)
-    with pytest.raises(TVMagicError, match="some time"):
+    with refuses("tune.no_trials"):
         tune_operator(rows, seconds=math.nan)
     with refuses("tune.wrong_name"):
         tune_operator(rows, 2, name="plain")
