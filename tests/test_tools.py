@@ -53,17 +53,17 @@ def test_names_of_other_tools_hide_nothing(programs: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("tool", "message"),
+    ("tool", "code"),
     [
-        (Tool("t", ("first", "third"), debian="some-package"), "`first` is not installed\n.*run `apt-get install some-package`"),
-        (Tool("t", package="no_such.package", pypi="such"), "`no_such.package` is not installed\n.*run `pip install 'such'`"),
-        (Tool("t", file="/no/such/file", debian="such"), "`/no/such/file` is not installed\n.*run `apt-get install such`"),
-        (cross_library("sparc64"), "libc.so.6` is not installed\n.*run `apt-get install libc6-sparc64-cross`"),
+        (Tool("t", ("first", "third"), debian="some-package"), "tool.missing_program"),
+        (Tool("t", package="no_such.package", pypi="such"), "tool.missing_package"),
+        (Tool("t", file="/no/such/file", debian="such"), "tool.missing_library"),
+        (cross_library("sparc64"), "tool.missing_library"),
     ],
     ids=["program", "package", "file", "library"],
 )  # fmt: skip
-def test_a_missing_tool_names_the_command_that_installs_it(programs: Path, tool: Tool, message: str) -> None:
-    with pytest.raises(MissingTool, match=message):
+def test_a_missing_tool_names_the_command_that_installs_it(programs: Path, tool: Tool, code: str) -> None:
+    with refuses(code, error=MissingTool):
         tool.need()
 
 

@@ -323,19 +323,19 @@ def test_axes_are_given_as_they_were_created_or_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "code"),
     [
-        (lambda g: ops.Data(g, "x", dtype="float31"), "`float31` is not a type of tensors"),
-        (lambda g: ops.Cast(ops.Load(ops.Data(g, "x")), "half"), "`half` is not a type of tensors"),
-        (lambda g: g.create_axis("z9", 2.5), "a size is a whole number"),
-        (lambda g: ascend.apply_split(g, g.axes[0], 7), "the halves of a split are axes, not an int"),
-        (lambda g: ascend.apply_merge(g, g.axes), "what is applied is a merged axis, not a list"),
+        (lambda g: ops.Data(g, "x", dtype="float31"), "ascend.dtype"),
+        (lambda g: ops.Cast(ops.Load(ops.Data(g, "x")), "half"), "ascend.dtype"),
+        (lambda g: g.create_axis("z9", 2.5), "ascend.size"),
+        (lambda g: ascend.apply_split(g, g.axes[0], 7), "ascend.split_pair"),
+        (lambda g: ascend.apply_merge(g, g.axes), "ascend.merged_axis"),
     ],
 )
-def test_arguments_that_fit_nothing(call, said: str) -> None:
+def test_arguments_that_fit_nothing(call, code: str) -> None:
     graph = AscGraph("rows")
     graph.create_axis("z0", 4), graph.create_axis("z1", 6)
-    with pytest.raises(AscendError, match=said):
+    with refuses(code, error=AscendError):
         call(graph)
 
 

@@ -535,20 +535,20 @@ def test_what_has_no_blocks_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factors", "said"),
+    ("factors", "code"),
     [
-        ([0, 4], "positive numbers"),
-        ([-2, 4], "positive numbers"),
-        ([-1, -1], "one of them may be -1"),
-        ([-1, 2, -1], "one of them may be -1"),
-        ([-1, 5000], "more than the extent"),
-        ([1, 2], "less than|product"),
-        ([], "one factor or more"),
+        ([0, 4], "cinn.split.factor_not_positive"),
+        ([-2, 4], "cinn.split.factor_not_positive"),
+        ([-1, -1], "cinn.split.factor_not_positive"),
+        ([-1, 2, -1], "cinn.split.factor_not_positive"),
+        ([-1, 5000], "cinn.split.factors_too_large"),
+        ([1, 2], "cinn.split.factors_too_small"),
+        ([], "cinn.split.wrong_arguments"),
     ],
 )
-def test_factors_that_do_not_split_a_loop(factors: list[int], said: str) -> None:
+def test_factors_that_do_not_split_a_loop(factors: list[int], code: str) -> None:
     schedule = program("chain").schedule()
-    with pytest.raises(TVMagicError, match=said):
+    with refuses(code):
         schedule.split("B", 0, factors)
     check("chain", schedule)
 

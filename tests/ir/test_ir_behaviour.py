@@ -621,21 +621,21 @@ def test_what_is_not_well_formed_is_told_in_known_words() -> None:
 
     def refused(program: object, words: str) -> None:
         assert not tir.analysis.verify_well_formed(program, assert_mode=False)
-        with pytest.raises(ValueError, match=words):
+        with refuses(words, error=ValueError):
             tir.analysis.verify_well_formed(program)
 
     func = tir.PrimFunc([], tir.SeqStmt([let, tir.Evaluate(i)]))
-    refused(func, r"Invalid use of undefined variable i at .* no longer in-scope\.")
+    refused(func, "program.not_well_formed")
     nested = tir.PrimFunc([], tir.LetStmt(i, tir.const(1), let))
-    refused(nested, "ill-formed, due to multiple nested definitions of variable i")
-    refused(tir.PrimFunc([], tir.SeqStmt([let, let])), "multiple definitions of variable i")
+    refused(nested, "program.not_well_formed")
+    refused(tir.PrimFunc([], tir.SeqStmt([let, let])), "program.not_well_formed")
     one = tir.PrimFunc([], let)
-    refused(ir.IRModule({"one": one, "two": one}), "multiple definitions of variable i")
+    refused(ir.IRModule({"one": one, "two": one}), "program.not_well_formed")
     tx = tir.IterVar(ir.Range(0, 256), "threadIdx_x", tir.IterVar.ThreadIndex, "threadIdx.x")
     launch = tir.AttrStmt(tx, "thread_extent", 256, tir.Evaluate(tx.var))
     kernel = tir.PrimFunc([], launch)
     assert tir.analysis.verify_well_formed(tir.PrimFunc([], tir.SeqStmt([launch, launch])))
-    refused(ir.IRModule({"one": kernel, "two": kernel}), "multiple definitions of variable threadIdx_x")
+    refused(ir.IRModule({"one": kernel, "two": kernel}), "program.not_well_formed")
 
 
 def test_a_bound_buffer_is_defined_below_it() -> None:

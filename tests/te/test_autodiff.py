@@ -11,7 +11,6 @@ from refusals import refuses
 
 import tvmagic
 from tvmagic import te, tir
-from tvmagic.errors import TVMagicError
 from tvmagic.te.index_equations import solved
 from tvmagic.te.reference import evaluate, evaluate_all
 
@@ -160,18 +159,18 @@ def scan() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "code"),
     [
-        (scan, "the derivative of `scan` \\(scan\\) is not known"),
-        (lambda: te.compute((4,), lambda i: (A[i, 0], A[i, 1]))[0], "with several outputs is not known"),
+        (scan, "gradient.unknown_derivative"),
+        (lambda: te.compute((4,), lambda i: (A[i, 0], A[i, 1]))[0], "gradient.unknown_derivative"),
         (
             lambda: te.compute((4,), lambda i: te.nextafter(A[i, 0], A[i, 1])),
-            "the derivative of `nextafter` is not known",
+            "gradient.unknown_derivative",
         ),
     ],
 )
-def test_what_has_no_known_derivative(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(TVMagicError, match=message):
+def test_what_has_no_known_derivative(make: Callable[[], Any], code: str) -> None:
+    with refuses(code):
         te.gradient(make(), A)
 
 
