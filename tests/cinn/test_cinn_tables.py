@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -69,18 +68,6 @@ def test_a_text_that_is_no_number() -> None:
 # ---------------------------------------------------------------------------- operators and places
 
 
-def nested(expr: Expr) -> Iterator[Expr]:
-    yield expr
-    for arg in expr.args:
-        yield from nested(arg)
-
-
-def every(statements: list[Statement]) -> Iterator[Statement]:
-    for statement in statements:
-        yield statement
-        yield from every([*statement.init, *statement.body, *statement.otherwise])
-
-
 def parsed(text: str) -> list[Statement]:
     (program,) = parse_programs(Text(text))
     return program.statements
@@ -114,49 +101,6 @@ def test_operators_bind_as_in_c(seed: int) -> None:
     (statement,) = parsed(f"x = {text}")
     assert tree(statement.exprs[0]) == wanted
     assert {operator: rank for rank, operators in enumerate(RANKS) for operator in operators} == INFIX
-
-
-def test_what_a_text_holds() -> None:
-    (program,) = parse_programs(Text(WHOLE))
-    assert (program.name, program.arguments, program.braces) == ("f", ["_A", "_B", "n"], False)
-    (root,) = program.statements
-    outer, middle, inner, block = list(every([root]))[1:5]
-    assert [(s.kind, s.name, s.word, s.thread) for s in (outer, middle, inner)] == [
-        ("for", "i", "serial", ""),
-        ("for", "j", "thread_bind", "threadIdx.x"),
-        ("for", "k", "vectorize", ""),
-    ]
-    assert inner.factor is not None and inner.factor.text == "4" and [e.text for e in middle.exprs] == ["1", "8"]
-    assert block.variables == ["i0", "i1"] and block.attrs == [("a", "1"), ("b", "x, y"), ("c.d", "2")]
-    ends = [(r.buffer, [(n, low and low.text, high and high.text) for n, low, high in r.axes]) for r in block.regions]
-    assert ends == [("_A", [("i0", "0", "4"), ("i1", None, None)]), ("_B", [(None, "0", "3")]), ("_C", [])]
-    assert [s.kind for s in block.init] == ["store"] and [s.kind for s in block.body] == ["let", "if"]
-    first = block.body[1]
-    (second,) = first.otherwise
-    assert (first.exprs[0].kind, second.kind, [s.kind for s in second.otherwise]) == ("not", "if", ["while"])
-    said, called = second.otherwise[0].body
-    assert [e.kind for e in said.exprs] == ["infix", "string"] and called.kind == "evaluate"
-    assert [e.kind for e in called.exprs[0].args] == ["string", "reduce", "let"]
-    value = first.body[0].exprs[0]
-    assert [(e.kind, e.text) for e in value.args] == [("bool", "true"), ("minus", "-"), ("number", "-7")]
-
-
-def test_every_part_of_a_text_has_its_place() -> None:
-    (program,) = parse_programs(Text(WHOLE))
-    words = {"block": "ScheduleBlock", "let": "float32", "list": "{"}
-    found = 0
-    for statement in every(program.statements):
-        begin = words.get(statement.kind) or (
-            statement.word if statement.kind == "for" else statement.name or statement.kind
-        )
-        if statement.kind == "evaluate":
-            begin = "call_extern"
-        assert WHOLE.startswith(begin, statement.offset), statement
-        for expr in (e for root in statement.exprs for e in nested(root)):
-            begin = {"reduce": "Reduce", "let": "let"}.get(expr.kind, expr.text)
-            assert WHOLE.startswith(begin, expr.offset), expr
-            found += 1
-    assert found > 40
 
 
 B = "serial for (i, 0, 8)\n{\n  ScheduleBlock(B)\n  {\n    i0 = axis.bind(i)\n    B[i0] = {}\n  }\n}"

@@ -44,44 +44,12 @@ def p() -> Chain:
 # ---------------------------------------------------------------------------- what calls do
 
 
-def test_split_by_factor_and_nparts(p: Chain) -> None:
-    stage = p.s[p.C]
-    outer, inner = stage.split(p.C.op.axis[1], factor=16)
-    assert names(stage) == ["i", "j.outer", "j.inner"]
-    stage.split(outer, nparts=2)
-    assert names(stage) == ["i", "j.outer.outer", "j.outer.inner", "j.inner"]
-    assert inner in stage.leaf_iter_vars
-    assert [type(r).__name__ for r in stage.relations] == ["Split", "Split"]
-
-
-def test_fuse_reorder_tile(p: Chain) -> None:
-    stage = p.s[p.C]
-    i, j = p.C.op.axis
-    io, jo, ii, ji = stage.tile(i, j, 8, 16)
-    assert names(stage) == ["i.outer", "j.outer", "i.inner", "j.inner"]
-    fused = stage.fuse(io, jo)
-    assert fused.var.name == "i.outer.j.outer.fused"
-    stage.reorder(ji, ii)
-    assert names(stage) == ["i.outer.j.outer.fused", "j.inner", "i.inner"]
-
-
 def test_fuse_of_several_and_of_none(p: Chain) -> None:
     stage = p.s[p.C]
     assert stage.fuse(*p.C.op.axis).var.name == "i.j.fused"
     assert stage.fuse().var.name == "singleton"
     assert names(stage) == ["singleton", "i.j.fused"]
     assert "T.grid(2048)" in ops_text(p.s) or "range(2048)" in ops_text(p.s)
-
-
-def test_compute_at_root_and_inline(p: Chain) -> None:
-    p.s[p.B].compute_inline()
-    p.s[p.C].compute_at(p.s[p.M], p.M.op.axis[0])
-    assert p.s[p.B].attach_type == AttachType.INLINE
-    assert (p.s[p.C].attach_stage, p.s[p.C].attach_ivar) == (p.s[p.M], p.M.op.axis[0])
-    text = ops_text(p.s)
-    assert "B[" not in text and "C[i, j] = (A[i, j] + T.float32(1.0)) * T.float32(2.0)" in text
-    p.s[p.C].compute_root()
-    assert p.s[p.C].attach_type == AttachType.GROUP_ROOT
 
 
 def test_loop_kinds_and_pragmas(p: Chain) -> None:
@@ -113,13 +81,6 @@ def test_an_inlined_chain_is_one_expression() -> None:
 
 def _plus(x: Any, n: int) -> Any:
     return te.compute((8,), lambda i: x[i] + float(n), name=f"S{n}")
-
-
-def test_attach_point_follows_later_splits(p: Chain) -> None:
-    p.s[p.B].compute_at(p.s[p.C], p.C.op.axis[1])
-    outer, inner = p.s[p.C].split(p.C.op.axis[1], 16)
-    n = p.s.normalize()
-    assert n[p.B].attach_ivar is inner
 
 
 def test_copy_is_independent(p: Chain) -> None:
@@ -224,19 +185,6 @@ def test_auto_inline() -> None:
     s[E].reorder(*reversed(E.op.axis))
     te.schedule.AutoInlineElemWise(s)
     assert s[E].attach_type == AttachType.GROUP_ROOT  # what is scheduled already is left alone
-
-
-def test_scan_runs_its_updates_inside() -> None:
-    X = te.placeholder((9, 12), name="X")
-    state = te.placeholder((9, 12))
-    first = te.compute((1, 12), lambda _, i: X[0, i])
-    update = te.compute((9, 12), lambda t, i: state[t - 1, i] + X[t, i])
-    C = te.scan(first, update, state, inputs=[X], name="C")
-    s = te.create_schedule(C.op)
-    assert s[update].group is not None and s[update].group.num_child_stages == 1
-    assert "C[C_idx + 1, i] = C[C_idx + 1 - 1, i] + X[C_idx + 1, i]" in ops_text(s)
-    analysis = te.schedule.ScanFixPointAnalysis(C.op)
-    assert list(analysis.values()) == [True]
 
 
 def test_extern_binds_buffers() -> None:
