@@ -183,76 +183,6 @@ def waiting(*lines: str) -> str:
     return WAITING + "\n".join(f"    {line}" for line in lines)
 
 
-def test_a_value_from_memory_is_kept() -> None:
-    """What a thread read before a barrier, others may have changed after it."""
-    text = waiting(
-        "s[threadIdx_x] = A[blockIdx_x, threadIdx_x]",
-        'T.tvm_storage_sync("shared")',
-        "with T.LetStmt(s[15 - threadIdx_x]) as mirrored:",
-        '    T.tvm_storage_sync("shared")',
-        "    s[threadIdx_x] = mirrored * T.float32(2)",
-        '    T.tvm_storage_sync("shared")',
-        "    B[blockIdx_x, threadIdx_x] = mirrored + s[(threadIdx_x + 1) % 16]",
-    )
-    values = np.random.default_rng(0).random((4, 16), dtype="float32")
-    mirrored = values[:, ::-1]
-    assert 'mirrored = T.allocate([16], "float32", "local")' in script(ThreadsAsLoops()(module(text)))
-    np.testing.assert_allclose(
-        tvmagic.build(module(text))(values), mirrored + 2 * np.roll(mirrored, -1, axis=1), rtol=1e-6
-    )
-
-
-def test_declared_memory_of_threads_that_wait() -> None:
-    text = waiting(
-        'own = T.decl_buffer((2,), scope="local")',
-        'common = T.decl_buffer((16,), scope="shared")',
-        "own[1] = A[blockIdx_x, threadIdx_x]",
-        "common[threadIdx_x] = own[1] * T.float32(2)",
-        'T.tvm_storage_sync("shared")',
-        "B[blockIdx_x, threadIdx_x] = common[15 - threadIdx_x] + own[1]",
-    )
-    divided = script(ThreadsAsLoops()(module(text)))
-    assert 'own = T.decl_buffer((32,), scope="local")' in divided
-    assert 'common = T.decl_buffer((16,), scope="shared")' in divided
-    values = np.random.default_rng(0).random((4, 16), dtype="float32")
-    np.testing.assert_array_equal(tvmagic.build(module(text))(values), 2 * values[:, ::-1] + values)
-
-
-def test_memory_that_is_declared_between_barriers() -> None:
-    text = waiting(
-        "l[1] = A[blockIdx_x, threadIdx_x]",
-        "s[threadIdx_x] = l[1]",
-        'T.tvm_storage_sync("shared")',
-        "for k in range(2):",
-        '    own = T.decl_buffer((2,), data=L, scope="local")',
-        '    common = T.decl_buffer((16,), data=S, scope="shared")',
-        "    own[0] = common[15 - threadIdx_x] + own[1]",
-        'T.tvm_storage_sync("shared")',
-        "B[blockIdx_x, threadIdx_x] = l[0] + l[1]",
-    )
-    divided = script(ThreadsAsLoops()(module(text)))
-    assert 'own_1 = T.decl_buffer((32,), data=own, scope="local")' in divided
-    assert 'common_1 = T.decl_buffer((16,), data=common, scope="shared")' in divided
-    values = np.random.default_rng(0).random((4, 16), dtype="float32")
-    np.testing.assert_array_equal(tvmagic.build(module(text))(values), values[:, ::-1] + values + values)
-
-
-def test_values_of_values_are_computed_again_where_they_are_used() -> None:
-    text = waiting(
-        "with T.LetStmt((threadIdx_x + 3) % 16) as first:",
-        "    with T.LetStmt(first * 5 % 16) as second:",
-        "        with T.LetStmt(second + 1) as third:",
-        "            s[threadIdx_x] = A[blockIdx_x, third - 1]",
-        '            T.tvm_storage_sync("shared")',
-        "            B[blockIdx_x, threadIdx_x] = s[second]",
-    )
-    divided = script(ThreadsAsLoops()(module(text)))
-    assert [divided.count(f"{name}: T.int32") for name in ("first", "second", "third")] == [2, 2, 1]
-    values = np.random.default_rng(0).random((4, 16), dtype="float32")
-    places = (np.arange(16) + 3) * 5 % 16
-    np.testing.assert_array_equal(tvmagic.build(module(text))(values), values[:, places][:, places])
-
-
 @pytest.mark.parametrize(
     "lines",
     [
@@ -266,65 +196,11 @@ def test_a_barrier_where_not_all_threads_come(lines: tuple[str, ...]) -> None:
         ThreadsAsLoops()(module(waiting(*lines)))
 
 
-def test_a_common_branch_around_a_barrier() -> None:
-    text = waiting(
-        "B[blockIdx_x, threadIdx_x] = T.float32(0)",
-        "if blockIdx_x < 2:",
-        "    s[threadIdx_x] = A[blockIdx_x, threadIdx_x]",
-        '    T.tvm_storage_sync("shared")',
-        "    B[blockIdx_x, threadIdx_x] = s[15 - threadIdx_x]",
-    )
-    values = np.random.default_rng(0).random((4, 16), dtype="float32")
-    wanted = values[:, ::-1].copy()
-    wanted[2:] = 0
-    np.testing.assert_array_equal(tvmagic.build(ThreadsAsLoops()(module(text)))(values), wanted)
-
-
-def test_memory_around_a_kernel() -> None:
-    """Of what only threads use, each has its own; what the function uses, too, is the same for all."""
-    text = """
-        def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2, 8), "float32")):
-            L = T.allocate([1], "float32", "local")
-            M = T.allocate([8], "float32", "local")
-            S = T.allocate([8], "float32", "shared")
-            m = T.Buffer((8,), data=M, scope="local")
-            for i in range(2):
-                for k in range(8):
-                    m[k] = A[i, 7 - k]
-                threadIdx_x = T.launch_thread("threadIdx.x", 8)
-                l = T.Buffer((1,), data=L, scope="local")
-                s = T.Buffer((8,), data=S, scope="shared")
-                l[0] = m[threadIdx_x]
-                s[threadIdx_x] = A[i, threadIdx_x]
-                T.tvm_storage_sync("shared")
-                B[i, threadIdx_x] = l[0] + s[(threadIdx_x + 1) % 8]
-    """
-    values = np.random.default_rng(0).random((2, 8), dtype="float32")
-    np.testing.assert_array_equal(tvmagic.build(module(text))(values), values[:, ::-1] + np.roll(values, -1, axis=1))
-
-
 @pytest.mark.parametrize("axes", [AXES, ("blockIdx.y", "blockIdx.x", "threadIdx.y", "threadIdx.x")])
 def test_lowered_threads_that_share_memory_run_here(axes: tuple[str, str, str, str]) -> None:
     values = np.random.default_rng(0).random(64, dtype="float32")
     built = tvmagic.build(tvmagic.lower(shared_copy(axes).mod))
     np.testing.assert_array_equal(built(values), np.roll(values.reshape(4, 16), -1, axis=1).ravel() * 2)
-
-
-def test_threads_wait_for_what_others_wrote_to_global_memory() -> None:
-    """On a GPU that would need a barrier in the program."""
-    text = """
-        def main(A: T.Buffer((4, 16), "float32"), B: T.Buffer((4, 16), "float32"), C: T.Buffer((4, 16), "float32")):
-            blockIdx_x = T.launch_thread("blockIdx.x", 4)
-            threadIdx_x = T.launch_thread("threadIdx.x", 16)
-            B[blockIdx_x, threadIdx_x] = A[blockIdx_x, threadIdx_x]
-            C[blockIdx_x, threadIdx_x] = B[blockIdx_x, 15 - threadIdx_x]
-    """
-    values = np.random.default_rng(0).random((4, 16), dtype="float32")
-    copy, mirrored = np.zeros_like(values), np.zeros_like(values)
-    tvmagic.build(module(text))(values, copy, mirrored)
-    np.testing.assert_array_equal(mirrored, values[:, ::-1])
-    kept = module(text.replace("15 - threadIdx_x", "threadIdx_x"))
-    assert prepare_threads(kept, host_target()) is kept
 
 
 def test_threads_that_share_memory_where_some_are_not_are_refused() -> None:
@@ -368,3 +244,26 @@ def test_arguments_of_a_reduction_over_threads(arguments: str, works: bool) -> N
     else:
         after = script(LowerThreadAllreduce(32)(mod))
         assert ("red_buf0" in after) is (rest[-1] == "X") and "tvm_thread_allreduce" not in after
+
+
+def test_memory_around_a_kernel() -> None:
+    """Of what only threads use, each has its own; what the function uses, too, is the same for all."""
+    text = """
+        def main(A: T.Buffer((2, 8), "float32"), B: T.Buffer((2, 8), "float32")):
+            L = T.allocate([1], "float32", "local")
+            M = T.allocate([8], "float32", "local")
+            S = T.allocate([8], "float32", "shared")
+            m = T.Buffer((8,), data=M, scope="local")
+            for i in range(2):
+                for k in range(8):
+                    m[k] = A[i, 7 - k]
+                threadIdx_x = T.launch_thread("threadIdx.x", 8)
+                l = T.Buffer((1,), data=L, scope="local")
+                s = T.Buffer((8,), data=S, scope="shared")
+                l[0] = m[threadIdx_x]
+                s[threadIdx_x] = A[i, threadIdx_x]
+                T.tvm_storage_sync("shared")
+                B[i, threadIdx_x] = l[0] + s[(threadIdx_x + 1) % 8]
+    """
+    values = np.random.default_rng(0).random((2, 8), dtype="float32")
+    np.testing.assert_array_equal(tvmagic.build(module(text))(values), values[:, ::-1] + np.roll(values, -1, axis=1))

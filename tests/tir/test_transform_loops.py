@@ -6,7 +6,7 @@ from pass_checks import module, script
 
 import tvmagic
 from tvmagic.errors import TVMagicError
-from tvmagic.passes import PassContext, recording
+from tvmagic.passes import PassContext
 from tvmagic.tir.transform import (
     ConvertSSA,
     InjectDoubleBuffer,
@@ -64,30 +64,6 @@ def test_partition_splits_at_where_the_condition_changes() -> None:
     assert "likely" not in text
     first, second = text.split("    for ")[1:]
     assert "if " not in first and "if " in second  # the whole blocks of four, and the rest
-
-
-def test_partition_of_constant_loops_is_asked_for() -> None:
-    before = """
-        def main(A: T.Buffer((36,), "float32")):
-            for i, j in T.grid(4, 10):
-                if T.likely(i * 10 + j < 36):
-                    A[i * 10 + j] = T.float32(1)
-        """
-    assert "if i * 10 + j < 36" in script(LoopPartition()(module(before)))
-    with PassContext(config={"tir.LoopPartition": {"partition_const_loop": True}}), recording() as record:
-        result = RemoveNoOp()(Simplify()(LoopPartition()(module(before))))
-    assert script(result) == script(
-        module(
-            """
-        def main(A: T.Buffer((36,), "float32")):
-            for i, j in T.grid(3, 10):
-                A[i * 10 + j] = T.float32(1)
-            for j in range(6):
-                A[j + 30] = T.float32(1)
-        """
-        )
-    )
-    assert record.notes("partition")
 
 
 @pytest.mark.parametrize(

@@ -305,50 +305,6 @@ def test_rows_that_are_apart_are_rows_in_flat_memory(where: tuple[str, str], vec
     np.testing.assert_array_equal(c, a * 2 + 1)
 
 
-READ_TWICE = """
-        def main(I: T.Buffer((4,), "int32"), A: T.Buffer((8,), "float32"), C: T.Buffer((4,), "float32")):
-            for i in range(4):
-                with T.block("C"):
-                    vi = T.axis.spatial(4, i)
-                    T.reads(I[vi], A[0:8])
-                    T.writes(I[vi], C[vi])
-                    B = T.alloc_buffer((8,))
-                    B[I[vi]] = A[I[vi]]
-                    B[I[vi] + 1] = A[I[vi] + 1]
-                    I[vi] = I[vi] + 1
-                    C[vi] = B[I[vi]]
-        """
-
-
-def test_an_axis_is_whole_where_the_region_depends_on_data() -> None:
-    mod = module(READ_TWICE)
-    text = script(CompactBufferAllocation()(ConvertBlocksToOpaque()(mod)))
-    assert "B = T.alloc_buffer((8,))" in text
-    i, a, c = np.array([5, 0, 3, 2], "int32"), np.arange(8, dtype="float32"), np.zeros(4, "float32")
-    tvmagic.build(mod, check_bounds=True)(i, a, c)
-    np.testing.assert_array_equal(c, [6, 1, 4, 3])
-
-
-def test_views_of_fewer_dimensions_have_the_strides_of_the_last_ones() -> None:
-    text = """
-from tvm.script import tir as T
-
-@T.prim_func
-def main(A: T.Buffer((4, 6, 8), "float32"), C: T.Buffer((4, 6, 8), "float32")):
-    for i in range(4):
-        with T.block("B"):
-            v = T.axis.spatial(4, i)
-            s = T.int32()
-            t = T.int32()
-            M = T.match_buffer(A[v, 0:6, 0:8], (6, 8), strides=(s, t), offset_factor=1)
-            for j, k in T.grid(6, 8):
-                C[v, j, k] = M[j, k] + T.Cast("float32", s * 10 + t)
-"""
-    a, c = np.arange(192, dtype="float32").reshape(4, 6, 8), np.zeros((4, 6, 8), "float32")
-    tvmagic.build(IRModule({"main": from_source(text).with_attr("global_symbol", "main")}))(a, c)
-    assert (c == a + 81).all()
-
-
 def test_memory_whose_offset_nothing_defines_begins_where_it_is_allocated() -> None:
     text = """
         def main(A: T.Buffer((8,), "float32"), o: T.int32):
@@ -369,3 +325,23 @@ def test_memory_whose_offset_nothing_defines_begins_where_it_is_allocated() -> N
     new = LowerOpaqueBlock()(IRModule({"main": func}))["main"]
     offsets = {n.buffer.name: n.buffer.elem_offset for n in nodes_of(new.body, BufferStore)}
     assert str(offsets["B"]) == "0" and offsets["C"] is func.params[1]
+
+
+def test_views_of_fewer_dimensions_have_the_strides_of_the_last_ones() -> None:
+    text = """
+from tvm.script import tir as T
+
+@T.prim_func
+def main(A: T.Buffer((4, 6, 8), "float32"), C: T.Buffer((4, 6, 8), "float32")):
+    for i in range(4):
+        with T.block("B"):
+            v = T.axis.spatial(4, i)
+            s = T.int32()
+            t = T.int32()
+            M = T.match_buffer(A[v, 0:6, 0:8], (6, 8), strides=(s, t), offset_factor=1)
+            for j, k in T.grid(6, 8):
+                C[v, j, k] = M[j, k] + T.Cast("float32", s * 10 + t)
+"""
+    a, c = np.arange(192, dtype="float32").reshape(4, 6, 8), np.zeros((4, 6, 8), "float32")
+    tvmagic.build(IRModule({"main": from_source(text).with_attr("global_symbol", "main")}))(a, c)
+    assert (c == a + 81).all()
