@@ -45,19 +45,19 @@ def test_operations_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
+    ("body", "code"),
     [
-        ("for i in range(9):\n        A[i] = x", "goes from 0 to 8"),
-        ("for i in range(8):\n        A[i - 1] = x", "goes from -1 to 6"),
-        ("A[0] = A[8]", "goes from 8 to 8"),
-        ("for i in range(9):\n        if T.likely(i >= 8):\n            A[i] = x", "goes from 8 to 8"),
-        ("for i in range(9):\n        A[0] = T.Select(1 <= i, A[i - 1], 0)", "goes from -1 to 7"),
+        ("for i in range(9):\n        A[i] = x", "oob_checker.index_out_of_range"),
+        ("for i in range(8):\n        A[i - 1] = x", "oob_checker.index_out_of_range"),
+        ("A[0] = A[8]", "oob_checker.index_out_of_range"),
+        ("for i in range(9):\n        if T.likely(i >= 8):\n            A[i] = x", "oob_checker.index_out_of_range"),
+        ("for i in range(9):\n        A[0] = T.Select(1 <= i, A[i - 1], 0)", "oob_checker.index_out_of_range"),
     ],
 )
-def test_accesses_outside_are_refused(body: str, message: str) -> None:
+def test_accesses_outside_are_refused(body: str, code: str) -> None:
     with refuses("oob_checker.index_out_of_range") as caught:
         analysis.OOBChecker()(module(HEAD + body))
-    assert message in caught.value.message
+    assert code == caught.value.code
 
 
 @pytest.mark.parametrize(

@@ -162,14 +162,14 @@ def test_arrays_of_other_libraries_are_taken() -> None:
 def wrong_calls() -> list[tuple[str, object]]:
     x, w = np.ones((64, 32), "float32"), np.ones((48, 32), "float32")
     return [
-        ("takes 2 arrays, 1 was given", lambda op: op(x)),
-        ("has no input `Q`", lambda op: op(x, Q=w)),
-        ("is of dtype `float32`, the array is `float64`", lambda op: op(x.astype("float64"), w)),
-        ("has 2 dimensions, the array has 1", lambda op: op(x[0], w)),
-        ("dimension 1 of `W` of `dense` is 32, the array has 31", lambda op: op(x, w[:, :31])),
-        ("is a list, not an array", lambda op: op([[1.0]], w)),
-        ("", lambda op: op(x, w, out=read_only())),
-        ("", lambda op: op(x, w, out=np.empty((64, 47), "float32"))),
+        ("operator.wrong_input_count", lambda op: op(x)),
+        ("operator.unknown_input", lambda op: op(x, Q=w)),
+        ("array.wrong_dtype", lambda op: op(x.astype("float64"), w)),
+        ("array.wrong_rank", lambda op: op(x[0], w)),
+        ("array.wrong_size", lambda op: op(x, w[:, :31])),
+        ("array.not_an_array", lambda op: op([[1.0]], w)),
+        ("call.read_only_output", lambda op: op(x, w, out=read_only())),
+        ("call.size_mismatch", lambda op: op(x, w, out=np.empty((64, 47), "float32"))),
     ]
 
 
@@ -179,12 +179,12 @@ def read_only() -> np.ndarray:
     return array
 
 
-@pytest.mark.parametrize(("message", "call"), wrong_calls(), ids=range(len(wrong_calls())))
-def test_wrong_arguments_are_told_and_nothing_is_written(message: str, call) -> None:
+@pytest.mark.parametrize(("code", "call"), wrong_calls(), ids=range(len(wrong_calls())))
+def test_wrong_arguments_are_told_and_nothing_is_written(code: str, call) -> None:
     op, _ = dense()
     with pytest.raises(TVMagicError) as caught:
         call(op)
-    assert message in caught.value.message
+    assert code == caught.value.code
 
 
 def test_symbolic_sizes_must_agree() -> None:
