@@ -65,24 +65,6 @@ def test_loop_kinds_and_pragmas(p: Chain) -> None:
     assert "pragma_auto_unroll_max_step" in text
 
 
-def test_an_inlined_chain_is_one_expression() -> None:
-    x = A = te.placeholder((8,), name="A")
-    stages = []
-    for n in range(50):
-        x = _plus(x, n)
-        stages.append(x)
-    s = te.create_schedule(x.op)
-    for stage in stages[:-1]:
-        s[stage].compute_inline()
-    text = ops_text(s)
-    assert text.count("A[i]") == 1 and "S3[" not in text
-    assert A.op in s.stage_map
-
-
-def _plus(x: Any, n: int) -> Any:
-    return te.compute((8,), lambda i: x[i] + float(n), name=f"S{n}")
-
-
 def test_copy_is_independent(p: Chain) -> None:
     twin = p.s.copy()
     p.s[p.C].split(p.C.op.axis[1], 4)
@@ -202,15 +184,6 @@ def test_spans_lead_to_the_users_line(p: Chain) -> None:
     stmt = te.schedule.ScheduleOps(n, te.schedule.InferBound(n), False)
     assert p.B.op.span is not None and p.B.op.span.source == __file__
     assert stmt.span is not None and stmt.span.source == __file__
-
-
-def test_symbolic_shapes() -> None:
-    n = te.size_var("n")
-    A = te.placeholder((n,), name="A")
-    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
-    s = te.create_schedule(B.op)
-    s[B].split(B.op.axis[0], 8)
-    assert "T.likely(i_inner + i_outer * 8 < n)" in ops_text(s)
 
 
 def test_disable_predication() -> None:
