@@ -59,7 +59,7 @@ def run_pytest(folder: pathlib.Path, text: str, *options: str, **environment: st
     )
     command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *options, "test_it.py"]
     paths = os.pathsep.join(p for p in sys.path if p)
-    env = {**os.environ, "PYTHONPATH": paths, **environment}
+    env = {**os.environ, "PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment}
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=env)
     return done.stdout + done.stderr
 
