@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ from tvmagic.arith import Analyzer
 from tvmagic.errors import DefectError, TVMagicError
 from tvmagic.eval.machine import run_function
 from tvmagic.eval.values import Unsupported
-from tvmagic.ir import Buffer, IntImm, IRModule, PrimFunc, Var, structural_equal, substitute
+from tvmagic.ir import Allocate, Buffer, IntImm, IRModule, PrimFunc, Var, structural_equal, substitute
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import nodes_of
 from tvmagic.operators import operator
@@ -28,6 +29,7 @@ from tvmagic.te.reference import evaluate_all
 
 FILES = sorted(PLACE.rglob("*.txt"))
 SIZE = 7  # the value of each variable that the caller gives
+LARGEST = 1 << 20  # elements that a program may allocate to be run
 
 
 def case_id(path: pathlib.Path) -> str:
@@ -79,6 +81,8 @@ def array_of(buffer: Buffer, values: dict[Var, IntImm], rng: np.random.Generator
 
 def results(func: PrimFunc, seed: int = 1) -> list[Any] | None:
     """Return every argument after an interpreted call, or None if the interpreter cannot run the function."""
+    if any(math.prod(e.value for e in a.extents if isinstance(e, IntImm)) > LARGEST for a in nodes_of(func, Allocate)):
+        return None
     rng, values = np.random.default_rng(seed), sizes(func)
     arrays = [
         array_of(func.buffer_map[p], values, rng) if p in func.buffer_map else np.asarray(SIZE, numpy_dtype(p.dtype))
