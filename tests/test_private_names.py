@@ -8,6 +8,7 @@ rewritten, though no user would notice.
 from __future__ import annotations
 
 import ast
+import functools
 import pathlib
 from collections.abc import Iterator
 
@@ -79,6 +80,7 @@ def private_names(tree: ast.Module) -> Iterator[str]:
             yield node.id
 
 
+@functools.cache
 def counts() -> dict[str, int]:
     found = {}
     for path in sorted(TESTS.rglob("*.py")):

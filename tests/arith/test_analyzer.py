@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from arith_evaluate import evaluate
 from arith_random import mark
+from refusals import refuses
 
 from tvmagic import ir, te, tir
 from tvmagic.arith import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength
@@ -35,45 +36,6 @@ def analyzer_with(**ranges: Any) -> Analyzer:
 # ---------------------------------------------------------------------------- bounds
 
 
-@pytest.mark.parametrize(
-    ("e", "bound"),
-    [
-        (x + y, (-3, 13)),
-        (x - y, (-4, 12)),
-        (x * y, (-27, 36)),
-        (fld(x, 4), (0, 2)),
-        (fld(y, 2), (-2, 2)),
-        (tdiv(y, 2), (-1, 2)),
-        (flm(y, 4), (0, 3)),
-        (tmod(y, 4), (-3, 3)),
-        (flm(x, 100), (0, 9)),
-        (flm(x, -3), (-2, 0)),
-        (fld(x, y), (-9, 9)),
-        (ops.minimum(x, y), (-3, 4)),
-        (ops.maximum(x, y), (0, 9)),
-        (ir.Select(y < 0, x, y), (-3, 9)),
-        (ops.shift_right(x, 1), (0, 4)),
-        (ops.bitwise_and(x, 7), (0, 7)),
-        (ops.shift_left(x, 2), (0, 36)),
-        (ir.Ramp(x, 2, 4), (0, 15)),
-        (ir.Broadcast(y, 4), (-3, 4)),
-        (ir.Cast("int8", x), (0, 9)),
-        (n, (0, ConstIntBound.POS_INF)),
-        (x - n, (ConstIntBound.NEG_INF, 9)),
-        (fld(x, n), (0, 9)),
-        (ir.Var("i"), (-(1 << 31), (1 << 31) - 1)),
-        (ir.Var("b", "bool"), (0, 1)),
-        (ir.Var("u", "uint8"), (0, 255)),
-        (ir.Let(z, x * 2, z + 1), (1, 19)),
-    ],
-    ids=str,
-)
-def test_const_int_bound(e: Any, bound: tuple[int, int]) -> None:
-    analyzer = analyzer_with(x=ir.Range(0, 10), y=ir.Range(-3, 5))
-    found = analyzer.const_int_bound(e)
-    assert (found.min_value, found.max_value) == bound
-
-
 def test_bounds_of_every_part() -> None:
     found: dict[Any, ConstIntBound] = {}
     e = x * 2 + 1
@@ -81,27 +43,6 @@ def test_bounds_of_every_part() -> None:
     assert found[e] == ConstIntBound(1, 7)
     assert found[x] == ConstIntBound(0, 3)
     assert repr(ConstIntBound(ConstIntBound.NEG_INF, 3)) == "ConstIntBound[neg_inf,3]"
-
-
-@pytest.mark.parametrize(
-    ("e", "expected"),
-    [
-        (x * 6, (6, 0)),
-        (x * 6 + y * 4 + 5, (2, 1)),
-        ((x * 4 + 1) * (y * 6 + 3), (6, 3)),
-        (fld(x * 8 + 4, 4), (2, 1)),
-        (flm(x * 4 + 3, 8), (4, 3)),
-        (tdiv(x * 8 + 4, 4), (1, 0)),
-        (ops.minimum(x * 4, y * 6), (2, 0)),
-        (ir.Select(x < y, x * 3 + 1, y * 3 + 4), (3, 1)),
-        (ops.shift_right(x * 8, 2), (2, 0)),
-        (ops.bitwise_and(x * 2 + 1, 3), (2, 1)),
-        (ir.IntImm("int32", 5), (0, 5)),
-    ],
-    ids=str,
-)
-def test_modular_set(e: Any, expected: tuple[int, int]) -> None:
-    assert tuple(Analyzer().modular_set(e)) == expected
 
 
 def test_modular_set_under_constraints() -> None:
@@ -129,7 +70,7 @@ def test_binding_to_a_value_puts_it_in() -> None:
 def test_binding_twice() -> None:
     analyzer = analyzer_with(x=ir.Range(0, 4))
     analyzer.bind(x, ir.Range(0, 4))
-    with pytest.raises(TVMagicError, match="`x` is bound"):
+    with refuses("analyzer.bound_differs", names="`x`"):
         analyzer.bind(x, ir.Range(0, 5))
     analyzer.bind(x, ir.Range(0, 5), allow_override=True)
     assert analyzer.can_prove(x < 5) and not analyzer.can_prove(x < 4)
@@ -146,7 +87,7 @@ def test_update() -> None:
     assert str(analyzer.simplify(flm(y, 4))) == "1"
     with pytest.raises(TVMagicError, match="already"):
         analyzer.update(x, ConstIntBound(0, 4))
-    with pytest.raises(TVMagicError, match="says nothing"):
+    with refuses("analyzer.no_fact"):
         analyzer.update(x, "small")
     assert analyzer.const_int_bound_is_bound(x) and not analyzer.const_int_bound_is_bound(z)
 
@@ -230,32 +171,6 @@ def test_boolean_extensions() -> None:
 
 
 # ---------------------------------------------------------------------------- forms
-
-
-@pytest.mark.parametrize(
-    ("e", "text"),
-    [
-        (2 + (3 * x + z + y + 1) * 4 + x, "x * 13 + z * 4 + y * 4 + 6"),
-        (fld(x, 6) * 6 + flm(fld(x, 3), 2) * 3 + flm(x, 3), "x"),
-        (fld(fld(flm(x, 16), 2) * 2, 4), "x % 16 // 4"),
-        (flm(x * 8, 16), "x % 2 * 8"),
-        (fld(flm(x, 2), 8), "0"),
-        (flm(flm(x * 4 + y - 466036, 24528) - 24512, 16), "(x * 4 + y + 12) % 16"),
-        (flm(-x, 2), "x % -2 * -1"),
-        (tmod(-x, 2), "T.truncmod(x, -2) * -1"),
-        (tdiv(17 + 48 * x, 16), "T.Div(x * 48 + 17, 16)"),
-        (flm(x * 32 * x, x * n), "x * 32 % n * x"),
-        (fld(x * y * 6, y * 4), "x * 3 // 2"),
-        (ir.Cast("int64", x + y + 1) - ir.Cast("int64", x), 'T.Cast("int64", y) + T.int64(1)'),
-        (x * x - x * x, "0"),
-        (ops.min_value("int32") - x, "-2147483648 - x"),
-        (x * 8 + flm(y, 32) < 64, "y % 32 // 8 + x < 8"),
-        (x * 8 + flm(y, 32) < 63, "x * 8 + y % 32 < 63"),
-    ],
-    ids=str,
-)
-def test_canonical_form(e: Any, text: str) -> None:
-    assert str(Analyzer().canonical_simplify(e)) == text
 
 
 def test_truncation_where_operands_are_not_negative() -> None:

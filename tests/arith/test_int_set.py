@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from arith_evaluate import evaluate
 from arith_random import mark
+from refusals import refuses
 
 from tvmagic import arith, ir, tir
 from tvmagic.arith import IntervalSet, IntSet, eval_set
@@ -43,7 +44,7 @@ def test_points_ranges_and_limits(x):
 
 
 def test_point_value_needs_a_point():
-    with pytest.raises(TVMagicError, match="not a single point"):
+    with refuses("int_set.not_a_point"):
         IntervalSet(0, 1).point_value()
 
 
@@ -116,36 +117,6 @@ def test_union_lower_bound_joins_only_what_touches():
     assert arith.union_lower_bound([]).is_nothing()
     regions = [[IntervalSet(0, 1), IntervalSet(0, 0)], [IntervalSet(2, 4), IntervalSet(5, 5)]]
     assert [ends(s) for s in arith.union_region_lower_bound(regions)] == [("0", "4"), ("0", "0")]
-
-
-CASES = [
-    (lambda x, y: x + y, ("y", "y + 10")),
-    (lambda x, y: x - y, ("0 - y", "10 - y")),
-    (lambda x, y: y - x, ("y - 10", "y")),
-    (lambda x, y: x * y, ("T.Select(0 <= y, 0, y * 10)", "T.Select(0 <= y, y * 10, 0)")),
-    (lambda x, y: x * -2, ("-20", "0")),
-    (lambda x, y: tir.floordiv(x, 3), ("0", "3")),
-    (lambda x, y: tir.floordiv(x, -3), ("-4", "0")),
-    (lambda x, y: tir.floormod(x, 4), ("0", "3")),
-    (lambda x, y: tir.floormod(x, 16), ("0", "10")),
-    (lambda x, y: tir.truncmod(x, -4), ("-3", "3")),
-    (lambda x, y: tir.truncmod(x, 4), ("0", "3")),
-    (lambda x, y: tir.truncmod(x - 5, 4), ("-3", "3")),
-    (lambda x, y: tir.max(x, 3), ("3", "10")),
-    (lambda x, y: tir.min(x, y), ("T.min(0, y)", "T.min(10, y)")),
-    (lambda x, y: Select(y > 0, x, x + 5), ("0", "15")),
-    (lambda x, y: x.astype("int64"), ("T.int64(0)", "T.int64(10)")),
-    (lambda x, y: x < 3, ("T.bool(False)", "T.bool(True)")),
-    (lambda x, y: tir.floordiv(y, x), ("neg_inf", "pos_inf")),
-]
-
-
-@pytest.mark.parametrize("build, expected", CASES, ids=[str(i) for i in range(len(CASES))])
-def test_evaluation(build, expected, x, y):
-    values = arith.eval_set(build(x, y), {x: IntervalSet(0, 10)})
-    simplify = arith.Analyzer().simplify
-    got = [str(e if e.dtype.is_handle else simplify(e)) for e in (values.min_value, values.max_value)]
-    assert tuple(got) == expected
 
 
 def test_unrelaxed_expressions_stay_points(x, y):

@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from refusals import refuses
 from sampling import every
 from te_cells import CELLS, changed_cell, random_cell
 
@@ -244,7 +245,7 @@ def test_what_cannot_be_expressed_is_named_with_its_place(name: str) -> None:
 
 @pytest.mark.parametrize("what", [3, None, [], ["x"], "text"])
 def test_what_is_no_operator_is_refused(what: object) -> None:
-    with pytest.raises(AscendError, match="te-expression"):
+    with refuses("ascend.not_tensor_expressions", "ascend.unsupported_program", error=AscendError):
         ascend.hint_graph(what)
 
 
@@ -261,7 +262,7 @@ def test_other_operations_are_refused() -> None:
     )
     with pytest.raises(AscendError):
         ascend.hint_graph(te.compute((1,), lambda o: both((x[k], x[k] * 2), k), name="z")[0])
-    with pytest.raises(AscendError, match="none of the inputs"):
+    with refuses("ascend.unknown_input", error=AscendError):
         ascend.hint_graph(te.compute((9,), lambda i: x[i] + 1, name="y"), [])
     y = te.compute((9,), lambda i: x[i] + 1, name="y")
     with pytest.raises(AscendError, match="`y`"):

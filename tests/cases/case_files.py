@@ -21,8 +21,12 @@ The others say what happens to it:
 
     accepted                     each line, a call on the program, is done and preserves the program's results
     refused: CLASS at PLACE      each line is refused with an error of this class about this place; a cell needs no lines
-    pass: NAME {CONFIG}          the pass whose result follows, with its options in a PassContext
-    becomes                      the text of the program after the pass
+    steps: DESCRIPTION           the lines are done in order on one schedule, and preserve the program's results
+    refused steps: CLASS at PLACE  the lines are done in order, and the last of them is refused
+    cinn steps, refused cinn steps  the same on an IRSchedule
+    pass: NAME(ARGUMENTS) {CONFIG}  a pass, with its arguments if it has any and options in a PassContext; what follows is
+                                 another pass on its result, or the result
+    becomes                      the text of the program after the pass, or after the steps above
 """
 
 from __future__ import annotations

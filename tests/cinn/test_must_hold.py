@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from cinn_programs import run
+from refusals import refuses
 from step_programs import check, program
 from test_cases import SEED_B, SEED_C, SEED_INLINED, without_regions
 from test_cases import program as article
@@ -203,17 +204,17 @@ def test_2_reduce_is_read_and_printed_not_run(name: str) -> None:
     text = block(f"B[i0] = Reduce({name}, {'(A[i0] > 0.00000000f),true' if whole else 'A[i0],1.00000000f'})")
     known = {"B": ((8,), "bool")} if whole else {}
     same(text, **known)
-    with pytest.raises(TVMagicError, match="does not name its axes"):
+    with refuses("cinn.to_tir.reduction_without_axes"):
         tvmagic.build(from_cinn(text, known))
 
 
 def test_2_functions_of_cinn_at_run_time_are_read_and_printed() -> None:
     text = block("B[i0] = cinn_nvgpu_pow_fp32(A[i0], 3)")
     same(text)
-    with pytest.raises(TVMagicError, match="cinn_nvgpu_pow_fp32"):
+    with refuses("module.missing_functions"):
         a = np.ones(8, "float32")
         tvmagic.build(from_cinn(text))(a, a.copy())
-    with pytest.raises(TVMagicError, match="did you mean `exp`"):
+    with refuses("cinn.text.unknown_function", names="`exp`"):
         from_cinn(block("B[i0] = expp(A[i0])"))
 
 
@@ -325,7 +326,7 @@ def test_4_both_forms_of_the_arguments(rule: AutoInline) -> None:
     assert rule.get_rule_name() == "AutoInline"
     assert rule.init(schedule) == 2 and rule.number_applicable() == 1
     assert rule.apply(0) and rule.init(schedule) == 0
-    with pytest.raises(TVMagicError, match="no block|nowhere"):
+    with refuses("cinn.auto_rule.not_applicable"):
         rule.apply_randomly()
 
 
@@ -498,7 +499,7 @@ def test_8_the_index_counts_loads_and_bodies_become_lists() -> None:
     assert shape(schedule)[:3] == ["cache_ax0:16", "..cache_ax1:8", "....A_local_temp_buffer"]
     assert re.search(r"axis.bind\(i, j\)\n +\{\n +C\[i0, i1\] = cinn_max", schedule.text(regions=False))
     check("matmul", schedule)
-    with pytest.raises(TVMagicError, match="stores `B` itself"):
+    with refuses("cinn.cache_read.stored_by_block", names="`B`"):
         schedule.cache_read("B", 0, "local")
 
 
@@ -541,7 +542,7 @@ def test_8_barriers_beside_a_block_and_a_loop() -> None:
     assert lines.count("__syncthreads()") == 2
     assert lines[lines.index("__syncthreads()", lines.index("__syncthreads()") + 1) + 1] == "serial for (i, 0, 12)"
     check("chain", schedule)
-    with pytest.raises(TVMagicError, match="beside the root"):
+    with refuses("cinn.sync_threads.root"):
         schedule.sync_threads(schedule.get_root_block("B"))
 
 
@@ -550,9 +551,9 @@ def test_what_depends_on_the_order_may_not_be_reordered(text: str) -> None:
     known = {"A": ((8,), "float32"), "B": ((9,), "float32")}
     schedule = IRSchedule(from_cinn(block(text), known, outputs=["B"]))
     loops = schedule.split("B", 0, [2, 4])
-    with pytest.raises(TVMagicError, match="depend on each other"):
+    with refuses("cinn.schedule.order_of_accesses"):
         schedule.reorder([loops[1], loops[0]])
-    with pytest.raises(TVMagicError, match="same element"):
+    with refuses("cinn.schedule.iterations_conflict"):
         schedule.parallel(loops[0]) if "% 3" in text or "+ 1" in text else schedule.parallel(loops[1])
 
 
@@ -602,7 +603,7 @@ def test_a_deep_move_of_first_values_alone() -> None:
     with pytest.raises(TVMagicError, match="reduces"):
         schedule.compute_at("B__reduce_init", schedule.get_loops("B")[2])
     nest = schedule.get_loops("B")
-    with pytest.raises(TVMagicError, match="around block"):
+    with refuses("cinn.compute_at.already_inside"):
         schedule.compute_at("B__reduce_init", nest[0])
     check("matmul", schedule)
 
@@ -613,7 +614,7 @@ def test_symbolic_sizes_and_tir_have_the_same_text() -> None:
     b = te.compute((n,), lambda i: tir.exp(a[i]), name="B")
     schedule = IRSchedule(cinn.lower([a, b]))
     assert "serial for (i, 0, n)" in schedule.text()
-    with pytest.raises(TVMagicError, match="not a number"):
+    with refuses("cinn.schedule.symbolic_extent"):
         schedule.split("B", 0, [-1, 4])
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from nests import block, guarded, nest, refused, results, schedule
+from nests import block, guarded, nest, refused, schedule
 
 from tvmagic.tir.blocks.error import ScheduleError
-
-ROW = np.arange(24, dtype="float32").reshape(4, 6)
-
 
 COPY = nest("i:4 j:6", block("Y", "i, j", "Y[i0, i1] = (A[i0, i1] + 1.0f)"))
 
@@ -34,46 +30,6 @@ def test_steps_refuse_ambiguous_names() -> None:
         made.get_loops("Y")
     assert raised.value.names == ["block `Y`"]  # the second of them
     refused(made, lambda s: s.get_loops("X"), "there is no block `X`")
-
-
-SUMS = (
-    nest("i:4", block("S__reduce_init", "i", "S__reduce_init[i0] = 0.0f")),
-    nest("i:4 k:6", block("S", "i, k", "S[i0] = (S[i0] + A[i0, i1])")),
-)
-
-
-def test_steps_refuse_reduction_next_to_other_block() -> None:
-    first, update = (
-        block("S__reduce_init", "i", "S__reduce_init[i0] = 0.0f"),
-        SUMS[1].partition("{\n")[2].rpartition("\n}")[0],
-    )
-    beside = block("Z", "i", "Z[i0] = A[i0, 0]")
-    refused(
-        schedule(nest("i:4", first, update, beside)),
-        lambda s: s.rfactor(s.get_loops("S")[1], 0),
-        "`Z` is in the nest of the reduction too",
-    )
-    made = schedule(nest("i:4", first, update))
-    made.rfactor(made.get_loops("S")[1], 0)
-    assert results(made, ROW, np.full(4, 7, "float32"))[1].tolist() == ROW.sum(1).tolist()
-
-
-def test_steps_respect_else_branch() -> None:
-    inner, other = block("Y", "i, j", "Y[i0, i1] = (A[i0, i1] + 1.0f)"), block("X", "i, j", "X[i0, i1] = A[i0, i1]")
-    reader = nest("i:4 j:6", block("Z", "i, j", "Z[i0, i1] = (Y[i0, i1] * 2.0f)"))
-    for then, otherwise in ((other, inner), (inner, other)):
-        made = schedule(nest("i:4 j:6", guarded("(i < 4)", then, otherwise)), reader)
-        refused(
-            made,
-            lambda s: s.cache_write("Y", 0, "local"),
-            "it is not known that `Y` runs for all values of its variables",
-        )
-        refused(
-            made,
-            lambda s: s.compute_inline("Y"),
-            "`Y` is under a condition, and it is not known that it runs for all values",
-        )
-        refused(made, lambda s: s.compute_at("Y", s.get_loops("Z")[0]), "block `Y` is in a condition with an else")
 
 
 @pytest.mark.parametrize("condition", ["(p < 3)", "(((m * i) + j) < p)", "(i < n)"])

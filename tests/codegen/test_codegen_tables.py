@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from tvmagic.codegen import types
 from tvmagic.codegen.rules import large_uint
@@ -140,7 +141,7 @@ def test_what_operators_take(table: dict[str, str], taken: bool) -> None:
             if taken:
                 check_call(call)
                 continue
-            with pytest.raises(BuildError, match=f"`{name}` takes .*; here it makes `.*` of "):
+            with refuses("codegen.call_differs", error=BuildError):
                 check_call(call)
 
 
@@ -151,9 +152,9 @@ def test_numbers_of_arguments_are_said() -> None:
     ):
         with pytest.raises(BuildError, match=said):
             check_call(Call("int32", "tir.fma", args))
-    with pytest.raises(BuildError, match="`sqrt` takes 1 argument; "):
+    with refuses("codegen.call_differs", error=BuildError, names="`sqrt`"):
         check_call(Call("int32", "tir.sqrt", []))
     variable = Var("x", "int32")
     for args in ([variable, IntImm("int32", 1)], [IntImm("int32", 1), variable]):
-        with pytest.raises(BuildError, match="takes two constants"):
+        with refuses("codegen.call_differs", error=BuildError):
             check_call(Call("uint64", "tir.large_uint_imm", args))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pass_checks import module, parse
+from refusals import refuses
 
 from tvmagic import ir
 from tvmagic.arith.integer_logic import TRUE, IntegerLogic
@@ -12,7 +13,7 @@ from tvmagic.compat.analysis.flops import Flops
 from tvmagic.compat.analysis.oob_checker import OOBChecker
 from tvmagic.compat.contents.state import Knowledge
 from tvmagic.compat.contents.touches import Axes
-from tvmagic.errors import ScheduleError, TVMagicError
+from tvmagic.errors import ScheduleError
 from tvmagic.ir import BufferLoad, FloatImm, IntImm, IRModule, PrimExpr, Var, decl_buffer
 from tvmagic.tir import analysis
 
@@ -44,19 +45,19 @@ def test_operations_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
+    ("body", "code"),
     [
-        ("for i in range(9):\n        A[i] = x", "goes from 0 to 8"),
-        ("for i in range(8):\n        A[i - 1] = x", "goes from -1 to 6"),
-        ("A[0] = A[8]", "goes from 8 to 8"),
-        ("for i in range(9):\n        if T.likely(i >= 8):\n            A[i] = x", "goes from 8 to 8"),
-        ("for i in range(9):\n        A[0] = T.Select(1 <= i, A[i - 1], 0)", "goes from -1 to 7"),
+        ("for i in range(9):\n        A[i] = x", "oob_checker.index_out_of_range"),
+        ("for i in range(8):\n        A[i - 1] = x", "oob_checker.index_out_of_range"),
+        ("A[0] = A[8]", "oob_checker.index_out_of_range"),
+        ("for i in range(9):\n        if T.likely(i >= 8):\n            A[i] = x", "oob_checker.index_out_of_range"),
+        ("for i in range(9):\n        A[0] = T.Select(1 <= i, A[i - 1], 0)", "oob_checker.index_out_of_range"),
     ],
 )
-def test_accesses_outside_are_refused(body: str, message: str) -> None:
-    with pytest.raises(TVMagicError, match="an index of buffer A is outside it") as caught:
+def test_accesses_outside_are_refused(body: str, code: str) -> None:
+    with refuses("oob_checker.index_out_of_range") as caught:
         analysis.OOBChecker()(module(HEAD + body))
-    assert message in caught.value.message
+    assert code == caught.value.code
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_indices_that_leave_a_large_buffer(extent: int, refused: bool) -> None:
     if not refused:
         assert OOBChecker()(mod) is mod
         return
-    with pytest.raises(ScheduleError, match=f"goes from 0 to {extent - 1}"):
+    with refuses("oob_checker.index_out_of_range", error=ScheduleError):
         OOBChecker()(mod)
 
 
@@ -164,5 +165,5 @@ def test_the_anchor_of_a_product_is_its_block() -> None:
 
 def test_operations_of_a_loop_of_unknown_length_are_refused() -> None:
     func = parse("def f(n: T.int32, A: T.Buffer((8,), 'int32')):\n    for i in range(n):\n        A[0] = A[0] + 1")
-    with pytest.raises(TVMagicError, match="not a number"):
+    with refuses("estimate_flops.symbolic_extent"):
         analysis.estimate_tir_flops(func)

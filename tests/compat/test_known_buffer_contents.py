@@ -179,27 +179,6 @@ def test_a_value_is_known_before_it_is_overwritten():
     simplified(f"{first}{last}\n  if A[i] == 0: A[i] = 17")
 
 
-def test_values_that_a_loop_changes_are_not_known():
-    simplified("B[0] = 0\nfor i in range(16):\n  if B[0] < 10: B[0] = A[i] * 2 + B[0]\n  else: B[0] = A[i] + B[0]")
-
-
-def test_elements_that_only_later_iterations_change_are_known():
-    first = "for i in range(16): B[i] = 0\nfor i in range(16):\n"
-    store = "B[i] = A[i] * 2 + B[i]"
-    simplified(f"{first}  if B[i] < 10: {store}\n  else: B[i] = A[i] + B[i]", f"{first}  {store}")
-
-
-def test_a_later_store_of_the_same_iteration_changes_what_the_next_one_stored():
-    undecided("for i in range(15):\n  A[i] = 0\n  A[i + 1] = 5", "A[i] == 0")
-    first = "for i in range(1, 16):\n  A[i] = 0\n  A[i - 1] = 5\n  if 2 <= i:\n    "
-    simplified(first + "if A[i - 2] == 5: B[i] = 1", first + "B[i] = 1")
-
-
-def test_a_loop_that_may_not_run_stores_nothing():
-    simplified("A[3] = 1\nfor i in range(n): A[3] = 2\nif A[3] == 2: B[0] = 1")
-    removed("A[3] = 7\nfor i in range(n): A[3] = i")
-
-
 def test_what_an_earlier_round_stored_is_known_in_the_next_one():
     rounds = "for r, i in T.grid(4, 16):\n  {}\n  A[i] = 3"
     simplified(rounds.format("if 0 < r:\n    if A[i] == 3: B[i] = 1"), rounds.format("if 0 < r:\n    B[i] = 1"))
@@ -235,21 +214,10 @@ def test_what_a_later_round_stores_is_not_needed_before():
         removed(ahead.format("A[i, j] = 3\n  "), "for i, j in T.grid(8, 8):\n  A[i, j] = 3", GRID)
 
 
-def test_loops_with_a_condition():
-    first, loop = "A[0] = 3\n", "while B[0] < 4:\n  {}\n  B[0] = B[0] + 1\n"
-    last = "if A[0] == 3: B[1] = 1"
-    simplified(first + loop.format("A[1] = 2") + last, first + loop.format("A[1] = 2") + "B[1] = 1")
-    simplified(loop.format("A[0] = 3") + last)
-
-
 def test_memory_that_others_reach_is_not_known():
     simplified("A[0] = 3\nT.evaluate(T.call_extern('int32', 'f', A.data))\nif A[0] == 3: B[1] = 1")
     simplified("A[0] = 3\nT.evaluate(T.address_of(A[1]))\nif A[0] == 3: B[1] = 1")
     simplified("C = T.Buffer((4, 4), 'int32', data=A.data)\nA[0] = 3\nC[0, 0] = 4\nif A[0] == 3: B[1] = 1")
-
-
-def test_values_computed_from_memory_are_not_kept_in_lets():
-    simplified("v: T.int32 = B[0]\nA[0] = v\nB[0] = v + 1\nif A[0] == B[0]: B[1] = 1")
 
 
 def test_floats_are_equal_bit_for_bit():
@@ -268,12 +236,6 @@ def test_values_that_are_rounded_are_not_what_was_stored():
             text.format(cast, "A[0]"), text.format(cast, cast if exact else "A[0]"), head.format(dtype), **VALUES
         )
         simplified(text.format(constant, "A[0]"), text.format(constant, constant), head.format(dtype), **VALUES)
-
-
-def test_stores_that_others_may_read_stay():
-    removed("A[0] = 1\nT.evaluate(T.call_extern('int32', 'f', A.data))\nA[0] = 2")
-    removed("T.evaluate(T.call_extern('int32', 'f', T.address_of(A[1])))\nA[0] = 3\nA[0] = 4")
-    removed("C = T.Buffer((4, 4), 'int32', data=A.data)\nA[0] = 3\nC[0, 0] = 4\nA[0] = 3")
 
 
 @pytest.mark.parametrize(
@@ -314,12 +276,6 @@ def test_conditions_that_follow_from_several():
 
 
 # ---------------------------------------------------------------------------- other indices
-
-
-@pytest.mark.parametrize("index", ["i * i", "i * n", "i * B[i]", "T.max(i, n)", "i // n"])
-def test_places_that_no_sum_tells(index):
-    undecided(f"for i in range(4): A[{index}] = 7", "A[i] == 7", loop="for i in range(4):")
-    undecided(f"for i in range(4): A[{index}] = i", f"A[{index}] == i", loop="for i in range(4):")
 
 
 def test_gather_and_scatter():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from refusals import refuses
 
 import tvmagic
 from tvmagic import _PLACES as PLACES
@@ -84,9 +85,9 @@ def test_a_part_that_is_not_here_is_refused_when_it_is_used(name: str) -> None:
     function = importlib.import_module(f"tvmagic.{name}").some.function
     assert not isinstance(1, module.Class) and f"{name}.some.function" in repr(function)
     for use in (lambda: function(1), lambda: module.table[0], lambda: type("C", (), {})(function[0])):
-        with pytest.raises(tvmagic.TVMError, match=rf"`{name}\..*` is not here.*\n.*`{name}`"):
+        with refuses("compat.not_available", error=tvmagic.TVMError):
             use()
-    with pytest.raises(tvmagic.TVMError, match="is not here"):
+    with refuses("compat.not_available", error=tvmagic.TVMError):
 
         class _Derived(module.Base):  # pyright: ignore[reportUntypedBaseClass]
             pass

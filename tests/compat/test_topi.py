@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 import tvmagic
 from tvmagic import te, topi
@@ -34,7 +35,7 @@ def test_two_operands_broadcast(name: str) -> None:
 
 
 def test_shapes_that_do_not_broadcast() -> None:
-    with pytest.raises(tvmagic.TVMError, match="which do not broadcast"):
+    with refuses("te.tensor.shapes_do_not_broadcast", error=tvmagic.TVMError):
         topi.add(A, te.placeholder((5,), name="C"))
 
 
@@ -64,13 +65,13 @@ def test_reductions(axis: Any) -> None:
 
 
 def test_axes_that_there_are_not() -> None:
-    with pytest.raises(ValueError, match="a tensor of 2 dimensions has no axis 2"):
+    with refuses("topi.axis_out_of_range", error=ValueError):
         topi.sum(A, 2)
-    with pytest.raises(ValueError, match="an axis is given twice"):
+    with refuses("topi.repeated_axis", error=ValueError):
         topi.sum(A, (0, -2))
-    with pytest.raises(ValueError, match=r"\[0, 0\] is not an order of 2 axes"):
+    with refuses("topi.not_a_permutation", error=ValueError):
         topi.transpose(A, (0, 0))
-    with pytest.raises(ValueError, match="axis 0 has size 4, not 1"):
+    with refuses("topi.axis_not_one", error=ValueError):
         topi.squeeze(A, 0)
 
 
@@ -88,11 +89,11 @@ def test_elements_are_moved() -> None:
 
 
 def test_shapes_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="cannot be reshaped"):
+    with refuses("topi.element_count_differs", error=ValueError):
         topi.reshape(A, (5, 5))
-    with pytest.raises(ValueError, match="does not broadcast"):
+    with refuses("topi.shapes_do_not_broadcast", error=ValueError):
         topi.broadcast_to(A, (4, 5))
-    with pytest.raises(ValueError, match="cannot be multiplied"):
+    with refuses("topi.matrix_sizes_differ", error=ValueError):
         topi.matmul(A, A)
     with pytest.raises(ValueError, match="Expect value to be constant int"):
         topi.utils.get_const_int(te.var("n"))
@@ -131,7 +132,7 @@ def test_pooling() -> None:
     for wrong in (lambda: topi.nn.global_pool(D, "sum"), lambda: topi.nn.adaptive_pool(D, 2, "sum")):
         with pytest.raises(ValueError, match="`sum`"):
             wrong()
-    with pytest.raises(ValueError, match="there are 2 axes for windows, and 1 sizes"):
+    with refuses("topi.wrong_value_count", error=ValueError):
         topi.nn.adaptive_pool(D, [2], "max")
 
 

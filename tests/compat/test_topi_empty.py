@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 import tvmagic
 from tvmagic import te, topi
-from tvmagic.errors import TVMagicError
 
 OPERATORS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "reshape": (lambda a: topi.reshape(a, (0, 5)), lambda x: x.reshape(0, 5)),
@@ -41,7 +41,7 @@ def test_operators_of_nothing(name: str) -> None:
 @pytest.mark.parametrize("operator", [topi.argmax, topi.argmin])
 def test_the_place_of_an_extreme_of_nothing_is_refused(operator: Any) -> None:
     a = te.placeholder((4, 0), name="A")
-    with pytest.raises(TVMagicError, match="cannot take arg(max|min) of `A` over axis 1: the axis has no elements"):
+    with refuses("topi.empty_axis"):
         operator(a, axis=1)
     assert operator(a, axis=0).shape[0].value == 0
 
@@ -61,5 +61,5 @@ def test_arg_reductions_reject_symbolic_axes_without_elements(operator: Any) -> 
 @pytest.mark.parametrize("mode", ["clip", "wrap"])
 def test_elements_are_not_taken_from_nothing(mode: str) -> None:
     a, i = te.placeholder((4, 0), name="A"), te.placeholder((2,), "int32", name="I")
-    with pytest.raises(TVMagicError, match="cannot take elements of `A`: it has none along that axis"):
+    with refuses("topi.empty_axis"):
         topi.take(a, i, axis=1, mode=mode)

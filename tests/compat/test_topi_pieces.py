@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 from tvmagic.topi import nn
 
 from tvmagic import te, tir, topi
-from tvmagic.errors import TVMagicError
 from tvmagic.te.reference import evaluate
 
 RNG = np.random.default_rng(7)
@@ -144,23 +144,23 @@ def test_names_and_layouts_as_in_tvm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "code"),
     [
-        (lambda: topi.split(A, 4, 1), "6 elements cannot be split into 4 parts"),
-        (lambda: topi.strided_slice(A, [3], [1]), "the slice 3:1:1 of 4 elements is empty"),
-        (lambda: topi.arange(3, 1), "there are no numbers from 3 to 1"),
-        (lambda: topi.gather(A, 0, G), "the indices have 1 dimensions, the data 2"),
-        (lambda: topi.tensordot(A, A, 1), "have other sizes"),
-        (lambda: nn.batch_matmul(P, B), "there are 2 and 6 matrices"),
-        (lambda: nn.conv2d_nchw(X, W, 1, 0, 1), "data of 4 channels in 1 groups, and filters of 2 channels"),
-        (lambda: nn.conv2d(X, W, 1, 0, 1, "NCHH"), "the layout `NCHH` does not have the axes N, C, H"),
-        (lambda: nn.conv2d_nchw(X, W, (1, 1, 1), 0, 1), "there are 2 axes, and 3 values"),
-        (lambda: nn.group_conv2d_nchw(X, W, 1, "FULL", 1, 2), "`FULL` is not a padding"),
-        (lambda: nn.dilate(A, [2]), "there are 2 axes, and 1 distances"),
+        (lambda: topi.split(A, 4, 1), "topi.not_divisible"),
+        (lambda: topi.strided_slice(A, [3], [1]), "topi.empty_slice"),
+        (lambda: topi.arange(3, 1), "topi.empty_range"),
+        (lambda: topi.gather(A, 0, G), "topi.ranks_differ"),
+        (lambda: topi.tensordot(A, A, 1), "topi.axis_sizes_differ"),
+        (lambda: nn.batch_matmul(P, B), "topi.batch_sizes_differ"),
+        (lambda: nn.conv2d_nchw(X, W, 1, 0, 1), "topi.channels_differ"),
+        (lambda: nn.conv2d(X, W, 1, 0, 1, "NCHH"), "topi.wrong_layout"),
+        (lambda: nn.conv2d_nchw(X, W, (1, 1, 1), 0, 1), "topi.wrong_value_count"),
+        (lambda: nn.group_conv2d_nchw(X, W, 1, "FULL", 1, 2), "topi.wrong_padding"),
+        (lambda: nn.dilate(A, [2]), "topi.wrong_value_count"),
     ],
 )
-def test_what_does_not_fit(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(TVMagicError, match=message):
+def test_what_does_not_fit(make: Callable[[], Any], code: str) -> None:
+    with refuses(code):
         make()
 
 

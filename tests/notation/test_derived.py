@@ -266,50 +266,54 @@ def test_a_recurrence_of_a_symbolic_size_may_be_shorter_than_its_beginning() -> 
 
 
 @pytest.mark.parametrize(
-    ("line", "said", "hint"),
+    ("line", "code", "hint"),
     [
         (
             "Y[i, t] = Y[i, t - 1] + X[i, t]",
-            "`Y[i, t - 1]` is read at `t = 0`",
+            "notation.read_before_first_value",
             "... if t == 0 else Y[i, t - 1] + X[i, t]",
         ),
         (
             "Y[i, t] = X[i, t] if t == 0 else Y[i - 1, t] + Y[i, t - 1]",
-            "at `i = 0` and `t = 1`",
+            "notation.index_out_of_range",
             "... if i == 0 else X",
         ),
         (
             "Y[i, t] = X[i, t] if i == 0 else Y[i - 1, t + 1] + (Y[i, t - 1] if t > 0 else 0)",
-            "at `i = 1` and `t = 9`",
+            "notation.index_out_of_range",
             "or t == 9",
         ),
-        ("Y[i, t] = X[i, t] if t < 2 else Y[i, t - 5]", "`Y[i, t - 5]` is read at `t = 2`", "... if t < 5 else"),
-        ("Y[i, t] = X[i, t] if t == 9 else Y[i, t + 1]", "before it is computed", "one index is earlier"),
-        ("Y[i, t] = X[i, t] if t == 0 else Y[t - 1]", "2 indices on the left and 1 here", None),
+        ("Y[i, t] = X[i, t] if t < 2 else Y[i, t - 5]", "notation.read_before_first_value", "... if t < 5 else"),
+        ("Y[i, t] = X[i, t] if t == 9 else Y[i, t + 1]", "notation.read_before_computed", "one index is earlier"),
+        ("Y[i, t] = X[i, t] if t == 0 else Y[t - 1]", "notation.wrong_index_count", None),
         (
             "s: range(2)\nY[t, s] = X[0, t] if t == 0 else Y[t, 1] if s == 0 else Y[t, 0]",
-            "before it is computed",
+            "notation.read_before_computed",
             "one index is earlier",
         ),
         (
             "t: range(9)\nY[t] = 0.0 if t == 0 else Z[t - 1] + 1\nZ[t] = Y[t]",
-            "`Z` is read before it is computed",
+            "notation.read_before_computed",
             "`S[t, s, i] = (...) if s == 0",
         ),
         (
             "t: range(9)\nY[t] = 0.0 if t == 0 else Y[t - 1] + Z[t]\nZ[t] = 1.0 * t",
-            "`Z` is read before it is computed",
+            "notation.read_before_computed",
             "define it in a line above",
         ),
-        ("Y[i, t] = Z[i, t] + 1\nZ[i, t] = X[i, t]", "`Z` is read before it is computed", "define it in a line above"),
-        ("Y[i, t] += Y[i, t - 1] * X[i, t] * X[k, t]", "before it is computed", "a sum inside is `sum(..., over=k)`"),
-        ("t: range(2, 9)\nY[i, t] = X[i, t] if t == 2 else Y[i, t - 1]", "begins at 0", None),
+        ("Y[i, t] = Z[i, t] + 1\nZ[i, t] = X[i, t]", "notation.read_before_computed", "define it in a line above"),
+        (
+            "Y[i, t] += Y[i, t - 1] * X[i, t] * X[k, t]",
+            "notation.read_before_computed",
+            "a sum inside is `sum(..., over=k)`",
+        ),
+        ("t: range(2, 9)\nY[i, t] = X[i, t] if t == 2 else Y[i, t - 1]", "notation.range_not_from_zero", None),
     ],
 )
-def test_a_recurrence_that_cannot_be_computed_is_refused(line: str, said: str, hint: str | None) -> None:
+def test_a_recurrence_that_cannot_be_computed_is_refused(line: str, code: str, hint: str | None) -> None:
     with pytest.raises(TVMagicError) as caught:
         operator("f", f"X: float32[6, 10]\n{line}")
-    assert said in caught.value.message and (hint or "") in (caught.value.hint or "") and caught.value.span is not None
+    assert code == caught.value.code and (hint or "") in (caught.value.hint or "") and caught.value.span is not None
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])

@@ -22,33 +22,33 @@ def test_sizes_are_counted_out(size: str, value: int) -> None:
 
 
 WRONG = [
-    (ROW.format("0"), "at least 1, not 0"),
-    (ROW.format("-4"), "at least 1, not -4"),
-    (ROW.format("10**18 * 100"), "at most 2**63 - 1"),
-    (ROW.format("9**9**9"), "`9 ** 9 ** 9` is not a size"),
-    (ROW.format("4 // 0"), "divided by zero"),
-    (ROW.format("H"), "`H` is 3.5, which is not a whole number"),
-    ("X: float32[n, n // 0]\nY[i, j] = X[i, j]", "division by the constant zero"),
-    ("i: range('a')\nY[i] = i", "`'a'` is not a size"),
-    ("i: range(4.5)\nY[i] = i", "`4.5` is not a size"),
-    ("i: range(3, 3)\nY[i] = i", "the range from 3 to 3 is empty"),
-    ("i: range(0, 9, 2)\nY[i] = i", "an index range is"),
-    ("X: float32[n]\ni: range(m)\nY[i] = X[i]", "no input of `f` has a dimension from which `m` follows"),
-    ("X: float32[n * m]\nY[i] = X[i]", "no input of `f` has a dimension from which `n` follows"),
-    ("X: float32[n * n]\nY[i] = X[i]", "no input of `f` has a dimension from which `n` follows"),
-    ("X: float32[n // 2]\nY[i] = X[i]", "no input of `f` has a dimension from which `n` follows"),
-    ("X: float32[n]\ni: range(n)\nY[i] = X[i] + X[i + 1]", "`i + 1` of `X` reaches n, outside 0 to n - 1"),
-    ("X: float32[n]\ni: range(n + 2)\nY[i] = X[i]", "reaches n + 1, outside 0 to n - 1"),
-    ("X: float32[n]\ni: range(n)\nY[i] = X[i - 1]", "reaches -1, outside"),
+    (ROW.format("0"), "notation.size.too_large"),
+    (ROW.format("-4"), "notation.size.too_large"),
+    (ROW.format("10**18 * 100"), "notation.size.too_large"),
+    (ROW.format("9**9**9"), "notation.size.not_a_size"),
+    (ROW.format("4 // 0"), "notation.size.not_computable"),
+    (ROW.format("H"), "notation.size.not_an_integer"),
+    ("X: float32[n, n // 0]\nY[i, j] = X[i, j]", "notation.size.not_computable"),
+    ("i: range('a')\nY[i] = i", "notation.size.not_a_size"),
+    ("i: range(4.5)\nY[i] = i", "notation.size.not_a_size"),
+    ("i: range(3, 3)\nY[i] = i", "notation.size.empty_range"),
+    ("i: range(0, 9, 2)\nY[i] = i", "notation.size.wrong_range"),
+    ("X: float32[n]\ni: range(m)\nY[i] = X[i]", "notation.size.not_determined"),
+    ("X: float32[n * m]\nY[i] = X[i]", "notation.size.not_determined"),
+    ("X: float32[n * n]\nY[i] = X[i]", "notation.size.not_determined"),
+    ("X: float32[n // 2]\nY[i] = X[i]", "notation.size.not_determined"),
+    ("X: float32[n]\ni: range(n)\nY[i] = X[i] + X[i + 1]", "notation.index_out_of_range"),
+    ("X: float32[n]\ni: range(n + 2)\nY[i] = X[i]", "notation.index_out_of_range"),
+    ("X: float32[n]\ni: range(n)\nY[i] = X[i - 1]", "notation.index_out_of_range"),
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), WRONG, ids=[m for _, m in WRONG])
-def test_wrong_sizes_are_told_with_their_place(text: str, message: str) -> None:
+@pytest.mark.parametrize(("text", "code"), WRONG, ids=[m for _, m in WRONG])
+def test_wrong_sizes_are_told_with_their_place(text: str, code: str) -> None:
     names: dict[str, Any] = {"H": 3.5}
     with pytest.raises(NotationError) as caught:
         operator("f", text, names)
-    assert message in caught.value.message and caught.value.span is not None
+    assert code == caught.value.code and caught.value.span is not None
 
 
 @pytest.mark.parametrize(
@@ -91,20 +91,20 @@ def test_rows_of_a_sparse_matrix_are_one_less_than_their_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "shape", "message"),
+    ("size", "shape", "code"),
     [
-        ("2 * n", (7,), "`X` of `f` has 7 elements, which is not `2 * n`"),
-        ("n + 3", (2,), "`X` of `f` has 2 elements, which is not `n + 3`"),
-        ("8, n + 3", (8, 1), "dimension 1 of `X` of `f` has 1 element, which is not `n + 3`"),
-        ("n, n + 1", (3, 3), "dimension 1 of `X` of `f` has 3 elements, which is not `n + 1` for `n` = 3"),
+        ("2 * n", (7,), "array.size_mismatch"),
+        ("n + 3", (2,), "array.size_mismatch"),
+        ("8, n + 3", (8, 1), "array.size_mismatch"),
+        ("n, n + 1", (3, 3), "array.size_mismatch"),
     ],
 )
-def test_arrays_without_a_solution_are_refused(size: str, shape: tuple[int, ...], message: str) -> None:
+def test_arrays_without_a_solution_are_refused(size: str, shape: tuple[int, ...], code: str) -> None:
     names = ", ".join("ij"[: len(shape)])
     op = operator("f", f"X: float32[{size}]\nY[{names}] = X[{names}] + n")
     with pytest.raises(TVMagicError) as caught:
         op(np.zeros(shape, "float32"))
-    assert message in caught.value.message
+    assert code == caught.value.code
 
 
 def test_functions_have_sizes_that_calls_solve() -> None:

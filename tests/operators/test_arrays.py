@@ -35,23 +35,23 @@ def refused(call: Any) -> TVMagicError:
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "message"),
+    ("x", "y", "code"),
     [
         (np.zeros((3, 4), "float32"), np.zeros((2, 3), "int32"), ""),
-        (np.zeros((3, 4), "float64"), np.zeros((2, 3), "int32"), "is of dtype `float32`, the array is `float64`"),
-        (np.zeros((3, 4), "float32"), np.zeros((2, 3, 1), "int32"), "has 2 dimensions, the array has 3"),
-        (np.zeros((3, 5), "float32"), np.zeros((2, 3), "int32"), "dimension 1 of `X` of `f` is 4, the array has 5"),
+        (np.zeros((3, 4), "float64"), np.zeros((2, 3), "int32"), "array.wrong_dtype"),
+        (np.zeros((3, 4), "float32"), np.zeros((2, 3, 1), "int32"), "array.wrong_rank"),
+        (np.zeros((3, 5), "float32"), np.zeros((2, 3), "int32"), "array.wrong_size"),
         (
             np.zeros((3, 4), "float32"),
             np.zeros((2, 5), "int32"),
-            "dimension 1 of `Y` of `f` is 3 (`n` is 3 by dimension 0 of `X`), the array has 5",
+            "array.wrong_size",
         ),
         (np.zeros((0, 4), "float32"), np.zeros((0, 0), "int32"), ""),
     ],
 )
-def test_operator_refuses_unfit_arrays(x: np.ndarray, y: np.ndarray, message: str) -> None:
-    if message:
-        assert message in str(refused(lambda: check_inputs("f", [X, Y], [x, y])))
+def test_operator_refuses_unfit_arrays(x: np.ndarray, y: np.ndarray, code: str) -> None:
+    if code:
+        assert code == refused(lambda: check_inputs("f", [X, Y], [x, y])).code
     else:
         assert check_inputs("f", [X, Y], [x, y]) == [x, y]
 

@@ -75,33 +75,33 @@ def test_oversized_result_is_refused_early() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "message"),
+    ("size", "code"),
     [
         ("1", ""),
-        ("0", "at least 1, not 0"),
-        ("-1", "at least 1, not -1"),
+        ("0", "notation.size.too_large"),
+        ("-1", "notation.size.too_large"),
         ("2 ** 63 - 1", ""),
-        ("2 ** 63", "at most 2**63 - 1"),
+        ("2 ** 63", "notation.size.too_large"),
         ("(2 ** 63 - 1) ** 1", ""),
-        (f"{2**63} ** 0", "is not a size"),
+        (f"{2**63} ** 0", "notation.size.not_a_size"),
         ("1 << 62", ""),
-        ("1 << 63", "at most 2**63 - 1"),
-        ("1 << 64", "is not a size"),
-        ("2 ** -1", "is not a size"),
+        ("1 << 63", "notation.size.too_large"),
+        ("1 << 64", "notation.size.not_a_size"),
+        ("2 ** -1", "notation.size.not_a_size"),
         (f"1 + 0 * {1 << 4095}", ""),
-        (f"1 + 0 * {1 << 4096}", "too many digits"),
-        ("7 // 0", "zero"),
+        (f"1 + 0 * {1 << 4096}", "notation.size.not_a_size"),
+        ("7 // 0", "notation.size.not_computable"),
         ("7 // 2", ""),
         ("n * 2 + 1", ""),
-        ("2 ** n", "is not a size"),
-        ("True", "is not a size"),
+        ("2 ** n", "notation.size.not_a_size"),
+        ("True", "notation.size.not_a_size"),
     ],
 )
-def test_cell_sizes_are_checked(size: str, message: str) -> None:
+def test_cell_sizes_are_checked(size: str, code: str) -> None:
     def declare() -> Any:
         return operator("f", f"N: float32[n]\nX: float32[{size}]\nY[i] = X[0] + N[i]")
 
-    assert message in str(refused(declare)) if message else declare()
+    assert code == refused(declare).code if code else declare()
 
 
 @pytest.mark.parametrize(
@@ -128,22 +128,22 @@ def test_integers_above_4096_bits_are_refused(number: str, refused_from: int) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "code"),
     [
         ("range(4)", ""),
         ("range(1, 4)", ""),
-        ("range(4, 4)", "from 4 to 4 is empty"),
-        ("range(0)", "from 0 to 0 is empty"),
-        ("range(5, 4)", "from 5 to 4 is empty"),
-        ("range()", "`range(extent)` or `range(begin, end)`"),
-        ("range(0, 4, 1)", "`range(extent)` or `range(begin, end)`"),
+        ("range(4, 4)", "notation.size.empty_range"),
+        ("range(0)", "notation.size.empty_range"),
+        ("range(5, 4)", "notation.size.empty_range"),
+        ("range()", "notation.size.wrong_range"),
+        ("range(0, 4, 1)", "notation.size.wrong_range"),
     ],
 )
-def test_cell_ranges_are_checked(text: str, message: str) -> None:
+def test_cell_ranges_are_checked(text: str, code: str) -> None:
     def declare() -> Any:
         return operator("f", f"X: float32[4]\nY[()] = sum(X[k] for k in {text})")
 
-    assert message in str(refused(declare)) if message else declare()
+    assert code == refused(declare).code if code else declare()
 
 
 def test_te_operations_carry_statement_location() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 import tvmagic
 from tvmagic import te, tir
@@ -81,7 +82,7 @@ def test_operators_that_nest_as_deep_as_allowed_are_computed() -> None:
 
 
 def test_a_long_sum_on_the_left_side_is_told() -> None:
-    with pytest.raises(TVMagicError, match="plain index names, not `i \\+ i"):
+    with refuses("notation.left_side_not_indices"):
         operator("f", X + "Y[" + " + ".join(["i"] * 2500) + "] = X[i]")
 
 
@@ -89,7 +90,7 @@ def test_what_is_too_deep_for_any_stack_is_told() -> None:
     def forever() -> None:
         forever()
 
-    with pytest.raises(TVMagicError, match="nested too deeply"):
+    with refuses("program.nested_too_deeply"):
         deep(forever)()
 
 
@@ -137,12 +138,12 @@ def test_parts_that_are_shared_are_looked_at_once(name: str) -> None:
 
 def test_what_cannot_be_written_out_is_refused() -> None:
     e = shared(SHARING["select"], tir.Var("x", "int32"))
-    with pytest.raises(TVMagicError, match=r"2\^\d+ nodes when written out"):
+    with refuses("program.too_large_written_out"):
         str(e)
     a = te.placeholder((16,), "int32", name="A")
     with pytest.raises(TVMagicError, match="`B`"):
         te.compute((16,), lambda i: shared(SHARING["sum"], a[i]), name="B")
-    with pytest.raises(TVMagicError, match=r"the function uses its own parts so often"):
+    with refuses("program.too_large_written_out"):
         tir.PrimFunc([], tir.Evaluate(e))
 
 
@@ -177,7 +178,7 @@ def test_giant_numbers_from_outside_and_in_the_api_are_refused() -> None:
         with pytest.raises(TVMagicError):
             operator("f", text, {"n": 1 << 10**6})
     for dtype in ("int8", "int32", "int64", "uint64", "float32", "float64"):
-        with pytest.raises(TVMagicError, match=r"bits does not fit|too large"):
+        with refuses("constant.does_not_fit"):
             tir.const(1 << 10**6, dtype)
 
 
@@ -187,13 +188,13 @@ def test_an_index_that_means_something_else_is_told() -> None:
         ("X: float32[i]\nY[i] = X[i]", "a size"),
         (X + "k = 3\nY[k] = X[k]", "a number"),
     ):
-        with pytest.raises(TVMagicError, match=f"is {what} here"):
+        with refuses("notation.index_name_taken"):
             operator("f", text)
 
 
 def test_texts_that_are_no_unicode_are_told() -> None:
     for text in (X + "Y[i] = X[i] # \udc80", X + "Y[i] = X[i] + '\udc80'", X + "\0"):
-        with pytest.raises(TVMagicError, match="the cell"):
+        with refuses("cell.not_unicode", "cell.syntax_error"):
             operator("f", text)
 
 
@@ -275,7 +276,7 @@ def test_a_module_can_be_pickled_for_this_cpu_alone() -> None:
 
 def test_an_analyzer_is_not_pickled() -> None:
     for copied in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TVMagicError, match="cannot be"):
+        with refuses("analyzer.not_copyable", "analyzer.not_picklable"):
             copied(Analyzer())
 
 
@@ -320,7 +321,13 @@ SPLITS = [
 @pytest.mark.parametrize("number", LARGE)
 def test_factors_that_no_index_can_hold_are_refused(number: str, call: str) -> None:
     op = operator("f", "X: float32[16, 16]\nY[i, j] = X[i, j] + 1.0")
-    with pytest.raises(TVMagicError, match="fit|too many|less than the extent|between 1 and 1024") as caught:
+    with refuses(
+        "constant.beyond_64_bits",
+        "loop_partition.factors_too_large",
+        "sample_perfect_tile.wrong_factor_count",
+        "schedule.loop_too_long",
+        "te.schedule.size_too_large",
+    ) as caught:
         schedule(op, call.format(f"({number})"))
     assert not isinstance(caught.value, CellError)
     assert caught.value.span is not None and caught.value.span.line == 2
@@ -337,7 +344,7 @@ def test_annotations_that_no_program_can_hold_are_refused(number: str, call: str
 def test_more_iterations_than_the_type_of_a_loop_has_are_refused(factors: list[int | None]) -> None:
     a = te.placeholder(((1 << 31) - 1,), "int8", name="A")
     sch = tir.Schedule(te.create_prim_func([a, te.compute(a.shape, lambda i: a[i] + a[i], name="B")]))
-    with pytest.raises(TVMagicError, match="too many for `int32`"):
+    with refuses("schedule.loop_too_long", names="`int32`"):
         sch.split(sch.get_loops("B")[0], factors)
 
 
@@ -372,9 +379,7 @@ def test_a_loop_of_as_many_iterations_as_an_int32_has_values_is_counted_in_int64
 def test_loops_too_long_to_be_unrolled_or_vectorized_are_told_so() -> None:
     op = operator("f", "X: float32[1 << 40]\nY[i] = X[i] * 2.0")
     for call, done in ("unroll", "unrolled"), ("vectorize", "vectorized"):
-        with pytest.raises(
-            TVMagicError, match=rf"cannot be {done}: its extent `.*1099511627776.*` is too large"
-        ) as caught:
+        with refuses("tir.unroll_loop.not_unrollable", "tir.vectorize_loop.extent_too_large") as caught:
             schedule(op, f"s[Y].{call}(Y.op.axis[0])").lower()
         assert caught.value.hint
 
@@ -404,7 +409,7 @@ def test_a_loop_that_is_too_long_to_be_unrolled_by_a_pragma_stays_a_loop() -> No
 
 def test_masked_elements_are_not_computed_silently() -> None:
     op = operator("f", X + "Y[i] = X[i] + 1.0")
-    with pytest.raises(TVMagicError, match="`X` has masked elements") as caught:
+    with refuses("array.masked", names="`X`") as caught:
         op(np.ma.masked_array(ONES, np.arange(16) > 3))
     assert caught.value.hint
     assert op(np.ma.masked_array(ONES))[3] == 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 from tools import on, runs, skip_unsupported_code
 
 import tvmagic
@@ -74,9 +75,7 @@ def test_scalable_vectors_compute_on_long_enough_registers(options: str, bits: i
         b[:] = 0
         way.run(built, [a, b])
         np.testing.assert_array_equal(b, a * 2 + 1)
-    with pytest.raises(
-        TVMagicError, match=f"scalable vectors of at least {bits} bits, those of this processor have 128"
-    ):
+    with refuses("call.vectors_too_short"):
         qemu_runner.run_in_qemu("aarch64", "max,sve-max-vq=1,sve-default-vector-length=16", built, [a, b])
 
 
@@ -164,23 +163,21 @@ def test_functions_that_the_machine_lacks_are_named() -> None:
     func = tir.PrimFunc([tir.Var("a", "handle")], tir.BufferStore(buffer, call, [0]))
     func = func.replace(buffer_map={func.params[0]: buffer}).with_attr("global_symbol", "main")
     built = tvmagic.codegen.compile_module(func, TARGETS["aarch64"])
-    with pytest.raises(BuildError, match="the module calls `my_function`"):
+    with refuses("runner.missing_functions", error=BuildError, names="`my_function`"):
         run(built, [np.zeros(4, "float32")])
 
 
 @pytest.mark.parametrize(
-    ("tools", "target", "message"),
+    ("tools", "target", "code"),
     [
-        ("all", "aarch64", "the program `qemu-aarch64` is not installed\n.*run `apt-get install qemu-user`"),
-        ("qemu", "riscv64", "the program `qemu-riscv64` is not installed\n.*run `apt-get install qemu-user`"),
-        ("wasmtime", "wasm32", "the Python package `wasmtime` is not installed\n.*run `pip install 'wasmtime'`"),
+        ("all", "aarch64", "tool.missing_program"),
+        ("qemu", "riscv64", "tool.missing_program"),
+        ("wasmtime", "wasm32", "tool.missing_package"),
     ],
 )
-def test_a_missing_tool_names_its_package(
-    tools: str, target: str, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_tool_names_its_package(tools: str, target: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TVMAGIC_HIDE_TOOLS", tools)
-    with pytest.raises(MissingTool, match=message):
+    with refuses(code, error=MissingTool):
         dense().check(target=target)
 
 
@@ -233,19 +230,19 @@ def test_functions_of_c_on_blocks_of_memory_are_instructions_of_webassembly(size
 
 
 @pytest.mark.parametrize(
-    ("program", "message"),
+    ("program", "code"),
     [
-        ("import time; time.sleep(60)", "python did not answer within 0.2 s"),
-        ("import sys; sys.exit(3)", "the code ended python with status 3"),
-        ("import sys; sys.stdout.write('abc')", "the code ended python with status 0"),
+        ("import time; time.sleep(60)", "runner.no_answer"),
+        ("import sys; sys.exit(3)", "runner.code_ended"),
+        ("import sys; sys.stdout.write('abc')", "runner.code_ended"),
     ],
     ids=["hangs", "fails", "ends within an answer"],
 )
-def test_a_process_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch, program: str, message: str) -> None:
+def test_a_process_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch, program: str, code: str) -> None:
     from tvmagic.runners import connection
 
     monkeypatch.setattr(connection, "_SECONDS", 0.2 if "sleep" in program else 20.0)
     other = connection.Connection([sys.executable, "-c", program], "python")
-    with pytest.raises(TVMagicError, match=message):
+    with refuses(code):
         other.receive(8)
     assert not other.alive

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refuses
 from tools import is_installed, needs, on, runs, skip_unsupported_code, uses
 
 import tvmagic
@@ -234,10 +235,10 @@ def test_kernels_that_go_wrong_are_errors_and_end_nothing() -> None:
     good = lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx + 4] = A[tx]")
     a, b = np.arange(8, dtype="float32"), np.zeros(8, "float32")
     run(codegen.compile_module(good, "opencl"), [a, np.zeros_like(b)])
-    with pytest.raises(TVMagicError, match="a kernel writes outside its buffers"):
+    with refuses("runner.opencl_refused"):
         run(codegen.compile_module(mod, "opencl"), [a, b])
     far = lowered('with T.launch_thread("threadIdx.x", 4) as tx:', "    B[tx + 1000000000] = A[tx]")
-    with pytest.raises(TVMagicError, match="the code ended OpenCL with SIGSEGV"):
+    with refuses("runner.code_ended"):
         run(codegen.compile_module(far, "opencl"), [a, b])
     run(codegen.compile_module(good, "opencl"), [a, b])
     assert list(b) == [0, 0, 0, 0, 0, 1, 2, 3]

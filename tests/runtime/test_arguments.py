@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 import tvmagic
 from tvmagic import codegen, nd, te, tir
@@ -46,25 +47,25 @@ READ_ONLY = ones(8, 4)
 READ_ONLY.flags.writeable = False
 MISALIGNED = np.zeros(8 * 4 * 4 + 1, np.uint8)[1:].view("float32").reshape(8, 4)
 REFUSED = [
-    ((ones(8, 4, dtype="float64"), ones(8, 4)), r"`X` takes `float32`, not `float64`"),
-    ((ones(32), ones(8, 4)), r"`X` takes 2 dimensions \(8, 4\), not 1 \(32,\)"),
-    ((ones(8, 5), ones(8, 4)), r"`X` has size 5 in dimension 1, but 4 is expected"),
-    ((ones(4, 8).T, ones(8, 4)), r"`X` takes a contiguous array in C order"),
-    ((ones(8, 8)[:, ::2], ones(8, 4)), r"`X` takes a contiguous array"),
-    ((ones(8, 4), READ_ONLY), r"`Y` is an output, but the array is read-only"),
-    ((MISALIGNED, ones(8, 4)), r"`X` is not aligned"),
-    (([1.0], ones(8, 4)), r"`X` takes a NumPy array, not a `list`"),
-    ((None, ones(8, 4)), r"`X` got None"),
-    ((), r"`main` takes 1 to 2 arguments \(`X`, `Y`\), not 0"),
-    ((ones(8, 4), ones(8, 4), 3), r"takes 1 to 2 arguments"),
-    ((ones(8, 4).astype(">f4"), ones(8, 4)), r"`X` takes `float32`, not `>f4`"),
+    ((ones(8, 4, dtype="float64"), ones(8, 4)), "call.wrong_dtype"),
+    ((ones(32), ones(8, 4)), "call.wrong_rank"),
+    ((ones(8, 5), ones(8, 4)), "call.size_mismatch"),
+    ((ones(4, 8).T, ones(8, 4)), "call.not_contiguous"),
+    ((ones(8, 8)[:, ::2], ones(8, 4)), "call.not_contiguous"),
+    ((ones(8, 4), READ_ONLY), "call.read_only_output"),
+    ((MISALIGNED, ones(8, 4)), "call.not_aligned"),
+    (([1.0], ones(8, 4)), "call.not_an_array"),
+    ((None, ones(8, 4)), "call.array_is_none"),
+    ((), "call.wrong_argument_count"),
+    ((ones(8, 4), ones(8, 4), 3), "call.wrong_argument_count"),
+    ((ones(8, 4).astype(">f4"), ones(8, 4)), "call.wrong_dtype"),
 ]
 
 
-@pytest.mark.parametrize("args, message", REFUSED, ids=lambda v: v[:40] if isinstance(v, str) else "")
-def test_refused(add_one, args, message):
+@pytest.mark.parametrize("args, code", REFUSED, ids=lambda v: v[:40] if isinstance(v, str) else "")
+def test_refused(add_one, args, code):
     before = [a.copy() for a in args if isinstance(a, np.ndarray)]
-    with pytest.raises(TVMagicError, match=message):
+    with refuses(code):
         add_one(*args)
     for array, copy in zip((a for a in args if isinstance(a, np.ndarray)), before):
         np.testing.assert_array_equal(array, copy)
@@ -128,17 +129,17 @@ def test_strides_that_the_function_names():
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (lambda n: {"strides": [n * 2 + 1]}, "has stride 1 in dimension 0, but `n \\* 2 \\+ 1` = 9 is expected"),
-        (lambda n: {"strides": [3]}, "has stride 1 in dimension 0, but 3 is expected"),
-        (lambda n: {"elem_offset": 4}, "begins at element 4 of its memory, an array at element 0"),
-        (lambda n: {"elem_offset": n * 2}, "begins at element n \\* 2 of its memory"),
+        (lambda n: {"strides": [n * 2 + 1]}, "call.wrong_stride"),
+        (lambda n: {"strides": [3]}, "call.size_mismatch"),
+        (lambda n: {"elem_offset": 4}, "call.wrong_element_offset"),
+        (lambda n: {"elem_offset": n * 2}, "call.wrong_element_offset"),
     ],
 )
 def test_arrays_that_are_elsewhere_than_the_function_takes_them_for(more, says):
     n = Var("n", "int32")
     x, y = decl_buffer((n,), "float32", "X"), decl_buffer((n,), "float32", "Y", **more(n))
     built = build(loop(n, lambda i: tir.BufferStore(y, x[i], [i])), x, y)
-    with pytest.raises(TVMagicError, match=says):
+    with refuses(says):
         built(np.ones(4, "float32"), np.ones(4, "float32"))
 
 
@@ -173,7 +174,7 @@ def test_an_ndarray_copies_like_tvms():
     a = nd.array(np.arange(6, dtype="float32").reshape(2, 3))
     b = nd.empty((2, 3)).copyfrom(a.asnumpy() * 2)
     np.testing.assert_array_equal(np.asarray(b), np.arange(6).reshape(2, 3) * 2)
-    with pytest.raises(TVMagicError, match="cannot be copied"):
+    with refuses("ndarray.shape_mismatch"):
         b.copyfrom(np.zeros(3))
 
 
@@ -239,5 +240,5 @@ def test_an_output_of_a_size_below_zero_is_refused() -> None:
     built = tvmagic.build(te.create_schedule(B.op), [A, B])
     np.testing.assert_array_equal(built(np.ones(7, "float32")), [1, 1])
     for size in (4, 0):
-        with pytest.raises(TVMagicError, match=rf"dimension 0 of the output `B`, `n - 5`, is {size - 5}"):
+        with refuses("call.negative_output_size"):
             built(np.ones(size, "float32"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 import tvmagic as tvm
 from tvmagic import te, tir
@@ -44,7 +45,7 @@ def test_an_index_beyond_its_dimension_but_inside_the_memory(lanes, dtype, size)
 def test_an_index_that_leaves_its_row_backwards():
     places = np.zeros(8, "int32")
     places[3] = -1
-    with pytest.raises(BoundsError, match="at index -1 in dimension 1"):
+    with refuses("call.index_out_of_range", error=BoundsError):
         gather(1, 2)(A3X8, places)
 
 
@@ -99,7 +100,7 @@ def test_sizes_of_64_bits(dtype):
     values, places = np.arange(9, dtype="float32").reshape(3, 3), np.array([2, 1, 0], dtype)
     np.testing.assert_array_equal(built(values, places), [2, 4, 6])
     places[0] = 3
-    with pytest.raises(BoundsError, match=r"at index 3 in dimension 1, whose extent is 3"):
+    with refuses("call.index_out_of_range", error=BoundsError):
         built(values, places)
 
 
@@ -162,7 +163,7 @@ def test_a_view_ends_with_the_allocation_behind_it(first):
     if first == 0:
         np.testing.assert_array_equal(built(), np.ones(4))
         return
-    with pytest.raises(BoundsError, match=r"store to buffer `V` of shape \(4,\) at index \[4\]"):
+    with refuses("call.index_out_of_range", error=BoundsError):
         built()
 
 
@@ -190,7 +191,7 @@ def test_a_pointer_reaches_no_further_than_its_buffer():
         built(SIX, result, first)
         np.testing.assert_array_equal(result, SIX[first : first + 4])
     for first in (3, -1, 1 << 30):
-        with pytest.raises(BoundsError, match=f"`A` at 4 elements from element {first} on .* of 6 elements"):
+        with refuses("call.index_out_of_range", error=BoundsError):
             built(SIX, result, first)
 
 
@@ -210,7 +211,7 @@ def test_the_region_of_a_pointer_into_rows_with_gaps_has_a_last_gap(strides):
         np.testing.assert_array_equal(result, wide[first : first + 4])
     with pytest.raises(BoundsError):
         built(rows, result, -1)
-    with pytest.raises(BoundsError, match="of 24 elements"):
+    with refuses("call.index_out_of_range", error=BoundsError):
         built(rows, result, 25)
 
 
@@ -286,7 +287,7 @@ def test_code_grows_with_the_depth_of_nested_indices_not_its_power(lanes):
     for _ in range(16):
         expected = x[expected]
     np.testing.assert_array_equal(built(16)(x), expected)
-    with pytest.raises(BoundsError, match=r"at index \[9"):
+    with refuses("call.index_out_of_range", error=BoundsError):
         built(3)(np.full(8, 9, "int32"))
 
 

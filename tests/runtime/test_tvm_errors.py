@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 import tvmagic as tvm
 from tvmagic import te, tir
@@ -17,10 +18,10 @@ def test_classes_of_errors() -> None:
         tvm.DataType("foo")
     with pytest.raises(ValueError, match="`float32`"):
         tir.IntImm("float32", 1)
-    with pytest.raises(ValueError, match="cannot be copied"):
+    with refuses("ndarray.shape_mismatch", error=ValueError):
         tvm.nd.empty((2, 3)).copyfrom(np.zeros((3, 3)))
     for values in (["a"], [object()], [1j]):
-        with pytest.raises(ValueError, match="has no counterpart here"):
+        with refuses("ndarray.unsupported_dtype", error=ValueError):
             tvm.nd.array(np.array(values))
 
 

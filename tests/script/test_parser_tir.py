@@ -65,67 +65,6 @@ def body_text(text: str, **options: Any) -> str:
     return "\n".join(line[4:] for line in printed[2:])
 
 
-# Each of these prints back to the letter; so TVM writes them too.
-SAME = {
-    "serial": "for i in range(n):\n    A[i, 0] = T.float32(1.0)",
-    "serial from": "for i in range(2, 2 + (n - 2)):\n    A[i, 0] = T.float32(1.0)",
-    "annotated": 'for i in T.serial(16, annotations={"a": 1, "b": "text", "c": [1, 2]}):\n    A[i, 0] = T.float32(1.0)',
-    "parallel": "for i in T.parallel(16):\n    A[i, 0] = T.float32(1.0)",
-    "vectorized": "for i in T.vectorized(4):\n    A[0, i] = T.float32(1.0)",
-    "unroll": 'for i in T.unroll(4, annotations={"pragma": 1}):\n    A[0, i] = T.float32(1.0)',
-    "thread": 'for i in T.thread_binding(4, thread="threadIdx.x"):\n    A[0, i] = T.float32(1.0)',
-    "grid": "for i, j in T.grid(16, 16):\n    A[i, j] = A[j, i]",
-    "int64 loop": "for i in range(T.int64(16)):\n    A[i, T.int64(0)] = T.float32(1.0)",
-    "let": "x: T.int32 = n + 1\nA[x, 0] = T.float32(1.0)",
-    "scoped let": "with T.LetStmt(n + 1) as x:\n    A[x, 0] = T.float32(1.0)\nA[0, 0] = T.float32(2.0)",
-    "let expression": 'x = T.int32()\nA[0, 0] = T.Cast("float32", T.Let(x + 1, where={x: n}))',
-    "if": "if n < 3:\n    A[0, 0] = T.float32(1.0)",
-    "if else": "if n < 3 and n != 0:\n    A[0, 0] = T.float32(1.0)\nelse:\n    A[0, 0] = T.float32(2.0)",
-    "while": "while n < 3:\n    A[0, 0] = T.float32(1.0)",
-    "assert": 'assert n < 3, "too large"\nA[0, 0] = T.float32(1.0)',
-    "evaluate": "T.evaluate(n)\nT.evaluate(1)",
-    "return": "return n",
-    "attr": 'T.attr(A.data, "key", 1)\nA[0, 0] = T.float32(1.0)',
-    "scoped attr": 'with T.attr("node", "key", "value"):\n    A[0, 0] = T.float32(1.0)\nA[0, 0] = T.float32(2.0)',
-    "decl_buffer": "B = T.decl_buffer((256,), data=A.data)\nB[0] = T.float32(1.0)",
-    "vector": "A[0, 0:4] = A[1, 0:4] * T.Broadcast(T.float32(2.0), 4)",
-    "strided vector": "A[0, 0:8:2] = A[1, 0:4]",
-    "gathered vector": "A[0, n:n + 12:3] = A[1, n:n + 4]",
-    "select": "A[0, 0] = T.Select(n < 3, A[1, 0], A[2, 0])",
-    "math": "A[0, 0] = T.exp(A[0, 1]) + T.tanh(A[0, 2]) - T.sqrt(A[0, 3]) / T.log(A[0, 4])",
-    "more math": "A[0, 0] = T.pow(A[0, 0], T.float32(2.0)) + T.erf(A[0, 0]) + T.rsqrt(A[0, 1]) + T.sigmoid(A[0, 2])",
-    "rounding": "A[0, 0] = T.floor(A[0, 1]) + T.ceil(A[0, 2]) + T.trunc(A[0, 3]) + T.round(A[0, 4])",
-    "integers": 'A[n // 4, n % 4] = T.Cast("float32", T.Div(n, 3) + T.truncmod(n, 3))',
-    "extremes": "A[T.min(n, 3), T.max(3, n)] = T.float32(0.0)",
-    "special floats": 'A[0, 0] = T.float32("inf")\nA[0, 1] = T.float32("-inf")\nA[0, 2] = T.float32("nan")',
-    "if_then_else": "A[0, 0] = T.if_then_else(n < 3, A[0, 1], T.float32(0.0))",
-    "likely": "if T.likely(n < 3):\n    A[0, 0] = T.float32(1.0)",
-    "nodes": "A[T.Add(1, 2), T.Mul(2, 3)] = T.float32(1.0)",
-    "constants compared": "if T.LT(1, 2):\n    A[0, 0] = T.float32(1.0)",
-    "call_extern": 'T.call_extern("int32", "f", A.data, n)',
-    "call_pure_extern": 'A[0, 0] = T.call_pure_extern("float32", "sinf", A[0, 1])',
-    "address_of": "T.address_of(A[0, 0])",
-    "access_ptr": 'T.tvm_access_ptr(T.type_annotation("float32"), A.data, 0, 256, 1)',
-    "isnullptr": "if T.isnullptr(A.data):\n    T.evaluate(1)",
-    "thread launch": 'threadIdx_x = T.launch_thread("threadIdx.x", 16)\nA[0, threadIdx_x] = T.float32(1.0)',
-    "scoped thread": 'with T.launch_thread("threadIdx.x", 16) as threadIdx_x:\n    A[0, threadIdx_x] = T.float32(1.0)\n'
-    "A[0, 0] = T.float32(2.0)",
-    "realize": "B = T.Buffer((16,))\nT.realize(B[0:16])\nB[0] = T.float32(1.0)",
-    "realize with a scope": 'B = T.Buffer((16,))\nT.realize(B[2:2 + n], "local")\nB[2] = T.float32(1.0)',
-    "assume": "T.assume(n < 3)",
-    "packed call": 'T.call_packed("f", A.data, 1)',
-    "struct": 'T.tvm_struct_set(A.data, 0, 1, T.tvm_struct_get(A.data, 0, 2, "handle"))',
-    "q_multiply_shift": "T.q_multiply_shift(n, n, 31, 0)",
-    "reinterpret": 'A[0, 0] = T.reinterpret("float32", n)',
-    "infinities folded": "A[0, 0] = T.float32(340282346638528859811704183484516925440.0)",
-}
-
-
-@pytest.mark.parametrize("name", SAME)
-def test_the_text_prints_back(name: str) -> None:
-    assert body_text(SAME[name]) == SAME[name]
-
-
 # name: (what is written, what it means)
 SHORTHANDS = {
     "range with two ends": (

@@ -165,13 +165,6 @@ def main(A: T.Buffer((16, 16), "float32"), B: T.Buffer((16,), "float32")):
 }
 
 
-@pytest.mark.parametrize("name", ROUND_TRIPS)
-def test_statements_come_back(name: str) -> None:
-    text = ROUND_TRIPS[name].strip()
-    printed = from_source("from tvm.script import tir as T\n" + text).script()
-    assert printed == "# from tvm.script import tir as T\n\n" + text
-
-
 def test_private_and_returning_functions() -> None:
     f = ir.PrimFunc([X], tir.Evaluate(tir.ret(X + 1)), ret_type=ir.PrimType("int32"))
     assert f.script() == (

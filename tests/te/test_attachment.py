@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-import tvmagic
 from tvmagic import te, tir
 from tvmagic.errors import ScheduleError
-from tvmagic.passes import PassContext
 from tvmagic.te.schedule.auto_inline import is_broadcast, is_elem_wise, is_injective
 
 
@@ -72,52 +70,6 @@ def test_stage_lookup_by_tensor_operation_and_name() -> None:
     twin = te.compute((12, 9), lambda i, j: b[i, j], name="B")
     with pytest.raises(ScheduleError):
         te.create_schedule(twin.op)["B"]
-
-
-@pytest.mark.parametrize(("rows", "guarded"), [(15, False), (14, True), (17, False)])
-def test_exact_loops_have_no_guard(rows: int, guarded: bool) -> None:
-    """`B` is read from its third row on, in blocks of 4 that are computed by loops of 3; the last block needs 14 rows."""
-    a = te.placeholder((rows, 5), name="A")
-    b = te.compute((rows, 5), lambda i, j: a[i, j] + 1.0, name="B")
-    c = te.compute((12, 5), lambda i, j: te.if_then_else(i + 3 < rows, b[i + 3, j], 0.0), name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], 4)
-    s[b].compute_at(s[c], outer)
-    s[b].split(b.op.axis[0], 3)
-    with PassContext(config={"te.tight_split": True}):
-        n = s.normalize()
-        text = str(te.schedule.ScheduleOps(n, te.schedule.InferBound(n), False))
-    assert ("T.likely" in text) == guarded, text
-
-
-def test_unit_loops_are_omitted_by_default() -> None:
-    a = te.placeholder((1, 4), name="A")
-    b = te.compute((1, 4), lambda i, j: a[i, j] + 1.0, name="B")
-    s = te.create_schedule(b.op)
-    bounds = te.schedule.InferBound(s)
-    texts = [str(te.schedule.ScheduleOps(s, bounds, *keep)) for keep in ((), (False,), (True,))]
-    assert ["T.grid(1, 4)" in text for text in texts] == [False, False, True] and texts[0] == texts[1]
-
-
-@pytest.mark.parametrize("later", ["inner", "outer"])
-def test_attachment_follows_split_and_fuse(later: str) -> None:
-    """A split and then a fuse of the loop at which a stage is computed: it moves inside."""
-    a = te.placeholder((8, 8), name="A")
-    b = te.compute((8, 8), lambda i, j: a[i, j] + 1.0, name="B")
-    c = te.compute((8, 8), lambda i, j: b[i, j] * 2.0, name="C")
-    s = te.create_schedule(c.op)
-    i, j = c.op.axis
-    s[b].compute_at(s[c], i)
-    outer, inner = s[c].split(i, 2)
-    if later == "inner":
-        s[c].reorder(outer, j, inner)
-        s[c].fuse(j, inner)
-        loops = "for i_outer, j_i_inner_fused in T.grid(4, 16)"
-    else:
-        s[c].split(inner, 1)
-        loops = "for i_outer, i_inner_outer in T.grid(4, 2)"
-    text = str(tvmagic.lower(s, [a, c]))
-    assert loops in text and text.index(loops) < text.index("B_1[")
 
 
 def test_tensorized_init_is_outside_intrinsic_loops() -> None:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 from te_execution import largest_difference
 
@@ -109,44 +108,6 @@ def test_text_of_partial_results() -> None:
     ]
 
 
-@pytest.mark.parametrize(("n", "m", "factor"), [(8, 64, 16), (5, 60, 16), (3, 33, None), (4, 3, 5), (2, 1, None)])
-@pytest.mark.parametrize("divide", [False, True])
-def test_results(n: int, m: int, factor: int | None, divide: bool) -> None:
-    assert largest_difference(*row_sums(n, m, factor, divide)) < 1e-4
-
-
-@pytest.mark.parametrize(("n", "m"), [(64, 48), (33, 50), (7, 3)])
-def test_results_of_partial_results(n: int, m: int) -> None:
-    assert largest_difference(*rfactored(n, m)) < 1e-4
-
-
-def pairs(reducer: Any, dtypes: tuple[str, str]) -> tuple[te.Schedule, list[te.Tensor]]:
-    """A reduction of pairs over threads of both axes of its domain."""
-    u, v = (te.placeholder((5, 6, 7), dtype, name=name) for dtype, name in zip(dtypes, "UV"))
-    k, l = te.reduce_axis((0, 6), name="k"), te.reduce_axis((0, 7), name="l")
-    r0, r1 = te.compute((5,), lambda i: reducer((u[i, k, l], v[i, k, l]), axis=[k, l]), name="R")
-    s = te.create_schedule(r0.op)
-    outer, inner = s[r0].split(k, factor=4)
-    s[r0].bind(inner, te.thread_axis("threadIdx.y"))
-    s[r0].bind(l, te.thread_axis("threadIdx.x"))
-    return s, [u, v, r0, r1]
-
-
-def test_reductions_of_pairs() -> None:
-    largest = te.comm_reducer(
-        lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
-        lambda t0, t1: (te.const(-1, t0), te.min_value(t1)),
-        name="argmax",
-    )
-    product = te.comm_reducer(
-        lambda x, y: (x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]),
-        lambda a, b: (te.const(1, a), te.const(0, b)),
-        name="complex_product",
-    )
-    assert largest_difference(*pairs(largest, ("int32", "float32"))) == 0
-    assert largest_difference(*pairs(product, ("int32", "int32"))) == 0
-
-
 def test_only_some_elements_take_part() -> None:
     """A condition on the reduction is one on what each thread takes in, not on the store."""
     a, k = te.placeholder((4, 12), name="A"), te.reduce_axis((0, 12), name="k")
@@ -154,40 +115,6 @@ def test_only_some_elements_take_part() -> None:
     s = te.create_schedule(b.op)
     s[b].bind(k, te.thread_axis("threadIdx.x"))
     assert largest_difference(s, [a, b]) == 0
-
-
-def test_a_consumer_in_the_same_kernel() -> None:
-    """Each thread reads what all of them reduced."""
-    a, k = te.placeholder((6, 20), name="A"), te.reduce_axis((0, 20), name="k")
-    b = te.compute((6,), lambda i: te.sum(a[i, k], axis=k), name="B")
-    c = te.compute((6, 20), lambda i, j: a[i, j] / b[i], name="C")
-    s = te.create_schedule(c.op)
-    thread = te.thread_axis((0, 20), "threadIdx.x")
-    s[c].bind(c.op.axis[0], te.thread_axis("blockIdx.x"))
-    s[c].bind(c.op.axis[1], thread)
-    s[b].compute_at(s[c], c.op.axis[0])
-    s[b].bind(k, thread)
-    assert largest_difference(s, [a, c]) < 1e-5
-
-
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "float16", "int64"])
-def test_results_of_other_types(dtype: str) -> None:
-    a, k = te.placeholder((5, 19), dtype, name="A"), te.reduce_axis((0, 19), name="k")
-    b = te.compute((5,), lambda i: te.max(a[i, k], axis=k), name="B")
-    s = te.create_schedule(b.op)
-    s[b].bind(k, te.thread_axis("threadIdx.x"))
-    assert largest_difference(s, [a, b]) == 0
-
-
-def test_values_that_are_computed_in_another_type() -> None:
-    """BF16ComputeLegalize lets bfloat16 be reduced as float32; the result is bfloat16 again."""
-    a, k = te.placeholder((4, 32), name="A"), te.reduce_axis((0, 32), name="k")
-    b = te.compute((4,), lambda i: te.max(a[i, k].astype("bfloat16"), axis=k), name="B")
-    c = te.compute((4,), lambda i: b[i].astype("float32"), name="C")
-    s = te.create_schedule(c.op)
-    s[b].bind(k, te.thread_axis("threadIdx.x"))
-    values = np.random.default_rng(0).integers(-255, 256, (4, 32)).astype("float32")
-    np.testing.assert_array_equal(tvmagic.build(s, [a, c])(values), values.max(axis=1))
 
 
 @pytest.mark.parametrize("rows", [te.var("n"), 7])
@@ -229,56 +156,3 @@ def test_a_stage_inside_a_loop_that_goes_further_in_is_refused() -> None:
         tvmagic.lower(s, [a, b])
     s[b].reorder(inner, outer)
     assert largest_difference(s, [a, b]) < 1e-5
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_threads_that_each_have_an_element_of_their_own_do_not_reduce_it_together(shared: bool) -> None:
-    a, k = te.placeholder((8, 4), name="A"), te.reduce_axis((0, 4), name="k")
-    b = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")
-    c = te.compute((8,), lambda i: b[i] + 1.0, name="C")
-    s = te.create_schedule(c.op)
-    outer, inner = s[c].split(c.op.axis[0], factor=4)
-    threads = te.thread_axis("threadIdx.y")
-    s[c].bind(inner, threads)
-    s[b].compute_at(s[c], inner)
-    s[b].bind(k, threads if shared else te.thread_axis("threadIdx.y"))
-    with pytest.raises(ScheduleError, match="`B`.*`threadIdx.y`.*`C`"):
-        tvmagic.lower(s, [a, c])
-    s[b].compute_at(s[c], outer)
-    s[b].set_scope("shared")
-    assert largest_difference(s, [a, c]) < 1e-5
-
-
-@pytest.mark.parametrize("tag", ["threadIdx.x", "threadIdx.y"])
-def test_a_step_of_a_scan_is_reduced_by_threads_that_have_the_same_element(tag: str) -> None:
-    """The step is inside the scan, and the scan inside a loop over threads: each has an element of its own there."""
-    x, w = te.placeholder((6, 4), name="X"), te.placeholder((4, 4), name="W")
-    state, k = te.placeholder((6, 4), name="S"), te.reduce_axis((0, 4), "k")
-    step = te.compute((6, 4), lambda t, i: te.sum(state[t - 1, i] * w[k, i], axis=k), name="step")
-    rows = te.scan(te.compute((1, 4), lambda _, i: x[0, i]), step, state, inputs=[x], name="R")
-    c = te.compute((4,), lambda i: rows[5, i] * 2, name="C")
-    s = te.create_schedule(c.op)
-    s[c].bind(c.op.axis[0], te.thread_axis("threadIdx.x"))
-    s[rows].compute_at(s[c], c.op.axis[0])
-    s[step].bind(k, te.thread_axis(tag))
-    if tag == "threadIdx.y":
-        assert largest_difference(s, [x, w, c]) < 1e-5
-    else:
-        with pytest.raises(ScheduleError, match="`step`.*`threadIdx.x`.*`C`"):
-            tvmagic.lower(s, [x, w, c])
-
-
-@pytest.mark.parametrize("position", ["inside", "outside"])
-def test_results_of_a_vectorized_axis_are_not_lost(position: str) -> None:
-    """Each lane would reduce into the same place; only the last result would be there when all are stored."""
-    A = te.placeholder((8, 4), name="A")
-    k = te.reduce_axis((0, 8), name="k")
-    B = te.compute((4,), lambda i: te.sum(A[k, i], axis=k), name="B")
-    s = te.create_schedule(B.op)
-    (i,) = B.op.axis
-    if position == "inside":
-        s[B].reorder(k, i)
-    s[B].bind(k, te.thread_axis("threadIdx.x"))
-    s[B].vectorize(i)
-    with pytest.raises(TVMagicError, match="has the result of a reduction over threads, which another one overwrites"):
-        tvmagic.build(s, [A, B])

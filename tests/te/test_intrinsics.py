@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dot_call import dot
+from refusals import refuses
 from statements import loop
 from te_execution import largest_difference
 
@@ -162,25 +163,23 @@ def lower(tensor: Any, loop: Any, intrin: Any, **split: int) -> None:
 def test_what_is_refused() -> None:
     A, C = vectors()
     D = te.compute((8, 16), lambda i, j: A[i, j] * 2.0, name="D")
-    message = refused(lambda: lower(D, D.op.axis[1], increment(16)))
-    assert (
-        "stage `D`: intrinsic `increment` computes `a[i] + T.float32(1.0)`, the stage `a[i] * T.float32(2.0)`"
-        in message
-    )
-    assert "`i`, of which `8` iterations are inside" in refused(lambda: lower(C, C.op.axis[0], increment(16)))
-    assert "depends on a loop inside the tensorized one" in refused(
-        lambda: lower(C, C.op.axis[1], increment(5), factor=5)
-    )
+    with refuses("te.tensorize.body_differs", names="`D`.*`increment`"):
+        lower(D, D.op.axis[1], increment(16))
+    with refuses("te.tensorize.missing_axis", names="`i`"):
+        lower(C, C.op.axis[0], increment(16))
+    with refuses("te.tensorize.guard_depends_on_loop"):
+        lower(C, C.op.axis[1], increment(5), factor=5)
     two = te.create_schedule(C.op)
     for iv in C.op.axis:
         two[C].tensorize(iv, increment(16))
     n = two.normalize()
     bounds = te.schedule.InferBound(n)
-    assert "two tensorized loops" in refused(lambda: te.schedule.ScheduleOps(n, bounds, False))
-    assert "takes 1 slices, 2 are given" in refused(lambda: increment(16)(A[0, 0:16], A[1, 0:16]))
-    assert "is not a placeholder" in refused(
-        lambda: te.decl_tensor_intrin(te.compute((4,), lambda i: C[i, i]).op, None)
-    )
+    with refuses("te.tensorize.nested"):
+        te.schedule.ScheduleOps(n, bounds, False)
+    with refuses("te.intrinsic.wrong_slice_count"):
+        increment(16)(A[0, 0:16], A[1, 0:16])
+    with refuses("te.intrinsic.input_not_placeholder"):
+        te.decl_tensor_intrin(te.compute((4,), lambda i: C[i, i]).op, None)
 
 
 def test_a_stage_inside_a_tensorized_loop() -> None:

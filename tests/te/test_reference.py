@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from tvmagic import te, tir
 from tvmagic.errors import BoundsError, TVMagicError
@@ -48,7 +49,7 @@ def test_padding_reads_nothing_outside() -> None:
 def test_a_read_outside_is_an_error() -> None:
     A = te.placeholder((5,), name="A")
     Q = te.compute((9,), lambda i: A[i - 2], name="Q")
-    with pytest.raises(BoundsError, match=r"index (-2|6|5) is outside dimension 0 of `A`, which has 5 elements"):
+    with refuses("te.reference.index_out_of_range", error=BoundsError):
         evaluate(Q, {A: np.zeros(5, "float32")})
 
 
@@ -156,7 +157,7 @@ def test_what_is_missing() -> None:
     C = te.compute((4,), lambda i: A[i] * n.astype("float32"), name="C")
     with pytest.raises(TVMagicError, match="`A`"):
         evaluate(C, {n: 2})
-    with pytest.raises(TVMagicError, match="`n` has no value"):
+    with refuses("te.reference.variable_without_value", names="`n`"):
         evaluate(C, {A: np.zeros(4, "float32")})
     with pytest.raises(TVMagicError, match="`A`"):
         evaluate(C, {A: np.zeros(5, "float32")})

@@ -46,115 +46,12 @@ def test_a_parallel_sum_names_two_iterations_and_the_element() -> None:
     assert race.iterations == ({"i": 0}, {"i": 1}) and race.element == (0,) and race.name == "i"
 
 
-RACES = {
-    "a vectorized sum": ("for i in T.vectorized(4):\n    Y[0] = Y[0] + X[i]", "X(4); Y(1)", "`Y[0]`"),
-    "a prefix in lanes": ("for i in T.vectorized(4):\n    A[i + 1] = A[i]", "A(5)", "`A[1]`: one writes it"),
-    "a later statement in lanes": (
-        "for i in T.vectorized(4):\n    A[i] = A[i + 1]\n    B[i] = A[i + 1]",
-        "A(5); B(4)",
-        "`A[1]`",
-    ),
-    "a write after the next lane's read": (
-        "for i in T.vectorized(4):\n    for k in range(2):\n        A[i + 1] = X[k]\n        B[i] = A[i]",
-        "A(5); B(4); X(2)",
-        "`A[1]`",
-    ),
-    "a stencil in place": ("for i in T.parallel(4):\n    A[i] = A[i + 1]", "A(5)", "`A[1]`"),
-    "overlapping tiles": (
-        "for p in T.parallel(4):\n    for i in range(9):\n        A[p * 8 + i] = 0.0",
-        "A(40)",
-        "`A[8]`",
-    ),
-    "a remainder": ("for p in T.parallel(12):\n    A[p % 8] = 0.0", "A(8)", "p = 0 and p = 8"),
-    "far apart": ("for p in T.parallel(1000):\n    A[p % 999] = 0.0", "A(999)", "p = 0 and p = 999"),
-    "an outer value": (
-        "for o in range(8):\n    for p in T.parallel(4):\n        if o == 5:\n            A[o] = 1.0",
-        "A(8)",
-        "with o = 5",
-    ),
-    "large extents": (
-        "for p in T.parallel(65536):\n    for i in range(65536):\n        A[i] = A[i] + B[p]",
-        "A(65536); B(65536)",
-        "p = 0 and p = 1",
-    ),
-    "blocks": (
-        "for b in T.thread_binding(4, thread='blockIdx.x'):\n    Y[0] = Y[0] + X[b]",
-        "X(4); Y(1)",
-        "`blockIdx.x`",
-    ),
-    "an argument realized in each iteration": (
-        "for p in T.parallel(4):\n    T.realize(A[0:4], '')\n    A[0] = B[p]",
-        "A(4); B(4)",
-        "`A[0]`",
-    ),
-    "threads": (
-        "for t in T.thread_binding(4, thread='threadIdx.x'):\n    Y[0] = Y[0] + X[t]",
-        "X(4); Y(1)",
-        "`threadIdx.x`",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", RACES)
-def test_what_races_is_told(name: str) -> None:
-    body, arguments, text = RACES[name]
-    (race,) = found(body, arguments)
-    assert text in race and not race.startswith("doubt")
-
-
 @pytest.mark.parametrize("count", [2, 47, 48, 49, 60])
 def test_accesses_of_one_buffer_however_many(count: int) -> None:
     stores = [f"    A[p * 64 + {k}] = 0.0" for k in range(count - 1)]
     for last, conflicts in ((63, 0), (64, 1)):
         lines = ["for p in T.parallel(8):", *stores, f"    A[p * 64 + {last}] = 1.0"]
         assert len(found("\n".join(lines), "A(600)")) == conflicts
-
-
-FREE = {
-    "a shift in lanes": ("for i in T.vectorized(4):\n    A[i] = A[i + 1]", "A(5)"),
-    "one lane after the other": ("for i in T.vectorized(4):\n    if i < 3:\n        A[i + 1] = A[i]", "A(5)"),
-    "writes before the next lane's read": (
-        "for i in T.vectorized(4):\n    for k in range(2):\n        A[i + 1] = X[k]\n    for k in range(2):\n        B[i] = A[i]",
-        "A(5); B(4); X(2)",
-    ),
-    "memory realized in each iteration": (
-        "L = T.Buffer((4,))\nfor p in T.parallel(10):\n    T.realize(L[0:4], '')\n    L[0] = A[p]\n    B[p] = L[0]",
-        "A(10); B(10)",
-    ),
-    "a prefetch": (
-        "for p in T.parallel(8):\n    T.evaluate(T.call_intrin('int32', 'tir.prefetch', T.address_of(B[0]), 0, 3, 1))\n    A[p] = B[p]",
-        "A(8); B(8)",
-    ),
-    "tiles": (
-        "for p in T.parallel(6):\n    for i, j in T.grid(4, 8):\n        A[p // 3 * 4 + i, p % 3 * 8 + j] = 0.0",
-        "A(8, 24)",
-    ),
-    "flat tiles": (
-        "for p in T.parallel(4096):\n    for i in range(4096):\n        A[p // 64 * 262144 + i // 64 * 4096 + p % 64 * 64 + i % 64] = 0.0",
-        "A(16777216)",
-    ),
-    "the fast index outside": (
-        "for p in T.parallel(4096):\n    for k in range(4096):\n        A[k * 4096 + p] = 0.0",
-        "A(16777216)",
-    ),
-    "even and odd": ("for p in T.parallel(5000):\n    A[p * 2] = A[p * 2 + 1]", "A(10000)"),
-    "one iteration": ("for p in T.parallel(10):\n    if p == 3:\n        A[0] = A[0] + 1.0", "A(1)"),
-    "memory of its own": (
-        "for p in T.parallel(10):\n    L = T.decl_buffer((4,))\n    for i in range(4):\n        L[i] = A[p]\n    B[p] = L[3]",
-        "A(10); B(10)",
-    ),
-    "a row by its number": ("for p in T.parallel(8):\n    A[p, I[p]] = A[p, I[p]] + 1.0", "A(8, 8); I{8}"),
-    "a triangle": (
-        "for p in T.parallel(8):\n    for j in range(p + 1):\n        A[p * (p + 1) // 2 + j] = 0.0",
-        "A(64)",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", FREE)
-def test_what_does_not_race_is_not_told(name: str) -> None:
-    body, arguments = FREE[name]
-    assert found(body, arguments) == []
 
 
 DOUBTS = {

@@ -12,14 +12,13 @@ from schedule_check_sites import checks, reasons, units
 from schedule_refusal_cases import CASES, OUTSIDE, UNREACHABLE, Case
 from schedule_refusal_intrinsics import INTRINSICS, VECTORS
 from schedule_refusal_programs import PROGRAMS
-from schedule_refusal_reductions import REDUCTIONS
 
 from tvmagic import tir
 from tvmagic.script import from_source
 from tvmagic.tir.schedule import ScheduleError
 
 _HEADER = "from tvm.script import ir as I\nfrom tvm.script import tir as T\n"
-_TEXTS = {**PROGRAMS, **REDUCTIONS, **VECTORS}
+_TEXTS = {**PROGRAMS, **VECTORS}
 _parsed: dict[str, Any] = {}
 
 

@@ -29,31 +29,6 @@ ROW_SUMS = """def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float3
             B[vi] = B[vi] + A[vi, vk]"""
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_a_binding_to_a_loop_of_one_iteration_stays_where_it_is_preserved(keep: bool) -> None:
-    bound = "vu = T.axis.spatial(1, u)" if keep else "vu = T.axis.spatial(1, 0)"
-    fused = schedule(COLUMN)
-    fused.fuse(*loops(fused, "B")[1:], preserve_unit_iters=keep)
-    split = schedule(COLUMN)
-    split.split(loops(split, "B")[1], [2, None], preserve_unit_iters=keep)
-    for sch in (fused, split):
-        before, after = sch.mod.script().split('T.block("C")')
-        assert (bound in before, bound in after) == (True, False)
-        same_results(parse(COLUMN), sch.mod["main"])
-
-
-@pytest.mark.parametrize("keep", [True, False])
-def test_loops_of_one_iteration_of_a_moved_block_stay_where_they_are_preserved(keep: bool) -> None:
-    after = schedule(COLUMN)
-    after.reverse_compute_at(after.get_block("C"), loops(after, "B")[1], preserve_unit_loops=keep)
-    before = schedule(COLUMN)
-    before.compute_at(before.get_block("B"), loops(before, "C")[1], preserve_unit_loops=keep)
-    for sch, moved in ((after, "C"), (before, "B")):
-        extents = [sch.get(loop).extent.value for loop in loops(sch, moved)]
-        assert extents == ([1, 4, 1, 1, 2] if keep else [1, 4, 2])
-        same_results(parse(COLUMN), sch.mod["main"])
-
-
 TWO = """def main(x: T.handle, y: T.handle):
     X = T.match_buffer(x, {shape}, "float32", offset_factor=1)
     Y = T.match_buffer(y, {shape}, "float32", offset_factor=1)
@@ -121,21 +96,6 @@ def test_buffers_of_a_block_are_given_by_number_by_name_or_as_they_are() -> None
     sch = Schedule(first)
     with pytest.raises(ScheduleError, match="`A`"):
         sch.cache_read(sch.get_block("C"), next(iter(other.buffer_map.values())), "local")
-
-
-def test_loops_that_run_in_parallel_stay_so_beside_padding() -> None:
-    text = COLUMN.replace(
-        "for u, i, j in T.grid(1, 4, 2):",
-        "for u in range(1):\n        for i in T.parallel(4):\n            for j in range(2):",
-        1,
-    )
-    lines = text.split("\n")
-    at = next(n for n, line in enumerate(lines) if "T.block" in line)
-    text = "\n".join([*lines[:at], *("        " + line for line in lines[at : at + 3]), *lines[at + 3 :]])
-    sch = schedule(text)
-    sch.transform_layout(sch.get_block("B"), "B", lambda u, i, j: [u, i // 3, i % 3, j], pad_value=0.0)
-    assert "T.parallel(4)" in sch.mod.script() and 'T.block("buffer_B_padding")' in sch.mod.script()
-    same_results(parse(text), sch.mod["main"])
 
 
 def test_what_depends_on_the_order_is_refused_without_checks_as_well() -> None:

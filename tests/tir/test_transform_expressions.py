@@ -6,7 +6,6 @@ from pass_checks import check, module, script
 from tvmagic.ir import Select, post_order_visit
 from tvmagic.passes import recording
 from tvmagic.tir.transform import (
-    BF16ComputeLegalize,
     CommonSubexprElimTIR,
     NarrowDataType,
     RenormalizeSplitPattern,
@@ -86,41 +85,11 @@ def test_a_select_guards_the_loads_whose_guards_know_its_condition() -> None:
     assert "T.if_then_else(x < 2, 0, T.if_then_else(x < 9, B[x - 2], 1))" in text
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("x % 32 // 4", "x // 4 % 8"),
-        ("(x * 8 + y) // 16", "(x + y // 8) // 2"),
-        ("(x * 6 + x * 3 + y) // 8", "(x * 3 + (x * 3 + y) // 2) // 4"),
-    ],
-)
-def test_split_patterns(before: str, after: str) -> None:
-    check(RenormalizeSplitPattern(), HEAD + f"A[{before}] = 1", HEAD + f"A[{after}] = 1")
-
-
 def test_a_comparison_becomes_one_of_quotients_and_back() -> None:
     before = HEAD + "for i, j in T.grid(4, 4):\n        if i * 4 + j < 8:\n            A[i] = 1"
     text = script(RenormalizeSplitPattern()(module(before)))
     assert "i // 2 < 1" in text or "// 2 < 1" in text
     assert "if i < 2" in script(Simplify()(RenormalizeSplitPattern()(module(before))))
-
-
-def test_indices_are_narrowed_where_they_fit() -> None:
-    check(
-        NarrowDataType(32),
-        """
-        def main(A: T.Buffer((T.int64(64),), "float32")):
-            for i in range(T.int64(8)):
-                for j in range(T.int64(8)):
-                    A[i * T.int64(8) + j] = T.float32(1)
-        """,
-        """
-        def main(A: T.Buffer((T.int64(64),), "float32")):
-            for i in range(8):
-                for j in range(8):
-                    A[i * 8 + j] = T.float32(1)
-        """,
-    )
 
 
 def test_indices_that_may_not_fit_stay_wide() -> None:
@@ -131,67 +100,3 @@ def test_indices_that_may_not_fit_stay_wide() -> None:
                     A[i * T.int64(1048576) + j] = T.float32(1)
         """
     check(NarrowDataType(32), before, before)
-
-
-def test_values_keep_their_type_when_indices_are_narrowed() -> None:
-    text = script(
-        NarrowDataType(32)(
-            module('def main(A: T.Buffer((8,), "int64")):\n    for i in range(T.int64(8)):\n        A[i] = i')
-        )
-    )
-    assert 'A[i] = T.Cast("int64", i)' in text
-
-
-def test_bfloat16_is_computed_in_float32() -> None:
-    check(
-        BF16ComputeLegalize(),
-        'def main(A: T.Buffer((8,), "bfloat16")):\n    A[0] = A[1] * A[2] + T.bfloat16(1)',
-        'def main(A: T.Buffer((8,), "bfloat16")):\n'
-        '    A[0] = T.Cast("bfloat16", T.Cast("float32", A[1]) * T.Cast("float32", A[2]) + T.float32(1))',
-    )
-
-
-def test_lets_follow_the_dtype_of_their_values() -> None:
-    check(
-        NarrowDataType(32),
-        """
-        def main(A: T.Buffer((T.int64(64),), "float32")):
-            for i in range(T.int64(8)):
-                v: T.int64 = i
-                A[i] = T.Cast("float32", v)
-        """,
-        """
-        def main(A: T.Buffer((T.int64(64),), "float32")):
-            for i in range(8):
-                v: T.int32 = i
-                A[i] = T.Cast("float32", v)
-        """,
-    )
-    text = script(
-        BF16ComputeLegalize()(
-            module(
-                'def main(A: T.Buffer((8,), "bfloat16")):\n    w = T.bfloat16()\n    v: T.bfloat16 = A[0] + A[1]\n'
-                "    A[2] = v + T.Let(w * w, where={w: A[3]})"
-            )
-        )
-    )
-    assert 'v: T.float32 = T.Cast("float32", A[0]) + T.Cast("float32", A[1])' in text
-    assert 'T.Cast("bfloat16", v + T.Let(w * w, where={w: T.Cast("float32", A[3])}))' in text
-
-
-def test_parts_of_equal_terms_are_not_taken_for_parts_of_the_program() -> None:
-    """`(n + m) * 2` is `n * 2 + m * 2`, but `n * 2` is in the program once."""
-    check(
-        CommonSubexprElimTIR(identify_equiv_terms=True),
-        """
-        def main(A: T.Buffer((4,), "int32"), n: T.int32, m: T.int32):
-            A[0] = (n + m) * 2 + n * 2 + m * 2
-            A[1] = n * 2 + 2 * m + (m + n) * 2
-        """,
-        """
-        def main(A: T.Buffer((4,), "int32"), n: T.int32, m: T.int32):
-            cse_var_1: T.int32 = (n + m) * 2 + n * 2 + m * 2
-            A[0] = cse_var_1
-            A[1] = cse_var_1
-        """,
-    )

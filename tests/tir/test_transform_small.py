@@ -5,7 +5,6 @@ import pytest
 from pass_checks import check, module, script
 
 import tvmagic
-from tvmagic.errors import TVMagicError
 from tvmagic.tir import transform
 
 HEAD = 'def main(A: T.Buffer((8,), "int32"), x: T.int32):\n    '
@@ -27,20 +26,6 @@ HEAD = 'def main(A: T.Buffer((8,), "int32"), x: T.int32):\n    '
 )
 def test_hints_go(name: str, before: str, after: str) -> None:
     check(getattr(transform, name)(), HEAD + before, HEAD + after)
-
-
-@pytest.mark.parametrize(
-    "body, words",
-    [
-        ('A[0] = A[T.undef(dtype="int32")]', "used as an index"),
-        ('A[T.undef(dtype="int32")] = x', "used as an index"),
-        ('if T.undef(dtype="int32") < x:\n        A[0] = x', "used as an index, a condition"),
-        ('A[0] = T.undef(dtype="int32") + T.call_extern("int32", "tick")', "together with a call that has effects"),
-    ],
-)
-def test_undefined_values_are_stored_and_no_more(body: str, words: str) -> None:
-    with pytest.raises(TVMagicError, match=words):
-        transform.RemoveStoreUndef()(module(HEAD + body))
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ import pytest
 from pass_checks import check, module, script
 
 import tvmagic
-from tvmagic.errors import TVMagicError
 from tvmagic.ir import For, ForKind, post_order_visit
-from tvmagic.passes import PassContext, recording
+from tvmagic.passes import recording
 from tvmagic.tir.transform import Simplify, VectorizeLoop
 from tvmagic.tir.transform.loops.vectorize_loop import at_once
 
@@ -52,32 +51,6 @@ def test_lanes_of_ramps_in_a_vectorized_loop(index: str, places: list[int]) -> N
     assert out.tolist() == places
 
 
-def test_the_example_of_the_seed_5_vectorize_loop() -> None:
-    check(
-        VectorizeLoop(),
-        """
-        def main(A: T.Buffer((64,), "float32"), n: T.int32):
-            for i in range(n):
-                for j in T.vectorized(4):
-                    A[i * 4 + j] = A[i * 4 + j] + T.float32(1.0)
-        """,
-        """
-        def main(A: T.Buffer((64,), "float32"), n: T.int32):
-            for i in range(n):
-                A[i * 4:i * 4 + 4] = A[i * 4:i * 4 + 4] + T.Broadcast(T.float32(1.0), 4)
-        """,
-    )
-
-
-def test_skipped_loops_become_serial() -> None:
-    before = """
-        def main(A: T.Buffer((8,), "float32")):
-            for j in T.vectorized(8):
-                A[j] = T.float32(1.0)
-        """
-    check(VectorizeLoop(False), before, before.replace("T.vectorized", "range"))
-
-
 @pytest.mark.parametrize(
     ("value", "vector"),
     [
@@ -100,42 +73,6 @@ def test_expressions(value: str, vector: str) -> None:
         VectorizeLoop(),
         f"{head}\n    for j in T.vectorized(4):\n        A[j] = {value}",
         f"{head}\n    A[0:4] = {vector}",
-    )
-
-
-def test_a_let_becomes_a_vector() -> None:
-    check(
-        VectorizeLoop(),
-        """
-        def main(A: T.Buffer((64,), "int32")):
-            for j in T.vectorized(4):
-                v: T.int32 = j * 2
-                A[j] = v + v
-        """,
-        """
-        def main(A: T.Buffer((64,), "int32")):
-            v: T.int32x4 = T.Ramp(0, 2, 4)
-            A[0:4] = v + v
-        """,
-    )
-
-
-def test_an_allocation_gets_a_part_for_each_lane() -> None:
-    check(
-        VectorizeLoop(),
-        """
-        def main(A: T.Buffer((8,), "float32")):
-            for j in T.vectorized(4):
-                s = T.allocate([2], "float32", "global")
-                t = T.Buffer((2,), data=s)
-                t[1] = A[j]
-        """,
-        """
-        def main(A: T.Buffer((8,), "float32")):
-            s = T.allocate([8], "float32", "global")
-            t = T.Buffer((8,), data=s)
-            t[4:8] = A[0:4]
-        """,
     )
 
 
@@ -218,91 +155,6 @@ def test_what_was_not_proved_is_said() -> None:
 
 def test_nothing_is_said_of_vectors_that_a_statement_did_not_become() -> None:
     assert [topic for topic, _, _ in notes_of("A[j + 8] = T.if_then_else(j < n, B[j], 2)")] == ["vectorize.scalar"]
-
-
-def test_a_while_inside_a_vectorized_loop_is_refused() -> None:
-    mod = module("""
-        def main(A: T.Buffer((8,), "int32")):
-            for j in T.vectorized(8):
-                while A[0] < j:
-                    A[j] = 1
-        """)
-    with pytest.raises(TVMagicError) as refused:
-        VectorizeLoop()(mod)
-    assert "A while loop inside a vectorized loop not supported" in str(refused.value).split("\n")[-1]
-
-
-def test_a_statement_kept_scalar_sees_the_scalar_of_a_vector_let() -> None:
-    check(
-        VectorizeLoop(),
-        """
-        def main(A: T.Buffer((64,), "int32"), n: T.int32):
-            for j in T.vectorized(4):
-                v: T.int32 = j + n
-                if v < 3:
-                    A[j] = v
-        """,
-        """
-        def main(A: T.Buffer((64,), "int32"), n: T.int32):
-            v: T.int32x4 = T.Ramp(n, 1, 4)
-            for j_s in range(4):
-                v_1: T.int32 = j_s + n
-                if v_1 < 3:
-                    A[j_s] = v_1
-        """,
-    )
-
-
-def test_only_the_statement_that_needs_it_is_scalar() -> None:
-    mod = module(
-        """
-        def main(A: T.Buffer((8,), "int32"), n: T.int32):
-            for j in T.vectorized(4):
-                A[j] = 1
-                if j < n:
-                    A[j] = 2
-        """
-    )
-    assert "A[0:4] = T.Broadcast(1, 4)" in script(VectorizeLoop()(mod))
-
-
-def test_a_condition_on_the_lane_becomes_masks_where_asked_for() -> None:
-    mod = module(
-        """
-        def main(A: T.Buffer((16,), "float32"), B: T.Buffer((16,), "float32"), n: T.int32):
-            for i in range(4):
-                for j in T.vectorized(4):
-                    if i * 4 + j < n:
-                        B[i * 4 + j] = A[i * 4 + j]
-        """
-    )
-    with PassContext(config={"tir.enable_buffer_level_predication": True}):
-        text = script(VectorizeLoop()(mod))
-    assert text.count("T.get_active_lane_mask") == 2 and "if " not in text
-
-
-def test_a_branch_with_an_access_elsewhere_is_not_masked() -> None:
-    mod = module(
-        """
-        def main(A: T.Buffer((16,), "float32"), n: T.int32):
-            for j in T.vectorized(4):
-                if j < n:
-                    A[j + 8] = T.float32(0)
-        """
-    )
-    with PassContext(config={"tir.enable_buffer_level_predication": True}):
-        assert "get_active_lane_mask" not in script(VectorizeLoop()(mod))
-
-
-@pytest.mark.parametrize(
-    ("loop", "message"),
-    [("T.vectorized(n)", "its extent `n`"), ("T.vectorized(0)", "its extent"), ("T.vectorized(2, 6)", "starts at `2`")],
-)
-def test_loops_that_cannot_be_vectorized_are_named(loop: str, message: str) -> None:
-    mod = module(f'def main(A: T.Buffer((8,), "int32"), n: T.int32):\n    for lane in {loop}:\n        A[lane] = 1')
-    with pytest.raises(TVMagicError, match="`lane`") as caught:
-        VectorizeLoop()(mod)
-    assert message in caught.value.message
 
 
 def test_a_vectorized_loop_inside_another_runs_serially() -> None:

@@ -82,22 +82,6 @@ def test_programs_without_the_annotation_stay() -> None:
     assert ManifestSharedMemoryLocalStage()(mod)["main"] is mod["main"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "wrong"),
-    [
-        ("T.where(i * 2 < 9)", "v = T.axis.spatial(4, i)", "`S` is to load before it stores, but binds variables"),
-        (
-            "S[bx * 16 + tx * 8 + i + 3, j] = ",
-            'T.evaluate(T.call_extern("int32", "f"))\n            S[0, 0] = ',
-            "but is not one store",
-        ),
-    ],
-)
-def test_blocks_that_are_no_copies(old: str, new: str, wrong: str) -> None:
-    with pytest.raises(TVMagicError, match=wrong):
-        ManifestSharedMemoryLocalStage()(module(program(COPY.replace(old, new))))
-
-
 def test_only_memory_of_a_block_is_staged() -> None:
     with pytest.raises(TVMagicError, match="`C`"):
         ManifestSharedMemoryLocalStage()(module(program(COPY.replace("S[", "C["))))

@@ -106,26 +106,6 @@ def test_an_allocation_shrinks_to_what_is_accessed():
 
 
 @pytest.mark.parametrize(
-    ("index", "count", "strict", "loose"),
-    [
-        ("i", 8, "(4,)) [i]", "(8,)) [i]"),
-        ("i - 2", 3, "(3,)) [i - 2]", "(3,)) [i]"),
-        ("i + 1", 3, "(3,)) [i]", "(3,)) [i]"),
-    ],
-)
-def test_what_is_accessed_outside_of_a_buffer_counts_if_asked_for(index, count, strict, loose):
-    before = module(f"B = T.decl_buffer((4,))\nfor i in range({count}): B[{index}] = A[0]")
-    for one, expected in (
-        (t.CompactBufferAllocation(), strict),
-        (t.CompactBufferAllocation(is_strict=True), strict),
-        (t.CompactBufferAllocation(is_strict=False), loose),
-    ):
-        shape, place = expected.split(" ", 1)
-        found = text(t.Simplify()(one(before)))
-        assert f"T.decl_buffer({shape}" in found and f"B{place} = " in found
-
-
-@pytest.mark.parametrize(
     ("size", "extent", "compact"),
     [
         ("m", "i % 5", "4"), ("m", "i % 5 + 2", "6"), ("m", "T.min(i, 6) + 1", "7"), ("12", "i % 5", "4"), ("12", "i % 12 + 1", "12"), ("12", "i", "12"),
@@ -143,66 +123,6 @@ def test_conditions_bound_what_is_accessed():
     body = "B = T.decl_buffer((12,))\nfor i in range(12):\n    if {}: B[i] = A[i]\n"
     assert "T.decl_buffer((7,))" in compacted(body.format("2 <= i and i < 9"))
     assert "T.decl_buffer((12,))" in compacted(body.format("i"))  # an integer as a condition: `i != 0`
-
-
-@pytest.mark.parametrize(
-    ("access", "size"),
-    [("for i in range(3): B[X[0] + i] = A[i]", 12), ("for i in range(X[0]): B[i + 2] = A[i]", 12), ("for i in range(X[0]): B[X[1] + i] = A[i]", 12), ("for i in range(3): B[i + 2] = A[X[i]]", 3)],
-)  # fmt: skip
-def test_what_is_loaded_bounds_no_memory(access, size):
-    """It may be another value at the next access, and where the memory is allocated."""
-    body = f"X = T.decl_buffer((3,), 'int32')\nX[0] = 3\nX[1] = 4\nX[2] = 5\nB = T.decl_buffer((12,))\n{access}"
-    assert f"B = T.decl_buffer(({size},))" in compacted(body)
-
-
-def test_threads_share_memory_by_its_scope():
-    body = """
-    with T.launch_thread("threadIdx.x", 4) as tx:
-        L = T.decl_buffer((12,), scope="local")
-        S = T.decl_buffer((12,), scope="shared")
-        for i in range(3): L[tx * 3 + i] = A[tx * 3 + i]
-        for i in range(2): S[tx * 3 + i] = L[tx * 3 + i]
-        for i in range(2): C[tx * 3 + i] = S[tx * 3 + i]
-    """
-    found = compacted(body)
-    assert 'L = T.decl_buffer((3,), scope="local")' in found and 'S = T.decl_buffer((11,), scope="shared")' in found
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "m = T.allocate([12], 'float32')\nB = T.Buffer((12,), data=m)\nD = T.Buffer((3, 4), data=m)\nB[0] = A[0]\nD[0, 1] = A[1]",
-        "m = T.allocate([12], 'float32')\nB = T.Buffer((12,), 'int32', data=m)\nB[0] = 1",
-        "B = T.decl_buffer((12,))\nB[0] = A[0]\nT.evaluate(T.call_extern('int32', 'f', B.data))",
-    ],
-)
-def test_memory_that_is_seen_in_other_ways_keeps_its_size(body):
-    before = module(body)
-    ir.assert_structural_equal(t.CompactBufferAllocation()(before), before)
-
-
-def test_compaction_before_and_after_lowering_of_blocks_is_the_same():
-    body = """
-    with T.block("root"):
-        B = T.alloc_buffer((16, 16))
-        for i in range(16):
-            for j in range(16):
-                with T.block("b"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    {align}
-                    B[vi, vj] = A[vi, vj] + T.float32(1)
-            for j in range(16):
-                with T.block("c"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = B[vi, vj] * T.float32(2)
-    """
-    for align in ("pass", "T.block_attr({'buffer_dim_align': [[0, 0, 32, 8]]})"):
-        before = module(body.format(align=align), "A: T.Buffer((16, 16)), C: T.Buffer((16, 16))")
-        for step in (t.PlanAndUpdateBufferAllocationLocation(), t.ConvertBlocksToOpaque()):
-            before = step(before)
-        one = t.Simplify()(t.LowerOpaqueBlock()(t.CompactBufferAllocation()(before)))
-        other = t.Simplify()(t.CompactBufferAllocation()(t.LowerOpaqueBlock()(before)))
-        ir.assert_structural_equal(one, other)
 
 
 # ---------------------------------------------------------------------------- LoopPartition
@@ -241,53 +161,7 @@ def test_a_point_outside_of_a_hinted_loop_leaves_it():
     assert partitioned("if i == 30: A[i] = 1\nelse: A[i] = 2") == loop(20, "A[i] = 2")
 
 
-def test_a_hinted_loop_in_the_parts_of_another_is_split_too():
-    """So that a tile of a size that divides neither axis has full vectors: 10 of 4 x 16 in 37 x 170."""
-    body = """
-        for i in T.serial(10, annotations={"pragma_loop_partition_hint": True}):
-            for j in T.serial(11, annotations={"pragma_loop_partition_hint": True}):
-                for a in range(4):
-                    for b in T.vectorized(16):
-                        if i * 4 + a < 37 and j * 16 + b < 170: A[i * 4 + a, j * 16 + b] = 1
-    """
-    found = text(t.Simplify()(t.LoopPartition()(module(body, "A: T.Buffer((37, 170), 'int32')"))))
-    whole = [line for line in found.splitlines() if "if " not in line and "A[i * 4 + a, j * 16 + b] = 1" in line]
-    assert "T.grid(9, 10, 4)" in found or "j, a in T.grid(10, 4)" in found
-    assert len(whole) == 1 and found.index(whole[0]) < found.index("if ")
-
-
-def test_a_kept_loop_of_one_iteration_counts_as_its_value():
-    loops = "for k in T.serial(1, annotations={'preserve_unit_loop': True}):\n    " + HINTED
-    body = "        if 15 <= k * 20 + i: A[i] = 1\n        else: A[i] = 2"
-    found = text(t.Simplify()(t.LoopPartition()(module(loops + body, "A: T.Buffer((20,), 'int32')"))))
-    assert loop(15, "A[i] = 2").split("\n")[0] in found and "A[i + 15] = 1" in found and "if" not in found
-    body = (
-        "        if 15 <= k * 20 + i: A[i] = 3\n        if 4 <= k + i and i < 15: A[i] = 2\n        if i < 4: A[i] = 1"
-    )
-    found = text(t.Simplify()(t.LoopPartition()(module(loops + body, "A: T.Buffer((20,), 'int32')"))))
-    assert textwrap.indent(THREE, "    ") in found
-
-
 # ---------------------------------------------------------------------------- views, blocks, intrinsics
-
-VIEW = """
-for i, j, k in T.grid(8, 16, 8):
-    with T.block():
-        T.reads([])
-        T.writes(A[i * 8:i * 8 + 8, j, k * 3:k * 3 + 3])
-        S = T.match_buffer(A[i * 8:i * 8 + 8, j, k * 3:k * 3 + 3], (8, 1, 3), offset_factor=1)
-        {}
-"""
-CUBE = "A: T.Buffer((64, 64, 64), 'float32')"
-
-
-def test_a_view_need_not_be_compact_if_it_is_accessed_by_indices():
-    stores = "for a, b in T.grid(8, 3):\n            S[a, 0, b] = T.float32(0)"
-    assert "A[i * 8 + a, j, k * 3 + b] = T.float32(0.0)" in text(
-        t.LowerMatchBuffer()(module(VIEW.format(stores), CUBE))
-    )
-    with pytest.raises(TVMagicError, match="compact buffer `S`"):
-        t.LowerMatchBuffer()(module(VIEW.format("T.evaluate(T.call_extern('int32', 'f', S.data))"), CUBE))
 
 
 def test_a_predicate_of_a_blocks_own_variables_is_refused():
@@ -297,29 +171,10 @@ def test_a_predicate_of_a_blocks_own_variables_is_refused():
     t.ConvertBlocksToOpaque()(module(body.format("i")))
 
 
-def test_fma_becomes_fmuladd_for_llvm():
-    body = "A[0] = T.fma(A[0], A[1], A[2])"
-    target = "T.func_attr({'target': T.target('llvm')})\n"
-    assert 'T.call_llvm_pure_intrin("float32", "llvm.fmuladd", T.uint32(3), A[0]' in text(
-        t.LowerIntrin()(module(target + body))
-    )
-    assert "T.fma(" in text(t.LowerIntrin()(module(body)))
-
-
 def test_an_intrinsic_without_vectors_is_refused():
     body = "for i in T.vectorized(4):\n    B[i] = T.call_llvm_pure_intrin('int32', 'llvm.lround', T.uint32(1), A[i])"
     with pytest.raises(TVMagicError, match="Intrinsic does not support vectors"):
         tvm.build(module(body, "A: T.Buffer((4,)), B: T.Buffer((4,), 'int32')"), target="llvm")
-
-
-def test_threads_are_bounded_by_lets():
-    body = """
-    n: T.int32 = 10
-    with T.launch_thread("threadIdx.x", n) as tx:
-        with T.launch_thread("threadIdx.y", 1) as ty:
-            if tx + ty < 12: A[tx] = T.float32(0)
-    """
-    assert "if" not in text(t.Simplify()(module(body)))
 
 
 # ---------------------------------------------------------------------------- arith
@@ -391,42 +246,6 @@ def test_conditions_and_indices_are_narrowed(before, after):
     assert text(t.NarrowDataType(32)(module(before, WIDE))) == after
 
 
-def test_blocks_are_narrowed():
-    body = """
-    for i in range(T.int64(5)):
-        with T.block("b"):
-            v = T.axis.spatial(T.int64(5), i)
-            T.where(i < T.int64(4))
-            B[v] = A[v]
-    """
-    found = text(t.NarrowDataType(32)(module(body, WIDE)))
-    assert "for i in range(5):" in found and "v = T.axis.spatial(5, i)" in found and "T.where(i < 4)" in found
-
-
-# ---------------------------------------------------------------------------- InjectVirtualThread
-
-
-def test_vectors_of_virtual_threads_stay_dense():
-    body = """
-    with T.launch_thread("vthread", 2) as v:
-        E = T.decl_buffer((8,), "int32", scope="shared")
-        E[0:8] = T.Broadcast(v, 8)
-    """
-    found = text(t.InjectVirtualThread()(module(body)))
-    assert "E[T.Mul(0, 8):T.Mul(0, 8) + 8] = T.Broadcast(0, 8)" in found
-    assert "E[T.Mul(1, 8):T.Mul(1, 8) + 8] = T.Broadcast(1, 8)" in found
-
-
-def test_memory_is_repeated_for_threads_that_it_depends_on():
-    body = """
-    with T.launch_thread("vthread", 2) as x:
-        with T.launch_thread("vthread", 2) as y:
-            B = T.decl_buffer((4,), "int32", scope="shared")
-            for i in range(4): B[i] = x
-    """
-    assert "B = T.decl_buffer((8,)" in text(t.InjectVirtualThread()(module(body)))
-
-
 # ---------------------------------------------------------------------------- memory behind pointers
 
 
@@ -435,46 +254,10 @@ def test_a_declared_buffer_is_one_flat_allocation():
     assert "X = T.decl_buffer((12,))\nX[6] = A[3]" in text(t.StorageFlatten(64)(mod))
 
 
-def test_buffers_on_pointers_are_flattened_too():
-    body = """
-        T.func_attr({"from_legacy_te_schedule": True})
-        p: T.handle("float32") = T.call_extern("handle", "get")
-        P = T.Buffer((3, 4), data=p)
-        Q = T.Buffer((3, 4), data=q)
-        P[1, 2] = Q[2, 1]
-    """
-    flat = text(t.StorageFlatten(64)(tvm.IRModule({"main": function(body, "q: T.handle('float32')")})))
-    assert "[6] = " in flat and flat.rstrip().endswith("[9]")
-
-
-def test_memory_behind_a_let_that_is_accessed_by_vectors_has_vector_elements():
-    body = """
-        p: T.handle("int32") = T.call_extern("handle", "get")
-        P = T.Buffer((16,), "int32", data=p)
-        P[0:8] = T.Broadcast(42, 8)
-    """
-    after = text(t.StorageRewrite()(tvm.IRModule({"main": function(body, "")})))
-    assert 'T.handle("int32x8", "global")' in after and 'T.Buffer((2,), "int32x8"' in after and "[0] = T.Bro" in after
-    mixed = text(t.StorageRewrite()(tvm.IRModule({"main": function(body + "    P[1] = 3\n", "")})))
-    assert 'T.handle("int32", "global")' in mixed and "[0:8] = T.Broadcast(42, 8)" in mixed
-
-
 def test_memory_of_vectors_that_is_accessed_as_others_keeps_their_number():
     body = "m = T.allocate([4], 'float32x4')\nM = T.Buffer((4,), 'int32x4', data=m)\nfor i in range(4):\n    M[i] = T.Broadcast(i, 4)"
     after = text(t.StorageRewrite()(module(body)))
     assert 'T.allocate([4], "int32x4"' in after and 'T.Buffer((4,), "int32x4"' in after and "[i] = T.Bro" in after
-
-
-def test_pointers_get_the_type_of_the_memory_that_they_are_to():
-    body = """
-        m = T.allocate([4], 'float32x4')
-        M = T.Buffer((4,), 'int32x4', data=m)
-        M[0] = T.Broadcast(3, 4)
-        T.evaluate(T.call_extern("int32", "f", T.tvm_access_ptr(T.type_annotation("int32x4"), m, 2, 1, 1)))
-    """
-    after = text(t.StorageRewrite()(module(body)))
-    assert 'T.allocate([4], "int32x4"' in after
-    assert 'T.tvm_access_ptr(T.type_annotation("int32x4"), M, 2, 1, 1)' in after
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16])
@@ -485,15 +268,6 @@ def test_memory_of_vectors_that_is_seen_as_other_ones_keeps_its_size(size, lanes
     body = f"m = T.allocate([{size}], 'float32x4')\nM = T.Buffer(({size * 4},), 'float32', data=m)\nfor i in range({count}):\n    M[{place}] = A[{place}]"
     found = text(t.StorageRewrite()(module(body, "A: T.Buffer((64,))")))
     assert f'T.allocate([{size}], "float32x4"' in found and f"T.Buffer(({size * 4},), data=M)" in found
-
-
-@pytest.mark.parametrize("value", ["T.Broadcast(1, 4)", "T.Ramp(1, 2, 4)"])
-def test_memory_that_is_seen_as_vectors_and_one_by_one_keeps_its_elements(value):
-    body = (
-        f"m = T.allocate([16], 'int32')\nM = T.Buffer((4,), 'int32x4', data=m)\nfor i in range(4):\n    M[i] = {value}"
-    )
-    found = text(t.StorageRewrite()(module(body)))
-    assert 'T.allocate([16], "int32"' in found and 'T.Buffer((4,), "int32x4", data=M)' in found
 
 
 def test_pointers_and_arguments_get_the_type_of_their_accesses():
@@ -511,9 +285,3 @@ def test_pointers_and_arguments_get_the_type_of_their_accesses():
     assert after.params[2].type_annotation.element_type.dtype == "float32x4"
     # StorageRewrite leaves what callers see
     assert ir.structural_equal(t.StorageRewrite()(before), before)
-
-
-# ---------------------------------------------------------------------------- private functions
-
-
-# ---------------------------------------------------------------------------- devices
