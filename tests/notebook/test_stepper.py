@@ -164,8 +164,11 @@ def test_every_copy_of_an_unrolled_line_is_linked_to_its_source_and_to_llvm() ->
     (source,) = [before.threads[i] for i, n in enumerate(before.lines) if "T.exp" in view.lines[n]]
     copies = [after.threads[i] for i, n in enumerate(after.lines) if "T.exp" in view.lines[n]]
     assert len(copies) == len(set(copies)) == 8, "each copy is followed by itself"
-    assert {view.parents[t] for t in copies} == {source}
-    assert set(copies) <= set(ir.threads), "and has instructions"
+    for copy in copies:
+        followed = view.followed(copy)
+        assert source in followed and followed.isdisjoint(set(copies) - {copy}), "copies are not relatives"
+        assert followed & set(ir.threads), "and has instructions"
+    assert set(copies) <= view.followed(source)
 
 
 def test_notes_of_one_topic_become_a_table() -> None:

@@ -295,6 +295,8 @@ class Operator(Asked):
         if isinstance(version.schedule, Edited):
             calls = version.schedule.steps
         record = Record(list(calls), self.name)
+        if version.record is not None:
+            record.parents.update(version.record.parents)
         with recording(record=record):
             module = self.lower(version.schedule)
             if code:
