@@ -182,10 +182,16 @@ def _read_span(source: str, line: int, column: int, end_line: int, end_column: i
 def copy_of(span: Span, *parents: int) -> Span:
     """`span` with a new origin, made of these, if somebody records."""
     made = span.born()
-    known = parents_of_origins.get()
-    if known is not None and parents:
-        known[made.origin] = parents
+    if parents:
+        note_parents(made.origin, *parents)
     return made
+
+
+def note_parents(origin: int, *parents: int) -> None:
+    """Keep, if somebody records, that what has this origin was made of what has those."""
+    known = parents_of_origins.get()
+    if known is not None:
+        known[origin] = parents
 
 
 NODE_CLASSES: dict[str, type[Node]] = {}

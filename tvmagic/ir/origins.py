@@ -17,7 +17,7 @@ from tvmagic.ir.node import Node, copy_of
 from tvmagic.ir.stmt import SeqStmt, Stmt
 from tvmagic.ir.values import PrimExpr
 
-__all__ = ["origins_by_statement", "own_origins", "separate_copies"]
+__all__ = ["origins_by_statement", "own_origins", "separate_copies", "with_new_origins"]
 
 
 class _OriginCollector(Visitor):
@@ -85,6 +85,7 @@ def _parts(program: Any) -> Iterator[Any]:
     """The statements of a module's functions, of a function, or a statement itself."""
     if isinstance(program, Stmt):
         yield program
+        return
     functions = getattr(program, "functions", None)
     for function in [program] if functions is None else functions.values():
         body = getattr(function, "body", None)
@@ -135,6 +136,22 @@ class _CopySeparator(Mutator):
         made = copy_of(span, span.origin)
         self.numbers[span.origin] = made.origin
         return new.replace(span=made)
+
+
+class _OriginRenewer(_CopySeparator):
+    """Gives all statements and loads new numbers, as if they were built now."""
+
+    def __init__(self) -> None:
+        super().__init__(set())
+
+    def renumbered(self, old: Node, new: Node) -> Node:
+        return new if old.span is None else new.replace(span=old.span.born())
+
+
+@deep
+def with_new_origins(function: Any) -> Any:
+    """Return a function whose statements have appeared just now, such as a further use of an intrinsic's implementation."""
+    return _with_body(function, _OriginRenewer())
 
 
 @deep

@@ -25,6 +25,7 @@ from tvmagic.ir import (
     Var,
     substitute,
 )
+from tvmagic.ir.node import note_parents
 from tvmagic.ir.ops import cast, greater, likely, maximum
 from tvmagic.te.exact.required_regions import box_condition
 from tvmagic.te.exact.tight_splits import TightLimits
@@ -214,7 +215,9 @@ def _loop_span(iv: IterVar, stage: Stage, init: bool = False) -> Span | None:
     if iv.span is None:
         return stage.span
     if init:
-        return Span.part_of(iv.span.origin, 0, stage.span)
+        span = Span.part_of(iv.span.origin, 0, stage.span)
+        note_parents(span.origin, iv.span.origin)
+        return span
     return iv.span if stage.span is None else stage.span.with_origin(iv.span.origin)
 
 

@@ -27,6 +27,7 @@ from tvmagic.ir import (
     convert,
     substitute,
 )
+from tvmagic.ir.node import new_origin
 from tvmagic.ir.values import check_64_bits
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
@@ -39,6 +40,7 @@ from tvmagic.tir.schedule.instruction import (
     Parameter,
     flat,
 )
+from tvmagic.tir.schedule.new_origins import record_new_origins
 from tvmagic.tir.schedule.random import LinearCongruentialEngine
 from tvmagic.tir.schedule.state import ScheduleState
 from tvmagic.tir.schedule.trace import Trace
@@ -303,10 +305,12 @@ class Schedule(Identified):
         positional = values[variadic.name] if variadic is not None else ()
 
         def run() -> Any:
+            before, start = self.mod, new_origin()
             with self.state.transaction():
                 result = kind.function(self.state, *positional, **keywords)
                 self.state.verify()
-                return result
+            record_new_origins(before, self.mod, start)
+            return result
 
         if kind.is_pure or not passes.is_watched():
             return run()
