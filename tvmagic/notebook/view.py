@@ -297,7 +297,10 @@ class _Maker:
         parent = self.texts[numbers[-1]]
         for line, at in enumerate(program.made_of_lines):
             if 0 < at <= len(parent.lines):
-                text.threads[line] = parent.threads[at - 1]
+                if program.numbers and program.numbers[line]:  # a load by itself
+                    self.threads.take_over(text.threads[line])
+                else:
+                    text.threads[line] = parent.threads[at - 1]
                 text.origins[line] = parent.origins[at - 1]
 
     def place(self, text: Text, program: Program) -> None:
