@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tvmagic import te
 from tvmagic.ir import (
     BufferLoad,
     BufferStore,
@@ -116,7 +117,7 @@ def _arguments(program: Any) -> set[str]:
     matched: set[str] = set()
 
     def look(node: Any) -> None:
-        if isinstance(node, ProducerLoad) and not node.producer.op.input_tensors:
+        if isinstance(node, ProducerLoad) and isinstance(node.producer.op, te.PlaceholderOp):
             tensors.add(_name(node))
         if isinstance(node, MatchBufferRegion):
             matched.add(node.source.buffer.data.name)

@@ -382,7 +382,7 @@ class _Maker:
         A thread that is on one line alone and has no relatives is left out; a line without threads has group -1.
         """
         lines = [[(self.threads.members(t), self.threads.removed_of(t)) for t in text.threads] for text in self.texts]
-        seen = Counter(t for text in lines for members, extra in text for t in {*members, *extra})
+        seen = Counter(t for text in lines for members, extra in text for t in dict.fromkeys((*members, *extra)))
         parents = {t: self.threads.parents_of(t) for t in self.threads.with_ancestors(seen)}
         related = {t for t, above in parents.items() if above} | {p for above in parents.values() for p in above}
         numbers: dict[int, int] = {}
