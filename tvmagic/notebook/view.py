@@ -361,7 +361,7 @@ class _Maker:
         left = self.threads.relatives(b.threads)
         lines = [self.lines[n] for n in a.lines]
         for number, thread in enumerate(a.threads):
-            gone = [t for t in self.threads.groups.get(thread, ()) if t not in left]
+            gone = [t for t in self.threads.members(thread) if thread in self.threads.groups and t not in left]
             if gone:
                 for inner in _inside(lines, number):
                     self.threads.stand_for(a.threads[inner], gone)
@@ -421,7 +421,7 @@ class _Threads:
         self.parents = parents
         self.set_of: list[int] = []
         self.of_origin: dict[int, int] = {}
-        self.origin_of: dict[int, int] = {}
+        self.origins: dict[int, list[int]] = {}  # by thread
         self.groups: dict[int, tuple[int, ...]] = {}
         self.removed: dict[int, dict[int, None]] = {}  # by thread: the threads around it that are no more
         self.left_of: dict[int, tuple[int, ...]] = {}  # by line: those that it is what is left of
@@ -442,8 +442,8 @@ class _Threads:
         found = self.of_origin.get(origin)
         if found is None:
             found = self.of_origin[origin] = self.fresh(1)[0]
-            self.origin_of[found] = origin
-        return found
+            self.origins[found] = [origin]
+        return self.find(found)
 
     def find(self, item: int) -> int:
         root = item
@@ -454,14 +454,14 @@ class _Threads:
         return root
 
     def join(self, a: int, b: int) -> None:
-        """Say that two lines are one. One that has origins keeps them."""
-        if a in self.groups and b in self.groups:
-            self.groups[b] = (*self.groups[b], *[t for t in self.groups[a] if t not in self.groups[b]])
-        elif a in self.groups or b in self.groups:
-            line, other = (a, b) if a in self.groups else (b, a)
-            self.groups[other] = (*self.groups[line], self.find(other))
-        else:
-            self.set_of[self.find(b)] = self.find(a)
+        """Say that two lines are one, and so are their statements; also their loads, if they have as many."""
+        left, right = self.groups.get(a, (a,)), self.groups.get(b, (b,))
+        pairs = list(zip(left, right))
+        for p, q in pairs if len(left) == len(right) else pairs[:1]:
+            old, new = self.find(p), self.find(q)
+            if old != new:
+                self.set_of[new] = old
+                self.origins.setdefault(old, []).extend(self.origins.pop(new, ()))
 
     def members(self, line: int) -> tuple[int, ...]:
         """The threads of a line."""
@@ -469,7 +469,7 @@ class _Threads:
 
     def stand_for(self, line: int, gone: Iterable[int]) -> None:
         """What is on a line is, from now on, what is left of these threads."""
-        for thread in self.groups.get(line, ()):
+        for thread in self.members(line):
             self.removed.setdefault(thread, {}).update(dict.fromkeys(gone))
 
     def take_over(self, line: int) -> None:
@@ -482,17 +482,18 @@ class _Threads:
 
     def removed_of(self, line: int) -> tuple[int, ...]:
         """The removed threads that a line stands for."""
-        return self.left_of.get(line, ())
+        return tuple(dict.fromkeys([self.find(t) for t in self.left_of.get(line, ())]))
 
     def parents_of(self, thread: int) -> list[int]:
-        return [self.thread(p) for p in self.parents.get(self.origin_of.get(thread, 0), ())]
+        origins = self.origins.get(self.find(thread), ())
+        return [self.thread(p) for origin in origins for p in self.parents.get(origin, ())]
 
     def with_ancestors(self, threads: Iterable[int]) -> list[int]:
         """The threads and all above them, in order."""
         found: dict[int, None] = {}
         todo = list(threads)[::-1]
         while todo:
-            thread = todo.pop()
+            thread = self.find(todo.pop())
             if thread not in found:
                 found[thread] = None
                 todo += self.parents_of(thread)[::-1]
