@@ -60,6 +60,16 @@ def test_pickles_hold_no_origins() -> None:
     assert origin(again) != origin(again.body)
 
 
+def test_programs_that_are_loaded_get_origins_of_their_own() -> None:
+    made = loop()
+    again = ir.load_json(ir.save_json(made))
+    assert (
+        origin(again) > origin(made) and origin(again.body) > origin(made) and origin(again.body.value.a) > origin(made)
+    )
+    placed = ir.make_node("tir.Evaluate", value=ir.IntImm("int32", 1), span=ir.Span("cell", 2))
+    assert placed.span.known and origin(placed)
+
+
 def test_copies_of_a_node_keep_its_origin() -> None:
     made = loop()
     assert (
