@@ -305,10 +305,14 @@ class Schedule(Identified):
         positional = values[variadic.name] if variadic is not None else ()
 
         def run() -> Any:
-            before, start = self.mod, new_origin()
             with self.state.transaction():
                 result = kind.function(self.state, *positional, **keywords)
                 self.state.verify()
+                return result
+
+        def run_recorded() -> Any:
+            before, start = self.mod, new_origin()
+            result = run()
             record_new_origins(before, self.mod, start)
             return result
 
@@ -316,7 +320,7 @@ class Schedule(Identified):
             return run()
         return passes.run_step(
             kind.method,
-            run,
+            run_recorded,
             kind="schedule",
             before=self.mod,
             after=lambda _: self.mod,
