@@ -162,7 +162,7 @@ class TVMagicError(RuntimeError):
         self.message = message
         self.node = node
         self.root = root
-        self.span = span if span is not None else getattr(node, "span", None)
+        self.span = span if span is not None else getattr(node, "span", None) or None
         self.hint = hint
         self.code = code
 

@@ -21,9 +21,11 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from tvmagic.errors import TVMagicError, WrongOptionError, did_you_mean
-from tvmagic.ir import IRModule, Mutator, PrimFunc, Span
+from tvmagic.ir import IRModule, Mutator, PrimFunc, Span, Stmt
 from tvmagic.ir.deep import deep
 from tvmagic.ir.hooks import provided
+from tvmagic.ir.node import parents_of_origins
+from tvmagic.ir.origins import separate_copies
 from tvmagic.pass_options import options_of
 
 __all__ = [
@@ -99,6 +101,7 @@ class Record:
     sides: tuple[str, str] | None = None  # of a comparison: what its programs before and after are of
     notation: str | None = None
     lowered: int = 0  # the number of steps that end with the lowered program; the passes for a target follow
+    parents: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)  # of origins that others became
     _open: list[Step] = field(default_factory=list, repr=False)
 
     def __iter__(self) -> Iterator[Step]:
@@ -136,10 +139,11 @@ _record: contextvars.ContextVar[Record | None] = contextvars.ContextVar("tvmagic
 def recording(title: str = "", record: Record | None = None) -> Iterator[Record]:
     """Keep a record of every pass that runs inside the `with`."""
     record = Record(title=title) if record is None else record
-    token = _record.set(record)
+    token, kept = _record.set(record), parents_of_origins.set(record.parents)
     try:
         yield record
     finally:
+        parents_of_origins.reset(kept)
         _record.reset(token)
 
 
@@ -203,7 +207,7 @@ def run_step(
 
     `before` is the program it starts from; `after` makes the program to show from the result
     (the result itself by default); `changed` tells whether anything changed (`before is not
-    after` by default).
+    after` by default). Statements of which a pass made several are told apart by their origins from here on.
     """
     record = _record.get()
     if record is None:
@@ -213,8 +217,10 @@ def run_step(
     record._open.append(step)
     start = time.perf_counter()
     try:
-        result = run()
+        result: Any = run()
         step.seconds = time.perf_counter() - start
+        if kind == "pass" and result is not before and isinstance(result, (IRModule, PrimFunc, Stmt)):
+            result = separate_copies(result)
         step.after = result if after is None else after(result)
         step.changed = step.after is not before if changed is None else changed(result)
         return result

@@ -165,3 +165,28 @@ def test_the_lines_of_llvm_text():
     assert found.line_of == (0, 5, 0, 6, 6, 0, 0, 0, 0, 0, 0, 0) and found.source == "source"
     plain = lines_of_llvm("", "define void @f() {\n  ret void\n}\n\n")
     assert plain == "define void @f() {\n  ret void\n}\n" and plain.line_of == (0, 0, 0)
+
+
+def test_loads_of_one_line_are_told_apart_in_llvm_and_in_assembly():
+    x, y, z = (decl_buffer((64,), "float32", n) for n in "XYZ")
+    i = tir.Var("i", "int32")
+    store = tir.BufferStore(z, x[i] / y[63 - i], [i])
+    mod = codegen.with_threads(module(tir.For(i, 0, 64, 0, store), x, y, z))
+    texts = codegen.code_texts(mod)
+    loads = {store.value.a.span.origin, store.value.b.span.origin}
+    emitted, assembly = texts.emitted(), texts.assembly()
+    assert {n for n, row in zip(emitted.origins, emitted.splitlines()) if " load float" in row} == loads
+    assert loads <= set(assembly.origins)
+    store_line = next(line for line, row in zip(emitted.line_of, emitted.splitlines()) if "fdiv" in row)
+    assert all(line == store_line for line, n in zip(emitted.line_of, emitted.origins) if n)
+
+
+def test_a_node_that_was_rewritten_has_the_point_of_its_origin():
+    x = decl_buffer((8,), "float32", "X")
+    store = tir.BufferStore(x, x[1] + 1.0, [0])
+    lines = Lines(module(store, x))
+    again = store.replace(indices=(tir.IntImm("int32", 2),))
+    assert lines.point_of(again) == lines.point_of(store) and lines.line_of(store) > 1
+    assert lines.point_of(store.value.a) == (lines.line_of(store), 2)
+    assert lines.origins[lines.point_of(store)] == store.span.origin
+    assert lines.point_of(tir.Evaluate(3)) == (0, 1)

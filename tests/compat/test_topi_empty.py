@@ -11,6 +11,7 @@ from refusals import refuses
 
 import tvmagic
 from tvmagic import te, topi
+from tvmagic.errors import TVMagicError
 
 OPERATORS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "reshape": (lambda a: topi.reshape(a, (0, 5)), lambda x: x.reshape(0, 5)),

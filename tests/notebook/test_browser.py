@@ -196,6 +196,18 @@ def test_copies_are_followed_and_relatives_are_named_only_where_that_helps(page:
     assert kin.count() == 0, "most lines come from this line of the cell, so that says nothing"
 
 
+def test_data_of_an_earlier_version_are_read(page: Any, record: Record) -> None:
+    """They have a thread for each line, and for each thread one parent or -1."""
+    show(page, record)
+    data = packed_view(make_view(record))
+    del data["version"], data["groups"]
+    data["parents"] = [-1, 0, len(data["parents"])]
+    page.evaluate("data => mount(document.getElementById('at'), data)", data)
+    stepper = page.locator(".tm-stepper").last
+    stepper.locator(".tm-cell.tm-right", has_text="T.max(").last.click()
+    assert stepper.locator("li.tm-has").count() > 3 and stepper.locator(".tm-view .tm-hit").count() >= 1
+
+
 def test_a_line_of_the_schedule_leads_to_its_call(page: Any) -> None:
     stepper = show(page, unrolled_record())
     stepper.locator("li", has_text="codegen.llvm").click()

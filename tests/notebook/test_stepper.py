@@ -4,6 +4,7 @@ import html.parser
 import json
 import random
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tvmagic.notebook.glossary import GLOSSARY, words_of
 from tvmagic.notebook.html import page, view_html
 from tvmagic.notebook.stepper import Stepper, packed_numbers, packed_view
 from tvmagic.notebook.terminal import view_text
-from tvmagic.notebook.view import make_view
+from tvmagic.notebook.view import View, make_view
 from tvmagic.passes import Note, Record, Step
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -164,8 +165,11 @@ def test_every_copy_of_an_unrolled_line_is_linked_to_its_source_and_to_llvm() ->
     (source,) = [before.threads[i] for i, n in enumerate(before.lines) if "T.exp" in view.lines[n]]
     copies = [after.threads[i] for i, n in enumerate(after.lines) if "T.exp" in view.lines[n]]
     assert len(copies) == len(set(copies)) == 8, "each copy is followed by itself"
-    assert {view.parents[t] for t in copies} == {source}
-    assert set(copies) <= set(ir.threads), "and has instructions"
+    for copy in copies:
+        followed = view.followed(copy)
+        assert source in followed and followed.isdisjoint(set(copies) - {copy}), "copies are not relatives"
+        assert followed & set(ir.threads), "and has instructions"
+    assert set(copies) <= view.followed(source)
 
 
 def test_notes_of_one_topic_become_a_table() -> None:
@@ -520,3 +524,61 @@ def test_a_table_that_a_terminal_has_no_room_for_is_a_list(monkeypatch: pytest.M
     ]
     monkeypatch.setenv("COLUMNS", "80")
     assert terminal.text_table(columns, rows) == wide
+
+
+def test_a_run_that_is_recorded_twice_has_the_same_data() -> None:
+    """Origins are numbers of a process; the data number what is followed anew."""
+
+    def data() -> dict[str, Any]:
+        found = packed_view(make_view(unrolled_record()))
+        for step in found["steps"]:
+            step["time"] = ""
+        return found
+
+    assert json.dumps(data()) == json.dumps(data())
+
+
+def reached(view: View, text: int, line: int) -> list[str]:
+    """The names of the steps after which something is left of a line of an earlier text."""
+    followed = view.followed(view.texts[text].threads[line])
+    return [s.name for s in view.steps if s.after is not None and followed & set(view.texts[s.after].threads)]
+
+
+def test_the_product_of_the_readme_is_followed_through_all_steps() -> None:
+    from tvmagic.operators import operator
+    from tvmagic.operators.scheduling import schedule
+
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    cells = {name: re.search(rf"    %%{name} dense.*\n((?:    .*\n)+)", text) for name in ("tensor", "schedule")}
+    definition, calls = ("".join(re.findall(r"    (.*\n)", cell[1])) for cell in cells.values() if cell is not None)
+    op = operator("dense", definition)
+    view = make_view(op.passes(schedule(op, calls)))
+    first = view.steps[0].before
+    assert first is not None
+    lines = view.text_lines(first)
+    every = [s.name for s in view.steps if s.after is not None]
+    for part in ("for k", "Y[i, j] + X[i, k]", "for i, j", "Z[i, j] = T.max"):
+        (number, *_) = [n for n, line in enumerate(lines) if part in line]
+        assert reached(view, first, number) == every, lines[number]
+
+
+def test_loops_that_were_fused_lead_to_the_loop_they_became() -> None:
+    from tvmagic import te, tir
+    from tvmagic.passes import recording
+
+    A = te.placeholder((8, 8), name="A")
+    B = te.compute((8, 8), lambda i, j: A[i, j] + 1.0, name="B")
+    with recording() as record:
+        sch = tir.Schedule(te.create_prim_func([A, B]))
+        i, j = sch.get_loops(sch.get_block("B"))
+        outer, inner = sch.split(i, [2, 4])
+        sch.fuse(inner, j)
+    view = make_view(record)
+    split, fuse = view.steps
+    assert split.before is not None and split.after is not None and fuse.after is not None
+    (before,) = [n for n, line in enumerate(view.text_lines(split.before)) if "for i, j" in line]
+    (between,) = [n for n, line in enumerate(view.text_lines(split.after)) if "for i_0, i_1, j" in line]
+    (after,) = [n for n, line in enumerate(view.text_lines(fuse.after)) if "i_1_j_fused" in line and "for" in line]
+    followed = view.followed(view.texts[split.before].threads[before])
+    assert view.texts[split.after].threads[between] in followed and view.texts[fuse.after].threads[after] in followed
+    assert view.texts[split.before].threads[before] in view.followed(view.texts[fuse.after].threads[after])

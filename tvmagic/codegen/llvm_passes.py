@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tvmagic.codegen.debug import LLVMText, lines_of_llvm
+from tvmagic.codegen.debug import LLVMText, Point, lines_of_llvm
 
 __all__ = ["LLVMPass", "OPTIONS", "grouped", "read_passes"]
 
@@ -50,7 +50,7 @@ class LLVMPass:
         return not LOOPS.isdisjoint(self.names)
 
 
-def read_passes(source: str, said: str) -> list[LLVMPass]:
+def read_passes(source: str, said: str, origins: Mapping[Point, int] | None = None) -> list[LLVMPass]:
     """The passes of what LLVM wrote with `OPTIONS`; neighbours of one name are one. `source` is the lowered program's text."""
     found: list[LLVMPass] = []
     for name, place, text, remarks in _dumps(said):
@@ -58,7 +58,9 @@ def read_passes(source: str, said: str) -> list[LLVMPass]:
         if silent:  # the vectorizer spoke and changed nothing
             found.append(LLVMPass(["LoopVectorize"], remarks=list(dict.fromkeys(silent))))
         if name:
-            one = LLVMPass([name], [place], lines_of_llvm(source, text), [r for r in remarks if r not in silent])
+            one = LLVMPass(
+                [name], [place], lines_of_llvm(source, text, origins), [r for r in remarks if r not in silent]
+            )
             found.append(one)
     return _joined(found, lambda a, b: a.names == b.names)
 

@@ -189,7 +189,11 @@ class MemoryEmitter(ExpressionEmitter):
         predicate = self._lane_mask(
             node.predicate, node.dtype.lane_code // buffer.dtype.lane_code, buffer.dtype.lane_code
         )
-        return self._load(node, predicate)
+        location = self.out.location
+        self.context.at(self, node)
+        value = self._load(node, predicate)
+        self.out.location = location
+        return value
 
     def volatile(self, buffer: Buffer, word: str, predicate: str | None) -> str:
         """The word for an access of volatile memory, which has no predicate; empty for others."""

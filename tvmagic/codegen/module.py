@@ -22,6 +22,7 @@ from tvmagic.errors import BuildError
 from tvmagic.ir import (
     Allocate,
     AllocateConst,
+    BufferLoad,
     Call,
     DataType,
     GlobalVar,
@@ -137,10 +138,10 @@ class ModuleContext:
         """The debug information of a function, as a suffix of its head."""
         return self.debug.subprogram(node, name) if self.debug is not None else ""
 
-    def at(self, emitter: FunctionEmitter, stmt: Stmt | PrimFunc) -> None:
-        """What is emitted next belongs to `stmt`."""
+    def at(self, emitter: Any, node: Stmt | BufferLoad | PrimFunc) -> None:
+        """What is emitted next belongs to `node`."""
         if self.debug is not None:
-            self.debug.at(emitter.out, stmt)
+            self.debug.at(emitter.out, node)
 
     # ------------------------------------------------------------------ helpers and constants
 

@@ -36,13 +36,13 @@ class CodeTexts:
 
     def emitted(self) -> LLVMText:
         """LLVM IR as it is handed to LLVM."""
-        return lines_of_llvm(self.lines.text, self._emitted.text())
+        return lines_of_llvm(self.lines.text, self._emitted.text(), self.lines.origins)
 
     def passes(self) -> list[LLVMPass] | None:
         """LLVM's passes that changed something, or that remarked why they did not; None if their process fails."""
         made = self._emitted
         done = optimized_apart(made.text(), self.target, OPTIONS, tuple(made.imports))
-        return None if done is None else read_passes(self.lines.text, done[1])
+        return None if done is None else read_passes(self.lines.text, done[1], self.lines.origins)
 
     def remarks(self, options: tuple[str, ...]) -> tuple[AssemblyLines, str] | None:
         """The assembly, and what LLVM's passes say with LLVM's `options`; None if their process fails."""
@@ -52,8 +52,8 @@ class CodeTexts:
 
     def llvm(self) -> LLVMText:
         """LLVM IR after LLVM's passes."""
-        return lines_of_llvm(self.lines.text, str(self._optimized))
+        return lines_of_llvm(self.lines.text, str(self._optimized), self.lines.origins)
 
     def assembly(self) -> AssemblyLines:
         """The machine's assembly."""
-        return lines_of_assembly(self.lines.text, assembly_of(self._optimized, self.target))
+        return lines_of_assembly(self.lines.text, assembly_of(self._optimized, self.target), self.lines.origins)

@@ -58,7 +58,7 @@ def _placed_at(node: Node) -> Iterator[None]:
     try:
         yield
     except OutOfRange as error:
-        error.node, error.span = error.node or node, error.span or node.span
+        error.node, error.span = error.node or node, error.span or node.span or None
         raise
 
 

@@ -65,7 +65,7 @@ class Case:
         names = [plain_name(s.target.name) for s in nest.nest.statements]
         found = next((self.views[n] for n in names if n in self.views), None)
         span = nest.nest.statements[0].node.span
-        if span is not None and (found is None or found.line != span.line):  # stages share memory, and its name
+        if span and (found is None or found.line != span.line):  # stages share memory, and its name
             return next((v for v in self.views.values() if v.line == span.line), found)
         return found
 

@@ -362,7 +362,7 @@ class _Explainer:
         statement = suspect.nest.nest.statements[0]
         line = self.lines.line_of(statement.node)
         span = statement.node.span
-        cell_line = edit.line if edit is not None and edit.line else span.line if span is not None else 0
+        cell_line = edit.line if edit is not None and edit.line else span.line if span else 0
         call = edit.text if edit is not None else ""
         cell = (self.trials.text(edit) or "") if edit is not None else ""
         replaces = edit is not None and edit.line > 0
@@ -394,7 +394,7 @@ class _Explainer:
         text = f"`{case.name(nest)}` is at the roof{core}: {words}; no schedule helps{' that core' * bool(found)}, only {other}another algorithm or a smaller data type"
         line = self.lines.line_of(nest.nest.statements[0].node)
         span = nest.nest.statements[0].node.span
-        return Finding("at-roof", text, line, span.line if span is not None else 0, "", 1.0)
+        return Finding("at-roof", text, line, span.line if span else 0, "", 1.0)
 
     def _in_full(self, nest: NestModel) -> bool:
         """Whether a nest's vectors fill registers, and its sums stay in them; not known below conditions."""

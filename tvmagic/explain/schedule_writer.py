@@ -205,7 +205,7 @@ def _blocks(version: Version, sch: Any, sizes: int) -> dict[str, View]:
         shared = {r: sum(a is b for a, b in zip(loops, around.get(r, ()))) for r in view.readers}
         view.attached = max(shared, key=lambda r: shared[r], default="") if any(shared.values()) else ""
         view.leaves = leaves[shared.get(view.attached, 0) :]
-        view.line = realize.block.span.line if realize.block.span is not None else 0
+        view.line = realize.block.span.line if realize.block.span else 0
         view.shape = tuple(_size(iv.dom.extent, 0) for iv in realize.block.iter_vars if iv.dom is not None)
         view.begins = realize.block.init is not None
         found[plain_name(buffer)] = view

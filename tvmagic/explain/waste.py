@@ -88,7 +88,7 @@ def _lines(version: Version, size: int) -> dict[int, list[str]]:
 def _stage(s: Statement, lines: Mapping[int, Sequence[str]]) -> str:
     """The stage that a statement computes. Stages share memory, and its name: what is the only one in its line of the cell is
     known by that."""
-    names = lines.get(s.node.span.line, ()) if s.node.span is not None else ()
+    names = lines.get(s.node.span.line, ()) if s.node.span else ()
     return names[0] if len(names) == 1 else plain_name(s.target.name)
 
 

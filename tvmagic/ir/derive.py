@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, overload
 
-from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, slots_of
+from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span, new_origin, new_span, slots_of
 
 __all__ = [
     "CONVERTERS",
@@ -145,7 +145,12 @@ def _constructor(cls: type[Node], fields: list[Field], defaults: dict[str, Any])
         if f.optional and converter is not None:
             value = f"None if {f.name} is None else ({value})"
         lines.append(f"self.{f.name} = {value}")
-    lines.append("self.span = span")
+    if cls.HAS_ORIGIN:
+        names.update(make=new_span, Span=Span, new_origin=new_origin)
+        nowhere = 'make(Span, ("", 0, 1, 0, 0, new_origin()))'  # `Span.nowhere()`, without a call
+        lines.append(f"self.span = {nowhere} if span is None else span if span.origin else span.born()")
+    else:
+        lines.append("self.span = span")
     lines += [f"self.{m}()" for m in ("retype", "check") if getattr(cls, m) is not getattr(Node, m)]
     parameters = [f"{f.name}=_{f.name}" if f.name in defaults else f.name for f in fields]
     function = generate("__init__", ["self", *parameters, "span=None"], lines, names)

@@ -16,8 +16,9 @@ from tvmagic.ir import derive
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.deep import deep
 from tvmagic.ir.expr import CommReducer, PrimExpr, Var
-from tvmagic.ir.node import Field, Node
-from tvmagic.ir.stmt import AttrStmt
+from tvmagic.ir.node import Field, Kind, Node, Span, new_origin, parents_of_origins
+from tvmagic.ir.stmt import AttrStmt, SeqStmt, Stmt
+from tvmagic.ir.values import class_of
 
 __all__ = [
     "Mutator",
@@ -166,6 +167,62 @@ class Mutator(Visitor):
     """
 
     GENERATOR = staticmethod(_generate_mutator)
+    INHERITS: ClassVar[bool] = True  # whether what a handler builds without a span gets that of the node it is for
+
+    @classmethod
+    def handler_of(cls, node_class: type) -> Handler:
+        """As for visitors. What a handler builds without a span, for a node with an origin, gets that node's span."""
+        found = super().handler_of(node_class)
+        declared = found is not cls._walkers.get(node_class)
+        keeps = cls.INHERITS and declared and getattr(node_class, "HAS_ORIGIN", False)
+        return _keep_origin(found) if keeps else found
+
+
+def _keep_origin(handler: Handler) -> Handler:
+    """`handler`, with the node's span for what it builds without one."""
+
+    def rewrite(self: Any, node: Any) -> Any:
+        mark = new_origin()
+        new = handler(self, node)
+        if new is not node and new is not None and node.span is not None:
+            span = getattr(new, "span", None)
+            if span is None or span.origin > mark and not span.line:
+                _inherit(new, node.span, mark)
+        return new
+
+    return rewrite
+
+
+def _inherit(new: Any, span: Span, mark: int) -> None:
+    """Give `span` to the nodes of `new` that were built after `mark` without one, down to the first that have one."""
+    todo: list[Any] = [*new] if class_of(new) in (tuple, list) else [new]
+    room = _INHERITING
+    joined = parents_of_origins.get() or ()
+    while todo:
+        part = todo.pop()
+        own = getattr(part, "span", None)
+        if not isinstance(part, Node) or own is not None and (own or own.origin <= mark or own.origin in joined):
+            continue
+        if type(part) is SeqStmt:  # a long one is built again and again, around what was there
+            todo += [s for s in part.seq if s.span is None or s.span.origin > mark]
+            continue
+        if own is not None:
+            part.span = span
+        is_stmt = isinstance(part, Stmt)
+        room -= not is_stmt
+        if is_stmt or (own is None and room > 0):
+            for name, many in _parts(type(part)):
+                todo += getattr(part, name) if many else [getattr(part, name)]
+
+
+_INHERITING = 64  # operations around loads that are looked at: an expression may be large, and be there already
+
+
+@cache
+def _parts(node_class: type[Node]) -> tuple[tuple[str, bool], ...]:
+    """The fields of a class with statements and expressions, and whether they hold tuples."""
+    one, many = (Kind.EXPR, Kind.STMT), (Kind.EXPRS, Kind.STMTS)
+    return tuple([(f.name, f.kind in many) for f in node_class.FIELDS if f.kind in one + many])
 
 
 Visitor.BASE = Visitor

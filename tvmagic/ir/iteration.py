@@ -89,7 +89,7 @@ class IterVar(StandsFor):
             var = Var(str(var), dom.extent.dtype if dom is not None else "int32")
         self.dom, self.var = dom, var
         self.iter_type, self.thread_tag = int(iter_type), thread_tag
-        self.span = span
+        self.span = Span.nowhere() if span is None else span if span.origin else span.born()
 
     @property
     def dtype(self) -> DataType:

@@ -23,7 +23,7 @@ from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import GlobalVar, IntImm, PrimExpr, PrimType, StringImm, Type, Var
 from tvmagic.ir.hooks import provided, provided_if
 from tvmagic.ir.meaning import Neutral
-from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, slots_of
+from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span, slots_of
 from tvmagic.ir.op import Op
 from tvmagic.ir.stmt import ForKind, Stmt
 from tvmagic.ir.values import MAPPINGS, SEQUENCES, TUPLES, class_of
@@ -294,7 +294,7 @@ def _class_named(name: str) -> type[Node] | None:
 def _built(cls: type[Node], values: list[Any]) -> Node:
     """A node of a class with these fields, each of which is checked."""
     new = cls.__new__(cls)
-    new.span = None
+    new.span = Span.nowhere() if cls.HAS_ORIGIN else None
     for field, value in zip(cls.FIELDS, values):
         _check(cls, field, value)
         setattr(new, field.name, _converted(field, value))
@@ -324,7 +324,8 @@ def make_node(type_key: str, **fields: Any) -> Node:
             code="json.unknown_field",
         )
     node = _built(cls, [fields[name] for name in names])
-    node.span = span
+    if span is not None:
+        node.span = span.of(node)
     return node
 
 

@@ -6,8 +6,11 @@ visitor and mutator, structural equality and hash, JSON and the printers' paths 
 
 from __future__ import annotations
 
+import contextvars
 import enum
+import itertools
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from tvmagic.ir.hooks import provided
@@ -57,17 +60,138 @@ class Field(NamedTuple):
     annotation: str = ""
 
 
+# The next number of an origin. Taking one is a single call of C, so threads never get the same one.
+new_origin: Callable[[], int] = itertools.count(1).__next__
+# While somebody records: for each origin that was made of others, those others.
+parents_of_origins: contextvars.ContextVar[dict[int, tuple[int, ...]] | None] = contextvars.ContextVar(
+    "tvmagic_parents_of_origins", default=None
+)
+
+
 class Span(NamedTuple):
-    """A place in a text that a user wrote; lines and columns count from 1."""
+    """A location in a text that a user wrote, and the number of what began there; lines and columns count from 1.
+
+    `origin` is 0, or the number that a statement, a loop or a load got when it first appeared. Passes keep it, so that a
+    line is followed through them. It is neither compared, hashed, printed nor saved. A node without a location has a
+    span that only holds its origin, and is false: `span.known`.
+    """
 
     source: str
     line: int
     column: int = 1
     end_line: int = 0
     end_column: int = 0
+    origin: int = 0
+
+    @staticmethod
+    def nowhere(origin: int = 0) -> Span:
+        """The span of a node without a location; with a new origin unless one is given."""
+        return new_span(Span, ("", 0, 1, 0, 0, origin or new_origin()))
+
+    @staticmethod
+    def joined(*spans: Span | None) -> Span | None:
+        """The span of a node that several nodes became: the first location, and an origin whose parents are theirs.
+
+        If nobody records it is the first span with an origin.
+        """
+        origins = tuple(dict.fromkeys([s.origin for s in spans if s is not None and s.origin]))
+        first = next((s for s in spans if s is not None and s.origin), None)
+        place = next((s for s in spans if s), first)
+        parents = parents_of_origins.get()
+        if first is None or place is None or (len(origins) == 1 and place.origin == origins[0]):
+            return place
+        if parents is None or len(origins) == 1:
+            return place.with_origin(first.origin)
+        made = place.born()
+        parents[made.origin] = origins
+        return made
+
+    @staticmethod
+    def made_of(*nodes: Node) -> Span | None:
+        """The span of a node that is new, but computes what these nodes do: their location, and an origin of its own.
+
+        If nobody records it is the first node's span.
+        """
+        spans = [node.span for node in nodes if node.span is not None]
+        if not spans or parents_of_origins.get() is None:
+            return spans[0] if spans else None
+        return copy_of(next((s for s in spans if s), spans[0]), *[s.origin for s in spans if s.origin])
+
+    @staticmethod
+    def part_of(whole: int, part: int, place: Span | None = None) -> Span:
+        """The span of one of the statements that a TE stage or axis with the origin `whole` always becomes.
+
+        A schedule is lowered anew after each of its calls; so a statement has the same origin each time. `part` is below 64.
+        """
+        origin = -(whole * 64 + part)
+        return Span.nowhere(origin) if place is None else place.with_origin(origin)
+
+    @staticmethod
+    def parts_of(whole: int, count: int) -> tuple[int, ...]:
+        """The origins of the first parts of `whole`."""
+        return tuple([-(whole * 64 + part) for part in range(count)])
+
+    def born(self) -> Span:
+        """The same location with a new origin."""
+        return new_span(Span, self[:5] + (new_origin(),))
+
+    def with_origin(self, origin: int) -> Span:
+        """The same location with another origin."""
+        return new_span(Span, (*self[:5], origin))
+
+    def of(self, node: Any) -> Span:
+        """This location with the origin that a node already has."""
+        span = getattr(node, "span", None)
+        return self if span is None or not span.origin else self.with_origin(span.origin)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a location."""
+        return self[1] > 0
+
+    def __bool__(self) -> bool:
+        return self[1] > 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Span) and self[:5] == other[:5]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:5])
+
+    def __reduce__(self) -> Any:
+        # A number means something in its own process alone: whoever reads the span gives it a new one.
+        return _read_span, (*self[:5], self.origin != 0)
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}:{self.column}"
+
+    def __repr__(self) -> str:
+        return f"Span(source={self.source!r}, line={self.line}, column={self.column}, end_line={self.end_line}, end_column={self.end_column})"
+
+
+new_span: Callable[[type[Span], tuple[Any, ...]], Span] = getattr(tuple, "__new__")
+
+
+def _read_span(source: str, line: int, column: int, end_line: int, end_column: int, born: bool) -> Span:
+    return Span(source, line, column, end_line, end_column, new_origin() if born else 0)
+
+
+def copy_of(span: Span, *parents: int) -> Span:
+    """`span` with a new origin, made of these, if somebody records."""
+    made = span.born()
+    if parents:
+        note_parents(made.origin, *parents)
+    return made
+
+
+def note_parents(origin: int, *parents: int) -> None:
+    """Keep, if somebody records, that what has this origin was made of what has those."""
+    known = parents_of_origins.get()
+    if known is not None:
+        known[origin] = parents
 
 
 NODE_CLASSES: dict[str, type[Node]] = {}
@@ -98,6 +222,7 @@ class Node(Identified):
     __slots__ = ("__weakref__", "span")
     span: Span | None
     FIELDS: ClassVar[tuple[Field, ...]] = ()
+    HAS_ORIGIN: ClassVar[bool] = False  # whether a node gets the number of an origin when it is built
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -7,7 +7,7 @@ builds exactly the node it names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.derive import node
@@ -322,6 +322,7 @@ class Shuffle(PrimExpr):
 class BufferLoad(PrimExpr):
     """The element (or, if the last index is a vector, the vector) of a buffer."""
 
+    HAS_ORIGIN: ClassVar[bool] = True
     buffer: Buffer
     indices: tuple[PrimExpr, ...]
     predicate: PrimExpr | None = None
@@ -388,6 +389,7 @@ def check_mask_element(mask: DataType) -> None:
 class ProducerLoad(PrimExpr):
     """An element of a tensor, before tensors become buffers."""
 
+    HAS_ORIGIN: ClassVar[bool] = True
     producer: Any
     indices: tuple[PrimExpr, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer, BufferDef, BufferRegion, MatchBufferRegion
@@ -22,6 +22,7 @@ class Stmt(Node):
     """A statement."""
 
     __slots__ = ()
+    HAS_ORIGIN = True
 
 
 @node(walk="value var body")
@@ -182,6 +183,7 @@ class DeclBuffer(Stmt):
 class SeqStmt(Stmt):
     """Two statements or more, one after the other."""
 
+    HAS_ORIGIN: ClassVar[bool] = False  # only what is in it is a line
     seq: tuple[Stmt, ...]
 
     @staticmethod

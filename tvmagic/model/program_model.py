@@ -78,7 +78,7 @@ class ProgramModel:
 def _origin(nest: NestModel) -> tuple[Any, ...]:
     """What copies of a nest have in common."""
     span = nest.nest.statements[0].node.span
-    return nest.nest.name, tuple([loop.name for loop in nest.nest.loops]), span.line if span is not None else 0
+    return nest.nest.name, tuple([loop.name for loop in nest.nest.loops]), span.line if span else 0
 
 
 def model(

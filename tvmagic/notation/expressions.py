@@ -672,9 +672,9 @@ def _place(value: PrimExpr, span: Span) -> None:
     pending: list[Any] = [value]
     while pending:
         node = pending.pop()
-        if getattr(node, "span", None) is not None or isinstance(node, (Var, IterVar)):
+        if getattr(node, "span", None) or isinstance(node, (Var, IterVar)):
             continue
-        node.span = span
+        node.span = span.of(node)
         for name in ("a", "b", "value", "condition", "true_value", "false_value"):
             child = getattr(node, name, None)
             if isinstance(child, PrimExpr):

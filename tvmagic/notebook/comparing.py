@@ -25,8 +25,11 @@ def label(version: Version) -> str:
 
 def side_by_side(first: Version, second: Version) -> Record:
     """A record whose steps hold the program of the first version before, of the second after, by pass."""
-    a, b = (programs_by_pass(record_of(v)) for v in (first, second))
+    records = [record_of(v) for v in (first, second)]
+    a, b = (programs_by_pass(made) for made in records)
     record = Record(title=f"{label(first)} against {label(second)}", sides=(label(first), label(second)))
+    for made in records:
+        record.parents.update(made.parents)
     if first.operator.notation == second.operator.notation:
         record.notation = first.operator.notation
     for version in (first, second):

@@ -50,7 +50,9 @@ def timelines(made: Version, code: bool = True) -> Shown:
     both = from_edit(side_by_side(first, made), made)
     parted = next((step.name for step in both if step.changed), None)
     words = f"they diverge at {parted}" if parted else "the passes that are left make the same program of both"
-    shown = Record(record.steps[number:], record.title, record.sources, notation=record.notation)
+    shown = Record(
+        record.steps[number:], record.title, record.sources, notation=record.notation, parents=record.parents
+    )
     return Parts(
         Table([], [], f"{record.title}: {record.steps[number].name}, and the passes that are left"),
         Passes(shown),

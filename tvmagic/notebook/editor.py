@@ -70,7 +70,8 @@ class Editor(anywidget.AnyWidget):
         parted = next((step.name for step in both if step.changed), None)
         words = f"The timelines diverge at {parted}." if parted else "The passes make the same program of both."
         facts = check_result(made).html(styled=False) + f"<div class='tm-meta'>{escape(words)}</div>"
-        shown = Record(record_of(made, code=True).steps[place + 1 :], f"{made.operator.name}: edited")
+        whole = record_of(made, code=True)
+        shown = Record(whole.steps[place + 1 :], f"{made.operator.name}: edited", parents=whole.parents)
         made.operator.add_sources(shown)
         packed = packed_view(make_view(shown))
         return {"facts": facts, "timeline": packed, "both": packed_view(make_view(both)) if parted else None}

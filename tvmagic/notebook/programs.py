@@ -22,12 +22,17 @@ def program_of(value: Any, notation: str | None = None, whole: bool = False) -> 
     if isinstance(value, str):
         if (lines := getattr(value, "line_of", None)) is not None:
             language = getattr(value, "language", "llvm")
-            return Program(value.splitlines(), language, made_of=getattr(value, "source"), made_of_lines=lines)
+            numbers = [(n,) if n else () for n in getattr(value, "origins", ())]
+            source = getattr(value, "source")
+            return Program(value.splitlines(), language, numbers=numbers, made_of=source, made_of_lines=lines)
         return Program(value.rstrip("\n").split("\n"), language_of(value))
     if isinstance(value, Node):
         return node_program(value, notation, whole)
     if hasattr(value, "line_of") and hasattr(value, "assembly"):
-        return Program(list(value.assembly), "asm", made_of=value.source, made_of_lines=tuple(value.line_of))
+        loads = [(n,) if n else () for n in value.origins or [0] * len(value.assembly)]
+        return Program(
+            list(value.assembly), "asm", numbers=loads, made_of=value.source, made_of_lines=tuple(value.line_of)
+        )
     if hasattr(value, "mod") and isinstance(value.mod, Node):
         return node_program(value.mod, notation, whole)
     if is_te_schedule(value):

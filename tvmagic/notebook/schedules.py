@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tvmagic.errors import TVMagicError
+from tvmagic.ir import Span
 from tvmagic.notebook.text import LineOrigins, Program, node_program
 from tvmagic.operators.scheduling import program_of_schedule
 
@@ -27,6 +28,7 @@ def schedule_program(sch: Any, notation: str | None = None) -> Program:
         program = stages_program(sch)
         program.lines.append(f"# no loops yet: {error.message}")
         program.origins.append(())
+        program.numbers.append(())
         return program
 
 
@@ -34,16 +36,20 @@ def stages_program(sch: Any, ranges: Mapping[Any, Any] | None = None) -> Program
     """The stages of a schedule with their loops, as lines; with the ranges of loops where given."""
     lines: list[str] = []
     origins: list[LineOrigins] = []
+    numbers: list[tuple[int, ...]] = []
     for stage in sch.stages:
         place = _place(stage)
         span = stage.op.span
         origin: LineOrigins = ((span.source, span.line),) if span is not None else ()
         lines.append(f"stage {stage.op.name}: {place}")
         origins.append(origin)
+        numbers.append(stage.origins())
+        loops = [iv.span.origin if iv.span is not None else 0 for iv in stage.leaf_iter_vars]
+        numbers += [(n, *Span.parts_of(n, 1)) if n else () for n in loops]
         for line in _loop_lines(stage, ranges):
             lines.append(line)
             origins.append(origin)
-    return Program(lines, "classic", origins)
+    return Program(lines, "classic", origins, numbers)
 
 
 def stage_lines(stage: Any, ranges: Mapping[Any, Any] | None = None) -> list[str]:

@@ -23,6 +23,7 @@ from tvmagic.passes import Record
 
 __all__ = ["Stepper", "packed_view", "show_passes"]
 
+VERSION = 2  # of the data: 1 had a thread a line, and at most one parent a thread
 _COLOURED = 4_000
 _KINDS = {"same": "=", "moved": "m", "edited": "~", "removed": "-", "added": "+"}
 
@@ -77,7 +78,9 @@ def packed_view(view: View) -> dict[str, Any]:
         "words": words_of(view.lines),
         "tokens": tokens + [""] * (len(view.lines) - len(tokens)),
         "texts": packed_texts(view),
-        "parents": packed_numbers(view.parents),
+        "version": VERSION,
+        "groups": [list(group) for group in view.groups],
+        "parents": [list(above) for above in view.parents],
         "origins": [[list(place) for place in places] for places in view.origins],
         "sources": view.sources,
         "sourceTokens": {n: [packed_tokens(line, "python") for line in lines] for n, lines in view.sources.items()},
@@ -95,7 +98,7 @@ def packed_texts(view: View) -> list[dict[str, Any]]:
     """The texts; one that a step made of an earlier text holds only what that step changed.
 
     `base` is the number of that step. `l`, `o` and `h` (lines, origins, threads) are then those of
-    the rows that are not the same in both, in order; `o` has all rows where some origin changed.
+    the rows that are not the same in both, in order; `all` and `allh` have all rows where some origin, or thread, changed.
     """
     made_by: dict[int, int] = {}
     for number, step in enumerate(view.steps):
@@ -119,6 +122,8 @@ def packed_texts(view: View) -> list[dict[str, Any]]:
             "l": packed_numbers([text.lines[b] for b in fresh]),
             "h": packed_numbers([text.threads[b] for b in fresh]),
         }
+        if any(base.threads[a] != text.threads[b] for a, b in same):
+            entry |= {"h": [], "allh": packed_numbers(text.threads)}
         if all(base.origins[a] == text.origins[b] for a, b in same):
             packed.append({**entry, "o": packed_numbers([text.origins[b] for b in fresh])})
         else:

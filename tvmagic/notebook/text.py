@@ -7,6 +7,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, Node, PrimFunc, Stmt
+from tvmagic.ir.origins import own_origins
 from tvmagic.ir.program_form import is_cinn_form
 
 __all__ = ["NOTATIONS", "LineOrigins", "Program", "language_of", "node_program"]
@@ -18,7 +19,8 @@ LineOrigins = tuple[tuple[str, int], ...]
 class Program:
     """Lines of text in a language (`tvmscript`, `classic`, `llvm`, `asm`, `python`, `text`).
 
-    `origins[i]` are the places (source, line) that line i comes from; empty if nothing is known.
+    `origins[i]` are the places (source, line) that line i comes from; empty if nothing is known. `numbers[i]` are the
+    origins (`Span.origin`) of the statements and loads on it.
     A text made of another program (`made_of`) names for each line that program's line, from 1; 0 for none.
     `instead` says why it is in TVMScript, if another notation was asked for.
     """
@@ -26,6 +28,7 @@ class Program:
     lines: list[str]
     language: str = "tvmscript"
     origins: list[LineOrigins] = field(default_factory=list)
+    numbers: list[tuple[int, ...]] = field(default_factory=list)
     made_of: Any = None
     made_of_lines: tuple[int, ...] = ()
     instead: str = ""
@@ -66,14 +69,17 @@ def _script_program(node: Node, instead: str = "") -> Program:
     lines = text.rstrip("\n").split("\n")
     found: list[dict[tuple[str, int], None]] = [{} for _ in lines]
     expressions: list[dict[tuple[str, int], None]] = [{} for _ in lines]
+    numbers: list[dict[int, None]] = [{} for _ in lines]
     for place in spans.places:
         origin = getattr(place.node, "span", None)
         number = place.span.line - 1
-        if origin is not None and number < len(lines):
+        if origin is not None and origin.origin and number < len(lines) and place.node.HAS_ORIGIN:
+            numbers[number][origin.origin] = None
+        if origin and number < len(lines):
             target = found if isinstance(place.node, Stmt) else expressions
             target[number][origin.source, origin.line] = None
     origins = [tuple(statement or inner) for statement, inner in zip(found, expressions)]
-    return Program(lines, "tvmscript", origins, instead=instead)
+    return Program(lines, "tvmscript", origins, [tuple(line) for line in numbers], instead=instead)
 
 
 def _braces_program(node: Stmt | PrimFunc | IRModule, notation: str) -> Program:
@@ -86,8 +92,10 @@ def _braces_program(node: Stmt | PrimFunc | IRModule, notation: str) -> Program:
         from tvmagic.cinn.text.printer import cinn_with_nodes
 
         lines, nodes = cinn_with_nodes(node)
-    spans = [None if line.strip() == "}" else getattr(n, "span", None) for line, n in zip(lines, nodes)]
-    return Program(lines, "classic", [((s.source, s.line),) if s is not None else () for s in spans])
+    begun = [None if line.strip() == "}" else n for line, n in zip(lines, nodes)]
+    spans = [getattr(n, "span", None) for n in begun]
+    numbers = [own_origins(n) if isinstance(n, Node) else () for n in begun]
+    return Program(lines, "classic", [((s.source, s.line),) if s else () for s in spans], numbers)
 
 
 _MARKS = (

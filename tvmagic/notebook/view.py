@@ -7,8 +7,8 @@ more room than what they change.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir import Node
 from tvmagic.ir.program_form import is_cinn_form
 from tvmagic.notebook.bound_notes import PREFIX, phases, region_picture, stage_sentences
-from tvmagic.notebook.diff import LIKE, Row, diff_lines, likeness
+from tvmagic.notebook.diff import Row, diff_lines
 from tvmagic.notebook.programs import program_of
 from tvmagic.notebook.text import LineOrigins, Program, node_program
 from tvmagic.passes import Note, Record, Step
@@ -45,7 +45,7 @@ class Text:
     """A program as lines: numbers into `View.lines`; for each line its origins and its thread.
 
     `origins[i]` are the places (source, line) that line i comes from, as numbers into
-    `View.origins`; lines of one `threads` number are one line followed through the passes.
+    `View.origins`; `threads[i]` is a number into `View.groups`, -1 for a line that is in no other text.
     """
 
     language: str
@@ -91,7 +91,10 @@ class StepView:
 class View:
     """A record ready to be shown.
 
-    `parents[t]` is the thread that thread t is a copy of, -1 if it is not one: unrolling a loop makes copies.
+    A thread is what is followed through the texts: a statement, a loop or a load, or a line of a text that has none.
+    `groups[n]` are the threads of a line with number n; ~t stands for a thread t that was removed, such as a loop that
+    was unrolled, and of which the line is what is left. `parents[t]` are the threads that thread t was made of: unrolling
+    makes copies of one, fusing makes one of two.
     """
 
     title: str
@@ -100,12 +103,23 @@ class View:
     lines: list[str]
     origins: list[LineOrigins]
     sources: dict[str, list[str]]
-    parents: list[int] = field(default_factory=list)
+    groups: list[tuple[int, ...]] = field(default_factory=list)
+    parents: list[tuple[int, ...]] = field(default_factory=list)
     sides: tuple[str, str] | None = None
 
     def text_lines(self, text: int | None) -> list[str]:
         """The lines of a text."""
         return [] if text is None else [self.lines[i] for i in self.texts[text].lines]
+
+    def followed(self, group: int) -> set[int]:
+        """The groups whose lines are marked when a line of `group` is followed: what it comes from, and what became of it."""
+        made: dict[int, list[int]] = {}
+        for thread, above in enumerate(self.parents):
+            for parent in above:
+                made.setdefault(parent, []).append(thread)
+        own = [t for t in self.groups[group] if t >= 0]
+        family = _reached(own, lambda t: self.parents[t]) | _reached(own, lambda t: made.get(t, ()))
+        return {n for n, threads in enumerate(self.groups) if any((t if t >= 0 else ~t) in family for t in threads)}
 
     def search(self, query: str) -> list[int]:
         """The numbers of the steps after which `query` occurs in the program, in order."""
@@ -116,6 +130,15 @@ class View:
             for number, step in enumerate(self.steps)
             if step.after is not None and any(i in hits for i in self.texts[step.after].lines)
         ]
+
+
+def _reached(start: Iterable[int], following: Callable[[int], Iterable[int]]) -> set[int]:
+    found, todo = set(start), list(start)
+    while todo:
+        new = [t for t in following(todo.pop()) if t not in found]
+        found.update(new)
+        todo += new
+    return found
 
 
 CALLS = "calls"  # stands for all schedule calls among the names of passes
@@ -170,22 +193,25 @@ class _Maker:
         self.origins: list[LineOrigins] = [()]
         self.texts: list[Text] = []
         self.of_object: dict[tuple[int, str], tuple[Any, int, str]] = {}
-        self.of_text: dict[tuple[str, ...], int] = {}
+        self.of_text: dict[tuple[Any, ...], int] = {}
+        self.of_lines: dict[tuple[str, ...], list[int]] = {}
         self.of_pair: dict[tuple[int, int], list[Row]] = {}
         self.made_of_lines: dict[int, tuple[int, ...]] = {}  # of texts that are made of another one
-        self.threads = _Threads()
+        self.threads = _Threads(record.parents)
+        self.last: int | None = None  # the text after the step before
 
     def make(self, steps: list[Step]) -> View:
         views = [self.step(step) for step in steps]
-        for text in self.texts:
-            text.threads = [self.threads.find(t) for t in text.threads]
-        parents = self.renumber_threads()
+        tables = self.renumber_threads()
         sources = {name: text.splitlines() for name, text in self.record.sources.items()}
-        return View(self.record.title, views, self.texts, self.lines, self.origins, sources, parents, self.record.sides)
+        return View(self.record.title, views, self.texts, self.lines, self.origins, sources, *tables, self.record.sides)
 
     def step(self, step: Step) -> StepView:
         told = self.instead
         before, after = self.sides(step)
+        if before is not None and self.last not in (None, before) and self.record.sides is None:
+            self.rows(self.last, before)  # what is between two steps, such as a function around a schedule's statements
+        self.last = before if after is None else after
         rows = self.rows(before, after)
         why = [] if self.instead == told else [NoteView("notation", [self.instead], [], [[]])]
         options = ", ".join(f"{k}={plain(v)}" for k, v in step.options.items())
@@ -247,14 +273,16 @@ class _Maker:
         return number, shown.instead
 
     def add(self, program: Program) -> int:
-        key = (program.language, *program.lines)
+        key = (program.language, *program.lines, *program.numbers)
         known = self.of_text.get(key)
         if known is not None:
             return known
         lines = [self.line(line) for line in program.lines]
         origins = [self.origin(o) for o in program.origins] if program.origins else [0] * len(lines)
-        self.texts.append(Text(program.language, lines, origins, self.threads.fresh(len(lines))))
+        threads = [self.threads.of(numbers) for numbers in program.numbers or [()] * len(lines)]
+        self.texts.append(Text(program.language, lines, origins, threads))
         self.of_text[key] = len(self.texts) - 1
+        self.of_lines.setdefault((program.language, *program.lines), []).append(len(self.texts) - 1)
         if program.made_of is not None:
             self.made_of_lines[len(self.texts) - 1] = program.made_of_lines
             self.link(self.texts[-1], program)
@@ -263,14 +291,17 @@ class _Maker:
     def link(self, text: Text, program: Program) -> None:
         """Join the lines of a text to those of the program that it was made of, if that is known here."""
         source = program_of(program.made_of)
-        number = self.of_text.get((source.language, *source.lines))
-        if number is None:
+        numbers = self.of_lines.get((source.language, *source.lines))
+        if numbers is None:
             self.place(text, program)
             return
-        parent = self.texts[number]
+        parent = self.texts[numbers[-1]]
         for line, at in enumerate(program.made_of_lines):
             if 0 < at <= len(parent.lines):
-                self.threads.join(parent.threads[at - 1], text.threads[line])
+                if program.numbers and program.numbers[line]:  # a load by itself
+                    self.threads.take_over(text.threads[line])
+                else:
+                    text.threads[line] = parent.threads[at - 1]
                 text.origins[line] = parent.origins[at - 1]
 
     def place(self, text: Text, program: Program) -> None:
@@ -295,7 +326,7 @@ class _Maker:
         return number
 
     def rows(self, before: int | None, after: int | None) -> list[Row]:
-        """The comparison of two texts; lines that are paired become one thread."""
+        """The comparison of two texts; paired lines that no origin joins become one thread."""
         if before is None or after is None:
             side, kind = (before, "same") if after is None else (after, "added")
             count = len(self.texts[side].lines) if side is not None else 0
@@ -312,24 +343,31 @@ class _Maker:
             self.thread_unplaced(before, after, rows)
         elif before != after and a.language == b.language:
             self.thread_on(a, b, rows)
+            self.keep_removed(a, b)
         self.of_pair[before, after] = rows
         return rows
 
     def thread_on(self, a: Text, b: Text, rows: list[Row]) -> None:
-        """Lines that are paired become one thread; a line that was copied has its copies as threads made of its own."""
-        copied = copies(
-            rows, a.origins, b.origins, [self.lines[i] for i in a.lines], [self.lines[i] for i in b.lines]
-        )  # fmt: skip
-        sources = set(copied.values())
+        """Join the paired lines that nothing else joins: their origins, if they have some, are not in the other text."""
+        left, right = self.threads.relatives(a.threads), self.threads.relatives(b.threads)
         for row in rows:
             if row.before is None or row.after is None:
                 continue
-            if row.before in sources:
-                copied[row.after] = row.before
-            else:
-                self.threads.join(a.threads[row.before], b.threads[row.after])
-        for line, source in copied.items():
-            self.threads.derive(a.threads[source], b.threads[line])
+            p, q = a.threads[row.before], b.threads[row.after]
+            if not self.threads.is_among(p, right) and not self.threads.is_among(q, left):
+                self.threads.join(p, q)
+
+    def keep_removed(self, a: Text, b: Text) -> None:
+        """A loop or a block that is gone in `b` leads to what was inside it, in this text and all later ones."""
+        left = self.threads.relatives(b.threads)
+        lines = [self.lines[n] for n in a.lines]
+        for number, thread in enumerate(a.threads):
+            gone = [t for t in self.threads.members(thread) if thread in self.threads.groups and t not in left]
+            if gone:
+                for inner in _inside(lines, number):
+                    self.threads.stand_for(a.threads[inner], gone)
+        for thread in b.threads:
+            self.threads.take_over(thread)
 
     def thread_unplaced(self, before: int, after: int, rows: list[Row]) -> None:
         """Join the paired lines of two texts that are made of one program, such as LLVM's: those that no line of it is known
@@ -339,84 +377,136 @@ class _Maker:
             if row.before is not None and row.after is not None and a[row.before] == b[row.after] == 0:
                 self.threads.join(self.texts[before].threads[row.before], self.texts[after].threads[row.after])
 
-    def renumber_threads(self) -> list[int]:
-        """Number the threads from 0 in the order of their appearance, a line by itself -1; gives their parents."""
-        seen: dict[int, int] = {}
-        for text in self.texts:
-            for thread in text.threads:
-                seen[thread] = seen.get(thread, 0) + 1
-        made_of = {self.threads.find(t): self.threads.find(p) for t, p in self.threads.made_of.items()}
-        related = {*made_of, *made_of.values()}
-        shared = {t: n for n, t in enumerate(t for t, count in seen.items() if count > 1 or t in related)}
-        for text in self.texts:
-            text.threads = [shared.get(t, -1) for t in text.threads]
-        return [shared.get(made_of.get(t, -1), -1) for t in shared]
+    def renumber_threads(self) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+        """Number the threads and their groups from 0 in the order of their appearance; give both tables.
+
+        A thread that is on one line alone and has no relatives is left out; a line without threads has group -1.
+        """
+        lines = [[(self.threads.members(t), self.threads.removed_of(t)) for t in text.threads] for text in self.texts]
+        seen = Counter(t for text in lines for members, extra in text for t in dict.fromkeys((*members, *extra)))
+        parents = {t: self.threads.parents_of(t) for t in self.threads.with_ancestors(seen)}
+        related = {t for t, above in parents.items() if above} | {p for above in parents.values() for p in above}
+        numbers: dict[int, int] = {}
+        groups: dict[tuple[int, ...], int] = {}
+        for text, found in zip(self.texts, lines):
+            text.threads = []
+            for members, extra in found:
+                kept = [t for t in members if seen[t] > 1 or t in related]
+                group = tuple(sorted([numbers.setdefault(t, len(numbers)) for t in kept]))
+                group += tuple(sorted([~numbers.setdefault(t, len(numbers)) for t in extra if t not in kept]))
+                text.threads.append(groups.setdefault(group, len(groups)) if group else -1)
+        for t in parents:
+            if t in related:
+                numbers.setdefault(t, len(numbers))
+        return list(groups), [tuple(sorted([numbers[p] for p in parents[t]])) for t in numbers]
+
+
+def _inside(lines: Sequence[str], number: int) -> Iterator[int]:
+    """The numbers of the lines that are indented below a line."""
+    depth = len(lines[number]) - len(lines[number].lstrip())
+    for inner in range(number + 1, len(lines)):
+        text = lines[inner].lstrip()
+        if text and len(lines[inner]) - len(text) <= depth:
+            return
+        yield inner
 
 
 class _Threads:
-    """Disjoint sets of lines: which lines of different texts are one line followed on."""
+    """Which lines of different texts are one line followed on.
 
-    def __init__(self) -> None:
-        self.parent: list[int] = []
-        self.made_of: dict[int, int] = {}
+    A line has a thread of its own, or one for each origin on it. Threads of lines without origins are joined to one, as
+    disjoint sets; those of origins have the threads of the origins' parents above them.
+    """
+
+    def __init__(self, parents: Mapping[int, tuple[int, ...]]) -> None:
+        self.parents = parents
+        self.set_of: list[int] = []
+        self.of_origin: dict[int, int] = {}
+        self.origins: dict[int, list[int]] = {}  # by thread
+        self.groups: dict[int, tuple[int, ...]] = {}
+        self.removed: dict[int, dict[int, None]] = {}  # by thread: the threads around it that are no more
+        self.left_of: dict[int, tuple[int, ...]] = {}  # by line: those that it is what is left of
 
     def fresh(self, count: int) -> list[int]:
-        start = len(self.parent)
-        self.parent.extend(range(start, start + count))
+        start = len(self.set_of)
+        self.set_of.extend(range(start, start + count))
         return list(range(start, start + count))
+
+    def of(self, origins: Sequence[int]) -> int:
+        """A line with these origins."""
+        line = self.fresh(1)[0]
+        if origins:
+            self.groups[line] = tuple([self.thread(origin) for origin in origins])
+        return line
+
+    def thread(self, origin: int) -> int:
+        found = self.of_origin.get(origin)
+        if found is None:
+            found = self.of_origin[origin] = self.fresh(1)[0]
+            self.origins[found] = [origin]
+        return self.find(found)
 
     def find(self, item: int) -> int:
         root = item
-        while self.parent[root] != root:
-            root = self.parent[root]
-        while self.parent[item] != root:
-            self.parent[item], item = root, self.parent[item]
+        while self.set_of[root] != root:
+            root = self.set_of[root]
+        while self.set_of[item] != root:
+            self.set_of[item], item = root, self.set_of[item]
         return root
 
     def join(self, a: int, b: int) -> None:
-        self.parent[self.find(b)] = self.find(a)
+        """Say that two lines are one, and so are their statements; also their loads, if they have as many."""
+        left, right = self.groups.get(a, (a,)), self.groups.get(b, (b,))
+        pairs = list(zip(left, right))
+        for p, q in pairs if len(left) == len(right) else pairs[:1]:
+            old, new = self.find(p), self.find(q)
+            if old != new:
+                self.set_of[new] = old
+                self.origins.setdefault(old, []).extend(self.origins.pop(new, ()))
 
-    def derive(self, a: int, b: int) -> None:
-        """Say that the line b, which is in no set with another yet, is a copy of a."""
-        self.made_of[b] = a
+    def members(self, line: int) -> tuple[int, ...]:
+        """The threads of a line."""
+        return tuple(dict.fromkeys([self.find(t) for t in self.groups.get(line, (line,))]))
 
+    def stand_for(self, line: int, gone: Iterable[int]) -> None:
+        """What is on a line is, from now on, what is left of these threads."""
+        for thread in self.members(line):
+            self.removed.setdefault(thread, {}).update(dict.fromkeys(gone))
 
-_NUMBER = re.compile(r"\d+")
+    def take_over(self, line: int) -> None:
+        """Let a line of a later text stand for removed threads as what it comes from does."""
+        if self.removed and line in self.groups:
+            above = self.with_ancestors(self.groups[line])
+            self.left_of[line] = tuple(
+                dict.fromkeys([gone for t in above for gone in self.removed.get(t, ()) if gone not in above])
+            )
 
+    def removed_of(self, line: int) -> tuple[int, ...]:
+        """The removed threads that a line stands for."""
+        return tuple(dict.fromkeys([self.find(t) for t in self.left_of.get(line, ())]))
 
-def copies(
-    rows: Sequence[Row], a_origins: list[int], b_origins: list[int], a_lines: list[str], b_lines: list[str]
-) -> dict[int, int]:
-    """The new lines of a comparison that are copies of an old one, as loops leave them that are unrolled or divided.
+    def parents_of(self, thread: int) -> list[int]:
+        origins = self.origins.get(self.find(thread), ())
+        return [self.thread(p) for origin in origins for p in self.parents.get(origin, ())]
 
-    A copy comes from the same lines of the cell as its source and is, numbers aside, the most like it.
-    Returns the number of the source for that of each copy.
-    """
-    by_origin: dict[int, list[int]] = {}
-    for number, origin in enumerate(a_origins):
-        if origin:
-            by_origin.setdefault(origin, []).append(number)
-    shape = [_NUMBER.sub("0", line.strip()) for line in a_lines]
-    found: dict[tuple[int, str], int | None] = {}
-    result: dict[int, int] = {}
-    for row in rows:
-        if row.kind != "added" or row.after is None or b_origins[row.after] not in by_origin:
-            continue
-        key = (b_origins[row.after], _NUMBER.sub("0", b_lines[row.after].strip()))
-        if key not in found:
-            like, least = max((_alike(shape[n], key[1]), -n) for n in by_origin[key[0]][:_CANDIDATES])
-            found[key] = -least if like >= LIKE else None
-        if (source := found[key]) is not None:
-            result[row.after] = source
-    return result
+    def with_ancestors(self, threads: Iterable[int]) -> list[int]:
+        """The threads and all above them, in order."""
+        found: dict[int, None] = {}
+        todo = list(threads)[::-1]
+        while todo:
+            thread = self.find(todo.pop())
+            if thread not in found:
+                found[thread] = None
+                todo += self.parents_of(thread)[::-1]
+        return list(found)
 
+    def relatives(self, lines: Iterable[int]) -> set[int]:
+        """The threads of some lines, and those above them."""
+        return set(self.with_ancestors([t for line in lines for t in self.groups.get(line, ())]))
 
-_CANDIDATES = 40
-
-
-def _alike(a: str, b: str) -> float:
-    """How alike two lines are; those that do different things (a loop, a store) are not."""
-    return likeness(a, b) if a.split(" ", 1)[0] == b.split(" ", 1)[0] or "=" in a and "=" in b else 0.0
+    def is_among(self, line: int, threads: set[int]) -> bool:
+        """Whether a line has one of these threads, or comes from one."""
+        return not threads.isdisjoint(self.with_ancestors(self.groups.get(line, ())))
 
 
 # ---------------------------------------------------------------------------- notes and values

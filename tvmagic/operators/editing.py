@@ -109,7 +109,9 @@ def edit(version: Version, step: str | int, text: str, name: str = "edited", sou
     unchanged = _taken(op, script(before.after), before, None)
     change = Step(f"edit after {before.name}", "schedule", unchanged, module)
     change.changed = not structural_equal(unchanged, module)
-    edited = Edited(version.name, [*record.steps[: number + 1], change], module, editable(record)[number])
+    edited = Edited(
+        version.name, [*record.steps[: number + 1], change], module, editable(record)[number], record.parents
+    )
     made = Version(op, edited, name)
     with recording():
         made.lower()
@@ -122,7 +124,11 @@ def unedited(made: Version) -> Version:
     """What an edited version is compared with: the same step of the version that it was made of, read from its text."""
     edited, op = made.schedule, made.operator
     assert isinstance(edited, Edited)
-    return Version(op, Edited(edited.origin, edited.steps[:-1], edited.steps[-1].before, edited.left), edited.origin)
+    return Version(
+        op,
+        Edited(edited.origin, edited.steps[:-1], edited.steps[-1].before, edited.left, edited.parents),
+        edited.origin,
+    )
 
 
 def _taken(op: Operator, text: str, step: Step, source: Source | None) -> IRModule:

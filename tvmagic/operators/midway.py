@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tvmagic.driver import binds_threads, default_passes
 from tvmagic.ir import IRModule
@@ -20,10 +20,19 @@ class Edited:
     steps: the steps up to that one, and the edit.
     module: the program as it was edited.
     left: how many passes follow.
+    parents: what is known of the origins in `steps`, as in a record.
     """
 
-    def __init__(self, origin: str, steps: Sequence[Step], module: IRModule, left: int) -> None:
+    def __init__(
+        self,
+        origin: str,
+        steps: Sequence[Step],
+        module: IRModule,
+        left: int,
+        parents: Mapping[int, tuple[int, ...]],
+    ) -> None:
         self.origin, self.steps, self.module, self.left = origin, tuple(steps), module, left
+        self.parents = parents
 
     def lower(self) -> IRModule:
         """The module after all passes that are left."""

@@ -318,6 +318,10 @@ class Operator(Asked):
         if isinstance(version.schedule, Edited):
             calls = version.schedule.steps
         record = Record(list(calls), self.name)
+        if isinstance(version.schedule, Edited):
+            record.parents.update(version.schedule.parents)
+        if version.record is not None:
+            record.parents.update(version.record.parents)
         with recording(record=record):
             module = self.lower(version.schedule)
             record.lowered = len(record)

@@ -33,6 +33,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.container import JoinedTuple
 from tvmagic.ir.deep import check_written_size
+from tvmagic.ir.node import new_origin
 from tvmagic.te.tensor_operators import TensorOperators
 
 if TYPE_CHECKING:
@@ -179,12 +180,13 @@ class Operation(Identified):
     """
 
     kind = "operation"
-    __slots__ = ("__weakref__", "_inputs", "_outputs", "attrs", "name", "span", "tag")
+    __slots__ = ("__weakref__", "_inputs", "_outputs", "attrs", "name", "origin", "span", "tag")
 
     def __init__(
         self, name: str, tag: str = "", attrs: Mapping[str, Any] | None = None, span: Span | None = None
     ) -> None:
         self.name, self.tag, self.span = name, tag, span
+        self.origin = new_origin()  # what a statement that computes it is followed by
         self.attrs: dict[str, Any] = {k: attr_value(v) for k, v in (attrs or {}).items()}
         self._outputs: tuple[Tensor, ...] = ()
         self._inputs: tuple[Tensor, ...] | None = None

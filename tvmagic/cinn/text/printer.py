@@ -127,7 +127,7 @@ class CinnPrinter(BracesPrinter):
 
     def difference(self, node: Sub) -> str:
         """`-(x)` is the difference of x from zero, for floats from -0.0: its value is -x to the bit."""
-        if node.a.span is not None:  # a zero of the text
+        if node.a.span:  # a zero of the text
             return f"({self.text(node.a)} - {self.text(node.b)})"
         zero = isinstance(node.a, IntImm) and node.a.value == 0
         minus_zero = isinstance(node.a, FloatImm) and node.a.value == 0 and math.copysign(1, node.a.value) < 0

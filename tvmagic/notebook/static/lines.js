@@ -125,7 +125,23 @@ function patched(text, step, before) {
     if (!same) next++;
   }
   if (text.all) made.o = numbers(text.all);
+  if (text.allh) made.h = numbers(text.allh);
   return made;
+}
+
+/** All that is reached from `start` by steps to the numbers that `next` has for each number. */
+function reached(start, next) {
+  const found = new Set(start);
+  for (const one of found) for (const other of next[one] ?? []) found.add(other);
+  return found;
+}
+
+/** The threads of each group and the parents of each thread. Data before version 2 have a group for each thread, and at most one parent. */
+function unpackThreads(data) {
+  if (data.version >= 2) return { groups: data.groups, parents: data.parents };
+  const parents = numbers(data.parents ?? []);
+  const last = data.texts.reduce((most, text) => Math.max(most, ...numbers(text.h)), -1);
+  return { groups: Array.from({ length: Math.max(last + 1, parents.length) }, (_, k) => [k]), parents: parents.map((p) => (p < 0 ? [] : [p])) };
 }
 
 /** The data with its texts unpacked; what the widget holds stays as it is. */
@@ -136,5 +152,5 @@ function unpackData(data) {
     const made = t.base === undefined ? { l: numbers(t.l), o: numbers(t.o), h: numbers(t.h) } : patched(t, steps[t.base], texts[steps[t.base].b]);
     texts.push({ ...made, language: t.language });
   }
-  return { words: {}, ...data, texts, steps, parents: numbers(data.parents ?? []) };
+  return { words: {}, ...data, texts, steps, ...unpackThreads(data) };
 }

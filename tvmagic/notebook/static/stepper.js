@@ -460,21 +460,17 @@ class Stepper {
     return f.telling.get(text);
   }
 
-  /** For each thread whether it is `thread`, comes from it, or is what it comes from: copies of one line are not relatives. */
-  family(thread) {
-    const { parents } = this.data;
-    const family = new Uint8Array(parents.length);
-    for (let up = thread; up >= 0; up = parents[up]) family[up] = 1;
-    const comes = new Int8Array(parents.length); // 1: comes from the thread, -1: does not, 0: not known yet
-    if (thread >= 0) comes[thread] = 1;
-    for (let k = 0; k < parents.length; k++) {
-      const way = [];
-      let up = k;
-      for (; up >= 0 && !comes[up]; up = parents[up]) way.push(up);
-      for (const one of way) comes[one] = up >= 0 ? comes[up] : -1;
-      if (comes[k] === 1) family[k] = 1;
-    }
-    return family;
+  /**
+   * For each group of threads whether a line of it is hit when a line of `group` is followed: if one of its threads is one of
+   * the line's, comes from it, or is what it comes from. Copies of one line are not relatives.
+   */
+  family(group) {
+    const { groups, parents } = this.data;
+    const made = parents.map(() => []);
+    parents.forEach((above, k) => above.forEach((p) => made[p].push(k)));
+    const own = group < 0 ? [] : groups[group].filter((t) => t >= 0);
+    const family = new Set([...reached(own, parents), ...reached(own, made)]);
+    return groups.map((threads) => threads.some((t) => family.has(t < 0 ? ~t : t)));
   }
 
   follow(textNumber, line) {

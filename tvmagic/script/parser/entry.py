@@ -59,7 +59,7 @@ def checked(result: Any, source: Source) -> Any:
         around = (
             [problem.node, *reversed(problem.inside)] if not isinstance(problem.node, Var) else reversed(problem.inside)
         )
-        span = next((node.span for node in around if getattr(node, "span", None) is not None), None)
+        span = next((node.span for node in around if getattr(node, "span", None)), None)
         raise source.error_at(
             span,
             f"the program is not well-formed: {problem.text()}",

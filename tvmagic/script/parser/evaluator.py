@@ -240,8 +240,8 @@ class Evaluator:
         result = vector_indices(buffer, indices)
         if len(places) == len(result):
             for index, place in zip(result, places):
-                if index.span is None and not isinstance(index, Var):
-                    index.span = self.span(place)
+                if not index.span and not isinstance(index, Var):
+                    index.span = self.span(place).of(index)
         return result
 
     def check_indices(self, buffer: Buffer, indices: list[Any], node: ast.Subscript) -> None:
@@ -339,8 +339,8 @@ class Evaluator:
             raise
         except Exception as error:
             raise self.wrong(node, error) from (None if isinstance(error, TVMagicError) else error)
-        if isinstance(result, PrimExpr) and result.span is None and not isinstance(result, Var):
-            result.span = self.span(node)
+        if isinstance(result, PrimExpr) and not result.span and not isinstance(result, Var):
+            result.span = self.span(node).of(result)
         return result
 
     def call_function(self, function: GlobalVar, args: list[Any], kwargs: dict[str, Any], node: ast.Call) -> Any:

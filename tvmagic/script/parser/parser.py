@@ -299,8 +299,8 @@ class Parser(Evaluator):
                 name_value(name, result)
             return result
         if isinstance(value, (Buffer, IterVar)) or (isinstance(value, Var) and not self.scope.holds(value)):
-            if value.span is None:
-                value.span = self.span(node)
+            if not value.span:
+                value.span = self.span(node).of(value)
             name_value(name, value)
             return value
         return self._let(node, name, value)

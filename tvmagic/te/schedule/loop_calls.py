@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic.arith.reducer_laws import can_reorder
-from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Reduce, Var
+from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Reduce, Span, Var
 from tvmagic.te.reduction import unproved_law
 from tvmagic.te.schedule.relations import Fuse, Singleton, Split
 from tvmagic.te.schedule.stage_state import StageState
@@ -55,8 +55,10 @@ class LoopCalls(StageState):
             )
         disable_predication = self.check_flag(disable_predication, "split", "disable_predication")
         position, size = self._check_split(parent, factor if factor is not None else nparts)
-        outer = IterVar(None, parent.var.copy_with_suffix(".outer"), parent.iter_type)
-        inner = IterVar(None, parent.var.copy_with_suffix(".inner"), parent.iter_type)
+        outer, inner = (
+            IterVar(None, parent.var.copy_with_suffix(suffix), parent.iter_type, span=Span.made_of(parent))
+            for suffix in (".outer", ".inner")
+        )
         sizes = (size, None) if factor is not None else (None, size)
         self.relations.append(Split(parent, outer, inner, *sizes, disable_predication))
         self.all_iter_vars += [outer, inner]
@@ -132,7 +134,12 @@ class LoopCalls(StageState):
         if second < first:
             outer, inner, first, second = inner, outer, second, first
         name = f"{outer.var.name}.{inner.var.name}.fused"
-        fused = IterVar(None, Var(name, outer.dtype), max(outer.iter_type, inner.iter_type))
+        fused = IterVar(
+            None,
+            Var(name, outer.dtype),
+            max(outer.iter_type, inner.iter_type),
+            span=Span.joined(outer.span, inner.span),
+        )
         self.relations.append(Fuse(outer, inner, fused))
         self.all_iter_vars.append(fused)
         self.leaf_iter_vars[first : second + 1] = [fused]

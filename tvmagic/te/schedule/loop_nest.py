@@ -20,10 +20,12 @@ from tvmagic.ir import (
     PrimExpr,
     Range,
     Reduce,
+    Span,
     Stmt,
     Var,
     substitute,
 )
+from tvmagic.ir.node import note_parents
 from tvmagic.ir.ops import cast, greater, likely, maximum
 from tvmagic.te.exact.required_regions import box_condition
 from tvmagic.te.exact.tight_splits import TightLimits
@@ -170,6 +172,7 @@ def _loop_level(
 ) -> None:
     """The statements of one loop: its pragmas, the loop (of `limit` iterations), what it prefetches."""
     range_, span = context.ranges[iv], stage.span
+    own = _loop_span(iv, stage, init)
     var = Var(iv.var.name + ".init", iv.dtype) if init else iv.var
     kind = ForKind.SERIAL
     if attr is not None:
@@ -185,14 +188,14 @@ def _loop_level(
     trivial = not context.keep_trivial and is_const(extent, 1)
     count = extent if limit is None else limit
     if trivial:
-        level.append(LetStmt(var, low, _NO_OP, span))
+        level.append(LetStmt(var, low, _NO_OP, own))
         values[iv] = low
     elif is_const(low, 0):
-        level.append(For(var, 0, count, kind, _NO_OP, span=span))
+        level.append(For(var, 0, count, kind, _NO_OP, span=own))
         values[iv] = var
     else:
         index = Var(iv.var.name + ".idx", iv.dtype)
-        level.append(For(index, 0, count, kind, _NO_OP, span=span))
+        level.append(For(index, 0, count, kind, _NO_OP, span=own))
         values[iv] = low + index
         level.append(LetStmt(var, values[iv], _NO_OP, span))
     for tensor, offset in zip(attr.prefetch_data, attr.prefetch_offset) if attr is not None else ():
@@ -205,6 +208,17 @@ def _loop_level(
             )
         _check_prefetch(stage, iv, tensor, context)
         level.append(AttrStmt(tensor, "prefetch_scope", offset, _NO_OP, span))
+
+
+def _loop_span(iv: IterVar, stage: Stage, init: bool = False) -> Span | None:
+    """The place of the stage, and the origin of the loop, which it has however often the schedule is lowered."""
+    if iv.span is None:
+        return stage.span
+    if init:
+        span = Span.part_of(iv.span.origin, 0, stage.span)
+        note_parents(span.origin, iv.span.origin)
+        return span
+    return iv.span if stage.span is None else stage.span.with_origin(iv.span.origin)
 
 
 def _check_prefetch(stage: Stage, iv: IterVar, tensor: Tensor, context: LoopContext) -> None:
@@ -236,7 +250,7 @@ def _thread_level(
             code="te.vthread.symbolic_extent",
         )
     key = "virtual_thread" if virtual else "pipeline_exec_scope" if axis.thread_tag == "pipeline" else "thread_extent"
-    level.append(AttrStmt(axis, key, extent, _NO_OP, stage.span))
+    level.append(AttrStmt(axis, key, extent, _NO_OP, _loop_span(iv, stage)))
     once = not context.keep_trivial and is_const(range_.extent, 1) and not virtual
     if not is_const(range_.extent, 1) and has_memory_of_its_own(stage, iv, axis, context.ranks):
         _check_own_part(stage, iv, axis, context, virtual)

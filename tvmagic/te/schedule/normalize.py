@@ -35,7 +35,7 @@ def rebase_to_zero(sch: Schedule) -> None:
             attr = stage.iter_var_attrs.get(iv)
             if iv not in leaves or (attr is not None and attr.bind_thread is not None):
                 continue
-            rebased = IterVar(None, iv.var.copy_with_suffix(""), iv.iter_type)
+            rebased = IterVar(None, iv.var.copy_with_suffix(""), iv.iter_type, span=iv.span)
             stage.relations.append(Rebase(iv, rebased))
             if attr is not None:
                 stage.iter_var_attrs[rebased] = attr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
@@ -95,7 +95,7 @@ def _make_compute(stage: Stage, context: LoopContext) -> Stmt:
     loops = ComputeLoopNest(op, stage, context)
     main = [*loops.main_nest, if_nest(loops.main_predicates)]
     if not op.reduce_axis:
-        stores = [ProducerStore(t, b, [iv.var for iv in op.axis], stage.span) for t, b in zip(op.outputs, op.body)]
+        stores = _stores(op.outputs, op.body, [iv.var for iv in op.axis], stage, "result")
         return substitute_values(merge_nest(main, SeqStmt.flatten(*stores)), loops.main_values)
     init, update = make_reduction(op, op.outputs, stage)
     init = merge_nest([*loops.init_nest, if_nest(loops.init_predicates)], init)
@@ -112,13 +112,21 @@ def make_reduction(op: ComputeOp, tensors: tuple[Tensor, ...], stage: Stage) -> 
     reduce = op.body[0]
     assert isinstance(reduce, Reduce)
     args = [iv.var for iv in op.axis]
-    combined = combine(reduce.combiner, [t(*args) for t in tensors], reduce.source)
+    read = [t(*args).replace(span=stage.part_span("read", n)) for n, t in enumerate(tensors)]
+    combined = combine(reduce.combiner, read, reduce.source)
     start = reduce.init or reduce.combiner.identity_element
-    init = [ProducerStore(t, v, args, stage.span) for t, v in zip(tensors, start)]
+    init = _stores(tensors, start, args, stage, "init")
     update = _store_all(tensors, combined, args, stage)
     if not is_const(reduce.condition, 1):
         update = IfThenElse(reduce.condition, update, span=stage.span)
     return SeqStmt.flatten(*init), update
+
+
+def _stores(
+    tensors: Sequence[Tensor], values: Sequence[PrimExpr], args: list[Any], stage: Stage, part: str
+) -> list[ProducerStore]:
+    """The stores of the values of a stage."""
+    return [ProducerStore(t, v, args, stage.part_span(part, n)) for n, (t, v) in enumerate(zip(tensors, values))]
 
 
 def _store_all(tensors: tuple[Tensor, ...], values: list[PrimExpr], args: list[Any], stage: Stage) -> Stmt:
@@ -126,13 +134,13 @@ def _store_all(tensors: tuple[Tensor, ...], values: list[PrimExpr], args: list[A
     stored: set[Tensor] = set()
     kept: list[tuple[Var, PrimExpr]] = []
     stores: list[Stmt] = []
-    for tensor, value in zip(tensors, values):
+    for number, (tensor, value) in enumerate(zip(tensors, values)):
         if any(t in stored for t in loaded_tensors(value)):
             var = Var(f"v_{tensor.name}", value.dtype)
             kept.append((var, value))
             value = var
         stored.add(tensor)
-        stores.append(ProducerStore(tensor, value, args, stage.span))
+        stores.append(ProducerStore(tensor, value, args, stage.part_span("result", number)))
     body = SeqStmt.flatten(*stores)
     for var, value in reversed(kept):
         body = LetStmt(var, value, body, stage.span)
@@ -143,8 +151,8 @@ def _realize_compute(stage: Stage, context: LoopContext, body: Stmt) -> Stmt:
     op = stage.op
     assert isinstance(op, BaseComputeOp)
     bounds = [context.ranges[iv] for iv in op.axis]
-    for tensor in reversed(op.outputs):
-        body = ProducerRealize(tensor, bounds, _TRUE, body, stage.scope, stage.span)
+    for number, tensor in reversed(list(enumerate(op.outputs))):
+        body = ProducerRealize(tensor, bounds, _TRUE, body, stage.scope, stage.part_span("memory", number))
         for axis, iv in enumerate(op.axis[: op.num_schedulable_dims]):
             attr = stage.iter_var_attrs.get(iv)
             if attr is not None and attr.dim_align_factor:

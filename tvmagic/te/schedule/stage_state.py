@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["StageState"]
 
 
+_PARTS = ("result", "init", "read", "memory")  # the statements of a stage that are followed
+
+
 class StageState(Identified):
     """The attributes of a stage, which `Stage` describes, and the checks of its calls."""
 
@@ -68,6 +71,14 @@ class StageState(Identified):
 
     def __repr__(self) -> str:
         return f"stage({visible(self.name)})"
+
+    def part_span(self, part: str, number: int = 0) -> Span:
+        """The place of the stage, and the origin of one of its statements; the first eight outputs have one each."""
+        return Span.part_of(self.origin_op.origin, _PARTS.index(part) * 8 + min(number, 7), self.span)
+
+    def origins(self) -> tuple[int, ...]:
+        """The origins of its statements, however often it is lowered."""
+        return Span.parts_of(self.origin_op.origin, len(_PARTS) * 8)
 
     def error(self, message: str, hint: str | None = None, *, code: str | None = None) -> ScheduleError:
         """The error that says what is wrong with a call on this stage."""

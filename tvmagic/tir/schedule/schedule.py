@@ -27,6 +27,7 @@ from tvmagic.ir import (
     convert,
     substitute,
 )
+from tvmagic.ir.node import new_origin
 from tvmagic.ir.numpy_types import as_flag, as_integer
 from tvmagic.ir.values import check_64_bits
 from tvmagic.tir.blocks.error import ScheduleError
@@ -40,6 +41,7 @@ from tvmagic.tir.schedule.instruction import (
     Parameter,
     flat,
 )
+from tvmagic.tir.schedule.new_origins import record_new_origins
 from tvmagic.tir.schedule.random import LinearCongruentialEngine
 from tvmagic.tir.schedule.state import ScheduleState
 from tvmagic.tir.schedule.trace import Trace
@@ -367,11 +369,17 @@ class Schedule(Identified):
                 self.state.verify()
                 return result
 
+        def run_recorded() -> Any:
+            before, start = self.mod, new_origin()
+            result = run()
+            record_new_origins(before, self.mod, start)
+            return result
+
         if kind.is_pure or not passes.is_watched():
             return run()
         return passes.run_step(
             kind.method,
-            run,
+            run_recorded,
             kind="schedule",
             before=self.mod,
             after=lambda _: self.mod,

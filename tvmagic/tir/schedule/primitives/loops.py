@@ -17,9 +17,9 @@ from tvmagic.ir import (
     IterVar,
     PrimExpr,
     Range,
+    Span,
     Stmt,
     Var,
-    loop_nest,
     within_loops,
 )
 from tvmagic.ir.constants import largest_integer
@@ -151,7 +151,8 @@ def split(
     exact = disable_predication or analyzer.can_prove_equal(functools.reduce(multiply, sizes), stmt.extent)
     if not exact and not analyzer.can_prove(predicate):
         body = append_predicate(body, predicate)
-    body = loop_nest(variables, sizes, body, stmt.span)
+    for var, size in reversed(list(zip(variables, sizes))):
+        body = For(var, 0, size, ForKind.SERIAL, body, span=Span.made_of(stmt))
     body = simplify_bindings(body, state.loops_of(loop), reuse, preserve_unit_iters)
     state.replace(loop, body, reuse)
     return _chain_below(state, body, len(sizes))
@@ -242,7 +243,7 @@ def fuse(state: ScheduleState, *loops: Loops, preserve_unit_iters: bool = True) 
     extent = Analyzer().simplify(lower * first.extent)
     reuse = BlockReuse()
     body = substitute_loops(stmts[-1].body, values, reuse)
-    body = For(fused, 0, extent, ForKind.SERIAL, body, span=first.span)
+    body = For(fused, 0, extent, ForKind.SERIAL, body, span=Span.joined(*[s.span for s in stmts]))
     body = simplify_bindings(body, state.loops_of(nest[0]), reuse, preserve_unit_iters)
     state.replace(nest[0], body, reuse)
     return state.sref_of(body)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from tvmagic.ir import (
     Var,
 )
 from tvmagic.ir.node import Kind
+from tvmagic.ir.origins import with_new_origins
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.schedule.instruction import BlockOrLoop, primitive
 from tvmagic.tir.schedule.primitives.blockize import blockize_loop
@@ -242,7 +243,7 @@ def tensorize(
             block_or_loop,
             code="tensorize.mismatch",
         ) from None
-    impl = _fresh_implementation(intrin.impl)
+    impl = with_new_origins(_fresh_implementation(intrin.impl))
     root = description_block(impl)
     block = realize.block.replace(
         body=root.body,

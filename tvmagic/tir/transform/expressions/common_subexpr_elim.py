@@ -27,6 +27,7 @@ from tvmagic.ir import (
     PrimFunc,
     ProducerLoad,
     Ramp,
+    Span,
     Stmt,
     Var,
     Visitor,
@@ -143,6 +144,26 @@ class _Occurrences(Visitor):
             key = self.keys.key(node)
             self.count[key] = self.count.get(key, 0) + 1
             self.visit_children(node)
+
+
+class _Users(Visitor):
+    """Collects the statements that use a variable in their own expressions."""
+
+    def __init__(self, var: Var) -> None:
+        self.var = var
+        self.stmt: Stmt | None = None
+        self.found: list[Stmt] = []
+
+    @handles(Stmt)
+    def statement(self, node: Stmt) -> None:
+        outer, self.stmt = self.stmt, node
+        self.visit_children(node)
+        self.stmt = outer
+
+    @handles(Var)
+    def use(self, node: Var) -> None:
+        if node is self.var and self.stmt is not None and self.stmt not in self.found[-1:]:
+            self.found.append(self.stmt)
 
 
 class _Replacer(Mutator):
@@ -330,7 +351,12 @@ class _Eliminator(Mutator):
         for key, var in introduced:
             # smaller computations, introduced around this one, hold its parts
             value = replacer.visit_children(self.keys.example[key])
-            result = make(var, value, result, getattr(node, "span", None))
+            span = getattr(node, "span", None)
+            if is_recording() and isinstance(node, Stmt):
+                users = _Users(var)
+                users.visit(result)
+                span = Span.made_of(*users.found) or span
+            result = make(var, value, result, span)
             if is_recording():
                 note("cse", f"`{var.name}` is computed once in place of twice or more", node=value, variable=var.name)
         # the definitions of new variables may have parts in common with the rest
