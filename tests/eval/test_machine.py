@@ -66,7 +66,8 @@ def test_the_record_ends_with_the_steps_of_threads_and_their_code() -> None:
     op = operator("op", DENSE)
     calls = "y = s[Y]\nko, ki = y.split(y.reduce_axis[0], 4)\ny.bind(ki, te.thread_axis('threadIdx.x'))"
     names = [step.name for step in record_of(schedule(op, calls)) if step.changed]
-    assert names[-4:] == ["tir.LowerThreadAllreduce", "tir.ThreadsAsLoops", "codegen.llvm", "codegen.assembly"]
+    lowering = [name for name in names if not name.startswith("late.")]
+    assert lowering[-4:] == ["tir.LowerThreadAllreduce", "tir.ThreadsAsLoops", "codegen.llvm", "codegen.assembly"]
 
 
 def test_a_loop_that_carries_values_runs_one_by_one() -> None:

@@ -29,7 +29,6 @@ class Lines:
         from tvmagic.script import script_with_spans
 
         self.text, self.spans = script_with_spans(program)
-        self.replaced: dict[Node, Node] = {}  # what nodes that are not in the text stand for
 
     @cached_property
     def points(self) -> dict[int, Point]:
@@ -52,7 +51,6 @@ class Lines:
         """The first point of `node`; line 0 if neither it nor its origin is in the text."""
         if not isinstance(node, Node):
             return 0, 1
-        node = self.replaced.get(node, node)
         span, point = self.spans.get(node), self.points.get(_origin_of(node))
         if span is None:
             return point or (0, 1)
@@ -61,10 +59,6 @@ class Lines:
     def line_of(self, node: Any) -> int:
         """The first line that `node` is on, counted from 1; 0 if it is not in the text."""
         return self.point_of(node)[0]
-
-    def stands_for(self, new: Node, old: Node) -> None:
-        """Code of `new` belongs to the line of `old`."""
-        self.replaced[new] = self.replaced.get(old, old)
 
 
 def _origin_of(node: Any) -> int:
