@@ -58,7 +58,7 @@ def measured() -> dict[str, float]:
 
     found = {"import tvmagic": (time.process_time() - start) * 1e3}
     from tvmagic import ir
-    from tvmagic.codegen.cache import clear_cache
+    from tvmagic.codegen.llvm.cache import clear_cache
     from tvmagic.notebook.view import make_view
     from tvmagic.passes import recording
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.codegen.cache import clear_cache
+from tvmagic.codegen.llvm.cache import clear_cache
 from tvmagic.notebook import playground
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.notebook.view import make_view

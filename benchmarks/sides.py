@@ -45,7 +45,7 @@ class Ours:
         """The built module, and the seconds of lowering and of building."""
         import tvmagic
         from tvmagic import codegen, te, tir
-        from tvmagic.codegen.cache import clear_cache
+        from tvmagic.codegen.llvm.cache import clear_cache
 
         if kernel.schedule is None:
             raise NotThere("no schedule by hand")

@@ -15,7 +15,7 @@ from tools import needs
 
 import tvmagic
 from tvmagic import ir, runtime, te, tir
-from tvmagic.codegen.cache import clear_cache
+from tvmagic.codegen.llvm.cache import clear_cache
 from tvmagic.files import read_table
 from tvmagic.ir import structural_equal
 from tvmagic.operators import Operator, operator

@@ -318,7 +318,7 @@ def test_damaged_tables_are_empty(tmp_path: pathlib.Path) -> None:
 
 
 def test_damaged_object_files_are_compiled_anew(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tvmagic.codegen.cache import clear_cache
+    from tvmagic.codegen.llvm.cache import clear_cache
 
     monkeypatch.setenv("TVMAGIC_CACHE", str(tmp_path))
     rng = random.Random(3)

@@ -7,6 +7,8 @@ import importlib
 import pytest
 
 MODULES = {
+    "codegen.cache": "codegen.llvm.cache",
+    "codegen.debug": "codegen.emit.debug",
     "codegen.target": "target",
     "explain.addresses": "model.addresses",
     "explain.arrange": "explain.schedule_writer",
@@ -20,7 +22,6 @@ MODULES = {
     "explain.nests": "model.nests",
     "explain.remedies": "explain.suggested_edits",
     "explain.roof": "explain.machine_limits",
-    "explain.rows": "model.rows",
     "explain.traffic": "model.traffic",
     "explain.unrolling": "model.unrolling",
     "tune.instant": "auto",

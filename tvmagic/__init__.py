@@ -127,6 +127,8 @@ _MOVED = {
 }
 # Modules that have another name than in 0.1.0, which is found too until 0.3.0.
 _RENAMED = {
+    "codegen.cache": "codegen.llvm.cache",
+    "codegen.debug": "codegen.emit.debug",
     "codegen.target": "target",
     **{
         f"explain.{name}": f"model.{name}"
@@ -139,7 +141,6 @@ _RENAMED = {
     "explain.model": "model.program_model",
     "explain.remedies": "explain.suggested_edits",
     "explain.roof": "explain.machine_limits",
-    "explain.rows": "model.rows",
     "tune.instant": "auto",
     "tune.instant.factors": "auto.precomputed_operands",
     "tune.instant.few": "auto.full_reductions",
@@ -176,7 +177,7 @@ _PROVIDERS = {
     "flat index": "tir.transform.memory.flat_index:FlatIndex",
     "graph types": "compat.graph_types:TensorType",
     "intrinsics of other machines": "compat.tensor_intrin:intrinsics",
-    "llvm intrinsics": "codegen.llvm_names:names",
+    "llvm intrinsics": "codegen.text.llvm_names:names",
     "pass options": "tir.transform:all_passes",
     "print": "script.printer:print_node",
     "show": "script:show",

@@ -271,7 +271,7 @@ def build(
     With `check_bounds`, an access outside a buffer stops the function with a `BoundsError`.
     """
     from tvmagic import codegen
-    from tvmagic.codegen.cache import from_memory
+    from tvmagic.codegen.llvm.cache import from_memory
 
     if isinstance(inputs, MAPPINGS):
         target, inputs = _of_one_target(inputs)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from refusals import refuses
 
-from tvmagic.codegen import types
-from tvmagic.codegen.rules import large_uint
-from tvmagic.codegen.signatures import check_call
+from tvmagic.codegen.emit.signatures import check_call
+from tvmagic.codegen.text import types
+from tvmagic.codegen.text.rules import large_uint
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, IntImm, Var, dtype_of
 

@@ -6,8 +6,8 @@ import pytest
 from handmade import matmul, module
 
 from tvmagic import codegen, tir
-from tvmagic.codegen.debug import DebugInfo, Lines, lines_of_assembly, lines_of_llvm
-from tvmagic.codegen.emit import FunctionText, ModuleText
+from tvmagic.codegen.emit.debug import DebugInfo, Lines, lines_of_assembly, lines_of_llvm
+from tvmagic.codegen.text.writer import FunctionText, ModuleText
 from tvmagic.ir import Ramp, decl_buffer
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tvmagic
 from tvmagic import codegen, ir, te
-from tvmagic.codegen.float_remainder import fmod_text
+from tvmagic.codegen.math.float_remainder import fmod_text
 from tvmagic.ir import DataType
 
 WORDS = {"float32": "uint32", "float64": "uint64"}

@@ -6,7 +6,7 @@ import pytest
 from refusals import refuses
 
 from tvmagic import codegen
-from tvmagic.codegen.kernels import kernel_functions
+from tvmagic.codegen.late.kernels import kernel_functions
 from tvmagic.codegen.late.split_kernels import split_kernels
 from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule, PrimFunc

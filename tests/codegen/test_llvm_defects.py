@@ -7,8 +7,8 @@ import re
 import numpy as np
 
 import tvmagic
-from tvmagic.codegen.module import emit_module
-from tvmagic.codegen.optimize import object_of, optimized
+from tvmagic.codegen.emit.module import emit_module
+from tvmagic.codegen.llvm.optimize import object_of, optimized
 from tvmagic.operators import operator
 from tvmagic.script import from_source
 from tvmagic.target import resolved

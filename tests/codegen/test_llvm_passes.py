@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from tvmagic import codegen
-from tvmagic.codegen import llvm_passes, texts
-from tvmagic.codegen.llvm_passes import LLVMPass, grouped, read_passes
+from tvmagic.codegen.llvm import listings as texts
+from tvmagic.codegen.llvm import passes as llvm_passes
+from tvmagic.codegen.llvm.passes import LLVMPass, grouped, read_passes
 from tvmagic.notebook.commands import passes
 from tvmagic.notebook.stepper import packed_view
 from tvmagic.operators import operator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tvmagic.codegen.llvm_names import LlvmNames
-from tvmagic.codegen.llvm_passes import LLVMPass, grouped
+from tvmagic.codegen.llvm.passes import LLVMPass, grouped
+from tvmagic.codegen.text.llvm_names import LlvmNames
 from tvmagic.errors import WrongValueError
 
 

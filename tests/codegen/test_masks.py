@@ -11,7 +11,7 @@ import pytest
 
 import tvmagic as tvm
 from tvmagic import codegen, tir
-from tvmagic.codegen.lane_masks import LaneMasks
+from tvmagic.codegen.emit.lane_masks import LaneMasks
 
 VALUES = np.arange(1, 17, dtype="float32").reshape(4, 4)
 

@@ -13,7 +13,7 @@ CYCLES = """
 import gc
 from tvmagic.target import layout_of
 from tvmagic.codegen import resolved
-from tvmagic.codegen.optimize import assembly_of, optimized
+from tvmagic.codegen.llvm.optimize import assembly_of, optimized
 from tvmagic.target.llvm_module import parse_module
 
 gc.disable()

@@ -1,7 +1,7 @@
 """Lines of OpenCL C lead to lines of the last program."""
 
 from tvmagic import codegen, lower, te, tir
-from tvmagic.codegen.opencl import opencl_text
+from tvmagic.codegen.gpu.opencl import opencl_text
 
 
 def test_opencl_lines_lead_to_statements_of_the_program() -> None:

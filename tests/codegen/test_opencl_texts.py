@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from refusals import refuses
 
-from tvmagic.codegen.opencl.expressions import ExpressionWriter
-from tvmagic.codegen.opencl.types import Plain, constant, register_type, unsigned
+from tvmagic.codegen.gpu.opencl.expressions import ExpressionWriter
+from tvmagic.codegen.gpu.opencl.types import Plain, constant, register_type, unsigned
 from tvmagic.errors import BuildError
 from tvmagic.ir import (
     And,

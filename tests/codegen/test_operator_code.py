@@ -11,7 +11,7 @@ from handmade import loop, module
 from test_numerics import LANES, assert_same, edge_values, pairs, run
 
 from tvmagic import codegen, tir
-from tvmagic.codegen import memory
+from tvmagic.codegen.emit import memory
 from tvmagic.errors import BuildError
 from tvmagic.eval.integers import evaluate
 from tvmagic.ir import Broadcast, BufferLoad, BufferStore, Call, Div, For, ForKind, IntImm, Mod, Ramp, Var, decl_buffer

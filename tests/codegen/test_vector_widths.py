@@ -9,7 +9,7 @@ from handmade import function
 
 import tvmagic
 from tvmagic import codegen, te, tir
-from tvmagic.codegen.intrinsics import MATH_NAMES
+from tvmagic.codegen.emit.intrinsics import MATH_NAMES
 from tvmagic.errors import BuildError
 from tvmagic.ir import Call, ForKind, IRModule, Ramp, decl_buffer
 from tvmagic.ir.numpy_types import numpy_dtype

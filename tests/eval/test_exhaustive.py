@@ -6,8 +6,8 @@ import pytest
 
 import tvmagic.ir as ir
 from tvmagic.cinn.text.printer import CinnPrinter
-from tvmagic.codegen.opencl.statements import KernelWriter
-from tvmagic.codegen.statements import FunctionEmitter
+from tvmagic.codegen.emit.statements import FunctionEmitter
+from tvmagic.codegen.gpu.opencl.statements import KernelWriter
 from tvmagic.errors import TVMagicError
 from tvmagic.eval.cost import CostTally
 from tvmagic.eval.machine import Machine

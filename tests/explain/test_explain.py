@@ -357,7 +357,7 @@ def test_remarks_belong_to_the_innermost_loop_of_their_line() -> None:
 def test_spills_are_counted_in_the_loop_alone() -> None:
     rows = ("\tvmovups\t%zmm1, 64(%rsp)", ".L1:", "\tvmovups\t%zmm1, 64(%rsp)", "\tvaddps\t%zmm1, %zmm2, %zmm2", "\tvmovaps\t%ymm3, -32(%rbp)", "\tjne\t.L1", "\tretq")  # fmt: skip
     assert inner_loops(rows) == [(1, 5)]
-    from tvmagic.codegen.debug import AssemblyLines
+    from tvmagic.codegen.emit.debug import AssemblyLines
 
     facts = Facts(assembly=AssemblyLines("", rows, (0, 0, 7, 7, 7, 7, 0)))
     assert facts.spills({7}) == 2 and facts.spills({9}) is None

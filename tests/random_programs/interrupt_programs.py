@@ -68,7 +68,7 @@ def _drop_all() -> None:
     kept = [build()[1] for _ in range(2)]
     for f in kept:
         f(np.zeros(16, "float32"))
-    tvmagic.codegen.cache.clear_cache()
+    tvmagic.codegen.llvm.cache.clear_cache()
     del kept, f
     gc.collect()
 

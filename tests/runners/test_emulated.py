@@ -88,7 +88,7 @@ def test_code_for_longer_vectors_would_be_wrong_on_shorter_ones() -> None:
     assert "@tvm.vscale" in text.get_source("raw")
     a, b = np.arange(96, dtype="float32"), np.zeros(96, "float32")
     broken = tvmagic.codegen.compile_module(tvmagic.lower(s, args), target)
-    from tvmagic.codegen.optimize import object_of, optimized
+    from tvmagic.codegen.llvm.optimize import object_of, optimized
 
     raw = text.get_source("raw").replace("icmp uge i64", "icmp ule i64")
     broken.code = object_of(optimized(raw, text.target), text.target)

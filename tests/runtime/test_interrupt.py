@@ -49,7 +49,7 @@ def interrupted(run, after=0.3):
 """
 # LLVM works for seconds on the moves of so many lanes.
 WIDE = """
-from tvmagic.codegen.optimize import object_of, optimized
+from tvmagic.codegen.llvm.optimize import object_of, optimized
 lanes = 4096
 order = ", ".join(f"i32 {(i * 2654435761) % lanes}" for i in range(lanes))
 kind = f"<{lanes} x float>"
@@ -65,7 +65,7 @@ text += f"  store {kind} %z7, ptr %p\\n  ret void\\n}}\\n"
 CASES = {
     "LLVM's code generator": WIDE + "module = optimized(text, target)\ninterrupted(lambda: object_of(module, target))",
     "a build": """
-from tvmagic.codegen import build, optimize
+from tvmagic.codegen.llvm import build, optimize
 real = optimize._optimized
 def slow(*args):  # LLVM that holds on to the processor
     import ctypes

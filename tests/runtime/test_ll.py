@@ -13,7 +13,7 @@ import tvmagic
 import tvmagic.codegen as codegen
 import tvmagic.runtime as runtime
 from tvmagic import te
-from tvmagic.codegen.support import GLOBALS
+from tvmagic.codegen.emit.runtime_calls import GLOBALS
 from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS
 from tvmagic.runtime.support_code import PARTS, own_parts, support_module
 

@@ -12,7 +12,7 @@ import pytest
 
 import tvmagic as tvm
 from tvmagic import te
-from tvmagic.codegen import cache
+from tvmagic.codegen.llvm import cache
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from tools import needs
 
 from tvmagic import codegen, runtime, tir
-from tvmagic.codegen import cache
+from tvmagic.codegen.llvm import cache
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.ir import ForKind, IRModule, PrimFunc, decl_buffer
 from tvmagic.ir.expr import Var

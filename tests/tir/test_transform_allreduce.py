@@ -8,7 +8,7 @@ from test_transform_threads import AXES, shared_copy
 
 import tvmagic
 from tvmagic import codegen
-from tvmagic.codegen.threads import prepare_threads
+from tvmagic.codegen.gpu.threads import prepare_threads
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.ir import IRModule
 from tvmagic.target import host_target

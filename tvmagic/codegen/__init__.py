@@ -52,8 +52,8 @@ with_threads = last_program  # its name in 0.1.0
 
 def _prepared(mod: Any, target: Any) -> IRModule:
     """Return the lowered module with users' rules applied, threads lowered and indices widened."""
-    from tvmagic.codegen.threads import prepare_threads
-    from tvmagic.codegen.wide_indices import widen_indices
+    from tvmagic.codegen.gpu.threads import prepare_threads
+    from tvmagic.codegen.late.wide_indices import widen_indices
     from tvmagic.tir.transform.expressions.lower_intrin import lower_by_rules
 
     target = resolved(target)
@@ -77,8 +77,8 @@ def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: b
 
     `optimize`: after LLVM's passes, else as it is handed to them.
     """
-    from tvmagic.codegen.module import emit_module
-    from tvmagic.codegen.optimize import optimized
+    from tvmagic.codegen.emit.module import emit_module
+    from tvmagic.codegen.llvm.optimize import optimized
 
     target = resolved(target)
     if target.is_opencl:
@@ -94,12 +94,12 @@ def llvm_ir(mod: Any, target: Any = None, optimize: bool = True, check_bounds: b
 @deep
 def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
     """Assembly of the lowered module or function `mod` for any target that LLVM here knows; OpenCL C for `opencl`."""
-    from tvmagic.codegen.module import emit_module
-    from tvmagic.codegen.optimize import assembly_of, optimized
+    from tvmagic.codegen.emit.module import emit_module
+    from tvmagic.codegen.llvm.optimize import assembly_of, optimized
 
     target = resolved(target)
     if target.is_opencl:
-        from tvmagic.codegen.opencl import opencl_text
+        from tvmagic.codegen.gpu.opencl import opencl_text
 
         return opencl_text(last_program(mod, target))
     made = emit_module(last_program(mod, target, check_bounds), target, check_bounds).text
@@ -108,15 +108,15 @@ def assembly(mod: Any, target: Any = None, check_bounds: bool = False) -> str:
 
 def assembly_lines(mod: Any, target: Any = None) -> Any:
     """The lowered text of `mod` and its assembly, with the line of the text that each instruction comes from
-    (`tvmagic.codegen.debug.AssemblyLines`)."""
+    (`tvmagic.codegen.emit.debug.AssemblyLines`)."""
     return code_texts(last_program(mod, target), target).assembly()
 
 
 @deep
 def code_texts(mod: Any, target: Any = None) -> Any:
     """What makes the LLVM IR, its passes and the assembly of `mod`, which comes from `last_program`, with the line of the
-    lowered text that each of their lines comes from (`tvmagic.codegen.texts.CodeTexts`)."""
-    from tvmagic.codegen.texts import CodeTexts
+    lowered text that each of their lines comes from (`tvmagic.codegen.llvm.listings.CodeTexts`)."""
+    from tvmagic.codegen.llvm.listings import CodeTexts
 
     return CodeTexts(_module_of(mod), resolved(target))
 
@@ -128,12 +128,12 @@ def compile_module(mod: Any, target: Any = None, check_bounds: bool = False) -> 
     With `check_bounds`, an access outside a buffer or a division by zero stops the function with an
     error. Raises BuildError where `target` is not this machine.
     """
-    from tvmagic.codegen.build import build_host_module
+    from tvmagic.codegen.llvm.build import build_host_module
     from tvmagic.tir.transform.expressions.widen_index import widened as widen
 
     target = resolved(target)
     if target.has_kernels:
-        from tvmagic.codegen.opencl import DeviceModule
+        from tvmagic.codegen.gpu.opencl import DeviceModule
 
         device = last_program(mod, target)
         made = lambda: DeviceModule(device, target)  # noqa: E731

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from tvmagic.codegen.debug import AssemblyLines
+from tvmagic.codegen.emit.debug import AssemblyLines
 from tvmagic.explain.body_cycles import count_cycles
 from tvmagic.ir import For
 from tvmagic.target.target import cpu_and_features

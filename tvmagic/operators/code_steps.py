@@ -23,7 +23,7 @@ def add_code_steps(record: Record, module: IRModule, target: Any, llvm: str) -> 
         return
     mod = codegen.last_program(module, target)
     if chosen.is_opencl:
-        from tvmagic.codegen.opencl import opencl_text
+        from tvmagic.codegen.gpu.opencl import opencl_text
 
         run_step("codegen.opencl", lambda: opencl_text(mod), before=mod, kind="codegen")
         return
@@ -52,7 +52,7 @@ def _with_needs(made: Any, target: Any) -> Any:
 
 def _add_llvm_steps(record: Record, mod: IRModule, texts: Any, each: bool) -> None:
     """The IR that LLVM gets, and what its passes make of it."""
-    from tvmagic.codegen.llvm_passes import grouped
+    from tvmagic.codegen.llvm.passes import grouped
 
     text = run_step("codegen.emit", texts.emitted, before=mod, kind="codegen")
     passes = texts.passes()

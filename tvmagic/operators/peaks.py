@@ -79,7 +79,7 @@ def _is_peak(value: Any) -> bool:
 
 def peak_flops(repeat: int = 9, target: Target | None = None) -> float:
     """Floating point operations a second of independent float32 multiply-adds in the registers of `target`."""
-    from tvmagic.codegen.optimize import object_of, optimized
+    from tvmagic.codegen.llvm.optimize import object_of, optimized
     from tvmagic.runtime.jit import LoadedObject
 
     chosen = resolved(target).for_this_machine()

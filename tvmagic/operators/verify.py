@@ -106,7 +106,7 @@ def _run(program: Any, op: Operator, arrays: Sequence[np.ndarray], seconds: floa
 def _threads_in_turn(func: PrimFunc) -> PrimFunc:
     """`func` with loops in the place of launched threads that wait for each other."""
     from tvmagic.codegen import host_target
-    from tvmagic.codegen.threads import prepare_threads
+    from tvmagic.codegen.gpu.threads import prepare_threads
 
     try:
         mod = prepare_threads(IRModule.from_expr(func), host_target())

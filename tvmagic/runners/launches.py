@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.codegen.kernels import Allocation, Binding, Branch, Check, Launch, Repeat, Step
-from tvmagic.codegen.opencl import DeviceModule
-from tvmagic.codegen.opencl.module import DeviceFunction, DeviceKernel
+from tvmagic.codegen.gpu.opencl import DeviceModule
+from tvmagic.codegen.gpu.opencl.module import DeviceFunction, DeviceKernel
+from tvmagic.codegen.late.kernels import Allocation, Binding, Branch, Check, Launch, Repeat, Step
 from tvmagic.errors import AssertionFailedError, DefectError, TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.files import TemporaryFolder

@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
-from tvmagic.codegen.abi import ABI, machine_type
-from tvmagic.codegen.module import quoted
-from tvmagic.codegen.optimize import object_of_text
+from tvmagic.codegen.emit.abi import ABI, machine_type
+from tvmagic.codegen.emit.module import quoted
+from tvmagic.codegen.llvm.optimize import object_of_text
 from tvmagic.errors import BuildError
 from tvmagic.files import TemporaryFolder, write_file
 from tvmagic.runtime.module import Module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvmagic.codegen.opencl import DeviceModule
+from tvmagic.codegen.gpu.opencl import DeviceModule
 from tvmagic.errors import TVMagicError
 from tvmagic.runners.families import runner
 from tvmagic.runners.launches import KernelProcess, host_launches, keep

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvmagic.codegen.opencl import DeviceModule
+from tvmagic.codegen.gpu.opencl import DeviceModule
 from tvmagic.errors import BuildError
 from tvmagic.files import TemporaryFolder, write_file
 from tvmagic.runners.cuda import gpu

@@ -1,6 +1,6 @@
 """What errors the functions of expressions pass on, and how far their own results may be off.
 
-The accuracies, in units roundoff (an ulp is up to two of them), are those that `codegen/approximations.py` and
+The accuracies, in units roundoff (an ulp is up to two of them), are those that `codegen/math/approximations.py` and
 its tests guarantee, and for the functions of the C library four ulp: more than what the libraries in use document
 (Gladman et al., Accuracy of Mathematical Functions, 2024).
 """

@@ -16,9 +16,9 @@ from te_generator import Program
 from ten_kernels import NAMES, scheduled_for_cpu
 
 from tvmagic import codegen, lower, te
+from tvmagic.codegen.emit.module import emit_module
 from tvmagic.codegen.late.common import LATE_PASSES
 from tvmagic.codegen.late.order import late_passes
-from tvmagic.codegen.module import emit_module
 from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.eval.machine import run_function
 from tvmagic.ir import IRModule

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tvmagic.codegen.abi import symbol_of
-from tvmagic.codegen.kernels import kernel_functions
 from tvmagic.codegen.late.common import late_pass
+from tvmagic.codegen.late.kernels import kernel_functions
+from tvmagic.codegen.text.symbols import symbol_of
 from tvmagic.ir import IRModule
 from tvmagic.passes import note
 from tvmagic.target import Target

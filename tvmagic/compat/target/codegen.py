@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.codegen.llvm_names import names
+from tvmagic.codegen.text.llvm_names import names
 from tvmagic.target import Target, default_target, host_target
 from tvmagic.target.host import llvm_version
 from tvmagic.target.target import cpu_and_features

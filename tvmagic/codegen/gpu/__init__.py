@@ -1,0 +1,1 @@
+"""Threads of a GPU and OpenCL C."""

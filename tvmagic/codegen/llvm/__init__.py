@@ -1,0 +1,1 @@
+"""LLVM itself: optimization, assembly, caches and listings."""

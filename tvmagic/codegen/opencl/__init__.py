@@ -1,5 +1,0 @@
-"""OpenCL C for lowered functions: kernels, and what the host does between their launches."""
-
-from tvmagic.codegen.opencl.module import DeviceModule, opencl_text
-
-__all__ = ["DeviceModule", "opencl_text"]

@@ -1,0 +1,1 @@
+"""Text of LLVM: types, names and the writer."""
