@@ -11,7 +11,7 @@ __all__ = ["ABI", "ERROR_RECORDS", "ERROR_SLOTS", "TOO_NARROW", "Param", "Site"]
 
 # Records of failures in a module, and the slots of each: the first says where the failure was, the others hold values for
 # the message. Calls that fail at the same time have different records; the status of a call is the number of its record,
-# counted from 1. A counter, behind the last record, says which one is next (see `codegen/ll/fail.ll`).
+# counted from 1. A counter, behind the last record, says which one is next (see `codegen/emit/ll/fail.ll`).
 ERROR_SLOTS, ERROR_RECORDS = 16, 512
 
 TOO_NARROW = -2  # the status of a call for whose sizes the int32 indices of the code are too small; nothing has run

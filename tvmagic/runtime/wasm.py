@@ -9,7 +9,7 @@ The memory, from address 0:
 
     stack        grows down; a function that needs more than `STACK` bytes ends in a trap, since no address is below 0
     data         constants and the error record
-    heap         from `heap` on, for the host's arrays; behind them what functions allocate (`codegen/ll/wasm/alloc.ll`)
+    heap         from `heap` on, for the host's arrays; behind them what functions allocate (`codegen/emit/ll/wasm/alloc.ll`)
 """
 
 from __future__ import annotations

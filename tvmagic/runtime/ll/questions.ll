@@ -56,7 +56,7 @@ declare i32 @launch(ptr, ptr, i64)
 declare ptr @alloc(i64)
 declare void @release(ptr)
 
-; In the order in which the helpers of compiled code (codegen/ll) look the functions up.
+; In the order in which the helpers of compiled code (codegen/emit/ll) look the functions up.
 @table = constant [5 x ptr] [ptr @launch, ptr @alloc, ptr @release, ptr @poll, ptr @packed]
 
 define void @init_table(ptr %packed_function) {
