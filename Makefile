@@ -13,9 +13,9 @@ REPRESENTATIVE := tests/codegen/test_numerics.py tests/codegen/test_kernels.py t
 # A law of each package, to run between two edits: a minute of one idle core.
 QUICK := tests/test_levels.py tests/test_private_names.py tests/ir/test_properties.py tests/eval/test_programs.py \
   tests/arith/test_index_arithmetic.py tests/script/test_parser_laws.py tests/te/test_relations.py tests/tir/test_loop_partition.py \
-  tests/cinn/test_counting.py tests/ascend/test_elementwise.py tests/codegen/test_llvm_text.py tests/runtime/test_arguments.py \
+  tests/cinn/test_enumeration.py tests/ascend/test_elementwise.py tests/codegen/test_llvm_text.py tests/runtime/test_arguments.py \
   tests/notation/test_affine.py tests/operators/test_arrays.py tests/explain/test_rows.py tests/tune/test_database.py \
-  tests/compat/test_topi_pieces.py tests/notebook/test_mistakes.py tests/cases
+  tests/compat/test_topi_indexing.py tests/notebook/test_mistakes.py tests/cases
 # The package whose tests `make quick` runs without tvmagic/compat; `make soak` runs all of them so.
 CORE := tests/ir
 # The tests start some hundred processes: where none keeps what it compiled, the whole takes half as long again.

@@ -13,8 +13,8 @@ from benchmarks import te_twins, tir_primitives
 from benchmarks.kernels import KERNELS, Kernel
 from benchmarks.more_kernels import MORE_KERNELS
 from benchmarks.sides import SIDES, Instant, NotThere, Ours, TVMSide, aligned
+from tvmagic.operators.cpu_contention import rest
 from tvmagic.operators.peaks import copy_bandwidth, peak_flops
-from tvmagic.operators.quiet import rest
 
 # A side's time is the best of this many rounds or more: other work on the machine comes and goes.
 ROUNDS, LEAST_SECONDS = 9, 2.0

@@ -28,7 +28,7 @@ ALLOWED = {
     "notebook/conftest.py": 2,
     "notebook/test_pages.py": 1,
     "notebook/test_why.py": 1,
-    "operators/test_quick_call.py": 1,
+    "operators/test_fast_path.py": 1,
     "puzzles/test_puzzles.py": 1,
     "runners/test_emulated.py": 1,
     "runners/test_gpu.py": 2,

@@ -182,7 +182,7 @@ _PROVIDERS = {
     "print": "script.printer:print_node",
     "show": "script:show",
     "target": "target:Target",
-    "te records": "te.saved:register_records",
+    "te records": "te.serialization:register_records",
     "tensor intrinsics": "tir.tensor_intrin:register_others",
 }
 
@@ -236,7 +236,7 @@ class _Finder:
             found = _loaded(moved)
             spec = found and ModuleSpec(fullname, self, loader_state=moved)  # type: ignore[arg-type]
         if spec is None and not name.startswith("compat"):
-            absent = _loaded("compat.absent")
+            absent = _loaded("compat.unsupported")
             spec = absent and absent.spec_of(fullname)
         return spec
 
@@ -280,7 +280,7 @@ def provider(service: str) -> _Any:
 
 def advice(module: str, name: str) -> str:
     """The end of a message that says that `module` has no such name: what to write instead, if compat knows it."""
-    table = _loaded("compat.instead")
+    table = _loaded("compat.replacements")
     return "" if table is None else table.instead(module, name)
 
 

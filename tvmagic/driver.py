@@ -25,9 +25,9 @@ from tvmagic.ir import (
     Var,
     data_pointer,
 )
+from tvmagic.ir.prim_expr import MAPPINGS, SEQUENCES
 from tvmagic.ir.program_form import is_cinn_form
 from tvmagic.ir.query import has_node, launches_thread, variables_in
-from tvmagic.ir.values import MAPPINGS, SEQUENCES
 from tvmagic.passes import Pass, PassContext, Sequential, is_watched, run_step
 from tvmagic.tir import transform
 from tvmagic.tir.analysis import undefined_vars

@@ -19,7 +19,7 @@ from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.html import escape
 from tvmagic.notebook.html import page as whole_page
 from tvmagic.notebook.markdown import markdown
-from tvmagic.notebook.sheets import style
+from tvmagic.notebook.style_sheets import style
 from tvmagic.share import share_scripts
 
 __all__ = ["main", "notebook_page"]

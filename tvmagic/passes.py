@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from tvmagic.errors import TVMagicError, WrongOptionError, did_you_mean
 from tvmagic.ir import IRModule, Mutator, PrimFunc, Span, Stmt
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import parents_of_origins
 from tvmagic.ir.origins import separate_copies

@@ -16,7 +16,7 @@ from tvmagic import ir, te, tir
 from tvmagic.arith import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength
 from tvmagic.arith.analyzer import BUDGET
 from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
-from tvmagic.arith.structure import Structure
+from tvmagic.arith.value_numbering import Structure
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ops
 

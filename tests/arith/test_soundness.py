@@ -17,7 +17,7 @@ from tvmagic.arith import Analyzer, Extension
 from tvmagic.arith.analyzer import BUDGET
 from tvmagic.arith.analyzer import Analyzer as CompilingAnalyzer
 from tvmagic.arith.const_int_bound import NEG_INF, POS_INF
-from tvmagic.arith.wrapping import Wrapping, fit
+from tvmagic.arith.overflow import Wrapping, fit
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.dtype import integer_limits
 

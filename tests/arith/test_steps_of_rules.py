@@ -13,7 +13,7 @@ from arith_random import mark
 from tvmagic import ir
 from tvmagic.arith import ConstIntBound, ModularSet
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.arith.rewrite.steps import STEPS
+from tvmagic.arith.rewrite.procedural_rules import STEPS
 
 X, Y = ir.Var("x"), ir.Var("y")
 LEAST, MOST = -8, 16  # of a variable without bounds

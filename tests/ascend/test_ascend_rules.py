@@ -14,8 +14,8 @@ from rule_graphs import chain, every_kind, random_change
 
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, AscNode, AscTensor, AxisType, Size, ops
-from tvmagic.ascend.delayed_broadcasts import sink_broadcasts
-from tvmagic.ascend.rules import (
+from tvmagic.ascend.broadcast_sinking import sink_broadcasts
+from tvmagic.ascend.verifier import (
     axis_of,
     calls_axes,
     domain_of,

@@ -9,7 +9,7 @@ from refusals import refuses
 
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, Axis, AxisType, GraphType, Memory, Queue, Size, TmpBuffer, ops
-from tvmagic.ascend.text import attribute_text
+from tvmagic.ascend.dump_printer import attribute_text
 
 HEAD = "Graph: g\nSizes:\n  n: VAR\n  m: CONST(4)\nAxis:\n"
 AXES = "  a(0) : n, ORIGINAL, align: -1\n  b(1) : 6, ORIGINAL, align: -1\n"

@@ -10,7 +10,7 @@ import pytest
 
 from tvmagic import ascend, te
 from tvmagic.ascend.sizes import Size
-from tvmagic.ascend.te_reads import Part, pieces, shifted
+from tvmagic.ascend.te_accesses import Part, pieces, shifted
 from tvmagic.eval.machine import Machine
 from tvmagic.ir import EQ, And, Call, IntImm, Not, PrimExpr, Select, Var
 

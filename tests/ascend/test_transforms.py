@@ -11,7 +11,7 @@ from refusals import refuses
 
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, Axis, AxisType, Size, ops
-from tvmagic.ascend.places import Places, by_axis, coefficient, seen_from
+from tvmagic.ascend.addressing import Places, by_axis, coefficient, seen_from
 from tvmagic.ascend.sizes import to_expr
 from tvmagic.ascend.transforms import in_order, mergeable
 from tvmagic.eval.integers import evaluate

@@ -8,7 +8,7 @@ import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import AscendError, AscGraph, Machine, ops
 from tvmagic.ascend.cost import CostModel
-from tvmagic.ascend.rules import axis_of
+from tvmagic.ascend.verifier import axis_of
 
 RNG = np.random.default_rng(0)
 

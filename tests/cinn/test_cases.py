@@ -11,7 +11,7 @@ from refusals import refuses
 
 import tvmagic
 from tvmagic import cinn, passes, te, tir
-from tvmagic.cinn.form import to_tensorir
+from tvmagic.cinn.cinn_form import to_tensorir
 from tvmagic.errors import ScheduleError, TVMagicError
 from tvmagic.ir import structural_equal
 from tvmagic.script import cinn_text, from_cinn

@@ -12,11 +12,11 @@ from written_texts import WHOLE
 
 from tvmagic import te
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.text.limits import left_out
 from tvmagic.cinn.text.numbers import number_value, plain_float
 from tvmagic.cinn.text.parser import is_cinn_text
 from tvmagic.cinn.text.printer import cinn_with_nodes, type_name
 from tvmagic.cinn.text.syntax import INFIX, Expr, Statement, Text, parse_programs
+from tvmagic.cinn.text.unprintable import left_out
 from tvmagic.errors import DiagnosticError, TVMagicError
 from tvmagic.ir import (
     Block,

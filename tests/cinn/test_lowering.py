@@ -10,7 +10,7 @@ from step_programs import check, program
 import tvmagic
 from tvmagic import cinn, passes, te
 from tvmagic.cinn import IRSchedule
-from tvmagic.cinn.form import is_cinn_form, to_tensorir
+from tvmagic.cinn.cinn_form import is_cinn_form, to_tensorir
 from tvmagic.cinn.to_tir import lower_schedule_blocks
 from tvmagic.ir import Allocate, For, ForKind, IRModule, post_order_visit
 from tvmagic.ir.query import is_one, nodes_of

@@ -10,7 +10,7 @@ from cinn_programs import Graph, arrays, run
 from sampling import some
 
 from tvmagic import cinn, te, tir
-from tvmagic.cinn.form import to_tensorir
+from tvmagic.cinn.cinn_form import to_tensorir
 from tvmagic.errors import ScheduleError
 from tvmagic.ir import assert_structural_equal
 from tvmagic.script import cinn_text, from_cinn

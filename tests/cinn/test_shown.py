@@ -7,13 +7,13 @@ from step_programs import program
 
 import tvmagic
 from tvmagic import passes
-from tvmagic.cinn.text.limits import left_out
+from tvmagic.cinn.text.unprintable import left_out
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimFunc
 from tvmagic.notebook.commands import passes as shown_passes
-from tvmagic.notebook.comparing import compare
 from tvmagic.notebook.display import operator_view
 from tvmagic.notebook.errors import error_lines
+from tvmagic.notebook.version_comparison import compare
 from tvmagic.notebook.view import View, make_view
 from tvmagic.operators import Operator, as_operator, operator
 from tvmagic.operators.scheduling import schedule

@@ -12,7 +12,7 @@ from refusals import refuses
 
 import tvmagic
 from tvmagic import cinn, te, tir
-from tvmagic.cinn.form import to_tensorir
+from tvmagic.cinn.cinn_form import to_tensorir
 from tvmagic.cinn.text.syntax import Region
 from tvmagic.errors import DiagnosticError, TVMagicError
 from tvmagic.ir import (

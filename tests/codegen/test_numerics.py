@@ -15,8 +15,8 @@ from tvmagic.errors import BuildError, TVMagicError
 from tvmagic.eval.ops import CALLS
 from tvmagic.ir import BufferLoad, BufferStore, Call, Cast, PrimFunc, Ramp, Var, decl_buffer
 from tvmagic.ir.dtype import DataType
-from tvmagic.ir.meaning import convert_number
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.ir.semantics import convert_number
 from tvmagic.script import from_source
 
 SIGNED = ["int8", "int16", "int32", "int64"]

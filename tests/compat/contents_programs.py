@@ -21,7 +21,7 @@ from tvmagic.ir import (
     While,
     ops,
 )
-from tvmagic.ir.meaning import compute
+from tvmagic.ir.semantics import compute
 
 SIZE = 6
 

@@ -7,7 +7,7 @@ from pass_checks import module, parse
 from refusals import refuses
 
 from tvmagic import ir
-from tvmagic.arith.integer_logic import TRUE, IntegerLogic
+from tvmagic.arith.presburger import TRUE, IntegerLogic
 from tvmagic.compat.analysis.anchor import find_anchor_block
 from tvmagic.compat.analysis.flops import Flops
 from tvmagic.compat.analysis.oob_checker import OOBChecker

@@ -8,7 +8,7 @@ from contents_programs import SIZE, Generator, Machine
 
 import tvmagic as tvm
 from tvmagic import ir, tir
-from tvmagic.arith import integer_logic
+from tvmagic.arith import presburger
 from tvmagic.errors import TVMagicError
 
 HEAD = "A: T.Buffer(16, 'int32'), B: T.Buffer(16, 'int32'), n: T.int32, m: T.int32"
@@ -88,9 +88,9 @@ DIFFER = LOOPS + "for i in range(16):\n  if A[i] == 2:\n    B[i] = 1"
 
 def test_what_is_too_much_work_is_not_known(monkeypatch):
     def too_much(logic):
-        raise integer_logic.TooMuchWork
+        raise presburger.TooMuchWork
 
-    monkeypatch.setattr(integer_logic.IntegerLogic, "restart", too_much)
+    monkeypatch.setattr(presburger.IntegerLogic, "restart", too_much)
     removed(LOOPS)
     simplified(DIFFER)
     simplified("A[0] = 7\nif A[0] == 7: B[0] = A[0] + 1", **VALUES)

@@ -10,8 +10,8 @@ from refusals import refuses
 
 import tvmagic
 from tvmagic import _PLACES as PLACES
-from tvmagic.compat import instead as _instead
-from tvmagic.compat.absent import ABSENT
+from tvmagic.compat import replacements as _instead
+from tvmagic.compat.unsupported import ABSENT
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -16,8 +16,8 @@ import tvmagic
 from tvmagic import ir, te
 from tvmagic.eval.machine import run_function
 from tvmagic.eval.ops import BINARY, CALLS, convert
-from tvmagic.ir.meaning import NUMBERS, ROUNDINGS, compute, convert_number
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.ir.semantics import NUMBERS, ROUNDINGS, compute, convert_number
 from tvmagic.target.names import TARGETS as TARGETS_BY_NAME
 from tvmagic.te.reference import evaluate
 

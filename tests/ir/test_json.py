@@ -12,7 +12,7 @@ from tvmagic import ir, te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import load_json, save_json, structural_equal
 from tvmagic.ir.constants import neutral_of_max, neutral_of_min
-from tvmagic.ir.meaning import Neutral
+from tvmagic.ir.semantics import Neutral
 from tvmagic.target import Target
 
 

@@ -21,8 +21,8 @@ from tvmagic.notebook.commands import passes
 from tvmagic.notebook.html import page as whole_page
 from tvmagic.notebook.html import view_html
 from tvmagic.notebook.live import script
-from tvmagic.notebook.sheets import style
 from tvmagic.notebook.stepper import packed_view
+from tvmagic.notebook.style_sheets import style
 from tvmagic.notebook.view import make_view
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule
@@ -583,7 +583,7 @@ def test_preferences_hold_for_all_steppers_and_a_step_for_its_cell(served: Any, 
 
 @pytest.mark.parametrize("width", every(2, [900, 1600]))
 def test_two_schedules_are_in_one_stepper_at_the_same_pass(page: Any, axe: str, width: int, screenshot: Any) -> None:
-    from tvmagic.notebook.comparing import side_by_side
+    from tvmagic.notebook.version_comparison import side_by_side
 
     page.set_viewport_size({"width": width, "height": 800})
     op = operator("dense", TENSOR.split("\n", 1)[1])

@@ -68,7 +68,7 @@ def test_the_whole_notebook_runs(path: Path) -> None:
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: p.stem)
 @pytest.mark.filterwarnings("ignore")
 def test_the_notebook_runs(path: Path, tmp_path: Path) -> None:
-    """All but the cells with the tag `slow`; the notebooks of puzzles run in `test_puzzling.py`, without a kernel."""
+    """All but the cells with the tag `slow`; the notebooks of puzzles run in `test_puzzle_view.py`, without a kernel."""
     for package in ("nbclient", "sklearn", "matplotlib"):
         pytest.importorskip(package, reason=f"the tutorials need `{package}`: pip install .[notebooks]")
     run = runner()

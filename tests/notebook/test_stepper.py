@@ -381,8 +381,8 @@ def test_the_playground_shows_an_error_and_goes_on() -> None:
 
 
 def test_the_order_of_accesses_is_that_of_the_loops() -> None:
+    from tvmagic.notebook.access_animation import player_data
     from tvmagic.notebook.pictures.access import access_view
-    from tvmagic.notebook.player import player_data
     from tvmagic.operators import operator
     from tvmagic.operators.scheduling import schedule
 
@@ -397,8 +397,8 @@ def test_the_order_of_accesses_is_that_of_the_loops() -> None:
 
 
 def test_all_buffers_are_traced_at_once_with_statements_and_loops() -> None:
+    from tvmagic.notebook.access_animation import player_data
     from tvmagic.notebook.pictures.access import access_view
-    from tvmagic.notebook.player import player_data
     from tvmagic.operators import operator
 
     op = operator("f", "A: float32[4, 6]\nS[i] += A[i, k]\nC[i] = S[i] + 1.0")

@@ -20,7 +20,7 @@ from tvmagic import te, tir
 from tvmagic.arith import Analyzer, IntervalSet
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import load_json, save_json, structural_equal, structural_hash
-from tvmagic.ir.deep import deep, written_size
+from tvmagic.ir.deep_recursion import deep, written_size
 from tvmagic.operators import operator
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.scheduling import CellError, schedule

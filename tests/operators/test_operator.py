@@ -16,8 +16,8 @@ from tvmagic.errors import ScheduleError, TVMagicError
 from tvmagic.eval.cost import count
 from tvmagic.operators import operator
 from tvmagic.operators.arrays import require_memory
+from tvmagic.operators.cpu_contention import rest
 from tvmagic.operators.measure import Timing, bench, check, compare, measure, measure_in_turns
-from tvmagic.operators.quiet import rest
 from tvmagic.operators.scheduling import CellError, schedule
 from tvmagic.operators.stage_memory import check_memory_of_stages
 from tvmagic.passes import Record
@@ -271,7 +271,7 @@ def test_what_is_measured_waits_for_threads_that_compute(
 def test_two_programs_on_one_processor_wait_for_each_other() -> None:
     code = """if True:
         import os, subprocess, sys, time
-        from tvmagic.operators.quiet import Sharing
+        from tvmagic.operators.cpu_contention import Sharing
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
         try:

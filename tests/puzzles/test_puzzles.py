@@ -24,8 +24,8 @@ from tvmagic.puzzles import (
     puzzles,
 )
 from tvmagic.puzzles.__main__ import main
-from tvmagic.puzzles.facts import FACTS
 from tvmagic.puzzles.loading import puzzle_files
+from tvmagic.puzzles.metrics import FACTS
 
 SPLIT = {
     "title": "T", "task": "Do it.", "program": "X: float32[8]\nY[i] = X[i] + 1", "goals": ["loops == 2"],

@@ -78,7 +78,7 @@ optimize._optimized = real
 np.testing.assert_array_equal(small(2)(zeros), np.full(16, 2))
 """,
     "a pass in a thread with a deep stack": """
-from tvmagic.ir.deep import with_deep_stack
+from tvmagic.ir.deep_recursion import with_deep_stack
 def endless():
     if threading.current_thread() is threading.main_thread():
         raise RecursionError

@@ -10,7 +10,7 @@ from pass_checks import module
 
 from tvmagic.eval.machine import run_function
 from tvmagic.ir import For, IfThenElse, Let, LetStmt
-from tvmagic.ir.deep import parts_of
+from tvmagic.ir.deep_recursion import parts_of
 from tvmagic.passes import PassContext
 from tvmagic.tir import transform
 

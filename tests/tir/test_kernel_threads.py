@@ -20,8 +20,8 @@ from tvmagic.ir import (
     PrimExpr,
     register_intrin_lowering,
 )
+from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import nodes_of
-from tvmagic.ir.values import scope_of
 from tvmagic.script import from_source, script
 from tvmagic.tir import transform
 from tvmagic.tir.transform.expressions.lower_intrin import lower_by_rules

@@ -14,7 +14,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.eval.machine import run_function
 from tvmagic.ir import BlockRealize, BufferStore, Call, For, IntImm, PrimExpr, Var, substitute
-from tvmagic.ir.deep import parts_of
+from tvmagic.ir.deep_recursion import parts_of
 from tvmagic.ir.query import is_call, is_one, nodes_of
 from tvmagic.tir import transform
 

@@ -35,7 +35,7 @@ _SETS_AND_MAPS: dict[str, str] = {
     "index_map": "IndexMap",
     "linear": "detect_clip_bound detect_linear_equation",
     "bound": "deduce_bound",
-    "regions": "BoxUnion StrideSet eval_stride_set exact_union",
+    "strided_sets": "BoxUnion StrideSet eval_stride_set exact_union",
     "region_bounds": "estimate_region_lower_bound estimate_region_strict_bound estimate_region_upper_bound",
 }
 _EXPORTS.update({name: module for module, names in _SETS_AND_MAPS.items() for name in names.split()})

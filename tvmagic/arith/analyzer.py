@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith.canonical import CanonicalSimplifier
 from tvmagic.arith.const_int_bound import POS_INF, ConstIntBound, ConstIntBoundAnalyzer, known_ends
-from tvmagic.arith.effort import Effort
 from tvmagic.arith.extension import Extension, ProofStrength
 from tvmagic.arith.modular_set import ModularSet, ModularSetAnalyzer
+from tvmagic.arith.overflow import Wrapping
 from tvmagic.arith.rewrite import RewriteSimplifier
 from tvmagic.arith.scalable import (
     ContainsVscale,
@@ -17,9 +17,9 @@ from tvmagic.arith.scalable import (
     prove_for_each_vscale,
     warn_of_unknown_vscale,
 )
-from tvmagic.arith.structure import Structure
+from tvmagic.arith.simplify_budget import Effort
 from tvmagic.arith.transitive import TransitiveComparisons
-from tvmagic.arith.wrapping import Wrapping
+from tvmagic.arith.value_numbering import Structure
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     GE,
@@ -38,7 +38,7 @@ from tvmagic.ir import (
     expr,
 )
 from tvmagic.ir import ops as op
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 
 __all__ = ["Analyzer", "ConstraintScope", "Extension", "ProofStrength"]
 

@@ -26,7 +26,7 @@ from tvmagic.ir import (
     ops,
     pre_order_visit,
 )
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 
 __all__ = ["deduce_bound"]
 

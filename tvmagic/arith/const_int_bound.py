@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.arith.constraint import extract_constraints, side_effect, with_let
+from tvmagic.arith.overflow import POS_INF, fit
 from tvmagic.arith.scalable import is_vscale, known_vscale_values
-from tvmagic.arith.wrapping import POS_INF, fit
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     EQ,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from tvmagic.arith.enumeration import all_points
 from tvmagic.arith.int_set import as_int_set, new_analyzer
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.arith.iter_map import (
@@ -15,7 +16,6 @@ from tvmagic.arith.iter_map import (
     inverse_of_injective,
     normalize_iter_map_to_expr,
 )
-from tvmagic.arith.points import all_points
 from tvmagic.errors import TVMagicError, WrongTypeError, WrongValueError, a_thing
 from tvmagic.ir import (
     BinaryOp,

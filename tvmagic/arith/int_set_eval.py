@@ -65,7 +65,7 @@ from tvmagic.ir import (
     ops,
     pre_order_visit,
 )
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.methods import method_of
 from tvmagic.ir.ops import make_const
 from tvmagic.ir.query import is_call, operands

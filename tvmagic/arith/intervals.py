@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tvmagic.arith.corners import ENDS_OF
-from tvmagic.arith.corners import Ends as Interval
+from tvmagic.arith.interval_arithmetic import ENDS_OF
+from tvmagic.arith.interval_arithmetic import Ends as Interval
 from tvmagic.arith.scalable import most_lanes
 from tvmagic.ir import (
     LE,

@@ -26,10 +26,10 @@ from tvmagic.ir import (
     expr,
     handles,
 )
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.ops import make_const
+from tvmagic.ir.prim_expr import SEQUENCES
 from tvmagic.ir.query import operands
-from tvmagic.ir.values import SEQUENCES
 
 __all__ = ["detect_clip_bound", "detect_linear_equation"]
 

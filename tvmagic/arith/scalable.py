@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from tvmagic.arith.wrapping import FromParts
+from tvmagic.arith.overflow import FromParts
 from tvmagic.ir import Call, DataType, IntImm, Mutator, PrimExpr, handles
 from tvmagic.ir.query import is_call
 

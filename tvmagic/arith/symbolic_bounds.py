@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
-from tvmagic.arith.corners import ENDS_OF
+from tvmagic.arith.interval_arithmetic import ENDS_OF
 from tvmagic.ir import Add, BinaryOp, Cast, DataType, FloorDiv, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
 
 __all__ = ["Bound", "Interval", "Term", "Terms"]

@@ -14,6 +14,8 @@ from tvmagic.ascend.autoschedule import (
     merge_axes,
     tiling_groups,
 )
+from tvmagic.ascend.dump_parser import parse_graph
+from tvmagic.ascend.dump_printer import graph_text
 from tvmagic.ascend.evaluate import evaluate
 from tvmagic.ascend.from_te import hint_graph
 from tvmagic.ascend.graph import (
@@ -32,10 +34,7 @@ from tvmagic.ascend.graph import (
 from tvmagic.ascend.lower import lower_graph, lower_graphs
 from tvmagic.ascend.machine import NPUS, Machine, Npu, machine_of, this_machine
 from tvmagic.ascend.pseudo import pseudo_code
-from tvmagic.ascend.reader import parse_graph
-from tvmagic.ascend.rules import check_graph, check_hint, check_impl
 from tvmagic.ascend.sizes import Size, ceiling, parse_size
-from tvmagic.ascend.text import graph_text
 from tvmagic.ascend.tiling import Choice, Tiling, auto_tiling, compile_graph
 from tvmagic.ascend.tiling_data import TilingData
 from tvmagic.ascend.transforms import (
@@ -53,5 +52,6 @@ from tvmagic.ascend.transforms import (
     merge_axis,
     tile_split,
 )
+from tvmagic.ascend.verifier import check_graph, check_hint, check_impl
 
 __all__ = [name for name in dir() if not name.startswith("_")]

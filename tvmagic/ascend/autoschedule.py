@@ -11,15 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from tvmagic.ascend.delayed_broadcasts import sink_broadcasts
+from tvmagic.ascend.broadcast_sinking import sink_broadcasts
 from tvmagic.ascend.evaluate import check_runs
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, GraphType
 from tvmagic.ascend.lower import vectorize
 from tvmagic.ascend.memory import assign_memory
 from tvmagic.ascend.padding import has_gaps, pad_rows
 from tvmagic.ascend.partition import Template, partition, templates_of
-from tvmagic.ascend.rules import axis_of, check_hint, check_impl, domain_of, reduced_axes
-from tvmagic.ascend.splits import split_parts
+from tvmagic.ascend.split_loads import split_parts
 from tvmagic.ascend.transforms import (
     apply_merge,
     apply_sched_merge,
@@ -32,6 +31,7 @@ from tvmagic.ascend.transforms import (
     mergeable,
     tile_split,
 )
+from tvmagic.ascend.verifier import axis_of, check_hint, check_impl, domain_of, reduced_axes
 from tvmagic.passes import is_watched, note, run_step
 
 __all__ = [

@@ -13,15 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from tvmagic.ascend.addressing import by_axis, coefficient
 from tvmagic.ascend.autoschedule import ImplGraph
+from tvmagic.ascend.copy_elision import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
 from tvmagic.ascend.graph import AscNode, AscTensor, Axis, AxisType
-from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
 from tvmagic.ascend.lifetimes import is_local
 from tvmagic.ascend.machine import Machine
 from tvmagic.ascend.memory import buffer_length, local_buffers
-from tvmagic.ascend.places import by_axis, coefficient
-from tvmagic.ascend.rules import calls_axes, domain_of, held_axes
 from tvmagic.ascend.sizes import NUMBERS, Size
+from tvmagic.ascend.verifier import calls_axes, domain_of, held_axes
 from tvmagic.ir import dtype_of
 
 __all__ = ["Cost", "CostModel", "number"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, as_graph, in_node
-from tvmagic.ascend.rules import axis_of, check_graph, split_before
 from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.verifier import axis_of, check_graph, split_before
 from tvmagic.eval.ops import convert
 from tvmagic.ir import DataType
 

@@ -15,10 +15,10 @@ from tvmagic import te
 from tvmagic.ascend import ops
 from tvmagic.ascend.graph import AscendError, AscGraph, AscTensor, Axis, dense_strides
 from tvmagic.ascend.optypes import reduce_identity
-from tvmagic.ascend.rules import check_hint
 from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.te_accesses import RULE, Part, Parts, gathered_place, pieces, refuse, whole_parts
 from tvmagic.ascend.te_axes import Dimension, Dimensions
-from tvmagic.ascend.te_reads import RULE, Part, Parts, gathered_place, pieces, refuse, whole_parts
+from tvmagic.ascend.verifier import check_hint
 from tvmagic.errors import a_thing
 from tvmagic.ir import (
     EQ,

@@ -1,8 +1,8 @@
 """The graph: sizes, axes, nodes, tensors, and what is known of each.
 
 An `AscGraph` is a DAG of nodes over one set of axes. As a HintGraph it says what is computed; as
-an ImplGraph it says also how: loops, tiles, cores, local memory. `rules.py` checks it,
-`transforms.py` changes its axes, `text.py` prints and reads it.
+an ImplGraph it says also how: loops, tiles, cores, local memory. `verifier.py` checks it,
+`transforms.py` changes its axes, `dump_printer.py` prints and reads it.
 """
 
 from __future__ import annotations

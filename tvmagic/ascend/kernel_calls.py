@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from tvmagic.ascend.addressing import by_axis, coefficient, seen_from
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, AxisType, plain_name
 from tvmagic.ascend.kernel_queues import loops_of
 from tvmagic.ascend.memory import buffer_length
-from tvmagic.ascend.places import by_axis, coefficient, seen_from
-from tvmagic.ascend.rules import domain_of, held_axes, reduced_axes
 from tvmagic.ascend.sizes import NUMBERS, Size
+from tvmagic.ascend.verifier import domain_of, held_axes, reduced_axes
 from tvmagic.ir import dtype_of
 
 __all__ = ["CTYPES", "CallText", "c_size"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
-from tvmagic.ascend.rules import calls_axes, reduced_axes
+from tvmagic.ascend.verifier import calls_axes, reduced_axes
 
 __all__ = ["Element", "Loop", "elements_of", "loops_of", "tree_of"]
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
+from tvmagic.ascend.addressing import Places, by_axis, coefficient, seen_from
 from tvmagic.ascend.calls import Dim, Gathered, Operand, argmax_call, map_call, reduce_call
+from tvmagic.ascend.copy_elision import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
 from tvmagic.ascend.evaluate import check_runs
 from tvmagic.ascend.graph import AscendError, AscGraph, AscNode, AscTensor, Axis, AxisType, dense_strides, plain_name
-from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stored_in, stores_in_place
 from tvmagic.ascend.lifetimes import is_local
 from tvmagic.ascend.memory import buffer_length, local_buffers
 from tvmagic.ascend.optypes import reduce_identity
 from tvmagic.ascend.padding import row_strides
-from tvmagic.ascend.places import Places, by_axis, coefficient, seen_from
-from tvmagic.ascend.rules import (
+from tvmagic.ascend.sizes import Size, ceiling, to_expr
+from tvmagic.ascend.verifier import (
     axis_of,
     calls_axes,
     check_graph,
@@ -29,7 +30,6 @@ from tvmagic.ascend.rules import (
     moved_parts,
     reduced_axes,
 )
-from tvmagic.ascend.sizes import Size, ceiling, to_expr
 from tvmagic.ir import (
     Allocate,
     AssertStmt,
@@ -386,7 +386,7 @@ def lower_graphs(
     sizes: numbers for the size variables of the splits, for each graph.
     name: the function's name; by default that of the HintGraph.
     in_place: leave out copies between global and local memory that a cache makes by itself
-        (`tvmagic.ascend.inplace`).
+        (`tvmagic.ascend.copy_elision`).
     """
     hint = _substituted(hint, {})
     memory = _Memory(_index_type(hint))

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tvmagic.ascend import ops
+from tvmagic.ascend.addressing import by_axis
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, dense_strides
-from tvmagic.ascend.places import by_axis
-from tvmagic.ascend.rules import axis_of, reduced_axes
 from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.verifier import axis_of, reduced_axes
 
 __all__ = ["Template", "partition", "templates_of"]
 

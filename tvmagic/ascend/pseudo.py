@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
-from tvmagic.ascend.rules import calls_axes, check_structure, domain_of
 from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.verifier import calls_axes, check_structure, domain_of
 
 __all__ = ["call_sizes", "local_offset", "pseudo_code"]
 

@@ -12,7 +12,17 @@ from collections.abc import Iterable, Sequence
 
 from tvmagic import te
 from tvmagic.ascend.sizes import Size
-from tvmagic.ascend.te_reads import Part, Parts, Read, gathered_place, reads, reads_something, refuse, shifted, size_of
+from tvmagic.ascend.te_accesses import (
+    Part,
+    Parts,
+    Read,
+    gathered_place,
+    reads,
+    reads_something,
+    refuse,
+    shifted,
+    size_of,
+)
 from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Var, post_order_visit
 
 __all__ = ["Dimension", "Dimensions"]

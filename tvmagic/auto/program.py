@@ -30,7 +30,7 @@ from tvmagic.ir import (
     structural_equal,
 )
 from tvmagic.ir.query import variables_in
-from tvmagic.ir.stores import update_term
+from tvmagic.ir.store_merging import update_term
 from tvmagic.lazy import cached_property
 from tvmagic.tir.schedule import Schedule
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvmagic import passes
+from tvmagic.cinn.cinn_form import buffer_name
 from tvmagic.cinn.conditions import COMPUTE_INLINE, Candidate, Condition, first_failure
-from tvmagic.cinn.form import buffer_name
 from tvmagic.cinn.ir_schedule import IRSchedule
 from tvmagic.cinn.rule import AutoGenRule, RuleApplyType
 from tvmagic.errors import TVMagicError

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.cinn.accesses import BlockAccesses, scope
-from tvmagic.cinn.form import SUFFIX, parts_of
+from tvmagic.cinn.cinn_form import SUFFIX, parts_of
 from tvmagic.cinn.inliner import distinct_plain_variables
 from tvmagic.cinn.steps.coverage import changing_input
 from tvmagic.cinn.steps.tree import leaves, runs_for_all

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tvmagic.cinn.accesses import accesses, scope, with_regions
-from tvmagic.cinn.form import listed
+from tvmagic.cinn.cinn_form import listed
 from tvmagic.ir import (
     Block,
     BlockRealize,

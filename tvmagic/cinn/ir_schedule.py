@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tvmagic.cinn.cinn_form import is_cinn_form, to_cinn
 from tvmagic.cinn.conditions import Candidate
-from tvmagic.cinn.form import is_cinn_form, to_cinn
-from tvmagic.cinn.merging import with_bodies
+from tvmagic.cinn.merge_functions import with_bodies
 from tvmagic.cinn.steps import (
     caches,
-    copying,
+    copy_loop_info,
     inlining,
     lookup,
     loops,
-    moving,
     reduction,
-    reverse_moving,
-    simple_moving,
+)
+from tvmagic.cinn.steps import (
+    compute_at as moving,
+)
+from tvmagic.cinn.steps import (
+    reverse_compute_at as reverse_moving,
+)
+from tvmagic.cinn.steps import (
+    simple_compute_at as simple_moving,
 )
 from tvmagic.cinn.steps.declaration import STEPS
 from tvmagic.cinn.steps.inlining import (
@@ -46,7 +52,7 @@ __all__ = [
 _T = TypeVar("_T")
 _USED = (
     caches,
-    copying,
+    copy_loop_info,
     inlining,
     loops,
     lookup,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvmagic import te
-from tvmagic.cinn.form import to_cinn
+from tvmagic.cinn.cinn_form import to_cinn
 from tvmagic.ir import (
     Block,
     BlockRealize,

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tvmagic.cinn.form import init_block_of
+from tvmagic.cinn.cinn_form import init_block_of
 from tvmagic.cinn.ir_schedule import IRSchedule
 from tvmagic.cinn.rule import AutoGenRule, RuleApplyType
 from tvmagic.cinn.steps.coverage import is_update
@@ -241,7 +241,7 @@ class MultiLevelTiling(AutoGenRule):
 
 def _input_loads(leaf: Leaf) -> list[int]:
     """The places, among the loads in the order of the text, of a block's inputs: the first of each tensor."""
-    from tvmagic.cinn.form import accesses_in_order
+    from tvmagic.cinn.cinn_form import accesses_in_order
 
     loads, stores = accesses_in_order(leaf.block)
     stored = {s.buffer for s in stores}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.cinn.form import FOR_TYPE, VECTOR_LENGTH, is_cinn_form
+from tvmagic.cinn.cinn_form import FOR_TYPE, VECTOR_LENGTH, is_cinn_form
 from tvmagic.cinn.steps.coverage import loads_of
 from tvmagic.cinn.steps.dependence import takes_values_on
 from tvmagic.cinn.steps.tree import leaves

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvmagic.errors import BuildError
 from tvmagic.ir import IRModule, Op, PrimFunc
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.passes import Sequential, run_step
 from tvmagic.target import Target, default_target, has_llvm, host_target, require_llvm, resolved
 

@@ -16,7 +16,7 @@ from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.equal import COMPARE, Comparison
 from tvmagic.ir.hash import HASH
 from tvmagic.ir.node import Name, Node, Object, Span
-from tvmagic.ir.values import IntImm, PrimExpr, Type, exprs
+from tvmagic.ir.prim_expr import IntImm, PrimExpr, Type, exprs
 from tvmagic.script.printer.core import ATOM, Printer, Text, prints
 
 __all__ = [

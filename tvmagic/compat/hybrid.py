@@ -38,7 +38,7 @@ from tvmagic.script.ir_builder.base import name_value
 from tvmagic.script.ir_builder.tir import frame as frames
 from tvmagic.script.ir_builder.tir import loops, stmts
 from tvmagic.script.parser.builtins import BUILTINS
-from tvmagic.script.parser.live import LiveSource
+from tvmagic.script.parser.live_source import LiveSource
 from tvmagic.script.parser.parser import Parser
 from tvmagic.script.parser.source import reported
 from tvmagic.te.operation import extern_of_function

@@ -39,7 +39,7 @@ from tvmagic.ir import (
     expr,
     ops,
 )
-from tvmagic.ir.values import SEQUENCES
+from tvmagic.ir.prim_expr import SEQUENCES
 
 __all__ = ["BufferVar", "IRBuilder", "create"]
 

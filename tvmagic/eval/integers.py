@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Add, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
-from tvmagic.ir.meaning import NUMBERS, convert_number
+from tvmagic.ir.semantics import NUMBERS, convert_number
 
 __all__ = ["OF_SIZES", "evaluate"]
 

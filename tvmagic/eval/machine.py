@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from tvmagic.errors import TVMagicError
-from tvmagic.eval.lane_loops import lane_loops
 from tvmagic.eval.lanes import Conflict, Context, Storage
+from tvmagic.eval.loop_unfusing import unfuse
 from tvmagic.eval.size_equations import Dimension
-from tvmagic.eval.unfused import unfuse
 from tvmagic.eval.values import TooLong, Unsupported, Values, tensor_key, whole_storage
+from tvmagic.eval.vectorizable_loops import lane_loops
 from tvmagic.ir import (
     Allocate,
     AllocateConst,

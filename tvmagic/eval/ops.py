@@ -1,4 +1,4 @@
-"""What each operator computes, on NumPy arrays of the operands' dtype: `tvmagic.ir.meaning`, extended to arrays.
+"""What each operator computes, on NumPy arrays of the operands' dtype: `tvmagic.ir.semantics`, extended to arrays.
 
 The reference, the interpreter, the NumPy code and Ascend's graphs all compute by these tables. Each function takes and
 gives arrays (or NumPy scalars) of one dtype and broadcasts; warnings of NumPy are the caller's business.

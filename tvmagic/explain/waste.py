@@ -16,7 +16,7 @@ from tvmagic.model.program_model import ProgramModel
 from tvmagic.operators import Version
 from tvmagic.te.exact.waste_report import waste_report
 from tvmagic.tir.blocks.conditions import conjuncts
-from tvmagic.tir.transform.uses import loads_memory
+from tvmagic.tir.transform.use_def import loads_memory
 
 __all__ = ["Inlined", "inlined_in", "waste_of"]
 

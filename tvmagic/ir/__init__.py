@@ -130,7 +130,7 @@ from tvmagic.ir.stmt import (
     stmt_seq,
     within_loops,
 )
-from tvmagic.ir.stores import stored_together
+from tvmagic.ir.store_merging import stored_together
 from tvmagic.ir.unknown import Any
 from tvmagic.ir.wellformed import Problem, WellFormednessError, find_problems, verify_well_formed
 

@@ -36,9 +36,9 @@ from tvmagic.ir.expr import (
     expr,
 )
 from tvmagic.ir.fold import FOLDERS
-from tvmagic.ir.meaning import wrap_int
 from tvmagic.ir.node import Span
 from tvmagic.ir.operators import lanes_of
+from tvmagic.ir.semantics import wrap_int
 
 if TYPE_CHECKING:
     pass

@@ -26,7 +26,7 @@ from tvmagic.ir.expr import (
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Name, Node, Span
 from tvmagic.ir.operators import lanes_of, vscale_factor
-from tvmagic.ir.values import SEQUENCES, SLICES, scope_of
+from tvmagic.ir.prim_expr import SEQUENCES, SLICES, scope_of
 
 __all__ = [
     "Buffer",

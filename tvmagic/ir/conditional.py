@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tvmagic.ir.operators import Select
+from tvmagic.ir.prim_expr import PrimExpr
 from tvmagic.ir.query import is_call
-from tvmagic.ir.values import PrimExpr
 
 __all__ = ["choice"]
 

@@ -22,10 +22,10 @@ from tvmagic.ir.expr import (
     StringImm,
     expr,
 )
-from tvmagic.ir.meaning import Neutral, convert_number, round_float
 from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Span
 from tvmagic.ir.operators import lanes_of
+from tvmagic.ir.semantics import Neutral, convert_number, round_float
 
 __all__ = [
     "cast",

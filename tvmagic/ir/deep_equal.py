@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tvmagic.ir.buffer import Buffer
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.derive import deep_comparison
 from tvmagic.ir.node import Kind, Node
 from tvmagic.ir.operators import BinaryOp
-from tvmagic.ir.values import FloatImm, IntImm, Var
+from tvmagic.ir.prim_expr import FloatImm, IntImm, Var
 
 __all__ = ["as_node", "deep_equal", "expr_deep_equal"]
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.constants import const
-from tvmagic.ir.deep import deep
 from tvmagic.ir.deep_equal import as_node
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.derive import comparison
 from tvmagic.ir.expr import FloatImm, GlobalVar, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
@@ -25,8 +25,8 @@ from tvmagic.ir.iteration import Range
 from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Node, slots_of
 from tvmagic.ir.path import ObjectPath
+from tvmagic.ir.prim_expr import SEQUENCES, Type
 from tvmagic.ir.unknown import Any as Any_
-from tvmagic.ir.values import SEQUENCES, Type
 
 __all__ = [
     "ObjectPathPair",

@@ -44,7 +44,7 @@ from tvmagic.ir.operators import (
     Sub,
     access_dtype,
 )
-from tvmagic.ir.values import (
+from tvmagic.ir.prim_expr import (
     BOOL,
     FLOAT32,
     HANDLE,

@@ -35,7 +35,7 @@ from tvmagic.ir.expr import (
     PrimExpr,
     Sub,
 )
-from tvmagic.ir.meaning import compute, round_float, truncate_divide, wrap_int
+from tvmagic.ir.semantics import compute, round_float, truncate_divide, wrap_int
 
 __all__ = ["FOLDERS", "fold", "round_float", "truncate_divide", "wrap_int"]
 

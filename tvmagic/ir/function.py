@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tvmagic.errors import TVMagicError, WrongValueError
 from tvmagic.ir.buffer import Buffer
-from tvmagic.ir.deep import check_written_size
+from tvmagic.ir.deep_recursion import check_written_size
 from tvmagic.ir.derive import node
 from tvmagic.ir.expr import GlobalVar, PointerType, PrimType, TupleType, Type, Var, attr_dict, attr_value, convert
 from tvmagic.ir.global_info import global_infos_of
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Node, Span
+from tvmagic.ir.prim_expr import MAPPINGS
 from tvmagic.ir.stmt import Block, BlockRealize, Stmt
-from tvmagic.ir.values import MAPPINGS
 
 __all__ = ["CallingConv", "IRModule", "PrimFunc", "TensorIntrin", "name_as_python", "pointer_var"]
 

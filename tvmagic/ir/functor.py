@@ -14,11 +14,11 @@ from typing import Any, ClassVar, TypeVar
 
 from tvmagic.ir import derive
 from tvmagic.ir.buffer import Buffer
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.expr import CommReducer, PrimExpr, Var
 from tvmagic.ir.node import Field, Kind, Node, Span, new_origin, parents_of_origins
+from tvmagic.ir.prim_expr import class_of
 from tvmagic.ir.stmt import AttrStmt, SeqStmt, Stmt
-from tvmagic.ir.values import class_of
 
 __all__ = [
     "Mutator",

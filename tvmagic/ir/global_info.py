@@ -9,7 +9,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.derive import node
 from tvmagic.ir.hooks import provided
 from tvmagic.ir.node import Node
-from tvmagic.ir.values import MAPPINGS, SEQUENCES
+from tvmagic.ir.prim_expr import MAPPINGS, SEQUENCES
 
 __all__ = ["DummyGlobalInfo", "GlobalInfo", "VDevice", "global_infos_of"]
 

@@ -11,7 +11,7 @@ from tvmagic.ir.function import IRModule, PrimFunc
 from tvmagic.ir.functor import Mutator, Visitor, handles
 from tvmagic.ir.methods import method_of
 from tvmagic.ir.operators import Call
-from tvmagic.ir.values import StringImm
+from tvmagic.ir.prim_expr import StringImm
 
 __all__ = ["collect_call_map", "replace_global_vars"]
 

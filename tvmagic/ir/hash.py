@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from tvmagic.ir.buffer import Buffer
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.derive import hasher
 from tvmagic.ir.expr import FloatImm, GlobalVar, IntImm, PointerType, PrimType, Var
 from tvmagic.ir.function import IRModule, PrimFunc
@@ -22,7 +22,7 @@ from tvmagic.ir.global_info import GlobalInfo
 from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Node
 from tvmagic.ir.op import Op
-from tvmagic.ir.values import Type
+from tvmagic.ir.prim_expr import Type
 
 __all__ = ["structural_hash"]
 

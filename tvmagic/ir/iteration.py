@@ -10,7 +10,7 @@ from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.node import Node, Span
 from tvmagic.ir.operators import Call
-from tvmagic.ir.values import SEQUENCES, IntImm, PrimExpr, PrimType, StandsFor, Type, Var, expr
+from tvmagic.ir.prim_expr import SEQUENCES, IntImm, PrimExpr, PrimType, StandsFor, Type, Var, expr
 
 
 @node

@@ -18,15 +18,15 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.attrs import Attrs
 from tvmagic.ir.buffer import Buffer
 from tvmagic.ir.container import JoinedTuple
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.dtype import DataType
 from tvmagic.ir.expr import GlobalVar, IntImm, PrimExpr, PrimType, StringImm, Type, Var
 from tvmagic.ir.hooks import provided, provided_if
-from tvmagic.ir.meaning import Neutral
 from tvmagic.ir.node import NODE_CLASSES, Field, Kind, Node, Span, slots_of
 from tvmagic.ir.op import Op
+from tvmagic.ir.prim_expr import MAPPINGS, SEQUENCES, TUPLES, class_of
+from tvmagic.ir.semantics import Neutral
 from tvmagic.ir.stmt import ForKind, Stmt
-from tvmagic.ir.values import MAPPINGS, SEQUENCES, TUPLES, class_of
 
 __all__ = ["load_json", "make_node", "register_json", "register_record", "save_json"]
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from tvmagic.errors import TVMagicError
-from tvmagic.ir.values import IntImm
+from tvmagic.ir.prim_expr import IntImm
 
 __all__ = ["as_flag", "as_integer", "numpy_dtype"]
 

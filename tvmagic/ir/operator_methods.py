@@ -8,7 +8,7 @@ from typing import Any
 from tvmagic.ir import ops
 from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Span
-from tvmagic.ir.values import EqualOp, ExprOp, NotEqualOp, PrimExpr
+from tvmagic.ir.prim_expr import EqualOp, ExprOp, NotEqualOp, PrimExpr
 
 __all__: list[str] = []
 

@@ -13,7 +13,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.ir.derive import node
 from tvmagic.ir.dtype import DataType, dtype_of
 from tvmagic.ir.node import Node, Operands, Span
-from tvmagic.ir.values import BOOL, INT32, IntImm, PrimExpr, Var, convert
+from tvmagic.ir.prim_expr import BOOL, INT32, IntImm, PrimExpr, Var, convert
 
 if TYPE_CHECKING:
     from tvmagic.ir.buffer import Buffer

@@ -72,9 +72,9 @@ from tvmagic.ir.expr import (
     expr,
 )
 from tvmagic.ir.hooks import provided
-from tvmagic.ir.meaning import ROUNDINGS, wrap_int
 from tvmagic.ir.node import Span
 from tvmagic.ir.op import Op
+from tvmagic.ir.semantics import ROUNDINGS, wrap_int
 
 if TYPE_CHECKING:
     from tvmagic.ir.iteration import GlobalVar

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.functor import Mutator, Visitor, handles
 from tvmagic.ir.node import Node, copy_of
+from tvmagic.ir.prim_expr import PrimExpr
 from tvmagic.ir.stmt import SeqStmt, Stmt
-from tvmagic.ir.values import PrimExpr
 
 __all__ = ["origins_by_statement", "own_origins", "separate_copies", "with_new_origins"]
 

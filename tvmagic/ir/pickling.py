@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.ir.container import JoinedTuple
-from tvmagic.ir.deep import parts_of
+from tvmagic.ir.deep_recursion import parts_of
 from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Node, slots_of
-from tvmagic.ir.values import PrimExpr, class_of
+from tvmagic.ir.prim_expr import PrimExpr, class_of
 
 __all__ = ["pack", "unpack"]
 

@@ -10,8 +10,8 @@ from tvmagic.ir.functor import Visitor, handles, post_order_visit, pre_order_vis
 from tvmagic.ir.iteration import IterVar
 from tvmagic.ir.node import Node
 from tvmagic.ir.operators import Add, BinaryOp, Call, Mul, Sub
+from tvmagic.ir.prim_expr import PrimExpr
 from tvmagic.ir.stmt import AttrStmt
-from tvmagic.ir.values import PrimExpr
 
 _Kind = TypeVar("_Kind", bound=Node)
 

@@ -8,8 +8,8 @@ from typing import Any
 from tvmagic.errors import WrongTypeError, WrongValueError
 from tvmagic.ir import ops
 from tvmagic.ir.buffer import Buffer
-from tvmagic.ir.deep import deep
 from tvmagic.ir.deep_equal import expr_deep_equal
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.expr import BinaryOp, BufferLoad, PrimExpr, Var, expr
 from tvmagic.ir.function import PrimFunc
 from tvmagic.ir.functor import BufferRemapper, Visitor, handles

@@ -15,7 +15,7 @@ from tvmagic.ir.hooks import provided
 from tvmagic.ir.methods import method_of
 from tvmagic.ir.node import Name, Node, Object, Span
 from tvmagic.ir.operators import check_mask_element
-from tvmagic.ir.values import SEQUENCES
+from tvmagic.ir.prim_expr import SEQUENCES
 
 
 class Stmt(Node):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvmagic.ir.derive import node
-from tvmagic.ir.values import INT32, PrimExpr
+from tvmagic.ir.prim_expr import INT32, PrimExpr
 
 __all__ = ["Any"]
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.buffer import Buffer, BufferRegion, MatchBufferRegion
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.expr import (
     Add,
     BufferLoad,
@@ -33,6 +33,7 @@ from tvmagic.ir.functor import Visitor, handles
 from tvmagic.ir.node import Node
 from tvmagic.ir.op import Op
 from tvmagic.ir.path import ObjectPath
+from tvmagic.ir.prim_expr import MAPPINGS, TUPLES
 from tvmagic.ir.query import variables_in
 from tvmagic.ir.stmt import (
     Allocate,
@@ -49,7 +50,6 @@ from tvmagic.ir.stmt import (
     LetStmt,
     Stmt,
 )
-from tvmagic.ir.values import MAPPINGS, TUPLES
 
 __all__ = ["Problem", "WellFormednessError", "find_problems", "verify_well_formed"]
 

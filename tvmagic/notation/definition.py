@@ -10,8 +10,8 @@ from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import PrimExpr, Var, ops, substitute
 from tvmagic.lazy import cached_property
-from tvmagic.notation.branches import Branch, is_inside, only_if, parts_of
-from tvmagic.notation.derived import DERIVED, refuse_sum_of_bools
+from tvmagic.notation.composite_functions import DERIVED, refuse_sum_of_bools
+from tvmagic.notation.conditional_reductions import Branch, is_inside, only_if, parts_of
 from tvmagic.notation.expressions import Expressions, NotationError, fail_at
 from tvmagic.notation.index_ranges import IndexRanges
 from tvmagic.notation.recurrence import EXAMPLE, recurrence

@@ -14,7 +14,7 @@ from tvmagic.errors import TVMagicError, a_thing, did_you_mean
 from tvmagic.eval.ops import CALLS
 from tvmagic.ir import Call, FloatImm, IntImm, IterVar, PrimExpr, Span, Var, ops
 from tvmagic.ir.query import callee
-from tvmagic.notation.branches import Branch
+from tvmagic.notation.conditional_reductions import Branch
 from tvmagic.notation.source import Source
 
 __all__ = [

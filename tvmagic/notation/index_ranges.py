@@ -11,7 +11,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import IntImm
 from tvmagic.lazy import cached_property
 from tvmagic.notation.affine import Affine, affine_of, holds, is_proved, quotient_of, shrunk, solve_extents
-from tvmagic.notation.derived import DERIVED
+from tvmagic.notation.composite_functions import DERIVED
 from tvmagic.notation.expressions import DTYPES, REDUCTIONS, check_rank, fail_at, fail_undefined, index_items
 from tvmagic.notation.scope import Scope
 from tvmagic.notation.suggestions import dtype_hint, slice_hint, tensor_hint

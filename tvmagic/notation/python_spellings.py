@@ -16,7 +16,7 @@ import copy
 from typing import Any, NoReturn
 
 from tvmagic.ir import IntImm, Var
-from tvmagic.notation.derived import DERIVED
+from tvmagic.notation.composite_functions import DERIVED
 from tvmagic.notation.expressions import REDUCTIONS, fail_at, index_items
 from tvmagic.notation.scope import Scope
 

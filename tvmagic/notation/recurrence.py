@@ -20,7 +20,7 @@ from tvmagic import te
 from tvmagic.ir import PrimExpr, ops
 from tvmagic.ir.constants import const
 from tvmagic.notation.affine import affine_of, holds
-from tvmagic.notation.branches import choice_of
+from tvmagic.notation.conditional_reductions import choice_of
 from tvmagic.notation.expressions import index_items
 from tvmagic.notation.syntax import over_names
 from tvmagic.notation.wide_sums import stage_of

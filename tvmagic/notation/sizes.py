@@ -12,8 +12,8 @@ import numpy as np
 from tvmagic import te
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Mul, PrimExpr, Var
+from tvmagic.ir.prim_expr import number_text
 from tvmagic.ir.query import linear_terms, variables_in
-from tvmagic.ir.values import number_text
 from tvmagic.notation.expressions import NotationError, fail_at
 from tvmagic.notation.source import Source
 

@@ -28,7 +28,7 @@ import ast
 from typing import Any
 
 from tvmagic import te
-from tvmagic.ir.deep import with_deep_stack
+from tvmagic.ir.deep_recursion import with_deep_stack
 from tvmagic.notation.assertions import read_assertions
 from tvmagic.notation.definition import Definition
 from tvmagic.notation.expressions import DTYPES, fail_at, index_items

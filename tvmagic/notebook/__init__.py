@@ -17,7 +17,7 @@ _PLACES = {
     "bench": "commands",
     "bounds": "commands",
     "check_result": "commands",
-    "compare": "comparing",
+    "compare": "version_comparison",
     "graph": "pictures",
     "llvm": "commands",
     "machine_table": "machine",

@@ -20,9 +20,9 @@ from tvmagic.notebook.results import Listing, Parts, Passes, Picture, Shown, Tab
 from tvmagic.notebook.view import format_seconds, selected
 from tvmagic.operators import Operator, Version, as_operator
 from tvmagic.operators.comparison import CheckResult
+from tvmagic.operators.cpu_contention import shared
 from tvmagic.operators.measure import Benchmark, Timing, check, measure_in_turns
 from tvmagic.operators.measure import bench as measure_versions
-from tvmagic.operators.quiet import shared
 from tvmagic.operators.verdict import EQUAL_STATES, state_of
 from tvmagic.passes import Record, recording, run_step
 from tvmagic.target.names import target_text

@@ -8,10 +8,10 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook.html import escape, frame
-from tvmagic.notebook.programs import program_of
+from tvmagic.notebook.program_text import program_of
 from tvmagic.notebook.results import Listing, Parts, Passes, Shown, Table, about, definition
 from tvmagic.operators import Operator, Version
-from tvmagic.script.printer.shown import set_show_hook
+from tvmagic.script.printer.show import set_show_hook
 
 __all__ = ["install", "operator_view", "shown"]
 

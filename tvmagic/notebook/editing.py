@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tvmagic.notebook.commands import record_of
-from tvmagic.notebook.comparing import programs_by_pass, side_by_side
 from tvmagic.notebook.results import Parts, Passes, Shown, Table
+from tvmagic.notebook.version_comparison import programs_by_pass, side_by_side
 from tvmagic.operators import Source, Version
 from tvmagic.operators.editing import edit, program_text, step_number, unedited
-from tvmagic.operators.midway import Edited
+from tvmagic.operators.partial_pipeline import Edited
 from tvmagic.passes import Record
 
 __all__ = ["cell_to_edit", "edited", "from_edit", "timelines"]

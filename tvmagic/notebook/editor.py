@@ -12,10 +12,10 @@ import traitlets
 from tvmagic.errors import TVMagicError
 from tvmagic.notebook import editing
 from tvmagic.notebook.commands import check_result, record_of
-from tvmagic.notebook.comparing import side_by_side
 from tvmagic.notebook.errors import error_lines
 from tvmagic.notebook.html import escape
 from tvmagic.notebook.stepper import packed_view
+from tvmagic.notebook.version_comparison import side_by_side
 from tvmagic.notebook.view import make_view
 from tvmagic.operators import Version
 from tvmagic.operators.editing import editable, program_text, unedited

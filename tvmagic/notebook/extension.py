@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.notebook import completion, display, errors, first_line, tooltips
+from tvmagic.notebook import completion, display, errors, magic_line, tooltips
 from tvmagic.notebook.html import set_theme
 from tvmagic.notebook.magics import MAGICS, TensorMagics
 
@@ -26,7 +26,7 @@ def load(shell: Any) -> None:
         completion.install(shell, magics),
         tooltips.install(shell, magics),
         display.install(shell),
-        first_line.install(shell, magics),
+        magic_line.install(shell, magics),
     )
     shell.__dict__[_KEY] = (magics, known, forgetting)
 

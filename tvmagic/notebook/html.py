@@ -11,7 +11,7 @@ from itertools import groupby
 from tvmagic.notebook.colour import html_line
 from tvmagic.notebook.diff import Row
 from tvmagic.notebook.escaping import escape, sentence
-from tvmagic.notebook.sheets import style, style_for
+from tvmagic.notebook.style_sheets import style, style_for
 from tvmagic.notebook.view import NoteView, StepView, View, format_seconds
 from tvmagic.operators.verdict import state_of
 

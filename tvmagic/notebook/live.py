@@ -20,7 +20,7 @@ from importlib.resources import files
 from typing import Any
 
 from tvmagic.notebook.html import escape, theme_attribute
-from tvmagic.notebook.sheets import style
+from tvmagic.notebook.style_sheets import style
 
 __all__ = ["live_html", "share"]
 

@@ -325,7 +325,7 @@ class TensorMagics(SchedulingMagics):
         example="%compare dense:plain dense:auto",
     )
     def compare(self, arguments: Namespace) -> Shown:
-        from tvmagic.notebook.comparing import compare
+        from tvmagic.notebook.version_comparison import compare
 
         first = self._version_text(arguments.first, None)
         second = self._version_text(arguments.second, first.operator)
@@ -445,7 +445,7 @@ class TensorMagics(SchedulingMagics):
         idle=[Idle(("--solution", "--cell"), ("--hint",)), Idle(("--cell",), ("--solution",))],
     )
     def puzzle(self, arguments: Namespace, cell: str | None = None) -> Shown | None:
-        from tvmagic.notebook import puzzling
+        from tvmagic.notebook import puzzle_view
 
         if arguments.puzzle is None:
             if cell is not None:
@@ -454,27 +454,27 @@ class TensorMagics(SchedulingMagics):
                 raise UsageError(
                     f"%puzzle: which puzzle is `--{flag}` for? Write its number, such as %puzzle 1 --{flag}"
                 )
-            return puzzling.overview(arguments.forget)
+            return puzzle_view.overview(arguments.forget)
         if arguments.forget:
             raise UsageError("%puzzle: `--forget` is for all puzzles; write %puzzle --forget")
         if cell is not None and (flag := _given(arguments, "hint", "solution", "cell")) is not None:
             raise UsageError(f"%%puzzle: `--{flag}` would do nothing here: the cell is the answer")
-        subject = puzzling.puzzle_of(arguments.puzzle)
+        subject = puzzle_view.puzzle_of(arguments.puzzle)
         if (op := subject.operator()) is not None and cell is None:
             self.namespace.setdefault(op.name, op)
         if cell is not None:
-            judged = puzzling.judged(subject, cell, self.namespace)
+            judged = puzzle_view.judged(subject, cell, self.namespace)
             if judged.operator is not None:
                 self.namespace[judged.operator.name] = judged.operator
             return judged
         if arguments.hint is not None:
-            return puzzling.hint(subject, arguments.hint)
+            return puzzle_view.hint(subject, arguments.hint)
         if arguments.solution:
-            return puzzling.solution(subject)
+            return puzzle_view.solution(subject)
         if arguments.cell:
             assert self.shell is not None
-            self.shell.set_next_input(puzzling.answer_cell(subject, subject.start))
-        return puzzling.Task(subject)
+            self.shell.set_next_input(puzzle_view.answer_cell(subject, subject.start))
+        return puzzle_view.Task(subject)
 
 
 def _given(arguments: Namespace, *names: str) -> str | None:

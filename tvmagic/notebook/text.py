@@ -55,7 +55,7 @@ def node_program(node: Node, notation: str | None = None, whole: bool = False) -
 
 
 def _left_out(node: Stmt | PrimFunc | IRModule) -> str:
-    from tvmagic.cinn.text.limits import left_out
+    from tvmagic.cinn.text.unprintable import left_out
 
     missing = left_out(node)
     return f"CINN's text does not say {missing}" if missing else ""

@@ -14,7 +14,7 @@ from tvmagic.notation.expressions import DTYPES, FUNCTIONS
 from tvmagic.notebook.arguments import PARSERS
 from tvmagic.notebook.cursor import Cursor, cursor_in
 from tvmagic.notebook.magics import TensorMagics
-from tvmagic.notebook.schedules import stage_lines, stages_program
+from tvmagic.notebook.te_text import stage_lines, stages_program
 from tvmagic.notebook.terminal import paint_lines
 from tvmagic.operators.examples import example_lines, example_operator
 from tvmagic.operators.operator import tensor_type

@@ -17,7 +17,7 @@ from tvmagic.ir import Node
 from tvmagic.ir.program_form import is_cinn_form
 from tvmagic.notebook.bound_notes import PREFIX, phases, region_picture, stage_sentences
 from tvmagic.notebook.diff import Row, diff_lines
-from tvmagic.notebook.programs import program_of
+from tvmagic.notebook.program_text import program_of
 from tvmagic.notebook.text import LineOrigins, Program, node_program
 from tvmagic.passes import Note, Record, Step
 
@@ -232,7 +232,7 @@ class _Maker:
 
     def sides(self, step: Step) -> tuple[int | None, int | None]:
         """The texts before and after. A pass on a schedule is shown by stages, a schedule call by loops."""
-        from tvmagic.notebook.schedules import is_te_schedule, stages_program
+        from tvmagic.notebook.te_text import is_te_schedule, stages_program
 
         if step.error is not None:  # what the call was made on
             return self.pair(step.before, None)

@@ -18,10 +18,10 @@ from tvmagic.notebook.pictures.svg import drawing, rectangle, text
 from tvmagic.notebook.results import Listing, Parts, Picture, Shown, Table
 from tvmagic.notebook.view import format_seconds
 from tvmagic.operators import Version
+from tvmagic.operators.cpu_contention import shared
 from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.measure import Timing, measure
 from tvmagic.operators.peaks import Peaks, measured_peaks
-from tvmagic.operators.quiet import shared
 from tvmagic.target import resolved
 
 __all__ = ["explanation_view", "roof_point", "why", "withdraw_limit"]

@@ -40,8 +40,8 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.ir.meaning import compute
 from tvmagic.ir.query import callee
+from tvmagic.ir.semantics import compute
 
 __all__ = ["Access", "Accesses", "Trace", "trace_accesses", "trace_all"]
 

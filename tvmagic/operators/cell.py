@@ -11,7 +11,7 @@ import numpy as np
 
 import tvmagic
 from tvmagic import te, tir
-from tvmagic.cinn.form import to_tensorir
+from tvmagic.cinn.cinn_form import to_tensorir
 from tvmagic.cinn.text.parser import from_cinn, is_cinn_text
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import IRModule, IterVar, PrimExpr, PrimFunc, Span, Var
@@ -21,8 +21,8 @@ from tvmagic.notation.statements import Notation
 from tvmagic.notation.suggestions import meant, meant_function
 from tvmagic.notation.syntax import is_notation, python_names
 from tvmagic.notation.wide_sums import result_of, stage_of
+from tvmagic.operators.cell_execution import run_python
 from tvmagic.operators.operator import Operator
-from tvmagic.operators.running import run_python
 from tvmagic.te.schedule.graph import create_read_graph, post_dfs_order
 
 __all__ = ["cell_names", "operator", "operator_from_cell", "parse"]

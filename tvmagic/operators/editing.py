@@ -17,10 +17,10 @@ from tvmagic.ir import (
     structural_equal,
     verify_well_formed,
 )
-from tvmagic.ir.meaning import Neutral
+from tvmagic.ir.semantics import Neutral
 from tvmagic.notation.source import Source
-from tvmagic.operators.midway import Edited
 from tvmagic.operators.operator import Operator, Version
+from tvmagic.operators.partial_pipeline import Edited
 from tvmagic.operators.races import refuse_races
 from tvmagic.passes import Record, Step, recording
 from tvmagic.script import from_source, script

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.const_int_bound import NEG_INF, POS_INF
-from tvmagic.arith.corners import ENDS_OF
+from tvmagic.arith.interval_arithmetic import ENDS_OF
 from tvmagic.ir import (
     Add,
     Block,

@@ -16,12 +16,12 @@ from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.eval.cost import count
 from tvmagic.operators.arrays import empty_outputs, size_values
 from tvmagic.operators.comparison import CheckResult, as_list, combined, compare, expected_values
+from tvmagic.operators.cpu_contention import Sharing, rest
 from tvmagic.operators.index_wraps import wrapping_indices
 from tvmagic.operators.inputs import make_inputs
 from tvmagic.operators.lost_digits import lost_digits
 from tvmagic.operators.moving_ranges import has_moving_loops, steps_run
 from tvmagic.operators.numpy_code import numpy_code
-from tvmagic.operators.quiet import Sharing, rest
 from tvmagic.operators.races import races_of
 from tvmagic.operators.trials import (
     computes_once,
@@ -184,7 +184,7 @@ def measure_in_turns(
 ) -> list[Timing]:
     """Time each of `calls` for about `seconds`, in `turns` of `repeats` runs, so that all meet the same machine.
 
-    Before each turn is a pause until the threads of the one before rest (`quiet.py`): they would take processors from
+    Before each turn is a pause until the threads of the one before rest (`cpu_contention.py`): they would take processors from
     what is measured next. A call that is slow is made once a run, and no more after four times `seconds`.
     """
     numbers: list[int] = []

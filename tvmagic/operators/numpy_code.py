@@ -52,8 +52,8 @@ from tvmagic.ir import (
     handles,
     post_order_visit,
 )
-from tvmagic.ir.meaning import plain
 from tvmagic.ir.query import callee, contains, operands
+from tvmagic.ir.semantics import plain
 from tvmagic.operators.numpy_stages import Chosen, chosen, running_values, scan_parts
 from tvmagic.operators.numpy_syntax import (
     call_of,

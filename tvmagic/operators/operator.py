@@ -26,8 +26,8 @@ from tvmagic.operators.arrays import (
     symbols_of,
 )
 from tvmagic.operators.asked import Asked
-from tvmagic.operators.code_steps import add_code_steps
-from tvmagic.operators.midway import Edited
+from tvmagic.operators.codegen_steps import add_code_steps
+from tvmagic.operators.partial_pipeline import Edited
 from tvmagic.operators.preconditions import Preconditions
 from tvmagic.operators.version import Version, arrays_text, function_of
 from tvmagic.passes import Record, recording

@@ -20,7 +20,7 @@ from tvmagic.ir import (
     pre_order_visit,
     structural_equal,
 )
-from tvmagic.operators.midway import Edited, flat_passes
+from tvmagic.operators.partial_pipeline import Edited, flat_passes
 from tvmagic.passes import Sequential
 from tvmagic.tir.analysis.races import Race, find_races
 

@@ -16,10 +16,10 @@ from tvmagic.ir import For, ProducerStore, Span, pre_order_visit
 from tvmagic.ir.query import nodes_of
 from tvmagic.notation.source import Source
 from tvmagic.operators.cell import cell_names, parse
+from tvmagic.operators.cell_execution import CellError, instruction_span, run_python
 from tvmagic.operators.knobs import plain_knob
 from tvmagic.operators.operator import Operator, Version
 from tvmagic.operators.races import refuse_races
-from tvmagic.operators.running import CellError, instruction_span, run_python
 from tvmagic.passes import Record, Step, recording, run_step
 
 __all__ = [

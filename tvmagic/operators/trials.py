@@ -13,7 +13,7 @@ from tvmagic.ir import PrimExpr
 from tvmagic.operators.comparison import as_list
 from tvmagic.operators.index_sources import index_sources
 from tvmagic.operators.inputs import is_fixed, make_inputs
-from tvmagic.operators.midway import Edited
+from tvmagic.operators.partial_pipeline import Edited
 from tvmagic.te.error_bound import Approximate, Value, parts
 from tvmagic.te.error_reference import Evaluation
 from tvmagic.te.error_ties import Comparison

@@ -14,8 +14,8 @@ from tvmagic.ir import IRModule, PrimFunc
 from tvmagic.ir.schedulable import Schedulable
 from tvmagic.notation.source import Source
 from tvmagic.operators.arrays import as_array, check_inputs, evaluate_size, share_memory, size_values
-from tvmagic.operators.midway import Edited
-from tvmagic.operators.quick_call import QuickCall, quick_call
+from tvmagic.operators.fast_path import QuickCall, quick_call
+from tvmagic.operators.partial_pipeline import Edited
 from tvmagic.operators.stage_memory import check_memory_of_stages
 from tvmagic.passes import Record
 

@@ -5,8 +5,8 @@ puzzle is a file of `collection/`; `prove` says whether one of a teacher's holds
 """
 
 from tvmagic.puzzles.answers import AnswersPuzzle, PredictionPuzzle
-from tvmagic.puzzles.facts import FACTS, Facts
 from tvmagic.puzzles.loading import load, prove, puzzle, puzzles
+from tvmagic.puzzles.metrics import FACTS, Facts
 from tvmagic.puzzles.programs import ProgramPuzzle, SchedulePuzzle
 from tvmagic.puzzles.progress import Progress
 from tvmagic.puzzles.puzzle import Goal, Puzzle, Row, Verdict

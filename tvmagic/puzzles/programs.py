@@ -15,7 +15,7 @@ from tvmagic.operators.measure import check
 from tvmagic.operators.races import refuse_races
 from tvmagic.operators.scheduling import blame, schedule_from_cell
 from tvmagic.passes import Record
-from tvmagic.puzzles.facts import FACTS, Facts
+from tvmagic.puzzles.metrics import FACTS, Facts
 from tvmagic.puzzles.puzzle import REFUSED, VALUES, Goal, Puzzle, Row, Verdict, number_text
 
 __all__ = ["ProgramPuzzle", "SchedulePuzzle"]

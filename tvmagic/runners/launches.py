@@ -20,8 +20,8 @@ from tvmagic.errors import AssertionFailedError, DefectError, TVMagicError
 from tvmagic.eval.integers import evaluate
 from tvmagic.files import TemporaryFolder
 from tvmagic.ir import BinaryOp, FloatImm, IntImm, PrimExpr, Var
-from tvmagic.ir.meaning import compute
 from tvmagic.ir.numpy_types import numpy_dtype
+from tvmagic.ir.semantics import compute
 from tvmagic.runners.connection import Connection
 from tvmagic.runtime.arguments import ArrayParam, memory_of
 from tvmagic.runtime.kernel import checker_of

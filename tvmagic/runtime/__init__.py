@@ -8,8 +8,8 @@ from tvmagic.ir import DataType, DataTypeCode, ObjectPath, ObjectPathPair
 from tvmagic.ir import Identified as Object
 from tvmagic.ir import Node as Scriptable
 from tvmagic.ir.constants import const
+from tvmagic.ir.prim_expr import runtime_value as convert
 from tvmagic.ir.registry import PackedFunc, get_global_func, register_func
-from tvmagic.ir.values import runtime_value as convert
 from tvmagic.runtime import device as _device_names
 from tvmagic.runtime.device import *
 

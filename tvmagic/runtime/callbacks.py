@@ -1,4 +1,4 @@
-"""What compiled code calls in Python: registered functions. What one raises is kept for `runtime/raised.py`."""
+"""What compiled code calls in Python: registered functions. What one raises is kept for `runtime/callback_errors.py`."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from typing import Any
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.runtime.abi import ERROR_RECORDS, ERROR_SLOTS, TOO_NARROW
 from tvmagic.runtime.arguments import ArrayParam, Checker, ScalarParam
+from tvmagic.runtime.callback_errors import take_exception
 from tvmagic.runtime.fast_call import NOT_CHECKED, fast_call
 from tvmagic.runtime.ndarray import NDArray, aligned_empty
-from tvmagic.runtime.raised import take_exception
 
 __all__ = ["Kernel", "checker_of", "failure"]
 

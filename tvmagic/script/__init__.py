@@ -18,9 +18,9 @@ _PLACES = {
     "ir_module": "tvmagic.script.ir",
     "classic": "tvmagic.script.printer.classic_text",
     "script_with_spans": "tvmagic.script.printer.spans",
-    "show": "tvmagic.script.printer.shown",
-    "set_show_hook": "tvmagic.script.printer.shown",
-    "show_text": "tvmagic.script.printer.shown",
+    "show": "tvmagic.script.printer.show",
+    "set_show_hook": "tvmagic.script.printer.show",
+    "show_text": "tvmagic.script.printer.show",
 }
 _FOUND = ("cinn_text", "from_cinn", "is_cinn_text")  # by the finder in `tvmagic/__init__.py`
 _MODULES = ("highlight", "ir", "ir_builder", "parser", "printer", "tir")

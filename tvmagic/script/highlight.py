@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.script.printer.shown import show, show_text
+from tvmagic.script.printer.show import show, show_text
 
 __all__ = ["cprint"]
 

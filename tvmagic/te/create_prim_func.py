@@ -35,7 +35,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.index_dtype import with_index_dtype
 from tvmagic.te.nested_domains import axis_levels, nested_blocks
 from tvmagic.te.reduction import combine

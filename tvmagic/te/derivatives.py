@@ -34,7 +34,7 @@ from tvmagic.ir import (
     ops,
     substitute,
 )
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.query import callee
 
 __all__ = ["Partial", "partials"]

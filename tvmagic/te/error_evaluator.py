@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvmagic.ir import BinaryOp, Call, Cast, CmpOp, DataType, FloatImm, IntImm, Not, PrimExpr, ProducerLoad, handles
-from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee
+from tvmagic.ir.semantics import plain
 from tvmagic.te.error_bound import Approximate, Value, binary, cast, choose, either, parts
 from tvmagic.te.error_functions import call
 from tvmagic.te.error_ties import ties

@@ -27,9 +27,9 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.ir.meaning import plain
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.ir.query import callee
+from tvmagic.ir.semantics import plain
 from tvmagic.te.tensor import Tensor
 
 __all__ = ["ArrayEvaluator", "given"]

@@ -28,7 +28,7 @@ from tvmagic.ir import (
     decl_buffer,
     handles,
 )
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.te.tensor import Tensor
 
 __all__ = ["schedule_postproc_to_primfunc", "verify_compact_buffer"]

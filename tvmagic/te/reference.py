@@ -27,7 +27,7 @@ from tvmagic.ir import (
     Reduce,
     Var,
 )
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.numpy_types import numpy_dtype
 from tvmagic.te.numpy_eval import ArrayEvaluator, given
 from tvmagic.te.numpy_stmt import run_statement

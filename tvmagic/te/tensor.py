@@ -32,7 +32,7 @@ from tvmagic.ir import (
     post_order_visit,
 )
 from tvmagic.ir.container import JoinedTuple
-from tvmagic.ir.deep import check_written_size
+from tvmagic.ir.deep_recursion import check_written_size
 from tvmagic.ir.node import new_origin
 from tvmagic.te.tensor_operators import TensorOperators
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.operators.comparison import CheckResult, as_list, combined, compare
+from tvmagic.operators.cpu_contention import rest
 from tvmagic.operators.measure import numpy_baseline
 from tvmagic.operators.operator import Operator, Version
-from tvmagic.operators.quiet import rest
 from tvmagic.operators.races import refuse_races
 from tvmagic.passes import Record, recording
 from tvmagic.tune.alone import alone

@@ -24,7 +24,7 @@ from tvmagic.ir import (
     expr,
 )
 from tvmagic.ir.derive import node
-from tvmagic.ir.values import TUPLES, class_of
+from tvmagic.ir.prim_expr import TUPLES, class_of
 
 __all__ = [
     "IterMapExpr",

@@ -11,7 +11,7 @@ down, `truncdiv` and `truncmod` towards zero. Results fold constants. Conditions
 the values of the constants, with the questions of `CONDITIONS` to the analyzer. A line `@name`
 calls the function of that name, for what a pattern cannot say.
 
-Rules are tried in order. What stands over them says for which operands they hold (`wrapping.py` tells
+Rules are tried in order. What stands over them says for which operands they hold (`overflow.py` tells
 indices from data):
 
     [index]    scalar int32 and int64 that are indices and sizes, which do not wrap around

@@ -10,9 +10,10 @@ from typing import Any
 from tvmagic.arith.const_int_bound import known_ends
 from tvmagic.arith.constraint import extract_constraints, normalize_boolean, side_effect
 from tvmagic.arith.extension import Extension
-from tvmagic.arith.rewrite import tables_extreme, tables_logic, tables_quotient, tables_sum
+from tvmagic.arith.overflow import stays_in_type
+from tvmagic.arith.rewrite import rules_add, rules_division, rules_logic, rules_minmax
 from tvmagic.arith.rewrite.compile import BUILDERS, Rule, RuleSet
-from tvmagic.arith.rewrite.steps import STEPS, constant_offset
+from tvmagic.arith.rewrite.procedural_rules import STEPS, constant_offset
 from tvmagic.arith.transitive import EQ as IS_EQ
 from tvmagic.arith.transitive import GE as IS_GE
 from tvmagic.arith.transitive import GT as IS_GT
@@ -20,7 +21,6 @@ from tvmagic.arith.transitive import LE as IS_LE
 from tvmagic.arith.transitive import LT as IS_LT
 from tvmagic.arith.transitive import NE as IS_NE
 from tvmagic.arith.transitive import UNKNOWN
-from tvmagic.arith.wrapping import stays_in_type
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import (
     EQ,
@@ -65,21 +65,21 @@ from tvmagic.ir.query import callee, is_call
 __all__ = ["RULES", "RewriteSimplifier", "observe_rules"]
 
 _TABLES: dict[type, str] = {
-    Add: tables_sum.ADD,
-    Sub: tables_sum.SUB,
-    Mul: tables_sum.MUL,
-    Div: tables_quotient.DIV,
-    Mod: tables_quotient.MOD,
-    FloorDiv: tables_quotient.FLOORDIV,
-    FloorMod: tables_quotient.FLOORMOD,
-    Min: tables_extreme.MIN,
-    Max: tables_extreme.MAX,
-    EQ: tables_logic.EQUAL,
-    LT: tables_logic.LESS,
-    Not: tables_logic.NOT,
-    And: tables_logic.AND,
-    Or: tables_logic.OR,
-    Select: tables_logic.SELECT,
+    Add: rules_add.ADD,
+    Sub: rules_add.SUB,
+    Mul: rules_add.MUL,
+    Div: rules_division.DIV,
+    Mod: rules_division.MOD,
+    FloorDiv: rules_division.FLOORDIV,
+    FloorMod: rules_division.FLOORMOD,
+    Min: rules_minmax.MIN,
+    Max: rules_minmax.MAX,
+    EQ: rules_logic.EQUAL,
+    LT: rules_logic.LESS,
+    Not: rules_logic.NOT,
+    And: rules_logic.AND,
+    Or: rules_logic.OR,
+    Select: rules_logic.SELECT,
 }
 # the rules by the class of expression they are for; parsed and compiled on first use
 RULES: dict[type, RuleSet] = {root: RuleSet(root, text, STEPS) for root, text in _TABLES.items()}
@@ -453,7 +453,7 @@ class RewriteSimplifier(Mutator):
         if folded is not None:
             return folded
         if extensions & _AND_OF_ORS and outermost:
-            from tvmagic.arith.normal_form import simplify_as_and_of_ors
+            from tvmagic.arith.cnf import simplify_as_and_of_ors
 
             return simplify_as_and_of_ors(e, self.parent)
         return self.apply(e, (e.dtype, type(e.a), type(e.b)))

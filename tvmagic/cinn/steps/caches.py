@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.form import ListMutator, accesses_in_order, in_order, init_block_of, listed, parts_of
+from tvmagic.cinn.cinn_form import ListMutator, accesses_in_order, in_order, init_block_of, listed, parts_of
+from tvmagic.cinn.steps.compute_at import Span, conditions_on, spanned
 from tvmagic.cinn.steps.coverage import follows, inner_ranges, loads_of, relaxed, stored_box, stored_part
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.loops import arguments_of, root_body
-from tvmagic.cinn.steps.moving import Span, conditions_on, spanned
 from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,

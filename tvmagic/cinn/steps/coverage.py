@@ -11,10 +11,10 @@ from typing import TypeGuard
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import eval_set
-from tvmagic.arith.integer_logic import IntegerLogic, TooMuchWork
+from tvmagic.arith.presburger import IntegerLogic, TooMuchWork
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
-from tvmagic.cinn.counting import reaches_all
-from tvmagic.cinn.form import init_block_of
+from tvmagic.cinn.cinn_form import init_block_of
+from tvmagic.cinn.enumeration import reaches_all
 from tvmagic.cinn.steps.tree import Leaf, bound_and_first, leaves, only, ranges_of
 from tvmagic.ir import (
     EQ,
@@ -43,7 +43,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.query import nodes_of, variables_in
-from tvmagic.ir.stores import update_term
+from tvmagic.ir.store_merging import update_term
 from tvmagic.tir.blocks.conditions import all_of
 from tvmagic.tir.blocks.error import ScheduleError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tvmagic.cinn.counting import reaches_all
+from tvmagic.cinn.enumeration import reaches_all
 from tvmagic.cinn.steps.coverage import is_update, loads_what_it_stored
 from tvmagic.cinn.steps.tree import leaves, path_to, ranges_of
 from tvmagic.ir import (

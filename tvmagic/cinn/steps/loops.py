@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tvmagic.cinn.form import FOR_TYPE, VECTOR_LENGTH, in_order, listed
+from tvmagic.cinn.cinn_form import FOR_TYPE, VECTOR_LENGTH, in_order, listed
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once, check_free_order, private_buffers
 from tvmagic.cinn.steps.lookup import found_block, loops_of_block

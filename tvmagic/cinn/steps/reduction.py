@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tvmagic.cinn.form import SUFFIX, init_block_of, listed
+from tvmagic.cinn.cinn_form import SUFFIX, init_block_of, listed
 from tvmagic.cinn.steps.coverage import check_adds_once, is_update
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.loops import constant_extent, root_body

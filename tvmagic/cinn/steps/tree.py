@@ -12,8 +12,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.counting import counted_all
-from tvmagic.cinn.form import ListMutator, StmtList, in_order, init_block_of, listed
+from tvmagic.cinn.cinn_form import ListMutator, StmtList, in_order, init_block_of, listed
+from tvmagic.cinn.enumeration import counted_all
 from tvmagic.ir import (
     Add,
     Block,

@@ -8,7 +8,7 @@ import struct
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import DataType, FloatImm, IntImm, dtype_of
-from tvmagic.ir.meaning import round_float
+from tvmagic.ir.semantics import round_float
 
 __all__ = ["float_text", "int_text", "number_type", "number_value", "plain_float"]
 

@@ -16,13 +16,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tvmagic.cinn.form import BARE, FOR_TYPE, FORM, VECTOR_LENGTH, accesses_in_order, listed
+from tvmagic.cinn.cinn_form import BARE, FOR_TYPE, FORM, VECTOR_LENGTH, accesses_in_order, listed
 from tvmagic.cinn.text.functions import EXTERNAL, OP_NAMES
 from tvmagic.cinn.text.hints import foreign_hint
+from tvmagic.cinn.text.non_negative import never_negative
 from tvmagic.cinn.text.numbers import number_value
 from tvmagic.cinn.text.reductions import name_tensors, ranks_in
 from tvmagic.cinn.text.scopes import CinnShapes, finish_function
-from tvmagic.cinn.text.signs import never_negative
 from tvmagic.cinn.text.syntax import Expr, Program, Statement, Text, parse_programs
 from tvmagic.cinn.text.types import CinnTypes, cast_type
 from tvmagic.errors import TVMagicError, did_you_mean
@@ -75,10 +75,10 @@ from tvmagic.ir import (
     dtype_of,
     post_order_visit,
 )
-from tvmagic.ir.meaning import round_float
 from tvmagic.ir.op import Op
 from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.query import is_zero
+from tvmagic.ir.semantics import round_float
 
 __all__ = ["from_cinn", "is_cinn_text"]
 

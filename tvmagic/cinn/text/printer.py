@@ -18,7 +18,7 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet
-from tvmagic.cinn.form import (
+from tvmagic.cinn.cinn_form import (
     FOR_TYPE,
     VECTOR_LENGTH,
     accesses_in_order,
@@ -30,8 +30,8 @@ from tvmagic.cinn.form import (
     with_schedule_blocks,
 )
 from tvmagic.cinn.text.functions import CINN_NAMES, EXTERNAL
+from tvmagic.cinn.text.non_negative import at_least_0, never_negative
 from tvmagic.cinn.text.numbers import float_text, int_text, plain_float
-from tvmagic.cinn.text.signs import at_least_0, never_negative
 from tvmagic.ir import (
     Add,
     Allocate,

@@ -10,7 +10,7 @@ from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.block_regions import block_access_regions
 from tvmagic.arith.int_set import IntervalSet, IntSet, as_int_set
 from tvmagic.arith.int_set_eval import IntervalSetEvaluator, bounds_of_constraint, eval_set
-from tvmagic.cinn.counting import counted_values
+from tvmagic.cinn.enumeration import counted_values
 from tvmagic.errors import TVMagicError, did_you_mean
 from tvmagic.ir import (
     Add,

@@ -35,7 +35,7 @@ def _int_to_int(emitter: Any, value: str, source: DataType, target: DataType) ->
 
 def _float_to_int(emitter: Any, value: str, source: DataType, target: DataType) -> str:
     # C leaves open what lies outside the target's range, and every machine has its own answer. Here it is the nearest
-    # end, and 0 for NaN, on all of them (`ir/meaning.py`).
+    # end, and 0 for NaN, on all of them (`ir/semantics.py`).
     if source.bits == 16:
         wide = DataType("float32").with_lanes_of(source)
         value, source = emitter.convert(value, source, wide), wide

@@ -2,7 +2,7 @@
 
 Arithmetic is that of NumPy: integers wrap, `floordiv` and `floormod` round down, division of an
 integer by zero gives zero, shifts by too much give zero (or the sign), floats follow IEEE 754
-(`ir/meaning.py` has the whole table).
+(`ir/semantics.py` has the whole table).
 The one liberty is `contract`: a product that is added becomes one fused multiply-add, which
 rounds once instead of twice. No flag lets LLVM assume that NaN, infinities or the sign of zero
 do not matter, nor reorder sums, unless a loop is annotated with `pragma_any_order`: below it the
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tvmagic.arith.intervals import Intervals
-from tvmagic.arith.wrapping import leaves_type
+from tvmagic.arith.overflow import leaves_type
 from tvmagic.codegen.emit.conversions import CONVERSIONS, family
 from tvmagic.codegen.emit.divisions import float_division, integer_division, low_bits, unseen
 from tvmagic.codegen.emit.lane_masks import LaneMasks
@@ -64,8 +64,8 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.expr import INT32
 from tvmagic.ir.functor import Visitor, handles
-from tvmagic.ir.meaning import plain
 from tvmagic.ir.query import contains
+from tvmagic.ir.semantics import plain
 
 if TYPE_CHECKING:
     from tvmagic.codegen.emit.module import ModuleContext

@@ -37,7 +37,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import handles
 from tvmagic.target import Machine
-from tvmagic.tir.transform.uses import loads_memory
+from tvmagic.tir.transform.use_def import loads_memory
 
 __all__ = ["AliasScopes", "MemoryEmitter", "flat_index"]
 

@@ -41,8 +41,8 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import handles
 from tvmagic.ir.loop_annotations import ANY_ORDER, INTERLEAVE, POLL, STACK, UNROLL, annotation, is_kept_scalar
+from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import is_call
-from tvmagic.ir.values import scope_of
 from tvmagic.tir.transform.expressions.widen_index import FIT_INT32
 
 __all__ = ["STOPPED", "FunctionEmitter"]

@@ -45,8 +45,8 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.loop_annotations import ANY_ORDER, KEEP_SCALAR, MADE_BY, POLL, STACK, annotation, is_kept_scalar
-from tvmagic.ir.meaning import Neutral
 from tvmagic.ir.query import has_node, is_call, nodes_of, variables_in
+from tvmagic.ir.semantics import Neutral
 from tvmagic.passes import Pass, PassContext, note
 from tvmagic.target import Target
 

@@ -30,7 +30,7 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.tir.transform.threads.kernel_threads import is_launch
-from tvmagic.tir.transform.uses import free_vars, loads_memory, used_vars
+from tvmagic.tir.transform.use_def import free_vars, loads_memory, used_vars
 
 __all__ = [
     "Allocation",

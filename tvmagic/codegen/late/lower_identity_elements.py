@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tvmagic.codegen.late.common import StatementMutator, census, late_pass
 from tvmagic.ir import FloatImm, PrimExpr, PrimFunc, handles
-from tvmagic.ir.meaning import Neutral, plain
+from tvmagic.ir.semantics import Neutral, plain
 from tvmagic.passes import note
 
 __all__ = ["lower_identity_elements"]

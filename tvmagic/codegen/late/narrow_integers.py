@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tvmagic.arith.corners import ENDS_OF
-from tvmagic.arith.corners import Ends as Interval
+from tvmagic.arith.interval_arithmetic import ENDS_OF
+from tvmagic.arith.interval_arithmetic import Ends as Interval
 from tvmagic.codegen.late.common import StatementMutator, census, late_pass, on_cpus
 from tvmagic.ir import (
     Add,

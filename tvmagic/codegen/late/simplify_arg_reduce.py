@@ -57,7 +57,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.conditional import choice as choice_of
 from tvmagic.ir.constants import largest_integer, min_value
-from tvmagic.ir.deep import written_size
+from tvmagic.ir.deep_recursion import written_size
 from tvmagic.ir.ops import isnan
 from tvmagic.ir.query import is_call, is_one, linear_terms, nodes_of
 from tvmagic.passes import note

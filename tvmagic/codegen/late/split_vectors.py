@@ -32,8 +32,8 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.ir.meaning import wrap_int
 from tvmagic.ir.query import callee
+from tvmagic.ir.semantics import wrap_int
 from tvmagic.passes import note
 from tvmagic.target import Target
 

@@ -59,7 +59,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
-from tvmagic.ir.deep import written_size
+from tvmagic.ir.deep_recursion import written_size
 from tvmagic.ir.functor import mutate_all
 from tvmagic.ir.loop_annotations import makers_of
 from tvmagic.ir.ops import floordiv

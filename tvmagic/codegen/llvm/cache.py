@@ -22,7 +22,7 @@ import tvmagic
 from tvmagic.errors import TVMagicError
 from tvmagic.files import digest_of, read_entry, write_entry
 from tvmagic.ir import FloatImm, IRModule, post_order_visit, structural_equal, structural_hash
-from tvmagic.ir.meaning import plain
+from tvmagic.ir.semantics import plain
 from tvmagic.locks import renew_after_fork
 from tvmagic.target.host import llvm_version
 

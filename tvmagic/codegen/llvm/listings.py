@@ -11,7 +11,7 @@ from tvmagic.codegen.llvm.optimizer_process import optimized_apart
 from tvmagic.codegen.llvm.passes import OPTIONS, LLVMPass, read_passes
 from tvmagic.codegen.text.writer import ModuleText
 from tvmagic.ir import IRModule
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.lazy import cached_property
 from tvmagic.target import Target
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.constraint import extract_constraints, normalize_boolean
-from tvmagic.arith.integer_logic import Condition, IntegerLogic, TooMuchWork
+from tvmagic.arith.presburger import Condition, IntegerLogic, TooMuchWork
 from tvmagic.compat.contents.backward import Backward
 from tvmagic.compat.contents.forward import Forward
 from tvmagic.compat.contents.graph import Place, build_graph
@@ -33,7 +33,7 @@ from tvmagic.ir import (
     ops,
     substitute,
 )
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.operators import lanes_of
 from tvmagic.ir.query import variables_in
 from tvmagic.lazy import cached_property

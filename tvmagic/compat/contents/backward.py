@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tvmagic.arith.integer_logic import FALSE, TRUE, Condition
+from tvmagic.arith.presburger import FALSE, TRUE, Condition
 from tvmagic.compat.contents.graph import FlowBlock, Step, Touch
 from tvmagic.compat.contents.search import BACKWARD, Search
 from tvmagic.compat.contents.touches import Region, Solution, region_of, still_to_come

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tvmagic.arith.integer_logic import TRUE, Condition
+from tvmagic.arith.presburger import TRUE, Condition
 from tvmagic.compat.contents.graph import FlowBlock, Step, Touch
 from tvmagic.compat.contents.search import FORWARD, Search
 from tvmagic.compat.contents.state import Contents, Fact, first_load

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tvmagic.arith.integer_logic import TooMuchWork
+from tvmagic.arith.presburger import TooMuchWork
 from tvmagic.compat.contents.graph import Edge, FlowBlock, Graph, Step
 from tvmagic.compat.contents.state import Knowledge
 

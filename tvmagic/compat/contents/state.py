@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.arith.integer_logic import Condition, IntegerLogic, Linear
+from tvmagic.arith.presburger import Condition, IntegerLogic, Linear
 from tvmagic.compat.contents.graph import Step
 from tvmagic.compat.contents.touches import Axes
 from tvmagic.ir import Buffer, BufferLoad, FloatImm, PrimExpr, Var, substitute

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tvmagic.arith.integer_logic import TRUE, Condition, IntegerLogic, Linear, Opaque, Quotient
+from tvmagic.arith.presburger import TRUE, Condition, IntegerLogic, Linear, Opaque, Quotient
 from tvmagic.compat.contents.graph import FlowBlock, Loop
 from tvmagic.ir import (
     BinaryOp,
@@ -32,8 +32,8 @@ from tvmagic.ir import (
     ops,
     substitute,
 )
+from tvmagic.ir.prim_expr import class_of
 from tvmagic.ir.query import variables_in
-from tvmagic.ir.values import class_of
 
 __all__ = ["Axes", "Region", "Solution", "lane_of", "region_of", "so_far", "still_to_come"]
 

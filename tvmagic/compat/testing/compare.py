@@ -11,7 +11,7 @@ from tvmagic.errors import WrongTypeError
 from tvmagic.ir import IRModule, PrimFunc, assert_structural_equal
 from tvmagic.passes import Pass
 from tvmagic.script.parser.entry import read_function
-from tvmagic.script.parser.live import LiveSource
+from tvmagic.script.parser.live_source import LiveSource
 
 __all__ = ["CompareBeforeAfter"]
 

@@ -81,8 +81,7 @@ from tvmagic.compat.topi.elementwise import (
     tanh,
     trunc,
 )
-from tvmagic.compat.topi.nn import batch_matmul
-from tvmagic.compat.topi.pieces import (
+from tvmagic.compat.topi.indexing import (
     arange,
     elemwise_sum,
     flip,
@@ -97,6 +96,7 @@ from tvmagic.compat.topi.pieces import (
     trilu,
     where,
 )
+from tvmagic.compat.topi.nn import batch_matmul
 from tvmagic.compat.topi.reduction import all, any, argmax, argmin, max, min, prod, sum
 from tvmagic.compat.topi.transform import (
     broadcast_to,

@@ -6,9 +6,9 @@ from typing import Any
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import BufferLoad, BufferStore, ProducerLoad, ProducerStore, post_order_visit
+from tvmagic.notebook.access_animation import place, player_data
 from tvmagic.notebook.html import escape
 from tvmagic.notebook.pictures.svg import drawing, path, rectangle, text
-from tvmagic.notebook.player import place, player_data
 from tvmagic.notebook.results import Picture, about, in_kernel
 from tvmagic.operators import Version
 from tvmagic.operators.access import Accesses, Trace, trace_all

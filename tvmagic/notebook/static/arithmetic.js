@@ -1,4 +1,4 @@
-// What the operators of `tvmagic.ir.meaning` compute, for the code that `tvmagic.operators.javascript` writes: on
+// What the operators of `tvmagic.ir.semantics` compute, for the code that `tvmagic.operators.javascript` writes: on
 // numbers, on BigInt for 64-bit integers, and the errors of results whose operands have errors.
 
 function makeArithmetic() {

@@ -51,9 +51,9 @@ from tvmagic.ir import (
     handles,
 )
 from tvmagic.ir.dtype import integer_limits
-from tvmagic.ir.meaning import plain, round_float
 from tvmagic.ir.operators import COMPARISON_SIGNS
 from tvmagic.ir.query import callee
+from tvmagic.ir.semantics import plain, round_float
 from tvmagic.te.error_bound import FORMATS, format_of
 from tvmagic.te.error_functions import units_of
 

@@ -29,7 +29,7 @@ from tvmagic.ir import (
     While,
     handles,
 )
-from tvmagic.ir.stores import update_term
+from tvmagic.ir.store_merging import update_term
 from tvmagic.operators.analysis import without_views
 from tvmagic.operators.javascript.expressions import EXACT, Value
 from tvmagic.operators.javascript.program import ProgramWriter

@@ -9,7 +9,7 @@ from typing import Any
 from tvmagic.errors import DiagnosticError, TVMagicError, WrongValueError
 from tvmagic.ir.function import name_as_python
 from tvmagic.script.parser.entry import read_function, read_macro, read_module
-from tvmagic.script.parser.live import LiveSource, is_inside_module_class
+from tvmagic.script.parser.live_source import LiveSource, is_inside_module_class
 from tvmagic.script.parser.source import reported
 
 __all__ = ["ir_module", "macro", "prim_func"]

@@ -12,7 +12,7 @@ from tvmagic.script.ir_builder import IRBuilder
 from tvmagic.script.ir_builder.ir import IRModuleFrame
 from tvmagic.script.ir_builder.tir.values import type_from
 from tvmagic.script.parser.builtins import BUILTINS
-from tvmagic.script.parser.live import LiveSource
+from tvmagic.script.parser.live_source import LiveSource
 from tvmagic.script.parser.lookup import ModuleNames
 from tvmagic.script.parser.macro import ScriptMacro
 from tvmagic.script.parser.parser import Parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tvmagic.ir.deep import check_written_size, deep
+from tvmagic.ir.deep_recursion import check_written_size, deep
 from tvmagic.ir.node import Node
 from tvmagic.script.printer import buffers, exprs, functions, stmts
 from tvmagic.script.printer.config import PrinterConfig, config_of

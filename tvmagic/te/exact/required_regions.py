@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvmagic.arith.int_set import IntSet
 from tvmagic.arith.int_set_eval import eval_set
-from tvmagic.arith.regions import Box, BoxUnion, Steps, eval_stride_set
+from tvmagic.arith.strided_sets import Box, BoxUnion, Steps, eval_stride_set
 from tvmagic.ir import IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var
 from tvmagic.ir.ops import floormod, greater_equal, less, logical_and, logical_or
 from tvmagic.te.schedule.graph import create_attach_path
@@ -133,7 +133,7 @@ def _domains(op: ComputeOp, box: Box) -> dict[Var, Any] | None:
 
 
 def _set_of(steps: Steps, dtype: Any) -> Any:
-    from tvmagic.arith.regions import StrideSet
+    from tvmagic.arith.strided_sets import StrideSet
 
     return StrideSet(steps.first, steps.count, steps.stride, dtype=dtype)
 

@@ -21,7 +21,7 @@ from tvmagic.arith.int_set import IntervalSet, IntSet, is_neg_inf, is_pos_inf, u
 from tvmagic.arith.int_set_eval import eval_set
 from tvmagic.errors import DefectError, ScheduleError
 from tvmagic.ir import IntImm, IterVar, PrimExpr, Range, Var, substitute
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.ops import greater_equal, less_equal, make_zero
 from tvmagic.ir.query import variables_in
 from tvmagic.passes import is_recording, note

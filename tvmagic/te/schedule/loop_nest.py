@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tvmagic.arith import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
-from tvmagic.arith.regions import BoxUnion
+from tvmagic.arith.strided_sets import BoxUnion
 from tvmagic.errors import DefectError, ScheduleError
 from tvmagic.ir import (
     AttrStmt,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvmagic.errors import ScheduleError, TVMagicError, a_thing, visible
 from tvmagic.ir import Identified, IterVar, Reduce
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.numpy_types import as_flag
 from tvmagic.passes import PassContext, user_span
 from tvmagic.te.schedule.graph import create_read_graph, get_sub_graph, post_dfs_order

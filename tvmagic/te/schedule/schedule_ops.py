@@ -31,7 +31,7 @@ from tvmagic.ir import (
     Var,
     handles,
 )
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.effects import side_effect
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.te.exact.required_regions import needed_elements, saves_work

@@ -9,8 +9,8 @@ from tvmagic.errors import ScheduleError, a_thing, visible
 from tvmagic.ir import Identified, IntImm, IterVar, PrimExpr, Span, expr
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.numpy_types import as_flag, as_integer
+from tvmagic.ir.prim_expr import number_text
 from tvmagic.ir.query import variables_in
-from tvmagic.ir.values import number_text
 from tvmagic.passes import user_span
 from tvmagic.te.operation import axis_text
 from tvmagic.te.schedule.attributes import ITER_TYPE_NAMES, AttachType, IterVarAttr

@@ -38,7 +38,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.equal import structural_equal
 from tvmagic.ir.query import is_call, launches_thread, operands, strip_likely, variables_in
-from tvmagic.tir.transform.uses import loads_memory
+from tvmagic.tir.transform.use_def import loads_memory
 
 __all__ = ["least_sizes", "with_conditions", "with_least_sizes"]
 

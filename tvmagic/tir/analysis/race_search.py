@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmagic.arith.corners import ENDS_OF, Ends
+from tvmagic.arith.interval_arithmetic import ENDS_OF, Ends
 from tvmagic.eval.indices import Unevaluated, evaluate
 from tvmagic.ir import BinaryOp, Cast, FloorDiv, FloorMod, IntImm, PrimExpr, Var
 from tvmagic.ir.conditional import choice

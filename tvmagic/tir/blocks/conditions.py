@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tvmagic.arith.affine_form import Sum, Sums
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set_eval import uses_var
 from tvmagic.arith.iter_map import IterSumExpr, detect_iter_map, inverse_affine_iter_map
-from tvmagic.arith.sums import Sum, Sums
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import GE, GT, LE, LT, And, BlockRealize, BufferLoad, IntImm, PrimExpr, Range, Var, substitute
 from tvmagic.ir.ops import logical_and

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tvmagic.arith.affine_form import Sum, Sums
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.arith.int_set import IntSet, intersect, joined
 from tvmagic.arith.int_set_eval import eval_sets
 from tvmagic.arith.region_bounds import estimate_region_lower_bound
-from tvmagic.arith.sums import Sum, Sums
 from tvmagic.ir import (
     BinaryOp,
     Buffer,

@@ -23,7 +23,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.node import Node, parents_of_origins
 
 __all__ = ["record_new_origins"]

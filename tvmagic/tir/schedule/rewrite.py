@@ -8,7 +8,7 @@ from typing import Any
 
 from tvmagic.arith.analyzer import Analyzer
 from tvmagic.ir import Block, BlockRealize, For, Mutator, PrimExpr, Range, SeqStmt, Stmt, Var, handles, substitute
-from tvmagic.ir.deep import check_written_size
+from tvmagic.ir.deep_recursion import check_written_size
 from tvmagic.ir.query import nodes_of
 from tvmagic.tir.analysis.facts import Facts
 from tvmagic.tir.blocks.conditions import both

@@ -29,7 +29,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.node import new_origin
 from tvmagic.ir.numpy_types import as_flag, as_integer
-from tvmagic.ir.values import check_64_bits
+from tvmagic.ir.prim_expr import check_64_bits
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.sref import StmtSRef
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple

@@ -10,7 +10,7 @@ from tvmagic.arith.index_map import IndexMap
 from tvmagic.errors import TVMagicError, WrongTypeError, a_thing
 from tvmagic.ir import Identified, IntImm, PrimExpr, Var, substitute
 from tvmagic.ir.query import variables_in
-from tvmagic.script.printer.shown import show_text
+from tvmagic.script.printer.show import show_text
 from tvmagic.tir.schedule.guards import is_list, is_mapping, is_row, is_tuple
 from tvmagic.tir.schedule.instruction import (
     BlockRV,

@@ -1,7 +1,7 @@
 """Expressions as OpenCL C: for each the texts of its lanes.
 
 A text may be used several times and has no effect. What has to be computed before it is in `lines`, statements of the
-block that is being written. The meaning is that of `tvmagic/ir/meaning.py`, as in machine code.
+block that is being written. The meaning is that of `tvmagic/ir/semantics.py`, as in machine code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions that kernels call for what C leaves open, or does otherwise than `tvmagic/ir/meaning.py` says."""
+"""Functions that kernels call for what C leaves open, or does otherwise than `tvmagic/ir/semantics.py` says."""
 
 from __future__ import annotations
 

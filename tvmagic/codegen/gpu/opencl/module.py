@@ -14,7 +14,7 @@ from tvmagic.codegen.late.kernels import Kernel, Step, divided, is_one_kernel
 from tvmagic.codegen.late.work_estimate import Work
 from tvmagic.errors import BuildError
 from tvmagic.ir import Allocate, Buffer, DataType, IRModule, PrimFunc, Var, post_order_visit
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.runtime.module import Module
 from tvmagic.target import Target
 

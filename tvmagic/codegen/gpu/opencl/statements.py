@@ -37,9 +37,9 @@ from tvmagic.ir import (
     While,
 )
 from tvmagic.ir.functor import handles
+from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import is_call
-from tvmagic.ir.values import scope_of
-from tvmagic.tir.transform.uses import used_vars
+from tvmagic.tir.transform.use_def import used_vars
 
 __all__ = ["MARK", "KernelWriter", "pointee"]
 

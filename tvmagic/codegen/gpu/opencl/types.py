@@ -7,7 +7,7 @@ import math
 from tvmagic.codegen.text.types import float_bits
 from tvmagic.errors import BuildError
 from tvmagic.ir import DataType
-from tvmagic.ir.meaning import plain, round_float, wrap_int
+from tvmagic.ir.semantics import plain, round_float, wrap_int
 
 __all__ = ["Lanes", "Plain", "constant", "memory_type", "register_type", "unsigned"]
 

@@ -30,7 +30,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.effects import side_effect
 from tvmagic.ir.query import nodes_of, variables_in
-from tvmagic.ir.stores import update_term
+from tvmagic.ir.store_merging import update_term
 from tvmagic.tir.blocks.conditions import runs_everywhere
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError

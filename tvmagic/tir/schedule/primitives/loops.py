@@ -24,8 +24,8 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.constants import largest_integer
 from tvmagic.ir.ops import cast, floordiv, floormod, multiply
+from tvmagic.ir.prim_expr import number_text
 from tvmagic.ir.query import is_one, nodes_of, variables_in
-from tvmagic.ir.values import number_text
 from tvmagic.tir.blocks.domains import loop_domains
 from tvmagic.tir.blocks.error import ScheduleError
 from tvmagic.tir.blocks.flags import is_affine_binding

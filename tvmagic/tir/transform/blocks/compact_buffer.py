@@ -46,7 +46,7 @@ from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.alignment import aligned_strides
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
-from tvmagic.tir.transform.uses import loads_memory, mentions
+from tvmagic.tir.transform.use_def import loads_memory, mentions
 from tvmagic.tir.transform.with_analyzer import is_true
 
 # Elements: a larger bound of memory of a symbolic size comes from the limits of a type.

@@ -23,7 +23,7 @@ from tvmagic.ir import (
 )
 from tvmagic.ir.functor import mutate_all
 from tvmagic.tir.transform.declaration import tir_pass
-from tvmagic.tir.transform.uses import used_vars
+from tvmagic.tir.transform.use_def import used_vars
 
 
 class _ConvertSSA(Mutator):

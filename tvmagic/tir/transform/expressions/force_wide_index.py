@@ -6,7 +6,7 @@ import math
 
 from tvmagic.ir import Buffer, IntImm, IRModule, PrimFunc, StmtVisitor
 from tvmagic.ir.buffer import is_reached
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 from tvmagic.ir.index_dtype import with_index_dtype
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass

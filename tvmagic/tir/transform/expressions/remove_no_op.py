@@ -37,7 +37,7 @@ from tvmagic.ir.query import nodes_of
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.known_contents import BufferContents, buffer_contents
-from tvmagic.tir.transform.uses import mentions, used_vars
+from tvmagic.tir.transform.use_def import mentions, used_vars
 from tvmagic.tir.transform.with_analyzer import AnalyzerMutator
 
 

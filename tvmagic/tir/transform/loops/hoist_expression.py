@@ -33,7 +33,7 @@ from tvmagic.tir.transform.declaration import declared, tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 from tvmagic.tir.transform.expressions.remove_no_op import RemoveNoOp
 from tvmagic.tir.transform.expressions.simplify import Simplify
-from tvmagic.tir.transform.uses import free_vars
+from tvmagic.tir.transform.use_def import free_vars
 
 
 class HoistedConditionals(enum.IntFlag):

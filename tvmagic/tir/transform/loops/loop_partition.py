@@ -53,7 +53,7 @@ from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
 from tvmagic.tir.transform.threads.lift_thread_binding import thread_rank
-from tvmagic.tir.transform.uses import mentions
+from tvmagic.tir.transform.use_def import mentions
 
 HINT = "pragma_loop_partition_hint"
 OPTIONS = {

@@ -23,13 +23,13 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
-from tvmagic.ir.deep import written_size
+from tvmagic.ir.deep_recursion import written_size
 from tvmagic.ir.memory_scope import is_of_threads
 from tvmagic.ir.ops import add
 from tvmagic.passes import is_recording, note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
-from tvmagic.tir.transform.uses import used_vars
+from tvmagic.tir.transform.use_def import used_vars
 
 OPTIONS = {
     "auto_max_step": 0,

@@ -69,7 +69,7 @@ from tvmagic.tir.transform.loops.lanes import (
 )
 from tvmagic.tir.transform.loops.predicate import predicate_accesses
 from tvmagic.tir.transform.loops.vectorize_notes import Explanation
-from tvmagic.tir.transform.uses import buffer_mentions, mentions, used_as_pointer
+from tvmagic.tir.transform.use_def import buffer_mentions, mentions, used_as_pointer
 
 
 class _NeedsScalar(Exception):

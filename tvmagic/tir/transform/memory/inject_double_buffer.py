@@ -35,7 +35,7 @@ from tvmagic.ir.ops import div, floormod, less
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.expressions.convert_ssa import convert_ssa
-from tvmagic.tir.transform.uses import mentions
+from tvmagic.tir.transform.use_def import mentions
 
 OPTIONS = {"split_loop": 1}
 

@@ -20,7 +20,7 @@ from tvmagic.ir import (
     Var,
     handles,
 )
-from tvmagic.ir.values import TUPLES
+from tvmagic.ir.prim_expr import TUPLES
 from tvmagic.tir.transform.declaration import tir_pass
 
 ATTRIBUTE = "layout_transform_map"

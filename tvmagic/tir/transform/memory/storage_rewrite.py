@@ -44,8 +44,8 @@ from tvmagic.ir import (
 from tvmagic.ir.deep_equal import expr_deep_equal
 from tvmagic.ir.memory_scope import MemoryScope, memory_info
 from tvmagic.ir.ops import floordiv, floormod, maximum, multiply
+from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import is_access_ptr, is_call
-from tvmagic.ir.values import scope_of
 from tvmagic.passes import PassContext, is_recording, note
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.inplace import works_in_place

@@ -37,11 +37,11 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import cast, logical_and
+from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import has_node, is_call
-from tvmagic.ir.values import scope_of
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
-from tvmagic.tir.transform.uses import used_vars
+from tvmagic.tir.transform.use_def import used_vars
 
 __all__ = ["KernelThreads", "KernelMemory", "is_launch"]
 

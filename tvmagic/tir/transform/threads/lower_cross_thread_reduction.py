@@ -47,7 +47,7 @@ from tvmagic.tir.blocks.flags import is_affine_binding
 from tvmagic.tir.blocks.reduction import BlockReduction, block_reduction, reduction_vars_stay_inside
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.memory.flatten_buffer import from_legacy_te_schedule
-from tvmagic.tir.transform.uses import mentions, used_vars
+from tvmagic.tir.transform.use_def import mentions, used_vars
 
 _TRUE = IntImm("bool", 1)
 

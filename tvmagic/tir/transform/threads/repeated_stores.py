@@ -29,7 +29,7 @@ from tvmagic.ir.ops import logical_and
 from tvmagic.ir.query import nodes_of
 from tvmagic.tir.transform.declaration import tir_pass
 from tvmagic.tir.transform.threads.kernel_threads import is_launch
-from tvmagic.tir.transform.uses import used_vars
+from tvmagic.tir.transform.use_def import used_vars
 
 __all__ = ["GuardRepeatedStores"]
 

@@ -40,7 +40,7 @@ from tvmagic.ir import (
 from tvmagic.ir.query import callee
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
-from tvmagic.tir.transform.uses import mentions
+from tvmagic.tir.transform.use_def import mentions
 
 READ, WRITE, SYNC = "read", "write", "sync"
 

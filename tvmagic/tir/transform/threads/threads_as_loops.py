@@ -43,11 +43,11 @@ from tvmagic.ir import (
     substitute,
 )
 from tvmagic.ir.ops import cast, logical_and
+from tvmagic.ir.prim_expr import scope_of
 from tvmagic.ir.query import is_call, strip_likely
-from tvmagic.ir.values import scope_of
 from tvmagic.passes import note
 from tvmagic.tir.transform.declaration import tir_pass
-from tvmagic.tir.transform.uses import free_vars, loads_memory, used_vars
+from tvmagic.tir.transform.use_def import free_vars, loads_memory, used_vars
 
 
 class _Axis(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tvmagic.ascend import ops
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, dense_strides
-from tvmagic.ascend.rules import axis_of, split_before
 from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.verifier import axis_of, split_before
 from tvmagic.passes import note
 
 __all__ = ["split_parts"]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
+from tvmagic.ascend.dump_printer import DTYPES, SECTIONS, remember
 from tvmagic.ascend.graph import (
     AscendError,
     AscGraph,
@@ -23,7 +24,6 @@ from tvmagic.ascend.graph import (
     TmpBuffer,
 )
 from tvmagic.ascend.sizes import NUMBERS, Size, parse_size
-from tvmagic.ascend.text import DTYPES, SECTIONS, remember
 from tvmagic.errors import TVMagicError, a_thing, did_you_mean
 
 __all__ = ["parse_graph"]

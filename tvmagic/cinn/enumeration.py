@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tvmagic.arith.enumeration import all_points, constant_range
 from tvmagic.arith.iter_map import detect_iter_map
-from tvmagic.arith.points import all_points, constant_range
 from tvmagic.eval.indices import Unevaluated, evaluate
 from tvmagic.ir import IterVar, PrimExpr, Range, Var
 from tvmagic.ir.query import is_one, variables_in

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvmagic.cinn.form import FOR_TYPE, VECTOR_LENGTH
+from tvmagic.cinn.cinn_form import FOR_TYPE, VECTOR_LENGTH
 from tvmagic.ir import (
     AllocateConst,
     AttrStmt,
@@ -21,7 +21,7 @@ from tvmagic.ir import (
     Visitor,
     handles,
 )
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 
 __all__ = ["left_out"]
 

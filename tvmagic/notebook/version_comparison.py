@@ -9,7 +9,7 @@ from tvmagic.errors import TVMagicError
 from tvmagic.explain import differences
 from tvmagic.notebook.commands import bench_table, record_of, version_of
 from tvmagic.notebook.costs import CostListing, cost_rows, program_cost
-from tvmagic.notebook.programs import program_of
+from tvmagic.notebook.program_text import program_of
 from tvmagic.notebook.results import Parts, Passes, Shown, Table
 from tvmagic.operators import Operator, Version
 from tvmagic.operators.measure import bench

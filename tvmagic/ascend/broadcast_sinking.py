@@ -8,10 +8,10 @@ operands are all repeated along one axis, or are numbers.
 from __future__ import annotations
 
 from tvmagic.ascend import ops
+from tvmagic.ascend.addressing import seen_from
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis, dense_strides
-from tvmagic.ascend.places import seen_from
-from tvmagic.ascend.rules import axis_of
 from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.verifier import axis_of
 from tvmagic.passes import note
 
 __all__ = ["sink_broadcasts"]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tvmagic import tir
+from tvmagic.eval.loop_unfusing import unfuse
 from tvmagic.eval.machine import run_function
-from tvmagic.eval.unfused import unfuse
 from tvmagic.ir import For
 from tvmagic.ir.query import nodes_of
 from tvmagic.script import from_source

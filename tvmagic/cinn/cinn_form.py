@@ -36,7 +36,7 @@ from tvmagic.ir import (
     handles,
     substitute,
 )
-from tvmagic.ir.deep import with_deep_stack
+from tvmagic.ir.deep_recursion import with_deep_stack
 from tvmagic.ir.derive import node as declare
 from tvmagic.ir.ops import logical_and
 from tvmagic.ir.program_form import FORM, is_cinn_form

@@ -18,7 +18,7 @@ from tvmagic.ir import (
     Reduce,
     Select,
 )
-from tvmagic.ir.deep import parts_of
+from tvmagic.ir.deep_recursion import parts_of
 from tvmagic.ir.query import is_call
 
 __all__ = ["Effort"]

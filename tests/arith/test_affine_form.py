@@ -11,7 +11,7 @@ from arith_random import mark
 
 from tvmagic import ir
 from tvmagic.arith import Analyzer
-from tvmagic.arith.sums import Sum, Sums
+from tvmagic.arith.affine_form import Sum, Sums
 from tvmagic.ir import FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
 
 EXTENTS = (5, 3, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.counting import reaches_all
+from tvmagic.cinn.enumeration import reaches_all
 from tvmagic.cinn.steps.coverage import is_extreme, loads_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_at_once

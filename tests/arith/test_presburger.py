@@ -12,7 +12,7 @@ from arith_evaluate import evaluate
 from arith_random import mark
 
 from tvmagic import ir
-from tvmagic.arith.integer_logic import FALSE, TRUE, Condition, IntegerLogic, Linear, LinearSystem, TooMuchWork
+from tvmagic.arith.presburger import FALSE, TRUE, Condition, IntegerLogic, Linear, LinearSystem, TooMuchWork
 from tvmagic.arith.transitive import EQ, GE, GT, LE, LT, NE, TransitiveComparisons
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import And, IntImm, Not, Or, Range, Var

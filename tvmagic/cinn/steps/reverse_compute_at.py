@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.form import init_block_of, listed, parts_of
+from tvmagic.cinn.cinn_form import init_block_of, listed, parts_of
+from tvmagic.cinn.steps.compute_at import (
+    Span,
+    check_movable,
+    conditions_on,
+    is_guard,
+    nest_of,
+    one_plain_store,
+    spanned,
+)
 from tvmagic.cinn.steps.coverage import (
     among,
     check_adds_once,
@@ -18,15 +27,6 @@ from tvmagic.cinn.steps.coverage import (
 )
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.loops import root_body
-from tvmagic.cinn.steps.moving import (
-    Span,
-    check_movable,
-    conditions_on,
-    is_guard,
-    nest_of,
-    one_plain_store,
-    spanned,
-)
 from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,

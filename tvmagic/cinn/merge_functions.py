@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tvmagic.cinn.form import listed, parts_of
+from tvmagic.cinn.cinn_form import listed, parts_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import BlockRealize, Buffer, IRModule, Mutator, PrimFunc, SeqStmt, Stmt, handles

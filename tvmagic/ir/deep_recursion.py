@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from tvmagic.errors import TVMagicError
 from tvmagic.ir.node import Kind, Node
-from tvmagic.ir.values import Var
+from tvmagic.ir.prim_expr import Var
 
 __all__ = ["check_written_size", "deep", "parts_of", "with_deep_stack", "written_size"]
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tvmagic.ascend.addressing import by_axis, coefficient
 from tvmagic.ascend.graph import AscGraph, AscNode, AscTensor, Axis
 from tvmagic.ascend.lifetimes import is_local, lifetimes, readers_through_broadcasts
 from tvmagic.ascend.memory import place_of
-from tvmagic.ascend.places import by_axis, coefficient
-from tvmagic.ascend.rules import held_axes
 from tvmagic.ascend.sizes import Size
+from tvmagic.ascend.verifier import held_axes
 
 __all__ = ["broadcasts_in_place", "loads_in_place", "stored_in", "stores_in_place"]
 

@@ -7,8 +7,8 @@ from ascend_graphs import softmax
 import tvmagic
 from tvmagic import ascend
 from tvmagic.ascend import AscGraph, Machine, ops
-from tvmagic.ascend.delayed_broadcasts import sink_broadcasts
-from tvmagic.ascend.inplace import broadcasts_in_place, loads_in_place, stores_in_place
+from tvmagic.ascend.broadcast_sinking import sink_broadcasts
+from tvmagic.ascend.copy_elision import broadcasts_in_place, loads_in_place, stores_in_place
 from tvmagic.ascend.lower import lower_graphs
 
 

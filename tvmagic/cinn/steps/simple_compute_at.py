@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.counting import reaches_all
-from tvmagic.cinn.form import listed, parts_of
+from tvmagic.cinn.cinn_form import listed, parts_of
+from tvmagic.cinn.enumeration import reaches_all
+from tvmagic.cinn.steps.compute_at import check_movable, leaf_loops
 from tvmagic.cinn.steps.coverage import among, check_inputs_stay, loads_of
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_free_order, private_buffers
 from tvmagic.cinn.steps.loops import arguments_of, root_body
-from tvmagic.cinn.steps.moving import check_movable, leaf_loops
 from tvmagic.cinn.steps.tree import (
     Edit,
     Leaf,

@@ -10,7 +10,7 @@ from refusals import refuses
 
 from tvmagic import arith, tir
 from tvmagic.arith import BoxUnion, IntervalSet, IntSet, StrideSet
-from tvmagic.arith.regions import Steps
+from tvmagic.arith.strided_sets import Steps
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import Range, Var
 

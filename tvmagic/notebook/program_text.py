@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvmagic.ir import Node
-from tvmagic.notebook.schedules import is_te_schedule, schedule_program
+from tvmagic.notebook.te_text import is_te_schedule, schedule_program
 from tvmagic.notebook.text import Program, language_of, node_program
 
 __all__ = ["program_of"]

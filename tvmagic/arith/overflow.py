@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvmagic.arith.corners import ENDS_OF
+from tvmagic.arith.interval_arithmetic import ENDS_OF
 from tvmagic.ir import (
     Add,
     BinaryOp,

@@ -7,7 +7,7 @@ import pytest
 
 import tvmagic
 from tvmagic import cinn
-from tvmagic.cinn.counting import counted_values, reaches_all
+from tvmagic.cinn.enumeration import counted_values, reaches_all
 from tvmagic.ir import NE, IntImm, IterVar, PrimExpr, Range, Var
 from tvmagic.script import from_cinn
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from tvmagic.ascend.addressing import seen_from
 from tvmagic.ascend.graph import (
     AscendError,
     AscGraph,
@@ -23,7 +24,6 @@ from tvmagic.ascend.graph import (
     in_node,
     the_dtype,
 )
-from tvmagic.ascend.places import seen_from
 from tvmagic.ascend.sizes import Size
 from tvmagic.ir import dtype_of
 

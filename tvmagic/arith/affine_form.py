@@ -12,7 +12,7 @@ from collections.abc import Container, Hashable, Mapping
 from typing import Any, NamedTuple
 
 from tvmagic.ir import Add, FloorDiv, FloorMod, IntImm, Mul, Node, PrimExpr, Range, Sub, Var, Visitor, handles
-from tvmagic.ir.deep import deep
+from tvmagic.ir.deep_recursion import deep
 
 __all__ = ["Sum", "Sums"]
 

@@ -36,8 +36,8 @@ from tvmagic.ir import (
     Sub,
 )
 from tvmagic.ir.expr import BOOL
-from tvmagic.ir.meaning import round_float, truncate_divide
 from tvmagic.ir.ops import make_const
+from tvmagic.ir.semantics import round_float, truncate_divide
 
 __all__ = ["STEPS", "constant_offset"]
 

@@ -13,7 +13,7 @@ import tvmagic
 from tvmagic import te, tir
 from tvmagic.errors import BoundsError, TVMagicError
 from tvmagic.operators import Operator, operator
-from tvmagic.operators.quick_call import quick_call
+from tvmagic.operators.fast_path import quick_call
 from tvmagic.operators.scheduling import schedule
 
 ADD = "A: float32[{n}]\nB: float32[{n}]\nC[i] = A[i] + B[i]"

@@ -16,8 +16,8 @@ from tvmagic.notebook.display import operator_view
 from tvmagic.notebook.html import frame, view_html
 from tvmagic.notebook.live import script
 from tvmagic.notebook.results import Beside, Listing, Table
-from tvmagic.notebook.sheets import style, style_for
 from tvmagic.notebook.stepper import packed_view
+from tvmagic.notebook.style_sheets import style, style_for
 from tvmagic.notebook.view import make_view
 from tvmagic.operators import operator
 from tvmagic.operators.scheduling import schedule

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from tvmagic.arith.analyzer import Analyzer
-from tvmagic.cinn.form import in_order, init_block_of, listed, parts_of
+from tvmagic.cinn.cinn_form import in_order, init_block_of, listed, parts_of
 from tvmagic.cinn.steps.coverage import among, check_adds_once, check_inputs_stay, loads_of, relaxed
 from tvmagic.cinn.steps.declaration import step
 from tvmagic.cinn.steps.dependence import check_free_order

@@ -10,7 +10,7 @@ import pytest
 from tvmagic import ir, te, tir
 from tvmagic.errors import TVMagicError
 from tvmagic.ir import ops
-from tvmagic.ir.meaning import Neutral, compute, convert_number, plain
+from tvmagic.ir.semantics import Neutral, compute, convert_number, plain
 
 
 def number(e: Any) -> Any:
